@@ -1,0 +1,115 @@
+package record
+
+import (
+	"bytes"
+	"reflect"
+)
+
+// Data is a record's key or one side of its payload: raw bytes, a structured object,
+// or nothing. The zero Data is nothing. Empty raw bytes are not nothing.
+type Data struct {
+	raw        []byte
+	structured map[string]any
+	kind       dataKind
+}
+
+type dataKind uint8
+
+const (
+	none dataKind = iota
+	raw
+	structured
+)
+
+// Raw returns data that holds the bytes b, which it keeps.
+func Raw(b []byte) Data { return Data{raw: b, kind: raw} }
+
+// Structured returns data that holds the object m, which it keeps. Values are nil,
+// bool, string, []byte, integers, floats, time.Time, time.Duration, []any and
+// map[string]any of the same.
+func Structured(m map[string]any) Data { return Data{structured: m, kind: structured} }
+
+// IsNone reports whether d holds nothing.
+func (d Data) IsNone() bool { return d.kind == none }
+
+// Raw returns the bytes of raw data, and whether d is raw.
+func (d Data) Raw() ([]byte, bool) { return d.raw, d.kind == raw }
+
+// Structured returns the object of structured data, and whether d is structured.
+func (d Data) Structured() (map[string]any, bool) { return d.structured, d.kind == structured }
+
+// Equal reports whether d and o are of one kind and hold the same values.
+func (d Data) Equal(o Data) bool {
+	if d.kind != o.kind {
+		return false
+	}
+	if d.kind == structured {
+		return reflect.DeepEqual(d.structured, o.structured)
+	}
+	return bytes.Equal(d.raw, o.raw)
+}
+
+// Clone returns a deep copy of d.
+func (d Data) Clone() Data {
+	d.raw = bytes.Clone(d.raw)
+	if d.kind == structured {
+		d.structured, _ = cloneValue(d.structured).(map[string]any)
+	}
+	return d
+}
+
+func cloneValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			m[k] = cloneValue(e)
+		}
+		return m
+	case []any:
+		if v == nil {
+			return v
+		}
+		s := make([]any, len(v))
+		for i, e := range v {
+			s[i] = cloneValue(e)
+		}
+		return s
+	case []byte:
+		return bytes.Clone(v)
+	}
+	return v
+}
+
+// size estimates the bytes that d holds.
+func (d Data) size() int {
+	if d.kind != structured {
+		return len(d.raw)
+	}
+	return valueSize(d.structured)
+}
+
+func valueSize(v any) int {
+	switch v := v.(type) {
+	case map[string]any:
+		n := 0
+		for k, e := range v {
+			n += len(k) + valueSize(e)
+		}
+		return n
+	case []any:
+		n := 0
+		for _, e := range v {
+			n += valueSize(e)
+		}
+		return n
+	case string:
+		return len(v)
+	case []byte:
+		return len(v)
+	}
+	return 8
+}

@@ -1,0 +1,111 @@
+package record
+
+import (
+	"slices"
+	"strings"
+)
+
+// Metadata is a small set of key-value pairs, kept sorted by key with no key twice.
+// A sorted slice costs one allocation for a record and needs no sorting when it is
+// written. Set keeps the order; build it with Set or NewMetadata.
+type Metadata []Field
+
+// Field is one pair of a Metadata.
+type Field struct {
+	Key, Value string
+}
+
+// NewMetadata returns the pairs of m.
+func NewMetadata(m map[string]string) Metadata {
+	if m == nil {
+		return nil
+	}
+	md := make(Metadata, 0, len(m))
+	for k, v := range m {
+		md = append(md, Field{k, v})
+	}
+	slices.SortFunc(md, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
+	return md
+}
+
+// Get returns the value of key, "" when there is none. An empty value counts as absent
+// throughout the protocol, so the two need no telling apart.
+func (m Metadata) Get(key string) string {
+	for i := range m {
+		if m[i].Key == key {
+			return m[i].Value
+		}
+	}
+	return ""
+}
+
+// Set gives key the value.
+func (m *Metadata) Set(key, value string) {
+	s := *m
+	i := len(s)
+	for i > 0 && s[i-1].Key >= key {
+		i--
+	}
+	if i < len(s) && s[i].Key == key {
+		s[i].Value = value
+		return
+	}
+	*m = slices.Insert(s, i, Field{key, value})
+}
+
+// SetDefault gives key the value unless it has a value already.
+func (m *Metadata) SetDefault(key, value string) {
+	if m.Get(key) == "" {
+		m.Set(key, value)
+	}
+}
+
+// Delete removes key.
+func (m *Metadata) Delete(key string) {
+	*m = slices.DeleteFunc(*m, func(f Field) bool { return f.Key == key })
+}
+
+// Map returns the pairs as a map, nil for nil.
+func (m Metadata) Map() map[string]string {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]string, len(m))
+	for _, f := range m {
+		out[f.Key] = f.Value
+	}
+	return out
+}
+
+// Equal reports whether m and o hold the same pairs.
+func (m Metadata) Equal(o Metadata) bool { return slices.Equal(m, o) }
+
+// Clone returns a copy of m.
+func (m Metadata) Clone() Metadata { return slices.Clone(m) }
+
+// The metadata keys of the OpenCDC format and of the connector protocol. All values
+// are text; times are Unix nanoseconds in decimal.
+const (
+	KeyVersion              = "opencdc.version"                // "v1"
+	KeyCreatedAt            = "opencdc.createdAt"              // time the record came to be in the source
+	KeyReadAt               = "opencdc.readAt"                 // time the source read it
+	KeyCollection           = "opencdc.collection"             // table, topic, … it belongs to
+	KeyKeySchemaSubject     = "opencdc.key.schema.subject"     // schema of Key
+	KeyKeySchemaVersion     = "opencdc.key.schema.version"     // decimal
+	KeyPayloadSchemaSubject = "opencdc.payload.schema.subject" // schema of Before and After
+	KeyPayloadSchemaVersion = "opencdc.payload.schema.version" // decimal
+	KeyFileName             = "opencdc.file.name"
+	KeyFileSize             = "opencdc.file.size" // bytes, decimal
+	KeyFileHash             = "opencdc.file.hash"
+	KeyFileChunked          = "opencdc.file.chunked"     // "true" or "false"
+	KeyFileChunkIndex       = "opencdc.file.chunk.index" // decimal, from 1
+	KeyFileChunkCount       = "opencdc.file.chunk.count" // decimal
+
+	KeySourcePluginName         = "conduit.source.plugin.name"
+	KeySourcePluginVersion      = "conduit.source.plugin.version"
+	KeyDestinationPluginName    = "conduit.destination.plugin.name"
+	KeyDestinationPluginVersion = "conduit.destination.plugin.version"
+	KeySourceConnectorID        = "conduit.source.connector.id"
+	KeyDLQNackError             = "conduit.dlq.nack.error"   // why a record was refused
+	KeyDLQNackNodeID            = "conduit.dlq.nack.node.id" // id of the connector or processor that refused it
+)

@@ -1,0 +1,98 @@
+// Package record defines the unit of data that moves through a pipeline.
+//
+// A Record is a plain value in the OpenCDC form: what happened (Operation), to what
+// (Key), from what to what (Before, After), where it stood in its source (Position),
+// and what else is known of it (Metadata). A Batch is a run of records of one source,
+// in order. The package depends on nothing but the standard library.
+package record
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Position marks a record's place in its source. Only the source that made it can
+// read it; to everybody else it is opaque bytes, unique within the source and never empty.
+type Position []byte
+
+// Operation says what happened to the entity that a record describes.
+// The numbers are those of the connector protocol (opencdc.v1.Operation).
+type Operation int32
+
+// The operations. The zero Operation is not valid in a record that leaves a source.
+const (
+	OperationCreate   Operation = 1
+	OperationUpdate   Operation = 2
+	OperationDelete   Operation = 3
+	OperationSnapshot Operation = 4
+)
+
+var operationNames = [...]string{
+	OperationCreate:   "create",
+	OperationUpdate:   "update",
+	OperationDelete:   "delete",
+	OperationSnapshot: "snapshot",
+}
+
+// String returns the text form used in JSON: create, update, delete, snapshot, or
+// Operation(n) for any other number.
+func (o Operation) String() string {
+	if o > 0 && int(o) < len(operationNames) {
+		return operationNames[o]
+	}
+	return fmt.Sprintf("Operation(%d)", int32(o))
+}
+
+// ParseOperation reads the text form that String writes.
+func ParseOperation(s string) (Operation, error) {
+	for o, name := range operationNames {
+		if o > 0 && name == s {
+			return Operation(o), nil
+		}
+	}
+	var n int32
+	if _, err := fmt.Sscanf(s, "Operation(%d)", &n); err == nil && fmt.Sprintf("Operation(%d)", n) == s {
+		return Operation(n), nil
+	}
+	return 0, fmt.Errorf("cannot parse operation %q: want create, update, delete or snapshot", s)
+}
+
+// Record is one change read from a source. Records move by ownership: whoever holds
+// a record may change it, and hands it on with everything it refers to.
+type Record struct {
+	Position  Position
+	Operation Operation
+	Metadata  Metadata
+	Key       Data
+	Before    Data // state before the change; none for create and snapshot
+	After     Data // state after the change; none for delete
+}
+
+// Equal reports whether r and o hold the same values.
+func (r Record) Equal(o Record) bool {
+	return bytes.Equal(r.Position, o.Position) && r.Operation == o.Operation &&
+		r.Metadata.Equal(o.Metadata) && r.Key.Equal(o.Key) &&
+		r.Before.Equal(o.Before) && r.After.Equal(o.After)
+}
+
+// Clone returns a deep copy of r.
+func (r Record) Clone() Record {
+	return Record{
+		Position:  bytes.Clone(r.Position),
+		Operation: r.Operation,
+		Metadata:  r.Metadata.Clone(),
+		Key:       r.Key.Clone(),
+		Before:    r.Before.Clone(),
+		After:     r.After.Clone(),
+	}
+}
+
+// Size estimates the memory that r's content takes, in bytes. It is what the window
+// of a pipeline counts: exact for raw data, an estimate for structured data.
+func (r Record) Size() int {
+	n := len(r.Position) + r.Key.size() + r.Before.size() + r.After.size()
+	for _, f := range r.Metadata {
+		n += len(f.Key) + len(f.Value)
+	}
+	return n
+}

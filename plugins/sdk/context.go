@@ -1,0 +1,35 @@
+package sdk
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+)
+
+// Env is what the host lends a connector instance. It reaches the connector in the
+// context of every call.
+type Env struct {
+	ConnectorID string          // "<pipeline>:<connector>"
+	PluginName  string          // as the host knows it, for example "builtin:generator"
+	Logger      *slog.Logger    // carries the connector's fields already
+	Schemas     schema.Registry // nil when the host has none
+}
+
+type envKey struct{}
+
+// WithEnv returns a context that carries env.
+func WithEnv(ctx context.Context, env *Env) context.Context {
+	return context.WithValue(ctx, envKey{}, env)
+}
+
+// EnvFrom returns the Env that ctx carries, or one with a logger that discards.
+func EnvFrom(ctx context.Context) *Env {
+	if env, ok := ctx.Value(envKey{}).(*Env); ok {
+		return env
+	}
+	return &Env{Logger: slog.New(slog.DiscardHandler)}
+}
+
+// Logger returns the connector's logger.
+func Logger(ctx context.Context) *slog.Logger { return EnvFrom(ctx).Logger }

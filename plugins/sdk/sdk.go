@@ -1,0 +1,124 @@
+// Package sdk is what the author of a connector implements: a Source that reads
+// records from somewhere, a Destination that writes them somewhere, or both.
+//
+// There is no transport in it. The same Connector value runs inside the agent and,
+// served by package wire, as an executable of its own.
+package sdk
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// Connector describes a connector and makes its instances.
+type Connector struct {
+	Name        string // how pipelines refer to it: letters, digits, '-', '_' and '.'
+	Summary     string // one line
+	Description string
+	Version     string // semantic version with a leading v
+	Author      string
+
+	NewSource      func() Source      // nil when the connector is no source
+	NewDestination func() Destination // nil when the connector is no destination
+}
+
+// Source reads records. The methods are called one at a time and in the order
+// Configure, Lifecycle…, Open, then Read again and again, and Teardown last, with one
+// exception: Ack is called while Read may be waiting, though never concurrently with
+// itself. For its specification only Parameters is called.
+//
+// Embed SourceBase to need only the methods that matter.
+type Source interface {
+	// Parameters describes the settings that Configure understands.
+	Parameters() Parameters
+	// Configure checks and keeps the settings. It touches nothing outside the process.
+	// Settings have been trimmed and defaulted, and checked against Parameters.
+	Configure(ctx context.Context, settings map[string]string) error
+	// Open prepares for reading right after the record at pos, or from the beginning
+	// when pos is empty. ctx ends when Open returns, not before.
+	Open(ctx context.Context, pos record.Position) error
+	// Read returns the next records, at least one, waiting for them as long as it
+	// must: it returns what is there and never waits to fill a batch. Every record has
+	// a position that is unique within the source. When ctx ends, Read returns soon,
+	// with ctx.Err() or with records. The records belong to the caller.
+	Read(ctx context.Context) ([]record.Record, error)
+	// Ack tells that the records at these positions are handled for good: every
+	// destination has them, and a restart resumes behind the last of them. Positions
+	// come in the order read, each once.
+	Ack(ctx context.Context, positions []record.Position) error
+	// Teardown releases everything. It is the last call, also after a failed Configure or Open.
+	Teardown(ctx context.Context) error
+
+	Lifecycle
+}
+
+// Destination writes records. The methods are called one at a time, in the order
+// Configure, Lifecycle…, Open, Write again and again, Teardown.
+//
+// Embed DestinationBase to need only the methods that matter.
+type Destination interface {
+	// Parameters describes the settings that Configure understands.
+	Parameters() Parameters
+	// Configure checks and keeps the settings. It touches nothing outside the process.
+	Configure(ctx context.Context, settings map[string]string) error
+	// Open prepares for writing.
+	Open(ctx context.Context) error
+	// Write writes the records in order. When it returns, the first n are durable
+	// downstream; n < len(records) only with an error, which says what is wrong with
+	// record n. The records behind it were not tried. The records belong to the callee.
+	Write(ctx context.Context, records []record.Record) (n int, err error)
+	// Teardown releases everything. It is the last call.
+	Teardown(ctx context.Context) error
+
+	Lifecycle
+}
+
+// Lifecycle is called when a connector comes, changes and goes, so that it can set up
+// resources once and clean them up at the end, whatever happens in between.
+type Lifecycle interface {
+	// LifecycleOnCreated is called before the first Open ever. Its error keeps the
+	// connector from starting, and it is called again at the next start.
+	LifecycleOnCreated(ctx context.Context, settings map[string]string) error
+	// LifecycleOnUpdated is called before the first Open with settings that differ
+	// from those of the last successful start.
+	LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error
+	// LifecycleOnDeleted is called after the connector was deleted, with the settings
+	// of the last successful start, unless it never started. Neither Configure nor
+	// Open is called before it. It is repeated until it succeeds.
+	LifecycleOnDeleted(ctx context.Context, settings map[string]string) error
+}
+
+// SourceBase has the methods of Source that many sources have no use for.
+type SourceBase struct{ LifecycleBase }
+
+// Ack does nothing.
+func (SourceBase) Ack(context.Context, []record.Position) error { return nil }
+
+// Teardown does nothing.
+func (SourceBase) Teardown(context.Context) error { return nil }
+
+// DestinationBase has the methods of Destination that many destinations have no use for.
+type DestinationBase struct{ LifecycleBase }
+
+// Teardown does nothing.
+func (DestinationBase) Teardown(context.Context) error { return nil }
+
+// LifecycleBase ignores all lifecycle events.
+type LifecycleBase struct{}
+
+// LifecycleOnCreated does nothing.
+func (LifecycleBase) LifecycleOnCreated(context.Context, map[string]string) error { return nil }
+
+// LifecycleOnUpdated does nothing.
+func (LifecycleBase) LifecycleOnUpdated(context.Context, map[string]string, map[string]string) error {
+	return nil
+}
+
+// LifecycleOnDeleted does nothing.
+func (LifecycleBase) LifecycleOnDeleted(context.Context, map[string]string) error { return nil }
+
+// ErrBackoffRetry may be returned by Source.Read when there is nothing to read now:
+// Read is called again after a pause, which grows from 100 ms to 5 s while it repeats.
+var ErrBackoffRetry = errors.New("nothing to read, try again later")

@@ -1,0 +1,65 @@
+// Package reconcile brings about what is declared. It turns the files of a directory
+// into desired state in the store (Files), compares desired with observed state
+// (Plan, pure), and performs the difference (Loop), one worker per pipeline.
+//
+// It is level-triggered: an event only wakes the loop, which then looks at everything.
+package reconcile
+
+import (
+	"context"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Store is what reconciling needs of the store.
+type Store interface {
+	// Declarations returns all desired state, withdrawn pipelines included, by id.
+	Declarations(ctx context.Context) ([]spec.Declaration, error)
+	// FileStates returns what is known of the pipeline files, by path.
+	FileStates(ctx context.Context) ([]spec.FileState, error)
+	// Apply performs c in one transaction.
+	Apply(ctx context.Context, c *spec.Changes) error
+	// States returns the last saved state of every pipeline, by id.
+	States(ctx context.Context) ([]spec.State, error)
+	// SaveState replaces the state of one pipeline and records events, in one transaction.
+	SaveState(ctx context.Context, s *spec.State, events ...spec.Event) error
+	// ConnectorStates returns every connector that was ever started, by id.
+	ConnectorStates(ctx context.Context) ([]spec.ConnectorState, error)
+	// SaveConnectorState replaces the state of one connector.
+	SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error
+	// DeleteConnector forgets a connector: its state and its position.
+	DeleteConnector(ctx context.Context, id string) error
+	// DeletePipeline forgets a withdrawn pipeline: declaration, state and positions.
+	// Its revisions and events stay. It refuses while the pipeline is declared or has
+	// connector states left.
+	DeletePipeline(ctx context.Context, id string) error
+}
+
+// Runner makes pipelines run.
+type Runner interface {
+	// Prepare makes a run of d's pipeline ready to go: plugins are started and have
+	// accepted their settings. Nothing that runs is touched. An error says why this
+	// version cannot run.
+	Prepare(ctx context.Context, d *spec.Declaration) (Run, error)
+	// Delete calls LifecycleOnDeleted of a connector that is no more.
+	Delete(ctx context.Context, c *spec.ConnectorState) error
+}
+
+// Run is one run of one version of a pipeline.
+type Run interface {
+	// Run opens the connectors, calls started, and moves records until it has ended:
+	// nil after drain was closed and every record in flight was settled, an error
+	// otherwise. Cancelling ctx ends it at once, without draining. When Run returns,
+	// everything it started has ended and all plugins are torn down.
+	Run(ctx context.Context, drain <-chan struct{}, started func()) error
+	// Discard tears the plugins down when the run will not be used. Either Run or
+	// Discard is called, once.
+	Discard(ctx context.Context)
+}
+
+// Permanent is implemented by errors of a run that trying again will not mend: the
+// pipeline becomes degraded instead of recovering.
+type Permanent interface {
+	error
+	Permanent() bool
+}

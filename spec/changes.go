@@ -1,0 +1,49 @@
+package spec
+
+import "time"
+
+// Changes is a change of desired state, applied by the store in one transaction: all
+// of it or nothing. An id may be in one of Declare and Withdraw only.
+type Changes struct {
+	Declare  []Declare
+	Withdraw []Withdraw
+	Files    []FileState // what is known of these files from now on
+	Forget   []string    // paths of files that are gone and whose pipelines are withdrawn or moved
+	Events   []Event     // recorded with the change; At and ID are set by the store when zero
+}
+
+// Empty reports whether applying c would change nothing.
+func (c *Changes) Empty() bool {
+	return len(c.Declare) == 0 && len(c.Withdraw) == 0 && len(c.Files) == 0 && len(c.Forget) == 0 && len(c.Events) == 0
+}
+
+// Declare says that Owner wants Pipeline to be so. An existing declaration of the id
+// is replaced, its owner included; a withdrawal of it ends. Generation grows only when
+// the digest differs; a revision is recorded only when the pipeline differs at all.
+// An override ends when the digest or the declared status differs.
+type Declare struct {
+	Pipeline Pipeline
+	Owner    Owner
+	Origin   string // for Revision.Origin
+}
+
+// Withdraw says that the owner of pipeline ID no longer declares it.
+type Withdraw struct {
+	ID     string
+	Origin string
+	Purge  bool
+}
+
+// ConnectorState is what must outlive a run about a connector: whether it was ever
+// started and with which settings, so that lifecycle events come exactly when due.
+type ConnectorState struct {
+	ID         string            `json:"id"` // qualified
+	PipelineID string            `json:"pipelineId"`
+	Type       ConnectorType     `json:"type"`
+	Plugin     string            `json:"plugin"`
+	Active     map[string]string `json:"active"`             // settings of the last successful start, references unresolved
+	Orphaned   time.Time         `json:"orphaned,omitzero"`  // when it was first seen to be declared no more
+	Attempts   int               `json:"attempts,omitempty"` // failed attempts at LifecycleOnDeleted
+	RetryAt    time.Time         `json:"retryAt,omitzero"`   // next attempt at LifecycleOnDeleted
+	Error      string            `json:"error,omitempty"`    // of the last attempt
+}

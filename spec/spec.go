@@ -1,0 +1,198 @@
+// Package spec is the vocabulary of the agent: what a pipeline is, what is wrong with
+// one, and how it fares. It parses, validates and compares; it opens nothing and
+// keeps no state.
+package spec
+
+import "time"
+
+// Pipeline is a pipeline as somebody declared it. It is the same value in YAML files,
+// in the REST API, in the store and in the engine. References such as ${VAR} in
+// settings are kept as written; Resolve replaces them in a copy when the pipeline starts.
+type Pipeline struct {
+	ID          string      `json:"id"`
+	Status      Status      `json:"status"`
+	Name        string      `json:"name"`
+	Description string      `json:"description,omitempty"`
+	Connectors  []Connector `json:"connectors"`
+	Processors  []Processor `json:"processors,omitempty"`
+	DLQ         DLQ         `json:"dead-letter-queue"`
+}
+
+// Status is the state somebody wants a pipeline in.
+type Status string
+
+// The statuses that can be declared.
+const (
+	StatusRunning Status = "running"
+	StatusStopped Status = "stopped"
+)
+
+// Connector is one end of a pipeline.
+type Connector struct {
+	ID         string            `json:"id"` // unique within the pipeline; QualifiedID is unique in the agent
+	Type       ConnectorType     `json:"type"`
+	Plugin     string            `json:"plugin"`
+	Name       string            `json:"name"`
+	Settings   map[string]string `json:"settings,omitempty"`
+	Processors []Processor       `json:"processors,omitempty"`
+}
+
+// ConnectorType tells the two kinds of connectors apart.
+type ConnectorType string
+
+// The connector types.
+const (
+	TypeSource      ConnectorType = "source"
+	TypeDestination ConnectorType = "destination"
+)
+
+// Processor changes or drops records between a source and a destination.
+type Processor struct {
+	ID        string            `json:"id"`
+	Plugin    string            `json:"plugin"`
+	Condition string            `json:"condition,omitempty"` // Go template that yields a bool; empty means always
+	Settings  map[string]string `json:"settings,omitempty"`
+	Workers   int               `json:"workers"` // at least 1
+}
+
+// DLQ says where records go that a destination or processor refused, and how many of
+// them are tolerated.
+type DLQ struct {
+	Plugin              string            `json:"plugin"`
+	Settings            map[string]string `json:"settings,omitempty"`
+	WindowSize          int               `json:"window-size"`           // records looked back at; 0 tolerates any number of refusals
+	WindowNackThreshold int               `json:"window-nack-threshold"` // refusals tolerated within the window
+}
+
+// QualifiedID returns the id by which the rest of the agent and the API know the
+// connector id of this pipeline: "<pipeline>:<connector>".
+func (p *Pipeline) QualifiedID(id string) string { return p.ID + ":" + id }
+
+// OwnerKind says who declares a pipeline.
+type OwnerKind string
+
+// The owners of desired state.
+const (
+	OwnerFile OwnerKind = "file"
+	OwnerAPI  OwnerKind = "api"
+)
+
+// Owner is who declares a pipeline, and for a file where in it.
+type Owner struct {
+	Kind OwnerKind `json:"kind"`
+	Path string    `json:"path,omitempty"` // relative to pipelines.path, with slashes
+	Line int       `json:"line,omitempty"` // of the pipeline in the file, from 1
+}
+
+// Declaration is the desired state of one pipeline, as the store holds it.
+type Declaration struct {
+	Pipeline   Pipeline  `json:"pipeline"`
+	Owner      Owner     `json:"owner"`
+	Generation int64     `json:"generation"`         // starts at 1, +1 whenever Digest changes
+	Digest     string    `json:"digest"`             // Digest(Pipeline)
+	Override   Status    `json:"override,omitempty"` // start or stop asked over the API for a file's pipeline; wins over Pipeline.Status
+	Withdrawn  time.Time `json:"withdrawn,omitzero"` // when the owner stopped declaring it; zero while it is declared
+	Purge      bool      `json:"purge,omitempty"`    // withdrawn by a person's explicit request: no grace, no clean-up delay
+	CreatedAt  time.Time `json:"createdAt"`
+	UpdatedAt  time.Time `json:"updatedAt"`
+}
+
+// Want returns the status the pipeline should be in, overrides considered.
+func (d *Declaration) Want() Status {
+	if d.Override != "" {
+		return d.Override
+	}
+	return d.Pipeline.Status
+}
+
+// Phase is the state a pipeline is observed in.
+type Phase string
+
+// The phases.
+const (
+	PhaseStopped    Phase = "stopped"
+	PhaseStarting   Phase = "starting"
+	PhaseRunning    Phase = "running"
+	PhaseStopping   Phase = "stopping"
+	PhaseRecovering Phase = "recovering" // failed, will be tried again at State.RetryAt
+	PhaseDegraded   Phase = "degraded"   // failed for good until somebody changes something
+)
+
+// State is what is observed of one pipeline. It never claims more than was seen.
+type State struct {
+	PipelineID        string     `json:"pipelineId"`
+	Phase             Phase      `json:"phase"`
+	RunningGeneration int64      `json:"runningGeneration,omitempty"` // 0 while nothing runs
+	LastAttempt       *Attempt   `json:"lastAttempt,omitempty"`
+	LastGood          *LastGood  `json:"lastGood,omitempty"`
+	Error             string     `json:"error,omitempty"` // why it is recovering or degraded
+	Failures          int        `json:"failures,omitempty"`
+	RetryAt           *time.Time `json:"retryAt,omitempty"`
+	StoppedByUser     bool       `json:"stoppedByUser,omitempty"` // stopped because somebody wants it so, not because the agent ended
+	Since             time.Time  `json:"since"`                   // when Phase was entered
+}
+
+// Attempt is what was tried last and how it went.
+type Attempt struct {
+	Generation int64     `json:"generation"`
+	At         time.Time `json:"at"`
+	Error      string    `json:"error,omitempty"`
+}
+
+// LastGood is the last version of a pipeline that ran.
+type LastGood struct {
+	Generation int64    `json:"generation"`
+	Pipeline   Pipeline `json:"pipeline"`
+}
+
+// Problem is something wrong with what somebody wrote, in words that say what to do.
+type Problem struct {
+	File     string   `json:"file,omitempty"` // relative to pipelines.path
+	Line     int      `json:"line,omitempty"` // from 1
+	Column   int      `json:"column,omitempty"`
+	Path     string   `json:"path,omitempty"`     // JSON pointer, /pipelines/0/connectors/1/plugin
+	Pipeline string   `json:"pipeline,omitempty"` // id, when it could be read
+	Severity Severity `json:"severity"`
+	Code     string   `json:"code"` // stable, for example config.field_required
+	Message  string   `json:"message"`
+}
+
+// Severity tells problems that keep a pipeline out from those that do not.
+type Severity string
+
+// The severities.
+const (
+	SeverityError   Severity = "error"
+	SeverityWarning Severity = "warning"
+)
+
+// Event is something that happened to a pipeline or a file, for people to read.
+type Event struct {
+	ID       int64     `json:"id"`
+	At       time.Time `json:"at"`
+	Pipeline string    `json:"pipeline,omitempty"`
+	File     string    `json:"file,omitempty"`
+	Type     string    `json:"type"`   // "normal" or "warning"
+	Reason   string    `json:"reason"` // CamelCase word: Started, RolledBack, …
+	Message  string    `json:"message"`
+}
+
+// Revision is one change of a pipeline's desired state.
+type Revision struct {
+	Pipeline   string    `json:"pipeline"`
+	Number     int64     `json:"number"` // from 1, per pipeline
+	Generation int64     `json:"generation"`
+	At         time.Time `json:"at"`
+	Origin     string    `json:"origin"` // who: "file orders.yaml:3", "api", "rollback to 4"
+	Action     string    `json:"action"` // declare, withdraw, delete
+	Spec       *Pipeline `json:"spec,omitempty"`
+}
+
+// FileState is what the store knows of one pipeline file.
+type FileState struct {
+	Path      string    `json:"path"` // relative to pipelines.path, with slashes
+	Hash      string    `json:"hash"` // of the content last looked at; empty when unreadable
+	Pipelines []string  `json:"pipelines"`
+	Problems  []Problem `json:"problems,omitempty"`
+	SeenAt    time.Time `json:"seenAt"`
+}
