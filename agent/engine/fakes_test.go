@@ -54,7 +54,7 @@ func (s *fakeStore) SavePositions(_ context.Context, positions []engine.Saved) e
 			return errors.New("fenced")
 		}
 		old := s.positions[p.ConnectorID]
-		if old.Epoch == p.Epoch && p.Sequence <= old.Sequence {
+		if old.Epoch == p.Epoch && p.Sequence < old.Sequence {
 			s.t.Errorf("position of %s saved with sequence %d after %d", p.ConnectorID, p.Sequence, old.Sequence)
 		}
 		if len(p.Position) == 0 {
