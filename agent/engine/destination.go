@@ -12,7 +12,7 @@ import (
 // Bounds of what one Write takes when several small batches wait: coalescing saves a
 // destination's cost per call, and never waits for more to come.
 const (
-	coalesceRecords = 1000
+	coalesceRecords = 64
 	coalesceBytes   = 1 << 20
 )
 

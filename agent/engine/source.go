@@ -232,6 +232,7 @@ func (s *sourceRun) waitForRoom(ctx context.Context) error {
 		if ok {
 			return nil
 		}
+		s.run.Committer.hurry() // a full window is no time to wait for company
 		select {
 		case <-s.room:
 		case <-ctx.Done():
