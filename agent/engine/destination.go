@@ -27,6 +27,7 @@ type destinationRun struct {
 	id    string // qualified
 	index int    // in flight.settled
 	dst   Destination
+	tap   *tap
 	queue chan *flight
 
 	mu      sync.Mutex
@@ -41,7 +42,7 @@ type part struct {
 }
 
 func newDestinationRun(r *run, id string, index int, dst Destination) *destinationRun {
-	return &destinationRun{run: r, id: id, index: index, dst: dst,
+	return &destinationRun{run: r, id: id, index: index, dst: dst, tap: r.Taps.point(id),
 		queue: make(chan *flight, queueLength), empty: make(chan struct{}, 1)}
 }
 
@@ -58,6 +59,7 @@ func (d *destinationRun) write(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		d.tap.publish(b)
 		if err := d.dst.Write(ctx, b); err != nil {
 			return d.broken("write to", err)
 		}

@@ -38,6 +38,7 @@ type Pipeline struct {
 	Store     Store
 	Committer *Committer
 	Window    Window
+	Taps      *Taps // nil when nobody is to observe
 	Log       *slog.Logger
 
 	sources      []*opened[Source]

@@ -32,6 +32,7 @@ type world struct {
 	dlq       *fakeDestination
 	committer *engine.Committer
 	window    engine.Window
+	taps      *engine.Taps
 }
 
 func newWorld(t *testing.T) *world {
@@ -85,6 +86,7 @@ func (w *world) pipeline() *engine.Pipeline {
 		Store:     w.store,
 		Committer: w.committer,
 		Window:    w.window,
+		Taps:      w.taps,
 		Log:       slog.New(slog.DiscardHandler),
 	}
 }

@@ -21,6 +21,7 @@ type sourceRun struct {
 	id         string // qualified
 	src        Source
 	processors []Processor
+	tap        *tap
 
 	mu       sync.Mutex
 	tracker  tracker       // guarded by mu
@@ -33,7 +34,7 @@ type sourceRun struct {
 }
 
 func newSourceRun(r *run, id string, src Source) *sourceRun {
-	return &sourceRun{run: r, id: id, src: src, commits: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	return &sourceRun{run: r, id: id, src: src, tap: r.Taps.point(id), commits: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // read moves batches from the source to the destinations until the source has ended.
@@ -68,6 +69,7 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
 		}
 	}
 	s.run.stats.read(s.id, f.n, f.size)
+	s.tap.publish(b)
 	var refusals []refusal
 	for _, p := range s.processors {
 		var err error
