@@ -1,0 +1,43 @@
+package sdk
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// unknownMessage says that name is no parameter, and which one may be meant.
+func unknownMessage(name string, known Parameters) string {
+	best, distance := "", len(name)/3+1
+	for _, k := range slices.Sorted(maps.Keys(known)) {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(k)); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best == "" {
+		return "is not a setting of this connector"
+	}
+	return fmt.Sprintf("is not a setting of this connector, did you mean %q?", best)
+}
+
+// editDistance counts the bytes to insert, delete or replace to make b from a.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
