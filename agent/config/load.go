@@ -19,7 +19,7 @@ import (
 // Defaults lie below all of them.
 type Sources struct {
 	Path  string            // of the file; DefaultPath when empty, which may be missing
-	Env   []string          // NAME=value, as os.Environ returns it
+	Env   []string          // NAME=value, as os.Environ returns it; an empty value counts as none
 	Flags map[string]string // key → text, of flags that were given
 }
 
@@ -107,7 +107,7 @@ func (l *loader) env(environ []string) {
 	values := map[string]any{}
 	for _, variable := range slices.Sorted(slices.Values(environ)) {
 		name, text, _ := strings.Cut(variable, "=")
-		if strings.HasPrefix(name, "CONDUIT_") && name != envName(PathKey) {
+		if strings.HasPrefix(name, "CONDUIT_") && text != "" && name != envName(PathKey) {
 			l.variable(values, name, text)
 		}
 	}

@@ -136,6 +136,7 @@ func TestWarnings(t *testing.T) {
 		{"this store", "db.type: sqlite\n", nil, ""},
 		{"variable of another agent", "", []string{"CONDUIT_DB_BADGER_PATH=x"}, "CONDUIT_DB_BADGER_PATH: has no effect: state is kept in SQLite, at db.sqlite.path"},
 		{"misspelt variable", "", []string{"CONDUIT_LOG_LEVLE=x"}, "CONDUIT_LOG_LEVLE: no such setting; did you mean CONDUIT_LOG_LEVEL?"},
+		{"empty variable", "", []string{"CONDUIT_LOG_LEVEL=", "CONDUIT_LOG_LEVLE="}, ""},
 		{"path of the file", "", []string{"CONDUIT_CONFIG_PATH=x"}, ""},
 		{"empty groups and values", "log:\npipelines: {}\ndb: {sqlite: {path: }}\n", nil, ""},
 	}
