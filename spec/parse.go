@@ -7,6 +7,8 @@ type File struct {
 	// Broken reports that some part of the file could not be read as pipelines, so the
 	// absence of a pipeline from Pipelines does not mean that the file withdrew it.
 	Broken bool
+	// Invalid are the ids of pipelines that the file declares but that have errors.
+	Invalid []string
 }
 
 // Parsed is one pipeline of a file that has no error.
