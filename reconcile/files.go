@@ -146,6 +146,9 @@ func (f *Files) bring(ctx context.Context, s *watch.Snapshot) error {
 	if err != nil && ctx.Err() == nil && (before.Err == nil || before.Err.Error() != err.Error()) {
 		f.Log.Error("pipeline files are not followed, what runs keeps running", "component", "files", "err", err)
 	}
+	if err != nil && s.Err == nil {
+		f.Wake() // to have Run try again
+	}
 	if len(held) > 0 && len(before.Held) == 0 {
 		f.Log.Warn("all pipeline files are gone, nothing is withdrawn until one appears; to confirm: conduit reload --prune", "component", "files", "files", held)
 	}

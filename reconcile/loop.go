@@ -122,8 +122,9 @@ func (l *Loop) Run(ctx context.Context) error {
 	l.base = base
 	l.slots = make(chan struct{}, cmpOr(l.Parallel, 32))
 	l.saver = &saver{store: l.Store, log: l.Log, wake: make(chan struct{}, 1), pending: map[string]*pending{}}
+	saving, finish := context.WithCancel(context.WithoutCancel(ctx))
 	saved := make(chan struct{})
-	go func() { defer close(saved); l.saver.run(base) }()
+	go func() { defer close(saved); l.saver.run(saving) }()
 	for ctx.Err() == nil {
 		fresh := l.refresh(ctx)
 		if l.known {
@@ -135,6 +136,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		l.wait(ctx)
 	}
 	l.shutdown(hard)
+	finish()
 	<-saved
 	return nil
 }
@@ -338,5 +340,4 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 			hard()
 		}
 	}
-	hard()
 }
