@@ -119,6 +119,11 @@ func Escape(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
+// Unescape undoes Escape.
+func Unescape(token string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+}
+
 // unescape undoes the URL escaping the validator adds to JSON pointers.
 func unescape(location string) string {
 	if s, err := url.PathUnescape(location); err == nil {
@@ -135,7 +140,7 @@ func lookup(v any, pointer string) any {
 	for token := range strings.SplitSeq(pointer[1:], "/") {
 		switch in := v.(type) {
 		case map[string]any:
-			v = in[strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")]
+			v = in[Unescape(token)]
 		case []any:
 			i, err := strconv.Atoi(token)
 			if err != nil || i < 0 || i >= len(in) {
