@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ func (s *Setting) check(value any) string {
 	}
 	nested := maps.Unflatten(map[string]any{s.Key: value}, ".")
 	violations := schemas.Validate(schemas.AgentConfig, nested)
-	if len(violations) == 0 && s.inRange(value) {
+	if len(violations) == 0 && s.holds(value) {
 		return ""
 	}
 	is := show(value)
@@ -35,14 +36,17 @@ func (s *Setting) check(value any) string {
 	return violations[0].Message
 }
 
-// inRange reports whether a duration is one that Go can hold. The schema knows only
-// how one is written.
-func (s *Setting) inRange(value any) bool {
-	if s.Type() != "duration" {
-		return true
+// holds reports whether Go's type for s can hold a value that the schema allows. The
+// schema knows how a duration is written, and numbers of any size.
+func (s *Setting) holds(value any) bool {
+	switch s.Type() {
+	case "duration":
+		_, err := time.ParseDuration(value.(string))
+		return err == nil
+	case "int":
+		return isInt(value)
 	}
-	_, err := time.ParseDuration(value.(string))
-	return err == nil
+	return true
 }
 
 func show(value any) string {
@@ -52,4 +56,12 @@ func show(value any) string {
 	return fmt.Sprintf("%#v", value)
 }
 
-func isInt(v any) bool { _, ok := v.(int); return ok }
+func isInt(v any) bool {
+	switch v := v.(type) {
+	case int:
+		return true
+	case float64: // 2.0 is a whole number too
+		return v == math.Trunc(v) && math.Abs(v) < math.MaxInt32
+	}
+	return false
+}

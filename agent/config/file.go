@@ -2,9 +2,9 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -108,19 +108,24 @@ func (l *loader) flatten(path, key string, n *yaml.Node, depth int) []leaf {
 	return []leaf{f}
 }
 
-// scalar returns the value of n as JSON would have it.
+// scalar returns the value of n as JSON would have it; what JSON cannot have is text.
 func scalar(n *yaml.Node) any {
-	var v any
 	if n.Kind == yaml.SequenceNode {
 		return []any{}
 	}
+	var v any
 	if err := n.Decode(&v); err != nil {
 		return n.Value
 	}
-	if _, ok := v.(time.Time); ok {
-		return n.Value
+	switch v := v.(type) {
+	case nil, bool, int, int64, uint64, string:
+		return v
+	case float64:
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return v
+		}
 	}
-	return v
+	return n.Value
 }
 
 func join(group, key string) string {

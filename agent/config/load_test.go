@@ -173,3 +173,25 @@ func TestTemplateIsTheDefaults(t *testing.T) {
 		}
 	}
 }
+
+func FuzzFile(f *testing.F) {
+	for _, seed := range []string{
+		"log.level: .nan", "pipelines.error-recovery.max-retries: .inf", "pipelines.error-recovery.max-retries: -.inf",
+		"pipelines.error-recovery.max-retries: 1e400", "pipelines.error-recovery.max-retries: 99999999999999999999999",
+		"pipelines.error-recovery.max-retries: 18446744073709551615", "shutdown.timeout: !!binary aGk=",
+		"shutdown.timeout: 2026-01-01", "? [a]\n: b", "<<: {log: {level: warn}}", "1: 2", "log: !!map", "&a a: *a", "---\n---\n",
+		"pipelines.error-recovery.backoff-factor: 2.0", ". : .", "log.: x", "\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	path := filepath.Join(f.TempDir(), "conduit.yaml")
+	f.Fuzz(func(t *testing.T, yaml []byte) {
+		if err := os.WriteFile(path, yaml, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, _, err := config.Load(config.Sources{Path: path})
+		if err == nil && (c.Pipelines.ErrorRecovery.BackoffFactor < 1 || c.DB.SQLite.Path == "" || c.Log.Level == "") {
+			t.Errorf("accepted as %+v", c)
+		}
+	})
+}
