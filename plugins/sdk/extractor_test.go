@@ -109,6 +109,9 @@ func TestExtraction(t *testing.T) {
 			[]string{"@/p:c:payload@1", "@/p:c:payload@2", "@/p:c:payload@2"}, 2},
 		"other fields, other version": {nil, []record.Record{after(object{"a": 1}), after(object{"b": 1}), after(object{"a": 1})},
 			[]string{"@/p:c:payload@1", "@/p:c:payload@2", "@/p:c:payload@1"}, 2},
+		"before of another kind": {nil, []record.Record{after(object{"a": 1, "b": 2}), partial}, []string{"@/p:c:payload@1", "@/p:c:payload@2"}, 2},
+		"in turns": {nil, []record.Record{after(object{"a": 1}), after(object{"b": 1}), after(object{"a": 1}), after(object{"b": 1})},
+			[]string{"@/p:c:payload@1", "@/p:c:payload@2", "@/p:c:payload@1", "@/p:c:payload@2"}, 2},
 		"collections": {nil, []record.Record{
 			with(after(object{"a": 1}), record.KeyCollection, "users"), with(after(object{"b": 1}), record.KeyCollection, "jobs"),
 			with(after(object{"a": 1}), record.KeyCollection, "users")},

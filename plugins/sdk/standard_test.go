@@ -186,7 +186,7 @@ func TestBackoffRetry(t *testing.T) {
 		for range 7 {
 			f.reads <- answer{err: fmt.Errorf("quiet: %w", sdk.ErrBackoffRetry)}
 		}
-		f.reads <- answer{} // counts as one more
+		f.reads <- answer{records: []record.Record{}} // counts as one more
 		f.reads <- answer{records: numbered(1, 2)}
 		start := time.Now()
 		rs, err := s.Read(t.Context())
@@ -258,6 +258,17 @@ func TestSourceBatchAtStop(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestSourceBatchLeavesTheConnectorsArrayAlone(t *testing.T) {
+	f := &feed{}
+	s := openSource(t, t.Context(), f, map[string]string{"sdk.batch.size": "3"})
+	array := numbered(0, 4)
+	f.reads <- answer{records: array[:1]}
+	f.reads <- answer{records: numbered(7, 9)}
+	if rs, err := s.Read(t.Context()); err != nil || positions(rs) != "0 7 8" || positions(array) != "0 1 2 3" {
+		t.Errorf("got %q, %v; the array holds %q", positions(rs), err, positions(array))
 	}
 }
 
