@@ -11,7 +11,7 @@ import (
 // caller. Calls that come with the same context share the one the connector sees, which
 // is then made once.
 type lane struct {
-	turn sync.Mutex // held during a call
+	turn chan struct{} // holds one token while a call runs
 
 	mu     sync.Mutex // guards what follows
 	parent <-chan struct{}
@@ -19,6 +19,13 @@ type lane struct {
 	cancel context.CancelFunc
 	ended  bool
 }
+
+func newLane() lane { return lane{turn: make(chan struct{}, 1)} }
+
+// enter waits until no other call runs. The caller leaves when its call has ended.
+func (l *lane) enter() { l.turn <- struct{}{} }
+
+func (l *lane) leave() { <-l.turn }
 
 // context returns the context for a call: ctx with env, which ends with ctx or when the
 // lane ends. It is for use by the holder of the turn, until its next call.

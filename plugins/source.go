@@ -45,7 +45,7 @@ func (s *source) Read(ctx context.Context) (*record.Batch, error) {
 	if err := s.enter(&s.main); err != nil {
 		return nil, err
 	}
-	defer s.main.turn.Unlock()
+	defer s.main.leave()
 	for pause := time.Millisecond; ; pause = min(2*pause, maxPause) {
 		if err := s.readable(); err != nil {
 			return nil, s.readFailed(ctx, err)
@@ -121,7 +121,7 @@ func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 	if err := s.enter(&s.acks); err != nil {
 		return err
 	}
-	defer s.acks.turn.Unlock()
+	defer s.acks.leave()
 	return s.contained(s.ack(s.acks.context(ctx, s.env), positions))
 }
 
