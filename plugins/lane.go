@@ -13,10 +13,11 @@ import (
 type lane struct {
 	turn chan struct{} // holds one token while a call runs
 
-	mu     sync.Mutex // guards what follows
-	parent <-chan struct{}
-	ctx    context.Context
-	cancel context.CancelFunc
+	parent <-chan struct{} // owned by the holder of the turn: what ctx was made of
+	ctx    context.Context // owned by the holder of the turn
+
+	mu     sync.Mutex         // guards what follows
+	cancel context.CancelFunc // ends ctx
 	ended  bool
 }
 
@@ -30,11 +31,11 @@ func (l *lane) leave() { <-l.turn }
 // context returns the context for a call: ctx with env, which ends with ctx or when the
 // lane ends. It is for use by the holder of the turn, until its next call.
 func (l *lane) context(ctx context.Context, env *sdk.Env) context.Context {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.ctx != nil && l.parent == ctx.Done() {
 		return l.ctx
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.cancel != nil {
 		l.cancel()
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -109,7 +108,7 @@ func (s *source) batch(records []record.Record) (*record.Batch, error) {
 				i+1, len(records), n, MaxPosition))
 		}
 	}
-	stamp(records, s.id, strconv.FormatInt(time.Now().UnixNano(), 10))
+	stamp(records, s.id)
 	return record.NewBatch(records), nil
 }
 
