@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestRotation(t *testing.T) {
@@ -22,6 +23,9 @@ func TestRotation(t *testing.T) {
 	records := s.want("half-whole", "three")
 	if key, _ := records[1].Key.Raw(); string(key) != "1" {
 		t.Errorf("got key %q of the first line in the new file", key)
+	}
+	if pos := string(records[1].Position); !strings.HasSuffix(pos, ";1") {
+		t.Errorf("got position %q behind one rotation", pos)
 	}
 	write(t, path, "four\n")
 	s.want("four")
@@ -126,6 +130,23 @@ func TestResumeElsewhere(t *testing.T) {
 			truncate(t, path)
 			write(t, path, "three\n")
 		}, []string{"two", "three"}},
+		"copied and cut off, other files begin alike": {header + "\ntwo\n", func(t *testing.T, path string) {
+			write(t, path+".0", header+"\nolder\n")
+			if err := os.Chtimes(path+".0", time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			write(t, path+".1", header+"\ntwo\n")
+			write(t, path+".2", header+" longer\nanother\n")
+			if err := os.Chtimes(path+".2", time.Time{}, time.Now().Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			truncate(t, path)
+			write(t, path, "three\n")
+		}, []string{"two", "three"}},
+		"cut off, begins alike": {header + "\ntwo\n", func(t *testing.T, path string) {
+			truncate(t, path)
+			write(t, path, header[:280]+"\n")
+		}, []string{header[:280]}},
 		"cut off and grown": {"one\ntwo\n", func(t *testing.T, path string) {
 			truncate(t, path)
 			write(t, path, "uno\ndue\ntre\n")

@@ -154,7 +154,7 @@ func TestManyLines(t *testing.T) {
 	positions := map[string]bool{}
 	for i := range records {
 		positions[string(records[i].Position)] = true
-		for _, key := range []string{"a", "b", "c", "z"} {
+		for _, key := range []string{"a", "b", "c", "x", "y", "z"} {
 			records[i].Metadata.Set(key, strconv.Itoa(i))
 		}
 	}
@@ -162,7 +162,7 @@ func TestManyLines(t *testing.T) {
 		t.Errorf("got %d different positions of %d", len(positions), len(lines))
 	}
 	for i, r := range records {
-		if len(r.Metadata) != 5 || r.Metadata.Get("file.path") != path || r.Metadata.Get("z") != strconv.Itoa(i) {
+		if len(r.Metadata) != 7 || r.Metadata.Get("file.path") != path || r.Metadata.Get("z") != strconv.Itoa(i) {
 			t.Fatalf("got metadata %v of record %d", r.Metadata, i)
 		}
 	}

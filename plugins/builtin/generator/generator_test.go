@@ -325,3 +325,24 @@ func TestReadAfterEnd(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestRecordsMayGrow(t *testing.T) {
+	s := open(t, "", map[string]string{"format.type": "raw", "format.options.b": "bool"})
+	records := read(t, s, 512)
+	want := make([]record.Record, len(records))
+	for i := range records {
+		want[i] = records[i].Clone()
+	}
+	for _, r := range records {
+		key, _ := r.Key.Raw()
+		after, _ := r.After.Raw()
+		for _, b := range [][]byte{r.Position, key, after} {
+			_ = append(b, "!!!"...)
+		}
+	}
+	for i := range records {
+		if !records[i].Equal(want[i]) {
+			t.Fatalf("got %v, want %v", records[i], want[i])
+		}
+	}
+}
