@@ -141,3 +141,28 @@ func BenchmarkLog(b *testing.B) {
 		})
 	}
 }
+
+func TestHasControlFindsEveryByteAnywhere(t *testing.T) {
+	for c := range 256 {
+		for at := range 19 {
+			b := []byte("abcdefgh~ {}\"\\xyz12\xc3\xbc")
+			b[at] = byte(c)
+			if got, want := hasControl(b), c < ' ' || c == 0x7f || c == 0xc2; got != want {
+				t.Fatalf("byte %#x at %d: %v", c, at, got)
+			}
+		}
+	}
+}
+
+func TestLogAttributesOfSiblingsStayApart(t *testing.T) {
+	var b bytes.Buffer
+	parent := slog.New(newLogHandler(&b, "cli", "info", false)).With("parent", "a long enough value")
+	first, second := parent.With("first", 1), parent.With("second", 2)
+	for log, want := range map[*slog.Logger]string{first: "first=1\n", second: "second=2\n"} {
+		b.Reset()
+		log.Info("m")
+		if !strings.HasSuffix(b.String(), want) {
+			t.Errorf("got %q, want the end %q", b.String(), want)
+		}
+	}
+}
