@@ -25,6 +25,10 @@ func logLine(t *testing.T, format string, color bool, message string, attrs ...s
 	return b.String()
 }
 
+type ownJSON struct{}
+
+func (ownJSON) MarshalJSON() ([]byte, error) { return []byte(`{"own":"a b"}`), nil }
+
 func TestLogLines(t *testing.T) {
 	record := json.RawMessage(`{"key":"a b","payload":{"before":null}}`)
 	tests := []struct {
@@ -46,6 +50,7 @@ func TestLogLines(t *testing.T) {
 		{"error", "m", slog.Any("err", errors.New("cannot open: no")), ` m err="cannot open: no"`, `"err":"cannot open: no"`},
 		{"raw JSON", "", slog.Any("record", record), ` record=` + string(record), `"record":` + string(record)},
 		{"raw JSON on lines", "", slog.Any("record", json.RawMessage("{\n\"a\": 1,\r\n\"b\": \"\u00c2\u0085\"}")), " record={ \"a\": 1,  \"b\": \"\u00c2  \"}", "\"record\":{ \"a\": 1,  \"b\": \"\u00c2  \"}"},
+		{"value with JSON", "", slog.Any("record", ownJSON{}), ` record={"own":"a b"}`, `"record":{"own":"a b"}`},
 		{"group", "m", slog.Group("g", slog.Bool("a", true), slog.Float64("b", 1.5)), ` m g.a=true g.b=1.5`, `"g.a":true,"g.b":1.5`},
 		{"duration", "m", slog.Duration("d", 90*time.Second), ` m d=1m30s`, `"d":"1m30s"`},
 		{"slice", "m", slog.Any("l", []string{"a", "b"}), ` m l="[a b]"`, `"l":["a","b"]`},
