@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/schemas"
 	"go.yaml.in/yaml/v3"
 )
 
