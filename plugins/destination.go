@@ -32,7 +32,7 @@ func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 	if err := d.enter(&d.main); err != nil {
 		return err
 	}
-	defer d.main.turn.Unlock()
+	defer d.main.leave()
 	records, err := b.Records()
 	if err != nil || len(records) == 0 {
 		return err
@@ -98,7 +98,7 @@ func (d *destination) Flush(ctx context.Context) error {
 	if err := d.enter(&d.main); err != nil {
 		return err
 	}
-	defer d.main.turn.Unlock()
+	defer d.main.leave()
 	if d.async == nil {
 		return nil
 	}

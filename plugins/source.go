@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -45,7 +44,7 @@ func (s *source) Read(ctx context.Context) (*record.Batch, error) {
 	if err := s.enter(&s.main); err != nil {
 		return nil, err
 	}
-	defer s.main.turn.Unlock()
+	defer s.main.leave()
 	for pause := time.Millisecond; ; pause = min(2*pause, maxPause) {
 		if err := s.readable(); err != nil {
 			return nil, s.readFailed(ctx, err)
@@ -109,7 +108,7 @@ func (s *source) batch(records []record.Record) (*record.Batch, error) {
 				i+1, len(records), n, MaxPosition))
 		}
 	}
-	stamp(records, s.id, strconv.FormatInt(time.Now().UnixNano(), 10))
+	stamp(records, s.id)
 	return record.NewBatch(records), nil
 }
 
@@ -121,7 +120,7 @@ func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 	if err := s.enter(&s.acks); err != nil {
 		return err
 	}
-	defer s.acks.turn.Unlock()
+	defer s.acks.leave()
 	return s.contained(s.ack(s.acks.context(ctx, s.env), positions))
 }
 
