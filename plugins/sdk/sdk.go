@@ -67,6 +67,7 @@ type Destination interface {
 	// Parameters describes the settings that Configure understands.
 	Parameters() Parameters
 	// Configure checks and keeps the settings. It touches nothing outside the process.
+	// Settings have been trimmed and defaulted, and checked against Parameters.
 	Configure(ctx context.Context, settings map[string]string) error
 	// Open prepares for writing.
 	Open(ctx context.Context) error
