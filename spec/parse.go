@@ -1,20 +1,131 @@
 package spec
 
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
 // File is what a pipeline file says, and what is wrong with it.
 type File struct {
 	Pipelines []Parsed
-	Problems  []Problem
-	// Broken reports that some part of the file could not be read as pipelines, so the
-	// absence of a pipeline from Pipelines does not mean that the file withdrew it.
+	Problems  []Problem // by line and column
+	// Invalid lists, sorted, the ids of pipelines that the file declares with errors.
+	// None of them is in Pipelines, and none of them was withdrawn.
+	Invalid []string
+	// Broken reports that some part of the file could not be read as pipelines with an
+	// id, so the absence of an id from Pipelines and Invalid does not mean that the file
+	// withdrew it.
 	Broken bool
 }
 
-// Parsed is one pipeline of a file that has no error.
+// Parsed is one pipeline of a file that has no error, normalized.
 type Parsed struct {
 	Pipeline Pipeline
 	Line     int             // where it starts
-	Marks    map[string]Mark // JSON pointer within the pipeline ("/connectors/0/settings/rate") → where it stands
+	Marks    map[string]Mark // JSON pointer within the pipeline ("/connectors/0/settings/rate") → where its value stands
 }
 
 // Mark is a place in a file, counted from 1.
 type Mark struct{ Line, Column int }
+
+// maxProblems bounds what is reported of one file; nobody reads more.
+const maxProblems = 100
+
+// ParseFile reads the pipeline file data, of versions 2.0 to 2.2. Each document of it
+// stands for itself: one that is wrong leaves the others valid. path is used to name
+// the file in problems. ParseFile never panics and opens nothing.
+func ParseFile(path string, data []byte) File {
+	var f File
+	text, problem := checkText(data)
+	if problem != nil {
+		f.Broken = true
+		f.Problems = []Problem{*problem}
+	} else {
+		f.parse(text)
+	}
+	f.Problems = finish(path, f.Problems)
+	return f
+}
+
+// parse reads every document of text.
+func (f *File) parse(text []byte) {
+	var all []declared
+	nodes, empty := 0, true
+	for _, c := range split(text) {
+		docs, err := c.parse()
+		for _, node := range docs {
+			d := readDocument(node, &nodes)
+			f.Problems = append(f.Problems, d.problems...)
+			f.Broken = f.Broken || d.broken
+			all = append(all, d.declared...)
+		}
+		if err != nil {
+			f.Broken = true
+			f.Problems = append(f.Problems, *err)
+		}
+		empty = empty && len(docs) == 0 && err == nil
+	}
+	if empty {
+		f.Broken = true
+		f.Problems = append(f.Problems, Problem{Line: 1, Severity: SeverityError, Code: CodeParse,
+			Message: "the file is empty: to declare that it has no pipelines, write \"pipelines: []\""})
+	}
+	f.accept(all)
+}
+
+// accept takes over the pipelines without errors whose id is declared once.
+func (f *File) accept(all []declared) {
+	byID := map[string][]declared{}
+	for _, d := range all {
+		byID[d.parsed.Pipeline.ID] = append(byID[d.parsed.Pipeline.ID], d)
+	}
+	for _, d := range all {
+		id := d.parsed.Pipeline.ID
+		same := byID[id]
+		if len(same) > 1 {
+			f.Problems = append(f.Problems, duplicatePipeline(d, same))
+		}
+		if len(same) > 1 || !d.valid {
+			f.Invalid = append(f.Invalid, id)
+			continue
+		}
+		f.Pipelines = append(f.Pipelines, d.parsed)
+	}
+	slices.Sort(f.Invalid)
+	f.Invalid = slices.Compact(f.Invalid)
+}
+
+func duplicatePipeline(d declared, same []declared) Problem {
+	first, again := same[0].parsed.Line, same[1].parsed.Line
+	return Problem{
+		Line: d.id.Line, Column: d.id.Column, Path: d.path + "/id", Pipeline: d.parsed.Pipeline.ID,
+		Severity: SeverityError, Code: CodeDuplicateID,
+		Message: fmt.Sprintf("pipeline %q is declared %s, at lines %d and %d: remove all but one or give them ids of their own",
+			d.parsed.Pipeline.ID, times(len(same)), first, again),
+	}
+}
+
+func times(n int) string {
+	if n == 2 {
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// finish names the file in all problems, bounds their number, keeping errors first, and
+// orders them.
+func finish(path string, all []Problem) []Problem {
+	if extra := len(all) - maxProblems; extra > 0 {
+		slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
+		all = append(all[:maxProblems:maxProblems], Problem{Line: all[maxProblems-1].Line, Severity: all[0].Severity,
+			Code: CodeParse, Message: fmt.Sprintf("and %d more problems", extra)})
+	}
+	for i := range all {
+		all[i].File = path
+	}
+	slices.SortStableFunc(all, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
+	})
+	return all
+}

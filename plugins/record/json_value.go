@@ -106,14 +106,7 @@ func appendObject(dst []byte, m map[string]any) ([]byte, error) {
 		return append(dst, "null"...), nil
 	}
 	var small [smallObject]member
-	members := small[:0]
-	if len(m) > smallObject {
-		members = make([]member, 0, len(m))
-	}
-	for k, v := range m {
-		members = append(members, member{k, v})
-	}
-	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.key, b.key) })
+	members := sortMembers(small[:0], m)
 	dst = append(dst, '{')
 	for i := range members {
 		if i > 0 {
@@ -127,6 +120,16 @@ func appendObject(dst []byte, m map[string]any) ([]byte, error) {
 		}
 	}
 	return append(dst, '}'), nil
+}
+
+// sortMembers returns the fields of m by key, in buf if they fit.
+func sortMembers(buf []member, m map[string]any) []member {
+	buf = slices.Grow(buf, len(m))
+	for k, v := range m {
+		buf = append(buf, member{k, v})
+	}
+	slices.SortFunc(buf, func(a, b member) int { return strings.Compare(a.key, b.key) })
+	return buf
 }
 
 func appendArray[T any](dst []byte, s []T, write func([]byte, T) ([]byte, error)) ([]byte, error) {

@@ -9,16 +9,22 @@ import (
 
 // unknownMessage says that name is no parameter, and which one may be meant.
 func unknownMessage(name string, known Parameters) string {
-	best, distance := "", len(name)/3+1
-	for _, k := range slices.Sorted(maps.Keys(known)) {
-		if d := editDistance(strings.ToLower(name), strings.ToLower(k)); d < distance {
-			best, distance = k, d
-		}
-	}
+	best := Closest(name, slices.Sorted(maps.Keys(known)))
 	if best == "" {
 		return "is not a setting of this connector"
 	}
 	return fmt.Sprintf("is not a setting of this connector, did you mean %q?", best)
+}
+
+// Closest returns the candidate that word may be a misspelling of, "" when none is close.
+func Closest(word string, candidates []string) string {
+	best, distance := "", len(word)/3+1
+	for _, c := range candidates {
+		if d := editDistance(strings.ToLower(word), strings.ToLower(c)); d < distance {
+			best, distance = c, d
+		}
+	}
+	return best
 }
 
 // editDistance counts the bytes to insert, delete or replace to make b from a.

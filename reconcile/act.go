@@ -1,0 +1,161 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// deleteTimeout bounds one attempt to clean up a connector.
+const deleteTimeout = time.Minute
+
+// act performs one action. What takes time is done by a goroutine that tells its end.
+func (l *Loop) act(a Action) {
+	p := l.pipes[a.ID]
+	switch a.Kind {
+	case Start, Restart, Rollback:
+		l.launch(p, a.Kind)
+	case Stop:
+		l.stop(p, l.Policy.DrainTimeout)
+	case Abandon:
+		p.next.cancel()
+	case Adopt:
+		l.adopt(p)
+	case MarkStopped:
+		p.failures, p.Restart = nil, false
+		l.update(p, func(s *spec.State) {
+			s.Phase, s.StoppedByUser = spec.PhaseStopped, true
+			s.Error, s.RetryAt, s.Failures = "", nil, 0
+		})
+	case MarkSteady:
+		p.failures = nil
+		l.update(p, func(s *spec.State) { s.Failures = 0 })
+	case MarkOrphaned:
+		l.orphan(p, *a.Connector)
+	case CleanUp:
+		l.cleanUp(p, *a.Connector)
+	case Delete:
+		l.delete(p)
+	case Forget:
+		l.forget(a.ID)
+	}
+}
+
+// beside runs f outside the loop and done in the loop afterwards.
+func (l *Loop) beside(f func(), done func()) {
+	l.workers++
+	go func() {
+		f()
+		l.notes <- func() { l.workers--; done() }
+	}()
+}
+
+// tell has note run in the goroutine of Run and returns afterwards.
+func (l *Loop) tell(note func()) {
+	done := make(chan struct{})
+	l.notes <- func() { defer close(done); note() }
+	<-done
+}
+
+// adopt takes note that what runs is what is declared.
+func (l *Loop) adopt(p *pipe) {
+	d := p.desired
+	p.run.version.Generation, p.run.version.Instead, p.Refused = d.Generation, 0, 0
+	l.update(p, func(s *spec.State) {
+		s.RunningGeneration, s.Error, s.RetryAt = d.Generation, "", nil
+		s.LastAttempt = &spec.Attempt{Generation: d.Generation, At: time.Now()}
+		s.LastGood = &spec.LastGood{Generation: d.Generation, Pipeline: d.Pipeline}
+	})
+}
+
+// orphan notes since when a connector is declared no more. Nothing else writes the
+// state of a connector that does not run.
+func (l *Loop) orphan(p *pipe, c spec.ConnectorState) {
+	c.Orphaned = time.Now()
+	p.replace(c)
+	var err error
+	l.beside(func() { err = l.Store.SaveConnectorState(l.base, &c) }, func() {
+		if err != nil {
+			l.Log.Error("cannot save the state of a connector", "component", "reconcile", "pipeline_id", c.PipelineID, "connector_id", c.ID, "err", err)
+		}
+		l.touch(c.PipelineID)
+	})
+}
+
+// cleanUp deletes a connector. A failure is saved, with the time of the next attempt.
+func (l *Loop) cleanUp(p *pipe, c spec.ConnectorState) {
+	p.Cleaning = append(p.Cleaning[:len(p.Cleaning):len(p.Cleaning)], c.ID)
+	var err error
+	l.beside(func() {
+		ctx, cancel := context.WithTimeout(l.base, deleteTimeout)
+		defer cancel()
+		if err = l.Runner.Delete(ctx, &c); err == nil {
+			err = l.Store.DeleteConnector(ctx, c.ID)
+		}
+		if err == nil {
+			return
+		}
+		c.Attempts, c.Error = c.Attempts+1, err.Error()
+		c.RetryAt = time.Now().Add(l.Policy.Delay(c.ID, c.Attempts))
+		if err := l.Store.SaveConnectorState(l.base, &c); err != nil {
+			l.Log.Error("cannot save the state of a connector", "component", "reconcile", "pipeline_id", c.PipelineID, "connector_id", c.ID, "err", err)
+		}
+	}, func() { l.cleaned(p, c, err) })
+}
+
+func (l *Loop) cleaned(p *pipe, c spec.ConnectorState, err error) {
+	id := c.PipelineID
+	p.Cleaning = without(p.Cleaning, func(other string) bool { return other == c.ID })
+	if err != nil {
+		p.replace(c)
+		l.Log.Warn("cannot clean up after a connector, trying again", "component", "reconcile", "pipeline_id", id, "connector_id", c.ID, "retry_at", c.RetryAt, "err", err)
+		l.event(p, warning, "CleanupFailed", "cannot clean up after connector "+c.ID+": "+err.Error())
+	} else {
+		p.connectors = without(p.connectors, func(other spec.ConnectorState) bool { return other.ID == c.ID })
+		l.event(p, normal, "CleanedUp", "connector "+c.ID+" is deleted")
+	}
+	l.touch(id)
+}
+
+// delete forgets a withdrawn pipeline, here and in the store.
+func (l *Loop) delete(p *pipe) {
+	id := p.State.PipelineID
+	p.Deleting = true
+	var err error
+	l.beside(func() { err = l.saver.delete(l.base, id) }, func() {
+		p.Deleting = false
+		l.stale, l.orphans = true, true
+		if err != nil {
+			p.NotBefore = time.Now().Add(l.Policy.Delay(id, 1) + time.Second)
+			l.Log.Error("cannot delete a pipeline, trying again", "component", "reconcile", "pipeline_id", id, "err", err)
+			return
+		}
+		l.Log.Info("pipeline deleted", "component", "reconcile", "pipeline_id", id)
+		l.forget(id)
+		if l.Deleted != nil {
+			l.Deleted()
+		}
+	})
+}
+
+func (l *Loop) forget(id string) {
+	delete(l.pipes, id)
+	l.mu.Lock()
+	delete(l.states, id)
+	l.mu.Unlock()
+}
+
+func (p *pipe) replace(c spec.ConnectorState) {
+	p.connectors = append(without(p.connectors, func(other spec.ConnectorState) bool { return other.ID == c.ID }), c)
+}
+
+func without[T any](all []T, drop func(T) bool) []T {
+	var kept []T
+	for _, v := range all {
+		if !drop(v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}

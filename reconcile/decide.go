@@ -1,0 +1,275 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Seen is a pipeline file as it is now.
+type Seen struct {
+	Path string
+	Hash string // of the content; "" with Err
+	Err  error  // why it could not be read
+	spec.File
+}
+
+// Decide returns how desired state has to change so that it is what the files say.
+// files must be all there are, from a complete look: what is missing is withdrawn.
+// It is pure; when its changes were applied it returns none.
+func Decide(files []Seen, declared []spec.Declaration, known []spec.FileState, now time.Time) *spec.Changes {
+	d := decision{now: now, seen: map[string]*Seen{}, declared: map[string]*spec.Declaration{}, known: map[string]*spec.FileState{},
+		claims: map[string][]claim{}, problems: map[string][]spec.Problem{}}
+	for i := range declared {
+		d.declared[declared[i].Pipeline.ID] = &declared[i]
+	}
+	for i := range known {
+		d.known[known[i].Path] = &known[i]
+	}
+	for i := range files {
+		d.collect(&files[i])
+	}
+	for _, id := range sortedKeys(d.claims) {
+		d.settle(id, d.claims[id])
+	}
+	for i := range declared {
+		d.unclaimed(&declared[i])
+	}
+	for i := range files {
+		d.record(&files[i])
+	}
+	for i := range known {
+		if d.seen[known[i].Path] == nil {
+			d.changes.Forget = append(d.changes.Forget, known[i].Path)
+		}
+	}
+	return &d.changes
+}
+
+type decision struct {
+	now      time.Time
+	seen     map[string]*Seen             // by path
+	declared map[string]*spec.Declaration // by id
+	known    map[string]*spec.FileState   // by path
+	claims   map[string][]claim           // by pipeline id
+	problems map[string][]spec.Problem    // by path, beside those of parsing
+	changes  spec.Changes
+}
+
+// claim is a file that declares a pipeline; parsed is nil when it does so with errors.
+type claim struct {
+	path   string
+	parsed *spec.Parsed
+}
+
+func (d *decision) collect(f *Seen) {
+	d.seen[f.Path] = f
+	for i := range f.Pipelines {
+		id := f.Pipelines[i].Pipeline.ID
+		d.claims[id] = append(d.claims[id], claim{f.Path, &f.Pipelines[i]})
+	}
+	for _, id := range f.Invalid {
+		d.claims[id] = append(d.claims[id], claim{f.Path, nil})
+	}
+}
+
+// settle decides who of those that declare pipeline id gets it.
+func (d *decision) settle(id string, claims []claim) {
+	have := d.declared[id]
+	switch {
+	case have == nil:
+		d.grant(id, nil, claims)
+	case !have.Withdrawn.IsZero() && have.Purge:
+		d.refuse(id, claims, "pipeline.being_deleted", "pipeline %q is being deleted; it is declared as soon as that is done", id)
+	case have.Owner.Kind != spec.OwnerFile && have.Withdrawn.IsZero():
+		d.refuse(id, claims, "pipeline.owned_by_api",
+			"pipeline %q belongs to the API; hand it over with `conduit pipelines adopt %s`, or choose another id", id, id)
+	case have.Owner.Kind == spec.OwnerFile && d.claimed(claims, have.Owner.Path):
+		d.keep(id, have, claims)
+	case have.Withdrawn.IsZero() && d.opaque(have.Owner.Path):
+		d.refuse(id, claims, "pipeline.duplicate_id", "pipeline %q belongs to %s, which has errors; mend or remove it first", id, have.Owner.Path)
+	default:
+		d.grant(id, have, claims)
+	}
+}
+
+func (d *decision) claimed(claims []claim, path string) bool {
+	return slices.ContainsFunc(claims, func(c claim) bool { return c.path == path })
+}
+
+// opaque reports whether the file at path is there but does not tell all it declares.
+func (d *decision) opaque(path string) bool {
+	f := d.seen[path]
+	return f != nil && (f.Err != nil || f.Broken)
+}
+
+// keep leaves a pipeline with the file that owns it.
+func (d *decision) keep(id string, have *spec.Declaration, claims []claim) {
+	for _, c := range claims {
+		switch {
+		case c.path != have.Owner.Path:
+			d.refuse(id, []claim{c}, "pipeline.duplicate_id", "pipeline %q is declared in %s already; remove it from %s or from there, or choose another id", id, have.Owner.Path, c.path)
+		case c.parsed != nil:
+			d.declare(have, c)
+		default:
+			d.restore(have)
+		}
+	}
+}
+
+// grant gives a pipeline that no present file owns to the only file that wants it.
+func (d *decision) grant(id string, have *spec.Declaration, claims []claim) {
+	if len(claims) == 1 {
+		if claims[0].parsed != nil {
+			d.declare(have, claims[0])
+		}
+		return
+	}
+	var paths []string
+	for _, c := range claims {
+		paths = append(paths, c.path)
+	}
+	d.refuse(id, claims, "pipeline.duplicate_id", "pipeline %q is declared in %s; it can be in one of them only", id, strings.Join(paths, " and "))
+}
+
+func (d *decision) refuse(id string, claims []claim, code, format string, args ...any) {
+	for _, c := range claims {
+		if c.parsed == nil {
+			continue // it has its own problem
+		}
+		p := spec.Problem{File: c.path, Line: c.parsed.Line, Path: "/id", Pipeline: id, Severity: spec.SeverityError, Code: code, Message: fmt.Sprintf(format, args...)}
+		if mark, ok := c.parsed.Marks["/id"]; ok {
+			p.Line, p.Column = mark.Line, mark.Column
+		}
+		d.problems[c.path] = append(d.problems[c.path], p)
+	}
+}
+
+func (d *decision) declare(have *spec.Declaration, c claim) {
+	owner := spec.Owner{Kind: spec.OwnerFile, Path: c.path, Line: c.parsed.Line}
+	want := &c.parsed.Pipeline
+	if have != nil && have.Withdrawn.IsZero() && have.Owner == owner && samePipeline(&have.Pipeline, want) {
+		return
+	}
+	d.changes.Declare = append(d.changes.Declare, spec.Declare{Pipeline: *want, Owner: owner, Origin: origin(owner)})
+	reason := ""
+	switch {
+	case have == nil:
+		reason = "Declared"
+	case !have.Withdrawn.IsZero():
+		reason = "Restored"
+	case !samePipeline(&have.Pipeline, want):
+		reason = "Changed"
+	case have.Owner.Path != c.path:
+		reason = "Moved"
+	}
+	if reason != "" {
+		d.event(want.ID, c.path, normal, reason, "declared in "+c.path)
+	}
+}
+
+// restore ends the withdrawal of a pipeline whose file is back, though with errors.
+func (d *decision) restore(have *spec.Declaration) {
+	if have.Withdrawn.IsZero() {
+		return
+	}
+	d.changes.Declare = append(d.changes.Declare, spec.Declare{Pipeline: have.Pipeline, Owner: have.Owner, Origin: origin(have.Owner)})
+	d.event(have.Pipeline.ID, have.Owner.Path, normal, "Restored", have.Owner.Path+" is back with errors, its last good version counts")
+}
+
+// unclaimed withdraws a pipeline that its file no longer declares.
+func (d *decision) unclaimed(have *spec.Declaration) {
+	id := have.Pipeline.ID
+	if have.Owner.Kind != spec.OwnerFile || d.claims[id] != nil {
+		return
+	}
+	opaque := d.opaque(have.Owner.Path)
+	switch {
+	case have.Withdrawn.IsZero() && !opaque:
+		d.changes.Withdraw = append(d.changes.Withdraw, spec.Withdraw{ID: id, Origin: origin(have.Owner)})
+		d.event(id, have.Owner.Path, normal, "Withdrawn", have.Owner.Path+" no longer declares it")
+	case !have.Withdrawn.IsZero() && !have.Purge && opaque && d.known[have.Owner.Path] == nil:
+		d.restore(have)
+	}
+}
+
+// record notes what is known of a file from now on.
+func (d *decision) record(f *Seen) {
+	s := spec.FileState{Path: f.Path, Hash: f.Hash, Pipelines: d.pipelines(f), SeenAt: d.now}
+	s.Problems = append(slices.Clone(f.Problems), d.problems[f.Path]...)
+	if f.Err != nil {
+		s.Problems = append(s.Problems, spec.Problem{File: f.Path, Severity: spec.SeverityError, Code: "file.unreadable", Message: f.Err.Error()})
+	}
+	before := d.known[f.Path]
+	if before != nil && before.Hash == s.Hash && slices.Equal(before.Pipelines, s.Pipelines) && slices.Equal(before.Problems, s.Problems) {
+		return
+	}
+	d.changes.Files = append(d.changes.Files, s)
+	first, bad := firstError(s.Problems)
+	switch {
+	case bad:
+		d.event("", f.Path, warning, "FileRejected", Place(first)+first.Message)
+	case before != nil:
+		if _, bad := firstError(before.Problems); bad {
+			d.event("", f.Path, normal, "FileAccepted", f.Path+" is in order again")
+		}
+	}
+}
+
+// pipelines returns the ids that f declares, those included that it is only known to
+// have declared before it broke.
+func (d *decision) pipelines(f *Seen) []string {
+	ids := slices.Clone(f.Invalid)
+	for _, p := range f.Pipelines {
+		ids = append(ids, p.Pipeline.ID)
+	}
+	if d.opaque(f.Path) {
+		for id, have := range d.declared {
+			if have.Owner.Kind == spec.OwnerFile && have.Owner.Path == f.Path && have.Withdrawn.IsZero() {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func (d *decision) event(id, path, kind, reason, message string) {
+	d.changes.Events = append(d.changes.Events, spec.Event{Pipeline: id, File: path, Type: kind, Reason: reason, Message: message})
+}
+
+func firstError(problems []spec.Problem) (spec.Problem, bool) {
+	for _, p := range problems {
+		if p.Severity != spec.SeverityWarning {
+			return p, true
+		}
+	}
+	return spec.Problem{}, false
+}
+
+// Place returns where p is, ready to be put before its message: "orders.yaml:3:5: ".
+func Place(p spec.Problem) string {
+	switch {
+	case p.File == "":
+		return ""
+	case p.Line == 0:
+		return p.File + ": "
+	case p.Column == 0:
+		return fmt.Sprintf("%s:%d: ", p.File, p.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Column)
+}
+
+func origin(o spec.Owner) string { return fmt.Sprintf("file %s:%d", o.Path, o.Line) }
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

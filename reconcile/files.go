@@ -1,0 +1,227 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Files brings the desired state in the store in line with the pipeline files.
+type Files struct {
+	Store Store
+	Watch *watch.Watcher
+	Parse func(path string, data []byte) spec.File // spec.ParseFile
+	Log   *slog.Logger
+	// Changed, when set, is called after desired state changed: Loop.Wake.
+	Changed func()
+
+	once sync.Once
+	wake chan struct{}
+
+	mu        sync.Mutex // guards what follows
+	last      *watch.Snapshot
+	parsed    map[string]Seen // by path; what Parse made of the last content
+	dir       string          // the directory last looked at,
+	populated bool            // in which there were files,
+	confirmed bool            // or whose emptiness somebody confirmed
+	status    FilesStatus
+}
+
+// FilesStatus says how reading the pipeline files goes.
+type FilesStatus struct {
+	Err  error     // why the directory or the store could not be used, nil when all is well
+	Held []string  // files that are gone with all others, so that nothing is withdrawn
+	At   time.Time // of the last look
+}
+
+func (f *Files) init() {
+	f.once.Do(func() {
+		f.wake = make(chan struct{}, 1)
+		if f.Log == nil {
+			f.Log = slog.New(slog.DiscardHandler)
+		}
+	})
+}
+
+// Run follows the files until ctx ends, then it returns nil.
+func (f *Files) Run(ctx context.Context) error {
+	f.init()
+	watched := make(chan error, 1)
+	go func() { watched <- f.Watch.Run(ctx, func(s watch.Snapshot) { _ = f.Take(ctx, s) }) }()
+	for ctx.Err() == nil {
+		var retry <-chan time.Time
+		if f.pending() {
+			retry = time.After(time.Second)
+		}
+		select {
+		case <-ctx.Done():
+		case <-f.wake:
+			if retry == nil {
+				_ = f.again(ctx)
+			}
+		case <-retry:
+			_ = f.again(ctx)
+		}
+	}
+	return <-watched
+}
+
+// Wake has the files compared with desired state again, after that was changed by
+// others. It never blocks.
+func (f *Files) Wake() {
+	f.init()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Reload reads all files and returns when the store is in line with them, or why it is
+// not. With prune, the absence of all files counts: their pipelines are withdrawn.
+func (f *Files) Reload(ctx context.Context, prune bool) error {
+	if err := f.Watch.Reload(ctx); err != nil {
+		return fmt.Errorf("cannot reload the pipeline files: %w", err)
+	}
+	if prune {
+		f.mu.Lock()
+		f.confirmed = true
+		f.mu.Unlock()
+		if err := f.again(ctx); err != nil {
+			return err
+		}
+	}
+	return f.Status().Err
+}
+
+// Status returns how it went last.
+func (f *Files) Status() FilesStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status
+}
+
+// pending reports whether the last snapshot could not be applied.
+func (f *Files) pending() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status.Err != nil && f.last != nil && f.last.Err == nil
+}
+
+func (f *Files) again(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last == nil {
+		return nil
+	}
+	return f.bring(ctx, f.last)
+}
+
+// Take brings desired state in line with s.
+func (f *Files) Take(ctx context.Context, s watch.Snapshot) error {
+	f.init()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.Err == nil {
+		if s.Dir != f.dir {
+			f.dir, f.populated, f.confirmed = s.Dir, false, false
+		}
+		if len(s.Files) > 0 {
+			f.populated, f.confirmed = true, false
+		}
+	}
+	f.last = &s
+	return f.bring(ctx, &s)
+}
+
+// bring does the work of Take and keeps its outcome. f.mu is held.
+func (f *Files) bring(ctx context.Context, s *watch.Snapshot) error {
+	held, err := f.apply(ctx, s)
+	before := f.status
+	f.status = FilesStatus{Err: err, Held: held, At: time.Now()}
+	if err != nil && ctx.Err() == nil && (before.Err == nil || before.Err.Error() != err.Error()) {
+		f.Log.Error("pipeline files are not followed, what runs keeps running", "component", "files", "err", err)
+	}
+	if err != nil && s.Err == nil {
+		f.Wake() // to have Run try again
+	}
+	if len(held) > 0 && len(before.Held) == 0 {
+		f.Log.Warn("all pipeline files are gone, nothing is withdrawn until one appears; to confirm: conduit reload --prune", "component", "files", "files", held)
+	}
+	return err
+}
+
+func (f *Files) apply(ctx context.Context, s *watch.Snapshot) (held []string, err error) {
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	known, err := f.Store.FileStates(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what is known of the pipeline files: %w", err)
+	}
+	// An empty directory may be a disk that is not mounted, unless files vanished from it
+	// before our eyes.
+	if len(s.Files) == 0 && !f.populated && !f.confirmed && len(known) > 0 {
+		for _, k := range known {
+			held = append(held, k.Path)
+		}
+		return held, nil
+	}
+	declared, err := f.Store.Declarations(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the desired state: %w", err)
+	}
+	c := Decide(f.see(s), declared, known, time.Now())
+	if c.Empty() {
+		return nil, nil
+	}
+	if err := f.Store.Apply(ctx, c); err != nil {
+		return nil, fmt.Errorf("cannot save the desired state: %w", err)
+	}
+	f.tell(c)
+	if f.Changed != nil {
+		f.Changed()
+	}
+	return nil, nil
+}
+
+// see parses what changed.
+func (f *Files) see(s *watch.Snapshot) []Seen {
+	files, parsed := make([]Seen, 0, len(s.Files)), make(map[string]Seen, len(s.Files))
+	for _, file := range s.Files {
+		seen, ok := f.parsed[file.Path]
+		if !ok || file.Err != nil || seen.Hash != file.Hash {
+			seen = Seen{Path: file.Path, Hash: file.Hash, Err: file.Err}
+			if file.Err == nil {
+				seen.File = f.Parse(file.Path, file.Data)
+			}
+		}
+		files = append(files, seen)
+		parsed[file.Path] = seen
+	}
+	f.parsed = parsed
+	return files
+}
+
+// tell logs what was decided. A file's problems are logged when they change.
+func (f *Files) tell(c *spec.Changes) {
+	log := f.Log.With("component", "files")
+	for _, file := range c.Files {
+		for _, p := range file.Problems {
+			if p.Severity == spec.SeverityWarning {
+				log.Warn(Place(p)+p.Message, "pipeline_id", p.Pipeline, "code", p.Code)
+			} else {
+				log.Error(Place(p)+p.Message, "pipeline_id", p.Pipeline, "code", p.Code)
+			}
+		}
+	}
+	for _, e := range c.Events {
+		if e.Type == normal {
+			log.Info("pipeline file changed desired state", "file", e.File, "pipeline_id", e.Pipeline, "reason", e.Reason)
+		}
+	}
+}

@@ -1,0 +1,343 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Loop makes what runs what is declared. Set the exported fields, then call Run.
+type Loop struct {
+	Store  Store
+	Runner Runner
+	Policy Policy
+	Log    *slog.Logger
+	// RunDigest tells versions of a pipeline apart that run differently: spec.RunDigest.
+	RunDigest func(*spec.Pipeline) string
+	// Deleted, when set, is called after a pipeline was forgotten. It must not block.
+	Deleted func()
+
+	Parallel        int           // pipelines that are started at a time; default 32
+	ShutdownTimeout time.Duration // for draining everything when ctx ends; default 30 s
+
+	once  sync.Once
+	wake  chan struct{}
+	notes chan func() // what happened, told to the goroutine of Run
+
+	// Owned by Run.
+	pipes   map[string]*pipe
+	touched map[string]bool // to be planned; nil for all
+	next    time.Time       // when to plan all again
+	stale   bool            // desired state is to be read
+	orphans bool            // connector states are to be read as well
+	known   bool            // desired state was read
+	workers int             // goroutines that will still tell something
+	base    context.Context // ends with the shutdown's last resort
+	slots   chan struct{}
+	saver   *saver
+
+	mu     sync.Mutex
+	states map[string]spec.State // guarded by mu; values are replaced, never modified
+}
+
+// pipe is all the loop knows of one pipeline.
+type pipe struct {
+	Running
+	desired    *Desired
+	connectors []spec.ConnectorState
+	run        *run
+	next       *launch
+	failures   []time.Time // when each no longer counts
+}
+
+func (l *Loop) init() {
+	l.once.Do(func() {
+		l.wake = make(chan struct{}, 1)
+		l.notes = make(chan func())
+		if l.Log == nil {
+			l.Log = slog.New(slog.DiscardHandler)
+		}
+	})
+}
+
+// Wake makes the loop look at everything soon. It never blocks.
+func (l *Loop) Wake() {
+	l.init()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Restart has pipeline id restarted, or started at once if it waits after a failure.
+// It returns when that is noted, not when it is done.
+func (l *Loop) Restart(ctx context.Context, id string) error {
+	l.init()
+	noted := make(chan error, 1)
+	note := func() {
+		p := l.pipes[id]
+		if p == nil || p.desired == nil || !wanted(p.desired) {
+			noted <- fmt.Errorf("cannot restart pipeline %q: it is not to run", id)
+			return
+		}
+		p.Restart = true
+		l.touch(id)
+		noted <- nil
+	}
+	select {
+	case l.notes <- note:
+		return <-noted
+	case <-ctx.Done():
+		return fmt.Errorf("cannot restart pipeline %q: %w", id, ctx.Err())
+	}
+}
+
+// Snapshot returns the state of every pipeline, by id, as it is observed now.
+func (l *Loop) Snapshot() []spec.State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]spec.State, 0, len(l.states))
+	for _, s := range l.states {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b spec.State) int { return strings.Compare(a.PipelineID, b.PipelineID) })
+	return all
+}
+
+// Run reconciles until ctx ends. Then it drains every pipeline, for as long as
+// ShutdownTimeout allows, and returns when nothing runs any more and all is saved.
+func (l *Loop) Run(ctx context.Context) error {
+	l.init()
+	if err := l.load(ctx); err != nil {
+		return err
+	}
+	base, hard := context.WithCancel(context.WithoutCancel(ctx))
+	defer hard()
+	l.base = base
+	l.slots = make(chan struct{}, cmpOr(l.Parallel, 32))
+	l.saver = &saver{store: l.Store, log: l.Log, wake: make(chan struct{}, 1), pending: map[string]*pending{}}
+	saving, finish := context.WithCancel(context.WithoutCancel(ctx))
+	saved := make(chan struct{})
+	go func() { defer close(saved); l.saver.run(saving) }()
+	for ctx.Err() == nil {
+		fresh := l.refresh(ctx)
+		if l.known {
+			l.pass()
+		}
+		if again := time.Now().Add(time.Second); !fresh && (l.next.IsZero() || again.Before(l.next)) {
+			l.next = again
+		}
+		l.wait(ctx)
+	}
+	l.shutdown(hard)
+	finish()
+	<-saved
+	return nil
+}
+
+func cmpOr[T int | time.Duration](v, otherwise T) T {
+	if v > 0 {
+		return v
+	}
+	return otherwise
+}
+
+// load takes up the states of the last time. Nothing runs yet, and what failed then
+// gets a new chance.
+func (l *Loop) load(ctx context.Context) error {
+	states, err := l.Store.States(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot read the states of the pipelines: %w", err)
+	}
+	l.pipes, l.states, l.stale, l.orphans = map[string]*pipe{}, map[string]spec.State{}, true, true
+	for _, s := range states {
+		if s.Phase != spec.PhaseStopped {
+			s.Phase, s.Since = spec.PhaseStopped, time.Now()
+		}
+		s.RunningGeneration, s.Failures, s.RetryAt = 0, 0, nil
+		l.pipes[s.PipelineID] = &pipe{Running: Running{State: s}}
+		l.states[s.PipelineID] = s
+	}
+	return nil
+}
+
+// refresh reads desired state when it may have changed. It returns false when that
+// has to be tried again.
+func (l *Loop) refresh(ctx context.Context) bool {
+	if !l.stale && !l.orphans {
+		return true
+	}
+	if err := l.read(ctx); err != nil {
+		if ctx.Err() == nil {
+			l.Log.Error("cannot read the desired state, trying again", "component", "reconcile", "err", err)
+		}
+		return false
+	}
+	l.stale, l.orphans, l.known, l.touched = false, false, true, nil
+	return true
+}
+
+func (l *Loop) read(ctx context.Context) error {
+	declared, err := l.Store.Declarations(ctx)
+	if err != nil {
+		return err
+	}
+	withdrawn := slices.ContainsFunc(declared, func(d spec.Declaration) bool { return !d.Withdrawn.IsZero() })
+	var connectors map[string][]spec.ConnectorState
+	if l.orphans || withdrawn {
+		all, err := l.Store.ConnectorStates(ctx)
+		if err != nil {
+			return err
+		}
+		connectors = map[string][]spec.ConnectorState{}
+		for _, c := range all {
+			connectors[c.PipelineID] = append(connectors[c.PipelineID], c)
+		}
+	}
+	before := make(map[string]*Desired, len(l.pipes))
+	for id, p := range l.pipes {
+		before[id], p.desired = p.desired, nil
+		if connectors != nil {
+			p.connectors = connectors[id]
+		}
+	}
+	for i := range declared {
+		l.declare(&declared[i], before[declared[i].Pipeline.ID], connectors)
+	}
+	return nil
+}
+
+func (l *Loop) declare(d *spec.Declaration, before *Desired, connectors map[string][]spec.ConnectorState) {
+	id := d.Pipeline.ID
+	p := l.pipes[id]
+	if p == nil {
+		p = &pipe{Running: Running{State: spec.State{PipelineID: id, Phase: spec.PhaseStopped, Since: time.Now()}}}
+		p.connectors = connectors[id]
+		l.pipes[id] = p
+		l.show(p)
+	}
+	p.desired = &Desired{Declaration: *d}
+	if before != nil && before.Digest != "" && before.Digest == d.Digest {
+		p.desired.RunDigest = before.RunDigest
+	} else {
+		p.desired.RunDigest = l.RunDigest(&d.Pipeline)
+		p.failures = nil
+	}
+}
+
+// touch has the pipeline planned.
+func (l *Loop) touch(id string) {
+	if l.touched != nil {
+		l.touched[id] = true
+	}
+}
+
+// pass plans what was touched and acts on it.
+func (l *Loop) pass() {
+	if l.touched != nil && len(l.touched) == 0 {
+		return
+	}
+	var desired []Desired
+	var running []Running
+	var connectors []spec.ConnectorState
+	add := func(p *pipe) {
+		if p.desired != nil {
+			desired = append(desired, *p.desired)
+		}
+		running = append(running, p.observed())
+		connectors = append(connectors, p.connectors...)
+	}
+	if l.touched == nil {
+		desired, running = make([]Desired, 0, len(l.pipes)), make([]Running, 0, len(l.pipes))
+		for _, p := range l.pipes {
+			add(p)
+		}
+		l.next = time.Time{}
+	} else {
+		for id := range l.touched {
+			if p := l.pipes[id]; p != nil {
+				add(p)
+			}
+		}
+	}
+	l.touched = map[string]bool{}
+	actions, next := Plan(desired, running, connectors, time.Now(), l.Policy)
+	if !next.IsZero() && (l.next.IsZero() || next.Before(l.next)) {
+		l.next = next
+	}
+	for _, a := range actions {
+		l.act(a)
+	}
+}
+
+func (p *pipe) observed() Running {
+	r := p.Running
+	if p.run != nil {
+		r.Run, r.Stopping = &p.run.version, p.run.stopping
+	}
+	if p.next != nil {
+		r.Next, r.Abandoned = &p.next.version, p.next.ctx.Err() != nil
+	}
+	return r
+}
+
+// wait returns after something happened and was noted, or when it is time to look.
+func (l *Loop) wait(ctx context.Context) {
+	if len(l.touched) > 0 {
+		return
+	}
+	var due <-chan time.Time
+	if !l.next.IsZero() {
+		timer := time.NewTimer(time.Until(l.next))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-l.wake:
+		l.stale = true
+	case note := <-l.notes:
+		note()
+	case <-due:
+		l.next, l.touched = time.Time{}, nil
+		return
+	}
+	for {
+		select {
+		case note := <-l.notes:
+			note()
+		default:
+			return
+		}
+	}
+}
+
+// shutdown drains everything at once and keeps noting what happens until all is over.
+func (l *Loop) shutdown(hard context.CancelFunc) {
+	for _, p := range l.pipes {
+		if p.next != nil {
+			p.next.cancel()
+		}
+		if p.run != nil {
+			l.stop(p, 0)
+		}
+	}
+	timer := time.NewTimer(cmpOr(l.ShutdownTimeout, 30*time.Second))
+	defer timer.Stop()
+	for l.workers > 0 {
+		select {
+		case note := <-l.notes:
+			note()
+		case <-timer.C:
+			l.Log.Warn("pipelines did not drain in time, ending them", "component", "reconcile")
+			hard()
+		}
+	}
+}

@@ -1,0 +1,457 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// world is a Loop at work on a fake store and runner, in a bubble of virtual time.
+type world struct {
+	*testing.T
+	store *memory
+	plant *plant
+	loop  *reconcile.Loop
+	end   func()
+
+	deleted atomic.Int32 // calls of Loop.Deleted
+}
+
+func inWorld(t *testing.T, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		w := &world{T: t, store: store, plant: newPlant(t, store)}
+		w.start()
+		test(w)
+		w.end()
+		if w.plant.open != 0 {
+			t.Errorf("%d runs are left", w.plant.open)
+		}
+	})
+}
+
+func (w *world) start() { w.policy(reconcile.DefaultPolicy()) }
+
+// policy (re)starts the loop with another policy.
+func (w *world) policy(p reconcile.Policy) {
+	if w.end != nil {
+		w.end()
+	}
+	w.loop = &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: p, RunDigest: runDigest, Deleted: func() { w.deleted.Add(1) }}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.loop.Run(ctx) }()
+	w.end = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Errorf("Run: %v", err)
+		}
+		w.end = nil
+	}
+	synctest.Wait()
+}
+
+func (w *world) declare(ps ...spec.Pipeline) {
+	w.store.declare(ps...)
+	w.wake()
+}
+
+func (w *world) wake() {
+	w.loop.Wake()
+	synctest.Wait()
+}
+
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (w *world) did(want string) {
+	w.Helper()
+	if got := w.plant.take(); got != want {
+		w.Errorf("did  %q\nwant %q", got, want)
+	}
+}
+
+// state checks the state of pipeline p as the observer and the store have it.
+func (w *world) state(want string) spec.State {
+	w.Helper()
+	for _, s := range w.loop.Snapshot() {
+		if s.PipelineID != "p" {
+			continue
+		}
+		got := fmt.Sprintf("%s gen=%d", s.Phase, s.RunningGeneration)
+		if s.LastAttempt != nil {
+			got += fmt.Sprintf(" tried=%d", s.LastAttempt.Generation)
+			if s.LastAttempt.Error != "" {
+				got += "!"
+			}
+		}
+		if got != want {
+			w.Errorf("state %q, want %q", got, want)
+		}
+		if saved := w.store.state("p"); saved.Phase != s.Phase || saved.RunningGeneration != s.RunningGeneration {
+			w.Errorf("saved state is %v gen=%d", saved.Phase, saved.RunningGeneration)
+		}
+		return s
+	}
+	if want != "none" {
+		w.Errorf("no state, want %q", want)
+	}
+	return spec.State{}
+}
+
+func TestLoopFollowsDeclarations(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.did("prepare p 1, run p 1")
+		w.state("running gen=1 tried=1")
+
+		w.declare(pipeline("p", "2"))
+		w.did("prepare p 2, end p 1, run p 2")
+		w.state("running gen=2 tried=2")
+
+		p := pipeline("p", "2")
+		p.Name = "other"
+		w.declare(p)
+		w.did("")
+
+		p.Status = spec.StatusStopped
+		w.declare(p)
+		w.did("end p 2")
+		if !w.state("stopped gen=0 tried=2").StoppedByUser {
+			w.Error("not stopped by user")
+		}
+		w.declare(pipeline("p", "2"))
+		w.did("prepare p 2, run p 2")
+		w.state("running gen=4 tried=4")
+	})
+}
+
+func TestLoopAdoptsAnEqualVersion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.plant.with(func() { w.plant.hangPrepare["2"] = true })
+		w.declare(pipeline("p", "2"))
+		w.declare(pipeline("p", "1"))
+		w.did("prepare p 1, run p 1, prepare p 2")
+		w.state("running gen=3 tried=3")
+	})
+}
+
+func TestLoopKeepsWhatRunsWhenPrepareFails(t *testing.T) {
+	for _, hold := range []bool{false, true} {
+		inWorld(t, func(w *world) {
+			policy := reconcile.DefaultPolicy()
+			policy.Hold = hold
+			w.policy(policy)
+			w.declare(pipeline("p", "1"))
+			w.plant.take()
+			w.plant.with(func() { w.plant.badPrepare["2"] = errBroken })
+			w.declare(pipeline("p", "2"))
+			w.did("prepare p 2")
+			if s := w.state("running gen=1 tried=2!"); s.LastAttempt.Error != errBroken.Error() {
+				w.Errorf("LastAttempt.Error is %q", s.LastAttempt.Error)
+			}
+			w.pass(1500 * time.Millisecond)
+			if hold {
+				w.did("prepare p 2")
+			} else {
+				w.did("")
+			}
+			w.declare(pipeline("p", "3"))
+			w.did("prepare p 3, end p 1, run p 3")
+			w.state("running gen=3 tried=3")
+		})
+	}
+}
+
+func TestLoopRollsBackWhenStartFails(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.plant.take()
+		w.plant.with(func() { w.plant.badStart["2"] = errBroken })
+		w.declare(pipeline("p", "2"))
+		w.did("prepare p 2, end p 1, run p 2, end p 2, prepare p 1, run p 1")
+		w.state("running gen=1 tried=2!")
+		if r := w.store.reasons(); !strings.HasSuffix(r, "UpdateFailed RolledBack") {
+			w.Errorf("events: %s", r)
+		}
+		w.pass(time.Hour)
+		w.did("")
+
+		w.plant.fails("p", errBroken) // what was rolled back to recovers as itself
+		synctest.Wait()
+		w.did("end p 1")
+		w.pass(2 * time.Second)
+		w.did("prepare p 1, run p 1")
+
+		if err := w.loop.Restart(w.Context(), "p"); err != nil { // a request tries the declared one
+			w.Error(err)
+		}
+		synctest.Wait()
+		w.did("prepare p 2, end p 1, run p 2, end p 2, prepare p 1, run p 1")
+	})
+}
+
+func TestLoopHolds(t *testing.T) {
+	inWorld(t, func(w *world) {
+		policy := reconcile.DefaultPolicy()
+		policy.Hold = true
+		w.policy(policy)
+		w.declare(pipeline("p", "1"))
+		w.plant.take()
+		w.plant.with(func() { w.plant.badStart["2"] = errBroken })
+		w.declare(pipeline("p", "2"))
+		w.did("prepare p 2, end p 1, run p 2, end p 2")
+		w.state("recovering gen=0 tried=2!")
+		w.pass(1500 * time.Millisecond)
+		w.did("prepare p 2, run p 2, end p 2")
+	})
+}
+
+func TestLoopRecovers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.plant.with(func() { w.plant.badStart["1"] = errBroken })
+		w.plant.fails("p", errBroken)
+		synctest.Wait()
+		w.plant.take()
+		s := w.state("recovering gen=0 tried=1")
+		if s.RetryAt == nil || s.Error != errBroken.Error() || s.Failures != 1 {
+			w.Errorf("state: %+v", s)
+		}
+		w.pass(60 * time.Second) // 1+2+4+8+16 s, the sixth attempt comes after 63 s
+		if n := strings.Count(w.plant.take(), "run p"); n != 5 && n != 6 {
+			w.Errorf("%d attempts in a minute", n)
+		}
+		w.declare(pipeline("p", "2")) // an edit retries at once
+		w.did("prepare p 2, run p 2")
+		w.pass(time.Hour)
+		if s := w.state("running gen=2 tried=2"); s.Failures != 0 {
+			w.Errorf("after an hour %d failures count", s.Failures)
+		}
+	})
+}
+
+func TestLoopStopsARecoveringPipeline(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.with(func() { w.plant.badPrepare["1"] = errBroken })
+		w.declare(pipeline("p", "1"))
+		w.state("recovering gen=0 tried=1!")
+		p := pipeline("p", "1")
+		p.Status = spec.StatusStopped
+		w.declare(p)
+		w.plant.take()
+		w.pass(time.Hour)
+		w.did("")
+		w.state("stopped gen=0 tried=1!")
+	})
+}
+
+func TestLoopDegrades(t *testing.T) {
+	cases := map[string]struct {
+		err     error
+		retries int
+		want    int
+	}{
+		"permanent": {fatal{errBroken}, -1, 1},
+		"wrapped":   {fmt.Errorf("cannot start: %w", fatal{errBroken}), -1, 1},
+		"used up":   {errBroken, 3, 4},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				policy := reconcile.DefaultPolicy()
+				policy.MaxRetries = c.retries
+				w.policy(policy)
+				w.plant.with(func() { w.plant.badStart["1"] = c.err })
+				w.declare(pipeline("p", "1"))
+				w.pass(time.Hour)
+				if n := strings.Count(w.plant.take(), "run p"); n != c.want {
+					w.Errorf("%d attempts, want %d", n, c.want)
+				}
+				w.state("degraded gen=0 tried=1!")
+				w.plant.with(func() { delete(w.plant.badStart, "1") })
+				if err := w.loop.Restart(w.Context(), "p"); err != nil {
+					w.Error(err)
+				}
+				synctest.Wait()
+				w.state("running gen=1 tried=1")
+			})
+		})
+	}
+}
+
+func TestLoopIsNotHeldUp(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.with(func() { w.plant.slowDrain["slow"] = time.Hour })
+		w.plant.with(func() { w.plant.hangPrepare["hang"] = true })
+		w.declare(pipeline("p", "slow"), pipeline("q", "hang"), pipeline("r", "1"))
+		w.declare(pipeline("p", "2"), pipeline("r", "2"))
+		if w.plant.runs("r") != "2" {
+			w.Error("r waits for others")
+		}
+		w.state("stopping gen=1 tried=1")
+		w.declare(pipeline("p", "3")) // while 2 waits for the drain
+		w.pass(31 * time.Second)      // the drain is forced
+		if w.plant.runs("p") != "3" {
+			w.Errorf("p runs %q", w.plant.runs("p"))
+		}
+		if log := w.plant.take(); !strings.Contains(log, "discard p 2") || strings.Contains(log, "run p 2") {
+			w.Errorf("did %s", log)
+		}
+	})
+}
+
+func TestLoopStopsWhileStarting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.with(func() { w.plant.hangPrepare["1"] = true })
+		w.declare(pipeline("p", "1"))
+		w.state("starting gen=0")
+		p := pipeline("p", "1")
+		p.Status = spec.StatusStopped
+		w.declare(p)
+		w.state("stopped gen=0")
+	})
+}
+
+func TestLoopDeletes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.plant.take()
+		w.store.withdraw("p", false)
+		w.wake()
+		w.pass(9 * time.Second)
+		w.did("")
+		w.pass(2 * time.Second)
+		w.did("end p 1")
+		w.plant.with(func() { w.plant.badDelete["p:in"] = errBroken })
+		w.pass(10*time.Minute - 500*time.Millisecond)
+		w.did("delete p:in")
+		if c := w.store.connector("p:in"); c.Attempts != 1 || c.Error == "" || c.RetryAt.IsZero() {
+			w.Errorf("connector: %+v", c)
+		}
+		w.start() // across a restart of the agent
+		w.plant.with(func() { delete(w.plant.badDelete, "p:in") })
+		w.pass(2 * time.Second)
+		w.did("delete p:in")
+		w.state("none")
+		if n := w.store.size(); n != 0 || w.deleted.Load() != 1 {
+			w.Errorf("%d rows are left; told %d times", n, w.deleted.Load())
+		}
+	})
+}
+
+func TestLoopPurgesAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.plant.take()
+		w.store.withdraw("p", true)
+		w.wake()
+		w.did("end p 1, delete p:in")
+		w.state("none")
+	})
+}
+
+func TestLoopResumesWhatComesBack(t *testing.T) {
+	for _, after := range []time.Duration{5 * time.Second, time.Minute} {
+		inWorld(t, func(w *world) {
+			w.declare(pipeline("p", "1"))
+			w.store.withdraw("p", false)
+			w.wake()
+			w.pass(after)
+			w.declare(pipeline("p", "1"))
+			w.pass(time.Hour)
+			w.state("running gen=1 tried=1")
+			if w.store.connector("p:in").ID == "" {
+				w.Error("the connector was forgotten")
+			}
+		})
+	}
+}
+
+func TestLoopCleansUpDroppedConnectors(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := pipeline("p", "1")
+		p.Connectors = append(p.Connectors, spec.Connector{ID: "out", Type: spec.TypeDestination, Plugin: "fake"})
+		w.declare(p)
+		w.declare(pipeline("p", "1"))
+		w.plant.take()
+		if w.store.connector("p:out").Orphaned.IsZero() {
+			w.Error("not marked as orphaned")
+		}
+		w.pass(9 * time.Minute)
+		w.did("")
+		w.pass(2 * time.Minute)
+		w.did("delete p:out")
+		w.state("running gen=2 tried=2")
+	})
+}
+
+func TestLoopShutsDown(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for i := range 50 {
+			w.store.declare(pipeline(fmt.Sprint("p", i), "slow"))
+		}
+		w.plant.with(func() { w.plant.slowDrain["slow"] = 20 * time.Second })
+		w.plant.with(func() { w.plant.slowDrain["never"] = time.Hour })
+		w.declare(pipeline("p", "never"))
+		began := time.Now()
+		w.end()
+		if took := time.Since(began); took != 30*time.Second {
+			w.Errorf("took %v", took)
+		}
+		if s := w.store.state("p"); s.StoppedByUser || s.Phase != spec.PhaseStopped || s.RunningGeneration != 0 {
+			w.Errorf("state: %+v", s)
+		}
+		w.plant.take()
+		w.start()
+		w.state("running gen=1 tried=1")
+		w.plant.with(func() { delete(w.plant.slowDrain, "never") })
+	})
+}
+
+func TestLoopOutlivesItsStore(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.store.set(errors.New("disk full"))
+		w.plant.fails("p", errBroken)
+		w.wake()
+		w.pass(10 * time.Second)
+		if w.plant.runs("p") != "1" {
+			w.Error("p does not run")
+		}
+		w.store.set(nil)
+		w.pass(2 * time.Second)
+		w.state("running gen=1 tried=1")
+	})
+}
+
+func TestLoopStartsManyInTurns(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.with(func() { w.plant.hangPrepare["hang"] = true })
+		var all []spec.Pipeline
+		for i := range 100 {
+			all = append(all, pipeline(fmt.Sprintf("h%03d", i), "hang"))
+		}
+		for i := range 100 {
+			all = append(all, pipeline(fmt.Sprintf("p%03d", i), "1"))
+		}
+		w.declare(all...)
+		w.pass(20 * time.Second)
+		for i := range 100 {
+			if w.plant.runs(fmt.Sprintf("p%03d", i)) == "" {
+				w.Fatalf("p%03d waits for those that hang", i)
+			}
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Event types.
+const (
+	normal  = "normal"
+	warning = "warning"
+)
+
+var errUnasked = errors.New("the pipeline ended although nothing asked it to")
+
+// abandoned: n is given up, nothing of it is left.
+func (l *Loop) abandoned(p *pipe, n *launch) {
+	if p.next == n {
+		p.next = nil
+	}
+	l.touch(p.State.PipelineID)
+}
+
+// notPrepared: the version of n cannot run. What runs was not touched.
+func (l *Loop) notPrepared(p *pipe, n *launch, err error) {
+	l.abandoned(p, n)
+	if n.ctx.Err() == nil {
+		l.notStarted(p, n.version, err)
+	}
+}
+
+// begun: r takes over from n, which was not abandoned or is so too late.
+func (l *Loop) begun(p *pipe, n *launch, r *run, cancel func()) {
+	p.next, p.run, r.cancel = nil, r, cancel
+	l.update(p, func(s *spec.State) { s.Phase = spec.PhaseStarting })
+	if n.ctx.Err() != nil {
+		l.stop(p, l.Policy.DrainTimeout)
+	}
+	l.touch(p.State.PipelineID)
+}
+
+// ran: r has opened its connectors and moves records.
+func (l *Loop) ran(p *pipe, r *run) {
+	r.started = true
+	v := r.version
+	changed := p.State.LastGood != nil && p.State.LastGood.Generation != v.Generation
+	l.update(p, func(s *spec.State) {
+		if !r.stopping {
+			s.Phase = spec.PhaseRunning
+		}
+		s.RunningGeneration, s.Error, s.RetryAt = v.Generation, "", nil
+		if v.Instead == 0 {
+			s.LastAttempt = &spec.Attempt{Generation: v.Generation, At: time.Now()}
+			s.LastGood = &spec.LastGood{Generation: v.Generation, Pipeline: r.pipeline}
+		}
+	})
+	if changed {
+		l.orphans = true
+	}
+	reason, message := "Started", fmt.Sprintf("generation %d runs", v.Generation)
+	if v.Instead != 0 {
+		reason, message = "RolledBack", fmt.Sprintf("generation %d runs because %d failed", v.Generation, v.Instead)
+	}
+	l.event(p, normal, reason, message)
+	l.Log.Info("pipeline runs", "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation)
+	l.touch(p.State.PipelineID)
+}
+
+// ended: nothing of r is left.
+func (l *Loop) ended(p *pipe, r *run, err error) {
+	if r.force != nil {
+		r.force.Stop()
+	}
+	if p.run == r {
+		p.run = nil
+	}
+	l.touch(p.State.PipelineID)
+	l.update(p, func(s *spec.State) { s.RunningGeneration = 0 })
+	if err == nil && !r.stopping {
+		err = errUnasked
+	}
+	switch {
+	case p.next != nil:
+		l.disturbed(p, err)
+		l.update(p, func(s *spec.State) { s.Phase = spec.PhaseStarting })
+	case r.stopping:
+		l.disturbed(p, err)
+		l.update(p, func(s *spec.State) { s.Phase = spec.PhaseStopped })
+		l.event(p, normal, "Stopped", fmt.Sprintf("generation %d has stopped", r.version.Generation))
+		l.Log.Info("pipeline stopped", "component", "reconcile", "pipeline_id", p.State.PipelineID)
+	case !r.started:
+		l.notStarted(p, r.version, err)
+	default:
+		l.recover(p, err)
+	}
+}
+
+// disturbed notes an error that changes nothing about what comes next.
+func (l *Loop) disturbed(p *pipe, err error) {
+	if err == nil {
+		return
+	}
+	l.Log.Warn("pipeline did not end cleanly, records in flight will be delivered again", "component", "reconcile", "pipeline_id", p.State.PipelineID, "err", err)
+	l.event(p, warning, "StopFailed", err.Error())
+}
+
+// notStarted: version v failed before it ran.
+func (l *Loop) notStarted(p *pipe, v Version, err error) {
+	if v.Instead == 0 {
+		l.update(p, func(s *spec.State) {
+			s.LastAttempt = &spec.Attempt{Generation: v.Generation, At: time.Now(), Error: err.Error()}
+		})
+	}
+	good := p.State.LastGood
+	update := v.Instead == 0 && (p.run != nil || good != nil && l.RunDigest(&good.Pipeline) != v.Digest)
+	switch {
+	case update && l.Policy.Hold && p.run != nil && !permanent(err):
+		l.retry(p)
+	case update && (!l.Policy.Hold || p.run != nil):
+		p.Refused = v.Generation
+	default:
+		p.Refused = 0 // if this was the rollback, the declared version is next
+		l.recover(p, err)
+		return
+	}
+	message := fmt.Sprintf("generation %d cannot start, the last version that ran stays: %v", v.Generation, err)
+	l.event(p, warning, "UpdateFailed", message)
+	l.Log.Error("pipeline cannot be updated, keeping the last version that ran", "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation, "err", err)
+}
+
+// recover has the pipeline started again later, or not when that is pointless.
+func (l *Loop) recover(p *pipe, err error) {
+	retries := l.retry(p)
+	id, s := p.State.PipelineID, p.State
+	if permanent(err) || l.Policy.MaxRetries >= 0 && retries > l.Policy.MaxRetries {
+		l.update(p, func(s *spec.State) { s.Phase, s.Error, s.RetryAt = spec.PhaseDegraded, err.Error(), nil })
+		l.event(p, warning, "Degraded", err.Error())
+		l.Log.Error("pipeline failed and is not tried again until something changes", "component", "reconcile", "pipeline_id", id, "err", err)
+		return
+	}
+	l.update(p, func(s *spec.State) { s.Phase, s.Error = spec.PhaseRecovering, err.Error() })
+	l.event(p, warning, "Failed", err.Error())
+	l.Log.Warn("pipeline failed, trying again", "component", "reconcile", "pipeline_id", id, "retry_at", s.RetryAt, "err", err)
+}
+
+// retry counts a failure and sets the time of the next attempt. It returns how many
+// failures count.
+func (l *Loop) retry(p *pipe) int {
+	now := time.Now()
+	p.failures = slices.DeleteFunc(p.failures, func(until time.Time) bool { return !now.Before(until) })
+	n := len(p.failures) + 1
+	at := now.Add(l.Policy.Delay(p.State.PipelineID, n))
+	p.Steady = at.Add(l.Policy.MaxRetriesWindow)
+	p.failures = append(p.failures, p.Steady)
+	l.update(p, func(s *spec.State) { s.Failures, s.RetryAt = n, &at })
+	return n
+}
+
+func permanent(err error) bool {
+	var p Permanent
+	return errors.As(err, &p) && p.Permanent()
+}
+
+// update changes the state of p in a copy, shows it to observers and has it saved.
+func (l *Loop) update(p *pipe, change func(*spec.State)) {
+	s := p.State
+	change(&s)
+	if s.Phase != p.State.Phase {
+		s.Since = time.Now()
+	}
+	p.State = s
+	l.show(p)
+	l.saver.put(s)
+}
+
+func (l *Loop) show(p *pipe) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.states[p.State.PipelineID] = p.State
+}
+
+func (l *Loop) event(p *pipe, kind, reason, message string) {
+	l.saver.put(p.State, spec.Event{At: time.Now(), Pipeline: p.State.PipelineID, Type: kind, Reason: reason, Message: message})
+}

@@ -1,0 +1,59 @@
+package reconcile
+
+import (
+	"hash/fnv"
+	"strconv"
+	"time"
+)
+
+// Policy says how changes and failures are handled. The zero value waits for nothing
+// and never retries; DefaultPolicy is what users get.
+type Policy struct {
+	// Hold keeps a version that cannot start as the one to run, and retries it. Otherwise
+	// the last version that ran runs again until somebody changes something.
+	Hold          bool
+	DeletionGrace time.Duration // from a withdrawal until the pipeline stops
+	CleanupDelay  time.Duration // from then until its connectors are cleaned up
+	DrainTimeout  time.Duration // a stop that takes longer is forced; 0 waits for ever
+
+	MinDelay         time.Duration // before the first retry
+	MaxDelay         time.Duration // before any retry
+	BackoffFactor    int           // by which the delay grows
+	MaxRetries       int           // after as many the pipeline is degraded; -1 for no end
+	MaxRetriesWindow time.Duration // a failure this long after its retry no longer counts
+}
+
+// DefaultPolicy returns the documented defaults.
+func DefaultPolicy() Policy {
+	return Policy{
+		DeletionGrace: 10 * time.Second,
+		CleanupDelay:  10 * time.Minute,
+		DrainTimeout:  30 * time.Second,
+
+		MinDelay:         time.Second,
+		MaxDelay:         10 * time.Minute,
+		BackoffFactor:    2,
+		MaxRetries:       -1,
+		MaxRetriesWindow: 5 * time.Minute,
+	}
+}
+
+// Delay returns how long to wait after the given number of failures in a row, from 1.
+// It varies by a tenth with id and count, so that what failed together does not come
+// back together, and never exceeds MaxDelay.
+func (p Policy) Delay(id string, failures int) time.Duration {
+	delay, limit := float64(p.MinDelay), float64(p.MaxDelay)
+	for i := 1; i < failures && delay < limit; i++ {
+		delay *= float64(max(p.BackoffFactor, 1))
+		if p.BackoffFactor <= 1 {
+			break
+		}
+	}
+	h := fnv.New32a()
+	h.Write([]byte(id + strconv.Itoa(failures)))
+	delay *= 0.9 + 0.2*float64(h.Sum32()%1000)/1000
+	if limit > 0 {
+		delay = min(delay, limit)
+	}
+	return time.Duration(delay)
+}

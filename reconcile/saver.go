@@ -1,0 +1,139 @@
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// saver writes states to the store beside the loop. Where several of a pipeline are
+// waiting only the last is written.
+type saver struct {
+	store Store
+	log   *slog.Logger
+	wake  chan struct{}
+
+	mu      sync.Mutex
+	pending map[string]*pending // guarded by mu
+	order   []string            // guarded by mu; keys of pending, oldest first
+
+	writing sync.Mutex // held while something is written
+}
+
+type pending struct {
+	state  spec.State
+	events []spec.Event
+}
+
+// What a store that cannot write may cost.
+const (
+	maxPendingEvents = 100
+	finalSaveTimeout = 5 * time.Second
+)
+
+// put has s saved, soon, and events with it.
+func (s *saver) put(state spec.State, events ...spec.Event) {
+	s.mu.Lock()
+	p := s.pending[state.PipelineID]
+	if p == nil {
+		p = &pending{}
+		s.pending[state.PipelineID] = p
+		s.order = append(s.order, state.PipelineID)
+	}
+	p.state = state
+	p.events = append(p.events, events...)
+	if extra := len(p.events) - maxPendingEvents; extra > 0 {
+		p.events = p.events[extra:]
+	}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what waits longest.
+func (s *saver) take() *pending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.order) > 0 {
+		id := s.order[0]
+		s.order = s.order[1:]
+		if p := s.pending[id]; p != nil {
+			delete(s.pending, id)
+			return p
+		}
+	}
+	return nil
+}
+
+// giveBack puts p, which could not be saved, behind what came since.
+func (s *saver) giveBack(p *pending) {
+	s.mu.Lock()
+	state := p.state
+	if since := s.pending[p.state.PipelineID]; since != nil {
+		state = since.state
+		p.events = append(p.events, since.events...)
+		since.events = nil
+	}
+	s.mu.Unlock()
+	s.put(state, p.events...)
+}
+
+// run saves until ctx ends, and then what is left.
+func (s *saver) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := s.drain(ctx)
+		var retry <-chan time.Time
+		if err != nil && ctx.Err() == nil {
+			s.log.Error("cannot save the state of a pipeline, trying again", "component", "reconcile", "err", err)
+			retry = time.After(time.Second)
+		}
+		select {
+		case <-ctx.Done():
+		case <-retry:
+		case <-s.unless(retry):
+		}
+	}
+	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalSaveTimeout)
+	defer cancel()
+	if err := s.drain(final); err != nil {
+		s.log.Error("cannot save the state of a pipeline", "component", "reconcile", "err", err)
+	}
+}
+
+// unless returns the wake-up channel, but none while a retry has to be waited for.
+func (s *saver) unless(retry <-chan time.Time) <-chan struct{} {
+	if retry != nil {
+		return nil
+	}
+	return s.wake
+}
+
+func (s *saver) drain(ctx context.Context) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for p := s.take(); p != nil; p = s.take() {
+		if err := s.store.SaveState(ctx, &p.state, p.events...); err != nil {
+			s.giveBack(p)
+			return err
+		}
+	}
+	return nil
+}
+
+// delete deletes a pipeline. No state of it is written afterwards.
+func (s *saver) delete(ctx context.Context, id string) error {
+	if err := s.drain(ctx); err != nil {
+		return err
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	delete(s.pending, id)
+	s.mu.Unlock()
+	return s.store.DeletePipeline(ctx, id)
+}

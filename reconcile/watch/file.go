@@ -1,0 +1,158 @@
+package watch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// entry is a file as it was read.
+type entry struct {
+	file  File
+	print fingerprint
+	// certain is whether an equal fingerprint means equal content. It does not when the
+	// file was read so soon after a change that another one could bear the same time.
+	certain bool
+	since   time.Time // when it began to look unsettled; zero when it is settled
+}
+
+// settleTime is the coarsest resolution of file times to be expected.
+const settleTime = 2 * time.Second
+
+var errChanging = errors.New("the file keeps changing while it is read")
+
+// look returns what is in a file, as it was before while it is being written. A nil
+// entry means that there is no such file (true) or none yet (false).
+func (s *scanner) look(root *os.Root, dir, name string, now time.Time, fresh bool) (*entry, bool) {
+	prior := s.files[name]
+	s.follow(dir, name, root)
+	fi, err := root.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, true
+	}
+	if err != nil {
+		return unreadable(name, err), true
+	}
+	print := fingerprintOf(fi)
+	if prior != nil && prior.certain && prior.print == print && !fresh {
+		return prior, true
+	}
+	data, print, err := readStable(root, name, fi)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, true
+	case errors.Is(err, errChanging), err == nil && len(data) == 0:
+		return s.unsettled(prior, name, print, now, err)
+	case err != nil:
+		return unreadable(name, err), true
+	}
+	return &entry{file: File{Path: name, Data: data, Hash: hash(data)}, print: print, certain: now.Sub(print.newest()) > settleTime}, true
+}
+
+// unsettled decides about a file that is empty or changed while it was read. It gets
+// another chance, an empty one for the time of a debounce, a changing one for longer.
+func (s *scanner) unsettled(prior *entry, name string, print fingerprint, now time.Time, err error) (*entry, bool) {
+	since, patience := now, s.timing.debounce
+	if prior != nil && !prior.since.IsZero() {
+		since = prior.since
+	}
+	if err != nil {
+		patience = s.timing.maxWait
+	}
+	if now.Sub(since) >= patience {
+		e := &entry{file: File{Path: name, Hash: hash(nil)}, print: print, since: since}
+		if err != nil {
+			e = unreadable(name, err)
+			e.since = since
+		}
+		return e, true
+	}
+	if prior == nil || prior.placeholder() {
+		s.files[name] = &entry{since: since}
+		return nil, false
+	}
+	keep := *prior
+	keep.since, keep.certain = since, false
+	return &keep, true
+}
+
+// placeholder reports whether e only remembers since when a new file is unsettled.
+func (e *entry) placeholder() bool { return e.file.Path == "" }
+
+// follow watches the places that a linked file depends on.
+func (s *scanner) follow(dir, name string, root *os.Root) {
+	fi, err := root.Lstat(name)
+	if err != nil || fi.Mode()&fs.ModeSymlink == 0 {
+		return
+	}
+	real, places, err := trail(filepath.Join(dir, name))
+	if err == nil {
+		s.targets[real] = true
+		real = filepath.Dir(real)
+	}
+	for _, place := range append(places, real) {
+		if place == dir || strings.HasPrefix(place, dir+"/") {
+			s.watch(place)
+		}
+	}
+}
+
+// readStable reads a regular file whose fingerprint is the same before and after.
+func readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint, error) {
+	if err := readable(fi); err != nil {
+		return nil, fingerprint{}, err
+	}
+	// Should a FIFO take the file's place now, opening it must not block.
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fingerprint{}, err
+	}
+	defer f.Close()
+	before, err := f.Stat()
+	if err != nil {
+		return nil, fingerprint{}, err
+	}
+	if err := readable(before); err != nil {
+		return nil, fingerprint{}, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err != nil {
+		return nil, fingerprint{}, err
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return nil, fingerprint{}, err
+	}
+	print := fingerprintOf(after)
+	if fingerprintOf(before) != print || int64(len(data)) != after.Size() {
+		return nil, print, errChanging
+	}
+	return data, print, nil
+}
+
+func readable(fi fs.FileInfo) error {
+	if !fi.Mode().IsRegular() {
+		return fmt.Errorf("it is not a regular file (%s)", fi.Mode().Type())
+	}
+	if fi.Size() > MaxSize {
+		return fmt.Errorf("it has %d bytes, more than the %d a pipeline file may have", fi.Size(), MaxSize)
+	}
+	return nil
+}
+
+func unreadable(name string, err error) *entry {
+	return &entry{file: File{Path: name, Err: fmt.Errorf("cannot read %s: %w", name, err)}}
+}
+
+func hash(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

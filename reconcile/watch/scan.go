@@ -1,0 +1,182 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// scanner looks at the directory and keeps what it saw, to read only what changed.
+// It is owned by Watcher.Run.
+type scanner struct {
+	dir    string
+	log    *slog.Logger
+	timing timing
+
+	files map[string]*entry // by name
+
+	fsw      *fsnotify.Watcher
+	watched  map[string]dirID // directories under watch, as they were then
+	wanted   map[string]bool  // directories this scan asked to watch
+	targets  map[string]bool  // files that links lead to
+	unheard  error            // why changes may come without an event
+	reported bool             // unheard was logged
+}
+
+// scan looks at everything. It returns false when a file never read before is still
+// being written: the snapshot would not be the truth.
+func (s *scanner) scan(now time.Time, fresh bool) (Snapshot, bool) {
+	s.wanted, s.targets, s.unheard = map[string]bool{}, map[string]bool{}, nil
+	defer s.unwatch()
+	real, err := s.locate()
+	if err != nil {
+		return Snapshot{Err: fmt.Errorf("cannot find pipelines in %s: %w", s.dir, err)}, true
+	}
+	only := ""
+	if fi, err := os.Stat(real); err == nil && fi.Mode().IsRegular() {
+		real, only = filepath.Dir(real), filepath.Base(real)
+		s.watch(real)
+	}
+	snap, settled, err := s.read(real, only, now, fresh)
+	if err != nil {
+		return Snapshot{Err: fmt.Errorf("cannot read the pipelines in %s: %w", s.dir, err)}, true
+	}
+	return snap, settled
+}
+
+// locate returns the real path of the directory. It watches the directory, every place
+// where a link on the way there may be changed, and what there is of a missing path.
+func (s *scanner) locate() (string, error) {
+	for {
+		real, places, err := trail(s.dir)
+		added := s.watch(real)
+		for _, p := range places {
+			added = s.watch(p) || added
+		}
+		if !added {
+			return real, err
+		}
+		// Something may have changed before the new watches were in place.
+	}
+}
+
+func (s *scanner) read(dir, only string, now time.Time, fresh bool) (Snapshot, bool, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return Snapshot{}, false, err
+	}
+	defer root.Close()
+	self, err := root.Stat(".")
+	if err != nil {
+		return Snapshot{}, false, err
+	}
+	names, err := s.names(root, only)
+	if err != nil {
+		return Snapshot{}, false, err
+	}
+	snap, settled := Snapshot{Dir: identify(self).String()}, true
+	seen := make(map[string]*entry, len(names))
+	for _, name := range names {
+		e, ok := s.look(root, dir, name, now, fresh)
+		if e == nil {
+			settled = settled && ok
+			continue
+		}
+		seen[name] = e
+		snap.Files = append(snap.Files, e.file)
+	}
+	if settled {
+		s.files = seen
+	} else {
+		for name, e := range seen {
+			s.files[name] = e
+		}
+	}
+	return snap, settled, nil
+}
+
+// names lists the pipeline files. Listing a directory while names change in it may
+// miss one that is there all the time, so known files are looked for by name.
+func (s *scanner) names(root *os.Root, only string) ([]string, error) {
+	if only != "" {
+		return []string{only}, nil
+	}
+	d, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	all, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.DeleteFunc(all, func(name string) bool { return !pipelineFile(name) })
+	for name := range s.files {
+		if pipelineFile(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// pipelineFile tells pipeline files from what editors leave beside them.
+func pipelineFile(name string) bool {
+	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") {
+		return false
+	}
+	ext := strings.ToLower(filepath.Ext(name))
+	return ext == ".yaml" || ext == ".yml"
+}
+
+// trail follows the links on the way to path. It returns where it ends and the
+// directories in which the links stand. With an error, real is as far as it got.
+func trail(path string) (real string, places []string, err error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", nil, err
+	}
+	const maxLinks = 40
+	real, rest := "/", strings.Split(abs, "/")
+	for links := 0; len(rest) > 0; {
+		part := rest[0]
+		rest = rest[1:]
+		next := filepath.Join(real, part) // cleans "", "." and ".."
+		if next == real || part == ".." {
+			real = next
+			continue
+		}
+		fi, err := os.Lstat(next)
+		if err != nil {
+			return real, places, err
+		}
+		if fi.Mode()&fs.ModeSymlink == 0 {
+			if len(rest) > 0 && !fi.IsDir() {
+				return real, places, &fs.PathError{Op: "open", Path: next, Err: errors.New("not a directory")}
+			}
+			real = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return real, places, &fs.PathError{Op: "open", Path: path, Err: errors.New("too many levels of links")}
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return real, places, err
+		}
+		places = append(places, real)
+		if filepath.IsAbs(target) {
+			real = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return real, places, nil
+}

@@ -1,0 +1,137 @@
+package reconcile
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// How long a pipeline that is slow to start may keep others from starting, and what is
+// granted to plugins that are not needed after all.
+const (
+	slotTime       = 2 * time.Second
+	discardTimeout = 10 * time.Second
+)
+
+// launch is a version on its way to become the run.
+type launch struct {
+	version     Version
+	declaration spec.Declaration
+	ctx         context.Context // ends when it is abandoned
+	cancel      context.CancelFunc
+	old         *run // that has to end first; nil for none
+}
+
+// run is a version that runs. All but ended is owned by the loop.
+type run struct {
+	version  Version
+	pipeline spec.Pipeline
+	drain    chan struct{}
+	cancel   context.CancelFunc
+	ended    chan struct{} // closed after everything of it has ended and was noted
+	stopping bool
+	started  bool
+	force    *time.Timer
+}
+
+// launch begins to start a version. From here until its run has ended, one goroutine
+// owns it; the run it replaces has ended before it begins.
+func (l *Loop) launch(p *pipe, kind Kind) {
+	d := p.desired
+	n := &launch{version: Version{Generation: d.Generation, Digest: d.RunDigest}, declaration: d.Declaration, old: p.run}
+	if kind == Rollback {
+		good := p.State.LastGood
+		n.version = Version{Generation: good.Generation, Digest: l.RunDigest(&good.Pipeline), Instead: d.Generation}
+		n.declaration.Pipeline, n.declaration.Generation = good.Pipeline, good.Generation
+	} else {
+		p.Refused = 0
+	}
+	if p.Restart {
+		p.Restart, p.failures = false, nil
+	}
+	n.ctx, n.cancel = context.WithCancel(l.base)
+	p.next = n
+	if p.run == nil {
+		l.update(p, func(s *spec.State) { s.Phase, s.StoppedByUser, s.RetryAt = spec.PhaseStarting, false, nil })
+	}
+	l.workers++
+	go l.work(p, n)
+}
+
+func (l *Loop) work(p *pipe, n *launch) {
+	defer func() { l.notes <- func() { l.workers-- } }()
+	defer n.cancel()
+	release, ok := l.slot(n.ctx)
+	if !ok {
+		l.tell(func() { l.abandoned(p, n) })
+		return
+	}
+	defer release()
+	next, err := l.Runner.Prepare(n.ctx, &n.declaration)
+	if err != nil {
+		l.tell(func() { l.notPrepared(p, n, err) })
+		return
+	}
+	r, ok := l.takeOver(p, n)
+	if !ok {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.base), discardTimeout)
+		defer cancel()
+		next.Discard(ctx)
+		l.tell(func() { l.abandoned(p, n) })
+		return
+	}
+	ctx, cancel := context.WithCancel(l.base)
+	defer cancel()
+	l.tell(func() { l.begun(p, n, r, cancel) })
+	err = next.Run(ctx, r.drain, func() {
+		release()
+		l.tell(func() { l.ran(p, r) })
+	})
+	l.tell(func() { l.ended(p, r, err) })
+	close(r.ended)
+}
+
+// takeOver drains the old run and waits for its end. It returns false when the new
+// one was abandoned meanwhile.
+func (l *Loop) takeOver(p *pipe, n *launch) (*run, bool) {
+	if n.old != nil {
+		l.tell(func() {
+			if n.ctx.Err() == nil && p.run == n.old {
+				l.stop(p, l.Policy.DrainTimeout)
+			}
+		})
+		select {
+		case <-n.old.ended:
+		case <-n.ctx.Done():
+		}
+	}
+	return &run{version: n.version, pipeline: n.declaration.Pipeline, drain: make(chan struct{}), ended: make(chan struct{})}, n.ctx.Err() == nil
+}
+
+// slot waits for a turn to start. Release gives it back, as does time.
+func (l *Loop) slot(ctx context.Context) (release func(), ok bool) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false
+	}
+	give := sync.OnceFunc(func() { <-l.slots })
+	timer := time.AfterFunc(slotTime, give)
+	return func() { timer.Stop(); give() }, true
+}
+
+// stop asks the run of p to end, and cancels it when it has not after timeout; 0
+// leaves it to others to lose patience.
+func (l *Loop) stop(p *pipe, timeout time.Duration) {
+	r := p.run
+	if !r.stopping {
+		r.stopping = true
+		close(r.drain)
+		l.update(p, func(s *spec.State) { s.Phase = spec.PhaseStopping })
+	}
+	if timeout > 0 && r.force == nil {
+		r.force = time.AfterFunc(timeout, r.cancel)
+	}
+}

@@ -1,0 +1,156 @@
+package spec
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template/parse"
+
+	"github.com/conduit-agent/conduit/schemas"
+)
+
+// maxQualifiedID is the longest id by which the agent knows a connector.
+const maxQualifiedID = 256
+
+// check reports what the schema cannot say about the pipeline at the pointer at. It
+// expects that violations of the schema are reported already.
+func check(r *report, at string, p *Pipeline) {
+	checkTopology(r, at, p)
+	for i := range p.Connectors {
+		checkConnector(r, fmt.Sprintf("%s/connectors/%d", at, i), p, &p.Connectors[i])
+	}
+	checkIDs(r, at+"/connectors", "connector", func(i int) (string, bool) {
+		if i < len(p.Connectors) {
+			return p.Connectors[i].ID, true
+		}
+		return "", false
+	})
+	checkProcessors(r, at+"/processors", p.Processors)
+	checkDLQ(r, at+"/dead-letter-queue", &p.DLQ)
+}
+
+// checkTopology wants a source and a destination, unless something else is wrong with
+// the connectors that would make this one mislead.
+func checkTopology(r *report, at string, p *Pipeline) {
+	if r.failed(at) {
+		return
+	}
+	severity := SeverityError
+	if p.Status == StatusStopped {
+		severity = SeverityWarning
+	}
+	for _, t := range []ConnectorType{TypeSource, TypeDestination} {
+		if !slices.ContainsFunc(p.Connectors, func(c Connector) bool { return c.Type == t }) {
+			r.add(at+"/connectors", severity, CodeRequired,
+				"pipeline %q has no %s: a pipeline runs only with at least one source and one destination; add a connector with type: %s", p.ID, t, t)
+		}
+	}
+}
+
+func checkConnector(r *report, at string, p *Pipeline, c *Connector) {
+	if n := len(p.QualifiedID(c.ID)); n > maxQualifiedID && !r.failed(at+"/id") {
+		r.add(at+"/id", SeverityError, CodeTooLong, "id of connector %q is too long: together with the id of its pipeline it is %d characters, the most is %d", c.ID, n, maxQualifiedID)
+	}
+	checkPlugin(r, at+"/plugin", c.Plugin)
+	checkSettings(r, at, c.Settings)
+	checkProcessors(r, at+"/processors", c.Processors)
+}
+
+func checkProcessors(r *report, at string, all []Processor) {
+	for i := range all {
+		p, at := &all[i], fmt.Sprintf("%s/%d", at, i)
+		checkPlugin(r, at+"/plugin", p.Plugin)
+		checkSettings(r, at, p.Settings)
+		if err := parseCondition(p.Condition); err != nil {
+			r.add(at+"/condition", SeverityError, CodeInvalid, "condition of processor %q is not a Go template: %v", p.ID, err)
+		}
+	}
+	checkIDs(r, at, "processor", func(i int) (string, bool) {
+		if i < len(all) {
+			return all[i].ID, true
+		}
+		return "", false
+	})
+}
+
+func parseCondition(text string) error {
+	tree := parse.New("condition")
+	tree.Mode = parse.SkipFuncCheck // which functions exist is the processors' concern
+	_, err := tree.Parse(text, "", "", map[string]*parse.Tree{})
+	return err
+}
+
+func checkDLQ(r *report, at string, q *DLQ) {
+	checkPlugin(r, at+"/plugin", q.Plugin)
+	checkSettings(r, at, q.Settings)
+	if q.WindowSize > 0 && q.WindowNackThreshold >= q.WindowSize {
+		r.add(at+"/window-nack-threshold", SeverityError, CodeInvalid,
+			"window-nack-threshold of the dead-letter queue is %d and window-size is %d: it must be less than window-size, or window-size 0 to tolerate any number", q.WindowNackThreshold, q.WindowSize)
+	}
+}
+
+// checkIDs reports ids that are used twice in the list at the pointer at.
+func checkIDs(r *report, at, what string, id func(int) (string, bool)) {
+	first := map[string]int{}
+	for i := 0; ; i++ {
+		id, ok := id(i)
+		if !ok {
+			return
+		}
+		before, again := first[id]
+		if !again {
+			first[id] = i
+			continue
+		}
+		if id == "" {
+			continue
+		}
+		where := fmt.Sprintf("numbers %d and %d in the list", before+1, i+1)
+		if m := r.find(fmt.Sprintf("%s/%d/id", at, before)).value; m.Line > 0 {
+			where = fmt.Sprintf("at lines %d and %d", m.Line, r.find(fmt.Sprintf("%s/%d/id", at, i)).value.Line)
+		}
+		r.add(fmt.Sprintf("%s/%d/id", at, i), SeverityError, CodeDuplicateID, "two %ss have the id %q, %s: give each an id of its own", what, id, where)
+	}
+}
+
+var (
+	pluginKinds = []string{"any", "builtin", "standalone"}
+	pluginName  = regexp.MustCompile(`^[A-Za-z0-9_./+-]+$`)
+	pluginVer   = regexp.MustCompile(`^[A-Za-z0-9_.+-]+$`)
+)
+
+// checkPlugin reports a plugin name that is not [builtin:|standalone:|any:]name[@version].
+// One with references is checked when they are resolved.
+func checkPlugin(r *report, at, plugin string) {
+	refs, problem := scan(plugin)
+	if problem != "" {
+		r.add(at, SeverityError, CodeReference, "%s", problem)
+		return
+	}
+	if plugin == "" || len(refs) > 0 {
+		return
+	}
+	kind, rest, ok := strings.Cut(plugin, ":")
+	if !ok {
+		kind, rest = "any", plugin
+	}
+	name, version, versioned := strings.Cut(rest, "@")
+	switch {
+	case !slices.Contains(pluginKinds, kind):
+		r.add(at, SeverityError, CodeInvalid, "plugin %q starts with %q, which must be builtin, standalone or any%s", plugin, kind, didYouMean(kind, pluginKinds))
+	case !pluginName.MatchString(name), versioned && !pluginVer.MatchString(version):
+		r.add(at, SeverityError, CodeInvalid, "%q is not the name of a plugin: write name or name@version, with builtin: or standalone: before it where both exist", plugin)
+	}
+}
+
+// checkSettings reports references in settings that are not well formed. at is the
+// pointer of what the settings belong to.
+func checkSettings(r *report, at string, settings map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if _, problem := scan(settings[name]); problem != "" {
+			r.add(at+"/settings/"+schemas.Escape(name), SeverityError, CodeReference, "setting %q: %s", name, problem)
+		}
+	}
+}

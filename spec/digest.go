@@ -1,0 +1,40 @@
+package spec
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+)
+
+// Digest identifies all of p that affects how it runs, its status included: two
+// normalized pipelines with the same digest need not be told apart by the agent. Names
+// and descriptions do not count, nor does the order of settings and connectors.
+// The digest of a pipeline is the same in every version of the agent.
+func Digest(p *Pipeline) string { return digest(p, p.Status) }
+
+// RunDigest is Digest without the status.
+func RunDigest(p *Pipeline) string { return digest(p, "") }
+
+func digest(p *Pipeline, status Status) string {
+	c := p.Clone()
+	c.Name, c.Description, c.Status = "", "", status
+	for i := range c.Connectors {
+		c.Connectors[i].Name = ""
+		c.Connectors[i].Settings = nilIfEmpty(c.Connectors[i].Settings)
+		c.Connectors[i].Processors = normalizeProcessors(c.Connectors[i].Processors)
+	}
+	c.Processors = normalizeProcessors(c.Processors)
+	slices.SortStableFunc(c.Connectors, func(a, b Connector) int { return cmp.Compare(a.ID, b.ID) })
+	if len(c.Connectors) == 0 {
+		c.Connectors = nil
+	}
+	c.DLQ.Settings = nilIfEmpty(c.DLQ.Settings)
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // strings, numbers, maps and slices of them can always be encoded
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

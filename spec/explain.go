@@ -1,0 +1,166 @@
+package spec
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/conduit-agent/conduit/schemas"
+)
+
+// checkSchema reports where the document fields does not meet the schema.
+func checkSchema(r *report, fields map[string]any) {
+	for _, v := range schemas.Validate(schemas.PipelineFile, fields) {
+		explain(r, fields, v)
+	}
+}
+
+// explain reports v in words that say what to do.
+func explain(r *report, fields map[string]any, v schemas.Violation) {
+	at := v.InstancePointer
+	name, of := lastToken(at), subject(fields, at)
+	value := valueAt(fields, at)
+	switch v.Keyword {
+	case "required":
+		r.add(at+"/"+v.Property, SeverityError, CodeRequired, "%s has no %s: %s", of, v.Property, advice(v.Property))
+	case "additionalProperties":
+		if name == "type" && strings.Contains(at, "/processors/") {
+			return // reported with the processor's other fields
+		}
+		r.addName(at, SeverityError, CodeUnknown, "%s has no field %q%s (fields: %s)",
+			of, v.Property, didYouMean(v.Property, v.Want), strings.Join(v.Want, ", "))
+	case "type":
+		explainType(r, at, of, value, v.Want)
+	case "enum":
+		r.add(at, SeverityError, CodeInvalid, "%s of %s must be %s, not %q%s",
+			name, of, strings.Join(v.Want, " or "), fmt.Sprint(value), didYouMean(fmt.Sprint(value), v.Want))
+	case "minLength", "pattern":
+		explainText(r, at, of, value)
+	case "maxLength":
+		r.add(at, SeverityError, CodeTooLong, "%s of %s is %d characters long, the most is %s",
+			name, of, len([]rune(fmt.Sprint(value))), strings.Join(v.Want, ""))
+	case "minimum":
+		r.add(at, SeverityError, CodeInvalid, "%s of %s must be at least %s, not %v", name, of, strings.Join(v.Want, ""), value)
+	default:
+		r.add(at, SeverityError, CodeInvalid, "%s is not valid: %s", of, v.Message)
+	}
+}
+
+func explainType(r *report, at, of string, value any, want []string) {
+	name := lastToken(at)
+	switch {
+	case inSettings(at):
+		name = schemas.Unescape(name)
+		r.add(at, SeverityError, CodeInvalid, "setting %q of %s must be a single value, not %s: write its parts as settings of their own, like %s.part: value",
+			name, of, kind(value), name)
+	case want[0] == "integer":
+		r.add(at, SeverityError, CodeInvalid, "%s of %s must be a whole number without quotes, not %q", name, of, fmt.Sprint(value))
+	default:
+		r.add(at, SeverityError, CodeInvalid, "%s must be %s, not %s", described(name, of), kinds[want[0]], kind(value))
+	}
+}
+
+// explainText reports a text that is empty or has characters it must not have.
+func explainText(r *report, at, of string, value any) {
+	name, text := lastToken(at), fmt.Sprint(value)
+	switch {
+	case name == "settings":
+		r.add(at, SeverityError, CodeInvalid, "%s has a setting without a name", of)
+	case text == "":
+		r.add(at, SeverityError, CodeRequired, "%s has no %s: %s", of, name, advice(name))
+	default:
+		r.add(at, SeverityError, CodeInvalid, "%s %q of %s may contain only letters, digits and - _ : .", name, text, of)
+	}
+}
+
+// advice says what to write for a missing field.
+func advice(field string) string {
+	switch field {
+	case "id":
+		return "add an id of letters, digits and - _ : ."
+	case "type":
+		return "add type: source or type: destination"
+	case "plugin":
+		return "add the name of a plugin, for example plugin: builtin:log"
+	case "pipelines":
+		return "add a list of pipelines, or \"pipelines: []\" to declare that there are none"
+	}
+	return "add it"
+}
+
+var kinds = map[string]string{"object": "a map", "array": "a list", "string": "text", "integer": "a whole number"}
+
+func kind(value any) string {
+	switch value.(type) {
+	case map[string]any:
+		return kinds["object"]
+	case []any:
+		return kinds["array"]
+	case int:
+		return kinds["integer"]
+	case string:
+		return kinds["string"]
+	}
+	return "empty"
+}
+
+// described names the value called name, which is an item of a list if name is a number.
+func described(name, of string) string {
+	if i, err := strconv.Atoi(name); err == nil {
+		return fmt.Sprintf("item %d in %s", i+1, of)
+	}
+	return name + " of " + of
+}
+
+// subject describes the innermost pipeline, connector, processor or dead-letter queue
+// that the pointer at leads through.
+func subject(fields map[string]any, at string) string {
+	what, tokens := "the file", strings.Split(strings.TrimPrefix(at, "/"), "/")
+	var value any = fields
+	for i, token := range tokens {
+		value = valueAt(value, "/"+token)
+		item, ok := value.(map[string]any)
+		if !ok {
+			continue
+		}
+		if token == "dead-letter-queue" {
+			what = "the dead-letter queue of " + what
+		}
+		if i == 0 || token == "settings" {
+			continue
+		}
+		if one, ok := singular[tokens[i-1]]; ok {
+			what = named(one, token, item["id"])
+		}
+	}
+	return what
+}
+
+var singular = map[string]string{"pipelines": "pipeline", "connectors": "connector", "processors": "processor"}
+
+func named(one, index string, id any) string {
+	if id, ok := id.(string); ok && id != "" {
+		return fmt.Sprintf("%s %q", one, id)
+	}
+	i, _ := strconv.Atoi(index)
+	return fmt.Sprintf("%s number %d", one, i+1)
+}
+
+// valueAt returns what the pointer at leads to in value, or nil.
+func valueAt(value any, at string) any {
+	for token := range strings.SplitSeq(strings.TrimPrefix(at, "/"), "/") {
+		switch in := value.(type) {
+		case map[string]any:
+			value = in[schemas.Unescape(token)]
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(in) {
+				return nil
+			}
+			value = in[i]
+		default:
+			return nil
+		}
+	}
+	return value
+}

@@ -1,0 +1,122 @@
+package spec
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+const (
+	defaultWindowSize = 1 // records looked back at
+	defaultDLQPlugin  = "builtin:log"
+	defaultWorkers    = 1
+)
+
+// defaultDLQSettings are those of a log dead-letter queue that has no settings.
+func defaultDLQSettings() map[string]string {
+	return map[string]string{"level": "warn", "message": "record delivery failed"}
+}
+
+// Normalize fills in what p leaves out: names, status, workers and, when it has no
+// plugin, the whole dead-letter queue. Empty settings become nil and Connectors
+// becomes non-nil. Normalizing twice is the same as once.
+func Normalize(p *Pipeline) {
+	if p.Status == "" {
+		p.Status = StatusRunning
+	}
+	if p.Name == "" {
+		p.Name = p.ID
+	}
+	if p.Connectors == nil {
+		p.Connectors = []Connector{}
+	}
+	for i := range p.Connectors {
+		c := &p.Connectors[i]
+		if c.Name == "" {
+			c.Name = c.ID
+		}
+		c.Settings = nilIfEmpty(c.Settings)
+		c.Processors = normalizeProcessors(c.Processors)
+	}
+	p.Processors = normalizeProcessors(p.Processors)
+	normalizeDLQ(&p.DLQ)
+}
+
+func normalizeProcessors(all []Processor) []Processor {
+	for i := range all {
+		if all[i].Workers == 0 {
+			all[i].Workers = defaultWorkers
+		}
+		all[i].Settings = nilIfEmpty(all[i].Settings)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+func normalizeDLQ(q *DLQ) {
+	if q.Plugin == "" {
+		q.Plugin = defaultDLQPlugin
+		if q.Settings == nil {
+			q.Settings = defaultDLQSettings()
+		}
+		if q.WindowSize == 0 {
+			q.WindowSize = defaultWindowSize
+		}
+	}
+	q.Settings = nilIfEmpty(q.Settings)
+}
+
+func nilIfEmpty(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+// completeDLQ fills in what the fields of a dead-letter queue leave out. Unlike
+// Normalize it can tell absent from zero.
+func completeDLQ(fields map[string]any) {
+	if fields["plugin"] == nil {
+		fields["plugin"] = defaultDLQPlugin
+	}
+	if plugin, _ := fields["plugin"].(string); fields["settings"] == nil && isLog(plugin) {
+		settings := map[string]any{}
+		for k, v := range defaultDLQSettings() {
+			settings[k] = v
+		}
+		fields["settings"] = settings
+	}
+	if fields["window-size"] == nil {
+		fields["window-size"] = defaultWindowSize
+	}
+}
+
+// isLog reports whether plugin names the log destination, whose settings the default
+// ones are; another plugin would not know them.
+func isLog(plugin string) bool {
+	name, _, _ := strings.Cut(plugin, "@")
+	return name == "log" || name == "builtin:log" || name == "any:log"
+}
+
+// Clone returns a copy of p that shares nothing with it.
+func (p *Pipeline) Clone() *Pipeline {
+	c := *p
+	c.Connectors = slices.Clone(p.Connectors)
+	for i := range c.Connectors {
+		c.Connectors[i].Settings = maps.Clone(c.Connectors[i].Settings)
+		c.Connectors[i].Processors = cloneProcessors(c.Connectors[i].Processors)
+	}
+	c.Processors = cloneProcessors(p.Processors)
+	c.DLQ.Settings = maps.Clone(p.DLQ.Settings)
+	return &c
+}
+
+func cloneProcessors(all []Processor) []Processor {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Settings = maps.Clone(all[i].Settings)
+	}
+	return all
+}

@@ -1,0 +1,128 @@
+package spec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// chunk is the text of one YAML document, or of several that end in "...". YAML lets
+// a line that starts with "---" be nothing but the start of a document, so splitting
+// there keeps a syntax error from spoiling the documents after it.
+type chunk struct {
+	line int // lines of the file before it
+	text []byte
+}
+
+// split cuts text at the starts of documents.
+func split(text []byte) []chunk {
+	var chunks []chunk
+	start, startLine, content := 0, 0, false
+	line := 0
+	for at := 0; at < len(text); line++ {
+		end := len(text)
+		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		if startsDocument(text[at:end]) && content {
+			chunks = append(chunks, chunk{startLine, text[start:at]})
+			start, startLine, content = at, line, false
+		}
+		content = content || hasContent(text[at:end])
+		at = end
+	}
+	if !content {
+		return chunks
+	}
+	return append(chunks, chunk{startLine, text[start:]})
+}
+
+func startsDocument(line []byte) bool {
+	rest, ok := bytes.CutPrefix(line, []byte("---"))
+	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
+}
+
+// hasContent reports whether line may be part of a document's content: a start of a
+// document, comments and directives alone are not.
+func hasContent(line []byte) bool {
+	if startsDocument(line) {
+		line = line[3:]
+	} else if bytes.HasPrefix(line, []byte("%")) {
+		return false
+	}
+	line = bytes.TrimSpace(line)
+	return len(line) > 0 && line[0] != '#' && string(line) != "..."
+}
+
+// parse returns the root nodes of the chunk's documents up to the first syntax error.
+// Lines of the nodes are those of the file.
+func (c chunk) parse() ([]*yaml.Node, *Problem) {
+	var docs []*yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(c.text))
+	for {
+		var doc yaml.Node
+		err := decoder.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return docs, nil
+		}
+		if err != nil {
+			return docs, c.syntaxError(err)
+		}
+		if len(doc.Content) == 1 && !isNull(doc.Content[0]) {
+			moveDown(&doc, c.line)
+			docs = append(docs, doc.Content[0])
+		}
+	}
+}
+
+// moveDown adds lines to the places of n and all below it, once each: aliases are
+// not followed.
+func moveDown(n *yaml.Node, lines int) {
+	n.Line += lines
+	for _, child := range n.Content {
+		moveDown(child, lines)
+	}
+}
+
+var syntaxErrorText = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+
+// blockError matches errors whose line the library counts from zero.
+var blockError = regexp.MustCompile(`^did not find expected (key|',' or|node content|'-' indicator|<)`)
+
+func (c chunk) syntaxError(err error) *Problem {
+	line, message := 1, err.Error()
+	if m := syntaxErrorText.FindStringSubmatch(message); m != nil {
+		message = m[2]
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			line = n
+			if blockError.MatchString(message) {
+				line++
+			}
+		}
+	}
+	line += c.line
+	return &Problem{Line: line, Severity: SeverityError, Code: CodeParse,
+		Message: fmt.Sprintf("the YAML is not valid here or shortly after: %s%s", message, syntaxHint(message))}
+}
+
+func syntaxHint(message string) string {
+	switch {
+	case strings.Contains(message, "cannot start any token"):
+		return "; indent with spaces, not tabs, and quote values that start with @, ` or %"
+	case strings.Contains(message, "mapping values are not allowed"):
+		return "; check the indentation, and quote values that contain \": \""
+	case strings.Contains(message, "did not find expected key"), strings.Contains(message, "'-' indicator"):
+		return "; check the indentation of this block and that its quotes and brackets are closed"
+	case strings.Contains(message, "could not find expected ':'"):
+		return "; a \":\" and a space must follow the name of a field"
+	}
+	return ""
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }

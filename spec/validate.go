@@ -1,0 +1,26 @@
+package spec
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// Validate returns what is wrong with p, which need not be normalized, by the rules
+// for pipeline files. Paths are JSON pointers within the pipeline: "/connectors/0/plugin".
+func Validate(p *Pipeline) []Problem {
+	p = p.Clone()
+	Normalize(p)
+	var fields map[string]any
+	if text, err := json.Marshal(p); err == nil {
+		_ = json.Unmarshal(text, &fields) // it was encoded just now
+	}
+	const at = "/pipelines/0"
+	r := &report{}
+	checkSchema(r, map[string]any{"pipelines": []any{fields}})
+	check(r, at, p)
+	for i := range r.problems {
+		r.problems[i].Path = strings.TrimPrefix(r.problems[i].Path, at)
+		r.problems[i].Pipeline = p.ID
+	}
+	return r.problems
+}
