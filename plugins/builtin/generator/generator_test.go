@@ -256,12 +256,18 @@ func TestMetadataGrowsInPlace(t *testing.T) {
 	records := read(t, s, 512)
 	want := make([]record.Metadata, len(records))
 	for i := range records {
-		want[i] = append(records[i].Metadata.Clone(), record.Field{Key: "z", Value: strconv.Itoa(i)})
+		want[i] = records[i].Metadata.Clone()
+		for j := range 8 {
+			want[i].Set("z"+strconv.Itoa(j), strconv.Itoa(i))
+		}
 	}
 	allocs := testing.AllocsPerRun(1, func() {
 		for i := range records {
-			for _, key := range []string{"z0", "z1", "z2", "z3"} {
+			keys := [...]string{"a", "z1", "z2", "z3", "z4"}
+			for _, key := range keys {
 				records[i].Metadata.Set(key, "")
+			}
+			for _, key := range keys {
 				records[i].Metadata.Delete(key)
 			}
 		}
@@ -270,7 +276,9 @@ func TestMetadataGrowsInPlace(t *testing.T) {
 		t.Errorf("got %v allocations", allocs)
 	}
 	for i := range records {
-		records[i].Metadata.Set("z", strconv.Itoa(i))
+		for j := range 8 {
+			records[i].Metadata.Set("z"+strconv.Itoa(j), strconv.Itoa(i))
+		}
 	}
 	for i := range records {
 		if !records[i].Metadata.Equal(want[i]) {
