@@ -3,6 +3,7 @@ package builtin_test
 import (
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +24,51 @@ func TestAll(t *testing.T) {
 	}
 	if want := []string{"file", "generator", "log"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
+	}
+}
+
+// TestStandard moves lines from the generator through a file into another file, all with
+// the settings that every connector has.
+func TestStandard(t *testing.T) {
+	byName := map[string]sdk.Connector{}
+	for _, c := range builtin.All() {
+		byName[c.Name] = sdk.Standard(c)
+	}
+	ctx, between := t.Context(), filepath.Join(t.TempDir(), "between")
+	generator, to, from := byName["generator"].NewSource(), byName["file"].NewDestination(), byName["file"].NewSource()
+	for _, err := range []error{
+		generator.Configure(ctx, map[string]string{"format.type": "raw", "recordCount": "100"}),
+		to.Configure(ctx, map[string]string{"path": between, "sdk.record.format": "template", "sdk.record.format.options": "{{ printf \"%s\" .Position }}"}),
+		from.Configure(ctx, map[string]string{"path": between}),
+		generator.Open(ctx, nil), to.Open(ctx), from.Open(ctx, nil),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	made, err := generator.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := to.Write(ctx, made); n != 100 || err != nil {
+		t.Fatalf("wrote %d records: %v", n, err)
+	}
+	lines, err := from.Read(ctx)
+	if err != nil || len(lines) != 100 {
+		t.Fatalf("got %d records: %v", len(lines), err)
+	}
+	if line, _ := lines[99].After.Raw(); string(line) != "100" {
+		t.Errorf("got %q in the last line, want the position 100", line)
+	}
+	for _, err := range []error{generator.Teardown(ctx), to.Teardown(ctx), from.Teardown(ctx)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for name, want := range map[string]string{"generator": "true", "file": "false"} {
+		if got := byName[name].NewSource().Parameters()["sdk.schema.extract.payload.enabled"].Default; got != want {
+			t.Errorf("%s: schemas are extracted by default: %s, want %s", name, got, want)
+		}
 	}
 }
 

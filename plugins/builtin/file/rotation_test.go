@@ -143,10 +143,11 @@ func TestResumeElsewhere(t *testing.T) {
 			truncate(t, path)
 			write(t, path, "three\n")
 		}, []string{"two", "three"}},
-		"cut off, begins alike": {header + "\ntwo\n", func(t *testing.T, path string) {
+		"copied and cut off, begins alike": {header + "\ntwo\n", func(t *testing.T, path string) {
+			write(t, path+".1", header+"\ntwo\n")
 			truncate(t, path)
 			write(t, path, header[:280]+"\n")
-		}, []string{header[:280]}},
+		}, []string{"two", header[:280]}},
 		"cut off and grown": {"one\ntwo\n", func(t *testing.T, path string) {
 			truncate(t, path)
 			write(t, path, "uno\ndue\ntre\n")
