@@ -3,6 +3,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -146,18 +147,11 @@ type timing struct{ debounce, maxWait, rescan, poll time.Duration }
 
 func (w *Watcher) timing() timing {
 	return timing{
-		debounce: orElse(w.Debounce, 25*time.Millisecond),
-		maxWait:  orElse(w.MaxWait, 2*time.Second),
-		rescan:   orElse(w.Rescan, 15*time.Second),
-		poll:     orElse(w.Poll, time.Second),
+		debounce: cmp.Or(w.Debounce, 25*time.Millisecond),
+		maxWait:  cmp.Or(w.MaxWait, 2*time.Second),
+		rescan:   cmp.Or(w.Rescan, 15*time.Second),
+		poll:     cmp.Or(w.Poll, time.Second),
 	}
-}
-
-func orElse(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
 }
 
 func (w *Watcher) logger() *slog.Logger {
