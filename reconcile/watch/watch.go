@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // Snapshot is one complete look at the directory.
@@ -47,6 +49,7 @@ type Watcher struct {
 
 	once    sync.Once
 	reloads chan chan struct{}
+	notify  func() (*fsnotify.Watcher, error) // fsnotify.NewWatcher when nil
 }
 
 // Reload scans now, reading every file afresh, and reports even if nothing changed. It
@@ -76,6 +79,9 @@ func (w *Watcher) requests() chan chan struct{} {
 func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 	t := w.timing()
 	s := &scanner{dir: w.Dir, log: w.logger(), timing: t, files: map[string]*entry{}, watched: map[string]dirID{}}
+	if s.notify = w.notify; s.notify == nil {
+		s.notify = fsnotify.NewWatcher
+	}
 	defer s.close()
 	var last *Snapshot
 	var reloads []chan struct{}
