@@ -350,6 +350,18 @@ func TestEmptyAndDangling(t *testing.T) {
 	o.until("its content", is("empty.yaml=full"))
 }
 
+func TestEmptyFileGetsAnotherChance(t *testing.T) {
+	o := observeWith(t, &watch.Watcher{Dir: t.TempDir(), Debounce: 300 * time.Millisecond})
+	write(t, o.path("a.yaml"), "a")
+	o.until("the file", is("a.yaml=a"))
+	must(t, os.Truncate(o.path("a.yaml"), 0))
+	must(t, o.watcher.Reload(t.Context()))
+	if all := o.reports(); content(all[len(all)-1]) != "a.yaml=a" {
+		t.Errorf("the truncated file was reported at once: %s", show(all))
+	}
+	o.until("that it stays empty", is("a.yaml="))
+}
+
 func TestStormDoesNotStarve(t *testing.T) {
 	o := observe(t, t.TempDir())
 	stop := make(chan struct{})
