@@ -17,6 +17,7 @@ type Document string
 
 // The schema documents.
 const (
+	AgentConfig  Document = "conduit.json"      // conduit.yaml, the agent's own settings
 	PipelineFile Document = "pipeline-2.2.json" // one document of a pipeline file, versions 2.0 to 2.2
 )
 

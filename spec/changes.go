@@ -19,7 +19,8 @@ func (c *Changes) Empty() bool {
 
 // Declare says that Owner wants Pipeline to be so. An existing declaration of the id
 // is replaced, its owner included; a withdrawal of it ends. Generation grows only when
-// the digest differs; a revision is recorded only when the pipeline differs at all.
+// the digest differs; a revision is recorded only when the pipeline differs at all or
+// a withdrawal ends.
 // An override ends when the digest or the declared status differs.
 type Declare struct {
 	Pipeline Pipeline

@@ -55,10 +55,12 @@ type Destination interface {
 	Flush(ctx context.Context) error
 }
 
-// Plugins starts connectors. The returned connector runs but is not configured.
+// Plugins starts connectors and processors. A connector returned runs but is not configured.
 type Plugins interface {
 	Source(ctx context.Context, plugin, connectorID string) (Source, error)
 	Destination(ctx context.Context, plugin, connectorID string) (Destination, error)
+	// Processor returns a processor that is ready to process.
+	Processor(ctx context.Context, id string, p spec.Processor) (Processor, error)
 }
 
 // Store keeps what must survive a crash.

@@ -22,6 +22,11 @@ type Connector struct {
 
 	NewSource      func() Source      // nil when the connector is no source
 	NewDestination func() Destination // nil when the connector is no destination
+
+	// Defaults of sdk.* parameters that differ from the usual ones, by name.
+	SourceDefaults, DestinationDefaults map[string]string
+
+	standard bool // made by Standard
 }
 
 // Source reads records. The methods are called one at a time and in the order

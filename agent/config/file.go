@@ -1,0 +1,150 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// PathKey is the flag, and as CONDUIT_CONFIG_PATH the variable, that names the file.
+const PathKey = "config.path"
+
+// Bounds of nesting and size, so that aliases of themselves and of aliases end.
+const (
+	maxDepth = 16
+	maxNodes = 10_000
+)
+
+// leaf is one value of the file and where it stands.
+type leaf struct {
+	key          string
+	value        any
+	line, column int
+}
+
+// file adds the settings of a YAML file. Keys may be nested, dotted or a mixture.
+func (l *loader) file(path string, content []byte) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(content, &doc); err != nil {
+		l.failAt(syntaxPlace(path, err), "%s", syntaxMessage(err))
+		return
+	}
+	values, seen := map[string]any{}, map[string]int{}
+	for _, f := range l.flatten(path, "", &doc, 0) {
+		place := fmt.Sprintf("%s:%d:%d", path, f.line, f.column)
+		if first, twice := seen[f.key]; twice {
+			l.failAt(place, "%s is set twice, first on line %d", f.key, first)
+			continue
+		}
+		seen[f.key] = f.line
+		l.fileValue(values, f, place)
+	}
+	l.overlay(values)
+}
+
+func (l *loader) fileValue(values map[string]any, f leaf, place string) {
+	if note, ok := inertNote(f.key); ok {
+		l.warnInert(place, f.key+" ", f.key, f.value, note)
+		return
+	}
+	var keys []string
+	for _, s := range Settings() {
+		if s.Key == f.key {
+			if message := s.check(f.value); message != "" {
+				l.failAt(place, "%s: %s", s.Key, message)
+			} else if f.value != nil {
+				values[s.Key] = s.typed(f.value)
+			}
+			return
+		}
+		keys = append(keys, s.Key)
+	}
+	if isGroup(f.key) {
+		if f.value != nil { // nothing below it: all defaults
+			l.failAt(place, "%s: must be a group of settings, not a value", f.key)
+		}
+		return
+	}
+	l.failAt(place, "no such setting: %s%s", f.key, didYouMean(f.key, keys))
+}
+
+// flatten returns the values below n, in the order of the file.
+func (l *loader) flatten(path, key string, n *yaml.Node, depth int) []leaf {
+	l.nodes++
+	switch {
+	case depth > maxDepth || l.nodes == maxNodes:
+		l.failAt(fmt.Sprintf("%s:%d:%d", path, n.Line, n.Column), "too much, or nested too deeply")
+		return nil
+	case l.nodes > maxNodes:
+		return nil
+	case n.Kind == 0: // an empty file
+		return nil
+	case n.Kind == yaml.DocumentNode:
+		return l.flatten(path, key, n.Content[0], depth+1)
+	case n.Kind == yaml.AliasNode:
+		return l.flatten(path, key, n.Alias, depth+1)
+	case n.Kind == yaml.MappingNode:
+		var leaves []leaf
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			name, value := n.Content[i], n.Content[i+1]
+			inner := l.flatten(path, join(key, name.Value), value, depth+1)
+			if len(inner) == 1 && inner[0].key == join(key, name.Value) {
+				inner[0].line, inner[0].column = name.Line, name.Column
+			}
+			leaves = append(leaves, inner...)
+		}
+		return leaves
+	}
+	f := leaf{key: key, value: scalar(n), line: n.Line, column: n.Column}
+	if key == "" {
+		if f.value != nil { // nothing but comments is fine
+			l.failAt(fmt.Sprintf("%s:%d:%d", path, n.Line, n.Column), "must be settings, written key: value")
+		}
+		return nil
+	}
+	return []leaf{f}
+}
+
+// scalar returns the value of n as JSON would have it; what JSON cannot have is text.
+func scalar(n *yaml.Node) any {
+	if n.Kind == yaml.SequenceNode {
+		return []any{}
+	}
+	var v any
+	if err := n.Decode(&v); err != nil {
+		return n.Value
+	}
+	switch v := v.(type) {
+	case nil, bool, int, int64, uint64, string:
+		return v
+	case float64:
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return v
+		}
+	}
+	return n.Value
+}
+
+func join(group, key string) string {
+	if group == "" {
+		return key
+	}
+	return group + "." + key
+}
+
+var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
+
+func syntaxPlace(path string, err error) string {
+	line, convErr := strconv.Atoi(yamlLine.FindStringSubmatch(err.Error())[1])
+	if convErr != nil {
+		line = 1
+	}
+	return fmt.Sprintf("%s:%d:1", path, line)
+}
+
+func syntaxMessage(err error) string {
+	return "not valid YAML: " + yamlLine.FindStringSubmatch(err.Error())[2]
+}

@@ -1,0 +1,183 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/v2"
+)
+
+// Sources are the places settings come from, each overlaying the one before it.
+// Defaults lie below all of them.
+type Sources struct {
+	Path  string            // of the file; DefaultPath when empty, which may be missing
+	Env   []string          // NAME=value, as os.Environ returns it; an empty value counts as none
+	Flags map[string]string // key → text, of flags that were given
+}
+
+// Error is one thing wrong with a setting.
+type Error struct {
+	Place   string // conduit.yaml:3:5, CONDUIT_LOG_LEVEL or --log.level
+	Message string
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Place + ": " + e.Message }
+
+// Warning is about something that was asked for and has no effect.
+type Warning Error
+
+// String returns where it was asked for, and what to know about it.
+func (w Warning) String() string { return w.Place + ": " + w.Message }
+
+// Load returns the settings in effect. Everything wrong is reported at once: the error
+// joins one *Error for each, or says why the file cannot be read.
+func Load(s Sources) (Config, []Warning, error) {
+	content, err := readFile(s.Path)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	l := &loader{values: koanf.New(".")}
+	l.overlay(defaults())
+	l.file(cmp.Or(s.Path, DefaultPath), content)
+	l.env(s.Env)
+	l.flags(s.Flags)
+
+	var c Config
+	if len(l.errs) == 0 {
+		l.fail(l.values.Unmarshal("", &c))
+	}
+	return c, l.warnings, errors.Join(l.errs...)
+}
+
+func readFile(path string) ([]byte, error) {
+	content, err := os.ReadFile(cmp.Or(path, DefaultPath))
+	if path == "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read settings: %w", err)
+	}
+	return content, nil
+}
+
+// loader collects layers of settings, and everything wrong with them.
+type loader struct {
+	values   *koanf.Koanf
+	warnings []Warning
+	errs     []error
+	nodes    int // of the file, looked at so far
+}
+
+func (l *loader) fail(err error) {
+	if err != nil {
+		l.errs = append(l.errs, err)
+	}
+}
+
+func (l *loader) failAt(place, format string, args ...any) {
+	l.fail(&Error{place, fmt.Sprintf(format, args...)})
+}
+
+func (l *loader) warn(place, format string, args ...any) {
+	l.warnings = append(l.warnings, Warning{place, fmt.Sprintf(format, args...)})
+}
+
+func (l *loader) overlay(values map[string]any) {
+	l.fail(l.values.Load(confmap.Provider(values, "."), nil))
+}
+
+func defaults() map[string]any {
+	values := map[string]any{}
+	for _, s := range Settings() {
+		values[s.Key] = s.Default
+	}
+	return values
+}
+
+func (l *loader) env(environ []string) {
+	values := map[string]any{}
+	for _, variable := range slices.Sorted(slices.Values(environ)) {
+		name, text, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, "CONDUIT_") && text != "" && name != envName(PathKey) {
+			l.variable(values, name, text)
+		}
+	}
+	l.overlay(values)
+}
+
+func (l *loader) variable(values map[string]any, name, text string) {
+	var names []string
+	for _, s := range Settings() {
+		if s.Env() == name {
+			l.text(values, s, name, text)
+			return
+		}
+		names = append(names, s.Env())
+	}
+	for _, k := range inert {
+		if group := envName(k.key); name == group || strings.HasSuffix(group, "_") && strings.HasPrefix(name, group) {
+			l.warnInert(name, "", k.key, text, k.note)
+			return
+		}
+	}
+	l.warn(name, "no such setting%s", didYouMean(name, names))
+}
+
+func (l *loader) flags(flags map[string]string) {
+	values := map[string]any{}
+	for _, s := range Settings() {
+		if text, ok := flags[s.Key]; ok {
+			l.text(values, s, "--"+s.Key, text)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(flags)) {
+		if _, known := defaults()[key]; !known {
+			l.failAt("--"+key, "no such setting")
+		}
+	}
+	l.overlay(values)
+}
+
+// text adds a value that came as text.
+func (l *loader) text(values map[string]any, s Setting, place, text string) {
+	value := s.parse(text)
+	if message := s.check(value); message != "" {
+		l.failAt(place, "%s", message)
+		return
+	}
+	values[s.Key] = s.typed(value)
+}
+
+// warnInert warns of a setting that others have and this agent has not, unless what it
+// asks for is what is done anyway.
+func (l *loader) warnInert(place, name, key string, value any, note string) {
+	if key == "db.type" && value == "sqlite" {
+		return
+	}
+	l.warn(place, "%shas no effect: %s", name, note)
+}
+
+// typed returns a checked value in the type of the setting.
+func (s *Setting) typed(value any) any {
+	if _, ok := s.Default.(time.Duration); ok {
+		d, _ := time.ParseDuration(value.(string)) // the schema knows what a duration is
+		return d
+	}
+	return value
+}
+
+func didYouMean(word string, candidates []string) string {
+	if c := Closest(word, candidates); c != "" {
+		return fmt.Sprintf("; did you mean %s?", c)
+	}
+	return ""
+}

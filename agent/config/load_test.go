@@ -1,0 +1,197 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conduit-agent/conduit/agent/config"
+)
+
+// load loads settings with conduit.yaml in the working directory.
+func load(t *testing.T, yaml string, env []string, flags map[string]string) (config.Config, []string, string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if yaml != "" {
+		if err := os.WriteFile("conduit.yaml", []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, warnings, err := config.Load(config.Sources{Env: env, Flags: flags})
+	var said []string
+	for _, w := range warnings {
+		said = append(said, w.String())
+	}
+	if err != nil {
+		return c, said, err.Error()
+	}
+	return c, said, ""
+}
+
+func TestDefaults(t *testing.T) {
+	got, warnings, err := load(t, "", nil, nil)
+	want := config.Config{
+		DB:         config.DB{SQLite: config.SQLite{Path: "conduit.db"}, CommitInterval: 50 * time.Millisecond},
+		Log:        config.Log{Level: "info", Format: "cli"},
+		Connectors: config.Connectors{Path: "./connectors"},
+		Processors: config.Processors{Path: "./processors"},
+		Pipelines: config.Pipelines{
+			Path: "./pipelines", OnFailedUpdate: "rollback",
+			DeletionGrace: 10 * time.Second, CleanupDelay: 10 * time.Minute,
+			ErrorRecovery: config.ErrorRecovery{
+				MinDelay: time.Second, MaxDelay: 10 * time.Minute, BackoffFactor: 2,
+				MaxRetries: -1, MaxRetriesWindow: 5 * time.Minute,
+			},
+		},
+		Shutdown: config.Shutdown{Timeout: 30 * time.Second},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || warnings != nil || err != "" {
+		t.Errorf("(-want +got):\n%s%v %s", diff, warnings, err)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	const yaml = "log: {level: debug}\nlog.format: json\npipelines:\n  path: from-file\n  error-recovery.max-retries: 3\n"
+	env := []string{"CONDUIT_LOG_LEVEL=warn", "CONDUIT_PIPELINES_PATH=from-env", "HOME=/root"}
+	flags := map[string]string{"log.level": "trace", "pipelines.exit-on-degraded": "true"}
+	c, warnings, err := load(t, yaml, env, flags)
+	if err != "" || warnings != nil {
+		t.Fatal(err, warnings)
+	}
+	for what, got := range map[string]bool{
+		"flag over variable":  c.Log.Level == "trace",
+		"variable over file":  c.Pipelines.Path == "from-env",
+		"file over default":   c.Log.Format == "json" && c.Pipelines.ErrorRecovery.MaxRetries == 3,
+		"flag over default":   c.Pipelines.ExitOnDegraded,
+		"default when silent": c.DB.SQLite.Path == "conduit.db",
+	} {
+		if !got {
+			t.Errorf("%s: not so in %+v", what, c)
+		}
+	}
+}
+
+func TestProblems(t *testing.T) {
+	tests := []struct {
+		name  string
+		yaml  string
+		env   []string
+		flags map[string]string
+		want  string
+	}{
+		{"unknown key", "log:\n  levle: info\n", nil, nil, "conduit.yaml:2:3: no such setting: log.levle; did you mean log.level?"},
+		{"unknown dotted key", "x.y: 1\n", nil, nil, "conduit.yaml:1:1: no such setting: x.y"},
+		{"string for a number", "pipelines:\n  error-recovery:\n    max-retries: 'five'\n", nil, nil, `conduit.yaml:3:5: pipelines.error-recovery.max-retries: "five" is not a whole number`},
+		{"number below the least", "pipelines.error-recovery.backoff-factor: 0", nil, nil, "conduit.yaml:1:1: pipelines.error-recovery.backoff-factor: must be >= 1 but found 0"},
+		{"number for a duration", "shutdown.timeout: 30", nil, nil, "conduit.yaml:1:1: shutdown.timeout: 30 is not a duration such as 500ms, 10s or 1h30m"},
+		{"duration too long to hold", "shutdown.timeout: 9999999999h", nil, nil, `conduit.yaml:1:1: shutdown.timeout: "9999999999h" is not a duration such as 500ms, 10s or 1h30m`},
+		{"text for a bool", "pipelines.exit-on-degraded: 'yes'", nil, nil, `conduit.yaml:1:1: pipelines.exit-on-degraded: "yes" is neither true nor false`},
+		{"not one of", "log.level: loud", nil, nil, `conduit.yaml:1:1: log.level: "loud" is not one of trace, debug, info, warn, error`},
+		{"list", "log.level: [info]", nil, nil, `conduit.yaml:1:1: log.level: a list is not one of trace, debug, info, warn, error`},
+		{"value for a group", "log: info", nil, nil, `conduit.yaml:1:1: log: must be a group of settings, not a value`},
+		{"set twice", "log.level: info\nlog:\n  level: warn", nil, nil, `conduit.yaml:3:3: log.level is set twice, first on line 1`},
+		{"list at the top", "- a", nil, nil, `conduit.yaml:1:1: must be settings, written key: value`},
+		{"no YAML", "log:\n\tlevel: info\n", nil, nil, `conduit.yaml:2:1: not valid YAML: found character that cannot start any token`},
+		{"nested in itself", "log: &a\n  level: *a\n", nil, nil, "conduit.yaml:2:10: too much, or nested too deeply"},
+		{"all at once", "a: 1\nb: 2\n", nil, nil, "conduit.yaml:1:1: no such setting: a\nconduit.yaml:2:1: no such setting: b"},
+		{"variable", "", []string{"CONDUIT_SHUTDOWN_TIMEOUT=soon"}, nil, `CONDUIT_SHUTDOWN_TIMEOUT: "soon" is not a duration such as 500ms, 10s or 1h30m`},
+		{"flag", "", nil, map[string]string{"log.format": "xml"}, `--log.format: "xml" is not one of cli, json`},
+		{"unknown flag", "", nil, map[string]string{"x": "y"}, `--x: no such setting`},
+		{"empty path", "pipelines.path: ''", nil, nil, "conduit.yaml:1:1: pipelines.path: length must be >= 1, but got 0"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, _, err := load(t, tt.yaml, tt.env, tt.flags); err != tt.want {
+				t.Errorf("\n got %s\nwant %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAliasesOfAliases(t *testing.T) {
+	var yaml strings.Builder
+	yaml.WriteString("l0: &l0 {a: 1}\n")
+	for i := range 12 {
+		fmt.Fprintf(&yaml, "l%d: &l%d {a: *l%[3]d, b: *l%[3]d, c: *l%[3]d, d: *l%[3]d}\n", i+1, i+1, i)
+	}
+	if _, _, err := load(t, yaml.String(), nil, nil); !strings.Contains(err, "too much") {
+		t.Error("4^12 settings are not too much")
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	tests := []struct {
+		name string
+		yaml string
+		env  []string
+		want string
+	}{
+		{"group of another agent", "api:\n  http:\n    address: :8080\n", nil, "conduit.yaml:3:5: api.http.address has no effect: there is no API yet"},
+		{"other store", "db.type: badger\n", nil, "conduit.yaml:1:1: db.type has no effect: state is kept in SQLite, at db.sqlite.path"},
+		{"this store", "db.type: sqlite\n", nil, ""},
+		{"variable of another agent", "", []string{"CONDUIT_DB_BADGER_PATH=x"}, "CONDUIT_DB_BADGER_PATH: has no effect: state is kept in SQLite, at db.sqlite.path"},
+		{"misspelt variable", "", []string{"CONDUIT_LOG_LEVLE=x"}, "CONDUIT_LOG_LEVLE: no such setting; did you mean CONDUIT_LOG_LEVEL?"},
+		{"empty variable", "", []string{"CONDUIT_LOG_LEVEL=", "CONDUIT_LOG_LEVLE="}, ""},
+		{"path of the file", "", []string{"CONDUIT_CONFIG_PATH=x"}, ""},
+		{"empty groups and values", "log:\npipelines: {}\ndb: {sqlite: {path: }}\n", nil, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, warnings, err := load(t, tt.yaml, tt.env, nil)
+			if got := strings.Join(warnings, "\n"); got != tt.want || err != "" {
+				t.Errorf("\n got %s %s\nwant %s", got, err, tt.want)
+			}
+			if c.DB.SQLite.Path != "conduit.db" {
+				t.Errorf("settings lost: %+v", c)
+			}
+		})
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "other.yaml")
+	if _, _, err := config.Load(config.Sources{Path: missing}); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("a file that was asked for may be missing: %v", err)
+	}
+}
+
+func TestTemplateIsTheDefaults(t *testing.T) {
+	template := string(config.Template())
+	want, _, _ := load(t, "", nil, nil)
+	got, warnings, err := load(t, template, nil, nil)
+	if diff := cmp.Diff(want, got); diff != "" || warnings != nil || err != "" {
+		t.Errorf("(-want +got):\n%s%v %s", diff, warnings, err)
+	}
+	for _, s := range config.Settings() {
+		if !strings.Contains(template, "# "+s.Description+"\n") {
+			t.Errorf("%s is not explained", s.Key)
+		}
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	for _, seed := range []string{
+		"log.level: .nan", "pipelines.error-recovery.max-retries: .inf", "pipelines.error-recovery.max-retries: -.inf",
+		"pipelines.error-recovery.max-retries: 1e400", "pipelines.error-recovery.max-retries: 99999999999999999999999",
+		"pipelines.error-recovery.max-retries: 18446744073709551615", "shutdown.timeout: !!binary aGk=",
+		"shutdown.timeout: 2026-01-01", "? [a]\n: b", "<<: {log: {level: warn}}", "1: 2", "log: !!map", "&a a: *a", "---\n---\n",
+		"pipelines.error-recovery.backoff-factor: 2.0", ". : .", "log.: x", "\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	path := filepath.Join(f.TempDir(), "conduit.yaml")
+	f.Fuzz(func(t *testing.T, yaml []byte) {
+		if err := os.WriteFile(path, yaml, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, _, err := config.Load(config.Sources{Path: path})
+		if err == nil && (c.Pipelines.ErrorRecovery.BackoffFactor < 1 || c.DB.SQLite.Path == "" || c.Log.Level == "") {
+			t.Errorf("accepted as %+v", c)
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DefaultPath is where settings are read from when nothing else was asked for.
+const DefaultPath = "conduit.yaml"
+
+// Setting describes one key.
+type Setting struct {
+	Key         string
+	Default     any // string, int, bool or time.Duration; says the type too
+	Description string
+	Values      []string // the only ones allowed, when not empty
+}
+
+// Settings returns every setting, in the order people should read them.
+func Settings() []Setting {
+	return []Setting{
+		{"pipelines.path", "./pipelines", "Directory of pipeline files to keep running.", nil},
+		{"pipelines.on-failed-update", "rollback", "What to do when the new version of a running pipeline cannot start: rollback runs the last version that ran, hold stays down and retries.", []string{"rollback", "hold"}},
+		{"pipelines.deletion-grace", 10 * time.Second, "How long a pipeline goes on after its file is gone. The file coming back in time changes nothing.", nil},
+		{"pipelines.cleanup-delay", 10 * time.Minute, "How long a withdrawn pipeline's positions are kept before its connectors clean up.", nil},
+		{"pipelines.exit-on-degraded", false, "Exit when a pipeline fails for good.", nil},
+		{"pipelines.error-recovery.min-delay", time.Second, "Pause before a failed pipeline is started again for the first time.", nil},
+		{"pipelines.error-recovery.max-delay", 10 * time.Minute, "Longest pause between two attempts to start a failed pipeline.", nil},
+		{"pipelines.error-recovery.backoff-factor", 2, "Growth of the pause from one attempt to the next.", nil},
+		{"pipelines.error-recovery.max-retries", -1, "Attempts before a pipeline counts as failed for good; -1 means no end.", nil},
+		{"pipelines.error-recovery.max-retries-window", 5 * time.Minute, "A failure this long ago no longer counts as an attempt.", nil},
+		{"connectors.path", "./connectors", "Directory of connector executables.", nil},
+		{"processors.path", "./processors", "Directory of processor executables.", nil},
+		{"db.sqlite.path", "conduit.db", "File that keeps state: what is declared, positions, history.", nil},
+		{"db.commit-interval", 50 * time.Millisecond, "Least time between two commits of positions under load.", nil},
+		{"log.level", "info", "Lowest level that is logged.", []string{"trace", "debug", "info", "warn", "error"}},
+		{"log.format", "cli", "How lines look: cli for people, json for machines.", []string{"cli", "json"}},
+		{"shutdown.timeout", 30 * time.Second, "How long to wait for records in flight when the agent ends.", nil},
+	}
+}
+
+// Env returns the name of the environment variable of s.
+func (s *Setting) Env() string { return envName(s.Key) }
+
+func envName(key string) string {
+	return "CONDUIT_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key))
+}
+
+// Type returns what a value is, in a word for people: string, int, bool or duration.
+func (s *Setting) Type() string {
+	if _, ok := s.Default.(time.Duration); ok {
+		return "duration"
+	}
+	return fmt.Sprintf("%T", s.Default)
+}
+
+// DefaultText returns the default as one would write it.
+func (s *Setting) DefaultText() string {
+	if d, ok := s.Default.(time.Duration); ok {
+		return DurationText(d)
+	}
+	return fmt.Sprint(s.Default)
+}
+
+// DurationText is d as Go writes it, without parts that are zero: 10m, not 10m0s.
+func DurationText(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return s
+}
+
+// parse reads text from a flag or variable as a value of JSON. What is no number or
+// bool stays text, for the schema to refuse.
+func (s *Setting) parse(text string) any {
+	switch s.Default.(type) {
+	case int:
+		if n, err := strconv.Atoi(text); err == nil {
+			return n
+		}
+	case bool:
+		if v, err := strconv.ParseBool(text); err == nil {
+			return v
+		}
+	}
+	return text
+}
+
+// inert are the keys, and with a final dot the groups of keys, that other agents with
+// this file format have and that do nothing here, and what to know about it.
+var inert = []struct{ key, note string }{
+	{"db.type", "state is kept in SQLite, at db.sqlite.path"},
+	{"db.badger.", "state is kept in SQLite, at db.sqlite.path"},
+	{"db.postgres.", "state is kept in SQLite, at db.sqlite.path"},
+	{"db.sqlite.table", "the tables of the store have fixed names"},
+	{"api.", "there is no API yet"},
+	{"connectors.max-receive-record-size", "records may have any size"},
+	{"install.", "connectors are files in connectors.path"},
+	{"processors.egress.", "there are no processors yet"},
+	{"schema-registry.", "the schema registry is built in"},
+	{"preview.", "there is one engine"},
+	{"dev.", "pipeline files are always watched"},
+}
+
+// inertNote returns what to say about a key that has no effect.
+func inertNote(key string) (string, bool) {
+	for _, k := range inert {
+		if key == k.key || strings.HasSuffix(k.key, ".") && strings.HasPrefix(key+".", k.key) {
+			return k.note, true
+		}
+	}
+	return "", false
+}
+
+// isGroup reports whether key is the first part of the key of a setting.
+func isGroup(key string) bool {
+	return slices.ContainsFunc(Settings(), func(s Setting) bool { return strings.HasPrefix(s.Key, key+".") })
+}

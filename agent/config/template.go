@@ -1,0 +1,47 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Template returns a conduit.yaml that has every setting, explained, at its default.
+func Template() []byte {
+	var b strings.Builder
+	b.WriteString("# Settings of the conduit agent: every one, at its default. Delete what you do not change.\n" +
+		"# A variable or a flag overrides a line here: CONDUIT_LOG_LEVEL=debug, --log.level=debug.\n")
+	var open []string // groups the last setting was in
+	for _, s := range Settings() {
+		parts := strings.Split(s.Key, ".")
+		groups, name := parts[:len(parts)-1], parts[len(parts)-1]
+		same := shared(open, groups)
+		for i := same; i < len(groups); i++ {
+			if i == 0 {
+				b.WriteByte('\n')
+			}
+			fmt.Fprintf(&b, "%s%s:\n", indent(i), groups[i])
+		}
+		open = groups
+		s.writeTo(&b, indent(len(groups)), name)
+	}
+	return []byte(b.String())
+}
+
+func (s *Setting) writeTo(b *strings.Builder, indent, name string) {
+	fmt.Fprintf(b, "%s# %s\n", indent, s.Description)
+	if len(s.Values) > 0 {
+		fmt.Fprintf(b, "%s# One of: %s.\n", indent, strings.Join(s.Values, ", "))
+	}
+	fmt.Fprintf(b, "%s%s: %s\n", indent, name, s.DefaultText())
+}
+
+// shared counts the leading elements that a and b have in common.
+func shared(a, b []string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func indent(depth int) string { return strings.Repeat("  ", depth) }

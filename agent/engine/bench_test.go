@@ -1,0 +1,109 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// benchSource makes batches of ready-made records as fast as they are taken.
+type benchSource struct {
+	fakeConnector
+	batch, left int
+	records     []record.Record
+	stopped     chan struct{}
+}
+
+func (s *benchSource) Open(context.Context, record.Position) error { return nil }
+
+func (s *benchSource) Read(ctx context.Context) (*record.Batch, error) {
+	if s.left <= 0 {
+		select {
+		case <-s.stopped:
+			return nil, io.EOF
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	n := min(s.batch, s.left)
+	s.left -= n
+	return record.NewBatch(s.records[:n]), nil
+}
+
+func (s *benchSource) Ack(context.Context, []record.Position) error { return nil }
+func (s *benchSource) Stop(context.Context) error                   { close(s.stopped); return nil }
+
+// benchDestination settles at once and tells when it has had enough.
+type benchDestination struct {
+	fakeConnector
+	left   int
+	full   chan struct{}
+	settle func(int, error)
+}
+
+func (d *benchDestination) Open(_ context.Context, settled func(int, error)) error {
+	d.settle = settled
+	return nil
+}
+
+func (d *benchDestination) Write(_ context.Context, b *record.Batch) error {
+	d.settle(b.Len(), nil)
+	if d.left -= b.Len(); d.left == 0 {
+		close(d.full)
+	}
+	return nil
+}
+
+func (d *benchDestination) Flush(context.Context) error { return nil }
+
+type discardStore struct{ *fakeStore }
+
+func (discardStore) SavePositions(context.Context, []engine.Saved) error { return nil }
+
+// BenchmarkEngine moves b.N records through an engine whose connectors cost nothing:
+// what it shows is the engine's own cost per record.
+func BenchmarkEngine(b *testing.B) {
+	for _, batch := range []int{1, 10, 100, 1000} {
+		b.Run(fmt.Sprint("batch=", batch), func(b *testing.B) {
+			records := make([]record.Record, batch)
+			for i := range records {
+				records[i] = record.Record{Position: record.Position(fmt.Sprint(1000000 + i)), After: record.Raw(make([]byte, 140))}
+			}
+			src := &benchSource{batch: batch, left: b.N, records: records, stopped: make(chan struct{})}
+			dst := &benchDestination{left: b.N, full: make(chan struct{})}
+			store := discardStore{newFakeStore(nil)}
+			committer := &engine.Committer{Store: store, Interval: 50 * time.Millisecond}
+			ctx, cancel := context.WithCancel(b.Context())
+			committed := make(chan error)
+			go func() { committed <- committer.Run(ctx) }()
+			declared := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "src", Type: spec.TypeSource}, {ID: "dst", Type: spec.TypeDestination}}}
+			p := &engine.Pipeline{Declared: declared, Resolved: declared, Store: store, Committer: committer, Window: engine.DefaultWindow,
+				Log: slog.New(slog.DiscardHandler), Plugins: &fakePlugins{
+					sources:      map[string]engine.Source{"p:src": src},
+					destinations: map[string]engine.Destination{"p:dst": dst, "p:dead-letter-queue": &benchDestination{}},
+				}}
+			if err := p.Prepare(ctx); err != nil {
+				b.Fatal(err)
+			}
+			drain, ended := make(chan struct{}), make(chan error)
+			b.ResetTimer()
+			b.ReportAllocs()
+			go func() { ended <- p.Run(ctx, drain, func() {}) }()
+			<-dst.full
+			b.StopTimer()
+			close(drain)
+			if err := <-ended; err != nil {
+				b.Fatal(err)
+			}
+			cancel()
+			<-committed
+		})
+	}
+}

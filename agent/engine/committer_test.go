@@ -1,0 +1,108 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// commitLog is a store that notes when which sources were saved.
+type commitLog struct {
+	engine.Store
+	start   time.Time
+	commits []string
+	fail    func(ids []string) error
+}
+
+func (l *commitLog) SavePositions(_ context.Context, positions []engine.Saved) error {
+	var ids []string
+	for _, p := range positions {
+		ids = append(ids, p.ConnectorID)
+	}
+	if l.fail != nil {
+		if err := l.fail(ids); err != nil {
+			return err
+		}
+	}
+	l.commits = append(l.commits, fmt.Sprint(time.Since(l.start), ids))
+	return nil
+}
+
+func source(id string, result *error) engine.Committable {
+	return engine.Committable{
+		Take: func() (engine.Saved, bool) {
+			return engine.Saved{ConnectorID: id, Position: record.Position("1")}, true
+		},
+		Saved: func(err error) { *result = err },
+	}
+}
+
+func TestCommitsAreGrouped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &commitLog{start: time.Now()}
+		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		var err error
+		time.Sleep(time.Second)
+		c.Mark(source("first", &err), false) // alone: at once
+		synctest.Wait()
+		time.Sleep(10 * time.Millisecond)
+		c.Mark(source("a", &err), false) // within the interval: together, at its end
+		time.Sleep(10 * time.Millisecond)
+		c.Mark(source("b", &err), false)
+		time.Sleep(100 * time.Millisecond)
+		c.Mark(source("c", &err), false)
+		time.Sleep(time.Millisecond)
+		c.Mark(source("last", &err), true) // urgent: at once
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+		c.Mark(source("end", &err), false) // pending when Run ends
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		want := []string{"1s [first]", "1.05s [a b]", "1.12s [c]", "1.121s [last]", "1.122s [end]"}
+		if !slices.Equal(log.commits, want) {
+			t.Errorf("commits %q, want %q", log.commits, want)
+		}
+	})
+}
+
+func TestOneSourcesFailureIsNotTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := errors.New("fenced")
+		log := &commitLog{start: time.Now(), fail: func(ids []string) error {
+			if slices.Contains(ids, "bad") {
+				return bad
+			}
+			return nil
+		}}
+		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		unset := errors.New("never told")
+		results := [3]error{unset, unset, unset}
+		time.Sleep(time.Second)
+		c.Mark(source("warm-up", new(error)), false)
+		synctest.Wait()
+		for i, id := range []string{"a", "bad", "b"} {
+			c.Mark(source(id, &results[i]), false)
+		}
+		time.Sleep(time.Second)
+		cancel()
+		<-done
+		if results != [3]error{nil, bad, nil} {
+			t.Errorf("told %v", results)
+		}
+	})
+}

@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// Bounds of what one Write takes when several small batches wait: coalescing saves a
+// destination's cost per call, and never waits for more to come.
+const (
+	coalesceRecords = 64
+	coalesceBytes   = 1 << 20
+)
+
+// queueLength is how many batches may wait for a destination. What they hold is
+// bounded by the window of the source.
+const queueLength = 64
+
+// destinationRun drives one destination of a running pipeline: a goroutine writes, and
+// settled, called by the destination, attributes its results.
+type destinationRun struct {
+	run   *run
+	id    string // qualified
+	index int    // in flight.settled
+	dst   Destination
+	tap   *tap
+	queue chan *flight
+
+	mu      sync.Mutex
+	pending []part // guarded by mu: written and not settled, in order
+	empty   chan struct{}
+}
+
+// part is a flight of which n records are yet to be settled.
+type part struct {
+	f *flight
+	n int
+}
+
+func newDestinationRun(r *run, id string, index int, dst Destination) *destinationRun {
+	return &destinationRun{run: r, id: id, index: index, dst: dst, tap: r.Taps.point(id),
+		queue: make(chan *flight, queueLength), empty: make(chan struct{}, 1)}
+}
+
+// write hands what is queued to the destination until the queue is closed, and then
+// waits until all of it is settled.
+func (d *destinationRun) write(ctx context.Context) error {
+	var flights []*flight
+	for {
+		var open bool
+		if flights, open = d.next(ctx, flights[:0]); !open {
+			break
+		}
+		b, err := d.expect(flights)
+		if err != nil {
+			return err
+		}
+		d.tap.publish(b)
+		if err := d.dst.Write(ctx, b); err != nil {
+			return d.broken("write to", err)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := d.dst.Flush(ctx); err != nil {
+		return d.broken("flush", err)
+	}
+	return d.waitSettled(ctx)
+}
+
+// broken wraps an error of the destination, unless the run has failed already for the
+// reason that settled found.
+func (d *destinationRun) broken(doing string, err error) error {
+	return fmt.Errorf("cannot %s destination %s: %w", doing, d.id, err)
+}
+
+// next waits for a batch and takes with it what else is there. open is false when the
+// queue was closed and is empty, or ctx has ended.
+func (d *destinationRun) next(ctx context.Context, flights []*flight) (_ []*flight, open bool) {
+	select {
+	case f, ok := <-d.queue:
+		if !ok {
+			return nil, false
+		}
+		flights = append(flights, f)
+	case <-ctx.Done():
+		return nil, false
+	}
+	records, bytes := flights[0].batch.Len(), flights[0].size
+	for records < coalesceRecords && bytes < coalesceBytes {
+		select {
+		case f, ok := <-d.queue:
+			if !ok {
+				return flights, true
+			}
+			flights = append(flights, f)
+			records, bytes = records+f.batch.Len(), bytes+f.size
+		default:
+			return flights, true
+		}
+	}
+	return flights, true
+}
+
+// expect notes that the results of these flights come next, and joins their batches.
+// It comes before Write, since results may arrive from within Write.
+func (d *destinationRun) expect(flights []*flight) (*record.Batch, error) {
+	batches := make([]*record.Batch, len(flights))
+	d.mu.Lock()
+	for i, f := range flights {
+		batches[i] = f.batch
+		d.pending = append(d.pending, part{f, f.batch.Len()})
+	}
+	d.mu.Unlock()
+	b, err := record.Join(batches)
+	if err != nil {
+		return nil, fmt.Errorf("cannot join batches for destination %s: %w", d.id, err)
+	}
+	return b, nil
+}
+
+var errSurplus = errors.New("it settled more records than were written")
+
+// settled is called by the destination: the next n records are durable, or refused.
+// Once the run has failed, results are void: what failed may be a record before them.
+func (d *destinationRun) settled(n int, refused error) {
+	if d.run.ctx.Err() != nil {
+		return
+	}
+	d.run.stats.settled(d.id, n, refused)
+	for n > 0 {
+		p, k := d.pop(n)
+		if p.f == nil {
+			d.run.fail(permanent(fmt.Errorf("cannot trust destination %s: %w", d.id, errSurplus)))
+			return
+		}
+		n -= k
+		if refused != nil {
+			if err := d.refuse(p, k, refused); err != nil {
+				d.run.fail(err)
+				return
+			}
+		}
+		p.f.src.settle(p.f, d.index, k, refused != nil)
+	}
+	d.mu.Lock()
+	empty := len(d.pending) == 0
+	d.mu.Unlock()
+	if empty {
+		notify(d.empty)
+	}
+}
+
+// pop takes up to n records off the front of what is pending; the part returned is as
+// it was before.
+func (d *destinationRun) pop(n int) (part, int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.pending) == 0 {
+		return part{}, 0
+	}
+	p := d.pending[0]
+	k := min(n, p.n)
+	if d.pending[0].n -= k; d.pending[0].n == 0 {
+		d.pending[0] = part{}
+		d.pending = d.pending[1:]
+	}
+	return p, k
+}
+
+// refuse sends the first k records of p to the dead-letter queue.
+func (d *destinationRun) refuse(p part, k int, cause error) error {
+	records, err := p.f.batch.Records()
+	if err != nil {
+		return fmt.Errorf("cannot decode records for the dead-letter queue: %w", err)
+	}
+	at := len(records) - p.n
+	for _, r := range records[at : at+k] {
+		if err := d.run.dlq.nack(d.run.ctx, p.f.src.id, r, d.id, cause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitSettled waits until every record written has its result.
+func (d *destinationRun) waitSettled(ctx context.Context) error {
+	for {
+		d.mu.Lock()
+		n := len(d.pending)
+		d.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-d.empty:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

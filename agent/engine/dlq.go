@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// deadLetters is the dead-letter queue of a running pipeline: a destination for records
+// that were refused, and the window that says how many of them are tolerated.
+type deadLetters struct {
+	id  string // qualified
+	dst Destination
+
+	mu     sync.Mutex
+	window nackWindow // guarded by mu
+
+	write   sync.Mutex // one record at a time
+	results chan error // capacity 1
+}
+
+func newDeadLetters(id string, dst Destination, size, threshold int) *deadLetters {
+	return &deadLetters{id: id, dst: dst, window: newNackWindow(size, threshold), results: make(chan error, 1)}
+}
+
+// errThreshold says that more records were refused than the pipeline tolerates.
+var errThreshold = errors.New("the dead-letter queue's window-nack-threshold is exceeded")
+
+// acked tells the window that n records were handled.
+func (q *deadLetters) acked(n int) {
+	q.mu.Lock()
+	q.window.ack(n)
+	q.mu.Unlock()
+}
+
+// nack takes over a refused record: on return it is durable in the dead-letter queue.
+// An error is to stop the pipeline.
+func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record, node string, cause error) error {
+	q.mu.Lock()
+	tolerated := q.window.nack()
+	q.mu.Unlock()
+	if !tolerated {
+		return permanent(fmt.Errorf("%s refused a record: %w; %w", node, cause, errThreshold))
+	}
+	q.write.Lock()
+	defer q.write.Unlock()
+	letter := deadLetter(sourceID, r, node, cause)
+	if err := q.dst.Write(ctx, record.NewBatch([]record.Record{letter})); err != nil {
+		return permanent(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
+	}
+	select {
+	case err := <-q.results:
+		if err != nil {
+			return permanent(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// settled is called by the dead-letter queue's destination.
+func (q *deadLetters) settled(n int, err error) {
+	for range n {
+		q.results <- err
+	}
+}
+
+// deadLetter wraps a refused record the way Conduit does, so that what reads its
+// dead-letter queues can read ours.
+func deadLetter(sourceID string, r record.Record, node string, cause error) record.Record {
+	var md record.Metadata
+	md.Set(record.KeyDLQNackError, cause.Error())
+	md.Set(record.KeyDLQNackNodeID, node)
+	md.Set(record.KeyCreatedAt, strconv.FormatInt(time.Now().UnixNano(), 10))
+	return record.Record{
+		Position:  record.Position(sourceID + "/" + string(r.Position)),
+		Operation: record.OperationCreate,
+		Metadata:  md,
+		After:     record.Structured(r.Map()),
+	}
+}
+
+// nackWindow looks back at the last size records and counts the refused among them.
+// Once there are more than threshold, it stays exceeded.
+type nackWindow struct {
+	size, threshold int
+	seen            int64   // records counted
+	refused         []int64 // numbers of the refused ones within the window; at most threshold+1
+	exceeded        bool
+}
+
+func newNackWindow(size, threshold int) nackWindow {
+	if size > 0 && threshold == 0 {
+		size = 1 // the first refusal exceeds it, however far it looks back
+	}
+	return nackWindow{size: size, threshold: threshold}
+}
+
+func (w *nackWindow) ack(n int) { w.seen += int64(n) }
+
+// nack counts a refusal and reports whether it is tolerated.
+func (w *nackWindow) nack() bool {
+	if w.size == 0 || w.exceeded {
+		return !w.exceeded
+	}
+	w.seen++
+	for len(w.refused) > 0 && w.refused[0] <= w.seen-int64(w.size) {
+		w.refused = w.refused[1:]
+	}
+	w.refused = append(w.refused, w.seen)
+	w.exceeded = len(w.refused) > w.threshold
+	return !w.exceeded
+}

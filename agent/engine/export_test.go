@@ -1,0 +1,59 @@
+package engine
+
+import "github.com/conduit-agent/conduit/plugins/record"
+
+// Tracker opens the settle tracker to tests, with flights told apart by number.
+type Tracker struct {
+	tracker
+	all []*flight
+}
+
+// Add takes a batch of records with the given positions into account; origin says
+// which of them the processors kept, nil for all.
+func (t *Tracker) Add(positions []record.Position, origin []int32, dests int) {
+	records := make([]record.Record, len(positions))
+	for i := range records {
+		records[i].Position = positions[i]
+	}
+	b := record.NewBatch(records)
+	f := &flight{n: len(positions), positions: record.PositionsOf(b), batch: b, origin: origin, settled: make([]int, dests), size: 1}
+	t.all = append(t.all, f)
+	t.add(f)
+}
+
+// Settle settles the next n records of flight i at a destination.
+func (t *Tracker) Settle(i, dest, n int) { t.settle(t.all[i], dest, n) }
+
+// Marks returns the four marks.
+func (t *Tracker) Marks() (acked, committed, low, read uint64) {
+	return t.acked, t.committed, t.low, t.read
+}
+
+// Commit makes the low-water mark durable and returns its position.
+func (t *Tracker) Commit() (record.Position, error) {
+	p := t.position(t.low)
+	return p, t.setCommitted(t.low)
+}
+
+// Ack acknowledges what is committed.
+func (t *Tracker) Ack() ([]record.Position, error) {
+	p := t.ackable(nil)
+	return p, t.setAcked(len(p))
+}
+
+// Held returns the number of flights and bytes that the tracker holds.
+func (t *Tracker) Held() (flights, bytes int) { return len(t.flights), t.bytes }
+
+// Committable is a source as the committer sees it.
+type Committable struct {
+	Take  func() (Saved, bool)
+	Saved func(error)
+}
+
+type committableAdapter struct{ Committable }
+
+func (a committableAdapter) take() (Saved, bool) { return a.Committable.Take() }
+func (a committableAdapter) saved(err error)     { a.Committable.Saved(err) }
+
+// Mark marks a source as having progress to save.
+func (c *Committer) Mark(s Committable, urgent bool) { c.mark(committableAdapter{s}, urgent) }

@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// notifyLifecycle tells a connector that it is new, or that its settings differ from
+// those it last started with, and remembers that it was told.
+func notifyLifecycle[C Connector](ctx context.Context, p *Pipeline, o *opened[C]) error {
+	if !o.lifecycle {
+		return nil
+	}
+	state, err := p.Store.ConnectorState(ctx, o.id)
+	if err != nil {
+		return fmt.Errorf("cannot read the state of connector %s: %w", o.id, err)
+	}
+	switch {
+	case state == nil:
+		err = o.connector.LifecycleOnCreated(ctx, o.settings)
+	case !maps.Equal(state.Active, o.declared.Settings):
+		var before map[string]string
+		if before, err = p.Resolve(state.Active); err == nil {
+			err = o.connector.LifecycleOnUpdated(ctx, before, o.settings)
+		}
+	case state.Plugin == o.declared.Plugin && state.Orphaned.IsZero():
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot start connector %s: its lifecycle event failed: %w", o.id, err)
+	}
+	err = p.Store.SaveConnectorState(ctx, &spec.ConnectorState{
+		ID:         o.id,
+		PipelineID: p.Declared.ID,
+		Type:       o.declared.Type,
+		Plugin:     o.declared.Plugin,
+		Active:     o.declared.Settings,
+	})
+	if err != nil {
+		return fmt.Errorf("cannot save the state of connector %s: %w", o.id, err)
+	}
+	return nil
+}

@@ -1,0 +1,529 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a pipeline of fakes.
+type world struct {
+	t         *testing.T
+	spec      spec.Pipeline
+	store     *fakeStore
+	plugins   *fakePlugins
+	dlq       *fakeDestination
+	committer *engine.Committer
+	window    engine.Window
+	taps      *engine.Taps
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{
+		t:      t,
+		spec:   spec.Pipeline{ID: "p"},
+		store:  newFakeStore(t),
+		dlq:    &fakeDestination{t: t},
+		window: engine.DefaultWindow,
+		plugins: &fakePlugins{
+			sources:      map[string]engine.Source{},
+			destinations: map[string]engine.Destination{},
+			processors:   map[string]engine.Processor{},
+		},
+	}
+	w.spec.DLQ = spec.DLQ{Plugin: "dlq", WindowSize: 1}
+	w.plugins.destinations["p:dead-letter-queue"] = w.dlq
+	w.committer = &engine.Committer{Store: w.store, Interval: time.Millisecond}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = w.committer.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return w
+}
+
+func (w *world) source(id string, total int) *fakeSource {
+	s := newFakeSource(w.t, w.store, "p:"+id, total)
+	w.plugins.sources["p:"+id] = s
+	if !slices.ContainsFunc(w.spec.Connectors, func(c spec.Connector) bool { return c.ID == id }) {
+		w.spec.Connectors = append(w.spec.Connectors, spec.Connector{ID: id, Type: spec.TypeSource, Plugin: "src"})
+	}
+	return s
+}
+
+func (w *world) destination(id string, d *fakeDestination) *fakeDestination {
+	d.t = w.t
+	w.plugins.destinations["p:"+id] = d
+	if !slices.ContainsFunc(w.spec.Connectors, func(c spec.Connector) bool { return c.ID == id }) {
+		w.spec.Connectors = append(w.spec.Connectors, spec.Connector{ID: id, Type: spec.TypeDestination, Plugin: "dst"})
+	}
+	return d
+}
+
+func (w *world) pipeline() *engine.Pipeline {
+	declared := w.spec
+	return &engine.Pipeline{
+		Declared:  &declared,
+		Resolved:  &declared,
+		Resolve:   func(s map[string]string) (map[string]string, error) { return s, nil },
+		Plugins:   w.plugins,
+		Store:     w.store,
+		Committer: w.committer,
+		Window:    w.window,
+		Taps:      w.taps,
+		Log:       slog.New(slog.DiscardHandler),
+	}
+}
+
+// run prepares and runs the pipeline, and drains it when until returns true.
+func (w *world) run(until func() bool) error {
+	w.t.Helper()
+	p := w.pipeline()
+	if err := p.Prepare(w.t.Context()); err != nil {
+		return err
+	}
+	drain := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(w.t.Context(), drain, func() {}) }()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(100 * time.Microsecond)
+	defer tick.Stop()
+	for closed := false; ; {
+		select {
+		case err := <-ended:
+			return err
+		case <-deadline:
+			w.t.Fatal("the pipeline did not end")
+		case <-tick.C:
+			if !closed && until() {
+				close(drain)
+				closed = true
+			}
+		}
+	}
+}
+
+func values(records []record.Record) (out []int) {
+	for _, r := range records {
+		raw, _ := r.After.Raw()
+		n, _ := strconv.Atoi(string(raw))
+		out = append(out, n)
+	}
+	return out
+}
+
+func upTo(n int) (out []int) {
+	for i := range n {
+		out = append(out, i+1)
+	}
+	return out
+}
+
+func wantValues(t *testing.T, got []record.Record, want []int) {
+	t.Helper()
+	if v := values(got); !slices.Equal(v, want) {
+		t.Errorf("destination has %d records %v, want %d", len(v), clip(v), len(want))
+	}
+}
+
+func clip(v []int) string {
+	if len(v) > 30 {
+		return fmt.Sprint(v[:15], "…", v[len(v)-15:])
+	}
+	return fmt.Sprint(v)
+}
+
+func TestEveryRecordArrivesInOrderAndIsAcknowledged(t *testing.T) {
+	for _, async := range []bool{false, true} {
+		t.Run(fmt.Sprint("async=", async), func(t *testing.T) {
+			w := newWorld(t)
+			s := w.source("src", 5000)
+			d := w.destination("dst", &fakeDestination{async: async})
+			if err := w.run(func() bool { return len(d.records()) == 5000 }); err != nil {
+				t.Fatal(err)
+			}
+			wantValues(t, d.records(), upTo(5000))
+			if s.ackedUpTo() != 5000 || w.store.saved("p:src") != 5000 {
+				t.Errorf("acked %d, saved %d; want 5000", s.ackedUpTo(), w.store.saved("p:src"))
+			}
+			if s.tornDown != 1 || d.tornDown != 1 || w.dlq.tornDown != 1 {
+				t.Errorf("torn down %d, %d, %d times; want once each", s.tornDown, d.tornDown, w.dlq.tornDown)
+			}
+		})
+	}
+}
+
+// A graceful stop at any moment leaves nothing to be repeated.
+func TestStopsLoseAndRepeatNothing(t *testing.T) {
+	w := newWorld(t)
+	var all []record.Record
+	for stop := 37; stop <= 2000; stop += 37 {
+		w.source("src", 1<<30)
+		d := w.destination("dst", &fakeDestination{async: stop%2 == 0})
+		if err := w.run(func() bool { return len(d.records()) >= 37 }); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d.records()...)
+	}
+	wantValues(t, all, upTo(len(all)))
+}
+
+// After a failure the next run begins right behind what was saved: nothing is lost, and
+// what is repeated was not acknowledged.
+func TestFailuresRepeatButLoseNothing(t *testing.T) {
+	w := newWorld(t)
+	reached := 0
+	for i := range 40 {
+		s := w.source("src", 1<<30)
+		d := w.destination("dst", &fakeDestination{async: i%2 == 0, failAt: 20 + 13*i})
+		begin := w.store.saved("p:src")
+		err := w.run(func() bool { return false })
+		if err == nil || !strings.Contains(err.Error(), "disk on fire") {
+			t.Fatalf("run ended with %v, want the destination's error", err)
+		}
+		got := values(d.records())
+		for j, v := range got {
+			if v != begin+1+j {
+				t.Fatalf("run %d got %d where %d was due", i, v, begin+1+j)
+			}
+		}
+		if begin > reached {
+			t.Fatalf("run %d begins at %d, but only %d was written", i, begin, reached)
+		}
+		reached = max(reached, begin+len(got))
+		if s.ackedUpTo() > w.store.saved("p:src") {
+			t.Fatalf("acked %d, saved %d", s.ackedUpTo(), w.store.saved("p:src"))
+		}
+	}
+}
+
+func TestNothingIsAcknowledgedWhenSavingFails(t *testing.T) {
+	for _, when := range []string{"before", "after"} {
+		t.Run(when, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.source("src", 1<<30)
+			w.destination("dst", &fakeDestination{})
+			fail := func() error { return errors.New("disk full") }
+			if when == "before" {
+				w.store.failBefore = fail
+			} else {
+				w.store.failAfter = fail
+			}
+			err := w.run(func() bool { return false })
+			if err == nil || !strings.Contains(err.Error(), "disk full") {
+				t.Fatalf("run ended with %v, want the store's error", err)
+			}
+			if s.ackedUpTo() != 0 {
+				t.Errorf("acked up to %d although nothing was saved", s.ackedUpTo())
+			}
+		})
+	}
+}
+
+func TestSlowestDestinationDecidesWhatIsAcknowledged(t *testing.T) {
+	w := newWorld(t)
+	s := w.source("src", 200)
+	fast := w.destination("fast", &fakeDestination{})
+	slow := w.destination("slow", &fakeDestination{hold: make(chan struct{})})
+	released := false
+	err := w.run(func() bool {
+		if !released && len(fast.records()) == 200 {
+			if s.ackedUpTo() != 0 || w.store.saved("p:src") != 0 {
+				t.Errorf("acked %d, saved %d before the slow destination had anything", s.ackedUpTo(), w.store.saved("p:src"))
+			}
+			released = true
+			close(slow.hold)
+		}
+		return len(slow.records()) == 200
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, fast.records(), upTo(200))
+	wantValues(t, slow.records(), upTo(200))
+}
+
+func TestSourcesShareADestination(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"a", "b", "c"} {
+		w.source(id, 1000)
+	}
+	d := w.destination("dst", &fakeDestination{async: true})
+	if err := w.run(func() bool { return len(d.records()) == 3000 }); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"p:a", "p:b", "p:c"} {
+		var own []record.Record
+		for _, r := range d.records() {
+			if key, _ := r.Key.Raw(); string(key) == id {
+				own = append(own, r)
+			}
+		}
+		wantValues(t, own, upTo(1000))
+		if w.store.saved(id) != 1000 {
+			t.Errorf("saved position of %s is %d, want 1000", id, w.store.saved(id))
+		}
+	}
+}
+
+func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
+	w := newWorld(t)
+	w.window.Records = 50
+	s := w.source("src", 1<<30)
+	d := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
+	p := w.pipeline()
+	if err := p.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
+	for p.Stats()["p:src"].Records < 50 {
+		time.Sleep(100 * time.Microsecond) // until the window is full
+	}
+	time.Sleep(5 * time.Millisecond) // time in which a faulty window would let more through
+	if n := p.Stats()["p:src"].Records; n >= uint64(50+s.maxBatch) {
+		t.Errorf("%d records read with a window of 50", n)
+	}
+	close(d.hold)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("run ended with %v, want context.Canceled", err)
+	}
+}
+
+func refuseEvery(n int) func(record.Record) error {
+	return func(r record.Record) error {
+		if v := values([]record.Record{r})[0]; v%n == 0 {
+			return errors.New("bad record")
+		}
+		return nil
+	}
+}
+
+func TestRefusedRecordsGoToTheDeadLetterQueue(t *testing.T) {
+	w := newWorld(t)
+	w.spec.DLQ.WindowSize = 0
+	s := w.source("src", 100)
+	d := w.destination("dst", &fakeDestination{async: true, refuse: refuseEvery(10)})
+	if err := w.run(func() bool { return len(d.records()) == 90 && len(w.dlq.records()) == 10 }); err != nil {
+		t.Fatal(err)
+	}
+	if s.ackedUpTo() != 100 {
+		t.Errorf("acked up to %d, want 100", s.ackedUpTo())
+	}
+	letter := w.dlq.records()[3]
+	if got, want := string(letter.Position), "p:src/40"; got != want {
+		t.Errorf("position of the letter is %q, want %q", got, want)
+	}
+	if letter.Metadata.Get(record.KeyDLQNackError) != "bad record" || letter.Metadata.Get(record.KeyDLQNackNodeID) != "p:dst" {
+		t.Errorf("metadata of the letter is %v", letter.Metadata)
+	}
+	after, ok := letter.After.Structured()
+	if !ok || after["operation"] != "create" || !reflect.DeepEqual(after["position"], []byte("40")) {
+		t.Errorf("payload of the letter is %v", after)
+	}
+}
+
+func TestDeadLetterQueueWindow(t *testing.T) {
+	for _, test := range []struct {
+		size, threshold, every int
+		letters                int // written before the pipeline stops
+		stops                  bool
+	}{
+		{size: 1, threshold: 0, every: 10, letters: 0, stops: true},
+		{size: 50, threshold: 0, every: 10, letters: 0, stops: true},
+		{size: 10, threshold: 1, every: 10, letters: 10, stops: false},
+		{size: 11, threshold: 1, every: 10, letters: 1, stops: true},
+		{size: 100, threshold: 3, every: 10, letters: 3, stops: true},
+		{size: 0, threshold: 0, every: 2, letters: 50, stops: false},
+	} {
+		t.Run(fmt.Sprintf("%d of %d, every %d", test.threshold, test.size, test.every), func(t *testing.T) {
+			w := newWorld(t)
+			w.spec.DLQ.WindowSize, w.spec.DLQ.WindowNackThreshold = test.size, test.threshold
+			w.source("src", 100)
+			d := w.destination("dst", &fakeDestination{refuse: refuseEvery(test.every)})
+			err := w.run(func() bool { return len(d.records())+len(w.dlq.records()) == 100 })
+			if stopped := err != nil; stopped != test.stops {
+				t.Errorf("run ended with %v, want an error: %v", err, test.stops)
+			}
+			wantPermanent(t, err)
+			if len(w.dlq.records()) != test.letters {
+				t.Errorf("%d dead letters, want %d", len(w.dlq.records()), test.letters)
+			}
+			if saved := w.store.saved("p:src"); test.stops && saved >= (test.letters+1)*test.every {
+				t.Errorf("saved %d although record %d went nowhere", saved, (test.letters+1)*test.every)
+			}
+		})
+	}
+}
+
+// wantPermanent checks that err, if any, asks not to be retried.
+func wantPermanent(t *testing.T, err error) {
+	t.Helper()
+	var p reconcile.Permanent
+	if err != nil && (!errors.As(err, &p) || !p.Permanent()) {
+		t.Errorf("error is not permanent: %v", err)
+	}
+}
+
+func TestDeadLetterQueueThatFailsStopsThePipeline(t *testing.T) {
+	w := newWorld(t)
+	w.spec.DLQ.WindowSize = 0
+	w.dlq.refuse = func(record.Record) error { return errors.New("queue full") }
+	w.source("src", 1<<30)
+	w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
+	err := w.run(func() bool { return false })
+	if err == nil || !strings.Contains(err.Error(), "queue full") {
+		t.Fatalf("run ended with %v, want the queue's error", err)
+	}
+	wantPermanent(t, err)
+	if saved := w.store.saved("p:src"); saved >= 10 {
+		t.Errorf("saved %d although record 10 went nowhere", saved)
+	}
+}
+
+func TestProtocolViolationsStopThePipeline(t *testing.T) {
+	t.Run("surplus result", func(t *testing.T) {
+		w := newWorld(t)
+		w.source("src", 1<<30)
+		w.destination("dst", &fakeDestination{surplus: 1})
+		err := w.run(func() bool { return false })
+		if err == nil || !strings.Contains(err.Error(), "more records than were written") {
+			t.Fatalf("run ended with %v", err)
+		}
+		wantPermanent(t, err)
+	})
+	t.Run("empty position", func(t *testing.T) {
+		w := newWorld(t)
+		s := w.source("src", 1<<30)
+		s.withhold = map[int]bool{77: true}
+		w.destination("dst", &fakeDestination{})
+		err := w.run(func() bool { return false })
+		if err == nil || !strings.Contains(err.Error(), "position of 0 bytes") {
+			t.Fatalf("run ended with %v", err)
+		}
+		wantPermanent(t, err)
+	})
+}
+
+func TestLifecycleEvents(t *testing.T) {
+	w := newWorld(t)
+	d := w.destination("dst", &fakeDestination{})
+	round := func(settings map[string]string, createdErr error) []string {
+		s := w.source("src", 3)
+		s.createdErr = createdErr
+		d.got = nil
+		w.spec.Connectors[1].Settings = settings
+		begin := w.store.saved("p:src")
+		_ = w.run(func() bool { return begin+len(d.records()) == 3 })
+		return s.calls[1:]
+	}
+	a, b := map[string]string{"k": "a"}, map[string]string{"k": "b"}
+	for i, step := range []struct {
+		settings map[string]string
+		err      error
+		want     []string
+	}{
+		{a, errors.New("no"), []string{"created map[k:a]"}},
+		{b, nil, []string{"created map[k:b]"}},
+		{b, nil, []string{}},
+		{a, nil, []string{"updated map[k:b] map[k:a]"}},
+		{a, nil, []string{}},
+	} {
+		if got := round(step.settings, step.err); !slices.Equal(got, step.want) {
+			t.Errorf("start %d: lifecycle calls %q, want %q", i+1, got, step.want)
+		}
+	}
+}
+
+func TestFailedPrepareTearsDown(t *testing.T) {
+	w := newWorld(t)
+	s := w.source("src", 10)
+	d := w.destination("dst", &fakeDestination{})
+	d.configureErr = errors.New("path is required")
+	err := w.pipeline().Prepare(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "cannot configure connector p:dst: path is required") {
+		t.Fatalf("Prepare returned %v", err)
+	}
+	if s.tornDown != 1 || d.tornDown != 1 {
+		t.Errorf("torn down %d and %d times, want once each", s.tornDown, d.tornDown)
+	}
+}
+
+func TestFailedOpenTearsDown(t *testing.T) {
+	w := newWorld(t)
+	s := w.source("src", 10)
+	d := w.destination("dst", &fakeDestination{})
+	s.openErr = errors.New("no such table")
+	err := w.run(func() bool { return false })
+	if err == nil || !strings.Contains(err.Error(), "cannot open source p:src: no such table") {
+		t.Fatalf("run ended with %v", err)
+	}
+	if s.tornDown != 1 || d.tornDown != 1 || w.dlq.tornDown != 1 {
+		t.Errorf("torn down %d, %d, %d times; want once each", s.tornDown, d.tornDown, w.dlq.tornDown)
+	}
+}
+
+// sieve is a processor that drops multiples of three and refuses multiples of five.
+type sieve struct{ calls atomic.Int64 }
+
+func (*sieve) ID() string { return "p:sieve" }
+
+func (p *sieve) Process(_ context.Context, records []record.Record) ([]engine.Processed, error) {
+	p.calls.Add(1)
+	out := make([]engine.Processed, len(records))
+	for i, r := range records {
+		out[i].Record = r
+		switch v := values(records[i : i+1])[0]; {
+		case v%3 == 0:
+			out[i].Filtered = true
+		case v%5 == 0:
+			out[i].Refused = errors.New("multiple of five")
+		}
+	}
+	return out, nil
+}
+
+func TestProcessorsDropAndRefuse(t *testing.T) {
+	w := newWorld(t)
+	w.spec.DLQ.WindowSize = 0
+	w.spec.Processors = []spec.Processor{{ID: "sieve"}}
+	w.plugins.processors["p:sieve"] = &sieve{}
+	s := w.source("src", 300)
+	d := w.destination("dst", &fakeDestination{async: true})
+	if err := w.run(func() bool { return s.ackedUpTo() == 300 }); err != nil {
+		t.Fatal(err)
+	}
+	var kept []int
+	refused := 0
+	for _, v := range upTo(300) {
+		switch {
+		case v%3 == 0:
+		case v%5 == 0:
+			refused++
+		default:
+			kept = append(kept, v)
+		}
+	}
+	wantValues(t, d.records(), kept)
+	if len(w.dlq.records()) != refused {
+		t.Errorf("%d dead letters, want %d", len(w.dlq.records()), refused)
+	}
+}

@@ -1,0 +1,90 @@
+package agent_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/conduit-agent/conduit"
+
+// allowed says which of our packages each package may import. Imports run one way: a
+// child never imports its parent, and the parts meet only in agent.
+var allowed = map[string][]string{
+	"plugins/record": {}, "schemas": {}, "reconcile/watch": {}, "agent/agenttest/bench": {},
+	"agent/config":    {"schemas", "spec"},
+	"plugins/schema":  {"plugins/record"},
+	"plugins/sdk":     {"plugins/record", "plugins/schema"},
+	"plugins/wire":    {"plugins/sdk", "plugins/record", "plugins/schema", "plugins/wire/wirepb"},
+	"plugins/builtin": {"plugins/sdk", "plugins/record", "plugins/builtin/generator", "plugins/builtin/log", "plugins/builtin/file"},
+	"plugins":         {"plugins/sdk", "plugins/wire", "plugins/builtin", "plugins/record", "plugins/schema"},
+	"spec":            {"schemas"},
+	"agent/engine":    {"spec", "plugins/record"},
+	"agent/store":     {"spec", "plugins/record", "plugins/schema"},
+	"reconcile":       {"spec", "reconcile/watch"},
+	"api":             {"spec", "plugins/record"},
+	"api/client":      {"spec", "plugins/record"},
+	"agent": {"agent/config", "agent/engine", "agent/store", "spec", "reconcile", "reconcile/watch", "plugins",
+		"plugins/record", "plugins/sdk", "plugins/schema", "plugins/builtin", "api"},
+	"agent/agenttest": {"agent", "agent/config", "spec"},
+	"cmd/conduit":     {"agent", "agent/config", "api/client", "spec", "schemas", "plugins/sdk"},
+}
+
+// homes says which package an outside library lives in. A library that is not listed
+// may be imported anywhere.
+var homes = map[string][]string{
+	"github.com/hashicorp/go-plugin":           {"plugins/wire"},
+	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb"},
+	"github.com/mattn/go-sqlite3":              {"agent/store"},
+	"database/sql":                             {"agent/store"},
+	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
+	"github.com/julienschmidt/httprouter":      {"api"},
+	"nhooyr.io/websocket":                      {"api", "api/client"},
+	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},
+	"github.com/knadh/koanf":                   {"agent/config"},
+	"github.com/peterbourgon/ff/v3":            {"cmd/conduit"},
+	"github.com/hamba/avro/v2":                 {"plugins/schema"},
+	"github.com/prometheus/client_golang":      {"agent"},
+	"github.com/Masterminds/sprig/v3":          {"plugins/sdk"},
+	"github.com/coreos/go-systemd":             {"agent", "cmd/conduit"},
+	"golang.org/x/term":                        {"cmd/conduit"},
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"/...").Output()
+	if err != nil {
+		t.Fatalf("cannot list packages: %v", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) < 10 {
+		t.Fatalf("only %d packages listed", len(lines))
+	}
+	for _, line := range lines {
+		fields := strings.Fields(line)
+		pkg := strings.TrimPrefix(strings.TrimPrefix(fields[0], module), "/")
+		for _, imported := range fields[1:] {
+			checkImport(t, pkg, imported)
+		}
+	}
+}
+
+func checkImport(t *testing.T, pkg, imported string) {
+	if ours, ok := strings.CutPrefix(imported, module+"/"); ok {
+		parent, known := pkg, false
+		for !known && parent != "" { // a package that is not listed is held to its parent's line
+			if _, known = allowed[parent]; !known {
+				parent = parent[:max(0, strings.LastIndex(parent, "/"))]
+			}
+		}
+		if !slices.Contains(allowed[parent], ours) {
+			t.Errorf("%s imports %s, which it may not", pkg, ours)
+		}
+		return
+	}
+	for library, places := range homes {
+		if (imported == library || strings.HasPrefix(imported, library+"/")) && !slices.Contains(places, pkg) {
+			t.Errorf("%s imports %s, whose home is %s", pkg, imported, strings.Join(places, ", "))
+		}
+	}
+}

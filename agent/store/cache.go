@@ -1,0 +1,62 @@
+package store
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// cache holds the rows of a table as last committed. Values are replaced, never modified.
+type cache[T any] struct {
+	key func(*T) string
+
+	mu     sync.Mutex
+	rows   map[string]T
+	sorted []T // rows by key; nil when out of date
+}
+
+// reset replaces everything by rows.
+func (c *cache[T]) reset(rows []T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rows = make(map[string]T, len(rows))
+	for i := range rows {
+		c.rows[c.key(&rows[i])] = rows[i]
+	}
+	c.sorted = nil
+}
+
+func (c *cache[T]) put(v T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rows[c.key(&v)] = v
+	c.sorted = nil
+}
+
+func (c *cache[T]) drop(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.rows, key)
+	c.sorted = nil
+}
+
+func (c *cache[T]) get(key string) (T, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.rows[key]
+	return v, ok
+}
+
+// all returns every row by key, in a slice of the caller's own.
+func (c *cache[T]) all() []T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sorted == nil {
+		c.sorted = make([]T, 0, len(c.rows))
+		for _, v := range c.rows {
+			c.sorted = append(c.sorted, v)
+		}
+		slices.SortFunc(c.sorted, func(a, b T) int { return strings.Compare(c.key(&a), c.key(&b)) })
+	}
+	return append([]T{}, c.sorted...)
+}

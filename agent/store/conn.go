@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// readers is the number of connections that read at the same time.
+const readers = 4
+
+// Settings that hold for every connection are in the DSN: a PRAGMA sent through a pool
+// reaches only one connection, and the driver's own default of synchronous loses
+// commits when the power fails.
+const (
+	commonDSN = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=64"
+	writerDSN = "mode=rw&_journal_mode=WAL&_txlock=immediate&" + commonDSN
+	readerDSN = "mode=ro&_query_only=1&" + commonDSN
+)
+
+// pools are the connections to one store: one that writes, some that read.
+type pools struct{ writer, reader *sql.DB }
+
+// openPools opens the store at path and brings its tables up to date. The reading
+// connections come first, because they cannot change a store that is then refused.
+func openPools(ctx context.Context, path string, now func() time.Time) (*pools, error) {
+	p := &pools{reader: openReader(path)}
+	if err := checkKnown(ctx, p.reader); err != nil {
+		return nil, errors.Join(err, p.reader.Close())
+	}
+	p.writer = openWriter(path)
+	if err := migrate(ctx, p.writer, now); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+func (p *pools) close() error { return errors.Join(p.reader.Close(), p.writer.Close()) }
+
+func openWriter(path string) *sql.DB {
+	db := sql.OpenDB(&connector{dsn: dsn(path, writerDSN)})
+	db.SetMaxOpenConns(1)
+	return db
+}
+
+func openReader(path string) *sql.DB {
+	db := sql.OpenDB(&connector{dsn: dsn(path, readerDSN)})
+	db.SetMaxOpenConns(readers)
+	db.SetMaxIdleConns(readers)
+	return db
+}
+
+func dsn(path, params string) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + params
+}
+
+// connector opens connections and looks whether they are what was asked for.
+type connector struct{ dsn string }
+
+// Driver implements driver.Connector.
+func (c *connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
+
+// Connect implements driver.Connector.
+func (c *connector) Connect(context.Context) (driver.Conn, error) {
+	conn, err := c.Driver().Open(c.dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSettings(conn.(*sqlite3.SQLiteConn)); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+func checkSettings(conn *sqlite3.SQLiteConn) error {
+	for _, want := range []struct{ pragma, value string }{
+		{"synchronous", "2"}, {"journal_mode", "wal"}, {"foreign_keys", "1"},
+	} {
+		got, err := pragma(conn, want.pragma)
+		if err != nil {
+			return err
+		}
+		if got != want.value {
+			return fmt.Errorf("cannot make commits durable: PRAGMA %s is %q, not %q", want.pragma, got, want.value)
+		}
+	}
+	return nil
+}
+
+func pragma(conn *sqlite3.SQLiteConn, name string) (string, error) {
+	rows, err := conn.Query("PRAGMA "+name, nil)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	row := make([]driver.Value, 1)
+	if err := rows.Next(row); err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	return fmt.Sprint(row[0]), nil
+}

@@ -1,0 +1,150 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+const declarationColumns = `id, spec, owner_kind, owner_path, owner_line, generation, digest, override, withdrawn, purge, created_at, updated_at`
+
+// Declarations returns all desired state, withdrawn pipelines included, by id.
+func (db *DB) Declarations(ctx context.Context) ([]spec.Declaration, error) {
+	return cached(db, "declared pipelines", func() []spec.Declaration { return db.declarations.all() })
+}
+
+// Get returns the desired state of one pipeline, ErrNotFound if there is none. A
+// withdrawn one is there until its clean-up is done.
+func (db *DB) Get(ctx context.Context, id string) (d spec.Declaration, err error) {
+	err = db.use(func(*pools) error {
+		var ok bool
+		if d, ok = db.declarations.get(id); !ok {
+			return ErrNotFound
+		}
+		return nil
+	})
+	return d, wrap(err, "cannot get pipeline %q", id)
+}
+
+// SetOverride makes the pipeline run or stop whatever its declaration says, until the
+// declaration changes. The declared status, or none, ends an override.
+func (db *DB) SetOverride(ctx context.Context, id string, status spec.Status) error {
+	var d *spec.Declaration
+	err := db.write(ctx, func(tx *sql.Tx) (err error) {
+		if d, _, err = findDeclaration(tx, id); err != nil {
+			return err
+		}
+		if d == nil {
+			return ErrNotFound
+		}
+		if d.Override = status; status == d.Pipeline.Status {
+			d.Override = ""
+		}
+		d.UpdatedAt = db.now().UTC().Round(0)
+		_, err = exec(tx, `UPDATE pipelines SET override = ?, updated_at = ? WHERE id = ?`, d.Override, nanos(d.UpdatedAt), id)
+		return err
+	}, func() { db.declarations.put(*d) })
+	if err == nil {
+		db.changed()
+	}
+	return wrap(err, "cannot override the status of pipeline %q", id)
+}
+
+// DeletePipeline forgets a withdrawn pipeline: declaration, state and positions. Its
+// revisions and events stay. It refuses while the pipeline is declared or has
+// connector states left. Runs that have not ended cannot save positions any more.
+func (db *DB) DeletePipeline(ctx context.Context, id string) error {
+	err := db.write(ctx, func(tx *sql.Tx) error {
+		if err := checkDeletable(tx, id); err != nil {
+			return err
+		}
+		for _, query := range []string{
+			`DELETE FROM pipelines WHERE id = ?`, `DELETE FROM states WHERE id = ?`, `DELETE FROM positions WHERE pipeline_id = ?`,
+		} {
+			if _, err := exec(tx, query, id); err != nil {
+				return err
+			}
+		}
+		_, err := nextEpoch(tx, id)
+		return err
+	}, func() {
+		db.declarations.drop(id)
+		db.states.drop(id)
+	})
+	if err == nil {
+		db.changed()
+	}
+	return wrap(err, "cannot delete pipeline %q", id)
+}
+
+func checkDeletable(tx *sql.Tx, id string) error {
+	d, _, err := findDeclaration(tx, id)
+	if err != nil {
+		return err
+	}
+	if d != nil && d.Withdrawn.IsZero() {
+		return fmt.Errorf("it is still declared")
+	}
+	var connectors int
+	if err := tx.QueryRow(`SELECT count(*) FROM connectors WHERE pipeline_id = ?`, id).Scan(&connectors); err != nil {
+		return err
+	}
+	if connectors > 0 {
+		return fmt.Errorf("%d of its connectors are not cleaned up", connectors)
+	}
+	return nil
+}
+
+func (db *DB) changed() {
+	if db.OnChange != nil {
+		db.OnChange()
+	}
+}
+
+// findDeclaration returns the declaration of id and the text of its spec, nil if there
+// is none.
+func findDeclaration(tx *sql.Tx, id string) (*spec.Declaration, string, error) {
+	var text string
+	scan := func(s scanner) (d spec.Declaration, err error) {
+		d, text, err = scanDeclaration(s)
+		return d, err
+	}
+	found, err := queryAll(context.Background(), tx, scan, `SELECT `+declarationColumns+` FROM pipelines WHERE id = ?`, id)
+	if err != nil || len(found) == 0 {
+		return nil, "", err
+	}
+	return &found[0], text, nil
+}
+
+func loadDeclarations(ctx context.Context, q querier, into *cache[spec.Declaration]) error {
+	scan := func(s scanner) (spec.Declaration, error) {
+		d, _, err := scanDeclaration(s)
+		return d, err
+	}
+	rows, err := queryAll(ctx, q, scan, `SELECT `+declarationColumns+` FROM pipelines`)
+	if err == nil {
+		into.reset(rows)
+	}
+	return err
+}
+
+func scanDeclaration(s scanner) (d spec.Declaration, text string, err error) {
+	var id string
+	var withdrawn, created, updated int64
+	if err := s.Scan(&id, &text, &d.Owner.Kind, &d.Owner.Path, &d.Owner.Line, &d.Generation, &d.Digest,
+		&d.Override, &withdrawn, &d.Purge, &created, &updated); err != nil {
+		return d, "", err
+	}
+	d.Withdrawn, d.CreatedAt, d.UpdatedAt = fromNanos(withdrawn), fromNanos(created), fromNanos(updated)
+	d.Pipeline, err = decode[spec.Pipeline]("pipelines", id, text)
+	return d, text, err
+}
+
+func putDeclaration(tx *sql.Tx, d *spec.Declaration, text string) error {
+	_, err := exec(tx, `INSERT OR REPLACE INTO pipelines (`+declarationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		d.Pipeline.ID, text, d.Owner.Kind, d.Owner.Path, d.Owner.Line, d.Generation, d.Digest,
+		d.Override, nanos(d.Withdrawn), d.Purge, nanos(d.CreatedAt), nanos(d.UpdatedAt))
+	return err
+}

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+)
+
+// CreateAt makes a store that stopped after the first n migrations.
+func CreateAt(ctx context.Context, path string, n int) error {
+	if err := createFile(ctx, path, time.Now); err != nil {
+		return err
+	}
+	writer := openWriter(path)
+	defer writer.Close()
+	names := migrationNames()
+	for i := len(names) - 1; i >= n; i-- {
+		if err := undo(ctx, writer, names[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func undo(ctx context.Context, writer *sql.DB, name string) error {
+	script, err := fs.ReadFile(migrationFiles, "migrations/"+name+".sql")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(script)) {
+		if table, ok := strings.CutPrefix(line, "CREATE TABLE "); ok {
+			if _, err := writer.ExecContext(ctx, "PRAGMA foreign_keys = off; DROP TABLE "+strings.Fields(table)[0]); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = writer.ExecContext(ctx, "DELETE FROM migrations WHERE name = ?", name)
+	return err
+}
+
+// MigrationNames returns the names of all migrations.
+func MigrationNames() []string { return migrationNames() }
+
+// Exec performs a statement behind the store's back.
+func (db *DB) Exec(query string) error {
+	_, err := db.pools.writer.Exec(query)
+	return err
+}
+
+// Schema returns the definitions of all tables and indexes.
+func (db *DB) Schema() ([]string, error) {
+	return queryAll(context.Background(), db.pools.reader, func(s scanner) (d string, err error) { return d, s.Scan(&d) },
+		`SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name`)
+}
+
+// LimitPages lets the file grow by n pages only, and returns what lifts the limit.
+func (db *DB) LimitPages(n int) (restore func(), err error) {
+	var pages int
+	if err := db.pools.writer.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
+		return nil, err
+	}
+	limit := func(n int) error { return db.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", n)) }
+	return func() { limit(1 << 30) }, limit(pages + n)
+}
+
+// Settings returns synchronous, journal_mode and foreign_keys of several connections
+// of each pool, held open at the same time so that they are different ones.
+func (db *DB) Settings(ctx context.Context) (all []string, err error) {
+	for pool, n := range map[*sql.DB]int{db.pools.writer: 1, db.pools.reader: readers} {
+		for range n {
+			conn, err := pool.Conn(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer conn.Close()
+			var sync, fk int
+			var mode string
+			err = conn.QueryRowContext(ctx, `SELECT synchronous, journal_mode, foreign_keys
+				FROM pragma_synchronous, pragma_journal_mode, pragma_foreign_keys`).Scan(&sync, &mode, &fk)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, fmt.Sprint(sync, " ", mode, " ", fk))
+		}
+	}
+	return all, nil
+}
+
+// OpenRaw opens a connection with other parameters, for what Open would refuse.
+func OpenRaw(path, params string) error {
+	pool := sql.OpenDB(&connector{dsn: dsn(path, params)})
+	defer pool.Close()
+	return pool.Ping()
+}
+
+// Together commits the writes in one go and returns their errors.
+func (db *DB) Together(writes ...func() error) []error {
+	db.turn <- struct{}{}
+	errs := make([]chan error, len(writes))
+	for i, w := range writes {
+		errs[i] = make(chan error, 1)
+		go func() { errs[i] <- w() }()
+	}
+	for waiting := 0; waiting < len(writes); {
+		db.queueMu.Lock()
+		waiting = len(db.queue)
+		db.queueMu.Unlock()
+	}
+	db.commitQueue()
+	<-db.turn
+	all := make([]error, len(writes))
+	for i := range errs {
+		all[i] = <-errs[i]
+	}
+	return all
+}
+
+// Pools identifies the connections in use.
+func (db *DB) Pools() any { return db.pools }

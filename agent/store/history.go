@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// keepRevisions is the number of revisions that are kept of each pipeline.
+const keepRevisions = 100
+
+// What a revision did.
+const (
+	actionDeclare  = "declare"
+	actionWithdraw = "withdraw"
+	actionDelete   = "delete" // withdrawn by a person's explicit request
+)
+
+const revisionColumns = `pipeline_id, number, generation, at, origin, action, spec`
+
+// History returns the revisions of a pipeline that are kept, oldest first. They are
+// there after the pipeline is deleted, too.
+func (db *DB) History(ctx context.Context, id string) (revisions []spec.Revision, err error) {
+	err = db.use(func(p *pools) (err error) {
+		revisions, err = queryAll(ctx, p.reader, scanRevision,
+			`SELECT `+revisionColumns+` FROM revisions WHERE pipeline_id = ? ORDER BY number`, id)
+		return err
+	})
+	return revisions, wrap(err, "cannot read the history of pipeline %q", id)
+}
+
+// Revision returns one revision of a pipeline, ErrNotFound if it never was or is no
+// longer kept.
+func (db *DB) Revision(ctx context.Context, id string, number int64) (spec.Revision, error) {
+	var found []spec.Revision
+	err := db.use(func(p *pools) (err error) {
+		found, err = queryAll(ctx, p.reader, scanRevision,
+			`SELECT `+revisionColumns+` FROM revisions WHERE pipeline_id = ? AND number = ?`, id, number)
+		return err
+	})
+	if err == nil && len(found) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return spec.Revision{}, wrap(err, "cannot get revision %d of pipeline %q", number, id)
+	}
+	return found[0], nil
+}
+
+func scanRevision(s scanner) (r spec.Revision, err error) {
+	var at int64
+	var text sql.NullString
+	if err := s.Scan(&r.Pipeline, &r.Number, &r.Generation, &at, &r.Origin, &r.Action, &text); err != nil {
+		return r, err
+	}
+	r.At = fromNanos(at)
+	if text.Valid {
+		p, err := decode[spec.Pipeline]("revisions", r.Pipeline, text.String)
+		if err != nil {
+			return r, err
+		}
+		r.Spec = &p
+	}
+	return r, nil
+}
+
+// insertRevision records a change of d's pipeline and forgets the oldest ones. An
+// empty text means that the revision has no spec.
+func insertRevision(tx *sql.Tx, d *spec.Declaration, at time.Time, origin, action, text string) error {
+	if _, err := exec(tx, `INSERT INTO revisions (`+revisionColumns+`)
+		SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5, NULLIF(?6, '') FROM revisions WHERE pipeline_id = ?1`,
+		d.Pipeline.ID, d.Generation, nanos(at), origin, action, text); err != nil {
+		return err
+	}
+	_, err := exec(tx, `DELETE FROM revisions WHERE pipeline_id = ?1
+		AND number <= (SELECT max(number) FROM revisions WHERE pipeline_id = ?1) - ?2`, d.Pipeline.ID, keepRevisions)
+	return err
+}

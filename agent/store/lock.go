@@ -1,0 +1,69 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// fileLock keeps other processes away from a store. The kernel drops it when the
+// process dies, however it dies; the file stays behind and means nothing by itself.
+type fileLock struct{ file *os.File }
+
+// lockFile locks the store at path, by a file beside it that names this process.
+func lockFile(path string) (*fileLock, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, withReadOnly(err)
+	}
+	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, withReadOnly(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w by %s; stop it first, or give this agent a db.sqlite.path of its own", ErrLocked, holder(f))
+		}
+		return nil, fmt.Errorf("cannot lock %q: %w", f.Name(), err)
+	}
+	l := &fileLock{f}
+	if err := l.write(strconv.Itoa(os.Getpid()) + "\n"); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot write %q: %w", f.Name(), err), l.release())
+	}
+	return l, nil
+}
+
+func holder(f *os.File) string {
+	text, _ := io.ReadAll(io.LimitReader(f, 32))
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+		return fmt.Sprintf("process %d", pid)
+	}
+	return "another process"
+}
+
+func (l *fileLock) write(text string) error {
+	if err := l.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := l.file.WriteAt([]byte(text), 0)
+	return err
+}
+
+// release gives the store free. The file is not removed: somebody may be waiting to
+// lock that very file.
+func (l *fileLock) release() error {
+	return errors.Join(l.write(""), l.file.Close())
+}
+
+// withReadOnly marks errors that mean that the place of the store cannot be written.
+func withReadOnly(err error) error {
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	}
+	return err
+}

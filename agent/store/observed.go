@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// States returns the last saved state of every pipeline, by id. What the values point
+// to is shared and must not be changed; so it is with everything the store returns.
+func (db *DB) States(ctx context.Context) ([]spec.State, error) {
+	return cached(db, "states of pipelines", func() []spec.State { return db.states.all() })
+}
+
+// SaveState replaces the state of one pipeline and records events, in one transaction.
+func (db *DB) SaveState(ctx context.Context, s *spec.State, events ...spec.Event) error {
+	do, committed, err := db.states.prepare(s)
+	if err == nil {
+		err = db.write(ctx, func(tx *sql.Tx) error {
+			if err := do(tx); err != nil {
+				return err
+			}
+			return db.insertEvents(tx, events)
+		}, committed)
+	}
+	return wrap(err, "cannot save the state of pipeline %q", s.PipelineID)
+}
+
+// ConnectorStates returns every connector that was ever started, by id.
+func (db *DB) ConnectorStates(ctx context.Context) ([]spec.ConnectorState, error) {
+	return cached(db, "states of connectors", func() []spec.ConnectorState { return db.connectors.all() })
+}
+
+// ConnectorState returns the state of a connector, nil if it was never started.
+func (db *DB) ConnectorState(ctx context.Context, id string) (*spec.ConnectorState, error) {
+	return cached(db, fmt.Sprintf("state of connector %q", id), func() *spec.ConnectorState {
+		if c, ok := db.connectors.get(id); ok {
+			return &c
+		}
+		return nil
+	})
+}
+
+// SaveConnectorState replaces the state of one connector.
+func (db *DB) SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error {
+	do, committed, err := db.connectors.prepare(c)
+	if err == nil {
+		err = db.write(ctx, do, committed)
+	}
+	return wrap(err, "cannot save the state of connector %q", c.ID)
+}
+
+// DeleteConnector forgets a connector: its state and its position. Forgetting one
+// that is not known is not an error.
+func (db *DB) DeleteConnector(ctx context.Context, id string) error {
+	err := db.write(ctx, func(tx *sql.Tx) error {
+		if err := db.connectors.remove(tx, id); err != nil {
+			return err
+		}
+		_, err := exec(tx, `DELETE FROM positions WHERE connector_id = ?`, id)
+		return err
+	}, func() { db.connectors.drop(id) })
+	return wrap(err, "cannot forget connector %q", id)
+}
+
+// FileStates returns what is known of the pipeline files, by path.
+func (db *DB) FileStates(ctx context.Context) ([]spec.FileState, error) {
+	return cached(db, "states of files", func() []spec.FileState { return db.files.all() })
+}
+
+// cached reads what is held in memory, after making sure that it is what the file says.
+func cached[T any](db *DB, what string, get func() T) (v T, err error) {
+	err = db.use(func(*pools) error {
+		v = get()
+		return nil
+	})
+	return v, wrap(err, "cannot read %s", what)
+}
+
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

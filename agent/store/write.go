@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// write is one change waiting for its commit.
+type write struct {
+	cancelled func() error
+	do        func(tx *sql.Tx) error // may be called again after a rollback
+	committed func()                 // replaces what is held in memory; nil if there is nothing
+	done      chan struct{}          // closed when err is final
+	err       error
+}
+
+// write performs do in a transaction and returns when it is durable, or when nothing
+// of it happened. Writes that wait at the same time are committed together; one that
+// fails does not take the others with it. A write that has begun is not abandoned when
+// ctx ends, because its outcome would be unknown. After the commit, committed is
+// called, in the order of the commits.
+func (db *DB) write(ctx context.Context, do func(tx *sql.Tx) error, committed func()) error {
+	w := &write{cancelled: ctx.Err, do: do, committed: committed, done: make(chan struct{})}
+	db.queueMu.Lock()
+	db.queue = append(db.queue, w)
+	db.queueMu.Unlock()
+	select {
+	case <-w.done:
+		return w.err
+	case db.turn <- struct{}{}:
+	}
+	db.commitQueue()
+	<-db.turn
+	<-w.done
+	return w.err
+}
+
+// commitQueue commits everything that waits. The caller holds the turn.
+func (db *DB) commitQueue() {
+	db.queueMu.Lock()
+	batch := db.queue
+	db.queue = nil
+	db.queueMu.Unlock()
+	live := batch[:0:0]
+	for _, w := range batch {
+		if w.err = w.cancelled(); w.err != nil {
+			close(w.done)
+			continue
+		}
+		live = append(live, w)
+	}
+	if len(live) == 0 {
+		return
+	}
+	err := db.commit(live)
+	if err == nil || len(live) == 1 || untrustworthy(err) {
+		finish(live, err)
+		return
+	}
+	for i := range live {
+		finish(live[i:i+1], db.commit(live[i:i+1]))
+	}
+}
+
+func finish(batch []*write, err error) {
+	for _, w := range batch {
+		w.err = err
+		close(w.done)
+	}
+}
+
+// commit performs batch in one transaction, all of it or nothing.
+func (db *DB) commit(batch []*write) error {
+	return db.use(func(p *pools) error {
+		if err := transact(p.writer, batch); err != nil {
+			return err
+		}
+		for _, w := range batch {
+			if w.committed != nil {
+				w.committed()
+			}
+		}
+		return nil
+	})
+}
+
+func transact(writer *sql.DB, batch []*write) error {
+	tx, err := writer.BeginTx(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	for _, w := range batch {
+		if err := w.do(tx); err != nil {
+			return errors.Join(err, rollback(tx))
+		}
+	}
+	return tx.Commit()
+}
+
+// rollback undoes tx. SQLite itself has done so after some errors, which is as good.
+func rollback(tx *sql.Tx) error {
+	if err := tx.Rollback(); untrustworthy(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,18 @@
+package main
+
+import (
+	"context"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// catalog knows the plugins that pipeline files may name.
+type catalog interface {
+	// Parameters returns the settings that plugin understands as a connector of type
+	// typ. The error says that there is no such plugin, or what is wrong with it.
+	Parameters(ctx context.Context, plugin string, typ spec.ConnectorType) (sdk.Parameters, error)
+	// Check returns what is wrong with the plugins of p and their settings. The Path of
+	// a problem is a JSON pointer within p; File, Line and Column are left to the caller.
+	Check(ctx context.Context, p *spec.Pipeline) []spec.Problem
+}

@@ -1,0 +1,54 @@
+// Command conduit keeps the pipelines declared in a directory of YAML files running.
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/config"
+)
+
+func main() {
+	p := &program{
+		stdout:   os.Stdout,
+		stderr:   os.Stderr,
+		environ:  os.Environ(),
+		terminal: term.IsTerminal(int(os.Stdout.Fd())),
+		catalog: func(c config.Config, log *slog.Logger) catalog {
+			return &agent.Catalog{Config: c, Log: log}
+		},
+		agent: agent.Run,
+	}
+	os.Exit(p.run(context.Background(), os.Args[1:]))
+}
+
+// program is everything the commands need of the world around them.
+type program struct {
+	stdout, stderr io.Writer
+	environ        []string
+	terminal       bool // stdout is one
+	catalog        func(config.Config, *slog.Logger) catalog
+	agent          func(context.Context, agent.Options) error
+}
+
+// color reports whether output may be coloured.
+func (p *program) color() bool {
+	return p.terminal && p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb"
+}
+
+// getenv returns the value of a variable of environ; the last one counts.
+func (p *program) getenv(name string) string {
+	value := ""
+	for _, v := range p.environ {
+		if rest, ok := strings.CutPrefix(v, name+"="); ok {
+			value = rest
+		}
+	}
+	return value
+}

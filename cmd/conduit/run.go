@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/agent"
+)
+
+func (p *program) runCommand() *ffcli.Command {
+	flags := newFlags("run")
+	s := settingFlags(flags)
+	return &ffcli.Command{
+		Name:       "run",
+		ShortUsage: "conduit run [flags]",
+		ShortHelp:  "Run the pipelines declared in the pipelines directory.",
+		LongHelp: `Settings come from conduit.yaml, from variables such as CONDUIT_LOG_LEVEL, and from these
+flags; the later ones win.
+
+SIGINT or SIGTERM ends it gracefully: sources stop, and records in flight are written and
+acknowledged first. A second signal ends it at once.
+
+Example:
+  conduit run --log.level debug`,
+		FlagSet: flags,
+		Exec: func(ctx context.Context, args []string) error {
+			if _, err := positional(flags, args, 0); err != nil {
+				return err
+			}
+			return p.runAgent(ctx, s)
+		},
+	}
+}
+
+func (p *program) runAgent(ctx context.Context, s *settings) error {
+	c, err := s.load(p)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	version := thisBuild().Version
+	if p.terminal && c.Log.Format == "cli" {
+		fmt.Fprintf(p.stdout, "conduit %s   pipelines: %s   state: %s   Ctrl-C to stop\n", version, c.Pipelines.Path, c.DB.SQLite.Path)
+	}
+	log := slog.New(newLogHandler(p.stdout, c.Log.Format, c.Log.Level, p.color()))
+	return p.agent(ctx, agent.Options{Config: c, Log: log, Version: version})
+}
+
+// untilSignal returns a context that ends at the first signal to end. The second one
+// exits the way a shell expects of a process that a signal ended.
+func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	signals, done := make(chan os.Signal, 2), make(chan struct{})
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if ctx.Err() != nil {
+					os.Exit(128 + int(s.(syscall.Signal)))
+				}
+				cancel()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(done); cancel() }
+}

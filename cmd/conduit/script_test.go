@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"conduit": func() {
+		p := &program{
+			stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(),
+			catalog: func(config.Config, *slog.Logger) catalog { return fakeCatalog{} },
+			agent:   fakeAgent,
+		}
+		os.Exit(p.run(context.Background(), os.Args[1:]))
+	}})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // or every command takes a second
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits CODE COMMAND ARG... is exec for a command that must end with that exit code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	var exit *exec.ExitError
+	err := ts.Exec(args[1], args[2:]...)
+	if !errors.As(err, &exit) || strconv.Itoa(exit.ExitCode()) != args[0] {
+		ts.Fatalf("ended with %v, not with %s", err, args[0])
+	}
+}
+
+// fakeAgent shows what it was given. It fails when FAIL says how, and otherwise WAIT
+// says how it ends.
+func fakeAgent(ctx context.Context, o agent.Options) error {
+	o.Log.Info("agent started", "component", "agent", "path", o.Config.Pipelines.Path, "loglevel", o.Config.Log.Level)
+	switch os.Getenv("FAIL") {
+	case "runtime":
+		return fmt.Errorf("cannot go on")
+	case "permission":
+		return fmt.Errorf("cannot open store: %w", os.ErrPermission)
+	case "locked":
+		return lockedError{}
+	}
+	switch os.Getenv("WAIT") {
+	case "graceful":
+		<-ctx.Done()
+		o.Log.Info("agent stopped", "component", "agent")
+	case "stuck":
+		<-ctx.Done()
+		o.Log.Info("agent stopping", "component", "agent")
+		select {}
+	}
+	return nil
+}
+
+type lockedError struct{}
+
+func (lockedError) Error() string     { return "cannot open store: in use by process 7" }
+func (lockedError) Environment() bool { return true }
+
+// fakeCatalog has a source and a destination with every kind of parameter.
+type fakeCatalog struct{}
+
+var fakeParameters = map[string]sdk.Parameters{
+	"source generator": {
+		"rate":             {Description: "Records per second.", Type: sdk.TypeFloat, Default: "0"},
+		"format.type":      {Description: "Kind of data.", Type: sdk.TypeString, Default: "structured", Validations: []sdk.Validation{{Type: sdk.ValidationInclusion, Value: "raw,structured"}}},
+		"format.options.*": {Description: "Type of a field.\nThe name is the field's.", Type: sdk.TypeString},
+	},
+	"source file":      {"path": {Description: "File to read.", Type: sdk.TypeString, Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}},
+	"destination file": {"path": {Description: "File to write.", Type: sdk.TypeString, Validations: []sdk.Validation{{Type: sdk.ValidationRequired}}}},
+	"destination log":  {"message": {Description: "Text of the line.", Type: sdk.TypeString}},
+}
+
+func (fakeCatalog) Parameters(_ context.Context, plugin string, typ spec.ConnectorType) (sdk.Parameters, error) {
+	p, ok := fakeParameters[string(typ)+" "+plainName(plugin)]
+	if !ok {
+		return nil, fmt.Errorf("no such %s plugin: %s", typ, plugin)
+	}
+	return p, nil
+}
+
+func (f fakeCatalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {
+	var problems []spec.Problem
+	for i, c := range p.Connectors {
+		at := fmt.Sprintf("/connectors/%d", i)
+		parameters, err := f.Parameters(ctx, c.Plugin, c.Type)
+		if err != nil {
+			problems = append(problems, spec.Problem{Path: at + "/plugin", Severity: spec.SeverityError, Code: "config.plugin_not_found", Message: err.Error()})
+			continue
+		}
+		for name := range c.Settings {
+			if _, ok := parameters[name]; !ok {
+				problems = append(problems, spec.Problem{Path: at + "/settings/" + name, Severity: spec.SeverityWarning, Code: "config.setting_unknown", Message: "no such setting: " + name})
+			}
+		}
+		if parameters["path"].Type != 0 && c.Settings["path"] == "" {
+			problems = append(problems, spec.Problem{Path: at + "/settings/path", Severity: spec.SeverityError, Code: "config.setting_required", Message: "setting path is required"})
+		}
+	}
+	return problems
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/conduit-agent/conduit/agent/config"
+)
+
+// settings are the agent's settings as flags of a command.
+type settings struct {
+	path  string            // of conduit.yaml, when it was given
+	given map[string]string // key → text
+}
+
+// settingFlags defines a flag for every setting.
+func settingFlags(fs *flag.FlagSet) *settings {
+	s := &settings{given: map[string]string{}}
+	fs.StringVar(&s.path, config.PathKey, "", "`FILE` with settings (default "+config.DefaultPath+")")
+	for _, setting := range config.Settings() {
+		fs.Var(&settingFlag{setting, s.given}, setting.Key, flagText(setting))
+		fs.Lookup(setting.Key).DefValue = setting.DefaultText()
+	}
+	return s
+}
+
+func flagText(s config.Setting) string {
+	text := s.Description
+	if len(s.Values) > 0 {
+		text += " One of: " + strings.Join(s.Values, ", ") + "."
+	}
+	return text
+}
+
+// load returns the settings in effect and warns about those that have none.
+func (s *settings) load(p *program) (config.Config, error) {
+	path := s.path
+	if path == "" {
+		path = p.getenv("CONDUIT_CONFIG_PATH")
+	}
+	c, warnings, err := config.Load(config.Sources{Path: path, Env: p.environ, Flags: s.given})
+	for _, w := range warnings {
+		fmt.Fprintf(p.stderr, "conduit: warning: %s\n", w)
+	}
+	if err != nil && exitCode(err) != exitEnvironment {
+		return c, invalidf("%v", err)
+	}
+	return c, err
+}
+
+// settingFlag keeps the text of a flag; package config reads it.
+type settingFlag struct {
+	config.Setting
+	given map[string]string
+}
+
+// String implements flag.Value.
+func (f *settingFlag) String() string { return "" }
+
+// IsBoolFlag lets a bool stand without a value.
+func (f *settingFlag) IsBoolFlag() bool { return f.Type() == "bool" }
+
+// Set implements flag.Value.
+func (f *settingFlag) Set(text string) error {
+	if f.IsBoolFlag() {
+		if _, err := strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+	}
+	f.given[f.Key] = text
+	return nil
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func (p *program) validateCommand() *ffcli.Command {
+	flags := newFlags("validate")
+	asJSON := flags.Bool("json", false, "print JSON")
+	return &ffcli.Command{
+		Name:       "validate",
+		ShortUsage: "conduit pipelines validate [PATH...] [flags]",
+		ShortHelp:  "Check pipeline files without running them.",
+		LongHelp: `Checks files, and all *.yaml and *.yml files of directories; without PATH those of the
+setting pipelines.path. Every problem is one line, file:line:column: severity: message.
+The exit code is 2 when there are errors.
+
+Example:
+  conduit pipelines validate pipelines/orders.yaml`,
+		FlagSet: flags,
+		Exec: func(ctx context.Context, args []string) error {
+			paths, err := positional(flags, args, len(args))
+			if err != nil {
+				return err
+			}
+			return p.validate(ctx, paths, *asJSON)
+		},
+	}
+}
+
+func (p *program) validate(ctx context.Context, paths []string, asJSON bool) error {
+	c, err := (&settings{}).load(p)
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		paths = []string{c.Pipelines.Path}
+	}
+	files, err := pipelineFiles(paths)
+	if err != nil {
+		return err
+	}
+	r := &report{Files: []fileReport{}, plugins: p.catalog(c, slog.New(slog.DiscardHandler)), owners: map[string]string{}}
+	for _, path := range files {
+		if err := r.check(ctx, path); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		err = p.writeJSON(r)
+	} else {
+		r.print(p)
+	}
+	if err == nil && r.Errors > 0 {
+		return &invalidError{}
+	}
+	return err
+}
+
+// pipelineFiles returns the files that paths name, those in directories included.
+func pipelineFiles(paths []string) ([]string, error) {
+	var files []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, invalidf("no such file or directory: %s", path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read pipeline files: %w", err)
+		}
+		if !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read pipeline files: %w", err)
+		}
+		for _, e := range entries {
+			if ext := strings.ToLower(filepath.Ext(e.Name())); !e.IsDir() && (ext == ".yaml" || ext == ".yml") {
+				files = append(files, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	return files, nil
+}
+
+// report is the result of checking files.
+type report struct {
+	Files    []fileReport `json:"files"`
+	Errors   int          `json:"errors"`
+	Warnings int          `json:"warnings"`
+
+	plugins catalog
+	owners  map[string]string // pipeline id → where it is declared
+}
+
+type fileReport struct {
+	Path      string         `json:"path"`
+	Pipelines []string       `json:"pipelines"` // ids of those without an error in the file
+	Problems  []spec.Problem `json:"problems"`
+}
+
+// check adds one file to the report.
+func (r *report) check(ctx context.Context, path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("cannot read pipeline file: %w", err)
+	}
+	parsed := spec.ParseFile(path, content)
+	f := fileReport{Path: path, Pipelines: []string{}, Problems: append([]spec.Problem{}, parsed.Problems...)}
+	for i := range parsed.Pipelines {
+		one := &parsed.Pipelines[i]
+		f.Pipelines = append(f.Pipelines, one.Pipeline.ID)
+		f.Problems = append(f.Problems, r.duplicate(path, one)...)
+		for _, problem := range r.plugins.Check(ctx, &one.Pipeline) {
+			if one.Pipeline.Status == spec.StatusStopped { // it only matters once it is to run
+				problem.Severity = spec.SeverityWarning
+			}
+			f.Problems = append(f.Problems, locate(problem, path, one))
+		}
+	}
+	slices.SortStableFunc(f.Problems, func(a, b spec.Problem) int { return a.Line - b.Line })
+	for _, problem := range f.Problems {
+		if problem.Severity == spec.SeverityError {
+			r.Errors++
+		} else {
+			r.Warnings++
+		}
+	}
+	r.Files = append(r.Files, f)
+	return nil
+}
+
+// duplicate returns a problem when another file declares the pipeline too.
+func (r *report) duplicate(path string, p *spec.Parsed) []spec.Problem {
+	id := p.Pipeline.ID
+	other, taken := r.owners[id]
+	if !taken {
+		r.owners[id] = fmt.Sprintf("%s:%d", path, p.Line)
+		return nil
+	}
+	return []spec.Problem{locate(spec.Problem{
+		Path: "/id", Severity: spec.SeverityError, Code: "config.id_duplicate",
+		Message: fmt.Sprintf("pipeline %q is declared in %s too; an id belongs to one file", id, other),
+	}, path, p)}
+}
+
+// locate adds to a problem within p where it stands in the file: the place of the
+// value, or of the closest value around it.
+func locate(problem spec.Problem, path string, p *spec.Parsed) spec.Problem {
+	problem.File, problem.Pipeline = path, p.Pipeline.ID
+	problem.Line = p.Line
+	for at := problem.Path; at != ""; at = at[:strings.LastIndexByte(at, '/')] {
+		if mark, ok := p.Marks[at]; ok {
+			problem.Line, problem.Column = mark.Line, mark.Column
+			break
+		}
+	}
+	return problem
+}
+
+// print writes the report for people.
+func (r *report) print(p *program) {
+	pipelines := 0
+	for _, f := range r.Files {
+		pipelines += len(f.Pipelines)
+		for _, problem := range f.Problems {
+			fmt.Fprintf(p.stdout, "%s:%d:%d: %s: %s\n", f.Path, problem.Line, max(problem.Column, 1), p.severity(problem.Severity), problem.Message)
+		}
+	}
+	fmt.Fprintf(p.stdout, "%s, %s: %s, %s\n", count(len(r.Files), "file"), count(pipelines, "pipeline"), count(r.Errors, "error"), count(r.Warnings, "warning"))
+}
+
+func (p *program) severity(s spec.Severity) string {
+	if !p.color() {
+		return string(s)
+	}
+	color := levelNames[rank(slog.LevelWarn)].color
+	if s == spec.SeverityError {
+		color = colorError
+	}
+	return color + string(s) + colorReset
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

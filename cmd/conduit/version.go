@@ -1,0 +1,68 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+)
+
+// Set with -ldflags "-X main.version=v1.2.3 -X main.commit=0123abc".
+var version, commit string
+
+// build describes this executable.
+type build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+func thisBuild() build {
+	b := build{Version: version, Commit: commit, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		b.Version = cmp.Or(b.Version, info.Main.Version)
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				b.Commit = cmp.Or(b.Commit, s.Value)
+			}
+		}
+	}
+	b.Version, b.Commit = cmp.Or(b.Version, "(devel)"), cmp.Or(b.Commit, "unknown")
+	return b
+}
+
+func (p *program) versionCommand() *ffcli.Command {
+	flags := newFlags("version")
+	asJSON := flags.Bool("json", false, "print JSON")
+	return &ffcli.Command{
+		Name:       "version",
+		ShortUsage: "conduit version [flags]",
+		ShortHelp:  "Print the version.",
+		LongHelp:   "Example:\n  conduit version --json",
+		FlagSet:    flags,
+		Exec: func(_ context.Context, args []string) error {
+			if _, err := positional(flags, args, 0); err != nil {
+				return err
+			}
+			b := thisBuild()
+			if *asJSON {
+				return p.writeJSON(b)
+			}
+			fmt.Fprintf(p.stdout, "conduit %s\ncommit  %s\ngo      %s\nos/arch %s/%s\n", b.Version, b.Commit, b.Go, b.OS, b.Arch)
+			return nil
+		},
+	}
+}
+
+func (p *program) writeJSON(v any) error {
+	enc := json.NewEncoder(p.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

@@ -1,0 +1,31 @@
+# List what there is.
+default:
+    @just --list
+
+# Run the pipelines in ./pipelines.
+run *args:
+    go run ./cmd/conduit run {{args}}
+
+# Build bin/conduit.
+build:
+    go build -trimpath -ldflags "-s -w -X main.commit=$(git rev-parse --short HEAD)" -o bin/conduit ./cmd/conduit
+
+# Run all tests.
+test:
+    go test ./...
+
+# Check everything, as CI does.
+check:
+    .ci/run
+
+# Run the benchmarks.
+bench pattern=".":
+    go test -run '^$' -bench '{{pattern}}' -benchmem ./...
+
+# Format the code.
+fmt:
+    gofmt -w .
+
+# Write generated code anew.
+generate:
+    go generate ./...

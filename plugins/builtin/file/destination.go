@@ -1,0 +1,235 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+const (
+	writeBytes  = 1 << 20 // what is written at once at least, when a batch is large
+	keepBytes   = 4 << 20 // largest buffer that is kept for the next batch
+	lookForMove = time.Second
+)
+
+type destinationSettings struct {
+	Path  string `json:"path" validate:"required" desc:"Path of the file to append to. It is created if it does not exist; its directory must exist."`
+	Fsync bool   `json:"fsync" default:"false" desc:"Whether records must be on the disk, safe from a power cut, before they count as written."`
+}
+
+// Destination appends every record to a file, in the record format of the connector
+// and followed by a newline. It survives that the file is renamed or removed.
+type Destination struct {
+	sdk.DestinationBase
+
+	settings destinationSettings
+	file     *os.File
+	info     os.FileInfo // of file, when it was opened
+	size     int64       // of file, unless others write to it too
+	torn     bool        // the file ends in the middle of a line
+	looked   time.Time   // when the path was last compared with file
+	buf      []byte
+}
+
+// Parameters describes the settings.
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+
+// Configure checks and keeps the settings.
+func (d *Destination) Configure(_ context.Context, values map[string]string) error {
+	d.settings = destinationSettings{}
+	return sdk.Decode(values, &d.settings)
+}
+
+// Open opens the file, creating it if need be.
+func (d *Destination) Open(context.Context) error { return d.open() }
+
+// Write appends the records. When it fails, it takes back the part of a record or
+// batch that was written, so that repeating it repeats nothing in the file.
+func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
+	if err := d.follow(); err != nil {
+		return 0, err
+	}
+	format := sdk.RecordFormat(ctx)
+	written := 0
+	d.start()
+	for i := range records {
+		before := len(d.buf)
+		buf, err := format(d.buf, &records[i])
+		if err != nil {
+			d.buf = d.buf[:before]
+			return d.fail(written, i, fmt.Errorf("cannot encode the record: %w", err))
+		}
+		d.buf = append(buf, '\n')
+		if len(d.buf) < writeBytes && i < len(records)-1 {
+			continue
+		}
+		if err := d.flush(); err != nil {
+			return written, err
+		}
+		written = i + 1
+		d.start()
+	}
+	return written, nil
+}
+
+// fail writes the records before i, which cannot be encoded because of err.
+func (d *Destination) fail(written, i int, err error) (int, error) {
+	if i > written {
+		if failed := d.flush(); failed != nil {
+			return written, failed
+		}
+	}
+	return i, err
+}
+
+// start empties the buffer. A torn line in the file is ended first, so that it does
+// not spoil the next record.
+func (d *Destination) start() {
+	if cap(d.buf) > keepBytes {
+		d.buf = nil
+	}
+	d.buf = d.buf[:0]
+	if d.torn {
+		d.buf = append(d.buf, '\n')
+	}
+}
+
+// flush writes the buffer, all of it or nothing.
+func (d *Destination) flush() error {
+	n, err := d.file.Write(d.buf)
+	if err == nil && d.settings.Fsync {
+		err = d.file.Sync()
+	}
+	if err != nil {
+		d.takeBack(n)
+		return fmt.Errorf("cannot write to %s: %w", d.settings.Path, err)
+	}
+	d.size += int64(n)
+	d.torn = false
+	return nil
+}
+
+// takeBack removes the last n bytes from the file, unless somebody else wrote to it.
+func (d *Destination) takeBack(n int) {
+	if n == 0 {
+		return
+	}
+	info, err := d.file.Stat()
+	if err == nil && info.Mode().IsRegular() && info.Size() == d.size+int64(n) && d.file.Truncate(d.size) == nil {
+		return
+	}
+	d.torn = true
+	d.size += int64(n)
+}
+
+// follow opens the path again when the file was moved away from it.
+func (d *Destination) follow() error {
+	if d.file != nil && time.Since(d.looked) < lookForMove {
+		return nil
+	}
+	if d.file != nil {
+		d.looked = time.Now()
+		info, err := os.Stat(d.settings.Path)
+		if err == nil && os.SameFile(info, d.info) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot examine the file to write to: %w", err)
+		}
+		if err := d.Teardown(context.Background()); err != nil {
+			return err
+		}
+	}
+	return d.open()
+}
+
+func (d *Destination) open() error {
+	path := d.settings.Path
+	// Opening a pipe that nobody reads fails rather than waits.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
+	if err != nil {
+		return explain(path, err)
+	}
+	if err := d.use(f); err != nil {
+		f.Close()
+		return fmt.Errorf("cannot open the file to write to: %w", err)
+	}
+	return nil
+}
+
+// use makes f the file to write to.
+func (d *Destination) use(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	torn, err := isTorn(f.Name(), info)
+	if err != nil {
+		return err
+	}
+	if d.settings.Fsync {
+		if err := syncDir(filepath.Dir(f.Name())); err != nil {
+			return err
+		}
+	}
+	d.file, d.info, d.size, d.torn, d.looked = f, info, info.Size(), torn, time.Now()
+	return nil
+}
+
+// Teardown closes the file.
+func (d *Destination) Teardown(context.Context) error {
+	if d.file == nil {
+		return nil
+	}
+	err := d.file.Close()
+	d.file = nil
+	if err != nil {
+		return fmt.Errorf("cannot close %s: %w", d.settings.Path, err)
+	}
+	return nil
+}
+
+// explain says what is in the way of opening path.
+func explain(path string, err error) error {
+	dir := filepath.Dir(path)
+	if _, missing := os.Stat(dir); errors.Is(missing, fs.ErrNotExist) {
+		return fmt.Errorf("cannot open the file to write to: the directory %s does not exist: %w", dir, err)
+	}
+	return fmt.Errorf("cannot open the file to write to: %w", err)
+}
+
+// isTorn reports whether the file ends in the middle of a line, as it does after its
+// writer was killed.
+func isTorn(path string, info os.FileInfo) (bool, error) {
+	if !info.Mode().IsRegular() || info.Size() == 0 {
+		return false, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	var last [1]byte
+	if _, err := f.ReadAt(last[:], info.Size()-1); err != nil {
+		return false, err
+	}
+	return last[0] != '\n', nil
+}
+
+// syncDir makes the creation of a file in dir survive a power cut.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,94 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+)
+
+const (
+	smallRead = 16 << 10 // for a file that grows slowly
+	largeRead = 256 << 10
+	maxLine   = 16 << 20
+)
+
+var errLineTooLong = errors.New("the line is longer than 16 MiB")
+
+// lines cuts a file into lines. The lines that next returns belong to the caller; the
+// memory they lie in is not used again.
+type lines struct {
+	file   *os.File
+	offset int64 // in the file, of rest
+
+	buf    []byte // what was read and not returned; behind it lies room for more
+	looked int    // bytes of buf known to hold no newline
+	want   int    // room to make for the next read
+}
+
+// next returns the next line without its newline, or false when it was not read yet.
+func (l *lines) next() ([]byte, bool) {
+	i := bytes.IndexByte(l.buf[l.looked:], '\n')
+	if i < 0 {
+		l.looked = len(l.buf)
+		return nil, false
+	}
+	i += l.looked
+	return l.take(i, i+1), true
+}
+
+// rest returns what follows the last newline as a line, or false when that is nothing.
+func (l *lines) rest() ([]byte, bool) {
+	if len(l.buf) == 0 {
+		return nil, false
+	}
+	return l.take(len(l.buf), len(l.buf)), true
+}
+
+// take returns the first n bytes and goes on behind skip.
+func (l *lines) take(n, skip int) []byte {
+	line := l.buf[:n:n]
+	l.buf = l.buf[skip:]
+	l.offset += int64(skip)
+	l.looked = 0
+	return line
+}
+
+// fill reads more. It returns io.EOF when there is no more now.
+func (l *lines) fill() error {
+	if len(l.buf) > maxLine {
+		return errLineTooLong
+	}
+	l.makeRoom()
+	room := l.buf[len(l.buf):cap(l.buf)]
+	n, err := l.file.ReadAt(room, l.offset+int64(len(l.buf)))
+	l.buf = l.buf[:len(l.buf)+n]
+	if n == 0 {
+		return err
+	}
+	if n == len(room) {
+		l.want = largeRead
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return err
+}
+
+// makeRoom makes room for a read, in new memory when little is left.
+func (l *lines) makeRoom() {
+	if cap(l.buf)-len(l.buf) >= smallRead/4 {
+		return
+	}
+	grown := make([]byte, len(l.buf), len(l.buf)+max(l.want, smallRead, len(l.buf)))
+	copy(grown, l.buf)
+	l.buf = grown
+}
+
+// idle gives back memory that a quiet file does not need.
+func (l *lines) idle() {
+	l.want = smallRead
+	if len(l.buf) == 0 && cap(l.buf) > smallRead {
+		l.buf = nil
+	}
+}

@@ -1,0 +1,72 @@
+package file
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// place is where reading stands. Its text form, the position of a record, is
+//
+//	offset ";" line ";" inode ";" head ";" turn
+//
+// with inode and head in hexadecimal and the rest in decimal; or the offset alone.
+type place struct {
+	offset int64  // behind the record
+	line   int64  // number of the line, from 1
+	inode  uint64 // of the file, 0 when not known
+	head   uint64 // hash of the file's first headBytes, or of those up to offset
+	turn   int64  // how many files, or contents of the file, were left behind
+}
+
+// headBytes is how much of its beginning tells one file from another.
+const headBytes = 256
+
+// parsePosition reads a position.
+func parsePosition(pos record.Position) (place, error) {
+	var p place
+	var err error
+	fields := strings.Split(string(pos), ";")
+	if len(fields) != 1 && len(fields) != 5 {
+		return p, fmt.Errorf("cannot resume at position %q: not a position of this source", pos)
+	}
+	number := func(s string, base int) (n int64) {
+		u, e := strconv.ParseUint(s, base, 64)
+		if e == nil && base == 10 && int64(u) < 0 {
+			e = strconv.ErrRange
+		}
+		if e != nil {
+			err = fmt.Errorf("cannot resume at position %q: %w", pos, e)
+		}
+		return int64(u)
+	}
+	p.offset = number(fields[0], 10)
+	if len(fields) == 5 {
+		p.line = number(fields[1], 10)
+		p.inode = uint64(number(fields[2], 16))
+		p.head = uint64(number(fields[3], 16))
+		p.turn = number(fields[4], 10)
+	}
+	return p, err
+}
+
+// appendIdentity appends what follows offset and line in a position.
+func (p *place) appendIdentity(dst []byte) []byte {
+	dst = append(dst, ';')
+	dst = strconv.AppendUint(dst, p.inode, 16)
+	dst = append(dst, ';')
+	dst = strconv.AppendUint(dst, p.head, 16)
+	dst = append(dst, ';')
+	return strconv.AppendInt(dst, p.turn, 10)
+}
+
+// headHash returns the hash of the first bytes of a file, of which head are known,
+// that goes with a position at offset.
+func headHash(head []byte, offset int64) uint64 {
+	h := fnv.New64a()
+	h.Write(head[:min(int64(len(head)), offset)])
+	return h.Sum64()
+}

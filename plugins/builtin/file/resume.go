@@ -1,0 +1,148 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// resume goes on behind p: in the file under the path if it is the one that p was in,
+// else in that one under the name it has now, else in the file under the path from
+// its beginning.
+func (t *tail) resume(p place) error {
+	f, err := openRegular(t.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if f != nil && p.inode == 0 {
+		return t.resumeAtOffset(f, p)
+	}
+	if f != nil && p.isIn(f, true) {
+		return t.use(f, p)
+	}
+	if old := p.find(t.path); old != nil {
+		t.log.Info("file was rotated, its old content comes first", "path", t.path, "rotated", old.Name())
+		if f != nil {
+			f.Close()
+		}
+		return t.use(old, p)
+	}
+	t.log.Warn("file is another one than before and the old one is gone, beginning anew", "path", t.path)
+	t.turn = p.turn + 1
+	if f == nil {
+		return nil
+	}
+	return t.use(f, place{turn: t.turn})
+}
+
+// resumeAtOffset goes on at the beginning of the line that the offset is in, with the
+// number that this line has.
+func (t *tail) resumeAtOffset(f *os.File, p place) error {
+	at := place{}
+	l := lines{file: f, want: largeRead}
+	for l.offset < p.offset {
+		if _, ok := l.next(); ok {
+			if l.offset <= p.offset {
+				at.offset, at.line = l.offset, at.line+1
+			}
+			continue
+		}
+		err := l.fill()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			f.Close()
+			return fmt.Errorf("cannot read line %d of %s: %w", at.line+1, t.path, err)
+		}
+	}
+	if l.offset+int64(len(l.buf)) < p.offset {
+		t.log.Warn("file is shorter than it was, beginning anew", "path", t.path)
+		at = place{turn: 1}
+	}
+	return t.use(f, at)
+}
+
+// isIn reports whether p is a place in f: the beginning is the same, the place exists
+// and, if demanded, the inode is the same.
+func (p *place) isIn(f *os.File, sameInode bool) bool {
+	info, err := f.Stat()
+	if err != nil || info.Size() < p.offset || sameInode && inodeOf(info) != p.inode {
+		return false
+	}
+	head := make([]byte, min(p.offset, headBytes))
+	if _, err := f.ReadAt(head, 0); err != nil && err != io.EOF {
+		return false
+	}
+	return headHash(head, p.offset) == p.head
+}
+
+// find returns the file that p is in, opened, under another name than path: the same
+// file renamed, or the youngest copy of it whose name begins like path. It returns
+// nil when there is none.
+func (p *place) find(path string) *os.File {
+	var copied *os.File
+	var copiedInfo os.FileInfo
+	for _, name := range neighbours(path) {
+		info, err := os.Lstat(name)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		renamed := inodeOf(info) == p.inode
+		isCopy := strings.HasPrefix(filepath.Base(name), filepath.Base(path)) &&
+			(copied == nil || info.ModTime().After(copiedInfo.ModTime()))
+		if !renamed && !isCopy {
+			continue
+		}
+		f, err := openRegular(name)
+		if err != nil {
+			continue
+		}
+		switch {
+		case !p.isIn(f, false) || !renamed && !p.endsLine(f):
+			f.Close()
+		case renamed:
+			if copied != nil {
+				copied.Close()
+			}
+			return f
+		default:
+			if copied != nil {
+				copied.Close()
+			}
+			copied, copiedInfo = f, info
+		}
+	}
+	return copied
+}
+
+// endsLine reports whether p is behind a newline in f.
+func (p *place) endsLine(f *os.File) bool {
+	var last [1]byte
+	_, err := f.ReadAt(last[:], p.offset-1)
+	return err == nil && bytes.Equal(last[:], []byte{'\n'})
+}
+
+// neighbours returns the other files in the directory of path and, when path is a
+// link, in the directory that it leads to.
+func neighbours(path string) []string {
+	dirs := []string{filepath.Dir(path)}
+	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(real) != dirs[0] {
+		dirs = append(dirs, filepath.Dir(real))
+	}
+	var names []string
+	for _, dir := range dirs {
+		entries, _ := os.ReadDir(dir) // what cannot be listed is not found
+		for _, e := range entries {
+			if name := filepath.Join(dir, e.Name()); name != filepath.Clean(path) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,201 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"syscall"
+)
+
+// tail follows the file under a path. When another file takes the path, it finishes
+// the one it has, which its writer may go on with until it begins with the new one,
+// and then reads the new one from its beginning. When the file is cut off, it begins
+// anew as well.
+type tail struct {
+	path string
+	log  *slog.Logger
+
+	lines          // of the open file; lines.file is nil while there is none
+	line    int64  // number of the last line returned
+	inode   uint64 // of the open file
+	turn    int64  // how many files or contents were left behind
+	head    []byte // beginning of the open file, up to headBytes, as far as it was read
+	ended   bool   // nothing will be added to the open file
+	tooLong bool   // the line is longer than is accepted
+}
+
+// next returns the next line that is complete. Behind the last newline there is one
+// only when nothing can be added to it any more.
+func (t *tail) next() ([]byte, bool) {
+	line, ok := t.lines.next()
+	if !ok && t.ended {
+		line, ok = t.lines.rest()
+	}
+	if !ok || t.tooLong {
+		return nil, false
+	}
+	t.line++
+	if len(line) > maxLine {
+		t.tooLong = true
+		return nil, false
+	}
+	return line, true
+}
+
+// advance reads on, in the next file if need be. It reports whether it got anywhere;
+// if not, there is nothing to read now.
+func (t *tail) advance() (bool, error) {
+	if t.tooLong {
+		return false, fmt.Errorf("cannot read line %d of %s: %w", t.line, t.path, errLineTooLong)
+	}
+	if t.ended {
+		t.leave()
+	}
+	if t.file == nil {
+		return t.open()
+	}
+	replaced, err := t.look()
+	if err != nil {
+		return false, err
+	}
+	err = t.fill()
+	switch {
+	case err == nil:
+		return true, t.readHead()
+	case err != io.EOF:
+		return false, fmt.Errorf("cannot read line %d of %s: %w", t.line+1, t.path, err)
+	case replaced:
+		t.ended = true
+		return true, nil
+	}
+	return false, nil
+}
+
+// open opens the file under the path, if there is one.
+func (t *tail) open() (bool, error) {
+	f, err := openRegular(t.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, t.use(f, place{turn: t.turn})
+}
+
+// use goes on with the file f behind p.
+func (t *tail) use(f *os.File, p place) error {
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return fmt.Errorf("cannot examine %s: %w", t.path, err)
+	}
+	t.lines = lines{file: f, offset: p.offset}
+	t.line, t.turn = p.line, p.turn
+	t.inode, t.head, t.ended = inodeOf(info), nil, false
+	return t.readHead()
+}
+
+// leave closes the open file.
+func (t *tail) leave() {
+	t.file.Close()
+	t.lines = lines{}
+	t.line, t.turn = 0, t.turn+1
+	t.head, t.ended = nil, false
+}
+
+// look finds out whether the open file was cut off and whether the path has gone to
+// another file that is being written already.
+func (t *tail) look() (replaced bool, err error) {
+	under, err := os.Stat(t.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot examine the file to read: %w", err)
+	}
+	own, err := t.file.Stat()
+	if err != nil {
+		return false, fmt.Errorf("cannot examine %s: %w", t.path, err)
+	}
+	if !os.SameFile(own, under) {
+		return under.Size() > 0, nil
+	}
+	if t.cutOff(own) {
+		t.restart()
+	}
+	return false, nil
+}
+
+// cutOff reports whether what was read is no longer in the open file.
+func (t *tail) cutOff(info os.FileInfo) bool {
+	if info.Size() < t.offset+int64(len(t.buf)) {
+		return true
+	}
+	var now [headBytes]byte
+	_, err := t.file.ReadAt(now[:len(t.head)], 0)
+	return err == nil && !bytes.Equal(now[:len(t.head)], t.head)
+}
+
+// restart begins anew with the open file.
+func (t *tail) restart() {
+	if len(t.buf) > 0 {
+		t.log.Warn("file was cut off in the middle of a line, which is dropped", "path", t.path, "line", t.line+1)
+	}
+	t.lines = lines{file: t.file}
+	t.line, t.turn, t.head = 0, t.turn+1, nil
+}
+
+// readHead gets to know the beginning of the open file as far as it was read.
+func (t *tail) readHead() error {
+	known := min(headBytes, t.offset+int64(len(t.buf)))
+	if int64(len(t.head)) == known {
+		return nil
+	}
+	t.head = make([]byte, known)
+	if _, err := t.file.ReadAt(t.head, 0); err != nil && err != io.EOF {
+		return fmt.Errorf("cannot read %s: %w", t.path, err)
+	}
+	return nil
+}
+
+// openRegular opens a file for reading, if it is one.
+func openRegular(path string) (*os.File, error) {
+	// Opening a pipe would wait for its writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the file to read: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("it is %s", describe(info.Mode()))
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot read lines from %s: %w", path, err)
+	}
+	return f, nil
+}
+
+func describe(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "not a regular file"
+}
+
+func inodeOf(info os.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return s.Ino
+	}
+	return 0
+}

@@ -1,0 +1,181 @@
+// Package generator is a source that makes up records: for trying out pipelines,
+// for load tests and for demonstrations.
+package generator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+const version = "v1.0.0"
+
+// Connector describes the generator.
+func Connector() sdk.Connector {
+	return sdk.Connector{
+		Name:        "generator",
+		Summary:     "Makes up records.",
+		Description: "A source that makes up raw or structured records at a given rate, for trying out and measuring pipelines.",
+		Version:     version,
+		Author:      "conduit",
+		NewSource:   func() sdk.Source { return &Source{} },
+	}
+}
+
+// Source makes up records. Positions are the numbers of the records in decimal, from
+// "1"; a source that is opened at a position goes on with the next number.
+type Source struct {
+	sdk.SourceBase
+
+	recordCount int64 // 0 means no end
+	collections []collection
+	pace        pacer
+
+	made   int64 // number of the last record
+	batch  batch
+	random *rand.Rand
+}
+
+// Parameters describes the settings.
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
+
+// Configure checks and keeps the settings.
+func (s *Source) Configure(_ context.Context, values map[string]string) error {
+	var c settings
+	if err := errors.Join(checkTypes(values), sdk.Decode(values, &c)); err != nil {
+		return err
+	}
+	collections, err := c.check()
+	if err != nil {
+		return err
+	}
+	s.recordCount, s.collections = c.RecordCount, collections
+	s.pace = pacer{Interval: c.interval(), Generate: c.Burst.GenerateTime, Sleep: c.Burst.SleepTime}
+	return nil
+}
+
+// Open reads the files whose content is generated and goes on counting behind pos.
+func (s *Source) Open(_ context.Context, pos record.Position) error {
+	if len(pos) > 0 {
+		n, err := strconv.ParseInt(string(pos), 10, 64)
+		if err != nil || n < 0 {
+			return fmt.Errorf("cannot resume at position %q: not the number of a record", pos)
+		}
+		s.made = n
+	}
+	for i := range s.collections {
+		if err := s.collections[i].payload.load(); err != nil {
+			return err
+		}
+	}
+	s.random = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	s.pace.Start = time.Now()
+	return nil
+}
+
+// Read returns the records that are due. Behind the last record that was asked for it
+// waits until ctx ends.
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	limit := int64(batchRecords)
+	if s.recordCount > 0 {
+		limit = min(limit, s.recordCount-s.made)
+	}
+	if limit <= 0 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	n, err := s.pace.wait(ctx, int(limit))
+	if err != nil {
+		return nil, err
+	}
+	records := s.make(n)
+	s.pace.took(len(records))
+	return records, nil
+}
+
+// make returns n records, or fewer when they are large.
+func (s *Source) make(n int) []record.Record {
+	b := &s.batch
+	b.start(n, s.random)
+	for range n {
+		s.made++
+		c := &s.collections[0]
+		if len(s.collections) > 1 {
+			c = &s.collections[s.random.IntN(len(s.collections))]
+		}
+		b.add(s.made, c)
+		if b.bytes >= batchBytes {
+			break
+		}
+	}
+	return b.records
+}
+
+// A collection is one kind of records.
+type collection struct {
+	name       string // empty for records that belong to none
+	operations []record.Operation
+	payload    payload
+}
+
+// payload makes the content of records.
+type payload interface {
+	// load reads what is needed from outside the process.
+	load() error
+	// data returns new content, which belongs to the caller.
+	data(b *batch) record.Data
+}
+
+// structuredPayload makes objects.
+type structuredPayload []field
+
+func (p structuredPayload) load() error { return nil }
+
+func (p structuredPayload) data(b *batch) record.Data {
+	m := make(map[string]any, len(p))
+	for i := range p {
+		m[p[i].name] = b.value(p[i].kind)
+	}
+	return record.Structured(m)
+}
+
+// rawPayload makes the JSON text of the same objects.
+type rawPayload []field
+
+func (p rawPayload) load() error { return nil }
+
+func (p rawPayload) data(b *batch) record.Data {
+	start := len(b.text)
+	b.text = append(b.text, '{')
+	for i := range p {
+		if i > 0 {
+			b.text = append(b.text, ',')
+		}
+		b.text = append(b.text, p[i].quoted...)
+		b.text = append(b.text, ':')
+		b.text = b.appendJSON(b.text, p[i].kind)
+	}
+	b.text = append(b.text, '}')
+	return record.Raw(b.since(start))
+}
+
+// filePayload repeats the content of a file.
+type filePayload struct {
+	path    string
+	content []byte
+}
+
+func (p *filePayload) data(b *batch) record.Data {
+	b.bytes += len(p.content)
+	return record.Raw(bytes.Clone(p.content))
+}

@@ -1,0 +1,93 @@
+package generator
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// A reader that was held up makes up for this much time, so that pauses of the
+	// machine do not lower the rate; what is older is forgotten, so that a long
+	// pause is not followed by a flood.
+	catchUp = 100 * time.Millisecond
+	// Above a thousand records per second, several are made each time rather than
+	// waking up for every single one.
+	shortestPause = time.Millisecond
+	// A wait is broken up, because the next record may be due further away than a
+	// duration can say.
+	longestPause = time.Hour
+)
+
+// pacer says when records are due: one every Interval, and while Sleep is not zero
+// only in the first Generate of every Generate+Sleep.
+type pacer struct {
+	Interval float64 // nanoseconds between records, 0 for no limit
+	Generate time.Duration
+	Sleep    time.Duration
+	Start    time.Time
+
+	next float64 // when the next record is due, in nanoseconds after Start
+}
+
+// wait waits until a record is due and returns how many are, at most limit.
+func (p *pacer) wait(ctx context.Context, limit int) (int, error) {
+	for {
+		now := time.Since(p.Start)
+		pause := p.asleep(now)
+		if pause > 0 {
+			p.next = max(p.next, float64(now+pause))
+		} else if n := p.due(float64(now), limit); n > 0 {
+			return n, nil
+		} else {
+			pause = p.untilDue(float64(now))
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// took tells that n records were made.
+func (p *pacer) took(n int) { p.next += float64(n) * p.Interval }
+
+// asleep returns how much is left of the sleep between two bursts.
+func (p *pacer) asleep(now time.Duration) time.Duration {
+	if p.Sleep <= 0 {
+		return 0
+	}
+	cycle := p.Generate + p.Sleep
+	if at := now % cycle; at >= p.Generate {
+		return cycle - at
+	}
+	return 0
+}
+
+func (p *pacer) due(now float64, limit int) int {
+	if p.Interval == 0 {
+		return limit
+	}
+	p.next = max(p.next, now-float64(catchUp))
+	if now < p.next {
+		return 0
+	}
+	return int(min(1+(now-p.next)/p.Interval, float64(limit)))
+}
+
+func (p *pacer) untilDue(now float64) time.Duration {
+	pause := time.Duration(min(p.next-now, float64(longestPause))) + 1 // rounded up
+	if p.Interval < float64(shortestPause) {
+		pause = max(pause, shortestPause)
+	}
+	return pause
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,100 @@
+// Package log is a destination that writes records to the log of the agent.
+package log
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+const version = "v1.0.0"
+
+// Connector describes the log destination.
+func Connector() sdk.Connector {
+	return sdk.Connector{
+		Name:           "log",
+		Summary:        "Writes records to the log.",
+		Description:    "A destination that writes a log entry for every record, for seeing what a pipeline does.",
+		Version:        version,
+		Author:         "conduit",
+		NewDestination: func() sdk.Destination { return &Destination{} },
+	}
+}
+
+type settings struct {
+	Level   string `json:"level" default:"info" validate:"inclusion=trace|debug|info|warn|error" desc:"Level of the log entries. Entries below the level of the agent's log are not written."`
+	Message string `json:"message" desc:"Message of the log entries."`
+}
+
+// levels are the levels by name. trace is one that slog has no name for.
+var levels = map[string]slog.Level{
+	"trace": slog.LevelDebug - 4,
+	"debug": slog.LevelDebug,
+	"info":  slog.LevelInfo,
+	"warn":  slog.LevelWarn,
+	"error": slog.LevelError,
+}
+
+// Destination writes a log entry with the attribute "record" for every record.
+type Destination struct {
+	sdk.DestinationBase
+
+	level   slog.Level
+	message string
+}
+
+// Parameters describes the settings.
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
+
+// Configure checks and keeps the settings.
+func (d *Destination) Configure(_ context.Context, values map[string]string) error {
+	var c settings
+	if err := sdk.Decode(values, &c); err != nil {
+		return err
+	}
+	d.level, d.message = levels[c.Level], c.Message
+	return nil
+}
+
+// Open does nothing: the log is there.
+func (d *Destination) Open(context.Context) error { return nil }
+
+// Write logs the records. Below the level of the log it does no work.
+func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
+	logger := sdk.Logger(ctx)
+	if !logger.Enabled(ctx, d.level) {
+		return len(records), nil
+	}
+	format := sdk.RecordFormat(ctx)
+	for i := range records {
+		// A log handler may keep the text, so every record has its own.
+		text, err := format(nil, &records[i])
+		if err != nil {
+			return i, fmt.Errorf("cannot encode the record: %w", err)
+		}
+		logger.LogAttrs(ctx, d.level, d.message, slog.Any("record", encoded(text)))
+	}
+	return len(records), nil
+}
+
+// encoded is an encoded record. In a JSON log it is an object rather than a string,
+// unless the record format is not JSON; in any other log it is its text.
+type encoded []byte
+
+// String returns the text.
+func (e encoded) String() string { return string(e) }
+
+// MarshalText returns the text.
+func (e encoded) MarshalText() ([]byte, error) { return e, nil }
+
+// MarshalJSON returns the text, as a string if it is not JSON.
+func (e encoded) MarshalJSON() ([]byte, error) {
+	if json.Valid(e) {
+		return e, nil
+	}
+	return json.Marshal(string(e))
+}

@@ -1,0 +1,227 @@
+package plugins_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+var errRefused = errors.New("not wanted")
+
+// outcome collects what a destination settled: "2" for two durable records, "1!" for
+// one that was refused.
+type outcome []string
+
+func (o *outcome) settled(n int, err error) {
+	text := fmt.Sprint(n)
+	if err != nil {
+		text += "!"
+	}
+	*o = append(*o, text)
+}
+
+func positions(records []record.Record) string {
+	var s strings.Builder
+	for _, r := range records {
+		s.Write(r.Position)
+	}
+	return s.String()
+}
+
+func TestWrite(t *testing.T) {
+	for name, c := range map[string]struct {
+		refused string // positions that the connector refuses
+		n       int
+		writes  []string
+		settled outcome
+	}{
+		"all":                {"", 5, []string{"01234"}, outcome{"5"}},
+		"one":                {"", 1, []string{"0"}, outcome{"1"}},
+		"nothing":            {"", 0, nil, nil},
+		"refused in between": {"2", 5, []string{"01234", "34"}, outcome{"2", "1!", "2"}},
+		"refused first":      {"0", 3, []string{"012", "12"}, outcome{"1!", "2"}},
+		"refused last":       {"2", 3, []string{"012"}, outcome{"2", "1!"}},
+		"all refused":        {"012", 3, []string{"012", "12", "2"}, outcome{"1!", "1!", "1!"}},
+		"some refused":       {"13", 5, []string{"01234", "234", "4"}, outcome{"1", "1!", "1", "1!", "1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var writes []string
+			var got outcome
+			f := &fakeDestination{write: func(_ context.Context, records []record.Record) (int, error) {
+				writes = append(writes, positions(records))
+				for i, r := range records {
+					if strings.Contains(c.refused, string(r.Position)) {
+						return i, errRefused
+					}
+				}
+				return len(records), nil
+			}}
+			d := startDestination(t, f, f, got.settled)
+			if err := d.Write(t.Context(), record.NewBatch(records(0, c.n))); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(writes, c.writes) || !reflect.DeepEqual(got, c.settled) {
+				t.Errorf("wrote %v, settled %v, want %v, %v", writes, got, c.writes, c.settled)
+			}
+		})
+	}
+}
+
+func TestResultsWithoutMeaning(t *testing.T) {
+	for name, c := range map[string]struct {
+		n    int
+		err  error
+		want string
+	}{
+		"negative":          {-1, errRefused, "it says it wrote -1 of 3 records"},
+		"too many":          {4, nil, "it says it wrote 4 of 3 records"},
+		"too few, no error": {2, nil, "it wrote 2 of 3 records and gave no error"},
+		"all, and an error": {3, errRefused, "it wrote all of 3 records and gave an error: not wanted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got outcome
+			f := &fakeDestination{write: func(context.Context, []record.Record) (int, error) { return c.n, c.err }}
+			d := startDestination(t, f, f, got.settled)
+			err := d.Write(t.Context(), record.NewBatch(records(0, 3)))
+			if want := `connector "orders:db" (builtin:fake): ` + c.want; err == nil || err.Error() != want {
+				t.Errorf("got error %v, want %s", err, want)
+			}
+			if got != nil {
+				t.Errorf("settled %v", got)
+			}
+			if err := d.Write(t.Context(), record.NewBatch(records(0, 3))); err == nil || f.count("Write") != 1 {
+				t.Error("a broken destination was written to")
+			}
+			if err := d.Flush(t.Context()); err == nil {
+				t.Error("a broken destination was flushed")
+			}
+		})
+	}
+}
+
+func TestWriteEndsWithItsContext(t *testing.T) {
+	for name, c := range map[string]struct {
+		n    int
+		want outcome
+	}{
+		"before any": {0, nil}, "in between": {2, outcome{"2"}}, "after all": {3, outcome{"3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got outcome
+				f := &fakeDestination{write: func(ctx context.Context, _ []record.Record) (int, error) {
+					<-ctx.Done()
+					return c.n, errors.New("interrupted")
+				}}
+				d := startDestination(t, f, f, got.settled)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if err := d.Write(ctx, record.NewBatch(records(0, 3))); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got error %v", err)
+				}
+				if !reflect.DeepEqual(got, c.want) {
+					t.Errorf("settled %v, want %v", got, c.want)
+				}
+				if err := d.Write(ctx, record.NewBatch(records(3, 1))); !errors.Is(err, context.DeadlineExceeded) || f.count("Write") != 1 {
+					t.Errorf("Write after its context ended gave %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicInWrite(t *testing.T) {
+	var got outcome
+	f := &fakeDestination{write: func(context.Context, []record.Record) (int, error) { panic("oh no") }}
+	d := startDestination(t, f, f, got.settled)
+	err := d.Write(t.Context(), record.NewBatch(records(0, 3)))
+	if p := (*plugins.PanicError)(nil); !errors.As(err, &p) || got != nil {
+		t.Errorf("got error %v, settled %v", err, got)
+	}
+	if err := d.Teardown(t.Context()); err != nil || f.count("Teardown") != 1 {
+		t.Errorf("Teardown gave %v", err)
+	}
+}
+
+// batching holds records back until it is flushed.
+type batching struct {
+	fakeDestination
+	settled func(int, error)
+	held    int
+	flush   func(b *batching)
+}
+
+func (b *batching) WriteAsync(ctx context.Context, records []record.Record, settled func(int, error)) error {
+	defer b.call(ctx, "WriteAsync")()
+	if records[0].Position[0] == 'x' {
+		return errors.New("connection lost")
+	}
+	b.settled, b.held = settled, b.held+len(records)
+	return ctx.Err()
+}
+
+func (b *batching) Flush(ctx context.Context) error {
+	defer b.call(ctx, "Flush")()
+	b.flush(b)
+	return nil
+}
+
+func TestBatchingDestination(t *testing.T) {
+	for name, c := range map[string]struct {
+		flush func(b *batching)
+		want  outcome
+		err   string
+	}{
+		"settles all": {func(b *batching) { b.settled(2, nil); b.settled(1, errRefused); b.settled(2, nil) }, outcome{"2", "1!", "2"}, ""},
+		"too few":     {func(b *batching) { b.settled(4, nil) }, outcome{"4"}, "it flushed and left 1 records unsettled"},
+		"too many":    {func(b *batching) { b.settled(5, nil); b.settled(1, nil) }, outcome{"5"}, "it settled 1 records more than it was given"},
+		"negative":    {func(b *batching) { b.settled(-1, nil) }, nil, "it settled -1 records"},
+		"panics":      {func(b *batching) { panic("oh no") }, nil, "panic: oh no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got outcome
+			b := &batching{flush: c.flush}
+			d := startDestination(t, b, &b.fakeDestination, got.settled)
+			for _, n := range []int{2, 3} {
+				if err := d.Write(t.Context(), record.NewBatch(records(0, n))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := d.Flush(t.Context())
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got error %v, want %q", err, c.err)
+			}
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("settled %v, want %v", got, c.want)
+			}
+			if err != nil && d.Write(t.Context(), record.NewBatch(records(0, 1))) == nil {
+				t.Error("a broken destination was written to")
+			}
+		})
+	}
+}
+
+func TestBatchingDestinationErrors(t *testing.T) {
+	b := &batching{}
+	d := startDestination(t, b, &b.fakeDestination, nil)
+	lost := []record.Record{{Position: record.Position("x")}}
+	if err := d.Write(t.Context(), record.NewBatch(lost)); err == nil || err.Error() != "connection lost" {
+		t.Errorf("got error %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Write(ctx, record.NewBatch(records(0, 1))); !errors.Is(err, context.Canceled) || b.held != 0 {
+		t.Errorf("got error %v and %d records", err, b.held)
+	}
+}

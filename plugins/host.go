@@ -1,0 +1,131 @@
+package plugins
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Host knows all plugins there are and makes instances of them. The zero Host knows
+// none. Its fields are set before first use and not changed after.
+type Host struct {
+	Builtin    []sdk.Connector // compiled in
+	Standalone Registry        // executables; nil when there are none
+	Schemas    schema.Registry // lent to connectors; nil when there is none
+	Log        *slog.Logger    // nil discards
+	Timeouts   Timeouts        // of the calls to built-in connectors
+
+	once    sync.Once
+	builtin *builtins
+}
+
+// Registry makes instances of one kind of plugin.
+type Registry interface {
+	// Specifications describes the plugins there are now, in any order.
+	Specifications() []Specification
+	// Source makes an instance of the plugin with exactly this name. It runs but is
+	// not configured.
+	Source(ctx context.Context, plugin Name, connectorID string) (Source, error)
+	// Destination does the same for a destination.
+	Destination(ctx context.Context, plugin Name, connectorID string) (Destination, error)
+}
+
+// Specification describes a plugin.
+type Specification struct {
+	Name        Name // the full name, for example builtin:generator@v1.0.0
+	Summary     string
+	Description string
+	Author      string
+
+	Source      sdk.Parameters // settings of a source; nil when the plugin has none
+	Destination sdk.Parameters // settings of a destination; nil when the plugin has none
+}
+
+// Specifications describes all plugins, sorted by name.
+func (h *Host) Specifications() []Specification {
+	var all []Specification
+	for _, r := range h.registries() {
+		all = append(all, r.Specifications()...)
+	}
+	slices.SortFunc(all, func(a, b Specification) int { return a.Name.compare(b.Name) })
+	return all
+}
+
+// Specification describes the plugin that the reference stands for. When there is
+// none, the error names those there are.
+func (h *Host) Specification(plugin string) (Specification, error) {
+	s, _, err := h.find(plugin)
+	return s, err
+}
+
+// Source makes a source of the plugin that the reference stands for, for the connector
+// with this id. It is not configured. Teardown must be called on it.
+func (h *Host) Source(ctx context.Context, plugin, connectorID string) (Source, error) {
+	spec, registry, err := h.find(plugin)
+	if err == nil && spec.Source == nil {
+		err = fmt.Errorf("plugin %s is a destination only", spec.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
+	}
+	return registry.Source(ctx, spec.Name, connectorID)
+}
+
+// Destination makes a destination as Source makes a source.
+func (h *Host) Destination(ctx context.Context, plugin, connectorID string) (Destination, error) {
+	spec, registry, err := h.find(plugin)
+	if err == nil && spec.Destination == nil {
+		err = fmt.Errorf("plugin %s is a source only", spec.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
+	}
+	return registry.Destination(ctx, spec.Name, connectorID)
+}
+
+// find returns the newest plugin that matches, of the first registry that has one.
+func (h *Host) find(plugin string) (Specification, Registry, error) {
+	name, err := ParseName(plugin)
+	if err != nil {
+		return Specification{}, nil, err
+	}
+	for _, r := range h.registries() {
+		if s, ok := newest(r.Specifications(), name); ok {
+			return s, r, nil
+		}
+	}
+	return Specification{}, nil, notFound(name, plugin, h.Specifications())
+}
+
+func newest(specs []Specification, name Name) (found Specification, ok bool) {
+	for _, s := range specs {
+		if !name.Matches(s.Name) {
+			continue
+		}
+		if !ok || CompareVersions(s.Name.Version, found.Name.Version) > 0 {
+			found, ok = s, true
+		}
+	}
+	return found, ok
+}
+
+// registries returns the registries in the order in which KindAny looks at them.
+func (h *Host) registries() []Registry {
+	h.once.Do(func() {
+		h.builtin = &builtins{
+			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts,
+		}
+		if h.builtin.log == nil {
+			h.builtin.log = slog.New(slog.DiscardHandler)
+		}
+	})
+	if h.Standalone == nil {
+		return []Registry{h.builtin}
+	}
+	return []Registry{h.Standalone, h.builtin}
+}

@@ -1,0 +1,227 @@
+package plugins
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Timeouts bounds the calls to a connector that are answered once. Zero means a minute.
+type Timeouts struct {
+	Configure time.Duration
+	Open      time.Duration
+	Lifecycle time.Duration // each of the lifecycle calls
+	Teardown  time.Duration
+}
+
+const (
+	defaultTimeout = time.Minute
+	// grace is how long a connector may take to notice that its context ended.
+	grace = time.Second
+)
+
+// callee is what sdk.Source and sdk.Destination have in common.
+type callee interface {
+	Configure(ctx context.Context, settings map[string]string) error
+	Teardown(ctx context.Context) error
+	sdk.Lifecycle
+}
+
+// instance is the part of an in-process connector that sources and destinations share:
+// the calls that are answered once. They run on a goroutine of their own, so that a
+// connector which never answers can be given up.
+type instance struct {
+	id       string
+	log      *slog.Logger
+	env      *sdk.Env
+	timeouts Timeouts
+	calls    callee
+
+	main lane // every call except Ack
+	acks lane
+
+	broken   atomic.Pointer[error] // why no more calls are made
+	once     sync.Once             // Teardown
+	teardown error                 // what Teardown returned
+}
+
+func (in *instance) init(b *builtins, plugin Name, connectorID string) {
+	name := string(plugin.Kind) + ":" + plugin.Name
+	in.id = connectorID
+	in.log = b.log.With("component", "plugin", "connector_id", connectorID, "plugin_name", name)
+	in.env = &sdk.Env{ConnectorID: connectorID, PluginName: name, Logger: in.log, Schemas: b.schemas}
+	in.timeouts = b.timeouts
+	in.main, in.acks = newLane(), newLane()
+}
+
+// Configure implements Connector.
+func (in *instance) Configure(ctx context.Context, settings map[string]string) error {
+	return in.call(ctx, in.timeouts.Configure, func(ctx context.Context) error {
+		return in.calls.Configure(ctx, settings)
+	})
+}
+
+// LifecycleOnCreated implements Connector.
+func (in *instance) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
+	return in.call(ctx, in.timeouts.Lifecycle, func(ctx context.Context) error {
+		return in.calls.LifecycleOnCreated(ctx, settings)
+	})
+}
+
+// LifecycleOnUpdated implements Connector.
+func (in *instance) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
+	return in.call(ctx, in.timeouts.Lifecycle, func(ctx context.Context) error {
+		return in.calls.LifecycleOnUpdated(ctx, before, after)
+	})
+}
+
+// LifecycleOnDeleted implements Connector.
+func (in *instance) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
+	return in.call(ctx, in.timeouts.Lifecycle, func(ctx context.Context) error {
+		return in.calls.LifecycleOnDeleted(ctx, settings)
+	})
+}
+
+// Teardown ends all running calls, waits for them and calls the connector's Teardown.
+// A context that has ended already does not keep it from doing so. When a running call
+// does not return in time, the connector's Teardown follows if ever it does.
+func (in *instance) Teardown(ctx context.Context) error {
+	in.once.Do(func() {
+		in.main.end()
+		in.acks.end()
+		ended := in.fault("it is torn down")
+		in.broken.CompareAndSwap(nil, &ended)
+		if ctx.Err() != nil {
+			ctx = context.WithoutCancel(ctx)
+		}
+		in.teardown = in.bounded(ctx, in.timeouts.Teardown, in.tearDown)
+	})
+	return in.teardown
+}
+
+func (in *instance) tearDown(ctx context.Context) error {
+	in.acks.enter()
+	defer in.acks.leave()
+	if ctx.Err() != nil { // it was given up while it waited
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(in.timeouts.Teardown, defaultTimeout))
+		defer cancel()
+	}
+	return in.calls.Teardown(ctx)
+}
+
+// call makes a call unless the connector is broken.
+func (in *instance) call(ctx context.Context, timeout time.Duration, fn func(context.Context) error) error {
+	if err := in.usable(); err != nil {
+		return err
+	}
+	return in.bounded(ctx, timeout, func(ctx context.Context) error {
+		if ctx.Err() != nil { // its turn came too late
+			return ctx.Err()
+		}
+		return fn(ctx)
+	})
+}
+
+// bounded calls fn on a goroutine of its own, in its turn, and waits for it no longer
+// than timeout and a grace. After that the goroutine is on its own.
+func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(context.Context) error) error {
+	timeout = cmp.Or(timeout, defaultTimeout)
+	inner, cancel := context.WithTimeout(sdk.WithEnv(ctx, in.env), timeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		in.main.enter()
+		defer in.main.leave()
+		err := errors.New("the connector ended the goroutine of the call")
+		defer func() { done <- err }()
+		err = contain(func() error { return fn(inner) })
+	}()
+	err, answered := await(inner, done)
+	if inner.Err() != nil && ctx.Err() == nil && (!answered || isContext(err)) {
+		err = in.fault("no answer within %v: %w", timeout, context.DeadlineExceeded)
+	}
+	if !answered {
+		return in.fail(in.fault("it was given up: %w", err))
+	}
+	return in.contained(err)
+}
+
+// await returns what comes through done, or after ctx ended and a grace, that nothing came.
+func await(ctx context.Context, done <-chan error) (err error, answered bool) {
+	select {
+	case err = <-done:
+		return err, true
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case err = <-done:
+		return err, true
+	case <-timer.C:
+		return ctx.Err(), false
+	}
+}
+
+// enter takes the turn in l, or returns why no calls are made any more. A call that was
+// given up keeps its turn, so that it is not waited for.
+func (in *instance) enter(l *lane) error {
+	if err := in.usable(); err != nil {
+		return err
+	}
+	l.enter()
+	if err := in.usable(); err != nil {
+		l.leave()
+		return err
+	}
+	return nil
+}
+
+// usable returns why the connector must not be called, nil if it may.
+func (in *instance) usable() error {
+	if err := in.broken.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fail makes err the end of the connector: no more calls are made except Teardown.
+func (in *instance) fail(err error) error {
+	in.broken.CompareAndSwap(nil, &err)
+	args := []any{"err", err}
+	if p := (*PanicError)(nil); errors.As(err, &p) {
+		args = append(args, "stack", string(p.Stack))
+	}
+	in.log.Error("connector is broken", args...)
+	return err
+}
+
+// contained makes a panic the end of the connector and returns all other errors as they are.
+func (in *instance) contained(err error) error {
+	if isPanic(err) {
+		return in.fail(in.fault("%w", err))
+	}
+	return err
+}
+
+// fault returns an error that the host found, rather than the connector.
+func (in *instance) fault(format string, args ...any) error {
+	return fmt.Errorf("connector %q (%s): "+format, append([]any{in.id, in.env.PluginName}, args...)...)
+}
+
+func isPanic(err error) bool {
+	p := (*PanicError)(nil)
+	return errors.As(err, &p)
+}
+
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,31 @@
+package plugins
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// notFound says that nothing matches name, written as ref, and what there is instead.
+func notFound(name Name, ref string, specs []Specification) error {
+	if len(specs) == 0 {
+		return fmt.Errorf("cannot find plugin %q: there are no plugins", ref)
+	}
+	var all, same, names []string
+	for _, s := range specs {
+		full := s.Name.String()
+		all, names = append(all, full), append(names, s.Name.Name)
+		if s.Name.Name == name.Name {
+			same = append(same, full)
+		}
+	}
+	if same != nil {
+		return fmt.Errorf("cannot find plugin %q: of %s there is %s", ref, name.Name, strings.Join(same, ", "))
+	}
+	hint := ""
+	if near := sdk.Closest(name.Name, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q? ", near)
+	}
+	return fmt.Errorf("cannot find plugin %q: %sthere is %s", ref, hint, strings.Join(all, ", "))
+}

@@ -1,0 +1,157 @@
+package record
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// encoded are records in protobuf form. Nothing in buf ever changes, so batches may share it.
+type encoded struct {
+	buf      []byte
+	spans    []span
+	defaults []Field // metadata given to records that lack it
+}
+
+// span says where in buf a record and its position are.
+type span struct {
+	lo, hi       uint32
+	posLo, posHi uint32
+}
+
+// maxGuess bounds the number of records that a batch is guessed to have.
+const maxGuess = 4096
+
+// NewEncodedBatch returns a batch of the records in buf, which it keeps: a protobuf
+// message whose field 1 is repeated opencdc.v1.Record, as source connectors send it
+// and destination connectors receive it. It looks for record boundaries and positions
+// only; what else is wrong with a record shows when it is decoded.
+func NewEncodedBatch(buf []byte) (*Batch, error) {
+	if len(buf) > math.MaxInt32 {
+		return nil, fmt.Errorf("cannot read batch: %d bytes are too many", len(buf))
+	}
+	e := &encoded{buf: buf}
+	f := fields{b: buf, end: len(buf)}
+	for f.next() {
+		if f.num != 1 || f.typ != typeBytes {
+			continue
+		}
+		s, err := scanRecord(buf, f.lo, f.hi)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read record %d of batch: %w", len(e.spans), err)
+		}
+		if e.spans == nil { // batches tend to have records of one size
+			e.spans = make([]span, 0, min(len(buf)/f.at+1, maxGuess))
+		}
+		e.spans = append(e.spans, s)
+	}
+	if f.err != nil {
+		return nil, fmt.Errorf("cannot read batch: %w", f.err)
+	}
+	return &Batch{encoded: e, size: e.size()}, nil
+}
+
+func scanRecord(buf []byte, lo, hi int) (span, error) {
+	s := span{lo: uint32(lo), hi: uint32(hi)}
+	f := fields{b: buf, at: lo, end: hi}
+	for f.next() {
+		if f.num == 1 && f.typ == typeBytes {
+			s.posLo, s.posHi = uint32(f.lo), uint32(f.hi)
+		}
+	}
+	return s, f.err
+}
+
+func (e *encoded) size() (n int) {
+	for _, s := range e.spans {
+		n += int(s.hi - s.lo)
+	}
+	return n
+}
+
+func (e *encoded) position(i int) Position {
+	s := e.spans[i]
+	if s.posLo == s.posHi {
+		return nil
+	}
+	return Position(e.buf[s.posLo:s.posHi:s.posHi])
+}
+
+func (e *encoded) slice(i, j int) *encoded {
+	return &encoded{buf: e.buf, spans: e.spans[i:j:j], defaults: slices.Clone(e.defaults)}
+}
+
+func (e *encoded) setDefault(key, value string) {
+	for i := range e.defaults {
+		if e.defaults[i].Key == key {
+			if e.defaults[i].Value == "" {
+				e.defaults[i].Value = value
+			}
+			return
+		}
+	}
+	e.defaults = append(e.defaults, Field{key, value})
+}
+
+func (e *encoded) decode() ([]Record, error) {
+	if len(e.spans) == 0 {
+		return nil, nil
+	}
+	base, end := int(e.spans[0].lo), int(e.spans[len(e.spans)-1].hi)
+	w := wireParser{b: bytes.Clone(e.buf[base:end]), s: string(e.buf[base:end])}
+	records := make([]Record, len(e.spans))
+	for i, s := range e.spans {
+		r, err := w.record(int(s.lo)-base, int(s.hi)-base)
+		if err != nil {
+			return nil, fmt.Errorf("cannot decode record %q: %w", e.position(i), err)
+		}
+		for _, d := range e.defaults {
+			r.Metadata.SetDefault(d.Key, d.Value)
+		}
+		records[i] = r
+	}
+	return records, nil
+}
+
+func (e *encoded) appendWire(dst []byte, i, j int) []byte {
+	for ; i < j; i++ {
+		body := e.buf[e.spans[i].lo:e.spans[i].hi]
+		var start int
+		dst, start = openMessage(dst, 1)
+		dst = append(dst, body...)
+		for _, d := range e.defaults {
+			if lacks(body, d.Key) {
+				dst = appendEntry(dst, d.Key, d.Value)
+			}
+		}
+		dst = closeMessage(dst, start)
+	}
+	return dst
+}
+
+// lacks reports whether the metadata of the encoded record has no value for key. Of
+// several entries with one key the last counts, which is why one may be appended.
+func lacks(body []byte, key string) bool {
+	lacks := true
+	f := fields{b: body, end: len(body)}
+	for f.next() {
+		if f.num != 3 || f.typ != typeBytes {
+			continue
+		}
+		var k, v []byte
+		entry := fields{b: body, at: f.lo, end: f.hi}
+		for entry.next() {
+			switch {
+			case entry.num == 1 && entry.typ == typeBytes:
+				k = body[entry.lo:entry.hi]
+			case entry.num == 2 && entry.typ == typeBytes:
+				v = body[entry.lo:entry.hi]
+			}
+		}
+		if string(k) == key {
+			lacks = len(v) == 0
+		}
+	}
+	return lacks
+}

@@ -1,0 +1,63 @@
+package record
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+)
+
+// AppendInspectJSON appends r in the form of the REST API and its inspector, the
+// protobuf JSON mapping of opencdc.v1.Record with every field present:
+// {"position":"MQ==","operation":"OPERATION_CREATE","metadata":{},"key":{"rawData":"aw=="},
+// "payload":{"before":null,"after":{"structuredData":{}}}}.
+func AppendInspectJSON(dst []byte, r *Record) ([]byte, error) {
+	dst = append(dst, `{"position":`...)
+	dst = appendBase64NotNull(dst, r.Position)
+	dst = append(dst, `,"operation":`...)
+	dst = appendOperationName(dst, r.Operation)
+	dst = append(dst, `,"metadata":`...)
+	dst = appendMetadata(dst, r.Metadata, "{}")
+	dst, err := appendDatas(dst, r, Data.appendInspectJSON)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, '}', '}'), nil
+}
+
+func (d Data) appendInspectJSON(dst []byte) ([]byte, error) {
+	switch d.kind {
+	case raw:
+		dst = append(dst, `{"rawData":`...)
+		dst = appendBase64NotNull(dst, d.raw)
+		return append(dst, '}'), nil
+	case structured:
+		dst = append(dst, `{"structuredData":`...)
+		m := d.structured
+		if m == nil {
+			m = map[string]any{}
+		}
+		dst, err := appendObject(dst, m)
+		return append(dst, '}'), err
+	}
+	return append(dst, "null"...), nil
+}
+
+// appendOperationName appends the operation's name in the protobuf enumeration, or
+// its number when it has no name.
+func appendOperationName(dst []byte, o Operation) []byte {
+	switch {
+	case o == 0:
+		return append(dst, `"OPERATION_UNSPECIFIED"`...)
+	case o > 0 && int(o) < len(operationNames):
+		dst = append(dst, `"OPERATION_`...)
+		dst = append(dst, strings.ToUpper(operationNames[o])...)
+		return append(dst, '"')
+	}
+	return strconv.AppendInt(dst, int64(o), 10)
+}
+
+func appendBase64NotNull(dst, b []byte) []byte {
+	dst = append(dst, '"')
+	dst = base64.StdEncoding.AppendEncode(dst, b)
+	return append(dst, '"')
+}

@@ -1,0 +1,104 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// UnmarshalJSON reads the form that AppendJSON writes. Keys may be missing and
+// unknown ones are ignored. Integers that fit become int64, other numbers float64.
+func (r *Record) UnmarshalJSON(b []byte) error {
+	var in struct {
+		Position  []byte            `json:"position"`
+		Operation string            `json:"operation"`
+		Metadata  map[string]string `json:"metadata"`
+		Key       Data              `json:"key"`
+		Payload   struct {
+			Before Data `json:"before"`
+			After  Data `json:"after"`
+		} `json:"payload"`
+	}
+	if err := json.Unmarshal(b, &in); err != nil {
+		return fmt.Errorf("cannot parse record: %w", err)
+	}
+	var op Operation
+	if in.Operation != "" {
+		var err error
+		if op, err = ParseOperation(in.Operation); err != nil {
+			return fmt.Errorf("cannot parse record: %w", err)
+		}
+	}
+	*r = Record{
+		Position:  in.Position,
+		Operation: op,
+		Metadata:  NewMetadata(in.Metadata),
+		Key:       in.Key,
+		Before:    in.Payload.Before,
+		After:     in.Payload.After,
+	}
+	return nil
+}
+
+// UnmarshalJSON reads the form that AppendJSON writes: a base64 string is raw data,
+// an object structured data, null none.
+func (d *Data) UnmarshalJSON(b []byte) error {
+	b = bytes.TrimSpace(b)
+	switch {
+	case string(b) == "null":
+		*d = Data{}
+		return nil
+	case len(b) > 0 && b[0] == '"':
+		v := []byte{}
+		if err := json.Unmarshal(b, &v); err != nil {
+			return fmt.Errorf("cannot parse raw data: %w", err)
+		}
+		*d = Raw(v)
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	var m map[string]any
+	if err := dec.Decode(&m); err != nil {
+		return fmt.Errorf("cannot parse structured data: %w", err)
+	}
+	if err := fixNumbers(m); err != nil {
+		return fmt.Errorf("cannot parse structured data: %w", err)
+	}
+	*d = Structured(m)
+	return nil
+}
+
+// fixNumbers replaces every json.Number inside v, a map or a slice, by int64 or float64.
+func fixNumbers(v any) (err error) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			if v[k], err = fixNumber(e); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, e := range v {
+			if v[i], err = fixNumber(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func fixNumber(v any) (any, error) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return v, fixNumbers(v)
+	}
+	if !strings.ContainsAny(string(n), ".eE") {
+		if i, err := strconv.ParseInt(string(n), 10, 64); err == nil && n != "-0" {
+			return i, nil
+		}
+	}
+	return strconv.ParseFloat(string(n), 64)
+}

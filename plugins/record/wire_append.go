@@ -1,0 +1,204 @@
+package record
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+)
+
+// maxDepth bounds how deep structured data may be nested in the wire form.
+const maxDepth = 1000
+
+// AppendWire appends r to dst as the protobuf message opencdc.v1.Record. Numbers in
+// structured data become doubles, bytes base64 strings and times RFC 3339 strings.
+// It fails on text that is not UTF-8 and on values that JSON cannot hold.
+func AppendWire(dst []byte, r *Record) ([]byte, error) {
+	if len(r.Position) > 0 {
+		dst = appendBytes(dst, 1, r.Position)
+	}
+	if r.Operation != 0 {
+		dst = append(dst, 2<<3|typeVarint)
+		dst = binary.AppendUvarint(dst, uint64(int64(r.Operation)))
+	}
+	for i := range r.Metadata {
+		if !utf8.ValidString(r.Metadata[i].Key) || !utf8.ValidString(r.Metadata[i].Value) {
+			return dst, fmt.Errorf("cannot encode metadata %q: not UTF-8", r.Metadata[i].Key)
+		}
+		dst = appendEntry(dst, r.Metadata[i].Key, r.Metadata[i].Value)
+	}
+	dst, err := appendData(dst, 4, r.Key)
+	if err != nil {
+		return dst, fmt.Errorf("cannot encode key: %w", err)
+	}
+	dst, start := openMessage(dst, 5)
+	if dst, err = appendData(dst, 1, r.Before); err != nil {
+		return dst, fmt.Errorf("cannot encode payload.before: %w", err)
+	}
+	if dst, err = appendData(dst, 2, r.After); err != nil {
+		return dst, fmt.Errorf("cannot encode payload.after: %w", err)
+	}
+	return closeMessage(dst, start), nil
+}
+
+// appendEntry appends one metadata pair, field 3 of a record.
+func appendEntry(dst []byte, key, value string) []byte {
+	dst = append(dst, 3<<3|typeBytes)
+	dst = binary.AppendUvarint(dst, uint64(entrySize(key, value)))
+	dst = appendBytes(dst, 1, key)
+	return appendBytes(dst, 2, value)
+}
+
+func entrySize(key, value string) int {
+	return 2 + uvarintSize(len(key)) + len(key) + uvarintSize(len(value)) + len(value)
+}
+
+func uvarintSize(n int) int {
+	size := 1
+	for ; n >= 0x80; n >>= 7 {
+		size++
+	}
+	return size
+}
+
+// appendData appends d as field num, nothing when d is none.
+func appendData(dst []byte, num byte, d Data) ([]byte, error) {
+	if d.kind == none {
+		return dst, nil
+	}
+	dst, start := openMessage(dst, num)
+	if d.kind == raw {
+		return closeMessage(appendBytes(dst, 1, d.raw), start), nil
+	}
+	dst, inner := openMessage(dst, 2)
+	dst, err := appendStruct(dst, d.structured, 0)
+	return closeMessage(closeMessage(dst, inner), start), err
+}
+
+// appendStruct appends the content of a google.protobuf.Struct.
+func appendStruct(dst []byte, m map[string]any, depth int) ([]byte, error) {
+	var small [smallObject]member
+	for _, e := range sortMembers(small[:0], m) {
+		if !utf8.ValidString(e.key) {
+			return dst, fmt.Errorf("%q: not UTF-8", e.key)
+		}
+		var entry, value int
+		dst, entry = openMessage(dst, 1)
+		dst = appendBytes(dst, 1, e.key)
+		dst, value = openMessage(dst, 2)
+		var err error
+		if dst, err = appendWireValue(dst, e.value, depth+1); err != nil {
+			return dst, fmt.Errorf("%s: %w", e.key, err)
+		}
+		dst = closeMessage(closeMessage(dst, value), entry)
+	}
+	return dst, nil
+}
+
+// appendWireValue appends the content of a google.protobuf.Value.
+func appendWireValue(dst []byte, v any, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return dst, fmt.Errorf("nested deeper than %d", maxDepth)
+	}
+	switch v := v.(type) {
+	case nil:
+		return append(dst, 1<<3|typeVarint, 0), nil
+	case string:
+		if !utf8.ValidString(v) {
+			return dst, fmt.Errorf("text is not UTF-8")
+		}
+		return appendBytes(dst, 3, v), nil
+	case bool:
+		b := byte(0)
+		if v {
+			b = 1
+		}
+		return append(dst, 4<<3|typeVarint, b), nil
+	case float64:
+		return appendNumber(dst, v), nil
+	case float32:
+		return appendNumber(dst, float64(v)), nil
+	case map[string]any:
+		dst, start := openMessage(dst, 5)
+		dst, err := appendStruct(dst, v, depth)
+		return closeMessage(dst, start), err
+	case []any:
+		return appendWireList(dst, v, depth)
+	case []byte:
+		return appendBytes(dst, 3, base64.StdEncoding.EncodeToString(v)), nil
+	case time.Time:
+		text, err := appendTime(nil, v)
+		if err != nil {
+			return dst, err
+		}
+		return appendBytes(dst, 3, text[1:len(text)-1]), nil
+	}
+	if n, ok := asInt(v); ok {
+		return appendNumber(dst, float64(n)), nil
+	}
+	if n, ok := asUint(v); ok {
+		return appendNumber(dst, float64(n)), nil
+	}
+	return appendOther(dst, v, depth)
+}
+
+func appendWireList(dst []byte, list []any, depth int) ([]byte, error) {
+	dst, start := openMessage(dst, 6)
+	for i, v := range list {
+		var value int
+		dst, value = openMessage(dst, 1)
+		var err error
+		if dst, err = appendWireValue(dst, v, depth+1); err != nil {
+			return dst, fmt.Errorf("[%d]: %w", i, err)
+		}
+		dst = closeMessage(dst, value)
+	}
+	return closeMessage(dst, start), nil
+}
+
+// appendOther appends a value of an unusual type by way of its JSON form.
+func appendOther(dst []byte, v any, depth int) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return dst, err
+	}
+	var plain any
+	if err := json.Unmarshal(text, &plain); err != nil {
+		return dst, err
+	}
+	return appendWireValue(dst, plain, depth)
+}
+
+func appendNumber(dst []byte, f float64) []byte {
+	dst = append(dst, 2<<3|typeFixed64)
+	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))
+}
+
+func appendBytes[T string | []byte | Position](dst []byte, num byte, b T) []byte {
+	dst = append(dst, num<<3|typeBytes)
+	dst = binary.AppendUvarint(dst, uint64(len(b)))
+	return append(dst, b...)
+}
+
+// openMessage begins the embedded message num. One byte is kept for its length;
+// closeMessage makes room when that is not enough, which is rarer and cheaper than
+// counting every message beforehand.
+func openMessage(dst []byte, num byte) (_ []byte, start int) {
+	dst = append(dst, num<<3|typeBytes, 0)
+	return dst, len(dst)
+}
+
+// closeMessage ends the embedded message whose content begins at start.
+func closeMessage(dst []byte, start int) []byte {
+	n := len(dst) - start
+	if extra := uvarintSize(n) - 1; extra > 0 {
+		var room [binary.MaxVarintLen64]byte
+		dst = append(dst, room[:extra]...)
+		copy(dst[start+extra:], dst[start:start+n])
+	}
+	binary.PutUvarint(dst[start-1:], uint64(n))
+	return dst
+}

@@ -1,0 +1,194 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// ParseWire reads the protobuf message opencdc.v1.Record. The record does not refer
+// to b. Numbers in structured data are float64.
+func ParseWire(b []byte) (Record, error) {
+	w := wireParser{b: bytes.Clone(b), s: string(b)}
+	r, err := w.record(0, len(b))
+	if err != nil {
+		return Record{}, fmt.Errorf("cannot decode record: %w", err)
+	}
+	return r, nil
+}
+
+var (
+	errNotUTF8 = errors.New("text is not UTF-8")
+	errTooDeep = fmt.Errorf("nested deeper than %d", maxDepth)
+)
+
+// wireParser parses messages inside b. It takes bytes from b and text from s, which
+// has the same content: two allocations for all that the messages hold.
+type wireParser struct {
+	b []byte
+	s string
+}
+
+func (w *wireParser) fields(lo, hi int) fields { return fields{b: w.b, at: lo, end: hi} }
+
+// bytes returns the content of the field, which nobody else refers to.
+func (w *wireParser) bytes(f *fields) []byte { return w.b[f.lo:f.hi:f.hi] }
+
+func (w *wireParser) text(f *fields) (string, error) {
+	s := w.s[f.lo:f.hi]
+	if !utf8.ValidString(s) {
+		return "", errNotUTF8
+	}
+	return s, nil
+}
+
+func (w *wireParser) record(lo, hi int) (r Record, err error) {
+	f := w.fields(lo, hi)
+	for err == nil && f.next() {
+		switch {
+		case f.num == 1 && f.typ == typeBytes:
+			r.Position = w.bytes(&f)
+			if len(r.Position) == 0 {
+				r.Position = nil
+			}
+		case f.num == 2 && f.typ == typeVarint:
+			r.Operation = Operation(f.value)
+		case f.num == 3 && f.typ == typeBytes:
+			err = w.entry(&f, &r.Metadata)
+		case f.num == 4 && f.typ == typeBytes:
+			err = w.data(&f, &r.Key)
+		case f.num == 5 && f.typ == typeBytes:
+			err = w.change(&f, &r)
+		}
+	}
+	return r, errors.Join(err, f.err)
+}
+
+// metadataRoom is the number of pairs that a record's metadata is made for at first.
+const metadataRoom = 8
+
+func (w *wireParser) entry(outer *fields, m *Metadata) error {
+	var key, value string
+	var err error
+	f := w.fields(outer.lo, outer.hi)
+	for err == nil && f.next() {
+		switch {
+		case f.num == 1 && f.typ == typeBytes:
+			key, err = w.text(&f)
+		case f.num == 2 && f.typ == typeBytes:
+			value, err = w.text(&f)
+		}
+	}
+	if *m == nil {
+		*m = make(Metadata, 0, metadataRoom)
+	}
+	m.Set(key, value)
+	return errors.Join(err, f.err)
+}
+
+func (w *wireParser) change(outer *fields, r *Record) (err error) {
+	f := w.fields(outer.lo, outer.hi)
+	for err == nil && f.next() {
+		switch {
+		case f.num == 1 && f.typ == typeBytes:
+			err = w.data(&f, &r.Before)
+		case f.num == 2 && f.typ == typeBytes:
+			err = w.data(&f, &r.After)
+		}
+	}
+	return errors.Join(err, f.err)
+}
+
+// data merges the message into d. An empty one says nothing, like one that is missing.
+func (w *wireParser) data(outer *fields, d *Data) (err error) {
+	f := w.fields(outer.lo, outer.hi)
+	for err == nil && f.next() {
+		switch {
+		case f.num == 1 && f.typ == typeBytes:
+			*d = Raw(w.bytes(&f))
+		case f.num == 2 && f.typ == typeBytes:
+			m := d.structured
+			if d.kind != structured {
+				m = make(map[string]any)
+			}
+			*d = Structured(m)
+			err = w.object(&f, m, 0)
+		}
+	}
+	return errors.Join(err, f.err)
+}
+
+// object reads a google.protobuf.Struct into m.
+func (w *wireParser) object(outer *fields, m map[string]any, depth int) (err error) {
+	f := w.fields(outer.lo, outer.hi)
+	for err == nil && f.next() {
+		if f.num == 1 && f.typ == typeBytes {
+			err = w.member(&f, m, depth+1)
+		}
+	}
+	return errors.Join(err, f.err)
+}
+
+func (w *wireParser) member(outer *fields, m map[string]any, depth int) (err error) {
+	var key string
+	var value any
+	f := w.fields(outer.lo, outer.hi)
+	for err == nil && f.next() {
+		switch {
+		case f.num == 1 && f.typ == typeBytes:
+			key, err = w.text(&f)
+		case f.num == 2 && f.typ == typeBytes:
+			value, err = w.value(&f, value, depth)
+		}
+	}
+	m[key] = value
+	return errors.Join(err, f.err)
+}
+
+// value reads a google.protobuf.Value and merges it with v, what was read before.
+func (w *wireParser) value(outer *fields, v any, depth int) (_ any, err error) {
+	if depth > maxDepth {
+		return nil, errTooDeep
+	}
+	f := w.fields(outer.lo, outer.hi)
+	for err == nil && f.next() {
+		switch {
+		case f.num == 1 && f.typ == typeVarint:
+			v = nil
+		case f.num == 2 && f.typ == typeFixed64:
+			v = math.Float64frombits(binary.LittleEndian.Uint64(w.b[f.lo:f.hi]))
+		case f.num == 3 && f.typ == typeBytes:
+			v, err = w.text(&f)
+		case f.num == 4 && f.typ == typeVarint:
+			v = f.value != 0
+		case f.num == 5 && f.typ == typeBytes:
+			m, ok := v.(map[string]any)
+			if !ok {
+				m = make(map[string]any)
+			}
+			v, err = m, w.object(&f, m, depth)
+		case f.num == 6 && f.typ == typeBytes:
+			list, _ := v.([]any)
+			v, err = w.list(&f, list, depth)
+		}
+	}
+	return v, errors.Join(err, f.err)
+}
+
+func (w *wireParser) list(outer *fields, list []any, depth int) (_ []any, err error) {
+	if list == nil {
+		list = []any{}
+	}
+	f := w.fields(outer.lo, outer.hi)
+	for err == nil && f.next() {
+		if f.num == 1 && f.typ == typeBytes {
+			var v any
+			v, err = w.value(&f, nil, depth+1)
+			list = append(list, v)
+		}
+	}
+	return list, errors.Join(err, f.err)
+}

@@ -1,0 +1,78 @@
+package schema
+
+import (
+	"context"
+	"sync"
+)
+
+// maxCached bounds the answers a Cache remembers of each kind.
+const maxCached = 4096
+
+// Cache is a Registry that asks another one and remembers the answers: a version of a
+// subject never changes. It may be used from several goroutines; two that ask for the
+// same thing at once may both reach the other registry.
+type Cache struct {
+	Registry Registry
+
+	mu       sync.Mutex
+	created  map[createKey]Schema
+	versions map[versionKey]Schema
+	codecs   map[versionKey]*Codec
+}
+
+type createKey struct {
+	subject, text string
+	typ           Type
+}
+
+type versionKey struct {
+	subject string
+	version int
+}
+
+// Create is Registry.Create.
+func (c *Cache) Create(ctx context.Context, subject string, typ Type, text string) (Schema, error) {
+	key := createKey{subject, text, typ}
+	return remember(c, &c.created, key, func() (Schema, error) {
+		return c.Registry.Create(ctx, subject, typ, text)
+	})
+}
+
+// Get is Registry.Get.
+func (c *Cache) Get(ctx context.Context, subject string, version int) (Schema, error) {
+	return remember(c, &c.versions, versionKey{subject, version}, func() (Schema, error) {
+		return c.Registry.Get(ctx, subject, version)
+	})
+}
+
+// Codec returns the codec of a version of a subject.
+func (c *Cache) Codec(ctx context.Context, subject string, version int) (*Codec, error) {
+	return remember(c, &c.codecs, versionKey{subject, version}, func() (*Codec, error) {
+		s, err := c.Registry.Get(ctx, subject, version)
+		if err != nil {
+			return nil, err
+		}
+		return Parse(s.Text)
+	})
+}
+
+// remember returns the answer in m, or the one that ask gives. Errors are not kept.
+func remember[K comparable, V any](c *Cache, m *map[K]V, key K, ask func() (V, error)) (V, error) {
+	c.mu.Lock()
+	v, ok := (*m)[key]
+	c.mu.Unlock()
+	if ok {
+		return v, nil
+	}
+	v, err := ask()
+	if err != nil {
+		return v, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *m == nil || len(*m) >= maxCached {
+		*m = map[K]V{}
+	}
+	(*m)[key] = v
+	return v, nil
+}

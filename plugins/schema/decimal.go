@@ -1,0 +1,66 @@
+package schema
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/hamba/avro/v2"
+)
+
+func decimalOf(s avro.Schema) (*avro.DecimalLogicalSchema, bool) {
+	l, ok := s.(avro.LogicalTypeSchema)
+	if !ok {
+		return nil, false
+	}
+	d, ok := l.Logical().(*avro.DecimalLogicalSchema)
+	return d, ok
+}
+
+// decimalBytes returns v as a big-endian two's complement number of size bytes, as few
+// as it takes when size is 0. v is the text of a decimal number, or a number.
+func decimalBytes(d *avro.DecimalLogicalSchema, v any, size int) ([]byte, error) {
+	if b, ok := v.([]byte); ok { // the default in a schema
+		return b, nil
+	}
+	text := fmt.Sprint(v)
+	r, ok := new(big.Rat).SetString(text)
+	if !ok || len(text) > 4096 {
+		return nil, fmt.Errorf("a %T that is no decimal number", v)
+	}
+	r.Mul(r, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(d.Scale())), nil)))
+	if !r.IsInt() {
+		return nil, fmt.Errorf("a number with more than %d decimals", d.Scale())
+	}
+	n := r.Num()
+	width := n.BitLen()/8 + 1
+	if size == 0 {
+		size = width
+	}
+	if width > size {
+		return nil, errRange
+	}
+	if n.Sign() < 0 {
+		n = new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), uint(8*size)))
+	}
+	return n.FillBytes(make([]byte, size)), nil
+}
+
+// decimalText is the reverse of decimalBytes.
+func decimalText(d *avro.DecimalLogicalSchema, b []byte) string {
+	n := new(big.Int).SetBytes(b)
+	if len(b) > 0 && b[0]&0x80 != 0 {
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+	}
+	digits := []byte(new(big.Int).Abs(n).String())
+	if d.Scale() > 0 {
+		for len(digits) <= d.Scale() {
+			digits = slices.Insert(digits, 0, '0')
+		}
+		digits = slices.Insert(digits, len(digits)-d.Scale(), '.')
+	}
+	if n.Sign() < 0 {
+		digits = slices.Insert(digits, 0, '-')
+	}
+	return string(digits)
+}

@@ -1,0 +1,106 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// Subject returns the name under which the schema of one part of a source's records is
+// registered: context:collection.name, without what is empty. name is "key" or "payload"
+// unless the settings say otherwise.
+func Subject(context, collection, name string) string {
+	if collection != "" {
+		name = collection + "." + name
+	}
+	if context != "" {
+		name = context + ":" + name
+	}
+	return name
+}
+
+// Parts says which parts of a record are meant. Payload is both Before and After.
+type Parts struct {
+	Key, Payload bool
+}
+
+// EncodeRecord makes the structured parts of r raw: encoded with the schemas that the
+// metadata names. A part without a schema stays as it is. On error r is unchanged.
+func (c *Cache) EncodeRecord(ctx context.Context, r *record.Record, parts Parts) error {
+	return c.convert(ctx, r, parts, func(codec *Codec, d record.Data) (record.Data, error) {
+		m, ok := d.Structured()
+		if !ok {
+			return d, nil
+		}
+		b, err := codec.Append([]byte{}, m)
+		return record.Raw(b), err
+	})
+}
+
+// DecodeRecord makes the raw parts of r structured: decoded with the schemas that the
+// metadata names. A part without a schema stays as it is. On error r is unchanged.
+func (c *Cache) DecodeRecord(ctx context.Context, r *record.Record, parts Parts) error {
+	return c.convert(ctx, r, parts, func(codec *Codec, d record.Data) (record.Data, error) {
+		b, ok := d.Raw()
+		if !ok {
+			return d, nil
+		}
+		m, err := codec.Decode(b)
+		return record.Structured(m), err
+	})
+}
+
+type conversion func(*Codec, record.Data) (record.Data, error)
+
+func (c *Cache) convert(ctx context.Context, r *record.Record, parts Parts, f conversion) error {
+	key, before, after := r.Key, r.Before, r.After
+	if parts.Key && !key.IsNone() {
+		codec, err := c.named(ctx, r.Metadata, record.KeyKeySchemaSubject, record.KeyKeySchemaVersion)
+		if err != nil {
+			return err
+		}
+		if err := apply(codec, f, &key); err != nil {
+			return fmt.Errorf("key: %w", err)
+		}
+	}
+	if parts.Payload && !(before.IsNone() && after.IsNone()) {
+		codec, err := c.named(ctx, r.Metadata, record.KeyPayloadSchemaSubject, record.KeyPayloadSchemaVersion)
+		if err != nil {
+			return err
+		}
+		if err := apply(codec, f, &before); err != nil {
+			return fmt.Errorf("payload.before: %w", err)
+		}
+		if err := apply(codec, f, &after); err != nil {
+			return fmt.Errorf("payload.after: %w", err)
+		}
+	}
+	r.Key, r.Before, r.After = key, before, after
+	return nil
+}
+
+func apply(codec *Codec, f conversion, d *record.Data) (err error) {
+	if codec != nil {
+		*d, err = f(codec, *d)
+	}
+	return err
+}
+
+// named returns the codec of the schema that the metadata names, nil when it names none.
+func (c *Cache) named(ctx context.Context, m record.Metadata, subjectKey, versionKey string) (*Codec, error) {
+	subject, version := m.Get(subjectKey), m.Get(versionKey)
+	if subject == "" || version == "" {
+		return nil, nil
+	}
+	n, err := strconv.Atoi(version)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read schema version %q of %q: it is no number", version, subject)
+	}
+	codec, err := c.Codec(ctx, subject, n)
+	if err != nil {
+		return nil, fmt.Errorf("cannot get version %d of schema %q: %w", n, subject, err)
+	}
+	return codec, nil
+}

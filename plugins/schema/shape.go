@@ -1,0 +1,223 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Shape is the structure of objects: the names of their fields and the kinds of values
+// seen in each. A Shape never changes; the zero Shape has no fields.
+//
+// Integers and durations are long, floats double, times long with the logical type
+// timestamp-micros, nil makes a union with null, and an object is a record.
+type Shape struct {
+	root node
+}
+
+// node is what is known of the values in one place.
+type node struct {
+	kinds  kind
+	fields []field // of objects, sorted by name
+	items  *node   // of arrays
+}
+
+type field struct {
+	name     string
+	optional bool // some objects do not have it
+	node     node
+}
+
+// kind is a set of kinds of values.
+type kind uint16
+
+const (
+	kindNull kind = 1 << iota
+	kindBool
+	kindLong
+	kindTime
+	kindDouble
+	kindString
+	kindBytes
+	kindArray
+	kindObject
+)
+
+func kindOf(v any) kind {
+	switch v.(type) {
+	case nil:
+		return kindNull
+	case string:
+		return kindString
+	case int, int64, int32, int16, int8, uint, uint64, uint32, uint16, uint8, time.Duration:
+		return kindLong
+	case bool:
+		return kindBool
+	case float64, float32:
+		return kindDouble
+	case time.Time:
+		return kindTime
+	case []byte:
+		return kindBytes
+	case []any:
+		return kindArray
+	case map[string]any:
+		return kindObject
+	}
+	return 0
+}
+
+// ShapeOf returns the shape of the object m. It fails when Avro has no way to say it:
+// for a field name that is no Avro name, or a value that a record cannot hold.
+func ShapeOf(m map[string]any) (*Shape, error) {
+	return new(Shape).With(m)
+}
+
+// Fits reports whether m can be encoded with the schema of s. It allocates nothing.
+func (s *Shape) Fits(m map[string]any) bool {
+	return s.root.kinds != 0 && s.root.fitsObject(m)
+}
+
+func (n *node) fitsObject(m map[string]any) bool {
+	seen := 0
+	for i := range n.fields {
+		f := &n.fields[i]
+		v, ok := m[f.name]
+		if !ok {
+			if !f.optional {
+				return false
+			}
+			continue
+		}
+		seen++
+		if !f.node.fits(v) {
+			return false
+		}
+	}
+	return seen == len(m)
+}
+
+func (n *node) fits(v any) bool {
+	k := kindOf(v)
+	if n.kinds&k == 0 {
+		return false
+	}
+	switch k {
+	case kindObject:
+		return n.fitsObject(v.(map[string]any))
+	case kindArray:
+		for _, item := range v.([]any) {
+			if !n.items.fits(item) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// SameFields reports whether m has the fields of s, whatever their values.
+func (s *Shape) SameFields(m map[string]any) bool { return s.root.sameFields(m) }
+
+func (n *node) sameFields(m map[string]any) bool {
+	seen := 0
+	for i := range n.fields {
+		f := &n.fields[i]
+		v, ok := m[f.name]
+		if !ok && !f.optional {
+			return false
+		}
+		if ok {
+			seen++
+		}
+		if sub, ok := v.(map[string]any); ok && f.node.kinds&kindObject != 0 && !f.node.sameFields(sub) {
+			return false
+		}
+	}
+	return seen == len(m)
+}
+
+// With returns a shape that fits m and everything that s fits. A field that one of them
+// lacks is optional; a record without it is encoded with a null.
+func (s *Shape) With(m map[string]any) (*Shape, error) {
+	out := &Shape{root: s.root.clone()}
+	if err := out.root.add(m); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (n *node) clone() node {
+	c := node{kinds: n.kinds, fields: slices.Clone(n.fields)}
+	for i := range c.fields {
+		c.fields[i].node = n.fields[i].node.clone()
+	}
+	if n.items != nil {
+		items := n.items.clone()
+		c.items = &items
+	}
+	return c
+}
+
+func (n *node) add(v any) error {
+	k := kindOf(v)
+	if k == 0 {
+		return fmt.Errorf("a %T is no value of a record", v)
+	}
+	first := n.kinds&k == 0
+	n.kinds |= k
+	if n.kinds&(kindLong|kindTime) == kindLong|kindTime {
+		return errors.New("times and integers in one place")
+	}
+	switch k {
+	case kindObject:
+		return n.addObject(v.(map[string]any), first)
+	case kindArray:
+		return n.addArray(v.([]any))
+	}
+	return nil
+}
+
+func (n *node) addArray(items []any) error {
+	if n.items == nil {
+		n.items = &node{}
+	}
+	for i, item := range items {
+		if err := n.items.add(item); err != nil {
+			return fmt.Errorf("[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (n *node) addObject(m map[string]any, first bool) error {
+	for i := range n.fields {
+		if _, ok := m[n.fields[i].name]; !ok {
+			n.fields[i].optional = true
+		}
+	}
+	for name, v := range m {
+		if !isName(name) {
+			return fmt.Errorf("%q is no Avro name: want letters, digits and '_', no digit first", name)
+		}
+		i, found := slices.BinarySearchFunc(n.fields, name, func(f field, name string) int { return strings.Compare(f.name, name) })
+		if !found {
+			n.fields = slices.Insert(n.fields, i, field{name: name, optional: !first})
+		}
+		if err := n.fields[i].node.add(v); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func isName(s string) bool {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if letter := c >= 'a' && c <= 'z' || s[i] == '_'; !letter && (i == 0 || s[i] < '0' || s[i] > '9') {
+			return false
+		}
+	}
+	return s != ""
+}

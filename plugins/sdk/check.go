@@ -1,0 +1,230 @@
+package sdk
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SettingError says what is wrong with one setting.
+type SettingError struct {
+	Setting string
+	Message string
+}
+
+// Error returns `"setting": message`.
+func (e SettingError) Error() string { return fmt.Sprintf("%q: %s", e.Setting, e.Message) }
+
+// ApplyDefaults returns a copy of settings in which keys and values have lost the white
+// space around them, and settings that are missing or empty have their default. The
+// default of a name with '*' applies to every instance of it that has another setting.
+func (p Parameters) ApplyDefaults(settings map[string]string) map[string]string {
+	out := make(map[string]string, len(settings))
+	for _, k := range slices.Sorted(maps.Keys(settings)) {
+		out[strings.TrimSpace(k)] = strings.TrimSpace(settings[k])
+	}
+	for name, param := range p.concrete(out) {
+		if out[name] == "" && param.Default != "" {
+			out[name] = param.Default
+		}
+	}
+	return out
+}
+
+// Check returns everything that is wrong with the settings, sorted by setting: names
+// that are no parameter, values of the wrong type, and values that break a rule.
+// An empty value counts as the default, or as no value when there is none.
+func (p Parameters) Check(settings map[string]string) []SettingError {
+	settings = p.ApplyDefaults(settings)
+	known := p.concrete(settings)
+	var errs []SettingError
+	for name := range settings {
+		if _, ok := known[name]; !ok {
+			errs = append(errs, SettingError{name, unknownMessage(name, known)})
+		}
+	}
+	for name, param := range known {
+		for _, msg := range param.check(settings[name]) {
+			errs = append(errs, SettingError{name, msg})
+		}
+	}
+	slices.SortFunc(errs, func(a, b SettingError) int {
+		return cmp.Or(strings.Compare(a.Setting, b.Setting), strings.Compare(a.Message, b.Message))
+	})
+	return errs
+}
+
+// concrete returns the parameters with every '*' replaced by what the settings say.
+// A name that is spelled out goes before one with '*'.
+func (p Parameters) concrete(settings map[string]string) Parameters {
+	out := make(Parameters, len(p))
+	for name, param := range p {
+		if !strings.Contains(name, "*") {
+			out[name] = param
+			continue
+		}
+		for setting := range settings {
+			n, ok := instance(name, setting)
+			if _, spelledOut := p[n]; ok && !spelledOut {
+				out[n] = param
+			}
+		}
+	}
+	return out
+}
+
+// instance returns the name that pattern has in the group that setting belongs to:
+// for a.*.b and a.x.c it is a.x.b.
+func instance(pattern, setting string) (string, bool) {
+	want, have := strings.Split(pattern, "."), strings.Split(setting, ".")
+	last := 0
+	for i, w := range want {
+		if strings.Contains(w, "*") {
+			last = i
+		}
+	}
+	if len(have) <= last || last == len(want)-1 && len(have) != len(want) {
+		return "", false
+	}
+	for i, w := range want[:last+1] {
+		if !matchSegment(w, have[i]) {
+			return "", false
+		}
+	}
+	return strings.Join(append(have[:last+1:last+1], want[last+1:]...), "."), true
+}
+
+func matchSegment(pattern, s string) bool {
+	before, after, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == s
+	}
+	return len(s) > len(before)+len(after) && strings.HasPrefix(s, before) && strings.HasSuffix(s, after)
+}
+
+// check returns what is wrong with the value.
+func (p Parameter) check(value string) []string {
+	if value == "" {
+		if slices.ContainsFunc(p.Validations, func(v Validation) bool { return v.Type == ValidationRequired }) {
+			return []string{"is required"}
+		}
+		return nil
+	}
+	if msg := p.Type.check(value); msg != "" {
+		return []string{msg}
+	}
+	var msgs []string
+	for _, v := range p.Validations {
+		if msg := v.check(p.Type, value); msg != "" {
+			msgs = append(msgs, msg)
+		}
+	}
+	return msgs
+}
+
+func (t ParameterType) check(value string) string {
+	var err error
+	want := ""
+	switch t {
+	case TypeInt:
+		want = "a whole number"
+		if _, err = strconv.ParseInt(value, 10, 64); err != nil {
+			_, err = strconv.ParseUint(value, 10, 64)
+		}
+	case TypeFloat:
+		want = "a number"
+		_, err = parseNumber(value)
+	case TypeBool:
+		want = "true or false"
+		_, err = strconv.ParseBool(value)
+	case TypeDuration:
+		want = "a duration such as 500ms, 10s or 1h30m"
+		_, err = time.ParseDuration(value)
+	}
+	if err != nil {
+		return fmt.Sprintf("must be %s, not %q", want, value)
+	}
+	return ""
+}
+
+// check returns what is wrong with the value. Values that may be secret are not repeated.
+func (v Validation) check(t ParameterType, value string) string {
+	switch v.Type {
+	case ValidationGreaterThan:
+		if c, ok := compareNumbers(t, value, v.Value); !ok || c <= 0 {
+			return fmt.Sprintf("must be greater than %s, not %s", v.Value, value)
+		}
+	case ValidationLessThan:
+		if c, ok := compareNumbers(t, value, v.Value); !ok || c >= 0 {
+			return fmt.Sprintf("must be less than %s, not %s", v.Value, value)
+		}
+	case ValidationInclusion:
+		if all := splitList(v.Value); !slices.Contains(all, value) {
+			return fmt.Sprintf("must be one of %s, not %q", strings.Join(all, ", "), value)
+		}
+	case ValidationExclusion:
+		if all := splitList(v.Value); slices.Contains(all, value) {
+			return fmt.Sprintf("must not be one of %s", strings.Join(all, ", "))
+		}
+	case ValidationRegex:
+		if re, err := regexp.Compile(v.Value); err != nil || !re.MatchString(value) {
+			return fmt.Sprintf("must match the expression %s", v.Value)
+		}
+	}
+	return ""
+}
+
+// valid reports whether v makes sense by itself.
+func (v Validation) valid() (err error) {
+	switch v.Type {
+	case 0:
+		return errors.New("want required, gt, lt, inclusion, exclusion or regex")
+	case ValidationGreaterThan, ValidationLessThan:
+		if _, err = time.ParseDuration(v.Value); err != nil {
+			_, err = parseNumber(v.Value)
+		}
+	case ValidationRegex:
+		_, err = regexp.Compile(v.Value)
+	}
+	return err
+}
+
+// compareNumbers compares two durations when t is one, else two numbers.
+func compareNumbers(t ParameterType, a, b string) (int, bool) {
+	if t == TypeDuration {
+		da, errA := time.ParseDuration(a)
+		db, errB := time.ParseDuration(b)
+		if errB != nil {
+			var seconds float64
+			seconds, errB = parseNumber(b)
+			db = time.Duration(seconds * float64(time.Second))
+		}
+		return cmp.Compare(da, db), errA == nil && errB == nil
+	}
+	fa, errA := parseNumber(a)
+	fb, errB := parseNumber(b)
+	return cmp.Compare(fa, fb), errA == nil && errB == nil
+}
+
+func parseNumber(s string) (float64, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		return 0, strconv.ErrRange
+	}
+	return f, err
+}
+
+func splitList(s string) []string {
+	list := strings.Split(s, ",")
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
+	}
+	return list
+}

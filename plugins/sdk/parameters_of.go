@@ -1,0 +1,144 @@
+package sdk
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// ParametersOf returns the parameters that the exported fields of the struct v (or of
+// the struct v points to) describe, each by its tags:
+//
+//	json      name of the setting; dots are part of it. A field without it is no setting.
+//	default   value of a setting that is missing or empty
+//	desc      description
+//	validate  comma list of required, gt=N, lt=N, inclusion=a|b, exclusion=a|b, regex=RE2;
+//	          regex comes last, because it may hold commas
+//
+// A field is a string, bool, integer, float or time.Duration, a slice of those (a comma
+// list), a pointer to one (nil when there is no value), a map from string to one ("name.*"),
+// a struct, or a map from string to a struct. The names inside a struct follow its own
+// name and a dot; an embedded struct without a json tag adds none.
+//
+// It panics when a tag or a type is wrong: that is a mistake in the program.
+func ParametersOf(v any) Parameters {
+	p := Parameters{}
+	t := reflect.TypeOf(v)
+	if t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil || t.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("sdk: cannot describe the parameters of a %T: want a struct", v))
+	}
+	p.addStruct("", t)
+	return p
+}
+
+func (p Parameters) addStruct(prefix string, t reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, ok := fieldName(f)
+		if !ok {
+			continue
+		}
+		p.addField(join(prefix, name), f, f.Type)
+	}
+}
+
+func (p Parameters) addField(name string, f reflect.StructField, t reflect.Type) {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		p.addField(name, f, t.Elem())
+	case t.Kind() == reflect.Map && t.Key().Kind() == reflect.String:
+		p.addField(mapPattern(name), f, t.Elem())
+	case t.Kind() == reflect.Struct:
+		p.addStruct(name, t)
+	default:
+		p[name] = Parameter{
+			Default:     f.Tag.Get("default"),
+			Description: f.Tag.Get("desc"),
+			Type:        parameterType(name, t),
+			Validations: validationsOf(name, f.Tag.Get("validate")),
+		}
+	}
+}
+
+// fieldName returns the name of the setting in f, "" for an embedded struct, whose
+// settings are those of the struct around it. ok is false when f is no setting.
+func fieldName(f reflect.StructField) (name string, ok bool) {
+	tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	switch {
+	case tag == "-":
+		return "", false
+	case tag == "" && f.Anonymous:
+		return "", f.Type.Kind() == reflect.Struct
+	}
+	return tag, tag != "" && f.IsExported()
+}
+
+func join(prefix, name string) string {
+	if prefix == "" || name == "" {
+		return prefix + name
+	}
+	return prefix + "." + name
+}
+
+func mapPattern(name string) string {
+	if strings.HasSuffix(name, "*") {
+		return name
+	}
+	return name + ".*"
+}
+
+var durationType = reflect.TypeFor[time.Duration]()
+
+func parameterType(name string, t reflect.Type) ParameterType {
+	switch k := t.Kind(); {
+	case t == durationType:
+		return TypeDuration
+	case k == reflect.String:
+		return TypeString
+	case k == reflect.Bool:
+		return TypeBool
+	case k >= reflect.Int && k <= reflect.Int64, k >= reflect.Uint && k <= reflect.Uint64:
+		return TypeInt
+	case k == reflect.Float32, k == reflect.Float64:
+		return TypeFloat
+	case k == reflect.Slice:
+		parameterType(name, t.Elem())
+		return TypeString
+	}
+	panic(fmt.Sprintf("sdk: cannot use %v as the type of parameter %q", t, name))
+}
+
+var validationNames = map[string]ValidationType{
+	"required":  ValidationRequired,
+	"gt":        ValidationGreaterThan,
+	"lt":        ValidationLessThan,
+	"inclusion": ValidationInclusion,
+	"exclusion": ValidationExclusion,
+	"regex":     ValidationRegex,
+}
+
+func validationsOf(name, tag string) []Validation {
+	var vs []Validation
+	for tag != "" {
+		var rule string
+		if strings.HasPrefix(tag, "regex=") {
+			rule, tag = tag, ""
+		} else {
+			rule, tag, _ = strings.Cut(tag, ",")
+		}
+		rule, value, _ := strings.Cut(rule, "=")
+		v := Validation{Type: validationNames[strings.TrimSpace(rule)], Value: value}
+		if v.Type == ValidationInclusion || v.Type == ValidationExclusion {
+			v.Value = strings.ReplaceAll(value, "|", ",")
+		}
+		if err := v.valid(); err != nil {
+			panic(fmt.Sprintf("sdk: cannot use %q as a validation of parameter %q: %v", rule, name, err))
+		}
+		vs = append(vs, v)
+	}
+	return vs
+}

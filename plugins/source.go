@@ -1,0 +1,141 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// MaxPosition is the greatest length of a position, in bytes.
+const MaxPosition = 64 << 10
+
+// maxPause is the longest pause after reads that returned nothing.
+const maxPause = 64 * time.Millisecond
+
+// source makes an sdk.Source a Source. Read and Ack run on the goroutine that calls them.
+type source struct {
+	instance
+	connector sdk.Source
+	stopped   atomic.Bool
+	pending   error // came together with records; owned by Read
+}
+
+// Open implements Source.
+func (s *source) Open(ctx context.Context, pos record.Position) error {
+	return s.call(ctx, s.timeouts.Open, func(ctx context.Context) error {
+		return s.connector.Open(ctx, pos)
+	})
+}
+
+// Stop ends the running Read of the connector, and no other follows.
+func (s *source) Stop(context.Context) error {
+	s.stopped.Store(true)
+	s.main.end()
+	return nil
+}
+
+// Read implements Source.
+func (s *source) Read(ctx context.Context) (*record.Batch, error) {
+	if err := s.enter(&s.main); err != nil {
+		return nil, err
+	}
+	defer s.main.leave()
+	for pause := time.Millisecond; ; pause = min(2*pause, maxPause) {
+		if err := s.readable(); err != nil {
+			return nil, s.readFailed(ctx, err)
+		}
+		inner := s.main.context(ctx, s.env)
+		records, err := s.read(inner)
+		if len(records) > 0 {
+			s.pending = err
+			return s.batch(records)
+		}
+		if err != nil {
+			return nil, s.readFailed(ctx, err)
+		}
+		// Nothing at all is against the contract: do not let it eat a processor.
+		if err := sleep(inner, pause); err != nil {
+			return nil, s.readFailed(ctx, err)
+		}
+	}
+}
+
+// readable returns why the connector is not to be read, nil if it is.
+func (s *source) readable() error {
+	if s.pending != nil {
+		return s.pending
+	}
+	if s.stopped.Load() {
+		return io.EOF
+	}
+	return nil
+}
+
+func (s *source) read(ctx context.Context) (records []record.Record, err error) {
+	defer recovered(&err)
+	return s.connector.Read(ctx)
+}
+
+// readFailed returns what Read says of err. The end of ctx and the end after Stop are
+// told by their error values; an error of the connector must not pass for them.
+func (s *source) readFailed(ctx context.Context, err error) error {
+	switch ended := isContext(err) || errors.Is(err, io.EOF); {
+	case !ended:
+		return s.contained(err)
+	case s.stopped.Load():
+		return io.EOF
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case s.usable() != nil: // Teardown ended it
+		return s.usable()
+	}
+	return s.fault("reading ended by itself: %v", err)
+}
+
+// batch checks the records' positions and makes a batch of them.
+func (s *source) batch(records []record.Record) (*record.Batch, error) {
+	for i := range records {
+		switch n := len(records[i].Position); {
+		case n == 0:
+			return nil, s.fail(s.fault("record %d of %d has no position", i+1, len(records)))
+		case n > MaxPosition:
+			return nil, s.fail(s.fault("the position of record %d of %d has %d bytes, more than %d",
+				i+1, len(records), n, MaxPosition))
+		}
+	}
+	stamp(records, s.id)
+	return record.NewBatch(records), nil
+}
+
+// Ack implements Source.
+func (s *source) Ack(ctx context.Context, positions []record.Position) error {
+	if len(positions) == 0 {
+		return nil
+	}
+	if err := s.enter(&s.acks); err != nil {
+		return err
+	}
+	defer s.acks.leave()
+	return s.contained(s.ack(s.acks.context(ctx, s.env), positions))
+}
+
+func (s *source) ack(ctx context.Context, positions []record.Position) (err error) {
+	defer recovered(&err)
+	return s.connector.Ack(ctx, positions)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
