@@ -306,3 +306,44 @@ func TestFilesPrune(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The parser and the digests of the agent, on files as people write them.
+func TestFilesWithTheRealParser(t *testing.T) {
+	const file = "version: 2.2\npipelines:\n  - id: %s\n    connectors:\n      - {id: in, type: source, plugin: generator, settings: {rate: %d}}\n      - {id: out, type: destination, plugin: log}\n"
+	store := newMemory()
+	files := &reconcile.Files{Store: store, Parse: spec.ParseFile}
+	take := func(path, data string) {
+		t.Helper()
+		err := files.Take(t.Context(), watch.Snapshot{Dir: "1", Files: []watch.File{{Path: path, Data: []byte(data), Hash: data}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	take("x.yaml", fmt.Sprintf(file, "a", 1))
+	if d := store.declared["a"]; d.Generation != 1 || d.Owner.Line != 3 || d.Owner.Path != "x.yaml" {
+		t.Fatalf("declared: %+v", d)
+	}
+	d := store.declared["a"]
+	first := spec.RunDigest(&d.Pipeline)
+	applied := store.applied
+	take("x.yaml", fmt.Sprintf(file, "a", 1)) // unchanged
+	take("x.yaml", fmt.Sprintf(file, "a", 1)+"    typo: 1\n")
+	if d := store.declared["a"]; !d.Withdrawn.IsZero() || spec.RunDigest(&d.Pipeline) != first || store.applied != applied+1 {
+		t.Errorf("after a bad edit: %+v, %d changes", d, store.applied-applied)
+	}
+	if p := store.files["x.yaml"].Problems; len(p) != 1 || reconcile.Place(p[0]) != "x.yaml:7:5: " || p[0].Pipeline != "a" {
+		t.Errorf("problems: %+v", p)
+	}
+	take("x.yaml", "version: 2.2\npipelines: [\n")
+	if d := store.declared["a"]; !d.Withdrawn.IsZero() {
+		t.Error("a syntax error withdrew the pipeline")
+	}
+	take("x.yaml", fmt.Sprintf(file, "a", 2))
+	if d := store.declared["a"]; d.Generation != 2 || spec.RunDigest(&d.Pipeline) == first {
+		t.Errorf("after a good edit: %+v", d)
+	}
+	take("x.yaml", "version: 2.2\npipelines: []\n")
+	if d := store.declared["a"]; d.Withdrawn.IsZero() {
+		t.Error("an empty list did not withdraw the pipeline")
+	}
+}
