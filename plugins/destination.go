@@ -8,19 +8,20 @@ import (
 )
 
 // destination makes an sdk.Destination a Destination. Write runs on the goroutine that
-// calls it and, but for an asyncDestination, settles all records before it returns.
+// calls it and settles all records before it returns, unless the connector is to gather
+// them in batches.
 type destination struct {
 	instance
 	connector sdk.Destination
 	settled   func(n int, err error)
-	async     *asyncWriter // nil unless the connector is an asyncDestination
+	async     sdk.AsyncDestination // the connector when it gathers batches, else nil
 }
 
 // Open implements Destination.
 func (d *destination) Open(ctx context.Context, settled func(n int, err error)) error {
 	d.settled = settled
-	if c, ok := d.connector.(asyncDestination); ok {
-		d.async = &asyncWriter{instance: &d.instance, connector: c, settled: settled}
+	if c, ok := d.connector.(sdk.AsyncDestination); ok && c.Async() {
+		d.async = c
 	}
 	return d.call(ctx, d.timeouts.Open, func(ctx context.Context) error {
 		return d.connector.Open(ctx)
@@ -39,7 +40,7 @@ func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 	}
 	inner := d.main.context(ctx, d.env)
 	if d.async != nil {
-		return d.async.write(inner, records)
+		return d.gather(inner, func() error { return d.async.WriteAsync(inner, records, d.settled) })
 	}
 	for err == nil && len(records) > 0 {
 		records, err = d.writeSome(inner, records)
@@ -102,5 +103,15 @@ func (d *destination) Flush(ctx context.Context) error {
 	if d.async == nil {
 		return nil
 	}
-	return d.async.flush(d.main.context(ctx, d.env))
+	inner := d.main.context(ctx, d.env)
+	return d.gather(inner, func() error { return d.async.Flush(inner) })
+}
+
+// gather makes a call on a connector that gathers batches.
+func (d *destination) gather(ctx context.Context, fn func() error) error {
+	err := contain(fn)
+	if err != nil && !isPanic(err) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return d.contained(err)
 }

@@ -154,74 +154,55 @@ func TestPanicInWrite(t *testing.T) {
 	}
 }
 
-// batching holds records back until it is flushed.
-type batching struct {
-	fakeDestination
-	settled func(int, error)
-	held    int
-	flush   func(b *batching)
-}
-
-func (b *batching) WriteAsync(ctx context.Context, records []record.Record, settled func(int, error)) error {
-	defer b.call(ctx, "WriteAsync")()
-	if records[0].Position[0] == 'x' {
-		return errors.New("connection lost")
-	}
-	b.settled, b.held = settled, b.held+len(records)
-	return ctx.Err()
-}
-
-func (b *batching) Flush(ctx context.Context) error {
-	defer b.call(ctx, "Flush")()
-	b.flush(b)
-	return nil
-}
-
 func TestBatchingDestination(t *testing.T) {
-	for name, c := range map[string]struct {
-		flush func(b *batching)
-		want  outcome
-		err   string
-	}{
-		"settles all": {func(b *batching) { b.settled(2, nil); b.settled(1, errRefused); b.settled(2, nil) }, outcome{"2", "1!", "2"}, ""},
-		"too few":     {func(b *batching) { b.settled(4, nil) }, outcome{"4"}, "it flushed and left 1 records unsettled"},
-		"too many":    {func(b *batching) { b.settled(5, nil); b.settled(1, nil) }, outcome{"5"}, "it settled 1 records more than it was given"},
-		"negative":    {func(b *batching) { b.settled(-1, nil) }, nil, "it settled -1 records"},
-		"panics":      {func(b *batching) { panic("oh no") }, nil, "panic: oh no"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got outcome
-			b := &batching{flush: c.flush}
-			d := startDestination(t, b, &b.fakeDestination, got.settled)
-			for _, n := range []int{2, 3} {
-				if err := d.Write(t.Context(), record.NewBatch(records(0, n))); err != nil {
-					t.Fatal(err)
-				}
+	synctest.Test(t, func(t *testing.T) {
+		var writes []string
+		var got outcome
+		f := &fakeDestination{write: func(_ context.Context, records []record.Record) (int, error) {
+			writes = append(writes, positions(records))
+			if records[0].Position[0] == '4' {
+				return 0, errRefused
 			}
-			err := d.Flush(t.Context())
-			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-				t.Errorf("got error %v, want %q", err, c.err)
+			return len(records), nil
+		}}
+		f.settings = map[string]string{"sdk.batch.size": "4"}
+		d := startDestination(t, f, f, got.settled)
+		for first := range 2 {
+			if err := d.Write(t.Context(), record.NewBatch(records(3*first, 3))); err != nil {
+				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("settled %v, want %v", got, c.want)
-			}
-			if err != nil && d.Write(t.Context(), record.NewBatch(records(0, 1))) == nil {
-				t.Error("a broken destination was written to")
-			}
-		})
-	}
+		}
+		if want := []string{"0123"}; !reflect.DeepEqual(writes, want) || len(got) != 1 {
+			t.Errorf("before Flush wrote %v, settled %v, want %v", writes, got, want)
+		}
+		if err := d.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"0123", "45", "5"}; !reflect.DeepEqual(writes, want) {
+			t.Errorf("wrote %v, want %v", writes, want)
+		}
+		if want := (outcome{"4", "1!", "1"}); !reflect.DeepEqual(got, want) {
+			t.Errorf("settled %v, want %v", got, want)
+		}
+	})
 }
 
-func TestBatchingDestinationErrors(t *testing.T) {
-	b := &batching{}
-	d := startDestination(t, b, &b.fakeDestination, nil)
-	lost := []record.Record{{Position: record.Position("x")}}
-	if err := d.Write(t.Context(), record.NewBatch(lost)); err == nil || err.Error() != "connection lost" {
-		t.Errorf("got error %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := d.Write(ctx, record.NewBatch(records(0, 1))); !errors.Is(err, context.Canceled) || b.held != 0 {
-		t.Errorf("got error %v and %d records", err, b.held)
-	}
+func TestBatchingDestinationEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeDestination{write: func(ctx context.Context, _ []record.Record) (int, error) {
+			<-ctx.Done()
+			return 0, errors.New("interrupted")
+		}}
+		f.settings = map[string]string{"sdk.batch.size": "2"}
+		var got outcome
+		d := startDestination(t, f, f, got.settled)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := d.Write(ctx, record.NewBatch(records(0, 2))); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got error %v", err)
+		}
+		if got != nil {
+			t.Errorf("settled %v", got)
+		}
+	})
 }

@@ -66,7 +66,7 @@ func TestSpecification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Summary != "prints" || s.Author != "me" || s.Source != nil || len(s.Destination) != 1 {
+	if s.Summary != "prints" || s.Author != "me" || s.Source != nil || s.Destination["sdk.batch.size"].Default != "0" {
 		t.Errorf("got %+v", s)
 	}
 	for ref, want := range map[string]string{
