@@ -24,9 +24,6 @@ func explain(r *report, fields map[string]any, v schemas.Violation) {
 	case "required":
 		r.add(at+"/"+v.Property, SeverityError, CodeRequired, "%s has no %s: %s", of, v.Property, advice(v.Property))
 	case "additionalProperties":
-		if name == "type" && strings.Contains(at, "/processors/") {
-			return // reported with the processor's other fields
-		}
 		r.addName(at, SeverityError, CodeUnknown, "%s has no field %q%s (fields: %s)",
 			of, v.Property, didYouMean(v.Property, v.Want), strings.Join(v.Want, ", "))
 	case "type":

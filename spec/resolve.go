@@ -107,7 +107,10 @@ func read(from func(string) (string, error), what, name string) (string, error) 
 	if err != nil {
 		return "", fmt.Errorf("cannot read %s %s: %w", what, name, err)
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"), nil
+	if line, ok := strings.CutSuffix(value, "\n"); ok {
+		return strings.TrimSuffix(line, "\r"), nil
+	}
+	return value, nil
 }
 
 // eachText calls do with every text of p that may hold references: its pointer, what

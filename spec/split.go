@@ -12,46 +12,50 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// chunk is the text of one YAML document, or of several that end in "...". YAML lets
-// a line that starts with "---" be nothing but the start of a document, so splitting
-// there keeps a syntax error from spoiling the documents after it.
+// chunk is the text of one YAML document. A line that starts with "---" or "..." can
+// be nothing but the start or end of a document, so splitting there keeps a syntax
+// error from spoiling the documents after it.
 type chunk struct {
 	line int // lines of the file before it
 	text []byte
 }
 
-// split cuts text at the starts of documents.
+// split cuts text at the starts and ends of documents.
 func split(text []byte) []chunk {
 	var chunks []chunk
-	start, startLine, content := 0, 0, false
-	line := 0
-	for at := 0; at < len(text); line++ {
-		end := len(text)
-		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
-			end = at + i + 1
-		}
-		if startsDocument(text[at:end]) && content {
+	start, startLine, at, content := 0, 0, 0, false
+	cut := func(line int) {
+		if content {
 			chunks = append(chunks, chunk{startLine, text[start:at]})
 			start, startLine, content = at, line, false
 		}
-		content = content || hasContent(text[at:end])
-		at = end
 	}
-	if !content {
-		return chunks
+	number := 0
+	for line := range bytes.Lines(text) {
+		if marks("---", line) {
+			cut(number)
+		}
+		content = content || hasContent(line)
+		at += len(line)
+		number++
+		if marks("...", line) {
+			cut(number)
+		}
 	}
-	return append(chunks, chunk{startLine, text[start:]})
+	cut(number)
+	return chunks
 }
 
-func startsDocument(line []byte) bool {
-	rest, ok := bytes.CutPrefix(line, []byte("---"))
+// marks reports whether line is the document marker, with or without something after it.
+func marks(marker string, line []byte) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(marker))
 	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
 }
 
 // hasContent reports whether line may be part of a document's content: a start of a
 // document, comments and directives alone are not.
 func hasContent(line []byte) bool {
-	if startsDocument(line) {
+	if marks("---", line) {
 		line = line[3:]
 	} else if bytes.HasPrefix(line, []byte("%")) {
 		return false

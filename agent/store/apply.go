@@ -130,11 +130,7 @@ func (a *application) declare(tx *sql.Tx, c *spec.Declare, text string) error {
 	if err != nil {
 		return err
 	}
-	sum, err := digest(&kept)
-	if err != nil {
-		return err
-	}
-	d := a.successor(old, kept, sum, c.Owner)
+	d := a.successor(old, kept, c.Owner)
 	changed := old == nil || oldText != text || !old.Withdrawn.IsZero()
 	if changed {
 		d.UpdatedAt = a.at
@@ -149,10 +145,10 @@ func (a *application) declare(tx *sql.Tx, c *spec.Declare, text string) error {
 	return insertRevision(tx, &d, a.at, c.Origin, actionDeclare, text)
 }
 
-// successor returns the declaration that follows old, nil for none, when owner declares
-// p, which has this digest.
-func (a *application) successor(old *spec.Declaration, p spec.Pipeline, digest string, owner spec.Owner) spec.Declaration {
+// successor returns the declaration that follows old, nil for none, when owner declares p.
+func (a *application) successor(old *spec.Declaration, p spec.Pipeline, owner spec.Owner) spec.Declaration {
 	d := spec.Declaration{Generation: 1, CreatedAt: a.at}
+	digest := spec.Digest(&p)
 	if old != nil {
 		d = *old
 		if digest != old.Digest {

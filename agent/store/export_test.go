@@ -117,3 +117,6 @@ func (db *DB) Together(writes ...func() error) []error {
 	}
 	return all
 }
+
+// Pools identifies the connections in use.
+func (db *DB) Pools() any { return db.pools }

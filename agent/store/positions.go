@@ -77,7 +77,7 @@ func savePosition(tx *sql.Tx, p *SavedPosition) error {
 // whyUnchanged tells apart the reasons for a position not to replace the one before.
 func whyUnchanged(tx *sql.Tx, p *SavedPosition) error {
 	var epoch, sequence int64
-	err := tx.QueryRow(`SELECT coalesce((SELECT epoch FROM runs WHERE pipeline_id = ?), 0),
+	err := tx.QueryRow(`SELECT coalesce((SELECT epoch FROM runs WHERE pipeline_id = ?), -1),
 		coalesce((SELECT sequence FROM positions WHERE connector_id = ?), 0)`, p.PipelineID, p.ConnectorID).Scan(&epoch, &sequence)
 	switch {
 	case err != nil:

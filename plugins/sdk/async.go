@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -14,10 +15,7 @@ import (
 // A standard destination is one. Connectors need not care.
 type AsyncDestination interface {
 	Destination
-	// Async reports, after Configure, whether the host is to call WriteAsync and Flush
-	// instead of Write.
-	Async() bool
-	// WriteAsync takes the records and may return before they are written. settled is
+	// WriteAsync is called instead of Write. It takes the records and may return before they are written. settled is
 	// called for them in order, one call at a time, from within this or a later call or
 	// from another goroutine: the next n are durable downstream, or, when err is not
 	// nil, were refused because of err. It may block, but not call the destination. An
@@ -28,6 +26,7 @@ type AsyncDestination interface {
 }
 
 // holding gathers records until there are size of them, or the first is delay old.
+// Without either it writes them at once.
 type holding struct {
 	inner func(context.Context, []record.Record) (int, error)
 	size  int           // 0: unlimited
@@ -43,23 +42,25 @@ type holding struct {
 	err     error       // why it is broken
 }
 
-func (h *holding) open(ctx context.Context, inner func(context.Context, []record.Record) (int, error), size int, delay time.Duration) {
-	if size == 0 {
-		size = unlimited
-	}
-	h.inner, h.size, h.delay = inner, size, delay
+func (h *holding) open(ctx context.Context) {
 	h.ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
 }
 
 func (h *holding) write(ctx context.Context, records []record.Record, settled func(n int, err error)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.settled = settled
-	if h.err == nil {
-		h.held = append(h.held, records...)
+	if h.err != nil {
+		return h.err
 	}
-	for h.err == nil && len(h.held) >= h.size {
-		h.writeFirst(ctx, h.size)
+	h.settled = settled
+	if h.size == 0 && h.delay == 0 {
+		h.writeAll(ctx, records)
+		return h.err
+	}
+	h.held = append(h.held, records...)
+	size := cmp.Or(h.size, unlimited)
+	for h.err == nil && len(h.held) >= size {
+		h.writeFirst(ctx, size)
 	}
 	if h.err == nil && len(h.held) > 0 && h.delay > 0 && h.timer == nil {
 		h.timer = time.AfterFunc(h.delay, h.late)
@@ -67,13 +68,17 @@ func (h *holding) write(ctx context.Context, records []record.Record, settled fu
 	return h.err
 }
 
-// late runs when the delay of the first record held is over.
+// late runs when the delay of the first record held is over. Nobody waits for it, so it
+// refuses the records that it cannot write, lest they wait for ever.
 func (h *holding) late() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.timer = nil
-	if h.ctx.Err() == nil && h.err == nil {
-		h.writeFirst(h.ctx, len(h.held))
+	if h.ctx.Err() != nil || h.err != nil {
+		return
+	}
+	if left := h.writeFirst(h.ctx, len(h.held)); left > 0 && h.ctx.Err() == nil {
+		h.settled(left, h.err)
 	}
 }
 
@@ -86,56 +91,57 @@ func (h *holding) flush(ctx context.Context) error {
 	return h.err
 }
 
-// writeFirst writes the first n records held and settles them, each by itself when it is
-// refused. When it cannot, h is broken.
-func (h *holding) writeFirst(ctx context.Context, n int) {
+// writeFirst writes the first n records held, as writeAll does.
+func (h *holding) writeFirst(ctx context.Context, n int) (left int) {
 	batch := h.held[:n:n]
 	if h.held = h.held[n:]; len(h.held) == 0 {
 		h.held = nil
 	}
-	h.stopTimer() // what is left is younger
+	if h.timer != nil { // what is left is younger
+		h.timer.Stop()
+		h.timer = nil
+	}
+	return h.writeAll(ctx, batch)
+}
+
+// writeAll writes the records and settles them, each by itself when it is refused. When
+// it cannot go on, it returns the number of records not settled, and h is broken.
+func (h *holding) writeAll(ctx context.Context, batch []record.Record) (left int) {
 	for len(batch) > 0 {
-		n, err := h.writeSafely(ctx, batch)
+		n, err := h.writeSome(ctx, batch)
 		if n > 0 {
 			h.settled(n, nil)
 			batch = batch[n:]
 		}
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			h.err = err // the end of ctx says nothing about the record
-			return
-		case h.err != nil:
-			h.settled(len(batch), h.err)
-			return
-		default:
+		if h.err != nil {
+			return len(batch)
+		}
+		if err != nil {
 			h.settled(1, err)
 			batch = batch[1:]
 		}
 	}
+	return 0
 }
 
-// writeSafely returns a valid n. A broken promise of the connector breaks h.
-func (h *holding) writeSafely(ctx context.Context, batch []record.Record) (n int, err error) {
+// writeSome returns how many records were written and why the next one was not. It
+// breaks h when that is not the record's fault.
+func (h *holding) writeSome(ctx context.Context, batch []record.Record) (n int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			h.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-			n, err = 0, h.err
+			n = 0
 		}
 	}()
 	n, err = h.inner(ctx, batch)
-	if n < 0 || n > len(batch) || (n == len(batch)) != (err == nil) {
-		h.err = fmt.Errorf("cannot write: the connector says that it wrote %d of %d records, and error %v", n, len(batch), err)
-		return 0, h.err
+	switch {
+	case n < 0, n > len(batch), (n == len(batch)) != (err == nil):
+		h.err = fmt.Errorf("cannot write: the connector says that it wrote %d of %d records, with error %v", n, len(batch), err)
+		return 0, err
+	case err != nil && ctx.Err() != nil:
+		h.err = err
 	}
 	return n, err
-}
-
-func (h *holding) stopTimer() {
-	if h.timer != nil {
-		h.timer.Stop()
-		h.timer = nil
-	}
 }
 
 // close gives up what is held and waits for a write that the delay caused.
@@ -146,5 +152,7 @@ func (h *holding) close() {
 	h.cancel()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.stopTimer()
+	if h.timer != nil {
+		h.timer.Stop()
+	}
 }

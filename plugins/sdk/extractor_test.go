@@ -218,6 +218,8 @@ func BenchmarkPlainWrite(b *testing.B) {
 	if err := errors.Join(d.Configure(ctx, nil), d.Open(ctx)); err != nil {
 		b.Fatal(err)
 	}
+	async := d.(sdk.AsyncDestination)
+	settled := func(int, error) {}
 	for _, size := range []int{1, 1000} {
 		rs := make([]record.Record, size)
 		for i := range rs {
@@ -229,6 +231,14 @@ func BenchmarkPlainWrite(b *testing.B) {
 			for b.Loop() {
 				if n, err := d.Write(ctx, rs); n != size || err != nil {
 					b.Fatal(n, err)
+				}
+			}
+		})
+		b.Run(fmt.Sprint(size, " records, async"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := async.WriteAsync(ctx, rs, settled); err != nil {
+					b.Fatal(err)
 				}
 			}
 		})

@@ -68,7 +68,8 @@ func (d *standardDestination) Open(ctx context.Context) error {
 		d.schemas = &schema.Cache{Registry: env.Schemas}
 	}
 	ctx = d.context(ctx)
-	d.holding.open(ctx, d.Write, d.options.BatchSize, d.options.BatchDelay)
+	d.holding.inner, d.holding.size, d.holding.delay = d.Write, d.options.BatchSize, d.options.BatchDelay
+	d.holding.open(ctx)
 	return d.Destination.Open(ctx)
 }
 
@@ -145,10 +146,6 @@ func (d *standardDestination) decode(ctx context.Context, records []record.Recor
 func isRaw(d record.Data) bool {
 	_, ok := d.Raw()
 	return ok
-}
-
-func (d *standardDestination) Async() bool {
-	return d.options.BatchSize > 0 || d.options.BatchDelay > 0
 }
 
 func (d *standardDestination) WriteAsync(ctx context.Context, records []record.Record, settled func(n int, err error)) error {

@@ -339,9 +339,6 @@ func TestDestinationBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{}
 		d := openDestination(t, t.Context(), s, map[string]string{"sdk.batch.size": "3", "sdk.batch.delay": "1s"})
-		if !d.Async() {
-			t.Fatal("not async")
-		}
 		var settled []string
 		write := func(rs []record.Record) {
 			t.Helper()
@@ -410,6 +407,32 @@ func TestDestinationBreaks(t *testing.T) {
 	}
 }
 
+func TestDestinationBreaksWithoutRefusing(t *testing.T) {
+	for _, size := range []string{"0", "1"} {
+		for name, s := range map[string]*sink{"says too much": {lie: 1}, "panics": {panics: true}} {
+			d := openDestination(t, t.Context(), s, map[string]string{"sdk.batch.size": size})
+			err := d.WriteAsync(t.Context(), numbered(1, 3), func(n int, err error) { t.Errorf("%s: settled %d, %v", name, n, err) })
+			if err == nil || d.Flush(t.Context()) == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+	}
+}
+
+func TestDestinationWithoutBatchesHoldsNothing(t *testing.T) {
+	s := &sink{}
+	d := openDestination(t, t.Context(), s, nil)
+	rs := numbered(1, 5)
+	rs[1].Position = record.Position("bad")
+	var settled []string
+	if err := d.WriteAsync(t.Context(), rs, func(n int, err error) { settled = append(settled, fmt.Sprint(n, err)) }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1<nil>", "1refused", "2<nil>"}, trim(settled)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestDestinationStopIsNoRefusal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	d := openDestination(t, ctx, &sink{err: context.Canceled}, map[string]string{"sdk.batch.size": "1"})
@@ -429,9 +452,6 @@ func TestDestinationRate(t *testing.T) {
 		}
 		if diff := cmp.Diff([]time.Duration{0, 2 * time.Second, 3 * time.Second}, s.at); diff != "" {
 			t.Error(diff, s.writes)
-		}
-		if d.Async() {
-			t.Error("async without batches")
 		}
 	})
 }

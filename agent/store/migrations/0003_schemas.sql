@@ -1,7 +1,7 @@
 -- The schema registry. A text is kept once, whatever subjects it belongs to.
 
 CREATE TABLE schemas (
-    id   INTEGER PRIMARY KEY AUTOINCREMENT,
+    id   INTEGER PRIMARY KEY,
     type INTEGER NOT NULL,                  -- 1: Avro
     hash BLOB    NOT NULL,                  -- SHA-256 of the text
     text TEXT    NOT NULL,

@@ -1,0 +1,162 @@
+package store_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// The test binary starts itself again as one of these.
+var children = map[string]func(path string) error{"commit": commitForEver, "fail": failToWrite}
+
+func TestMain(m *testing.M) {
+	if run, ok := children[os.Getenv("STORE_TEST_CHILD")]; ok {
+		if err := run(os.Getenv("STORE_TEST_PATH")); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func child(t *testing.T, name, path string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "STORE_TEST_CHILD="+name, "STORE_TEST_PATH="+path)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// commitForEver saves ever growing positions and prints each number after its commit.
+func commitForEver(path string) error {
+	ctx := context.Background()
+	db, err := store.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	epoch, err := db.BeginRun(ctx, "p")
+	for seq := int64(1); err == nil; seq++ {
+		if err = db.SavePositions(ctx, []store.SavedPosition{position("p:a", epoch, seq), position("p:b", epoch, seq)}); err == nil {
+			fmt.Println(seq)
+		}
+	}
+	return err
+}
+
+func TestKillLosesNothingCommitted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "conduit.db")
+	for cycle := range 20 {
+		committed := killAfter(t, path, 1+cycle*3)
+		db := open(t, path)
+		for _, id := range []string{"p:a", "p:b"} {
+			pos, err := db.Position(t.Context(), id)
+			must(t, err)
+			saved, err := strconv.Atoi(strings.TrimPrefix(string(pos), "pos-"))
+			if err != nil || saved < committed {
+				t.Fatalf("cycle %d: %s is at %q, but %d was committed", cycle, id, pos, committed)
+			}
+		}
+		must(t, db.Close())
+	}
+}
+
+// killAfter kills a committing child once it has reported n commits, and returns the
+// last one that it reported.
+func killAfter(t *testing.T, path string, n int) (last int) {
+	t.Helper()
+	cmd := child(t, "commit", path)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if last, err = strconv.Atoi(lines.Text()); err != nil {
+			t.Fatalf("child says %q", lines.Text())
+		}
+		if last == n {
+			must(t, cmd.Process.Kill())
+		}
+	}
+	cmd.Wait()
+	if last < n {
+		t.Fatalf("child ended after %d commits", last)
+	}
+	return last
+}
+
+func TestSecondProcessIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "conduit.db")
+	db := open(t, path)
+	out, err := child(t, "commit", path).Output()
+	if err == nil {
+		t.Fatal("a second process opened the store")
+	}
+	if want := fmt.Sprintf("in use by process %d", os.Getpid()); !strings.Contains(string(out), want) || !strings.Contains(string(out), "db.path") {
+		t.Errorf("error %q does not say %q and what to do", out, want)
+	}
+	_, err = store.Open(t.Context(), path)
+	wantError(t, err, store.ErrLocked)
+	must(t, db.Close())
+	open(t, path)
+}
+
+// failToWrite makes the kernel refuse to let the log grow, and then allows it again.
+func failToWrite(path string) error {
+	ctx := context.Background()
+	signal.Ignore(syscall.SIGXFSZ)
+	db, err := store.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := db.SaveState(ctx, &spec.State{PipelineID: "before"}); err != nil {
+		return err
+	}
+	info, err := os.Stat(path + "-wal")
+	if err != nil {
+		return err
+	}
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		return err
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(info.Size()) + 100, Max: old.Max}); err != nil {
+		return err
+	}
+	pools := db.Pools()
+	failed := db.SaveState(ctx, &spec.State{PipelineID: "during", Error: strings.Repeat("x", 10_000)})
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		return err
+	}
+	if !errors.Is(failed, store.ErrIO) {
+		return fmt.Errorf("writing beyond the limit: %v", failed)
+	}
+	if err := db.SaveState(ctx, &spec.State{PipelineID: "after"}); err != nil {
+		return err
+	}
+	states, err := db.States(ctx)
+	if err != nil || len(states) != 2 || states[0].PipelineID != "after" || states[1].PipelineID != "before" {
+		return fmt.Errorf("states %+v, %v", states, err)
+	}
+	if db.Pools() == pools {
+		return errors.New("the connections that failed are still in use")
+	}
+	return db.Close()
+}
+
+func TestDiskErrorReopens(t *testing.T) {
+	if out, err := child(t, "fail", filepath.Join(t.TempDir(), "conduit.db")).Output(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
