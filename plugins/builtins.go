@@ -68,7 +68,7 @@ func (b *builtins) Destination(_ context.Context, plugin Name, connectorID strin
 	}
 	d := &destination{}
 	d.init(b, plugin, connectorID)
-	err = contain(func() error { d.connector = c.NewDestination(); return nil })
+	err = contain(func() error { d.connector = c.NewDestination().(sdk.AsyncDestination); return nil })
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, d.contained(err))
 	}

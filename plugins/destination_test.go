@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 var errRefused = errors.New("not wanted")
@@ -84,10 +84,10 @@ func TestResultsWithoutMeaning(t *testing.T) {
 		err  error
 		want string
 	}{
-		"negative":          {-1, errRefused, "it says it wrote -1 of 3 records"},
-		"too many":          {4, nil, "it says it wrote 4 of 3 records"},
-		"too few, no error": {2, nil, "it wrote 2 of 3 records and gave no error"},
-		"all, and an error": {3, errRefused, "it wrote all of 3 records and gave an error: not wanted"},
+		"negative":          {-1, errRefused, "cannot write: the connector says that it wrote -1 of 3 records, with error not wanted"},
+		"too many":          {4, nil, "cannot write: the connector says that it wrote 4 of 3 records, with error <nil>"},
+		"too few, no error": {2, nil, "cannot write: the connector says that it wrote 2 of 3 records, with error <nil>"},
+		"all, and an error": {3, errRefused, "cannot write: the connector says that it wrote 3 of 3 records, with error not wanted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got outcome
@@ -115,7 +115,7 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 		n    int
 		want outcome
 	}{
-		"before any": {0, nil}, "in between": {2, outcome{"2"}}, "after all": {3, outcome{"3"}},
+		"before any": {0, nil}, "in between": {2, outcome{"2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestPanicInWrite(t *testing.T) {
 	f := &fakeDestination{write: func(context.Context, []record.Record) (int, error) { panic("oh no") }}
 	d := startDestination(t, f, f, got.settled)
 	err := d.Write(t.Context(), record.NewBatch(records(0, 3)))
-	if p := (*plugins.PanicError)(nil); !errors.As(err, &p) || got != nil {
+	if p := (*sdk.PanicError)(nil); !errors.As(err, &p) || got != nil {
 		t.Errorf("got error %v, settled %v", err, got)
 	}
 	if err := d.Teardown(t.Context()); err != nil || f.count("Teardown") != 1 {

@@ -181,7 +181,7 @@ func TestPanicIsContained(t *testing.T) {
 
 func checkPanic(t *testing.T, err error, log string) {
 	t.Helper()
-	p := (*plugins.PanicError)(nil)
+	p := (*sdk.PanicError)(nil)
 	if !errors.As(err, &p) || p.Value != "oh no" || !bytes.Contains(p.Stack, []byte("_test.go")) {
 		t.Fatalf("got error %#v", err)
 	}

@@ -68,7 +68,7 @@ func (s *source) readable() error {
 }
 
 func (s *source) read(ctx context.Context) (records []record.Record, err error) {
-	defer recovered(&err)
+	defer sdk.Recover(&err)
 	return s.connector.Read(ctx)
 }
 
@@ -116,6 +116,6 @@ func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 }
 
 func (s *source) ack(ctx context.Context, positions []record.Position) (err error) {
-	defer recovered(&err)
+	defer sdk.Recover(&err)
 	return s.connector.Ack(ctx, positions)
 }
