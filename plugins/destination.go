@@ -30,7 +30,7 @@ func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 	}
 	defer d.main.leave()
 	records, err := b.Records()
-	if err != nil || len(records) == 0 {
+	if err != nil {
 		return err
 	}
 	inner := d.main.context(ctx, d.env)

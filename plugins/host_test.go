@@ -17,10 +17,10 @@ func sampleHost() *plugins.Host {
 		Builtin: []sdk.Connector{
 			{Name: "log", Version: "v1.0.0", Summary: "prints", Author: "me", NewDestination: newFakeDestination},
 			{Name: "generator", Version: "v1.0.0", NewSource: newFakeSource},
-			{Name: "file", Version: "v1.9.0", NewSource: newFakeSource, NewDestination: newFakeDestination},
 			{Name: "file", Version: "v1.10.0", NewSource: newFakeSource, NewDestination: newFakeDestination},
+			{Name: "file", Version: "v1.9.0", NewSource: newFakeSource, NewDestination: newFakeDestination},
 		},
-		Standalone: executables{"file@v0.1.0", "kafka@v2.0.0", "kafka@v10.0.0"},
+		Standalone: executables{"file@v0.1.0", "kafka@v10.0.0", "kafka@v2.0.0"},
 	}
 }
 

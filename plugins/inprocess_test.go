@@ -98,7 +98,13 @@ func TestHungCallIsGivenUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				release := make(chan struct{})
 				f := &fakeSource{}
-				f.on = map[string]func(context.Context) error{name: func(context.Context) error { <-release; return nil }}
+				f.on = map[string]func(context.Context) error{"Teardown": func(ctx context.Context) error {
+					if ctx.Err() != nil {
+						t.Error("the late Teardown got a context that has ended")
+					}
+					return nil
+				}}
+				f.on[name] = func(context.Context) error { <-release; return nil }
 				var log bytes.Buffer
 				s := startSource(t, f, slog.New(slog.NewTextHandler(&log, nil)))
 				start := time.Now()
@@ -149,14 +155,19 @@ func TestCallEndsWithItsContext(t *testing.T) {
 }
 
 func TestTeardownIgnoresAContextThatHasEnded(t *testing.T) {
-	f := &fakeSource{}
-	f.on = map[string]func(context.Context) error{"Teardown": func(ctx context.Context) error { return ctx.Err() }}
-	s := startSource(t, f, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Teardown(ctx); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeSource{}
+		f.on = map[string]func(context.Context) error{"Teardown": func(ctx context.Context) error {
+			time.Sleep(30 * time.Second)
+			return ctx.Err()
+		}}
+		s := startSource(t, f, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Teardown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestPanicIsContained(t *testing.T) {
