@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	"agent": {"agent/config", "agent/engine", "agent/store", "spec", "reconcile", "reconcile/watch", "plugins",
 		"plugins/record", "plugins/sdk", "plugins/schema", "plugins/builtin", "api"},
 	"agent/agenttest": {"agent", "agent/config", "spec"},
-	"cmd/conduit":     {"agent", "agent/config", "api/client", "spec", "schemas"},
+	"cmd/conduit":     {"agent", "agent/config", "api/client", "spec", "schemas", "plugins/sdk"},
 }
 
 // homes says which package an outside library lives in. A library that is not listed

@@ -147,8 +147,8 @@ func TestKillLosesNothing(t *testing.T) {
 			t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
 		}
 		time.Sleep(time.Duration(rand.Int64N(int64(60 * time.Millisecond)))) // any moment
-		killed[i] = time.Now()
 		p.kill()
+		killed[i] = time.Now()
 	}
 	fed()
 	want := <-lines
