@@ -57,6 +57,9 @@ func benchmarkReadWrite(b *testing.B, size int, fresh bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	if err := dst.Configure(b.Context(), nil); err != nil {
+		b.Fatal(err)
+	}
 	settled := 0
 	if err := dst.Open(b.Context(), func(n int, _ error) { settled += n }); err != nil {
 		b.Fatal(err)

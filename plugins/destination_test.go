@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 var errRefused = errors.New("not wanted")
@@ -84,10 +84,10 @@ func TestResultsWithoutMeaning(t *testing.T) {
 		err  error
 		want string
 	}{
-		"negative":          {-1, errRefused, "it says it wrote -1 of 3 records"},
-		"too many":          {4, nil, "it says it wrote 4 of 3 records"},
-		"too few, no error": {2, nil, "it wrote 2 of 3 records and gave no error"},
-		"all, and an error": {3, errRefused, "it wrote all of 3 records and gave an error: not wanted"},
+		"negative":          {-1, errRefused, "cannot write: the connector says that it wrote -1 of 3 records, with error not wanted"},
+		"too many":          {4, nil, "cannot write: the connector says that it wrote 4 of 3 records, with error <nil>"},
+		"too few, no error": {2, nil, "cannot write: the connector says that it wrote 2 of 3 records, with error <nil>"},
+		"all, and an error": {3, errRefused, "cannot write: the connector says that it wrote 3 of 3 records, with error not wanted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got outcome
@@ -115,7 +115,7 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 		n    int
 		want outcome
 	}{
-		"before any": {0, nil}, "in between": {2, outcome{"2"}}, "after all": {3, outcome{"3"}},
+		"before any": {0, nil}, "in between": {2, outcome{"2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -133,11 +133,18 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 				if !reflect.DeepEqual(got, c.want) {
 					t.Errorf("settled %v, want %v", got, c.want)
 				}
-				if err := d.Write(ctx, record.NewBatch(records(3, 1))); !errors.Is(err, context.DeadlineExceeded) || f.count("Write") != 1 {
-					t.Errorf("Write after its context ended gave %v", err)
-				}
 			})
 		})
+	}
+}
+
+func TestWriteWithAContextThatHasEnded(t *testing.T) {
+	f := &fakeDestination{}
+	d := startDestination(t, f, f, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Write(ctx, record.NewBatch(records(0, 1))); !errors.Is(err, context.Canceled) || f.count("Write") != 0 {
+		t.Errorf("got error %v after %d writes", err, f.count("Write"))
 	}
 }
 
@@ -146,7 +153,7 @@ func TestPanicInWrite(t *testing.T) {
 	f := &fakeDestination{write: func(context.Context, []record.Record) (int, error) { panic("oh no") }}
 	d := startDestination(t, f, f, got.settled)
 	err := d.Write(t.Context(), record.NewBatch(records(0, 3)))
-	if p := (*plugins.PanicError)(nil); !errors.As(err, &p) || got != nil {
+	if p := (*sdk.PanicError)(nil); !errors.As(err, &p) || got != nil {
 		t.Errorf("got error %v, settled %v", err, got)
 	}
 	if err := d.Teardown(t.Context()); err != nil || f.count("Teardown") != 1 {
@@ -154,74 +161,55 @@ func TestPanicInWrite(t *testing.T) {
 	}
 }
 
-// batching holds records back until it is flushed.
-type batching struct {
-	fakeDestination
-	settled func(int, error)
-	held    int
-	flush   func(b *batching)
-}
-
-func (b *batching) WriteAsync(ctx context.Context, records []record.Record, settled func(int, error)) error {
-	defer b.call(ctx, "WriteAsync")()
-	if records[0].Position[0] == 'x' {
-		return errors.New("connection lost")
-	}
-	b.settled, b.held = settled, b.held+len(records)
-	return ctx.Err()
-}
-
-func (b *batching) Flush(ctx context.Context) error {
-	defer b.call(ctx, "Flush")()
-	b.flush(b)
-	return nil
-}
-
 func TestBatchingDestination(t *testing.T) {
-	for name, c := range map[string]struct {
-		flush func(b *batching)
-		want  outcome
-		err   string
-	}{
-		"settles all": {func(b *batching) { b.settled(2, nil); b.settled(1, errRefused); b.settled(2, nil) }, outcome{"2", "1!", "2"}, ""},
-		"too few":     {func(b *batching) { b.settled(4, nil) }, outcome{"4"}, "it flushed and left 1 records unsettled"},
-		"too many":    {func(b *batching) { b.settled(5, nil); b.settled(1, nil) }, outcome{"5"}, "it settled 1 records more than it was given"},
-		"negative":    {func(b *batching) { b.settled(-1, nil) }, nil, "it settled -1 records"},
-		"panics":      {func(b *batching) { panic("oh no") }, nil, "panic: oh no"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got outcome
-			b := &batching{flush: c.flush}
-			d := startDestination(t, b, &b.fakeDestination, got.settled)
-			for _, n := range []int{2, 3} {
-				if err := d.Write(t.Context(), record.NewBatch(records(0, n))); err != nil {
-					t.Fatal(err)
-				}
+	synctest.Test(t, func(t *testing.T) {
+		var writes []string
+		var got outcome
+		f := &fakeDestination{write: func(_ context.Context, records []record.Record) (int, error) {
+			writes = append(writes, positions(records))
+			if records[0].Position[0] == '4' {
+				return 0, errRefused
 			}
-			err := d.Flush(t.Context())
-			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-				t.Errorf("got error %v, want %q", err, c.err)
+			return len(records), nil
+		}}
+		f.settings = map[string]string{"sdk.batch.size": "4"}
+		d := startDestination(t, f, f, got.settled)
+		for first := range 2 {
+			if err := d.Write(t.Context(), record.NewBatch(records(3*first, 3))); err != nil {
+				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("settled %v, want %v", got, c.want)
-			}
-			if err != nil && d.Write(t.Context(), record.NewBatch(records(0, 1))) == nil {
-				t.Error("a broken destination was written to")
-			}
-		})
-	}
+		}
+		if want := []string{"0123"}; !reflect.DeepEqual(writes, want) || len(got) != 1 {
+			t.Errorf("before Flush wrote %v, settled %v, want %v", writes, got, want)
+		}
+		if err := d.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"0123", "45", "5"}; !reflect.DeepEqual(writes, want) {
+			t.Errorf("wrote %v, want %v", writes, want)
+		}
+		if want := (outcome{"4", "1!", "1"}); !reflect.DeepEqual(got, want) {
+			t.Errorf("settled %v, want %v", got, want)
+		}
+	})
 }
 
-func TestBatchingDestinationErrors(t *testing.T) {
-	b := &batching{}
-	d := startDestination(t, b, &b.fakeDestination, nil)
-	lost := []record.Record{{Position: record.Position("x")}}
-	if err := d.Write(t.Context(), record.NewBatch(lost)); err == nil || err.Error() != "connection lost" {
-		t.Errorf("got error %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := d.Write(ctx, record.NewBatch(records(0, 1))); !errors.Is(err, context.Canceled) || b.held != 0 {
-		t.Errorf("got error %v and %d records", err, b.held)
-	}
+func TestBatchingDestinationEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeDestination{write: func(ctx context.Context, _ []record.Record) (int, error) {
+			<-ctx.Done()
+			return 0, errors.New("interrupted")
+		}}
+		f.settings = map[string]string{"sdk.batch.size": "2"}
+		var got outcome
+		d := startDestination(t, f, f, got.settled)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := d.Write(ctx, record.NewBatch(records(0, 2))); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got error %v", err)
+		}
+		if got != nil {
+			t.Errorf("settled %v", got)
+		}
+	})
 }

@@ -72,7 +72,8 @@ func (c *contract) count(name string) (n int) {
 // fake has the calls of both kinds of connectors that are answered once.
 type fake struct {
 	contract
-	on map[string]func(ctx context.Context) error // what a call does; nothing when absent
+	on       map[string]func(ctx context.Context) error // what a call does; nothing when absent
+	settings map[string]string                          // what a destination is configured with
 }
 
 func (f *fake) do(ctx context.Context, name string) error {
@@ -83,10 +84,10 @@ func (f *fake) do(ctx context.Context, name string) error {
 	return nil
 }
 
-func (f *fake) Parameters() sdk.Parameters { return sdk.Parameters{"path": {Type: sdk.TypeString}} }
+func (f *fake) Parameters() sdk.Parameters { return sdk.Parameters{"k": {Default: "d"}} }
 
 func (f *fake) Configure(ctx context.Context, settings map[string]string) error {
-	return f.do(ctx, "Configure")
+	return f.do(ctx, "Configure "+fmt.Sprint(settings))
 }
 
 func (f *fake) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
@@ -162,6 +163,9 @@ func startDestination(t testing.TB, d sdk.Destination, f *fakeDestination, settl
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = running.Teardown(context.Background()) })
+	if err := running.Configure(t.Context(), f.settings); err != nil {
+		t.Fatal(err)
+	}
 	if err := running.Open(t.Context(), settled); err != nil {
 		t.Fatal(err)
 	}

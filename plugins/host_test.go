@@ -17,10 +17,10 @@ func sampleHost() *plugins.Host {
 		Builtin: []sdk.Connector{
 			{Name: "log", Version: "v1.0.0", Summary: "prints", Author: "me", NewDestination: newFakeDestination},
 			{Name: "generator", Version: "v1.0.0", NewSource: newFakeSource},
-			{Name: "file", Version: "v1.9.0", NewSource: newFakeSource, NewDestination: newFakeDestination},
 			{Name: "file", Version: "v1.10.0", NewSource: newFakeSource, NewDestination: newFakeDestination},
+			{Name: "file", Version: "v1.9.0", NewSource: newFakeSource, NewDestination: newFakeDestination},
 		},
-		Standalone: executables{"file@v0.1.0", "kafka@v2.0.0", "kafka@v10.0.0"},
+		Standalone: executables{"file@v0.1.0", "kafka@v10.0.0", "kafka@v2.0.0"},
 	}
 }
 
@@ -66,7 +66,7 @@ func TestSpecification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Summary != "prints" || s.Author != "me" || s.Source != nil || len(s.Destination) != 1 {
+	if s.Summary != "prints" || s.Author != "me" || s.Source != nil || s.Destination["sdk.batch.size"].Default != "0" {
 		t.Errorf("got %+v", s)
 	}
 	for ref, want := range map[string]string{

@@ -197,7 +197,7 @@ func (in *instance) usable() error {
 func (in *instance) fail(err error) error {
 	in.broken.CompareAndSwap(nil, &err)
 	args := []any{"err", err}
-	if p := (*PanicError)(nil); errors.As(err, &p) {
+	if p := (*sdk.PanicError)(nil); errors.As(err, &p) {
 		args = append(args, "stack", string(p.Stack))
 	}
 	in.log.Error("connector is broken", args...)
@@ -218,10 +218,16 @@ func (in *instance) fault(format string, args ...any) error {
 }
 
 func isPanic(err error) bool {
-	p := (*PanicError)(nil)
+	p := (*sdk.PanicError)(nil)
 	return errors.As(err, &p)
 }
 
 func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// contain calls fn and returns a panic in it as a *sdk.PanicError.
+func contain(fn func() error) (err error) {
+	defer sdk.Recover(&err)
+	return fn()
 }

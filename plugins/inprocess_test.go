@@ -35,7 +35,7 @@ func TestCallsPassThrough(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want := []string{"Configure", "LifecycleOnCreated map[k:a]", "LifecycleOnUpdated map[k:a] map[k:b]",
+	want := []string{"Configure map[k:a]", "LifecycleOnCreated map[k:a]", "LifecycleOnUpdated map[k:a] map[k:b]",
 		"Open 7", "LifecycleOnDeleted map[k:b]", "Teardown"}
 	if !reflect.DeepEqual(f.history, want) {
 		t.Errorf("got %q, want %q", f.history, want)
@@ -47,8 +47,8 @@ func TestErrorsPassThrough(t *testing.T) {
 	s := startSource(t, f, nil)
 	wrong := errors.New("no such table")
 	f.on = map[string]func(context.Context) error{
-		"Configure": func(context.Context) error { return wrong },
-		"Teardown":  func(context.Context) error { return wrong },
+		"Configure map[k:d]": func(context.Context) error { return wrong },
+		"Teardown":           func(context.Context) error { return wrong },
 	}
 	if err := s.Configure(t.Context(), nil); err != wrong {
 		t.Errorf("Configure gave %v", err)
@@ -62,13 +62,13 @@ func TestErrorsPassThrough(t *testing.T) {
 
 // calls are the calls that have a deadline, each made on a source.
 var calls = map[string]func(context.Context, plugins.Source) error{
-	"Configure":                func(ctx context.Context, s plugins.Source) error { return s.Configure(ctx, nil) },
-	"LifecycleOnCreated map[]": func(ctx context.Context, s plugins.Source) error { return s.LifecycleOnCreated(ctx, nil) },
-	"LifecycleOnDeleted map[]": func(ctx context.Context, s plugins.Source) error { return s.LifecycleOnDeleted(ctx, nil) },
-	"Open ":                    func(ctx context.Context, s plugins.Source) error { return s.Open(ctx, nil) },
-	"Teardown":                 func(ctx context.Context, s plugins.Source) error { return s.Teardown(ctx) },
-	"LifecycleOnUpdated map[] map[]": func(ctx context.Context, s plugins.Source) error {
-		return s.LifecycleOnUpdated(ctx, nil, nil)
+	"Configure map[k:d]":          func(ctx context.Context, s plugins.Source) error { return s.Configure(ctx, nil) },
+	"LifecycleOnCreated map[k:d]": func(ctx context.Context, s plugins.Source) error { return s.LifecycleOnCreated(ctx, nil) },
+	"LifecycleOnDeleted map[k:d]": func(ctx context.Context, s plugins.Source) error { return s.LifecycleOnDeleted(ctx, nil) },
+	"Open ":                       func(ctx context.Context, s plugins.Source) error { return s.Open(ctx, nil) },
+	"Teardown":                    func(ctx context.Context, s plugins.Source) error { return s.Teardown(ctx) },
+	"LifecycleOnUpdated map[k:d] map[k:e]": func(ctx context.Context, s plugins.Source) error {
+		return s.LifecycleOnUpdated(ctx, nil, map[string]string{"k": "e"})
 	},
 }
 
@@ -98,7 +98,13 @@ func TestHungCallIsGivenUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				release := make(chan struct{})
 				f := &fakeSource{}
-				f.on = map[string]func(context.Context) error{name: func(context.Context) error { <-release; return nil }}
+				f.on = map[string]func(context.Context) error{"Teardown": func(ctx context.Context) error {
+					if ctx.Err() != nil {
+						t.Error("the late Teardown got a context that has ended")
+					}
+					return nil
+				}}
+				f.on[name] = func(context.Context) error { <-release; return nil }
 				var log bytes.Buffer
 				s := startSource(t, f, slog.New(slog.NewTextHandler(&log, nil)))
 				start := time.Now()
@@ -134,7 +140,7 @@ func TestHungCallIsGivenUp(t *testing.T) {
 func TestCallEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeSource{}
-		f.on = map[string]func(context.Context) error{"Configure": hangUntilDone}
+		f.on = map[string]func(context.Context) error{"Configure map[k:d]": hangUntilDone}
 		s := startSource(t, f, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -149,14 +155,19 @@ func TestCallEndsWithItsContext(t *testing.T) {
 }
 
 func TestTeardownIgnoresAContextThatHasEnded(t *testing.T) {
-	f := &fakeSource{}
-	f.on = map[string]func(context.Context) error{"Teardown": func(ctx context.Context) error { return ctx.Err() }}
-	s := startSource(t, f, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Teardown(ctx); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeSource{}
+		f.on = map[string]func(context.Context) error{"Teardown": func(ctx context.Context) error {
+			time.Sleep(30 * time.Second)
+			return ctx.Err()
+		}}
+		s := startSource(t, f, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Teardown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestPanicIsContained(t *testing.T) {
@@ -181,7 +192,7 @@ func TestPanicIsContained(t *testing.T) {
 
 func checkPanic(t *testing.T, err error, log string) {
 	t.Helper()
-	p := (*plugins.PanicError)(nil)
+	p := (*sdk.PanicError)(nil)
 	if !errors.As(err, &p) || p.Value != "oh no" || !bytes.Contains(p.Stack, []byte("_test.go")) {
 		t.Fatalf("got error %#v", err)
 	}
@@ -196,7 +207,7 @@ func checkPanic(t *testing.T, err error, log string) {
 func TestEnv(t *testing.T) {
 	var log bytes.Buffer
 	f := &fakeSource{}
-	f.on = map[string]func(context.Context) error{"Configure": func(ctx context.Context) error {
+	f.on = map[string]func(context.Context) error{"Configure map[k:d]": func(ctx context.Context) error {
 		sdk.Logger(ctx).Info("hello")
 		return nil
 	}}

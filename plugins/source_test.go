@@ -207,11 +207,32 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestContextsOfCalls(t *testing.T) {
+	var seen []context.Context
+	_, s := reading(t, func(ctx context.Context) ([]record.Record, error) {
+		seen = append(seen, ctx)
+		return records(0, 1), nil
+	})
+	other, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, ctx := range []context.Context{t.Context(), t.Context(), other} {
+		if _, err := s.Read(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen[0] != seen[1] {
+		t.Error("two calls with one context saw two")
+	}
+	if seen[0].Err() == nil || seen[2].Err() != nil {
+		t.Errorf("an old context has error %v, the new one %v", seen[0].Err(), seen[2].Err())
+	}
+}
+
 func TestEmptyReadsAreRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		_, s := reading(t, func(context.Context) ([]record.Record, error) {
-			if n++; n <= 10 {
+			if n++; n <= 3 {
 				return nil, nil
 			}
 			return records(0, 1), nil
@@ -221,8 +242,8 @@ func TestEmptyReadsAreRepeated(t *testing.T) {
 		if err != nil || b.Len() != 1 {
 			t.Fatalf("got %v, %v", b, err)
 		}
-		if took := time.Since(start); took < 10*time.Millisecond || took > time.Second {
-			t.Errorf("ten empty reads took %v", took)
+		if took := time.Since(start); took < 3*time.Millisecond || took > time.Second {
+			t.Errorf("three empty reads took %v", took)
 		}
 	})
 }
@@ -297,21 +318,25 @@ func TestTeardownEndsReadAndAck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s := reading(t, readBlocked)
 		f.ack = func(ctx context.Context, _ []record.Position) error { return hangUntilDone(ctx) }
-		done := make(chan error)
-		go func() { _, err := s.Read(t.Context()); done <- err }()
-		go func() { done <- s.Ack(t.Context(), []record.Position{{1}}) }()
+		read, ack := make(chan error), make(chan error)
+		go func() { _, err := s.Read(t.Context()); read <- err }()
+		go func() { ack <- s.Ack(t.Context(), []record.Position{{1}}) }()
+		synctest.Wait()
+		go func() { _, err := s.Read(t.Context()); read <- err }() // waits its turn
 		synctest.Wait()
 		if err := s.Teardown(t.Context()); err != nil {
 			t.Error(err)
 		}
+		if err := <-ack; err == nil {
+			t.Error("the Ack that Teardown ended gave no error")
+		}
 		for range 2 {
-			if err := <-done; err == nil {
-				t.Error("a call that Teardown ended gave no error")
+			if want, err := `connector "orders:db" (builtin:fake): it is torn down`, <-read; err == nil || err.Error() != want {
+				t.Errorf("Read gave error %v, want %s", err, want)
 			}
 		}
-		_, err := s.Read(t.Context())
-		if want := `connector "orders:db" (builtin:fake): it is torn down`; err == nil || err.Error() != want {
-			t.Errorf("Read after Teardown gave error %v, want %s", err, want)
+		if n := f.count("Read"); n != 1 {
+			t.Errorf("the connector was read %d times", n)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func stampOne(md *record.Metadata, room []record.Field, id, readAt record.Field)
 		return room
 	}
 	if cap(*md)-n < stampFields {
-		own := room[:n : n+stampFields]
+		own := room[: n : n+stampFields]
 		copy(own, *md)
 		*md, room = own, room[n+stampFields:]
 	}

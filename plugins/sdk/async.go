@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -127,12 +126,7 @@ func (h *holding) writeAll(ctx context.Context, batch []record.Record) (left int
 // writeSome returns how many records were written and why the next one was not. It
 // breaks h when that is not the record's fault.
 func (h *holding) writeSome(ctx context.Context, batch []record.Record) (n int, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			h.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-			n = 0
-		}
-	}()
+	defer Recover(&h.err)
 	n, err = h.inner(ctx, batch)
 	switch {
 	case n < 0, n > len(batch), (n == len(batch)) != (err == nil):
