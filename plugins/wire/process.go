@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/emptypb"
 )
@@ -166,14 +168,11 @@ func (p *process) drainStdio(ctx context.Context) {
 // It returns when the process is gone.
 func (p *process) kill() {
 	if p.conn != nil {
-		if !p.exitedWithin(0) {
-			ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-			_ = p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
-			cancel()
+		if p.askToExit() {
+			p.exitedWithin(shutdownTimeout)
 		}
 		p.stdio()
 		_ = p.conn.Close()
-		p.exitedWithin(shutdownTimeout)
 	}
 	if !p.exitedWithin(0) {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
@@ -183,6 +182,17 @@ func (p *process) kill() {
 		<-p.exited
 	}
 	_ = os.RemoveAll(p.dir)
+}
+
+// askToExit reports whether the plugin can be asked at all. It may end before it answers.
+func (p *process) askToExit() bool {
+	if p.exitedWithin(0) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	err := p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
+	return status.Code(err) != codes.Unimplemented
 }
 
 func (p *process) exitedWithin(d time.Duration) bool {
