@@ -110,7 +110,7 @@ func (d *destinationServer) write(ctx context.Context, b *record.Batch, answers 
 	}
 	d.calls.Lock()
 	defer d.calls.Unlock()
-	if async, ok := d.destination.(sdk.AsyncDestination); ok && async.Async() {
+	if async, ok := d.destination.(sdk.AsyncDestination); ok {
 		err = async.WriteAsync(ctx, records, answers.settled)
 	} else {
 		err = d.writeNow(ctx, records, answers)
@@ -155,7 +155,7 @@ func (d *destinationServer) setLast(p record.Position) {
 func (d *destinationServer) flush(ctx context.Context) error {
 	d.calls.Lock()
 	defer d.calls.Unlock()
-	if async, ok := d.destination.(sdk.AsyncDestination); ok && async.Async() {
+	if async, ok := d.destination.(sdk.AsyncDestination); ok {
 		return async.Flush(ctx)
 	}
 	return nil
