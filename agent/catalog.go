@@ -18,7 +18,7 @@ import (
 func newHost(schemas schema.Registry, log *slog.Logger) *plugins.Host {
 	var connectors []sdk.Connector
 	for _, c := range builtin.All() {
-		connectors = append(connectors, sdk.Standard(c))
+		connectors = append(connectors, c)
 	}
 	return &plugins.Host{Builtin: connectors, Schemas: schemas, Log: log}
 }
