@@ -189,7 +189,8 @@ func (d *listDestination) Write(_ context.Context, records []record.Record) (int
 		case "bad":
 			return i, fmt.Errorf("record %s is bad", r.Position)
 		case "crash":
-			panic("out of ideas")
+			go panic("out of ideas")
+			select {}
 		}
 		if err := appendLines(d.path, []record.Position{r.Position}); err != nil {
 			return i, err
