@@ -259,13 +259,23 @@ func TestStopEndsEmptyReads(t *testing.T) {
 }
 
 func TestPanicInRead(t *testing.T) {
-	var log bytes.Buffer
-	f := &fakeSource{read: func(context.Context) ([]record.Record, error) { panic("oh no") }}
-	s := startSource(t, f, slog.New(slog.NewTextHandler(&log, nil)))
-	_, err := s.Read(t.Context())
-	checkPanic(t, err, log.String())
-	if err := s.Ack(t.Context(), []record.Position{{1}}); err == nil {
-		t.Error("a source that panicked was acknowledged to")
+	for name, settings := range map[string]map[string]string{
+		"plain":    nil,
+		"batching": {"sdk.batch.size": "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			f := &fakeSource{read: func(context.Context) ([]record.Record, error) { panic("oh no") }}
+			s := startSource(t, f, slog.New(slog.NewTextHandler(&log, nil)))
+			if err := errors.Join(s.Configure(t.Context(), settings), s.Open(t.Context(), nil)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Read(t.Context())
+			checkPanic(t, err, log.String())
+			if err := s.Ack(t.Context(), []record.Position{{1}}); err == nil {
+				t.Error("a source that panicked was acknowledged to")
+			}
+		})
 	}
 }
 

@@ -2,8 +2,6 @@ package sdk
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -89,11 +87,7 @@ func (c *collector) start(ctx context.Context) {
 
 // readSafely makes an error of a panic: in this goroutine nobody else would.
 func (c *collector) readSafely(ctx context.Context) (r readResult) {
-	defer func() {
-		if v := recover(); v != nil {
-			r.err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-		}
-	}()
+	defer Recover(&r.err)
 	records, err := c.read(ctx)
 	return readResult{records, err}
 }

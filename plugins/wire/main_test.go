@@ -49,7 +49,7 @@ func client(t *testing.T, role string) (*wire.Client, *logs) {
 	}
 	out := &logs{}
 	return &wire.Client{
-		Path: exe, Env: append(os.Environ(), roleVariable+"="+role, "CONDUIT_CONNECTOR_ID=stray"),
+		Path: exe, Env: append(os.Environ(), roleVariable+"="+role, "CONDUIT_CONNECTOR_ID=stray", "GORACE=atexit_sleep_ms=0"),
 		Log: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}, out
 }
