@@ -28,6 +28,7 @@ type Client struct {
 
 	StartTimeout time.Duration // until a process is ready; 0: a minute
 	CallTimeout  time.Duration // for Configure, Open and lifecycle calls; 0: a minute
+	StopTimeout  time.Duration // for a source to say what its last record is, and for a destination to write out what it holds; 0: 65 s
 }
 
 // Specify starts the plugin, asks what it is, and ends it.
@@ -136,6 +137,13 @@ func (c *Client) callTimeout() time.Duration {
 		return defaultCallTimeout
 	}
 	return c.CallTimeout
+}
+
+func (c *Client) stopTimeout() time.Duration {
+	if c.StopTimeout == 0 {
+		return defaultStopTimeout
+	}
+	return c.StopTimeout
 }
 
 // connector is what sources and destinations have in common: most messages of both

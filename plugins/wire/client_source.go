@@ -185,7 +185,7 @@ func (s *Source) Stop(ctx context.Context) error {
 	close(s.stopping)
 	defer close(s.stopped)
 	var resp connectorv2.Source_Stop_Response
-	err := s.call(ctx, "Stop", stopTimeout, &connectorv2.Source_Stop_Request{}, &resp)
+	err := s.call(ctx, "Stop", s.client.stopTimeout(), &connectorv2.Source_Stop_Request{}, &resp)
 	if s.end = resp.GetLastPosition(); err != nil {
 		s.log.Warn("source did not stop when asked", "err", err)
 	}

@@ -43,7 +43,7 @@ const (
 	defaultStartTimeout = time.Minute
 	defaultCallTimeout  = time.Minute
 	teardownTimeout     = 65 * time.Second // plugins wait up to 60 s for their own readers
-	stopTimeout         = 65 * time.Second
+	defaultStopTimeout  = 65 * time.Second
 	streamEndTimeout    = time.Second     // from half-closing a stream to cancelling it
 	quietTimeout        = 2 * time.Second // after Stop, for what should still come and may not
 	shutdownTimeout     = 2 * time.Second // from asking a process to exit to telling it
