@@ -54,7 +54,7 @@ func (c *Client) Specify(ctx context.Context) (Specification, error) {
 		err = errors.New("it gives no name")
 	}
 	if err != nil {
-		return Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", filepath.Base(c.Path), conn.p.explain(plainError(err)))
+		return Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", filepath.Base(c.Path), conn.p.explain(err))
 	}
 	return spec, nil
 }
@@ -146,6 +146,9 @@ func (c *Client) stopTimeout() time.Duration {
 	return c.StopTimeout
 }
 
+// quietTimeout is how long to wait, after Stop, for what should still come and may not.
+func (c *Client) quietTimeout() time.Duration { return min(c.stopTimeout(), maxQuiet) }
+
 // connector is what sources and destinations have in common: most messages of both
 // have the same form in both versions of the protocol.
 type connector struct {
@@ -198,7 +201,7 @@ func (c *connector) open(ctx context.Context, pos record.Position) error {
 func (c *connector) call(ctx context.Context, method string, timeout time.Duration, req, resp proto.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := plainError(c.p.conn.Invoke(ctx, c.method(method), req, resp))
+	err := c.p.conn.Invoke(ctx, c.method(method), req, resp)
 	if err != nil {
 		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.explain(err))
 	}

@@ -210,7 +210,7 @@ func (d *Destination) Flush(ctx context.Context) error {
 	}
 	select {
 	case <-stopped:
-	case <-time.After(quietTimeout): // some wait for what has come already
+	case <-time.After(d.client.quietTimeout()): // some wait for what has come already
 	case <-ctx.Done():
 	}
 	cancel()

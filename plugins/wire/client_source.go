@@ -80,7 +80,7 @@ func (s *Source) next(ctx context.Context) (frame, error) {
 			if s.complete() {
 				return nil, io.EOF
 			}
-			stopped, quiet = nil, time.After(quietTimeout)
+			stopped, quiet = nil, time.After(s.client.quietTimeout())
 		case <-quiet:
 			s.log.Warn("source did not return its last position, it is read again later")
 			return nil, io.EOF
