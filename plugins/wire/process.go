@@ -214,9 +214,12 @@ func (p *process) exitedWithin(d time.Duration) bool {
 	}
 }
 
-// explain adds to an error of the connection how the process ended and its last words.
+// explain returns the error of a call as the plugin meant it. If the connection broke it
+// adds how the process ended and its last words.
 func (p *process) explain(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || !p.exitedWithin(100*time.Millisecond) {
+	lost := status.Code(err) == codes.Unavailable || p.exitedWithin(0)
+	err = plainError(err)
+	if err == nil || errors.Is(err, io.EOF) || !lost || !p.exitedWithin(100*time.Millisecond) {
 		return err
 	}
 	if said := p.stderr.last(); said != "" {
