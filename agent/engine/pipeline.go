@@ -178,7 +178,11 @@ func end[C Connector](ctx context.Context, o *opened[C]) error {
 // acknowledged, which gives nil, or until something fails or ctx ends. started is
 // called once all connectors are open. When Run returns, all it started has ended.
 func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
-	err := p.run(ctx, drain, started)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain}
+	r.wire()
+	err := r.begin(started)
 	if terr := p.teardown(ctx); terr != nil {
 		if err == nil {
 			p.Log.Warn("cannot tear down", "err", terr)
@@ -186,19 +190,19 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 			err = errors.Join(err, terr)
 		}
 	}
+	// Only now no destination settles anything any more.
+	for _, s := range r.sources {
+		s.waitSaved()
+	}
 	return err
 }
 
-func (p *Pipeline) run(ctx context.Context, drain <-chan struct{}, started func()) error {
-	epoch, err := p.Store.BeginRun(ctx, p.Declared.ID)
-	if err != nil {
-		return fmt.Errorf("cannot begin a run of pipeline %s: %w", p.Declared.ID, err)
+// begin opens the connectors and moves records.
+func (r *run) begin(started func()) (err error) {
+	if r.epoch, err = r.Store.BeginRun(r.ctx, r.ID()); err != nil {
+		return fmt.Errorf("cannot begin a run of pipeline %s: %w", r.ID(), err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	r := &run{Pipeline: p, epoch: epoch, ctx: ctx, fail: cancel, drain: drain}
-	r.wire()
-	if err := r.open(ctx); err != nil {
+	if err := r.open(r.ctx); err != nil {
 		return err
 	}
 	started()
