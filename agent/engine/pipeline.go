@@ -14,16 +14,20 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Window bounds what may be under way from one source: read and not yet acknowledged.
-// It bounds the memory of a pipeline and how much is repeated after a crash.
+// Window bounds what may be under way from one source. A batch may overshoot it.
 type Window struct {
-	Records int
-	Bytes   int
+	// Unacked records are read and not yet acknowledged: as many may be repeated after a
+	// crash. Of the settled ones among them only the position is kept.
+	Unacked int
+	// Unsettled records are held in memory until every destination has settled them.
+	Unsettled int
+	// Bytes is the size of the records held in memory (record.Batch.Size).
+	Bytes int
 }
 
 // DefaultWindow lets a source of a million small records a second run on between two
-// commits.
-var DefaultWindow = Window{Records: 1 << 17, Bytes: 16 << 20}
+// commits, and keeps what waits for the destinations small.
+var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 14, Bytes: 16 << 20}
 
 // teardownTimeout is how long the end of a connector may take.
 const teardownTimeout = 30 * time.Second
