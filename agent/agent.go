@@ -4,11 +4,20 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -17,25 +26,154 @@ type Options struct {
 	Config  config.Config
 	Log     *slog.Logger
 	Version string
+	// Started, when set, is called once the agent is up, with a view of it that is valid
+	// until Run returns.
+	Started func(*Agent)
 }
 
-// Run runs the agent until ctx ends, and then shuts it down gracefully.
+// Agent is a running agent.
+type Agent struct {
+	options Options
+	db      *store.DB
+	taps    engine.Taps
+	plugins *plugins.Host
+	files   *reconcile.Files
+	loop    *reconcile.Loop
+
+	degraded chan spec.State // capacity 1
+}
+
+// Run runs the agent until ctx ends, and then shuts it down gracefully: sources stop,
+// what is in flight is written and acknowledged, positions are saved. It returns an
+// error when the agent cannot start or cannot go on.
 func Run(ctx context.Context, o Options) error {
-	<-ctx.Done()
-	return nil
+	db, err := store.Open(ctx, o.Config.DB.SQLite.Path)
+	if err != nil {
+		return err
+	}
+	a := &Agent{options: o, db: db, degraded: make(chan spec.State, 1)}
+	return errors.Join(a.run(ctx), db.Close())
 }
 
-// Catalog knows the plugins that an agent with this configuration has.
-type Catalog struct {
-	Config config.Config
-	Log    *slog.Logger
+func (a *Agent) run(ctx context.Context) error {
+	committer := a.wire()
+	// Pipelines commit until their very end, so the committer ends after them.
+	commits, endCommits := context.WithCancel(context.WithoutCancel(ctx))
+	committed := make(chan error, 1)
+	go func() { committed <- committer.Run(commits) }()
+
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return a.exitOnDegraded(gctx) })
+	g.Go(func() error { return a.files.Run(gctx) })
+	g.Go(func() error { return a.loop.Run(gctx) })
+	if a.options.Started != nil {
+		a.options.Started(a)
+	}
+	a.options.Log.Info("agent started", "component", "agent", "version", a.options.Version, "pipelines", a.options.Config.Pipelines.Path)
+	err := g.Wait()
+	endCommits()
+	err = errors.Join(err, <-committed)
+	a.options.Log.Info("agent stopped", "component", "agent")
+	return err
 }
 
-// Parameters returns the settings that a plugin understands as a connector of type typ.
-func (c *Catalog) Parameters(_ context.Context, plugin string, typ spec.ConnectorType) (sdk.Parameters, error) {
-	return nil, fmt.Errorf("no such %s plugin: %s", typ, plugin)
+// wire makes the parts and connects them.
+func (a *Agent) wire() *engine.Committer {
+	c, log := a.options.Config, a.options.Log
+	committer := &engine.Committer{Store: positions{a.db}, Interval: c.DB.CommitInterval}
+	a.plugins = newHost(a.db.Schemas(), log)
+	a.loop = &reconcile.Loop{
+		Store: a.db,
+		Runner: &runner{plugins: a.plugins, store: a.db, committer: committer, taps: &a.taps,
+			lookup: lookup(), log: log},
+		Policy:          policy(c.Pipelines),
+		Log:             log,
+		RunDigest:       spec.RunDigest,
+		ShutdownTimeout: c.Shutdown.Timeout,
+	}
+	a.files = &reconcile.Files{
+		Store: a.db,
+		Watch: &watch.Watcher{Dir: c.Pipelines.Path, Log: log},
+		Parse: spec.ParseFile,
+		Log:   log,
+	}
+	a.loop.Observed = a.observed
+	a.loop.Deleted = a.files.Wake
+	a.db.OnChange = func() { a.loop.Wake(); a.files.Wake() }
+	return committer
 }
 
-// Check returns what is wrong with the plugins of p and their settings. Paths are
-// JSON pointers within p.
-func (c *Catalog) Check(_ context.Context, p *spec.Pipeline) []spec.Problem { return nil }
+// observed is told every new state of a pipeline.
+func (a *Agent) observed(s spec.State) {
+	if s.Phase == spec.PhaseDegraded && a.options.Config.Pipelines.ExitOnDegraded {
+		select {
+		case a.degraded <- s:
+		default: // one is enough
+		}
+	}
+}
+
+// exitOnDegraded ends the agent when a pipeline degrades, if the settings want it so.
+func (a *Agent) exitOnDegraded(ctx context.Context) error {
+	select {
+	case s := <-a.degraded:
+		return fmt.Errorf("pipeline %s is degraded and pipelines.exit-on-degraded is set: %s", s.PipelineID, s.Error)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// States returns what is observed of every pipeline, by id.
+func (a *Agent) States() []spec.State { return a.loop.Snapshot() }
+
+// Declarations returns the desired state of every pipeline, by id.
+func (a *Agent) Declarations(ctx context.Context) ([]spec.Declaration, error) {
+	return a.db.Declarations(ctx)
+}
+
+// Files returns what is known of the pipeline files, by path.
+func (a *Agent) Files(ctx context.Context) ([]spec.FileState, error) { return a.db.FileStates(ctx) }
+
+func policy(p config.Pipelines) reconcile.Policy {
+	return reconcile.Policy{
+		Hold:             p.OnFailedUpdate == "hold",
+		DeletionGrace:    p.DeletionGrace,
+		CleanupDelay:     p.CleanupDelay,
+		DrainTimeout:     drainTimeout,
+		MinDelay:         p.ErrorRecovery.MinDelay,
+		MaxDelay:         p.ErrorRecovery.MaxDelay,
+		BackoffFactor:    p.ErrorRecovery.BackoffFactor,
+		MaxRetries:       p.ErrorRecovery.MaxRetries,
+		MaxRetriesWindow: p.ErrorRecovery.MaxRetriesWindow,
+	}
+}
+
+// drainTimeout is how long a pipeline may take to stop when its declaration changed.
+const drainTimeout = 30 * time.Second
+
+// lookup finds what references in settings stand for.
+func lookup() spec.Lookup {
+	return spec.Lookup{
+		Env: os.LookupEnv,
+		File: func(path string) (string, error) {
+			b, err := os.ReadFile(path)
+			return string(b), err
+		},
+		Credential: credential,
+	}
+}
+
+// credential reads a credential that systemd handed over (LoadCredential=).
+func credential(name string) (string, error) {
+	dir := os.Getenv("CREDENTIALS_DIRECTORY")
+	if dir == "" {
+		return "", errors.New("there are no credentials: set LoadCredential= in the systemd unit")
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", fmt.Errorf("cannot open the credentials directory: %w", err)
+	}
+	defer root.Close()
+	b, err := root.ReadFile(name)
+	return string(b), err
+}

@@ -18,23 +18,30 @@ type builtins struct {
 	log        *slog.Logger
 	timeouts   Timeouts
 
-	once  sync.Once
-	specs []Specification
+	once     sync.Once
+	standard []sdk.Connector // those that could be described, with the sdk.* settings
+	specs    []Specification // of the same
 }
 
 // Specifications describes the connectors. Those whose description panics are left out.
 func (b *builtins) Specifications() []Specification {
 	b.once.Do(func() {
 		for _, c := range b.connectors {
-			spec, err := specify(c)
-			if err != nil {
+			if err := b.add(c); err != nil {
 				b.log.Error("cannot describe a built-in plugin", "component", "plugins", "plugin_name", c.Name, "err", err)
-				continue
 			}
-			b.specs = append(b.specs, spec)
 		}
 	})
 	return b.specs
+}
+
+func (b *builtins) add(c sdk.Connector) error {
+	return contain(func() error {
+		c = sdk.Standard(c)
+		spec := specify(c)
+		b.standard, b.specs = append(b.standard, c), append(b.specs, spec)
+		return nil
+	})
 }
 
 // Source makes a source that runs in this process.
@@ -61,7 +68,7 @@ func (b *builtins) Destination(_ context.Context, plugin Name, connectorID strin
 	}
 	d := &destination{}
 	d.init(b, plugin, connectorID)
-	err = contain(func() error { d.connector = c.NewDestination(); return nil })
+	err = contain(func() error { d.connector = c.NewDestination().(sdk.AsyncDestination); return nil })
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, d.contained(err))
 	}
@@ -69,38 +76,28 @@ func (b *builtins) Destination(_ context.Context, plugin Name, connectorID strin
 	return d, nil
 }
 
+// connector returns the connector with this name, which is one of those described.
 func (b *builtins) connector(plugin Name) (sdk.Connector, error) {
-	for _, c := range b.connectors {
-		if nameOf(c) == plugin {
-			return c, nil
+	for i, s := range b.Specifications() {
+		if s.Name == plugin {
+			return b.standard[i], nil
 		}
 	}
 	return sdk.Connector{}, fmt.Errorf("cannot find plugin %q", plugin)
 }
 
-func nameOf(c sdk.Connector) Name {
-	return Name{Kind: KindBuiltin, Name: c.Name, Version: c.Version}
-}
-
-func specify(c sdk.Connector) (spec Specification, err error) {
-	err = contain(func() error {
-		spec = Specification{
-			Name: nameOf(c), Summary: c.Summary, Description: c.Description, Author: c.Author,
-		}
-		if c.NewSource != nil {
-			spec.Source = notNil(c.NewSource().Parameters())
-		}
-		if c.NewDestination != nil {
-			spec.Destination = notNil(c.NewDestination().Parameters())
-		}
-		return nil
-	})
-	return spec, err
-}
-
-func notNil(p sdk.Parameters) sdk.Parameters {
-	if p == nil {
-		return sdk.Parameters{}
+func specify(c sdk.Connector) Specification {
+	s := Specification{
+		Name:        Name{Kind: KindBuiltin, Name: c.Name, Version: c.Version},
+		Summary:     c.Summary,
+		Description: c.Description,
+		Author:      c.Author,
 	}
-	return p
+	if c.NewSource != nil {
+		s.Source = c.NewSource().Parameters()
+	}
+	if c.NewDestination != nil {
+		s.Destination = c.NewDestination().Parameters()
+	}
+	return s
 }

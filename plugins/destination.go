@@ -7,21 +7,17 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// destination makes an sdk.Destination a Destination. Write runs on the goroutine that
-// calls it and, but for an asyncDestination, settles all records before it returns.
+// destination makes an sdk.AsyncDestination a Destination. Write and Flush run on the
+// goroutine that calls them.
 type destination struct {
 	instance
-	connector sdk.Destination
+	connector sdk.AsyncDestination
 	settled   func(n int, err error)
-	async     *asyncWriter // nil unless the connector is an asyncDestination
 }
 
 // Open implements Destination.
 func (d *destination) Open(ctx context.Context, settled func(n int, err error)) error {
 	d.settled = settled
-	if c, ok := d.connector.(asyncDestination); ok {
-		d.async = &asyncWriter{instance: &d.instance, connector: c, settled: settled}
-	}
 	return d.call(ctx, d.timeouts.Open, func(ctx context.Context) error {
 		return d.connector.Open(ctx)
 	})
@@ -32,65 +28,16 @@ func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 	if err := d.enter(&d.main); err != nil {
 		return err
 	}
-	defer d.main.turn.Unlock()
+	defer d.main.leave()
 	records, err := b.Records()
-	if err != nil || len(records) == 0 {
+	if err != nil {
 		return err
 	}
 	inner := d.main.context(ctx, d.env)
-	if d.async != nil {
-		return d.async.write(inner, records)
+	if inner.Err() != nil {
+		return context.Cause(inner)
 	}
-	for err == nil && len(records) > 0 {
-		records, err = d.writeSome(inner, records)
-	}
-	return err
-}
-
-// writeSome writes records up to the first that is refused, settles those, and returns
-// the records behind them, which the connector did not try.
-func (d *destination) writeSome(ctx context.Context, records []record.Record) ([]record.Record, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	n, err := d.write(ctx, records[:len(records):len(records)])
-	if isPanic(err) {
-		return nil, d.contained(err)
-	}
-	cut := err != nil && ctx.Err() != nil // the call was broken off: that is no refusal
-	if bad := d.check(n, len(records), err, cut); bad != nil {
-		return nil, d.fail(bad)
-	}
-	if n > 0 {
-		d.settled(n, nil)
-	}
-	switch {
-	case err == nil:
-		return nil, nil
-	case cut:
-		return nil, context.Cause(ctx)
-	}
-	d.settled(1, err)
-	return records[n+1:], nil
-}
-
-func (d *destination) write(ctx context.Context, records []record.Record) (n int, err error) {
-	defer recovered(&err)
-	return d.connector.Write(ctx, records)
-}
-
-// check finds results of Write that mean nothing. What was written is unknown then,
-// so that no record may be settled.
-func (d *destination) check(n, records int, err error, cut bool) error {
-	switch {
-	case n < 0 || n > records:
-		return d.fault("it says it wrote %d of %d records", n, records)
-	case n < records && err == nil:
-		return d.fault("it wrote %d of %d records and gave no error", n, records)
-	case n == records && err != nil && !cut:
-		return d.fault("it wrote all of %d records and gave an error: %w", records, err)
-	}
-	return nil
+	return d.written(inner, d.connector.WriteAsync(inner, records[:len(records):len(records)], d.settled))
 }
 
 // Flush implements Destination.
@@ -98,9 +45,18 @@ func (d *destination) Flush(ctx context.Context) error {
 	if err := d.enter(&d.main); err != nil {
 		return err
 	}
-	defer d.main.turn.Unlock()
-	if d.async == nil {
+	defer d.main.leave()
+	inner := d.main.context(ctx, d.env)
+	return d.written(inner, d.connector.Flush(inner))
+}
+
+// written returns what Write and Flush say of err, which is the end of the connector.
+func (d *destination) written(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
 		return nil
+	case ctx.Err() != nil && !isPanic(err):
+		return context.Cause(ctx)
 	}
-	return d.async.flush(d.main.context(ctx, d.env))
+	return d.fail(d.fault("%w", err))
 }

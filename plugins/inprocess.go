@@ -58,6 +58,7 @@ func (in *instance) init(b *builtins, plugin Name, connectorID string) {
 	in.log = b.log.With("component", "plugin", "connector_id", connectorID, "plugin_name", name)
 	in.env = &sdk.Env{ConnectorID: connectorID, PluginName: name, Logger: in.log, Schemas: b.schemas}
 	in.timeouts = b.timeouts
+	in.main, in.acks = newLane(), newLane()
 }
 
 // Configure implements Connector.
@@ -106,8 +107,8 @@ func (in *instance) Teardown(ctx context.Context) error {
 }
 
 func (in *instance) tearDown(ctx context.Context) error {
-	in.acks.turn.Lock()
-	defer in.acks.turn.Unlock()
+	in.acks.enter()
+	defer in.acks.leave()
 	if ctx.Err() != nil { // it was given up while it waited
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(in.timeouts.Teardown, defaultTimeout))
@@ -121,7 +122,12 @@ func (in *instance) call(ctx context.Context, timeout time.Duration, fn func(con
 	if err := in.usable(); err != nil {
 		return err
 	}
-	return in.bounded(ctx, timeout, fn)
+	return in.bounded(ctx, timeout, func(ctx context.Context) error {
+		if ctx.Err() != nil { // its turn came too late
+			return ctx.Err()
+		}
+		return fn(ctx)
+	})
 }
 
 // bounded calls fn on a goroutine of its own, in its turn, and waits for it no longer
@@ -132,8 +138,8 @@ func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		in.main.turn.Lock()
-		defer in.main.turn.Unlock()
+		in.main.enter()
+		defer in.main.leave()
 		err := errors.New("the connector ended the goroutine of the call")
 		defer func() { done <- err }()
 		err = contain(func() error { return fn(inner) })
@@ -171,9 +177,9 @@ func (in *instance) enter(l *lane) error {
 	if err := in.usable(); err != nil {
 		return err
 	}
-	l.turn.Lock()
+	l.enter()
 	if err := in.usable(); err != nil {
-		l.turn.Unlock()
+		l.leave()
 		return err
 	}
 	return nil
@@ -191,7 +197,7 @@ func (in *instance) usable() error {
 func (in *instance) fail(err error) error {
 	in.broken.CompareAndSwap(nil, &err)
 	args := []any{"err", err}
-	if p := (*PanicError)(nil); errors.As(err, &p) {
+	if p := (*sdk.PanicError)(nil); errors.As(err, &p) {
 		args = append(args, "stack", string(p.Stack))
 	}
 	in.log.Error("connector is broken", args...)
@@ -212,10 +218,16 @@ func (in *instance) fault(format string, args ...any) error {
 }
 
 func isPanic(err error) bool {
-	p := (*PanicError)(nil)
+	p := (*sdk.PanicError)(nil)
 	return errors.As(err, &p)
 }
 
 func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// contain calls fn and returns a panic in it as a *sdk.PanicError.
+func contain(fn func() error) (err error) {
+	defer sdk.Recover(&err)
+	return fn()
 }

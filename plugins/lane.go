@@ -11,23 +11,31 @@ import (
 // caller. Calls that come with the same context share the one the connector sees, which
 // is then made once.
 type lane struct {
-	turn sync.Mutex // held during a call
+	turn chan struct{} // holds one token while a call runs
 
-	mu     sync.Mutex // guards what follows
-	parent <-chan struct{}
-	ctx    context.Context
-	cancel context.CancelFunc
+	parent <-chan struct{} // owned by the holder of the turn: what ctx was made of
+	ctx    context.Context // owned by the holder of the turn
+
+	mu     sync.Mutex         // guards what follows
+	cancel context.CancelFunc // ends ctx
 	ended  bool
 }
+
+func newLane() lane { return lane{turn: make(chan struct{}, 1)} }
+
+// enter waits until no other call runs. The caller leaves when its call has ended.
+func (l *lane) enter() { l.turn <- struct{}{} }
+
+func (l *lane) leave() { <-l.turn }
 
 // context returns the context for a call: ctx with env, which ends with ctx or when the
 // lane ends. It is for use by the holder of the turn, until its next call.
 func (l *lane) context(ctx context.Context, env *sdk.Env) context.Context {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.ctx != nil && l.parent == ctx.Done() {
 		return l.ctx
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.cancel != nil {
 		l.cancel()
 	}

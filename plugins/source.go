@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -14,9 +12,6 @@ import (
 
 // MaxPosition is the greatest length of a position, in bytes.
 const MaxPosition = 64 << 10
-
-// maxPause is the longest pause after reads that returned nothing.
-const maxPause = 64 * time.Millisecond
 
 // source makes an sdk.Source a Source. Read and Ack run on the goroutine that calls them.
 type source struct {
@@ -45,22 +40,17 @@ func (s *source) Read(ctx context.Context) (*record.Batch, error) {
 	if err := s.enter(&s.main); err != nil {
 		return nil, err
 	}
-	defer s.main.turn.Unlock()
-	for pause := time.Millisecond; ; pause = min(2*pause, maxPause) {
+	defer s.main.leave()
+	for {
 		if err := s.readable(); err != nil {
 			return nil, s.readFailed(ctx, err)
 		}
-		inner := s.main.context(ctx, s.env)
-		records, err := s.read(inner)
+		records, err := s.read(s.main.context(ctx, s.env))
 		if len(records) > 0 {
 			s.pending = err
 			return s.batch(records)
 		}
 		if err != nil {
-			return nil, s.readFailed(ctx, err)
-		}
-		// Nothing at all is against the contract: do not let it eat a processor.
-		if err := sleep(inner, pause); err != nil {
 			return nil, s.readFailed(ctx, err)
 		}
 	}
@@ -78,7 +68,7 @@ func (s *source) readable() error {
 }
 
 func (s *source) read(ctx context.Context) (records []record.Record, err error) {
-	defer recovered(&err)
+	defer sdk.Recover(&err)
 	return s.connector.Read(ctx)
 }
 
@@ -109,7 +99,7 @@ func (s *source) batch(records []record.Record) (*record.Batch, error) {
 				i+1, len(records), n, MaxPosition))
 		}
 	}
-	stamp(records, s.id, strconv.FormatInt(time.Now().UnixNano(), 10))
+	stamp(records, s.id)
 	return record.NewBatch(records), nil
 }
 
@@ -121,22 +111,11 @@ func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 	if err := s.enter(&s.acks); err != nil {
 		return err
 	}
-	defer s.acks.turn.Unlock()
+	defer s.acks.leave()
 	return s.contained(s.ack(s.acks.context(ctx, s.env), positions))
 }
 
 func (s *source) ack(ctx context.Context, positions []record.Position) (err error) {
-	defer recovered(&err)
+	defer sdk.Recover(&err)
 	return s.connector.Ack(ctx, positions)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -1,36 +1,58 @@
 package plugins
 
-import "github.com/conduit-agent/conduit/plugins/record"
+import (
+	"strconv"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// stampFields is how many fields stamp may add to a record.
+const stampFields = 2
 
 // stamp gives records the metadata that every record has: when it was read, and by
-// which connector. What a record has already stays.
-func stamp(records []record.Record, connectorID, readAt string) {
-	room := makeRoom(records)
+// which connector. What a record has already stays. The fields of all records that have
+// no spare capacity get it in one piece.
+func stamp(records []record.Record, connectorID string) {
+	room, complete := 0, true
 	for i := range records {
-		md := &records[i].Metadata
-		if n := len(*md); cap(*md)-n < stampFields {
-			own := room[: n+stampFields : n+stampFields]
-			room = room[n+stampFields:]
-			*md = own[:copy(own, *md)]
+		md := records[i].Metadata
+		if len(md) >= stampFields && md.Get(record.KeySourceConnectorID) != "" && md.Get(record.KeyReadAt) != "" {
+			continue
 		}
-		md.SetDefault(record.KeySourceConnectorID, connectorID)
-		md.SetDefault(record.KeyReadAt, readAt)
+		complete = false
+		if cap(md)-len(md) < stampFields {
+			room += len(md) + stampFields
+		}
+	}
+	if complete {
+		return
+	}
+	fields := make([]record.Field, room)
+	id := record.Field{Key: record.KeySourceConnectorID, Value: connectorID}
+	readAt := record.Field{Key: record.KeyReadAt, Value: strconv.FormatInt(time.Now().UnixNano(), 10)}
+	for i := range records {
+		fields = stampOne(&records[i].Metadata, fields, id, readAt)
 	}
 }
 
-const stampFields = 2
-
-// makeRoom returns room, in one piece, for the metadata of all records that have no
-// spare capacity for the fields to come.
-func makeRoom(records []record.Record) []record.Field {
-	n := 0
-	for i := range records {
-		if md := records[i].Metadata; cap(md)-len(md) < stampFields {
-			n += len(md) + stampFields
-		}
+// stampOne adds the fields to md, moving it into room if need be, and returns what is
+// left of room.
+func stampOne(md *record.Metadata, room []record.Field, id, readAt record.Field) []record.Field {
+	n := len(*md)
+	if n >= stampFields && md.Get(id.Key) != "" && md.Get(readAt.Key) != "" {
+		return room
 	}
-	if n == 0 {
-		return nil
+	if cap(*md)-n < stampFields {
+		own := room[: n : n+stampFields]
+		copy(own, *md)
+		*md, room = own, room[n+stampFields:]
 	}
-	return make([]record.Field, n)
+	if n == 0 { // in the order of the keys
+		*md = append(*md, id, readAt)
+		return room
+	}
+	md.SetDefault(id.Key, id.Value)
+	md.SetDefault(readAt.Key, readAt.Value)
+	return room
 }

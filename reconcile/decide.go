@@ -22,7 +22,7 @@ type Seen struct {
 // It is pure; when its changes were applied it returns none.
 func Decide(files []Seen, declared []spec.Declaration, known []spec.FileState, now time.Time) *spec.Changes {
 	d := decision{now: now, seen: map[string]*Seen{}, declared: map[string]*spec.Declaration{}, known: map[string]*spec.FileState{},
-		claims: map[string][]claim{}, problems: map[string][]spec.Problem{}}
+		claims: map[string][]claim{}, problems: map[string][]spec.Problem{}, restored: map[string]bool{}}
 	for i := range declared {
 		d.declared[declared[i].Pipeline.ID] = &declared[i]
 	}
@@ -56,6 +56,7 @@ type decision struct {
 	known    map[string]*spec.FileState   // by path
 	claims   map[string][]claim           // by pipeline id
 	problems map[string][]spec.Problem    // by path, beside those of parsing
+	restored map[string]bool              // ids whose withdrawal ends without their file declaring them well
 	changes  spec.Changes
 }
 
@@ -176,6 +177,7 @@ func (d *decision) restore(have *spec.Declaration) {
 	if have.Withdrawn.IsZero() {
 		return
 	}
+	d.restored[have.Pipeline.ID] = true
 	d.changes.Declare = append(d.changes.Declare, spec.Declare{Pipeline: have.Pipeline, Owner: have.Owner, Origin: origin(have.Owner)})
 	d.event(have.Pipeline.ID, have.Owner.Path, normal, "Restored", have.Owner.Path+" is back with errors, its last good version counts")
 }
@@ -228,7 +230,7 @@ func (d *decision) pipelines(f *Seen) []string {
 	}
 	if d.opaque(f.Path) {
 		for id, have := range d.declared {
-			if have.Owner.Kind == spec.OwnerFile && have.Owner.Path == f.Path && have.Withdrawn.IsZero() {
+			if have.Owner.Kind == spec.OwnerFile && have.Owner.Path == f.Path && (have.Withdrawn.IsZero() || d.restored[id]) {
 				ids = append(ids, id)
 			}
 		}

@@ -174,6 +174,13 @@ func (m *memory) state(id string) spec.State {
 	return m.states[id]
 }
 
+func (m *memory) declaration(id string) (spec.Declaration, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d, ok := m.declared[id]
+	return d, ok
+}
+
 // size is what is left of pipelines.
 func (m *memory) size() int {
 	m.mu.Lock()
@@ -222,7 +229,9 @@ type plant struct {
 	crash       map[string]chan error    // pipeline → ends its run
 	running     map[string]string        // pipeline → version
 	open        int                      // runs prepared and not ended
-	log         []string
+
+	checkWithdrawn bool // no run may begin of a pipeline that is withdrawn
+	log            []string
 }
 
 func newPlant(t testing.TB, store *memory) *plant {
@@ -290,6 +299,9 @@ func (r *fakeRun) Run(ctx context.Context, drain <-chan struct{}, started func()
 	if other, ok := f.running[r.p.ID]; ok {
 		f.t.Errorf("%s %s runs while %s does", r.p.ID, r.version, other)
 	}
+	if d, _ := f.store.declaration(r.p.ID); f.checkWithdrawn && !d.Withdrawn.IsZero() {
+		f.t.Errorf("%s runs although it is withdrawn", r.p.ID)
+	}
 	f.running[r.p.ID] = r.version
 	crash := make(chan error, 1)
 	f.crash[r.p.ID] = crash
@@ -348,7 +360,10 @@ func (f *plant) with(change func()) {
 func (f *plant) fails(id string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.crash[id] <- err
+	select {
+	case f.crash[id] <- err:
+	default: // it fails already
+	}
 }
 
 func (f *plant) runs(id string) string {

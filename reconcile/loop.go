@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,8 @@ type Loop struct {
 	Log    *slog.Logger
 	// RunDigest tells versions of a pipeline apart that run differently: spec.RunDigest.
 	RunDigest func(*spec.Pipeline) string
+	// Observed, when set, is called with every new state of a pipeline. It must not block.
+	Observed func(spec.State)
 	// Deleted, when set, is called after a pipeline was forgotten. It must not block.
 	Deleted func()
 
@@ -120,7 +123,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	base, hard := context.WithCancel(context.WithoutCancel(ctx))
 	defer hard()
 	l.base = base
-	l.slots = make(chan struct{}, cmpOr(l.Parallel, 32))
+	l.slots = make(chan struct{}, cmp.Or(l.Parallel, 32))
 	l.saver = &saver{store: l.Store, log: l.Log, wake: make(chan struct{}, 1), pending: map[string]*pending{}}
 	saving, finish := context.WithCancel(context.WithoutCancel(ctx))
 	saved := make(chan struct{})
@@ -139,13 +142,6 @@ func (l *Loop) Run(ctx context.Context) error {
 	finish()
 	<-saved
 	return nil
-}
-
-func cmpOr[T int | time.Duration](v, otherwise T) T {
-	if v > 0 {
-		return v
-	}
-	return otherwise
 }
 
 // load takes up the states of the last time. Nothing runs yet, and what failed then
@@ -329,7 +325,7 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 			l.stop(p, 0)
 		}
 	}
-	timer := time.NewTimer(cmpOr(l.ShutdownTimeout, 30*time.Second))
+	timer := time.NewTimer(cmp.Or(l.ShutdownTimeout, 30*time.Second))
 	defer timer.Stop()
 	for l.workers > 0 {
 		select {

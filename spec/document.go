@@ -46,7 +46,10 @@ func readDocument(root *yaml.Node, nodes *int) *document {
 	if d.readVersion(fields) {
 		d.readPipelines(fields)
 	}
-	d.broken = d.broken || d.failedOutside("/pipelines/")
+	d.broken = d.broken || slices.ContainsFunc(d.problems, func(p Problem) bool {
+		at, _ := pipelineOf(p.Path)
+		return at == "" && p.Severity == SeverityError
+	})
 	return d
 }
 
@@ -86,9 +89,48 @@ func (d *document) readPipelines(fields map[string]any) {
 		}
 	}
 	checkSchema(&d.report, fields)
+	problems, marks := d.partition()
+	d.problems = problems[""]
+	outside := hasError(d.problems)
 	for i, item := range list {
-		d.readPipeline(item, fmt.Sprintf("/pipelines/%d", i))
+		at := fmt.Sprintf("/pipelines/%d", i)
+		own := &report{places: d.places, problems: problems[at]}
+		d.readPipeline(own, item, at, marks[at], outside)
+		d.problems = append(d.problems, own.problems...)
 	}
+}
+
+// partition sorts problems and places by the pipeline they are in, by its pointer;
+// problems outside of pipelines are under "".
+func (d *document) partition() (map[string][]Problem, map[string]map[string]Mark) {
+	problems := map[string][]Problem{}
+	for _, p := range d.problems {
+		at, _ := pipelineOf(p.Path)
+		problems[at] = append(problems[at], p)
+	}
+	marks := map[string]map[string]Mark{}
+	for pointer, p := range d.places {
+		at, rest := pipelineOf(pointer)
+		if marks[at] == nil {
+			marks[at] = map[string]Mark{}
+		}
+		marks[at][rest] = p.value
+	}
+	return problems, marks
+}
+
+// pipelineOf cuts pointer into that of the pipeline it leads into and the rest.
+func pipelineOf(pointer string) (at, rest string) {
+	const list = "/pipelines/"
+	inside, ok := strings.CutPrefix(pointer, list)
+	if !ok {
+		return "", pointer
+	}
+	end := strings.IndexByte(inside, '/')
+	if end < 0 {
+		return pointer, ""
+	}
+	return pointer[:len(list)+end], inside[end:]
 }
 
 // prepare brings a pipeline of any 2.x version into the form of the latest, and fills
@@ -137,27 +179,25 @@ func (d *document) prepareProcessor(processor map[string]any, at string) {
 	delete(processor, "type")
 }
 
-// readPipeline checks and keeps the pipeline at the pointer at, if its id is readable.
-func (d *document) readPipeline(item any, at string) {
+// readPipeline checks the pipeline at the pointer at, whose problems are r, and keeps
+// it if its id is readable. outside says that the document around it has an error.
+func (d *document) readPipeline(r *report, item any, at string, marks map[string]Mark, outside bool) {
 	fields, _ := item.(map[string]any)
 	p := decode(fields)
-	start := d.find(at).value
 	if fields != nil {
-		check(&d.report, at, &p)
+		check(r, at, &p)
 	}
-	for i := range d.problems {
-		if within(d.problems[i].Path, at) {
-			d.problems[i].Pipeline = p.ID
-		}
+	for i := range r.problems {
+		r.problems[i].Pipeline = p.ID
 	}
-	if p.ID == "" || d.failed(at+"/id") {
+	if p.ID == "" || r.failed(at+"/id") {
 		d.broken = true
 		return
 	}
 	d.declared = append(d.declared, declared{
-		parsed: Parsed{Pipeline: p, Line: start.Line, Marks: d.marks(at)},
-		path:   at, id: d.find(at + "/id").value,
-		valid: !d.failed(at) && !d.failedOutside("/pipelines/"),
+		parsed: Parsed{Pipeline: p, Line: r.find(at).value.Line, Marks: marks},
+		path:   at, id: r.find(at + "/id").value,
+		valid: !outside && !hasError(r.problems),
 	})
 }
 
@@ -172,20 +212,6 @@ func decode(fields map[string]any) Pipeline {
 	return p
 }
 
-// marks returns the places within the pipeline at the pointer at.
-func (d *document) marks(at string) map[string]Mark {
-	marks := map[string]Mark{}
-	for pointer, p := range d.places {
-		if rest, ok := strings.CutPrefix(pointer, at+"/"); ok {
-			marks["/"+rest] = p.value
-		}
-	}
-	return marks
-}
-
-// failedOutside reports whether there is an error whose path does not begin with prefix.
-func (d *document) failedOutside(prefix string) bool {
-	return slices.ContainsFunc(d.problems, func(p Problem) bool {
-		return p.Severity == SeverityError && !strings.HasPrefix(p.Path, prefix)
-	})
+func hasError(all []Problem) bool {
+	return slices.ContainsFunc(all, func(p Problem) bool { return p.Severity == SeverityError })
 }

@@ -17,8 +17,6 @@ type File struct {
 	// id, so the absence of an id from Pipelines and Invalid does not mean that the file
 	// withdrew it.
 	Broken bool
-	// Invalid are the ids of pipelines that the file declares but that have errors.
-	Invalid []string
 }
 
 // Parsed is one pipeline of a file that has no error, normalized.

@@ -52,6 +52,7 @@ type Pipeline struct {
 type opened[C Connector] struct {
 	id        string // qualified
 	declared  spec.Connector
+	plugin    string            // resolved
 	settings  map[string]string // resolved
 	connector C
 	lifecycle bool // gets lifecycle events
@@ -87,21 +88,21 @@ func (p *Pipeline) plan(ctx context.Context) error {
 	for i, c := range p.Declared.Connectors {
 		id := p.Declared.QualifiedID(c.ID)
 		p.stats[id] = &counters{}
-		settings := p.Resolved.Connectors[i].Settings
+		plugin, settings := p.Resolved.Connectors[i].Plugin, p.Resolved.Connectors[i].Settings
 		own, err := p.startProcessors(ctx, id, p.Resolved.Connectors[i].Processors)
 		if err != nil {
 			return err
 		}
 		if c.Type == spec.TypeSource {
 			p.processors[id] = append(own, common...)
-			p.sources = append(p.sources, &opened[Source]{id: id, declared: c, settings: settings, lifecycle: true})
+			p.sources = append(p.sources, &opened[Source]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})
 		} else {
-			p.destinations = append(p.destinations, &opened[Destination]{id: id, declared: c, settings: settings, lifecycle: true})
+			p.destinations = append(p.destinations, &opened[Destination]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})
 		}
 	}
 	p.dlq = &opened[Destination]{
 		id:       p.Declared.QualifiedID("dead-letter-queue"),
-		declared: spec.Connector{Type: spec.TypeDestination, Plugin: p.Declared.DLQ.Plugin},
+		plugin:   p.Resolved.DLQ.Plugin,
 		settings: p.Resolved.DLQ.Settings,
 	}
 	return nil
@@ -124,7 +125,7 @@ func (p *Pipeline) startProcessors(ctx context.Context, parent string, declared 
 
 // start starts and configures one connector.
 func start[C Connector](ctx context.Context, o *opened[C], dispense func(ctx context.Context, plugin, id string) (C, error)) error {
-	c, err := dispense(ctx, o.declared.Plugin, o.id)
+	c, err := dispense(ctx, o.plugin, o.id)
 	if err != nil {
 		return fmt.Errorf("cannot start connector %s: %w", o.id, err)
 	}

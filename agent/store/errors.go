@@ -10,18 +10,27 @@ import (
 
 // What a caller may branch on, with errors.Is.
 var (
-	ErrNotFound   = errors.New("not found")
-	ErrConflict   = errors.New("changed by somebody else in the meantime")
-	ErrFenced     = errors.New("a later run of the pipeline has begun")
-	ErrOutOfOrder = errors.New("position is behind the one saved before")
-	ErrLocked     = errors.New("store is in use")
-	ErrNewer      = errors.New("store was written by a newer version")
-	ErrDamaged    = errors.New("store is damaged")
-	ErrFull       = errors.New("no space left for the store")
-	ErrReadOnly   = errors.New("store is read-only")
-	ErrIO         = errors.New("store cannot be read or written")
-	ErrClosed     = errors.New("store is closed")
+	ErrNotFound         = errors.New("not found")
+	ErrConflict         = errors.New("changed by somebody else in the meantime")
+	ErrFenced           = errors.New("a later run of the pipeline has begun")
+	ErrOutOfOrder       = errors.New("position is behind the one saved before")
+	ErrLocked     error = environmentError("store is in use")
+	ErrNewer            = errors.New("store was written by a newer version")
+	ErrDamaged          = errors.New("store is damaged")
+	ErrFull       error = environmentError("no space left for the store")
+	ErrReadOnly   error = environmentError("store is read-only")
+	ErrIO         error = environmentError("store cannot be read or written")
+	ErrClosed           = errors.New("store is closed")
 )
+
+// environmentError is a cause outside of the agent that only a person can mend there.
+type environmentError string
+
+// Error implements error.
+func (e environmentError) Error() string { return string(e) }
+
+// Environment tells the command line that the machine is in the way.
+func (environmentError) Environment() bool { return true }
 
 // PositionError says which position made SavePositions fail.
 type PositionError struct {

@@ -83,7 +83,7 @@ func checkHeader(path string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%w: not a regular file; give db.path another name", ErrDamaged)
+		return fmt.Errorf("%w: not a regular file; give db.sqlite.path another name", ErrDamaged)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func checkHeader(path string) error {
 		return fmt.Errorf("%w: not a database (%d bytes of header); restore it from a backup, or move it away to begin anew: every source then starts from its beginning", ErrDamaged, n)
 	}
 	if id := binary.BigEndian.Uint32(header[headerAppID:]); id != applicationID {
-		return fmt.Errorf("%w: a database of another application (id %#x); give db.path another name", ErrDamaged, id)
+		return fmt.Errorf("%w: a database of another application (id %#x); give db.sqlite.path another name", ErrDamaged, id)
 	}
 	return nil
 }

@@ -67,7 +67,10 @@ func appendJSONAny(b []byte, v any) []byte {
 	switch x := v.(type) {
 	case json.RawMessage:
 		return appendRaw(b, x)
-	case json.Marshaler: // before error: a type with both knows its JSON
+	case json.Marshaler: // not through package json, which would check and copy records
+		if j, err := x.MarshalJSON(); err == nil {
+			return appendRaw(b, j)
+		}
 	case error:
 		return appendJSONString(b, x.Error())
 	}

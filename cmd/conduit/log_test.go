@@ -25,6 +25,10 @@ func logLine(t *testing.T, format string, color bool, message string, attrs ...s
 	return b.String()
 }
 
+type ownJSON struct{}
+
+func (ownJSON) MarshalJSON() ([]byte, error) { return []byte(`{"own":"a b"}`), nil }
+
 func TestLogLines(t *testing.T) {
 	record := json.RawMessage(`{"key":"a b","payload":{"before":null}}`)
 	tests := []struct {
@@ -46,6 +50,7 @@ func TestLogLines(t *testing.T) {
 		{"error", "m", slog.Any("err", errors.New("cannot open: no")), ` m err="cannot open: no"`, `"err":"cannot open: no"`},
 		{"raw JSON", "", slog.Any("record", record), ` record=` + string(record), `"record":` + string(record)},
 		{"raw JSON on lines", "", slog.Any("record", json.RawMessage("{\n\"a\": 1,\r\n\"b\": \"\u00c2\u0085\"}")), " record={ \"a\": 1,  \"b\": \"\u00c2  \"}", "\"record\":{ \"a\": 1,  \"b\": \"\u00c2  \"}"},
+		{"value with JSON", "", slog.Any("record", ownJSON{}), ` record={"own":"a b"}`, `"record":{"own":"a b"}`},
 		{"group", "m", slog.Group("g", slog.Bool("a", true), slog.Float64("b", 1.5)), ` m g.a=true g.b=1.5`, `"g.a":true,"g.b":1.5`},
 		{"duration", "m", slog.Duration("d", 90*time.Second), ` m d=1m30s`, `"d":"1m30s"`},
 		{"slice", "m", slog.Any("l", []string{"a", "b"}), ` m l="[a b]"`, `"l":["a","b"]`},
@@ -139,5 +144,30 @@ func BenchmarkLog(b *testing.B) {
 				log.LogAttrs(b.Context(), slog.LevelInfo, "", slog.Any("record", record))
 			}
 		})
+	}
+}
+
+func TestHasControlFindsEveryByteAnywhere(t *testing.T) {
+	for c := range 256 {
+		for at := range 19 {
+			b := []byte("abcdefgh~ {}\"\\xyz12\xc3\xbc")
+			b[at] = byte(c)
+			if got, want := hasControl(b), c < ' ' || c == 0x7f || c == 0xc2; got != want {
+				t.Fatalf("byte %#x at %d: %v", c, at, got)
+			}
+		}
+	}
+}
+
+func TestLogAttributesOfSiblingsStayApart(t *testing.T) {
+	var b bytes.Buffer
+	parent := slog.New(newLogHandler(&b, "cli", "info", false)).With("parent", "a long enough value")
+	first, second := parent.With("first", 1), parent.With("second", 2)
+	for log, want := range map[*slog.Logger]string{first: "first=1\n", second: "second=2\n"} {
+		b.Reset()
+		log.Info("m")
+		if !strings.HasSuffix(b.String(), want) {
+			t.Errorf("got %q, want the end %q", b.String(), want)
+		}
 	}
 }

@@ -100,6 +100,11 @@ func appendTextValue(b []byte, v slog.Value) []byte {
 			return appendText(b, x.Error())
 		case []byte:
 			return appendText(b, string(x))
+		case json.Marshaler:
+			if j, err := x.MarshalJSON(); err == nil {
+				return appendRaw(b, j)
+			}
+			return appendText(b, fmt.Sprint(x))
 		default:
 			return appendText(b, fmt.Sprint(x))
 		}

@@ -115,7 +115,7 @@ func (f fakeCatalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem
 				problems = append(problems, spec.Problem{Path: at + "/settings/" + name, Severity: spec.SeverityWarning, Code: "config.setting_unknown", Message: "no such setting: " + name})
 			}
 		}
-		if parameters["path"].Type != 0 && c.Settings["path"] == "" && p.Status == spec.StatusRunning {
+		if parameters["path"].Type != 0 && c.Settings["path"] == "" {
 			problems = append(problems, spec.Problem{Path: at + "/settings/path", Severity: spec.SeverityError, Code: "config.setting_required", Message: "setting path is required"})
 		}
 	}

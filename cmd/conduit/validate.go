@@ -126,6 +126,9 @@ func (r *report) check(ctx context.Context, path string) error {
 		f.Pipelines = append(f.Pipelines, one.Pipeline.ID)
 		f.Problems = append(f.Problems, r.duplicate(path, one)...)
 		for _, problem := range r.plugins.Check(ctx, &one.Pipeline) {
+			if one.Pipeline.Status == spec.StatusStopped { // it only matters once it is to run
+				problem.Severity = spec.SeverityWarning
+			}
 			f.Problems = append(f.Problems, locate(problem, path, one))
 		}
 	}

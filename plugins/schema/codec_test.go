@@ -81,6 +81,18 @@ func TestCodec(t *testing.T) {
 	}
 }
 
+func TestDecimalBytes(t *testing.T) {
+	c, err := schema.Parse(field(`{"type":"bytes","logicalType":"decimal","precision":9,"scale":0}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int]string{0: "\x02\x00", 127: "\x02\x7f", 128: "\x04\x00\x80", -1: "\x02\xff", -129: "\x04\xff\x7f"} {
+		if b, err := c.Append(nil, object{"v": n}); err != nil || string(b) != want {
+			t.Errorf("%d: got %x, %v, want %x", n, b, err, want)
+		}
+	}
+}
+
 func TestCodecMissingFields(t *testing.T) {
 	c, err := schema.Parse(recordOf(`{"name":"a","type":["null","long"]},{"name":"b","type":"long","default":7},{"name":"c","type":"null"},` +
 		`{"name":"d","type":["string","long","null"]},{"name":"e","type":{"type":"fixed","name":"f","size":2},"default":"ab"},{"name":"g","type":["null","long"],"default":null}`))

@@ -113,6 +113,19 @@ func TestShapeFits(t *testing.T) {
 	}
 }
 
+func TestWithLeavesTheShapeAlone(t *testing.T) {
+	s, err := schema.ShapeOf(object{"l": []any{object{"x": 1}}, "o": object{"x": 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := s.Avro()
+	for _, m := range []object{{"l": []any{object{"x": "s", "y": 1}}}, {"o": object{"x": nil, "y": 1}}, {"z": 1}} {
+		if _, err := s.With(m); err != nil || s.Avro() != text {
+			t.Errorf("%v: the shape became %s", err, s.Avro())
+		}
+	}
+}
+
 func BenchmarkFits(b *testing.B) {
 	m := object{"id": 1, "name": "x", "at": time.Now(), "ok": true, "d": time.Second}
 	s, _ := schema.ShapeOf(m)

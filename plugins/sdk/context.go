@@ -8,14 +8,14 @@ import (
 )
 
 // Env is what the host lends one connector instance. It reaches the connector in the
-// context of every call, always the same one.
+// context of every call.
 type Env struct {
 	ConnectorID string          // "<pipeline>:<connector>"
 	PluginName  string          // as the host knows it, for example "builtin:generator"
 	Logger      *slog.Logger    // carries the connector's fields already
 	Schemas     schema.Registry // nil when the host has none
 
-	format Format // chosen by the settings of a standard destination
+	format Format // chosen by the settings; set by a standard destination
 }
 
 type envKey struct{}

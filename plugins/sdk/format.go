@@ -18,3 +18,14 @@ func RecordFormat(ctx context.Context) Format {
 	}
 	return record.AppendJSON
 }
+
+// newFormat returns the format of that name, nil for the default JSON form.
+func newFormat(name, options string) (Format, error) {
+	switch name {
+	case "debezium/json":
+		return newDebezium(options)
+	case "template":
+		return newTemplate(options)
+	}
+	return nil, nil
+}

@@ -22,6 +22,11 @@ type Connector struct {
 
 	NewSource      func() Source      // nil when the connector is no source
 	NewDestination func() Destination // nil when the connector is no destination
+
+	// Defaults of sdk.* parameters that differ from the usual ones, by name.
+	SourceDefaults, DestinationDefaults map[string]string
+
+	standard bool // made by Standard
 }
 
 // Source reads records. The methods are called one at a time and in the order
@@ -62,12 +67,14 @@ type Destination interface {
 	// Parameters describes the settings that Configure understands.
 	Parameters() Parameters
 	// Configure checks and keeps the settings. It touches nothing outside the process.
+	// Settings have been trimmed and defaulted, and checked against Parameters.
 	Configure(ctx context.Context, settings map[string]string) error
 	// Open prepares for writing.
 	Open(ctx context.Context) error
 	// Write writes the records in order. When it returns, the first n are durable
 	// downstream; n < len(records) only with an error, which says what is wrong with
-	// record n. The records behind it were not tried. The records belong to the callee.
+	// record n. The records behind it were not tried. The records are lent until they are
+	// settled: others see them too, so Write must not change them.
 	Write(ctx context.Context, records []record.Record) (n int, err error)
 	// Teardown releases everything. It is the last call.
 	Teardown(ctx context.Context) error

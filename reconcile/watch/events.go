@@ -24,7 +24,7 @@ func (s *scanner) watch(dir string) bool {
 		return false
 	}
 	if s.fsw == nil {
-		if s.fsw, err = fsnotify.NewWatcher(); err != nil {
+		if s.fsw, err = s.notify(); err != nil {
 			s.fsw, s.unheard = nil, err
 			return false
 		}

@@ -23,6 +23,7 @@ type scanner struct {
 
 	files map[string]*entry // by name
 
+	notify   func() (*fsnotify.Watcher, error)
 	fsw      *fsnotify.Watcher
 	watched  map[string]dirID // directories under watch, as they were then
 	wanted   map[string]bool  // directories this scan asked to watch

@@ -3,10 +3,13 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // Snapshot is one complete look at the directory.
@@ -46,6 +49,7 @@ type Watcher struct {
 
 	once    sync.Once
 	reloads chan chan struct{}
+	notify  func() (*fsnotify.Watcher, error) // fsnotify.NewWatcher when nil
 }
 
 // Reload scans now, reading every file afresh, and reports even if nothing changed. It
@@ -75,6 +79,9 @@ func (w *Watcher) requests() chan chan struct{} {
 func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 	t := w.timing()
 	s := &scanner{dir: w.Dir, log: w.logger(), timing: t, files: map[string]*entry{}, watched: map[string]dirID{}}
+	if s.notify = w.notify; s.notify == nil {
+		s.notify = fsnotify.NewWatcher
+	}
 	defer s.close()
 	var last *Snapshot
 	var reloads []chan struct{}
@@ -146,18 +153,11 @@ type timing struct{ debounce, maxWait, rescan, poll time.Duration }
 
 func (w *Watcher) timing() timing {
 	return timing{
-		debounce: orElse(w.Debounce, 25*time.Millisecond),
-		maxWait:  orElse(w.MaxWait, 2*time.Second),
-		rescan:   orElse(w.Rescan, 15*time.Second),
-		poll:     orElse(w.Poll, time.Second),
+		debounce: cmp.Or(w.Debounce, 25*time.Millisecond),
+		maxWait:  cmp.Or(w.MaxWait, 2*time.Second),
+		rescan:   cmp.Or(w.Rescan, 15*time.Second),
+		poll:     cmp.Or(w.Poll, time.Second),
 	}
-}
-
-func orElse(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
 }
 
 func (w *Watcher) logger() *slog.Logger {

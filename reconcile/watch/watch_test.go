@@ -3,10 +3,12 @@ package watch_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,7 +32,12 @@ type observer struct {
 
 func observe(t *testing.T, dir string) *observer {
 	t.Helper()
-	o := &observer{t: t, dir: dir, news: make(chan struct{}, 1), watcher: &watch.Watcher{Dir: dir, Rescan: time.Hour, Poll: 50 * time.Millisecond}}
+	return observeWith(t, &watch.Watcher{Dir: dir, Rescan: time.Hour, Poll: 50 * time.Millisecond})
+}
+
+func observeWith(t *testing.T, w *watch.Watcher) *observer {
+	t.Helper()
+	o := &observer{t: t, dir: w.Dir, news: make(chan struct{}, 1), watcher: w}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- o.watcher.Run(ctx, o.report) }()
@@ -343,6 +350,18 @@ func TestEmptyAndDangling(t *testing.T) {
 	o.until("its content", is("empty.yaml=full"))
 }
 
+func TestEmptyFileGetsAnotherChance(t *testing.T) {
+	o := observeWith(t, &watch.Watcher{Dir: t.TempDir(), Debounce: 300 * time.Millisecond})
+	write(t, o.path("a.yaml"), "a")
+	o.until("the file", is("a.yaml=a"))
+	must(t, os.Truncate(o.path("a.yaml"), 0))
+	must(t, o.watcher.Reload(t.Context()))
+	if all := o.reports(); content(all[len(all)-1]) != "a.yaml=a" {
+		t.Errorf("the truncated file was reported at once: %s", show(all))
+	}
+	o.until("that it stays empty", is("a.yaml="))
+}
+
 func TestStormDoesNotStarve(t *testing.T) {
 	o := observe(t, t.TempDir())
 	stop := make(chan struct{})
@@ -361,6 +380,42 @@ func TestStormDoesNotStarve(t *testing.T) {
 	o.until("a file beside the storm", func(s watch.Snapshot) bool { return strings.HasPrefix(content(s), "a.yaml=a") })
 	close(stop)
 	wg.Wait()
+}
+
+func TestRescanFindsWhatNoEventTold(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "same file")
+	o := observeWith(t, &watch.Watcher{Dir: t.TempDir(), Rescan: 20 * time.Millisecond})
+	write(t, outside, "a")
+	must(t, os.Link(outside, o.path("a.yaml")))
+	o.until("the file", is("a.yaml=a"))
+	write(t, outside, "b") // under a name that is not watched
+	o.until("its change", is("a.yaml=b"))
+}
+
+func TestPollsWhenItCannotWatch(t *testing.T) {
+	var log strings.Builder
+	var deaf atomic.Bool
+	deaf.Store(true)
+	w := &watch.Watcher{Dir: t.TempDir(), Rescan: time.Hour, Poll: 20 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	w.Deafen(&deaf, syscall.EMFILE)
+	t.Run("at work", func(t *testing.T) { // ends before the log is read
+		o := observeWith(t, w)
+		for i := range 3 {
+			write(t, o.path("a.yaml"), fmt.Sprint(i))
+			o.until("a change", is(fmt.Sprint("a.yaml=", i)))
+		}
+		deaf.Store(false)
+		write(t, o.path("b.yaml"), "b")
+		o.until("a change", is("a.yaml=2 b.yaml=b"))
+		write(t, o.path("b.yaml"), "c")
+		o.until("a change that was heard", is("a.yaml=2 b.yaml=c"))
+	})
+	if n := strings.Count(log.String(), "max_user_instances"); n != 1 {
+		t.Errorf("%d warnings:\n%s", n, log.String())
+	}
+	if !strings.Contains(log.String(), "watching the pipelines directory again") {
+		t.Errorf("no all-clear:\n%s", log.String())
+	}
 }
 
 func TestReload(t *testing.T) {

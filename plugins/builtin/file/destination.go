@@ -61,10 +61,8 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 	written := 0
 	d.start()
 	for i := range records {
-		before := len(d.buf)
 		buf, err := format(d.buf, &records[i])
 		if err != nil {
-			d.buf = d.buf[:before]
 			return d.fail(written, i, fmt.Errorf("cannot encode the record: %w", err))
 		}
 		d.buf = append(buf, '\n')

@@ -16,5 +16,11 @@ func Connector() sdk.Connector {
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: func() sdk.Destination { return &Destination{} },
+
+		// Lines are raw, so there is nothing to extract a schema from.
+		SourceDefaults: map[string]string{
+			"sdk.schema.extract.key.enabled":     "false",
+			"sdk.schema.extract.payload.enabled": "false",
+		},
 	}
 }

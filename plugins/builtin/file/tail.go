@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"syscall"
-	"time"
 )
 
 // tail follows the file under a path. When another file takes the path, it finishes
@@ -20,16 +19,13 @@ type tail struct {
 	path string
 	log  *slog.Logger
 
-	lines           // of the open file; lines.file is nil while there is none
-	line  int64     // number of the last line returned
-	inode uint64    // of the open file
-	turn  int64     // how many files or contents were left behind
-	head  []byte    // beginning of the open file, up to headBytes, as far as it was read
-	mtime time.Time // of the open file when it was last looked at
-	quiet bool      // the end of the open file was reached
-	ended bool      // nothing will be added to the open file
-
-	tooLong bool // the line is longer than is accepted
+	lines          // of the open file; lines.file is nil while there is none
+	line    int64  // number of the last line returned
+	inode   uint64 // of the open file
+	turn    int64  // how many files or contents were left behind
+	head    []byte // beginning of the open file, up to headBytes, as far as it was read
+	ended   bool   // nothing will be added to the open file
+	tooLong bool   // the line is longer than is accepted
 }
 
 // next returns the next line that is complete. Behind the last newline there is one
@@ -69,7 +65,6 @@ func (t *tail) advance() (bool, error) {
 	err = t.fill()
 	switch {
 	case err == nil:
-		t.quiet = false
 		return true, t.readHead()
 	case err != io.EOF:
 		return false, fmt.Errorf("cannot read line %d of %s: %w", t.line+1, t.path, err)
@@ -77,9 +72,7 @@ func (t *tail) advance() (bool, error) {
 		t.ended = true
 		return true, nil
 	}
-	first := !t.quiet
-	t.quiet = true
-	return first, nil
+	return false, nil
 }
 
 // open opens the file under the path, if there is one.
@@ -103,8 +96,7 @@ func (t *tail) use(f *os.File, p place) error {
 	}
 	t.lines = lines{file: f, offset: p.offset}
 	t.line, t.turn = p.line, p.turn
-	t.inode, t.mtime = inodeOf(info), info.ModTime()
-	t.head, t.quiet, t.ended = nil, false, false
+	t.inode, t.head, t.ended = inodeOf(info), nil, false
 	return t.readHead()
 }
 
@@ -113,15 +105,12 @@ func (t *tail) leave() {
 	t.file.Close()
 	t.lines = lines{}
 	t.line, t.turn = 0, t.turn+1
-	t.head, t.quiet, t.ended = nil, false, false
+	t.head, t.ended = nil, false
 }
 
-// look finds out, at the end of the open file, whether it was cut off and whether the
-// path has gone to another file that is being written already.
+// look finds out whether the open file was cut off and whether the path has gone to
+// another file that is being written already.
 func (t *tail) look() (replaced bool, err error) {
-	if !t.quiet {
-		return false, nil
-	}
 	under, err := os.Stat(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -139,7 +128,6 @@ func (t *tail) look() (replaced bool, err error) {
 	if t.cutOff(own) {
 		t.restart()
 	}
-	t.mtime = own.ModTime()
 	return false, nil
 }
 
@@ -148,12 +136,9 @@ func (t *tail) cutOff(info os.FileInfo) bool {
 	if info.Size() < t.offset+int64(len(t.buf)) {
 		return true
 	}
-	if info.ModTime().Equal(t.mtime) {
-		return false
-	}
-	now := make([]byte, len(t.head))
-	_, err := t.file.ReadAt(now, 0)
-	return err == nil && !bytes.Equal(now, t.head)
+	var now [headBytes]byte
+	_, err := t.file.ReadAt(now[:len(t.head)], 0)
+	return err == nil && !bytes.Equal(now[:len(t.head)], t.head)
 }
 
 // restart begins anew with the open file.

@@ -1,4 +1,4 @@
-package plugins
+package sdk
 
 import (
 	"fmt"
@@ -15,14 +15,8 @@ type PanicError struct {
 // Error returns what panic was called with.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// contain calls fn and returns a panic in it as a *PanicError.
-func contain(fn func() error) (err error) {
-	defer recovered(&err)
-	return fn()
-}
-
-// recovered, when deferred, turns a panic into *err.
-func recovered(err *error) {
+// Recover turns a panic into *err, a *PanicError. It must itself be deferred.
+func Recover(err *error) {
 	if v := recover(); v != nil {
 		*err = &PanicError{Value: v, Stack: debug.Stack()}
 	}

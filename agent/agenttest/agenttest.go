@@ -1,0 +1,173 @@
+// Package agenttest runs a whole agent inside a test, in a directory of its own.
+package agenttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Agent is an agent under test.
+type Agent struct {
+	Dir string // holds pipelines/, conduit.db and whatever the test puts there
+	*agent.Agent
+
+	t    *testing.T
+	log  *syncBuffer
+	stop context.CancelFunc
+	err  chan error
+}
+
+// Start starts an agent in dir, or in a new directory when dir is empty. change may
+// alter its settings. The agent is stopped when the test ends, if not before.
+func Start(t *testing.T, dir string, change ...func(*config.Config)) *Agent {
+	t.Helper()
+	if dir == "" {
+		dir = NewDir(t)
+	}
+	cfg, _, err := config.Load(config.Sources{Path: emptyFile(t, dir)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.DB.SQLite.Path = filepath.Join(dir, "conduit.db")
+	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
+	cfg.Connectors.Path = filepath.Join(dir, "connectors")
+	cfg.Pipelines.ErrorRecovery.MinDelay = 20 * time.Millisecond
+	for _, f := range change {
+		f(&cfg)
+	}
+	a := &Agent{Dir: dir, t: t, log: &syncBuffer{}, err: make(chan error, 1)}
+	ctx, stop := context.WithCancel(context.Background())
+	a.stop = stop
+	started := make(chan *agent.Agent, 1)
+	log := slog.New(slog.NewJSONHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	go func() {
+		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Log: log, Started: func(up *agent.Agent) { started <- up }})
+	}()
+	select {
+	case a.Agent = <-started:
+	case err := <-a.err:
+		stop()
+		t.Fatalf("agent did not start: %v", err)
+	}
+	t.Cleanup(func() {
+		a.Stop()
+		if t.Failed() {
+			t.Logf("log of the agent:\n%s", a.Log())
+		}
+	})
+	return a
+}
+
+// NewDir returns a directory for an agent, with an empty pipelines directory in it.
+func NewDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "pipelines"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// emptyFile keeps the settings file of the working directory out of the test.
+func emptyFile(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "conduit.yaml")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Stop shuts the agent down gracefully and fails the test if that goes wrong.
+func (a *Agent) Stop() {
+	a.t.Helper()
+	a.stop()
+	if a.err == nil {
+		return
+	}
+	if err := <-a.err; err != nil {
+		a.t.Errorf("agent ended with: %v", err)
+	}
+	a.err = nil
+}
+
+// Log returns what the agent logged so far, one JSON object a line.
+func (a *Agent) Log() string { return a.log.String() }
+
+// Path returns the path of a file in the agent's directory.
+func (a *Agent) Path(name string) string { return filepath.Join(a.Dir, name) }
+
+// Save saves a pipeline file the way most tools do: written beside it, and renamed.
+func (a *Agent) Save(name, content string) {
+	a.t.Helper()
+	path := a.Path(filepath.Join("pipelines", name))
+	if err := os.WriteFile(path+".tmp", []byte(content), 0o644); err != nil {
+		a.t.Fatal(err)
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// State returns what is observed of a pipeline, the zero State if nothing is.
+func (a *Agent) State(id string) spec.State {
+	for _, s := range a.States() {
+		if s.PipelineID == id {
+			return s
+		}
+	}
+	return spec.State{}
+}
+
+// WaitPhase waits until the pipeline is in the phase, running the given generation if
+// that is not 0.
+func (a *Agent) WaitPhase(id string, phase spec.Phase, generation int64) {
+	a.t.Helper()
+	a.Wait(fmt.Sprintf("pipeline %s %s at generation %d", id, phase, generation), func() bool {
+		s := a.State(id)
+		return s.Phase == phase && (generation == 0 || s.RunningGeneration == generation)
+	})
+}
+
+// Wait waits until done returns true, and fails the test if that takes too long.
+func (a *Agent) Wait(what string, done func() bool) {
+	a.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !done() {
+		if time.Now().After(deadline) {
+			states, _ := json.Marshal(a.States())
+			a.t.Fatalf("waited too long for: %s; states: %s", what, states)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// syncBuffer is a buffer that may be written and read at the same time.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

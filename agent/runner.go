@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// The parts meet here.
+var (
+	_ reconcile.Store  = (*store.DB)(nil)
+	_ reconcile.Runner = (*runner)(nil)
+	_ reconcile.Run    = (*engine.Pipeline)(nil)
+	_ engine.Store     = positions{}
+	_ engine.Plugins   = dispenser{}
+)
+
+// runner makes runs of declared pipelines.
+type runner struct {
+	plugins   *plugins.Host
+	store     *store.DB
+	committer *engine.Committer
+	taps      *engine.Taps
+	lookup    spec.Lookup
+	log       *slog.Logger
+}
+
+// Prepare makes a run of d's pipeline ready to go.
+func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
+	resolved, problems := spec.Resolve(&d.Pipeline, r.lookup)
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("cannot resolve references of pipeline %s: %w", d.Pipeline.ID, joined(problems))
+	}
+	p := &engine.Pipeline{
+		Declared:  &d.Pipeline,
+		Resolved:  resolved,
+		Resolve:   r.resolve,
+		Plugins:   dispenser{r.plugins},
+		Store:     positions{r.store},
+		Committer: r.committer,
+		Window:    engine.DefaultWindow,
+		Taps:      r.taps,
+		Log:       r.log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
+	}
+	if err := p.Prepare(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Delete tells a connector that it is no more.
+func (r *runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
+	settings, err := r.resolve(c.Active)
+	if err != nil {
+		return fmt.Errorf("cannot delete connector %s: %w", c.ID, err)
+	}
+	connector, err := r.dispense(ctx, c)
+	if err != nil {
+		return fmt.Errorf("cannot delete connector %s: %w", c.ID, err)
+	}
+	err = connector.LifecycleOnDeleted(ctx, settings)
+	if terr := connector.Teardown(ctx); terr != nil {
+		err = errors.Join(err, terr)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot delete connector %s: %w", c.ID, err)
+	}
+	return nil
+}
+
+func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState) (engine.Connector, error) {
+	if c.Type == spec.TypeSource {
+		return r.plugins.Source(ctx, c.Plugin, c.ID)
+	}
+	return r.plugins.Destination(ctx, c.Plugin, c.ID)
+}
+
+// resolve replaces the references in settings that were active in an earlier version.
+func (r *runner) resolve(settings map[string]string) (map[string]string, error) {
+	p := &spec.Pipeline{Connectors: []spec.Connector{{Settings: settings}}}
+	resolved, problems := spec.Resolve(p, r.lookup)
+	if len(problems) > 0 {
+		return nil, joined(problems)
+	}
+	return resolved.Connectors[0].Settings, nil
+}
+
+func joined(problems []spec.Problem) error {
+	var errs []error
+	for _, p := range problems {
+		errs = append(errs, errors.New(p.Message))
+	}
+	return errors.Join(errs...)
+}
+
+// dispenser is the plugin host as the engine sees it.
+type dispenser struct{ host *plugins.Host }
+
+func (d dispenser) Source(ctx context.Context, plugin, id string) (engine.Source, error) {
+	return d.host.Source(ctx, plugin, id)
+}
+
+func (d dispenser) Destination(ctx context.Context, plugin, id string) (engine.Destination, error) {
+	return d.host.Destination(ctx, plugin, id)
+}
+
+// errNoProcessors is what a pipeline with processors gets.
+var errNoProcessors = errors.New("no processor plugins exist in this version; remove the processor")
+
+func (d dispenser) Processor(_ context.Context, id string, p spec.Processor) (engine.Processor, error) {
+	return nil, fmt.Errorf("processor plugin %q does not exist: %w", p.Plugin, errNoProcessors)
+}
+
+// positions is the store as the engine sees it.
+type positions struct{ *store.DB }
+
+// SavePositions makes all positions durable in one transaction.
+func (p positions) SavePositions(ctx context.Context, all []engine.Saved) error {
+	saved := make([]store.SavedPosition, len(all))
+	for i, s := range all {
+		saved[i] = store.SavedPosition(s)
+	}
+	return p.DB.SavePositions(ctx, saved)
+}

@@ -1,0 +1,253 @@
+package file_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/file"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+func tryDestination(t testing.TB, path string, settings ...string) (sdk.Destination, error) {
+	t.Helper()
+	d := file.Connector().NewDestination()
+	all := map[string]string{"path": path}
+	for i := 0; i < len(settings); i += 2 {
+		all[settings[i]] = settings[i+1]
+	}
+	if err := d.Configure(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Teardown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return d, d.Open(t.Context())
+}
+
+func destination(t testing.TB, path string, settings ...string) sdk.Destination {
+	t.Helper()
+	d, err := tryDestination(t, path, settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func someRecords(first, n, size int) []record.Record {
+	records := make([]record.Record, n)
+	for i := range records {
+		records[i] = record.Record{
+			Position:  record.Position(strconv.Itoa(first + i)),
+			Operation: record.OperationCreate,
+			After:     record.Structured(map[string]any{"n": first + i, "fill": strings.Repeat("x", size)}),
+		}
+	}
+	return records
+}
+
+func encode(t testing.TB, records []record.Record) string {
+	t.Helper()
+	var text []byte
+	for i := range records {
+		var err error
+		if text, err = record.AppendJSON(text, &records[i]); err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, '\n')
+	}
+	return string(text)
+}
+
+func mustWrite(t testing.TB, d sdk.Destination, records []record.Record) {
+	t.Helper()
+	if n, err := d.Write(t.Context(), records); n != len(records) || err != nil {
+		t.Fatalf("wrote %d of %d records: %v", n, len(records), err)
+	}
+}
+
+func wantContent(t testing.TB, path, want string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Fatalf("got %d bytes, want %d: %.300q", len(got), len(want), got)
+	}
+}
+
+func TestDestinationAppends(t *testing.T) {
+	for _, fsync := range []string{"false", "true"} {
+		path := newPath(t)
+		first, second := someRecords(1, 3, 5), someRecords(4, 2, 5)
+		mustWrite(t, destination(t, path, "fsync", fsync), first)
+		d := destination(t, path, "fsync", fsync)
+		mustWrite(t, d, second[:1])
+		mustWrite(t, d, second[1:])
+		mustWrite(t, d, nil)
+		wantContent(t, path, encode(t, first)+encode(t, second))
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm()&^0o644 != 0 {
+			t.Errorf("got mode %v, %v", info.Mode(), err)
+		}
+	}
+}
+
+func TestDestinationLargeBatches(t *testing.T) {
+	path := newPath(t)
+	records := someRecords(1, 50, 100<<10)
+	want := encode(t, records)
+	mustWrite(t, destination(t, path), records)
+	wantContent(t, path, want)
+}
+
+func TestDestinationEndsTornLine(t *testing.T) {
+	path := newPath(t)
+	write(t, path, "whole\nto")
+	d := destination(t, path)
+	wantContent(t, path, "whole\nto") // until there is something to write
+	records := someRecords(1, 2, 0)
+	mustWrite(t, d, records[:1])
+	mustWrite(t, d, records[1:])
+	wantContent(t, path, "whole\nto\n"+encode(t, records))
+}
+
+func TestDestinationRefuses(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "no", "file"): "the directory " + filepath.Join(dir, "no") + " does not exist",
+		dir:                              "is a directory",
+		pipe:                             "cannot open the file to write to",
+	} {
+		if _, err := tryDestination(t, path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+	if _, err := tryDestination(t, filepath.Join(dir, "no", "file")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDestinationFullDisk(t *testing.T) {
+	d := destination(t, "/dev/full")
+	n, err := d.Write(t.Context(), someRecords(1, 3, 0))
+	if n != 0 || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %d, %v", n, err)
+	}
+}
+
+// limitFileSize makes writes behind size fail until the test ends.
+func limitFileSize(t *testing.T, size uint64) (lift func()) {
+	t.Helper()
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	lift = func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(lift)
+	return lift
+}
+
+func TestDestinationTakesBackShortWrite(t *testing.T) {
+	path := newPath(t)
+	records := someRecords(1, 10, 100)
+	want := encode(t, records)
+	d := destination(t, path)
+	mustWrite(t, d, records[:1])
+	lift := limitFileSize(t, 500) // in the middle of the fourth record
+	n, err := d.Write(t.Context(), records[1:])
+	lift()
+	if n != 0 || err == nil {
+		t.Fatalf("got %d, %v", n, err)
+	}
+	wantContent(t, path, encode(t, records[:1]))
+	mustWrite(t, d, records[1:])
+	wantContent(t, path, want)
+}
+
+func TestDestinationLeavesWhatOthersWrote(t *testing.T) {
+	path := newPath(t)
+	records := someRecords(1, 10, 100)
+	d := destination(t, path)
+	write(t, path, "other\n")
+	lift := limitFileSize(t, 300)
+	_, err := d.Write(t.Context(), records)
+	lift()
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	mustWrite(t, d, records)
+	all := encode(t, records)
+	wantContent(t, path, "other\n"+all[:300-len("other\n")]+"\n"+all)
+}
+
+func TestDestinationFollowsRotation(t *testing.T) {
+	path := newPath(t)
+	records := someRecords(1, 4, 0)
+	synctest.Test(t, func(t *testing.T) {
+		d := destination(t, path)
+		mustWrite(t, d, records[:1])
+		rename(t, path, path+".1")
+		mustWrite(t, d, records[1:2]) // it was looked at just now
+		time.Sleep(time.Second)
+		mustWrite(t, d, records[2:3])
+		time.Sleep(time.Second)
+		mustWrite(t, d, records[3:])
+	})
+	wantContent(t, path+".1", encode(t, records[:2]))
+	wantContent(t, path, encode(t, records[2:]))
+}
+
+func TestDestinationRecordThatCannotBeEncoded(t *testing.T) {
+	path := newPath(t)
+	records := someRecords(1, 3, 0)
+	want := encode(t, records[:2])
+	records[2].After = record.Structured(map[string]any{"x": make(chan int)})
+	n, err := destination(t, path).Write(t.Context(), records)
+	if n != 2 || err == nil {
+		t.Errorf("got %d, %v", n, err)
+	}
+	wantContent(t, path, want)
+}
+
+func BenchmarkFileDestination(b *testing.B) {
+	path := newPath(b)
+	d := destination(b, path)
+	records := someRecords(1, 1000, 20)
+	b.ReportAllocs()
+	b.ResetTimer()
+	n := 0
+	for n < b.N {
+		mustWrite(b, d, records)
+		n += len(records)
+		if n%1_000_000 == 0 {
+			if err := os.Truncate(path, 0); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
+}

@@ -1,0 +1,336 @@
+package file_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/file"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// source is a source under test, closed when the test ends.
+type source struct {
+	sdk.Source
+	t testing.TB
+}
+
+func tryOpen(t testing.TB, path string, pos record.Position) (*source, error) {
+	t.Helper()
+	s := &source{file.Connector().NewSource(), t}
+	t.Cleanup(func() {
+		if err := s.Teardown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.Configure(t.Context(), map[string]string{"path": path}); err != nil {
+		t.Fatal(err)
+	}
+	return s, s.Open(t.Context(), pos)
+}
+
+func open(t testing.TB, path string, pos record.Position) *source {
+	t.Helper()
+	s, err := tryOpen(t, path, pos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// read returns the next n records.
+func (s *source) read(n int) []record.Record {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
+	defer cancel()
+	var all []record.Record
+	for len(all) < n {
+		records, err := s.Read(ctx)
+		if err != nil {
+			s.t.Fatalf("cannot read record %d of %d: %v", len(all)+1, n, err)
+		}
+		all = append(all, records...)
+	}
+	if len(all) > n {
+		s.t.Fatalf("got %d records, want %d: %q", len(all), n, texts(all))
+	}
+	return all
+}
+
+// want reads as many records as there are lines and compares.
+func (s *source) want(lines ...string) []record.Record {
+	s.t.Helper()
+	records := s.read(len(lines))
+	if got := texts(records); strings.Join(got, "\n") != strings.Join(lines, "\n") {
+		s.t.Fatalf("got %q, want %q", got, lines)
+	}
+	return records
+}
+
+// wantNothing makes sure that there is nothing to read for longer than any pause.
+func (s *source) wantNothing() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 60*time.Millisecond)
+	defer cancel()
+	if records, err := s.Read(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		s.t.Fatalf("got %q and %v, want nothing", texts(records), err)
+	}
+}
+
+func texts(records []record.Record) []string {
+	var out []string
+	for _, r := range records {
+		raw, _ := r.After.Raw()
+		out = append(out, string(raw))
+	}
+	return out
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rename(t testing.TB, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "app.log") }
+
+func TestLines(t *testing.T) {
+	path := newPath(t)
+	write(t, path, "one\n\ncr\r\nünï\x00\xff\n")
+	records := open(t, path, nil).want("one", "", "cr\r", "ünï\x00\xff")
+	for i, r := range records {
+		key, _ := r.Key.Raw()
+		if string(key) != strconv.Itoa(i+1) {
+			t.Errorf("got key %q of line %d", key, i+1)
+		}
+		if r.Operation != record.OperationCreate || !r.Before.IsNone() {
+			t.Errorf("got %v with before %v", r.Operation, r.Before)
+		}
+		if want := record.NewMetadata(map[string]string{"file.path": path}); !r.Metadata.Equal(want) {
+			t.Errorf("got metadata %v, want %v", r.Metadata, want)
+		}
+	}
+	if offset, _, _ := strings.Cut(string(records[1].Position), ";"); offset != "5" {
+		t.Errorf("got position %q, want offset 5", records[1].Position)
+	}
+}
+
+// manyLines returns n lines of many lengths.
+func manyLines(n int) []string {
+	lines := make([]string, n)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("%d:%s", i, strings.Repeat("x", i*i%997))
+	}
+	return lines
+}
+
+func TestManyLines(t *testing.T) {
+	path := newPath(t)
+	lines := manyLines(5000)
+	write(t, path, strings.Join(lines, "\n")+"\n")
+	records := open(t, path, nil).want(lines...)
+	positions := map[string]bool{}
+	for i := range records {
+		positions[string(records[i].Position)] = true
+		for _, key := range []string{"a", "b", "c", "x", "y", "z"} {
+			records[i].Metadata.Set(key, strconv.Itoa(i))
+		}
+	}
+	if len(positions) != len(lines) {
+		t.Errorf("got %d different positions of %d", len(positions), len(lines))
+	}
+	for i, r := range records {
+		if len(r.Metadata) != 7 || r.Metadata.Get("file.path") != path || r.Metadata.Get("z") != strconv.Itoa(i) {
+			t.Fatalf("got metadata %v of record %d", r.Metadata, i)
+		}
+	}
+}
+
+func TestResumeAtEveryPosition(t *testing.T) {
+	path := newPath(t)
+	lines := manyLines(60)
+	write(t, path, strings.Join(lines, "\n")+"\n")
+	first := open(t, path, nil).read(60)
+	for i := range 59 {
+		for _, short := range []bool{false, true} {
+			pos := string(first[i].Position)
+			if short {
+				pos, _, _ = strings.Cut(pos, ";")
+			}
+			records := open(t, path, record.Position(pos)).want(lines[i+1:]...)
+			for j, r := range records {
+				if !r.Equal(first[i+1+j]) {
+					t.Fatalf("behind %q: got %v, want %v", pos, r, first[i+1+j])
+				}
+			}
+		}
+	}
+	s := open(t, path, first[59].Position)
+	s.wantNothing()
+	write(t, path, "more\n")
+	s.want("more")
+}
+
+func TestResumeInTheMiddleOfALine(t *testing.T) {
+	path := newPath(t)
+	write(t, path, "one\ntwo\n")
+	open(t, path, record.Position("6")).want("two")
+}
+
+func TestOpenRefusesPositions(t *testing.T) {
+	path := newPath(t)
+	for _, pos := range []string{"x", "-1", "1;2", "1;2;3;4;x", "1;2;z;4;5", "9999999999999999999", "1;2;3;4;5;6"} {
+		if _, err := tryOpen(t, path, record.Position(pos)); err == nil {
+			t.Errorf("opened at position %q", pos)
+		}
+	}
+}
+
+func TestHalfLineIsNoRecord(t *testing.T) {
+	path := newPath(t)
+	write(t, path, "one\ntw")
+	s := open(t, path, nil)
+	pos := s.want("one")[0].Position
+	s.wantNothing()
+	write(t, path, "o")
+	s.wantNothing()
+	write(t, path, "\nthree")
+	s.want("two")
+	open(t, path, pos).want("two")
+}
+
+func TestWaitsForFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "later")
+	path := filepath.Join(dir, "app.log")
+	s := open(t, path, nil)
+	s.wantNothing()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.wantNothing()
+	write(t, path, "one\n")
+	s.want("one")
+}
+
+func TestLongLines(t *testing.T) {
+	path := newPath(t)
+	lines := []string{strings.Repeat("a", 300<<10), "b", strings.Repeat("c", 16<<20), "d"}
+	write(t, path, strings.Join(lines, "\n")+"\n")
+	s := open(t, path, nil)
+	s.want(lines...)
+	write(t, path, "e\n"+strings.Repeat("f", 16<<20+1)+"\n")
+	s.want("e")
+	for range 2 {
+		if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "line 6 of "+path+": the line is longer than 16 MiB") {
+			t.Fatalf("got %v", err)
+		}
+	}
+}
+
+func TestEndlessLine(t *testing.T) {
+	path := newPath(t)
+	write(t, path, strings.Repeat("f", 17<<20))
+	if _, err := open(t, path, nil).Read(t.Context()); err == nil || !strings.Contains(err.Error(), "longer than 16 MiB") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestRefusesWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{dir: "it is a directory", pipe: "it is a pipe", "/dev/zero": "it is a device"} {
+		if _, err := tryOpen(t, path, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+}
+
+func TestFollowsLink(t *testing.T) {
+	path := newPath(t)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "one\n")
+	s := open(t, link, nil)
+	pos := s.want("one")[0].Position
+	rename(t, path, path+".1")
+	write(t, path+".1", "two\n")
+	write(t, path, "three\n")
+	s.want("two", "three")
+	open(t, link, pos).want("two", "three")
+}
+
+func TestRequiresPath(t *testing.T) {
+	if err := file.Connector().NewSource().Configure(t.Context(), nil); err == nil || !strings.Contains(err.Error(), `"path"`) {
+		t.Errorf("got %v", err)
+	}
+	if err := file.Connector().NewDestination().Configure(t.Context(), nil); err == nil || !strings.Contains(err.Error(), `"path"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadEndsWithContext(t *testing.T) {
+	s := open(t, newPath(t), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := s.Read(ctx)
+		done <- err
+	}()
+	if err := s.Ack(t.Context(), []record.Position{record.Position("1")}); err != nil { // while Read waits
+		t.Error(err)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func BenchmarkFileSource(b *testing.B) {
+	path := newPath(b)
+	line := strings.Repeat("x", 139) + "\n"
+	const lines = 200_000
+	if err := os.WriteFile(path, bytes.Repeat([]byte(line), lines), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	n := 0
+	for n < b.N {
+		s := open(b, path, nil)
+		for got := 0; got < lines && n < b.N; {
+			records, err := s.Read(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			got, n = got+len(records), n+len(records)
+		}
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
+}

@@ -1,0 +1,145 @@
+package plugins_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+func newFakeSource() sdk.Source           { return &fakeSource{} }
+func newFakeDestination() sdk.Destination { return &fakeDestination{} }
+
+func sampleHost() *plugins.Host {
+	return &plugins.Host{
+		Builtin: []sdk.Connector{
+			{Name: "log", Version: "v1.0.0", Summary: "prints", Author: "me", NewDestination: newFakeDestination},
+			{Name: "generator", Version: "v1.0.0", NewSource: newFakeSource},
+			{Name: "file", Version: "v1.10.0", NewSource: newFakeSource, NewDestination: newFakeDestination},
+			{Name: "file", Version: "v1.9.0", NewSource: newFakeSource, NewDestination: newFakeDestination},
+		},
+		Standalone: executables{"file@v0.1.0", "kafka@v10.0.0", "kafka@v2.0.0"},
+	}
+}
+
+// executables is a registry of sources, each given as name@version.
+type executables []string
+
+type executable struct {
+	plugins.Source
+	name plugins.Name
+}
+
+func (e executables) Specifications() (specs []plugins.Specification) {
+	for _, text := range e {
+		name, _ := plugins.ParseName("standalone:" + text)
+		specs = append(specs, plugins.Specification{Name: name, Source: sdk.Parameters{}})
+	}
+	return specs
+}
+
+func (e executables) Source(_ context.Context, name plugins.Name, id string) (plugins.Source, error) {
+	return executable{name: name}, nil
+}
+
+func (e executables) Destination(context.Context, plugins.Name, string) (plugins.Destination, error) {
+	panic("there are no destinations")
+}
+
+func TestSpecifications(t *testing.T) {
+	var got []string
+	for _, s := range sampleHost().Specifications() {
+		got = append(got, s.Name.String())
+	}
+	want := "builtin:file@v1.9.0 builtin:file@v1.10.0 builtin:generator@v1.0.0 builtin:log@v1.0.0 " +
+		"standalone:file@v0.1.0 standalone:kafka@v2.0.0 standalone:kafka@v10.0.0"
+	if strings.Join(got, " ") != want {
+		t.Errorf("got  %v\nwant %s", got, want)
+	}
+}
+
+func TestSpecification(t *testing.T) {
+	h := sampleHost()
+	s, err := h.Specification("log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Summary != "prints" || s.Author != "me" || s.Source != nil || s.Destination["sdk.batch.size"].Default != "0" {
+		t.Errorf("got %+v", s)
+	}
+	for ref, want := range map[string]string{
+		"file":                "standalone:file@v0.1.0",
+		"builtin:file":        "builtin:file@v1.10.0",
+		"any:file@v1.9.0":     "builtin:file@v1.9.0",
+		"kafka":               "standalone:kafka@v10.0.0",
+		"standalone:kafka":    "standalone:kafka@v10.0.0",
+		"kafka@v2.0.0":        "standalone:kafka@v2.0.0",
+		"generator@latest":    "builtin:generator@v1.0.0",
+		"builtin:log@v1.0.0":  "builtin:log@v1.0.0",
+		"builtin:file@v1.9.0": "builtin:file@v1.9.0",
+	} {
+		if s, err := h.Specification(ref); err != nil || s.Name.String() != want {
+			t.Errorf("Specification(%q) = %v, %v, want %s", ref, s.Name, err, want)
+		}
+	}
+}
+
+func TestUnknownPlugin(t *testing.T) {
+	for ref, want := range map[string]string{
+		"genrator":          `cannot find plugin "genrator": did you mean "generator"? there is builtin:file@v1.9.0, builtin:file@v1.10.0, builtin:generator`,
+		"postgres":          `cannot find plugin "postgres": there is builtin:file@v1.9.0`,
+		"log@v3.0.0":        `cannot find plugin "log@v3.0.0": of log there is builtin:log@v1.0.0`,
+		"standalone:log":    `cannot find plugin "standalone:log": of log there is builtin:log@v1.0.0`,
+		"wasm:log":          `prefix "wasm" is none of`,
+		"builtin:generator": "",
+	} {
+		_, err := sampleHost().Specification(ref)
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(), want) {
+			t.Errorf("Specification(%q) gave error %v, want one with %q", ref, err, want)
+		}
+	}
+	if _, err := new(plugins.Host).Specification("log"); err == nil || err.Error() != `cannot find plugin "log": there are no plugins` {
+		t.Errorf("an empty host gave error %v", err)
+	}
+}
+
+func TestWrongSide(t *testing.T) {
+	h := sampleHost()
+	_, err := h.Source(t.Context(), "log", "p:c")
+	if want := `cannot start source "p:c": plugin builtin:log@v1.0.0 is a destination only`; err == nil || err.Error() != want {
+		t.Errorf("got error %v, want %s", err, want)
+	}
+	_, err = h.Destination(t.Context(), "generator", "p:c")
+	if want := `cannot start destination "p:c": plugin builtin:generator@v1.0.0 is a source only`; err == nil || err.Error() != want {
+		t.Errorf("got error %v, want %s", err, want)
+	}
+}
+
+func TestStandaloneInstance(t *testing.T) {
+	s, err := sampleHost().Source(t.Context(), "kafka", "p:c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.(executable).name.String(); got != "standalone:kafka@v10.0.0" {
+		t.Errorf("started %s", got)
+	}
+}
+
+func TestPanicWhileStarting(t *testing.T) {
+	var made int
+	h := newHost(sdk.Connector{NewSource: func() sdk.Source {
+		if made++; made > 1 {
+			panic("no more")
+		}
+		return &fakeSource{}
+	}})
+	if _, err := h.Source(t.Context(), "fake", "p:c"); err == nil || !strings.Contains(err.Error(), "panic: no more") {
+		t.Errorf("got error %v", err)
+	}
+	h = newHost(sdk.Connector{NewSource: func() sdk.Source { panic("no specification") }})
+	if specs := h.Specifications(); len(specs) != 0 {
+		t.Errorf("got %v", specs)
+	}
+}

@@ -1,0 +1,116 @@
+package sdk
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// unlimited is the size of batches that only a delay bounds.
+const unlimited = 10_000
+
+// collector gathers what read returns into batches of up to size records, handed out at
+// most delay after the first of them. A read under way when the delay is over goes on, so
+// that the connector never sees a context end in the middle of its work: its records
+// belong to the next batch.
+type collector struct {
+	read  func(context.Context) ([]record.Record, error)
+	size  int           // 0: unlimited
+	delay time.Duration // 0: until the batch is full
+
+	held    []record.Record    // of the next batch
+	err     error              // that read returned; for when the records before it are handed out
+	pending chan readResult    // answer of the read under way, nil when there is none
+	cancel  context.CancelFunc // of the read under way
+}
+
+type readResult struct {
+	records []record.Record
+	err     error
+}
+
+// Read returns the next batch. When ctx ends it returns all that was read, if anything was.
+func (c *collector) Read(ctx context.Context) ([]record.Record, error) {
+	size := c.size
+	if size <= 0 {
+		size = unlimited
+	}
+	c.fill(ctx, size)
+	batch := c.held
+	c.held = nil
+	if len(batch) > size && ctx.Err() == nil {
+		batch, c.held = batch[:size:size], batch[size:]
+	}
+	if len(batch) > 0 {
+		return batch, nil
+	}
+	err := c.err
+	if c.err = nil; err == nil {
+		err = ctx.Err()
+	}
+	return nil, err
+}
+
+// fill reads until size records are held, the delay is over, or nothing more can come.
+func (c *collector) fill(ctx context.Context, size int) {
+	var late <-chan time.Time
+	for len(c.held) < size && c.err == nil && (ctx.Err() == nil || c.pending != nil) {
+		if late == nil && c.delay > 0 && len(c.held) > 0 {
+			timer := time.NewTimer(c.delay)
+			defer timer.Stop()
+			late = timer.C
+		}
+		c.start(ctx)
+		select {
+		case r := <-c.pending:
+			c.take(r)
+		case <-late:
+			return
+		case <-ctx.Done():
+			c.cancel()
+			c.take(<-c.pending)
+		}
+	}
+}
+
+func (c *collector) start(ctx context.Context) {
+	if c.pending != nil {
+		return
+	}
+	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	pending := make(chan readResult, 1)
+	c.pending = pending
+	go func() { pending <- c.readSafely(ctx) }()
+}
+
+// readSafely makes an error of a panic: in this goroutine nobody else would.
+func (c *collector) readSafely(ctx context.Context) (r readResult) {
+	defer Recover(&r.err)
+	records, err := c.read(ctx)
+	return readResult{records, err}
+}
+
+func (c *collector) take(r readResult) {
+	c.cancel()
+	c.pending, c.err = nil, r.err
+	if c.held == nil {
+		c.held = slices.Clip(r.records) // what lies behind them is the connector's
+	} else {
+		c.held = append(c.held, r.records...)
+	}
+}
+
+// end ends the read under way and waits for it, no longer than ctx lasts.
+func (c *collector) end(ctx context.Context) {
+	if c.pending == nil {
+		return
+	}
+	c.cancel()
+	select {
+	case <-c.pending:
+		c.pending = nil
+	case <-ctx.Done():
+	}
+}

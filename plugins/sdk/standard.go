@@ -1,0 +1,103 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// Standard returns c with instances that also understand the sdk.* settings, and do what
+// those ask for: batches, rate limits, record formats, schemas. Their Configure trims,
+// defaults and checks all settings first, and hands the connector its own. Hosts make
+// instances of the standard connector; for a connector that is one already they get it back.
+//
+// It panics when c changes the default of a parameter that does not exist.
+func Standard(c Connector) Connector {
+	if c.standard {
+		return c
+	}
+	c.standard = true
+	if newSource := c.NewSource; newSource != nil {
+		params := withDefaults(ParametersOf(sourceOptions{}), c.SourceDefaults)
+		c.NewSource = func() Source { return &standardSource{Source: newSource(), params: params} }
+	}
+	if newDestination := c.NewDestination; newDestination != nil {
+		params := withDefaults(ParametersOf(destinationOptions{}), c.DestinationDefaults)
+		c.NewDestination = func() Destination {
+			return &standardDestination{Destination: newDestination(), params: params}
+		}
+	}
+	return c
+}
+
+// prefix begins the names of all parameters that are not the connector's own.
+const prefix = "sdk."
+
+func withDefaults(p Parameters, defaults map[string]string) Parameters {
+	for name, value := range defaults {
+		param, ok := p[name]
+		if !ok {
+			panic(fmt.Sprintf("sdk: cannot change the default of %q: there is no such parameter", name))
+		}
+		param.Default = value
+		p[name] = param
+	}
+	return p
+}
+
+func merge(own, standard Parameters) Parameters {
+	all := maps.Clone(standard)
+	maps.Copy(all, own)
+	return all
+}
+
+// split checks the settings, fills options, and returns the connector's own settings.
+func split(own, standard Parameters, settings map[string]string, options any) (map[string]string, error) {
+	all := merge(own, standard)
+	settings = all.ApplyDefaults(settings)
+	var errs []error
+	for _, err := range all.Check(settings) {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	theirs, ours := maps.Clone(settings), maps.Clone(settings)
+	maps.DeleteFunc(theirs, func(name, _ string) bool { return isStandard(name) })
+	maps.DeleteFunc(ours, func(name, _ string) bool { return !isStandard(name) })
+	return theirs, Decode(ours, options)
+}
+
+func isStandard(name string) bool { return strings.HasPrefix(name, prefix) }
+
+// ownSettings returns what the connector sees of settings in its lifecycle methods.
+func ownSettings(own Parameters, settings map[string]string) map[string]string {
+	out := own.ApplyDefaults(settings)
+	maps.DeleteFunc(out, func(name, _ string) bool { return isStandard(name) })
+	return out
+}
+
+// lifecycle hands the events of a standard connector on to the connector inside.
+type lifecycle struct {
+	Lifecycle
+	params Parameters
+}
+
+func (l lifecycle) created(ctx context.Context, settings map[string]string) error {
+	return l.LifecycleOnCreated(ctx, ownSettings(l.params, settings))
+}
+
+// updated is silent when nothing changed for the connector itself.
+func (l lifecycle) updated(ctx context.Context, before, after map[string]string) error {
+	before, after = ownSettings(l.params, before), ownSettings(l.params, after)
+	if maps.Equal(before, after) {
+		return nil
+	}
+	return l.LifecycleOnUpdated(ctx, before, after)
+}
+
+func (l lifecycle) deleted(ctx context.Context, settings map[string]string) error {
+	return l.LifecycleOnDeleted(ctx, ownSettings(l.params, settings))
+}

@@ -1,0 +1,188 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+)
+
+type destinationOptions struct {
+	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Records per write. 0: as they come. Without a delay, it waits until there are as many."`
+	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Longest wait for more records before a write."`
+	RatePerSecond  float64       `json:"sdk.rate.perSecond" default:"0" validate:"gt=-1" desc:"Most records per second. 0: no limit."`
+	RateBurst      int           `json:"sdk.rate.burst" default:"0" validate:"gt=-1" desc:"Most records at once under a rate limit. 0: the records of one second."`
+	Format         string        `json:"sdk.record.format" default:"opencdc/json" validate:"inclusion=opencdc/json|debezium/json|template" desc:"Format of records that are written as text."`
+	FormatOptions  string        `json:"sdk.record.format.options" desc:"The template, or a comma list of options such as debezium.schema.name=orders."`
+	PayloadEnabled bool          `json:"sdk.schema.extract.payload.enabled" default:"true" desc:"Whether payloads that name a schema are decoded."`
+	KeyEnabled     bool          `json:"sdk.schema.extract.key.enabled" default:"true" desc:"Whether keys that name a schema are decoded."`
+}
+
+// standardDestination is a destination with the standard middleware around it.
+type standardDestination struct {
+	Destination
+	params  Parameters // the sdk.* ones
+	options destinationOptions
+	format  Format        // nil: the default
+	limiter *rate.Limiter // nil: no limit
+	schemas *schema.Cache // nil: nothing to decode with
+	chunk   int           // most records in one call of the connector
+	holding holding       // batches being gathered
+}
+
+func (d *standardDestination) Parameters() Parameters {
+	return merge(d.Destination.Parameters(), d.params)
+}
+
+func (d *standardDestination) Configure(ctx context.Context, settings map[string]string) error {
+	own, err := split(d.Destination.Parameters(), d.params, settings, &d.options)
+	if err != nil {
+		return err
+	}
+	o := d.options
+	if d.format, err = newFormat(o.Format, o.FormatOptions); err != nil {
+		return SettingError{"sdk.record.format.options", err.Error()}
+	}
+	d.chunk = math.MaxInt
+	if o.BatchSize > 0 {
+		d.chunk = o.BatchSize
+	}
+	if o.RatePerSecond > 0 {
+		burst := o.RateBurst
+		if burst == 0 {
+			burst = int(min(math.Ceil(o.RatePerSecond), math.MaxInt32))
+		}
+		d.limiter = rate.NewLimiter(rate.Limit(o.RatePerSecond), burst)
+		d.chunk = min(d.chunk, burst)
+	}
+	return d.Destination.Configure(d.context(ctx), own)
+}
+
+func (d *standardDestination) Open(ctx context.Context) error {
+	if env := EnvFrom(ctx); env.Schemas != nil && (d.options.KeyEnabled || d.options.PayloadEnabled) {
+		d.schemas = &schema.Cache{Registry: env.Schemas}
+	}
+	ctx = d.context(ctx)
+	d.holding.inner, d.holding.size, d.holding.delay = d.Write, d.options.BatchSize, d.options.BatchDelay
+	d.holding.open(ctx)
+	return d.Destination.Open(ctx)
+}
+
+// context returns ctx with the format that the settings chose.
+func (d *standardDestination) context(ctx context.Context) context.Context {
+	if d.format == nil {
+		return ctx
+	}
+	env := *EnvFrom(ctx)
+	if env.format != nil {
+		return ctx
+	}
+	env.format = d.format
+	return WithEnv(ctx, &env)
+}
+
+func (d *standardDestination) Write(ctx context.Context, records []record.Record) (int, error) {
+	if d.schemas == nil && len(records) <= d.chunk && d.limiter == nil {
+		return d.Destination.Write(d.context(ctx), records)
+	}
+	ctx = d.context(ctx)
+	done := 0
+	for done < len(records) {
+		part := records[done : min(len(records)-done, d.chunk)+done]
+		n, err := d.writePart(ctx, part)
+		if n < 0 || n > len(part) {
+			return -1, fmt.Errorf("wrote %d of %d records", n, len(part))
+		}
+		if done += n; err != nil || n < len(part) {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// writePart writes the records before the first that cannot be decoded.
+func (d *standardDestination) writePart(ctx context.Context, records []record.Record) (int, error) {
+	records, ready, refused := d.decode(ctx, records)
+	if ready > 0 {
+		if d.limiter != nil {
+			if err := d.limiter.WaitN(ctx, ready); err != nil {
+				return 0, err
+			}
+		}
+		if n, err := d.Destination.Write(ctx, records[:ready:ready]); err != nil || n != ready {
+			return n, err
+		}
+	}
+	return ready, refused
+}
+
+// decode decodes the raw parts of records that name their schema, in a copy if there are
+// any: the records are lent. It returns with them the number of good records before the
+// first that cannot be decoded.
+func (d *standardDestination) decode(ctx context.Context, records []record.Record) (decoded []record.Record, ready int, err error) {
+	if d.schemas == nil {
+		return records, len(records), nil
+	}
+	copied := false
+	for i := range records {
+		parts := d.encoded(&records[i])
+		if parts == (schema.Parts{}) {
+			continue
+		}
+		if !copied {
+			records, copied = slices.Clone(records), true
+		}
+		if err := d.schemas.DecodeRecord(ctx, &records[i], parts); err != nil {
+			return records, i, fmt.Errorf("cannot decode the record: %w", err)
+		}
+	}
+	return records, len(records), nil
+}
+
+// encoded says which parts of r are to be decoded.
+func (d *standardDestination) encoded(r *record.Record) schema.Parts {
+	return schema.Parts{
+		Key:     d.options.KeyEnabled && isRaw(r.Key) && r.Metadata.Get(record.KeyKeySchemaSubject) != "",
+		Payload: d.options.PayloadEnabled && (isRaw(r.After) || isRaw(r.Before)) && r.Metadata.Get(record.KeyPayloadSchemaSubject) != "",
+	}
+}
+
+func isRaw(d record.Data) bool {
+	_, ok := d.Raw()
+	return ok
+}
+
+func (d *standardDestination) WriteAsync(ctx context.Context, records []record.Record, settled func(n int, err error)) error {
+	return d.holding.write(d.context(ctx), records, settled)
+}
+
+func (d *standardDestination) Flush(ctx context.Context) error {
+	return d.holding.flush(d.context(ctx))
+}
+
+func (d *standardDestination) Teardown(ctx context.Context) error {
+	d.holding.close()
+	return d.Destination.Teardown(d.context(ctx))
+}
+
+func (d *standardDestination) lifecycle() lifecycle {
+	return lifecycle{d.Destination, d.Destination.Parameters()}
+}
+
+func (d *standardDestination) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
+	return d.lifecycle().created(ctx, settings)
+}
+
+func (d *standardDestination) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
+	return d.lifecycle().updated(ctx, before, after)
+}
+
+func (d *standardDestination) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
+	return d.lifecycle().deleted(ctx, settings)
+}

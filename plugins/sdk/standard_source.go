@@ -1,0 +1,117 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+type sourceOptions struct {
+	BatchSize      int           `json:"sdk.batch.size" default:"0" validate:"gt=-1" desc:"Most records in a batch before it is handed on. 0: batches as the connector reads them. Without a delay, it waits until the batch is full."`
+	BatchDelay     time.Duration `json:"sdk.batch.delay" default:"0" desc:"Longest wait for more records after the first of a batch."`
+	ContextEnabled bool          `json:"sdk.schema.context.enabled" default:"true" desc:"Whether names of schemas begin with a context."`
+	ContextName    string        `json:"sdk.schema.context.name" desc:"The context that names of schemas begin with. The id of the connector when empty."`
+	ExtractType    string        `json:"sdk.schema.extract.type" default:"avro" validate:"inclusion=avro" desc:"Language of the schemas."`
+	PayloadEnabled bool          `json:"sdk.schema.extract.payload.enabled" default:"true" desc:"Whether structured payloads get a schema."`
+	PayloadSubject string        `json:"sdk.schema.extract.payload.subject" default:"payload" desc:"Name of the payload's schema. The collection of the record goes before it."`
+	KeyEnabled     bool          `json:"sdk.schema.extract.key.enabled" default:"true" desc:"Whether structured keys get a schema."`
+	KeySubject     string        `json:"sdk.schema.extract.key.subject" default:"key" desc:"Name of the key's schema. The collection of the record goes before it."`
+}
+
+// standardSource is a source with the standard middleware around it.
+type standardSource struct {
+	Source
+	params  Parameters // the sdk.* ones
+	options sourceOptions
+	collect *collector // nil without batching
+	extract *extractor // nil without schemas
+}
+
+func (s *standardSource) Parameters() Parameters { return merge(s.Source.Parameters(), s.params) }
+
+func (s *standardSource) Configure(ctx context.Context, settings map[string]string) error {
+	own, err := split(s.Source.Parameters(), s.params, settings, &s.options)
+	if err != nil {
+		return err
+	}
+	return s.Source.Configure(ctx, own)
+}
+
+func (s *standardSource) Open(ctx context.Context, pos record.Position) error {
+	if o := s.options; o.BatchSize > 0 || o.BatchDelay > 0 {
+		s.collect = &collector{read: s.readAgain, size: o.BatchSize, delay: o.BatchDelay}
+	}
+	s.extract = newExtractor(EnvFrom(ctx), s.options)
+	return s.Source.Open(ctx, pos)
+}
+
+func (s *standardSource) Read(ctx context.Context) (records []record.Record, err error) {
+	if s.collect != nil {
+		records, err = s.collect.Read(ctx)
+	} else {
+		records, err = s.readAgain(ctx)
+	}
+	if err != nil || s.extract == nil {
+		return records, err
+	}
+	if err := s.extract.attach(ctx, records); err != nil {
+		return nil, err
+	}
+	return records, nil
+}
+
+// The pauses after ErrBackoffRetry.
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 5 * time.Second
+)
+
+// readAgain reads until there are records. An empty result counts as ErrBackoffRetry.
+func (s *standardSource) readAgain(ctx context.Context) ([]record.Record, error) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		records, err := s.Source.Read(ctx)
+		if errors.Is(err, ErrBackoffRetry) {
+			err = nil
+		}
+		if len(records) > 0 || err != nil {
+			return records, err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *standardSource) Teardown(ctx context.Context) error {
+	if s.collect != nil {
+		s.collect.end(ctx)
+	}
+	return s.Source.Teardown(ctx)
+}
+
+func (s *standardSource) lifecycle() lifecycle { return lifecycle{s.Source, s.Source.Parameters()} }
+
+func (s *standardSource) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
+	return s.lifecycle().created(ctx, settings)
+}
+
+func (s *standardSource) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
+	return s.lifecycle().updated(ctx, before, after)
+}
+
+func (s *standardSource) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
+	return s.lifecycle().deleted(ctx, settings)
+}

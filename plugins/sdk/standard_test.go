@@ -1,0 +1,610 @@
+package sdk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/google/go-cmp/cmp"
+)
+
+var _ sdk.AsyncDestination = sdk.Standard(sdk.Connector{
+	NewDestination: func() sdk.Destination { return &sink{} },
+}).NewDestination().(sdk.AsyncDestination)
+
+// feed is a source whose reads answer what is sent to it.
+type feed struct {
+	sdk.SourceBase
+	settings map[string]string
+	events   []string
+	reads    chan answer
+	panics   bool
+	torn     bool
+}
+
+type answer struct {
+	records []record.Record
+	err     error
+}
+
+func (*feed) Parameters() sdk.Parameters {
+	return sdk.Parameters{"path": {Type: sdk.TypeString, Default: "/tmp"}}
+}
+
+func (f *feed) Configure(_ context.Context, s map[string]string) error { f.settings = s; return nil }
+
+func (*feed) Open(context.Context, record.Position) error { return nil }
+
+func (f *feed) Read(ctx context.Context) ([]record.Record, error) {
+	if f.panics {
+		panic("boom")
+	}
+	select {
+	case a := <-f.reads:
+		return a.records, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (f *feed) Teardown(context.Context) error { f.torn = true; return nil }
+
+func (f *feed) LifecycleOnUpdated(_ context.Context, before, after map[string]string) error {
+	f.events = append(f.events, fmt.Sprint(before, after))
+	return nil
+}
+
+func (f *feed) LifecycleOnDeleted(_ context.Context, s map[string]string) error {
+	f.events = append(f.events, fmt.Sprint(s))
+	return nil
+}
+
+func openSource(t *testing.T, ctx context.Context, f *feed, settings map[string]string) sdk.Source {
+	t.Helper()
+	if f.reads == nil {
+		f.reads = make(chan answer, 100)
+	}
+	s := sdk.Standard(sdk.Connector{NewSource: func() sdk.Source { return f }}).NewSource()
+	if err := s.Configure(ctx, settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func numbered(from, to int) []record.Record {
+	var rs []record.Record
+	for i := from; i < to; i++ {
+		rs = append(rs, record.Record{Position: record.Position(fmt.Sprint(i)), Operation: record.OperationCreate})
+	}
+	return rs
+}
+
+func positions(rs []record.Record) string {
+	var ps []string
+	for _, r := range rs {
+		ps = append(ps, string(r.Position))
+	}
+	return strings.Join(ps, " ")
+}
+
+func TestStandardParameters(t *testing.T) {
+	c := sdk.Standard(sdk.Connector{
+		NewSource: func() sdk.Source { return &feed{} }, NewDestination: func() sdk.Destination { return &sink{} },
+		SourceDefaults: map[string]string{"sdk.schema.extract.key.enabled": "false"},
+	})
+	c = sdk.Standard(c) // once is enough
+	tests := map[string]struct {
+		params sdk.Parameters
+		want   []string
+	}{
+		"source": {c.NewSource().Parameters(), []string{
+			"path string /tmp []", "sdk.batch.delay duration 0 []", "sdk.batch.size int 0 [{2 -1}]",
+			"sdk.schema.context.enabled bool true []", "sdk.schema.context.name string  []",
+			"sdk.schema.extract.key.enabled bool false []", "sdk.schema.extract.key.subject string key []",
+			"sdk.schema.extract.payload.enabled bool true []", "sdk.schema.extract.payload.subject string payload []",
+			"sdk.schema.extract.type string avro [{4 avro}]",
+		}},
+		"destination": {c.NewDestination().Parameters(), []string{
+			"sdk.batch.delay duration 0 []", "sdk.batch.size int 0 [{2 -1}]",
+			"sdk.rate.burst int 0 [{2 -1}]", "sdk.rate.perSecond float 0 [{2 -1}]",
+			"sdk.record.format string opencdc/json [{4 opencdc/json,debezium/json,template}]", "sdk.record.format.options string  []",
+			"sdk.schema.extract.key.enabled bool true []", "sdk.schema.extract.payload.enabled bool true []",
+		}},
+	}
+	types := []string{"", "string", "int", "float", "bool", "file", "duration"}
+	for name, test := range tests {
+		var got []string
+		for n, p := range test.params {
+			got = append(got, fmt.Sprint(n, " ", types[p.Type], " ", p.Default, " ", p.Validations))
+			if n != "path" && p.Description == "" {
+				t.Errorf("%s has no description", n)
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestStandardRefusesUnknownDefault(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	sdk.Standard(sdk.Connector{NewSource: func() sdk.Source { return &feed{} }, SourceDefaults: map[string]string{"sdk.bach": "1"}})
+}
+
+func TestStandardSettings(t *testing.T) {
+	f := &feed{}
+	s := openSource(t, t.Context(), f, map[string]string{" sdk.batch.size": "3 "})
+	if diff := cmp.Diff(map[string]string{"path": "/tmp"}, f.settings); diff != "" {
+		t.Error(diff)
+	}
+	err := s.Configure(t.Context(), map[string]string{"sdk.batch.size": "-1", "pat": "x"})
+	want := "\"pat\": is not a setting of this connector, did you mean \"path\"?\n\"sdk.batch.size\": must be greater than -1, not -1"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestStandardLifecycle(t *testing.T) {
+	f := &feed{}
+	s := openSource(t, t.Context(), f, nil)
+	same := map[string]string{"sdk.batch.size": "1"}
+	if err := s.LifecycleOnUpdated(t.Context(), same, map[string]string{"path": "/tmp"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LifecycleOnUpdated(t.Context(), same, map[string]string{"path": "/x"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LifecycleOnDeleted(t.Context(), same); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"map[path:/tmp] map[path:/x]", "map[path:/tmp]"}, f.events); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBackoffRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &feed{}
+		s := openSource(t, t.Context(), f, nil)
+		for range 7 {
+			f.reads <- answer{err: fmt.Errorf("quiet: %w", sdk.ErrBackoffRetry)}
+		}
+		f.reads <- answer{records: []record.Record{}} // counts as one more
+		f.reads <- answer{records: numbered(1, 2)}
+		start := time.Now()
+		rs, err := s.Read(t.Context())
+		if want := 100*(1+2+4+8+16+32)*time.Millisecond + 10*time.Second; err != nil || len(rs) != 1 || time.Since(start) != want {
+			t.Errorf("got %v, %v after %v, want one record after %v", rs, err, time.Since(start), want)
+		}
+		f.reads <- answer{err: sdk.ErrBackoffRetry}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := s.Read(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v when the context ended", err)
+		}
+	})
+}
+
+func TestSourceBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &feed{}
+		s := openSource(t, t.Context(), f, map[string]string{"sdk.batch.size": "3", "sdk.batch.delay": "1s"})
+		expect := func(want string, after time.Duration) {
+			t.Helper()
+			start := time.Now()
+			rs, err := s.Read(t.Context())
+			if err != nil || positions(rs) != want || time.Since(start) != after {
+				t.Fatalf("got %q, %v after %v, want %q after %v", positions(rs), err, time.Since(start), want, after)
+			}
+		}
+		f.reads <- answer{records: numbered(1, 2)}
+		f.reads <- answer{records: numbered(2, 6)}
+		expect("1 2 3", 0)         // full
+		expect("4 5", time.Second) // not full, late
+		go func() {                // the read under way goes on
+			time.Sleep(5 * time.Second)
+			f.reads <- answer{records: numbered(6, 7)}
+			time.Sleep(900 * time.Millisecond)
+			f.reads <- answer{records: numbered(7, 8)}
+		}()
+		expect("6 7", 6*time.Second) // the delay counts from the first record
+		broken := errors.New("broken")
+		f.reads <- answer{records: numbered(8, 9)}
+		f.reads <- answer{err: broken}
+		expect("8", 0) // nothing is lost by an error
+		if _, err := s.Read(t.Context()); err != broken {
+			t.Errorf("got %v", err)
+		}
+		if err := s.Teardown(t.Context()); err != nil || !f.torn {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSourceBatchAtStop(t *testing.T) {
+	for name, settings := range map[string]map[string]string{
+		"size":  {"sdk.batch.size": "100"},
+		"delay": {"sdk.batch.delay": "1h"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &feed{}
+				s := openSource(t, t.Context(), f, settings)
+				ctx, stop := context.WithCancel(t.Context())
+				f.reads <- answer{records: numbered(1, 3)}
+				time.AfterFunc(time.Minute, stop)
+				if rs, err := s.Read(ctx); err != nil || positions(rs) != "1 2" {
+					t.Errorf("got %q, %v", positions(rs), err)
+				}
+				if _, err := s.Read(ctx); !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestSourceBatchLeavesTheConnectorsArrayAlone(t *testing.T) {
+	f := &feed{}
+	s := openSource(t, t.Context(), f, map[string]string{"sdk.batch.size": "3"})
+	array := numbered(0, 4)
+	f.reads <- answer{records: array[:1]}
+	f.reads <- answer{records: numbered(7, 9)}
+	if rs, err := s.Read(t.Context()); err != nil || positions(rs) != "0 7 8" || positions(array) != "0 1 2 3" {
+		t.Errorf("got %q, %v; the array holds %q", positions(rs), err, positions(array))
+	}
+}
+
+func TestSourceBatchPanics(t *testing.T) {
+	s := openSource(t, t.Context(), &feed{panics: true}, map[string]string{"sdk.batch.size": "2"})
+	if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "panic: boom") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// sink is a destination that remembers what was written and refuses the position "bad".
+type sink struct {
+	sdk.DestinationBase
+	mu     sync.Mutex
+	writes []string
+	at     []time.Duration
+	start  time.Time
+	text   string
+	got    []record.Record
+	err    error // instead of writing
+	lie    int   // added to n
+	panics bool
+}
+
+func (*sink) Parameters() sdk.Parameters { return nil }
+
+func (s *sink) Configure(context.Context, map[string]string) error { return nil }
+
+func (s *sink) Open(context.Context) error { s.start = time.Now(); return nil }
+
+func (s *sink) Write(ctx context.Context, rs []record.Record) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.panics {
+		panic("boom")
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	s.writes, s.at = append(s.writes, positions(rs)), append(s.at, time.Since(s.start))
+	for i := range rs {
+		if string(rs[i].Position) == "bad" {
+			return i, errors.New("refused")
+		}
+		b, err := sdk.RecordFormat(ctx)(nil, &rs[i])
+		if err != nil {
+			return i, err
+		}
+		s.text += string(b) + "\n"
+		s.got = append(s.got, rs[i])
+	}
+	return len(rs) + s.lie, nil
+}
+
+func openDestination(t *testing.T, ctx context.Context, s *sink, settings map[string]string) sdk.AsyncDestination {
+	t.Helper()
+	d := sdk.Standard(sdk.Connector{NewDestination: func() sdk.Destination { return s }}).NewDestination()
+	if err := d.Configure(ctx, settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return d.(sdk.AsyncDestination)
+}
+
+func TestDestinationBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sink{}
+		d := openDestination(t, t.Context(), s, map[string]string{"sdk.batch.size": "3", "sdk.batch.delay": "1s"})
+		var settled []string
+		write := func(rs []record.Record) {
+			t.Helper()
+			err := d.WriteAsync(t.Context(), rs, func(n int, err error) { settled = append(settled, fmt.Sprint(n, err)) })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(numbered(1, 3))
+		time.Sleep(600 * time.Millisecond)
+		bad := numbered(3, 6)
+		bad[0].Position = record.Position("bad")
+		write(bad)
+		time.Sleep(time.Minute)
+		write(numbered(6, 7))
+		if err := d.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"1 2 bad", "4 5", "6"}, s.writes); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{"2<nil>", "1refused", "2<nil>", "1<nil>"}, trim(settled)); diff != "" {
+			t.Error(diff)
+		}
+		want := []time.Duration{600 * time.Millisecond, 1600 * time.Millisecond, 60600 * time.Millisecond}
+		if diff := cmp.Diff(want, s.at); diff != "" {
+			t.Error(diff)
+		}
+		if err := d.Teardown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func trim(in []string) []string {
+	for i := range in {
+		in[i] = strings.ReplaceAll(in[i], " ", "")
+	}
+	return in
+}
+
+func TestDestinationBreaks(t *testing.T) {
+	for name, s := range map[string]*sink{"says too much": {lie: 1}, "says too little": {lie: -1}, "panics": {panics: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := openDestination(t, t.Context(), s, map[string]string{"sdk.batch.delay": "1s"})
+				refused := 0
+				settled := func(n int, err error) {
+					if err != nil {
+						refused += n
+					}
+				}
+				if err := d.WriteAsync(t.Context(), numbered(1, 3), settled); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if refused != 2 {
+					t.Errorf("%d records refused, want 2", refused)
+				}
+				if err := d.WriteAsync(t.Context(), numbered(3, 4), settled); err == nil {
+					t.Error("it goes on")
+				}
+			})
+		})
+	}
+}
+
+func TestDestinationBreaksWithoutRefusing(t *testing.T) {
+	for _, size := range []string{"0", "1"} {
+		for name, s := range map[string]*sink{"says too much": {lie: 1}, "panics": {panics: true}} {
+			d := openDestination(t, t.Context(), s, map[string]string{"sdk.batch.size": size})
+			err := d.WriteAsync(t.Context(), numbered(1, 3), func(n int, err error) { t.Errorf("%s: settled %d, %v", name, n, err) })
+			if err == nil || d.Flush(t.Context()) == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+	}
+}
+
+func TestDestinationWithoutBatchesHoldsNothing(t *testing.T) {
+	s := &sink{}
+	d := openDestination(t, t.Context(), s, nil)
+	rs := numbered(1, 5)
+	rs[1].Position = record.Position("bad")
+	var settled []string
+	if err := d.WriteAsync(t.Context(), rs, func(n int, err error) { settled = append(settled, fmt.Sprint(n, err)) }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1<nil>", "1refused", "2<nil>"}, trim(settled)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDestinationStopIsNoRefusal(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	d := openDestination(t, ctx, &sink{err: context.Canceled}, map[string]string{"sdk.batch.size": "1"})
+	cancel()
+	err := d.WriteAsync(ctx, numbered(1, 2), func(n int, err error) { t.Errorf("settled %d, %v", n, err) })
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestDestinationRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sink{}
+		d := openDestination(t, t.Context(), s, map[string]string{"sdk.rate.perSecond": "2", "sdk.rate.burst": "4"})
+		if n, err := d.Write(t.Context(), numbered(0, 10)); n != 10 || err != nil {
+			t.Fatal(n, err)
+		}
+		if diff := cmp.Diff([]time.Duration{0, 2 * time.Second, 3 * time.Second}, s.at); diff != "" {
+			t.Error(diff, s.writes)
+		}
+	})
+}
+
+func TestDestinationPassesErrorsOn(t *testing.T) {
+	d := openDestination(t, t.Context(), &sink{}, nil)
+	rs := numbered(1, 4)
+	rs[1].Position = record.Position("bad")
+	if n, err := d.Write(t.Context(), rs); n != 1 || err == nil {
+		t.Error(n, err)
+	}
+}
+
+func TestRecordFormats(t *testing.T) {
+	r := record.Record{
+		Position: record.Position("p"), Operation: record.OperationUpdate,
+		Metadata: record.NewMetadata(map[string]string{record.KeyReadAt: "1700000000123456789"}),
+		Key:      record.Raw([]byte("k")), Before: record.Raw([]byte("b")),
+		After: record.Structured(map[string]any{"id": 1, "l": []any{nil, "x"}, "o": map[string]any{"f": 1.5, "t": true, "b": []byte("y")}}),
+	}
+	plain, err := record.AppendJSON(nil, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct{ format, options, want string }{
+		"default": {"", "", string(plain)},
+		"opencdc": {"opencdc/json", "", string(plain)},
+		"template": {"template", `{{ .Position }} {{ .Operation }} {{ .Key }} {{ .Payload.Before }} {{ .Payload.After.id }} {{ index .Metadata "opencdc.readAt" | trunc 3 }}`,
+			"p update k b 1 170"},
+		"debezium": {"debezium/json", "debezium.schema.name=orders, debezium.rawData.key=raw",
+			`{"schema":{"type":"struct","optional":false,"name":"orders","fields":[` +
+				`{"type":"struct","optional":true,"field":"before","fields":[{"type":"bytes","optional":true,"field":"raw"}]},` +
+				`{"type":"struct","optional":true,"field":"after","fields":[{"type":"int64","optional":true,"field":"id"},` +
+				`{"type":"array","optional":true,"field":"l","items":{"type":"string","optional":true}},` +
+				`{"type":"struct","optional":true,"field":"o","fields":[{"type":"bytes","optional":true,"field":"b"},{"type":"double","optional":true,"field":"f"},{"type":"boolean","optional":true,"field":"t"}]}]},` +
+				`{"type":"map","optional":true,"field":"source","keys":{"type":"string","optional":false},"values":{"type":"string","optional":false}},` +
+				`{"type":"string","optional":false,"field":"op"},{"type":"int64","optional":true,"field":"ts_ms"},{"type":"struct","optional":true,"field":"transaction"}]},` +
+				`"payload":{"before":{"raw":"Yg=="},"after":{"id":1,"l":[null,"x"],"o":{"b":"eQ==","f":1.5,"t":true}},"source":{"opencdc.readAt":"1700000000123456789"},` +
+				`"op":"u","ts_ms":1700000000123,"transaction":null}}`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &sink{}
+			d := openDestination(t, t.Context(), s, map[string]string{"sdk.record.format": test.format, "sdk.record.format.options": test.options})
+			if n, err := d.Write(t.Context(), []record.Record{r}); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			if diff := cmp.Diff(test.want+"\n", s.text); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestRecordFormatRefuses(t *testing.T) {
+	d := sdk.Standard(sdk.Connector{NewDestination: func() sdk.Destination { return &sink{} }}).NewDestination()
+	for want, settings := range map[string]map[string]string{
+		`"sdk.record.format": must be one of`:                {"sdk.record.format": "xml"},
+		`"sdk.record.format.options": cannot parse`:          {"sdk.record.format": "template", "sdk.record.format.options": "{{"},
+		`function "env" not defined`:                         {"sdk.record.format": "template", "sdk.record.format.options": `{{ env "HOME" }}`},
+		`"sdk.record.format.options": "debezium.schma.name"`: {"sdk.record.format": "debezium/json", "sdk.record.format.options": "debezium.schma.name=x"},
+		`want name=value`:                                    {"sdk.record.format": "debezium/json", "sdk.record.format.options": "x"},
+	} {
+		if err := d.Configure(t.Context(), settings); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	s := &sink{}
+	open := openDestination(t, t.Context(), s, map[string]string{"sdk.record.format": "template", "sdk.record.format.options": "{{ .Payload.After.x }}"})
+	rs := numbered(1, 2)
+	rs[0].After = record.Structured(map[string]any{"y": 1})
+	if n, err := open.Write(t.Context(), rs); n != 0 || err == nil {
+		t.Errorf("a missing key: got %d, %v", n, err)
+	}
+}
+
+func TestDestinationDecodes(t *testing.T) {
+	reg := &schema.Memory{}
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Schemas: reg})
+	m := map[string]any{"a": int64(1)}
+	text, err := schema.Infer(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reg.Create(ctx, "s", schema.TypeAvro, text); err != nil {
+		t.Fatal(err)
+	}
+	codec, _ := schema.Parse(text)
+	b, _ := codec.Append(nil, m)
+	rs := numbered(1, 4)
+	for i := range rs {
+		rs[i].After = record.Raw(b)
+	}
+	rs[0].Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s", record.KeyPayloadSchemaVersion: "1"})
+	rs[2].Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s", record.KeyPayloadSchemaVersion: "2"})
+	s := &sink{}
+	n, err := openDestination(t, ctx, s, nil).Write(ctx, rs)
+	if n != 2 || !errors.Is(err, schema.ErrVersionNotFound) {
+		t.Fatal(n, err)
+	}
+	if !s.got[0].After.Equal(record.Structured(m)) || !s.got[1].After.Equal(record.Raw(b)) {
+		t.Errorf("got %v", s.got)
+	}
+}
+
+// Several destinations, and the dead-letter queue, get the same records.
+func TestDestinationLeavesRecordsAsTheyAre(t *testing.T) {
+	registry := &schema.Memory{}
+	text, err := schema.Infer(map[string]any{"n": int64(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := registry.Create(t.Context(), "subject", schema.TypeAvro, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := record.Record{Position: record.Position("1"), After: record.Structured(map[string]any{"n": int64(1)})}
+	r.Metadata.Set(record.KeyPayloadSchemaSubject, s.Subject)
+	r.Metadata.Set(record.KeyPayloadSchemaVersion, "1")
+	if err := (&schema.Cache{Registry: registry}).EncodeRecord(t.Context(), &r, schema.Parts{Payload: true}); err != nil {
+		t.Fatal(err)
+	}
+	lent := []record.Record{r.Clone()}
+	inner := &lentDestination{}
+	d := sdk.Standard(sdk.Connector{Name: "lent", NewDestination: func() sdk.Destination { return inner }}).NewDestination()
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Schemas: registry, Logger: slog.New(slog.DiscardHandler)})
+	if err := d.Configure(ctx, map[string]string{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := d.Write(ctx, lent); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if _, ok := inner.got[0].After.Structured(); !ok {
+		t.Error("the destination got an encoded payload")
+	}
+	if !lent[0].Equal(r) {
+		t.Errorf("the record lent is now %v", lent[0])
+	}
+}
+
+type lentDestination struct {
+	sdk.DestinationBase
+	got []record.Record
+}
+
+func (*lentDestination) Parameters() sdk.Parameters                         { return nil }
+func (*lentDestination) Configure(context.Context, map[string]string) error { return nil }
+func (*lentDestination) Open(context.Context) error                         { return nil }
+func (d *lentDestination) Write(_ context.Context, records []record.Record) (int, error) {
+	d.got = append(d.got, records...)
+	return len(records), nil
+}

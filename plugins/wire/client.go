@@ -1,0 +1,229 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+	"google.golang.org/protobuf/proto"
+)
+
+// Client runs connectors of one plugin executable, each in a process of its own.
+type Client struct {
+	Path       string        // of the executable
+	Env        []string      // what its processes inherit, as NAME=value; nil: all that this process has
+	Log        *slog.Logger  // gets what they write to stdout and stderr; nil: nobody
+	LogLevel   string        // what they should log: trace, debug, info, warn, error; empty: info
+	Schemas    *SchemaServer // what they get their schemas from; nil: nothing
+	MaxMessage int           // greatest message they are sent, in bytes; 0: 4 MiB
+
+	StartTimeout time.Duration // until a process is ready; 0: a minute
+	CallTimeout  time.Duration // for Configure, Open and lifecycle calls; 0: a minute
+	StopTimeout  time.Duration // for a source to say what its last record is, and for a destination to write out what it holds; 0: 65 s
+}
+
+// Specify starts the plugin, asks what it is, and ends it.
+func (c *Client) Specify(ctx context.Context) (Specification, error) {
+	conn, err := c.connect(ctx, "load-specifications")
+	if err != nil {
+		return Specification{}, err
+	}
+	defer conn.end()
+	ctx, cancel := context.WithTimeout(ctx, c.callTimeout())
+	defer cancel()
+	var spec Specification
+	if conn.p.version == version1 {
+		var resp connectorv1.Specifier_Specify_Response
+		err = conn.p.conn.Invoke(ctx, "/connector.v1.SpecifierPlugin/Specify", &connectorv1.Specifier_Specify_Request{}, &resp)
+		spec = specificationFromV1(&resp)
+	} else {
+		var resp connectorv2.Specifier_Specify_Response
+		err = conn.p.conn.Invoke(ctx, "/connector.v2.SpecifierPlugin/Specify", &connectorv2.Specifier_Specify_Request{}, &resp)
+		spec = specificationFrom(resp.GetSpecification())
+	}
+	if err == nil && spec.Name == "" {
+		err = errors.New("it gives no name")
+	}
+	if err != nil {
+		return Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", filepath.Base(c.Path), conn.p.explain(err))
+	}
+	return spec, nil
+}
+
+// Source starts a process for the source with this qualified id.
+func (c *Client) Source(ctx context.Context, connectorID string) (*Source, error) {
+	conn, err := c.connect(ctx, connectorID)
+	if err != nil {
+		return nil, err
+	}
+	conn.service = "SourcePlugin"
+	return newSource(conn), nil
+}
+
+// Destination starts a process for the destination with this qualified id.
+func (c *Client) Destination(ctx context.Context, connectorID string) (*Destination, error) {
+	conn, err := c.connect(ctx, connectorID)
+	if err != nil {
+		return nil, err
+	}
+	conn.service = "DestinationPlugin"
+	return newDestination(conn), nil
+}
+
+func (c *Client) connect(ctx context.Context, connectorID string) (*connector, error) {
+	log := c.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	log = log.With("component", "plugin", "connector_id", connectorID, "plugin_name", filepath.Base(c.Path))
+	timeout := c.StartTimeout
+	if timeout == 0 {
+		timeout = defaultStartTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	target, token := c.Schemas.register(connectorID)
+	p, err := startProcess(ctx, c.Path, c.environment(connectorID, target, token), log)
+	if err != nil {
+		c.Schemas.revoke(token)
+		return nil, err
+	}
+	return &connector{id: connectorID, client: c, p: p, log: log, token: token}, nil
+}
+
+// environment returns what the process inherits, without what is left of settings for
+// another plugin, and ours behind it.
+func (c *Client) environment(connectorID, target, token string) []string {
+	inherited := c.Env
+	if inherited == nil {
+		inherited = os.Environ()
+	}
+	env := make([]string, 0, len(inherited)+12)
+	for _, v := range inherited {
+		if !strings.HasPrefix(v, "PLUGIN_") && !strings.HasPrefix(v, "CONDUIT_CONNECTOR_") {
+			env = append(env, v)
+		}
+	}
+	level := c.LogLevel
+	if level == "" {
+		level = "info" // plugins take none for silence
+	}
+	return append(env,
+		envSchemaTarget+"="+target,
+		envToken+"="+token,
+		envConnectorID+"="+connectorID,
+		envLogLevel+"="+level,
+		envMaxMessage+"="+strconv.Itoa(c.maxMessage()))
+}
+
+func (c *Client) maxMessage() int {
+	if c.MaxMessage == 0 {
+		return defaultMaxMessage
+	}
+	return c.MaxMessage
+}
+
+func (c *Client) callTimeout() time.Duration {
+	if c.CallTimeout == 0 {
+		return defaultCallTimeout
+	}
+	return c.CallTimeout
+}
+
+func (c *Client) stopTimeout() time.Duration {
+	if c.StopTimeout == 0 {
+		return defaultStopTimeout
+	}
+	return c.StopTimeout
+}
+
+// quietTimeout is how long to wait, after Stop, for what should still come and may not.
+func (c *Client) quietTimeout() time.Duration { return min(c.stopTimeout(), maxQuiet) }
+
+// connector is what sources and destinations have in common: most messages of both
+// have the same form in both versions of the protocol.
+type connector struct {
+	id      string
+	client  *Client
+	p       *process
+	log     *slog.Logger
+	service string
+	token   string
+}
+
+// Configure hands over the settings.
+func (c *connector) Configure(ctx context.Context, settings map[string]string) error {
+	return c.call(ctx, "Configure", c.client.callTimeout(), &connectorv2.Source_Configure_Request{Config: settings}, &connectorv2.Source_Configure_Response{})
+}
+
+// LifecycleOnCreated tells that the connector is new. A plugin that does not
+// implement it has nothing to do.
+func (c *connector) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
+	return c.lifecycle(ctx, "LifecycleOnCreated", &connectorv2.Source_Lifecycle_OnCreated_Request{Config: settings})
+}
+
+// LifecycleOnUpdated tells that the connector has other settings than before.
+func (c *connector) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
+	return c.lifecycle(ctx, "LifecycleOnUpdated", &connectorv2.Source_Lifecycle_OnUpdated_Request{ConfigBefore: before, ConfigAfter: after})
+}
+
+// LifecycleOnDeleted tells that the connector is gone.
+func (c *connector) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
+	return c.lifecycle(ctx, "LifecycleOnDeleted", &connectorv2.Source_Lifecycle_OnDeleted_Request{Config: settings})
+}
+
+func (c *connector) lifecycle(ctx context.Context, method string, req proto.Message) error {
+	err := c.call(ctx, method, c.client.callTimeout(), req, &connectorv2.Source_Lifecycle_OnCreated_Response{})
+	if errors.Is(err, errUnimplemented) {
+		return nil
+	}
+	return err
+}
+
+func (c *connector) open(ctx context.Context, pos record.Position) error {
+	method := "Open"
+	if c.p.version == version1 {
+		method = "Start"
+	}
+	return c.call(ctx, method, c.client.callTimeout(), &connectorv2.Source_Open_Request{Position: pos}, &connectorv2.Source_Open_Response{})
+}
+
+// call makes one call of the plugin within timeout.
+func (c *connector) call(ctx context.Context, method string, timeout time.Duration, req, resp proto.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := c.p.conn.Invoke(ctx, c.method(method), req, resp)
+	if err != nil {
+		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.explain(err))
+	}
+	return nil
+}
+
+func (c *connector) method(name string) string {
+	return fmt.Sprintf("/connector.v%d.%s/%s", c.p.version, c.service, name)
+}
+
+// teardown makes the last call and ends the process. The process ends even when the
+// call fails.
+func (c *connector) teardown(ctx context.Context) error {
+	err := c.call(ctx, "Teardown", teardownTimeout, &connectorv2.Source_Teardown_Request{}, &connectorv2.Source_Teardown_Response{})
+	c.end()
+	if errors.Is(err, errUnimplemented) {
+		return nil
+	}
+	return err
+}
+
+func (c *connector) end() {
+	c.p.kill()
+	c.client.Schemas.revoke(c.token)
+}

@@ -1,0 +1,260 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+)
+
+// Destination is a destination connector in a process of its own. Its methods are
+// called one at a time.
+type Destination struct {
+	connector
+	stream *stream
+	expected
+	settled func(n int, err error)
+	schemas *schema.Cache // nil: none
+
+	last     record.Position // of the records sent
+	flushing chan struct{}   // closed when no more records come
+	done     chan struct{}   // closed when no more results come
+	err      error           // what broke it, set before done is closed
+}
+
+func newDestination(c *connector) *Destination {
+	return &Destination{connector: *c, schemas: c.client.Schemas.cache(), flushing: make(chan struct{}), done: make(chan struct{}),
+		expected: expected{changed: make(chan struct{}, 1), empty: make(chan struct{}, 1)}}
+}
+
+// Open prepares for writing. From then on settled is called as the plugin answers, one
+// call at a time and in the order of the records written. A call with n = 0 says that
+// the connector broke, and why; no other follows.
+func (d *Destination) Open(ctx context.Context, settled func(n int, err error)) (err error) {
+	if err = d.open(ctx, nil); err != nil {
+		return err
+	}
+	if d.stream, err = d.openStream(); err != nil {
+		return err
+	}
+	d.settled = settled
+	go d.settleAll()
+	return nil
+}
+
+// targetMessage is the size at which a message is full. Longer ones gain nothing.
+const targetMessage = 1 << 20
+
+// Write hands b over. It waits while the plugin does not take more. A record that
+// cannot be sent is refused in its turn.
+func (d *Destination) Write(ctx context.Context, b *record.Batch) error {
+	b = d.withSchemas(ctx, b)
+	for i := 0; i < b.Len(); {
+		f, j, refused := d.encode(b, i)
+		part := b
+		if i > 0 || j < b.Len() {
+			part = b.Slice(i, j)
+		}
+		d.expect(record.PositionsOf(part), refused)
+		if refused == nil {
+			d.last = append(d.last[:0], b.Position(j-1)...)
+			if err := d.stream.send(ctx, f); err != nil {
+				return fmt.Errorf("cannot write to connector %s: %w", d.id, d.reason(err))
+			}
+		}
+		i = j
+	}
+	return nil
+}
+
+// withSchemas returns b with structured data encoded by the schema that each record
+// names: the wire knows no integers and no times. What does not fit its schema stays as it is.
+func (d *Destination) withSchemas(ctx context.Context, b *record.Batch) *record.Batch {
+	records, decoded := b.Decoded()
+	if d.schemas == nil || !decoded || !slices.ContainsFunc(records, namesSchema) {
+		return b
+	}
+	records = slices.Clone(records) // others may hold b too
+	for i := range records {
+		for _, part := range []schema.Parts{{Key: true}, {Payload: true}} {
+			if err := d.schemas.EncodeRecord(ctx, &records[i], part); err != nil {
+				d.log.Debug("record is sent without its schema", "err", err)
+			}
+		}
+	}
+	return record.NewBatch(records)
+}
+
+func namesSchema(r record.Record) bool {
+	return r.Metadata.Get(record.KeyPayloadSchemaSubject) != "" || r.Metadata.Get(record.KeyKeySchemaSubject) != ""
+}
+
+// encode returns a message of the records i to j-1, as many as fit. With an error it is
+// record i that cannot be sent.
+func (d *Destination) encode(b *record.Batch, i int) (f frame, j int, err error) {
+	f = make(frame, 0, min(b.Size()+100*(b.Len()-i), targetMessage+targetMessage/8))
+	for j = i; j < b.Len() && len(f) < targetMessage; j++ {
+		if d.p.version == version1 && j > i {
+			break
+		}
+		g, err := b.AppendWire(f, j, j+1)
+		if err == nil && len(g) > d.client.maxMessage() {
+			err = fmt.Errorf("record of %d bytes is greater than the %d that the plugin takes", len(g)-len(f), d.client.maxMessage())
+		}
+		if err != nil && j > i {
+			return g[:len(f)], j, nil
+		}
+		if err != nil {
+			return nil, i + 1, err
+		}
+		f = g
+	}
+	return f, j, nil
+}
+
+// settleAll passes on results until the stream ends.
+func (d *Destination) settleAll() {
+	defer close(d.done)
+	err := d.results()
+	d.stream.cancel()
+	d.err = fmt.Errorf("connector %s broke: %w", d.id, err)
+	if !isClosed(d.flushing) {
+		d.settled(0, d.err)
+	}
+}
+
+func (d *Destination) results() error {
+	for {
+		select {
+		case f, ok := <-d.stream.received:
+			if !ok {
+				return d.stream.failure()
+			}
+			acks, err := parseAcks(f, d.p.version)
+			if err != nil {
+				return err
+			}
+			if err := d.settle(acks); err != nil {
+				return err
+			}
+		case <-d.changed:
+			d.settleRefused()
+		}
+	}
+}
+
+// settle passes on the plugin's answers, neighbours of one kind together.
+func (d *Destination) settle(acks []ack) error {
+	written := 0
+	flush := func() {
+		if written > 0 {
+			d.settled(written, nil)
+			written = 0
+		}
+	}
+	defer func() { flush(); d.settleRefused() }()
+	d.settleRefused()
+	for _, a := range acks {
+		partDone, err := d.take(a.position)
+		if err != nil {
+			return err
+		}
+		if a.err == "" {
+			written++
+		} else {
+			flush()
+			d.settled(1, errors.New(a.err))
+		}
+		if partDone {
+			flush()
+			d.settleRefused()
+		}
+	}
+	return nil
+}
+
+// settleRefused passes on refusals of our own that have come to their turn.
+func (d *Destination) settleRefused() {
+	for {
+		refused := d.takeRefused()
+		if refused == nil {
+			d.noteEmpty()
+			return
+		}
+		d.settled(1, refused)
+	}
+}
+
+// Flush returns when every record written was settled. Plugins differ in what makes
+// them write out what they hold back: being told the last position, or seeing that
+// nothing more comes.
+func (d *Destination) Flush(ctx context.Context) error {
+	close(d.flushing)
+	stopCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		req := &connectorv2.Destination_Stop_Request{LastPosition: d.last}
+		if err := d.call(stopCtx, "Stop", d.client.stopTimeout(), req, &connectorv2.Destination_Stop_Response{}); err != nil && stopCtx.Err() == nil {
+			d.log.Warn("destination did not stop when asked", "err", err)
+		}
+	}()
+	if err := d.waitSettled(ctx, stopped); err != nil {
+		return fmt.Errorf("cannot flush connector %s: %w", d.id, err)
+	}
+	select {
+	case <-stopped:
+	case <-time.After(d.client.quietTimeout()): // some wait for what has come already
+	case <-ctx.Done():
+	}
+	cancel()
+	<-stopped
+	return nil
+}
+
+func (d *Destination) waitSettled(ctx context.Context, stopped <-chan struct{}) error {
+	var late <-chan time.Time
+	for d.outstanding() > 0 {
+		select {
+		case <-d.empty:
+		case <-stopped:
+			d.stream.half()
+			stopped, late = nil, time.After(d.client.stopTimeout())
+		case <-d.done:
+			if n := d.outstanding(); n > 0 {
+				return fmt.Errorf("%d records were not answered: %w", n, d.err)
+			}
+		case <-late:
+			return fmt.Errorf("%d records were not answered in %v", d.outstanding(), d.client.stopTimeout())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// reason returns what broke the connector, which may be more than the stream knows.
+func (d *Destination) reason(err error) error {
+	if isClosed(d.done) {
+		return d.err
+	}
+	return err
+}
+
+// Teardown ends the connector and its process.
+func (d *Destination) Teardown(ctx context.Context) error {
+	if !isClosed(d.flushing) {
+		close(d.flushing)
+	}
+	if d.stream != nil {
+		d.stream.close()
+		<-d.done
+	}
+	return d.teardown(ctx)
+}

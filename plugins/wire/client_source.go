@@ -1,0 +1,201 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+)
+
+// Source is a source connector in a process of its own. Read, Ack and Stop may be
+// called concurrently with each other, but none of them with itself.
+type Source struct {
+	connector
+	stream *stream
+
+	read     record.Position // owned by Read: the last position returned
+	end      record.Position // the last position there will be; set before stopped is closed
+	stopping chan struct{}   // closed when Stop begins
+	stopped  chan struct{}   // closed when Stop knows the last position
+}
+
+func newSource(c *connector) *Source {
+	return &Source{connector: *c, stopping: make(chan struct{}), stopped: make(chan struct{})}
+}
+
+// Open prepares for reading behind pos, from the beginning when pos is empty.
+func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
+	if err = s.open(ctx, pos); err != nil {
+		return err
+	}
+	s.stream, err = s.openStream()
+	return err
+}
+
+// maxRead bounds the bytes that one Read gathers from messages that are there.
+const maxRead = 1 << 20
+
+// Read returns the next batch, never an empty one, made of the messages that are
+// there. It returns io.EOF when Stop was called and everything was returned.
+func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
+	for {
+		f, err := s.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		b, err := s.batch(s.gather(f))
+		if err != nil {
+			s.stream.cancel()
+			return nil, fmt.Errorf("cannot read from connector %s: %w", s.id, err)
+		}
+		if b.Len() > 0 {
+			return b, nil
+		}
+	}
+}
+
+// next waits for a message.
+func (s *Source) next(ctx context.Context) (frame, error) {
+	select { // what is there comes first
+	case f, ok := <-s.stream.received:
+		return f, s.ended(ok)
+	default:
+	}
+	stopped := s.stopped
+	var quiet <-chan time.Time
+	for {
+		select {
+		case f, ok := <-s.stream.received:
+			return f, s.ended(ok)
+		case <-ctx.Done():
+			s.stream.cancel()
+			return nil, context.Cause(ctx)
+		case <-stopped:
+			if s.complete() {
+				return nil, io.EOF
+			}
+			stopped, quiet = nil, time.After(s.client.quietTimeout())
+		case <-quiet:
+			s.log.Warn("source did not return its last position, it is read again later")
+			return nil, io.EOF
+		}
+	}
+}
+
+// complete reports whether everything that was read before Stop was returned.
+func (s *Source) complete() bool {
+	return len(s.stream.received) == 0 && bytes.Equal(s.end, s.read)
+}
+
+// ended returns nil when a message was received, or why there are no more. Plugins may
+// end the stream once they were told to stop.
+func (s *Source) ended(ok bool) error {
+	if ok {
+		return nil
+	}
+	if errors.Is(s.stream.err, io.EOF) && isClosed(s.stopping) {
+		return io.EOF
+	}
+	return fmt.Errorf("cannot read from connector %s: %w", s.id, s.stream.failure())
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// gather appends to f the messages that are there: messages with repeated fields may
+// be joined by joining their bytes.
+func (s *Source) gather(f frame) frame {
+	for len(f) < maxRead {
+		select {
+		case g, ok := <-s.stream.received:
+			if !ok {
+				return f
+			}
+			f = append(f, g...)
+			continue
+		default:
+		}
+		break
+	}
+	return f
+}
+
+func (s *Source) batch(f frame) (*record.Batch, error) {
+	b, err := record.NewEncodedBatch(f)
+	if err != nil || b.Len() == 0 {
+		return b, err
+	}
+	b.SetMetadataDefault(record.KeyReadAt, strconv.FormatInt(time.Now().UnixNano(), 10))
+	b.SetMetadataDefault(record.KeySourceConnectorID, s.id)
+	s.read = bytes.Clone(b.Position(b.Len() - 1))
+	return b, nil
+}
+
+// maxAcks bounds the positions in one message.
+const maxAcks = 1000
+
+// Ack tells that the records at these positions are settled, in the order read. A
+// plugin that has ended its side after Stop gets none: it reads those records again.
+func (s *Source) Ack(ctx context.Context, positions []record.Position) error {
+	n := maxAcks
+	if s.p.version == version1 {
+		n = 1
+	}
+	for len(positions) > 0 {
+		k := s.ackable(positions[:min(n, len(positions))])
+		if err := s.stream.send(ctx, appendPositions(nil, positions[:k])); err != nil {
+			if isClosed(s.stream.ended) && errors.Is(s.stream.err, io.EOF) && isClosed(s.stopping) {
+				return nil
+			}
+			return fmt.Errorf("cannot acknowledge to connector %s: %w", s.id, err)
+		}
+		positions = positions[k:]
+	}
+	return nil
+}
+
+// ackable returns how many of the positions fit into a message, at least one.
+func (s *Source) ackable(positions []record.Position) int {
+	size := 0
+	for i, p := range positions {
+		if size += len(p) + 8; size > s.client.maxMessage() && i > 0 {
+			return i
+		}
+	}
+	return len(positions)
+}
+
+// Stop ends reading: Read goes on to return what was read before, then io.EOF.
+func (s *Source) Stop(ctx context.Context) error {
+	if isClosed(s.stopping) {
+		return nil
+	}
+	close(s.stopping)
+	defer close(s.stopped)
+	var resp connectorv2.Source_Stop_Response
+	err := s.call(ctx, "Stop", s.client.stopTimeout(), &connectorv2.Source_Stop_Request{}, &resp)
+	if s.end = resp.GetLastPosition(); err != nil {
+		s.log.Warn("source did not stop when asked", "err", err)
+	}
+	return nil
+}
+
+// Teardown ends the connector and its process.
+func (s *Source) Teardown(ctx context.Context) error {
+	if s.stream != nil {
+		s.stream.close()
+	}
+	return s.teardown(ctx)
+}

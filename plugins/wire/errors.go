@@ -1,0 +1,31 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errUnimplemented means that the plugin does not know the method.
+var errUnimplemented = errors.New("the plugin does not implement it")
+
+// plainError returns the error that the other side meant: plugins put the text of
+// their errors into the message of a status.
+func plainError(err error) error {
+	s, ok := status.FromError(err)
+	if err == nil || errors.Is(err, io.EOF) || !ok {
+		return err
+	}
+	switch {
+	case s.Code() == codes.Unimplemented:
+		return errUnimplemented
+	case s.Message() == context.Canceled.Error():
+		return context.Canceled
+	case s.Message() == context.DeadlineExceeded.Error():
+		return context.DeadlineExceeded
+	}
+	return errors.New(s.Message())
+}

@@ -1,0 +1,180 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxLine bounds a line of output; what is longer comes in pieces.
+const maxLine = 64 << 10
+
+// firstLine hands out the first line written to it and drops the rest.
+type firstLine struct {
+	line chan string
+	buf  []byte
+	done bool
+}
+
+func newFirstLine() *firstLine { return &firstLine{line: make(chan string, 1)} }
+
+// Write takes everything.
+func (w *firstLine) Write(p []byte) (int, error) {
+	if w.done {
+		return len(p), nil
+	}
+	w.buf = append(w.buf, p[:min(len(p), maxLine)]...)
+	if i := bytes.IndexByte(w.buf, '\n'); i >= 0 || len(w.buf) >= maxLine {
+		if i < 0 {
+			i = maxLine
+		}
+		w.line <- string(w.buf[:i])
+		w.done, w.buf = true, nil
+	}
+	return len(p), nil
+}
+
+// Bounds of what is kept of a plugin's output to explain its end.
+const (
+	keptLines    = 8
+	keptLineSize = 500
+)
+
+// logWriter logs lines that a plugin writes. Plugins write JSON objects with @level
+// and @message or plain text.
+type logWriter struct {
+	log      *slog.Logger
+	mu       sync.Mutex
+	buf      []byte   // guarded by mu: a line not finished
+	kept     []string // guarded by mu: last lines that were no plain log lines
+	panicked bool     // guarded by mu: a stack trace follows
+}
+
+// Write takes everything.
+func (w *logWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(p)
+	for len(p) > 0 {
+		piece := p[:min(len(p), maxLine-len(w.buf))]
+		i := bytes.IndexByte(piece, '\n')
+		if i >= 0 {
+			piece = piece[:i]
+		}
+		w.buf = append(w.buf, piece...)
+		p = p[len(piece):]
+		if i >= 0 {
+			p = p[1:]
+		}
+		if i >= 0 || len(w.buf) == maxLine {
+			w.emit(w.buf)
+			w.buf = w.buf[:0]
+		}
+	}
+	return n, nil
+}
+
+// flush logs a last line that has no end.
+func (w *logWriter) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.emit(w.buf)
+	w.buf = nil
+}
+
+// last returns the last lines that may explain why the plugin ended.
+func (w *logWriter) last() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.kept, "\n")
+}
+
+func (w *logWriter) emit(line []byte) {
+	if line = bytes.TrimRight(line, "\r"); len(bytes.TrimSpace(line)) == 0 {
+		return
+	}
+	level, msg, attrs, ok := parseLogObject(line)
+	if !ok {
+		msg = string(line)
+		level = w.plainLevel(msg)
+	}
+	if !ok || level >= slog.LevelError {
+		w.keep(msg)
+	}
+	w.log.LogAttrs(context.Background(), level, msg, attrs...)
+}
+
+func (w *logWriter) keep(msg string) {
+	if w.panicked && len(w.kept) == keptLines {
+		return // the head of a stack trace says more than its end
+	}
+	if len(w.kept) == keptLines {
+		w.kept = slices.Delete(w.kept, 0, 1)
+	}
+	w.kept = append(w.kept, strings.ToValidUTF8(msg[:min(len(msg), keptLineSize)], "?"))
+}
+
+func (w *logWriter) plainLevel(line string) slog.Level {
+	if !w.panicked && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")) {
+		w.panicked, w.kept = true, nil
+	}
+	if w.panicked {
+		return slog.LevelError
+	}
+	if name, _, ok := strings.Cut(strings.TrimPrefix(line, "["), "]"); ok && line[0] == '[' {
+		if level, ok := logLevels[strings.ToLower(name)]; ok {
+			return level
+		}
+	}
+	return slog.LevelDebug
+}
+
+var logLevels = map[string]slog.Level{
+	"trace": slog.LevelDebug - 4,
+	"debug": slog.LevelDebug,
+	"info":  slog.LevelInfo,
+	"warn":  slog.LevelWarn,
+	"error": slog.LevelError,
+	"fatal": slog.LevelError + 4,
+	"panic": slog.LevelError + 4,
+}
+
+// parseLogObject reads a log line in JSON. Values that are no text stay as they are,
+// so that numbers and objects in them keep their form.
+func parseLogObject(line []byte) (slog.Level, string, []slog.Attr, bool) {
+	if line[0] != '{' {
+		return 0, "", nil, false
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(line, &fields) != nil {
+		return 0, "", nil, false
+	}
+	level, ok := logLevels[strings.ToLower(text(fields["@level"]))]
+	if !ok {
+		return 0, "", nil, false
+	}
+	msg := text(fields["@message"])
+	attrs := make([]slog.Attr, 0, len(fields))
+	for key, value := range fields {
+		if strings.HasPrefix(key, "@") && key != "@caller" {
+			continue
+		}
+		if s := text(value); s != "" {
+			attrs = append(attrs, slog.String(strings.TrimPrefix(key, "@"), s))
+		} else {
+			attrs = append(attrs, slog.Any(strings.TrimPrefix(key, "@"), value))
+		}
+	}
+	slices.SortFunc(attrs, func(a, b slog.Attr) int { return strings.Compare(a.Key, b.Key) })
+	return level, msg, attrs, true
+}
+
+func text(raw json.RawMessage) string {
+	var s string
+	_ = json.Unmarshal(raw, &s)
+	return s
+}

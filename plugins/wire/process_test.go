@@ -1,0 +1,133 @@
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+func TestPluginsThatDoNotStart(t *testing.T) {
+	tests := []struct{ role, want string }{
+		{"chatter", `not a connector: it said "hello"`},
+		{"future", `version "7"`},
+		{"silent", "did not get ready"},
+		{"dead", "no disk"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.role, func(t *testing.T) {
+			t.Parallel()
+			c, _ := client(t, tt.role)
+			c.StartTimeout = 500 * time.Millisecond
+			if tt.role == "dead" {
+				c.StartTimeout = 0
+			}
+			_, err := c.Specify(testContext(t))
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), filepath.Base(c.Path)) {
+				t.Errorf("got %v, want it to say %s", err, tt.want)
+			}
+		})
+	}
+	c := &wire.Client{Path: filepath.Join(t.TempDir(), "missing")}
+	if _, err := c.Specify(testContext(t)); err == nil {
+		t.Error("missing executable: want an error")
+	}
+}
+
+// pidVariable names the file into which hostUntilKilled writes its plugin's parent.
+const pidVariable = "WIRE_TEST_READY"
+
+// hostUntilKilled is a host that starts a plugin and is killed.
+func hostUntilKilled() {
+	exe, _ := os.Executable()
+	c := &wire.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=connector")}
+	if _, err := c.Source(context.Background(), "pipe:src"); err != nil {
+		panic(err)
+	}
+	if err := os.WriteFile(os.Getenv(pidVariable), nil, 0o600); err != nil {
+		panic(err)
+	}
+	select {}
+}
+
+func TestPluginDiesWithItsHost(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := filepath.Join(t.TempDir(), "ready")
+	host := exec.Command(exe)
+	host.Env = append(os.Environ(), roleVariable+"=host", pidVariable+"="+ready)
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the plugin runs", func() bool { _, err := os.Stat(ready); return err == nil })
+	children := childrenOf(t, host.Process.Pid)
+	if len(children) != 1 {
+		t.Fatalf("the host has children %v, want one", children)
+	}
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = host.Wait()
+	eventually(t, "the plugin is gone", func() bool { return !running(children[0]) })
+}
+
+func childrenOf(t *testing.T, pid int) (children []int) {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		b, err := os.ReadFile(task)
+		if err != nil {
+			continue // the thread is gone
+		}
+		for _, f := range strings.Fields(string(b)) {
+			child, err := strconv.Atoi(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			children = append(children, child)
+		}
+	}
+	return children
+}
+
+// running reports whether the process exists and is no zombie.
+func running(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(b), ") Z ")
+}
+
+func TestTeardownEndsTheProcess(t *testing.T) {
+	ctx := testContext(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	c, _ := client(t, "connector")
+	before := childrenOf(t, os.Getpid())
+	s := openSource(ctx, t, c, map[string]string{"count": "1"})
+	if len(childrenOf(t, os.Getpid())) != len(before)+1 {
+		t.Fatal("no process was started")
+	}
+	if err := s.Teardown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := childrenOf(t, os.Getpid()); len(got) != len(before) {
+		t.Errorf("processes %v are left", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "*")); len(left) != 0 {
+		t.Errorf("files %v are left", left)
+	}
+}

@@ -1,0 +1,9 @@
+//go:build unix && !linux
+
+package wire
+
+import "syscall"
+
+// processAttributes gives a plugin a process group of its own, out of reach of the
+// terminal's Ctrl-C.
+func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,0 +1,65 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connutilsv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+)
+
+// hostSchemas is the host's registry as a plugin sees it.
+type hostSchemas struct {
+	client connutilsv1.SchemaServiceClient
+	token  string
+}
+
+// dialSchemas returns the registry at target, nil when there is none. It connects at
+// the first use.
+func dialSchemas(target, token string) (schema.Registry, error) {
+	if target == "" {
+		return nil, nil
+	}
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, fmt.Errorf("cannot use schema service %s: %w", target, err)
+	}
+	return &hostSchemas{client: connutilsv1.NewSchemaServiceClient(conn), token: token}, nil
+}
+
+// Create stores text as the newest version of subject.
+func (h *hostSchemas) Create(ctx context.Context, subject string, typ schema.Type, text string) (schema.Schema, error) {
+	resp, err := h.client.CreateSchema(h.withToken(ctx), &connutilsv1.CreateSchemaRequest{
+		Subject: subject, Type: schemav1.Schema_Type(typ), Bytes: []byte(text)})
+	if err != nil {
+		return schema.Schema{}, fmt.Errorf("cannot create schema of %q: %w", subject, schemaError(err))
+	}
+	return schemaFrom(resp.GetSchema()), nil
+}
+
+// Get returns one version of a subject.
+func (h *hostSchemas) Get(ctx context.Context, subject string, version int) (schema.Schema, error) {
+	resp, err := h.client.GetSchema(h.withToken(ctx), &connutilsv1.GetSchemaRequest{Subject: subject, Version: int32(version)})
+	if err != nil {
+		return schema.Schema{}, fmt.Errorf("cannot get schema %q version %d: %w", subject, version, schemaError(err))
+	}
+	return schemaFrom(resp.GetSchema()), nil
+}
+
+func (h *hostSchemas) withToken(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, tokenKey, h.token)
+}
+
+func schemaError(err error) error {
+	err = plainError(err)
+	for _, known := range schemaErrors {
+		if err.Error() == known.Error() {
+			return known
+		}
+	}
+	return err
+}

@@ -1,0 +1,234 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+	"google.golang.org/grpc"
+)
+
+// destinationServer serves one destination to one host.
+type destinationServer struct {
+	connectorv2.UnimplementedDestinationPluginServer
+	env         *sdk.Env
+	destination sdk.AsyncDestination // nil: the connector is none
+
+	torn     chan struct{} // closed by Teardown
+	tearOnce sync.Once
+	ran      sync.WaitGroup // Run
+
+	calls sync.Mutex // held while the destination writes or flushes
+
+	mu    sync.Mutex
+	last  record.Position // guarded by mu: of the last record that was taken in
+	moved chan struct{}   // guarded by mu: closed and replaced when last moves
+}
+
+func newDestinationServer(c sdk.Connector, env *sdk.Env) *destinationServer {
+	d := &destinationServer{env: env, torn: make(chan struct{}), moved: make(chan struct{})}
+	if c.NewDestination != nil {
+		d.destination = c.NewDestination().(sdk.AsyncDestination) // it is a standard one
+	}
+	return d
+}
+
+var errNoDestination = errors.New("the connector is no destination")
+
+// Configure hands over the settings.
+func (d *destinationServer) Configure(ctx context.Context, req *connectorv2.Destination_Configure_Request) (*connectorv2.Destination_Configure_Response, error) {
+	if d.destination == nil {
+		return nil, errNoDestination
+	}
+	return &connectorv2.Destination_Configure_Response{}, d.destination.Configure(sdk.WithEnv(ctx, d.env), req.GetConfig())
+}
+
+// Open prepares for writing.
+func (d *destinationServer) Open(ctx context.Context, _ *connectorv2.Destination_Open_Request) (*connectorv2.Destination_Open_Response, error) {
+	if d.destination == nil {
+		return nil, errNoDestination
+	}
+	return &connectorv2.Destination_Open_Response{}, d.destination.Open(sdk.WithEnv(ctx, d.env))
+}
+
+// run takes records and answers each until the host closes the stream.
+func (d *destinationServer) run(stream grpc.ServerStream) error {
+	if d.destination == nil {
+		return errNoDestination
+	}
+	ctx, cancel := context.WithCancel(sdk.WithEnv(stream.Context(), d.env))
+	written := make(chan error, 1)
+	d.ran.Go(func() { written <- d.writeAll(ctx, stream) })
+	defer cancel()
+	select {
+	case err := <-written:
+		return err
+	case <-d.torn:
+		return nil
+	}
+}
+
+func (d *destinationServer) writeAll(ctx context.Context, stream grpc.ServerStream) error {
+	answers := &answers{stream: stream}
+	for {
+		var f frame
+		err := stream.RecvMsg(&f)
+		switch {
+		case errors.Is(err, io.EOF): // nothing more comes
+			return errors.Join(d.flush(ctx), answers.failure())
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		b, err := record.NewEncodedBatch(f)
+		if err != nil {
+			return err
+		}
+		if b.Len() == 0 {
+			continue
+		}
+		if err := d.write(ctx, b, answers); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *destinationServer) write(ctx context.Context, b *record.Batch, answers *answers) error {
+	last := bytes.Clone(b.Position(b.Len() - 1))
+	answers.expect(b)
+	records, err := b.Records()
+	if err != nil {
+		return err
+	}
+	d.calls.Lock()
+	defer d.calls.Unlock()
+	err = d.destination.WriteAsync(ctx, records, answers.settled)
+	if err = errors.Join(err, answers.failure()); err != nil {
+		return fmt.Errorf("cannot write: %w", err)
+	}
+	d.setLast(last)
+	return nil
+}
+
+func (d *destinationServer) setLast(p record.Position) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = p
+	close(d.moved)
+	d.moved = make(chan struct{})
+}
+
+func (d *destinationServer) flush(ctx context.Context) error {
+	d.calls.Lock()
+	defer d.calls.Unlock()
+	return d.destination.Flush(ctx)
+}
+
+// Stop returns when the record at the last position, and all before it, are answered.
+func (d *destinationServer) Stop(ctx context.Context, req *connectorv2.Destination_Stop_Request) (*connectorv2.Destination_Stop_Response, error) {
+	if d.destination == nil {
+		return nil, errNoDestination
+	}
+	for {
+		d.mu.Lock()
+		reached, moved := bytes.Equal(d.last, req.GetLastPosition()), d.moved
+		d.mu.Unlock()
+		if reached {
+			return &connectorv2.Destination_Stop_Response{}, d.flush(sdk.WithEnv(ctx, d.env))
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Teardown ends the destination.
+func (d *destinationServer) Teardown(ctx context.Context, _ *connectorv2.Destination_Teardown_Request) (*connectorv2.Destination_Teardown_Response, error) {
+	d.tearOnce.Do(func() { close(d.torn) })
+	if d.destination == nil {
+		return &connectorv2.Destination_Teardown_Response{}, nil
+	}
+	d.ran.Wait()
+	return &connectorv2.Destination_Teardown_Response{}, d.destination.Teardown(sdk.WithEnv(ctx, d.env))
+}
+
+// LifecycleOnCreated is called before the first Open.
+func (d *destinationServer) LifecycleOnCreated(ctx context.Context, req *connectorv2.Destination_Lifecycle_OnCreated_Request) (*connectorv2.Destination_Lifecycle_OnCreated_Response, error) {
+	if d.destination == nil {
+		return nil, errNoDestination
+	}
+	return &connectorv2.Destination_Lifecycle_OnCreated_Response{}, d.destination.LifecycleOnCreated(sdk.WithEnv(ctx, d.env), req.GetConfig())
+}
+
+// LifecycleOnUpdated is called before the first Open with other settings.
+func (d *destinationServer) LifecycleOnUpdated(ctx context.Context, req *connectorv2.Destination_Lifecycle_OnUpdated_Request) (*connectorv2.Destination_Lifecycle_OnUpdated_Response, error) {
+	if d.destination == nil {
+		return nil, errNoDestination
+	}
+	return &connectorv2.Destination_Lifecycle_OnUpdated_Response{}, d.destination.LifecycleOnUpdated(sdk.WithEnv(ctx, d.env), req.GetConfigBefore(), req.GetConfigAfter())
+}
+
+// LifecycleOnDeleted is called when the connector was deleted.
+func (d *destinationServer) LifecycleOnDeleted(ctx context.Context, req *connectorv2.Destination_Lifecycle_OnDeleted_Request) (*connectorv2.Destination_Lifecycle_OnDeleted_Response, error) {
+	if d.destination == nil {
+		return nil, errNoDestination
+	}
+	return &connectorv2.Destination_Lifecycle_OnDeleted_Response{}, d.destination.LifecycleOnDeleted(sdk.WithEnv(ctx, d.env), req.GetConfig())
+}
+
+// answers sends one ack per record, in the order the records came.
+type answers struct {
+	stream grpc.ServerStream
+
+	mu      sync.Mutex
+	waiting []record.Positions // guarded by mu
+	next    int                // guarded by mu: in waiting[0]
+	err     error              // guarded by mu: why an answer was not sent
+}
+
+func (a *answers) expect(b *record.Batch) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting = append(a.waiting, record.PositionsOf(b))
+}
+
+// settled answers the next n records.
+func (a *answers) settled(n int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	text := ""
+	if err != nil {
+		if text = strings.ToValidUTF8(err.Error(), "?"); text == "" {
+			text = "refused" // an empty text would say that it was written
+		}
+	}
+	var f frame
+	for ; n > 0 && len(a.waiting) > 0; n-- {
+		f = appendAck(f, ack{position: a.waiting[0].At(a.next), err: text})
+		if a.next++; a.next == a.waiting[0].Len() {
+			a.waiting, a.next = a.waiting[1:], 0
+		}
+	}
+	if n > 0 && a.err == nil {
+		a.err = errors.New("the connector settled more records than it was given")
+	}
+	if len(f) > 0 && a.err == nil {
+		a.err = a.stream.SendMsg(f)
+	}
+}
+
+func (a *answers) failure() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}

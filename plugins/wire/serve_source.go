@@ -1,0 +1,224 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+	"google.golang.org/grpc"
+)
+
+// sourceServer serves one source to one host.
+type sourceServer struct {
+	connectorv2.UnimplementedSourcePluginServer
+	env     *sdk.Env
+	source  sdk.Source // nil: the connector is none
+	schemas *schema.Cache
+
+	reading  context.Context // of Read; ends with Stop
+	stop     context.CancelFunc
+	torn     chan struct{} // closed by Teardown
+	tearOnce sync.Once
+
+	mu      sync.Mutex
+	started bool            // guarded by mu: Run was called
+	last    record.Position // guarded by mu: of the records sent
+	read    chan struct{}   // closed when reading has ended
+	ran     sync.WaitGroup  // what Run started
+}
+
+func newSourceServer(c sdk.Connector, env *sdk.Env) *sourceServer {
+	s := &sourceServer{env: env, schemas: cacheOf(env), torn: make(chan struct{}), read: make(chan struct{})}
+	s.reading, s.stop = context.WithCancel(sdk.WithEnv(context.Background(), env))
+	if c.NewSource != nil {
+		s.source = c.NewSource()
+	}
+	return s
+}
+
+var errNoSource = errors.New("the connector is no source")
+
+// Configure hands over the settings.
+func (s *sourceServer) Configure(ctx context.Context, req *connectorv2.Source_Configure_Request) (*connectorv2.Source_Configure_Response, error) {
+	if s.source == nil {
+		return nil, errNoSource
+	}
+	return &connectorv2.Source_Configure_Response{}, s.source.Configure(sdk.WithEnv(ctx, s.env), req.GetConfig())
+}
+
+// Open prepares for reading.
+func (s *sourceServer) Open(ctx context.Context, req *connectorv2.Source_Open_Request) (*connectorv2.Source_Open_Response, error) {
+	if s.source == nil {
+		return nil, errNoSource
+	}
+	return &connectorv2.Source_Open_Response{}, s.source.Open(sdk.WithEnv(ctx, s.env), req.GetPosition())
+}
+
+// run sends records and takes acknowledgements until the host closes the stream.
+func (s *sourceServer) run(stream grpc.ServerStream) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.ran.Done()
+	defer s.stop()
+	read, acked := make(chan error, 1), make(chan error, 1)
+	s.ran.Go(func() { read <- s.send(stream); close(s.read) })
+	s.ran.Go(func() { acked <- s.ack(stream) })
+	select {
+	case err := <-read:
+		if err != nil {
+			return err
+		}
+	case err := <-acked:
+		return err
+	case <-s.torn:
+		return nil
+	}
+	select { // stopped: acknowledgements still come
+	case err := <-acked:
+		return err
+	case <-s.torn:
+		return nil
+	}
+}
+
+func (s *sourceServer) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.source == nil:
+		return errNoSource
+	case s.started:
+		return errors.New("the source runs already")
+	}
+	s.started = true
+	s.ran.Add(1)
+	return nil
+}
+
+// send sends what the source reads until it is stopped.
+func (s *sourceServer) send(stream grpc.ServerStream) error {
+	for {
+		records, err := s.source.Read(s.reading)
+		if len(records) > 0 {
+			if err := s.sendRecords(stream, records); err != nil {
+				return err
+			}
+		}
+		switch {
+		case s.reading.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("cannot read: %w", err)
+		}
+	}
+}
+
+func (s *sourceServer) sendRecords(stream grpc.ServerStream, records []record.Record) error {
+	for i := range records {
+		if len(records[i].Position) == 0 {
+			return errors.New("cannot send a record without a position")
+		}
+		if s.schemas == nil {
+			continue
+		}
+		if err := s.schemas.EncodeRecord(s.reading, &records[i], schema.Parts{Key: true, Payload: true}); err != nil {
+			return fmt.Errorf("cannot send record %q: %w", records[i].Position, err)
+		}
+	}
+	b := record.NewBatch(records)
+	f, err := b.AppendWire(make(frame, 0, b.Size()+100*b.Len()), 0, b.Len())
+	if err != nil {
+		return err
+	}
+	if err := stream.SendMsg(frame(f)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.last = records[len(records)-1].Position
+	s.mu.Unlock()
+	return nil
+}
+
+// ack hands acknowledgements to the source until the host closes its side.
+func (s *sourceServer) ack(stream grpc.ServerStream) error {
+	ctx := sdk.WithEnv(stream.Context(), s.env)
+	for {
+		var f frame
+		if err := stream.RecvMsg(&f); err != nil {
+			if errors.Is(err, io.EOF) || stream.Context().Err() != nil {
+				return nil
+			}
+			return err
+		}
+		positions, err := parsePositions(f)
+		if err != nil {
+			return err
+		}
+		if len(positions) == 0 {
+			continue
+		}
+		if err := s.source.Ack(ctx, positions); err != nil {
+			return fmt.Errorf("cannot acknowledge: %w", err)
+		}
+	}
+}
+
+// Stop ends reading and returns the position of the last record sent.
+func (s *sourceServer) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Request) (*connectorv2.Source_Stop_Response, error) {
+	s.stop()
+	s.mu.Lock()
+	started := s.started
+	s.mu.Unlock()
+	if started {
+		select {
+		case <-s.read:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &connectorv2.Source_Stop_Response{LastPosition: s.last}, nil
+}
+
+// Teardown ends the source.
+func (s *sourceServer) Teardown(ctx context.Context, _ *connectorv2.Source_Teardown_Request) (*connectorv2.Source_Teardown_Response, error) {
+	s.stop()
+	s.tearOnce.Do(func() { close(s.torn) })
+	if s.source == nil {
+		return &connectorv2.Source_Teardown_Response{}, nil
+	}
+	s.ran.Wait()
+	return &connectorv2.Source_Teardown_Response{}, s.source.Teardown(sdk.WithEnv(ctx, s.env))
+}
+
+// LifecycleOnCreated is called before the first Open.
+func (s *sourceServer) LifecycleOnCreated(ctx context.Context, req *connectorv2.Source_Lifecycle_OnCreated_Request) (*connectorv2.Source_Lifecycle_OnCreated_Response, error) {
+	if s.source == nil {
+		return nil, errNoSource
+	}
+	return &connectorv2.Source_Lifecycle_OnCreated_Response{}, s.source.LifecycleOnCreated(sdk.WithEnv(ctx, s.env), req.GetConfig())
+}
+
+// LifecycleOnUpdated is called before the first Open with other settings.
+func (s *sourceServer) LifecycleOnUpdated(ctx context.Context, req *connectorv2.Source_Lifecycle_OnUpdated_Request) (*connectorv2.Source_Lifecycle_OnUpdated_Response, error) {
+	if s.source == nil {
+		return nil, errNoSource
+	}
+	return &connectorv2.Source_Lifecycle_OnUpdated_Response{}, s.source.LifecycleOnUpdated(sdk.WithEnv(ctx, s.env), req.GetConfigBefore(), req.GetConfigAfter())
+}
+
+// LifecycleOnDeleted is called when the connector was deleted.
+func (s *sourceServer) LifecycleOnDeleted(ctx context.Context, req *connectorv2.Source_Lifecycle_OnDeleted_Request) (*connectorv2.Source_Lifecycle_OnDeleted_Response, error) {
+	if s.source == nil {
+		return nil, errNoSource
+	}
+	return &connectorv2.Source_Lifecycle_OnDeleted_Response{}, s.source.LifecycleOnDeleted(sdk.WithEnv(ctx, s.env), req.GetConfig())
+}

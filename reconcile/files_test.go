@@ -1,0 +1,349 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// parse reads words: "a:1" is version 1 of pipeline a, "!a" is a with errors, "?"
+// something unreadable. An empty file is broken, "-" declares nothing.
+func parse(path string, data []byte) spec.File {
+	var f spec.File
+	words := strings.Fields(string(data))
+	f.Broken = len(words) == 0
+	for i, w := range words {
+		id, version, ok := strings.Cut(w, ":")
+		switch {
+		case w == "-":
+		case w == "?":
+			f.Broken = true
+		case ok:
+			f.Pipelines = append(f.Pipelines, spec.Parsed{Pipeline: pipeline(id, version), Line: i + 1, Marks: map[string]spec.Mark{"/id": {Line: i + 1, Column: 7}}})
+		default:
+			f.Invalid = append(f.Invalid, w[1:])
+			f.Problems = append(f.Problems, spec.Problem{File: path, Line: i + 1, Column: 3, Pipeline: w[1:], Severity: spec.SeverityError, Message: "bad"})
+		}
+	}
+	return f
+}
+
+// dir describes a directory: "x.yaml=a:1 b:2|y.yaml=…"; "x.yaml!" cannot be read, and
+// "!" is a directory that is missing.
+func dir(text string) watch.Snapshot {
+	if text == "!" {
+		return watch.Snapshot{Err: errors.New("it is missing")}
+	}
+	s := watch.Snapshot{Dir: "1"}
+	for part := range strings.SplitSeq(text, "|") {
+		path, data, ok := strings.Cut(part, "=")
+		switch {
+		case ok:
+			s.Files = append(s.Files, watch.File{Path: path, Data: []byte(data), Hash: "#" + data})
+		case part != "":
+			s.Files = append(s.Files, watch.File{Path: path[:len(path)-1], Err: errors.New("permission denied")})
+		}
+	}
+	return s
+}
+
+// show returns what is declared: "a:1@x.yaml", with a dagger when it is withdrawn, and
+// the problems as "x.yaml:1:7".
+func (m *memory) show() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []string
+	for id, d := range m.declared {
+		s := fmt.Sprintf("%s:%s@%s", id, d.Pipeline.Connectors[0].Settings["version"], d.Owner.Path)
+		if !d.Withdrawn.IsZero() {
+			s += "†"
+		}
+		all = append(all, s)
+	}
+	for _, f := range m.files {
+		for _, p := range f.Problems {
+			all = append(all, "!"+strings.TrimSuffix(reconcile.Place(p), ": "))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func TestFiles(t *testing.T) {
+	cases := []struct {
+		name  string
+		steps []string // what is seen, and then what is declared
+	}{
+		{"new, changed, dropped", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 b:1", "a:2@x b:1@x", "x=b:1", "a:2@x† b:1@x"}},
+		{"nothing declared", []string{"x=a:1", "a:1@x", "x=-", "a:1@x†"}},
+		{"deleted", []string{"x=a:1|y=b:1", "a:1@x b:1@y", "y=b:1", "a:1@x† b:1@y", "x=a:1|y=b:1", "a:1@x b:1@y"}},
+		{"the only one deleted", []string{"x=a:1", "a:1@x", "", "a:1@x†"}},
+		{"emptied", []string{"x=a:1", "a:1@x", "x=", "a:1@x", "x=a:2", "a:2@x"}},
+		{"broken", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 ?", "a:2@x b:1@x"}},
+		{"one of two broken", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=a:2 !b", "!x:2:3 a:2@x b:1@x", "x=a:2", "a:2@x b:1@x†"}},
+		{"broken when first seen", []string{"x=!a", "!x:1:3", "x=a:1", "a:1@x"}},
+		{"unreadable", []string{"x=a:1", "a:1@x", "x!", "!x a:1@x", "x=a:1", "a:1@x"}},
+		{"directory missing", []string{"x=a:1", "a:1@x", "!", "a:1@x", "x=a:1", "a:1@x"}},
+		{"renamed", []string{"x=a:1", "a:1@x", "z=a:1", "a:1@z"}},
+		{"moved, target first", []string{"x=a:1|y=-", "a:1@x", "x=a:1|y=a:1", "!y:1:7 a:1@x", "x=-|y=a:1", "a:1@y"}},
+		{"moved, origin first", []string{"x=a:1|y=-", "a:1@x", "x=-|y=-", "a:1@x†", "x=-|y=a:1", "a:1@y"}},
+		{"moved at once", []string{"x=a:1 b:1|y=-", "a:1@x b:1@x", "x=b:1|y=a:2", "a:2@y b:1@x"}},
+		{"moved with errors", []string{"x=a:1|y=-", "a:1@x", "x=-|y=!a", "!y:1:3 a:1@x", "x=-|y=a:2", "a:2@y"}},
+		{"moved from a broken file", []string{"x=a:1|y=-", "a:1@x", "x=?|y=a:2", "!y:1:7 a:1@x", "x=-|y=a:2", "a:2@y"}},
+		{"twice, both new", []string{"x=a:1|y=a:2", "!x:1:7 !y:1:7", "x=a:1", "a:1@x"}},
+		{"twice, one known", []string{"y=a:1", "a:1@y", "x=a:2|y=a:1", "!x:1:7 a:1@y", "x=a:2|y=a:3", "!x:1:7 a:3@y", "x=a:2", "a:2@x"}},
+		{"twice, one new and bad", []string{"x=a:1|y=!a", "!x:1:7 !y:1:3"}},
+		{"two take over", []string{"x=a:1", "a:1@x", "y=a:2|z=a:3", "!y:1:7 !z:1:7 a:1@x", "y=a:2", "a:2@y"}},
+		{"back, but broken", []string{"x=a:1|y=-", "a:1@x", "y=-", "a:1@x†", "x=?|y=-", "a:1@x"}},
+		{"back, with errors", []string{"x=a:1|y=-", "a:1@x", "y=-", "a:1@x†", "x=!a|y=-", "!x:1:3 a:1@x"}},
+		{"dropped, then broken", []string{"x=a:1 b:1", "a:1@x b:1@x", "x=b:1", "a:1@x† b:1@x", "x=?", "a:1@x† b:1@x"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			store := newMemory()
+			files := &reconcile.Files{Store: store, Parse: parse}
+			for i := 0; i < len(c.steps); i += 2 {
+				_ = files.Take(t.Context(), dir(c.steps[i]))
+				if got := store.show(); got != c.steps[i+1] {
+					t.Fatalf("after %q: %q, want %q", c.steps[i], got, c.steps[i+1])
+				}
+				before := store.applied
+				_ = files.Take(t.Context(), dir(c.steps[i]))
+				if store.applied != before {
+					t.Errorf("seeing %q again changes something", c.steps[i])
+				}
+			}
+		})
+	}
+}
+
+func TestFilesAcrossRestarts(t *testing.T) {
+	cases := []struct {
+		name, before, after, want string
+		held                      bool
+	}{
+		{"unchanged", "x=a:1|y=b:1", "x=a:1|y=b:1", "a:1@x b:1@y", false},
+		{"broken meanwhile", "x=a:1", "x=?", "a:1@x", false},
+		{"one gone", "x=a:1|y=b:1", "y=b:1", "a:1@x† b:1@y", false},
+		{"all gone", "x=a:1|y=b:1", "", "a:1@x b:1@y", true},
+		{"all replaced", "x=a:1|y=b:1", "z=c:1", "a:1@x† b:1@y† c:1@z", false},
+		{"no directory", "x=a:1", "!", "a:1@x", false},
+		{"empty as before", "", "", "", false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			store := newMemory()
+			_ = (&reconcile.Files{Store: store, Parse: parse}).Take(t.Context(), dir(c.before))
+			files := &reconcile.Files{Store: store, Parse: parse}
+			for range 2 {
+				_ = files.Take(t.Context(), dir(c.after))
+				if got := store.show(); got != c.want {
+					t.Errorf("%q, want %q", got, c.want)
+				}
+				if held := len(files.Status().Held) > 0; held != c.held {
+					t.Errorf("held: %v, want %v", held, c.held)
+				}
+			}
+		})
+	}
+}
+
+func TestFilesHoldWhenTheDirectoryIsReplaced(t *testing.T) {
+	store := newMemory()
+	files := &reconcile.Files{Store: store, Parse: parse}
+	_ = files.Take(t.Context(), dir("x=a:1|y=b:1"))
+	_ = files.Take(t.Context(), watch.Snapshot{Dir: "2"})
+	if got := store.show(); got != "a:1@x b:1@y" {
+		t.Errorf("the unmounted directory left %q", got)
+	}
+	s := dir("y=b:1")
+	s.Dir = "2"
+	_ = files.Take(t.Context(), s)
+	if got := store.show(); got != "a:1@x† b:1@y" {
+		t.Errorf("the file that appeared left %q", got)
+	}
+}
+
+func TestFilesAndTheAPI(t *testing.T) {
+	store := newMemory()
+	files := &reconcile.Files{Store: store, Parse: parse}
+	store.declare(pipeline("a", "api"))
+	take := func(text, want string) {
+		t.Helper()
+		_ = files.Take(t.Context(), dir(text))
+		if got := store.show(); got != want {
+			t.Errorf("after %q: %q, want %q", text, got, want)
+		}
+	}
+	take("x=a:1", "!x:1:7 a:api@")
+	take("y=-", "a:api@")
+	store.withdraw("a", true)
+	take("x=a:1", "!x:1:7 a:api@†") // positions of what is purged are not for others
+	if err := store.DeletePipeline(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	take("x=a:1", "a:1@x")
+}
+
+func TestFilesNameBothFiles(t *testing.T) {
+	store := newMemory()
+	files := &reconcile.Files{Store: store, Parse: parse}
+	_ = files.Take(t.Context(), dir("x.yaml=a:1"))
+	_ = files.Take(t.Context(), dir("w.yaml=a:2|x.yaml=a:1"))
+	p := store.files["w.yaml"].Problems[0]
+	if !strings.Contains(p.Message, "x.yaml") || !strings.Contains(p.Message, "w.yaml") || p.Pipeline != "a" {
+		t.Errorf("problem: %+v", p)
+	}
+}
+
+func TestFilesLogAProblemOnce(t *testing.T) {
+	var b lockedBuilder
+	store := newMemory()
+	files := &reconcile.Files{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&b, nil))}
+	for range 3 {
+		_ = files.Take(t.Context(), dir("x.yaml=!a|y.yaml=b:1"))
+		_ = files.Take(t.Context(), dir("x.yaml=!a|y.yaml=b:2"))
+	}
+	if n := strings.Count(b.String(), "x.yaml:1:3: bad"); n != 1 {
+		t.Errorf("logged %d times:\n%s", n, b.String())
+	}
+}
+
+type lockedBuilder struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuilder) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuilder) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestFilesRun(t *testing.T) {
+	path := t.TempDir()
+	store := newMemory()
+	changed := make(chan struct{}, 10)
+	files := &reconcile.Files{Store: store, Parse: parse, Watch: &watch.Watcher{Dir: path}, Changed: func() { changed <- struct{}{} }}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- files.Run(ctx) }()
+	write := func(data string) {
+		if err := os.WriteFile(filepath.Join(path, "x.yaml"), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until := func(want string) {
+		t.Helper()
+		for deadline := time.After(5 * time.Second); store.show() != want; {
+			select {
+			case <-changed:
+			case <-deadline:
+				t.Fatalf("%q, want %q", store.show(), want)
+			}
+		}
+	}
+	write("a:1")
+	until("a:1@x.yaml")
+	write("a:2")
+	if err := files.Reload(ctx, false); err != nil {
+		t.Error(err)
+	}
+	if got := store.show(); got != "a:2@x.yaml" {
+		t.Errorf("after Reload %q", got)
+	}
+	store.set(errors.New("disk full"))
+	write("a:3")
+	if err := files.Reload(ctx, false); err == nil {
+		t.Error("Reload is content with a store that is not")
+	}
+	store.set(nil)
+	until("a:3@x.yaml")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFilesPrune(t *testing.T) {
+	store := newMemory()
+	_ = (&reconcile.Files{Store: store, Parse: parse}).Take(t.Context(), dir("x=a:1"))
+	files := &reconcile.Files{Store: store, Parse: parse, Watch: &watch.Watcher{Dir: t.TempDir()}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- files.Run(ctx) }()
+	for _, step := range []struct {
+		prune bool
+		want  string
+	}{{false, "a:1@x"}, {true, "a:1@x†"}} {
+		if err := files.Reload(ctx, step.prune); err != nil {
+			t.Error(err)
+		}
+		if got := store.show(); got != step.want {
+			t.Errorf("prune %v: %q, want %q", step.prune, got, step.want)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// The parser and the digests of the agent, on files as people write them.
+func TestFilesWithTheRealParser(t *testing.T) {
+	const file = "version: 2.2\npipelines:\n  - id: %s\n    connectors:\n      - {id: in, type: source, plugin: generator, settings: {rate: %d}}\n      - {id: out, type: destination, plugin: log}\n"
+	store := newMemory()
+	files := &reconcile.Files{Store: store, Parse: spec.ParseFile}
+	take := func(path, data string) {
+		t.Helper()
+		err := files.Take(t.Context(), watch.Snapshot{Dir: "1", Files: []watch.File{{Path: path, Data: []byte(data), Hash: data}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	take("x.yaml", fmt.Sprintf(file, "a", 1))
+	if d := store.declared["a"]; d.Generation != 1 || d.Owner.Line != 3 || d.Owner.Path != "x.yaml" {
+		t.Fatalf("declared: %+v", d)
+	}
+	d := store.declared["a"]
+	first := spec.RunDigest(&d.Pipeline)
+	applied := store.applied
+	take("x.yaml", fmt.Sprintf(file, "a", 1)) // unchanged
+	take("x.yaml", fmt.Sprintf(file, "a", 1)+"    typo: 1\n")
+	if d := store.declared["a"]; !d.Withdrawn.IsZero() || spec.RunDigest(&d.Pipeline) != first || store.applied != applied+1 {
+		t.Errorf("after a bad edit: %+v, %d changes", d, store.applied-applied)
+	}
+	if p := store.files["x.yaml"].Problems; len(p) != 1 || reconcile.Place(p[0]) != "x.yaml:7:5: " || p[0].Pipeline != "a" {
+		t.Errorf("problems: %+v", p)
+	}
+	take("x.yaml", "version: 2.2\npipelines: [\n")
+	if d := store.declared["a"]; !d.Withdrawn.IsZero() {
+		t.Error("a syntax error withdrew the pipeline")
+	}
+	take("x.yaml", fmt.Sprintf(file, "a", 2))
+	if d := store.declared["a"]; d.Generation != 2 || spec.RunDigest(&d.Pipeline) == first {
+		t.Errorf("after a good edit: %+v", d)
+	}
+	take("x.yaml", "version: 2.2\npipelines: []\n")
+	if d := store.declared["a"]; d.Withdrawn.IsZero() {
+		t.Error("an empty list did not withdraw the pipeline")
+	}
+}

@@ -1,0 +1,166 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func TestPlan(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
+	v := func(gen int64, digest string) *reconcile.Version {
+		return &reconcile.Version{Generation: gen, Digest: digest}
+	}
+	desired := func(change func(*reconcile.Desired)) *reconcile.Desired {
+		d := &reconcile.Desired{RunDigest: "new", Declaration: spec.Declaration{Generation: 2, Pipeline: pipeline("p", "1")}}
+		if change != nil {
+			change(d)
+		}
+		return d
+	}
+	stopped := func(d *reconcile.Desired) { d.Override = spec.StatusStopped }
+	withdrawn := func(ago time.Duration) func(*reconcile.Desired) {
+		return func(d *reconcile.Desired) { d.Withdrawn = now.Add(-ago) }
+	}
+	purged := func(d *reconcile.Desired) { d.Withdrawn, d.Purge = now, true }
+	state := func(phase spec.Phase, change func(*spec.State)) spec.State {
+		s := spec.State{PipelineID: "p", Phase: phase, LastAttempt: &spec.Attempt{Generation: 2, Error: "x"}}
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	running := state(spec.PhaseRunning, func(s *spec.State) { s.RunningGeneration = 1 })
+	idle := state(spec.PhaseStopped, nil)
+	byUser := state(spec.PhaseStopped, func(s *spec.State) { s.StoppedByUser = true })
+	started := []spec.ConnectorState{{ID: "p:in", PipelineID: "p"}}
+	dropped := func(orphaned, retry time.Duration) []spec.ConnectorState {
+		c := spec.ConnectorState{ID: "p:old", PipelineID: "p", Orphaned: now.Add(-orphaned)}
+		if retry != 0 {
+			c.RetryAt = now.Add(retry)
+		}
+		return []spec.ConnectorState{c}
+	}
+	cases := []struct {
+		name       string
+		desired    *reconcile.Desired
+		running    reconcile.Running
+		connectors []spec.ConnectorState
+		want       string
+		next       time.Duration
+	}{
+		{"nothing runs yet", desired(nil), reconcile.Running{State: idle}, nil, "start", 0},
+		{"never seen", desired(nil), reconcile.Running{State: spec.State{PipelineID: "p"}}, nil, "start", 0},
+		{"to be stopped, is", desired(stopped), reconcile.Running{State: byUser}, nil, "", 0},
+		{"to be stopped, nothing runs", desired(stopped), reconcile.Running{State: idle}, nil, "mark-stopped", 0},
+		{"to be stopped, recovering", desired(stopped), reconcile.Running{State: state(spec.PhaseRecovering, nil)}, nil, "mark-stopped", 0},
+		{"to be stopped, runs", desired(stopped), reconcile.Running{State: running, Run: v(2, "new")}, nil, "stop", 0},
+		{"to be stopped, on its way", desired(stopped), reconcile.Running{State: idle, Next: v(2, "new")}, nil, "abandon", 0},
+		{"given up already", desired(stopped), reconcile.Running{State: idle, Next: v(2, "new"), Abandoned: true}, nil, "", 0},
+		{"runs as declared", desired(nil), reconcile.Running{State: running, Run: v(2, "new")}, nil, "", 0},
+		{"runs an equal version", desired(nil), reconcile.Running{State: running, Run: v(1, "new")}, nil, "adopt", 0},
+		{"starts an equal version", desired(nil), reconcile.Running{State: idle, Run: v(1, "new")}, nil, "", 0},
+		{"runs another version", desired(nil), reconcile.Running{State: running, Run: v(1, "old")}, nil, "restart", 0},
+		{"runs another, new one refused", desired(nil), reconcile.Running{State: running, Run: v(1, "old"), Refused: 2}, nil, "", 0},
+		{"refused another", desired(nil), reconcile.Running{State: running, Run: v(1, "old"), Refused: 1}, nil, "restart", 0},
+		{"backs off while it runs", desired(nil), reconcile.Running{State: state(spec.PhaseRunning, func(s *spec.State) { s.RetryAt = in(time.Second) }), Run: v(1, "old")}, nil, "", time.Second},
+		{"is draining", desired(nil), reconcile.Running{State: running, Run: v(1, "old"), Stopping: true}, nil, "", 0},
+		{"the declared one is on its way", desired(nil), reconcile.Running{State: running, Run: v(1, "old"), Next: v(2, "new")}, nil, "", 0},
+		{"an older one is on its way", desired(nil), reconcile.Running{State: running, Run: v(1, "old"), Next: v(1, "older")}, nil, "abandon", 0},
+		{"a rollback is on its way", desired(nil), reconcile.Running{State: idle, Next: &reconcile.Version{Generation: 1, Digest: "old", Instead: 2}}, nil, "", 0},
+		{"an obsolete rollback is on its way", desired(nil), reconcile.Running{State: idle, Next: &reconcile.Version{Generation: 0, Digest: "old", Instead: 1}}, nil, "abandon", 0},
+		{"failed to start", desired(nil), reconcile.Running{State: state(spec.PhaseStarting, func(s *spec.State) { s.LastGood = &spec.LastGood{} }), Refused: 2}, nil, "rollback", 0},
+		{"waits for its retry", desired(nil), reconcile.Running{State: state(spec.PhaseRecovering, func(s *spec.State) { s.RetryAt = in(time.Minute) })}, nil, "", time.Minute},
+		{"retry is due", desired(nil), reconcile.Running{State: state(spec.PhaseRecovering, func(s *spec.State) { s.RetryAt = in(0) })}, nil, "start", 0},
+		{"edited while it waits", desired(func(d *reconcile.Desired) { d.Generation = 3 }), reconcile.Running{State: state(spec.PhaseRecovering, func(s *spec.State) { s.RetryAt = in(time.Minute) })}, nil, "start", 0},
+		{"degraded", desired(nil), reconcile.Running{State: state(spec.PhaseDegraded, nil)}, nil, "", 0},
+		{"degraded and edited", desired(func(d *reconcile.Desired) { d.Generation = 3 }), reconcile.Running{State: state(spec.PhaseDegraded, nil)}, nil, "start", 0},
+		{"degraded, restart asked", desired(nil), reconcile.Running{State: state(spec.PhaseDegraded, nil), Restart: true}, nil, "start", 0},
+		{"restart asked", desired(nil), reconcile.Running{State: running, Run: v(2, "new"), Restart: true}, nil, "restart", 0},
+		{"steady again", desired(nil), reconcile.Running{State: state(spec.PhaseRunning, func(s *spec.State) { s.Failures, s.RunningGeneration = 1, 2 }), Run: v(2, "new"), Steady: now}, nil, "mark-steady", 0},
+		{"withdrawn, in grace, runs", desired(withdrawn(4 * time.Second)), reconcile.Running{State: running, Run: v(2, "new")}, nil, "", 6 * time.Second},
+		{"withdrawn, in grace, failed", desired(withdrawn(4 * time.Second)), reconcile.Running{State: state(spec.PhaseRecovering, nil)}, nil, "", 6 * time.Second},
+		{"withdrawn, grace over", desired(withdrawn(10 * time.Second)), reconcile.Running{State: running, Run: v(2, "new")}, nil, "stop", 0},
+		{"withdrawn, ended", desired(withdrawn(time.Minute)), reconcile.Running{State: idle}, started, "mark-stopped", 9*time.Minute + 10*time.Second},
+		{"withdrawn, clean-up due", desired(withdrawn(time.Hour)), reconcile.Running{State: byUser}, started, "clean-up p:in", 0},
+		{"withdrawn, clean-up under way", desired(withdrawn(time.Hour)), reconcile.Running{State: byUser, Cleaning: []string{"p:in"}}, started, "", 0},
+		{"withdrawn, clean-up backs off", desired(withdrawn(time.Hour)), reconcile.Running{State: byUser}, []spec.ConnectorState{{ID: "p:in", PipelineID: "p", RetryAt: *in(time.Second)}}, "", time.Second},
+		{"withdrawn, cleaned up", desired(withdrawn(time.Hour)), reconcile.Running{State: byUser}, nil, "delete", 0},
+		{"withdrawn, being deleted", desired(withdrawn(time.Hour)), reconcile.Running{State: byUser, Deleting: true}, nil, "", 0},
+		{"purged, runs", desired(purged), reconcile.Running{State: running, Run: v(2, "new")}, nil, "stop", 0},
+		{"purged, ended", desired(purged), reconcile.Running{State: byUser}, started, "clean-up p:in", 0},
+		{"back while being cleaned up", desired(nil), reconcile.Running{State: byUser, Cleaning: []string{"p:in"}}, started, "", 0},
+		{"back in a version while being cleaned up", desired(nil), reconcile.Running{State: running, Run: v(1, "old"), Cleaning: []string{"p:in"}}, started, "", 0},
+		{"connector dropped", desired(nil), reconcile.Running{State: running, Run: v(2, "new")}, []spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "mark-orphaned p:old", 0},
+		{"connector dropped, not yet running", desired(nil), reconcile.Running{State: running, Run: v(1, "old"), Refused: 2}, []spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "", 0},
+		{"orphan waits", desired(nil), reconcile.Running{State: running, Run: v(2, "new")}, dropped(9*time.Minute, 0), "", time.Minute},
+		{"orphan due", desired(nil), reconcile.Running{State: running, Run: v(2, "new")}, dropped(10*time.Minute, 0), "clean-up p:old", 0},
+		{"orphan backs off", desired(nil), reconcile.Running{State: running, Run: v(2, "new")}, dropped(10*time.Minute, time.Second), "", time.Second},
+		{"nobody knows it", nil, reconcile.Running{State: running, Run: v(2, "new")}, nil, "stop", 0},
+		{"nobody knows it, ended", nil, reconcile.Running{State: idle}, nil, "forget", 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var all []reconcile.Desired
+			if c.desired != nil {
+				all = append(all, *c.desired)
+			}
+			actions, next := reconcile.Plan(all, []reconcile.Running{c.running}, c.connectors, now, reconcile.DefaultPolicy())
+			var got []string
+			for _, a := range actions {
+				s := string(a.Kind)
+				if a.Connector != nil {
+					s += " " + a.Connector.ID
+				}
+				got = append(got, s)
+			}
+			if s := strings.Join(got, ", "); s != c.want {
+				t.Errorf("actions %q, want %q", s, c.want)
+			}
+			want := time.Time{}
+			if c.next != 0 {
+				want = now.Add(c.next)
+			}
+			if !next.Equal(want) {
+				t.Errorf("next look at %v, want %v", next, want)
+			}
+		})
+	}
+}
+
+func TestDelay(t *testing.T) {
+	p := reconcile.DefaultPolicy()
+	for failures, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 1000: 10 * time.Minute} {
+		got := p.Delay("p", failures)
+		if got < want*9/10 || got > min(want*11/10, p.MaxDelay) {
+			t.Errorf("after %d failures %v, want about %v", failures, got, want)
+		}
+		if got != p.Delay("p", failures) {
+			t.Error("the delay is not determined")
+		}
+	}
+	if p.Delay("p", 3) == p.Delay("q", 3) {
+		t.Error("two pipelines come back at the same time")
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	var desired []reconcile.Desired
+	var running []reconcile.Running
+	for i := range 1000 {
+		id := fmt.Sprintf("p%04d", i)
+		desired = append(desired, reconcile.Desired{RunDigest: id, Declaration: spec.Declaration{Generation: 1, Pipeline: pipeline(id, "1")}})
+		running = append(running, reconcile.Running{State: spec.State{PipelineID: id, Phase: spec.PhaseRunning, RunningGeneration: 1}, Run: &reconcile.Version{Generation: 1, Digest: id}})
+	}
+	now := time.Now()
+	for b.Loop() {
+		if actions, _ := reconcile.Plan(desired, running, nil, now, reconcile.DefaultPolicy()); len(actions) > 0 {
+			b.Fatal(actions)
+		}
+	}
+}

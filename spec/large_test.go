@@ -1,0 +1,24 @@
+package spec_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// The work grows with the size of a file, not with its square: that would take minutes.
+func TestManyPipelines(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("version: \"2.2\"\npipelines:\n")
+	for i := range 4000 {
+		fmt.Fprintf(&b, "- id: p%d\n  connectors: [{id: s, type: source, plugin: g}, {id: d, type: destination, plugin: l}]\n", i)
+	}
+	started := time.Now()
+	f := spec.ParseFile("f.yaml", []byte(b.String()))
+	if took := time.Since(started); len(f.Pipelines) != 4000 || took > 20*time.Second {
+		t.Errorf("read %d pipelines in %v", len(f.Pipelines), took)
+	}
+}

@@ -1,0 +1,216 @@
+package spec_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/google/go-cmp/cmp"
+)
+
+func sample() *spec.Pipeline {
+	p := &spec.Pipeline{
+		ID: "p",
+		Connectors: []spec.Connector{
+			{ID: "s", Type: spec.TypeSource, Plugin: "g", Settings: map[string]string{"a": "1", "b": "2"}},
+			{ID: "d", Type: spec.TypeDestination, Plugin: "l"},
+		},
+		Processors: []spec.Processor{{ID: "x", Plugin: "f"}, {ID: "y", Plugin: "f"}},
+	}
+	spec.Normalize(p)
+	return p
+}
+
+func TestResolve(t *testing.T) {
+	lookup := spec.Lookup{
+		Env: func(name string) (string, bool) {
+			v, ok := map[string]string{"A": "one", "EMPTY": "", "REF": "$A ${A}"}[name]
+			return v, ok
+		},
+		File: func(path string) (string, error) {
+			if path == "/k" {
+				return "secret\r\n", nil
+			}
+			return "", errors.New("no such file")
+		},
+		Credential: func(name string) (string, error) { return name + "\n\n", nil },
+	}
+	tests := []struct{ text, want, problem string }{
+		{"plain $ 5$ $1", "plain $ 5$ $1", ""},
+		{"$A-${A}x", "one-onex", ""},
+		{"$$A $${A} $$$A", "$A ${A} $one", ""},
+		{"$REF", "$A ${A}", ""},
+		{"[$EMPTY]", "[]", ""},
+		{"${EMPTY:-d}${NO:-e:f}${A:-g}${NO:-}", "de:fone", ""},
+		{"${file:/k}!", "secret!", ""},
+		{"${credential:db}", "db\n", ""},
+		{"$NO", "", "variable NO is not set"},
+		{"${NO}", "", "variable NO is not set"},
+		{"${NO:?ask Kim}", "", "ask Kim"},
+		{"${EMPTY:?ask Kim}", "", "ask Kim"},
+		{"${file:/none}", "", "cannot read file /none: no such file"},
+		{"${A", "", "not closed"},
+		{"${}", "", "not a reference"},
+		{"${credential:../x}", "", "not a reference"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			p := sample()
+			p.Connectors[0].Settings["k/v"] = tt.text
+			before := p.Clone()
+			got, problems := spec.Resolve(p, lookup)
+			if diff := cmp.Diff(before, p); diff != "" {
+				t.Errorf("Resolve changed its argument:\n%s", diff)
+			}
+			if tt.problem != "" {
+				if got != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, tt.problem) ||
+					problems[0].Path != "/connectors/0/settings/k~1v" || problems[0].Pipeline != "p" {
+					t.Errorf("want a problem with %q, got %+v", tt.problem, problems)
+				}
+				return
+			}
+			if len(problems) > 0 || got.Connectors[0].Settings["k/v"] != tt.want {
+				t.Errorf("want %q, got %+v %+v", tt.want, got, problems)
+			}
+		})
+	}
+}
+
+func TestResolveReachesEveryText(t *testing.T) {
+	p := sample()
+	p.Connectors[1].Plugin = "builtin:${A}"
+	p.Processors[0].Settings = map[string]string{"k": "$B"}
+	p.Connectors[0].Processors = []spec.Processor{{ID: "z", Plugin: "$C", Settings: map[string]string{"k": "${D:-1}"}}}
+	p.DLQ.Settings = map[string]string{"k": "${file:/e}"}
+	want := []spec.Reference{
+		{Path: "/connectors/0/processors/0/plugin", Kind: spec.ReferenceEnv, Name: "C"},
+		{Path: "/connectors/0/processors/0/settings/k", Kind: spec.ReferenceEnv, Name: "D", Optional: true},
+		{Path: "/connectors/1/plugin", Kind: spec.ReferenceEnv, Name: "A"},
+		{Path: "/processors/0/settings/k", Kind: spec.ReferenceEnv, Name: "B"},
+		{Path: "/dead-letter-queue/settings/k", Kind: spec.ReferenceFile, Name: "/e"},
+	}
+	if diff := cmp.Diff(want, spec.References(p)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	env := func(string) (string, bool) { return "v", true }
+	if _, problems := spec.Resolve(p, spec.Lookup{Env: env}); len(problems) != 1 || !strings.Contains(problems[0].Message, "file /e cannot be used here") {
+		t.Errorf("a lookup without files read one: %+v", problems)
+	}
+	bad := func(string) (string, bool) { return "no name", true }
+	if _, problems := spec.Resolve(p, spec.Lookup{Env: bad, File: func(string) (string, error) { return "", nil }}); len(problems) != 2 {
+		t.Errorf("want both plugin names refused, got %+v", problems)
+	}
+}
+
+func TestDigestAndDiff(t *testing.T) {
+	tests := []struct {
+		name        string
+		edit        func(p *spec.Pipeline)
+		digest, run bool // whether they change
+		want        []spec.Change
+	}{
+		{"nothing", func(*spec.Pipeline) {}, false, false, nil},
+		{"name", func(p *spec.Pipeline) { p.Name = "n"; p.Connectors[0].Name = "n" }, false, false, []spec.Change{
+			{Path: "/connectors/s/name", Action: "change", Effect: "none"}, {Path: "/name", Action: "change", Effect: "none"}}},
+		{"description", func(p *spec.Pipeline) { p.Description = "n" }, false, false, []spec.Change{
+			{Path: "/description", Action: "change", Effect: "none"}}},
+		{"order of connectors", func(p *spec.Pipeline) {
+			p.Connectors[0], p.Connectors[1] = p.Connectors[1], p.Connectors[0]
+		}, false, false, nil},
+		{"empty settings", func(p *spec.Pipeline) { p.Connectors[1].Settings = map[string]string{} }, false, false, nil},
+		{"status", func(p *spec.Pipeline) { p.Status = spec.StatusStopped }, true, false, []spec.Change{
+			{Path: "/status", Action: "change", Effect: "in-place"}}},
+		{"settings", func(p *spec.Pipeline) {
+			p.Connectors[0].Settings = map[string]string{"a": "9", "c": "2"}
+		}, true, true, []spec.Change{
+			{Path: "/connectors/s/settings/a", Action: "change", Effect: "restart"},
+			{Path: "/connectors/s/settings/b", Action: "remove", Effect: "restart"},
+			{Path: "/connectors/s/settings/c", Action: "add", Effect: "restart"}}},
+		{"plugin", func(p *spec.Pipeline) { p.Connectors[1].Plugin = "k" }, true, true, []spec.Change{
+			{Path: "/connectors/d/plugin", Action: "change", Effect: "restart"}}},
+		{"source id", func(p *spec.Pipeline) { p.Connectors[0].ID = "s2"; p.Connectors[0].Name = "s2" }, true, true, []spec.Change{
+			{Path: "/connectors/s", Action: "remove", Effect: "position-lost"},
+			{Path: "/connectors/s2", Action: "add", Effect: "restart"}}},
+		{"destination gone", func(p *spec.Pipeline) { p.Connectors = p.Connectors[:1] }, true, true, []spec.Change{
+			{Path: "/connectors/d", Action: "remove", Effect: "restart"}}},
+		{"connector type", func(p *spec.Pipeline) { p.Connectors[1].Type = spec.TypeSource }, true, true, []spec.Change{
+			{Path: "/connectors/d/type", Action: "change", Effect: "position-lost"}}},
+		{"processor settings", func(p *spec.Pipeline) { p.Processors[0].Settings = map[string]string{"k": "v"} }, true, true, []spec.Change{
+			{Path: "/processors/x/settings/k", Action: "add", Effect: "in-place"}}},
+		{"processor workers", func(p *spec.Pipeline) { p.Processors[0].Workers = 2; p.Processors[0].Condition = "c" }, true, true, []spec.Change{
+			{Path: "/processors/x/condition", Action: "change", Effect: "restart"},
+			{Path: "/processors/x/workers", Action: "change", Effect: "restart"}}},
+		{"order of processors", func(p *spec.Pipeline) {
+			p.Processors[0], p.Processors[1] = p.Processors[1], p.Processors[0]
+		}, true, true, []spec.Change{{Path: "/processors", Action: "change", Effect: "restart"}}},
+		{"dead-letter queue", func(p *spec.Pipeline) { p.DLQ.WindowSize = 5 }, true, true, []spec.Change{
+			{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "restart"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b := sample(), sample()
+			tt.edit(b)
+			if changed := spec.Digest(a) != spec.Digest(b); changed != tt.digest {
+				t.Errorf("digest changed: %v", changed)
+			}
+			if changed := spec.RunDigest(a) != spec.RunDigest(b); changed != tt.run {
+				t.Errorf("run digest changed: %v", changed)
+			}
+			if diff := cmp.Diff(tt.want, spec.Diff(a, b)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Digests are stored: another version of the agent must find the same.
+func TestDigestIsStable(t *testing.T) {
+	const want = "f9f6bc200a2037162cbc79802a8ce1a6382ff4614476bea0e1ccab2f532f49ab"
+	if got := spec.Digest(sample()); got != want {
+		t.Errorf("digest is %s, was %s", got, want)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	if problems := spec.Validate(&spec.Pipeline{ID: "new", Status: spec.StatusStopped}); len(problems) != 2 || problems[0].Severity != spec.SeverityWarning {
+		t.Errorf("an unfinished pipeline that is stopped should have two warnings: %+v", problems)
+	}
+	p := sample()
+	p.Status, p.Processors[0].Workers, p.Connectors[1].ID = "Stopped", -1, "s"
+	var got []string
+	for _, problem := range spec.Validate(p) {
+		got = append(got, problem.Code+" "+problem.Path)
+	}
+	want := []string{
+		"config.field_invalid /processors/0/workers",
+		"config.field_invalid /status",
+		"config.id_duplicate /connectors/1/id",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	words := []string{"running", "stopped", "id", "plugin"}
+	for word, want := range map[string]string{
+		"Running": "running", "stoped": "stopped", "plguin": "plugin", "di": "id", "xyzzy": "", "running": "", "": "",
+	} {
+		if got := spec.Suggest(word, words); got != want {
+			t.Errorf("Suggest(%q) = %q, want %q", word, got, want)
+		}
+	}
+}
+
+// The example of the documentation is a file that works.
+func TestDocumentedExample(t *testing.T) {
+	_, rest, _ := strings.Cut(string(read(t, "README.md")), "```yaml\n")
+	text, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("README.md has no example")
+	}
+	if f := spec.ParseFile("README.md", []byte(text)); len(f.Problems) > 0 || len(f.Pipelines) != 1 {
+		t.Error(report(f))
+	}
+}
