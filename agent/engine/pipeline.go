@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -50,7 +51,12 @@ type Pipeline struct {
 	dlq          *opened[Destination]
 	processors   map[string][]Processor // by the qualified id of the source whose records they see
 	stats        stats
+	gathered     int // records that a destination may wait for before it writes any
 }
+
+// batchSize is the setting by which a destination gathers records and, without
+// sdk.batch.delay, settles none before it has as many.
+const batchSize = "sdk.batch.size"
 
 // opened is a connector that was started for a run.
 type opened[C Connector] struct {
@@ -101,6 +107,8 @@ func (p *Pipeline) plan(ctx context.Context) error {
 			p.processors[id] = append(own, common...)
 			p.sources = append(p.sources, &opened[Source]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})
 		} else {
+			n, _ := strconv.Atoi(settings[batchSize]) // the connector refuses what is no number
+			p.gathered = max(p.gathered, n)
 			p.destinations = append(p.destinations, &opened[Destination]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})
 		}
 	}

@@ -308,6 +308,19 @@ func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 	}
 }
 
+// A destination that waits for more records than the window holds gets them.
+func TestWindowMakesRoomForDestinationsThatGather(t *testing.T) {
+	w := newWorld(t)
+	w.window = engine.Window{Unacked: 50, Unsettled: 50, Bytes: 50}
+	s := w.source("src", 2000)
+	d := w.destination("dst", &fakeDestination{gather: 500})
+	w.spec.Connectors[1].Settings = map[string]string{"sdk.batch.size": "500"}
+	if err := w.run(func() bool { return s.ackedUpTo() == 2000 }); err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, d.records(), upTo(2000))
+}
+
 func refuseEvery(n int) func(record.Record) error {
 	return func(r record.Record) error {
 		if v := values([]record.Record{r})[0]; v%n == 0 {

@@ -232,7 +232,7 @@ func (s *sourceRun) waitForRoom(ctx context.Context) error {
 		unacked, unsettled, bytes := s.tracker.read-s.tracker.acked, s.tracker.read-s.tracker.low, s.tracker.bytes
 		s.mu.Unlock()
 		w := &s.run.Window
-		if unacked < uint64(w.Unacked) && unsettled < uint64(w.Unsettled) && bytes < w.Bytes {
+		if unacked < uint64(w.Unacked) && unsettled < uint64(w.Unsettled) && bytes < w.Bytes || unsettled < uint64(s.run.gathered) {
 			return nil
 		}
 		if unacked >= uint64(w.Unacked) {
