@@ -14,11 +14,12 @@ import (
 // A standard destination is one. Connectors need not care.
 type AsyncDestination interface {
 	Destination
-	// WriteAsync is called instead of Write. It takes the records and may return before they are written. settled is
-	// called for them in order, one call at a time, from within this or a later call or
-	// from another goroutine: the next n are durable downstream, or, when err is not
-	// nil, were refused because of err. It may block, but not call the destination. An
-	// error means that the destination is broken; what was not settled never will be.
+	// WriteAsync is called instead of Write, and may return before the records are
+	// written. settled is called for them in order, one call at a time, from within this
+	// or a later call or from another goroutine: the next n are durable downstream, or,
+	// when err is not nil, were refused because of err. It may block, but not call the
+	// destination. An error means that the destination is broken; what was not settled
+	// never will be. The records are lent until they are settled, as in Write.
 	WriteAsync(ctx context.Context, records []record.Record, settled func(n int, err error)) error
 	// Flush writes what is held back and returns when every record was settled.
 	Flush(ctx context.Context) error

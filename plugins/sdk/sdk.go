@@ -73,7 +73,8 @@ type Destination interface {
 	Open(ctx context.Context) error
 	// Write writes the records in order. When it returns, the first n are durable
 	// downstream; n < len(records) only with an error, which says what is wrong with
-	// record n. The records behind it were not tried. The records belong to the callee.
+	// record n. The records behind it were not tried. The records are lent until they are
+	// settled: others see them too, so Write must not change them.
 	Write(ctx context.Context, records []record.Record) (n int, err error)
 	// Teardown releases everything. It is the last call.
 	Teardown(ctx context.Context) error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -107,7 +108,7 @@ func (d *standardDestination) Write(ctx context.Context, records []record.Record
 
 // writePart writes the records before the first that cannot be decoded.
 func (d *standardDestination) writePart(ctx context.Context, records []record.Record) (int, error) {
-	ready, refused := d.decode(ctx, records)
+	records, ready, refused := d.decode(ctx, records)
 	if ready > 0 {
 		if d.limiter != nil {
 			if err := d.limiter.WaitN(ctx, ready); err != nil {
@@ -121,26 +122,35 @@ func (d *standardDestination) writePart(ctx context.Context, records []record.Re
 	return ready, refused
 }
 
-// decode decodes the raw parts of records that name their schema. It returns the number
-// of good records before the first that cannot be decoded.
-func (d *standardDestination) decode(ctx context.Context, records []record.Record) (int, error) {
+// decode decodes the raw parts of records that name their schema, in a copy if there are
+// any: the records are lent. It returns with them the number of good records before the
+// first that cannot be decoded.
+func (d *standardDestination) decode(ctx context.Context, records []record.Record) (decoded []record.Record, ready int, err error) {
 	if d.schemas == nil {
-		return len(records), nil
+		return records, len(records), nil
 	}
+	copied := false
 	for i := range records {
-		r := &records[i]
-		parts := schema.Parts{
-			Key:     d.options.KeyEnabled && isRaw(r.Key) && r.Metadata.Get(record.KeyKeySchemaSubject) != "",
-			Payload: d.options.PayloadEnabled && (isRaw(r.After) || isRaw(r.Before)) && r.Metadata.Get(record.KeyPayloadSchemaSubject) != "",
-		}
+		parts := d.encoded(&records[i])
 		if parts == (schema.Parts{}) {
 			continue
 		}
-		if err := d.schemas.DecodeRecord(ctx, r, parts); err != nil {
-			return i, fmt.Errorf("cannot decode the record: %w", err)
+		if !copied {
+			records, copied = slices.Clone(records), true
+		}
+		if err := d.schemas.DecodeRecord(ctx, &records[i], parts); err != nil {
+			return records, i, fmt.Errorf("cannot decode the record: %w", err)
 		}
 	}
-	return len(records), nil
+	return records, len(records), nil
+}
+
+// encoded says which parts of r are to be decoded.
+func (d *standardDestination) encoded(r *record.Record) schema.Parts {
+	return schema.Parts{
+		Key:     d.options.KeyEnabled && isRaw(r.Key) && r.Metadata.Get(record.KeyKeySchemaSubject) != "",
+		Payload: d.options.PayloadEnabled && (isRaw(r.After) || isRaw(r.Before)) && r.Metadata.Get(record.KeyPayloadSchemaSubject) != "",
+	}
 }
 
 func isRaw(d record.Data) bool {

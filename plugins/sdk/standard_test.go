@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -555,4 +556,55 @@ func TestDestinationDecodes(t *testing.T) {
 	if !s.got[0].After.Equal(record.Structured(m)) || !s.got[1].After.Equal(record.Raw(b)) {
 		t.Errorf("got %v", s.got)
 	}
+}
+
+// Several destinations, and the dead-letter queue, get the same records.
+func TestDestinationLeavesRecordsAsTheyAre(t *testing.T) {
+	registry := &schema.Memory{}
+	text, err := schema.Infer(map[string]any{"n": int64(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := registry.Create(t.Context(), "subject", schema.TypeAvro, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := record.Record{Position: record.Position("1"), After: record.Structured(map[string]any{"n": int64(1)})}
+	r.Metadata.Set(record.KeyPayloadSchemaSubject, s.Subject)
+	r.Metadata.Set(record.KeyPayloadSchemaVersion, "1")
+	if err := (&schema.Cache{Registry: registry}).EncodeRecord(t.Context(), &r, schema.Parts{Payload: true}); err != nil {
+		t.Fatal(err)
+	}
+	lent := []record.Record{r.Clone()}
+	inner := &lentDestination{}
+	d := sdk.Standard(sdk.Connector{Name: "lent", NewDestination: func() sdk.Destination { return inner }}).NewDestination()
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Schemas: registry, Logger: slog.New(slog.DiscardHandler)})
+	if err := d.Configure(ctx, map[string]string{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := d.Write(ctx, lent); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if _, ok := inner.got[0].After.Structured(); !ok {
+		t.Error("the destination got an encoded payload")
+	}
+	if !lent[0].Equal(r) {
+		t.Errorf("the record lent is now %v", lent[0])
+	}
+}
+
+type lentDestination struct {
+	sdk.DestinationBase
+	got []record.Record
+}
+
+func (*lentDestination) Parameters() sdk.Parameters                         { return nil }
+func (*lentDestination) Configure(context.Context, map[string]string) error { return nil }
+func (*lentDestination) Open(context.Context) error                         { return nil }
+func (d *lentDestination) Write(_ context.Context, records []record.Record) (int, error) {
+	d.got = append(d.got, records...)
+	return len(records), nil
 }

@@ -113,7 +113,7 @@ func (p *process) connect(ctx context.Context) error {
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<31-1), grpc.MaxCallSendMsgSize(1<<31-1), grpc.ForceCodecV2(newCodec())),
 		grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(4<<20),
-		grpc.WithReadBufferSize(128<<10), grpc.WithWriteBufferSize(128<<10), grpc.WithSharedWriteBuffer(true))
+		grpc.WithReadBufferSize(128<<10), grpc.WithWriteBufferSize(128<<10))
 	if err != nil {
 		return err
 	}
