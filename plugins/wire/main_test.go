@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
+	"go.uber.org/goleak"
 )
 
 // roleVariable makes this test binary a plugin.
@@ -25,7 +26,7 @@ const roleVariable = "WIRE_TEST_ROLE"
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleVariable)
 	if role == "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m) // exits
 	}
 	roles[role]()
 }
