@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,14 +44,15 @@ type Pipeline struct {
 	Store     Store
 	Committer *Committer
 	Window    Window
-	Taps      *Taps // nil when nobody is to observe
+	Taps      *Taps          // nil when nobody is to observe
+	Stats     *PipelineStats // outlives the run; Prepare makes one when it is nil
 	Log       *slog.Logger
 
 	sources      []*opened[Source]
 	destinations []*opened[Destination]
 	dlq          *opened[Destination]
 	processors   map[string][]Processor // by the qualified id of the source whose records they see
-	stats        stats
+	running      atomic.Pointer[run]
 	gathered     int // records that a destination may wait for before it writes any
 }
 
@@ -90,14 +92,16 @@ func (p *Pipeline) Prepare(ctx context.Context) error {
 
 // plan lays out what the run consists of.
 func (p *Pipeline) plan(ctx context.Context) error {
-	p.stats, p.processors = stats{}, map[string][]Processor{}
+	p.processors = map[string][]Processor{}
+	if p.Stats == nil {
+		p.Stats = &PipelineStats{}
+	}
 	common, err := p.startProcessors(ctx, p.ID(), p.Resolved.Processors)
 	if err != nil {
 		return err
 	}
 	for i, c := range p.Declared.Connectors {
 		id := p.Declared.QualifiedID(c.ID)
-		p.stats[id] = &counters{}
 		plugin, settings := p.Resolved.Connectors[i].Plugin, p.Resolved.Connectors[i].Settings
 		own, err := p.startProcessors(ctx, id, p.Resolved.Connectors[i].Processors)
 		if err != nil {
@@ -194,6 +198,8 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 	defer cancel(nil)
 	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain}
 	r.wire()
+	p.running.Store(r)
+	defer p.running.Store(nil)
 	err := r.begin(started)
 	if terr := p.teardown(ctx); terr != nil {
 		if err == nil {

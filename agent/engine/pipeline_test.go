@@ -294,11 +294,11 @@ func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
-	for p.Stats()["p:src"].Records < 50 {
+	for p.Stats.Connector("p:src").Records.Load() < 50 {
 		time.Sleep(100 * time.Microsecond) // until the window is full
 	}
 	time.Sleep(5 * time.Millisecond) // time in which a faulty window would let more through
-	if n := p.Stats()["p:src"].Records; n >= uint64(50+s.maxBatch) {
+	if n := p.Stats.Connector("p:src").Records.Load(); n >= uint64(50+s.maxBatch) {
 		t.Errorf("%d records read with a window of 50", n)
 	}
 	close(d.hold)
