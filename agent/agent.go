@@ -33,12 +33,15 @@ type Options struct {
 
 // Agent is a running agent.
 type Agent struct {
-	options Options
-	db      *store.DB
-	taps    engine.Taps
-	plugins *plugins.Host
-	files   *reconcile.Files
-	loop    *reconcile.Loop
+	options   Options
+	db        *store.DB
+	taps      engine.Taps
+	plugins   *plugins.Host
+	committer *engine.Committer
+	runner    *runner
+	phases    phases
+	files     *reconcile.Files
+	loop      *reconcile.Loop
 
 	degraded chan spec.State // capacity 1
 }
@@ -56,11 +59,11 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func (a *Agent) run(ctx context.Context) error {
-	committer := a.wire()
+	a.wire()
 	// Pipelines commit until their very end, so the committer ends after them.
 	commits, endCommits := context.WithCancel(context.WithoutCancel(ctx))
 	committed := make(chan error, 1)
-	go func() { committed <- committer.Run(commits) }()
+	go func() { committed <- a.committer.Run(commits) }()
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.exitOnDegraded(gctx) })
@@ -78,14 +81,15 @@ func (a *Agent) run(ctx context.Context) error {
 }
 
 // wire makes the parts and connects them.
-func (a *Agent) wire() *engine.Committer {
+func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
-	committer := &engine.Committer{Store: positions{a.db}, Interval: c.DB.CommitInterval}
+	a.committer = &engine.Committer{Store: positions{a.db}, Interval: c.DB.CommitInterval}
 	a.plugins = newHost(a.db.Schemas(), log)
+	a.runner = &runner{plugins: a.plugins, store: a.db, committer: a.committer, taps: &a.taps, lookup: lookup(), log: log,
+		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
 	a.loop = &reconcile.Loop{
-		Store: a.db,
-		Runner: &runner{plugins: a.plugins, store: a.db, committer: committer, taps: &a.taps,
-			lookup: lookup(), log: log},
+		Store:           a.db,
+		Runner:          a.runner,
 		Policy:          policy(c.Pipelines),
 		Log:             log,
 		RunDigest:       spec.RunDigest,
@@ -100,11 +104,11 @@ func (a *Agent) wire() *engine.Committer {
 	a.loop.Observed = a.observed
 	a.loop.Deleted = a.files.Wake
 	a.db.OnChange = func() { a.loop.Wake(); a.files.Wake() }
-	return committer
 }
 
 // observed is told every new state of a pipeline.
 func (a *Agent) observed(s spec.State) {
+	a.phases.observe(s)
 	if s.Phase == spec.PhaseDegraded && a.options.Config.Pipelines.ExitOnDegraded {
 		select {
 		case a.degraded <- s:
