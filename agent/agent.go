@@ -110,6 +110,10 @@ func (a *Agent) Declarations(ctx context.Context) ([]spec.Declaration, error) {
 // Files returns what is known of the pipeline files, by path.
 func (a *Agent) Files(ctx context.Context) ([]spec.FileState, error) { return a.db.FileStates(ctx) }
 
+// Reload reads all pipeline files and returns when desired state is in line with them,
+// or why it is not. With prune, the absence of all files counts as a decision.
+func (a *Agent) Reload(ctx context.Context, prune bool) error { return a.files.Reload(ctx, prune) }
+
 func policy(p config.Pipelines) reconcile.Policy {
 	return reconcile.Policy{
 		Hold:             p.OnFailedUpdate == "hold",
