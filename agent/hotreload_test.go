@@ -23,12 +23,26 @@ type desk struct {
 
 func atDesk(t *testing.T, change ...func(*config.Config)) *desk {
 	t.Helper()
-	d := &desk{agenttest.Start(t, "", change...), t}
+	d := deskIn(t, "", change...)
 	d.Save("p.yaml", d.made("p", 1))
 	d.Save("q.yaml", d.made("q", 1))
 	d.runs("p", 1)
 	d.runs("q", 1)
 	return d
+}
+
+// deskIn starts an agent in dir as it is.
+func deskIn(t *testing.T, dir string, change ...func(*config.Config)) *desk {
+	t.Helper()
+	return &desk{agenttest.Start(t, dir, change...), t}
+}
+
+// again restarts the agent after something happened.
+func (d *desk) again(meanwhile func(), change ...func(*config.Config)) *desk {
+	d.t.Helper()
+	d.Stop()
+	meanwhile()
+	return deskIn(d.t, d.Dir, change...)
 }
 
 func (d *desk) made(id string, version int) string { return made(d.Dir, id, version, "") }
@@ -97,6 +111,18 @@ func (d *desk) runs(id string, version int) {
 	})
 }
 
+// stopped waits until nothing of a pipeline runs.
+func (d *desk) stopped(id string) {
+	d.t.Helper()
+	d.Wait(id+" to stop", func() bool { s := d.State(id); return s.RunningGeneration == 0 && s.Phase == spec.PhaseStopped })
+}
+
+// withdrawn waits until it was noticed that no file declares a pipeline.
+func (d *desk) withdrawn(id string) {
+	d.t.Helper()
+	d.Wait(id+" to be withdrawn", func() bool { return !d.declared(id).Withdrawn.IsZero() })
+}
+
 // tells waits until the problems of a file contain text.
 func (d *desk) tells(name, text string) {
 	d.t.Helper()
@@ -140,7 +166,7 @@ func TestWaysToSave(t *testing.T) {
 		},
 		"vim, slowly": func(d *desk) {
 			d.rename("p.yaml", "p.yaml~")
-			d.Wait("its absence to be noticed", func() bool { return !d.declared("p").Withdrawn.IsZero() })
+			d.withdrawn("p")
 			d.write("p.yaml", d.made("p", 2))
 		},
 		"emacs": func(d *desk) {
@@ -201,7 +227,7 @@ func TestWaysToSave(t *testing.T) {
 		},
 		"deleted and made anew": func(d *desk) {
 			d.remove("p.yaml")
-			d.Wait("its absence to be noticed", func() bool { return !d.declared("p").Withdrawn.IsZero() })
+			d.withdrawn("p")
 			d.Save("p.yaml", d.made("p", 2))
 		},
 		"while something else writes all the time": func(d *desk) {
@@ -296,7 +322,7 @@ func TestSavesThatChangeNothing(t *testing.T) {
 		},
 		"moved, the old place first": func(d *desk) {
 			d.Save("p.yaml", "version: \"2.2\"\npipelines: []\n")
-			d.Wait("the withdrawal", func() bool { return !d.declared("p").Withdrawn.IsZero() })
+			d.withdrawn("p")
 			d.Save("r.yaml", d.made("p", 1))
 			d.Wait("the new owner", func() bool { return d.declared("p").Owner.Path == "r.yaml" })
 		},
@@ -311,7 +337,7 @@ func TestSavesThatChangeNothing(t *testing.T) {
 		},
 		"gone within the grace": func(d *desk) {
 			d.rename("p.yaml", "p.off")
-			d.Wait("the withdrawal", func() bool { return !d.declared("p").Withdrawn.IsZero() })
+			d.withdrawn("p")
 			d.rename("p.off", "p.yaml")
 			d.Wait("its return", func() bool { return d.declared("p").Withdrawn.IsZero() })
 		},
