@@ -39,6 +39,7 @@ type Agent struct {
 	plugins *plugins.Host
 	files   *reconcile.Files
 	loop    *reconcile.Loop
+	inputs  *inputs
 }
 
 // Run runs the agent until ctx ends, and then shuts it down gracefully: sources stop,
@@ -63,6 +64,7 @@ func (a *Agent) run(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.files.Run(gctx) })
 	g.Go(func() error { return a.loop.Run(gctx) })
+	g.Go(func() error { return a.inputs.Run(gctx) })
 	if a.options.Started != nil {
 		a.options.Started(a)
 	}
@@ -79,10 +81,11 @@ func (a *Agent) wire() *engine.Committer {
 	c, log := a.options.Config, a.options.Log
 	committer := &engine.Committer{Store: positions{a.db}, Interval: c.DB.CommitInterval}
 	a.plugins = newHost(a.db.Schemas(), log)
+	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Restart(ctx, id) }, log: log}
 	a.loop = &reconcile.Loop{
 		Store: a.db,
 		Runner: &runner{plugins: a.plugins, store: a.db, committer: committer, taps: &a.taps,
-			lookup: lookup(), log: log},
+			inputs: a.inputs, log: log},
 		Policy:          policy(c.Pipelines),
 		Log:             log,
 		RunDigest:       spec.RunDigest,
