@@ -284,7 +284,7 @@ func TestSourcesShareADestination(t *testing.T) {
 
 func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 	w := newWorld(t)
-	w.window.Records = 50
+	w.window.Unsettled = 50
 	s := w.source("src", 1<<30)
 	d := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
 	p := w.pipeline()
@@ -396,6 +396,32 @@ func TestDeadLetterQueueThatFailsStopsThePipeline(t *testing.T) {
 	wantPermanent(t, err)
 	if saved := w.store.saved("p:src"); saved >= 10 {
 		t.Errorf("saved %d although record 10 went nowhere", saved)
+	}
+}
+
+// breaking settles nothing and breaks behind the first batch.
+type breaking struct {
+	*fakeDestination
+	settled func(n int, err error)
+}
+
+func (d *breaking) Open(_ context.Context, settled func(int, error)) error {
+	d.settled = settled
+	return nil
+}
+
+func (d *breaking) Write(context.Context, *record.Batch) error {
+	go d.settled(0, errors.New("process ended"))
+	return nil
+}
+
+func TestDestinationThatBreaksWhileIdleEndsTheRun(t *testing.T) {
+	w := newWorld(t)
+	w.source("src", 1)
+	w.plugins.destinations["p:dst"] = &breaking{fakeDestination: w.destination("dst", &fakeDestination{})}
+	err := w.run(func() bool { return false })
+	if err == nil || !strings.Contains(err.Error(), "p:dst: process ended") {
+		t.Fatalf("run ended with %v", err)
 	}
 }
 

@@ -1,6 +1,9 @@
 package record
 
-// Join returns a batch of all records of batches, in order. The batches stay valid.
+import "slices"
+
+// Join returns a batch of all records of batches, in order; encoded if all of them are.
+// The batches stay valid.
 func Join(batches []*Batch) (*Batch, error) {
 	if len(batches) == 1 {
 		return batches[0], nil
@@ -8,6 +11,9 @@ func Join(batches []*Batch) (*Batch, error) {
 	n, size := 0, 0
 	for _, b := range batches {
 		n, size = n+b.Len(), size+b.Size()
+	}
+	if !slices.ContainsFunc(batches, isDecoded) {
+		return joinEncoded(batches, n, size)
 	}
 	records := make([]Record, 0, n)
 	for _, b := range batches {
@@ -17,5 +23,24 @@ func Join(batches []*Batch) (*Batch, error) {
 		}
 		records = append(records, r...)
 	}
-	return &Batch{records: records, size: size}, nil
+	return newBatch(records, size), nil
+}
+
+func isDecoded(b *Batch) bool {
+	_, ok := b.Decoded()
+	return ok
+}
+
+// joinEncoded writes all records into one buffer.
+func joinEncoded(batches []*Batch, n, size int) (*Batch, error) {
+	buf := make([]byte, 0, size+n*64)
+	for _, b := range batches {
+		buf = b.encoded.appendWire(buf, 0, b.Len())
+	}
+	joined, err := NewEncodedBatch(buf)
+	if err != nil {
+		return nil, err
+	}
+	joined.size = size
+	return joined, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,6 +133,38 @@ func compare(t *rapid.T, want, got *record.Batch) {
 	}
 }
 
+// Joining keeps the order, and keeps encoded what is encoded.
+func TestJoin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []record.Record
+		var batches []*record.Batch
+		for range rapid.IntRange(1, 4).Draw(t, "batches") {
+			records := rapid.SliceOfN(wireRecord(), 1, 3).Draw(t, "records")
+			all = append(all, records...)
+			b := record.NewBatch(records)
+			if rapid.Bool().Draw(t, "encoded") {
+				buf, err := b.AppendWire(nil, 0, b.Len())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b, err = record.NewEncodedBatch(buf); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.SetMetadataDefault(record.KeyReadAt, "1")
+			batches = append(batches, b)
+		}
+		for i := range all {
+			all[i].Metadata.SetDefault(record.KeyReadAt, "1")
+		}
+		joined, err := record.Join(batches)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, record.NewBatch(all), joined)
+	})
+}
+
 // Records of an encoded batch may be changed without an effect on its copies.
 func TestEncodedBatchesShareNothingThatChanges(t *testing.T) {
 	r := record.Record{Position: record.Position("1"), After: record.Raw([]byte("abc"))}
@@ -154,6 +187,37 @@ func TestEncodedBatchesShareNothingThatChanges(t *testing.T) {
 	if records, err = second.Records(); err != nil || !records[0].Equal(r) {
 		t.Errorf("got %v, %v, want %v", records, err, r)
 	}
+}
+
+// A batch that goes to several destinations may be decoded and written at once.
+func TestConcurrentReaders(t *testing.T) {
+	buf, err := sampleBatch(50).AppendWire(nil, 0, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := record.NewEncodedBatch(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			if records, err := b.Records(); err != nil || len(records) != 50 {
+				t.Errorf("got %d records, %v", len(records), err)
+			}
+		})
+		readers.Go(func() {
+			for i := range 50 {
+				if len(b.Position(i)) == 0 {
+					t.Errorf("no position %d", i)
+				}
+			}
+			if out, err := b.AppendWire(nil, 0, 50); err != nil || len(out) == 0 {
+				t.Errorf("got %d bytes, %v", len(out), err)
+			}
+		})
+	}
+	readers.Wait()
 }
 
 func TestAppendWireValues(t *testing.T) {
