@@ -42,6 +42,7 @@ type Agent struct {
 	phases    phases
 	files     *reconcile.Files
 	loop      *reconcile.Loop
+	inputs    *inputs
 
 	degraded chan spec.State // capacity 1
 }
@@ -69,6 +70,7 @@ func (a *Agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.exitOnDegraded(gctx) })
 	g.Go(func() error { return a.files.Run(gctx) })
 	g.Go(func() error { return a.loop.Run(gctx) })
+	g.Go(func() error { return a.inputs.Run(gctx) })
 	if a.options.Started != nil {
 		a.options.Started(a)
 	}
@@ -85,7 +87,8 @@ func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
 	a.committer = &engine.Committer{Store: positions{a.db}, Interval: c.DB.CommitInterval}
 	a.plugins = newHost(a.db.Schemas(), log)
-	a.runner = &runner{plugins: a.plugins, store: a.db, committer: a.committer, taps: &a.taps, lookup: lookup(), log: log,
+	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Restart(ctx, id) }, log: log}
+	a.runner = &runner{plugins: a.plugins, store: a.db, committer: a.committer, taps: &a.taps, inputs: a.inputs, log: log,
 		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
 	a.loop = &reconcile.Loop{
 		Store:           a.db,
@@ -137,6 +140,10 @@ func (a *Agent) Declarations(ctx context.Context) ([]spec.Declaration, error) {
 
 // Files returns what is known of the pipeline files, by path.
 func (a *Agent) Files(ctx context.Context) ([]spec.FileState, error) { return a.db.FileStates(ctx) }
+
+// Reload reads all pipeline files and returns when desired state is in line with them,
+// or why it is not. With prune, the absence of all files counts as a decision.
+func (a *Agent) Reload(ctx context.Context, prune bool) error { return a.files.Reload(ctx, prune) }
 
 func policy(p config.Pipelines) reconcile.Policy {
 	return reconcile.Policy{

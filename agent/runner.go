@@ -30,7 +30,7 @@ type runner struct {
 	store     *store.DB
 	committer *engine.Committer
 	taps      *engine.Taps
-	lookup    spec.Lookup
+	inputs    *inputs
 	log       *slog.Logger
 
 	mu      sync.Mutex
@@ -40,7 +40,7 @@ type runner struct {
 
 // Prepare makes a run of d's pipeline ready to go.
 func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
-	resolved, problems := spec.Resolve(&d.Pipeline, r.lookup)
+	resolved, problems := r.inputs.resolve(d)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("cannot resolve references of pipeline %s: %w", d.Pipeline.ID, joined(problems))
 	}
@@ -129,7 +129,7 @@ func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState) (engine.C
 // resolve replaces the references in settings that were active in an earlier version.
 func (r *runner) resolve(settings map[string]string) (map[string]string, error) {
 	p := &spec.Pipeline{Connectors: []spec.Connector{{Settings: settings}}}
-	resolved, problems := spec.Resolve(p, r.lookup)
+	resolved, problems := spec.Resolve(p, r.inputs.lookup)
 	if len(problems) > 0 {
 		return nil, joined(problems)
 	}
