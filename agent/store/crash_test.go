@@ -103,7 +103,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	if err == nil {
 		t.Fatal("a second process opened the store")
 	}
-	if want := fmt.Sprintf("in use by process %d", os.Getpid()); !strings.Contains(string(out), want) || !strings.Contains(string(out), "db.path") {
+	if want := fmt.Sprintf("in use by process %d", os.Getpid()); !strings.Contains(string(out), want) || !strings.Contains(string(out), "db.sqlite.path") {
 		t.Errorf("error %q does not say %q and what to do", out, want)
 	}
 	_, err = store.Open(t.Context(), path)

@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 var roles = map[string]func(){
 	"connector": func() { wire.Serve(testConnector) },
 	"version1":  serveVersion1,
+	"odd":       serveOdd,
+	"fast":      serveFast,
 	"host":      hostUntilKilled,
 	"chatter":   func() { fmt.Println("hello"); select {} },
 	"future":    func() { fmt.Println("1|7|tcp|localhost:1|grpc"); select {} },
