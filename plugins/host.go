@@ -58,6 +58,13 @@ type Specification struct {
 	Destination sdk.Parameters // settings of a destination; nil when the plugin has none
 }
 
+// Complete reports whether the parameters are all the settings that the plugin takes. Of
+// executables made without an SDK that lists its own settings this is not known: some
+// take more, or other names.
+func (s *Specification) Complete() bool {
+	return s.Name.Kind == KindBuiltin || listsOwn(s.Source) || listsOwn(s.Destination)
+}
+
 // Specifications describes all plugins, sorted by name.
 func (h *Host) Specifications() []Specification {
 	var all []Specification
