@@ -40,6 +40,7 @@ type Agent struct {
 	committer *engine.Committer
 	runner    *runner
 	phases    phases
+	found     *plugins.Executables
 	files     *reconcile.Files
 	loop      *reconcile.Loop
 	inputs    *inputs
@@ -61,10 +62,12 @@ func Run(ctx context.Context, o Options) error {
 
 func (a *Agent) run(ctx context.Context) error {
 	a.wire()
-	// Pipelines commit until their very end, so the committer ends after them.
-	commits, endCommits := context.WithCancel(context.WithoutCancel(ctx))
-	committed := make(chan error, 1)
-	go func() { committed <- a.committer.Run(commits) }()
+	// Pipelines commit, and their plugins use schemas, until their very end, so what
+	// serves them ends after them.
+	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	var services errgroup.Group
+	services.Go(func() error { return a.committer.Run(serving) })
+	services.Go(func() error { return a.found.Run(serving) })
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.exitOnDegraded(gctx) })
@@ -76,8 +79,8 @@ func (a *Agent) run(ctx context.Context) error {
 	}
 	a.options.Log.Info("agent started", "component", "agent", "version", a.options.Version, "pipelines", a.options.Config.Pipelines.Path)
 	err := g.Wait()
-	endCommits()
-	err = errors.Join(err, <-committed)
+	endServing()
+	err = errors.Join(err, services.Wait())
 	a.options.Log.Info("agent stopped", "component", "agent")
 	return err
 }
@@ -86,7 +89,9 @@ func (a *Agent) run(ctx context.Context) error {
 func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
 	a.committer = &engine.Committer{Store: positions{a.db}, Interval: c.DB.CommitInterval}
-	a.plugins = newHost(a.db.Schemas(), log)
+	a.found = newExecutables(c, a.db.Schemas(), os.Environ(), log)
+	a.found.Changed = func() { a.loop.Retry() }
+	a.plugins = newHost(a.found, a.db.Schemas(), log)
 	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Restart(ctx, id) }, log: log}
 	a.runner = &runner{plugins: a.plugins, store: a.db, committer: a.committer, taps: &a.taps, inputs: a.inputs, log: log,
 		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
@@ -136,6 +141,12 @@ func (a *Agent) States() []spec.State { return a.loop.Snapshot() }
 // Declarations returns the desired state of every pipeline, by id.
 func (a *Agent) Declarations(ctx context.Context) ([]spec.Declaration, error) {
 	return a.db.Declarations(ctx)
+}
+
+// Plugins returns all plugins there are now, sorted by name, and what is in
+// connectors.path but not used.
+func (a *Agent) Plugins() ([]Plugin, []PluginProblem) {
+	return described(a.plugins.Specifications()), problemsOf(a.found)
 }
 
 // Files returns what is known of the pipeline files, by path.

@@ -26,6 +26,10 @@ import (
 const childDir = "CONDUIT_TEST_AGENT_DIR"
 
 func TestMain(m *testing.M) {
+	if name := os.Getenv(pluginName); name != "" {
+		servePlugin(name)
+		return
+	}
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(child(dir))
 	}

@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -30,6 +31,15 @@ type executables []string
 type executable struct {
 	plugins.Source
 	name plugins.Name
+}
+
+func (executables) Await(context.Context, plugins.Name, bool) {}
+
+func (executables) Resolve(path string) (plugins.Name, error) {
+	if path != "./kafka" {
+		return plugins.Name{}, errors.New("not here")
+	}
+	return plugins.ParseName("standalone:kafka@v2.0.0")
 }
 
 func (e executables) Specifications() (specs []plugins.Specification) {
@@ -76,6 +86,7 @@ func TestSpecification(t *testing.T) {
 		"kafka":               "standalone:kafka@v10.0.0",
 		"standalone:kafka":    "standalone:kafka@v10.0.0",
 		"kafka@v2.0.0":        "standalone:kafka@v2.0.0",
+		"./kafka":             "standalone:kafka@v2.0.0",
 		"generator@latest":    "builtin:generator@v1.0.0",
 		"builtin:log@v1.0.0":  "builtin:log@v1.0.0",
 		"builtin:file@v1.9.0": "builtin:file@v1.9.0",

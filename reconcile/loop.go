@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
@@ -30,6 +31,7 @@ type Loop struct {
 	ShutdownTimeout time.Duration // for draining everything when ctx ends; default 30 s
 
 	once  sync.Once
+	again atomic.Bool // Retry was called
 	wake  chan struct{}
 	notes chan func() // what happened, told to the goroutine of Run
 
@@ -57,6 +59,7 @@ type pipe struct {
 	run        *run
 	next       *launch
 	failures   []time.Time // when each no longer counts
+	untouched  bool        // Refused could not be prepared, so that trying it again disturbs nothing
 }
 
 func (l *Loop) init() {
@@ -76,6 +79,13 @@ func (l *Loop) Wake() {
 	case l.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Retry has everything that failed tried again soon, whatever pause it is in: a cause of
+// failure may be gone. What runs is not touched. It never blocks.
+func (l *Loop) Retry() {
+	l.again.Store(true)
+	l.Wake()
 }
 
 // Restart has pipeline id restarted, or started at once if it waits after a failure.
@@ -132,6 +142,9 @@ func (l *Loop) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		fresh := l.refresh(ctx)
 		if l.known {
+			if l.again.Swap(false) {
+				l.retryAll()
+			}
 			l.pass()
 		}
 		if again := time.Now().Add(time.Second); !fresh && (l.next.IsZero() || again.Before(l.next)) {

@@ -1,0 +1,46 @@
+package plugins
+
+import (
+	"crypto/sha256"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// fingerprint differs when the content of a file may differ, or who may run it.
+type fingerprint struct {
+	dev, ino     uint64
+	size         int64
+	mode         fs.FileMode
+	mtime, ctime int64
+}
+
+func fingerprintOf(info fs.FileInfo) fingerprint {
+	st := info.Sys().(*syscall.Stat_t)
+	return fingerprint{dev: st.Dev, ino: st.Ino, size: st.Size, mode: info.Mode(), mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+}
+
+// settling is how long a file that was just written may still be in the making.
+const settling = 300 * time.Millisecond
+
+// settled reports whether nobody wrote to the file a moment ago.
+func (f fingerprint) settled(now time.Time) bool {
+	age := now.Sub(time.Unix(0, f.mtime))
+	return age < 0 || age >= settling
+}
+
+// sum returns the SHA-256 of a file's content.
+func sum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return string(h.Sum(nil)), nil
+}
