@@ -132,6 +132,10 @@ func (d *destinationRun) settled(n int, refused error) {
 	if d.run.ctx.Err() != nil {
 		return
 	}
+	if n == 0 && refused != nil {
+		d.run.fail(d.broken("write to", refused))
+		return
+	}
 	d.run.stats.settled(d.id, n, refused)
 	for n > 0 {
 		p, k := d.pop(n)

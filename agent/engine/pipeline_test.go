@@ -399,6 +399,32 @@ func TestDeadLetterQueueThatFailsStopsThePipeline(t *testing.T) {
 	}
 }
 
+// breaking settles nothing and breaks behind the first batch.
+type breaking struct {
+	*fakeDestination
+	settled func(n int, err error)
+}
+
+func (d *breaking) Open(_ context.Context, settled func(int, error)) error {
+	d.settled = settled
+	return nil
+}
+
+func (d *breaking) Write(context.Context, *record.Batch) error {
+	go d.settled(0, errors.New("process ended"))
+	return nil
+}
+
+func TestDestinationThatBreaksWhileIdleEndsTheRun(t *testing.T) {
+	w := newWorld(t)
+	w.source("src", 1)
+	w.plugins.destinations["p:dst"] = &breaking{fakeDestination: w.destination("dst", &fakeDestination{})}
+	err := w.run(func() bool { return false })
+	if err == nil || !strings.Contains(err.Error(), "p:dst: process ended") {
+		t.Fatalf("run ended with %v", err)
+	}
+}
+
 func TestProtocolViolationsStopThePipeline(t *testing.T) {
 	t.Run("surplus result", func(t *testing.T) {
 		w := newWorld(t)

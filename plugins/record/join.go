@@ -1,6 +1,9 @@
 package record
 
-// Join returns a batch of all records of batches, in order. The batches stay valid.
+import "slices"
+
+// Join returns a batch of all records of batches, in order; encoded if all of them are.
+// The batches stay valid.
 func Join(batches []*Batch) (*Batch, error) {
 	if len(batches) == 1 {
 		return batches[0], nil
@@ -8,6 +11,9 @@ func Join(batches []*Batch) (*Batch, error) {
 	n, size := 0, 0
 	for _, b := range batches {
 		n, size = n+b.Len(), size+b.Size()
+	}
+	if allEncoded(batches) {
+		return joinEncoded(batches, n, size)
 	}
 	records := make([]Record, 0, n)
 	for _, b := range batches {
@@ -18,4 +24,22 @@ func Join(batches []*Batch) (*Batch, error) {
 		records = append(records, r...)
 	}
 	return &Batch{records: records, size: size}, nil
+}
+
+func allEncoded(batches []*Batch) bool {
+	return !slices.ContainsFunc(batches, func(b *Batch) bool { return b.encoded == nil })
+}
+
+// joinEncoded writes all records into one buffer.
+func joinEncoded(batches []*Batch, n, size int) (*Batch, error) {
+	buf := make([]byte, 0, size+n*64)
+	for _, b := range batches {
+		buf = b.encoded.appendWire(buf, 0, b.Len())
+	}
+	joined, err := NewEncodedBatch(buf)
+	if err != nil {
+		return nil, err
+	}
+	joined.size = size
+	return joined, nil
 }

@@ -132,6 +132,38 @@ func compare(t *rapid.T, want, got *record.Batch) {
 	}
 }
 
+// Joining keeps the order, and keeps encoded what is encoded.
+func TestJoin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []record.Record
+		var batches []*record.Batch
+		for range rapid.IntRange(1, 4).Draw(t, "batches") {
+			records := rapid.SliceOfN(wireRecord(), 1, 3).Draw(t, "records")
+			all = append(all, records...)
+			b := record.NewBatch(records)
+			if rapid.Bool().Draw(t, "encoded") {
+				buf, err := b.AppendWire(nil, 0, b.Len())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b, err = record.NewEncodedBatch(buf); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.SetMetadataDefault(record.KeyReadAt, "1")
+			batches = append(batches, b)
+		}
+		for i := range all {
+			all[i].Metadata.SetDefault(record.KeyReadAt, "1")
+		}
+		joined, err := record.Join(batches)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, record.NewBatch(all), joined)
+	})
+}
+
 // Records of an encoded batch may be changed without an effect on its copies.
 func TestEncodedBatchesShareNothingThatChanges(t *testing.T) {
 	r := record.Record{Position: record.Position("1"), After: record.Raw([]byte("abc"))}

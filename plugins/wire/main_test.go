@@ -49,7 +49,7 @@ func client(t *testing.T, role string) (*wire.Client, *logs) {
 	}
 	out := &logs{}
 	return &wire.Client{
-		Path: exe, Env: append(os.Environ(), roleVariable+"="+role, "CONDUIT_CONNECTOR_ID=stray"),
+		Path: exe, Env: append(os.Environ(), roleVariable+"="+role, "CONDUIT_CONNECTOR_ID=stray", "GORACE=atexit_sleep_ms=0"),
 		Log: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}, out
 }
@@ -189,7 +189,8 @@ func (d *listDestination) Write(_ context.Context, records []record.Record) (int
 		case "bad":
 			return i, fmt.Errorf("record %s is bad", r.Position)
 		case "crash":
-			panic("out of ideas")
+			go panic("out of ideas")
+			select {}
 		}
 		if err := appendLines(d.path, []record.Position{r.Position}); err != nil {
 			return i, err

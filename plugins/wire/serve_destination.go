@@ -19,7 +19,7 @@ import (
 type destinationServer struct {
 	connectorv2.UnimplementedDestinationPluginServer
 	env         *sdk.Env
-	destination sdk.Destination // nil: the connector is none
+	destination sdk.AsyncDestination // nil: the connector is none
 
 	torn     chan struct{} // closed by Teardown
 	tearOnce sync.Once
@@ -35,7 +35,7 @@ type destinationServer struct {
 func newDestinationServer(c sdk.Connector, env *sdk.Env) *destinationServer {
 	d := &destinationServer{env: env, torn: make(chan struct{}), moved: make(chan struct{})}
 	if c.NewDestination != nil {
-		d.destination = c.NewDestination()
+		d.destination = c.NewDestination().(sdk.AsyncDestination) // it is a standard one
 	}
 	return d
 }
@@ -110,37 +110,11 @@ func (d *destinationServer) write(ctx context.Context, b *record.Batch, answers 
 	}
 	d.calls.Lock()
 	defer d.calls.Unlock()
-	if async, ok := d.destination.(sdk.AsyncDestination); ok {
-		err = async.WriteAsync(ctx, records, answers.settled)
-	} else {
-		err = d.writeNow(ctx, records, answers)
-	}
+	err = d.destination.WriteAsync(ctx, records, answers.settled)
 	if err = errors.Join(err, answers.failure()); err != nil {
 		return fmt.Errorf("cannot write: %w", err)
 	}
 	d.setLast(last)
-	return nil
-}
-
-// writeNow writes the records. Behind one that is refused it goes on with the next.
-func (d *destinationServer) writeNow(ctx context.Context, records []record.Record, answers *answers) error {
-	for len(records) > 0 {
-		n, err := d.destination.Write(ctx, records)
-		if n < 0 || n > len(records) || (n == len(records)) != (err == nil) {
-			return fmt.Errorf("the connector says that it wrote %d of %d records, and error %v", n, len(records), err)
-		}
-		if err != nil && ctx.Err() != nil {
-			return err // the end of the stream says nothing about the record
-		}
-		if n > 0 {
-			answers.settled(n, nil)
-		}
-		if err != nil {
-			answers.settled(1, err)
-			n++
-		}
-		records = records[n:]
-	}
 	return nil
 }
 
@@ -155,10 +129,7 @@ func (d *destinationServer) setLast(p record.Position) {
 func (d *destinationServer) flush(ctx context.Context) error {
 	d.calls.Lock()
 	defer d.calls.Unlock()
-	if async, ok := d.destination.(sdk.AsyncDestination); ok {
-		return async.Flush(ctx)
-	}
-	return nil
+	return d.destination.Flush(ctx)
 }
 
 // Stop returns when the record at the last position, and all before it, are answered.
