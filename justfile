@@ -18,8 +18,12 @@ test:
 check:
     .ci/run
 
-# Run the benchmarks.
-bench pattern=".":
+# Measure the built binary from outside: records that arrived, processor time, memory.
+bench *args:
+    go run ./agent/agenttest/bench {{args}}
+
+# Run the Go benchmarks.
+benchmarks pattern=".":
     go test -run '^$' -bench '{{pattern}}' -benchmem ./...
 
 # Format the code.

@@ -39,6 +39,8 @@ type Agent struct {
 	plugins *plugins.Host
 	files   *reconcile.Files
 	loop    *reconcile.Loop
+
+	degraded chan spec.State // capacity 1
 }
 
 // Run runs the agent until ctx ends, and then shuts it down gracefully: sources stop,
@@ -49,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a := &Agent{options: o, db: db}
+	a := &Agent{options: o, db: db, degraded: make(chan spec.State, 1)}
 	return errors.Join(a.run(ctx), db.Close())
 }
 
@@ -61,6 +63,7 @@ func (a *Agent) run(ctx context.Context) error {
 	go func() { committed <- committer.Run(commits) }()
 
 	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return a.exitOnDegraded(gctx) })
 	g.Go(func() error { return a.files.Run(gctx) })
 	g.Go(func() error { return a.loop.Run(gctx) })
 	if a.options.Started != nil {
@@ -94,9 +97,30 @@ func (a *Agent) wire() *engine.Committer {
 		Parse: spec.ParseFile,
 		Log:   log,
 	}
+	a.loop.Observed = a.observed
 	a.loop.Deleted = a.files.Wake
 	a.db.OnChange = func() { a.loop.Wake(); a.files.Wake() }
 	return committer
+}
+
+// observed is told every new state of a pipeline.
+func (a *Agent) observed(s spec.State) {
+	if s.Phase == spec.PhaseDegraded && a.options.Config.Pipelines.ExitOnDegraded {
+		select {
+		case a.degraded <- s:
+		default: // one is enough
+		}
+	}
+}
+
+// exitOnDegraded ends the agent when a pipeline degrades, if the settings want it so.
+func (a *Agent) exitOnDegraded(ctx context.Context) error {
+	select {
+	case s := <-a.degraded:
+		return fmt.Errorf("pipeline %s is degraded and pipelines.exit-on-degraded is set: %s", s.PipelineID, s.Error)
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // States returns what is observed of every pipeline, by id.

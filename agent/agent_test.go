@@ -241,6 +241,25 @@ func TestASecondAgentIsRefused(t *testing.T) {
 	}
 }
 
+func TestExitOnDegraded(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	cfg, _, err := config.Load(config.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.DB.SQLite.Path = filepath.Join(dir, "conduit.db")
+	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
+	cfg.Pipelines.ExitOnDegraded = true
+	bad := strings.Replace(made(dir, "p", 5, ""), "rate: 5", "rate: fast", 1)
+	if err := os.WriteFile(filepath.Join(cfg.Pipelines.Path, "p.yaml"), []byte(bad), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err = agent.Run(t.Context(), agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "pipeline p is degraded") || !strings.Contains(err.Error(), "rate") {
+		t.Errorf("the agent ended with %v", err)
+	}
+}
+
 func TestTheDemoLogsWhatTheSpecNames(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	demo, err := os.ReadFile("../pipelines/demo-pipeline.yaml")

@@ -16,11 +16,7 @@ import (
 
 // newHost makes the plugin host of an agent.
 func newHost(schemas schema.Registry, log *slog.Logger) *plugins.Host {
-	var connectors []sdk.Connector
-	for _, c := range builtin.All() {
-		connectors = append(connectors, c)
-	}
-	return &plugins.Host{Builtin: connectors, Schemas: schemas, Log: log}
+	return &plugins.Host{Builtin: builtin.All(), Schemas: schemas, Log: log}
 }
 
 // Catalog knows the plugins that an agent with this configuration has.

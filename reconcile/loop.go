@@ -21,6 +21,8 @@ type Loop struct {
 	Log    *slog.Logger
 	// RunDigest tells versions of a pipeline apart that run differently: spec.RunDigest.
 	RunDigest func(*spec.Pipeline) string
+	// Observed, when set, is called with every new state of a pipeline. It must not block.
+	Observed func(spec.State)
 	// Deleted, when set, is called after a pipeline was forgotten. It must not block.
 	Deleted func()
 

@@ -179,8 +179,11 @@ func (l *Loop) update(p *pipe, change func(*spec.State)) {
 
 func (l *Loop) show(p *pipe) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.states[p.State.PipelineID] = p.State
+	l.mu.Unlock()
+	if l.Observed != nil {
+		l.Observed(p.State)
+	}
 }
 
 func (l *Loop) event(p *pipe, kind, reason, message string) {

@@ -53,6 +53,11 @@ func checkConnector(r *report, at string, p *Pipeline, c *Connector) {
 	if n := len(p.QualifiedID(c.ID)); n > maxQualifiedID && !r.failed(at+"/id") {
 		r.add(at+"/id", SeverityError, CodeTooLong, "id of connector %q is too long: together with the id of its pipeline it is %d characters, the most is %d", c.ID, n, maxQualifiedID)
 	}
+	// The rest of the agent knows a connector as <pipeline>:<connector>; a colon of its
+	// own could make it another pipeline's.
+	if strings.Contains(c.ID, ":") && !r.failed(at+"/id") {
+		r.add(at+"/id", SeverityError, CodeInvalid, "id of connector %q must not contain a colon: the agent joins the ids of pipeline and connector with one; try %q", c.ID, strings.ReplaceAll(c.ID, ":", "-"))
+	}
 	checkPlugin(r, at+"/plugin", c.Plugin)
 	checkSettings(r, at, c.Settings)
 	checkProcessors(r, at+"/processors", c.Processors)

@@ -14,16 +14,20 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Window bounds what may be under way from one source: read and not yet acknowledged.
-// It bounds the memory of a pipeline and how much is repeated after a crash.
+// Window bounds what may be under way from one source. A batch may overshoot it.
 type Window struct {
-	Records int
-	Bytes   int
+	// Unacked records are read and not yet acknowledged: as many may be repeated after a
+	// crash. Of the settled ones among them only the position is kept.
+	Unacked int
+	// Unsettled records are held in memory until every destination has settled them.
+	Unsettled int
+	// Bytes is the size of the records held in memory (record.Batch.Size).
+	Bytes int
 }
 
 // DefaultWindow lets a source of a million small records a second run on between two
-// commits.
-var DefaultWindow = Window{Records: 1 << 17, Bytes: 16 << 20}
+// commits, and keeps what waits for the destinations small.
+var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 14, Bytes: 16 << 20}
 
 // teardownTimeout is how long the end of a connector may take.
 const teardownTimeout = 30 * time.Second
@@ -178,7 +182,11 @@ func end[C Connector](ctx context.Context, o *opened[C]) error {
 // acknowledged, which gives nil, or until something fails or ctx ends. started is
 // called once all connectors are open. When Run returns, all it started has ended.
 func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
-	err := p.run(ctx, drain, started)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain}
+	r.wire()
+	err := r.begin(started)
 	if terr := p.teardown(ctx); terr != nil {
 		if err == nil {
 			p.Log.Warn("cannot tear down", "err", terr)
@@ -186,19 +194,19 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 			err = errors.Join(err, terr)
 		}
 	}
+	// Only now no destination settles anything any more.
+	for _, s := range r.sources {
+		s.waitSaved()
+	}
 	return err
 }
 
-func (p *Pipeline) run(ctx context.Context, drain <-chan struct{}, started func()) error {
-	epoch, err := p.Store.BeginRun(ctx, p.Declared.ID)
-	if err != nil {
-		return fmt.Errorf("cannot begin a run of pipeline %s: %w", p.Declared.ID, err)
+// begin opens the connectors and moves records.
+func (r *run) begin(started func()) (err error) {
+	if r.epoch, err = r.Store.BeginRun(r.ctx, r.ID()); err != nil {
+		return fmt.Errorf("cannot begin a run of pipeline %s: %w", r.ID(), err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	r := &run{Pipeline: p, epoch: epoch, ctx: ctx, fail: cancel, drain: drain}
-	r.wire()
-	if err := r.open(ctx); err != nil {
+	if err := r.open(r.ctx); err != nil {
 		return err
 	}
 	started()

@@ -284,7 +284,7 @@ func TestSourcesShareADestination(t *testing.T) {
 
 func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 	w := newWorld(t)
-	w.window.Records = 50
+	w.window.Unsettled = 50
 	s := w.source("src", 1<<30)
 	d := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
 	p := w.pipeline()

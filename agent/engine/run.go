@@ -67,9 +67,6 @@ func (r *run) move() error {
 	}
 	start(func(ctx context.Context) error { return r.stop(ctx, &reading) })
 	all.Wait()
-	for _, s := range r.sources {
-		s.waitSaved()
-	}
 	return context.Cause(r.ctx)
 }
 

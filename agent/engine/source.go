@@ -229,12 +229,15 @@ func (s *sourceRun) waitSaved() {
 func (s *sourceRun) waitForRoom(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		ok := s.tracker.read-s.tracker.acked < uint64(s.run.Window.Records) && s.tracker.bytes < s.run.Window.Bytes
+		unacked, unsettled, bytes := s.tracker.read-s.tracker.acked, s.tracker.read-s.tracker.low, s.tracker.bytes
 		s.mu.Unlock()
-		if ok {
+		w := &s.run.Window
+		if unacked < uint64(w.Unacked) && unsettled < uint64(w.Unsettled) && bytes < w.Bytes {
 			return nil
 		}
-		s.run.Committer.hurry() // a full window is no time to wait for company
+		if unacked >= uint64(w.Unacked) {
+			s.run.Committer.hurry() // no time to wait for company
+		}
 		select {
 		case <-s.room:
 		case <-ctx.Done():

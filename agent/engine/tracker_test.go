@@ -35,9 +35,8 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 		dests := rapid.IntRange(1, 3).Draw(t, "dests")
 		var tr engine.Tracker
 		var m model
-		type progress struct{ first, n, kept, settled int }
-		var flights [][]progress // per flight, per destination
-		var keptAt [][]int       // per flight, model index of each kept record
+		var flights [][]int // per flight and destination, records settled
+		var keptAt [][]int  // per flight, model index of each kept record
 		acked := 0
 		next := make([]int, dests) // flight each destination is at
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -63,22 +62,21 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 					m.kept = append(m.kept, keep)
 					m.settled = append(m.settled, make([]bool, dests))
 				}
-				per := make([]progress, dests)
-				flights, keptAt = append(flights, per), append(keptAt, indices)
+				flights, keptAt = append(flights, make([]int, dests)), append(keptAt, indices)
 				tr.Add(positions, origin, dests)
 			case 1, 2:
 				d := rapid.IntRange(0, dests-1).Draw(t, "dest")
-				for next[d] < len(flights) && flights[next[d]][d].settled == len(keptAt[next[d]]) {
+				for next[d] < len(flights) && flights[next[d]][d] == len(keptAt[next[d]]) {
 					next[d]++
 				}
 				if next[d] == len(flights) {
 					continue
 				}
 				f := next[d]
-				n := rapid.IntRange(1, len(keptAt[f])-flights[f][d].settled).Draw(t, "settle")
+				n := rapid.IntRange(1, len(keptAt[f])-flights[f][d]).Draw(t, "settle")
 				for range n {
-					m.settled[keptAt[f][flights[f][d].settled]][d] = true
-					flights[f][d].settled++
+					m.settled[keptAt[f][flights[f][d]]][d] = true
+					flights[f][d]++
 				}
 				tr.Settle(f, d, n)
 			case 3:

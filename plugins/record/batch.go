@@ -1,19 +1,30 @@
 package record
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
 
 // Batch is a run of records of one source, in the source's order. It moves by
 // ownership: after a batch is handed on, the giver no longer touches it. Between two
 // connectors that run as processes it keeps its records encoded as they came.
+//
+// Reading from a batch is safe for concurrent use, which includes decoding it.
 type Batch struct {
-	records []Record // when encoded is nil
-	encoded *encoded
+	encoded *encoded                 // nil: it was made of decoded records
+	decoded atomic.Pointer[[]Record] // nil: it is still encoded
+	mu      sync.Mutex               // held while decoding
 	size    int
 }
 
 // NewBatch returns a batch of the given records, which it keeps.
-func NewBatch(records []Record) *Batch {
-	return &Batch{records: records, size: sizeOf(records)}
+func NewBatch(records []Record) *Batch { return newBatch(records, sizeOf(records)) }
+
+func newBatch(records []Record, size int) *Batch {
+	b := &Batch{size: size}
+	b.decoded.Store(&records)
+	return b
 }
 
 func sizeOf(records []Record) (n int) {
@@ -23,20 +34,28 @@ func sizeOf(records []Record) (n int) {
 	return n
 }
 
+// Decoded returns the records unless they are still encoded.
+func (b *Batch) Decoded() ([]Record, bool) {
+	if records := b.decoded.Load(); records != nil {
+		return *records, true
+	}
+	return nil, false
+}
+
 // Len returns the number of records.
 func (b *Batch) Len() int {
-	if b.encoded != nil {
-		return len(b.encoded.spans)
+	if records, ok := b.Decoded(); ok {
+		return len(records)
 	}
-	return len(b.records)
+	return len(b.encoded.spans)
 }
 
 // Position returns the position of record i. It is not to be changed.
 func (b *Batch) Position(i int) Position {
-	if b.encoded != nil {
-		return b.encoded.position(i)
+	if records, ok := b.Decoded(); ok {
+		return records[i].Position
 	}
-	return b.records[i].Position
+	return b.encoded.position(i)
 }
 
 // Size returns the size of the content in bytes as it was when the batch was made:
@@ -46,62 +65,70 @@ func (b *Batch) Size() int { return b.size }
 // Records returns the records, decoding them if need be: from then on the batch is a
 // decoded one. They belong to the batch.
 func (b *Batch) Records() ([]Record, error) {
-	if b.encoded == nil {
-		return b.records, nil
+	if records, ok := b.Decoded(); ok {
+		return records, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if records, ok := b.Decoded(); ok {
+		return records, nil
 	}
 	records, err := b.encoded.decode()
 	if err != nil {
 		return nil, err
 	}
-	b.records, b.encoded = records, nil
+	b.decoded.Store(&records)
 	return records, nil
 }
 
 // Slice returns the records i to j-1 as a batch that shares them with b.
 func (b *Batch) Slice(i, j int) *Batch {
-	if b.encoded != nil {
-		e := b.encoded.slice(i, j)
-		return &Batch{encoded: e, size: e.size()}
+	if records, ok := b.Decoded(); ok {
+		return NewBatch(records[i:j:j])
 	}
-	return NewBatch(b.records[i:j:j])
+	e := b.encoded.slice(i, j)
+	return &Batch{encoded: e, size: e.size()}
 }
 
 // Clone returns a copy that shares nothing with b that either could change.
 func (b *Batch) Clone() *Batch {
-	if b.encoded != nil {
+	records, ok := b.Decoded()
+	if !ok {
 		return &Batch{encoded: b.encoded.slice(0, b.Len()), size: b.size}
 	}
-	records := make([]Record, len(b.records))
+	clones := make([]Record, len(records))
 	for i := range records {
-		records[i] = b.records[i].Clone()
+		clones[i] = records[i].Clone()
 	}
-	return &Batch{records: records, size: b.size}
+	return newBatch(clones, b.size)
 }
 
 // SetMetadataDefault gives the metadata key of every record the value unless it has a
-// value already. Encoded records stay encoded.
+// value already. Encoded records stay encoded. It changes the batch: it is for the
+// batch's only holder.
 func (b *Batch) SetMetadataDefault(key, value string) {
-	if b.encoded != nil {
+	records, ok := b.Decoded()
+	if !ok {
 		b.encoded.setDefault(key, value)
-		return
 	}
-	for i := range b.records {
-		b.records[i].Metadata.SetDefault(key, value)
+	for i := range records {
+		records[i].Metadata.SetDefault(key, value)
 	}
 }
 
 // AppendWire appends the records i to j-1 to dst in the protobuf form that
 // NewEncodedBatch reads.
 func (b *Batch) AppendWire(dst []byte, i, j int) ([]byte, error) {
-	if b.encoded != nil {
+	records, ok := b.Decoded()
+	if !ok {
 		return b.encoded.appendWire(dst, i, j), nil
 	}
 	for ; i < j; i++ {
 		var start int
 		var err error
 		dst, start = openMessage(dst, 1)
-		if dst, err = AppendWire(dst, &b.records[i]); err != nil {
-			return dst, fmt.Errorf("cannot encode record %q: %w", b.records[i].Position, err)
+		if dst, err = AppendWire(dst, &records[i]); err != nil {
+			return dst, fmt.Errorf("cannot encode record %q: %w", records[i].Position, err)
 		}
 		dst = closeMessage(dst, start)
 	}

@@ -12,7 +12,7 @@ func Join(batches []*Batch) (*Batch, error) {
 	for _, b := range batches {
 		n, size = n+b.Len(), size+b.Size()
 	}
-	if allEncoded(batches) {
+	if !slices.ContainsFunc(batches, isDecoded) {
 		return joinEncoded(batches, n, size)
 	}
 	records := make([]Record, 0, n)
@@ -23,11 +23,12 @@ func Join(batches []*Batch) (*Batch, error) {
 		}
 		records = append(records, r...)
 	}
-	return &Batch{records: records, size: size}, nil
+	return newBatch(records, size), nil
 }
 
-func allEncoded(batches []*Batch) bool {
-	return !slices.ContainsFunc(batches, func(b *Batch) bool { return b.encoded == nil })
+func isDecoded(b *Batch) bool {
+	_, ok := b.Decoded()
+	return ok
 }
 
 // joinEncoded writes all records into one buffer.

@@ -89,7 +89,7 @@ func (r Record) Clone() Record {
 
 // Size estimates the memory that r's content takes, in bytes. It is what the window
 // of a pipeline counts: exact for raw data, an estimate for structured data.
-func (r Record) Size() int {
+func (r *Record) Size() int {
 	n := len(r.Position) + r.Key.size() + r.Before.size() + r.After.size()
 	for _, f := range r.Metadata {
 		n += len(f.Key) + len(f.Value)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -186,6 +187,37 @@ func TestEncodedBatchesShareNothingThatChanges(t *testing.T) {
 	if records, err = second.Records(); err != nil || !records[0].Equal(r) {
 		t.Errorf("got %v, %v, want %v", records, err, r)
 	}
+}
+
+// A batch that goes to several destinations may be decoded and written at once.
+func TestConcurrentReaders(t *testing.T) {
+	buf, err := sampleBatch(50).AppendWire(nil, 0, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := record.NewEncodedBatch(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			if records, err := b.Records(); err != nil || len(records) != 50 {
+				t.Errorf("got %d records, %v", len(records), err)
+			}
+		})
+		readers.Go(func() {
+			for i := range 50 {
+				if len(b.Position(i)) == 0 {
+					t.Errorf("no position %d", i)
+				}
+			}
+			if out, err := b.AppendWire(nil, 0, 50); err != nil || len(out) == 0 {
+				t.Errorf("got %d bytes, %v", len(out), err)
+			}
+		})
+	}
+	readers.Wait()
 }
 
 func TestAppendWireValues(t *testing.T) {

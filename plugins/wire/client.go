@@ -28,6 +28,7 @@ type Client struct {
 
 	StartTimeout time.Duration // until a process is ready; 0: a minute
 	CallTimeout  time.Duration // for Configure, Open and lifecycle calls; 0: a minute
+	StopTimeout  time.Duration // for a source to say what its last record is, and for a destination to write out what it holds; 0: 65 s
 }
 
 // Specify starts the plugin, asks what it is, and ends it.
@@ -53,7 +54,7 @@ func (c *Client) Specify(ctx context.Context) (Specification, error) {
 		err = errors.New("it gives no name")
 	}
 	if err != nil {
-		return Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", filepath.Base(c.Path), conn.p.explain(plainError(err)))
+		return Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", filepath.Base(c.Path), conn.p.explain(err))
 	}
 	return spec, nil
 }
@@ -99,8 +100,8 @@ func (c *Client) connect(ctx context.Context, connectorID string) (*connector, e
 	return &connector{id: connectorID, client: c, p: p, log: log, token: token}, nil
 }
 
-// environment returns what the process inherits, without what is left of settings for
-// another plugin, and ours behind it.
+// environment returns what the process inherits, without what other hosts of plugins
+// may have left there, and ours behind it, where it counts.
 func (c *Client) environment(connectorID, target, token string) []string {
 	inherited := c.Env
 	if inherited == nil {
@@ -108,7 +109,7 @@ func (c *Client) environment(connectorID, target, token string) []string {
 	}
 	env := make([]string, 0, len(inherited)+12)
 	for _, v := range inherited {
-		if !strings.HasPrefix(v, "PLUGIN_") && !strings.HasPrefix(v, "CONDUIT_CONNECTOR_") {
+		if !strings.HasPrefix(v, "PLUGIN_") {
 			env = append(env, v)
 		}
 	}
@@ -137,6 +138,16 @@ func (c *Client) callTimeout() time.Duration {
 	}
 	return c.CallTimeout
 }
+
+func (c *Client) stopTimeout() time.Duration {
+	if c.StopTimeout == 0 {
+		return defaultStopTimeout
+	}
+	return c.StopTimeout
+}
+
+// quietTimeout is how long to wait, after Stop, for what should still come and may not.
+func (c *Client) quietTimeout() time.Duration { return min(c.stopTimeout(), maxQuiet) }
 
 // connector is what sources and destinations have in common: most messages of both
 // have the same form in both versions of the protocol.
@@ -190,7 +201,7 @@ func (c *connector) open(ctx context.Context, pos record.Position) error {
 func (c *connector) call(ctx context.Context, method string, timeout time.Duration, req, resp proto.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := plainError(c.p.conn.Invoke(ctx, c.method(method), req, resp))
+	err := c.p.conn.Invoke(ctx, c.method(method), req, resp)
 	if err != nil {
 		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.explain(err))
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 )
 
@@ -17,6 +19,7 @@ type Destination struct {
 	stream *stream
 	expected
 	settled func(n int, err error)
+	schemas *schema.Cache // nil: none
 
 	last     record.Position // of the records sent
 	flushing chan struct{}   // closed when no more records come
@@ -25,7 +28,7 @@ type Destination struct {
 }
 
 func newDestination(c *connector) *Destination {
-	return &Destination{connector: *c, flushing: make(chan struct{}), done: make(chan struct{}),
+	return &Destination{connector: *c, schemas: c.client.Schemas.cache(), flushing: make(chan struct{}), done: make(chan struct{}),
 		expected: expected{changed: make(chan struct{}, 1), empty: make(chan struct{}, 1)}}
 }
 
@@ -50,6 +53,7 @@ const targetMessage = 1 << 20
 // Write hands b over. It waits while the plugin does not take more. A record that
 // cannot be sent is refused in its turn.
 func (d *Destination) Write(ctx context.Context, b *record.Batch) error {
+	b = d.withSchemas(ctx, b)
 	for i := 0; i < b.Len(); {
 		f, j, refused := d.encode(b, i)
 		part := b
@@ -66,6 +70,28 @@ func (d *Destination) Write(ctx context.Context, b *record.Batch) error {
 		i = j
 	}
 	return nil
+}
+
+// withSchemas returns b with structured data encoded by the schema that each record
+// names: the wire knows no integers and no times. What does not fit its schema stays as it is.
+func (d *Destination) withSchemas(ctx context.Context, b *record.Batch) *record.Batch {
+	records, decoded := b.Decoded()
+	if d.schemas == nil || !decoded || !slices.ContainsFunc(records, namesSchema) {
+		return b
+	}
+	records = slices.Clone(records) // others may hold b too
+	for i := range records {
+		for _, part := range []schema.Parts{{Key: true}, {Payload: true}} {
+			if err := d.schemas.EncodeRecord(ctx, &records[i], part); err != nil {
+				d.log.Debug("record is sent without its schema", "err", err)
+			}
+		}
+	}
+	return record.NewBatch(records)
+}
+
+func namesSchema(r record.Record) bool {
+	return r.Metadata.Get(record.KeyPayloadSchemaSubject) != "" || r.Metadata.Get(record.KeyKeySchemaSubject) != ""
 }
 
 // encode returns a message of the records i to j-1, as many as fit. With an error it is
@@ -175,7 +201,7 @@ func (d *Destination) Flush(ctx context.Context) error {
 	go func() {
 		defer close(stopped)
 		req := &connectorv2.Destination_Stop_Request{LastPosition: d.last}
-		if err := d.call(stopCtx, "Stop", 2*stopTimeout, req, &connectorv2.Destination_Stop_Response{}); err != nil && stopCtx.Err() == nil {
+		if err := d.call(stopCtx, "Stop", d.client.stopTimeout(), req, &connectorv2.Destination_Stop_Response{}); err != nil && stopCtx.Err() == nil {
 			d.log.Warn("destination did not stop when asked", "err", err)
 		}
 	}()
@@ -184,7 +210,7 @@ func (d *Destination) Flush(ctx context.Context) error {
 	}
 	select {
 	case <-stopped:
-	case <-time.After(quietTimeout): // some wait for what has come already
+	case <-time.After(d.client.quietTimeout()): // some wait for what has come already
 	case <-ctx.Done():
 	}
 	cancel()
@@ -199,13 +225,13 @@ func (d *Destination) waitSettled(ctx context.Context, stopped <-chan struct{}) 
 		case <-d.empty:
 		case <-stopped:
 			d.stream.half()
-			stopped, late = nil, time.After(stopTimeout)
+			stopped, late = nil, time.After(d.client.stopTimeout())
 		case <-d.done:
 			if n := d.outstanding(); n > 0 {
 				return fmt.Errorf("%d records were not answered: %w", n, d.err)
 			}
 		case <-late:
-			return fmt.Errorf("%d records were not answered in %v", d.outstanding(), stopTimeout)
+			return fmt.Errorf("%d records were not answered in %v", d.outstanding(), d.client.stopTimeout())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -80,7 +80,7 @@ func (s *Source) next(ctx context.Context) (frame, error) {
 			if s.complete() {
 				return nil, io.EOF
 			}
-			stopped, quiet = nil, time.After(quietTimeout)
+			stopped, quiet = nil, time.After(s.client.quietTimeout())
 		case <-quiet:
 			s.log.Warn("source did not return its last position, it is read again later")
 			return nil, io.EOF
@@ -185,7 +185,7 @@ func (s *Source) Stop(ctx context.Context) error {
 	close(s.stopping)
 	defer close(s.stopped)
 	var resp connectorv2.Source_Stop_Response
-	err := s.call(ctx, "Stop", stopTimeout, &connectorv2.Source_Stop_Request{}, &resp)
+	err := s.call(ctx, "Stop", s.client.stopTimeout(), &connectorv2.Source_Stop_Request{}, &resp)
 	if s.end = resp.GetLastPosition(); err != nil {
 		s.log.Warn("source did not stop when asked", "err", err)
 	}

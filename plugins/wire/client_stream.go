@@ -35,7 +35,7 @@ func (c *connector) openStream() (*stream, error) {
 	g, err := c.p.conn.NewStream(ctx, desc, c.method("Run"))
 	if err != nil {
 		cancel()
-		return nil, fmt.Errorf("cannot run connector %s: %w", c.id, c.p.explain(plainError(err)))
+		return nil, fmt.Errorf("cannot run connector %s: %w", c.id, c.p.explain(err))
 	}
 	s := &stream{conn: c, grpc: g, ctx: ctx, cancel: cancel,
 		received: make(chan frame, receivedAhead), ended: make(chan struct{})}
@@ -49,7 +49,7 @@ func (s *stream) receive() {
 	for {
 		var f frame
 		if err := s.grpc.RecvMsg(&f); err != nil {
-			s.err = plainError(err)
+			s.err = err
 			return
 		}
 		select {

@@ -113,7 +113,7 @@ func (p *process) connect(ctx context.Context) error {
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<31-1), grpc.MaxCallSendMsgSize(1<<31-1), grpc.ForceCodecV2(newCodec())),
 		grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(4<<20),
-		grpc.WithReadBufferSize(128<<10), grpc.WithWriteBufferSize(128<<10), grpc.WithSharedWriteBuffer(true))
+		grpc.WithReadBufferSize(128<<10), grpc.WithWriteBufferSize(128<<10))
 	if err != nil {
 		return err
 	}
@@ -214,9 +214,12 @@ func (p *process) exitedWithin(d time.Duration) bool {
 	}
 }
 
-// explain adds to an error of the connection how the process ended and its last words.
+// explain returns the error of a call as the plugin meant it. If the connection broke it
+// adds how the process ended and its last words.
 func (p *process) explain(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || !p.exitedWithin(100*time.Millisecond) {
+	lost := status.Code(err) == codes.Unavailable || p.exitedWithin(0)
+	err = plainError(err)
+	if err == nil || errors.Is(err, io.EOF) || !lost || !p.exitedWithin(100*time.Millisecond) {
 		return err
 	}
 	if said := p.stderr.last(); said != "" {

@@ -59,6 +59,14 @@ func (s *SchemaServer) register(connectorID string) (target, token string) {
 	return s.Listener.Addr().String(), token
 }
 
+// cache returns the registry for the host's own use, nil when there is none.
+func (s *SchemaServer) cache() *schema.Cache {
+	if s == nil {
+		return nil
+	}
+	return &schema.Cache{Registry: s.Registry}
+}
+
 func (s *SchemaServer) revoke(token string) {
 	if s == nil {
 		return

@@ -49,7 +49,7 @@ func newServer(options []grpc.ServerOption) *grpc.Server {
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(size), grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.InitialWindowSize(1<<20), grpc.InitialConnWindowSize(4<<20),
-		grpc.ReadBufferSize(128<<10), grpc.WriteBufferSize(128<<10), grpc.SharedWriteBuffer(true))...)
+		grpc.ReadBufferSize(128<<10), grpc.WriteBufferSize(128<<10))...)
 }
 
 // served is a connector as go-plugin knows it.

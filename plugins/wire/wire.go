@@ -43,9 +43,9 @@ const (
 	defaultStartTimeout = time.Minute
 	defaultCallTimeout  = time.Minute
 	teardownTimeout     = 65 * time.Second // plugins wait up to 60 s for their own readers
-	stopTimeout         = 65 * time.Second
-	streamEndTimeout    = time.Second     // from half-closing a stream to cancelling it
-	quietTimeout        = 2 * time.Second // after Stop, for what should still come and may not
+	defaultStopTimeout  = 65 * time.Second
+	streamEndTimeout    = time.Second // from half-closing a stream to cancelling it
+	maxQuiet            = 2 * time.Second
 	shutdownTimeout     = 2 * time.Second // from asking a process to exit to telling it
 	terminateTimeout    = time.Second     // from telling it to killing it
 )

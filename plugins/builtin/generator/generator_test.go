@@ -161,10 +161,16 @@ func TestRaw(t *testing.T) {
 			T *time.Time
 			B *bool
 			D *time.Duration
-			Q *bool `json:"\"<"`
 		}
 		if err := json.Unmarshal(raw, &m); err != nil {
 			t.Fatalf("%s: %v", raw, err)
+		}
+		var quoted map[string]any
+		if err := json.Unmarshal(raw, &quoted); err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		if _, ok := quoted["\"<"].(bool); !ok {
+			t.Fatalf("no field with a quote in its name in %s", raw)
 		}
 		if m.I == nil || m.S == nil || m.T == nil || m.B == nil || m.D == nil || *m.S == "" || time.Since(*m.T) > time.Minute {
 			t.Fatalf("got %s", raw)

@@ -1,0 +1,137 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// benchSources are the sources whose way to a file is measured, by name.
+func benchSources(b *testing.B, dir string) map[string]spec.Connector {
+	input := filepath.Join(dir, "input.log")
+	line := append(bytes.Repeat([]byte("x"), 139), '\n')
+	if err := os.WriteFile(input, bytes.Repeat(line, b.N), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	return map[string]spec.Connector{
+		"generator": {Plugin: "builtin:generator", Settings: map[string]string{"rate": "0", "format.type": "structured",
+			"format.options.id": "int", "format.options.name": "string",
+			"sdk.schema.extract.payload.enabled": "false", "sdk.schema.extract.key.enabled": "false"}},
+		"schemas": {Plugin: "builtin:generator", Settings: map[string]string{"rate": "0", "format.type": "structured",
+			"format.options.id": "int", "format.options.name": "string"}},
+		"file": {Plugin: "builtin:file", Settings: map[string]string{"path": input}},
+	}
+}
+
+// BenchmarkFloor moves b.N records from a source to a file in a bare loop: read, write.
+// Nothing that keeps a guarantee can be faster.
+func BenchmarkFloor(b *testing.B) {
+	for _, name := range []string{"generator", "schemas", "file"} {
+		b.Run(name, func(b *testing.B) {
+			dir := b.TempDir()
+			host, ctx := benchHost(), b.Context()
+			from := benchSources(b, dir)[name]
+			src, err := host.Source(ctx, from.Plugin, "p:src")
+			check(b, err)
+			dst, err := host.Destination(ctx, "builtin:file", "p:dst")
+			check(b, err)
+			check(b, src.Configure(ctx, from.Settings))
+			check(b, dst.Configure(ctx, map[string]string{"path": filepath.Join(dir, "out")}))
+			check(b, src.Open(ctx, nil))
+			written := 0
+			check(b, dst.Open(ctx, func(n int, err error) { check(b, err); written += n }))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for written < b.N {
+				batch, err := src.Read(ctx)
+				check(b, err)
+				check(b, dst.Write(ctx, batch))
+			}
+			b.StopTimer()
+			perSecond(b)
+			check(b, src.Teardown(ctx))
+			check(b, dst.Teardown(ctx))
+		})
+	}
+}
+
+// BenchmarkPipeline moves at least b.N records the same way through the engine, with
+// positions saved in memory.
+func BenchmarkPipeline(b *testing.B) {
+	for _, name := range []string{"generator", "schemas", "file"} {
+		b.Run(name, func(b *testing.B) {
+			dir := b.TempDir()
+			from := benchSources(b, dir)[name]
+			from.ID, from.Type = "src", spec.TypeSource
+			declared := &spec.Pipeline{ID: "p", DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1}, Connectors: []spec.Connector{from,
+				{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": filepath.Join(dir, "out")}}}}
+			ctx, cancel := context.WithCancel(b.Context())
+			committer := &engine.Committer{Store: memory{}, Interval: 50 * time.Millisecond}
+			committed := make(chan error, 1)
+			go func() { committed <- committer.Run(ctx) }()
+			p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: benchPlugins{benchHost()}, Store: memory{},
+				Committer: committer, Window: engine.DefaultWindow, Log: slog.New(slog.DiscardHandler)}
+			check(b, p.Prepare(ctx))
+			drain, ended := make(chan struct{}), make(chan error, 1)
+			b.ReportAllocs()
+			b.ResetTimer()
+			go func() { ended <- p.Run(ctx, drain, func() {}) }()
+			for p.Stats()["p:dst"].Records < uint64(b.N) {
+				time.Sleep(100 * time.Microsecond)
+			}
+			b.StopTimer()
+			perSecond(b)
+			close(drain)
+			check(b, <-ended)
+			cancel()
+			check(b, <-committed)
+		})
+	}
+}
+
+func perSecond(b *testing.B) { b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s") }
+
+func check(b *testing.B, err error) {
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func benchHost() *plugins.Host {
+	return &plugins.Host{Builtin: builtin.All(), Schemas: &schema.Memory{}}
+}
+
+type benchPlugins struct{ host *plugins.Host }
+
+func (p benchPlugins) Source(ctx context.Context, plugin, id string) (engine.Source, error) {
+	return p.host.Source(ctx, plugin, id)
+}
+
+func (p benchPlugins) Destination(ctx context.Context, plugin, id string) (engine.Destination, error) {
+	return p.host.Destination(ctx, plugin, id)
+}
+
+func (p benchPlugins) Processor(_ context.Context, id string, _ spec.Processor) (engine.Processor, error) {
+	return nil, fmt.Errorf("no processor %s", id)
+}
+
+// memory is a store that remembers nothing.
+type memory struct{}
+
+func (memory) Position(context.Context, string) (record.Position, error)            { return nil, nil }
+func (memory) SavePositions(context.Context, []engine.Saved) error                  { return nil }
+func (memory) BeginRun(context.Context, string) (int64, error)                      { return 1, nil }
+func (memory) ConnectorState(context.Context, string) (*spec.ConnectorState, error) { return nil, nil }
+func (memory) SaveConnectorState(context.Context, *spec.ConnectorState) error       { return nil }

@@ -1,0 +1,242 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
+	"google.golang.org/grpc"
+)
+
+// serveOdd is a plugin that behaves as its setting "mode" says. It is served without the services of go-plugin.
+func serveOdd() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	server := grpc.NewServer()
+	connectorv2.RegisterSourcePluginServer(server, &oddSource{stop: make(chan struct{})})
+	connectorv2.RegisterDestinationPluginServer(server, &oddDestination{stop: make(chan struct{})})
+	fmt.Printf("1|2|tcp|%s|grpc|\n", listener.Addr())
+	panic(server.Serve(listener))
+}
+
+type oddSource struct {
+	connectorv2.UnimplementedSourcePluginServer
+	mode string
+	stop chan struct{}
+}
+
+func (s *oddSource) Configure(_ context.Context, req *connectorv2.Source_Configure_Request) (*connectorv2.Source_Configure_Response, error) {
+	s.mode = req.GetConfig()["mode"]
+	return &connectorv2.Source_Configure_Response{}, nil
+}
+
+func (s *oddSource) Open(context.Context, *connectorv2.Source_Open_Request) (*connectorv2.Source_Open_Response, error) {
+	return &connectorv2.Source_Open_Response{}, nil
+}
+
+func (s *oddSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
+	if s.mode == "fail" {
+		return errors.New("table is gone")
+	}
+	for _, n := range []string{"", "1", "", "2"} {
+		resp := &connectorv2.Source_Run_Response{}
+		if n != "" {
+			resp.Records = []*opencdcv1.Record{{Position: []byte(n), Payload: &opencdcv1.Change{Before: &opencdcv1.Data{}}}}
+		}
+		if err := stream.Send(resp); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-s.stop:
+		if s.mode == "late" {
+			time.Sleep(50 * time.Millisecond) // Stop answers first
+			return stream.Send(&connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{{Position: []byte("99")}}})
+		}
+		return nil
+	case <-stream.Context().Done():
+		return stream.Context().Err()
+	}
+}
+
+func (s *oddSource) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Request) (*connectorv2.Source_Stop_Response, error) {
+	switch s.mode {
+	case "hang":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case "unknown last":
+		return &connectorv2.Source_Stop_Response{LastPosition: []byte("99")}, nil
+	}
+	close(s.stop)
+	if s.mode == "late" {
+		return &connectorv2.Source_Stop_Response{LastPosition: []byte("99")}, nil
+	}
+	time.Sleep(50 * time.Millisecond) // the stream ends first
+	return &connectorv2.Source_Stop_Response{LastPosition: []byte("99")}, nil
+}
+
+func TestOddSources(t *testing.T) {
+	for _, mode := range []string{"ends the stream", "hang", "unknown last", "late"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			ctx := testContext(t)
+			c, _ := client(t, "odd")
+			c.StopTimeout = 200 * time.Millisecond
+			s := openSource(ctx, t, c, map[string]string{"mode": mode})
+			if err := s.LifecycleOnCreated(ctx, nil); err != nil {
+				t.Errorf("lifecycle events are optional: %v", err)
+			}
+			var got []record.Record
+			for len(got) < 2 {
+				b, err := s.Read(ctx)
+				if err != nil || b.Len() == 0 {
+					t.Fatalf("got %v, %v", b, err)
+				}
+				records, err := b.Records()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, records...)
+			}
+			if string(got[0].Position) != "1" || string(got[1].Position) != "2" || !got[0].Before.IsNone() {
+				t.Errorf("got %v", got)
+			}
+			if err := s.Stop(ctx); err != nil {
+				t.Fatal(err)
+			}
+			b, err := s.Read(ctx)
+			if mode == "late" {
+				if err != nil || string(b.Position(0)) != "99" {
+					t.Errorf("got %v, %v, want the last record", b, err)
+				}
+				b, err = s.Read(ctx)
+			}
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("got %v, %v, want io.EOF", b, err)
+			}
+			if err := s.Ack(ctx, []record.Position{got[0].Position}); err != nil {
+				t.Errorf("acknowledgement after Stop: %v", err)
+			}
+			if err := s.Teardown(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestSourceThatFails(t *testing.T) {
+	ctx := testContext(t)
+	c, _ := client(t, "odd")
+	s := openSource(ctx, t, c, map[string]string{"mode": "fail"})
+	if b, err := s.Read(ctx); err == nil || !strings.Contains(err.Error(), "table is gone") {
+		t.Errorf("got %v, %v", b, err)
+	}
+}
+
+type oddDestination struct {
+	connectorv2.UnimplementedDestinationPluginServer
+	mode string
+	stop chan struct{}
+}
+
+func (d *oddDestination) Configure(_ context.Context, req *connectorv2.Destination_Configure_Request) (*connectorv2.Destination_Configure_Response, error) {
+	d.mode = req.GetConfig()["mode"]
+	return &connectorv2.Destination_Configure_Response{}, nil
+}
+
+func (d *oddDestination) Open(context.Context, *connectorv2.Destination_Open_Request) (*connectorv2.Destination_Open_Response, error) {
+	return &connectorv2.Destination_Open_Response{}, nil
+}
+
+func (d *oddDestination) Run(stream connectorv2.DestinationPlugin_RunServer) error {
+	var held []*connectorv2.Destination_Run_Response_Ack
+	for {
+		req, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return stream.Send(&connectorv2.Destination_Run_Response{Acks: held})
+		}
+		if err != nil {
+			return err
+		}
+		for _, r := range req.GetRecords() {
+			held = append(held, &connectorv2.Destination_Run_Response_Ack{Position: r.GetPosition()})
+		}
+		switch d.mode {
+		case "answers at the end", "silent":
+			if d.mode == "silent" {
+				held = nil
+			}
+			continue
+		case "another order":
+			held[0], held[1] = held[1], held[0]
+		case "surplus":
+			held = append(held, held[0])
+		}
+		for _, acks := range [][]*connectorv2.Destination_Run_Response_Ack{nil, held} {
+			if err := stream.Send(&connectorv2.Destination_Run_Response{Acks: acks}); err != nil {
+				return err
+			}
+		}
+		held = nil
+	}
+}
+
+func (d *oddDestination) Stop(ctx context.Context, _ *connectorv2.Destination_Stop_Request) (*connectorv2.Destination_Stop_Response, error) {
+	if d.mode == "hang" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &connectorv2.Destination_Stop_Response{}, nil
+}
+
+func TestOddDestinations(t *testing.T) {
+	tests := []struct {
+		mode    string
+		flushes bool
+		broken  string
+	}{
+		{"answers at the end", true, ""},
+		{"hang", true, ""},
+		{"silent", false, ""},
+		{"another order", false, `answered record "2" when "1" was next`},
+		{"surplus", false, "more records than it was given"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.mode, func(t *testing.T) {
+			t.Parallel()
+			ctx := testContext(t)
+			c, _ := client(t, "odd")
+			c.StopTimeout = 200 * time.Millisecond
+			d, r := openDestination(ctx, t, c, map[string]string{"mode": tt.mode, "path": filepath.Join(t.TempDir(), "x")})
+			if err := d.Write(ctx, batch("a", "b")); err != nil {
+				t.Fatal(err)
+			}
+			if tt.broken != "" {
+				eventually(t, "it is reported", func() bool { _, _, broken := r.get(); return broken != nil })
+				if _, _, broken := r.get(); !strings.Contains(broken.Error(), tt.broken) {
+					t.Errorf("got %v, want %s", broken, tt.broken)
+				}
+				return
+			}
+			err := d.Flush(ctx)
+			n, _, _ := r.get()
+			if tt.flushes && (err != nil || n != 2) {
+				t.Errorf("settled %d, Flush: %v", n, err)
+			}
+			if !tt.flushes && (err == nil || !strings.Contains(err.Error(), "2 records were not answered")) {
+				t.Errorf("settled %d, Flush: %v", n, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package wire_test
+
+import (
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"pgregory.net/rapid"
+)
+
+// Records are encoded by hand; the protobuf library must see the same in them.
+
+func object() *rapid.Generator[map[string]any] {
+	leaf := rapid.OneOf(rapid.Just[any](nil), rapid.String().AsAny(), rapid.Bool().AsAny(), rapid.Float64().AsAny())
+	inner := rapid.OneOf(leaf, rapid.MapOf(rapid.String(), leaf).AsAny(), rapid.SliceOf(leaf).AsAny())
+	return rapid.MapOf(rapid.String(), inner)
+}
+
+func data() *rapid.Generator[*opencdcv1.Data] {
+	return rapid.Custom(func(t *rapid.T) *opencdcv1.Data {
+		switch rapid.IntRange(0, 2).Draw(t, "kind") {
+		case 0:
+			return nil
+		case 1:
+			return &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: rapid.SliceOf(rapid.Byte()).Draw(t, "raw")}}
+		}
+		s, err := structpb.NewStruct(object().Draw(t, "object"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &opencdcv1.Data{Data: &opencdcv1.Data_StructuredData{StructuredData: s}}
+	})
+}
+
+func TestRecordsAsProtobufSeesThem(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := &opencdcv1.Record{
+			Position:  rapid.SliceOf(rapid.Byte()).Draw(t, "position"),
+			Operation: opencdcv1.Operation(rapid.Int32().Draw(t, "operation")),
+			Metadata:  rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "metadata"),
+			Key:       data().Draw(t, "key"),
+			Payload:   &opencdcv1.Change{Before: data().Draw(t, "before"), After: data().Draw(t, "after")},
+		}
+		b, err := proto.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := record.ParseWire(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := record.AppendWire(nil, &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(again) != len(b) {
+			t.Errorf("encoded in %d bytes, want %d", len(again), len(b))
+		}
+		got := &opencdcv1.Record{}
+		if err := proto.Unmarshal(again, got); err != nil || !proto.Equal(got, want) {
+			t.Fatalf("got  %v, %v\nwant %v", got, err, want)
+		}
+	})
+}
+
+// Whatever protobuf reads, is read here, and means the same.
+func FuzzParseAsProtobuf(f *testing.F) {
+	seed, err := proto.Marshal(&opencdcv1.Record{Position: []byte("1"), Metadata: map[string]string{"a": "b"},
+		Payload: &opencdcv1.Change{After: &opencdcv1.Data{Data: &opencdcv1.Data_StructuredData{
+			StructuredData: &structpb.Struct{Fields: map[string]*structpb.Value{"a": structpb.NewNumberValue(1)}}}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, in []byte) {
+		want := &opencdcv1.Record{}
+		if proto.Unmarshal(in, want) != nil {
+			return
+		}
+		r, err := record.ParseWire(in)
+		if err != nil {
+			t.Fatalf("cannot parse what protobuf can: %v", err)
+		}
+		b, err := record.AppendWire(nil, &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := &opencdcv1.Record{}
+		if err := proto.Unmarshal(b, got); err != nil {
+			t.Fatal(err)
+		}
+		if plain(t, got) != plain(t, want) {
+			t.Fatalf("got  %v\nwant %v", got, want)
+		}
+	})
+}
+
+// plain returns the message's text without what makes no difference: unknown fields
+// and data with nothing in it.
+func plain(t *testing.T, r *opencdcv1.Record) string {
+	clean := func(d *opencdcv1.Data) *opencdcv1.Data {
+		switch v := d.GetData().(type) {
+		case *opencdcv1.Data_RawData:
+			return &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: v.RawData}}
+		case *opencdcv1.Data_StructuredData:
+			s, err := structpb.NewStruct(v.StructuredData.AsMap())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &opencdcv1.Data{Data: &opencdcv1.Data_StructuredData{StructuredData: s}}
+		}
+		return nil
+	}
+	c := &opencdcv1.Record{Position: r.GetPosition(), Operation: r.GetOperation(), Metadata: r.GetMetadata(), Key: clean(r.GetKey()),
+		Payload: &opencdcv1.Change{Before: clean(r.GetPayload().GetBefore()), After: clean(r.GetPayload().GetAfter())}}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestMessagesOfSourcesAndDestinationsAreTheSame(t *testing.T) {
+	out := &connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{{Position: []byte("1")}, {Position: []byte("2")}}}
+	b, err := proto.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := record.NewEncodedBatch(b)
+	if err != nil || batch.Len() != 2 || string(batch.Position(1)) != "2" {
+		t.Fatalf("got %v, %v", batch, err)
+	}
+	if b, err = batch.AppendWire(nil, 0, 2); err != nil {
+		t.Fatal(err)
+	}
+	in := &connectorv2.Destination_Run_Request{}
+	if err := proto.Unmarshal(b, in); err != nil || len(in.GetRecords()) != 2 || !proto.Equal(in.GetRecords()[1], out.GetRecords()[1]) {
+		t.Errorf("got %v, %v", in, err)
+	}
+}
