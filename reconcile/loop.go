@@ -164,6 +164,8 @@ func (l *Loop) load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the states of the pipelines: %w", err)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.pipes, l.states, l.stale, l.orphans = map[string]*pipe{}, map[string]spec.State{}, true, true
 	for _, s := range states {
 		if s.Phase != spec.PhaseStopped {
