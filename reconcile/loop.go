@@ -111,7 +111,8 @@ func (l *Loop) Restart(ctx context.Context, id string) error {
 	}
 }
 
-// Snapshot returns the state of every pipeline, by id, as it is observed now.
+// Snapshot returns the state of every pipeline, by id, as it is observed now. It may
+// be called at any time.
 func (l *Loop) Snapshot() []spec.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,9 +165,10 @@ func (l *Loop) load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the states of the pipelines: %w", err)
 	}
+	l.pipes, l.stale, l.orphans = map[string]*pipe{}, true, true
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pipes, l.states, l.stale, l.orphans = map[string]*pipe{}, map[string]spec.State{}, true, true
+	l.states = map[string]spec.State{}
 	for _, s := range states {
 		if s.Phase != spec.PhaseStopped {
 			s.Phase, s.Since = spec.PhaseStopped, time.Now()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,16 +16,20 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Window bounds what may be under way from one source: read and not yet acknowledged.
-// It bounds the memory of a pipeline and how much is repeated after a crash.
+// Window bounds what may be under way from one source. A batch may overshoot it.
 type Window struct {
-	Records int
-	Bytes   int
+	// Unacked records are read and not yet acknowledged: as many may be repeated after a
+	// crash. Of the settled ones among them only the position is kept.
+	Unacked int
+	// Unsettled records are held in memory until every destination has settled them.
+	Unsettled int
+	// Bytes is the size of the records held in memory (record.Batch.Size).
+	Bytes int
 }
 
 // DefaultWindow lets a source of a million small records a second run on between two
-// commits.
-var DefaultWindow = Window{Records: 1 << 17, Bytes: 16 << 20}
+// commits, and keeps what waits for the destinations small.
+var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 14, Bytes: 16 << 20}
 
 // teardownTimeout is how long the end of a connector may take.
 const teardownTimeout = 30 * time.Second
@@ -38,15 +44,21 @@ type Pipeline struct {
 	Store     Store
 	Committer *Committer
 	Window    Window
-	Taps      *Taps // nil when nobody is to observe
+	Taps      *Taps          // nil when nobody is to observe
+	Stats     *PipelineStats // outlives the run; Prepare makes one when it is nil
 	Log       *slog.Logger
 
 	sources      []*opened[Source]
 	destinations []*opened[Destination]
 	dlq          *opened[Destination]
 	processors   map[string][]Processor // by the qualified id of the source whose records they see
-	stats        stats
+	running      atomic.Pointer[run]
+	gathered     int // records that a destination may wait for before it writes any
 }
+
+// batchSize is the setting by which a destination gathers records and, without
+// sdk.batch.delay, settles none before it has as many.
+const batchSize = "sdk.batch.size"
 
 // opened is a connector that was started for a run.
 type opened[C Connector] struct {
@@ -80,14 +92,16 @@ func (p *Pipeline) Prepare(ctx context.Context) error {
 
 // plan lays out what the run consists of.
 func (p *Pipeline) plan(ctx context.Context) error {
-	p.stats, p.processors = stats{}, map[string][]Processor{}
+	p.processors = map[string][]Processor{}
+	if p.Stats == nil {
+		p.Stats = &PipelineStats{}
+	}
 	common, err := p.startProcessors(ctx, p.ID(), p.Resolved.Processors)
 	if err != nil {
 		return err
 	}
 	for i, c := range p.Declared.Connectors {
 		id := p.Declared.QualifiedID(c.ID)
-		p.stats[id] = &counters{}
 		plugin, settings := p.Resolved.Connectors[i].Plugin, p.Resolved.Connectors[i].Settings
 		own, err := p.startProcessors(ctx, id, p.Resolved.Connectors[i].Processors)
 		if err != nil {
@@ -97,6 +111,8 @@ func (p *Pipeline) plan(ctx context.Context) error {
 			p.processors[id] = append(own, common...)
 			p.sources = append(p.sources, &opened[Source]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})
 		} else {
+			n, _ := strconv.Atoi(settings[batchSize]) // the connector refuses what is no number
+			p.gathered = max(p.gathered, n)
 			p.destinations = append(p.destinations, &opened[Destination]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})
 		}
 	}
@@ -178,7 +194,13 @@ func end[C Connector](ctx context.Context, o *opened[C]) error {
 // acknowledged, which gives nil, or until something fails or ctx ends. started is
 // called once all connectors are open. When Run returns, all it started has ended.
 func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
-	err := p.run(ctx, drain, started)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain}
+	r.wire()
+	p.running.Store(r)
+	defer p.running.Store(nil)
+	err := r.begin(started)
 	if terr := p.teardown(ctx); terr != nil {
 		if err == nil {
 			p.Log.Warn("cannot tear down", "err", terr)
@@ -186,19 +208,19 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 			err = errors.Join(err, terr)
 		}
 	}
+	// Only now no destination settles anything any more.
+	for _, s := range r.sources {
+		s.waitSaved()
+	}
 	return err
 }
 
-func (p *Pipeline) run(ctx context.Context, drain <-chan struct{}, started func()) error {
-	epoch, err := p.Store.BeginRun(ctx, p.Declared.ID)
-	if err != nil {
-		return fmt.Errorf("cannot begin a run of pipeline %s: %w", p.Declared.ID, err)
+// begin opens the connectors and moves records.
+func (r *run) begin(started func()) (err error) {
+	if r.epoch, err = r.Store.BeginRun(r.ctx, r.ID()); err != nil {
+		return fmt.Errorf("cannot begin a run of pipeline %s: %w", r.ID(), err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	r := &run{Pipeline: p, epoch: epoch, ctx: ctx, fail: cancel, drain: drain}
-	r.wire()
-	if err := r.open(ctx); err != nil {
+	if err := r.open(r.ctx); err != nil {
 		return err
 	}
 	started()

@@ -19,7 +19,7 @@ import (
 )
 
 // The test binary starts itself again as one of these.
-var children = map[string]func(path string) error{"commit": commitForEver, "fail": failToWrite}
+var children = map[string]func(path string) error{"open": openOnce, "commit": commitForEver, "fail": failToWrite}
 
 func TestMain(m *testing.M) {
 	if run, ok := children[os.Getenv("STORE_TEST_CHILD")]; ok {
@@ -37,7 +37,16 @@ func child(t *testing.T, name, path string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), "STORE_TEST_CHILD="+name, "STORE_TEST_PATH="+path)
 	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
+}
+
+func openOnce(path string) error {
+	db, err := store.Open(context.Background(), path)
+	if err != nil {
+		return err
+	}
+	return db.Close()
 }
 
 // commitForEver saves ever growing positions and prints each number after its commit.
@@ -99,7 +108,7 @@ func killAfter(t *testing.T, path string, n int) (last int) {
 func TestSecondProcessIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "conduit.db")
 	db := open(t, path)
-	out, err := child(t, "commit", path).Output()
+	out, err := child(t, "open", path).Output()
 	if err == nil {
 		t.Fatal("a second process opened the store")
 	}

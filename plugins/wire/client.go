@@ -105,8 +105,8 @@ func (c *Client) connect(ctx context.Context, connectorID string) (*connector, e
 	return &connector{id: connectorID, client: c, p: p, log: log, token: token}, nil
 }
 
-// environment returns what the process inherits, without what is left of settings for
-// another plugin, and ours behind it.
+// environment returns what the process inherits, without what other hosts of plugins
+// may have left there, and ours behind it, where it counts.
 func (c *Client) environment(connectorID, target, token string) []string {
 	inherited := c.Env
 	if inherited == nil {
@@ -114,7 +114,7 @@ func (c *Client) environment(connectorID, target, token string) []string {
 	}
 	env := make([]string, 0, len(inherited)+12)
 	for _, v := range inherited {
-		if !strings.HasPrefix(v, "PLUGIN_") && !strings.HasPrefix(v, "CONDUIT_CONNECTOR_") {
+		if !strings.HasPrefix(v, "PLUGIN_") {
 			env = append(env, v)
 		}
 	}

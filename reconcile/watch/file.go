@@ -41,11 +41,11 @@ func (s *scanner) look(root *os.Root, dir, name string, now time.Time, fresh boo
 	if err != nil {
 		return unreadable(name, err), true
 	}
-	print := fingerprintOf(fi)
+	print := s.print(fi)
 	if prior != nil && prior.certain && prior.print == print && !fresh {
 		return prior, true
 	}
-	data, print, err := readStable(root, name, fi)
+	data, print, err := s.readStable(root, name, fi)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, true
@@ -106,7 +106,7 @@ func (s *scanner) follow(dir, name string, root *os.Root) {
 }
 
 // readStable reads a regular file whose fingerprint is the same before and after.
-func readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint, error) {
+func (s *scanner) readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint, error) {
 	if err := readable(fi); err != nil {
 		return nil, fingerprint{}, err
 	}
@@ -131,8 +131,8 @@ func readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint
 	if err != nil {
 		return nil, fingerprint{}, err
 	}
-	print := fingerprintOf(after)
-	if fingerprintOf(before) != print || int64(len(data)) != after.Size() {
+	print := s.print(after)
+	if s.print(before) != print || int64(len(data)) != after.Size() {
 		return nil, print, errChanging
 	}
 	return data, print, nil
