@@ -1,3 +1,5 @@
+//go:build unix
+
 package plugins
 
 import (
@@ -19,7 +21,11 @@ type fingerprint struct {
 
 func fingerprintOf(info fs.FileInfo) fingerprint {
 	st := info.Sys().(*syscall.Stat_t)
-	return fingerprint{dev: st.Dev, ino: st.Ino, size: st.Size, mode: info.Mode(), mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+	changed := ctime(st)
+	return fingerprint{
+		dev: uint64(st.Dev), ino: uint64(st.Ino), // types differ between systems
+		size: st.Size, mode: info.Mode(), mtime: info.ModTime().UnixNano(), ctime: changed.Nano(),
+	}
 }
 
 // settling is how long a file that was just written may still be in the making.
