@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -199,6 +200,62 @@ func TestLoopRollsBackWhenStartFails(t *testing.T) {
 		}
 		synctest.Wait()
 		w.did("prepare p 2, end p 1, run p 2, end p 2, prepare p 1, run p 1")
+	})
+}
+
+// When the rollback fails as well, the declared version gets its turn again.
+func TestLoopTriesTheDeclaredVersionAfterAFailedRollback(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.plant.take()
+		w.plant.with(func() { w.plant.badStart["1"], w.plant.badStart["2"] = errBroken, errBroken })
+		w.declare(pipeline("p", "2"))
+		w.did("prepare p 2, end p 1, run p 2, end p 2, prepare p 1, run p 1, end p 1")
+		w.state("recovering gen=0 tried=2!")
+		w.plant.with(func() { delete(w.plant.badStart, "2") })
+		w.pass(time.Minute)
+		w.did("prepare p 2, run p 2")
+		w.state("running gen=2 tried=2")
+	})
+}
+
+// An edit gives a pipeline as many retries as a new one has.
+func TestLoopForgetsFailuresAfterAnEdit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		policy := reconcile.DefaultPolicy()
+		policy.MaxRetries = 2
+		w.policy(policy)
+		w.plant.with(func() { w.plant.badStart["1"], w.plant.badStart["2"] = errBroken, errBroken })
+		for _, version := range []string{"1", "2"} {
+			w.declare(pipeline("p", version))
+			w.pass(time.Minute)
+			if n := strings.Count(w.plant.take(), "run p"); n != 3 {
+				w.Errorf("%d attempts of version %s, want 3", n, version)
+			}
+		}
+	})
+}
+
+// A pipeline that is declared anew while the last step of its deletion is under way runs.
+func TestLoopSeesWhatIsDeclaredDuringADeletion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.store.deleted = func() {
+			w.store.deleted = nil
+			w.store.declare(pipeline("p", "2"))
+			before := w.store.reads.Load()
+			w.loop.Wake()
+			for w.store.reads.Load() == before {
+				runtime.Gosched() // no virtual time passes while the store is written
+			}
+		}
+		w.store.withdraw("p", true)
+		w.wake()
+		w.pass(time.Minute)
+		w.state("running gen=1 tried=1")
+		if v := w.plant.runs("p"); v != "2" {
+			w.Errorf("version %q runs", v)
+		}
 	})
 }
 
