@@ -219,6 +219,82 @@ func TestLoopTriesTheDeclaredVersionAfterAFailedRollback(t *testing.T) {
 	})
 }
 
+// A new version that fails soon after its start is taken back, one that fails later
+// recovers as itself.
+func TestLoopTakesBackWhatFailsSoon(t *testing.T) {
+	cases := map[string]struct {
+		confirm, after time.Duration
+		hold           bool
+		did, state     string
+	}{
+		"soon":      {5 * time.Second, 4 * time.Second, false, "end p 2, prepare p 1, run p 1", "running gen=1 tried=2!"},
+		"later":     {5 * time.Second, 6 * time.Second, false, "end p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
+		"no window": {0, time.Second, false, "end p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
+		"hold":      {5 * time.Second, time.Second, true, "end p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				policy := reconcile.DefaultPolicy()
+				policy.Confirm, policy.Hold = c.confirm, c.hold
+				w.policy(policy)
+				w.declare(pipeline("p", "1"))
+				w.declare(pipeline("p", "2"))
+				w.pass(c.after)
+				w.plant.take()
+				w.plant.fails("p", errBroken)
+				w.pass(2 * time.Second)
+				w.did(c.did)
+				w.state(c.state)
+			})
+		})
+	}
+}
+
+func TestLoopKnowsTheLastGoodVersion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		good := func(want int64) {
+			w.Helper()
+			if s := w.store.state("p"); s.LastGood == nil || s.LastGood.Generation != want {
+				w.Errorf("the last good version is %+v, want generation %d", s.LastGood, want)
+			}
+		}
+		w.declare(pipeline("p", "1"))
+		good(1) // better than none
+		w.declare(pipeline("p", "2"))
+		good(1)
+		w.pass(5*time.Second + 1)
+		good(2)
+		w.declare(pipeline("p", "3"))
+		w.start() // it stopped without an error
+		good(3)
+		w.plant.with(func() { w.plant.badPrepare["5"] = errBroken })
+		w.declare(pipeline("p", "4"))
+		w.declare(pipeline("p", "5")) // does not touch what runs
+		good(3)
+		w.pass(6 * time.Second)
+		good(4)
+	})
+}
+
+// Connectors that a version dropped are left alone while it may be taken back.
+func TestLoopKeepsDroppedConnectorsForATakeBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := pipeline("p", "1")
+		p.Connectors = append(p.Connectors, spec.Connector{ID: "out", Type: spec.TypeDestination, Plugin: "fake"})
+		w.declare(p)
+		w.declare(pipeline("p", "2"))
+		w.pass(4 * time.Second)
+		if !w.store.connector("p:out").Orphaned.IsZero() {
+			w.Error("marked as orphaned")
+		}
+		w.pass(2 * time.Second)
+		if w.store.connector("p:out").Orphaned.IsZero() {
+			w.Error("not marked as orphaned")
+		}
+	})
+}
+
 // An edit gives a pipeline as many retries as a new one has.
 func TestLoopForgetsFailuresAfterAnEdit(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -443,6 +519,7 @@ func TestLoopCleansUpDroppedConnectors(t *testing.T) {
 		w.declare(p)
 		w.declare(pipeline("p", "1"))
 		w.plant.take()
+		w.pass(6 * time.Second)
 		if w.store.connector("p:out").Orphaned.IsZero() {
 			w.Error("not marked as orphaned")
 		}
