@@ -152,7 +152,7 @@ func start[C Connector](ctx context.Context, o *opened[C], dispense func(ctx con
 	}
 	if err := c.Configure(ctx, settings); err != nil {
 		if ctx.Err() == nil {
-			err = permanent(err)
+			err = refused(err)
 		}
 		return fmt.Errorf("cannot configure connector %s: %w", o.id, err)
 	}
