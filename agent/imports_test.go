@@ -20,6 +20,7 @@ var allowed = map[string][]string{
 	"plugins/wire/wirepb": {"plugins/wire/wirepb"},
 	"plugins/builtin":     {"plugins/sdk", "plugins/record", "plugins/builtin/generator", "plugins/builtin/log", "plugins/builtin/file"},
 	"plugins":             {"plugins/sdk", "plugins/wire", "plugins/builtin", "plugins/record", "plugins/schema"},
+	"plugins/plugintest":  {"plugins", "plugins/sdk", "plugins/wire", "plugins/record", "plugins/schema"},
 	"spec":                {"schemas"},
 	"agent/engine":        {"spec", "plugins/record"},
 	"agent/store":         {"spec", "plugins/record", "plugins/schema"},
