@@ -29,6 +29,13 @@ func newHost(t *testing.T, target Target) *host {
 	d := target.Patience
 	registry := &schema.Memory{}
 	if target.Path == "" {
+		sdk.Standard(target.Connector) // whose panics, unlike those in a host, are seen
+		if target.Source != nil {
+			target.Connector.NewSource().Parameters()
+		}
+		if target.Destination != nil {
+			target.Connector.NewDestination().Parameters()
+		}
 		return &host{Target: target, inProcess: &plugins.Host{Builtin: []sdk.Connector{target.Connector}, Schemas: registry,
 			Timeouts: plugins.Timeouts{Configure: d, Open: d, Lifecycle: d, Teardown: d}}}
 	}
