@@ -13,15 +13,15 @@ const module = "github.com/conduit-agent/conduit"
 // child never imports its parent, and the parts meet only in agent.
 var allowed = map[string][]string{
 	"plugins/record": {}, "schemas": {}, "reconcile/watch": {}, "agent/agenttest/bench": {},
-	"agent/config":         {"schemas", "spec"},
-	"plugins/schema":       {"plugins/record"},
-	"plugins/sdk":          {"plugins/record", "plugins/schema"},
-	"plugins/wire":         {"plugins/sdk", "plugins/record", "plugins/schema", "plugins/wire/wirepb"},
-	"plugins/wire/wirepb":  {"plugins/wire/wirepb"},
-	"plugins/builtin":      {"plugins/sdk", "plugins/record", "plugins/builtin/generator", "plugins/builtin/log", "plugins/builtin/file"},
-	"plugins":              {"plugins/sdk", "plugins/wire", "plugins/builtin", "plugins/record", "plugins/schema"},
-	"plugins/plugintest":   {"plugins", "plugins/sdk", "plugins/wire", "plugins/record", "plugins/schema"},
-	"plugins/sdk/scaffold": {}, "plugins/sdk/example": {"plugins/sdk", "plugins/wire", "plugins/record"},
+	"agent/config":        {"schemas", "spec"},
+	"plugins/schema":      {"plugins/record"},
+	"plugins/sdk":         {"plugins/record", "plugins/schema"},
+	"plugins/wire":        {"plugins/sdk", "plugins/record", "plugins/schema", "plugins/wire/wirepb"},
+	"plugins/wire/wirepb": {"plugins/wire/wirepb"},
+	"plugins/builtin":     {"plugins/sdk", "plugins/record", "plugins/builtin/generator", "plugins/builtin/log", "plugins/builtin/file"},
+	"plugins":             {"plugins/sdk", "plugins/wire", "plugins/builtin", "plugins/record", "plugins/schema"},
+	"plugins/plugintest":  {"plugins", "plugins/sdk", "plugins/wire", "plugins/record", "plugins/schema"},
+	"plugins/sdk/starter": {}, "plugins/sdk/example": {"plugins/sdk", "plugins/wire", "plugins/record"},
 	"plugins/exec":             {"plugins/sdk", "plugins/wire", "plugins/record"},
 	"plugins/plugintest/chaos": {"plugins/wire/wirepb"},
 	"plugins/plugintest/chaos/conduit-connector-chaos": {"plugins/plugintest/chaos"},
@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"agent": {"agent/config", "agent/engine", "agent/store", "spec", "reconcile", "reconcile/watch", "plugins",
 		"plugins/record", "plugins/sdk", "plugins/schema", "plugins/builtin", "api"},
 	"agent/agenttest": {"agent", "agent/config", "spec"},
-	"cmd/conduit":     {"agent", "agent/config", "api/client", "spec", "schemas", "plugins/sdk", "plugins/sdk/scaffold"},
+	"cmd/conduit":     {"agent", "agent/config", "api/client", "spec", "schemas", "plugins/sdk", "plugins/sdk/starter"},
 }
 
 // homes says which package an outside library lives in. A library that is not listed

@@ -12,7 +12,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 	"golang.org/x/mod/semver"
 
-	"github.com/conduit-agent/conduit/plugins/sdk/scaffold"
+	"github.com/conduit-agent/conduit/plugins/sdk/starter"
 )
 
 func (p *program) pluginsInitCommand() *ffcli.Command {
@@ -49,7 +49,7 @@ func (p *program) pluginsInit(name, dir, replace string) (err error) {
 	if !pluginName.MatchString(name) {
 		return invalidf("not a name for a connector: %q; use small letters, digits and '-', at most 60", name)
 	}
-	c := scaffold.Connector{Name: name, Version: thisBuild().Version}
+	c := starter.Connector{Name: name, Version: thisBuild().Version}
 	released := semver.IsValid(c.Version) && semver.Build(c.Version) == ""
 	if !released {
 		c.Version = "v0.0.0"

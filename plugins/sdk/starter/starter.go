@@ -1,5 +1,5 @@
-// Package scaffold writes the folder that a new connector begins with.
-package scaffold
+// Package starter writes the folder that a new connector begins with.
+package starter
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package scaffold_test
+package starter_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/sdk/scaffold"
+	"github.com/conduit-agent/conduit/plugins/sdk/starter"
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the example anew")
 
 // TestExample makes sure that the example is what a newcomer gets.
 func TestExample(t *testing.T) {
-	files, err := scaffold.Connector{Name: "example", Version: "v0.0.0"}.Files()
+	files, err := starter.Connector{Name: "example", Version: "v0.0.0"}.Files()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "source.go"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (scaffold.Connector{Name: "x"}).Write(dir); !errors.Is(err, fs.ErrExist) {
+	if err := (starter.Connector{Name: "x"}).Write(dir); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v", err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
@@ -59,7 +59,7 @@ func TestBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "mine")
-	if err := (scaffold.Connector{Name: "mine", Version: "v0.0.0", Replace: root}).Write(dir); err != nil {
+	if err := (starter.Connector{Name: "mine", Version: "v0.0.0", Replace: root}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
