@@ -367,4 +367,3 @@ func eventually(t *testing.T, what string, condition func() bool) {
 		}
 	}
 }
-
