@@ -1,7 +1,7 @@
 package api_test
 
 import (
-	"context"
+	"bufio"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -141,20 +141,19 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 
 // firstLine returns the first line of a stream.
 func firstLine(t *testing.T, w *world, h http.Handler, path, id string) []byte {
-	ctx, cancel := context.WithCancel(t.Context())
-	r := httptest.NewRequestWithContext(ctx, "GET", path, nil)
-	r.Host = "localhost"
-	answer, done := httptest.NewRecorder(), make(chan struct{})
-	go func() { defer close(done); h.ServeHTTP(answer, r) }()
-	eventually(t, "the session is open", func() bool { return w.watched(id) == 1 })
-	eventually(t, "a record is encoded", func() bool {
-		w.pass(id, rec(1))
-		return answer.Flushed
-	})
-	cancel()
-	<-done
-	line, _, _ := strings.Cut(answer.Body.String(), "\n")
-	return []byte(line)
+	server := httptest.NewServer(h)
+	defer server.Close()
+	response, err := http.Get(server.URL + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	w.pass(id, rec(1))
+	line, err := bufio.NewReader(response.Body).ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line
 }
 
 func TestExplorerLoadsNothingFromElsewhere(t *testing.T) {
