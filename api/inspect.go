@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"nhooyr.io/websocket" //lint:ignore SA1019 its successor has the same API under another path
+	//lint:ignore SA1019 its successor has the same API under another path
+	"nhooyr.io/websocket"
 
 	"github.com/conduit-agent/conduit/api/rest"
 )

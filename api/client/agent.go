@@ -12,7 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"nhooyr.io/websocket" //lint:ignore SA1019 its successor has the same API under another path
+	//lint:ignore SA1019 its successor has the same API under another path
+	"nhooyr.io/websocket"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
