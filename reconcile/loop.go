@@ -111,6 +111,46 @@ func (l *Loop) Restart(ctx context.Context, id string) error {
 	}
 }
 
+// CleanUp deletes a connector that is declared no more, if it was ever started, without
+// the delay. It returns how that went; after an error it is tried again later.
+func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
+	l.init()
+	cleaned := make(chan error, 1)
+	note := func() {
+		states, err := l.Store.ConnectorStates(ctx)
+		i := slices.IndexFunc(states, func(c spec.ConnectorState) bool { return c.ID == connectorID })
+		if err != nil || i < 0 {
+			cleaned <- err
+			return
+		}
+		p := l.pipes[states[i].PipelineID]
+		if p == nil || slices.Contains(p.Cleaning, connectorID) {
+			cleaned <- fmt.Errorf("cannot clean up after connector %q: it is being done", connectorID)
+			return
+		}
+		l.cleanUp(p, states[i], func(err error) { cleaned <- err })
+	}
+	select {
+	case l.notes <- note:
+	case <-ctx.Done():
+		return fmt.Errorf("cannot clean up after connector %q: %w", connectorID, ctx.Err())
+	}
+	select {
+	case err := <-cleaned:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("cannot clean up after connector %q: %w", connectorID, ctx.Err())
+	}
+}
+
+// State returns the state of a pipeline, and whether anything is observed of it.
+func (l *Loop) State(id string) (spec.State, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, ok := l.states[id]
+	return s, ok
+}
+
 // Snapshot returns the state of every pipeline, by id, as it is observed now. It may
 // be called at any time.
 func (l *Loop) Snapshot() []spec.State {
