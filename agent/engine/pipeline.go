@@ -29,7 +29,7 @@ type Window struct {
 
 // DefaultWindow lets a source of a million small records a second run on between two
 // commits, and keeps what waits for the destinations small.
-var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 14, Bytes: 16 << 20}
+var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 13, Bytes: 16 << 20}
 
 // teardownTimeout is how long the end of a connector may take.
 const teardownTimeout = 30 * time.Second
