@@ -143,6 +143,7 @@ func (l *Loop) delete(p *pipe) {
 		l.stale, l.orphans = true, true
 		if err != nil {
 			p.NotBefore = time.Now().Add(l.Policy.Delay(id, 1) + time.Second)
+			l.touch(id)
 			l.Log.Error("cannot delete a pipeline, trying again", "component", "reconcile", "pipeline_id", id, "err", err)
 			return
 		}

@@ -232,7 +232,10 @@ func (l *Loop) refresh(ctx context.Context) bool {
 		}
 		return false
 	}
-	l.stale, l.orphans, l.known, l.touched = false, false, true, nil
+	l.stale, l.orphans = false, false
+	if !l.known {
+		l.known, l.touched = true, nil
+	}
 	return true
 }
 
@@ -253,20 +256,26 @@ func (l *Loop) read(ctx context.Context) error {
 			connectors[c.PipelineID] = append(connectors[c.PipelineID], c)
 		}
 	}
-	before := make(map[string]*Desired, len(l.pipes))
-	for id, p := range l.pipes {
-		before[id], p.desired = p.desired, nil
-		if connectors != nil {
-			p.connectors = connectors[id]
-		}
-	}
+	ids := make(map[string]bool, len(declared))
 	for i := range declared {
-		l.declare(&declared[i], before[declared[i].Pipeline.ID], connectors)
+		ids[declared[i].Pipeline.ID] = true
+		l.declare(&declared[i], connectors)
+	}
+	for id, p := range l.pipes {
+		if p.desired != nil && !ids[id] {
+			p.desired = nil
+			l.touch(id)
+		}
+		if connectors != nil && len(p.connectors)+len(connectors[id]) > 0 {
+			p.connectors = connectors[id]
+			l.touch(id)
+		}
 	}
 	return nil
 }
 
-func (l *Loop) declare(d *spec.Declaration, before *Desired, connectors map[string][]spec.ConnectorState) {
+// declare takes up what is declared of one pipeline.
+func (l *Loop) declare(d *spec.Declaration, connectors map[string][]spec.ConnectorState) {
 	id := d.Pipeline.ID
 	p := l.pipes[id]
 	if p == nil {
@@ -275,6 +284,11 @@ func (l *Loop) declare(d *spec.Declaration, before *Desired, connectors map[stri
 		l.pipes[id] = p
 		l.show(p)
 	}
+	before := p.desired
+	if before != nil && sameDeclaration(&before.Declaration, d) {
+		return
+	}
+	l.touch(id)
 	p.desired = &Desired{Declaration: *d}
 	if before != nil && before.Digest != "" && before.Digest == d.Digest {
 		p.desired.RunDigest = before.RunDigest
