@@ -33,7 +33,7 @@ pipelines:
       - id: dst
         type: destination
         plugin: builtin:file
-        settings: {path: %[1]s/%[2]s.jsonl}
+        settings: {path: "%[1]s/%[2]s.jsonl"}
 `, dir, id, rate, more)
 }
 
@@ -211,7 +211,7 @@ func TestReferencesAreResolvedAtStart(t *testing.T) {
 	t.Setenv("AGENT_TEST_DIR", "")
 	a := agenttest.Start(t, "")
 	t.Setenv("AGENT_TEST_OUTPUT", a.Path("p.jsonl"))
-	file := strings.Replace(made(a.Dir, "p", 1000, ""), "path: "+a.Path("p.jsonl"), "path: '${AGENT_TEST_OUTPUT}'", 1)
+	file := strings.Replace(made(a.Dir, "p", 1000, ""), `path: "`+a.Path("p.jsonl")+`"`, "path: '${AGENT_TEST_OUTPUT}'", 1)
 	a.Save("p.yaml", file)
 	a.Wait("records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > 10 })
 	d, err := a.Declarations(t.Context())
@@ -250,6 +250,7 @@ func TestExitOnDegraded(t *testing.T) {
 	cfg.DB.SQLite.Path = filepath.Join(dir, "conduit.db")
 	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
 	cfg.Pipelines.ExitOnDegraded = true
+	cfg.API.HTTP.Address = "127.0.0.1:0"
 	bad := strings.Replace(made(dir, "p", 5, ""), "rate: 5", "rate: fast", 1)
 	if err := os.WriteFile(filepath.Join(cfg.Pipelines.Path, "p.yaml"), []byte(bad), 0o644); err != nil {
 		t.Fatal(err)

@@ -29,12 +29,14 @@ var allowed = map[string][]string{
 	"agent/engine": {"spec", "plugins/record"},
 	"agent/store":  {"spec", "plugins/record", "plugins/schema"},
 	"reconcile":    {"spec", "reconcile/watch"},
-	"api":          {"spec", "plugins/record"},
-	"api/client":   {"spec", "plugins/record"},
+	"api":          {"spec", "plugins/record", "api/rest", "api/openapi"},
+	"api/rest":     {"spec"},
+	"api/openapi":  {},
+	"api/client":   {"spec", "plugins/record", "api/rest"},
 	"agent": {"agent/config", "agent/engine", "agent/store", "spec", "reconcile", "reconcile/watch", "plugins",
-		"plugins/record", "plugins/sdk", "plugins/schema", "plugins/builtin", "api"},
+		"plugins/record", "plugins/sdk", "plugins/schema", "plugins/builtin", "api", "api/rest"},
 	"agent/agenttest": {"agent", "agent/config", "spec"},
-	"cmd/conduit":     {"agent", "agent/config", "api/client", "spec", "schemas", "plugins/sdk", "plugins/sdk/starter"},
+	"cmd/conduit":     {"agent", "agent/config", "api/client", "api/rest", "spec", "schemas", "plugins/sdk", "plugins/sdk/starter"},
 }
 
 // homes says which package an outside library lives in. A library that is not listed

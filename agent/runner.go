@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"sync"
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/store"
@@ -17,7 +19,7 @@ import (
 var (
 	_ reconcile.Store  = (*store.DB)(nil)
 	_ reconcile.Runner = (*runner)(nil)
-	_ reconcile.Run    = (*engine.Pipeline)(nil)
+	_ reconcile.Run    = (*observedRun)(nil)
 	_ engine.Store     = positions{}
 	_ engine.Plugins   = dispenser{}
 )
@@ -28,13 +30,17 @@ type runner struct {
 	store     *store.DB
 	committer *engine.Committer
 	taps      *engine.Taps
-	lookup    spec.Lookup
+	inputs    *inputs
 	log       *slog.Logger
+
+	mu      sync.Mutex
+	running map[string]*engine.Pipeline      // guarded by mu; by pipeline id
+	stats   map[string]*engine.PipelineStats // guarded by mu; by pipeline id
 }
 
 // Prepare makes a run of d's pipeline ready to go.
 func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
-	resolved, problems := spec.Resolve(&d.Pipeline, r.lookup)
+	resolved, problems := r.inputs.resolve(d)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("cannot resolve references of pipeline %s: %w", d.Pipeline.ID, joined(problems))
 	}
@@ -47,12 +53,50 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Committer: r.committer,
 		Window:    engine.DefaultWindow,
 		Taps:      r.taps,
+		Stats:     r.statsOf(d.Pipeline.ID),
 		Log:       r.log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
 	if err := p.Prepare(ctx); err != nil {
 		return nil, err
 	}
-	return p, nil
+	return &observedRun{p, r}, nil
+}
+
+// observedRun is a run that can be found while it runs.
+type observedRun struct {
+	*engine.Pipeline
+	runner *runner
+}
+
+// Run runs the pipeline.
+func (o *observedRun) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
+	r, id := o.runner, o.ID()
+	r.mu.Lock()
+	r.running[id] = o.Pipeline
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.running, id)
+		r.mu.Unlock()
+	}()
+	return o.Pipeline.Run(ctx, drain, started)
+}
+
+// observe returns what runs and what was counted, by pipeline id.
+func (r *runner) observe() (running map[string]*engine.Pipeline, stats map[string]*engine.PipelineStats) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.running), maps.Clone(r.stats)
+}
+
+// statsOf returns the stats in which all runs of a pipeline count.
+func (r *runner) statsOf(id string) *engine.PipelineStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stats[id] == nil {
+		r.stats[id] = &engine.PipelineStats{}
+	}
+	return r.stats[id]
 }
 
 // Delete tells a connector that it is no more.
@@ -85,7 +129,7 @@ func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState) (engine.C
 // resolve replaces the references in settings that were active in an earlier version.
 func (r *runner) resolve(settings map[string]string) (map[string]string, error) {
 	p := &spec.Pipeline{Connectors: []spec.Connector{{Settings: settings}}}
-	resolved, problems := spec.Resolve(p, r.lookup)
+	resolved, problems := spec.Resolve(p, r.inputs.lookup)
 	if len(problems) > 0 {
 		return nil, joined(problems)
 	}

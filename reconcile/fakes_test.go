@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,7 +47,9 @@ type memory struct {
 	connectors map[string]spec.ConnectorState
 	events     []spec.Event
 	applied    int
-	fail       error // of every call
+	fail       error        // of every call
+	deleted    func()       // called when DeletePipeline has done its work, before it returns
+	reads      atomic.Int64 // of the declarations
 }
 
 func newMemory() *memory {
@@ -64,6 +67,7 @@ func values[V any](m *memory, all map[string]V) ([]V, error) {
 }
 
 func (m *memory) Declarations(context.Context) ([]spec.Declaration, error) {
+	defer m.reads.Add(1)
 	return values(m, m.declared)
 }
 func (m *memory) FileStates(context.Context) ([]spec.FileState, error) { return values(m, m.files) }
@@ -106,13 +110,15 @@ func (m *memory) Apply(_ context.Context, c *spec.Changes) error {
 	return nil
 }
 
-func (m *memory) SaveState(_ context.Context, s *spec.State, events ...spec.Event) error {
+func (m *memory) SaveStates(_ context.Context, states []spec.State, events ...spec.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
 		return m.fail
 	}
-	m.states[s.PipelineID] = *s
+	for _, s := range states {
+		m.states[s.PipelineID] = s
+	}
 	m.events = append(m.events, events...)
 	return nil
 }
@@ -138,6 +144,14 @@ func (m *memory) DeleteConnector(_ context.Context, id string) error {
 }
 
 func (m *memory) DeletePipeline(_ context.Context, id string) error {
+	err := m.deletePipeline(id)
+	if err == nil && m.deleted != nil {
+		m.deleted()
+	}
+	return err
+}
+
+func (m *memory) deletePipeline(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
@@ -223,6 +237,7 @@ type plant struct {
 	mu          sync.Mutex
 	badPrepare  map[string]error         // version → why Prepare fails
 	badStart    map[string]error         // version → why Run fails before started
+	gates       map[string]chan struct{} // version → Prepare waits for it to be closed
 	hangPrepare map[string]bool          // version → Prepare waits for its context
 	slowDrain   map[string]time.Duration // version → how long it drains
 	badDelete   map[string]error         // connector → why Delete fails
@@ -235,7 +250,7 @@ type plant struct {
 }
 
 func newPlant(t testing.TB, store *memory) *plant {
-	return &plant{t: t, store: store, badPrepare: map[string]error{}, badStart: map[string]error{}, hangPrepare: map[string]bool{}, slowDrain: map[string]time.Duration{},
+	return &plant{t: t, store: store, badPrepare: map[string]error{}, badStart: map[string]error{}, gates: map[string]chan struct{}{}, hangPrepare: map[string]bool{}, slowDrain: map[string]time.Duration{},
 		badDelete: map[string]error{}, crash: map[string]chan error{}, running: map[string]string{}}
 }
 
@@ -244,9 +259,12 @@ func (f *plant) note(format string, args ...any) { f.log = append(f.log, fmt.Spr
 func (f *plant) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
 	version := d.Pipeline.Connectors[0].Settings["version"]
 	f.mu.Lock()
-	hang, err := f.hangPrepare[version], f.badPrepare[version]
+	hang, gate, err := f.hangPrepare[version], f.gates[version], f.badPrepare[version]
 	f.note("prepare %s %s", d.Pipeline.ID, version)
 	f.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
 	if hang {
 		<-ctx.Done()
 		return nil, ctx.Err()

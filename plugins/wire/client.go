@@ -20,6 +20,7 @@ import (
 // Client runs connectors of one plugin executable, each in a process of its own.
 type Client struct {
 	Path       string        // of the executable
+	Name       string        // of the plugin, for the log; empty: that of the executable
 	Env        []string      // what its processes inherit, as NAME=value; nil: all that this process has
 	Log        *slog.Logger  // gets what they write to stdout and stderr; nil: nobody
 	LogLevel   string        // what they should log: trace, debug, info, warn, error; empty: info
@@ -84,7 +85,11 @@ func (c *Client) connect(ctx context.Context, connectorID string) (*connector, e
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	log = log.With("component", "plugin", "connector_id", connectorID, "plugin_name", filepath.Base(c.Path))
+	name := c.Name
+	if name == "" {
+		name = filepath.Base(c.Path)
+	}
+	log = log.With("component", "plugin", "connector_id", connectorID, "plugin_name", name)
 	timeout := c.StartTimeout
 	if timeout == 0 {
 		timeout = defaultStartTimeout

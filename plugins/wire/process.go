@@ -228,9 +228,19 @@ func (p *process) exitedWithin(d time.Duration) bool {
 // explain returns the error of a call as the plugin meant it. If the connection broke it
 // adds how the process ended and its last words.
 func (p *process) explain(err error) error {
-	lost := status.Code(err) == codes.Unavailable || p.exitedWithin(0)
+	if err == nil {
+		return nil
+	}
+	code := status.Code(err)
+	lost := code == codes.Unavailable || p.exitedWithin(0)
 	err = plainError(err)
-	if err == nil || errors.Is(err, io.EOF) || !lost || !p.exitedWithin(100*time.Millisecond) {
+	if errors.Is(err, io.EOF) {
+		return err
+	}
+	if lost || code == codes.DeadlineExceeded {
+		err = lostError{err}
+	}
+	if !lost || !p.exitedWithin(100*time.Millisecond) {
 		return err
 	}
 	if said := p.stderr.last(); said != "" {

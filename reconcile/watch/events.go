@@ -3,6 +3,7 @@ package watch
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -71,10 +72,11 @@ func hint(err error) string {
 // interest. A file that was renamed into place is complete; one that is written to, or
 // went away, may be in the middle of being saved.
 func (s *scanner) quiet(ev fsnotify.Event) time.Duration {
-	if ev.Op == fsnotify.Chmod {
+	_, ours := s.watched[ev.Name]
+	if ev.Op == fsnotify.Chmod && !ours && !s.unreadable(filepath.Base(ev.Name)) {
 		return 0
 	}
-	if _, ok := s.watched[ev.Name]; ok && ev.Op&(fsnotify.Remove|fsnotify.Rename) != 0 {
+	if ours && ev.Op&(fsnotify.Remove|fsnotify.Rename) != 0 {
 		delete(s.watched, ev.Name)
 		return s.timing.debounce
 	}
@@ -85,10 +87,16 @@ func (s *scanner) quiet(ev fsnotify.Event) time.Duration {
 		}
 		return s.timing.debounce
 	}
-	if ev.Op == fsnotify.Write {
+	if ev.Op == fsnotify.Write && !strings.HasPrefix(filepath.Base(ev.Name), "..") {
 		return 0
 	}
 	return soon
+}
+
+// unreadable reports whether a file could not be read, which a chmod may mend.
+func (s *scanner) unreadable(name string) bool {
+	e := s.files[name]
+	return e != nil && e.file.Err != nil
 }
 
 // pause returns how long to wait for an event before scanning anyway.
@@ -96,7 +104,7 @@ func (s *scanner) pause(snap *Snapshot, settled bool) time.Duration {
 	if snap.Err == nil && (!settled || s.writing()) {
 		return s.timing.debounce
 	}
-	if snap.Err != nil || s.unheard != nil || remote(s.dir) {
+	if snap.Err != nil || s.unheard != nil || s.remote(s.dir) {
 		return s.timing.poll
 	}
 	return s.timing.rescan

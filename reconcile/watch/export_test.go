@@ -1,17 +1,42 @@
 package watch
 
 import (
+	"io/fs"
 	"sync/atomic"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 )
 
 // Deafen has w get no events, but err, while deaf is true.
 func (w *Watcher) Deafen(deaf *atomic.Bool, err error) {
-	w.notify = func() (*fsnotify.Watcher, error) {
+	w.Notify(func() (*fsnotify.Watcher, error) {
 		if deaf.Load() {
 			return nil, err
 		}
 		return fsnotify.NewWatcher()
+	})
+}
+
+// Notify has w get its events from what notify returns.
+func (w *Watcher) Notify(notify func() (*fsnotify.Watcher, error)) { w.system.notify = notify }
+
+// Stamp stops the clock of the file system: every file seems to have been changed at t.
+func (w *Watcher) Stamp(t time.Time) {
+	w.system.print = func(fi fs.FileInfo) fingerprint {
+		f := fingerprintOf(fi)
+		f.mtime, f.ctime = t.UnixNano(), t.UnixNano()
+		return f
 	}
+}
+
+// Remote has w take its directory for one of a network file system.
+func (w *Watcher) Remote() { w.system.remote = func(string) bool { return true } }
+
+// Quiet returns how long nothing must follow ev before a scan, when w knows a link to
+// target and watches dir.
+func (w *Watcher) Quiet(ev fsnotify.Event, target, dir string) time.Duration {
+	s := newScanner(w)
+	s.targets, s.watched[dir] = map[string]bool{target: true}, dirID{}
+	return s.quiet(ev)
 }

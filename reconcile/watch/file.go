@@ -33,19 +33,22 @@ var errChanging = errors.New("the file keeps changing while it is read")
 // entry means that there is no such file (true) or none yet (false).
 func (s *scanner) look(root *os.Root, dir, name string, now time.Time, fresh bool) (*entry, bool) {
 	prior := s.files[name]
-	s.follow(dir, name, root)
-	fi, err := root.Stat(name)
+	fi, err := root.Lstat(name)
+	if err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+		s.follow(dir, name)
+		fi, err = root.Stat(name)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, true
 	}
 	if err != nil {
 		return unreadable(name, err), true
 	}
-	print := fingerprintOf(fi)
+	print := s.print(fi)
 	if prior != nil && prior.certain && prior.print == print && !fresh {
 		return prior, true
 	}
-	data, print, err := readStable(root, name, fi)
+	data, print, err := s.readStable(root, name, fi)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, true
@@ -88,11 +91,7 @@ func (s *scanner) unsettled(prior *entry, name string, print fingerprint, now ti
 func (e *entry) placeholder() bool { return e.file.Path == "" }
 
 // follow watches the places that a linked file depends on.
-func (s *scanner) follow(dir, name string, root *os.Root) {
-	fi, err := root.Lstat(name)
-	if err != nil || fi.Mode()&fs.ModeSymlink == 0 {
-		return
-	}
+func (s *scanner) follow(dir, name string) {
 	real, places, err := trail(filepath.Join(dir, name))
 	if err == nil {
 		s.targets[real] = true
@@ -106,7 +105,7 @@ func (s *scanner) follow(dir, name string, root *os.Root) {
 }
 
 // readStable reads a regular file whose fingerprint is the same before and after.
-func readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint, error) {
+func (s *scanner) readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint, error) {
 	if err := readable(fi); err != nil {
 		return nil, fingerprint{}, err
 	}
@@ -131,8 +130,8 @@ func readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint
 	if err != nil {
 		return nil, fingerprint{}, err
 	}
-	print := fingerprintOf(after)
-	if fingerprintOf(before) != print || int64(len(data)) != after.Size() {
+	print := s.print(after)
+	if s.print(before) != print || int64(len(data)) != after.Size() {
 		return nil, print, errChanging
 	}
 	return data, print, nil

@@ -23,13 +23,27 @@ type scanner struct {
 
 	files map[string]*entry // by name
 
-	notify   func() (*fsnotify.Watcher, error)
+	system
 	fsw      *fsnotify.Watcher
 	watched  map[string]dirID // directories under watch, as they were then
 	wanted   map[string]bool  // directories this scan asked to watch
 	targets  map[string]bool  // files that links lead to
 	unheard  error            // why changes may come without an event
 	reported bool             // unheard was logged
+}
+
+func newScanner(w *Watcher) *scanner {
+	s := &scanner{dir: w.Dir, log: w.logger(), timing: w.timing(), files: map[string]*entry{}, watched: map[string]dirID{}, system: w.system}
+	if s.notify == nil {
+		s.notify = fsnotify.NewWatcher
+	}
+	if s.print == nil {
+		s.print = fingerprintOf
+	}
+	if s.remote == nil {
+		s.remote = remote
+	}
+	return s
 }
 
 // scan looks at everything. It returns false when a file never read before is still

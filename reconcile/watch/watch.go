@@ -5,6 +5,7 @@ package watch
 import (
 	"cmp"
 	"context"
+	"io/fs"
 	"log/slog"
 	"sync"
 	"time"
@@ -49,7 +50,7 @@ type Watcher struct {
 
 	once    sync.Once
 	reloads chan chan struct{}
-	notify  func() (*fsnotify.Watcher, error) // fsnotify.NewWatcher when nil
+	system  system
 }
 
 // Reload scans now, reading every file afresh, and reports even if nothing changed. It
@@ -77,11 +78,7 @@ func (w *Watcher) requests() chan chan struct{} {
 // Run calls report with the first scan, and then with every scan that differs from the
 // one before. Calls do not overlap. It returns nil when ctx ends.
 func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
-	t := w.timing()
-	s := &scanner{dir: w.Dir, log: w.logger(), timing: t, files: map[string]*entry{}, watched: map[string]dirID{}}
-	if s.notify = w.notify; s.notify == nil {
-		s.notify = fsnotify.NewWatcher
-	}
+	s := newScanner(w)
 	defer s.close()
 	var last *Snapshot
 	var reloads []chan struct{}
@@ -146,6 +143,13 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// system is what the scanner asks of the system. Tests put their own in.
+type system struct {
+	notify func() (*fsnotify.Watcher, error)
+	print  func(fs.FileInfo) fingerprint
+	remote func(dir string) bool
 }
 
 // timing is the settings of a Watcher with defaults filled in.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"go.uber.org/goleak"
 
 	"github.com/conduit-agent/conduit/reconcile/watch"
@@ -37,10 +38,16 @@ func observe(t *testing.T, dir string) *observer {
 
 func observeWith(t *testing.T, w *watch.Watcher) *observer {
 	t.Helper()
+	return observeAs(t, w, func(run func()) { run() })
+}
+
+// observeAs has the watcher run by as.
+func observeAs(t *testing.T, w *watch.Watcher, as func(run func())) *observer {
+	t.Helper()
 	o := &observer{t: t, dir: w.Dir, news: make(chan struct{}, 1), watcher: w}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- o.watcher.Run(ctx, o.report) }()
+	go as(func() { ended <- o.watcher.Run(ctx, o.report) })
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -415,6 +422,105 @@ func TestPollsWhenItCannotWatch(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "watching the pipelines directory again") {
 		t.Errorf("no all-clear:\n%s", log.String())
+	}
+}
+
+// A storm of events that overflows the queue of the kernel is followed by a look at everything.
+func TestLostEventsAreMadeUpFor(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "same file")
+	var fsw *fsnotify.Watcher
+	w := &watch.Watcher{Dir: t.TempDir(), Rescan: time.Hour}
+	w.Notify(func() (n *fsnotify.Watcher, err error) {
+		fsw, err = fsnotify.NewWatcher()
+		return fsw, err
+	})
+	o := observeWith(t, w)
+	write(t, outside, "a")
+	must(t, os.Link(outside, o.path("a.yaml")))
+	o.until("the file", is("a.yaml=a"))
+	write(t, outside, "b") // under a name that is not watched
+	fsw.Errors <- fsnotify.ErrEventOverflow
+	o.until("its change", is("a.yaml=b"))
+}
+
+func TestPollsRemoteDirectories(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "same file")
+	w := &watch.Watcher{Dir: t.TempDir(), Rescan: time.Hour, Poll: 20 * time.Millisecond}
+	w.Remote()
+	o := observeWith(t, w)
+	write(t, outside, "a")
+	must(t, os.Link(outside, o.path("a.yaml")))
+	o.until("the file", is("a.yaml=a"))
+	write(t, outside, "b")
+	o.until("its change", is("a.yaml=b"))
+}
+
+// A file that bears the time of just now is read again even if nothing else tells that
+// it changed.
+func TestTimesTooCoarseToTell(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "same file")
+	w := &watch.Watcher{Dir: t.TempDir(), Rescan: 10 * time.Millisecond}
+	w.Stamp(time.Now())
+	o := observeWith(t, w)
+	write(t, outside, "a")
+	must(t, os.Link(outside, o.path("a.yaml")))
+	o.until("the file", is("a.yaml=a"))
+	write(t, outside, "b")
+	o.until("its change", is("a.yaml=b"))
+}
+
+func TestDirectoryMovedAwayAndBack(t *testing.T) {
+	o := observeWith(t, &watch.Watcher{Dir: filepath.Join(t.TempDir(), "pipelines"), Rescan: time.Hour, Poll: time.Hour})
+	must(t, os.Mkdir(o.dir, 0o700))
+	for i := range 3 {
+		write(t, o.path("a.yaml"), fmt.Sprint(i))
+		o.until("a change", is(fmt.Sprint("a.yaml=", i)))
+		must(t, os.Rename(o.dir, o.dir+".away"))
+		o.until("that it is missing", func(s watch.Snapshot) bool { return s.Err != nil })
+		must(t, os.Rename(o.dir+".away", o.dir))
+		o.until("that it is back", is(fmt.Sprint("a.yaml=", i)))
+		must(t, os.Rename(o.dir, o.dir+".away")) // and now without anybody looking meanwhile
+		must(t, os.Rename(o.dir+".away", o.dir))
+		write(t, o.path("a.yaml"), "back")
+		o.until("that it was away", is("a.yaml=back"))
+	}
+}
+
+func TestWritesBehindALink(t *testing.T) {
+	o := observe(t, t.TempDir())
+	must(t, os.Mkdir(o.path("sub"), 0o700))
+	write(t, o.path("sub/content"), "a")
+	must(t, os.Symlink("sub/content", o.path("a.yaml")))
+	o.until("the file", is("a.yaml=a"))
+	write(t, o.path("sub/content"), "b")
+	o.until("its change", is("a.yaml=b"))
+}
+
+func TestWhichEventsCount(t *testing.T) {
+	const dir, target = "/d", "/d/sub/content"
+	w := &watch.Watcher{Dir: dir, Debounce: 50 * time.Millisecond}
+	for _, c := range []struct {
+		name string
+		op   fsnotify.Op
+		want time.Duration
+	}{
+		{"a.yaml", fsnotify.Create, 10 * time.Millisecond},
+		{"a.yaml", fsnotify.Write, 50 * time.Millisecond},
+		{"a.yaml", fsnotify.Remove, 50 * time.Millisecond},
+		{"a.yaml", fsnotify.Rename, 50 * time.Millisecond},
+		{"a.yaml", fsnotify.Chmod, 0},
+		{"a.yaml", fsnotify.Chmod | fsnotify.Write, 50 * time.Millisecond},
+		{"sub/content", fsnotify.Write, 50 * time.Millisecond},
+		{"sub/content", fsnotify.Create, 10 * time.Millisecond},
+		{"notes.txt", fsnotify.Write, 0},
+		{"..data", fsnotify.Create, 10 * time.Millisecond},
+		{"..data", fsnotify.Write, 10 * time.Millisecond},
+		{"", fsnotify.Chmod, 10 * time.Millisecond},
+		{"", fsnotify.Remove, 50 * time.Millisecond},
+	} {
+		if got := w.Quiet(fsnotify.Event{Name: filepath.Join(dir, c.name), Op: c.op}, target, dir); got != c.want {
+			t.Errorf("%s %q: %v, want %v", c.op, c.name, got, c.want)
+		}
 	}
 }
 

@@ -1,0 +1,97 @@
+package agent_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// secretly returns a pipeline that takes its rate, the version, from a file.
+func (d *desk) secretly(id, file string) string {
+	return strings.Replace(d.made(id, 1), "rate: 1", "rate: '${file:"+d.Path(file)+"}'", 1)
+}
+
+// put puts content into a file in the agent's directory, in one step.
+func (d *desk) put(file, content string) {
+	d.t.Helper()
+	d.must(os.WriteFile(d.Path("new"), []byte(content), 0o600))
+	d.must(os.Rename(d.Path("new"), d.Path(file)))
+}
+
+func (d *desk) waitStarts(id string, times int) {
+	d.t.Helper()
+	d.Wait("another start of "+id, func() bool { return d.starts(id) == times && d.State(id).Phase == spec.PhaseRunning })
+}
+
+// A change of a file that settings refer to restarts the pipelines that use it.
+func TestReferencedFilesAreFollowed(t *testing.T) {
+	changes := map[string]func(d *desk){
+		"renamed into place": func(d *desk) { d.put("secret", "1002\n") },
+		"written in pieces": func(d *desk) {
+			d.must(os.WriteFile(d.Path("secret"), nil, 0o600))
+			d.must(os.WriteFile(d.Path("secret"), []byte("10"), 0o600))
+			d.must(os.WriteFile(d.Path("secret"), []byte("1002"), 0o600))
+		},
+		"a link that is changed": func(d *desk) {
+			d.must(os.WriteFile(d.Path("other"), []byte("1002"), 0o600))
+			d.must(os.Symlink("other", d.Path("new")))
+			d.must(os.Rename(d.Path("new"), d.Path("secret")))
+		},
+		"gone for a while": func(d *desk) {
+			d.must(os.Remove(d.Path("secret")))
+			d.put("bystander", "7") // its effect comes after a look without the file
+			d.waitStarts("q", 2)
+			d.put("secret", "1002")
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := deskIn(t, "")
+			d.put("secret", "1001")
+			d.put("bystander", "1001")
+			d.Save("p.yaml", d.secretly("p", "secret"))
+			d.Save("q.yaml", d.secretly("q", "bystander"))
+			d.waitStarts("p", 1)
+			d.waitStarts("q", 1)
+			change(d)
+			d.waitStarts("p", 2)
+			if g := d.declared("p").Generation; g != 1 {
+				t.Errorf("generation %d, want 1", g)
+			}
+			if n := d.starts("q"); n != 1 && name != "gone for a while" {
+				t.Errorf("q was started %d times", n)
+			}
+			if strings.Contains(d.Log(), "1002") {
+				t.Error("the content of the file is in the log")
+			}
+			d.Stop()
+			wantConsecutive(t, numbers(t, d.Path("p.jsonl")))
+		})
+	}
+}
+
+// A pipeline that failed for want of a file starts when the file is there.
+func TestReferencedFilesMendPipelines(t *testing.T) {
+	t.Run("missing", func(t *testing.T) {
+		t.Parallel()
+		d := deskIn(t, "", patient)
+		d.Save("p.yaml", d.secretly("p", "secret"))
+		d.Wait("its failure", func() bool { return d.State("p").Phase == spec.PhaseRecovering })
+		d.put("secret", "1001")
+		d.waitStarts("p", 1)
+	})
+	t.Run("wrong after a rollback", func(t *testing.T) {
+		t.Parallel()
+		d := deskIn(t, "", patient)
+		d.put("secret", "nonsense")
+		d.Save("p.yaml", d.made("p", 1))
+		d.runs("p", 1)
+		d.Save("p.yaml", d.secretly("p", "secret"))
+		d.Wait("the refusal", func() bool { a := d.State("p").LastAttempt; return a != nil && a.Generation == 2 && a.Error != "" })
+		d.put("secret", "1001")
+		d.waitStarts("p", 2)
+	})
+}

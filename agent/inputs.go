@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// How often the files that settings refer to are looked at, and how long one that
+// changed must stay as it is: it may be written in pieces.
+const (
+	inputInterval = 500 * time.Millisecond
+	inputSettle   = 50 * time.Millisecond
+)
+
+// inputs remembers which files the settings of pipelines took their values from, and
+// has a pipeline applied again when one of its files has other content. It keeps digests
+// only, in memory only.
+type inputs struct {
+	lookup spec.Lookup
+	apply  func(ctx context.Context, pipelineID string) error
+	log    *slog.Logger
+
+	mu   sync.Mutex
+	used map[string]*usage // by pipeline; guarded by mu; values are replaced, never modified
+
+	files map[string]*input // by path; owned by Run
+}
+
+// usage is what the versions of a pipeline that may be wanted took from files.
+type usage struct {
+	generation int64
+	files      map[string]digest
+}
+
+// digest is that of a file's content; the zero value is that of a file that cannot be read.
+type digest [sha256.Size]byte
+
+// input is a file as it was looked at last.
+type input struct {
+	info    fs.FileInfo
+	content digest
+	settled bool // the look before saw the same
+}
+
+// resolve replaces the references of a pipeline that is about to run.
+func (in *inputs) resolve(d *spec.Declaration) (*spec.Pipeline, []spec.Problem) {
+	files := map[string]digest{}
+	lookup := in.lookup
+	lookup.File = func(path string) (string, error) { return note(files, path, path, in.lookup.File) }
+	lookup.Credential = func(name string) (string, error) {
+		return note(files, credentialPath(name), name, in.lookup.Credential)
+	}
+	resolved, problems := spec.Resolve(&d.Pipeline, lookup)
+	in.keep(d.Pipeline.ID, d.Generation, files)
+	return resolved, problems
+}
+
+func note(files map[string]digest, path, name string, read func(string) (string, error)) (string, error) {
+	text, err := read(name)
+	files[path] = digest{}
+	if err == nil {
+		files[path] = sha256.Sum256([]byte(text))
+	}
+	return text, err
+}
+
+// keep notes what a version uses. An earlier version stands in for one that failed:
+// then the files of both count, because they may be what mends it.
+func (in *inputs) keep(id string, generation int64, files map[string]digest) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.used == nil {
+		in.used = map[string]*usage{}
+	}
+	if before := in.used[id]; before != nil && before.generation > generation {
+		generation, files = before.generation, merged(before.files, files)
+	}
+	delete(in.used, id)
+	if len(files) > 0 {
+		in.used[id] = &usage{generation, files}
+	}
+}
+
+// Run follows the files until ctx ends, then it returns nil.
+func (in *inputs) Run(ctx context.Context) error {
+	in.files = map[string]*input{}
+	wait := inputInterval
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		wait = inputInterval
+		if !in.look(ctx) {
+			wait = inputSettle
+		}
+	}
+}
+
+// look compares the files with what was taken from them. It returns false when one of
+// them changes right now.
+func (in *inputs) look(ctx context.Context) bool {
+	changed, settled := in.compare()
+	for _, c := range changed {
+		in.log.Info("a file that the pipeline refers to has changed, applying it again", "component", "agent", "pipeline_id", c.pipeline, "file", c.path)
+		if err := in.apply(ctx, c.pipeline); err != nil && ctx.Err() == nil {
+			in.log.Debug("pipeline is not applied again", "component", "agent", "pipeline_id", c.pipeline, "err", err)
+		}
+	}
+	return settled
+}
+
+// change is the first file of a pipeline that changed.
+type change struct{ pipeline, path string }
+
+// compare finds the pipelines that took something else from a file than is in it now.
+// What they took is then taken for what is there, so that each change is told once.
+func (in *inputs) compare() (changed []change, settled bool) {
+	before := in.snapshot()
+	in.refresh(before) // may take long, on a file system that hangs
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	settled = true
+	for _, id := range slices.Sorted(maps.Keys(before)) {
+		u := before[id]
+		if in.used[id] != u {
+			continue // prepared again meanwhile
+		}
+		now, first, calm := in.differences(u)
+		settled = settled && calm
+		if first != "" {
+			in.used[id] = &usage{u.generation, merged(u.files, now)}
+			changed = append(changed, change{id, first})
+		}
+	}
+	return changed, settled
+}
+
+// differences returns what is in files now that had other content when they were used,
+// and the first of them. calm is false when one changes right now.
+func (in *inputs) differences(u *usage) (now map[string]digest, first string, calm bool) {
+	now, calm = map[string]digest{}, true
+	for _, path := range slices.Sorted(maps.Keys(u.files)) {
+		f := in.files[path]
+		calm = calm && f.settled
+		// A file that is gone is no reason to stop what runs.
+		if !f.settled || f.content == (digest{}) || f.content == u.files[path] {
+			continue
+		}
+		now[path], first = f.content, cmp.Or(first, path)
+	}
+	return now, first, calm
+}
+
+func (in *inputs) snapshot() map[string]*usage {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return maps.Clone(in.used)
+}
+
+// refresh looks at every file in use, and forgets the others.
+func (in *inputs) refresh(used map[string]*usage) {
+	files := make(map[string]*input, len(in.files))
+	for _, u := range used {
+		for path := range u.files {
+			if files[path] == nil {
+				files[path] = inspect(path, in.files[path])
+			}
+		}
+	}
+	in.files = files
+}
+
+func merged(a, b map[string]digest) map[string]digest {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// inspect reads a file unless it is evidently as it was before.
+func inspect(path string, before *input) *input {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return &input{settled: true}
+	}
+	// Within two seconds of a change, another one may bear the same time.
+	certain := time.Since(info.ModTime()) > 2*time.Second
+	if certain && before != nil && before.settled && before.info != nil && os.SameFile(before.info, info) &&
+		before.info.ModTime().Equal(info.ModTime()) && before.info.Size() == info.Size() {
+		return before
+	}
+	now := &input{info: info}
+	if data, err := os.ReadFile(path); err == nil {
+		now.content = sha256.Sum256(data)
+	}
+	now.settled = before == nil || before.content == now.content
+	return now
+}
+
+// credentialPath returns where systemd puts a credential.
+func credentialPath(name string) string {
+	return filepath.Join(os.Getenv("CREDENTIALS_DIRECTORY"), name)
+}

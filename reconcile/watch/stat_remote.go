@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package watch
+
+// remote reports whether dir is on a file system that does not tell about changes made
+// elsewhere. It cannot be told on this system: what no event told, the rescan finds.
+func remote(string) bool { return false }
