@@ -207,13 +207,23 @@ func (c *connector) call(ctx context.Context, method string, timeout time.Durati
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := c.p.conn.Invoke(ctx, c.method(method), req, resp)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = ctx.Err() // the plugin may be told first, and answer that the call was cancelled
+	if err != nil && outOfTime(ctx) {
+		err = context.DeadlineExceeded
 	}
 	if err != nil {
 		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.explain(err))
 	}
 	return nil
+}
+
+// outOfTime reports whether the deadline of ctx has come. The plugin knows it too and may
+// notice first, when all it says is that the call was cancelled.
+func outOfTime(ctx context.Context) bool {
+	const hair = 50 * time.Millisecond
+	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && time.Until(deadline) < hair {
+		<-ctx.Done()
+	}
+	return errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
 func (c *connector) method(name string) string {
