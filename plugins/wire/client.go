@@ -202,28 +202,25 @@ func (c *connector) open(ctx context.Context, pos record.Position) error {
 	return c.call(ctx, method, c.client.callTimeout(), &connectorv2.Source_Open_Request{Position: pos}, &connectorv2.Source_Open_Response{})
 }
 
+// expired reports whether the time for a call is over, by the plugin's clock if not yet
+// by ours.
+func expired(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !errors.Is(ctx.Err(), context.Canceled) && time.Until(deadline) < 20*time.Millisecond
+}
+
 // call makes one call of the plugin within timeout.
 func (c *connector) call(ctx context.Context, method string, timeout time.Duration, req, resp proto.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := c.p.conn.Invoke(ctx, c.method(method), req, resp)
-	if err != nil && outOfTime(ctx) {
-		err = context.DeadlineExceeded
+	if err != nil && expired(ctx) {
+		err = context.DeadlineExceeded // the plugin may see it first, and answer that the call was cancelled
 	}
 	if err != nil {
 		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.explain(err))
 	}
 	return nil
-}
-
-// outOfTime reports whether the deadline of ctx has come. The plugin knows it too and may
-// notice first, when all it says is that the call was cancelled.
-func outOfTime(ctx context.Context) bool {
-	const hair = 50 * time.Millisecond
-	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && time.Until(deadline) < hair {
-		<-ctx.Done()
-	}
-	return errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
 func (c *connector) method(name string) string {
