@@ -33,13 +33,19 @@ type Options struct {
 
 // Agent is a running agent.
 type Agent struct {
-	options Options
-	db      *store.DB
-	taps    engine.Taps
-	plugins *plugins.Host
-	files   *reconcile.Files
-	loop    *reconcile.Loop
-	inputs  *inputs
+	options   Options
+	db        *store.DB
+	taps      engine.Taps
+	plugins   *plugins.Host
+	committer *engine.Committer
+	runner    *runner
+	phases    phases
+	changes   changes
+	address   string // of the API; empty when it is not served
+	found     *plugins.Executables
+	files     *reconcile.Files
+	loop      *reconcile.Loop
+	inputs    *inputs
 
 	degraded chan spec.State // capacity 1
 }
@@ -57,38 +63,48 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func (a *Agent) run(ctx context.Context) error {
-	committer := a.wire()
-	// Pipelines commit until their very end, so the committer ends after them.
-	commits, endCommits := context.WithCancel(context.WithoutCancel(ctx))
-	committed := make(chan error, 1)
-	go func() { committed <- committer.Run(commits) }()
+	a.wire()
+	serve, err := a.serveAPI()
+	if err != nil {
+		return err
+	}
+	// Pipelines commit, and their plugins use schemas, until their very end, so what
+	// serves them ends after them.
+	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	var services errgroup.Group
+	services.Go(func() error { return a.committer.Run(serving) })
+	services.Go(func() error { return a.found.Run(serving) })
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.exitOnDegraded(gctx) })
 	g.Go(func() error { return a.files.Run(gctx) })
 	g.Go(func() error { return a.loop.Run(gctx) })
 	g.Go(func() error { return a.inputs.Run(gctx) })
+	g.Go(func() error { return serve(gctx) })
 	if a.options.Started != nil {
 		a.options.Started(a)
 	}
 	a.options.Log.Info("agent started", "component", "agent", "version", a.options.Version, "pipelines", a.options.Config.Pipelines.Path)
-	err := g.Wait()
-	endCommits()
-	err = errors.Join(err, <-committed)
+	err = g.Wait()
+	endServing()
+	err = errors.Join(err, services.Wait())
 	a.options.Log.Info("agent stopped", "component", "agent")
 	return err
 }
 
 // wire makes the parts and connects them.
-func (a *Agent) wire() *engine.Committer {
+func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
-	committer := &engine.Committer{Store: positions{a.db}, Interval: c.DB.CommitInterval}
-	a.plugins = newHost(a.db.Schemas(), log)
+	a.committer = &engine.Committer{Store: positions{a.db}, Interval: c.DB.CommitInterval}
+	a.found = newExecutables(c, a.db.Schemas(), os.Environ(), log)
+	a.found.Changed = func() { a.loop.Retry() }
+	a.plugins = newHost(a.found, a.db.Schemas(), log)
 	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Restart(ctx, id) }, log: log}
+	a.runner = &runner{plugins: a.plugins, store: a.db, committer: a.committer, taps: &a.taps, inputs: a.inputs, log: log,
+		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
 	a.loop = &reconcile.Loop{
-		Store: a.db,
-		Runner: &runner{plugins: a.plugins, store: a.db, committer: committer, taps: &a.taps,
-			inputs: a.inputs, log: log},
+		Store:           a.db,
+		Runner:          a.runner,
 		Policy:          policy(c.Pipelines),
 		Log:             log,
 		RunDigest:       spec.RunDigest,
@@ -102,12 +118,13 @@ func (a *Agent) wire() *engine.Committer {
 	}
 	a.loop.Observed = a.observed
 	a.loop.Deleted = a.files.Wake
-	a.db.OnChange = func() { a.loop.Wake(); a.files.Wake() }
-	return committer
+	a.db.OnChange = func() { a.loop.Wake(); a.files.Wake(); a.changes.notify() }
 }
 
 // observed is told every new state of a pipeline.
 func (a *Agent) observed(s spec.State) {
+	a.phases.observe(s)
+	a.changes.notify()
 	if s.Phase == spec.PhaseDegraded && a.options.Config.Pipelines.ExitOnDegraded {
 		select {
 		case a.degraded <- s:
@@ -126,12 +143,21 @@ func (a *Agent) exitOnDegraded(ctx context.Context) error {
 	}
 }
 
+// Address returns the address that the API listens on, "" when it is not served.
+func (a *Agent) Address() string { return a.address }
+
 // States returns what is observed of every pipeline, by id.
 func (a *Agent) States() []spec.State { return a.loop.Snapshot() }
 
 // Declarations returns the desired state of every pipeline, by id.
 func (a *Agent) Declarations(ctx context.Context) ([]spec.Declaration, error) {
 	return a.db.Declarations(ctx)
+}
+
+// Plugins returns all plugins there are now, sorted by name, and what is in
+// connectors.path but not used.
+func (a *Agent) Plugins() ([]Plugin, []PluginProblem) {
+	return described(a.plugins.Specifications()), problemsOf(a.found)
 }
 
 // Files returns what is known of the pipeline files, by path.

@@ -88,7 +88,7 @@ func BenchmarkPipeline(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			go func() { ended <- p.Run(ctx, drain, func() {}) }()
-			for p.Stats()["p:dst"].Records < uint64(b.N) {
+			for p.Stats.Connector("p:dst").Records.Load() < uint64(b.N) {
 				time.Sleep(100 * time.Microsecond)
 			}
 			b.StopTimer()

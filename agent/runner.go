@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"sync"
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/store"
@@ -17,7 +19,7 @@ import (
 var (
 	_ reconcile.Store  = (*store.DB)(nil)
 	_ reconcile.Runner = (*runner)(nil)
-	_ reconcile.Run    = (*engine.Pipeline)(nil)
+	_ reconcile.Run    = (*observedRun)(nil)
 	_ engine.Store     = positions{}
 	_ engine.Plugins   = dispenser{}
 )
@@ -30,6 +32,10 @@ type runner struct {
 	taps      *engine.Taps
 	inputs    *inputs
 	log       *slog.Logger
+
+	mu      sync.Mutex
+	running map[string]*engine.Pipeline      // guarded by mu; by pipeline id
+	stats   map[string]*engine.PipelineStats // guarded by mu; by pipeline id
 }
 
 // Prepare makes a run of d's pipeline ready to go.
@@ -47,12 +53,50 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Committer: r.committer,
 		Window:    engine.DefaultWindow,
 		Taps:      r.taps,
+		Stats:     r.statsOf(d.Pipeline.ID),
 		Log:       r.log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
 	if err := p.Prepare(ctx); err != nil {
 		return nil, err
 	}
-	return p, nil
+	return &observedRun{p, r}, nil
+}
+
+// observedRun is a run that can be found while it runs.
+type observedRun struct {
+	*engine.Pipeline
+	runner *runner
+}
+
+// Run runs the pipeline.
+func (o *observedRun) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
+	r, id := o.runner, o.ID()
+	r.mu.Lock()
+	r.running[id] = o.Pipeline
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.running, id)
+		r.mu.Unlock()
+	}()
+	return o.Pipeline.Run(ctx, drain, started)
+}
+
+// observe returns what runs and what was counted, by pipeline id.
+func (r *runner) observe() (running map[string]*engine.Pipeline, stats map[string]*engine.PipelineStats) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.running), maps.Clone(r.stats)
+}
+
+// statsOf returns the stats in which all runs of a pipeline count.
+func (r *runner) statsOf(id string) *engine.PipelineStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stats[id] == nil {
+		r.stats[id] = &engine.PipelineStats{}
+	}
+	return r.stats[id]
 }
 
 // Delete tells a connector that it is no more.

@@ -8,14 +8,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const connectorID = "orders:db"
 

@@ -15,7 +15,7 @@ import (
 // none. Its fields are set before first use and not changed after.
 type Host struct {
 	Builtin    []sdk.Connector // compiled in
-	Standalone Registry        // executables; nil when there are none
+	Standalone Discovery       // executables; nil when there are none
 	Schemas    schema.Registry // lent to connectors; nil when there is none
 	Log        *slog.Logger    // nil discards
 	Timeouts   Timeouts        // of the calls to built-in connectors
@@ -35,15 +35,34 @@ type Registry interface {
 	Destination(ctx context.Context, plugin Name, connectorID string) (Destination, error)
 }
 
+// Discovery is a Registry whose plugins come and go.
+type Discovery interface {
+	Registry
+	// Await returns when it is known what ref stands for, as far as that can be known:
+	// at once unless there are plugins that have not said yet what they are. With
+	// substitute there is another plugin that will do, and the wait is short.
+	Await(ctx context.Context, ref Name, substitute bool)
+	// Resolve returns the name of the plugin in the file at path.
+	Resolve(path string) (Name, error)
+}
+
 // Specification describes a plugin.
 type Specification struct {
 	Name        Name // the full name, for example builtin:generator@v1.0.0
 	Summary     string
 	Description string
 	Author      string
+	Path        string // of the executable; empty when built in
 
 	Source      sdk.Parameters // settings of a source; nil when the plugin has none
 	Destination sdk.Parameters // settings of a destination; nil when the plugin has none
+}
+
+// Complete reports whether the parameters are all the settings that the plugin takes. Of
+// executables made without an SDK that lists its own settings this is not known: some
+// take more, or other names.
+func (s *Specification) Complete() bool {
+	return s.Name.Kind == KindBuiltin || listsOwn(s.Source) || listsOwn(s.Destination)
 }
 
 // Specifications describes all plugins, sorted by name.
@@ -66,6 +85,7 @@ func (h *Host) Specification(plugin string) (Specification, error) {
 // Source makes a source of the plugin that the reference stands for, for the connector
 // with this id. It is not configured. Teardown must be called on it.
 func (h *Host) Source(ctx context.Context, plugin, connectorID string) (Source, error) {
+	h.await(ctx, plugin)
 	spec, registry, err := h.find(plugin)
 	if err == nil && spec.Source == nil {
 		err = fmt.Errorf("plugin %s is a destination only", spec.Name)
@@ -78,6 +98,7 @@ func (h *Host) Source(ctx context.Context, plugin, connectorID string) (Source, 
 
 // Destination makes a destination as Source makes a source.
 func (h *Host) Destination(ctx context.Context, plugin, connectorID string) (Destination, error) {
+	h.await(ctx, plugin)
 	spec, registry, err := h.find(plugin)
 	if err == nil && spec.Destination == nil {
 		err = fmt.Errorf("plugin %s is a source only", spec.Name)
@@ -88,11 +109,27 @@ func (h *Host) Destination(ctx context.Context, plugin, connectorID string) (Des
 	return registry.Destination(ctx, spec.Name, connectorID)
 }
 
+// await waits for plugins that may be the one that the reference stands for.
+func (h *Host) await(ctx context.Context, plugin string) {
+	name, err := ParseName(plugin)
+	if err != nil || h.Standalone == nil || name.Kind == KindBuiltin {
+		return
+	}
+	h.registries()
+	_, substitute := newest(h.builtin.Specifications(), name)
+	h.Standalone.Await(ctx, name, substitute)
+}
+
 // find returns the newest plugin that matches, of the first registry that has one.
 func (h *Host) find(plugin string) (Specification, Registry, error) {
 	name, err := ParseName(plugin)
 	if err != nil {
 		return Specification{}, nil, err
+	}
+	if name.isPath() && name.Kind != KindBuiltin && h.Standalone != nil {
+		if name, err = h.Standalone.Resolve(name.Name); err != nil {
+			return Specification{}, nil, err
+		}
 	}
 	for _, r := range h.registries() {
 		if s, ok := newest(r.Specifications(), name); ok {

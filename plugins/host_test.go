@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -30,6 +31,15 @@ type executables []string
 type executable struct {
 	plugins.Source
 	name plugins.Name
+}
+
+func (executables) Await(context.Context, plugins.Name, bool) {}
+
+func (executables) Resolve(path string) (plugins.Name, error) {
+	if path != "./kafka" {
+		return plugins.Name{}, errors.New("not here")
+	}
+	return plugins.ParseName("standalone:kafka@v2.0.0")
 }
 
 func (e executables) Specifications() (specs []plugins.Specification) {
@@ -76,6 +86,7 @@ func TestSpecification(t *testing.T) {
 		"kafka":               "standalone:kafka@v10.0.0",
 		"standalone:kafka":    "standalone:kafka@v10.0.0",
 		"kafka@v2.0.0":        "standalone:kafka@v2.0.0",
+		"./kafka":             "standalone:kafka@v2.0.0",
 		"generator@latest":    "builtin:generator@v1.0.0",
 		"builtin:log@v1.0.0":  "builtin:log@v1.0.0",
 		"builtin:file@v1.9.0": "builtin:file@v1.9.0",
@@ -141,5 +152,25 @@ func TestPanicWhileStarting(t *testing.T) {
 	h = newHost(sdk.Connector{NewSource: func() sdk.Source { panic("no specification") }})
 	if specs := h.Specifications(); len(specs) != 0 {
 		t.Errorf("got %v", specs)
+	}
+}
+
+func TestComplete(t *testing.T) {
+	own, plain := sdk.Parameters{"sdk.batch.size": {}}, sdk.Parameters{"path": {}}
+	for _, c := range []struct {
+		kind                plugins.Kind
+		source, destination sdk.Parameters
+		want                bool
+	}{
+		{plugins.KindBuiltin, plain, nil, true},
+		{plugins.KindStandalone, plain, plain, false},
+		{plugins.KindStandalone, own, nil, true},
+		{plugins.KindStandalone, nil, own, true},
+		{plugins.KindStandalone, sdk.Parameters{}, sdk.Parameters{}, false},
+	} {
+		s := plugins.Specification{Name: plugins.Name{Kind: c.kind, Name: "p", Version: "v1.0.0"}, Source: c.source, Destination: c.destination}
+		if got := s.Complete(); got != c.want {
+			t.Errorf("%+v: %v", s, got)
+		}
 	}
 }

@@ -31,7 +31,8 @@ type Name struct {
 }
 
 // ParseName reads [builtin:|standalone:|any:]name[@version]. What is left out becomes
-// KindAny and Latest.
+// KindAny and Latest. A name with a slash is the path of an executable, which has no
+// version.
 func ParseName(s string) (Name, error) {
 	n := Name{Kind: KindAny, Version: Latest}
 	rest := s
@@ -43,7 +44,7 @@ func ParseName(s string) (Name, error) {
 	default:
 		return Name{}, fmt.Errorf("cannot parse plugin name %q: prefix %q is none of builtin, standalone, any", s, n.Kind)
 	}
-	if name, version, ok := strings.Cut(rest, "@"); ok {
+	if name, version, ok := strings.Cut(rest, "@"); ok && !strings.Contains(rest, "/") {
 		rest, n.Version = name, version
 	}
 	if n.Name = rest; n.Name == "" {
@@ -59,6 +60,9 @@ func ParseName(s string) (Name, error) {
 func (n Name) String() string {
 	return string(n.Kind) + ":" + n.Name + "@" + n.Version
 }
+
+// isPath reports whether n names a file instead of a plugin.
+func (n Name) isPath() bool { return strings.Contains(n.Name, "/") }
 
 // Matches reports whether n, taken as a reference, can stand for the plugin called
 // plugin. Versions are compared as text.

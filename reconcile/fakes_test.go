@@ -237,6 +237,7 @@ type plant struct {
 	mu          sync.Mutex
 	badPrepare  map[string]error         // version → why Prepare fails
 	badStart    map[string]error         // version → why Run fails before started
+	gates       map[string]chan struct{} // version → Prepare waits for it to be closed
 	hangPrepare map[string]bool          // version → Prepare waits for its context
 	slowDrain   map[string]time.Duration // version → how long it drains
 	badDelete   map[string]error         // connector → why Delete fails
@@ -249,7 +250,7 @@ type plant struct {
 }
 
 func newPlant(t testing.TB, store *memory) *plant {
-	return &plant{t: t, store: store, badPrepare: map[string]error{}, badStart: map[string]error{}, hangPrepare: map[string]bool{}, slowDrain: map[string]time.Duration{},
+	return &plant{t: t, store: store, badPrepare: map[string]error{}, badStart: map[string]error{}, gates: map[string]chan struct{}{}, hangPrepare: map[string]bool{}, slowDrain: map[string]time.Duration{},
 		badDelete: map[string]error{}, crash: map[string]chan error{}, running: map[string]string{}}
 }
 
@@ -258,9 +259,12 @@ func (f *plant) note(format string, args ...any) { f.log = append(f.log, fmt.Spr
 func (f *plant) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
 	version := d.Pipeline.Connectors[0].Settings["version"]
 	f.mu.Lock()
-	hang, err := f.hangPrepare[version], f.badPrepare[version]
+	hang, gate, err := f.hangPrepare[version], f.gates[version], f.badPrepare[version]
 	f.note("prepare %s %s", d.Pipeline.ID, version)
 	f.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
 	if hang {
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
@@ -30,6 +31,7 @@ type Loop struct {
 	ShutdownTimeout time.Duration // for draining everything when ctx ends; default 30 s
 
 	once  sync.Once
+	again atomic.Bool // Retry was called
 	wake  chan struct{}
 	notes chan func() // what happened, told to the goroutine of Run
 
@@ -57,6 +59,7 @@ type pipe struct {
 	run        *run
 	next       *launch
 	failures   []time.Time // when each no longer counts
+	untouched  bool        // Refused could not be prepared, so that trying it again disturbs nothing
 }
 
 func (l *Loop) init() {
@@ -76,6 +79,13 @@ func (l *Loop) Wake() {
 	case l.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Retry has everything that failed tried again soon, whatever pause it is in: a cause of
+// failure may be gone. What runs is not touched. It never blocks.
+func (l *Loop) Retry() {
+	l.again.Store(true)
+	l.Wake()
 }
 
 // Restart has pipeline id restarted, or started at once if it waits after a failure.
@@ -99,6 +109,46 @@ func (l *Loop) Restart(ctx context.Context, id string) error {
 	case <-ctx.Done():
 		return fmt.Errorf("cannot restart pipeline %q: %w", id, ctx.Err())
 	}
+}
+
+// CleanUp deletes a connector that is declared no more, if it was ever started, without
+// the delay. It returns how that went; after an error it is tried again later.
+func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
+	l.init()
+	cleaned := make(chan error, 1)
+	note := func() {
+		states, err := l.Store.ConnectorStates(ctx)
+		i := slices.IndexFunc(states, func(c spec.ConnectorState) bool { return c.ID == connectorID })
+		if err != nil || i < 0 {
+			cleaned <- err
+			return
+		}
+		p := l.pipes[states[i].PipelineID]
+		if p == nil || slices.Contains(p.Cleaning, connectorID) {
+			cleaned <- fmt.Errorf("cannot clean up after connector %q: it is being done", connectorID)
+			return
+		}
+		l.cleanUp(p, states[i], func(err error) { cleaned <- err })
+	}
+	select {
+	case l.notes <- note:
+	case <-ctx.Done():
+		return fmt.Errorf("cannot clean up after connector %q: %w", connectorID, ctx.Err())
+	}
+	select {
+	case err := <-cleaned:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("cannot clean up after connector %q: %w", connectorID, ctx.Err())
+	}
+}
+
+// State returns the state of a pipeline, and whether anything is observed of it.
+func (l *Loop) State(id string) (spec.State, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, ok := l.states[id]
+	return s, ok
 }
 
 // Snapshot returns the state of every pipeline, by id, as it is observed now. It may
@@ -132,6 +182,9 @@ func (l *Loop) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		fresh := l.refresh(ctx)
 		if l.known {
+			if l.again.Swap(false) {
+				l.retryAll()
+			}
 			l.pass()
 		}
 		if again := time.Now().Add(time.Second); !fresh && (l.next.IsZero() || again.Before(l.next)) {

@@ -28,14 +28,48 @@ func (l *Loop) abandoned(p *pipe, n *launch) {
 // notPrepared: the version of n cannot run. What runs was not touched.
 func (l *Loop) notPrepared(p *pipe, n *launch, err error) {
 	l.abandoned(p, n)
-	if n.ctx.Err() == nil {
-		l.notStarted(p, n.version, err)
+	if n.ctx.Err() != nil {
+		return
+	}
+	l.notStarted(p, n.version, err)
+	p.untouched = true
+	if n.again {
+		l.retryNow(p)
+	}
+}
+
+// retryAll has everything that failed tried again at once.
+func (l *Loop) retryAll() {
+	for _, p := range l.pipes {
+		if p.next != nil {
+			p.next.again = true
+			continue
+		}
+		l.retryNow(p)
+	}
+	l.touched = nil
+}
+
+func (l *Loop) retryNow(p *pipe) {
+	p.connectors = slices.Clone(p.connectors)
+	for i := range p.connectors {
+		p.connectors[i].RetryAt = time.Time{}
+	}
+	failed := p.State.Phase == spec.PhaseRecovering || p.State.Phase == spec.PhaseDegraded
+	switch {
+	case p.desired == nil || !wanted(p.desired):
+	case p.run == nil && failed:
+		p.Restart = true
+	case p.untouched:
+		p.Refused = 0
+		l.update(p, func(s *spec.State) { s.RetryAt = nil })
 	}
 }
 
 // begun: r takes over from n, which was not abandoned or is so too late.
 func (l *Loop) begun(p *pipe, n *launch, r *run, cancel func()) {
 	p.next, p.run, r.cancel = nil, r, cancel
+	p.untouched = p.untouched && n.version.Instead != 0
 	l.update(p, func(s *spec.State) { s.Phase = spec.PhaseStarting })
 	if n.ctx.Err() != nil {
 		l.stop(p, l.Policy.DrainTimeout)

@@ -22,6 +22,7 @@ type launch struct {
 	ctx         context.Context // ends when it is abandoned
 	cancel      context.CancelFunc
 	old         *run // that has to end first; nil for none
+	again       bool // when it cannot be prepared it is tried once more at once
 }
 
 // run is a version that runs. All but ended is owned by the loop.

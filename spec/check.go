@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template/parse"
 
@@ -90,6 +91,10 @@ func parseCondition(text string) error {
 func checkDLQ(r *report, at string, q *DLQ) {
 	checkPlugin(r, at+"/plugin", q.Plugin)
 	checkSettings(r, at, q.Settings)
+	if n, err := strconv.Atoi(q.Settings["sdk.batch.size"]); err == nil && n > 1 {
+		r.add(at+"/settings/sdk.batch.size", SeverityError, CodeInvalid,
+			"the dead-letter queue cannot gather records: each is waited for before the pipeline goes on; remove sdk.batch.size")
+	}
 	if q.WindowSize > 0 && q.WindowNackThreshold >= q.WindowSize {
 		r.add(at+"/window-nack-threshold", SeverityError, CodeInvalid,
 			"window-nack-threshold of the dead-letter queue is %d and window-size is %d: it must be less than window-size, or window-size 0 to tolerate any number", q.WindowNackThreshold, q.WindowSize)

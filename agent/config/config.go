@@ -13,6 +13,7 @@ type Config struct {
 	Connectors Connectors `koanf:"connectors"`
 	Processors Processors `koanf:"processors"`
 	Pipelines  Pipelines  `koanf:"pipelines"`
+	API        API        `koanf:"api"`
 	Shutdown   Shutdown   `koanf:"shutdown"`
 }
 
@@ -60,6 +61,35 @@ type ErrorRecovery struct {
 	BackoffFactor    int           `koanf:"backoff-factor"`
 	MaxRetries       int           `koanf:"max-retries"` // -1 is no end
 	MaxRetriesWindow time.Duration `koanf:"max-retries-window"`
+}
+
+// API says where and for whom the REST API is served.
+type API struct {
+	Enabled bool `koanf:"enabled"` // default true
+	HTTP    HTTP `koanf:"http"`
+
+	AllowedHosts         string `koanf:"allowed-hosts"`         // comma-separated names, beside localhost and addresses
+	AllowUnauthenticated bool   `koanf:"allow-unauthenticated"` // default false: an address others can reach needs a token or client certificates
+	Auth                 Auth   `koanf:"auth"`
+	TLS                  TLS    `koanf:"tls"`
+}
+
+// HTTP says where the API listens.
+type HTTP struct {
+	Address string `koanf:"address"` // default 127.0.0.1:8080
+}
+
+// Auth says who may use the API. A bare file name is looked for among systemd's credentials.
+type Auth struct {
+	ReadTokenFile  string `koanf:"read-token-file"`
+	AdminTokenFile string `koanf:"admin-token-file"`
+}
+
+// TLS says how the API is encrypted.
+type TLS struct {
+	CertFile     string `koanf:"cert-file"`
+	KeyFile      string `koanf:"key-file"`
+	ClientCAFile string `koanf:"client-ca-file"` // clients must show a certificate of one of these authorities
 }
 
 // Shutdown says how the agent ends.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
+
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Sources are the places settings come from, each overlaying the one before it.
@@ -176,7 +178,7 @@ func (s *Setting) typed(value any) any {
 }
 
 func didYouMean(word string, candidates []string) string {
-	if c := Closest(word, candidates); c != "" {
+	if c := spec.Suggest(word, candidates); c != "" {
 		return fmt.Sprintf("; did you mean %s?", c)
 	}
 	return ""

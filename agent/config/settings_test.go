@@ -109,11 +109,3 @@ func TestReadmeListsAllSettings(t *testing.T) {
 		}
 	}
 }
-
-func TestClosest(t *testing.T) {
-	for word, want := range map[string]string{"levle": "level", "formt": "format", "xyz": "", "": ""} {
-		if got := config.Closest(word, []string{"format", "level"}); got != want {
-			t.Errorf("Closest(%q) = %q, want %q", word, got, want)
-		}
-	}
-}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +13,9 @@ import (
 type Committer struct {
 	Store    Store
 	Interval time.Duration
+
+	Commits   Histogram     // seconds of a commit (DurationBounds)
+	Committed atomic.Uint64 // positions made durable
 
 	mu     sync.Mutex
 	dirty  []committable // guarded by mu
@@ -108,14 +112,24 @@ func (c *Committer) commit(ctx context.Context) bool {
 	if len(positions) == 0 {
 		return false
 	}
-	err := c.Store.SavePositions(ctx, positions)
+	err := c.save(ctx, positions)
 	for i, s := range takers {
 		// One source's failure must not be the others': each gets a try of its own.
 		if err != nil && len(takers) > 1 {
-			s.saved(c.Store.SavePositions(ctx, positions[i:i+1]))
+			s.saved(c.save(ctx, positions[i:i+1]))
 			continue
 		}
 		s.saved(err)
 	}
 	return true
+}
+
+func (c *Committer) save(ctx context.Context, positions []Saved) error {
+	begin := time.Now()
+	if err := c.Store.SavePositions(ctx, positions); err != nil {
+		return err
+	}
+	c.Commits.observe(DurationBounds, time.Since(begin).Seconds(), 1)
+	c.Committed.Add(uint64(len(positions)))
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -28,7 +29,10 @@ type destinationRun struct {
 	index int    // in flight.settled
 	dst   Destination
 	tap   *tap
+	stats *Stats
 	queue chan *flight
+
+	writes int // owned by write
 
 	mu      sync.Mutex
 	pending []part // guarded by mu: written and not settled, in order
@@ -42,7 +46,7 @@ type part struct {
 }
 
 func newDestinationRun(r *run, id string, index int, dst Destination) *destinationRun {
-	return &destinationRun{run: r, id: id, index: index, dst: dst, tap: r.Taps.point(id),
+	return &destinationRun{run: r, id: id, index: index, dst: dst, tap: r.Taps.point(id), stats: r.Stats.Connector(id),
 		queue: make(chan *flight, queueLength), empty: make(chan struct{}, 1)}
 }
 
@@ -60,7 +64,8 @@ func (d *destinationRun) write(ctx context.Context) error {
 			return err
 		}
 		d.tap.publish(b)
-		if err := d.dst.Write(ctx, b); err != nil {
+		d.stats.passed(b.Len(), b.Size())
+		if err := d.timed(func() error { return d.dst.Write(ctx, b) }); err != nil {
 			return d.broken("write to", err)
 		}
 	}
@@ -71,6 +76,21 @@ func (d *destinationRun) write(ctx context.Context) error {
 		return d.broken("flush", err)
 	}
 	return d.waitSettled(ctx)
+}
+
+// sampled is how many writes share one measurement of the time: at one record a write,
+// reading the clock would cost as much as the rest.
+const sampled = 8
+
+// timed calls write and now and then measures how long it takes.
+func (d *destinationRun) timed(write func() error) error {
+	if d.writes++; d.writes%sampled != 1 {
+		return write()
+	}
+	begin := time.Now()
+	err := write()
+	d.stats.Writes.observe(DurationBounds, time.Since(begin).Seconds(), 1)
+	return err
 }
 
 // broken wraps an error of the destination, unless the run has failed already for the
@@ -136,7 +156,11 @@ func (d *destinationRun) settled(n int, refused error) {
 		d.run.fail(d.broken("write to", refused))
 		return
 	}
-	d.run.stats.settled(d.id, n, refused)
+	if refused != nil {
+		d.stats.Nacked.Add(uint64(n))
+	} else {
+		d.stats.Records.Add(uint64(n))
+	}
 	for n > 0 {
 		p, k := d.pop(n)
 		if p.f == nil {

@@ -14,8 +14,9 @@ import (
 // deadLetters is the dead-letter queue of a running pipeline: a destination for records
 // that were refused, and the window that says how many of them are tolerated.
 type deadLetters struct {
-	id  string // qualified
-	dst Destination
+	id    string // qualified
+	dst   Destination
+	stats *Stats
 
 	mu     sync.Mutex
 	window nackWindow // guarded by mu
@@ -24,8 +25,8 @@ type deadLetters struct {
 	results chan error // capacity 1
 }
 
-func newDeadLetters(id string, dst Destination, size, threshold int) *deadLetters {
-	return &deadLetters{id: id, dst: dst, window: newNackWindow(size, threshold), results: make(chan error, 1)}
+func newDeadLetters(id string, dst Destination, stats *Stats, size, threshold int) *deadLetters {
+	return &deadLetters{id: id, dst: dst, stats: stats, window: newNackWindow(size, threshold), results: make(chan error, 1)}
 }
 
 // errThreshold says that more records were refused than the pipeline tolerates.
@@ -49,15 +50,19 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	}
 	q.write.Lock()
 	defer q.write.Unlock()
-	letter := deadLetter(sourceID, r, node, cause)
-	if err := q.dst.Write(ctx, record.NewBatch([]record.Record{letter})); err != nil {
-		return permanent(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
+	letter := record.NewBatch([]record.Record{deadLetter(sourceID, r, node, cause)})
+	begin, size := time.Now(), letter.Size()
+	if err := q.dst.Write(ctx, letter); err != nil {
+		return refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
 	}
 	select {
 	case err := <-q.results:
 		if err != nil {
-			return permanent(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
+			return refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
 		}
+		q.stats.Records.Add(1)
+		q.stats.passed(1, size)
+		q.stats.Writes.observe(DurationBounds, time.Since(begin).Seconds(), 1)
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -238,6 +238,7 @@ type fakeDestination struct {
 	hold    chan struct{}               // when set, Write waits for it
 	refuse  func(r record.Record) error // says which records are refused
 	failAt  int                         // Write fails at this record, counted from 1
+	gather  int                         // settles nothing before it has as many
 	surplus int                         // records settled more than written
 	got     []record.Record             // guarded by mu
 	settle  func(n int, err error)
@@ -285,7 +286,11 @@ func (d *fakeDestination) Write(ctx context.Context, b *record.Batch) error {
 		d.mu.Lock()
 		d.got = append(d.got, r)
 		d.mu.Unlock()
-		d.report(1, nil)
+		if d.gather == 0 {
+			d.report(1, nil)
+		} else if d.written%d.gather == 0 {
+			d.report(d.gather, nil)
+		}
 	}
 	if d.surplus > 0 {
 		d.report(d.surplus, nil)

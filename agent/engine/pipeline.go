@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,7 +29,7 @@ type Window struct {
 
 // DefaultWindow lets a source of a million small records a second run on between two
 // commits, and keeps what waits for the destinations small.
-var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 14, Bytes: 16 << 20}
+var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 13, Bytes: 16 << 20}
 
 // teardownTimeout is how long the end of a connector may take.
 const teardownTimeout = 30 * time.Second
@@ -42,15 +44,21 @@ type Pipeline struct {
 	Store     Store
 	Committer *Committer
 	Window    Window
-	Taps      *Taps // nil when nobody is to observe
+	Taps      *Taps          // nil when nobody is to observe
+	Stats     *PipelineStats // outlives the run; Prepare makes one when it is nil
 	Log       *slog.Logger
 
 	sources      []*opened[Source]
 	destinations []*opened[Destination]
 	dlq          *opened[Destination]
 	processors   map[string][]Processor // by the qualified id of the source whose records they see
-	stats        stats
+	running      atomic.Pointer[run]
+	gathered     int // records that a destination may wait for before it writes any
 }
+
+// batchSize is the setting by which a destination gathers records and, without
+// sdk.batch.delay, settles none before it has as many.
+const batchSize = "sdk.batch.size"
 
 // opened is a connector that was started for a run.
 type opened[C Connector] struct {
@@ -84,14 +92,16 @@ func (p *Pipeline) Prepare(ctx context.Context) error {
 
 // plan lays out what the run consists of.
 func (p *Pipeline) plan(ctx context.Context) error {
-	p.stats, p.processors = stats{}, map[string][]Processor{}
+	p.processors = map[string][]Processor{}
+	if p.Stats == nil {
+		p.Stats = &PipelineStats{}
+	}
 	common, err := p.startProcessors(ctx, p.ID(), p.Resolved.Processors)
 	if err != nil {
 		return err
 	}
 	for i, c := range p.Declared.Connectors {
 		id := p.Declared.QualifiedID(c.ID)
-		p.stats[id] = &counters{}
 		plugin, settings := p.Resolved.Connectors[i].Plugin, p.Resolved.Connectors[i].Settings
 		own, err := p.startProcessors(ctx, id, p.Resolved.Connectors[i].Processors)
 		if err != nil {
@@ -101,6 +111,8 @@ func (p *Pipeline) plan(ctx context.Context) error {
 			p.processors[id] = append(own, common...)
 			p.sources = append(p.sources, &opened[Source]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})
 		} else {
+			n, _ := strconv.Atoi(settings[batchSize]) // the connector refuses what is no number
+			p.gathered = max(p.gathered, n)
 			p.destinations = append(p.destinations, &opened[Destination]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})
 		}
 	}
@@ -140,7 +152,7 @@ func start[C Connector](ctx context.Context, o *opened[C], dispense func(ctx con
 	}
 	if err := c.Configure(ctx, settings); err != nil {
 		if ctx.Err() == nil {
-			err = permanent(err)
+			err = refused(err)
 		}
 		return fmt.Errorf("cannot configure connector %s: %w", o.id, err)
 	}
@@ -186,6 +198,8 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 	defer cancel(nil)
 	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain}
 	r.wire()
+	p.running.Store(r)
+	defer p.running.Store(nil)
 	err := r.begin(started)
 	if terr := p.teardown(ctx); terr != nil {
 		if err == nil {

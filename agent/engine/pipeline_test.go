@@ -294,11 +294,11 @@ func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
-	for p.Stats()["p:src"].Records < 50 {
+	for p.Stats.Connector("p:src").Records.Load() < 50 {
 		time.Sleep(100 * time.Microsecond) // until the window is full
 	}
 	time.Sleep(5 * time.Millisecond) // time in which a faulty window would let more through
-	if n := p.Stats()["p:src"].Records; n >= uint64(50+s.maxBatch) {
+	if n := p.Stats.Connector("p:src").Records.Load(); n >= uint64(50+s.maxBatch) {
 		t.Errorf("%d records read with a window of 50", n)
 	}
 	close(d.hold)
@@ -306,6 +306,19 @@ func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("run ended with %v, want context.Canceled", err)
 	}
+}
+
+// A destination that waits for more records than the window holds gets them.
+func TestWindowMakesRoomForDestinationsThatGather(t *testing.T) {
+	w := newWorld(t)
+	w.window = engine.Window{Unacked: 50, Unsettled: 50, Bytes: 50}
+	s := w.source("src", 2000)
+	d := w.destination("dst", &fakeDestination{gather: 500})
+	w.spec.Connectors[1].Settings = map[string]string{"sdk.batch.size": "500"}
+	if err := w.run(func() bool { return s.ackedUpTo() == 2000 }); err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, d.records(), upTo(2000))
 }
 
 func refuseEvery(n int) func(record.Record) error {

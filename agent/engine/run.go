@@ -22,7 +22,7 @@ type run struct {
 // wire connects sources, destinations and the dead-letter queue.
 func (r *run) wire() {
 	q := r.Pipeline.dlq
-	r.dlq = newDeadLetters(q.id, q.connector, r.Declared.DLQ.WindowSize, r.Declared.DLQ.WindowNackThreshold)
+	r.dlq = newDeadLetters(q.id, q.connector, &r.Stats.DeadLetters, r.Declared.DLQ.WindowSize, r.Declared.DLQ.WindowNackThreshold)
 	for i, o := range r.Pipeline.destinations {
 		r.dests = append(r.dests, newDestinationRun(r, o.id, i, o.connector))
 	}

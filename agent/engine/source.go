@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -22,6 +23,7 @@ type sourceRun struct {
 	src        Source
 	processors []Processor
 	tap        *tap
+	stats      *Stats
 
 	mu       sync.Mutex
 	tracker  tracker       // guarded by mu
@@ -34,7 +36,7 @@ type sourceRun struct {
 }
 
 func newSourceRun(r *run, id string, src Source) *sourceRun {
-	return &sourceRun{run: r, id: id, src: src, tap: r.Taps.point(id), commits: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	return &sourceRun{run: r, id: id, src: src, tap: r.Taps.point(id), stats: r.Stats.Connector(id), commits: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // read moves batches from the source to the destinations until the source has ended.
@@ -52,6 +54,8 @@ func (s *sourceRun) read(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("cannot read from source %s: %w", s.id, err)
 		}
+		s.stats.Records.Add(uint64(b.Len()))
+		s.stats.passed(b.Len(), b.Size())
 		if err := s.dispatch(ctx, b); err != nil {
 			return err
 		}
@@ -61,14 +65,13 @@ func (s *sourceRun) read(ctx context.Context) error {
 // dispatch takes b into account, runs it through the processors and queues what is
 // left for every destination.
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
-	f := &flight{src: s, n: b.Len(), positions: record.PositionsOf(b), batch: b, size: b.Size(),
+	f := &flight{src: s, readAt: time.Now(), n: b.Len(), positions: record.PositionsOf(b), batch: b, size: b.Size(),
 		settled: make([]int, len(s.run.dests))}
 	for i := range f.n {
 		if l := len(f.positions.At(i)); l == 0 || l > maxPosition {
 			return permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, maxPosition))
 		}
 	}
-	s.run.stats.read(s.id, f.n, f.size)
 	s.tap.publish(b)
 	var refusals []refusal
 	for _, p := range s.processors {
@@ -83,8 +86,11 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
 		}
 	}
 	s.add(f)
-	if f.origin != nil && len(f.origin) == 0 {
-		return nil
+	if f.origin != nil {
+		s.stats.Filtered.Add(uint64(f.n - len(f.origin) - len(f.nacked)))
+		if len(f.origin) == 0 {
+			return nil
+		}
 	}
 	for _, d := range s.run.dests {
 		select {
@@ -117,6 +123,7 @@ func (s *sourceRun) settle(f *flight, dest, n int, refused bool) {
 	advanced, nacked := s.tracker.settle(f, dest, n)
 	s.mu.Unlock()
 	if advanced > 0 {
+		s.run.Stats.Transits.observe(DurationBounds, time.Since(f.readAt).Seconds(), advanced)
 		s.advanced(advanced, nacked)
 	}
 }
@@ -195,7 +202,7 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.run.stats.acked(s.id, len(positions))
+		s.stats.Acked.Add(uint64(len(positions)))
 		notify(s.room)
 	}
 }
@@ -232,7 +239,7 @@ func (s *sourceRun) waitForRoom(ctx context.Context) error {
 		unacked, unsettled, bytes := s.tracker.read-s.tracker.acked, s.tracker.read-s.tracker.low, s.tracker.bytes
 		s.mu.Unlock()
 		w := &s.run.Window
-		if unacked < uint64(w.Unacked) && unsettled < uint64(w.Unsettled) && bytes < w.Bytes {
+		if unacked < uint64(w.Unacked) && unsettled < uint64(w.Unsettled) && bytes < w.Bytes || unsettled < uint64(s.run.gathered) {
 			return nil
 		}
 		if unacked >= uint64(w.Unacked) {

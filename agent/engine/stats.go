@@ -1,43 +1,81 @@
 package engine
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
-// Stats counts what passed one connector since its pipeline started.
+// Stats counts what passed one connector, or the dead-letter queue, since the agent
+// started. Counts go on over the runs of a pipeline.
 type Stats struct {
-	Records uint64 // read from the source, or durable in the destination
-	Bytes   uint64 // of the records read
-	Acked   uint64 // acknowledged to the source
-	Nacked  uint64 // refused by the destination
+	Records  atomic.Uint64 // read from the source, or durable in the destination
+	Bytes    atomic.Uint64 // of the records read or handed over for writing
+	Acked    atomic.Uint64 // acknowledged to the source
+	Nacked   atomic.Uint64 // refused by the destination
+	Filtered atomic.Uint64 // of the records read, dropped by processors
+	Sizes    Histogram     // of records, in bytes; within a batch all count as its mean
+	Writes   Histogram     // seconds that a destination's Write takes; only every eighth is measured
 }
 
-type counters struct{ records, bytes, acked, nacked atomic.Uint64 }
-
-// stats holds the counters of a run by connector id. The map is complete before the
-// run starts and not changed after.
-type stats map[string]*counters
-
-func (s stats) read(id string, n, bytes int) {
-	c := s[id]
-	c.records.Add(uint64(n))
-	c.bytes.Add(uint64(bytes))
+// passed counts a batch that was read or is to be written.
+func (s *Stats) passed(n, bytes int) {
+	s.Bytes.Add(uint64(bytes))
+	s.Sizes.observe(SizeBounds, float64(bytes)/float64(n), n)
 }
 
-func (s stats) acked(id string, n int) { s[id].acked.Add(uint64(n)) }
+// PipelineStats counts what passed a pipeline since the agent started.
+type PipelineStats struct {
+	DeadLetters Stats
+	Transits    Histogram // seconds from the end of a read to the record being settled for good
 
-func (s stats) settled(id string, n int, refused error) {
-	if refused != nil {
-		s[id].nacked.Add(uint64(n))
-		return
+	mu         sync.Mutex
+	connectors map[string]*Stats // guarded by mu
+}
+
+// Connector returns the stats of a connector by qualified id, new ones if there are none.
+func (s *PipelineStats) Connector(id string) *Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.connectors[id]
+	if c == nil {
+		c = &Stats{}
+		if s.connectors == nil {
+			s.connectors = map[string]*Stats{}
+		}
+		s.connectors[id] = c
 	}
-	s[id].records.Add(uint64(n))
+	return c
 }
 
-// Stats returns the counters of every connector, by qualified id. It may be called at
-// any time.
-func (p *Pipeline) Stats() map[string]Stats {
-	out := make(map[string]Stats, len(p.stats))
-	for id, c := range p.stats {
-		out[id] = Stats{Records: c.records.Load(), Bytes: c.bytes.Load(), Acked: c.acked.Load(), Nacked: c.nacked.Load()}
+// Lag says how far a source is from its end of the pipeline. Sequences count the
+// records of the current run.
+type Lag struct {
+	Read, Settled, Committed, Acked uint64
+	OldestUnacked                   time.Duration // since the oldest record not yet acknowledged was read
+}
+
+// Lags returns the lag of every source by qualified id, nothing while the pipeline does
+// not run. It may be called at any time.
+func (p *Pipeline) Lags() map[string]Lag {
+	r := p.running.Load()
+	if r == nil {
+		return nil
 	}
-	return out
+	lags := make(map[string]Lag, len(r.sources))
+	for _, s := range r.sources {
+		lags[s.id] = s.lag()
+	}
+	return lags
+}
+
+func (s *sourceRun) lag() Lag {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &s.tracker
+	l := Lag{Read: t.read, Settled: t.low, Committed: t.committed, Acked: t.acked}
+	if len(t.flights) > 0 {
+		l.OldestUnacked = time.Since(t.flights[0].readAt)
+	}
+	return l
 }

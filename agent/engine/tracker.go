@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -27,6 +28,7 @@ type tracker struct {
 // flight is one batch on its way from its source to every destination.
 type flight struct {
 	src       *sourceRun
+	readAt    time.Time
 	first     uint64           // records read before it
 	n         int              // records read in it
 	positions record.Positions // of the records read

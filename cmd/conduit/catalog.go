@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -15,4 +16,9 @@ type catalog interface {
 	// Check returns what is wrong with the plugins of p and their settings. The Path of
 	// a problem is a JSON pointer within p; File, Line and Column are left to the caller.
 	Check(ctx context.Context, p *spec.Pipeline) []spec.Problem
+	// Plugins returns all plugins, sorted by name, and what is in connectors.path but
+	// not used.
+	Plugins(ctx context.Context) ([]agent.Plugin, []agent.PluginProblem)
+	// Plugin returns the plugin that ref, written as in a pipeline file, stands for.
+	Plugin(ctx context.Context, ref string) (agent.Plugin, error)
 }

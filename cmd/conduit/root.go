@@ -10,7 +10,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // run runs the command that args name and returns the exit code.
@@ -50,7 +50,7 @@ Examples:
   conduit pipelines init   write a demo pipeline
   conduit run              run everything under pipelines`,
 		Subcommands: []*ffcli.Command{
-			p.initCommand(), p.runCommand(), p.pipelinesCommand(), p.schemaCommand(), p.versionCommand(),
+			p.initCommand(), p.runCommand(), p.pipelinesCommand(), p.pluginsCommand(), p.schemaCommand(), p.versionCommand(),
 		},
 	})
 }
@@ -136,7 +136,7 @@ func path(c *ffcli.Command) string {
 }
 
 func didYouMean(word string, candidates []string) string {
-	if c := config.Closest(word, candidates); c != "" {
+	if c := spec.Suggest(word, candidates); c != "" {
 		return "; did you mean " + c + "?"
 	}
 	return ""

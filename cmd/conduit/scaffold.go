@@ -72,7 +72,8 @@ func required(p sdk.Parameter) bool {
 	return slices.ContainsFunc(p.Validations, func(v sdk.Validation) bool { return v.Type == sdk.ValidationRequired })
 }
 
-// explain describes a parameter: what it does, its type, and whether it must be given.
+// explain describes a parameter: what it does, its type, whether it must be given, and
+// what its value has to be.
 func explain(p sdk.Parameter) string {
 	need := "Optional"
 	if required(p) {
@@ -80,14 +81,27 @@ func explain(p sdk.Parameter) string {
 	}
 	text := fmt.Sprintf("Type: %s. %s.", typeName(p.Type), need)
 	for _, v := range p.Validations {
-		if v.Type == sdk.ValidationInclusion {
-			text += " One of: " + strings.Join(strings.Split(v.Value, ","), ", ") + "."
+		if rule := rules[v.Type]; rule != "" {
+			value := v.Value
+			if v.Type != sdk.ValidationRegex {
+				value = strings.ReplaceAll(value, ",", ", ")
+			}
+			text += fmt.Sprintf(" "+rule+".", value)
 		}
 	}
 	if description := strings.TrimSpace(p.Description); description != "" {
 		return description + "\n" + text
 	}
 	return text
+}
+
+// rules are what validations say of a value.
+var rules = map[sdk.ValidationType]string{
+	sdk.ValidationGreaterThan: "Greater than %s",
+	sdk.ValidationLessThan:    "Less than %s",
+	sdk.ValidationInclusion:   "One of: %s",
+	sdk.ValidationExclusion:   "None of: %s",
+	sdk.ValidationRegex:       "Matches %s",
 }
 
 func typeName(t sdk.ParameterType) string {

@@ -35,6 +35,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // or every command takes a second
+			e.Setenv("CONDUIT_API_HTTP_ADDRESS", "127.0.0.1:0")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
@@ -99,6 +100,29 @@ func (fakeCatalog) Parameters(_ context.Context, plugin string, typ spec.Connect
 		return nil, fmt.Errorf("no such %s plugin: %s", typ, plugin)
 	}
 	return p, nil
+}
+
+var fakePlugins = []agent.Plugin{
+	{Name: "builtin:file@v1.0.0", Summary: "Reads and\nwrites \x1b[31mfiles.", Source: fakeParameters["source file"], Destination: fakeParameters["destination file"]},
+	{Name: "standalone:made@v0.1.0", Path: "connectors/made", Author: "Somebody", Description: "Makes records.\nMany.", Source: sdk.Parameters{
+		"rate":  {Description: "Records per second.", Type: sdk.TypeFloat, Default: "1", Validations: []sdk.Validation{{Type: sdk.ValidationGreaterThan, Value: "0"}, {Type: sdk.ValidationLessThan, Value: "9"}}},
+		"color": {Validations: []sdk.Validation{{Type: sdk.ValidationRequired}, {Type: sdk.ValidationInclusion, Value: "red,blue"}}},
+		"name":  {Validations: []sdk.Validation{{Type: sdk.ValidationRegex, Value: "^a{1,2}$"}, {Type: sdk.ValidationExclusion, Value: "a"}}},
+	}},
+	{Name: "standalone:mute@v1.0.0", Path: "connectors/mute", Destination: sdk.Parameters{}},
+}
+
+func (fakeCatalog) Plugins(context.Context) ([]agent.Plugin, []agent.PluginProblem) {
+	return fakePlugins, []agent.PluginProblem{{Path: "connectors/notes.txt", Reason: "it is not\nexecutable"}}
+}
+
+func (fakeCatalog) Plugin(_ context.Context, ref string) (agent.Plugin, error) {
+	for _, p := range fakePlugins {
+		if plainName(p.Name) == plainName(ref) {
+			return p, nil
+		}
+	}
+	return agent.Plugin{}, fmt.Errorf("cannot find plugin %q", ref)
 }
 
 func (f fakeCatalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {

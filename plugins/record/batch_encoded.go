@@ -72,9 +72,6 @@ func (e *encoded) size() (n int) {
 
 func (e *encoded) position(i int) Position {
 	s := e.spans[i]
-	if s.posLo == s.posHi {
-		return nil
-	}
 	return Position(e.buf[s.posLo:s.posHi:s.posHi])
 }
 

@@ -20,6 +20,7 @@ import (
 // Client runs connectors of one plugin executable, each in a process of its own.
 type Client struct {
 	Path       string        // of the executable
+	Name       string        // of the plugin, for the log; empty: that of the executable
 	Env        []string      // what its processes inherit, as NAME=value; nil: all that this process has
 	Log        *slog.Logger  // gets what they write to stdout and stderr; nil: nobody
 	LogLevel   string        // what they should log: trace, debug, info, warn, error; empty: info
@@ -84,7 +85,11 @@ func (c *Client) connect(ctx context.Context, connectorID string) (*connector, e
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	log = log.With("component", "plugin", "connector_id", connectorID, "plugin_name", filepath.Base(c.Path))
+	name := c.Name
+	if name == "" {
+		name = filepath.Base(c.Path)
+	}
+	log = log.With("component", "plugin", "connector_id", connectorID, "plugin_name", name)
 	timeout := c.StartTimeout
 	if timeout == 0 {
 		timeout = defaultStartTimeout
@@ -100,8 +105,8 @@ func (c *Client) connect(ctx context.Context, connectorID string) (*connector, e
 	return &connector{id: connectorID, client: c, p: p, log: log, token: token}, nil
 }
 
-// environment returns what the process inherits, without what is left of settings for
-// another plugin, and ours behind it.
+// environment returns what the process inherits, without what other hosts of plugins
+// may have left there, and ours behind it, where it counts.
 func (c *Client) environment(connectorID, target, token string) []string {
 	inherited := c.Env
 	if inherited == nil {
@@ -109,7 +114,7 @@ func (c *Client) environment(connectorID, target, token string) []string {
 	}
 	env := make([]string, 0, len(inherited)+12)
 	for _, v := range inherited {
-		if !strings.HasPrefix(v, "PLUGIN_") && !strings.HasPrefix(v, "CONDUIT_CONNECTOR_") {
+		if !strings.HasPrefix(v, "PLUGIN_") {
 			env = append(env, v)
 		}
 	}
@@ -197,11 +202,21 @@ func (c *connector) open(ctx context.Context, pos record.Position) error {
 	return c.call(ctx, method, c.client.callTimeout(), &connectorv2.Source_Open_Request{Position: pos}, &connectorv2.Source_Open_Response{})
 }
 
+// expired reports whether the time for a call is over, by the plugin's clock if not yet
+// by ours.
+func expired(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !errors.Is(ctx.Err(), context.Canceled) && time.Until(deadline) < 20*time.Millisecond
+}
+
 // call makes one call of the plugin within timeout.
 func (c *connector) call(ctx context.Context, method string, timeout time.Duration, req, resp proto.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := c.p.conn.Invoke(ctx, c.method(method), req, resp)
+	if err != nil && expired(ctx) {
+		err = context.DeadlineExceeded // the plugin may see it first, and answer that the call was cancelled
+	}
 	if err != nil {
 		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.explain(err))
 	}

@@ -226,3 +226,48 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Refusals of our own and answers of the plugin come in the order of the records, also
+// when both are there at once.
+func TestRefusalsKeepTheirTurn(t *testing.T) {
+	ctx := testContext(t)
+	c, _ := client(t, "connector")
+	c.MaxMessage = 1000
+	path := filepath.Join(t.TempDir(), "out")
+	d, err := c.Destination(ctx, "pipe:dst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(ctx)) })
+	if err := d.Configure(ctx, map[string]string{"path": path}); err != nil {
+		t.Fatal(err)
+	}
+	gate := make(chan struct{})
+	var r results
+	if err := d.Open(ctx, func(n int, err error) {
+		if err == nil {
+			<-gate
+		}
+		r.settled(n, err)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 10 {
+		if err := d.Write(ctx, batch("a", strings.Repeat("x", 2000), "c")); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "all is written", func() bool {
+			b, err := os.ReadFile(path)
+			return err == nil && len(strings.Fields(string(b))) == 2*round+2
+		})
+		gate <- struct{}{}
+		gate <- struct{}{}
+	}
+	if err := d.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n, failed, broken := r.get()
+	if n != 30 || len(failed) != 10 || broken != nil || !strings.HasPrefix(failed[9], "29: ") {
+		t.Errorf("settled %d, %q, %v", n, failed, broken)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
+	"go.uber.org/goleak"
 )
 
 // roleVariable makes this test binary a plugin.
@@ -25,7 +26,7 @@ const roleVariable = "WIRE_TEST_ROLE"
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleVariable)
 	if role == "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m) // exits
 	}
 	roles[role]()
 }
@@ -51,7 +52,7 @@ func client(t *testing.T, role string) (*wire.Client, *logs) {
 	}
 	out := &logs{}
 	return &wire.Client{
-		Path: exe, Env: append(os.Environ(), roleVariable+"="+role, "CONDUIT_CONNECTOR_ID=stray", "GORACE=atexit_sleep_ms=0"),
+		Path: exe, Env: append(os.Environ(), roleVariable+"="+role, "CONDUIT_CONNECTOR_ID=stray", "PLUGIN_MULTIPLEX_GRPC=true", "GORACE=atexit_sleep_ms=0"),
 		Log: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}, out
 }
@@ -194,7 +195,11 @@ func (d *listDestination) Write(_ context.Context, records []record.Record) (int
 			go panic("out of ideas")
 			select {}
 		}
-		if err := appendLines(d.path, []record.Position{r.Position}); err != nil {
+		line := r.Position
+		if m, ok := r.After.Structured(); ok {
+			line = fmt.Appendf(nil, "%T(%v)", m["n"], m["n"])
+		}
+		if err := appendLines(d.path, []record.Position{line}); err != nil {
 			return i, err
 		}
 	}

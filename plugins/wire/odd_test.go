@@ -17,8 +17,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// serveOdd is a plugin that behaves as its setting "mode" says. It is served on a unix
-// socket without the services of go-plugin.
+// serveOdd is a plugin that behaves as its setting "mode" says. It is served without the services of go-plugin.
 func serveOdd() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,6 +60,10 @@ func (s *oddSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
 	}
 	select {
 	case <-s.stop:
+		if s.mode == "late" {
+			time.Sleep(50 * time.Millisecond) // Stop answers first
+			return stream.Send(&connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{{Position: []byte("99")}}})
+		}
 		return nil
 	case <-stream.Context().Done():
 		return stream.Context().Err()
@@ -76,12 +79,15 @@ func (s *oddSource) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Request
 		return &connectorv2.Source_Stop_Response{LastPosition: []byte("99")}, nil
 	}
 	close(s.stop)
+	if s.mode == "late" {
+		return &connectorv2.Source_Stop_Response{LastPosition: []byte("99")}, nil
+	}
 	time.Sleep(50 * time.Millisecond) // the stream ends first
 	return &connectorv2.Source_Stop_Response{LastPosition: []byte("99")}, nil
 }
 
 func TestOddSources(t *testing.T) {
-	for _, mode := range []string{"ends the stream", "hang", "unknown last"} {
+	for _, mode := range []string{"ends the stream", "hang", "unknown last", "late"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			ctx := testContext(t)
@@ -109,7 +115,14 @@ func TestOddSources(t *testing.T) {
 			if err := s.Stop(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if b, err := s.Read(ctx); !errors.Is(err, io.EOF) {
+			b, err := s.Read(ctx)
+			if mode == "late" {
+				if err != nil || string(b.Position(0)) != "99" {
+					t.Errorf("got %v, %v, want the last record", b, err)
+				}
+				b, err = s.Read(ctx)
+			}
+			if !errors.Is(err, io.EOF) {
 				t.Errorf("got %v, %v, want io.EOF", b, err)
 			}
 			if err := s.Ack(ctx, []record.Position{got[0].Position}); err != nil {

@@ -3,8 +3,10 @@ package wire_test
 import (
 	"context"
 	"net"
+	"path/filepath"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connutilsv1"
@@ -71,5 +73,44 @@ func TestSchemaServer(t *testing.T) {
 	wire.RevokeToken(server, token)
 	if _, err := client.GetSchema(with(token), &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("with a revoked token: got %v", err)
+	}
+}
+
+func TestStructuredDataLeavesEncoded(t *testing.T) {
+	ctx := testContext(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := &schema.Memory{}
+	server := &wire.SchemaServer{Registry: registry, Listener: listener}
+	serving, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- server.Run(serving) }()
+	t.Cleanup(func() { stop(); <-done })
+	if _, err := registry.Create(ctx, "s", schema.TypeAvro, `{"type":"record","name":"record","fields":[{"name":"n","type":"long"}]}`); err != nil {
+		t.Fatal(err)
+	}
+	with := numbered(1, true)
+	with.Metadata.Set(record.KeyPayloadSchemaSubject, "s")
+	with.Metadata.Set(record.KeyPayloadSchemaVersion, "1")
+	b := record.NewBatch([]record.Record{with, numbered(2, true)})
+
+	c, _ := client(t, "connector")
+	c.Schemas = server
+	path := filepath.Join(t.TempDir(), "out")
+	d, _ := openDestination(ctx, t, c, map[string]string{"path": path})
+	if err := d.Write(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := lines(t, path), "int64(1152921504606846977) float64(1.152921504606847e+18)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	records, err := b.Records()
+	if err != nil || !records[0].Equal(with) {
+		t.Errorf("the batch was changed: %v, %v", records, err)
 	}
 }

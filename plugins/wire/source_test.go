@@ -137,7 +137,7 @@ func TestSource(t *testing.T) {
 
 func TestSourceReadsToTheLastPosition(t *testing.T) {
 	ctx := testContext(t)
-	c, _ := client(t, "connector")
+	c, out := client(t, "connector")
 	s := openSource(ctx, t, c, map[string]string{"count": "3000", "batch": "1", "acks": filepath.Join(t.TempDir(), "acks")})
 	var got []string
 	for len(got) < 3000 {
@@ -157,6 +157,9 @@ func TestSourceReadsToTheLastPosition(t *testing.T) {
 	}
 	if b, err := s.Read(ctx); !errors.Is(err, io.EOF) {
 		t.Errorf("got %v, %v, want io.EOF", b, err)
+	}
+	if strings.Contains(out.String(), "last position") {
+		t.Errorf("the last position was unknown: %s", out)
 	}
 }
 

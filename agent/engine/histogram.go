@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// Bounds of the histograms, upper and inclusive: bytes of a record, seconds of a call.
+var (
+	SizeBounds     = []float64{1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20}
+	DurationBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
+)
+
+// Histogram counts values in buckets. It is read and written without a lock, so a
+// reading may be a value apart in its parts.
+type Histogram struct {
+	buckets [13]atomic.Uint64 // the last one is for what is above all bounds
+	sum     atomic.Uint64     // bits of a float64
+}
+
+// observe counts n values that are about v each.
+func (h *Histogram) observe(bounds []float64, v float64, n int) {
+	i := 0
+	for i < len(bounds) && v > bounds[i] {
+		i++
+	}
+	h.buckets[i].Add(uint64(n))
+	for {
+		old := h.sum.Load()
+		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+v*float64(n))) {
+			return
+		}
+	}
+}
+
+// Read returns how many values there are, their sum, and how many of them are within
+// each of the bounds.
+func (h *Histogram) Read(bounds []float64) (count uint64, sum float64, within map[float64]uint64) {
+	within = make(map[float64]uint64, len(bounds))
+	for i := range h.buckets {
+		count += h.buckets[i].Load()
+		if i < len(bounds) {
+			within[bounds[i]] = count
+		}
+	}
+	return count, math.Float64frombits(h.sum.Load()), within
+}

@@ -1,0 +1,207 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"runtime"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Metrics returns the handler of /metrics. Nothing is measured for it alone: a scrape
+// reads what the parts count anyway.
+func (a *Agent) Metrics() http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &metrics{a})
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+}
+
+// metrics collects the agent's own metrics. Names and labels are Conduit's where the
+// meaning is the same.
+type metrics struct{ a *Agent }
+
+// connectorLabels tell connectors apart.
+var connectorLabels = []string{"pipeline_name", "plugin", "type", "component_id"}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var (
+	infoDesc       = desc("conduit_info", "Version of the agent.", "version", "go_version")
+	pipelinesDesc  = desc("conduit_pipelines", "Number of pipelines by status.", "status")
+	statusDesc     = desc("conduit_pipeline_status", "Status of a pipeline: 1 running, 2 stopped, 3 degraded, 4 recovering.", "pipeline_name")
+	failuresDesc   = desc("conduit_pipeline_failures", "Failures in a row that have not been outlived.", "pipeline_name")
+	connectorsDesc = desc("conduit_connectors", "Number of connectors by type.", "type")
+	processorsDesc = desc("conduit_processors", "Number of processors by where they are attached.", "type")
+
+	recordsDesc  = desc("conduit_connector_records_total", "Records read by a source, or written by a destination.", connectorLabels...)
+	ackedDesc    = desc("conduit_connector_acked_records_total", "Records acknowledged to a source.", connectorLabels...)
+	nackedDesc   = desc("conduit_connector_nacked_records_total", "Records that a destination refused.", connectorLabels...)
+	filteredDesc = desc("conduit_connector_filtered_records_total", "Records of a source that processors dropped.", connectorLabels...)
+	bytesDesc    = desc("conduit_connector_bytes_total", "Bytes of the records that passed a connector.", connectorLabels...)
+	sizesDesc    = desc("conduit_connector_bytes", "Sizes of the records that passed a connector.", connectorLabels...)
+	writesDesc   = desc("conduit_connector_execution_duration_seconds", "Time a destination takes to write, sampled.", connectorLabels...)
+
+	sequenceDesc = desc("conduit_source_sequence", "Number of the last record of the current run that got to a stage: read, settled, committed, acked.", "pipeline_name", "component_id", "stage")
+	unackedDesc  = desc("conduit_source_oldest_unacked_seconds", "Time since the oldest record not yet acknowledged was read.", "pipeline_name", "component_id")
+
+	transitsDesc   = desc("conduit_pipeline_execution_duration_seconds", "Time from reading a record to every destination having it.", "pipeline_name")
+	dlqSizesDesc   = desc("conduit_dlq_bytes", "Sizes of the records written to the dead-letter queue.", "pipeline_name", "plugin")
+	dlqWritesDesc  = desc("conduit_dlq_execution_duration_seconds", "Time the dead-letter queue takes to write.", "pipeline_name", "plugin")
+	commitsDesc    = desc("conduit_commit_duration_seconds", "Time to make positions durable, fsync included.")
+	committedDesc  = desc("conduit_committed_positions_total", "Positions made durable.")
+	phasesDesc     = desc("conduit_pipeline_phases_total", "Times a pipeline entered a phase.", "pipeline_name", "phase")
+	recoveringDesc = desc("pipeline_recovering_count", "Times a pipeline failed and began to recover.", "pipeline_name")
+)
+
+// Describe sends nothing: which series there are depends on what is declared.
+func (m *metrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads everything once.
+func (m *metrics) Collect(to chan<- prometheus.Metric) {
+	gauge := gaugeTo(to)
+	gauge(infoDesc, 1, m.a.options.Version, runtime.Version())
+	m.states(gauge, counterTo(to))
+	histogramTo(to, commitsDesc, &m.a.committer.Commits, engine.DurationBounds)
+	counterTo(to)(committedDesc, m.a.committer.Committed.Load())
+
+	declared, err := m.a.db.Declarations(context.Background())
+	if err != nil {
+		return // what is declared cannot be told; the rest can
+	}
+	running, stats := m.a.runner.observe()
+	connectors, processors := map[spec.ConnectorType]int{}, map[string]int{}
+	for i := range declared {
+		p := &declared[i].Pipeline
+		processors["pipeline"] += len(p.Processors)
+		for _, c := range p.Connectors {
+			connectors[c.Type]++
+			processors["connector"] += len(c.Processors)
+		}
+		if s := stats[p.ID]; s != nil {
+			collectPipeline(to, p, s)
+		}
+		if r := running[p.ID]; r != nil {
+			collectLags(gauge, p, r)
+		}
+	}
+	for _, t := range []spec.ConnectorType{spec.TypeSource, spec.TypeDestination} {
+		gauge(connectorsDesc, float64(connectors[t]), string(t))
+	}
+	for _, t := range []string{"pipeline", "connector"} {
+		gauge(processorsDesc, float64(processors[t]), t)
+	}
+}
+
+// pipelineStatus is the number a status has in conduit_pipeline_status: that of the
+// REST API's enum.
+var pipelineStatus = map[spec.Phase]float64{
+	spec.PhaseRunning: 1, spec.PhaseStopping: 1,
+	spec.PhaseStopped: 2, spec.PhaseStarting: 2,
+	spec.PhaseDegraded:   3,
+	spec.PhaseRecovering: 4,
+}
+
+func (m *metrics) states(gauge func(*prometheus.Desc, float64, ...string), counter func(*prometheus.Desc, uint64, ...string)) {
+	counts := map[spec.Phase]int{spec.PhaseRunning: 0, spec.PhaseStopped: 0, spec.PhaseDegraded: 0, spec.PhaseRecovering: 0}
+	for _, s := range m.a.States() {
+		counts[s.Phase]++
+		gauge(statusDesc, pipelineStatus[s.Phase], s.PipelineID)
+		gauge(failuresDesc, float64(s.Failures), s.PipelineID)
+		for phase, n := range m.a.phases.of(s.PipelineID) {
+			counter(phasesDesc, n, s.PipelineID, string(phase))
+			if phase == spec.PhaseRecovering {
+				counter(recoveringDesc, n, s.PipelineID)
+			}
+		}
+	}
+	for phase, n := range counts {
+		gauge(pipelinesDesc, float64(n), string(phase))
+	}
+}
+
+func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *engine.PipelineStats) {
+	counter := counterTo(to)
+	for _, c := range p.Connectors {
+		id := p.QualifiedID(c.ID)
+		labels := []string{p.ID, c.Plugin, string(c.Type), id}
+		passed := s.Connector(id)
+		counter(recordsDesc, passed.Records.Load(), labels...)
+		counter(bytesDesc, passed.Bytes.Load(), labels...)
+		histogramTo(to, sizesDesc, &passed.Sizes, engine.SizeBounds, labels...)
+		if c.Type == spec.TypeSource {
+			counter(ackedDesc, passed.Acked.Load(), labels...)
+			counter(filteredDesc, passed.Filtered.Load(), labels...)
+			continue
+		}
+		counter(nackedDesc, passed.Nacked.Load(), labels...)
+		histogramTo(to, writesDesc, &passed.Writes, engine.DurationBounds, labels...)
+	}
+	histogramTo(to, transitsDesc, &s.Transits, engine.DurationBounds, p.ID)
+	histogramTo(to, dlqSizesDesc, &s.DeadLetters.Sizes, engine.SizeBounds, p.ID, p.DLQ.Plugin)
+	histogramTo(to, dlqWritesDesc, &s.DeadLetters.Writes, engine.DurationBounds, p.ID, p.DLQ.Plugin)
+}
+
+func collectLags(gauge func(*prometheus.Desc, float64, ...string), p *spec.Pipeline, running *engine.Pipeline) {
+	for id, l := range running.Lags() {
+		gauge(sequenceDesc, float64(l.Read), p.ID, id, "read")
+		gauge(sequenceDesc, float64(l.Settled), p.ID, id, "settled")
+		gauge(sequenceDesc, float64(l.Committed), p.ID, id, "committed")
+		gauge(sequenceDesc, float64(l.Acked), p.ID, id, "acked")
+		gauge(unackedDesc, l.OldestUnacked.Seconds(), p.ID, id)
+	}
+}
+
+func gaugeTo(to chan<- prometheus.Metric) func(*prometheus.Desc, float64, ...string) {
+	return func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+}
+
+func counterTo(to chan<- prometheus.Metric) func(*prometheus.Desc, uint64, ...string) {
+	return func(d *prometheus.Desc, v uint64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+}
+
+func histogramTo(to chan<- prometheus.Metric, d *prometheus.Desc, h *engine.Histogram, bounds []float64, labels ...string) {
+	count, sum, within := h.Read(bounds)
+	to <- prometheus.MustNewConstHistogram(d, count, sum, within, labels...)
+}
+
+// phases counts how often each pipeline entered each phase.
+type phases struct {
+	mu      sync.Mutex
+	entered map[string]map[spec.Phase]uint64
+	last    map[string]spec.Phase
+}
+
+func (p *phases) observe(s spec.State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last[s.PipelineID] == s.Phase {
+		return
+	}
+	if p.entered == nil {
+		p.entered, p.last = map[string]map[spec.Phase]uint64{}, map[string]spec.Phase{}
+	}
+	if p.entered[s.PipelineID] == nil {
+		p.entered[s.PipelineID] = map[spec.Phase]uint64{}
+	}
+	p.last[s.PipelineID] = s.Phase
+	p.entered[s.PipelineID][s.Phase]++
+}
+
+func (p *phases) of(id string) map[spec.Phase]uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.entered[id])
+}

@@ -1,0 +1,67 @@
+package agent_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// scrape returns the value of the one series that starts with name and has all labels.
+func scrape(t *testing.T, a *agenttest.Agent, series string) float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	a.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(w.Body.String())
+	if found == nil {
+		t.Fatalf("no series %s in\n%s", series, w.Body)
+	}
+	v, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestMetricsCountWhatPassed(t *testing.T) {
+	a := agenttest.Start(t, "")
+	const more = "description: metrics"
+	a.Save("p.yaml", made(a.Dir, "p", 1000, more))
+	a.Wait("records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > 100 })
+	if v := scrape(t, a, `conduit_pipeline_status{pipeline_name="p"}`); v != 1 {
+		t.Errorf("status of a running pipeline is %v", v)
+	}
+	a.Save("p.yaml", made(a.Dir, "p", 1000, "status: stopped"))
+	a.WaitPhase("p", spec.PhaseStopped, 0)
+	n := float64(len(numbers(t, a.Path("p.jsonl"))))
+	labels := func(kind, plugin, id string) string {
+		return fmt.Sprintf(`{component_id="p:%s",pipeline_name="p",plugin="builtin:%s",type="%s"}`, id, plugin, kind)
+	}
+	src, dst := labels("source", "generator", "src"), labels("destination", "file", "dst")
+	for series, want := range map[string]float64{
+		"conduit_connector_records_total" + src:                                n,
+		"conduit_connector_records_total" + dst:                                n,
+		"conduit_connector_acked_records_total" + src:                          n,
+		"conduit_connector_nacked_records_total" + dst:                         0,
+		"conduit_connector_bytes_count" + src:                                  n,
+		`conduit_pipeline_execution_duration_seconds_count{pipeline_name="p"}`: n,
+		`conduit_pipeline_status{pipeline_name="p"}`:                           2,
+		`conduit_pipelines{status="stopped"}`:                                  1,
+		`conduit_connectors{type="source"}`:                                    1,
+		`conduit_pipeline_phases_total{phase="running",pipeline_name="p"}`:     1,
+	} {
+		if got := scrape(t, a, series); got != want {
+			t.Errorf("%s is %v, want %v", series, got, want)
+		}
+	}
+	if v := scrape(t, a, "conduit_committed_positions_total"); v < 1 || v > n {
+		t.Errorf("%v positions committed for %v records", v, n)
+	}
+}

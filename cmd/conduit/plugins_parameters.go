@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// writeParameters explains every setting of one side of a plugin, if it has that side.
+func (p *program) writeParameters(side string, parameters sdk.Parameters) {
+	if parameters == nil {
+		return
+	}
+	fmt.Fprintf(p.stdout, "\nSettings as a %s:\n", side)
+	if len(parameters) == 0 {
+		fmt.Fprintln(p.stdout, "  it lists none")
+	}
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		parameter := parameters[name]
+		fmt.Fprintf(p.stdout, "  %s\n", oneLine(name))
+		for line := range strings.Lines(printableOnly(explain(parameter))) {
+			fmt.Fprintf(p.stdout, "      %s\n", strings.TrimSpace(line))
+		}
+		if parameter.Default != "" {
+			fmt.Fprintf(p.stdout, "      Default: %s\n", oneLine(parameter.Default))
+		}
+	}
+}
+
+type pluginJSON struct {
+	agent.Plugin
+	Kind    string   `json:"kind"`
+	Version string   `json:"version"`
+	Types   []string `json:"types"`
+}
+
+type parameterJSON struct {
+	Type        string           `json:"type"`
+	Description string           `json:"description"`
+	Default     string           `json:"default"`
+	Validations []validationJSON `json:"validations"`
+}
+
+type validationJSON struct {
+	Type  string `json:"type"`
+	Value string `json:"value,omitempty"`
+}
+
+func pluginToJSON(p agent.Plugin) pluginJSON {
+	kind, _, version := nameParts(p.Name)
+	return pluginJSON{Plugin: p, Kind: kind, Version: version, Types: append([]string{}, pluginTypes(p)...)}
+}
+
+func pluginListJSON(plugins []agent.Plugin, refused []agent.PluginProblem) any {
+	list := make([]pluginJSON, len(plugins))
+	for i, p := range plugins {
+		list[i] = pluginToJSON(p)
+	}
+	return struct {
+		Plugins []pluginJSON          `json:"plugins"`
+		Refused []agent.PluginProblem `json:"refused"`
+	}{list, append([]agent.PluginProblem{}, refused...)}
+}
+
+func pluginDescriptionJSON(p agent.Plugin) any {
+	return struct {
+		pluginJSON
+		Source      map[string]parameterJSON `json:"sourceParams,omitzero"`
+		Destination map[string]parameterJSON `json:"destinationParams,omitzero"`
+	}{pluginToJSON(p), parametersToJSON(p.Source), parametersToJSON(p.Destination)}
+}
+
+func parametersToJSON(parameters sdk.Parameters) map[string]parameterJSON {
+	if parameters == nil {
+		return nil
+	}
+	all := make(map[string]parameterJSON, len(parameters))
+	for name, p := range parameters {
+		validations := []validationJSON{}
+		for _, v := range p.Validations {
+			validations = append(validations, validationJSON{ruleNames[v.Type], v.Value})
+		}
+		all[name] = parameterJSON{Type: typeName(p.Type), Description: p.Description, Default: p.Default, Validations: validations}
+	}
+	return all
+}
+
+// ruleNames are the kinds of validations as JSON names them.
+var ruleNames = map[sdk.ValidationType]string{
+	sdk.ValidationRequired: "required", sdk.ValidationGreaterThan: "greater-than", sdk.ValidationLessThan: "less-than",
+	sdk.ValidationInclusion: "inclusion", sdk.ValidationExclusion: "exclusion", sdk.ValidationRegex: "regex",
+}

@@ -1,0 +1,237 @@
+package plugins
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+// Executables is the Registry of the connector executables in a directory. Each is run
+// once, in a process of its own, to say what it is, and again when its content has
+// changed. What is no plugin is told in Problems and harms nothing.
+//
+// Set the exported fields, then call Run or, to look once, Rescan.
+type Executables struct {
+	Dir      string          // need not exist yet; its subdirectories and hidden files do not count
+	Schemas  schema.Registry // served to the plugins while Run runs; nil: none
+	Env      []string        // what plugins inherit, as NAME=value; nil: all that this process has
+	Log      *slog.Logger    // nil discards
+	LogLevel string          // what plugins should log; empty: info
+	Changed  func()          // when set, called after plugins came, went or changed; must not block
+
+	Interval       time.Duration // between two looks at Dir; 0: a second
+	SpecifyTimeout time.Duration // for an executable to say what it is; 0: 30 s
+
+	once  sync.Once
+	wake  chan struct{} // capacity 1: there is work for Run
+	slots chan struct{} // as many executables are specified at a time
+
+	looking sync.Mutex // held while the directory is compared with what is known
+
+	mu       sync.Mutex
+	dirErr   error              // guarded by mu: why Dir could not be read
+	files    map[string]*file   // guarded by mu: by path; values are replaced, never modified
+	plugins  map[Name]*file     // guarded by mu: files that are plugins, each name once
+	problems map[string]string  // guarded by mu: by path, why a file is no plugin
+	news     chan struct{}      // guarded by mu: closed when something of this changes
+	server   *wire.SchemaServer // guarded by mu: nil until there is a file
+}
+
+// file is one file in the directory. Links are followed: path is what is run.
+type file struct {
+	path, entry string
+	print       fingerprint
+	err         error // why it is no plugin
+	pending     bool  // what it is now is not known yet
+	running     bool  // it is being specified
+	sum         string
+	spec        *wire.Specification // of the content with this sum; nil: none
+}
+
+// Problem says why a file is not used.
+type Problem struct {
+	Path   string
+	Reason string
+}
+
+const (
+	parallel              = 4
+	defaultInterval       = time.Second
+	defaultSpecifyTimeout = 30 * time.Second
+)
+
+func (e *Executables) init() {
+	e.once.Do(func() {
+		e.wake, e.slots, e.news = make(chan struct{}, 1), make(chan struct{}, parallel), make(chan struct{})
+		e.files = map[string]*file{}
+		if e.Log == nil {
+			e.Log = slog.New(slog.DiscardHandler)
+		}
+	})
+}
+
+// Run watches the directory and serves schemas until ctx ends. The processes of
+// connectors outlive it.
+func (e *Executables) Run(ctx context.Context) error {
+	e.init()
+	var work sync.WaitGroup
+	defer work.Wait()
+	for {
+		e.look()
+		e.serveSchemas(ctx, &work)
+		next := cmp.Or(e.Interval, defaultInterval)
+		if e.specifyPending(ctx, &work) {
+			next = min(next, settling)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.wake:
+		case <-time.After(next):
+		}
+	}
+}
+
+// Rescan looks at the directory once and returns when it is known what every file in
+// it is, or when ctx ends.
+func (e *Executables) Rescan(ctx context.Context) {
+	e.init()
+	var work sync.WaitGroup
+	defer work.Wait()
+	for {
+		e.look()
+		e.specifyPending(ctx, &work)
+		news, pending := e.state()
+		if !pending || ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-news:
+		case <-time.After(settling):
+		}
+	}
+}
+
+// Specifications describes the plugins that are known now.
+func (e *Executables) Specifications() []Specification {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	specs := make([]Specification, 0, len(e.plugins))
+	for name, f := range e.plugins {
+		s := Specification{Name: name, Path: f.entry, Summary: f.spec.Summary, Description: f.spec.Description, Author: f.spec.Author}
+		s.Source, s.Destination = sides(f.spec)
+		specs = append(specs, s)
+	}
+	return specs
+}
+
+// Problems returns what is not used and why, by path.
+func (e *Executables) Problems() []Problem {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []Problem
+	for _, path := range slices.Sorted(maps.Keys(e.problems)) {
+		all = append(all, Problem{Path: path, Reason: e.problems[path]})
+	}
+	return all
+}
+
+// state returns a channel that is closed when something changes, and whether there are
+// files of which it is not known what they are.
+func (e *Executables) state() (news <-chan struct{}, pending bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, f := range e.files {
+		pending = pending || f.pending
+	}
+	return e.news, pending
+}
+
+// classify decides which files are plugins, and says why the others are not. The caller
+// holds mu.
+func (e *Executables) classify() (plugins map[Name]*file, problems map[string]string) {
+	plugins, problems = map[Name]*file{}, map[string]string{}
+	if e.dirErr != nil {
+		problems[e.Dir] = e.dirErr.Error()
+	}
+	same := map[Name][]string{}
+	for _, f := range e.files {
+		switch {
+		case f.err != nil:
+			problems[f.entry] = f.err.Error()
+		case f.spec != nil:
+			name := Name{Kind: KindStandalone, Name: f.spec.Name, Version: f.spec.Version}
+			plugins[name] = f
+			same[name] = append(same[name], f.entry)
+		}
+	}
+	for name, paths := range same {
+		if len(paths) == 1 {
+			continue
+		}
+		delete(plugins, name)
+		slices.Sort(paths)
+		for _, path := range paths {
+			problems[path] = fmt.Sprintf("%s is in more than one file, and none of them is used: %s", name, strings.Join(paths, ", "))
+		}
+	}
+	return plugins, problems
+}
+
+// settle takes note of which files are plugins. It returns what to log, and whether
+// plugins came, went or changed. The caller holds mu.
+func (e *Executables) settle() (news []func(), changed bool) {
+	plugins, problems := e.classify()
+	for name, f := range plugins {
+		if before := e.plugins[name]; before == nil || before.sum != f.sum || before.path != f.path {
+			changed = true
+			news = append(news, func() {
+				e.Log.Info("plugin found", "component", "plugins", "plugin_name", name.String(), "path", f.entry)
+			})
+		}
+	}
+	for name, f := range e.plugins {
+		if plugins[name] == nil {
+			changed = true
+			news = append(news, func() {
+				e.Log.Info("plugin gone", "component", "plugins", "plugin_name", name.String(), "path", f.entry)
+			})
+		}
+	}
+	for path, reason := range problems {
+		if e.problems[path] != reason {
+			news = append(news, func() {
+				e.Log.Warn("file is not used as a plugin", "component", "plugins", "path", path, "err", reason)
+			})
+		}
+	}
+	e.plugins, e.problems = plugins, problems
+	close(e.news)
+	e.news = make(chan struct{})
+	return news, changed
+}
+
+// update changes what is known, and tells what that means.
+func (e *Executables) update(change func()) {
+	e.mu.Lock()
+	change()
+	news, changed := e.settle()
+	e.mu.Unlock()
+	for _, tell := range news {
+		tell()
+	}
+	if changed && e.Changed != nil {
+		e.Changed()
+	}
+}

@@ -1,0 +1,136 @@
+package plugins
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// look compares the directory with what is known of it. Files that are new or not what
+// they were become pending.
+func (e *Executables) look() {
+	e.looking.Lock()
+	defer e.looking.Unlock()
+	found, err := list(e.Dir)
+	e.mu.Lock()
+	same := e.isKnown(found, err)
+	e.mu.Unlock()
+	if !same {
+		e.update(func() { e.take(found, err) })
+	}
+}
+
+// isKnown reports whether nothing differs from the last look. The caller holds mu.
+func (e *Executables) isKnown(found map[string]*file, err error) bool {
+	if err != nil {
+		return e.dirErr != nil && e.dirErr.Error() == err.Error()
+	}
+	if e.dirErr != nil || len(found) != len(e.files) {
+		return false
+	}
+	for path, f := range found {
+		if known := e.files[path]; known == nil || !known.running && (known.print != f.print || known.entry != f.entry) {
+			return false
+		}
+	}
+	return true
+}
+
+// take makes found what is known. The caller holds mu.
+func (e *Executables) take(found map[string]*file, err error) {
+	if e.dirErr = err; err != nil {
+		return // what was there is not gone because nobody can look
+	}
+	for path, f := range found {
+		known := e.files[path]
+		switch {
+		case known == nil:
+		case known.running || known.print == f.print && known.entry == f.entry:
+			found[path] = known
+		case f.err == nil: // used as what it was until it is known what it is
+			f.sum, f.spec = known.sum, known.spec
+		}
+	}
+	e.files = found
+}
+
+// list returns the files in dir, by path. A directory that is not there has none.
+func list(dir string) (map[string]*file, error) {
+	root, err := realDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot look for plugins: %w", err)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look for plugins: %w", err)
+	}
+	files := make(map[string]*file, len(entries))
+	for _, entry := range entries {
+		if entry.IsDir() || strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		f := inspect(root, entry.Name())
+		if f == nil || files[f.path] != nil {
+			continue // two links to one file are one plugin
+		}
+		f.entry = filepath.Join(dir, entry.Name())
+		files[f.path] = f
+	}
+	return files, nil
+}
+
+// realDir returns the absolute path of dir without links.
+func realDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// inspect returns what can be said of a file without running it, nil when it is none
+// or gone.
+func inspect(root, name string) *file {
+	path := filepath.Join(root, name)
+	target, err := inside(root, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path); err != nil {
+			return nil
+		}
+	}
+	if err != nil {
+		return &file{path: path, err: err}
+	}
+	info, err := os.Stat(target)
+	if err != nil {
+		return &file{path: path, err: err}
+	}
+	switch {
+	case info.IsDir():
+		return nil
+	case !info.Mode().IsRegular():
+		return &file{path: target, print: fingerprintOf(info), err: errors.New("it is not a regular file")}
+	case info.Mode().Perm()&0o111 == 0:
+		return &file{path: target, print: fingerprintOf(info), err: errors.New("it is not executable (chmod +x)")}
+	}
+	return &file{path: target, print: fingerprintOf(info), pending: true}
+}
+
+// inside returns what path stands for when all links are followed, which must be in
+// root or below.
+func inside(root, path string) (string, error) {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	if rel, err := filepath.Rel(root, target); err != nil || !filepath.IsLocal(rel) {
+		return "", fmt.Errorf("it is a link to %s, outside of %s", target, root)
+	}
+	return target, nil
+}

@@ -1,0 +1,161 @@
+package plugins
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+// specifyPending has work find out what the pending files are. It reports whether some
+// have to wait because they may not be written to their end.
+func (e *Executables) specifyPending(ctx context.Context, work *sync.WaitGroup) (waiting bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	for path, f := range e.files {
+		switch {
+		case !f.pending || f.running:
+		case !f.print.settled(now):
+			waiting = true
+		default:
+			running := *f
+			running.running = true
+			e.files[path] = &running
+			work.Go(func() { e.specify(ctx, running) })
+		}
+	}
+	return waiting
+}
+
+// specify finds out what f is.
+func (e *Executables) specify(ctx context.Context, f file) {
+	known := f
+	known.running = false
+	select {
+	case e.slots <- struct{}{}:
+		known = e.specified(ctx, known)
+		<-e.slots
+	case <-ctx.Done():
+	}
+	e.update(func() {
+		if e.files[f.path] != nil {
+			e.files[f.path] = &known
+		}
+	})
+}
+
+func (e *Executables) specified(ctx context.Context, f file) file {
+	digest, err := sum(f.path)
+	if err == nil && f.spec != nil && digest == f.sum {
+		f.pending = false
+		return f
+	}
+	var spec wire.Specification
+	if err == nil {
+		timeout, cancel := context.WithTimeout(ctx, e.specifyTimeout())
+		defer cancel()
+		spec, err = e.clientOf(&f).Specify(timeout)
+	}
+	if ctx.Err() != nil || errors.Is(err, syscall.ETXTBSY) {
+		return f // still pending
+	}
+	f.pending, f.sum, f.spec, f.err = false, digest, &spec, explainStart(err)
+	if f.err == nil {
+		f.err = checkName(&spec)
+	}
+	if f.err != nil {
+		f.spec = nil
+	}
+	return f
+}
+
+func (e *Executables) specifyTimeout() time.Duration {
+	return cmp.Or(e.SpecifyTimeout, defaultSpecifyTimeout)
+}
+
+// explainStart says what errors of the system mean here.
+func explainStart(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%w: it is no program, or one for another kind of machine", err)
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("%w: its interpreter is missing", err)
+	}
+	return err
+}
+
+// checkName refuses names that no pipeline could refer to.
+func checkName(s *wire.Specification) error {
+	if strings.ContainsAny(s.Name, "@:/ \t\r\n") || strings.ContainsAny(s.Version, " \t\r\n") || s.Version == "" || s.Version == Latest {
+		return fmt.Errorf("it calls itself %.100q, version %.100q, which pipelines cannot refer to", s.Name, s.Version)
+	}
+	return nil
+}
+
+// sides returns the settings of the source and of the destination of a plugin. A plugin
+// that lists none for a side has no such side if it was made with an SDK that lists
+// its own settings for every side there is; of others that is not known.
+func sides(s *wire.Specification) (source, destination sdk.Parameters) {
+	if listsOwn(s.Source) || listsOwn(s.Destination) {
+		return s.Source, s.Destination
+	}
+	source, destination = sdk.Parameters{}, sdk.Parameters{}
+	if s.Source != nil {
+		source = s.Source
+	}
+	if s.Destination != nil {
+		destination = s.Destination
+	}
+	return source, destination
+}
+
+// listsOwn reports whether there are settings that an SDK added.
+func listsOwn(params sdk.Parameters) bool {
+	for name := range params {
+		if strings.HasPrefix(name, "sdk.") {
+			return true
+		}
+	}
+	return false
+}
+
+// clientOf returns what starts f.
+func (e *Executables) clientOf(f *file) *wire.Client {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := &wire.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Schemas: e.server}
+	if f.spec != nil {
+		c.Name = string(KindStandalone) + ":" + f.spec.Name
+	}
+	return c
+}
+
+// serveSchemas has work serve schemas from the first file on.
+func (e *Executables) serveSchemas(ctx context.Context, work *sync.WaitGroup) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.Schemas == nil || e.server != nil || len(e.files) == 0 {
+		return
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		e.Log.Error("cannot serve schemas to plugins", "component", "plugins", "err", err)
+		return
+	}
+	server := &wire.SchemaServer{Registry: e.Schemas, Listener: listener}
+	e.server = server
+	work.Go(func() {
+		if err := server.Run(ctx); err != nil {
+			e.Log.Error("cannot serve schemas to plugins any more", "component", "plugins", "err", err)
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+// patience is how long to wait for what may be a better choice than the plugin there is.
+const patience = 2 * time.Second
+
+// Await implements Discovery.
+func (e *Executables) Await(ctx context.Context, ref Name, substitute bool) {
+	e.init()
+	e.look()
+	for start := time.Now(); ; {
+		news, done, some := e.awaited(ref)
+		if done {
+			return
+		}
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
+		limit := e.specifyTimeout()
+		if substitute || some {
+			limit = patience
+		}
+		timer := time.NewTimer(time.Until(start.Add(limit)))
+		select {
+		case <-news:
+			timer.Stop()
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// awaited reports whether nothing that is pending can change what ref stands for, and
+// whether it stands for something already.
+func (e *Executables) awaited(ref Name) (news <-chan struct{}, done, some bool) {
+	path := ""
+	if ref.isPath() {
+		path, _ = e.resolve(ref.Name)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f := e.files[path]; f != nil {
+		return e.news, !f.pending, false
+	}
+	pending := false
+	for _, f := range e.files {
+		pending = pending || f.pending
+	}
+	for name, f := range e.plugins {
+		if ref.Matches(name) && !f.pending {
+			some = true
+		}
+	}
+	return e.news, !pending || some && ref.Version != Latest, some
+}
+
+// Resolve implements Discovery.
+func (e *Executables) Resolve(path string) (Name, error) {
+	e.init()
+	resolved, err := e.resolve(path)
+	if err != nil {
+		return Name{}, fmt.Errorf("cannot use %s as a plugin: %w", path, err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name, f := range e.plugins {
+		if f.path == resolved {
+			return name, nil
+		}
+	}
+	reason := "it is not directly in " + e.Dir
+	if f := e.files[resolved]; f != nil {
+		if reason = e.problems[f.entry]; reason == "" {
+			reason = "what it is is not known yet"
+		}
+	}
+	return Name{}, fmt.Errorf("cannot use %s as a plugin: %s", path, reason)
+}
+
+// resolve returns the file that path stands for, which must be in the directory.
+// Relative paths start at the working directory or, if there is no such file, in the directory.
+func (e *Executables) resolve(path string) (string, error) {
+	root, err := realDir(e.Dir)
+	if err != nil {
+		return "", err
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Lstat(abs); err != nil && !filepath.IsAbs(path) {
+		abs = filepath.Join(root, path)
+	}
+	target, err := inside(root, abs)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", errors.New("there is no such file in " + e.Dir)
+	case err != nil:
+		return "", errors.New("only files in " + e.Dir + " are run")
+	}
+	return target, nil
+}
+
+// Source starts a process for a source.
+func (e *Executables) Source(ctx context.Context, plugin Name, connectorID string) (Source, error) {
+	client, err := e.client(plugin)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
+	}
+	s, err := client.Source(ctx, connectorID)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
+	}
+	return s, nil
+}
+
+// Destination starts a process for a destination.
+func (e *Executables) Destination(ctx context.Context, plugin Name, connectorID string) (Destination, error) {
+	client, err := e.client(plugin)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
+	}
+	d, err := client.Destination(ctx, connectorID)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
+	}
+	return d, nil
+}
+
+// client returns what starts the plugin, if its file is still the one that was specified.
+func (e *Executables) client(plugin Name) (*wire.Client, error) {
+	e.init()
+	e.mu.Lock()
+	f := e.plugins[plugin]
+	e.mu.Unlock()
+	if f == nil {
+		return nil, fmt.Errorf("cannot find plugin %q", plugin)
+	}
+	root, err := realDir(e.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot find plugin %q: %w", plugin, err)
+	}
+	now := inspect(root, filepath.Base(f.entry))
+	switch {
+	case now == nil:
+		return nil, fmt.Errorf("cannot find plugin %q: %s is gone", plugin, f.entry)
+	case now.err != nil:
+		return nil, fmt.Errorf("cannot use plugin %q: %s: %w", plugin, f.entry, now.err)
+	case f.pending || now.path != f.path || now.print != f.print:
+		return nil, fmt.Errorf("cannot use plugin %q: %s has changed, and what it is now is not known yet", plugin, f.entry)
+	}
+	return e.clientOf(f), nil
+}

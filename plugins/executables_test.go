@@ -1,0 +1,463 @@
+package plugins_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+// versionVariable makes this test binary the executable "counter" of that version.
+const versionVariable = "PLUGINS_TEST_VERSION"
+
+func TestMain(m *testing.M) {
+	if version := os.Getenv(versionVariable); version != "" {
+		wire.Serve(sdk.Connector{Name: "counter", Version: version, Summary: "counts", NewSource: func() sdk.Source { return &counter{} }})
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+type counter struct {
+	sdk.SourceBase
+	n byte
+}
+
+func (*counter) Parameters() sdk.Parameters                         { return sdk.Parameters{"from": {Type: sdk.TypeInt}} }
+func (*counter) Configure(context.Context, map[string]string) error { return nil }
+func (*counter) Open(context.Context, record.Position) error        { return nil }
+func (c *counter) Read(context.Context) ([]record.Record, error) {
+	c.n++
+	return []record.Record{{Position: record.Position{c.n}, Operation: record.OperationCreate, After: record.Raw([]byte(os.Getenv("STRAY")))}}, nil
+}
+
+// directory is a directory of executables.
+type directory struct {
+	*testing.T
+	dir string
+	log output
+	*plugins.Executables
+}
+
+func newDirectory(t *testing.T) *directory {
+	d := &directory{T: t, dir: filepath.Join(t.TempDir(), "connectors")}
+	if err := os.Mkdir(d.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.Executables = &plugins.Executables{Dir: d.dir, Interval: 5 * time.Millisecond, SpecifyTimeout: 10 * time.Second,
+		Log: slog.New(slog.NewTextHandler(&d.log, nil))}
+	return d
+}
+
+// old is when files were written that nobody writes to any more.
+var old = time.Now().Add(-time.Hour)
+
+// script puts an executable shell script into the directory in one step.
+func (d *directory) script(name, body string) string {
+	d.Helper()
+	path := filepath.Join(d.dir, name)
+	tmp := filepath.Join(filepath.Dir(d.dir), name+".tmp")
+	for _, err := range []error{
+		os.WriteFile(tmp, []byte("#!/bin/sh\n"+body+"\n"), 0o755), os.Chtimes(tmp, old, old), os.Rename(tmp, path),
+	} {
+		if err != nil {
+			d.Fatal(err)
+		}
+	}
+	return path
+}
+
+// plugin puts the counter into the directory. Each time it runs a line is added to the
+// file NAME.runs beside the directory.
+func (d *directory) plugin(name, version, before string) string {
+	d.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		d.Fatal(err)
+	}
+	return d.script(name, fmt.Sprintf("echo run >> %s.runs\n%s\nGORACE=atexit_sleep_ms=0 %s=%s exec %s", filepath.Join(filepath.Dir(d.dir), name), before, versionVariable, version, exe))
+}
+
+func (d *directory) runs(name string) int {
+	b, _ := os.ReadFile(filepath.Join(filepath.Dir(d.dir), name+".runs"))
+	return bytes.Count(b, []byte("\n"))
+}
+
+// names returns the names of the plugins there are.
+func (d *directory) names() string {
+	var names []string
+	for _, s := range d.Specifications() {
+		names = append(names, s.Name.String())
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func (d *directory) rescan() {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(d.Context(), 20*time.Second)
+	defer cancel()
+	d.Rescan(ctx)
+	if ctx.Err() != nil {
+		d.Fatal("a look at the directory took too long")
+	}
+}
+
+// run has the directory watched until the test ends.
+func (d *directory) run() {
+	ctx, cancel := context.WithCancel(d.Context())
+	done := make(chan error)
+	go func() { done <- d.Executables.Run(ctx) }()
+	d.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			d.Error(err)
+		}
+	})
+}
+
+func (d *directory) wait(what string, ok func() bool) {
+	d.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			d.Fatalf("waited too long: %s; plugins %s, problems %v", what, d.names(), d.Problems())
+		}
+	}
+}
+
+// output is a buffer for several goroutines.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+func TestFilesThatAreNoPlugins(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	d.SpecifyTimeout = 2 * time.Second
+	good := d.plugin("conduit-counter", "v1.0.0", "")
+	d.script("chatter", "echo hello; exec sleep 60")
+	d.script("hangs", "exec sleep 60")
+	d.script("fails", "echo no disk >&2; exit 3")
+	d.script(".hidden", "echo hidden; exit 1")
+	d.script("notes.txt", "not to be run")
+	d.script("foreign", "")
+	if err := os.WriteFile(filepath.Join(d.dir, "foreign"), append([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf7\x00"), make([]byte, 200)...), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(filepath.Dir(d.dir), "outside")
+	for _, err := range []error{
+		os.Chmod(filepath.Join(d.dir, "notes.txt"), 0o644),
+		os.Chtimes(filepath.Join(d.dir, "foreign"), old, old),
+		os.Mkdir(filepath.Join(d.dir, "directory"), 0o755),
+		os.Symlink("conduit-counter", filepath.Join(d.dir, "same")),
+		os.Symlink("nothing", filepath.Join(d.dir, "dangling")),
+		os.WriteFile(outside, nil, 0o755),
+		os.Symlink(outside, filepath.Join(d.dir, "elsewhere")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.rescan()
+	specs := d.Specifications()
+	if len(specs) != 1 || specs[0].Name.String() != "standalone:counter@v1.0.0" || specs[0].Summary != "counts" ||
+		specs[0].Path != good || specs[0].Source["from"].Type != sdk.TypeInt || specs[0].Destination != nil {
+		t.Errorf("found %+v", specs)
+	}
+	want := []struct{ name, reason string }{
+		{"chatter", `it is not a connector: it said "hello"`},
+		{"dangling", "no such file"},
+		{"elsewhere", "outside of " + d.dir},
+		{"fails", "no disk"},
+		{"foreign", "another kind of machine"},
+		{"hangs", "it did not get ready"},
+		{"notes.txt", "it is not executable"},
+	}
+	problems := d.Problems()
+	if len(problems) != len(want) {
+		t.Fatalf("problems %q", problems)
+	}
+	for i, p := range problems {
+		if p.Path != filepath.Join(d.dir, want[i].name) || !strings.Contains(p.Reason, want[i].reason) {
+			t.Errorf("%s: %s\nwant %s: %s", p.Path, p.Reason, want[i].name, want[i].reason)
+		}
+	}
+	d.rescan()
+	if n := strings.Count(d.log.String(), "level=WARN"); n != len(want) {
+		t.Errorf("%d warnings:\n%s", n, d.log.String())
+	}
+}
+
+func TestExecutablesAreRunWhenTheirContentChanges(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	path := d.plugin("p", "v1.0.0", "")
+	for range 2 {
+		d.rescan()
+	}
+	later := old.Add(time.Minute)
+	if err := os.Chtimes(path, later, later); err != nil {
+		t.Fatal(err)
+	}
+	d.rescan()
+	if d.runs("p") != 1 {
+		t.Errorf("the same content was run %d times", d.runs("p"))
+	}
+	d.plugin("p", "v2.0.0", "")
+	d.rescan()
+	if d.runs("p") != 2 || d.names() != "standalone:counter@v2.0.0" {
+		t.Errorf("after %d runs there is %s", d.runs("p"), d.names())
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d.rescan()
+	if d.names() != "" || len(d.Problems()) != 1 {
+		t.Errorf("not executable any more: plugins %s, problems %v", d.names(), d.Problems())
+	}
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.rescan()
+	if d.names() != "standalone:counter@v2.0.0" || len(d.Problems()) != 0 {
+		t.Errorf("executable again: plugins %s, problems %v", d.names(), d.Problems())
+	}
+}
+
+func TestAFileInTheMakingIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	path := d.plugin("p", "v1.0.0", "")
+	written := time.Now()
+	if err := os.Chtimes(path, written, written); err != nil {
+		t.Fatal(err)
+	}
+	d.rescan()
+	if took := time.Since(written); took < 300*time.Millisecond || d.names() == "" {
+		t.Errorf("after %v there is %s", took, d.names())
+	}
+}
+
+func TestTwoFilesWithOneName(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	a, b := d.plugin("a", "v1.0.0", ""), d.plugin("b", "v1.0.0", "")
+	d.plugin("c", "v2.0.0", "")
+	d.rescan()
+	if d.names() != "standalone:counter@v2.0.0" {
+		t.Errorf("found %s", d.names())
+	}
+	problems := d.Problems()
+	if len(problems) != 2 || !strings.Contains(problems[0].Reason, a) || !strings.Contains(problems[1].Reason, b) || problems[0].Reason != problems[1].Reason {
+		t.Errorf("problems %v", problems)
+	}
+	if err := os.Remove(b); err != nil {
+		t.Fatal(err)
+	}
+	d.rescan()
+	if d.names() != "standalone:counter@v1.0.0 standalone:counter@v2.0.0" || len(d.Problems()) != 0 {
+		t.Errorf("after one is gone: plugins %s, problems %v", d.names(), d.Problems())
+	}
+}
+
+func TestTheDirectoryIsWatched(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	if err := os.Remove(d.dir); err != nil {
+		t.Fatal(err)
+	}
+	var changed atomic.Int32
+	d.Changed = func() { changed.Add(1) }
+	d.run()
+	if err := os.Mkdir(d.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := d.plugin("p", "v1.0.0", "")
+	d.wait("the plugin is found", func() bool { return d.names() == "standalone:counter@v1.0.0" && changed.Load() == 1 })
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	d.wait("the plugin is gone", func() bool { return d.names() == "" && changed.Load() == 2 })
+	for _, text := range []string{"plugin found", "plugin gone"} {
+		if !strings.Contains(d.log.String(), text) {
+			t.Errorf("log lacks %q:\n%s", text, d.log.String())
+		}
+	}
+}
+
+// start starts the source, reads a record, and returns its payload.
+func start(t *testing.T, h *plugins.Host, ref string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	s, err := h.Source(ctx, ref, "p:src")
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err := s.Teardown(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, err := range []error{s.Configure(ctx, nil), s.Open(ctx, nil)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := s.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := b.Records()
+	if err != nil || records[0].Metadata.Get(record.KeySourceConnectorID) != "p:src" {
+		t.Errorf("got %+v, error %v", records, err)
+	}
+	payload, _ := records[0].After.Raw()
+	for err == nil && s.Stop(ctx) == nil {
+		if _, err = s.Read(ctx); err == io.EOF {
+			break
+		}
+	}
+	return string(payload), nil
+}
+
+func TestSourcesOfExecutables(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	d.Env = []string{"PATH=" + os.Getenv("PATH"), "STRAY=inherited"}
+	d.run()
+	d.plugin("p", "v1.0.0", "sleep 0.1")
+	h := &plugins.Host{Standalone: d}
+	if got, err := start(t, h, "counter"); err != nil || got != "inherited" {
+		t.Errorf("got %q, error %v", got, err)
+	}
+	if n := d.runs("p"); n != 2 {
+		t.Errorf("the executable ran %d times, want 2", n)
+	}
+	d.plugin("p", "v2.0.0", "")
+	if _, err := start(t, h, "counter@v2.0.0"); err != nil {
+		t.Errorf("after it was replaced: %v", err)
+	}
+	if _, err := h.Destination(t.Context(), "counter", "p:dst"); err == nil || !strings.Contains(err.Error(), "is a source only") {
+		t.Errorf("as a destination it gave error %v", err)
+	}
+}
+
+func TestPluginsGivenByPath(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	path := d.plugin("p", "v1.0.0", "")
+	outside := filepath.Join(filepath.Dir(d.dir), "outside")
+	link := filepath.Join(filepath.Dir(d.dir), "link")
+	for _, err := range []error{
+		os.WriteFile(outside, []byte("#!/bin/sh\n"), 0o755), os.Symlink(path, link),
+		os.Symlink(outside, filepath.Join(d.dir, "away")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.script("bad", "exit 1")
+	d.rescan()
+	h := &plugins.Host{Standalone: d}
+	for ref, want := range map[string]string{
+		path: "", link: "", "./p": "", "standalone:" + path: "",
+		"builtin:" + path:                       "cannot find plugin",
+		outside:                                 "only files in " + d.dir + " are run",
+		"./away":                                "only files in " + d.dir + " are run",
+		"../outside":                            "only files in " + d.dir + " are run",
+		"./missing":                             "there is no such file in " + d.dir,
+		filepath.Join(d.dir, "bad"):             "it ended before it was ready",
+		"/proc/self/exe":                        "only files in",
+		filepath.Join(d.dir, "p/../../outside"): "only files in",
+	} {
+		_, err := start(t, h, ref)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: error %v, want %q", ref, err, want)
+		}
+	}
+}
+
+func TestWhatDoesNotNeedASlowPluginIsNotHeldUp(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	d.script("hangs", "exec sleep 60")
+	d.plugin("p", "v1.0.0", "")
+	d.run()
+	d.wait("the other is known", func() bool { return d.names() != "" })
+	h := sampleHost()
+	h.Standalone = d
+	for ref, limit := range map[string]time.Duration{"builtin:generator": time.Second, "counter@v1.0.0": 2 * time.Second, "generator": 5 * time.Second} {
+		began := time.Now()
+		s, err := h.Source(t.Context(), ref, "p:src")
+		if took := time.Since(began); err != nil || took > limit {
+			t.Errorf("%s started after %v, error %v", ref, took, err)
+			continue
+		}
+		_ = s.Teardown(t.Context())
+	}
+}
+
+func TestFewAreSpecifiedAtATime(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	d.SpecifyTimeout = time.Second
+	for i := range 6 {
+		d.script(fmt.Sprint("hangs", i), fmt.Sprintf("echo run >> %s.runs; exec sleep 60", filepath.Join(filepath.Dir(d.dir), "all")))
+	}
+	d.run()
+	d.wait("some run", func() bool { return d.runs("all") == 4 })
+	if n := len(d.Problems()); n != 0 {
+		t.Errorf("%d are given up already", n)
+	}
+	d.wait("the others run", func() bool { return d.runs("all") == 6 && len(d.Problems()) == 6 })
+}
+
+// A file that is replaced in the directory between being chosen and being started does
+// not run in place of the one that was specified.
+func TestOnlyWhatWasSpecifiedIsStarted(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	d.plugin("p", "v1.0.0", "")
+	d.rescan()
+	name := d.Specifications()[0].Name
+	d.plugin("p", "v1.0.0", "echo other")
+	if _, err := d.Source(t.Context(), name, "p:src"); err == nil || !strings.Contains(err.Error(), "has changed") {
+		t.Errorf("replaced: error %v", err)
+	}
+	if err := os.Remove(filepath.Join(d.dir, "p")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Source(t.Context(), name, "p:src"); err == nil || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("removed: error %v", err)
+	}
+}

@@ -1,0 +1,169 @@
+package plugintest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+// host makes instances of the connector that is checked.
+type host struct {
+	Target
+	client    *wire.Client  // nil when the connector runs in this process
+	inProcess *plugins.Host // nil when it does not
+}
+
+// newHost returns a host that lends the connector a registry of schemas of its own.
+func newHost(t *testing.T, target Target) *host {
+	target.Patience = cmp.Or(target.Patience, 5*time.Second)
+	d := target.Patience
+	registry := &schema.Memory{}
+	if target.Path == "" {
+		sdk.Standard(target.Connector) // whose panics, unlike those in a host, are seen
+		if target.Source != nil {
+			target.Connector.NewSource().Parameters()
+		}
+		if target.Destination != nil {
+			target.Connector.NewDestination().Parameters()
+		}
+		return &host{Target: target, inProcess: &plugins.Host{Builtin: []sdk.Connector{target.Connector}, Schemas: registry,
+			Timeouts: plugins.Timeouts{Configure: d, Open: d, Lifecycle: d, Teardown: d}}}
+	}
+	return &host{Target: target, client: &wire.Client{Path: target.Path, Env: target.Env,
+		Schemas: serveSchemas(t, registry), CallTimeout: d, StopTimeout: d}}
+}
+
+func serveSchemas(t *testing.T, registry schema.Registry) *wire.SchemaServer {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &wire.SchemaServer{Registry: registry, Listener: listener}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+func (h *host) name() string {
+	if h.client != nil {
+		return filepath.Base(h.Path)
+	}
+	return string(plugins.KindBuiltin) + ":" + h.Connector.Name
+}
+
+func (h *host) specification(ctx context.Context) (wire.Specification, error) {
+	if h.client != nil {
+		return h.client.Specify(ctx)
+	}
+	s, err := h.inProcess.Specification(h.name())
+	return wire.Specification{Name: s.Name.Name, Version: s.Name.Version, Summary: s.Summary,
+		Description: s.Description, Author: s.Author, Source: s.Source, Destination: s.Destination}, err
+}
+
+const (
+	sourceID      = "plugintest:source"
+	destinationID = "plugintest:destination"
+)
+
+// source starts a source that is not configured. It is torn down after the check if the
+// check did not do so.
+func (c *checker) source() plugins.Source {
+	c.Helper()
+	var s plugins.Source
+	var err error
+	if c.host.client != nil {
+		s, err = c.host.client.Source(c.ctx, sourceID)
+	} else {
+		s, err = c.host.inProcess.Source(c.ctx, c.host.name(), sourceID)
+	}
+	c.must(err, "cannot start the source")
+	return &onceSource{Source: s, once: c.teardownOnce(s)}
+}
+
+// destination starts a destination as source starts a source.
+func (c *checker) destination() plugins.Destination {
+	c.Helper()
+	var d plugins.Destination
+	var err error
+	if c.host.client != nil {
+		d, err = c.host.client.Destination(c.ctx, destinationID)
+	} else {
+		d, err = c.host.inProcess.Destination(c.ctx, c.host.name(), destinationID)
+	}
+	c.must(err, "cannot start the destination")
+	return &onceDestination{Destination: d, once: c.teardownOnce(d)}
+}
+
+// once makes Teardown the last call that a connector gets, and the only one of its kind.
+type once struct {
+	connector plugins.Connector
+	done      bool
+	err       error
+}
+
+type onceSource struct {
+	plugins.Source
+	*once
+}
+
+type onceDestination struct {
+	plugins.Destination
+	*once
+}
+
+func (c *checker) teardownOnce(p plugins.Connector) *once {
+	o := &once{connector: p}
+	c.Cleanup(func() { _ = o.Teardown(context.WithoutCancel(c.ctx)) })
+	return o
+}
+
+// Teardown ends the connector the first time it is called.
+func (o *once) Teardown(ctx context.Context) error {
+	if !o.done {
+		o.done, o.err = true, o.connector.Teardown(ctx)
+	}
+	return o.err
+}
+
+// Teardown ends the source.
+func (s *onceSource) Teardown(ctx context.Context) error { return s.once.Teardown(ctx) }
+
+// Teardown ends the destination.
+func (d *onceDestination) Teardown(ctx context.Context) error { return d.once.Teardown(ctx) }
+
+// crash ends a connector without a word: its process is killed. One in this process is
+// torn down without having been stopped.
+func (c *checker) crash(o *once) {
+	c.Helper()
+	if p, ok := o.connector.(interface{ PID() int }); ok {
+		c.must(syscall.Kill(-p.PID(), syscall.SIGKILL), "cannot kill the connector")
+		_ = o.Teardown(c.ctx) // nobody answers
+		return
+	}
+	c.must(o.Teardown(c.ctx), "Teardown")
+}
+
+// teardown ends a connector, which must succeed.
+func (c *checker) teardown(p plugins.Connector, after string, args ...any) {
+	c.Helper()
+	if err := p.Teardown(c.ctx); err != nil {
+		c.Errorf("Teardown after %s: %v", fmt.Sprintf(after, args...), err)
+	}
+}

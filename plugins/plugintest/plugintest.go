@@ -1,0 +1,101 @@
+// Package plugintest checks that a connector keeps the connector contract: what it says
+// of itself, how it takes settings, positions, acknowledgements, stopping, crashing and
+// cleaning up. It checks connectors written with package sdk as well as executables in
+// any language.
+package plugintest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Target is the connector to check, and what the checks need to know of it. Either
+// Connector or Path is set, and Source or Destination, or both.
+type Target struct {
+	Connector sdk.Connector // runs in the process of the test
+	Path      string        // of an executable, which runs as a process for each check
+	Env       []string      // of its processes, as NAME=value; nil: that of the test
+	Patience  time.Duration // longest wait for an answer; 0: 5 s
+
+	// Source returns settings with which a source has at least n records to read, the
+	// same in the same order each time it is opened. It is called once for every check.
+	// nil: the connector is not checked as a source.
+	Source func(t testing.TB, n int) map[string]string
+
+	// Destination returns settings of a destination that holds nothing yet. It is called
+	// once for every check. nil: the connector is not checked as a destination.
+	Destination func(t testing.TB) map[string]string
+	// Written returns the payloads of the records that a destination with these settings
+	// holds, in order. nil: nobody can tell, and what it holds is not checked.
+	Written func(t testing.TB, settings map[string]string) []string
+}
+
+// checkTimeout bounds everything that one check does.
+const checkTimeout = 30 * time.Second
+
+// Run runs all checks, each as a subtest of t.
+func Run(t *testing.T, target Target) {
+	t.Helper()
+	h := newHost(t, target)
+	run(t, h, "specification", checkSpecification)
+	if target.Source != nil {
+		runAll(t, h, "source", sourceChecks)
+	}
+	if target.Destination != nil {
+		runAll(t, h, "destination", destinationChecks)
+	}
+}
+
+type check struct {
+	name string
+	run  func(*checker)
+}
+
+func runAll(t *testing.T, h *host, name string, checks []check) {
+	t.Run(name, func(t *testing.T) {
+		for _, c := range checks {
+			run(t, h, c.name, c.run)
+		}
+	})
+}
+
+func run(t *testing.T, h *host, name string, fn func(*checker)) {
+	t.Run(name, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
+		defer cancel()
+		fn(&checker{T: t, ctx: ctx, host: h})
+	})
+}
+
+// checker is what one check works with.
+type checker struct {
+	*testing.T
+	ctx  context.Context
+	host *host
+}
+
+// must ends the check unless err is nil.
+func (c *checker) must(err error, doing string, args ...any) {
+	c.Helper()
+	if err != nil {
+		c.Fatalf("%s: %v", fmt.Sprintf(doing, args...), err)
+	}
+}
+
+// eventually waits until ok.
+func (c *checker) eventually(what string, ok func() bool) {
+	c.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			c.Fatalf("waited too long until %s", what)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package reconcile_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile"
+)
+
+func (w *world) retry() {
+	w.loop.Retry()
+	synctest.Wait()
+}
+
+func TestRetryTriesWhatFailed(t *testing.T) {
+	for name, err := range map[string]error{"recovering": errBroken, "degraded": fatal{errBroken}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.plant.with(func() { w.plant.badPrepare["1"] = err })
+				w.declare(pipeline("p", "1"), pipeline("q", "2"))
+				w.state(name + " gen=0 tried=1!")
+				w.plant.take()
+				w.retry() // in vain
+				w.did("prepare p 1")
+				w.plant.with(func() { delete(w.plant.badPrepare, "1") })
+				w.retry()
+				w.did("prepare p 1, run p 1")
+				w.retry() // nothing left that failed
+				w.did("")
+			})
+		})
+	}
+}
+
+func TestRetryOfAnUpdate(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare bool // it cannot be prepared; otherwise it fails after the old version ended
+		want    string
+	}{
+		"not prepared": {true, "prepare p 2, end p 1, run p 2"},
+		"tried":        {false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.declare(pipeline("p", "1"))
+				w.plant.with(func() {
+					w.plant.badPrepare["0"] = errBroken
+					bad := w.plant.badStart
+					if c.prepare {
+						bad = w.plant.badPrepare
+					}
+					bad["2"] = errBroken
+				})
+				w.declare(pipeline("p", "0")) // says nothing about the next
+				w.declare(pipeline("p", "2"))
+				w.plant.take()
+				w.plant.with(func() { clear(w.plant.badPrepare); clear(w.plant.badStart) })
+				w.retry()
+				w.did(c.want)
+			})
+		})
+	}
+}
+
+func TestRetryOfAnUpdateAfterARestart(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.plant.with(func() { w.plant.badPrepare["2"] = errBroken })
+		w.declare(pipeline("p", "2"))
+		w.start()
+		w.state("running gen=1 tried=2!")
+		w.plant.take()
+		w.plant.with(func() { clear(w.plant.badPrepare) })
+		w.retry()
+		w.did("prepare p 2, end p 1, run p 2")
+	})
+}
+
+func TestRetryWhileStarting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		gate := make(chan struct{})
+		w.plant.with(func() { w.plant.gates["1"], w.plant.badPrepare["1"] = gate, errBroken })
+		w.declare(pipeline("p", "1"))
+		w.retry()
+		w.plant.take()
+		close(gate) // what began before is tried once more
+		synctest.Wait()
+		w.did("prepare p 1")
+		w.state("recovering gen=0 tried=1!")
+	})
+}
+
+func TestRetryOfACleanUp(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.policy(reconcile.Policy{MinDelay: time.Hour, MaxDelay: time.Hour, BackoffFactor: 1, MaxRetries: -1})
+		w.declare(pipeline("p", "1"))
+		w.plant.with(func() { w.plant.badDelete["p:in"] = errBroken })
+		w.store.withdraw("p", true)
+		w.wake()
+		w.plant.take()
+		w.plant.with(func() { clear(w.plant.badDelete) })
+		w.retry()
+		w.did("delete p:in")
+		w.state("none")
+	})
+}
