@@ -1,0 +1,227 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+const (
+	maxBody  = 1 << 20 // bytes
+	maxDepth = 64
+)
+
+// read reads the JSON body of r into v, a pointer to a struct. An empty body leaves v as
+// it is. A body that means something else than it seems to is refused: unknown fields,
+// fields that are there twice, text that is no UTF-8.
+func read(w http.ResponseWriter, r *http.Request, v any) error {
+	body, err := readBody(w, r)
+	if err != nil || len(bytes.TrimSpace(body)) == 0 {
+		return err
+	}
+	return decode(body, v)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, rest.Errorf(rest.TooLarge, rest.ReasonTooLarge, "the body is larger than %d bytes", maxBody)
+	}
+	if err != nil {
+		return nil, rest.Errorf(rest.InvalidArgument, rest.ReasonInvalid, "cannot read the body: %v", err)
+	}
+	return body, nil
+}
+
+// checkMedia refuses bodies that are not JSON. A page of another site can make a browser
+// send forms and text without asking, but not JSON.
+func checkMedia(r *http.Request, also ...string) error {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "bodies with Content-Encoding %.40q are not read", e)
+	}
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err == nil {
+		for _, m := range append(also, "application/json") {
+			if media == m {
+				return nil
+			}
+		}
+	}
+	return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "the body must be JSON").
+		Suggest("send the header Content-Type: application/json")
+}
+
+// decode reads body into v, a pointer.
+func decode(body []byte, v any) error {
+	if !utf8.Valid(body) {
+		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is not UTF-8")
+	}
+	w := walker{json.NewDecoder(bytes.NewReader(body))}
+	w.UseNumber()
+	err := w.value("", reflect.TypeOf(v).Elem(), 0)
+	if err == nil {
+		if _, end := w.Token(); end != io.EOF {
+			err = rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "there is more after the end of the JSON value")
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(body, v)
+	}
+	return decodeError(err)
+}
+
+func decodeError(err error) error {
+	var e *rest.Error
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case err == nil, errors.As(err, &e):
+		return err
+	case errors.As(err, &wrongType):
+		field := strings.TrimPrefix(wrongType.Field, "Processor.") // how an embedded struct is named
+		return fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s must be %s, not %s", field, typeName(wrongType.Type), wrongType.Value))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the JSON ends too early")
+	}
+	return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is not what it should be: %v", err)
+}
+
+// fieldError is an error of the field of a request.
+func fieldError(code, field, message string) *rest.Error {
+	e := rest.Errorf(rest.InvalidArgument, code, "%s", message).With("configPath", field)
+	e.Violations = []rest.Violation{{Field: field, Description: message}}
+	return e
+}
+
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "a whole number"
+}
+
+// walker reads JSON token by token beside the type that it will become.
+type walker struct{ *json.Decoder }
+
+// value reads one value. t is nil where anything goes.
+func (w walker) value(path string, t reflect.Type, depth int) error {
+	if depth > maxDepth {
+		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "%.80s: the JSON is nested more than %d deep", path, maxDepth)
+	}
+	token, err := w.Token()
+	if err != nil {
+		return err
+	}
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch token {
+	case json.Delim('{'):
+		err = w.object(path, t, depth)
+	case json.Delim('['):
+		for i := 0; w.More() && err == nil; i++ {
+			err = w.value(fmt.Sprintf("%s[%d]", path, i), element(t, reflect.Slice), depth+1)
+		}
+	default:
+		return nil
+	}
+	if err == nil {
+		_, err = w.Token()
+	}
+	return err
+}
+
+func (w walker) object(path string, t reflect.Type, depth int) error {
+	fields := fieldsOf(t)
+	seen := map[string]bool{}
+	for w.More() {
+		token, err := w.Token()
+		if err != nil {
+			return err
+		}
+		name := token.(string) // the decoder lets nothing else be a key
+		field := join(path, name)
+		if seen[name] {
+			return fieldError(spec.CodeDuplicateKey, field, fmt.Sprintf("%s is there twice", field))
+		}
+		seen[name] = true
+		of, known := fields[name]
+		if fields != nil && !known {
+			return unknownField(field, name, fields)
+		}
+		if fields == nil {
+			of = element(t, reflect.Map)
+		}
+		if err := w.value(field, of, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unknownField(field, name string, fields map[string]reflect.Type) error {
+	var names []string
+	for n := range fields {
+		names = append(names, n)
+	}
+	e := fieldError(spec.CodeUnknown, field, fmt.Sprintf("%s is not a field of this request", field))
+	if near := spec.Suggest(name, names); near != "" {
+		e.Suggest("did you mean %q?", near)
+	}
+	return e
+}
+
+// join appends a name to the path of a field. A name with dots is quoted.
+func join(path, name string) string {
+	if strings.ContainsAny(name, ".[]\" ") || name == "" {
+		name = strconv.Quote(name)
+		return path + "[" + name + "]"
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func element(t reflect.Type, kind reflect.Kind) reflect.Type {
+	if t != nil && t.Kind() == kind {
+		return t.Elem()
+	}
+	return nil
+}
+
+// fieldsOf returns the fields of a struct by their name in JSON, nil for anything else.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	fields := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.IsExported() && name != "" && name != "-" {
+			fields[name] = f.Type
+		}
+	}
+	return fields
+}

@@ -1,0 +1,292 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// origin is who changed a pipeline, in its history.
+const origin = "api"
+
+// errStale means that desired state is no longer what a change was made of.
+var errStale = errors.New("desired state changed in the meantime")
+
+// edit is a change of one pipeline that the API owns.
+type edit struct {
+	id     string // of the pipeline
+	origin string // default: origin
+	live   bool   // may be made while the pipeline runs
+	prefix string // JSON pointer of the resource within the pipeline, for errors
+	apply  func(p *spec.Pipeline) error
+	// current returns the ETag of the resource before the change. nil: there is none.
+	current func(p *spec.Pipeline) string
+}
+
+// edit performs e for the request: it is checked, and then applied unless somebody was
+// faster, in which case it starts over with what they left.
+func (s *Server) edit(r *http.Request, e *edit) (*spec.Declaration, error) {
+	for {
+		d, err := s.pipeline(r.Context(), e.id)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.editable(r, d, e); err != nil {
+			return nil, err
+		}
+		p := d.Pipeline.Clone()
+		if err := e.apply(p); err != nil {
+			return nil, err
+		}
+		err = s.replace(r.Context(), d, p, e)
+		if errors.Is(err, errStale) && r.Context().Err() == nil {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return s.pipeline(r.Context(), e.id)
+	}
+}
+
+func (s *Server) editable(r *http.Request, d *spec.Declaration, e *edit) error {
+	if err := owned(d); err != nil {
+		return err
+	}
+	if e.current != nil {
+		if err := matches(r, e.current(&d.Pipeline)); err != nil {
+			return err
+		}
+	}
+	if !e.live && !r.URL.Query().Has("live") && s.active(d) {
+		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", d.Pipeline.ID).
+			Suggest("stop it first, or add ?live to have it drained and restarted with the change")
+	}
+	return nil
+}
+
+// owned returns an error if d belongs to a file.
+func owned(d *spec.Declaration) error {
+	if d.Owner.Kind != spec.OwnerFile {
+		return nil
+	}
+	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile, "pipeline %q is declared in %s:%d and cannot be changed over the API",
+		d.Pipeline.ID, d.Owner.Path, d.Owner.Line).
+		With("file", d.Owner.Path).With("line", strconv.Itoa(d.Owner.Line)).
+		Suggest("change the file instead; it takes effect when it is saved")
+}
+
+// active reports whether the pipeline runs, or is about to.
+func (s *Server) active(d *spec.Declaration) bool {
+	state, _ := s.Observed.State(d.Pipeline.ID)
+	switch state.Phase {
+	case spec.PhaseStarting, spec.PhaseRunning, spec.PhaseStopping:
+		return true
+	case spec.PhaseRecovering, spec.PhaseDegraded:
+		return false
+	}
+	return d.Want() == spec.StatusRunning
+}
+
+// replace makes p follow d.
+func (s *Server) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipeline, e *edit) error {
+	spec.Normalize(p)
+	if err := validate(p, e.prefix); err != nil {
+		return err
+	}
+	if err := s.checkPlugins(ctx, &d.Pipeline, p, e.prefix); err != nil {
+		return err
+	}
+	from := origin
+	if e.origin != "" {
+		from = e.origin
+	}
+	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: from}}}
+	return s.apply(ctx, changes, map[string]*spec.Declaration{p.ID: d})
+}
+
+// apply performs changes if the pipelines in basis, nil standing for none, are still
+// what they were. Otherwise it returns errStale.
+func (s *Server) apply(ctx context.Context, changes *spec.Changes, basis map[string]*spec.Declaration) error {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	all, err := s.declared(ctx)
+	if err != nil {
+		return err
+	}
+	expect := map[string]string{}
+	for id, was := range basis {
+		i := slices.IndexFunc(all, func(d spec.Declaration) bool { return d.Pipeline.ID == id })
+		if (i < 0) != (was == nil) || was != nil && version(was) != version(&all[i]) {
+			return errStale
+		}
+		expect[id] = ""
+		if was != nil {
+			expect[id] = was.Digest
+		}
+	}
+	if err := unique(changes, all); err != nil {
+		return err
+	}
+	err = s.Desired.Apply(ctx, changes, expect)
+	if errors.Is(err, ErrConflict) {
+		return errStale
+	}
+	return err
+}
+
+// unique returns an error if changes would give two pipelines the same name, or two
+// connectors the same qualified id.
+func unique(changes *spec.Changes, all []spec.Declaration) error {
+	for _, c := range changes.Declare {
+		for i := range all {
+			other := &all[i].Pipeline
+			if other.ID == c.Pipeline.ID {
+				continue
+			}
+			if other.Name == c.Pipeline.Name {
+				return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineNameExists, "pipeline name %q exists already", other.Name).
+					With("configPath", "config.name").Suggest("choose another name")
+			}
+			for j := range c.Pipeline.Connectors {
+				if id := c.Pipeline.QualifiedID(c.Pipeline.Connectors[j].ID); connectorIn(other, id) >= 0 {
+					return rest.Errorf(rest.AlreadyExists, rest.ReasonConnectorExists, "connector %q exists already", id).
+						With("configPath", "id").Suggest("choose another id")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// validate returns the first error of p, and all of them as violations.
+func validate(p *spec.Pipeline, prefix string) error {
+	var e *rest.Error
+	for _, problem := range spec.Validate(p) {
+		if problem.Severity != spec.SeverityError {
+			continue
+		}
+		field := fieldOf(problem.Path, prefix)
+		if e == nil {
+			e = fieldError(problem.Code, field, problem.Message)
+			continue
+		}
+		e.Violations = append(e.Violations, rest.Violation{Field: field, Description: problem.Message})
+	}
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// renamed are the fields that requests call otherwise than pipeline files.
+var renamed = map[string]string{
+	"name": "config.name", "description": "config.description", "settings": "config.settings", "workers": "config.workers",
+	"window-size": "windowSize", "window-nack-threshold": "windowNackThreshold",
+}
+
+// fieldOf returns the path in the request of what pointer is in the pipeline. prefix is
+// the pointer of the resource that the request is about.
+func fieldOf(pointer, prefix string) string {
+	rest, within := strings.CutPrefix(pointer, prefix+"/")
+	if !within {
+		rest = strings.TrimPrefix(pointer, "/")
+	}
+	path := ""
+	for i, token := range strings.Split(rest, "/") {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		if name, ok := renamed[token]; ok && i == 0 && within && (prefix != dlqPrefix || token != "settings") {
+			path = name
+			continue
+		}
+		if _, err := strconv.Atoi(token); err == nil && path != "" {
+			path += "[" + token + "]"
+			continue
+		}
+		path = join(path, token)
+	}
+	return path
+}
+
+// checkPlugins has the plugins accept what p changes about connectors and the
+// dead-letter queue of old, nil for none.
+func (s *Server) checkPlugins(ctx context.Context, old, p *spec.Pipeline, prefix string) error {
+	for i := range p.Connectors {
+		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
+		if j := connectorIn(old, p.QualifiedID(c.ID)); j >= 0 {
+			if was := &old.Connectors[j]; was.Plugin == c.Plugin && was.Type == c.Type && maps.Equal(was.Settings, c.Settings) {
+				continue
+			}
+		}
+		if err := s.checkPlugin(ctx, c.Type, c.Plugin, c.Settings, fieldOf(at+"/plugin", prefix), fieldOf(at+"/settings", prefix)); err != nil {
+			return err
+		}
+	}
+	if q := &p.DLQ; q.Plugin != old.DLQ.Plugin || !maps.Equal(q.Settings, old.DLQ.Settings) {
+		return s.checkPlugin(ctx, spec.TypeDestination, q.Plugin, q.Settings, fieldOf(dlqPrefix+"/plugin", prefix), fieldOf(dlqPrefix+"/settings", prefix))
+	}
+	return nil
+}
+
+// checkPlugin has a plugin accept settings. pluginField and settingsField are where they
+// are in the request.
+func (s *Server) checkPlugin(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, pluginField, settingsField string) error {
+	err := s.Plugins.Check(ctx, typ, plugin, settings)
+	switch wrong := settingErrors(err); {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrPluginNotFound):
+		return rest.Errorf(rest.NotFound, rest.ReasonPluginNotFound, "%v", err).With("configPath", pluginField).
+			Suggest("GET /v1/connectors/plugins lists the plugins there are")
+	case len(wrong) > 0:
+		e := rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "invalid connector config: %v", err)
+		for _, w := range wrong {
+			e.Violations = append(e.Violations, rest.Violation{Field: join(settingsField, w.Setting), Description: w.Message})
+		}
+		return e.With("configPath", e.Violations[0].Field)
+	case ctx.Err() != nil:
+		return err
+	}
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorRefused, "invalid connector config: %v", err).With("configPath", settingsField)
+}
+
+// settingErrors returns every SettingError that err is made of.
+func settingErrors(err error) []*SettingError {
+	switch e := err.(type) {
+	case *SettingError:
+		return []*SettingError{e}
+	case interface{ Unwrap() []error }:
+		var all []*SettingError
+		for _, one := range e.Unwrap() {
+			all = append(all, settingErrors(one)...)
+		}
+		return all
+	case interface{ Unwrap() error }:
+		return settingErrors(e.Unwrap())
+	}
+	return nil
+}
+
+// identify returns the id that a resource gets: the chosen one, without the id of its
+// parent before it, or a new one.
+func identify(chosen, parent string) string {
+	if chosen == "" {
+		return newID()
+	}
+	if parent != "" {
+		chosen = strings.TrimPrefix(chosen, parent+":")
+	}
+	return chosen
+}
+
+func mismatch(field, have, want string) error {
+	return fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %q here and %q in the path; it cannot be changed", field, want, have))
+}

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// dlqPrefix is where the dead-letter queue is in a pipeline.
+const dlqPrefix = "/dead-letter-queue"
+
+func presentDLQ(w http.ResponseWriter, d *spec.Declaration, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	q := &d.Pipeline.DLQ
+	w.Header().Set("ETag", tag(*q))
+	return rest.DLQ{Plugin: q.Plugin, Settings: redact(q.Settings),
+		WindowSize: rest.Count(q.WindowSize), WindowNackThreshold: rest.Count(q.WindowNackThreshold)}, nil
+}
+
+func (s *Server) getDLQ(w http.ResponseWriter, r *http.Request) (any, error) {
+	d, err := s.pipeline(r.Context(), r.PathValue("id"))
+	return presentDLQ(w, d, err)
+}
+
+func (s *Server) updateDLQ(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.DLQ
+	if err := read(w, r, &body); err != nil {
+		return nil, err
+	}
+	d, err := s.edit(r, &edit{
+		id: r.PathValue("id"), prefix: dlqPrefix,
+		current: func(p *spec.Pipeline) string { return tag(p.DLQ) },
+		apply: func(p *spec.Pipeline) error {
+			settings, err := keep(body.Settings, p.DLQ.Settings, "settings")
+			p.DLQ = spec.DLQ{Plugin: body.Plugin, Settings: settings,
+				WindowSize: int(body.WindowSize), WindowNackThreshold: int(body.WindowNackThreshold)}
+			return err
+		},
+	})
+	return presentDLQ(w, d, err)
+}

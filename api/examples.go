@@ -1,0 +1,96 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Examples of bodies, for the document.
+var (
+	exampleTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	empty       = rest.Empty{}
+
+	requestPipeline = struct {
+		ID     string              `json:"id,omitempty"`
+		Config rest.PipelineConfig `json:"config"`
+	}{"orders", rest.PipelineConfig{Name: "Orders", Description: "From the shop to the warehouse"}}
+	examplePipeline = rest.Pipeline{
+		ID: "orders", State: rest.PipelineState{Status: rest.StatusStopped, StoppedReason: rest.StoppedByUser},
+		Config:       rest.PipelineConfig{Name: "Orders", Description: "From the shop to the warehouse"},
+		ConnectorIDs: []string{"orders:shop", "orders:warehouse"}, ProcessorIDs: []string{}, CreatedAt: exampleTime, UpdatedAt: exampleTime,
+	}
+
+	exampleConfig    = rest.ConnectorConfig{Name: "shop", Settings: map[string]string{"format.type": "structured", "format.options.id": "int", "rate": "1"}}
+	requestConnector = struct {
+		ID         string               `json:"id,omitempty"`
+		Type       rest.ConnectorType   `json:"type"`
+		Plugin     string               `json:"plugin"`
+		PipelineID string               `json:"pipelineId"`
+		Config     rest.ConnectorConfig `json:"config"`
+	}{"shop", rest.TypeSource, "builtin:generator", "orders", exampleConfig}
+	updateConnector = struct {
+		Plugin string               `json:"plugin,omitempty"`
+		Config rest.ConnectorConfig `json:"config"`
+	}{"builtin:generator", exampleConfig}
+	exampleValidation = rest.Validation{Type: rest.TypeSource, Plugin: "builtin:generator", Config: exampleConfig}
+	exampleConnector  = rest.Connector{
+		ID: "orders:shop", SourceState: &rest.SourceState{Position: []byte("42")}, Config: exampleConfig, Type: rest.TypeSource,
+		Plugin: "builtin:generator", PipelineID: "orders", ProcessorIDs: []string{}, CreatedAt: exampleTime, UpdatedAt: exampleTime,
+	}
+
+	exampleProcessorConfig = rest.ProcessorConfig{Settings: map[string]string{"field": ".Metadata.shop", "value": "north"}, Workers: 1}
+	requestProcessor       = struct {
+		ID        string               `json:"id,omitempty"`
+		Plugin    string               `json:"plugin"`
+		Condition string               `json:"condition,omitempty"`
+		Parent    rest.Parent          `json:"parent"`
+		Config    rest.ProcessorConfig `json:"config"`
+	}{"mark", "field.set", "", rest.Parent{Type: rest.ParentPipeline, ID: "orders"}, exampleProcessorConfig}
+	updateProcessor = struct {
+		Plugin    string               `json:"plugin,omitempty"`
+		Condition string               `json:"condition,omitempty"`
+		Config    rest.ProcessorConfig `json:"config"`
+	}{"field.set", "", exampleProcessorConfig}
+	exampleProcessor = rest.Processor{ID: "orders:mark", Config: exampleProcessorConfig, Plugin: "field.set",
+		Parent: rest.Parent{Type: rest.ParentPipeline, ID: "orders"}, CreatedAt: exampleTime, UpdatedAt: exampleTime}
+
+	exampleDLQ = rest.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"}, WindowSize: 20, WindowNackThreshold: 5}
+
+	exampleDeclared = spec.Pipeline{ID: "orders", Status: spec.StatusStopped, Name: "Orders", Connectors: []spec.Connector{
+		{ID: "shop", Type: spec.TypeSource, Plugin: "builtin:generator", Name: "shop", Settings: exampleConfig.Settings},
+		{ID: "warehouse", Type: spec.TypeDestination, Plugin: "builtin:log", Name: "warehouse"}},
+		DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1}}
+	exampleImport = struct {
+		Version   string           `json:"version"`
+		Pipelines []map[string]any `json:"pipelines"`
+	}{"2.2", []map[string]any{{"id": "orders", "status": "stopped", "connectors": []map[string]any{
+		{"id": "shop", "type": "source", "plugin": "builtin:generator", "settings": exampleConfig.Settings},
+		{"id": "warehouse", "type": "destination", "plugin": "builtin:log"}}}}}
+	exampleFile = string(spec.Marshal(exampleDeclared))
+
+	exampleStop     = rest.Stop{}
+	exampleRollback = rest.Rollback{Revision: 1}
+	exampleAdopt    = rest.Adopt{Path: "orders.yaml"}
+	exampleRevision = spec.Revision{Pipeline: "orders", Number: 1, Generation: 1, At: exampleTime, Origin: "api", Action: "declare", Spec: &exampleDeclared}
+	exampleStatus   = rest.PipelineStatus{ID: "orders", Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}, Generation: 2,
+		Digest: "9f86d081", Declared: spec.StatusRunning, Problems: []spec.Problem{},
+		State: spec.State{PipelineID: "orders", Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: &spec.Attempt{Generation: 2, At: exampleTime}, Since: exampleTime}}
+
+	examplePlugin = rest.Plugin{Name: "builtin:log@v1.0.0", Summary: "Writes records to the log.", Description: "", Version: "v1.0.0", Author: "conduit",
+		DestinationParams: map[string]rest.Parameter{"level": {Default: "info", Description: "Level of the entries.", Type: "TYPE_STRING",
+			Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: "trace,debug,info,warn,error"}}}},
+		SourceParams: map[string]rest.Parameter{}}
+	exampleRecord = json.RawMessage(`{"result":{"position":"Mg==","operation":"OPERATION_CREATE","metadata":{"conduit.source.connector.id":"orders:shop"},` +
+		`"key":{"rawData":"aGk="},"payload":{"before":null,"after":{"structuredData":{"id":1}}}}}`)
+
+	exampleFileState = spec.FileState{Path: "orders.yaml", Hash: "9f86d081", Pipelines: []string{"orders"}, SeenAt: exampleTime}
+	exampleEvent     = spec.Event{ID: 7, At: exampleTime, Pipeline: "orders", Type: "normal", Reason: "Started", Message: "runs generation 2"}
+	exampleInfo      = rest.Info{Version: "v0.1.0", OS: "linux", Arch: "amd64"}
+	exampleHealth    = rest.Health{Status: "SERVING"}
+	exampleReadiness = rest.Readiness{Status: "ready", Pipelines: &rest.ReadyPipelines{Total: 2, Running: 2}}
+	exampleMetrics   = "# HELP conduit_pipelines Number of pipelines by status.\n# TYPE conduit_pipelines gauge\nconduit_pipelines{status=\"running\"} 2\n"
+	exampleError     = rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "pipeline %q not found", "orders").Suggest("GET /v1/pipelines lists the pipelines there are").Body()
+)

@@ -1,0 +1,159 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func (s *Server) status(_ http.ResponseWriter, r *http.Request) (any, error) {
+	d, err := s.pipeline(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.Desired.FileStates(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	state, known := s.Observed.State(d.Pipeline.ID)
+	if !known {
+		state = spec.State{PipelineID: d.Pipeline.ID, Phase: spec.PhaseStopped, StoppedByUser: true, Since: d.CreatedAt}
+	}
+	if state.LastGood != nil {
+		state.LastGood = &spec.LastGood{Generation: state.LastGood.Generation, Pipeline: redacted(&state.LastGood.Pipeline)}
+	}
+	body := rest.PipelineStatus{ID: d.Pipeline.ID, Owner: d.Owner, Generation: d.Generation, Digest: d.Digest,
+		Declared: d.Pipeline.Status, Override: d.Override, State: state, Problems: []spec.Problem{}}
+	for _, f := range files {
+		for _, p := range f.Problems {
+			if p.Pipeline == d.Pipeline.ID || p.Pipeline == "" && d.Owner.Kind == spec.OwnerFile && f.Path == d.Owner.Path {
+				body.Problems = append(body.Problems, p)
+			}
+		}
+	}
+	return body, nil
+}
+
+// history answers for pipelines that are deleted, too.
+func (s *Server) history(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	revisions, err := s.Desired.History(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	if len(revisions) == 0 {
+		_, err = s.pipeline(r.Context(), id)
+	}
+	list := []spec.Revision{}
+	for _, revision := range revisions {
+		if revision.Spec != nil {
+			shown := redacted(revision.Spec)
+			revision.Spec = &shown
+		}
+		list = append(list, revision)
+	}
+	return list, err
+}
+
+// rollback declares what a revision declared. It takes effect on a running pipeline, as
+// a change of its file would.
+func (s *Server) rollback(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Rollback
+	if err := read(w, r, &body); err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	revisions, err := s.Desired.History(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.edit(r, &edit{
+		id: id, live: true, current: pipelineTag, origin: fmt.Sprintf("rollback to %d", body.Revision),
+		apply: func(p *spec.Pipeline) error {
+			i := slices.IndexFunc(revisions, func(v spec.Revision) bool { return v.Number == body.Revision && v.Spec != nil })
+			if i < 0 {
+				return rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound, "revision %d of pipeline %q not found", body.Revision, id).
+					With("configPath", "revision").Suggest("GET /v1/pipelines/%s/history lists the revisions there are", id)
+			}
+			*p = *revisions[i].Spec.Clone()
+			return nil
+		},
+	})
+	return s.present(w, d, err)
+}
+
+// adopt hands a pipeline over to the file that declares it, without a restart unless
+// the file declares something else.
+func (s *Server) adopt(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Adopt
+	if err := read(w, r, &body); err != nil {
+		return nil, err
+	}
+	d, err := s.pipeline(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	if err := owned(d); err != nil {
+		return nil, err
+	}
+	if err := matches(r, tag(d.Pipeline)); err != nil {
+		return nil, err
+	}
+	path, err := s.claimant(r, d.Pipeline.ID, body.Path)
+	if err != nil {
+		return nil, err
+	}
+	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: d.Pipeline, Owner: spec.Owner{Kind: spec.OwnerFile, Path: path}, Origin: "adopted by " + path}},
+		Events: []spec.Event{{Pipeline: d.Pipeline.ID, File: path, Type: "normal", Reason: "Adopted", Message: path + " takes it over from the API"}}}
+	if err := s.apply(r.Context(), changes, map[string]*spec.Declaration{d.Pipeline.ID: d}); err != nil {
+		return nil, conflict(err)
+	}
+	d, err = s.pipeline(r.Context(), d.Pipeline.ID)
+	return s.present(w, d, err)
+}
+
+// conflict makes of errStale what a client is told.
+func conflict(err error) error {
+	if err == errStale {
+		return rest.Errorf(rest.Aborted, rest.ReasonChanged, "somebody else changed it in the meantime").Suggest("try again")
+	}
+	return err
+}
+
+// claimant returns the path of the only file that declares pipeline id, or of the one asked for.
+func (s *Server) claimant(r *http.Request, id, path string) (string, error) {
+	files, err := s.Desired.FileStates(r.Context())
+	if err != nil {
+		return "", err
+	}
+	var paths []string
+	for _, f := range files {
+		if slices.Contains(f.Pipelines, id) && (path == "" || path == f.Path) {
+			paths = append(paths, f.Path)
+		}
+	}
+	switch len(paths) {
+	case 1:
+		return paths[0], nil
+	case 0:
+		return "", rest.Errorf(rest.FailedPrecondition, rest.ReasonNoFile, "no file declares pipeline %q", id).
+			Suggest("write it to a file first: POST /v1/pipelines/%s/export shows what to write", id)
+	}
+	return "", fieldError(spec.CodeRequired, "path", fmt.Sprintf("%d files declare pipeline %q: say which one takes it over", len(paths), id))
+}
+
+func (s *Server) listFiles(_ http.ResponseWriter, r *http.Request) (any, error) {
+	files, err := s.Desired.FileStates(r.Context())
+	if files == nil {
+		files = []spec.FileState{}
+	}
+	for i := range files {
+		if files[i].Pipelines == nil {
+			files[i].Pipelines = []string{}
+		}
+	}
+	return files, err
+}

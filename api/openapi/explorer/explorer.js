@@ -1,0 +1,163 @@
+"use strict";
+
+const maxMessages = 10; // of a stream that are shown
+
+function element(name, properties = {}, ...children) {
+  const e = Object.assign(document.createElement(name), properties);
+  e.append(...children);
+  return e;
+}
+
+const json = (value) => JSON.stringify(value, null, 2);
+const token = () => document.getElementById("token").value.trim();
+
+// resolve replaces references by the schemas they stand for, as deep as one reads.
+function resolve(schema, root, depth = 0) {
+  if (!schema || typeof schema !== "object" || depth > 12) return schema;
+  if (Array.isArray(schema)) return schema.map((s) => resolve(s, root, depth + 1));
+  if (schema.$ref) {
+    const name = schema.$ref.split("/").pop();
+    return resolve(root.components.schemas[name], root, depth + 1);
+  }
+  return Object.fromEntries(Object.entries(schema).map(([k, v]) => [k, resolve(v, root, depth + 1)]));
+}
+
+function sample(content) {
+  const media = Object.values(content)[0];
+  return typeof media.example === "string" ? media.example : json(media.example);
+}
+
+function expected(operation, root) {
+  const box = element("div");
+  for (const [status, response] of Object.entries(operation.responses)) {
+    if (status !== "200") continue;
+    const schema = Object.values(response.content)[0].schema;
+    box.append(element("div", { className: "columns" },
+      element("div", {}, element("h3", { textContent: "Expected response: " + status }), element("pre", { textContent: sample(response.content) })),
+      element("div", {}, element("h3", { textContent: "Its schema" }), element("pre", { textContent: json(resolve(schema, root)) }))));
+  }
+  const errors = Object.keys(operation.responses).filter((s) => s !== "200");
+  if (errors.length) box.append(element("p", { textContent: "Errors: " + errors.join(", ") }));
+  return box;
+}
+
+function address(path, operation, inputs) {
+  const query = new URLSearchParams();
+  for (const p of operation.parameters) {
+    const value = inputs[p.in + p.name].value;
+    if (p.in === "path") path = path.replace("{" + p.name + "}", encodeURIComponent(value).replaceAll("%3A", ":"));
+    if (p.in === "query" && value !== "") query.append(p.name, value);
+  }
+  return path + (query.size ? "?" + query : "");
+}
+
+async function send(method, path, operation, inputs, body, out) {
+  const headers = {};
+  if (body !== null) headers["Content-Type"] = "application/json";
+  if (token()) headers.Authorization = "Bearer " + token();
+  for (const p of operation.parameters) {
+    if (p.in === "header" && inputs["header" + p.name].value) headers[p.name] = inputs["header" + p.name].value;
+  }
+  out.textContent = "…";
+  try {
+    const response = await fetch(address(path, operation, inputs), { method, headers, body });
+    const text = await response.text();
+    let shown = text;
+    try { shown = json(JSON.parse(text)); } catch { /* it is not JSON */ }
+    const etag = response.headers.get("ETag");
+    out.textContent = response.status + " " + response.statusText + (etag ? "\nETag: " + etag : "") + "\n\n" + shown;
+  } catch (error) {
+    out.textContent = String(error);
+  }
+}
+
+function listen(path, operation, inputs, out) {
+  const url = new URL(address(path, operation, inputs), location.href);
+  url.protocol = url.protocol.replace("http", "ws");
+  const protocols = token() ? ["conduit", "bearer." + token()] : ["conduit"];
+  const socket = new WebSocket(url, protocols);
+  const messages = [];
+  out.textContent = "connecting…";
+  socket.onopen = () => { out.textContent = "waiting for records…"; };
+  socket.onmessage = (event) => {
+    messages.unshift(json(JSON.parse(event.data)));
+    messages.length = Math.min(messages.length, maxMessages);
+    out.textContent = messages.join("\n");
+  };
+  socket.onclose = (event) => { out.prepend("closed " + event.code + " " + event.reason + "\n"); };
+  return socket;
+}
+
+function tryIt(method, path, operation) {
+  const box = element("form");
+  const inputs = {};
+  for (const p of operation.parameters) {
+    const input = element("input", { value: p.in === "path" ? p.example || "" : "", required: p.required, placeholder: p.example || "", autocomplete: "off" });
+    inputs[p.in + p.name] = input;
+    box.append(element("label", { className: "parameter" }, p.name + (p.required ? " *" : ""), input, element("span", { textContent: p.description || p.in })));
+  }
+  let body = null;
+  if (operation.requestBody) {
+    const text = sample(operation.requestBody.content);
+    body = element("textarea", { value: text, rows: Math.min(16, text.split("\n").length + 1), spellcheck: false, ariaLabel: "Request body" });
+    box.append(element("h3", { textContent: "Request body" }), body);
+  }
+  const out = element("pre", { textContent: "Nothing was sent yet.", ariaLive: "polite" });
+  const button = element("button", { textContent: "Try it" });
+  box.append(element("p", {}, button), element("h3", { textContent: "Response" }), out);
+  let socket = null;
+  box.onsubmit = (event) => {
+    event.preventDefault();
+    if (!operation["x-streaming"]) {
+      send(method, path, operation, inputs, body && body.value.trim() ? body.value : null, out);
+      return;
+    }
+    if (socket && socket.readyState <= 1) {
+      socket.close();
+      button.textContent = "Try it";
+      return;
+    }
+    socket = listen(path, operation, inputs, out);
+    button.textContent = "Stop";
+  };
+  return box;
+}
+
+function show(method, path, operation, root) {
+  const details = element("details", { className: "operation", id: operation.operationId },
+    element("summary", {},
+      element("span", { className: "method", textContent: method }),
+      element("span", { className: "path", textContent: path }),
+      element("span", { className: "summary", textContent: operation.summary })));
+  details.dataset.text = [method, path, operation.summary, operation.description].join(" ").toLowerCase();
+  details.ontoggle = () => {
+    if (!details.open || details.children.length > 1) return;
+    const box = element("div");
+    if (operation.description) box.append(element("p", { textContent: operation.description }));
+    box.append(tryIt(method, path, operation), expected(operation, root));
+    details.append(box);
+  };
+  return details;
+}
+
+async function main() {
+  const root = await (await fetch("openapi.json")).json();
+  const list = document.getElementById("operations");
+  document.getElementById("version").textContent = root.info.version;
+  list.textContent = "";
+  for (const tag of root.tags) {
+    const section = element("section", {}, element("h2", { textContent: tag.name }));
+    for (const [path, methods] of Object.entries(root.paths)) {
+      for (const [method, operation] of Object.entries(methods)) {
+        if (operation.tags[0] === tag.name) section.append(show(method.toUpperCase(), path, operation, root));
+      }
+    }
+    list.append(section);
+  }
+  document.getElementById("find").oninput = (event) => {
+    const wanted = event.target.value.toLowerCase();
+    for (const d of document.querySelectorAll("details.operation")) d.hidden = !d.dataset.text.includes(wanted);
+  };
+}
+
+main().catch((error) => { document.getElementById("operations").textContent = "Cannot load openapi.json: " + error; });

@@ -1,0 +1,143 @@
+// Package openapi writes the OpenAPI document of an API from a table of its operations,
+// and holds the explorer, a page on which every operation can be read and tried.
+package openapi
+
+import (
+	"embed"
+	"encoding/json"
+	"net/http"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Operation is one thing that can be done over the API.
+type Operation struct {
+	Method      string
+	Path        string // with parameters in braces: /v1/pipelines/{id}
+	ID          string // unique
+	Tag         string // what it belongs to
+	Summary     string
+	Description string
+	Query       []Param
+	Headers     []Param
+	Request     any    // example of the body; nil when there is none
+	Optional    bool   // the body may be left out
+	Response    any    // example of the body of a success
+	MediaType   string // of the response; default application/json
+	Streaming   bool   // the response does not end; over WebSocket, too
+	Errors      []int  // statuses of the errors to expect
+}
+
+// Param is a parameter of the query or a header.
+type Param struct {
+	Name        string
+	Description string
+	Example     string
+}
+
+var pathParam = regexp.MustCompile(`\{(\w+)\}`)
+
+// Document returns the OpenAPI 3.1 document of the operations. failure is an example of
+// the body of every error.
+func Document(title, version, description string, operations []Operation, failure any) []byte {
+	s := schemas{}
+	paths := map[string]map[string]any{}
+	tags := []map[string]any{}
+	for _, o := range operations {
+		if paths[o.Path] == nil {
+			paths[o.Path] = map[string]any{}
+		}
+		paths[o.Path][strings.ToLower(o.Method)] = s.operation(&o, failure)
+		if !slices.ContainsFunc(tags, func(t map[string]any) bool { return t["name"] == o.Tag }) {
+			tags = append(tags, map[string]any{"name": o.Tag})
+		}
+	}
+	text, err := json.MarshalIndent(map[string]any{
+		"openapi": "3.1.0",
+		"info":    map[string]any{"title": title, "version": version, "description": description},
+		"tags":    tags,
+		"paths":   paths,
+		"components": map[string]any{
+			"schemas":         s,
+			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}},
+		},
+		"security": []any{map[string]any{}, map[string]any{"token": []any{}}},
+	}, "", "  ")
+	if err != nil {
+		panic(err) // it consists of what JSON can say
+	}
+	return text
+}
+
+func (s schemas) operation(o *Operation, failure any) map[string]any {
+	media := o.MediaType
+	if media == "" {
+		media = "application/json"
+	}
+	responses := map[string]any{
+		"200": map[string]any{"description": "Success.", "content": s.content(media, o.Response)},
+	}
+	for _, status := range o.Errors {
+		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status) + ".", "content": s.content("application/json", failure)}
+	}
+	op := map[string]any{"operationId": o.ID, "tags": []string{o.Tag}, "summary": o.Summary, "parameters": s.parameters(o), "responses": responses}
+	if o.Description != "" {
+		op["description"] = o.Description
+	}
+	if o.Streaming {
+		op["x-streaming"] = true
+	}
+	if o.Request != nil {
+		op["requestBody"] = map[string]any{"required": !o.Optional, "content": s.content("application/json", o.Request)}
+	}
+	return op
+}
+
+func (s schemas) content(media string, example any) map[string]any {
+	if text, ok := example.(string); ok {
+		return map[string]any{media: map[string]any{"schema": map[string]any{"type": "string"}, "example": text}}
+	}
+	return map[string]any{media: map[string]any{"schema": s.of(example), "example": example}}
+}
+
+func (s schemas) parameters(o *Operation) []any {
+	all := []any{}
+	add := func(in string, required bool, p Param) {
+		one := map[string]any{"name": p.Name, "in": in, "required": required, "schema": map[string]any{"type": "string"}}
+		if p.Description != "" {
+			one["description"] = p.Description
+		}
+		if p.Example != "" {
+			one["example"] = p.Example
+		}
+		all = append(all, one)
+	}
+	for _, m := range pathParam.FindAllStringSubmatch(o.Path, -1) {
+		add("path", true, Param{Name: m[1]})
+	}
+	for _, p := range o.Query {
+		add("query", false, p)
+	}
+	for _, p := range o.Headers {
+		add("header", false, p)
+	}
+	return all
+}
+
+//go:embed explorer
+var files embed.FS
+
+// ContentSecurityPolicy lets the explorer load nothing from elsewhere.
+const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+var types = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+
+// File returns a file of the explorer and its media type, false if there is none of this
+// name. The page itself is index.html, and loads openapi.json from beside it.
+func File(name string) (content []byte, mediaType string, ok bool) {
+	content, err := files.ReadFile("explorer/" + path.Base(name))
+	return content, types[path.Ext(name)], err == nil
+}

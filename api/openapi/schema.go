@@ -1,0 +1,94 @@
+package openapi
+
+import (
+	"encoding/json"
+	"path"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// schemas are the JSON Schemas of named types.
+type schemas map[string]any
+
+// of returns the schema of example's type.
+func (s schemas) of(example any) map[string]any {
+	if example == nil {
+		return map[string]any{}
+	}
+	return s.schema(reflect.TypeOf(example))
+}
+
+var (
+	timeType = reflect.TypeFor[time.Time]()
+	rawType  = reflect.TypeFor[json.RawMessage]()
+)
+
+func (s schemas) schema(t reflect.Type) map[string]any {
+	if enum, ok := reflect.Zero(t).Interface().(interface{ Enum() []string }); ok {
+		return map[string]any{"type": "string", "enum": enum.Enum()}
+	}
+	switch {
+	case t == rawType:
+		return map[string]any{}
+	case t == timeType:
+		return map[string]any{"type": "string", "format": "date-time"}
+	case t.Kind() == reflect.Uint64: // 64-bit numbers are text
+		return map[string]any{"type": "string", "pattern": "^[0-9]+$"}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return map[string]any{"type": "string", "contentEncoding": "base64"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return s.schema(t.Elem())
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": s.schema(t.Elem())}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": s.schema(t.Elem())}
+	case reflect.Struct:
+		return s.reference(t)
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Interface:
+		return map[string]any{}
+	}
+	return map[string]any{"type": "integer"}
+}
+
+// reference returns a reference to the schema of a struct, which it adds, or the schema
+// itself when the struct has no name.
+func (s schemas) reference(t reflect.Type) map[string]any {
+	name := t.Name()
+	if name == "" {
+		return s.object(t)
+	}
+	if path.Base(t.PkgPath()) == "spec" {
+		name = "Spec" + name
+	}
+	if s[name] == nil {
+		s[name] = true // so that a type may contain itself
+		s[name] = s.object(t)
+	}
+	return map[string]any{"$ref": "#/components/schemas/" + name}
+}
+
+func (s schemas) object(t reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || f.Anonymous || name == "-" || name == "" {
+			continue
+		}
+		property := s.schema(f.Type)
+		if doc := f.Tag.Get("doc"); doc != "" {
+			property["description"] = doc
+		}
+		properties[name] = property
+		if !strings.Contains(options, "omit") {
+			required = append(required, name)
+		}
+	}
+	return map[string]any{"type": "object", "properties": properties, "required": required}
+}

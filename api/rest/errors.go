@@ -1,0 +1,184 @@
+package rest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// Kind is a class of errors: the HTTP status that announces it and its code in the
+// numbering of google.rpc.Code, which the body carries.
+type Kind struct {
+	HTTP int
+	Code int
+}
+
+// The kinds of errors, for the server to answer with and the client to expect.
+var (
+	InvalidArgument    = Kind{http.StatusBadRequest, 3}
+	FailedPrecondition = Kind{http.StatusBadRequest, 9}
+	Unauthenticated    = Kind{http.StatusUnauthorized, 16}
+	PermissionDenied   = Kind{http.StatusForbidden, 7}
+	NotFound           = Kind{http.StatusNotFound, 5}
+	MethodNotAllowed   = Kind{http.StatusMethodNotAllowed, 12}
+	AlreadyExists      = Kind{http.StatusConflict, 6}
+	NotOwner           = Kind{http.StatusConflict, 9} // somebody else declares it
+	Aborted            = Kind{http.StatusConflict, 10}
+	PreconditionFailed = Kind{http.StatusPreconditionFailed, 9}
+	TooLarge           = Kind{http.StatusRequestEntityTooLarge, 3}
+	UnsupportedMedia   = Kind{http.StatusUnsupportedMediaType, 3}
+	Misdirected        = Kind{http.StatusMisdirectedRequest, 7}
+	ResourceExhausted  = Kind{http.StatusTooManyRequests, 8}
+	Internal           = Kind{http.StatusInternalServerError, 13}
+	Unavailable        = Kind{http.StatusServiceUnavailable, 14}
+	DeadlineExceeded   = Kind{http.StatusGatewayTimeout, 4}
+)
+
+// Reasons of errors. They are stable: programs may branch on them. An error about a
+// field has one of the codes of spec.Problem instead.
+const (
+	ReasonPipelineNotFound     = "pipeline.instance_not_found"
+	ReasonPipelineNameMissing  = "pipeline.name_missing"
+	ReasonPipelineNameExists   = "pipeline.name_already_exists"
+	ReasonPipelineExists       = "pipeline.already_exists"
+	ReasonPipelineRunning      = "pipeline.running"
+	ReasonPipelineNotRunning   = "pipeline.not_running"
+	ReasonPipelineStartFailed  = "pipeline.start_failed"
+	ReasonPipelineBeingDeleted = "pipeline.being_deleted"
+	ReasonPipelineConnectors   = "orchestrator.pipeline_has_connectors_attached"
+	ReasonPipelineProcessors   = "orchestrator.pipeline_has_processors_attached"
+	ReasonConnectorNotFound    = "connector.instance_not_found"
+	ReasonConnectorExists      = "connector.already_exists"
+	ReasonConnectorType        = "connector.invalid_type"
+	ReasonConnectorProcessors  = "orchestrator.connector_has_processors_attached"
+	ReasonConnectorRefused     = "connector.configuration_refused"
+	ReasonConnectorCleanUp     = "connector.cleanup_failed"
+	ReasonPluginNotFound       = "connector.plugin_not_found"
+	ReasonProcessorNotFound    = "processor.instance_not_found"
+	ReasonProcessorExists      = "processor.already_exists"
+	ReasonProcessorParent      = "orchestrator.invalid_processor_parent_type"
+	ReasonOwnedByFile          = "orchestrator.immutable_provisioned_by_config"
+	ReasonNoFile               = "pipeline.no_file_declares_it"
+	ReasonRevisionNotFound     = "pipeline.revision_not_found"
+	ReasonChanged              = "request.resource_changed"
+	ReasonKeyReused            = "request.idempotency_key_reused"
+	ReasonInvalid              = "common.invalid_argument"
+	ReasonNotFound             = "common.not_found"
+	ReasonUnavailable          = "common.unavailable"
+	ReasonParse                = "config.parse_error"
+	ReasonHost                 = "request.host_not_allowed"
+	ReasonOrigin               = "request.cross_origin"
+	ReasonMediaType            = "request.media_type"
+	ReasonTooLarge             = "request.too_large"
+	ReasonMethod               = "request.method_not_allowed"
+	ReasonUnauthenticated      = "request.unauthenticated"
+	ReasonForbidden            = "request.forbidden"
+	ReasonTooMany              = "request.too_many"
+	ReasonTimeout              = "request.timeout"
+	ReasonInternal             = "internal.error"
+)
+
+// Error is an error of the API as it travels. Its JSON form is a google.rpc.Status
+// with an ErrorInfo and, when fields are wrong, a BadRequest.
+type Error struct {
+	Kind
+	Reason  string
+	Message string
+	// Metadata says more: configPath is the field that is wrong, suggestion what to do,
+	// file and line where the declaration stands.
+	Metadata   map[string]string
+	Violations []Violation
+}
+
+// Violation is one field that is wrong.
+type Violation struct {
+	Field       string `json:"field"`
+	Description string `json:"description"`
+}
+
+// Errorf returns an error with this kind, reason and message.
+func Errorf(kind Kind, reason, format string, args ...any) *Error {
+	return &Error{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// With adds a pair of metadata and returns e.
+func (e *Error) With(key, value string) *Error {
+	if value == "" {
+		return e
+	}
+	if e.Metadata == nil {
+		e.Metadata = map[string]string{}
+	}
+	e.Metadata[key] = value
+	return e
+}
+
+// Suggest adds what to do about the error and returns e.
+func (e *Error) Suggest(format string, args ...any) *Error {
+	return e.With("suggestion", fmt.Sprintf(format, args...))
+}
+
+// Error returns the message, and the suggestion if there is one.
+func (e *Error) Error() string {
+	if s := e.Metadata["suggestion"]; s != "" {
+		return e.Message + " (" + s + ")"
+	}
+	return e.Message
+}
+
+// The types of details in the body.
+const (
+	typeErrorInfo  = "type.googleapis.com/google.rpc.ErrorInfo"
+	typeBadRequest = "type.googleapis.com/google.rpc.BadRequest"
+	domain         = "conduit"
+)
+
+// Status is the body of an error.
+type Status struct {
+	Code    int      `json:"code" doc:"Number of the error in google.rpc.Code."`
+	Message string   `json:"message"`
+	Details []Detail `json:"details"`
+}
+
+// Detail is an ErrorInfo or a BadRequest, as Type says.
+type Detail struct {
+	Type       string            `json:"@type"`
+	Reason     string            `json:"reason,omitempty" doc:"Stable name of what went wrong."`
+	Domain     string            `json:"domain,omitempty"`
+	Metadata   map[string]string `json:"metadata,omitzero" doc:"configPath: the wrong field; suggestion: what to do."`
+	Violations []Violation       `json:"fieldViolations,omitempty"`
+}
+
+// Body returns e as it is sent.
+func (e *Error) Body() Status {
+	metadata := e.Metadata
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	details := []Detail{{Type: typeErrorInfo, Reason: e.Reason, Domain: domain, Metadata: metadata}}
+	if len(e.Violations) > 0 {
+		details = append(details, Detail{Type: typeBadRequest, Violations: e.Violations})
+	}
+	return Status{Code: e.Code, Message: e.Message, Details: details}
+}
+
+// ParseError reads an error with this HTTP status from its body. It takes any body: what
+// is no google.rpc.Status becomes the message.
+func ParseError(status int, body []byte) *Error {
+	e := &Error{Kind: Kind{HTTP: status, Code: 2}}
+	var s Status
+	if err := json.Unmarshal(body, &s); err != nil || s.Message == "" {
+		e.Message = fmt.Sprintf("%s: %.200s", http.StatusText(status), body)
+		return e
+	}
+	e.Code, e.Message = s.Code, s.Message
+	for _, d := range s.Details {
+		switch d.Type {
+		case typeErrorInfo:
+			e.Reason, e.Metadata = d.Reason, d.Metadata
+		case typeBadRequest:
+			e.Violations = d.Violations
+		}
+	}
+	return e
+}

@@ -1,0 +1,295 @@
+// Package rest is the vocabulary of the REST API, shared by its server and its client:
+// the bodies of requests and responses, and errors with their codes.
+//
+// A body that is sent to create or replace something has the shape of the one that
+// reading it returns. What only the agent decides, such as state and createdAt, is
+// ignored in requests, so that a resource can be read, edited and written back.
+package rest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Redacted stands for a secret. Writing it keeps the value there is.
+const Redacted = "***"
+
+// Pipeline is a pipeline, apart from its connectors and processors.
+type Pipeline struct {
+	ID           string         `json:"id" doc:"May be chosen when the pipeline is created."`
+	State        PipelineState  `json:"state"`
+	Config       PipelineConfig `json:"config"`
+	ConnectorIDs []string       `json:"connectorIds"`
+	ProcessorIDs []string       `json:"processorIds"`
+	CreatedAt    time.Time      `json:"createdAt"`
+	UpdatedAt    time.Time      `json:"updatedAt"`
+}
+
+// PipelineConfig is what people say about a pipeline.
+type PipelineConfig struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+// PipelineState is what is observed of a pipeline.
+type PipelineState struct {
+	Status        PipelineStatusCode `json:"status"`
+	Error         string             `json:"error" doc:"Why the pipeline is degraded."`
+	StoppedReason StoppedReason      `json:"stoppedReason"`
+}
+
+// PipelineStatusCode is the status of a pipeline.
+type PipelineStatusCode string
+
+// The statuses.
+const (
+	StatusUnspecified PipelineStatusCode = "STATUS_UNSPECIFIED"
+	StatusRunning     PipelineStatusCode = "STATUS_RUNNING"
+	StatusStopped     PipelineStatusCode = "STATUS_STOPPED"
+	StatusDegraded    PipelineStatusCode = "STATUS_DEGRADED"
+	StatusRecovering  PipelineStatusCode = "STATUS_RECOVERING"
+)
+
+// Enum lists the statuses.
+func (PipelineStatusCode) Enum() []string {
+	return []string{"STATUS_UNSPECIFIED", "STATUS_RUNNING", "STATUS_STOPPED", "STATUS_DEGRADED", "STATUS_RECOVERING"}
+}
+
+// StoppedReason says who stopped a pipeline.
+type StoppedReason string
+
+// The reasons.
+const (
+	StoppedUnspecified StoppedReason = "STOPPED_REASON_UNSPECIFIED"
+	StoppedByUser      StoppedReason = "STOPPED_REASON_USER"
+	StoppedBySystem    StoppedReason = "STOPPED_REASON_SYSTEM"
+)
+
+// Enum lists the reasons.
+func (StoppedReason) Enum() []string {
+	return []string{"STOPPED_REASON_UNSPECIFIED", "STOPPED_REASON_USER", "STOPPED_REASON_SYSTEM"}
+}
+
+// Connector is one end of a pipeline.
+type Connector struct {
+	ID               string            `json:"id" doc:"<pipeline>:<connector>. May be chosen when the connector is created, with or without the pipeline."`
+	SourceState      *SourceState      `json:"sourceState,omitempty"`
+	DestinationState *DestinationState `json:"destinationState,omitempty"`
+	Config           ConnectorConfig   `json:"config"`
+	Type             ConnectorType     `json:"type"`
+	Plugin           string            `json:"plugin" doc:"[builtin:|standalone:|any:]name[@version]"`
+	PipelineID       string            `json:"pipelineId"`
+	ProcessorIDs     []string          `json:"processorIds"`
+	CreatedAt        time.Time         `json:"createdAt"`
+	UpdatedAt        time.Time         `json:"updatedAt"`
+}
+
+// SourceState is how far a source got.
+type SourceState struct {
+	Position []byte `json:"position"`
+}
+
+// DestinationState is how far a destination got, by source.
+type DestinationState struct {
+	Positions map[string][]byte `json:"positions"`
+}
+
+// ConnectorConfig is the name and the settings of a connector.
+type ConnectorConfig struct {
+	Name     string            `json:"name"`
+	Settings map[string]string `json:"settings" doc:"Secrets are read as ***, and *** written keeps them."`
+}
+
+// ConnectorType tells the two kinds of connectors apart.
+type ConnectorType string
+
+// The connector types.
+const (
+	TypeSource      ConnectorType = "TYPE_SOURCE"
+	TypeDestination ConnectorType = "TYPE_DESTINATION"
+)
+
+// Enum lists the types.
+func (ConnectorType) Enum() []string { return []string{"TYPE_SOURCE", "TYPE_DESTINATION"} }
+
+// Validation is a connector to be checked without creating it.
+type Validation struct {
+	Type   ConnectorType   `json:"type"`
+	Plugin string          `json:"plugin"`
+	Config ConnectorConfig `json:"config"`
+}
+
+// Processor changes or drops records of a pipeline or of one connector.
+type Processor struct {
+	ID        string          `json:"id" doc:"<parent>:<processor>. May be chosen when the processor is created."`
+	Config    ProcessorConfig `json:"config"`
+	Condition string          `json:"condition" doc:"Go template that yields true or false; empty for all records."`
+	Plugin    string          `json:"plugin"`
+	Parent    Parent          `json:"parent"`
+	CreatedAt time.Time       `json:"createdAt"`
+	UpdatedAt time.Time       `json:"updatedAt"`
+}
+
+// ProcessorRequest is a processor in a request, where the plugin may go by its former name.
+type ProcessorRequest struct {
+	Processor
+	Type string `json:"type,omitempty" doc:"Former name of plugin."`
+}
+
+// ProcessorConfig is the settings of a processor and its number of workers.
+type ProcessorConfig struct {
+	Settings map[string]string `json:"settings"`
+	Workers  int               `json:"workers"`
+}
+
+// Parent is what a processor belongs to.
+type Parent struct {
+	Type ParentType `json:"type"`
+	ID   string     `json:"id"`
+}
+
+// ParentType is the kind of a Parent.
+type ParentType string
+
+// The kinds of parents.
+const (
+	ParentPipeline  ParentType = "TYPE_PIPELINE"
+	ParentConnector ParentType = "TYPE_CONNECTOR"
+)
+
+// Enum lists the kinds.
+func (ParentType) Enum() []string { return []string{"TYPE_PIPELINE", "TYPE_CONNECTOR"} }
+
+// DLQ is the dead-letter queue of a pipeline.
+type DLQ struct {
+	Plugin              string            `json:"plugin"`
+	Settings            map[string]string `json:"settings"`
+	WindowSize          Count             `json:"windowSize"`
+	WindowNackThreshold Count             `json:"windowNackThreshold"`
+}
+
+// Count is a number that JSON carries as text, as it does every 64-bit number of this
+// API. Requests may also carry it as a number.
+type Count uint64
+
+// MarshalJSON writes c as text.
+func (c Count) MarshalJSON() ([]byte, error) {
+	return strconv.AppendQuote(nil, strconv.FormatUint(uint64(c), 10)), nil
+}
+
+// UnmarshalJSON reads a number or its text.
+func (c *Count) UnmarshalJSON(b []byte) error {
+	text := string(b)
+	if len(b) > 0 && b[0] == '"' {
+		if err := json.Unmarshal(b, &text); err != nil {
+			return err
+		}
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if text != "null" && err != nil {
+		return fmt.Errorf("%.20q is no whole number from 0 to 2147483647", text)
+	}
+	*c = Count(n)
+	return nil
+}
+
+// Plugin describes a connector plugin.
+type Plugin struct {
+	Name              string               `json:"name" doc:"Full name, with kind and version."`
+	Summary           string               `json:"summary"`
+	Description       string               `json:"description"`
+	Version           string               `json:"version"`
+	Author            string               `json:"author"`
+	DestinationParams map[string]Parameter `json:"destinationParams" doc:"Empty when the plugin has no destination."`
+	SourceParams      map[string]Parameter `json:"sourceParams" doc:"Empty when the plugin has no source."`
+}
+
+// Parameter describes a setting.
+type Parameter struct {
+	Default     string          `json:"default"`
+	Description string          `json:"description"`
+	Type        string          `json:"type" doc:"TYPE_STRING, TYPE_INT, TYPE_FLOAT, TYPE_BOOL, TYPE_FILE or TYPE_DURATION."`
+	Validations []ParameterRule `json:"validations"`
+}
+
+// ParameterRule is what a setting must meet.
+type ParameterRule struct {
+	Type  string `json:"type" doc:"TYPE_REQUIRED, TYPE_GREATER_THAN, TYPE_LESS_THAN, TYPE_INCLUSION, TYPE_EXCLUSION or TYPE_REGEX."`
+	Value string `json:"value"`
+}
+
+// PipelineStatus is everything known of a pipeline: who declares it, what is declared
+// and what runs.
+type PipelineStatus struct {
+	ID         string         `json:"id"`
+	Owner      spec.Owner     `json:"owner"`
+	Generation int64          `json:"generation" doc:"Version of what is declared."`
+	Digest     string         `json:"digest"`
+	Declared   spec.Status    `json:"declared" doc:"Status that the declaration asks for."`
+	Override   spec.Status    `json:"override,omitempty" doc:"Status that was asked for over the API instead."`
+	State      spec.State     `json:"state"`
+	Problems   []spec.Problem `json:"problems" doc:"Of the files that declare it."`
+}
+
+// Import is a pipeline file.
+type Import struct {
+	Version   string          `json:"version,omitempty"`
+	Pipelines []spec.Pipeline `json:"pipelines"`
+}
+
+// Stop says how to stop.
+type Stop struct {
+	Force bool `json:"force" doc:"Accepted; a stop that takes too long is forced in any case."`
+}
+
+// Rollback says which revision to go back to.
+type Rollback struct {
+	Revision int64 `json:"revision"`
+}
+
+// Adopt names the file that takes a pipeline over. It may be left out when one file
+// declares the pipeline.
+type Adopt struct {
+	Path string `json:"path,omitempty"`
+}
+
+// Info says what answers.
+type Info struct {
+	Version string `json:"version"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+}
+
+// Health says whether the agent serves.
+type Health struct {
+	Status string `json:"status"`
+}
+
+// Readiness says whether the agent is ready, and how its pipelines fare.
+type Readiness struct {
+	Status    string          `json:"status" doc:"ready, starting or unavailable."`
+	Reason    string          `json:"reason,omitempty"`
+	Pipelines *ReadyPipelines `json:"pipelines,omitempty"`
+}
+
+// ReadyPipelines counts pipelines.
+type ReadyPipelines struct {
+	Total             int                `json:"total"`
+	Running           int                `json:"running"`
+	Degraded          int                `json:"degraded"`
+	DegradedPipelines []DegradedPipeline `json:"degradedPipelines,omitempty"`
+}
+
+// DegradedPipeline is a pipeline that failed for good.
+type DegradedPipeline struct {
+	ID     string             `json:"id"`
+	Status PipelineStatusCode `json:"status"`
+	Error  string             `json:"error"`
+}
+
+// Empty is the body of answers that say nothing more.
+type Empty struct{}

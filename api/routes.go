@@ -1,0 +1,165 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/julienschmidt/httprouter"
+
+	"github.com/conduit-agent/conduit/api/openapi"
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// handle answers a request with a body, or with an error. When both are nil it has
+// answered itself.
+type handle func(s *Server, w http.ResponseWriter, r *http.Request) (any, error)
+
+// route is an operation and what performs it.
+type route struct {
+	openapi.Operation
+	handle handle
+	need   role
+	media  []string // of bodies, beside JSON
+}
+
+// reserved are paths that end in a word where other paths have an id.
+var reserved = []string{"/v1/pipelines/import", "/v1/connectors/plugins", "/v1/connectors/validate", "/v1/processors/plugins"}
+
+// router dispatches requests to the routes. The tree of httprouter cannot tell a word
+// from an id, so those paths share a node and are told apart here.
+func (s *Server) router() http.Handler {
+	router := httprouter.New()
+	router.RedirectTrailingSlash, router.RedirectFixedPath, router.HandleOPTIONS = false, false, false
+	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, notFound()) })
+	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, methodNotAllowed(r))
+	})
+	nodes := map[string]map[string]*route{} // "METHOD /pattern" → word, or "" for an id
+	for i := range routes {
+		rt := &routes[i]
+		pattern, word := node(rt.Path)
+		for _, method := range methods(rt) {
+			key := method + " " + pattern
+			if nodes[key] == nil {
+				nodes[key] = map[string]*route{}
+				router.Handle(method, pattern, s.dispatch(nodes[key], func() string { return allowed(nodes, pattern) }))
+			}
+			nodes[key][word] = rt
+		}
+	}
+	s.explorer(router)
+	return router
+}
+
+// node returns the pattern that the tree has for a path, and the word that it ends in.
+func node(path string) (pattern, word string) {
+	if slices.Contains(reserved, path) {
+		last := strings.LastIndexByte(path, '/') + 1
+		return path[:last] + ":id", path[last:]
+	}
+	return strings.NewReplacer("{", ":", "}", "").Replace(path), ""
+}
+
+// methods returns the methods that a route answers. A stream has no head to speak of.
+func methods(rt *route) []string {
+	if rt.Method == http.MethodGet && !rt.Streaming {
+		return []string{http.MethodGet, http.MethodHead}
+	}
+	return []string{rt.Method}
+}
+
+func methodNotAllowed(r *http.Request) error {
+	return rest.Errorf(rest.MethodNotAllowed, rest.ReasonMethod, "%.20q is not possible here", r.Method)
+}
+
+// allowed lists the methods that are possible where pattern has an id.
+func allowed(nodes map[string]map[string]*route, pattern string) string {
+	var all []string
+	for key, words := range nodes {
+		if method, at, _ := strings.Cut(key, " "); at == pattern && words[""] != nil {
+			all = append(all, method)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// dispatch serves one node of the tree. allow lists the methods possible for ids there.
+func (s *Server) dispatch(words map[string]*route, allow func() string) httprouter.Handle {
+	return func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		rt := words[params.ByName("id")]
+		if rt == nil {
+			rt = words[""]
+		}
+		if rt == nil {
+			w.Header().Set("Allow", allow())
+			s.fail(w, r, methodNotAllowed(r))
+			return
+		}
+		for _, p := range params {
+			r.SetPathValue(p.Key, p.Value)
+		}
+		s.serve(rt, w, r)
+	}
+}
+
+// serve checks what is the same for all routes and has the route answer.
+func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
+	err := s.authorize(r, rt.need)
+	if err == nil {
+		err = checkMedia(r, rt.media...)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.idempotency.once(w, r, func(err error) { s.fail(w, r, err) }, func(w http.ResponseWriter, r *http.Request) {
+		body, err := rt.handle(s, w, r)
+		switch {
+		case err != nil:
+			s.fail(w, r, err)
+		case body != nil:
+			answer(w, r, http.StatusOK, body)
+		}
+	})
+}
+
+// document is the OpenAPI document, which is the same for all servers but the version.
+var document = sync.OnceValue(func() []byte {
+	var all []openapi.Operation
+	for _, rt := range routes {
+		all = append(all, rt.Operation)
+	}
+	return openapi.Document("conduit API", "v1",
+		"Pipelines, connectors and processors of a conduit agent, how they fare, and the records that pass. "+
+			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, exampleError)
+})
+
+// explorer serves the page on which the API can be tried. It contains no data, so it
+// needs no token.
+func (s *Server) explorer(router *httprouter.Router) {
+	serve := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		name := params.ByName("file")
+		switch name {
+		case "openapi.json":
+			write(w, http.StatusOK, "application/json", document())
+			return
+		case "":
+			name = "index.html"
+		}
+		content, media, ok := openapi.File(name)
+		if !ok {
+			s.fail(w, r, notFound())
+			return
+		}
+		w.Header().Set("Content-Security-Policy", openapi.ContentSecurityPolicy)
+		write(w, http.StatusOK, media, content)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		router.Handle(method, "/openapi/", serve)
+		router.Handle(method, "/openapi/:file", serve)
+		router.Handler(method, "/openapi", http.RedirectHandler("/openapi/", http.StatusFound))
+	}
+}

@@ -1,0 +1,201 @@
+package api
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// role is what a client may do.
+type role int
+
+const (
+	roleNone role = iota
+	roleRead
+	roleAdmin
+)
+
+type stats struct{ panics atomic.Uint64 }
+
+// protect lets only those requests reach next that are meant for this server. What it
+// checks holds for every path and needs no configuration.
+func (s *Server) protect(next http.Handler) http.Handler {
+	crossOrigin := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began, rec := time.Now(), &recorder{ResponseWriter: w}
+		w.Header().Set("X-Request-Id", uuid.NewString())
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("X-Frame-Options", "DENY")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		defer s.finish(rec, r, began)
+		switch err := crossOrigin.Check(r); {
+		case !s.hostAllowed(r):
+			s.fail(rec, r, rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %.100q is not a name of this server", r.Host).
+				Suggest("use localhost, or add the name to api.http.hosts"))
+		case err != nil, !originAllowed(r):
+			s.fail(rec, r, rest.Errorf(rest.PermissionDenied, rest.ReasonOrigin, "requests from pages of other sites are refused"))
+		default:
+			next.ServeHTTP(rec, r)
+		}
+	})
+}
+
+// finish answers for a handler that panicked, and logs the request.
+func (s *Server) finish(w *recorder, r *http.Request, began time.Time) {
+	if p := recover(); p != nil {
+		if p == http.ErrAbortHandler {
+			panic(p)
+		}
+		s.stats.panics.Add(1)
+		s.log.Error("request panicked", "method", r.Method, "path", r.URL.EscapedPath(), "err", p, "stack", string(debug.Stack()))
+		if w.status == 0 {
+			s.fail(w, r, rest.Errorf(rest.Internal, rest.ReasonInternal, "this is a mistake in the agent, its log says more"))
+		}
+	}
+	s.log.Debug("request", "method", r.Method, "path", r.URL.EscapedPath(), "status", w.status,
+		"duration", time.Since(began), "remote", r.RemoteAddr, "request_id", w.Header().Get("X-Request-Id"))
+}
+
+// recorder remembers the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// hostAllowed reports whether the Host header names this machine. A page whose name was
+// made to resolve to this machine (DNS rebinding) sends its own name there.
+func (s *Server) hostAllowed(r *http.Request) bool {
+	host := hostname(r.Host)
+	if host == "localhost" || slices.ContainsFunc(s.Hosts, func(h string) bool { return hostname(h) == host }) {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	return ip.IsLoopback() && !ip.Is4In6() || ip == localIP(r)
+}
+
+// hostname returns the host of host:port in lower case, without brackets and final dot.
+func hostname(hostport string) string {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// localIP returns the address that the client connected to.
+func localIP(r *http.Request) netip.Addr {
+	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if addr == nil {
+		return netip.Addr{}
+	}
+	ap, err := netip.ParseAddrPort(addr.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap()
+}
+
+// originAllowed reports whether an upgrade to WebSocket comes from a page of this
+// server, or from no page. Browsers let any page try one.
+func originAllowed(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" || !isUpgrade(r) {
+		return true
+	}
+	_, host, ok := strings.Cut(origin, "://")
+	return ok && strings.EqualFold(host, r.Host)
+}
+
+func isUpgrade(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// authorize returns an error unless the client may do what needs the role.
+func (s *Server) authorize(r *http.Request, need role) error {
+	have := s.roleOf(r)
+	switch {
+	case have >= need:
+		return nil
+	case have == roleNone:
+		return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "a token is needed").
+			Suggest("send the header Authorization: Bearer TOKEN")
+	}
+	return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "this token lets read only")
+}
+
+// roleOf returns what the client may do.
+func (s *Server) roleOf(r *http.Request) role {
+	if s.ReadToken == "" && s.AdminToken == "" {
+		return roleAdmin
+	}
+	token := bearer(r)
+	admin, read := same(token, s.AdminToken), same(token, s.ReadToken)
+	switch {
+	case admin:
+		return roleAdmin
+	case read:
+		return roleRead
+	}
+	return roleNone
+}
+
+// bearerProtocol is how a WebSocket carries a token: browsers let a page choose the
+// sub-protocols of an upgrade, but none of its headers.
+const bearerProtocol = "bearer."
+
+func bearer(r *http.Request) string {
+	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	if isUpgrade(r) {
+		for _, list := range r.Header.Values("Sec-WebSocket-Protocol") {
+			for p := range strings.SplitSeq(list, ",") {
+				if token, ok := strings.CutPrefix(strings.TrimSpace(p), bearerProtocol); ok {
+					return token
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// same compares in a time that tells nothing about the secret.
+func same(token, secret string) bool {
+	a, b := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(secret))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && secret != ""
+}
+
+// Hijack lets a WebSocket take the connection over.
+func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if r.status == 0 {
+		r.status = http.StatusSwitchingProtocols
+	}
+	return http.NewResponseController(r.ResponseWriter).Hijack()
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/openapi"
+)
+
+const (
+	get    = http.MethodGet
+	post   = http.MethodPost
+	put    = http.MethodPut
+	remove = http.MethodDelete
+)
+
+var (
+	ifMatch     = []openapi.Param{{Name: "If-Match", Description: "ETag of what is to be changed; refused with 412 if it is another by now"}}
+	postHeaders = []openapi.Param{{Name: "Idempotency-Key", Description: "makes repeating the request harmless for 24 hours"}}
+	actHeaders  = []openapi.Param{ifMatch[0], postHeaders[0]}
+
+	nameParam = openapi.Param{Name: "name", Description: "regular expression for whole names"}
+	waitParam = openapi.Param{Name: "wait", Description: "how long to wait until it is done: 0, 30, 2m; default 60s", Example: "0"}
+	liveParam = openapi.Param{Name: "live", Description: "change a running pipeline: it is drained and goes on with the change"}
+	waits     = []openapi.Param{waitParam}
+	live      = []openapi.Param{liveParam}
+)
+
+// routes are all operations of the API, in the order of the document.
+var routes = []route{
+	{openapi.Operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines", Query: []openapi.Param{nameParam},
+		Response: list(examplePipeline), Errors: []int{400}}, (*Server).listPipelines, roleRead, nil},
+	{openapi.Operation{Method: post, Path: "/v1/pipelines", ID: "createPipeline", Tag: "pipelines", Summary: "Create a pipeline",
+		Description: "The pipeline is stopped and empty. The id may be chosen.", Headers: postHeaders,
+		Request: requestPipeline, Response: examplePipeline, Errors: []int{400, 409}}, (*Server).createPipeline, roleAdmin, nil},
+	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}", ID: "getPipeline", Tag: "pipelines", Summary: "Get a pipeline",
+		Response: examplePipeline, Errors: []int{404}}, (*Server).getPipeline, roleRead, nil},
+	{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}", ID: "updatePipeline", Tag: "pipelines", Summary: "Change name and description", Headers: ifMatch,
+		Request: requestPipeline, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).updatePipeline, roleAdmin, nil},
+	{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}", ID: "deletePipeline", Tag: "pipelines", Summary: "Delete a pipeline that is stopped and empty",
+		Query: waits, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, (*Server).deletePipeline, roleAdmin, nil},
+	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines", Summary: "Start all connectors of a pipeline",
+		Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file runs until the file changes.",
+		Query:       waits, Headers: actHeaders, Response: empty, Errors: []int{400, 404, 504}}, (*Server).start, roleAdmin, nil},
+	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines", Summary: "Stop all connectors of a pipeline",
+		Description: "Answers when all records in flight are settled and the connectors are closed.",
+		Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Response: empty, Errors: []int{400, 404, 504}}, (*Server).stop, roleAdmin, nil},
+	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines", Summary: "Stop a pipeline and start it again",
+		Query: waits, Headers: postHeaders, Response: empty, Errors: []int{400, 404, 504}}, (*Server).restart, roleAdmin, nil},
+	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/status", ID: "getPipelineStatus", Tag: "pipelines", Summary: "Get what is declared, what runs and what is wrong",
+		Response: exampleStatus, Errors: []int{404}}, (*Server).status, roleRead, nil},
+	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/history", ID: "getPipelineHistory", Tag: "pipelines", Summary: "List the revisions of a pipeline, oldest first",
+		Response: list(exampleRevision), Errors: []int{404}}, (*Server).history, roleRead, nil},
+	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/rollback", ID: "rollbackPipeline", Tag: "pipelines", Summary: "Declare what a revision declared",
+		Headers: actHeaders, Request: exampleRollback, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).rollback, roleAdmin, nil},
+	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it",
+		Headers: actHeaders, Request: exampleAdopt, Optional: true, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).adopt, roleAdmin, nil},
+	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines", Summary: "Get a pipeline as a pipeline file",
+		Description: "Secrets are *** in it.", Response: exampleFile, MediaType: mediaYAML, Errors: []int{404}}, (*Server).export, roleRead, nil},
+	{openapi.Operation{Method: post, Path: "/v1/pipelines/import", ID: "importPipelines", Tag: "pipelines", Summary: "Declare the pipelines of a pipeline file, all or none",
+		Description: "The body is a pipeline file in JSON, or in YAML with the media type application/yaml. Pipelines that exist are replaced.",
+		Headers:     postHeaders, Request: exampleImport, Response: list(examplePipeline), Errors: []int{400, 409}}, (*Server).importFile, roleAdmin, []string{mediaYAML}},
+	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
+		Response: exampleDLQ, Errors: []int{404}}, (*Server).getDLQ, roleRead, nil},
+	{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
+		Query: live, Headers: ifMatch, Request: exampleDLQ, Response: exampleDLQ, Errors: []int{400, 404, 409, 412}}, (*Server).updateDLQ, roleAdmin, nil},
+
+	{openapi.Operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors", Summary: "List connectors",
+		Query: []openapi.Param{{Name: "pipelineId", Description: "only those of this pipeline"}}, Response: list(exampleConnector)}, (*Server).listConnectors, roleRead, nil},
+	{openapi.Operation{Method: post, Path: "/v1/connectors", ID: "createConnector", Tag: "connectors", Summary: "Create a connector",
+		Description: "The plugin is started to accept the settings, and ended.",
+		Query:       live, Headers: postHeaders, Request: requestConnector, Response: exampleConnector, Errors: []int{400, 404, 409}}, (*Server).createConnector, roleAdmin, nil},
+	{openapi.Operation{Method: get, Path: "/v1/connectors/{id}", ID: "getConnector", Tag: "connectors", Summary: "Get a connector and how far it got",
+		Response: exampleConnector, Errors: []int{404}}, (*Server).getConnector, roleRead, nil},
+	{openapi.Operation{Method: put, Path: "/v1/connectors/{id}", ID: "updateConnector", Tag: "connectors", Summary: "Replace the settings of a connector",
+		Description: "Without plugin the plugin stays, and settings that are *** keep their value.",
+		Query:       live, Headers: ifMatch, Request: updateConnector, Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, (*Server).updateConnector, roleAdmin, nil},
+	{openapi.Operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors", Summary: "Delete a connector",
+		Description: "If it was ever started, its plugin is started once more to clean up.",
+		Query:       live, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, (*Server).deleteConnector, roleAdmin, nil},
+	{openapi.Operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
+		Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, (*Server).validateConnector, roleAdmin, nil},
+	{openapi.Operation{Method: get, Path: "/v1/connectors/{id}/inspect", ID: "inspectConnector", Tag: "connectors", Summary: "See the records that pass a connector",
+		Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much.",
+		Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
+			{Name: "rate", Description: "most records per second", Example: "10"}},
+		Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, (*Server).inspect, roleRead, nil},
+
+	{openapi.Operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors", Summary: "List processors",
+		Query: []openapi.Param{{Name: "parentIds", Description: "only those of this pipeline or connector; may be repeated"}}, Response: list(exampleProcessor)}, (*Server).listProcessors, roleRead, nil},
+	{openapi.Operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors", Summary: "Create a processor, the last of its parent",
+		Query: live, Headers: postHeaders, Request: requestProcessor, Response: exampleProcessor, Errors: []int{400, 404, 409}}, (*Server).createProcessor, roleAdmin, nil},
+	{openapi.Operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors", Summary: "Get a processor",
+		Response: exampleProcessor, Errors: []int{404}}, (*Server).getProcessor, roleRead, nil},
+	{openapi.Operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors", Summary: "Replace settings and condition of a processor",
+		Query: live, Headers: ifMatch, Request: updateProcessor, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, (*Server).updateProcessor, roleAdmin, nil},
+	{openapi.Operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
+		Query: live, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, (*Server).deleteProcessor, roleAdmin, nil},
+
+	{openapi.Operation{Method: get, Path: "/v1/connectors/plugins", ID: "listConnectorPlugins", Tag: "plugins", Summary: "List connector plugins and their settings",
+		Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, (*Server).listPlugins, roleRead, nil},
+	{openapi.Operation{Method: get, Path: "/v1/processors/plugins", ID: "listProcessorPlugins", Tag: "plugins", Summary: "List processor plugins",
+		Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, (*Server).listProcessorPlugins, roleRead, nil},
+	{openapi.Operation{Method: get, Path: "/v1/plugins", ID: "listPlugins", Tag: "plugins", Summary: "List connector plugins (former path)",
+		Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, (*Server).listPlugins, roleRead, nil},
+
+	{openapi.Operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent", Summary: "List the pipeline files and what is wrong with them",
+		Response: list(exampleFileState)}, (*Server).listFiles, roleRead, nil},
+	{openapi.Operation{Method: get, Path: "/v1/events", ID: "listEvents", Tag: "agent", Summary: "List what happened, oldest first",
+		Description: "With Accept: text/event-stream it goes on telling what happens.",
+		Query: []openapi.Param{{Name: "after", Description: "only events after the one with this id; the newest when left out"},
+			{Name: "limit", Description: "most events to list; default 100"}}, Response: list(exampleEvent), Errors: []int{400}}, (*Server).events, roleRead, nil},
+	{openapi.Operation{Method: get, Path: "/info", ID: "getInfo", Tag: "agent", Summary: "Get the version of the agent", Response: exampleInfo}, (*Server).info, roleRead, nil},
+	{openapi.Operation{Method: get, Path: "/healthz", ID: "getHealth", Tag: "agent", Summary: "Ask whether the agent answers; needs no token",
+		Query: []openapi.Param{{Name: "service", Description: "of one service"}}, Response: exampleHealth, Errors: []int{404}}, (*Server).health, roleNone, nil},
+	{openapi.Operation{Method: get, Path: "/readyz", ID: "getReadiness", Tag: "agent", Summary: "Ask whether the agent is ready; needs no token",
+		Response: exampleReadiness}, (*Server).ready, roleNone, nil},
+	{openapi.Operation{Method: get, Path: "/metrics", ID: "getMetrics", Tag: "agent", Summary: "Get metrics in the text format of Prometheus",
+		Response: exampleMetrics, MediaType: "text/plain", Errors: []int{404}}, (*Server).metrics, roleRead, nil},
+}
+
+func list[T any](one T) []T { return []T{one} }

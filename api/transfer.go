@@ -1,0 +1,106 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+const mediaYAML = "application/yaml"
+
+// export answers with a pipeline file. Secrets are left out of it as they are elsewhere.
+func (s *Server) export(w http.ResponseWriter, r *http.Request) (any, error) {
+	d, err := s.pipeline(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("ETag", tag(d.Pipeline))
+	write(w, http.StatusOK, mediaYAML, spec.Marshal(redacted(&d.Pipeline)))
+	return nil, nil
+}
+
+// importFile declares the pipelines of a pipeline file, in YAML or JSON, all or none.
+func (s *Server) importFile(w http.ResponseWriter, r *http.Request) (any, error) {
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	file := spec.ParseFile("", body)
+	if err := problemsError(file.Problems); err != nil {
+		return nil, err
+	}
+	for {
+		err := s.importOnce(r, &file)
+		if errors.Is(err, errStale) && r.Context().Err() == nil {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		break
+	}
+	list := []rest.Pipeline{}
+	for _, p := range file.Pipelines {
+		d, err := s.pipeline(r.Context(), p.Pipeline.ID)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s.shown(d))
+	}
+	return list, nil
+}
+
+func (s *Server) importOnce(r *http.Request, file *spec.File) error {
+	changes, basis := &spec.Changes{}, map[string]*spec.Declaration{}
+	for _, parsed := range file.Pipelines {
+		p := parsed.Pipeline.Clone()
+		d, err := s.replaceable(r, p.ID)
+		if err != nil {
+			return err
+		}
+		old := &spec.Pipeline{}
+		if d != nil {
+			old = &d.Pipeline
+		}
+		if err := keepAll(p, old); err != nil {
+			return err
+		}
+		if err := s.checkPlugins(r.Context(), old, p, ""); err != nil {
+			return err
+		}
+		basis[p.ID] = d
+		changes.Declare = append(changes.Declare, spec.Declare{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: origin + ": import"})
+	}
+	return s.apply(r.Context(), changes, basis)
+}
+
+// replaceable returns the declaration that an import replaces, nil if there is none.
+func (s *Server) replaceable(r *http.Request, id string) (*spec.Declaration, error) {
+	d, err := s.pipeline(r.Context(), id)
+	if err != nil {
+		return nil, s.vacant(r, id)
+	}
+	return d, owned(d)
+}
+
+// problemsError returns an error that tells all errors of a file.
+func problemsError(problems []spec.Problem) error {
+	var e *rest.Error
+	for _, p := range problems {
+		if p.Severity != spec.SeverityError {
+			continue
+		}
+		message := fmt.Sprintf("line %d: %s", p.Line, p.Message)
+		if e == nil {
+			e = rest.Errorf(rest.InvalidArgument, p.Code, "%s", message).With("configPath", p.Path)
+		}
+		e.Violations = append(e.Violations, rest.Violation{Field: p.Path, Description: message})
+	}
+	if e == nil {
+		return nil
+	}
+	return e
+}
