@@ -1,0 +1,157 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"nhooyr.io/websocket" //lint:ignore SA1019 its successor has the same API under another path
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Info returns the version of the agent.
+func (c *Client) Info(ctx context.Context) (rest.Info, error) {
+	return get[rest.Info](ctx, c, "/info")
+}
+
+// Healthy returns nil if the agent answers.
+func (c *Client) Healthy(ctx context.Context) error {
+	_, err := get[rest.Health](ctx, c, "/healthz")
+	return err
+}
+
+// Ready returns how the pipelines fare, and an error while the agent is not ready.
+func (c *Client) Ready(ctx context.Context) (rest.Readiness, error) {
+	body, err := get[rest.Readiness](ctx, c, "/readyz")
+	var e *Error
+	if errors.As(err, &e) && e.HTTP == http.StatusServiceUnavailable {
+		err = fmt.Errorf("the agent is not ready: %w", err)
+	}
+	return body, err
+}
+
+// Metrics returns the metrics in the text format of Prometheus.
+func (c *Client) Metrics(ctx context.Context) ([]byte, error) { return get[[]byte](ctx, c, "/metrics") }
+
+// Files returns what is known of the pipeline files, by path.
+func (c *Client) Files(ctx context.Context) ([]spec.FileState, error) {
+	return get[[]spec.FileState](ctx, c, "/v1/files")
+}
+
+// Events returns up to limit events after the one with this id, oldest first; the newest
+// when after is negative. A limit of 0 leaves it to the agent.
+func (c *Client) Events(ctx context.Context, after int64, limit int) ([]spec.Event, error) {
+	var options []Option
+	if after >= 0 {
+		options = append(options, Query("after", strconv.FormatInt(after, 10)))
+	}
+	if limit > 0 {
+		options = append(options, Query("limit", strconv.Itoa(limit)))
+	}
+	return get[[]spec.Event](ctx, c, "/v1/events", options...)
+}
+
+// WatchEvents calls f with events as they happen, from the one after the given id on, or
+// from now on when it is negative. It returns when ctx ends, the agent does, or f fails.
+func (c *Client) WatchEvents(ctx context.Context, after int64, f func(spec.Event) error) error {
+	options := []Option{func(r *http.Request) { r.Header.Set("Accept", "text/event-stream") }}
+	if after >= 0 {
+		options = append(options, Query("after", strconv.FormatInt(after, 10)))
+	}
+	r, err := c.request(ctx, http.MethodGet, "/v1/events", nil, options)
+	if err != nil {
+		return err
+	}
+	response, err := c.send(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	lines := bufio.NewReader(response.Body)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return ended(ctx, err)
+		}
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		var e spec.Event
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return fmt.Errorf("cannot read event: %w", err)
+		}
+		if err := f(e); err != nil {
+			return err
+		}
+	}
+}
+
+// ended returns why a stream ended.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, io.EOF) || websocket.CloseStatus(err) == websocket.StatusGoingAway {
+		return io.EOF
+	}
+	return fmt.Errorf("cannot go on reading: %w", err)
+}
+
+// Message is what the inspector sends: a record in JSON, or how many were left out.
+type Message struct {
+	Result  json.RawMessage `json:"result"`
+	Dropped uint64          `json:"dropped"`
+}
+
+// Inspect calls f with the records that pass a connector. Filters are of the form
+// operation=NAME and metadata.KEY=VALUE. It returns io.EOF when the agent ends, and
+// otherwise why it ended: ctx, the connection, or f.
+func (c *Client) Inspect(ctx context.Context, connectorID string, filters []string, f func(Message) error) error {
+	var options []Option
+	for _, filter := range filters {
+		options = append(options, Query("filter", filter))
+	}
+	r, err := c.request(ctx, http.MethodGet, at(connectors, connectorID, "/inspect"), nil, options)
+	if err != nil {
+		return err
+	}
+	conn, response, err := websocket.Dial(ctx, r.URL.String(), &websocket.DialOptions{HTTPClient: c.HTTP, HTTPHeader: r.Header})
+	if err != nil {
+		return dialError(err, c.URL, response)
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(-1)
+	for {
+		_, text, err := conn.Read(ctx)
+		if err != nil {
+			return ended(ctx, err)
+		}
+		var m Message
+		if err := json.Unmarshal(text, &m); err != nil {
+			return fmt.Errorf("cannot read record: %w", err)
+		}
+		if err := f(m); err != nil {
+			conn.Close(websocket.StatusNormalClosure, "")
+			return err
+		}
+	}
+}
+
+func dialError(err error, at string, response *http.Response) error {
+	var unreachable *url.Error
+	if response == nil || errors.As(err, &unreachable) {
+		return fmt.Errorf("cannot reach the agent at %s: %w", at, err)
+	}
+	body, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // what there is of it will do
+	return rest.ParseError(response.StatusCode, body)
+}

@@ -1,0 +1,107 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+const pipelines = "pipelines"
+
+// Pipelines returns all pipelines, by id.
+func (c *Client) Pipelines(ctx context.Context, options ...Option) ([]rest.Pipeline, error) {
+	return get[[]rest.Pipeline](ctx, c, "/v1/pipelines", options...)
+}
+
+// Pipeline returns a pipeline and its ETag.
+func (c *Client) Pipeline(ctx context.Context, id string) (rest.Pipeline, string, error) {
+	return with[rest.Pipeline](ctx, c, http.MethodGet, at(pipelines, id), nil, nil)
+}
+
+// CreatePipeline creates a pipeline that is stopped and empty. Without an id it gets one.
+func (c *Client) CreatePipeline(ctx context.Context, id string, config rest.PipelineConfig, options ...Option) (rest.Pipeline, string, error) {
+	return with[rest.Pipeline](ctx, c, http.MethodPost, "/v1/pipelines", map[string]any{"id": id, "config": config}, options)
+}
+
+// UpdatePipeline changes name and description and returns the new ETag.
+func (c *Client) UpdatePipeline(ctx context.Context, id string, config rest.PipelineConfig, options ...Option) (rest.Pipeline, string, error) {
+	return with[rest.Pipeline](ctx, c, http.MethodPut, at(pipelines, id), map[string]any{"config": config}, options)
+}
+
+// DeletePipeline deletes a pipeline that is stopped and empty.
+func (c *Client) DeletePipeline(ctx context.Context, id string, options ...Option) error {
+	_, err := c.call(ctx, http.MethodDelete, at(pipelines, id), nil, nil, options)
+	return err
+}
+
+// StartPipeline returns when the pipeline runs, or why it does not.
+func (c *Client) StartPipeline(ctx context.Context, id string, options ...Option) error {
+	return c.act(ctx, id, "/start", options)
+}
+
+// StopPipeline returns when the pipeline has stopped.
+func (c *Client) StopPipeline(ctx context.Context, id string, options ...Option) error {
+	return c.act(ctx, id, "/stop", options)
+}
+
+// RestartPipeline returns when the pipeline runs again.
+func (c *Client) RestartPipeline(ctx context.Context, id string, options ...Option) error {
+	return c.act(ctx, id, "/restart", options)
+}
+
+func (c *Client) act(ctx context.Context, id, action string, options []Option) error {
+	_, err := c.call(ctx, http.MethodPost, at(pipelines, id, action), nil, nil, options)
+	return err
+}
+
+// Status returns everything known of a pipeline.
+func (c *Client) Status(ctx context.Context, id string) (rest.PipelineStatus, error) {
+	return get[rest.PipelineStatus](ctx, c, at(pipelines, id, "/status"))
+}
+
+// History returns the revisions of a pipeline, oldest first.
+func (c *Client) History(ctx context.Context, id string) ([]spec.Revision, error) {
+	return get[[]spec.Revision](ctx, c, at(pipelines, id, "/history"))
+}
+
+// Rollback declares what the revision declared.
+func (c *Client) Rollback(ctx context.Context, id string, revision int64, options ...Option) (rest.Pipeline, string, error) {
+	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"), rest.Rollback{Revision: revision}, options)
+}
+
+// Adopt hands a pipeline over to the file that declares it. path may be empty if only
+// one does.
+func (c *Client) Adopt(ctx context.Context, id, path string, options ...Option) (rest.Pipeline, string, error) {
+	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/adopt"), rest.Adopt{Path: path}, options)
+}
+
+// Export returns a pipeline as a pipeline file, secrets left out.
+func (c *Client) Export(ctx context.Context, id string) ([]byte, error) {
+	var file []byte
+	_, err := c.call(ctx, http.MethodPost, at(pipelines, id, "/export"), nil, &file, nil)
+	return file, err
+}
+
+// Import declares the pipelines of a pipeline file in YAML, all or none.
+func (c *Client) Import(ctx context.Context, file []byte, options ...Option) ([]rest.Pipeline, error) {
+	options = append(options, func(r *http.Request) {
+		r.Header.Set("Content-Type", "application/yaml")
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(file)), int64(len(file))
+	})
+	list, _, err := with[[]rest.Pipeline](ctx, c, http.MethodPost, "/v1/pipelines/import", nil, options)
+	return list, err
+}
+
+// DLQ returns the dead-letter queue of a pipeline and its ETag.
+func (c *Client) DLQ(ctx context.Context, id string) (rest.DLQ, string, error) {
+	return with[rest.DLQ](ctx, c, http.MethodGet, at(pipelines, id, "/dead-letter-queue"), nil, nil)
+}
+
+// UpdateDLQ replaces the dead-letter queue of a pipeline.
+func (c *Client) UpdateDLQ(ctx context.Context, id string, q rest.DLQ, options ...Option) (rest.DLQ, string, error) {
+	return with[rest.DLQ](ctx, c, http.MethodPut, at(pipelines, id, "/dead-letter-queue"), q, options)
+}

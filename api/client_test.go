@@ -1,0 +1,294 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// serve starts a server and returns its client, and a function that ends it.
+func serve(t *testing.T, s *api.Server) (*client.Client, func() time.Duration) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, l) }()
+	var once sync.Once
+	stop := func() (took time.Duration) {
+		once.Do(func() {
+			began := time.Now()
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			took = time.Since(began)
+		})
+		return took
+	}
+	t.Cleanup(func() { stop() })
+	return &client.Client{URL: "http://" + l.Addr().String(), Token: s.AdminToken}, stop
+}
+
+func TestClientDoesEverything(t *testing.T) {
+	w := newWorld(t)
+	c, _ := serve(t, newServer(w))
+	ctx := t.Context()
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	p, etag, err := c.CreatePipeline(ctx, "p", rest.PipelineConfig{Name: "n"}, client.Key("k"))
+	if err != nil || p.ID != "p" || etag == "" {
+		t.Fatalf("%+v %q %v", p, etag, err)
+	}
+	_, again, err := c.CreatePipeline(ctx, "p", rest.PipelineConfig{Name: "n"}, client.Key("k"))
+	if err != nil || again != etag {
+		t.Errorf("repeating with the same key: %q %v", again, err)
+	}
+	if _, _, err = c.UpdatePipeline(ctx, "p", rest.PipelineConfig{Name: "x"}, client.IfMatch(`"other"`)); client.Reason(err) != rest.ReasonChanged {
+		t.Errorf("lost race: %v", err)
+	}
+	_, _, err = c.UpdatePipeline(ctx, "p", rest.PipelineConfig{Name: "x"}, client.IfMatch(etag))
+	must(nil, err)
+	secret := map[string]string{"rate": "1", "db.password": "hunter2"}
+	got, _, err := c.CreateConnector(ctx, rest.Connector{ID: "in", Type: rest.TypeSource, Plugin: "generator", PipelineID: "p", Config: rest.ConnectorConfig{Settings: secret}})
+	if err != nil || got.ID != "p:in" || got.Config.Settings["db.password"] != rest.Redacted || got.Config.Settings["rate"] != "1" {
+		t.Errorf("%+v %v", got, err)
+	}
+	w.positions["p:in"] = record.Position("42")
+	if got, _, err = c.Connector(ctx, "p:in"); err != nil || string(got.SourceState.Position) != "42" {
+		t.Errorf("%+v %v", got, err)
+	}
+	_, _, err = c.UpdateConnector(ctx, "p:in", "", got.Config)
+	must(nil, err)
+	if stored := w.declared["p"].Pipeline.Connectors[0].Settings["db.password"]; stored != "hunter2" {
+		t.Errorf("writing *** back stored %q", stored)
+	}
+	_, _, err = c.CreateConnector(ctx, rest.Connector{ID: "out", Type: rest.TypeDestination, Plugin: "log", PipelineID: "p"})
+	must(nil, err)
+	must(c.Connectors(ctx, "p"))
+	must(nil, c.ValidateConnector(ctx, rest.Validation{Type: rest.TypeSource, Plugin: "generator"}))
+	_, _, err = c.CreateProcessor(ctx, rest.Processor{ID: "m", Plugin: "field.set", Parent: rest.Parent{Type: rest.ParentConnector, ID: "p:in"}})
+	must(nil, err)
+	_, _, err = c.UpdateProcessor(ctx, "p:in:m", rest.Processor{Condition: "{{ true }}", Config: rest.ProcessorConfig{Workers: 2}})
+	must(nil, err)
+	one, _, err := c.Processor(ctx, "p:in:m")
+	if err != nil || one.Condition != "{{ true }}" || one.Plugin != "field.set" || one.Config.Workers != 2 {
+		t.Errorf("%+v %v", one, err)
+	}
+	if all, err := c.Processors(ctx, "p"); err != nil || len(all) != 0 {
+		t.Errorf("processors of the pipeline itself: %v %v", all, err)
+	}
+	must(nil, c.DeleteProcessor(ctx, "p:in:m"))
+	q, qtag, err := c.DLQ(ctx, "p")
+	must(nil, err)
+	q.WindowSize = 7
+	_, _, err = c.UpdateDLQ(ctx, "p", q, client.IfMatch(qtag))
+	must(nil, err)
+	must(nil, c.StartPipeline(ctx, "p"))
+	must(nil, c.RestartPipeline(ctx, "p"))
+	must(nil, c.StopPipeline(ctx, "p"))
+	must(c.Status(ctx, "p"))
+	history, err := c.History(ctx, "p")
+	if err != nil || len(history) < 5 || strings.Contains(fmt.Sprint(*history[4].Spec), "hunter2") {
+		t.Errorf("history: %v %v", history, err)
+	}
+	file, err := c.Export(ctx, "p")
+	if err != nil || strings.Contains(string(file), "hunter2") || len(spec.ParseFile("p.yaml", file).Pipelines) != 1 {
+		t.Errorf("exported %s: %v", file, err)
+	}
+	must(c.Import(ctx, file))
+	if stored := w.declared["p"].Pipeline.Connectors[0].Settings["db.password"]; stored != "hunter2" {
+		t.Errorf("importing what was exported stored %q", stored)
+	}
+	_, _, err = c.Rollback(ctx, "p", 2)
+	must(nil, err)
+	if n := len(w.declared["p"].Pipeline.Connectors); n != 0 {
+		t.Errorf("%d connectors after the rollback", n)
+	}
+	if _, _, err = c.Adopt(ctx, "p", ""); client.Reason(err) != rest.ReasonNoFile {
+		t.Errorf("adopted by no file: %v", err)
+	}
+	must(nil, c.DeletePipeline(ctx, "p"))
+	must(c.Pipelines(ctx))
+	must(c.Plugins(ctx))
+	must(c.ProcessorPlugins(ctx))
+	must(c.Files(ctx))
+	must(c.Events(ctx, -1, 10))
+	must(c.Info(ctx))
+	must(c.Ready(ctx))
+	must(nil, c.Healthy(ctx))
+	if _, err := c.Metrics(ctx); client.Reason(err) != rest.ReasonNotFound {
+		t.Errorf("metrics there are none: %v", err)
+	}
+	_, _, err = c.Pipeline(ctx, "p")
+	var e *client.Error
+	if !errors.As(err, &e) || e.HTTP != 404 || e.Code != 5 || e.Reason != rest.ReasonPipelineNotFound || e.Metadata["suggestion"] == "" {
+		t.Errorf("%#v", err)
+	}
+}
+
+func rec(n int) record.Record {
+	return record.Record{Position: record.Position(fmt.Sprint(n)), Operation: record.OperationCreate,
+		Metadata: record.NewMetadata(map[string]string{"n": fmt.Sprint(n % 2)}), After: record.Structured(map[string]any{"n": n})}
+}
+
+// TestInspect checks that a session sees what passes, in order, over a restart of the
+// pipeline, that filters select, and that it ends with the server.
+func TestInspect(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	s := newServer(w)
+	c, stop := serve(t, s)
+	all, odd := make(chan client.Message, 100), make(chan client.Message, 100)
+	ended := make(chan error, 2)
+	inspect := func(into chan client.Message, filters ...string) {
+		ended <- c.Inspect(t.Context(), "a:gen", filters, func(m client.Message) error { into <- m; return nil })
+	}
+	go inspect(all)
+	go inspect(odd, "operation=create", "metadata.n=1")
+	eventually(t, "both sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2 })
+	if n := w.watched("a:gen"); n != 1 {
+		t.Errorf("%d observers for two sessions, want one", n)
+	}
+	for i := range 10 {
+		w.pass("a:gen", rec(i))
+	}
+	for i := range 10 {
+		var r struct{ Position []byte }
+		if err := json.Unmarshal((<-all).Result, &r); err != nil || string(r.Position) != fmt.Sprint(i) {
+			t.Errorf("record %d: %s %v", i, r.Position, err)
+		}
+	}
+	for range 5 {
+		if m := <-odd; !strings.Contains(string(m.Result), `"n":"1"`) {
+			t.Errorf("%s passed the filter", m.Result)
+		}
+	}
+	if took := stop(); took > time.Second {
+		t.Errorf("ending took %v", took)
+	}
+	for range 2 {
+		if err := <-ended; err != io.EOF {
+			t.Errorf("session ended with %v, want io.EOF", err)
+		}
+	}
+	eventually(t, "nobody observes", func() bool { return w.watched("a:gen") == 0 })
+}
+
+// TestInspectDrops checks that a flood is sampled, that what was left out is told
+// exactly, and that the pipeline is never held up.
+func TestInspectDrops(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	s := newServer(w)
+	c, _ := serve(t, s)
+	const flood = 200_000
+	done := errors.New("done")
+	var seen, dropped uint64
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.Inspect(t.Context(), "a:gen", nil, func(m client.Message) error {
+			dropped += m.Dropped
+			if m.Result != nil {
+				seen++
+			}
+			if strings.Contains(string(m.Result), `{"n":-1}`) {
+				return done
+			}
+			return nil
+		})
+	}()
+	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
+	for n := 0; n < flood; n += 1000 {
+		batch := make([]record.Record, 1000)
+		for i := range batch {
+			batch[i] = rec(n + i)
+		}
+		w.pass("a:gen", batch...)
+	}
+	passed := uint64(flood)
+	for len(ended) == 0 { // until the budget has room again and the session is told
+		w.pass("a:gen", rec(-1))
+		passed++
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := <-ended; err != done {
+		t.Fatal(err)
+	}
+	if dropped == 0 || seen < 100 || seen > flood/10 {
+		t.Errorf("saw %d and missed %d of %d", seen, dropped, flood)
+	}
+	if seen+dropped > passed {
+		t.Errorf("saw %d and missed %d of %d: more than passed", seen, dropped, passed)
+	}
+}
+
+func TestInspectLines(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	s := newServer(w)
+	c, _ := serve(t, s)
+	server := httptest.NewServer(nil)
+	defer server.Close()
+	response, err := server.Client().Get(c.URL + "/v1/connectors/a:out/inspect")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	large := record.Record{Position: record.Position("p"), After: record.Raw([]byte(strings.Repeat("x", 1<<20)))}
+	w.pass("a:out", large)
+	var m client.Message
+	if err := json.NewDecoder(response.Body).Decode(&m); err != nil || len(m.Result) < 1<<20 {
+		t.Errorf("%d bytes: %v", len(m.Result), err)
+	}
+}
+
+func TestEventStream(t *testing.T) {
+	w := newWorld(t)
+	happen := func(reason string) {
+		err := w.Apply(t.Context(), &spec.Changes{Events: []spec.Event{{Type: "normal", Reason: reason}}}, nil)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	happen("Old")
+	c, stop := serve(t, newServer(w))
+	got := make(chan string, 10)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.WatchEvents(t.Context(), 0, func(e spec.Event) error { got <- e.Reason; return nil })
+	}()
+	if first := <-got; first != "Old" {
+		t.Errorf("first event is %s", first)
+	}
+	happen("New")
+	if second := <-got; second != "New" {
+		t.Errorf("second event is %s", second)
+	}
+	if took := stop(); took > time.Second {
+		t.Errorf("ending took %v", took)
+	}
+	if err := <-ended; err != io.EOF {
+		t.Errorf("stream ended with %v", err)
+	}
+}
