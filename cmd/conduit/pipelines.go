@@ -8,6 +8,6 @@ func (p *program) pipelinesCommand() *ffcli.Command {
 		ShortUsage:  "conduit pipelines COMMAND [flags]",
 		ShortHelp:   "Write and check pipeline files.",
 		LongHelp:    "Example:\n  conduit pipelines validate pipelines",
-		Subcommands: []*ffcli.Command{p.pipelinesInitCommand(), p.validateCommand()},
+		Subcommands: []*ffcli.Command{p.pipelinesInitCommand(), p.validateCommand(), p.planCommand()},
 	})
 }

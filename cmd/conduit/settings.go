@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,11 +16,14 @@ type settings struct {
 	given map[string]string // key → text
 }
 
-// settingFlags defines a flag for every setting.
-func settingFlags(fs *flag.FlagSet) *settings {
+// settingFlags defines a flag for each of these settings, for every one if none is named.
+func settingFlags(fs *flag.FlagSet, keys ...string) *settings {
 	s := &settings{given: map[string]string{}}
 	fs.StringVar(&s.path, config.PathKey, "", "`FILE` with settings (default "+config.DefaultPath+")")
 	for _, setting := range config.Settings() {
+		if len(keys) > 0 && !slices.Contains(keys, setting.Key) {
+			continue
+		}
 		fs.Var(&settingFlag{setting, s.given}, setting.Key, flagText(setting))
 		fs.Lookup(setting.Key).DefValue = setting.DefaultText()
 	}
