@@ -159,6 +159,7 @@ func (a *Agent) Reload(ctx context.Context, prune bool) error { return a.files.R
 func policy(p config.Pipelines) reconcile.Policy {
 	return reconcile.Policy{
 		Hold:             p.OnFailedUpdate == "hold",
+		Confirm:          reconcile.DefaultPolicy().Confirm,
 		DeletionGrace:    p.DeletionGrace,
 		CleanupDelay:     p.CleanupDelay,
 		DrainTimeout:     drainTimeout,

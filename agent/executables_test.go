@@ -261,7 +261,7 @@ func TestSchemasReachExecutables(t *testing.T) {
 }
 
 // journal is a source that writes down how it is called, into the file that JOURNAL
-// names. Files beside it named fail-CALL make calls fail.
+// names. Files beside it named fail-CALL make calls fail, die-CALL ends the process.
 type journal struct {
 	sdk.SourceBase
 	n int
@@ -279,6 +279,9 @@ func (j *journal) note(call string, settings ...map[string]string) error {
 	defer f.Close()
 	if _, err := fmt.Fprintln(f, line); err != nil {
 		return err
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(f.Name()), "die-"+call)); err == nil {
+		os.Exit(3)
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(f.Name()), "fail-"+call)); err == nil {
 		return fmt.Errorf("%s is told to fail", call)
@@ -377,6 +380,25 @@ func while(t *testing.T, path string, f func()) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A plugin that ends in the middle of a call has refused nothing: it is started again.
+func TestAPluginThatEndsInACall(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	install(t, dir, "journal")
+	a := agenttest.Start(t, dir)
+	for i, call := range []string{"Configure", "OnCreated", "Open"} {
+		while(t, a.Path("die-"+call), func() {
+			a.Save("p.yaml", strings.ReplaceAll(journaled(dir, "1", "running"), "id: p", fmt.Sprint("id: p", i)))
+			a.WaitPhase(fmt.Sprint("p", i), spec.PhaseRecovering, 0)
+			if s := a.State(fmt.Sprint("p", i)); !strings.Contains(s.Error, "exit status 3") {
+				t.Errorf("ended in %s: %s", call, s.Error)
+			}
+		})
+		a.WaitPhase(fmt.Sprint("p", i), spec.PhaseRunning, 0)
+	}
+	a.Save("p.yaml", strings.ReplaceAll(journaled(dir, "1", "running"), "v:", "w:"))
+	a.WaitPhase("p", spec.PhaseDegraded, 0) // it refuses the setting
 }
 
 func TestLifecycleOfAnExecutable(t *testing.T) {

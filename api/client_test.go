@@ -21,7 +21,7 @@ import (
 )
 
 // serve starts a server and returns its client, and a function that ends it.
-func serve(t *testing.T, s *api.Server) (*client.Client, func() time.Duration) {
+func serve(t testing.TB, s *api.Server) (*client.Client, func() time.Duration) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

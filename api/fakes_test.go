@@ -26,7 +26,7 @@ import (
 // world is a store and a reconciler in memory. What is declared to run runs at once,
 // unless its plugin is "broken" or the world is frozen.
 type world struct {
-	t *testing.T
+	t testing.TB
 
 	mu        sync.Mutex
 	declared  map[string]*spec.Declaration
@@ -47,7 +47,7 @@ type world struct {
 	observed  int
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	return &world{t: t, declared: map[string]*spec.Declaration{}, states: map[string]spec.State{}, history: map[string][]spec.Revision{},
 		changed: make(chan struct{}), positions: map[string]record.Position{}, observers: map[string]map[int]func(*record.Batch){}}
 }
@@ -367,4 +367,3 @@ func eventually(t *testing.T, what string, condition func() bool) {
 		}
 	}
 }
-

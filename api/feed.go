@@ -17,7 +17,7 @@ const (
 	inspectToken  = 4 << 10  // bytes of a record that cost as much as a record
 	ringFrames    = 1024     // messages that a slow session may be behind
 	ringBytes     = 8 << 20  // size of them
-	handOver      = 8        // batches on their way to be encoded
+	handOver      = 1000     // batches on their way to be encoded; the budget bounds their size
 	maxSessions   = 4 * 1024 // of the server
 )
 

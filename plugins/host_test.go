@@ -154,3 +154,23 @@ func TestPanicWhileStarting(t *testing.T) {
 		t.Errorf("got %v", specs)
 	}
 }
+
+func TestComplete(t *testing.T) {
+	own, plain := sdk.Parameters{"sdk.batch.size": {}}, sdk.Parameters{"path": {}}
+	for _, c := range []struct {
+		kind                plugins.Kind
+		source, destination sdk.Parameters
+		want                bool
+	}{
+		{plugins.KindBuiltin, plain, nil, true},
+		{plugins.KindStandalone, plain, plain, false},
+		{plugins.KindStandalone, own, nil, true},
+		{plugins.KindStandalone, nil, own, true},
+		{plugins.KindStandalone, sdk.Parameters{}, sdk.Parameters{}, false},
+	} {
+		s := plugins.Specification{Name: plugins.Name{Kind: c.kind, Name: "p", Version: "v1.0.0"}, Source: c.source, Destination: c.destination}
+		if got := s.Complete(); got != c.want {
+			t.Errorf("%+v: %v", s, got)
+		}
+	}
+}

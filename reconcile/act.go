@@ -22,6 +22,9 @@ func (l *Loop) act(a Action) {
 		p.next.cancel()
 	case Adopt:
 		l.adopt(p)
+	case Confirm:
+		l.good(p, p.run)
+		l.touch(a.ID)
 	case MarkStopped:
 		p.failures, p.Restart = nil, false
 		l.update(p, func(s *spec.State) {
@@ -62,10 +65,21 @@ func (l *Loop) tell(note func()) {
 func (l *Loop) adopt(p *pipe) {
 	d := p.desired
 	p.run.version.Generation, p.run.version.Instead, p.Refused = d.Generation, 0, 0
+	p.run.pipeline = d.Pipeline
 	l.update(p, func(s *spec.State) {
 		s.RunningGeneration, s.Error, s.RetryAt = d.Generation, "", nil
 		s.LastAttempt = &spec.Attempt{Generation: d.Generation, At: time.Now()}
-		s.LastGood = &spec.LastGood{Generation: d.Generation, Pipeline: d.Pipeline}
+	})
+	if p.Confirm.IsZero() {
+		l.good(p, p.run)
+	}
+}
+
+// good takes note that what r runs is worth going back to.
+func (l *Loop) good(p *pipe, r *run) {
+	p.Confirm = time.Time{}
+	l.update(p, func(s *spec.State) {
+		s.LastGood = &spec.LastGood{Generation: r.version.Generation, Pipeline: r.pipeline}
 	})
 }
 

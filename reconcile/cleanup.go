@@ -31,7 +31,7 @@ func (p *planner) withdrawn(d *Desired, r *Running, connectors []spec.ConnectorS
 // orphans cleans up after connectors that the pipeline dropped, once it runs without
 // them: until then it may be rolled back to a version that has them.
 func (p *planner) orphans(d *Desired, r *Running, connectors []spec.ConnectorState) {
-	if !wanted(d) || r.State.RunningGeneration == 0 || r.Run.Digest != d.RunDigest {
+	if !wanted(d) || r.State.RunningGeneration == 0 || !r.Confirm.IsZero() || r.Run.Digest != d.RunDigest {
 		return
 	}
 	for i := range connectors {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,7 +47,9 @@ type memory struct {
 	connectors map[string]spec.ConnectorState
 	events     []spec.Event
 	applied    int
-	fail       error // of every call
+	fail       error        // of every call
+	deleted    func()       // called when DeletePipeline has done its work, before it returns
+	reads      atomic.Int64 // of the declarations
 }
 
 func newMemory() *memory {
@@ -64,6 +67,7 @@ func values[V any](m *memory, all map[string]V) ([]V, error) {
 }
 
 func (m *memory) Declarations(context.Context) ([]spec.Declaration, error) {
+	defer m.reads.Add(1)
 	return values(m, m.declared)
 }
 func (m *memory) FileStates(context.Context) ([]spec.FileState, error) { return values(m, m.files) }
@@ -138,6 +142,14 @@ func (m *memory) DeleteConnector(_ context.Context, id string) error {
 }
 
 func (m *memory) DeletePipeline(_ context.Context, id string) error {
+	err := m.deletePipeline(id)
+	if err == nil && m.deleted != nil {
+		m.deleted()
+	}
+	return err
+}
+
+func (m *memory) deletePipeline(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -202,6 +203,138 @@ func TestLoopRollsBackWhenStartFails(t *testing.T) {
 	})
 }
 
+// When the rollback fails as well, the declared version gets its turn again.
+func TestLoopTriesTheDeclaredVersionAfterAFailedRollback(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.plant.take()
+		w.plant.with(func() { w.plant.badStart["1"], w.plant.badStart["2"] = errBroken, errBroken })
+		w.declare(pipeline("p", "2"))
+		w.did("prepare p 2, end p 1, run p 2, end p 2, prepare p 1, run p 1, end p 1")
+		w.state("recovering gen=0 tried=2!")
+		w.plant.with(func() { delete(w.plant.badStart, "2") })
+		w.pass(time.Minute)
+		w.did("prepare p 2, run p 2")
+		w.state("running gen=2 tried=2")
+	})
+}
+
+// A new version that fails soon after its start is taken back, one that fails later
+// recovers as itself.
+func TestLoopTakesBackWhatFailsSoon(t *testing.T) {
+	cases := map[string]struct {
+		confirm, after time.Duration
+		hold           bool
+		did, state     string
+	}{
+		"soon":      {5 * time.Second, 4 * time.Second, false, "end p 2, prepare p 1, run p 1", "running gen=1 tried=2!"},
+		"later":     {5 * time.Second, 6 * time.Second, false, "end p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
+		"no window": {0, time.Second, false, "end p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
+		"hold":      {5 * time.Second, time.Second, true, "end p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				policy := reconcile.DefaultPolicy()
+				policy.Confirm, policy.Hold = c.confirm, c.hold
+				w.policy(policy)
+				w.declare(pipeline("p", "1"))
+				w.declare(pipeline("p", "2"))
+				w.pass(c.after)
+				w.plant.take()
+				w.plant.fails("p", errBroken)
+				w.pass(2 * time.Second)
+				w.did(c.did)
+				w.state(c.state)
+			})
+		})
+	}
+}
+
+func TestLoopKnowsTheLastGoodVersion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		good := func(want int64) {
+			w.Helper()
+			if s := w.store.state("p"); s.LastGood == nil || s.LastGood.Generation != want {
+				w.Errorf("the last good version is %+v, want generation %d", s.LastGood, want)
+			}
+		}
+		w.declare(pipeline("p", "1"))
+		good(1) // better than none
+		w.declare(pipeline("p", "2"))
+		good(1)
+		w.pass(5*time.Second + 1)
+		good(2)
+		w.declare(pipeline("p", "3"))
+		w.start() // it stopped without an error
+		good(3)
+		w.plant.with(func() { w.plant.badPrepare["5"] = errBroken })
+		w.declare(pipeline("p", "4"))
+		w.declare(pipeline("p", "5")) // does not touch what runs
+		good(3)
+		w.pass(6 * time.Second)
+		good(4)
+	})
+}
+
+// Connectors that a version dropped are left alone while it may be taken back.
+func TestLoopKeepsDroppedConnectorsForATakeBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := pipeline("p", "1")
+		p.Connectors = append(p.Connectors, spec.Connector{ID: "out", Type: spec.TypeDestination, Plugin: "fake"})
+		w.declare(p)
+		w.declare(pipeline("p", "2"))
+		w.pass(4 * time.Second)
+		if !w.store.connector("p:out").Orphaned.IsZero() {
+			w.Error("marked as orphaned")
+		}
+		w.pass(2 * time.Second)
+		if w.store.connector("p:out").Orphaned.IsZero() {
+			w.Error("not marked as orphaned")
+		}
+	})
+}
+
+// An edit gives a pipeline as many retries as a new one has.
+func TestLoopForgetsFailuresAfterAnEdit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		policy := reconcile.DefaultPolicy()
+		policy.MaxRetries = 2
+		w.policy(policy)
+		w.plant.with(func() { w.plant.badStart["1"], w.plant.badStart["2"] = errBroken, errBroken })
+		for _, version := range []string{"1", "2"} {
+			w.declare(pipeline("p", version))
+			w.pass(time.Minute)
+			if n := strings.Count(w.plant.take(), "run p"); n != 3 {
+				w.Errorf("%d attempts of version %s, want 3", n, version)
+			}
+		}
+	})
+}
+
+// A pipeline that is declared anew while the last step of its deletion is under way runs.
+func TestLoopSeesWhatIsDeclaredDuringADeletion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(pipeline("p", "1"))
+		w.store.deleted = func() {
+			w.store.deleted = nil
+			w.store.declare(pipeline("p", "2"))
+			before := w.store.reads.Load()
+			w.loop.Wake()
+			for w.store.reads.Load() == before {
+				runtime.Gosched() // no virtual time passes while the store is written
+			}
+		}
+		w.store.withdraw("p", true)
+		w.wake()
+		w.pass(time.Minute)
+		w.state("running gen=1 tried=1")
+		if v := w.plant.runs("p"); v != "2" {
+			w.Errorf("version %q runs", v)
+		}
+	})
+}
+
 func TestLoopHolds(t *testing.T) {
 	inWorld(t, func(w *world) {
 		policy := reconcile.DefaultPolicy()
@@ -386,6 +519,7 @@ func TestLoopCleansUpDroppedConnectors(t *testing.T) {
 		w.declare(p)
 		w.declare(pipeline("p", "1"))
 		w.plant.take()
+		w.pass(6 * time.Second)
 		if w.store.connector("p:out").Orphaned.IsZero() {
 			w.Error("not marked as orphaned")
 		}

@@ -89,9 +89,11 @@ func (l *Loop) ran(p *pipe, r *run) {
 		s.RunningGeneration, s.Error, s.RetryAt = v.Generation, "", nil
 		if v.Instead == 0 {
 			s.LastAttempt = &spec.Attempt{Generation: v.Generation, At: time.Now()}
-			s.LastGood = &spec.LastGood{Generation: v.Generation, Pipeline: r.pipeline}
 		}
 	})
+	if v.Instead == 0 {
+		l.prove(p, r)
+	}
 	if changed {
 		l.orphans = true
 	}
@@ -102,6 +104,17 @@ func (l *Loop) ran(p *pipe, r *run) {
 	l.event(p, normal, reason, message)
 	l.Log.Info("pipeline runs", "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation)
 	l.touch(p.State.PipelineID)
+}
+
+// prove lets r show for a while that it works before it takes the place of the last
+// good version, if there is another one to go back to.
+func (l *Loop) prove(p *pipe, r *run) {
+	good := p.State.LastGood
+	if good == nil || l.Policy.Confirm <= 0 || l.RunDigest(&good.Pipeline) == r.version.Digest {
+		l.good(p, r)
+		return
+	}
+	p.Confirm = time.Now().Add(l.Policy.Confirm)
 }
 
 // ended: nothing of r is left.
@@ -117,6 +130,11 @@ func (l *Loop) ended(p *pipe, r *run, err error) {
 	if err == nil && !r.stopping {
 		err = errUnasked
 	}
+	unproved := !p.Confirm.IsZero()
+	if unproved && err == nil {
+		l.good(p, r) // nothing was wrong with it when it was asked to stop
+	}
+	p.Confirm = time.Time{}
 	switch {
 	case p.next != nil:
 		l.disturbed(p, err)
@@ -126,7 +144,7 @@ func (l *Loop) ended(p *pipe, r *run, err error) {
 		l.update(p, func(s *spec.State) { s.Phase = spec.PhaseStopped })
 		l.event(p, normal, "Stopped", fmt.Sprintf("generation %d has stopped", r.version.Generation))
 		l.Log.Info("pipeline stopped", "component", "reconcile", "pipeline_id", p.State.PipelineID)
-	case !r.started:
+	case !r.started || unproved:
 		l.notStarted(p, r.version, err)
 	default:
 		l.recover(p, err)
@@ -142,7 +160,7 @@ func (l *Loop) disturbed(p *pipe, err error) {
 	l.event(p, warning, "StopFailed", err.Error())
 }
 
-// notStarted: version v failed before it ran.
+// notStarted: version v failed before it ran, or too soon afterwards.
 func (l *Loop) notStarted(p *pipe, v Version, err error) {
 	if v.Instead == 0 {
 		l.update(p, func(s *spec.State) {
@@ -161,9 +179,9 @@ func (l *Loop) notStarted(p *pipe, v Version, err error) {
 		l.recover(p, err)
 		return
 	}
-	message := fmt.Sprintf("generation %d cannot start, the last version that ran stays: %v", v.Generation, err)
+	message := fmt.Sprintf("generation %d fails, the last good version stays: %v", v.Generation, err)
 	l.event(p, warning, "UpdateFailed", message)
-	l.Log.Error("pipeline cannot be updated, keeping the last version that ran", "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation, "err", err)
+	l.Log.Error("pipeline cannot be updated, keeping the last good version", "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation, "err", err)
 }
 
 // recover has the pipeline started again later, or not when that is pointless.

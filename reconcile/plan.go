@@ -23,6 +23,7 @@ type Running struct {
 	Abandoned bool      // Next was given up and will soon be gone
 	Refused   int64     // generation that failed and is not tried again by itself
 	Restart   bool      // somebody asked for a restart
+	Confirm   time.Time // when Run has proved itself; zero when it has, or need not
 	Steady    time.Time // when State.Failures no longer count
 	Cleaning  []string  // connectors being cleaned up
 	Deleting  bool      // the pipeline is being deleted
@@ -47,6 +48,7 @@ const (
 	Stop         Kind = "stop"          // drain what runs
 	Abandon      Kind = "abandon"       // give up what is being prepared
 	Adopt        Kind = "adopt"         // what runs is as good as the declared version
+	Confirm      Kind = "confirm"       // what runs has proved itself
 	MarkStopped  Kind = "mark-stopped"  // nothing runs, and that is how it should be
 	MarkSteady   Kind = "mark-steady"   // it has run long enough for its failures to be forgotten
 	MarkOrphaned Kind = "mark-orphaned" // the connector is declared no more
@@ -153,6 +155,9 @@ func (p *planner) live(d *Desired, r *Running) {
 	id := d.Pipeline.ID
 	if r.State.Failures > 0 && r.State.Phase == spec.PhaseRunning && r.State.RetryAt == nil && !p.wait(r.Steady) {
 		p.do(MarkSteady, id)
+	}
+	if !r.Confirm.IsZero() && !p.wait(r.Confirm) {
+		p.do(Confirm, id)
 	}
 	switch {
 	case !wanted(d):

@@ -12,6 +12,7 @@ type Policy struct {
 	// Hold keeps a version that cannot start as the one to run, and retries it. Otherwise
 	// the last version that ran runs again until somebody changes something.
 	Hold          bool
+	Confirm       time.Duration // a new version that fails sooner after its start is handled like one that cannot start
 	DeletionGrace time.Duration // from a withdrawal until the pipeline stops
 	CleanupDelay  time.Duration // from then until its connectors are cleaned up
 	DrainTimeout  time.Duration // a stop that takes longer is forced; 0 waits for ever
@@ -26,6 +27,7 @@ type Policy struct {
 // DefaultPolicy returns the documented defaults.
 func DefaultPolicy() Policy {
 	return Policy{
+		Confirm:       5 * time.Second,
 		DeletionGrace: 10 * time.Second,
 		CleanupDelay:  10 * time.Minute,
 		DrainTimeout:  30 * time.Second,

@@ -53,12 +53,12 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	letter := record.NewBatch([]record.Record{deadLetter(sourceID, r, node, cause)})
 	begin, size := time.Now(), letter.Size()
 	if err := q.dst.Write(ctx, letter); err != nil {
-		return permanent(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
+		return refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
 	}
 	select {
 	case err := <-q.results:
 		if err != nil {
-			return permanent(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
+			return refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
 		}
 		q.stats.Records.Add(1)
 		q.stats.passed(1, size)

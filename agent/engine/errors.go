@@ -1,5 +1,7 @@
 package engine
 
+import "errors"
+
 // permanentError is an error that trying again will not mend.
 type permanentError struct{ error }
 
@@ -10,3 +12,13 @@ func (permanentError) Permanent() bool { return true }
 
 // Unwrap returns the cause.
 func (e permanentError) Unwrap() error { return e.error }
+
+// refused makes err permanent, unless it says that the connector was lost: then it did
+// not refuse anything, and another one may do.
+func refused(err error) error {
+	var lost interface{ Lost() bool }
+	if errors.As(err, &lost) && lost.Lost() {
+		return err
+	}
+	return permanent(err)
+}

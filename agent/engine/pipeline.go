@@ -29,7 +29,7 @@ type Window struct {
 
 // DefaultWindow lets a source of a million small records a second run on between two
 // commits, and keeps what waits for the destinations small.
-var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 14, Bytes: 16 << 20}
+var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 13, Bytes: 16 << 20}
 
 // teardownTimeout is how long the end of a connector may take.
 const teardownTimeout = 30 * time.Second
@@ -152,7 +152,7 @@ func start[C Connector](ctx context.Context, o *opened[C], dispense func(ctx con
 	}
 	if err := c.Configure(ctx, settings); err != nil {
 		if ctx.Err() == nil {
-			err = permanent(err)
+			err = refused(err)
 		}
 		return fmt.Errorf("cannot configure connector %s: %w", o.id, err)
 	}

@@ -17,13 +17,13 @@ func (p *program) pluginsCommand() *ffcli.Command {
 	return p.group(&ffcli.Command{
 		Name:       "plugins",
 		ShortUsage: "conduit plugins COMMAND [flags]",
-		ShortHelp:  "Show the connector plugins there are.",
+		ShortHelp:  "Show the connector plugins there are, and write new ones.",
 		LongHelp: `Plugins are built in, or executables in the directory that the setting connectors.path
 names. No agent needs to run: every executable is asked what it is.
 
 Example:
   conduit plugins describe file`,
-		Subcommands: []*ffcli.Command{p.pluginsListCommand(), p.pluginsDescribeCommand()},
+		Subcommands: []*ffcli.Command{p.pluginsListCommand(), p.pluginsDescribeCommand(), p.pluginsInitCommand()},
 	})
 }
 

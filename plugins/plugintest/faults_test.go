@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -104,7 +105,7 @@ func faulty(f fault) plugintest.Target {
 	if f.connector != nil {
 		f.connector(&c)
 	}
-	return plugintest.Target{Connector: c, Destination: newFile, Written: payloadsIn,
+	return plugintest.Target{Connector: c, Patience: 500 * time.Millisecond, Destination: newFile, Written: payloadsIn,
 		Source: func(_ testing.TB, n int) map[string]string { return map[string]string{"count": strconv.Itoa(n)} }}
 }
 

@@ -1,12 +1,17 @@
 package plugintest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"path/filepath"
 	"syscall"
+	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
@@ -18,13 +23,42 @@ type host struct {
 	inProcess *plugins.Host // nil when it does not
 }
 
-func newHost(t Target) *host {
-	const d = answerTimeout
-	if t.Path != "" {
-		return &host{Target: t, client: &wire.Client{Path: t.Path, Env: t.Env, CallTimeout: d, StopTimeout: d}}
+// newHost returns a host that lends the connector a registry of schemas of its own.
+func newHost(t *testing.T, target Target) *host {
+	target.Patience = cmp.Or(target.Patience, 5*time.Second)
+	d := target.Patience
+	registry := &schema.Memory{}
+	if target.Path == "" {
+		sdk.Standard(target.Connector) // whose panics, unlike those in a host, are seen
+		if target.Source != nil {
+			target.Connector.NewSource().Parameters()
+		}
+		if target.Destination != nil {
+			target.Connector.NewDestination().Parameters()
+		}
+		return &host{Target: target, inProcess: &plugins.Host{Builtin: []sdk.Connector{target.Connector}, Schemas: registry,
+			Timeouts: plugins.Timeouts{Configure: d, Open: d, Lifecycle: d, Teardown: d}}}
 	}
-	return &host{Target: t, inProcess: &plugins.Host{Builtin: []sdk.Connector{t.Connector},
-		Timeouts: plugins.Timeouts{Configure: d, Open: d, Lifecycle: d, Teardown: d}}}
+	return &host{Target: target, client: &wire.Client{Path: target.Path, Env: target.Env,
+		Schemas: serveSchemas(t, registry), CallTimeout: d, StopTimeout: d}}
+}
+
+func serveSchemas(t *testing.T, registry schema.Registry) *wire.SchemaServer {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &wire.SchemaServer{Registry: registry, Listener: listener}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return server
 }
 
 func (h *host) name() string {

@@ -19,6 +19,7 @@ type Target struct {
 	Connector sdk.Connector // runs in the process of the test
 	Path      string        // of an executable, which runs as a process for each check
 	Env       []string      // of its processes, as NAME=value; nil: that of the test
+	Patience  time.Duration // longest wait for an answer; 0: 5 s
 
 	// Source returns settings with which a source has at least n records to read, the
 	// same in the same order each time it is opened. It is called once for every check.
@@ -33,15 +34,13 @@ type Target struct {
 	Written func(t testing.TB, settings map[string]string) []string
 }
 
-const (
-	checkTimeout  = 30 * time.Second // for everything that one check does
-	answerTimeout = 5 * time.Second  // for one answer of the connector
-)
+// checkTimeout bounds everything that one check does.
+const checkTimeout = 30 * time.Second
 
 // Run runs all checks, each as a subtest of t.
 func Run(t *testing.T, target Target) {
 	t.Helper()
-	h := newHost(target)
+	h := newHost(t, target)
 	run(t, h, "specification", checkSpecification)
 	if target.Source != nil {
 		runAll(t, h, "source", sourceChecks)

@@ -126,7 +126,11 @@ func TestFaults(t *testing.T) {
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), exe, "-test.run", "^TestFaulty$")
+			pattern := "^TestFaulty$/^" + strings.ReplaceAll(f.found, "/", "$/^") + "$"
+			if f.found == "" {
+				pattern = "^TestFaulty$"
+			}
+			cmd := exec.CommandContext(t.Context(), exe, "-test.run", pattern, "-test.timeout", "30s")
 			cmd.Env = append(os.Environ(), faultVariable+"="+name, "GORACE=atexit_sleep_ms=0")
 			out, err := cmd.CombinedOutput()
 			if f.found == "" {

@@ -74,7 +74,7 @@ func (r *reader) next() (records []record.Record, err error) {
 	select {
 	case <-done:
 		return records, err
-	case <-time.After(answerTimeout):
+	case <-time.After(r.host.Patience):
 		return nil, errors.New("it does not return though its context ended")
 	}
 }
@@ -265,7 +265,7 @@ func checkStopWaiting(c *checker) {
 	settings := c.host.Source(c, n)
 	r := c.open(settings, nil)
 	r.read(n)
-	short, cancel := context.WithTimeout(c.ctx, answerTimeout)
+	short, cancel := context.WithTimeout(c.ctx, c.host.Patience)
 	defer cancel()
 	r.checker = &checker{T: c.T, ctx: short, host: c.host}
 	r.drain()

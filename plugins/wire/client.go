@@ -207,6 +207,9 @@ func (c *connector) call(ctx context.Context, method string, timeout time.Durati
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := c.p.conn.Invoke(ctx, c.method(method), req, resp)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = ctx.Err() // the plugin may be told first, and answer that the call was cancelled
+	}
 	if err != nil {
 		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.explain(err))
 	}

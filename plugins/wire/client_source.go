@@ -62,6 +62,9 @@ func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
 
 // next waits for a message.
 func (s *Source) next(ctx context.Context) (frame, error) {
+	if s.atEnd() { // what a source reads after that does not count
+		return nil, io.EOF
+	}
 	select { // what is there comes first
 	case f, ok := <-s.stream.received:
 		return f, s.ended(ok)
@@ -86,6 +89,11 @@ func (s *Source) next(ctx context.Context) (frame, error) {
 			return nil, io.EOF
 		}
 	}
+}
+
+// atEnd reports whether the last position there will be was returned.
+func (s *Source) atEnd() bool {
+	return isClosed(s.stopped) && len(s.end) > 0 && bytes.Equal(s.end, s.read)
 }
 
 // complete reports whether everything that was read before Stop was returned.
@@ -137,10 +145,28 @@ func (s *Source) batch(f frame) (*record.Batch, error) {
 	if err != nil || b.Len() == 0 {
 		return b, err
 	}
+	if err := checkPositions(b); err != nil {
+		return nil, err
+	}
 	b.SetMetadataDefault(record.KeyReadAt, strconv.FormatInt(time.Now().UnixNano(), 10))
 	b.SetMetadataDefault(record.KeySourceConnectorID, s.id)
 	s.read = bytes.Clone(b.Position(b.Len() - 1))
 	return b, nil
+}
+
+// maxPosition is the greatest length of a position.
+const maxPosition = 64 << 10
+
+func checkPositions(b *record.Batch) error {
+	for i := range b.Len() {
+		switch n := len(b.Position(i)); {
+		case n == 0:
+			return fmt.Errorf("record %d of %d has no position", i+1, b.Len())
+		case n > maxPosition:
+			return fmt.Errorf("the position of record %d of %d has %d bytes, more than %d", i+1, b.Len(), n, maxPosition)
+		}
+	}
+	return nil
 }
 
 // maxAcks bounds the positions in one message.

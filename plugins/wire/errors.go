@@ -29,3 +29,13 @@ func plainError(err error) error {
 	}
 	return errors.New(s.Message())
 }
+
+// lostError means that the plugin went away or did not answer, rather than that it
+// refused something.
+type lostError struct{ error }
+
+// Lost reports that another try may well succeed.
+func (lostError) Lost() bool { return true }
+
+// Unwrap returns the cause.
+func (e lostError) Unwrap() error { return e.error }

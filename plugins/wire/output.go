@@ -143,6 +143,10 @@ var logLevels = map[string]slog.Level{
 	"panic": slog.LevelError + 4,
 }
 
+// hostKeys are what the host says of a log line. A plugin that says the same must not
+// pass for somebody else.
+var hostKeys = []string{"component", "pipeline_id", "connector_id", "plugin_name", slog.TimeKey, slog.LevelKey, slog.MessageKey}
+
 // parseLogObject reads a log line in JSON. Values that are no text stay as they are,
 // so that numbers and objects in them keep their form.
 func parseLogObject(line []byte) (slog.Level, string, []slog.Attr, bool) {
@@ -163,10 +167,14 @@ func parseLogObject(line []byte) (slog.Level, string, []slog.Attr, bool) {
 		if strings.HasPrefix(key, "@") && key != "@caller" {
 			continue
 		}
+		key = strings.TrimPrefix(key, "@")
+		if slices.Contains(hostKeys, key) {
+			key = "plugin." + key
+		}
 		if s := text(value); s != "" {
-			attrs = append(attrs, slog.String(strings.TrimPrefix(key, "@"), s))
+			attrs = append(attrs, slog.String(key, s))
 		} else {
-			attrs = append(attrs, slog.Any(strings.TrimPrefix(key, "@"), value))
+			attrs = append(attrs, slog.Any(key, value))
 		}
 	}
 	slices.SortFunc(attrs, func(a, b slog.Attr) int { return strings.Compare(a.Key, b.Key) })

@@ -84,6 +84,7 @@ func (p *process) run(started chan<- error) {
 	if err != nil {
 		return
 	}
+	endChildren(p.cmd.Process.Pid)
 	if p.exitErr = p.cmd.Wait(); p.exitErr == nil {
 		p.exitErr = errors.New("exit status 0")
 	}
@@ -136,7 +137,17 @@ func parseHandshake(line string) (version int, network, address string, err erro
 	if f[2] != "unix" && f[2] != "tcp" {
 		return 0, "", "", fmt.Errorf("it listens on an unknown network %.20q", f[2])
 	}
+	if f[2] == "tcp" && !isLocal(f[3]) {
+		return 0, "", "", fmt.Errorf("it listens at %.100q, which is not this machine's own address", f[3])
+	}
 	return version, f[2], f[3], nil
+}
+
+// isLocal reports whether only this machine can be listening at the address.
+func isLocal(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip.IsLoopback())
 }
 
 // drainStdio logs what the connector prints. A Go plugin blocks when nobody reads it.
@@ -217,9 +228,19 @@ func (p *process) exitedWithin(d time.Duration) bool {
 // explain returns the error of a call as the plugin meant it. If the connection broke it
 // adds how the process ended and its last words.
 func (p *process) explain(err error) error {
-	lost := status.Code(err) == codes.Unavailable || p.exitedWithin(0)
+	if err == nil {
+		return nil
+	}
+	code := status.Code(err)
+	lost := code == codes.Unavailable || p.exitedWithin(0)
 	err = plainError(err)
-	if err == nil || errors.Is(err, io.EOF) || !lost || !p.exitedWithin(100*time.Millisecond) {
+	if errors.Is(err, io.EOF) {
+		return err
+	}
+	if lost || code == codes.DeadlineExceeded {
+		err = lostError{err}
+	}
+	if !lost || !p.exitedWithin(100*time.Millisecond) {
 		return err
 	}
 	if said := p.stderr.last(); said != "" {

@@ -1,9 +1,24 @@
 package wire
 
-import "syscall"
+import (
+	"syscall"
+)
 
 // processAttributes gives a plugin a process group of its own, out of reach of the
 // terminal's Ctrl-C, and ends it when the agent ends, however that happens.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// endChildren waits until the process has ended, and ends what is left of its group. The
+// process is not reaped yet, so that its id cannot mean another one.
+func endChildren(pid int) {
+	const byPID = 1
+	for {
+		_, _, err := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		if err != syscall.EINTR {
+			break
+		}
+	}
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
 }

@@ -1,0 +1,53 @@
+package api_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// BenchmarkPass is what inspecting costs a pipeline per record, in batches of 1000.
+func BenchmarkPass(b *testing.B) {
+	for _, sessions := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+			w := newWorld(b)
+			w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+			s := newServer(w)
+			h := inspected(b, w, s, sessions)
+			batch := make([]record.Record, 1000)
+			for i := range batch {
+				batch[i] = rec(i)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for b.Loop() {
+				h(record.NewBatch(batch))
+			}
+			runtime.ReadMemStats(&after)
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/record")
+			b.ReportMetric(float64(after.HeapInuse)/(1<<20), "MiB-heap")
+		})
+	}
+}
+
+// inspected opens sessions on a connector and returns what its pipeline calls.
+func inspected(b *testing.B, w *world, s *api.Server, sessions int) func(*record.Batch) {
+	c, _ := serve(b, s)
+	for range sessions {
+		go c.Inspect(b.Context(), "a:gen", nil, func(client.Message) error { return nil })
+	}
+	for s.Stats().Sessions["a:gen"] < sessions {
+		runtime.Gosched()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.observers["a:gen"] {
+		return f
+	}
+	return nil
+}

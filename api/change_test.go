@@ -1,0 +1,191 @@
+package api_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// TestNoUpdateIsLost has 50 clients count up in the same description, each trying again
+// when another one was faster.
+func TestNoUpdateIsLost(t *testing.T) {
+	h := newServer(newWorld(t)).Handler()
+	do(h, "POST", "/v1/pipelines", `{"id":"p","config":{"name":"n","description":"0"}}`)
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			for {
+				before := do(h, "GET", "/v1/pipelines/p", "")
+				config := before.decode(t)["config"].(map[string]any)
+				n, _ := strconv.Atoi(config["description"].(string))
+				got := do(h, "PUT", "/v1/pipelines/p", fmt.Sprintf(`{"config":{"name":"n","description":"%d"}}`, n+1), "If-Match", before.header.Get("ETag"))
+				if got.status == 200 {
+					return
+				}
+				if got.status != 412 {
+					t.Errorf("%d %s", got.status, got.body)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := do(h, "GET", "/v1/pipelines/p", ""); !strings.Contains(string(got.body), `"description":"50"`) {
+		t.Errorf("after 50 updates: %s", got.body)
+	}
+}
+
+// TestConcurrentAdditions has many clients add to one pipeline without knowing of each other.
+func TestConcurrentAdditions(t *testing.T) {
+	w := newWorld(t)
+	h := newServer(w).Handler()
+	do(h, "POST", "/v1/pipelines", `{"id":"p","config":{"name":"n"}}`)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if got := do(h, "POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p"}`, "Idempotency-Key", ""); got.status != 200 {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(w.declared["p"].Pipeline.Connectors); n != 20 {
+		t.Errorf("%d connectors, want 20", n)
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	w := newWorld(t)
+	h := newServer(w).Handler()
+	create := func(name string) call {
+		return do(h, "POST", "/v1/pipelines", `{"config":{"name":"`+name+`"}}`, "Idempotency-Key", "k")
+	}
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() { create("n") })
+	}
+	wg.Wait()
+	if len(w.declared) != 1 {
+		t.Errorf("%d pipelines were created with one key", len(w.declared))
+	}
+	if got := create("n"); got.status != 200 || got.header.Get("ETag") == "" {
+		t.Errorf("repeated: %d %s", got.status, got.body)
+	}
+	if got := create("other"); got.reason() != rest.ReasonKeyReused {
+		t.Errorf("another request with the key: %d %s", got.status, got.body)
+	}
+}
+
+func TestAdopt(t *testing.T) {
+	w := newWorld(t)
+	h := newServer(w).Handler()
+	do(h, "POST", "/v1/pipelines", `{"id":"p","config":{"name":"n"}}`)
+	w.files = []spec.FileState{{Path: "p.yaml", Pipelines: []string{"p"}}, {Path: "q.yaml", Pipelines: []string{"p"}}}
+	if got := do(h, "POST", "/v1/pipelines/p/adopt", ""); got.status != 400 {
+		t.Errorf("two files: %d %s", got.status, got.body)
+	}
+	generation := w.declared["p"].Generation
+	if got := do(h, "POST", "/v1/pipelines/p/adopt", `{"path":"q.yaml"}`); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if d := w.declared["p"]; d.Owner != (spec.Owner{Kind: spec.OwnerFile, Path: "q.yaml"}) || d.Generation != generation {
+		t.Errorf("owned by %+v, generation %d", d.Owner, d.Generation)
+	}
+}
+
+func TestImportIsAllOrNothing(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("filed.yaml", pipelineOf("filed", spec.StatusStopped))
+	h := newServer(w).Handler()
+	both := string(spec.Marshal(pipelineOf("new", spec.StatusStopped), pipelineOf("filed", spec.StatusStopped)))
+	if got := do(h, "POST", "/v1/pipelines/import", both, "Content-Type", "application/yaml"); got.status != 409 || w.declared["new"] != nil {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := do(h, "POST", "/v1/pipelines/import", "version: 2.2\npipelines: [{id: a, nme: b}]", "Content-Type", "application/yaml"); got.reason() != spec.CodeUnknown {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	secret := pipelineOf("s", spec.StatusStopped)
+	secret.Connectors[0].Settings["password"] = rest.Redacted
+	if got := do(h, "POST", "/v1/pipelines/import", string(spec.Marshal(secret)), "Content-Type", "application/yaml"); got.status != 400 {
+		t.Errorf("*** without a secret to keep: %d %s", got.status, got.body)
+	}
+}
+
+// TestBodies checks that JSON which may be misunderstood is refused, with its place.
+func TestBodies(t *testing.T) {
+	h := newServer(newWorld(t)).Handler()
+	for _, c := range []struct{ body, reason, field string }{
+		{`{"config":{"name":"a","name":"b"}}`, spec.CodeDuplicateKey, "config.name"},
+		{`{"config":{"name":1}}`, spec.CodeInvalid, "config.name"},
+		{`{"confg":{}}`, spec.CodeUnknown, "confg"},
+		{`{"id":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, rest.ReasonParse, ""},
+		{`{"config":{"name":"a"}} {}`, rest.ReasonParse, ""},
+		{"{\"config\":{\"name\":\"\xff\"}}", rest.ReasonParse, ""},
+		{`[]`, spec.CodeInvalid, ""},
+		{`{`, rest.ReasonParse, ""},
+	} {
+		got := do(h, "POST", "/v1/pipelines", c.body)
+		e := rest.ParseError(got.status, got.body)
+		if got.status != 400 || e.Reason != c.reason || e.Metadata["configPath"] != c.field {
+			t.Errorf("%.60q: %d %s, want %s at %q", c.body, got.status, got.body, c.reason, c.field)
+		}
+	}
+}
+
+func FuzzBody(f *testing.F) {
+	f.Add(`{"id":"p","config":{"name":"n"}}`)
+	f.Add(`{"a":[{"b":{}}],"a":1e999}`)
+	f.Add("\"\\ud800")
+	f.Fuzz(func(t *testing.T, body string) {
+		if body == "" {
+			return
+		}
+		got := do((&api.Server{Desired: newWorld(t), Observed: newWorld(t), Plugins: newWorld(t)}).Handler(), "POST", "/v1/pipelines", body)
+		if got.status != 200 && (got.status < 400 || got.status > 499) {
+			t.Errorf("%q: %d %s", body, got.status, got.body)
+		}
+		got.decode(t)
+	})
+}
+
+func TestSecrets(t *testing.T) {
+	w := newWorld(t)
+	p := pipelineOf("p", spec.StatusStopped)
+	shown := map[string]string{"rate": "1", "format.options.key.enabled": "true", "primaryKey": "id", "password": "${PASSWORD}", "path": "/tmp/x"}
+	hidden := map[string]string{"db.password": "canary", "apiKey": "canary", "AWS_SECRET": "canary", "auth.token": "canary",
+		"url": "postgres://user:canary@host/db", "pass.credential": "pre-${X:-canary}", "jaas": `login password="canary";`}
+	p.Connectors[0].Settings = map[string]string{}
+	for _, m := range []map[string]string{shown, hidden} {
+		for name, value := range m {
+			p.Connectors[0].Settings[name] = value
+		}
+	}
+	w.fromFile("p.yaml", p)
+	state := w.states["p"]
+	state.LastGood = &spec.LastGood{Pipeline: p}
+	w.states["p"] = state
+	h := newServer(w).Handler()
+	settings := do(h, "GET", "/v1/connectors/p:gen", "").decode(t)["config"].(map[string]any)["settings"].(map[string]any)
+	for name, value := range shown {
+		if settings[name] != value {
+			t.Errorf("%s is %v, want it as declared", name, settings[name])
+		}
+	}
+	for name := range hidden {
+		if settings[name] != rest.Redacted {
+			t.Errorf("%s is %v, want it hidden", name, settings[name])
+		}
+	}
+	for _, path := range []string{"GET /v1/connectors", "GET /v1/pipelines/p/status", "GET /v1/pipelines/p/history", "POST /v1/pipelines/p/export"} {
+		method, path, _ := strings.Cut(path, " ")
+		if got := do(h, method, path, ""); got.status != 200 || strings.Contains(string(got.body), "canary") {
+			t.Errorf("%s: %d tells a secret: %s", path, got.status, got.body)
+		}
+	}
+}

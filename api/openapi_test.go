@@ -1,0 +1,176 @@
+package api_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+type operation struct {
+	OperationID string `json:"operationId"`
+	Streaming   bool   `json:"x-streaming"`
+	RequestBody struct {
+		Content map[string]struct{ Example json.RawMessage }
+	}
+	Responses map[string]struct {
+		Content map[string]struct{ Schema, Example json.RawMessage }
+	}
+}
+
+// TestEveryOperation calls every operation of the document with its own example, and
+// holds what is answered against the document's schema.
+func TestEveryOperation(t *testing.T) {
+	h := newServer(newWorld(t)).Handler()
+	text := do(h, "GET", "/openapi/openapi.json", "").body
+	var document struct {
+		Paths map[string]map[string]operation
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.Draft = jsonschema.Draft2020
+	if err := compiler.AddResource("openapi.json", strings.NewReader(strict(t, text))); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for path, methods := range document.Paths {
+		for method, op := range methods {
+			n++
+			t.Run(op.OperationID, func(t *testing.T) {
+				for media, content := range op.Responses["200"].Content {
+					pointer := "openapi.json#/paths/" + url.PathEscape(strings.ReplaceAll(path, "/", "~1")) + "/" + method +
+						"/responses/200/content/" + url.PathEscape(strings.ReplaceAll(media, "/", "~1")) + "/schema"
+					schema, err := compiler.Compile(pointer)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got := exampleCall(t, strings.ToUpper(method), path, op)
+					check(t, schema, media, content.Example)
+					check(t, schema, media, got)
+				}
+			})
+		}
+	}
+	if n < 35 {
+		t.Errorf("the document has %d operations only", n)
+	}
+}
+
+// strict has the schemas of objects refuse fields that they do not name.
+func strict(t *testing.T, document []byte) string {
+	var v map[string]any
+	if err := json.Unmarshal(document, &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range v["components"].(map[string]any)["schemas"].(map[string]any) {
+		s.(map[string]any)["additionalProperties"] = false
+	}
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
+func check(t *testing.T, schema *jsonschema.Schema, media string, body []byte) {
+	t.Helper()
+	var v any = string(body)
+	if strings.HasSuffix(media, "json") {
+		if err := json.Unmarshal(body, &v); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+	} else if strings.HasPrefix(string(body), `"`) {
+		v = strings.Trim(string(body), `"`)
+	}
+	if err := schema.Validate(v); err != nil {
+		t.Errorf("%s: %v", body, err)
+	}
+}
+
+// exampleCall performs an operation on a server where it is possible.
+func exampleCall(t *testing.T, method, path string, op operation) []byte {
+	w := newWorld(t)
+	orders := pipelineOf("orders", spec.StatusStopped)
+	orders.Connectors[0].ID = "shop"
+	orders.Processors = []spec.Processor{{ID: "mark", Plugin: "field.set", Workers: 1}}
+	declare := func(p spec.Pipeline) {
+		err := w.Apply(t.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}}},
+			Events: []spec.Event{{Type: "normal", Reason: "Declared"}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := "orders"
+	switch {
+	case strings.HasPrefix(path, "/v1/connectors/"):
+		id = "orders:shop"
+	case strings.HasPrefix(path, "/v1/processors/"):
+		id = "orders:mark"
+	}
+	switch op.OperationID {
+	case "createPipeline":
+	case "createConnector", "createProcessor", "deletePipeline":
+		declare(spec.Pipeline{ID: "orders", Name: "orders", Status: spec.StatusStopped, DLQ: orders.DLQ})
+	case "stopPipeline", "restartPipeline":
+		orders.Status = spec.StatusRunning
+		declare(orders)
+	default:
+		declare(orders)
+	}
+	w.files = []spec.FileState{{Path: "orders.yaml", Pipelines: []string{"orders"}}}
+	w.positions["orders:shop"] = record.Position("1")
+	s := newServer(w)
+	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })
+	path = strings.ReplaceAll(path, "{id}", id)
+	if op.Streaming {
+		return firstLine(t, w, s.Handler(), path, id)
+	}
+	got := do(s.Handler(), method, path, string(op.RequestBody.Content["application/json"].Example))
+	if got.status != 200 {
+		t.Fatalf("%s %s: %d %s", method, path, got.status, got.body)
+	}
+	return got.body
+}
+
+// firstLine returns the first line of a stream.
+func firstLine(t *testing.T, w *world, h http.Handler, path, id string) []byte {
+	server := httptest.NewServer(h)
+	defer server.Close()
+	response, err := http.Get(server.URL + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	w.pass(id, rec(1))
+	line, err := bufio.NewReader(response.Body).ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
+
+func TestExplorerLoadsNothingFromElsewhere(t *testing.T) {
+	h := newServer(newWorld(t)).Handler()
+	for _, path := range []string{"/openapi/", "/openapi/explorer.js", "/openapi/explorer.css"} {
+		got := do(h, "GET", path, "")
+		if got.status != 200 || strings.Contains(string(got.body), "http://") || strings.Contains(string(got.body), "https://") {
+			t.Errorf("%s: %d, or it names another host", path, got.status)
+		}
+		if csp := got.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") {
+			t.Errorf("%s: Content-Security-Policy: %s", path, csp)
+		}
+	}
+	if got := do(h, "GET", "/openapi", ""); got.status != 302 || got.header.Get("Location") != "/openapi/" {
+		t.Errorf("/openapi: %d", got.status)
+	}
+	if got := do(h, "GET", "/openapi/nothing.js", ""); got.status != 404 {
+		t.Errorf("a file that is not there: %d", got.status)
+	}
+}

@@ -1,0 +1,131 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func TestRequestsFromElsewhere(t *testing.T) {
+	s := newServer(newWorld(t))
+	s.Hosts = []string{"box.example:8080"}
+	h := s.Handler()
+	const body = `{"config":{"name":"n"}}`
+	for _, c := range []struct {
+		what    string
+		headers []string
+		status  int
+	}{
+		{"localhost", []string{"Host", "localhost:8080"}, 200},
+		{"loopback", []string{"Host", "127.0.0.1:1"}, 200},
+		{"loopback v6", []string{"Host", "[::1]:8080"}, 200},
+		{"configured", []string{"Host", "BOX.example."}, 200},
+		{"rebound name", []string{"Host", "evil.example:8080"}, 421},
+		{"other address", []string{"Host", "192.0.2.1"}, 421},
+		{"no host", []string{"Host", ""}, 421},
+		{"another site", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"another origin", []string{"Origin", "http://evil.example"}, 403},
+		{"own origin", []string{"Origin", "http://localhost:8080"}, 200},
+		{"form", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
+		{"text", []string{"Content-Type", "text/plain"}, 415},
+		{"no type", []string{"Content-Type", ""}, 415},
+		{"compressed", []string{"Content-Encoding", "gzip"}, 415},
+	} {
+		if got := do(h, "POST", "/v1/connectors/validate", `{"type":"TYPE_SOURCE","plugin":"generator","config":{}}`, c.headers...); got.status != c.status {
+			t.Errorf("%s: %d %s, want %d", c.what, got.status, got.body, c.status)
+		}
+	}
+	upgrade := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Origin", "http://evil.example"}
+	if got := do(h, "GET", "/v1/connectors/a:gen/inspect", "", upgrade...); got.reason() != rest.ReasonOrigin {
+		t.Errorf("WebSocket of another site: %d %s", got.status, got.body)
+	}
+	large := `{"config":{"name":"` + strings.Repeat("x", 1<<20) + `"}}`
+	if got := do(h, "POST", "/v1/pipelines", large); got.status != 413 {
+		t.Errorf("large body: %d", got.status)
+	}
+	got := do(h, "PUT", "/v1/pipelines", body)
+	if allow := got.header.Get("Allow"); got.status != 405 || !strings.Contains(allow, "GET") || !strings.Contains(allow, "POST") {
+		t.Errorf("wrong method: %d, Allow: %s", got.status, allow)
+	}
+	if got := do(h, "POST", "/v1/pipelines/p", body); got.status != 405 || got.header.Get("Allow") != "DELETE, GET, HEAD, PUT" {
+		t.Errorf("wrong method beside a word: %d, Allow: %s", got.status, got.header.Get("Allow"))
+	}
+}
+
+func TestTokens(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	s := newServer(w)
+	s.ReadToken, s.AdminToken = "reader", "admin"
+	h := s.Handler()
+	for _, c := range []struct {
+		method, path, token string
+		status              int
+	}{
+		{"GET", "/v1/pipelines", "", 401},
+		{"GET", "/v1/pipelines", "wrong", 401},
+		{"GET", "/v1/pipelines", "reader", 200},
+		{"GET", "/v1/pipelines", "admin", 200},
+		{"POST", "/v1/pipelines/a/stop", "reader", 403},
+		{"POST", "/v1/pipelines/a/stop", "", 401},
+		{"POST", "/v1/pipelines/a/stop", "admin", 200},
+		{"GET", "/metrics", "", 401},
+		{"GET", "/healthz", "", 200},
+		{"GET", "/readyz", "", 200},
+		{"GET", "/openapi/", "", 200},
+	} {
+		got := do(h, c.method, c.path, "", "Authorization", "Bearer "+c.token)
+		if got.status != c.status || (got.status == 401) != (got.header.Get("WWW-Authenticate") != "") {
+			t.Errorf("%s %s with %q: %d, want %d", c.method, c.path, c.token, got.status, c.status)
+		}
+	}
+}
+
+func TestPanicsAreAnswered(t *testing.T) {
+	w := newWorld(t)
+	s := newServer(w)
+	s.Metrics = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") })
+	if got := do(s.Handler(), "GET", "/metrics", ""); got.status != 500 || got.reason() != rest.ReasonInternal {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if n := s.Stats().Panics; n != 1 {
+		t.Errorf("%d panics counted", n)
+	}
+	if got := do(s.Handler(), "GET", "/healthz?pretty", ""); got.status != 200 || !strings.Contains(string(got.body), "\n  ") {
+		t.Errorf("afterwards: %d %s", got.status, got.body)
+	}
+}
+
+func TestWaiting(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	h := newServer(w).Handler()
+	w.frozen = true
+	if got := do(h, "POST", "/v1/pipelines/a/stop?wait=50ms", ""); got.status != 504 {
+		t.Errorf("stop that takes long: %d %s", got.status, got.body)
+	}
+	if got := do(h, "POST", "/v1/pipelines/a/stop?wait=0", ""); got.status != 200 {
+		t.Errorf("stop without waiting: %d %s", got.status, got.body)
+	}
+	answered := make(chan call, 1)
+	go func() { answered <- do(h, "POST", "/v1/pipelines/a/stop", "") }()
+	select {
+	case got := <-answered:
+		t.Errorf("stop answered %d before the pipeline stopped", got.status)
+	case <-time.After(20 * time.Millisecond):
+	}
+	w.thaw()
+	if got := <-answered; got.status != 200 {
+		t.Errorf("stop: %d %s", got.status, got.body)
+	}
+	broken := pipelineOf("b", spec.StatusStopped)
+	broken.Description = "broken"
+	w.fromFile("b.yaml", broken)
+	if got := do(h, "POST", "/v1/pipelines/b/start", ""); got.reason() != rest.ReasonPipelineStartFailed || !strings.Contains(string(got.body), "cannot open source") {
+		t.Errorf("start that fails: %d %s", got.status, got.body)
+	}
+}

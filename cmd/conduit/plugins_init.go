@@ -1,0 +1,72 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+	"golang.org/x/mod/semver"
+
+	"github.com/conduit-agent/conduit/plugins/sdk/starter"
+)
+
+func (p *program) pluginsInitCommand() *ffcli.Command {
+	flags := newFlags("init")
+	dir := flags.String("path", "", "`DIR` to write to (default the name)")
+	replace := flags.String("replace", "", "build against the checkout of the agent in `DIR`")
+	return &ffcli.Command{
+		Name:       "init",
+		ShortUsage: "conduit plugins init NAME [flags]",
+		ShortHelp:  "Write a connector to start from.",
+		LongHelp: `Writes the folder of a Go program that is a connector: a source, a destination, a test of
+both, and a README that says how to build and run it. It overwrites nothing.
+
+Example:
+  conduit plugins init mine`,
+		FlagSet: flags,
+		Exec: func(_ context.Context, args []string) error {
+			words, err := positional(flags, args, 1)
+			if err != nil {
+				return err
+			}
+			if len(words) == 0 {
+				return invalidf("which name? For example: conduit plugins init mine")
+			}
+			return p.pluginsInit(words[0], cmp.Or(*dir, words[0]), *replace)
+		},
+	}
+}
+
+// pluginName is what may name a connector, a Go module and a pipeline.
+var pluginName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,59}$`)
+
+func (p *program) pluginsInit(name, dir, replace string) (err error) {
+	if !pluginName.MatchString(name) {
+		return invalidf("not a name for a connector: %q; use small letters, digits and '-', at most 60", name)
+	}
+	c := starter.Connector{Name: name, Version: thisBuild().Version}
+	released := semver.IsValid(c.Version) && semver.Build(c.Version) == ""
+	if !released {
+		c.Version = "v0.0.0"
+	}
+	if replace != "" {
+		if c.Replace, err = filepath.Abs(replace); err != nil {
+			return fmt.Errorf("cannot find %s: %w", replace, err)
+		}
+	}
+	if err := c.Write(dir); errors.Is(err, fs.ErrExist) {
+		return invalidf("%v", err)
+	} else if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "created  %s%c\nIts README.md says how to go on.\n", dir, filepath.Separator)
+	if !released && replace == "" {
+		fmt.Fprintln(p.stdout, "This conduit is no release: name a checkout of it in go.mod, or write the folder with --replace.")
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package plugins_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+// BenchmarkExecutable measures the stations of a plugin process: to ask what it is, to
+// start one for a connector, and to end it.
+func BenchmarkExecutable(b *testing.B) {
+	exe, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := &wire.Client{Path: exe, Env: append(os.Environ(), versionVariable+"=v1.0.0")}
+	b.Run("specify", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := c.Specify(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("start", func(b *testing.B) { benchmarkProcess(b, c, true) })
+	b.Run("teardown", func(b *testing.B) { benchmarkProcess(b, c, false) })
+}
+
+// benchmarkProcess measures either the start of a process or its end.
+func benchmarkProcess(b *testing.B, c *wire.Client, start bool) {
+	b.StopTimer()
+	for range b.N {
+		if start {
+			b.StartTimer()
+		}
+		s, err := c.Source(b.Context(), connectorID)
+		b.StopTimer()
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, err := range []error{s.Configure(b.Context(), nil), s.Open(b.Context(), nil)} {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		if !start {
+			b.StartTimer()
+		}
+		err = s.Teardown(b.Context())
+		b.StopTimer()
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}

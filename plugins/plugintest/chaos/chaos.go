@@ -1,0 +1,66 @@
+// Package chaos is a connector that misbehaves on command, for testing hosts. It speaks
+// the connector protocol by itself, so that it can break every rule of it.
+//
+// The setting mode says how a source or a destination misbehaves; without one they
+// behave. What goes wrong before there are settings is chosen by the environment
+// variable CONDUIT_CHAOS_START.
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/grpc"
+
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+)
+
+// StartVariable is the environment variable that says how the process starts: one of
+// the names in Starts, or empty for well.
+const StartVariable = "CONDUIT_CHAOS_START"
+
+// Main is the main of the connector.
+func Main() {
+	if start := starts[os.Getenv(StartVariable)]; start != nil {
+		start()
+	}
+	listener, err := net.Listen("unix", filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "chaos"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cannot listen:", err)
+		os.Exit(1)
+	}
+	server := grpc.NewServer()
+	connectorv2.RegisterSpecifierPluginServer(server, specifier{})
+	connectorv2.RegisterSourcePluginServer(server, newSource())
+	connectorv2.RegisterDestinationPluginServer(server, &destination{})
+	sayReady("unix", listener.Addr().String())
+	if after := afterReady[os.Getenv(StartVariable)]; after != nil {
+		go after()
+	}
+	if err := server.Serve(listener); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot serve:", err)
+		os.Exit(1)
+	}
+}
+
+// sayReady tells the host where to connect.
+func sayReady(network, address string) { fmt.Printf("1|2|%s|%s|grpc|\n", network, address) }
+
+type specifier struct {
+	connectorv2.UnimplementedSpecifierPluginServer
+}
+
+// Specify describes the connector.
+func (specifier) Specify(context.Context, *connectorv2.Specifier_Specify_Request) (*connectorv2.Specifier_Specify_Response, error) {
+	mode := &configv1.Parameter{Type: configv1.Parameter_TYPE_STRING, Description: "How to misbehave."}
+	count := &configv1.Parameter{Type: configv1.Parameter_TYPE_INT, Description: "Number of records.", Default: "10"}
+	return &connectorv2.Specifier_Specify_Response{Specification: &connectorv2.Specification{
+		Name: "chaos", Summary: "Misbehaves on command.", Version: "v1.0.0", Author: "conduit",
+		SourceParams:      map[string]*configv1.Parameter{"mode": mode, "count": count},
+		DestinationParams: map[string]*configv1.Parameter{"mode": mode},
+	}}, nil
+}

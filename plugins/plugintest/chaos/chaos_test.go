@@ -1,0 +1,405 @@
+package chaos_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+// serveVariable makes this test binary the connector.
+const serveVariable = "CHAOS_TEST_SERVE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveVariable) != "" {
+		chaos.Main()
+	}
+	os.Exit(m.Run())
+}
+
+// logs is a buffer for several goroutines.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func client(t *testing.T, start string, env ...string) (*wire.Client, *logs) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &logs{}
+	env = append(env, serveVariable+"=1", chaos.StartVariable+"="+start, "GORACE=atexit_sleep_ms=0")
+	return &wire.Client{Path: exe, Env: append(os.Environ(), env...),
+		Log:         slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		CallTimeout: 500 * time.Millisecond, StopTimeout: 300 * time.Millisecond}, out
+}
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long: %s", what)
+		}
+	}
+}
+
+// gone reports whether the process has ended.
+func gone(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil && syscall.Kill(pid, 0) != nil || strings.Contains(string(b), ") Z ")
+}
+
+// says checks that err says want, which may be "" for no error.
+func says(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		t.Errorf("%s: got %v, want %q", what, err, want)
+	}
+}
+
+func TestStarts(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{
+		"slow":         "",
+		"silent":       "did not get ready",
+		"garbage":      `not a connector: it said "\x1b[31mGIF89a`,
+		"endless line": "not a connector",
+		"crash":        "no licence",
+		"elsewhere":    "not this machine's own",
+		"own socket":   "/tmp/somewhere-else",
+		"child":        "",
+		"stdout flood": "",
+		"stderr flood": "",
+		"forged logs":  "",
+	}
+	for _, start := range chaos.Starts() {
+		want, ok := tests[start]
+		if !ok {
+			t.Errorf("no test for %s", start)
+		}
+		t.Run(start, func(t *testing.T) {
+			t.Parallel()
+			c, _ := client(t, start)
+			if c.StartTimeout = 3 * time.Second; start == "silent" {
+				c.StartTimeout = 200 * time.Millisecond
+			}
+			_, err := c.Specify(testContext(t))
+			says(t, start, err, want)
+		})
+	}
+}
+
+func TestFloodsAreTaken(t *testing.T) {
+	t.Parallel()
+	for _, start := range []string{"stdout flood", "stderr flood"} {
+		t.Run(start, func(t *testing.T) {
+			t.Parallel()
+			done := filepath.Join(t.TempDir(), "done")
+			c, _ := client(t, start, chaos.DoneVariable+"="+done)
+			c.Log = nil
+			s := open(t, c, "", nil)
+			eventually(t, "everything was written", func() bool { _, err := os.Stat(done); return err == nil })
+			if got, err := readAll(testContext(t), s, 10); got != "1 2 3 4 5 6 7 8 9 10" {
+				t.Errorf("got %s, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestLogsAreNotForged(t *testing.T) {
+	t.Parallel()
+	c, out := client(t, "forged logs")
+	s := open(t, c, "", nil)
+	eventually(t, "the log arrives", func() bool { return strings.Contains(out.String(), "forged") })
+	if err := s.Teardown(testContext(t)); err != nil {
+		t.Error(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if strings.ContainsAny(line, "\x1b\x07\r") {
+			t.Errorf("control characters in %q", line)
+		}
+		if strings.Contains(line, "stopped") && (!strings.Contains(line, `"connector_id":"pipe:src"`) || strings.Contains(line, `"component":"agent"`)) {
+			t.Errorf("passes for a line of the agent: %s", line)
+		}
+	}
+}
+
+func TestChildrenEnd(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"", chaos.Crash, chaos.TeardownCrash} {
+		t.Run(mode, func(t *testing.T) {
+			c, out := client(t, "child")
+			s := open(t, c, mode, nil)
+			found := regexp.MustCompile(`child (\d+)`)
+			eventually(t, "the child runs", func() bool { return found.MatchString(out.String()) })
+			pid, _ := strconv.Atoi(found.FindStringSubmatch(out.String())[1])
+			if mode == chaos.Crash {
+				eventually(t, "it crashed", func() bool { return gone(s.PID()) })
+			}
+			_ = s.Teardown(testContext(t))
+			eventually(t, "the child is gone", func() bool { return gone(pid) })
+		})
+	}
+}
+
+func open(t *testing.T, c *wire.Client, mode string, pos record.Position) *wire.Source {
+	t.Helper()
+	s, err := c.Source(testContext(t), "pipe:src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Teardown(context.Background()) })
+	if err := s.Configure(testContext(t), map[string]string{"mode": mode}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(testContext(t), pos); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// readAll reads n records, or up to the end when n is 0, and returns their positions.
+func readAll(ctx context.Context, s *wire.Source, n int) (string, error) {
+	var got []string
+	for len(got) < n || n == 0 {
+		b, err := s.Read(ctx)
+		if err != nil {
+			return strings.Join(got, " "), err
+		}
+		for i := range b.Len() {
+			got = append(got, string(b.Position(i)))
+		}
+	}
+	return strings.Join(got, " "), nil
+}
+
+// A source that breaks gives an error, after the records before that.
+func TestSourcesThatBreak(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ mode, got, want string }{
+		{chaos.Crash, "1 2 3 4 5", "chaos at record 6"},
+		{chaos.Poison, "1 2 3 4", "chaos at record 5"},
+		{chaos.Fail, "1 2 3 4 5", "the database is gone"},
+		{chaos.EmptyPosition, "", "position"},
+		{chaos.HugePosition, "", "position"},
+		{chaos.Malformed, "", "cannot read"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.mode, func(t *testing.T) {
+			t.Parallel()
+			c, _ := client(t, "")
+			s := open(t, c, tt.mode, nil)
+			got, err := readAll(testContext(t), s, 11)
+			says(t, "Read", err, tt.want)
+			if errors.Is(err, io.EOF) || tt.got != "" && got != tt.got || !strings.HasPrefix("1 2 3 4 5", got) {
+				t.Errorf("got %q, %v, want %q", got, err, tt.got)
+			}
+			_ = s.Teardown(testContext(t))
+			if !gone(s.PID()) {
+				t.Error("its process is left")
+			}
+		})
+	}
+}
+
+func TestPoisonComesAgain(t *testing.T) {
+	t.Parallel()
+	c, _ := client(t, "")
+	for range 3 {
+		_, err := readAll(testContext(t), open(t, c, chaos.Poison, record.Position("4")), 1)
+		says(t, "Read", err, "chaos at record 5")
+	}
+}
+
+// A source that stops badly comes to its end in time, and what it read before is there.
+func TestSourcesThatStopBadly(t *testing.T) {
+	t.Parallel()
+	const all = "1 2 3 4 5 6 7 8 9 10"
+	for mode, want := range map[string]string{
+		"": all, chaos.Hang: "1 2 3 4 5", chaos.StopHang: all, chaos.StopIgnored: all,
+		chaos.StopWrong: all, chaos.EndAtStop: all, chaos.Oversized: all,
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			ctx := testContext(t)
+			c, _ := client(t, "")
+			s := open(t, c, mode, nil)
+			got, err := readAll(ctx, s, strings.Count(want, " ")+1)
+			if got != want {
+				t.Fatalf("got %q, %v", got, err)
+			}
+			if err := s.Stop(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if got, err = readAll(ctx, s, 0); !errors.Is(err, io.EOF) || got != "" && mode != chaos.StopIgnored {
+				t.Errorf("after Stop: got %.100q, %v", got, err)
+			}
+			says(t, "Teardown", s.Teardown(ctx), "")
+			if !gone(s.PID()) {
+				t.Error("its process is left")
+			}
+		})
+	}
+}
+
+func TestSamePositionsPass(t *testing.T) {
+	t.Parallel()
+	c, _ := client(t, "")
+	if got, err := readAll(testContext(t), open(t, c, chaos.SamePosition, nil), 10); strings.Count(got, "same") != 10 {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestCallsThatFail(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{chaos.OpenFails: "nothing to open", chaos.OpenHang: "deadline exceeded"} {
+		c, _ := client(t, "")
+		s, err := c.Source(testContext(t), "pipe:src")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Configure(testContext(t), map[string]string{"mode": mode}); err != nil {
+			t.Fatal(err)
+		}
+		says(t, mode, s.Open(testContext(t), nil), want)
+		says(t, "Teardown", s.Teardown(testContext(t)), "")
+	}
+}
+
+func TestTeardownAlwaysEnds(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{chaos.TeardownCrash: "chaos in teardown", chaos.TeardownHang: "deadline exceeded"} {
+		c, _ := client(t, "")
+		s := open(t, c, mode, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		says(t, mode, s.Teardown(ctx), want)
+		if !gone(s.PID()) {
+			t.Error("its process is left")
+		}
+	}
+}
+
+// A destination never settles what was not answered, and breaks where it should.
+func TestDestinations(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		mode             string
+		written, refused int
+		broken           string
+	}{
+		{"", 4, 0, ""},
+		{chaos.Refuse, 0, 4, ""},
+		{chaos.RefuseSecond, 3, 1, ""},
+		{chaos.Crash, 0, 0, "chaos at a batch of 4"},
+		{chaos.Fail, 0, 0, "the database is gone"},
+		{chaos.FailAfterAck, 2, 0, "the database is gone"},
+		{chaos.PartialAck, 2, 0, "ended the stream"},
+		{chaos.UnknownAck, 0, 0, "unknown"},
+		{chaos.ReverseAck, 0, 0, "was next"},
+		{chaos.DuplicateAck, 1, 0, "was next"},
+		{chaos.SurplusAck, 4, 0, "more records than it was given"},
+		{chaos.NeverAck, 0, 0, "not answered"},
+		{chaos.Hang, 0, 0, "not answered"},
+		{chaos.StopHang, 4, 0, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.mode, func(t *testing.T) {
+			t.Parallel()
+			ctx := testContext(t)
+			c, _ := client(t, "")
+			d, err := c.Destination(ctx, "pipe:dst")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Configure(ctx, map[string]string{"mode": tt.mode}); err != nil {
+				t.Fatal(err)
+			}
+			var mu sync.Mutex
+			var written, refused int
+			var broken error
+			settled := func(n int, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case n == 0:
+					broken = err
+				case err == nil:
+					written += n
+				default:
+					refused += n
+				}
+			}
+			if err := d.Open(ctx, settled); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Write(ctx, batch(4)); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "it is settled or broken", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return written+refused == 4 || broken != nil || tt.broken == "not answered"
+			})
+			if tt.mode == chaos.SurplusAck {
+				eventually(t, "it broke", func() bool { mu.Lock(); defer mu.Unlock(); return broken != nil })
+			}
+			err = d.Flush(ctx)
+			mu.Lock()
+			if broken != nil {
+				err = broken
+			}
+			if written != tt.written || refused != tt.refused {
+				t.Errorf("%d written, %d refused, want %d and %d", written, refused, tt.written, tt.refused)
+			}
+			mu.Unlock()
+			says(t, "the end", err, tt.broken)
+			_ = d.Teardown(ctx)
+			if !gone(d.PID()) {
+				t.Error("its process is left")
+			}
+		})
+	}
+}
+
+func batch(n int) *record.Batch {
+	records := make([]record.Record, n)
+	for i := range records {
+		records[i] = record.Record{Position: record.Position(strconv.Itoa(i)), Operation: record.OperationCreate, After: record.Raw([]byte("x"))}
+	}
+	return record.NewBatch(records)
+}

@@ -1,0 +1,189 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
+)
+
+// The modes of a source. It reads the numbers from 1 to count.
+const (
+	Crash         = "crash"          // ends the process after 5 records
+	Poison        = "poison"         // ends the process before the record 5, whenever it comes
+	Fail          = "fail"           // ends the stream with an error after 5 records
+	Hang          = "hang"           // goes silent after 5 records and answers no Stop
+	EmptyPosition = "empty position" // record 5 has no position
+	HugePosition  = "huge position"  // record 5 has a position of 1 MiB
+	SamePosition  = "same position"  // all records have the same position
+	Oversized     = "oversized"      // record 5 has 8 MiB
+	Malformed     = "malformed"      // the fifth message is no message
+	StopHang      = "stop hang"      // answers no Stop
+	StopIgnored   = "stop ignored"   // answers Stop and goes on reading
+	StopWrong     = "stop wrong"     // answers Stop with a position that it never read
+	EndAtStop     = "end at stop"    // ends the stream at Stop and forgets the last position
+	OpenFails     = "open fails"
+	OpenHang      = "open hang"
+	TeardownCrash = "teardown crash" // ends the process in Teardown
+	TeardownHang  = "teardown hang"  // answers no Teardown
+)
+
+type source struct {
+	connectorv2.UnimplementedSourcePluginServer
+	mode     string
+	count    int
+	at       int
+	stopped  chan struct{}
+	stopOnce sync.Once
+
+	mu   sync.Mutex
+	sent string // guarded by mu: position of the last record
+}
+
+func newSource() *source { return &source{stopped: make(chan struct{})} }
+
+// Configure takes everything.
+func (s *source) Configure(_ context.Context, req *connectorv2.Source_Configure_Request) (*connectorv2.Source_Configure_Response, error) {
+	s.mode = req.GetConfig()["mode"]
+	if s.count, _ = strconv.Atoi(req.GetConfig()["count"]); s.count == 0 {
+		s.count = 10
+	}
+	return &connectorv2.Source_Configure_Response{}, nil
+}
+
+// Open goes on behind the position.
+func (s *source) Open(ctx context.Context, req *connectorv2.Source_Open_Request) (*connectorv2.Source_Open_Response, error) {
+	switch s.mode {
+	case OpenFails:
+		return nil, errors.New("there is nothing to open")
+	case OpenHang:
+		select {}
+	}
+	s.at, _ = strconv.Atoi(string(req.GetPosition()))
+	return &connectorv2.Source_Open_Response{}, nil
+}
+
+// Run sends records until it is stopped.
+func (s *source) Run(stream grpc.BidiStreamingServer[connectorv2.Source_Run_Request, connectorv2.Source_Run_Response]) error {
+	acks := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := stream.Recv(); err != nil {
+				acks <- err
+				return
+			}
+		}
+	}()
+	for begin := s.at; s.at < s.count; s.at++ {
+		if err := s.step(stream, s.at+1-begin); err != nil {
+			return err
+		}
+	}
+	<-s.stopped
+	if s.mode == EndAtStop {
+		return nil
+	}
+	for s.mode == StopIgnored && stream.Context().Err() == nil {
+		s.at++
+		if err := s.send(stream, s.record(s.at)); err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := <-acks; !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// step sends the next record, the nth of this run.
+func (s *source) step(stream grpc.ServerStream, nth int) error {
+	n := s.at + 1
+	switch {
+	case s.mode == Crash && nth == 6, s.mode == Poison && n == 5:
+		time.Sleep(20 * time.Millisecond) // let what was sent leave
+		fmt.Fprintln(os.Stderr, "panic: chaos at record", n)
+		os.Exit(3)
+	case s.mode == Fail && nth == 6:
+		return errors.New("the database is gone")
+	case s.mode == Hang && nth == 6:
+		select {}
+	case s.mode == Malformed && n == 5:
+		return stream.SendMsg(&connectorv2.Source_Open_Request{Position: []byte("\xff\xff\xff")})
+	}
+	return s.send(stream, s.record(n))
+}
+
+func (s *source) record(n int) *opencdcv1.Record {
+	text := strconv.Itoa(n)
+	r := &opencdcv1.Record{Position: []byte(text), Operation: opencdcv1.Operation_OPERATION_CREATE,
+		Payload: &opencdcv1.Change{After: raw([]byte(text))}}
+	switch {
+	case s.mode == SamePosition:
+		r.Position = []byte("same")
+	case s.mode == EmptyPosition && n == 5:
+		r.Position = nil
+	case s.mode == HugePosition && n == 5:
+		r.Position = make([]byte, 1<<20)
+	case s.mode == Oversized && n == 5:
+		r.Payload.After = raw(make([]byte, 8<<20))
+	}
+	return r
+}
+
+func raw(b []byte) *opencdcv1.Data {
+	return &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: b}}
+}
+
+func (s *source) send(stream grpc.ServerStream, r *opencdcv1.Record) error {
+	if err := stream.SendMsg(&connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{r}}); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = string(r.GetPosition())
+	return nil
+}
+
+// Stop answers with the position of the last record.
+func (s *source) Stop(context.Context, *connectorv2.Source_Stop_Request) (*connectorv2.Source_Stop_Response, error) {
+	if s.mode == StopHang || s.mode == Hang {
+		select {}
+	}
+	s.stopOnce.Do(func() { close(s.stopped) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resp := &connectorv2.Source_Stop_Response{LastPosition: []byte(s.sent)}
+	switch s.mode {
+	case StopWrong:
+		resp.LastPosition = []byte("never read")
+	case EndAtStop:
+		resp.LastPosition = nil
+	}
+	return resp, nil
+}
+
+// Teardown ends the source.
+func (s *source) Teardown(context.Context, *connectorv2.Source_Teardown_Request) (*connectorv2.Source_Teardown_Response, error) {
+	tearDown(s.mode)
+	return &connectorv2.Source_Teardown_Response{}, nil
+}
+
+func tearDown(mode string) {
+	switch mode {
+	case TeardownCrash:
+		fmt.Fprintln(os.Stderr, "panic: chaos in teardown")
+		os.Exit(3)
+	case TeardownHang:
+		select {}
+	}
+}
