@@ -8,12 +8,23 @@ import "time"
 // flags and, in capitals with '_' for '.' and '-' and CONDUIT_ before it, in the
 // environment. Settings says what each key means.
 type Config struct {
+	API        API        `koanf:"api"`
 	DB         DB         `koanf:"db"`
 	Log        Log        `koanf:"log"`
 	Connectors Connectors `koanf:"connectors"`
 	Processors Processors `koanf:"processors"`
 	Pipelines  Pipelines  `koanf:"pipelines"`
 	Shutdown   Shutdown   `koanf:"shutdown"`
+}
+
+// API says how the REST API is served.
+type API struct {
+	HTTP HTTP `koanf:"http"`
+}
+
+// HTTP says where the REST API is.
+type HTTP struct {
+	Address string `koanf:"address"`
 }
 
 // DB says where state is kept.
