@@ -196,12 +196,12 @@ var renamed = map[string]string{
 // fieldOf returns the path in the request of what pointer is in the pipeline. prefix is
 // the pointer of the resource that the request is about.
 func fieldOf(pointer, prefix string) string {
-	rest, within := strings.CutPrefix(pointer, prefix+"/")
+	tokens, within := strings.CutPrefix(pointer, prefix+"/")
 	if !within {
-		rest = strings.TrimPrefix(pointer, "/")
+		tokens = strings.TrimPrefix(pointer, "/")
 	}
 	path := ""
-	for i, token := range strings.Split(rest, "/") {
+	for i, token := range strings.Split(tokens, "/") {
 		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
 		if name, ok := renamed[token]; ok && i == 0 && within && (prefix != dlqPrefix || token != "settings") {
 			path = name

@@ -40,8 +40,6 @@ type world struct {
 	frozen    bool // nothing observed changes
 	notReady  error
 	checks    int
-	applying  int // concurrent calls of Apply, which the contract allows but the server serializes
-	before    func()
 
 	observers map[string]map[int]func(*record.Batch)
 	observed  int
@@ -65,9 +63,6 @@ func (w *world) Declarations(ctx context.Context) ([]spec.Declaration, error) {
 }
 
 func (w *world) Apply(_ context.Context, c *spec.Changes, expect map[string]string) error {
-	if w.before != nil {
-		w.before()
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, digest := range expect {

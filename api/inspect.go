@@ -1,12 +1,14 @@
 package api
 
+//lint:file-ignore SA1019 the successor of nhooyr.io/websocket has the same API under another path
+
 import (
 	"context"
 	"net/http"
 	"strconv"
 	"time"
 
-	"nhooyr.io/websocket" //lint:ignore SA1019 its successor has the same API under another path
+	"nhooyr.io/websocket"
 
 	"github.com/conduit-agent/conduit/api/rest"
 )

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -89,7 +90,11 @@ func (s *Server) setStatus(r *http.Request, d *spec.Declaration, status spec.Sta
 		if err := runnable(p); err != nil {
 			return err
 		}
-		return s.Desired.SetOverride(r.Context(), d.Pipeline.ID, status)
+		err := s.Desired.SetOverride(r.Context(), d.Pipeline.ID, status)
+		if errors.Is(err, ErrNotFound) { // gone since it was read
+			_, err = s.pipeline(r.Context(), d.Pipeline.ID)
+		}
+		return err
 	}
 	_, err := s.edit(r, &edit{id: d.Pipeline.ID, live: true, current: pipelineTag, apply: func(p *spec.Pipeline) error {
 		p.Status = status

@@ -1,5 +1,7 @@
 package client
 
+//lint:file-ignore SA1019 the successor of nhooyr.io/websocket has the same API under another path
+
 import (
 	"bufio"
 	"context"
@@ -12,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"nhooyr.io/websocket" //lint:ignore SA1019 its successor has the same API under another path
+	"nhooyr.io/websocket"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
