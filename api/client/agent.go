@@ -124,9 +124,9 @@ type Message struct {
 
 // Inspect calls f with the records that pass a connector. Filters are of the form
 // operation=NAME and metadata.KEY=VALUE. It returns io.EOF when the agent ends, and
-// otherwise why it ended: ctx, the connection, or f.
-func (c *Client) Inspect(ctx context.Context, connectorID string, filters []string, f func(Message) error) error {
-	var options []Option
+// otherwise why it ended: ctx, the connection, or f. Query("rate", "10") bounds the
+// records per second.
+func (c *Client) Inspect(ctx context.Context, connectorID string, filters []string, f func(Message) error, options ...Option) error {
 	for _, filter := range filters {
 		options = append(options, Query("filter", filter))
 	}

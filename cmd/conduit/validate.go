@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -183,9 +184,11 @@ func (r *report) print(p *program) {
 }
 
 // printProblems writes a line for each problem.
-func (p *program) printProblems(problems []spec.Problem) {
+func (p *program) printProblems(problems []spec.Problem) { p.problemsTo(p.stdout, problems) }
+
+func (p *program) problemsTo(w io.Writer, problems []spec.Problem) {
 	for _, problem := range problems {
-		fmt.Fprintf(p.stdout, "%s:%d:%d: %s: %s\n", problem.File, max(problem.Line, 1), max(problem.Column, 1), p.severity(problem.Severity), problem.Message)
+		fmt.Fprintf(w, "%s:%d:%d: %s: %s\n", problem.File, max(problem.Line, 1), max(problem.Column, 1), p.severity(problem.Severity), problem.Message)
 	}
 }
 
