@@ -40,6 +40,8 @@ type Agent struct {
 	committer *engine.Committer
 	runner    *runner
 	phases    phases
+	changes   changes
+	address   string // of the API; empty when it is not served
 	found     *plugins.Executables
 	files     *reconcile.Files
 	loop      *reconcile.Loop
@@ -62,6 +64,10 @@ func Run(ctx context.Context, o Options) error {
 
 func (a *Agent) run(ctx context.Context) error {
 	a.wire()
+	serve, err := a.serveAPI()
+	if err != nil {
+		return err
+	}
 	// Pipelines commit, and their plugins use schemas, until their very end, so what
 	// serves them ends after them.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
@@ -74,11 +80,12 @@ func (a *Agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.files.Run(gctx) })
 	g.Go(func() error { return a.loop.Run(gctx) })
 	g.Go(func() error { return a.inputs.Run(gctx) })
+	g.Go(func() error { return serve(gctx) })
 	if a.options.Started != nil {
 		a.options.Started(a)
 	}
 	a.options.Log.Info("agent started", "component", "agent", "version", a.options.Version, "pipelines", a.options.Config.Pipelines.Path)
-	err := g.Wait()
+	err = g.Wait()
 	endServing()
 	err = errors.Join(err, services.Wait())
 	a.options.Log.Info("agent stopped", "component", "agent")
@@ -111,12 +118,13 @@ func (a *Agent) wire() {
 	}
 	a.loop.Observed = a.observed
 	a.loop.Deleted = a.files.Wake
-	a.db.OnChange = func() { a.loop.Wake(); a.files.Wake() }
+	a.db.OnChange = func() { a.loop.Wake(); a.files.Wake(); a.changes.notify() }
 }
 
 // observed is told every new state of a pipeline.
 func (a *Agent) observed(s spec.State) {
 	a.phases.observe(s)
+	a.changes.notify()
 	if s.Phase == spec.PhaseDegraded && a.options.Config.Pipelines.ExitOnDegraded {
 		select {
 		case a.degraded <- s:
@@ -134,6 +142,9 @@ func (a *Agent) exitOnDegraded(ctx context.Context) error {
 		return nil
 	}
 }
+
+// Address returns the address that the API listens on, "" when it is not served.
+func (a *Agent) Address() string { return a.address }
 
 // States returns what is observed of every pipeline, by id.
 func (a *Agent) States() []spec.State { return a.loop.Snapshot() }

@@ -250,6 +250,7 @@ func TestExitOnDegraded(t *testing.T) {
 	cfg.DB.SQLite.Path = filepath.Join(dir, "conduit.db")
 	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
 	cfg.Pipelines.ExitOnDegraded = true
+	cfg.API.HTTP.Address = "127.0.0.1:0"
 	bad := strings.Replace(made(dir, "p", 5, ""), "rate: 5", "rate: fast", 1)
 	if err := os.WriteFile(filepath.Join(cfg.Pipelines.Path, "p.yaml"), []byte(bad), 0o644); err != nil {
 		t.Fatal(err)

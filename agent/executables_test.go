@@ -87,7 +87,7 @@ func alive(pid int) bool {
 }
 
 func TestExecutablesMoveRecords(t *testing.T) {
-	a := agenttest.Start(t, "")
+	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour })
 	for id, ends := range map[string][2]string{
 		"in": {"xgenerator", "builtin:file"}, "out": {"builtin:generator", "standalone:xfile"}, "both": {"./xgenerator", "xfile@v1.0.0"},
 	} {

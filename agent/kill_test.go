@@ -47,6 +47,7 @@ func child(dir string) int {
 	cfg.DB.SQLite.Path = filepath.Join(dir, "conduit.db")
 	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
 	cfg.Connectors.Path = filepath.Join(dir, "connectors")
+	cfg.API.HTTP.Address = "127.0.0.1:0"
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if err := agent.Run(ctx, agent.Options{Config: cfg, Log: log}); err != nil {
 		log.Error("agent ended", "err", err)

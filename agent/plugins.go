@@ -31,11 +31,7 @@ type PluginProblem struct {
 
 // newHost makes the plugin host of an agent.
 func newHost(executables *plugins.Executables, schemas schema.Registry, log *slog.Logger) *plugins.Host {
-	var connectors []sdk.Connector
-	for _, c := range builtin.All() {
-		connectors = append(connectors, c)
-	}
-	return &plugins.Host{Builtin: connectors, Standalone: executables, Schemas: schemas, Log: log}
+	return &plugins.Host{Builtin: builtin.All(), Standalone: executables, Schemas: schemas, Log: log}
 }
 
 func newExecutables(c config.Config, schemas schema.Registry, environ []string, log *slog.Logger) *plugins.Executables {

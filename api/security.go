@@ -43,7 +43,7 @@ func (s *Server) protect(next http.Handler) http.Handler {
 		switch err := crossOrigin.Check(r); {
 		case !s.hostAllowed(r):
 			s.fail(rec, r, rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %.100q is not a name of this server", r.Host).
-				Suggest("use localhost, or add the name to api.http.hosts"))
+				Suggest("use localhost, or add the name to api.allowed-hosts"))
 		case err != nil, !originAllowed(r):
 			s.fail(rec, r, rest.Errorf(rest.PermissionDenied, rest.ReasonOrigin, "requests from pages of other sites are refused"))
 		default:

@@ -158,10 +158,10 @@ func (e *Executables) state() (news <-chan struct{}, pending bool) {
 	return e.news, pending
 }
 
-// settle decides which files are plugins. It returns what to log, and whether plugins
-// came, went or changed. The caller holds mu.
-func (e *Executables) settle() (news []func(), changed bool) {
-	plugins, problems := map[Name]*file{}, map[string]string{}
+// classify decides which files are plugins, and says why the others are not. The caller
+// holds mu.
+func (e *Executables) classify() (plugins map[Name]*file, problems map[string]string) {
+	plugins, problems = map[Name]*file{}, map[string]string{}
 	if e.dirErr != nil {
 		problems[e.Dir] = e.dirErr.Error()
 	}
@@ -186,6 +186,13 @@ func (e *Executables) settle() (news []func(), changed bool) {
 			problems[path] = fmt.Sprintf("%s is in more than one file, and none of them is used: %s", name, strings.Join(paths, ", "))
 		}
 	}
+	return plugins, problems
+}
+
+// settle takes note of which files are plugins. It returns what to log, and whether
+// plugins came, went or changed. The caller holds mu.
+func (e *Executables) settle() (news []func(), changed bool) {
+	plugins, problems := e.classify()
 	for name, f := range plugins {
 		if before := e.plugins[name]; before == nil || before.sum != f.sum || before.path != f.path {
 			changed = true

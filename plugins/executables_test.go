@@ -253,6 +253,20 @@ func TestExecutablesAreRunWhenTheirContentChanges(t *testing.T) {
 	}
 }
 
+func TestAFileInTheMakingIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	path := d.plugin("p", "v1.0.0", "")
+	written := time.Now()
+	if err := os.Chtimes(path, written, written); err != nil {
+		t.Fatal(err)
+	}
+	d.rescan()
+	if took := time.Since(written); took < 300*time.Millisecond || d.names() == "" {
+		t.Errorf("after %v there is %s", took, d.names())
+	}
+}
+
 func TestTwoFilesWithOneName(t *testing.T) {
 	t.Parallel()
 	d := newDirectory(t)

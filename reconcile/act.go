@@ -37,7 +37,7 @@ func (l *Loop) act(a Action) {
 	case MarkOrphaned:
 		l.orphan(p, *a.Connector)
 	case CleanUp:
-		l.cleanUp(p, *a.Connector)
+		l.cleanUp(p, *a.Connector, func(error) {})
 	case Delete:
 		l.delete(p)
 	case Forget:
@@ -97,8 +97,9 @@ func (l *Loop) orphan(p *pipe, c spec.ConnectorState) {
 	})
 }
 
-// cleanUp deletes a connector. A failure is saved, with the time of the next attempt.
-func (l *Loop) cleanUp(p *pipe, c spec.ConnectorState) {
+// cleanUp deletes a connector and tells then how it went. A failure is saved, with the
+// time of the next attempt.
+func (l *Loop) cleanUp(p *pipe, c spec.ConnectorState, then func(error)) {
 	p.Cleaning = append(p.Cleaning[:len(p.Cleaning):len(p.Cleaning)], c.ID)
 	var err error
 	l.beside(func() {
@@ -115,7 +116,7 @@ func (l *Loop) cleanUp(p *pipe, c spec.ConnectorState) {
 		if err := l.Store.SaveConnectorState(l.base, &c); err != nil {
 			l.Log.Error("cannot save the state of a connector", "component", "reconcile", "pipeline_id", c.PipelineID, "connector_id", c.ID, "err", err)
 		}
-	}, func() { l.cleaned(p, c, err) })
+	}, func() { l.cleaned(p, c, err); then(err) })
 }
 
 func (l *Loop) cleaned(p *pipe, c spec.ConnectorState, err error) {
@@ -142,6 +143,7 @@ func (l *Loop) delete(p *pipe) {
 		l.stale, l.orphans = true, true
 		if err != nil {
 			p.NotBefore = time.Now().Add(l.Policy.Delay(id, 1) + time.Second)
+			l.touch(id)
 			l.Log.Error("cannot delete a pipeline, trying again", "component", "reconcile", "pipeline_id", id, "err", err)
 			return
 		}

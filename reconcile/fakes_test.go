@@ -110,13 +110,15 @@ func (m *memory) Apply(_ context.Context, c *spec.Changes) error {
 	return nil
 }
 
-func (m *memory) SaveState(_ context.Context, s *spec.State, events ...spec.Event) error {
+func (m *memory) SaveStates(_ context.Context, states []spec.State, events ...spec.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
 		return m.fail
 	}
-	m.states[s.PipelineID] = *s
+	for _, s := range states {
+		m.states[s.PipelineID] = s
+	}
 	m.events = append(m.events, events...)
 	return nil
 }

@@ -32,6 +32,9 @@ type Files struct {
 	status    FilesStatus
 }
 
+// wakeDelay is how long after a change by others the files are compared with it.
+const wakeDelay = 50 * time.Millisecond
+
 // FilesStatus says how reading the pipeline files goes.
 type FilesStatus struct {
 	Err  error     // why the directory or the store could not be used, nil when all is well
@@ -53,6 +56,7 @@ func (f *Files) Run(ctx context.Context) error {
 	f.init()
 	watched := make(chan error, 1)
 	go func() { watched <- f.Watch.Run(ctx, func(s watch.Snapshot) { _ = f.Take(ctx, s) }) }()
+	var settle <-chan time.Time
 	for ctx.Err() == nil {
 		var retry <-chan time.Time
 		if f.pending() {
@@ -61,6 +65,12 @@ func (f *Files) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-f.wake:
+			// Most changes are our own. What others did can wait until those are acted on.
+			if settle == nil {
+				settle = time.After(wakeDelay)
+			}
+		case <-settle:
+			settle = nil
 			if retry == nil {
 				_ = f.again(ctx)
 			}

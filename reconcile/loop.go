@@ -111,6 +111,46 @@ func (l *Loop) Restart(ctx context.Context, id string) error {
 	}
 }
 
+// CleanUp deletes a connector that is declared no more, if it was ever started, without
+// the delay. It returns how that went; after an error it is tried again later.
+func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
+	l.init()
+	cleaned := make(chan error, 1)
+	note := func() {
+		states, err := l.Store.ConnectorStates(ctx)
+		i := slices.IndexFunc(states, func(c spec.ConnectorState) bool { return c.ID == connectorID })
+		if err != nil || i < 0 {
+			cleaned <- err
+			return
+		}
+		p := l.pipes[states[i].PipelineID]
+		if p == nil || slices.Contains(p.Cleaning, connectorID) {
+			cleaned <- fmt.Errorf("cannot clean up after connector %q: it is being done", connectorID)
+			return
+		}
+		l.cleanUp(p, states[i], func(err error) { cleaned <- err })
+	}
+	select {
+	case l.notes <- note:
+	case <-ctx.Done():
+		return fmt.Errorf("cannot clean up after connector %q: %w", connectorID, ctx.Err())
+	}
+	select {
+	case err := <-cleaned:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("cannot clean up after connector %q: %w", connectorID, ctx.Err())
+	}
+}
+
+// State returns the state of a pipeline, and whether anything is observed of it.
+func (l *Loop) State(id string) (spec.State, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, ok := l.states[id]
+	return s, ok
+}
+
 // Snapshot returns the state of every pipeline, by id, as it is observed now. It may
 // be called at any time.
 func (l *Loop) Snapshot() []spec.State {
@@ -192,7 +232,10 @@ func (l *Loop) refresh(ctx context.Context) bool {
 		}
 		return false
 	}
-	l.stale, l.orphans, l.known, l.touched = false, false, true, nil
+	l.stale, l.orphans = false, false
+	if !l.known {
+		l.known, l.touched = true, nil
+	}
 	return true
 }
 
@@ -213,20 +256,26 @@ func (l *Loop) read(ctx context.Context) error {
 			connectors[c.PipelineID] = append(connectors[c.PipelineID], c)
 		}
 	}
-	before := make(map[string]*Desired, len(l.pipes))
-	for id, p := range l.pipes {
-		before[id], p.desired = p.desired, nil
-		if connectors != nil {
-			p.connectors = connectors[id]
-		}
-	}
+	ids := make(map[string]bool, len(declared))
 	for i := range declared {
-		l.declare(&declared[i], before[declared[i].Pipeline.ID], connectors)
+		ids[declared[i].Pipeline.ID] = true
+		l.declare(&declared[i], connectors)
+	}
+	for id, p := range l.pipes {
+		if p.desired != nil && !ids[id] {
+			p.desired = nil
+			l.touch(id)
+		}
+		if connectors != nil && len(p.connectors)+len(connectors[id]) > 0 {
+			p.connectors = connectors[id]
+			l.touch(id)
+		}
 	}
 	return nil
 }
 
-func (l *Loop) declare(d *spec.Declaration, before *Desired, connectors map[string][]spec.ConnectorState) {
+// declare takes up what is declared of one pipeline.
+func (l *Loop) declare(d *spec.Declaration, connectors map[string][]spec.ConnectorState) {
 	id := d.Pipeline.ID
 	p := l.pipes[id]
 	if p == nil {
@@ -235,6 +284,11 @@ func (l *Loop) declare(d *spec.Declaration, before *Desired, connectors map[stri
 		l.pipes[id] = p
 		l.show(p)
 	}
+	before := p.desired
+	if before != nil && sameDeclaration(&before.Declaration, d) {
+		return
+	}
+	l.touch(id)
 	p.desired = &Desired{Declaration: *d}
 	if before != nil && before.Digest != "" && before.Digest == d.Digest {
 		p.desired.RunDigest = before.RunDigest

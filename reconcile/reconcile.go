@@ -21,8 +21,8 @@ type Store interface {
 	Apply(ctx context.Context, c *spec.Changes) error
 	// States returns the last saved state of every pipeline, by id.
 	States(ctx context.Context) ([]spec.State, error)
-	// SaveState replaces the state of one pipeline and records events, in one transaction.
-	SaveState(ctx context.Context, s *spec.State, events ...spec.Event) error
+	// SaveStates replaces the states of these pipelines and records events, in one transaction.
+	SaveStates(ctx context.Context, states []spec.State, events ...spec.Event) error
 	// ConnectorStates returns every connector that was ever started, by id.
 	ConnectorStates(ctx context.Context) ([]spec.ConnectorState, error)
 	// SaveConnectorState replaces the state of one connector.

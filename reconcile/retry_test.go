@@ -45,12 +45,14 @@ func TestRetryOfAnUpdate(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.declare(pipeline("p", "1"))
 				w.plant.with(func() {
+					w.plant.badPrepare["0"] = errBroken
 					bad := w.plant.badStart
 					if c.prepare {
 						bad = w.plant.badPrepare
 					}
 					bad["2"] = errBroken
 				})
+				w.declare(pipeline("p", "0")) // says nothing about the next
 				w.declare(pipeline("p", "2"))
 				w.plant.take()
 				w.plant.with(func() { clear(w.plant.badPrepare); clear(w.plant.badStart) })

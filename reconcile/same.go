@@ -7,6 +7,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+// sameDeclaration reports whether b is what a was, or differs in nothing that matters
+// to what runs.
+func sameDeclaration(a, b *spec.Declaration) bool {
+	return a.Generation == b.Generation && a.Digest == b.Digest && a.Override == b.Override && a.Purge == b.Purge &&
+		a.Withdrawn.Equal(b.Withdrawn) && a.UpdatedAt.Equal(b.UpdatedAt)
+}
+
 // samePipeline reports whether a and b are written down alike. A missing list or map
 // is the same as an empty one.
 func samePipeline(a, b *spec.Pipeline) bool {

@@ -28,9 +28,10 @@ type pending struct {
 	events []spec.Event
 }
 
-// What a store that cannot write may cost.
+// What a store that cannot write may cost, and how many states are saved at a time.
 const (
 	maxPendingEvents = 100
+	maxSaved         = 1000
 	finalSaveTimeout = 5 * time.Second
 )
 
@@ -55,19 +56,19 @@ func (s *saver) put(state spec.State, events ...spec.Event) {
 	}
 }
 
-// take returns what waits longest.
-func (s *saver) take() *pending {
+// take returns what waits, the oldest first, as much as one transaction should hold.
+func (s *saver) take() (all []*pending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.order) > 0 {
+	for len(s.order) > 0 && len(all) < maxSaved {
 		id := s.order[0]
 		s.order = s.order[1:]
 		if p := s.pending[id]; p != nil {
 			delete(s.pending, id)
-			return p
+			all = append(all, p)
 		}
 	}
-	return nil
+	return all
 }
 
 // giveBack puts p, which could not be saved, behind what came since.
@@ -116,13 +117,25 @@ func (s *saver) unless(retry <-chan time.Time) <-chan struct{} {
 func (s *saver) drain(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	for p := s.take(); p != nil; p = s.take() {
-		if err := s.store.SaveState(ctx, &p.state, p.events...); err != nil {
-			s.giveBack(p)
+	for all := s.take(); len(all) > 0; all = s.take() {
+		if err := s.save(ctx, all); err != nil {
+			for _, p := range all {
+				s.giveBack(p)
+			}
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *saver) save(ctx context.Context, all []*pending) error {
+	states := make([]spec.State, len(all))
+	var events []spec.Event
+	for i, p := range all {
+		states[i] = p.state
+		events = append(events, p.events...)
+	}
+	return s.store.SaveStates(ctx, states, events...)
 }
 
 // delete deletes a pipeline. No state of it is written afterwards.

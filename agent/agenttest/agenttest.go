@@ -23,7 +23,7 @@ type Agent struct {
 	Dir string // holds pipelines/, conduit.db and whatever the test puts there
 	*agent.Agent
 
-	t    *testing.T
+	t    testing.TB
 	log  *syncBuffer
 	stop context.CancelFunc
 	err  chan error
@@ -31,7 +31,7 @@ type Agent struct {
 
 // Start starts an agent in dir, or in a new directory when dir is empty. change may
 // alter its settings. The agent is stopped when the test ends, if not before.
-func Start(t *testing.T, dir string, change ...func(*config.Config)) *Agent {
+func Start(t testing.TB, dir string, change ...func(*config.Config)) *Agent {
 	t.Helper()
 	if dir == "" {
 		dir = NewDir(t)
@@ -44,6 +44,7 @@ func Start(t *testing.T, dir string, change ...func(*config.Config)) *Agent {
 	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
 	cfg.Connectors.Path = filepath.Join(dir, "connectors")
 	cfg.Pipelines.ErrorRecovery.MinDelay = 20 * time.Millisecond
+	cfg.API.HTTP.Address = "127.0.0.1:0"
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -71,7 +72,7 @@ func Start(t *testing.T, dir string, change ...func(*config.Config)) *Agent {
 }
 
 // NewDir returns a directory for an agent, with an empty pipelines directory in it.
-func NewDir(t *testing.T) string {
+func NewDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "pipelines"), 0o755); err != nil {
@@ -81,7 +82,7 @@ func NewDir(t *testing.T) string {
 }
 
 // emptyFile keeps the settings file of the working directory out of the test.
-func emptyFile(t *testing.T, dir string) string {
+func emptyFile(t testing.TB, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "conduit.yaml")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

@@ -8,23 +8,13 @@ import "time"
 // flags and, in capitals with '_' for '.' and '-' and CONDUIT_ before it, in the
 // environment. Settings says what each key means.
 type Config struct {
-	API        API        `koanf:"api"`
 	DB         DB         `koanf:"db"`
 	Log        Log        `koanf:"log"`
 	Connectors Connectors `koanf:"connectors"`
 	Processors Processors `koanf:"processors"`
 	Pipelines  Pipelines  `koanf:"pipelines"`
+	API        API        `koanf:"api"`
 	Shutdown   Shutdown   `koanf:"shutdown"`
-}
-
-// API says how the REST API is served.
-type API struct {
-	HTTP HTTP `koanf:"http"`
-}
-
-// HTTP says where the REST API is.
-type HTTP struct {
-	Address string `koanf:"address"`
 }
 
 // DB says where state is kept.
@@ -71,6 +61,35 @@ type ErrorRecovery struct {
 	BackoffFactor    int           `koanf:"backoff-factor"`
 	MaxRetries       int           `koanf:"max-retries"` // -1 is no end
 	MaxRetriesWindow time.Duration `koanf:"max-retries-window"`
+}
+
+// API says where and for whom the REST API is served.
+type API struct {
+	Enabled bool `koanf:"enabled"` // default true
+	HTTP    HTTP `koanf:"http"`
+
+	AllowedHosts         string `koanf:"allowed-hosts"`         // comma-separated names, beside localhost and addresses
+	AllowUnauthenticated bool   `koanf:"allow-unauthenticated"` // default false: an address others can reach needs a token or client certificates
+	Auth                 Auth   `koanf:"auth"`
+	TLS                  TLS    `koanf:"tls"`
+}
+
+// HTTP says where the API listens.
+type HTTP struct {
+	Address string `koanf:"address"` // default 127.0.0.1:8080
+}
+
+// Auth says who may use the API. A bare file name is looked for among systemd's credentials.
+type Auth struct {
+	ReadTokenFile  string `koanf:"read-token-file"`
+	AdminTokenFile string `koanf:"admin-token-file"`
+}
+
+// TLS says how the API is encrypted.
+type TLS struct {
+	CertFile     string `koanf:"cert-file"`
+	KeyFile      string `koanf:"key-file"`
+	ClientCAFile string `koanf:"client-ca-file"` // clients must show a certificate of one of these authorities
 }
 
 // Shutdown says how the agent ends.

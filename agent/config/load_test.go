@@ -36,7 +36,6 @@ func load(t *testing.T, yaml string, env []string, flags map[string]string) (con
 func TestDefaults(t *testing.T) {
 	got, warnings, err := load(t, "", nil, nil)
 	want := config.Config{
-		API:        config.API{HTTP: config.HTTP{Address: "127.0.0.1:8080"}},
 		DB:         config.DB{SQLite: config.SQLite{Path: "conduit.db"}, CommitInterval: 50 * time.Millisecond},
 		Log:        config.Log{Level: "info", Format: "cli"},
 		Connectors: config.Connectors{Path: "./connectors"},
@@ -49,6 +48,7 @@ func TestDefaults(t *testing.T) {
 				MaxRetries: -1, MaxRetriesWindow: 5 * time.Minute,
 			},
 		},
+		API:      config.API{Enabled: true, HTTP: config.HTTP{Address: "127.0.0.1:8080"}},
 		Shutdown: config.Shutdown{Timeout: 30 * time.Second},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || warnings != nil || err != "" {
@@ -132,7 +132,7 @@ func TestWarnings(t *testing.T) {
 		env  []string
 		want string
 	}{
-		{"group of another agent", "api:\n  grpc:\n    address: :8084\n", nil, "conduit.yaml:3:5: api.grpc.address has no effect: the API is served over HTTP"},
+		{"group of another agent", "api:\n  grpc:\n    address: :8084\n", nil, "conduit.yaml:3:5: api.grpc.address has no effect: the API is served over HTTP only"},
 		{"other store", "db.type: badger\n", nil, "conduit.yaml:1:1: db.type has no effect: state is kept in SQLite, at db.sqlite.path"},
 		{"this store", "db.type: sqlite\n", nil, ""},
 		{"variable of another agent", "", []string{"CONDUIT_DB_BADGER_PATH=x"}, "CONDUIT_DB_BADGER_PATH: has no effect: state is kept in SQLite, at db.sqlite.path"},

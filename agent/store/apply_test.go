@@ -185,7 +185,7 @@ func TestOnChange(t *testing.T) {
 		{func() error { return db.Apply(ctx, declare(pipeline("p"))) }, 1},
 		{func() error { return db.Apply(ctx, &spec.Changes{Files: []spec.FileState{{Path: "a"}}}) }, 1},
 		{func() error { return db.SetOverride(ctx, "p", spec.StatusStopped) }, 2},
-		{func() error { return db.SaveState(ctx, &spec.State{PipelineID: "p"}) }, 2},
+		{func() error { return db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "p"}}) }, 2},
 		{func() error { return db.Apply(ctx, withdraw("p", true)) }, 3},
 		{func() error { return db.DeletePipeline(ctx, "p") }, 4},
 	}
@@ -251,7 +251,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	r, err := db.Revision(ctx, "p", 21)
 	must(t, err)
 	wantEqual(t, r, revisions[0])
-	must(t, db.SaveState(ctx, &spec.State{PipelineID: "p"}, make([]spec.Event, 10_050)...))
+	must(t, db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "p"}}, make([]spec.Event, 10_050)...))
 	events, err := db.Events(ctx, 0, 20_000)
 	must(t, err)
 	if len(events) != 10_000 || events[0].ID != 51 {
@@ -268,7 +268,7 @@ func TestDeletePipeline(t *testing.T) {
 		return db.SavePositions(ctx, []store.SavedPosition{{"p:src", "p", []byte("pos"), epoch, seq}})
 	}
 	must(t, save(1))
-	must(t, db.SaveState(ctx, &spec.State{PipelineID: "p"}, spec.Event{Pipeline: "p"}))
+	must(t, db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "p"}}, spec.Event{Pipeline: "p"}))
 	must(t, db.SaveConnectorState(ctx, &spec.ConnectorState{ID: "p:src", PipelineID: "p"}))
 	if err := db.DeletePipeline(ctx, "p"); err == nil {
 		t.Error("a declared pipeline was deleted")

@@ -12,7 +12,7 @@ type cache[T any] struct {
 
 	mu     sync.Mutex
 	rows   map[string]T
-	sorted []T // rows by key; nil when out of date
+	sorted []T // rows by key; nil when they are to be sorted anew
 }
 
 // reset replaces everything by rows.
@@ -29,15 +29,27 @@ func (c *cache[T]) reset(rows []T) {
 func (c *cache[T]) put(v T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.rows[c.key(&v)] = v
-	c.sorted = nil
+	key := c.key(&v)
+	if _, known := c.rows[key]; !known {
+		c.sorted = nil
+	} else if i, ok := c.place(key); ok {
+		c.sorted[i] = v
+	}
+	c.rows[key] = v
 }
 
 func (c *cache[T]) drop(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.rows, key)
-	c.sorted = nil
+	if i, ok := c.place(key); ok {
+		c.sorted = slices.Delete(c.sorted, i, i+1)
+	}
+}
+
+// place returns where key is in sorted. c.mu is held.
+func (c *cache[T]) place(key string) (int, bool) {
+	return slices.BinarySearchFunc(c.sorted, key, func(v T, key string) int { return strings.Compare(c.key(&v), key) })
 }
 
 func (c *cache[T]) get(key string) (T, bool) {

@@ -129,7 +129,7 @@ func failToWrite(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := db.SaveState(ctx, &spec.State{PipelineID: "before"}); err != nil {
+	if err := db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "before"}}); err != nil {
 		return err
 	}
 	info, err := os.Stat(path + "-wal")
@@ -144,14 +144,14 @@ func failToWrite(path string) error {
 		return err
 	}
 	pools := db.Pools()
-	failed := db.SaveState(ctx, &spec.State{PipelineID: "during", Error: strings.Repeat("x", 10_000)})
+	failed := db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "during", Error: strings.Repeat("x", 10_000)}})
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		return err
 	}
 	if !errors.Is(failed, store.ErrIO) {
 		return fmt.Errorf("writing beyond the limit: %v", failed)
 	}
-	if err := db.SaveState(ctx, &spec.State{PipelineID: "after"}); err != nil {
+	if err := db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "after"}}); err != nil {
 		return err
 	}
 	states, err := db.States(ctx)

@@ -14,18 +14,28 @@ func (db *DB) States(ctx context.Context) ([]spec.State, error) {
 	return cached(db, "states of pipelines", func() []spec.State { return db.states.all() })
 }
 
-// SaveState replaces the state of one pipeline and records events, in one transaction.
-func (db *DB) SaveState(ctx context.Context, s *spec.State, events ...spec.Event) error {
-	do, committed, err := db.states.prepare(s)
-	if err == nil {
-		err = db.write(ctx, func(tx *sql.Tx) error {
-			if err := do(tx); err != nil {
+// SaveStates replaces the states of these pipelines and records events, in one transaction.
+func (db *DB) SaveStates(ctx context.Context, states []spec.State, events ...spec.Event) error {
+	writes, keeps := make([]func(*sql.Tx) error, len(states)), make([]func(), len(states))
+	for i := range states {
+		var err error
+		if writes[i], keeps[i], err = db.states.prepare(&states[i]); err != nil {
+			return wrap(err, "cannot save the state of pipeline %q", states[i].PipelineID)
+		}
+	}
+	err := db.write(ctx, func(tx *sql.Tx) error {
+		for _, write := range writes {
+			if err := write(tx); err != nil {
 				return err
 			}
-			return db.insertEvents(tx, events)
-		}, committed)
-	}
-	return wrap(err, "cannot save the state of pipeline %q", s.PipelineID)
+		}
+		return db.insertEvents(tx, events)
+	}, func() {
+		for _, keep := range keeps {
+			keep()
+		}
+	})
+	return wrap(err, "cannot save the states of %d pipelines", len(states))
 }
 
 // ConnectorStates returns every connector that was ever started, by id.

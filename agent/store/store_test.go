@@ -192,7 +192,7 @@ func TestStateSurvivesReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "conduit.db")
 	db := open(t, path)
 	must(t, db.Apply(ctx, declare(pipeline("p"))))
-	must(t, db.SaveState(ctx, &spec.State{PipelineID: "p", Phase: spec.PhaseRunning}))
+	must(t, db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "p", Phase: spec.PhaseRunning}}))
 	must(t, db.SaveConnectorState(ctx, &spec.ConnectorState{ID: "p:src", PipelineID: "p", Active: map[string]string{"a": "b"}}))
 	want, err := db.Declarations(ctx)
 	must(t, err)
@@ -232,12 +232,12 @@ func TestFailingWriteLeavesItsNeighboursAlone(t *testing.T) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	errs := db.Together(
-		func() error { return db.SaveState(ctx, &spec.State{PipelineID: "a"}) },
+		func() error { return db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "a"}}) },
 		func() error {
 			return db.SavePositions(ctx, []store.SavedPosition{{"p:s", "p", record.Position("1"), 7, 1}})
 		},
-		func() error { return db.SaveState(cancelled, &spec.State{PipelineID: "b"}) },
-		func() error { return db.SaveState(ctx, &spec.State{PipelineID: "c"}) },
+		func() error { return db.SaveStates(cancelled, []spec.State{spec.State{PipelineID: "b"}}) },
+		func() error { return db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "c"}}) },
 	)
 	if errs[0] != nil || !errors.Is(errs[1], store.ErrFenced) || !errors.Is(errs[2], context.Canceled) || errs[3] != nil {
 		t.Fatal(errs)

@@ -1,17 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 )
@@ -71,22 +77,53 @@ func (p *program) remote(name string, c remoteCommand) *ffcli.Command {
 
 // dial returns the agent at address, by default at the one of the settings.
 func (p *program) dial(address string) (*remote, error) {
-	if address == "" {
-		c, err := (&settings{}).load(p)
-		if err != nil {
-			return nil, err
-		}
-		address = c.API.HTTP.Address
-	}
-	at, err := agentURL(address)
+	c, err := (&settings{}).load(p)
 	if err != nil {
-		return nil, invalidf("not the address of an agent: %q; write host:port or a URL", address)
+		return nil, err
 	}
-	return &remote{program: p, Client: &client.Client{URL: at, Token: p.getenv(tokenVariable)}}, nil
+	scheme := "http"
+	if c.API.TLS.CertFile != "" {
+		scheme = "https"
+	}
+	at, err := agentURL(scheme, cmp.Or(address, c.API.HTTP.Address))
+	if err != nil {
+		return nil, invalidf("not the address of an agent: %q; write host:port or a URL", cmp.Or(address, c.API.HTTP.Address))
+	}
+	return &remote{program: p, Client: &client.Client{URL: at, Token: p.token(c.API.Auth), HTTP: &http.Client{Transport: transport(c.API.TLS)}}}, nil
+}
+
+// token returns the token to send: the one in the environment, or the agent's own if the
+// user may read it.
+func (p *program) token(c config.Auth) string {
+	token := p.getenv(tokenVariable)
+	for _, file := range []string{c.AdminTokenFile, c.ReadTokenFile} {
+		if token == "" && file != "" {
+			text, _ := os.ReadFile(file) // without a token the agent says what is missing
+			token = strings.TrimSpace(string(text))
+		}
+	}
+	return token
+}
+
+const dialTimeout = 5 * time.Second
+
+// transport trusts the certificate of the agent, which may be signed by nobody else.
+func transport(c config.TLS) http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	if pem, err := os.ReadFile(c.CertFile); err == nil {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		pool.AppendCertsFromPEM(pem)
+		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return t
 }
 
 // agentURL returns the URL of an agent that listens on address. It also takes a URL.
-func agentURL(address string) (string, error) {
+func agentURL(scheme, address string) (string, error) {
 	if strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://") {
 		u, err := url.Parse(address)
 		if err == nil && u.Host == "" {
@@ -101,7 +138,7 @@ func agentURL(address string) (string, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port), nil
+	return scheme + "://" + net.JoinHostPort(host, port), nil
 }
 
 // remoteError is why the agent did not do what it was asked for.

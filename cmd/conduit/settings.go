@@ -44,7 +44,8 @@ func (s *settings) load(p *program) (config.Config, error) {
 	if path == "" {
 		path = p.getenv("CONDUIT_CONFIG_PATH")
 	}
-	c, warnings, err := config.Load(config.Sources{Path: path, Env: p.environ, Flags: s.given})
+	environ := slices.DeleteFunc(slices.Clone(p.environ), func(v string) bool { return strings.HasPrefix(v, tokenVariable+"=") })
+	c, warnings, err := config.Load(config.Sources{Path: path, Env: environ, Flags: s.given})
 	for _, w := range warnings {
 		fmt.Fprintf(p.stderr, "conduit: warning: %s\n", w)
 	}

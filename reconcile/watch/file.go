@@ -33,8 +33,11 @@ var errChanging = errors.New("the file keeps changing while it is read")
 // entry means that there is no such file (true) or none yet (false).
 func (s *scanner) look(root *os.Root, dir, name string, now time.Time, fresh bool) (*entry, bool) {
 	prior := s.files[name]
-	s.follow(dir, name, root)
-	fi, err := root.Stat(name)
+	fi, err := root.Lstat(name)
+	if err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+		s.follow(dir, name)
+		fi, err = root.Stat(name)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, true
 	}
@@ -88,11 +91,7 @@ func (s *scanner) unsettled(prior *entry, name string, print fingerprint, now ti
 func (e *entry) placeholder() bool { return e.file.Path == "" }
 
 // follow watches the places that a linked file depends on.
-func (s *scanner) follow(dir, name string, root *os.Root) {
-	fi, err := root.Lstat(name)
-	if err != nil || fi.Mode()&fs.ModeSymlink == 0 {
-		return
-	}
+func (s *scanner) follow(dir, name string) {
 	real, places, err := trail(filepath.Join(dir, name))
 	if err == nil {
 		s.targets[real] = true

@@ -147,7 +147,7 @@ func measure(binary, dir string, c testCase, d time.Duration) (result, error) {
 		return result{}, err
 	}
 	var output bytes.Buffer
-	cmd := exec.Command(binary, "run")
+	cmd := exec.Command(binary, "run", "--api.http.address", "127.0.0.1:0")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
 	if err := cmd.Start(); err != nil {
 		return result{}, err

@@ -1,0 +1,293 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+var (
+	_ api.Desired  = desired{}
+	_ api.Observed = (*observed)(nil)
+	_ api.Plugins  = pluginList{}
+)
+
+// serveAPI listens, so that a failure to is the agent's failure to start, and returns
+// what serves until its context ends.
+func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
+	c := a.options.Config.API
+	if !c.Enabled {
+		return func(context.Context) error { return nil }, nil
+	}
+	server := &api.Server{
+		Desired:  desired{a.db},
+		Observed: &observed{a},
+		Plugins:  pluginList{a},
+		Taps:     &a.taps,
+		Metrics:  a.Metrics(),
+		Log:      a.options.Log,
+		Version:  a.options.Version,
+		Hosts:    hosts(c),
+		Reload:   a.files.Reload,
+	}
+	var err error
+	if server.ReadToken, err = token(c.Auth.ReadTokenFile); err != nil {
+		return nil, fmt.Errorf("cannot read the token in api.auth.read-token-file: %w", err)
+	}
+	if server.AdminToken, err = token(c.Auth.AdminTokenFile); err != nil {
+		return nil, fmt.Errorf("cannot read the token in api.auth.admin-token-file: %w", err)
+	}
+	if server.TLS, err = encryption(c.TLS); err != nil {
+		return nil, err
+	}
+	if err := checkExposure(c, server); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", c.HTTP.Address)
+	if err != nil {
+		return nil, &environmentError{fmt.Errorf("cannot listen on api.http.address: %w", err)}
+	}
+	a.address = l.Addr().String()
+	a.options.Log.Info("API ready", "component", "api", "address", a.address)
+	return func(ctx context.Context) error { return server.Serve(ctx, l) }, nil
+}
+
+// environmentError is an error that the machine is to blame for.
+type environmentError struct{ error }
+
+// Environment reports that nothing the user wrote is wrong.
+func (*environmentError) Environment() bool { return true }
+
+// Unwrap returns the cause.
+func (e *environmentError) Unwrap() error { return e.error }
+
+// checkExposure refuses an address that others can reach when nothing keeps them out.
+func checkExposure(c config.API, s *api.Server) error {
+	host, _, err := net.SplitHostPort(c.HTTP.Address)
+	if err != nil {
+		return fmt.Errorf("cannot listen on api.http.address %q: want host:port", c.HTTP.Address)
+	}
+	ip := net.ParseIP(host)
+	local := host == "localhost" || ip != nil && ip.IsLoopback()
+	authenticated := s.AdminToken != "" || s.ReadToken != "" || s.TLS != nil && s.TLS.ClientCAs != nil
+	if local || authenticated || c.AllowUnauthenticated {
+		return nil
+	}
+	return fmt.Errorf("api.http.address %s can be reached by others and nothing keeps them out: set api.auth.admin-token-file, or api.tls.client-ca-file, "+
+		"or listen on 127.0.0.1; api.allow-unauthenticated: true lets everybody in", c.HTTP.Address)
+}
+
+// hosts returns the names under which the API may be asked.
+func hosts(c config.API) []string {
+	all := strings.FieldsFunc(c.AllowedHosts, func(r rune) bool { return r == ',' || r == ' ' })
+	if host, _, err := net.SplitHostPort(c.HTTP.Address); err == nil && host != "" {
+		all = append(all, host)
+	}
+	return all
+}
+
+// token reads a bearer token. A bare name is that of a credential, if systemd handed
+// over any.
+func token(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	read := func(path string) (string, error) { b, err := os.ReadFile(path); return string(b), err }
+	if !strings.ContainsRune(file, os.PathSeparator) && os.Getenv("CREDENTIALS_DIRECTORY") != "" {
+		read = credential
+	}
+	text, err := read(file)
+	if text = strings.TrimSpace(text); err == nil && text == "" {
+		err = fmt.Errorf("%s is empty", file)
+	}
+	return text, err
+}
+
+// encryption returns the TLS settings, nil for none.
+func encryption(c config.TLS) (*tls.Config, error) {
+	if c == (config.TLS{}) {
+		return nil, nil
+	}
+	if c.CertFile == "" || c.KeyFile == "" {
+		return nil, errors.New("cannot encrypt the API: api.tls.cert-file and api.tls.key-file go together")
+	}
+	certificate, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot load the certificate in api.tls.cert-file: %w", err)
+	}
+	t := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	if c.ClientCAFile == "" {
+		return t, nil
+	}
+	pem, err := os.ReadFile(c.ClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read api.tls.client-ca-file: %w", err)
+	}
+	t.ClientCAs, t.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	if !t.ClientCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("cannot read api.tls.client-ca-file: there is no PEM certificate in %s", c.ClientCAFile)
+	}
+	return t, nil
+}
+
+// desired is the store as the API sees it.
+type desired struct{ *store.DB }
+
+// Apply performs c if nobody was faster.
+func (d desired) Apply(ctx context.Context, c *spec.Changes, expect map[string]string) error {
+	return forAPI(d.ApplyIf(ctx, c, expect))
+}
+
+// SetOverride makes a pipeline run or stop whatever its declaration says.
+func (d desired) SetOverride(ctx context.Context, id string, status spec.Status) error {
+	return forAPI(d.DB.SetOverride(ctx, id, status))
+}
+
+// forAPI translates the errors that the API tells apart.
+func forAPI(err error) error {
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		return fmt.Errorf("%w: %w", api.ErrConflict, err)
+	case errors.Is(err, store.ErrNotFound):
+		return fmt.Errorf("%w: %w", api.ErrNotFound, err)
+	}
+	return err
+}
+
+// observed is what runs as the API sees it.
+type observed struct{ *Agent }
+
+// State returns the state of a pipeline.
+func (o *observed) State(id string) (spec.State, bool) { return o.loop.State(id) }
+
+// Changed returns a channel that is closed at the next change.
+func (o *observed) Changed() <-chan struct{} { return o.changes.next() }
+
+// Position returns where a source got.
+func (o *observed) Position(ctx context.Context, connectorID string) (record.Position, error) {
+	return o.db.Position(ctx, connectorID)
+}
+
+// Restart has a pipeline restarted.
+func (o *observed) Restart(ctx context.Context, id string) error { return o.loop.Restart(ctx, id) }
+
+// CleanUp deletes a connector that was removed.
+func (o *observed) CleanUp(ctx context.Context, connectorID string) error {
+	return o.loop.CleanUp(ctx, connectorID)
+}
+
+// Ready returns why the agent is not ready.
+func (o *observed) Ready(ctx context.Context) error {
+	if o.files.Status().At.IsZero() {
+		return api.ErrStarting
+	}
+	_, err := o.db.Declarations(ctx)
+	return err
+}
+
+// changes tells of changes to any number of listeners.
+type changes struct {
+	mu sync.Mutex
+	ch chan struct{} // closed at the next change; nil while nobody listens
+}
+
+func (c *changes) next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ch == nil {
+		c.ch = make(chan struct{})
+	}
+	return c.ch
+}
+
+func (c *changes) notify() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ch != nil {
+		close(c.ch)
+		c.ch = nil
+	}
+}
+
+// pluginList is the plugin host as the API sees it.
+type pluginList struct{ *Agent }
+
+// Plugins describes all plugins, by name.
+func (l pluginList) Plugins() []rest.Plugin {
+	specs := l.plugins.Specifications()
+	all := make([]rest.Plugin, len(specs))
+	for i, s := range specs {
+		all[i] = rest.Plugin{Name: s.Name.String(), Summary: s.Summary, Description: s.Description, Version: s.Name.Version,
+			Author: s.Author, SourceParams: restParameters(s.Source), DestinationParams: restParameters(s.Destination)}
+	}
+	return all
+}
+
+// Check has a fresh instance accept the settings.
+func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error {
+	_, params, err := parameters(l.plugins, plugin, typ)
+	if err != nil {
+		return fmt.Errorf("%w: %w", api.ErrPluginNotFound, err)
+	}
+	if settings, err = l.runner.resolve(settings); err != nil {
+		return err
+	}
+	// A plugin may take settings that it does not describe; what it refuses is wrong, and
+	// the description only says where.
+	c, err := l.runner.dispense(ctx, &spec.ConnectorState{ID: "validate-" + string(typ) + "-config", Type: typ, Plugin: plugin})
+	if err != nil {
+		return err
+	}
+	err = c.Configure(ctx, settings)
+	if terr := c.Teardown(ctx); err == nil {
+		err = terr
+	}
+	if err == nil {
+		return nil
+	}
+	var wrong []error
+	for _, s := range params.Check(settings) {
+		wrong = append(wrong, &api.SettingError{Setting: s.Setting, Message: s.Message})
+	}
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
+	}
+	return err
+}
+
+var parameterTypes = map[sdk.ParameterType]string{
+	sdk.TypeString: "TYPE_STRING", sdk.TypeInt: "TYPE_INT", sdk.TypeFloat: "TYPE_FLOAT",
+	sdk.TypeBool: "TYPE_BOOL", sdk.TypeFile: "TYPE_FILE", sdk.TypeDuration: "TYPE_DURATION",
+}
+
+var validationTypes = map[sdk.ValidationType]string{
+	sdk.ValidationRequired: "TYPE_REQUIRED", sdk.ValidationGreaterThan: "TYPE_GREATER_THAN", sdk.ValidationLessThan: "TYPE_LESS_THAN",
+	sdk.ValidationInclusion: "TYPE_INCLUSION", sdk.ValidationExclusion: "TYPE_EXCLUSION", sdk.ValidationRegex: "TYPE_REGEX",
+}
+
+func restParameters(params sdk.Parameters) map[string]rest.Parameter {
+	all := make(map[string]rest.Parameter, len(params))
+	for name, p := range params {
+		rules := make([]rest.ParameterRule, len(p.Validations))
+		for i, v := range p.Validations {
+			rules[i] = rest.ParameterRule{Type: cmp.Or(validationTypes[v.Type], "TYPE_UNSPECIFIED"), Value: v.Value}
+		}
+		all[name] = rest.Parameter{Default: p.Default, Description: p.Description, Type: cmp.Or(parameterTypes[p.Type], "TYPE_UNSPECIFIED"), Validations: rules}
+	}
+	return all
+}

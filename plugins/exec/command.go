@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// commandSettings say what to run, and when to run it again.
+type commandSettings struct {
+	Command string `json:"command" desc:"What to run: the program and its arguments as a JSON list. No shell sees it."`
+	Shell   string `json:"shell" desc:"What to run instead of command, as a line for /bin/sh."`
+	Restart string `json:"restart" default:"on-failure" validate:"inclusion=always|on-failure|never" desc:"When to run the command again after it has ended."`
+	Backoff struct {
+		Min time.Duration `json:"min" default:"1s" validate:"gt=0" desc:"First pause before the command runs again. It doubles while the command does nothing."`
+		Max time.Duration `json:"max" default:"1m" validate:"gt=0" desc:"Longest pause."`
+	} `json:"backoff"`
+}
+
+// args returns the command as a list.
+func (c *commandSettings) args() ([]string, error) {
+	switch {
+	case c.Command != "" && c.Shell != "":
+		return nil, errors.New(`"command" and "shell" cannot both be set`)
+	case c.Shell != "":
+		return []string{"/bin/sh", "-c", c.Shell}, nil
+	case c.Command == "":
+		return nil, errors.New(`"command": is required, unless "shell" is set`)
+	}
+	var args []string
+	if err := json.Unmarshal([]byte(c.Command), &args); err != nil || len(args) == 0 || args[0] == "" {
+		return nil, fmt.Errorf(`"command": must be a JSON list such as ["tail", "-F", "/var/log/syslog"], not %q`, c.Command)
+	}
+	return args, nil
+}
+
+// endTimeout is how long a command may take to end after SIGTERM.
+const endTimeout = 2 * time.Second
+
+// newCommand returns the command, which ends with ctx and logs what it says on stderr.
+func newCommand(ctx context.Context, args []string, log *slog.Logger) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = endTimeout
+	cmd.Stderr = &logWriter{log: log}
+	cmd.Env = withoutPlugin(os.Environ())
+	return cmd
+}
+
+// withoutPlugin leaves out what the host told this process alone.
+func withoutPlugin(env []string) (out []string) {
+	for _, v := range env {
+		if !strings.HasPrefix(v, "CONDUIT_CONNECTOR_") && !strings.HasPrefix(v, "CONDUIT_PLUGIN_") && !strings.HasPrefix(v, "PLUGIN_") {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// pause waits before the command runs again; ok says that it did something.
+func (c *commandSettings) pause(ctx context.Context, last time.Duration, ok bool) time.Duration {
+	next := min(2*last, c.Backoff.Max)
+	if ok || last == 0 {
+		next = min(c.Backoff.Min, c.Backoff.Max)
+	}
+	timer := time.NewTimer(next)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return next
+}
+
+// maxLine bounds a line that a command prints.
+const maxLine = 16 << 20
+
+var errLongLine = fmt.Errorf("the command prints a line of more than %d bytes", maxLine)
+
+// readLine returns the next line without its newline, as a copy.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if line = append(line, part...); len(line) > maxLine {
+			return nil, errLongLine
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return line, nil
+		case err != nil:
+			return nil, err
+		default:
+			return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
+		}
+	}
+}
+
+// logWriter logs lines.
+type logWriter struct {
+	log *slog.Logger
+	buf []byte
+}
+
+// maxLogged bounds a line of the log; what is longer comes in pieces.
+const maxLogged = 16 << 10
+
+// Write takes everything.
+func (w *logWriter) Write(p []byte) (int, error) {
+	w.buf = append(w.buf, p...)
+	for {
+		i := bytes.IndexByte(w.buf, '\n')
+		if i < 0 && len(w.buf) < maxLogged {
+			return len(p), nil
+		}
+		if i < 0 || i > maxLogged {
+			i = maxLogged - 1
+		}
+		if text := strings.TrimSpace(string(w.buf[:i+1])); text != "" {
+			w.log.Info(text)
+		}
+		w.buf = append(w.buf[:0], w.buf[i+1:]...)
+	}
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type destinationSettings struct {
+	commandSettings
+	Confirm bool `json:"confirm" default:"false" desc:"Whether the command prints a line for every record when it is done with it: ok, or why it refuses the record. Otherwise a record counts as written when the command was given it."`
+}
+
+// destination writes records to a command.
+type destination struct {
+	sdk.DestinationBase
+	settings destinationSettings
+	args     []string
+	log      *slog.Logger
+
+	ctx    context.Context // of the command
+	cancel context.CancelFunc
+	cmd    *exec.Cmd // nil while none runs
+	stdin  io.WriteCloser
+	stdout *bufio.Reader
+
+	mu    sync.Mutex
+	close func() // guarded by mu: ends the command at once
+}
+
+// Parameters describes the settings.
+func (d *destination) Parameters() sdk.Parameters { return sdk.ParametersOf(d.settings) }
+
+// Configure checks and keeps the settings.
+func (d *destination) Configure(_ context.Context, settings map[string]string) (err error) {
+	if err = sdk.Decode(settings, &d.settings); err != nil {
+		return err
+	}
+	d.args, err = d.settings.args()
+	return err
+}
+
+// Open starts the command.
+func (d *destination) Open(ctx context.Context) error {
+	d.log = sdk.Logger(ctx)
+	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return d.start()
+}
+
+func (d *destination) start() (err error) {
+	cmd := newCommand(d.ctx, d.args, d.log)
+	end := d.cancel
+	if d.stdin, err = cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if d.settings.Confirm {
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		d.stdout = bufio.NewReader(stdout)
+		end = func() { d.cancel(); _ = stdout.Close() }
+	} else {
+		cmd.Stdout = &logWriter{log: d.log}
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("cannot start command: %w", err)
+	}
+	d.cmd = cmd
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.close = end
+	return nil
+}
+
+// endNow ends the command, and a call that waits for it.
+func (d *destination) endNow() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.close != nil {
+		d.close()
+	}
+}
+
+// Write writes the records. When the command ends, it is run again, and gets those
+// records again that it did not finish.
+func (d *destination) Write(ctx context.Context, records []record.Record) (int, error) {
+	defer context.AfterFunc(ctx, d.endNow)()
+	lines, refused := d.lines(ctx, records)
+	done := 0
+	var pause time.Duration
+	for done < len(lines) {
+		n, err := d.try(lines[done:])
+		done += n
+		if err == nil {
+			continue
+		}
+		if r := (*refusal)(nil); errors.As(err, &r) {
+			return done, err
+		}
+		err = errors.Join(err, d.end())
+		if d.settings.Restart == "never" {
+			return done, fmt.Errorf("cannot write to the command: %w", err)
+		}
+		d.log.Warn("command has ended and is run again", "err", err)
+		if pause = d.settings.pause(ctx, pause, n > 0); ctx.Err() != nil {
+			return done, ctx.Err()
+		}
+	}
+	return done, refused
+}
+
+// lines returns the lines of the records before the first that has none, and why.
+func (d *destination) lines(ctx context.Context, records []record.Record) ([][]byte, error) {
+	format, lines := sdk.RecordFormat(ctx), make([][]byte, 0, len(records))
+	for i := range records {
+		line, err := format(nil, &records[i])
+		if err == nil && bytes.IndexByte(line, '\n') >= 0 {
+			err = errors.New("its format has more than one line")
+		}
+		if err != nil {
+			return lines, fmt.Errorf("cannot write the record: %w", err)
+		}
+		lines = append(lines, append(line, '\n'))
+	}
+	return lines, nil
+}
+
+// refusal is why the command refuses a record.
+type refusal struct{ text string }
+
+func (r *refusal) Error() string { return "the command refuses the record: " + r.text }
+
+// try writes the lines and returns how many of them are done. With confirmations they go
+// one by one, so that none is behind a refused one.
+func (d *destination) try(lines [][]byte) (int, error) {
+	if d.cmd == nil {
+		if err := d.start(); err != nil {
+			return 0, err
+		}
+	}
+	if !d.settings.Confirm {
+		if _, err := d.stdin.Write(bytes.Join(lines, nil)); err != nil {
+			return 0, err
+		}
+		return len(lines), nil
+	}
+	for i, line := range lines {
+		if _, err := d.stdin.Write(line); err != nil {
+			return i, err
+		}
+		answer, err := readLine(d.stdout)
+		if err != nil {
+			return i, fmt.Errorf("no confirmation: %w", err)
+		}
+		if text := string(bytes.TrimSpace(answer)); text != "ok" {
+			return i, &refusal{text}
+		}
+	}
+	return len(lines), nil
+}
+
+// end tells the command that nothing more comes and waits for its end.
+func (d *destination) end() error {
+	if d.cmd == nil {
+		return nil
+	}
+	cmd := d.cmd
+	d.cmd = nil
+	_ = d.stdin.Close()
+	return cmd.Wait()
+}
+
+// Teardown lets the command finish what it was given.
+func (d *destination) Teardown(ctx context.Context) error {
+	if d.cancel == nil {
+		return nil
+	}
+	defer d.cancel()
+	defer context.AfterFunc(ctx, d.endNow)()
+	if err := d.end(); err != nil {
+		return fmt.Errorf("cannot end the command: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// serveVariable makes this test binary the connector.
+const serveVariable = "EXEC_TEST_SERVE"
+
+func TestMain(m *testing.M) {
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "sink":
+		sink(os.Args[2])
+	case os.Getenv(serveVariable) != "":
+		main()
+	default:
+		_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or every command ends a second late
+		os.Exit(m.Run())
+	}
+}
+
+// sink is a command that appends its lines to a file and confirms each. It refuses those
+// with "bad" in them and ends at "die", once.
+func sink(path string) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	for in := bufio.NewReader(os.Stdin); ; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if strings.Contains(line, "bad") {
+			fmt.Println("too bad")
+			continue
+		}
+		if _, err := os.Stat(path + ".died"); strings.Contains(line, "die") && err != nil {
+			_ = os.WriteFile(path+".died", nil, 0o600)
+			os.Exit(1)
+		}
+		fmt.Fprint(f, line)
+		fmt.Println("ok")
+	}
+}
+
+func list(t testing.TB, args ...string) string {
+	b, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func sinkSettings(t testing.TB) map[string]string {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"command": list(t, exe, "sink", filepath.Join(t.TempDir(), "out")), "confirm": "true", "backoff.min": "1ms"}
+}
+
+func written(t testing.TB, settings map[string]string) (payloads []string) {
+	var args []string
+	if err := json.Unmarshal([]byte(settings["command"]), &args); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(args[2])
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(content)) {
+		var r record.Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		after, _ := r.After.Raw()
+		payloads = append(payloads, string(after))
+	}
+	return payloads
+}
+
+func TestConformance(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := plugintest.Target{
+		Source: func(t testing.TB, n int) map[string]string {
+			return map[string]string{"command": list(t, "seq", fmt.Sprint(n)), "resume": "skip", "format": "raw"}
+		},
+		Destination: sinkSettings, Written: written,
+	}
+	inProcess, process := target, target
+	inProcess.Connector = connector
+	process.Path, process.Env = exe, append(os.Environ(), serveVariable+"=1", "GORACE=atexit_sleep_ms=0")
+	t.Run("in process", func(t *testing.T) { plugintest.Run(t, inProcess) })
+	t.Run("process", func(t *testing.T) { plugintest.Run(t, process) })
+}
+
+func TestSettings(t *testing.T) {
+	for text, settings := range map[string]map[string]string{
+		`"command": is required`:         {},
+		"cannot both be set":             {"command": `["a"]`, "shell": "a"},
+		`"command": must be a JSON list`: {"command": "tail -F x"},
+	} {
+		for _, configure := range []func(context.Context, map[string]string) error{
+			connector.NewSource().Configure, connector.NewDestination().Configure,
+		} {
+			if err := configure(t.Context(), settings); err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("got %v, want %s", err, text)
+			}
+		}
+	}
+}
+
+// read opens a source and reads n records, or up to an error.
+func read(t *testing.T, settings map[string]string, pos record.Position, n int) (records []record.Record, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	s := sdk.Standard(connector).NewSource()
+	if err := s.Configure(ctx, settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(ctx, pos); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Teardown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for len(records) < n {
+		more, err := s.Read(ctx)
+		if err != nil {
+			return records, err
+		}
+		records = append(records, more...)
+	}
+	return records, nil
+}
+
+func TestFormats(t *testing.T) {
+	records, err := read(t, map[string]string{"shell": `echo '{"a":1,"b":[null]}'`, "format": "json"}, nil, 1)
+	if err != nil || !records[0].After.Equal(record.Structured(map[string]any{"a": int64(1), "b": []any{nil}})) {
+		t.Errorf("got %v, %v", records, err)
+	}
+	for format, line := range map[string]string{"json": "no json", "singer": `{"a":1}`} {
+		if _, err := read(t, map[string]string{"shell": "echo '" + line + "'", "format": format}, nil, 1); err == nil || !strings.Contains(err.Error(), "the command prints no") {
+			t.Errorf("%s: got %v", format, err)
+		}
+	}
+}
+
+func TestSinger(t *testing.T) {
+	tap := `echo '{"type":"SCHEMA","stream":"users"}'
+		echo "{\"type\":\"RECORD\",\"stream\":\"users\",\"record\":{\"state\":\"$(cat "$2" 2>/dev/null | tr -d '"')\",\"flags\":$#}}"
+		echo '{"type":"STATE","value":{"at":7}}'
+		echo '{"type":"RECORD","stream":"users","record":{"id":2}}'; sleep 60`
+	settings := map[string]string{"command": list(t, "/bin/sh", "-c", tap, "sh", "--state", "{state}"), "format": "singer"}
+	first, err := read(t, settings, nil, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := record.Structured(map[string]any{"state": "", "flags": int64(0)}); !first[0].After.Equal(want) || first[0].Metadata.Get(record.KeyCollection) != "users" {
+		t.Errorf("got %v", first[0])
+	}
+	again, err := read(t, settings, first[1].Position, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := record.Structured(map[string]any{"state": "{at:7}", "flags": int64(2)}); !again[0].After.Equal(want) {
+		t.Errorf("resumed: got %v, want the state", again[0].After)
+	}
+}
+
+func TestRestart(t *testing.T) {
+	once := map[string]string{"shell": "echo x; exit 1", "backoff.min": "1ms"}
+	if records, err := read(t, once, nil, 3); err != nil || len(records) != 3 {
+		t.Errorf("on failure: got %d records, %v", len(records), err)
+	}
+	once["restart"] = "never"
+	if records, err := read(t, once, nil, 3); err == nil || !strings.Contains(err.Error(), "exit status 1") || len(records) != 1 {
+		t.Errorf("never: got %d records, %v", len(records), err)
+	}
+	if records, err := read(t, map[string]string{"shell": "echo x", "restart": "always", "backoff.min": "1ms"}, nil, 3); err != nil || len(records) != 3 {
+		t.Errorf("always: got %d records, %v", len(records), err)
+	}
+}
+
+func TestDestination(t *testing.T) {
+	settings := sinkSettings(t)
+	d := sdk.Standard(connector).NewDestination()
+	if err := d.Configure(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var records []record.Record
+	for i, text := range []string{"a", "die", "b", "bad", "c"} {
+		records = append(records, record.Record{Position: record.Position{byte('0' + i)}, Operation: record.OperationCreate,
+			Key: record.Raw(nil), After: record.Structured(map[string]any{"text": text})})
+	}
+	if n, err := d.Write(t.Context(), records); n != 3 || err == nil || !strings.Contains(err.Error(), "too bad") {
+		t.Errorf("got %d, %v", n, err)
+	}
+	if n, err := d.Write(t.Context(), records[4:]); n != 1 || err != nil {
+		t.Errorf("got %d, %v", n, err)
+	}
+	if err := d.Teardown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := written(t, settings); len(got) != 4 {
+		t.Errorf("%d records are written, want 4", len(got))
+	}
+}

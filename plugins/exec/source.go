@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type sourceSettings struct {
+	commandSettings
+	Format string `json:"format" default:"raw" validate:"inclusion=raw|json|singer" desc:"What a line is: text (raw), an object (json) or a message of the Singer format (singer)."`
+	Resume string `json:"resume" default:"no" validate:"inclusion=no|skip" desc:"For raw and json: whether a command that is run again prints the same lines again, which are skipped then."`
+}
+
+// source makes records of the lines of a command.
+type source struct {
+	sdk.SourceBase
+	settings sourceSettings
+	args     []string
+
+	place  place // of the last record; owned by the goroutine that runs the command
+	log    *slog.Logger
+	out    chan record.Record
+	failed chan error
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the command is no more
+	dir    string        // for the state of Singer
+}
+
+// Parameters describes the settings.
+func (s *source) Parameters() sdk.Parameters { return sdk.ParametersOf(s.settings) }
+
+// Configure checks and keeps the settings.
+func (s *source) Configure(_ context.Context, settings map[string]string) (err error) {
+	if err = sdk.Decode(settings, &s.settings); err != nil {
+		return err
+	}
+	s.args, err = s.settings.args()
+	return err
+}
+
+// Open starts the command.
+func (s *source) Open(ctx context.Context, pos record.Position) (err error) {
+	if err = s.place.parse(pos); err != nil {
+		return err
+	}
+	if s.dir, err = os.MkdirTemp("", "conduit-exec-"); err != nil {
+		return fmt.Errorf("cannot make directory: %w", err)
+	}
+	s.log = sdk.Logger(ctx)
+	s.out, s.failed, s.done = make(chan record.Record, 1000), make(chan error, 1), make(chan struct{})
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel = cancel
+	go s.keepRunning(running)
+	return nil
+}
+
+// Read returns the records that are there, waiting for the first.
+func (s *source) Read(ctx context.Context) ([]record.Record, error) {
+	var records []record.Record
+	select {
+	case r := <-s.out:
+		records = append(records, r)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case err := <-s.failed:
+		if len(s.out) == 0 {
+			return nil, err
+		}
+		s.failed <- err // after what is there
+	}
+	for len(records) < cap(s.out) {
+		select {
+		case r := <-s.out:
+			records = append(records, r)
+			continue
+		default:
+		}
+		break
+	}
+	return records, nil
+}
+
+// Teardown ends the command.
+func (s *source) Teardown(context.Context) error {
+	if s.cancel == nil {
+		return nil
+	}
+	s.cancel()
+	<-s.done
+	return os.RemoveAll(s.dir)
+}
+
+// keepRunning runs the command again and again, as the settings say.
+func (s *source) keepRunning(ctx context.Context) {
+	defer close(s.done)
+	var pause time.Duration
+	for ctx.Err() == nil {
+		before := s.place.Seq
+		err := s.runOnce(ctx)
+		again := s.settings.Restart == "always" || err != nil && s.settings.Restart == "on-failure"
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && (!again || errors.As(err, new(*formatError))):
+			s.failed <- fmt.Errorf("cannot go on after command %s: %w", s.args[0], err)
+			return
+		case !again:
+			s.log.Info("command has ended, there is nothing more to read")
+			return
+		case err != nil:
+			s.log.Warn("command has failed and is run again", "err", err)
+		}
+		pause = s.settings.pause(ctx, pause, s.place.Seq != before)
+	}
+}
+
+// runOnce runs the command to its end.
+func (s *source) runOnce(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	args, err := s.withState()
+	if err != nil {
+		return err
+	}
+	cmd := newCommand(ctx, args, s.log)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("cannot start: %w", err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = stdout.Close() })() // a child of it may not
+	err = s.take(ctx, bufio.NewReaderSize(stdout, 64<<10))
+	if err != nil {
+		cancel()
+	}
+	return errors.Join(err, cmd.Wait())
+}
+
+// take makes records of lines.
+func (s *source) take(ctx context.Context, r *bufio.Reader) error {
+	skip := int64(0)
+	if s.settings.Resume == "skip" && s.settings.Format != "singer" {
+		skip = s.place.Seq
+	}
+	for {
+		line, err := readLine(r)
+		if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return &formatError{err}
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		rec, ok, err := s.place.record(s.settings.Format, line)
+		if err != nil {
+			return &formatError{err}
+		}
+		if !ok {
+			continue
+		}
+		select {
+		case s.out <- rec:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// stateArgument in an argument stands for the path of a file with the last state.
+const stateArgument = "{state}"
+
+// withState returns the command with the path of the state in it. While there is no
+// state, an argument that names it, and the flag before it, are left out.
+func (s *source) withState() ([]string, error) {
+	var args []string
+	path := s.dir + "/state.json"
+	if s.place.State != nil {
+		if err := os.WriteFile(path, s.place.State, 0o600); err != nil {
+			return nil, fmt.Errorf("cannot write the state: %w", err)
+		}
+	}
+	for _, a := range s.args {
+		switch {
+		case !strings.Contains(a, stateArgument) || s.settings.Format != "singer":
+			args = append(args, a)
+		case s.place.State != nil:
+			args = append(args, strings.ReplaceAll(a, stateArgument, path))
+		case a == stateArgument && len(args) > 1 && strings.HasPrefix(args[len(args)-1], "-"):
+			args = args[:len(args)-1]
+		}
+	}
+	return args, nil
+}
+
+// formatError is an error that running the command again does not mend.
+type formatError struct{ error }
+
+func (e *formatError) Unwrap() error { return e.error }

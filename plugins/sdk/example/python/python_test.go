@@ -1,0 +1,60 @@
+package python_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+)
+
+// TestConnector checks the connector as any other is checked.
+func TestConnector(t *testing.T) {
+	if out, err := exec.Command("/usr/bin/python3", "-c", "import grpc").CombinedOutput(); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("Python with grpcio is needed: %v: %s", err, out)
+		}
+		t.Skipf("skipped because Python with grpcio is not installed (Debian: apt-get install python3-grpcio): %v", err)
+	}
+	path, err := filepath.Abs("connector.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugintest.Run(t, plugintest.Target{
+		Path: path,
+		Source: func(t testing.TB, n int) map[string]string {
+			var b strings.Builder
+			for i := range n {
+				fmt.Fprintln(&b, "line", i)
+			}
+			in := filepath.Join(t.TempDir(), "in")
+			if err := os.WriteFile(in, []byte(b.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return map[string]string{"path": in}
+		},
+		Destination: func(t testing.TB) map[string]string {
+			return map[string]string{"path": filepath.Join(t.TempDir(), "out")}
+		},
+		Written: written,
+	})
+}
+
+func written(t testing.TB, settings map[string]string) (payloads []string) {
+	content, err := os.ReadFile(settings["path"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(content)) {
+		var r struct{ After string }
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("cannot read %q: %v", line, err)
+		}
+		payloads = append(payloads, r.After)
+	}
+	return payloads
+}
