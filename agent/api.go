@@ -43,6 +43,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Log:      a.options.Log,
 		Version:  a.options.Version,
 		Hosts:    hosts(c),
+		Reload:   a.files.Reload,
 	}
 	var err error
 	if server.ReadToken, err = token(c.Auth.ReadTokenFile); err != nil {

@@ -145,6 +145,24 @@ func (s *Server) claimant(r *http.Request, id, path string) (string, error) {
 	return "", fieldError(spec.CodeRequired, "path", fmt.Sprintf("%d files declare pipeline %q: say which one takes it over", len(paths), id))
 }
 
+// reload reads the files now, and answers with what is known of them then.
+func (s *Server) reload(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Reload
+	if err := read(w, r, &body); err != nil {
+		return nil, err
+	}
+	if s.Reload == nil {
+		return nil, notFound()
+	}
+	if err := s.Reload(r.Context(), body.Prune); err != nil {
+		if r.Context().Err() != nil {
+			return nil, r.Context().Err()
+		}
+		return nil, rest.Errorf(rest.Unavailable, rest.ReasonUnavailable, "%v", err)
+	}
+	return s.listFiles(w, r)
+}
+
 func (s *Server) listFiles(_ http.ResponseWriter, r *http.Request) (any, error) {
 	files, err := s.Desired.FileStates(r.Context())
 	if files == nil {

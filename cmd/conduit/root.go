@@ -50,7 +50,7 @@ Examples:
   conduit pipelines init   write a demo pipeline
   conduit run              run everything under pipelines`,
 		Subcommands: []*ffcli.Command{
-			p.initCommand(), p.runCommand(), p.pipelinesCommand(), p.pluginsCommand(), p.schemaCommand(), p.versionCommand(),
+			p.initCommand(), p.runCommand(), p.pipelinesCommand(), p.connectorsCommand(), p.pluginsCommand(), p.statusCommand(), p.reloadCommand(), p.schemaCommand(), p.versionCommand(),
 		},
 	})
 }

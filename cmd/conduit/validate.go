@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -177,11 +178,18 @@ func (r *report) print(p *program) {
 	pipelines := 0
 	for _, f := range r.Files {
 		pipelines += len(f.Pipelines)
-		for _, problem := range f.Problems {
-			fmt.Fprintf(p.stdout, "%s:%d:%d: %s: %s\n", f.Path, problem.Line, max(problem.Column, 1), p.severity(problem.Severity), problem.Message)
-		}
+		p.printProblems(f.Problems)
 	}
 	fmt.Fprintf(p.stdout, "%s, %s: %s, %s\n", count(len(r.Files), "file"), count(pipelines, "pipeline"), count(r.Errors, "error"), count(r.Warnings, "warning"))
+}
+
+// printProblems writes a line for each problem.
+func (p *program) printProblems(problems []spec.Problem) { p.problemsTo(p.stdout, problems) }
+
+func (p *program) problemsTo(w io.Writer, problems []spec.Problem) {
+	for _, problem := range problems {
+		fmt.Fprintf(w, "%s:%d:%d: %s: %s\n", problem.File, max(problem.Line, 1), max(problem.Column, 1), p.severity(problem.Severity), problem.Message)
+	}
 }
 
 func (p *program) severity(s spec.Severity) string {
