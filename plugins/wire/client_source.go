@@ -21,6 +21,7 @@ type Source struct {
 
 	read     record.Position // owned by Read: the last position returned
 	end      record.Position // the last position there will be; set before stopped is closed
+	refused  error           // owned by Read: what is wrong with the next record
 	stopping chan struct{}   // closed when Stop begins
 	stopped  chan struct{}   // closed when Stop knows the last position
 }
@@ -44,20 +45,21 @@ const maxRead = 1 << 20
 // Read returns the next batch, never an empty one, made of the messages that are
 // there. It returns io.EOF when Stop was called and everything was returned.
 func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
-	for {
+	for s.refused == nil {
 		f, err := s.next(ctx)
 		if err != nil {
 			return nil, err
 		}
-		b, err := s.batch(s.gather(f))
-		if err != nil {
-			s.stream.cancel()
-			return nil, fmt.Errorf("cannot read from connector %s: %w", s.id, err)
+		var b *record.Batch
+		if b, s.refused = s.batch(s.gather(f)); b == nil {
+			break
 		}
 		if b.Len() > 0 {
 			return b, nil
 		}
 	}
+	s.stream.cancel()
+	return nil, fmt.Errorf("cannot read from connector %s: %w", s.id, s.refused)
 }
 
 // next waits for a message.
@@ -140,33 +142,45 @@ func (s *Source) gather(f frame) frame {
 	return f
 }
 
+// batch returns the records in f up to the first that cannot be taken, and what is wrong
+// with that one. It returns nil when there are none before.
 func (s *Source) batch(f frame) (*record.Batch, error) {
 	b, err := record.NewEncodedBatch(f)
-	if err != nil || b.Len() == 0 {
-		return b, err
-	}
-	if err := checkPositions(b); err != nil {
+	if err != nil {
 		return nil, err
+	}
+	good, err := check(b)
+	if good == 0 && err != nil {
+		return nil, err
+	}
+	if good == 0 {
+		return b, nil
+	}
+	if good < b.Len() {
+		b = b.Slice(0, good)
 	}
 	b.SetMetadataDefault(record.KeyReadAt, strconv.FormatInt(time.Now().UnixNano(), 10))
 	b.SetMetadataDefault(record.KeySourceConnectorID, s.id)
 	s.read = bytes.Clone(b.Position(b.Len() - 1))
-	return b, nil
+	return b, err
 }
 
 // maxPosition is the greatest length of a position.
 const maxPosition = 64 << 10
 
-func checkPositions(b *record.Batch) error {
-	for i := range b.Len() {
+// check returns how many records of b, from the first on, can be taken, and what is wrong
+// with the next one. Nobody else may look into it before it reaches another plugin.
+func check(b *record.Batch) (int, error) {
+	readable, err := b.CheckWire()
+	for i := range readable {
 		switch n := len(b.Position(i)); {
 		case n == 0:
-			return fmt.Errorf("record %d of %d has no position", i+1, b.Len())
+			return i, fmt.Errorf("record %d of %d has no position", i+1, b.Len())
 		case n > maxPosition:
-			return fmt.Errorf("the position of record %d of %d has %d bytes, more than %d", i+1, b.Len(), n, maxPosition)
+			return i, fmt.Errorf("the position of record %d of %d has %d bytes, more than %d", i+1, b.Len(), n, maxPosition)
 		}
 	}
-	return nil
+	return readable, err
 }
 
 // maxAcks bounds the positions in one message.

@@ -214,9 +214,10 @@ func TestSourcesThatBreak(t *testing.T) {
 		{chaos.Crash, "1 2 3 4 5", "chaos at record 6"},
 		{chaos.Poison, "1 2 3 4", "chaos at record 5"},
 		{chaos.Fail, "1 2 3 4 5", "the database is gone"},
-		{chaos.EmptyPosition, "", "position"},
-		{chaos.HugePosition, "", "position"},
+		{chaos.EmptyPosition, "1 2 3 4", "position"},
+		{chaos.HugePosition, "1 2 3 4", "position"},
 		{chaos.Malformed, "", "cannot read"},
+		{chaos.NotUTF8, "1 2 3 4", "pipe:src: cannot decode record \"5\": text is not UTF-8"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.mode, func(t *testing.T) {

@@ -27,6 +27,7 @@ const (
 	SamePosition  = "same position"  // all records have the same position
 	Oversized     = "oversized"      // record 5 has 8 MiB
 	Malformed     = "malformed"      // the fifth message is no message
+	NotUTF8       = "not UTF-8"      // record 5 has metadata that is no text
 	StopHang      = "stop hang"      // answers no Stop
 	StopIgnored   = "stop ignored"   // answers Stop and goes on reading
 	StopWrong     = "stop wrong"     // answers Stop with a position that it never read
@@ -119,6 +120,8 @@ func (s *source) step(stream grpc.ServerStream, nth int) error {
 		select {}
 	case s.mode == Malformed && n == 5:
 		return stream.SendMsg(&connectorv2.Source_Open_Request{Position: []byte("\xff\xff\xff")})
+	case s.mode == NotUTF8 && n == 5:
+		return s.sendRaw(stream, message(1, message(1, "5")+message(3, message(1, "opencdc.collection")+message(2, "\xff\xfe"))))
 	}
 	return s.send(stream, s.record(n))
 }
@@ -152,6 +155,18 @@ func (s *source) send(stream grpc.ServerStream, r *opencdcv1.Record) error {
 	defer s.mu.Unlock()
 	s.sent = string(r.GetPosition())
 	return nil
+}
+
+// message returns the field num of a message, with this content of fewer than 128 bytes.
+func message(num byte, content string) string {
+	return string([]byte{num<<3 | 2, byte(len(content))}) + content
+}
+
+// sendRaw sends a message that the library for messages would not make.
+func (s *source) sendRaw(stream grpc.ServerStream, encoded string) error {
+	m := &connectorv2.Source_Run_Response{}
+	m.ProtoReflect().SetUnknown([]byte(encoded))
+	return stream.SendMsg(m)
 }
 
 // Stop answers with the position of the last record.
