@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,11 +20,12 @@ type Source struct {
 	connector
 	stream *stream
 
-	read     record.Position // owned by Read: the last position returned
-	end      record.Position // the last position there will be; set before stopped is closed
-	refused  error           // owned by Read: what is wrong with the next record
-	stopping chan struct{}   // closed when Stop begins
-	stopped  chan struct{}   // closed when Stop knows the last position
+	read     record.Position   // owned by Read: the last position returned
+	late     []record.Position // owned by Read: positions returned since Stop began
+	end      record.Position   // the last position there will be; set before stopped is closed
+	refused  error             // owned by Read: what is wrong with the next record
+	stopping chan struct{}     // closed when Stop begins
+	stopped  chan struct{}     // closed when Stop knows the last position
 }
 
 func newSource(c *connector) *Source {
@@ -77,6 +79,9 @@ func (s *Source) next(ctx context.Context) (frame, error) {
 	for {
 		select {
 		case f, ok := <-s.stream.received:
+			if s.atEnd() { // it was returned while we waited
+				return nil, io.EOF
+			}
 			return f, s.ended(ok)
 		case <-ctx.Done():
 			s.stream.cancel()
@@ -93,9 +98,35 @@ func (s *Source) next(ctx context.Context) (frame, error) {
 	}
 }
 
-// atEnd reports whether the last position there will be was returned.
+// atEnd reports whether the last position there will be was returned. More may have been
+// returned before Stop knew.
 func (s *Source) atEnd() bool {
-	return isClosed(s.stopped) && len(s.end) > 0 && bytes.Equal(s.end, s.read)
+	if !isClosed(s.stopped) || len(s.end) == 0 {
+		return false
+	}
+	return bytes.Equal(s.end, s.read) || slices.ContainsFunc(s.late, s.isEnd)
+}
+
+func (s *Source) isEnd(p record.Position) bool { return bytes.Equal(s.end, p) }
+
+// upToEnd returns how many of the first n records of b are not behind the last position.
+// While Stop does not know that one, it remembers what is returned.
+func (s *Source) upToEnd(b *record.Batch, n int) int {
+	if isClosed(s.stopped) {
+		for i := range n {
+			if len(s.end) > 0 && s.isEnd(b.Position(i)) {
+				return i + 1
+			}
+		}
+		return n
+	}
+	if isClosed(s.stopping) {
+		s.late = append(s.late, s.read)
+		for i := range n {
+			s.late = append(s.late, bytes.Clone(b.Position(i)))
+		}
+	}
+	return n
 }
 
 // complete reports whether everything that was read before Stop was returned.
@@ -156,12 +187,15 @@ func (s *Source) batch(f frame) (*record.Batch, error) {
 	if good == 0 {
 		return b, nil
 	}
+	if n := s.upToEnd(b, good); n < good {
+		good, err = n, nil // nobody will ask for more
+	}
 	if good < b.Len() {
 		b = b.Slice(0, good)
 	}
 	b.SetMetadataDefault(record.KeyReadAt, strconv.FormatInt(time.Now().UnixNano(), 10))
 	b.SetMetadataDefault(record.KeySourceConnectorID, s.id)
-	s.read = bytes.Clone(b.Position(b.Len() - 1))
+	s.read = bytes.Clone(b.Position(good - 1))
 	return b, err
 }
 

@@ -30,6 +30,7 @@ const (
 	NotUTF8       = "not UTF-8"      // record 5 has metadata that is no text
 	StopHang      = "stop hang"      // answers no Stop
 	StopIgnored   = "stop ignored"   // answers Stop and goes on reading
+	StopLate      = "stop late"      // goes on reading, and answers Stop after a while with where it was at first
 	StopWrong     = "stop wrong"     // answers Stop with a position that it never read
 	EndAtStop     = "end at stop"    // ends the stream at Stop and forgets the last position
 	OpenFails     = "open fails"
@@ -89,21 +90,29 @@ func (s *source) Run(stream grpc.BidiStreamingServer[connectorv2.Source_Run_Requ
 			return err
 		}
 	}
-	<-s.stopped
+	select {
+	case <-s.stopped:
+	case err := <-acks: // nobody will stop it
+		return unlessEOF(err)
+	}
 	if s.mode == EndAtStop {
 		return nil
 	}
-	for s.mode == StopIgnored && stream.Context().Err() == nil {
+	for (s.mode == StopIgnored || s.mode == StopLate) && stream.Context().Err() == nil {
 		s.at++
 		if err := s.send(stream, s.record(s.at)); err != nil {
 			return err
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if err := <-acks; !errors.Is(err, io.EOF) {
-		return err
+	return unlessEOF(<-acks)
+}
+
+func unlessEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // step sends the next record, the nth of this run.
@@ -176,9 +185,11 @@ func (s *source) Stop(context.Context, *connectorv2.Source_Stop_Request) (*conne
 	}
 	s.stopOnce.Do(func() { close(s.stopped) })
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	resp := &connectorv2.Source_Stop_Response{LastPosition: []byte(s.sent)}
+	s.mu.Unlock()
 	switch s.mode {
+	case StopLate:
+		time.Sleep(20 * time.Millisecond)
 	case StopWrong:
 		resp.LastPosition = []byte("never read")
 	case EndAtStop:
