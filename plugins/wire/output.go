@@ -48,13 +48,16 @@ const (
 // and @message or plain text.
 type logWriter struct {
 	log      *slog.Logger
+	flood    *flood
 	mu       sync.Mutex
 	buf      []byte   // guarded by mu: a line not finished
 	kept     []string // guarded by mu: last lines that were no plain log lines
 	panicked bool     // guarded by mu: a stack trace follows
 }
 
-func newLogWriter(log *slog.Logger) *logWriter { return &logWriter{log: log} }
+func newLogWriter(log *slog.Logger) *logWriter {
+	return &logWriter{log: log, flood: &flood{log: log}}
+}
 
 // Write takes everything.
 func (w *logWriter) Write(p []byte) (int, error) {
@@ -86,6 +89,7 @@ func (w *logWriter) flush() {
 	defer w.mu.Unlock()
 	w.emit(w.buf)
 	w.buf = nil
+	w.flood.tell()
 }
 
 // last returns the last lines that may explain why the plugin ended.
@@ -97,6 +101,14 @@ func (w *logWriter) last() string {
 
 func (w *logWriter) emit(line []byte) {
 	if line = bytes.TrimRight(line, "\r"); len(bytes.TrimSpace(line)) == 0 {
+		return
+	}
+	if !w.flood.allows(len(line)) {
+		if line[0] != '{' {
+			said := string(line[:min(len(line), keptLineSize)])
+			w.plainLevel(said) // it may be the last that the plugin says
+			w.keep(said)
+		}
 		return
 	}
 	level, msg, attrs, ok := parseLogObject(line)

@@ -167,7 +167,7 @@ func (p *process) drainStdio(ctx context.Context) {
 	if stream.SendMsg(&emptypb.Empty{}) != nil || stream.CloseSend() != nil {
 		return
 	}
-	out := newLogWriter(p.log)
+	out := &logWriter{log: p.log, flood: p.stderr.flood}
 	defer out.flush()
 	for {
 		var f frame

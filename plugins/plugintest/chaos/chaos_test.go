@@ -131,12 +131,17 @@ func TestFloodsAreTaken(t *testing.T) {
 		t.Run(start, func(t *testing.T) {
 			t.Parallel()
 			done := filepath.Join(t.TempDir(), "done")
-			c, _ := client(t, start, chaos.DoneVariable+"="+done)
-			c.Log = nil
+			c, out := client(t, start, chaos.DoneVariable+"="+done)
 			s := open(t, c, "", nil)
 			eventually(t, "everything was written", func() bool { _, err := os.Stat(done); return err == nil })
 			if got, err := readAll(testContext(t), s, 10); got != "1 2 3 4 5 6 7 8 9 10" {
 				t.Errorf("got %s, %v", got, err)
+			}
+			if err := s.Teardown(testContext(t)); err != nil {
+				t.Error(err)
+			}
+			if n := len(out.String()); n > 2<<20 || start == "stderr flood" && (n < 1<<20 || !strings.Contains(out.String(), "left out")) {
+				t.Errorf("%d bytes of the flood are logged", n)
 			}
 		})
 	}
