@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
@@ -36,6 +37,7 @@ type Agent struct {
 	options   Options
 	db        *store.DB
 	taps      engine.Taps
+	schemas   *schema.Cache // for showing records
 	plugins   *plugins.Host
 	committer *engine.Committer
 	runner    *runner
@@ -96,6 +98,7 @@ func (a *Agent) run(ctx context.Context) error {
 func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
 	a.committer = &engine.Committer{Store: positions{a.db}, Interval: c.DB.CommitInterval}
+	a.schemas = &schema.Cache{Registry: a.db.Schemas()}
 	a.found = newExecutables(c, a.db.Schemas(), os.Environ(), log)
 	a.found.Changed = func() { a.loop.Retry() }
 	a.plugins = newHost(a.found, a.db.Schemas(), log)

@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -39,6 +40,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Observed: &observed{a},
 		Plugins:  pluginList{a},
 		Taps:     &a.taps,
+		Show:     a.show,
 		Metrics:  a.Metrics(),
 		Log:      a.options.Log,
 		Version:  a.options.Version,
@@ -290,4 +292,12 @@ func restParameters(params sdk.Parameters) map[string]rest.Parameter {
 		all[name] = rest.Parameter{Default: p.Default, Description: p.Description, Type: cmp.Or(parameterTypes[p.Type], "TYPE_UNSPECIFIED"), Validations: rules}
 	}
 	return all
+}
+
+// show makes structured what the schemas of a record say is structured. A record that
+// does not fit them is shown as it is.
+func (a *Agent) show(r *record.Record) {
+	for _, part := range []schema.Parts{{Key: true}, {Payload: true}} {
+		_ = a.schemas.DecodeRecord(context.Background(), r, part)
+	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // pluginName, when set, makes the test binary the connector of that name: one of those
-// built in with an x before its name, or journal.
+// built in with an x before its name, journal, or one of serveDataPlugin.
 const pluginName = "CONDUIT_TEST_PLUGIN"
 
 func servePlugin(name string) {
@@ -36,6 +36,7 @@ func servePlugin(name string) {
 	if name == "journal" {
 		wire.Serve(sdk.Connector{Name: name, Version: "v1.0.0", NewSource: func() sdk.Source { return &journal{} }})
 	}
+	serveDataPlugin(name)
 }
 
 // install puts executables into the connectors directory of an agent's directory.

@@ -101,7 +101,10 @@ type Server struct {
 	Observed Observed
 	Plugins  Plugins
 	Taps     Taps
-	Metrics  http.Handler // served at /metrics; nil: nothing is
+	// Show makes of a record what the inspector shows of it: structured data may pass
+	// connectors encoded. It may be called concurrently. nil: records are shown as they pass.
+	Show    func(*record.Record)
+	Metrics http.Handler // served at /metrics; nil: nothing is
 	// Reload reads the pipeline files anew and returns when desired state is in line with
 	// them, or why it is not. With prune, the absence of all files counts. nil: it cannot be asked for.
 	Reload  func(ctx context.Context, prune bool) error
@@ -132,7 +135,7 @@ func (s *Server) init() {
 		}
 		s.log = s.log.With("component", "api")
 		s.closing = make(chan struct{})
-		s.inspector.taps = s.Taps
+		s.inspector.taps, s.inspector.show = s.Taps, s.Show
 		s.handler = s.protect(s.router())
 	})
 }

@@ -24,6 +24,7 @@ const (
 // hub has a feed for every connector that is inspected.
 type hub struct {
 	taps Taps
+	show func(*record.Record) // nil: records are shown as they pass
 
 	mu      sync.Mutex
 	feeds   map[string]*feed // guarded by mu
@@ -40,7 +41,7 @@ func (h *hub) join(id string) (f *feed, leave func()) {
 		return nil, nil
 	}
 	if f = h.feeds[id]; f == nil {
-		f = newFeed(&h.total)
+		f = newFeed(&h.total, h.show)
 		f.stop = h.taps.Observe(id, f.observe)
 		if h.feeds == nil {
 			h.feeds = map[string]*feed{}
@@ -83,6 +84,7 @@ type feed struct {
 	done     chan struct{}
 	in       chan sample
 	total    *atomic.Int64 // sessions of the server
+	show     func(*record.Record)
 
 	seen   atomic.Uint64 // records that passed
 	budget budget
@@ -109,8 +111,8 @@ type frame struct {
 	metadata  record.Metadata
 }
 
-func newFeed(total *atomic.Int64) *feed {
-	return &feed{done: make(chan struct{}), in: make(chan sample, handOver), more: make(chan struct{}), total: total}
+func newFeed(total *atomic.Int64, show func(*record.Record)) *feed {
+	return &feed{show: show, done: make(chan struct{}), in: make(chan sample, handOver), more: make(chan struct{}), total: total}
 }
 
 // observe is called by the pipeline. It takes a copy of as many records as the budget
@@ -150,6 +152,9 @@ func (f *feed) publish(s sample) {
 	}
 	frames := make([]frame, 0, len(records))
 	for i := range records {
+		if f.show != nil {
+			f.show(&records[i])
+		}
 		data, err := record.AppendInspectJSON([]byte(`{"result":`), &records[i])
 		if err != nil {
 			continue // a value that JSON has no word for
