@@ -82,8 +82,17 @@ func (r *reader) next() (records []record.Record, err error) {
 // drain stops the source and returns all it still has.
 func (r *reader) drain() []record.Record {
 	r.Helper()
+	return r.drainAfter(0)
+}
+
+// drainAfter does the same, and lets Read wait for so long before it calls Stop.
+func (r *reader) drainAfter(pause time.Duration) []record.Record {
+	r.Helper()
 	stopped := make(chan error, 1)
-	go func() { stopped <- r.source.Stop(r.ctx) }()
+	go func() {
+		time.Sleep(pause)
+		stopped <- r.source.Stop(r.ctx)
+	}()
 	for {
 		records, err := r.next()
 		if errors.Is(err, io.EOF) {
@@ -259,6 +268,9 @@ func checkStop(c *checker) {
 	}
 }
 
+// untilRead is the time after which a Read has surely begun: nothing outside tells.
+const untilRead = 50 * time.Millisecond
+
 // checkStopWaiting checks that a source stops when it has nothing to read.
 func checkStopWaiting(c *checker) {
 	const n = 5
@@ -268,7 +280,7 @@ func checkStopWaiting(c *checker) {
 	short, cancel := context.WithTimeout(c.ctx, c.host.Patience)
 	defer cancel()
 	r.checker = &checker{T: c.T, ctx: short, host: c.host}
-	r.drain()
+	r.drainAfter(untilRead)
 	r.close("Stop")
 }
 
