@@ -316,3 +316,30 @@ func TestReload(t *testing.T) {
 		t.Errorf("failed with %v", err)
 	}
 }
+
+// TestInspectShows checks that a session sees records as Show makes them.
+func TestInspectShows(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	s := newServer(w)
+	s.Show = func(r *record.Record) { r.After = record.Structured(map[string]any{"shown": true}) }
+	c, stop := serve(t, s)
+	defer stop()
+	got := make(chan client.Message, 1)
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		ended <- c.Inspect(ctx, "a:gen", nil, func(m client.Message) error { got <- m; return nil })
+	}()
+	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
+	passed := rec(1)
+	w.pass("a:gen", passed)
+	if m := <-got; !strings.Contains(string(m.Result), `"shown":true`) {
+		t.Errorf("shown is %s", m.Result)
+	}
+	if m, _ := passed.After.Structured(); m["shown"] != nil {
+		t.Error("the record that passes is changed")
+	}
+	cancel()
+	<-ended
+}
