@@ -16,8 +16,13 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/spec"
 )
+
+// What the engine finds out about a destination by a type assertion.
+var _ engine.Careful = (*wire.Destination)(nil)
 
 // made is a pipeline that generates numbered records into a file in the agent's directory.
 func made(dir, id string, rate int, more string) string {

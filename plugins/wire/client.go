@@ -202,13 +202,20 @@ func (c *connector) open(ctx context.Context, pos record.Position) error {
 	return c.call(ctx, method, c.client.callTimeout(), &connectorv2.Source_Open_Request{Position: pos}, &connectorv2.Source_Open_Response{})
 }
 
+// expired reports whether the time for a call is over, by the plugin's clock if not yet
+// by ours.
+func expired(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !errors.Is(ctx.Err(), context.Canceled) && time.Until(deadline) < 20*time.Millisecond
+}
+
 // call makes one call of the plugin within timeout.
 func (c *connector) call(ctx context.Context, method string, timeout time.Duration, req, resp proto.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := c.p.conn.Invoke(ctx, c.method(method), req, resp)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = ctx.Err() // the plugin may be told first, and answer that the call was cancelled
+	if err != nil && expired(ctx) {
+		err = context.DeadlineExceeded // the plugin may see it first, and answer that the call was cancelled
 	}
 	if err != nil {
 		return fmt.Errorf("cannot call %s of connector %s: %w", method, c.id, c.p.explain(err))

@@ -41,6 +41,10 @@ type process struct {
 }
 
 // startProcess starts the executable and connects to it.
+// maxReceive bounds a message of a plugin: batches of large records fit, a plugin gone
+// mad cannot take all memory at once.
+const maxReceive = 256 << 20
+
 func startProcess(ctx context.Context, path string, env []string, log *slog.Logger) (*process, error) {
 	p := &process{path: path, log: log, exited: make(chan struct{}), stdout: newFirstLine(), stderr: &logWriter{log: log}}
 	if err := p.start(env); err != nil {
@@ -112,7 +116,7 @@ func (p *process) connect(ctx context.Context) error {
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<31-1), grpc.MaxCallSendMsgSize(1<<31-1), grpc.ForceCodecV2(newCodec())),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReceive), grpc.MaxCallSendMsgSize(1<<31-1), grpc.ForceCodecV2(newCodec())),
 		grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(4<<20),
 		grpc.WithReadBufferSize(128<<10), grpc.WithWriteBufferSize(128<<10))
 	if err != nil {
