@@ -51,6 +51,7 @@ func TestPeek(t *testing.T) {
 	if db, err = store.Open(ctx, path); err != nil {
 		t.Fatalf("after a look the store cannot be opened: %v", err)
 	}
+	defer db.Close()
 	check("after it was opened again")
 
 	other := filepath.Join(t.TempDir(), "other.db")
