@@ -86,7 +86,11 @@ func (i *inspection) show(r *remote, m client.Message) error {
 	if r.json {
 		format = `{"result":%s}` + "\n"
 	}
-	if _, err := fmt.Fprintf(r.stdout, format, m.Result); err != nil {
+	text := string(m.Result)
+	if r.terminal {
+		text = printableOnly(text) // records may come from anybody
+	}
+	if _, err := fmt.Fprintf(r.stdout, format, text); err != nil {
 		return err
 	}
 	if i.seen++; i.seen == i.n {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -152,6 +154,30 @@ func TestTokenIsAskedFor(t *testing.T) {
 	p := &program{stdout: &bytes.Buffer{}, stderr: &stderr}
 	if code := p.run(t.Context(), []string{"status", "--api.address", agentAt(t, "secret")}); code != exitEnvironment || !strings.Contains(stderr.String(), tokenVariable) {
 		t.Errorf("ended with %d: %s", code, stderr.String())
+	}
+}
+
+func TestAgentIsFoundBySettings(t *testing.T) {
+	t.Chdir(t.TempDir())
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Write([]byte("[]"))
+	}))
+	defer server.Close()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for name, text := range map[string]string{"cert.pem": string(certificate), "token": "secret\n", "conduit.yaml": "api:\n" +
+		"  http: {address: \"" + server.Listener.Addr().String() + "\"}\n  tls: {cert-file: cert.pem, key-file: key.pem}\n  auth: {admin-token-file: token}\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	p := &program{stdout: &stdout, stderr: &stderr}
+	if code := p.run(t.Context(), []string{"connectors", "ls", "--json"}); code != exitOK || stdout.String() != "[]\n" {
+		t.Errorf("ended with %d: %s%s", code, stdout.String(), stderr.String())
 	}
 }
 

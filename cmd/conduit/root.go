@@ -33,7 +33,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 		err = wrong.explain(help)
 	}
 	if err != nil && err.Error() != "" {
-		fmt.Fprintf(p.stderr, "conduit: %v\n", err)
+		fmt.Fprintf(p.stderr, "conduit: %s\n", printableOnly(err.Error()))
 	}
 	return exitCode(err)
 }
