@@ -241,7 +241,7 @@ func patientDeletion(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour }
 // files tells, and nothing else restarts. CONDUIT_SEQUENCES sets how many sequences of
 // events are tried, CONDUIT_SEED the one to repeat.
 func TestAnythingMayHappenToTheFiles(t *testing.T) {
-	sequences, first := number(t, "CONDUIT_SEQUENCES", 10), number(t, "CONDUIT_SEED", 0)
+	sequences, first := number(t, "CONDUIT_SEQUENCES", 6), number(t, "CONDUIT_SEED", 0)
 	if first == 0 {
 		first = int(time.Now().UnixNano() % 1e9)
 	} else {
