@@ -181,11 +181,6 @@ func explainRefusal(e *client.Error) error {
 	return e
 }
 
-func isNotFound(err error) bool {
-	var refused *client.Error
-	return errors.As(err, &refused) && refused.HTTP == http.StatusNotFound
-}
-
 // readiness returns how ready the agent is. One that is not ready is an answer, too.
 func (r *remote) readiness(ctx context.Context) (rest.Readiness, error) {
 	body, err := r.Ready(ctx)

@@ -150,17 +150,10 @@ func (r *remote) status(ctx context.Context) (s agentStatus, err error) {
 
 // statuses returns the status of every pipeline, by id.
 func (r *remote) statuses(ctx context.Context) ([]pipelineStatus, error) {
-	list, err := r.Pipelines(ctx)
+	list, err := r.Statuses(ctx)
 	all := make([]pipelineStatus, 0, len(list))
 	for _, one := range list {
-		s, err := r.Status(ctx, one.ID)
-		if isNotFound(err) { // gone since the list was made
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, pipelineStatus{PipelineStatus: s})
+		all = append(all, pipelineStatus{PipelineStatus: one})
 	}
 	return all, err
 }
