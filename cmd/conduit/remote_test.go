@@ -178,6 +178,9 @@ func TestAgentIsFoundBySettings(t *testing.T) {
 	if code := p.run(t.Context(), []string{"connectors", "ls", "--json"}); code != exitOK || stdout.String() != "[]\n" {
 		t.Errorf("ended with %d: %s%s", code, stdout.String(), stderr.String())
 	}
+	if code := p.run(t.Context(), []string{"connectors", "ls", "--api.address", server.URL}); code != exitEnvironment {
+		t.Error("the token of this agent was sent to another")
+	}
 }
 
 func TestTable(t *testing.T) {
