@@ -15,9 +15,25 @@ func (s *Server) status(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	files, err := s.Desired.FileStates(r.Context())
+	return s.statusOf(d, files), err
+}
+
+// statuses answers with the status of every pipeline.
+func (s *Server) statuses(_ http.ResponseWriter, r *http.Request) (any, error) {
+	all, err := s.declared(r.Context())
 	if err != nil {
 		return nil, err
 	}
+	files, err := s.Desired.FileStates(r.Context())
+	list := make([]rest.PipelineStatus, len(all))
+	for i := range all {
+		list[i] = s.statusOf(&all[i], files)
+	}
+	return list, err
+}
+
+// statusOf returns what is known of d's pipeline.
+func (s *Server) statusOf(d *spec.Declaration, files []spec.FileState) rest.PipelineStatus {
 	state, known := s.Observed.State(d.Pipeline.ID)
 	if !known {
 		state = spec.State{PipelineID: d.Pipeline.ID, Phase: spec.PhaseStopped, StoppedByUser: true, Since: d.CreatedAt}
@@ -34,7 +50,7 @@ func (s *Server) status(_ http.ResponseWriter, r *http.Request) (any, error) {
 			}
 		}
 	}
-	return body, nil
+	return body
 }
 
 // history answers for pipelines that are deleted, too.
