@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		servePlugin(name)
 		return
 	}
+	if os.Getenv(asCurl) != "" {
+		os.Exit(curl(os.Args[1:]))
+	}
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(child(dir))
 	}
