@@ -52,7 +52,7 @@ var routes = []route{
 		Response: list(exampleRevision), Errors: []int{404}}, (*Server).history, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/rollback", ID: "rollbackPipeline", Tag: "pipelines", Summary: "Declare what a revision declared",
 		Headers: actHeaders, Request: exampleRollback, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).rollback, roleAdmin, nil},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it",
+	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it, or to the API",
 		Headers: actHeaders, Request: exampleAdopt, Optional: true, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).adopt, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines", Summary: "Get a pipeline as a pipeline file",
 		Description: "Secrets are *** in it.", Response: exampleFile, MediaType: mediaYAML, Errors: []int{404}}, (*Server).export, roleRead, nil},
