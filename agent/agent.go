@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/watch"
@@ -41,7 +42,8 @@ type Agent struct {
 	runner    *runner
 	phases    phases
 	changes   changes
-	address   string // of the API; empty when it is not served
+	server    *api.Server // nil when the API is not served
+	address   string      // of server
 	found     *plugins.Executables
 	files     *reconcile.Files
 	loop      *reconcile.Loop

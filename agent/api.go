@@ -62,7 +62,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	if err != nil {
 		return nil, &environmentError{fmt.Errorf("cannot listen on api.http.address: %w", err)}
 	}
-	a.address = l.Addr().String()
+	a.address, a.server = l.Addr().String(), server
 	a.options.Log.Info("API ready", "component", "api", "address", a.address)
 	return func(ctx context.Context) error { return server.Serve(ctx, l) }, nil
 }

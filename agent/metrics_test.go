@@ -54,6 +54,12 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 		`conduit_pipeline_execution_duration_seconds_count{pipeline_name="p"}`: n,
 		`conduit_pipeline_status{pipeline_name="p"}`:                           2,
 		`conduit_pipelines{status="stopped"}`:                                  1,
+		`conduit_source_ack_lag_seconds_count{pipeline_name="p"}`:              n,
+		`conduit_plugin_starts_total{plugin="builtin:generator"}`:              1,
+		`conduit_reconcile_attempts_total{result="ok"}`:                        1,
+		`conduit_reconcile_attempts_total{result="error"}`:                     0,
+		`conduit_api_panics_total`:                                             0,
+		`conduit_inspector_dropped_records_total`:                              0,
 		`conduit_connectors{type="source"}`:                                    1,
 		`conduit_pipeline_phases_total{phase="running",pipeline_name="p"}`:     1,
 	} {

@@ -33,6 +33,8 @@ type runner struct {
 	inputs    *inputs
 	log       *slog.Logger
 
+	starts tally // of connectors, by plugin
+
 	mu      sync.Mutex
 	running map[string]*engine.Pipeline      // guarded by mu; by pipeline id
 	stats   map[string]*engine.PipelineStats // guarded by mu; by pipeline id
@@ -48,7 +50,7 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Declared:  &d.Pipeline,
 		Resolved:  resolved,
 		Resolve:   r.resolve,
-		Plugins:   dispenser{r.plugins},
+		Plugins:   dispenser{r.plugins, &r.starts},
 		Store:     positions{r.store},
 		Committer: r.committer,
 		Window:    engine.DefaultWindow,
@@ -120,10 +122,11 @@ func (r *runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 }
 
 func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState) (engine.Connector, error) {
+	d := dispenser{r.plugins, &r.starts}
 	if c.Type == spec.TypeSource {
-		return r.plugins.Source(ctx, c.Plugin, c.ID)
+		return d.Source(ctx, c.Plugin, c.ID)
 	}
-	return r.plugins.Destination(ctx, c.Plugin, c.ID)
+	return d.Destination(ctx, c.Plugin, c.ID)
 }
 
 // resolve replaces the references in settings that were active in an earlier version.
@@ -145,13 +148,18 @@ func joined(problems []spec.Problem) error {
 }
 
 // dispenser is the plugin host as the engine sees it.
-type dispenser struct{ host *plugins.Host }
+type dispenser struct {
+	host   *plugins.Host
+	starts *tally
+}
 
 func (d dispenser) Source(ctx context.Context, plugin, id string) (engine.Source, error) {
+	d.starts.add(plugin)
 	return d.host.Source(ctx, plugin, id)
 }
 
 func (d dispenser) Destination(ctx context.Context, plugin, id string) (engine.Destination, error) {
+	d.starts.add(plugin)
 	return d.host.Destination(ctx, plugin, id)
 }
 
