@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/conduit-agent/conduit/agent/engine"
@@ -31,6 +34,7 @@ type runner struct {
 	committer *engine.Committer
 	taps      *engine.Taps
 	inputs    *inputs
+	files     string // where the pipeline files are
 	log       *slog.Logger
 
 	starts tally // of connectors, by plugin
@@ -59,9 +63,41 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Log:       r.log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
 	if err := p.Prepare(ctx); err != nil {
-		return nil, err
+		return nil, r.located(d, err)
 	}
 	return &observedRun{p, r}, nil
+}
+
+// located puts before err, which keeps d from running, where in its file the settings
+// stand that are wrong.
+func (r *runner) located(d *spec.Declaration, err error) error {
+	if d.Owner.Kind != spec.OwnerFile {
+		return err
+	}
+	path := filepath.Join(r.files, filepath.FromSlash(d.Owner.Path))
+	if info, serr := os.Stat(r.files); serr == nil && !info.IsDir() {
+		path = r.files
+	}
+	data, rerr := os.ReadFile(path)
+	if rerr != nil {
+		return err
+	}
+	parsed := spec.ParseFile(d.Owner.Path, data)
+	var places []string
+	for i := range parsed.Pipelines {
+		p := &parsed.Pipelines[i]
+		if p.Pipeline.ID != d.Pipeline.ID || spec.Digest(&p.Pipeline) != d.Digest {
+			continue // the file says something else by now
+		}
+		for _, problem := range checkPlugins(r.plugins, &p.Pipeline) {
+			problem = p.Locate(problem, d.Owner.Path)
+			places = append(places, fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column))
+		}
+	}
+	if len(places) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s: %w", strings.Join(places, ", "), err)
 }
 
 // observedRun is a run that can be found while it runs.
