@@ -252,6 +252,12 @@ func (l pluginList) Plugins() []rest.Plugin {
 // Check has a fresh instance accept the settings.
 func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error {
 	_, params, err := parameters(l.plugins, plugin, typ)
+	if err != nil { // it may be so new that nobody looked
+		look, cancel := context.WithTimeout(ctx, specifyTimeout)
+		l.found.Rescan(look)
+		cancel()
+		_, params, err = parameters(l.plugins, plugin, typ)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", api.ErrPluginNotFound, err)
 	}

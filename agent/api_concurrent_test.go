@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -106,9 +107,9 @@ func (c *crowdOfClients) run(client, rounds int) {
 // Many clients change the same pipelines while files that declare them, too, are edited:
 // what each sees is one order of changes, and none is lost.
 func TestWritesAreLinearizable(t *testing.T) {
-	const clients, rounds = 50, 4
+	const clients, rounds = 50, 10
 	w := startWeb(t, "")
-	c := &crowdOfClients{web: w, chain: map[string]string{}, pipelines: []string{"a", "b", "c", "d"}}
+	c := &crowdOfClients{web: w, chain: map[string]string{}, pipelines: strings.Split("abcdefghij", "")}
 	for _, id := range c.pipelines {
 		w.must("POST", "/v1/pipelines", fmt.Sprintf(`{"id":%[1]q,"config":{"name":%[1]q}}`, id), nil)
 	}
@@ -133,7 +134,7 @@ func TestWritesAreLinearizable(t *testing.T) {
 }
 
 // editFiles saves files until done: some declare pipelines that the API owns, and one
-// declares pipeline e, each time with a higher number as its description.
+// declares pipeline z, each time with a higher number as its description.
 func editFiles(a *agenttest.Agent, owned []string, done <-chan struct{}) {
 	for n := 1; ; n++ {
 		select {
@@ -143,7 +144,7 @@ func editFiles(a *agenttest.Agent, owned []string, done <-chan struct{}) {
 		}
 		id := owned[n%len(owned)]
 		a.Save(id+".yaml", made(a.Dir, id, n, "status: stopped"))
-		a.Save("e.yaml", made(a.Dir, "e", 1, fmt.Sprintf("description: \"%09d\"\n    status: stopped", n)))
+		a.Save("z.yaml", made(a.Dir, "z", 1, fmt.Sprintf("description: \"%09d\"\n    status: stopped", n)))
 		time.Sleep(5 * time.Millisecond) // as fast as a program saves files
 	}
 }
@@ -159,7 +160,7 @@ func watchFile(t *testing.T, w *web, n int) {
 			return
 		}
 		var p struct{ Config struct{ Description string } }
-		got := w.do("GET", "/v1/pipelines/e", "")
+		got := w.do("GET", "/v1/pipelines/z", "")
 		if got.status == http.StatusNotFound && last == "" {
 			continue
 		}
@@ -171,7 +172,7 @@ func watchFile(t *testing.T, w *web, n int) {
 			changes++
 		}
 		last = p.Config.Description
-		if got := w.do("PUT", "/v1/pipelines/e", `{"config":{"name":"e","description":"000000000"}}`); got.status != http.StatusConflict {
+		if got := w.do("PUT", "/v1/pipelines/z", `{"config":{"name":"z","description":"000000000"}}`); got.status != http.StatusConflict {
 			t.Errorf("change of the file's pipeline: %d %s", got.status, got.body)
 		}
 	}

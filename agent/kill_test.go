@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCurl) != "" {
 		os.Exit(curl(os.Args[1:]))
 	}
+	if address := os.Getenv(onlookers); address != "" {
+		os.Exit(watchRecords(address, os.Args[1]))
+	}
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(child(dir))
 	}
