@@ -72,11 +72,16 @@ func TestPipelines(t *testing.T) {
 		{chaos.StopHang, "", 10, ""},
 		{chaos.StopWrong, "", 10, ""},
 		{chaos.EndAtStop, "", 10, ""},
+		{chaos.StopIgnored, "", 11, ""},
+		{chaos.StopLate, "", 100, ""},
+		{chaos.TeardownCrash, "", 10, ""},
 		{"", chaos.StopHang, 10, ""},
+		{"", chaos.TeardownCrash, 10, ""},
 		{chaos.Crash, "", 5, "chaos at record 6"},
 		{chaos.Fail, "", 5, "the database is gone"},
 		{chaos.EmptyPosition, "", 4, "has no position"},
 		{chaos.Malformed, "", 4, "cannot read"},
+		{chaos.NotUTF8, "", 4, "connector pipe:src: cannot decode record \"5\": text is not UTF-8"},
 		{chaos.OpenFails, "", 0, "nothing to open"},
 		{"", chaos.Crash, 0, "chaos at a batch"},
 		{"", chaos.Fail, 0, "the database is gone"},
@@ -90,7 +95,8 @@ func TestPipelines(t *testing.T) {
 		t.Run(tt.source+"→"+tt.destination, func(t *testing.T) {
 			t.Parallel()
 			s := &store{}
-			err := runPipeline(t, s, tt.source, tt.destination, func() bool {
+			c, _ := client(t, "")
+			err := runPipeline(t, c, s, tt.source, tt.destination, func() bool {
 				pos, _ := s.Position(t.Context(), "")
 				return tt.want == "" && string(pos) == "10"
 			})
@@ -103,9 +109,8 @@ func TestPipelines(t *testing.T) {
 }
 
 // runPipeline runs a pipeline of the two and drains it when done says so.
-func runPipeline(t *testing.T, s *store, source, destination string, done func() bool) error {
+func runPipeline(t *testing.T, c *wire.Client, s *store, source, destination string, done func() bool) error {
 	t.Helper()
-	c, _ := client(t, "")
 	ctx, log := testContext(t), slog.New(slog.DiscardHandler)
 	declared := &spec.Pipeline{ID: "pipe", DLQ: spec.DLQ{Plugin: "chaos", WindowSize: 1}, Connectors: []spec.Connector{
 		{ID: "src", Type: spec.TypeSource, Plugin: "chaos", Settings: map[string]string{"mode": source}},
