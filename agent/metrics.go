@@ -55,6 +55,8 @@ var (
 	unackedDesc  = desc("conduit_source_oldest_unacked_seconds", "Time since the oldest record not yet acknowledged was read.", "pipeline_name", "component_id")
 
 	startsDesc   = desc("conduit_plugin_starts_total", "Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")
+	residentDesc = desc("conduit_plugin_resident_bytes", "Memory of a connector's process.", "component_id")
+	fdsDesc      = desc("conduit_plugin_open_fds", "Open file descriptors of a connector's process.", "component_id")
 	attemptsDesc = desc("conduit_reconcile_attempts_total", "Attempts to run a version of a pipeline.", "result")
 	sessionsDesc = desc("conduit_inspector_sessions", "Open inspector sessions.", "component_id")
 	droppedDesc  = desc("conduit_inspector_dropped_records_total", "Records that inspector sessions did not get to see.")
@@ -114,6 +116,15 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 func (m *metrics) parts(gauge func(*prometheus.Desc, float64, ...string), counter func(*prometheus.Desc, uint64, ...string)) {
 	for plugin, n := range m.a.runner.starts.all() {
 		counter(startsDesc, n, plugin)
+	}
+	resident, fds := map[string]float64{}, map[string]float64{} // while a pipeline changes, a connector may have two
+	for _, p := range pluginProcesses() {
+		resident[p.connectorID] += float64(p.resident)
+		fds[p.connectorID] += float64(p.fds)
+	}
+	for id := range resident {
+		gauge(residentDesc, resident[id], id)
+		gauge(fdsDesc, fds[id], id)
 	}
 	counter(attemptsDesc, m.a.phases.attempts[0].Load(), "ok")
 	counter(attemptsDesc, m.a.phases.attempts[1].Load(), "error")
