@@ -16,8 +16,13 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/spec"
 )
+
+// What the engine finds out about a destination by a type assertion.
+var _ engine.Careful = (*wire.Destination)(nil)
 
 // made is a pipeline that generates numbered records into a file in the agent's directory.
 func made(dir, id string, rate int, more string) string {
@@ -114,6 +119,10 @@ func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 			a.Wait("more records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > before })
 			if s := a.State("p"); s.Phase != spec.PhaseRunning {
 				t.Errorf("the pipeline is now %+v", s)
+			}
+			if s := a.State("p"); name == "setting" && !strings.HasPrefix(s.LastAttempt.Error, "p.yaml:9:26: ") ||
+				name == "plugin" && !strings.HasPrefix(s.LastAttempt.Error, "p.yaml:12:17: ") {
+				t.Errorf("the error does not say where: %s", s.LastAttempt.Error)
 			}
 			good, err := a.Declarations(t.Context())
 			if err != nil || len(good) != 1 {

@@ -64,6 +64,9 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 			if n := d.starts("q"); n != 1 && name != "gone for a while" {
 				t.Errorf("q was started %d times", n)
 			}
+			if strings.Contains(d.Log(), "cannot read file") {
+				t.Error("it was applied without the file")
+			}
 			if strings.Contains(d.Log(), "1002") {
 				t.Error("the content of the file is in the log")
 			}
@@ -93,5 +96,19 @@ func TestReferencedFilesMendPipelines(t *testing.T) {
 		d.Wait("the refusal", func() bool { a := d.State("p").LastAttempt; return a != nil && a.Generation == 2 && a.Error != "" })
 		d.put("secret", "1001")
 		d.waitStarts("p", 2)
+	})
+	t.Run("wrong, so that the last good version came back", func(t *testing.T) {
+		t.Parallel()
+		d := deskIn(t, "", patient)
+		d.put("secret", d.Path("missing/p.jsonl"))
+		d.Save("p.yaml", d.made("p", 1))
+		d.runs("p", 1)
+		d.Save("p.yaml", strings.Replace(d.made("p", 1), d.Path("p.jsonl"), "${file:"+d.Path("secret")+"}", 1))
+		d.waitStarts("p", 2)
+		if g := d.State("p").RunningGeneration; g != 1 {
+			t.Errorf("generation %d runs, want 1", g)
+		}
+		d.put("secret", d.Path("other.jsonl"))
+		d.Wait("the new version", func() bool { return d.State("p").RunningGeneration == 2 })
 	})
 }

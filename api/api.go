@@ -102,8 +102,11 @@ type Server struct {
 	Plugins  Plugins
 	Taps     Taps
 	Metrics  http.Handler // served at /metrics; nil: nothing is
-	Log      *slog.Logger // nil discards
-	Version  string
+	// Reload reads the pipeline files anew and returns when desired state is in line with
+	// them, or why it is not. With prune, the absence of all files counts. nil: it cannot be asked for.
+	Reload  func(ctx context.Context, prune bool) error
+	Log     *slog.Logger // nil discards
+	Version string
 
 	Hosts      []string    // names, beside localhost and addresses of the machine, that may be in the Host header
 	ReadToken  string      // lets read; with neither token set, everybody may do everything

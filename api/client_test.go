@@ -292,3 +292,27 @@ func TestEventStream(t *testing.T) {
 		t.Errorf("stream ended with %v", err)
 	}
 }
+
+func TestReload(t *testing.T) {
+	w := newWorld(t)
+	w.files = []spec.FileState{{Path: "orders.yaml", Pipelines: []string{"orders"}}}
+	s := newServer(w)
+	c, _ := serve(t, s)
+	if _, err := c.Reload(t.Context(), false); client.Reason(err) != rest.ReasonNotFound {
+		t.Errorf("where it cannot be asked for: %v", err)
+	}
+
+	var asked []bool
+	var failure error
+	s = newServer(w)
+	s.Reload = func(_ context.Context, prune bool) error { asked = append(asked, prune); return failure }
+	c, _ = serve(t, s)
+	files, err := c.Reload(t.Context(), true)
+	if err != nil || len(files) != 1 || files[0].Path != "orders.yaml" || len(asked) != 1 || !asked[0] {
+		t.Errorf("got %v, %v, asked %v", files, err, asked)
+	}
+	failure = errors.New("no such directory")
+	if _, err := c.Reload(t.Context(), false); client.Reason(err) != rest.ReasonUnavailable || !strings.Contains(err.Error(), "no such directory") {
+		t.Errorf("failed with %v", err)
+	}
+}

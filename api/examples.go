@@ -74,6 +74,7 @@ var (
 	exampleStop     = rest.Stop{}
 	exampleRollback = rest.Rollback{Revision: 1}
 	exampleAdopt    = rest.Adopt{Path: "orders.yaml"}
+	exampleReload   = rest.Reload{}
 	exampleRevision = spec.Revision{Pipeline: "orders", Number: 1, Generation: 1, At: exampleTime, Origin: "api", Action: "declare", Spec: &exampleDeclared}
 	exampleStatus   = rest.PipelineStatus{ID: "orders", Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}, Generation: 2,
 		Digest: "9f86d081", Declared: spec.StatusRunning, Problems: []spec.Problem{},

@@ -16,9 +16,25 @@ func (s *Server) status(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	files, err := s.Desired.FileStates(r.Context())
+	return s.statusOf(d, files), err
+}
+
+// statuses answers with the status of every pipeline.
+func (s *Server) statuses(_ http.ResponseWriter, r *http.Request) (any, error) {
+	all, err := s.declared(r.Context())
 	if err != nil {
 		return nil, err
 	}
+	files, err := s.Desired.FileStates(r.Context())
+	list := make([]rest.PipelineStatus, len(all))
+	for i := range all {
+		list[i] = s.statusOf(&all[i], files)
+	}
+	return list, err
+}
+
+// statusOf returns what is known of d's pipeline.
+func (s *Server) statusOf(d *spec.Declaration, files []spec.FileState) rest.PipelineStatus {
 	state, known := s.Observed.State(d.Pipeline.ID)
 	if !known {
 		state = spec.State{PipelineID: d.Pipeline.ID, Phase: spec.PhaseStopped, StoppedByUser: true, Since: d.CreatedAt}
@@ -35,7 +51,7 @@ func (s *Server) status(_ http.ResponseWriter, r *http.Request) (any, error) {
 			}
 		}
 	}
-	return body, nil
+	return body
 }
 
 // history answers for pipelines that are deleted, too.
@@ -163,6 +179,24 @@ func (s *Server) claimant(r *http.Request, id, path string) (string, error) {
 			Suggest("write it to a file first: POST /v1/pipelines/%s/export shows what to write", id)
 	}
 	return "", fieldError(spec.CodeRequired, "path", fmt.Sprintf("%d files declare pipeline %q: say which one takes it over", len(paths), id))
+}
+
+// reload reads the files now, and answers with what is known of them then.
+func (s *Server) reload(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Reload
+	if err := read(w, r, &body); err != nil {
+		return nil, err
+	}
+	if s.Reload == nil {
+		return nil, notFound()
+	}
+	if err := s.Reload(r.Context(), body.Prune); err != nil {
+		if r.Context().Err() != nil {
+			return nil, r.Context().Err()
+		}
+		return nil, rest.Errorf(rest.Unavailable, rest.ReasonUnavailable, "%v", err)
+	}
+	return s.listFiles(w, r)
 }
 
 func (s *Server) listFiles(_ http.ResponseWriter, r *http.Request) (any, error) {

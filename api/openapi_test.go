@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -128,6 +129,7 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	w.positions["orders:shop"] = record.Position("1")
 	s := newServer(w)
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })
+	s.Reload = func(context.Context, bool) error { return nil }
 	path = strings.ReplaceAll(path, "{id}", id)
 	if op.Streaming {
 		return firstLine(t, w, s.Handler(), path, id)

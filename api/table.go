@@ -103,8 +103,13 @@ var routes = []route{
 	{openapi.Operation{Method: get, Path: "/v1/plugins", ID: "listPlugins", Tag: "plugins", Summary: "List connector plugins (former path)",
 		Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, (*Server).listPlugins, roleRead, nil},
 
+	{openapi.Operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent", Summary: "Get of every pipeline what is declared, what runs and what is wrong",
+		Response: list(exampleStatus)}, (*Server).statuses, roleRead, nil},
 	{openapi.Operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent", Summary: "List the pipeline files and what is wrong with them",
 		Response: list(exampleFileState)}, (*Server).listFiles, roleRead, nil},
+	{openapi.Operation{Method: post, Path: "/v1/files/reload", ID: "reloadFiles", Tag: "agent", Summary: "Read the pipeline files now",
+		Description: "Files are read anyway when they change. Answers when desired state is in line with them. With prune, the absence of all files withdraws their pipelines.",
+		Request:     exampleReload, Optional: true, Response: list(exampleFileState), Errors: []int{400, 404, 503}}, (*Server).reload, roleAdmin, nil},
 	{openapi.Operation{Method: get, Path: "/v1/events", ID: "listEvents", Tag: "agent", Summary: "List what happened, oldest first",
 		Description: "With Accept: text/event-stream it goes on telling what happens.",
 		Query: []openapi.Param{{Name: "after", Description: "only events after the one with this id; the newest when left out"},

@@ -27,7 +27,7 @@ type Loop struct {
 	// Deleted, when set, is called after a pipeline was forgotten. It must not block.
 	Deleted func()
 
-	Parallel        int           // pipelines that are started at a time; default 32
+	Parallel        int           // pipelines that are started at a time; default 128
 	ShutdownTimeout time.Duration // for draining everything when ctx ends; default 30 s
 
 	once  sync.Once
@@ -174,7 +174,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	base, hard := context.WithCancel(context.WithoutCancel(ctx))
 	defer hard()
 	l.base = base
-	l.slots = make(chan struct{}, cmp.Or(l.Parallel, 32))
+	l.slots = make(chan struct{}, cmp.Or(l.Parallel, 128))
 	l.saver = &saver{store: l.Store, log: l.Log, wake: make(chan struct{}, 1), pending: map[string]*pending{}}
 	saving, finish := context.WithCancel(context.WithoutCancel(ctx))
 	saved := make(chan struct{})

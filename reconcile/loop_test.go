@@ -574,7 +574,7 @@ func TestLoopStartsManyInTurns(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.plant.with(func() { w.plant.hangPrepare["hang"] = true })
 		var all []spec.Pipeline
-		for i := range 100 {
+		for i := range 300 {
 			all = append(all, pipeline(fmt.Sprintf("h%03d", i), "hang"))
 		}
 		for i := range 100 {

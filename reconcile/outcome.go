@@ -81,6 +81,7 @@ func (l *Loop) begun(p *pipe, n *launch, r *run, cancel func()) {
 func (l *Loop) ran(p *pipe, r *run) {
 	r.started = true
 	v := r.version
+	l.Log.Info("pipeline runs", "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation)
 	changed := p.State.LastGood != nil && p.State.LastGood.Generation != v.Generation
 	l.update(p, func(s *spec.State) {
 		if !r.stopping {
@@ -102,7 +103,6 @@ func (l *Loop) ran(p *pipe, r *run) {
 		reason, message = "RolledBack", fmt.Sprintf("generation %d runs because %d failed", v.Generation, v.Instead)
 	}
 	l.event(p, normal, reason, message)
-	l.Log.Info("pipeline runs", "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation)
 	l.touch(p.State.PipelineID)
 }
 

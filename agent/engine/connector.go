@@ -56,6 +56,14 @@ type Destination interface {
 	Flush(ctx context.Context) error
 }
 
+// Careful is a destination that throws refused records together with those behind them
+// unless it is told to answer for one write before it gets the next.
+type Careful interface {
+	// AwaitEachWrite is called before Open. It is not for connectors that gather records
+	// over several writes.
+	AwaitEachWrite()
+}
+
 // Plugins starts connectors and processors. A connector returned runs but is not configured.
 type Plugins interface {
 	Source(ctx context.Context, plugin, connectorID string) (Source, error)

@@ -242,6 +242,7 @@ type fakeDestination struct {
 	surplus int                         // records settled more than written
 	got     []record.Record             // guarded by mu
 	settle  func(n int, err error)
+	careful bool
 	results chan func()
 	done    sync.WaitGroup
 	written int
@@ -259,6 +260,8 @@ func (d *fakeDestination) Open(_ context.Context, settled func(int, error)) erro
 	}
 	return d.openErr
 }
+
+func (d *fakeDestination) AwaitEachWrite() { d.careful = true }
 
 func (d *fakeDestination) Write(ctx context.Context, b *record.Batch) error {
 	if d.hold != nil {

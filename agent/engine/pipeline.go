@@ -60,6 +60,9 @@ type Pipeline struct {
 // sdk.batch.delay, settles none before it has as many.
 const batchSize = "sdk.batch.size"
 
+// batchDelay is the setting by which a destination gathers records for a time.
+const batchDelay = "sdk.batch.delay"
+
 // opened is a connector that was started for a run.
 type opened[C Connector] struct {
 	id        string // qualified
@@ -248,10 +251,25 @@ func (r *run) openDestination(ctx context.Context, o *opened[Destination], settl
 	if err := notifyLifecycle(ctx, r.Pipeline, o); err != nil {
 		return err
 	}
+	// Where refusals are tolerated, only the records that fail are to be refused.
+	if c, ok := o.connector.(Careful); ok && r.tolerant() && !gathers(o.settings) {
+		c.AwaitEachWrite()
+	}
 	if err := o.connector.Open(ctx, settled); err != nil {
 		return fmt.Errorf("cannot open destination %s: %w", o.id, err)
 	}
 	return nil
+}
+
+// tolerant reports whether the pipeline goes on when a record is refused.
+func (r *run) tolerant() bool {
+	q := r.Declared.DLQ
+	return q.WindowSize == 0 || q.WindowNackThreshold > 0
+}
+
+// gathers reports whether settings make a destination gather records over writes.
+func gathers(settings map[string]string) bool {
+	return settings[batchSize] != "" || settings[batchDelay] != ""
 }
 
 func (r *run) openSource(ctx context.Context, o *opened[Source]) error {

@@ -354,6 +354,32 @@ func TestRefusedRecordsGoToTheDeadLetterQueue(t *testing.T) {
 	}
 }
 
+func TestDestinationsAreCarefulWhereRefusalsAreTolerated(t *testing.T) {
+	for _, test := range []struct {
+		size, threshold int
+		settings        map[string]string
+		want            bool
+	}{
+		{size: 1, want: false},
+		{size: 0, want: true},
+		{size: 10, threshold: 1, want: true},
+		{size: 0, settings: map[string]string{"sdk.batch.size": "10"}, want: false},
+		{size: 0, settings: map[string]string{"sdk.batch.delay": "1s"}, want: false},
+	} {
+		w := newWorld(t)
+		w.spec.DLQ.WindowSize, w.spec.DLQ.WindowNackThreshold = test.size, test.threshold
+		s := w.source("src", 10)
+		d := w.destination("dst", &fakeDestination{})
+		w.spec.Connectors[1].Settings = test.settings
+		if err := w.run(func() bool { return s.ackedUpTo() == 10 }); err != nil {
+			t.Fatal(err)
+		}
+		if d.careful != test.want {
+			t.Errorf("%+v: careful is %v", test, d.careful)
+		}
+	}
+}
+
 func TestDeadLetterQueueWindow(t *testing.T) {
 	for _, test := range []struct {
 		size, threshold, every int

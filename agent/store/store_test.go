@@ -82,14 +82,14 @@ func TestEveryConnectionIsDurable(t *testing.T) {
 }
 
 func TestConnectionThatIsNotDurableIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "conduit.db")
-	must(t, open(t, path).Close())
 	for params, want := range map[string]string{
 		"_foreign_keys=on":                       "synchronous",
 		"_synchronous=NORMAL&_foreign_keys=on":   "synchronous",
 		"_synchronous=FULL":                      "foreign_keys",
 		"_synchronous=FULL&_journal_mode=DELETE": "journal_mode",
 	} {
+		path := filepath.Join(t.TempDir(), "conduit.db") // the journal mode stays with the file
+		must(t, open(t, path).Close())
 		if err := store.OpenRaw(path, params); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one about %s", params, err, want)
 		}

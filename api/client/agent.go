@@ -44,9 +44,21 @@ func (c *Client) Ready(ctx context.Context) (rest.Readiness, error) {
 // Metrics returns the metrics in the text format of Prometheus.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) { return get[[]byte](ctx, c, "/metrics") }
 
+// Statuses returns everything known of every pipeline, by id.
+func (c *Client) Statuses(ctx context.Context) ([]rest.PipelineStatus, error) {
+	return get[[]rest.PipelineStatus](ctx, c, "/v1/status")
+}
+
 // Files returns what is known of the pipeline files, by path.
 func (c *Client) Files(ctx context.Context) ([]spec.FileState, error) {
 	return get[[]spec.FileState](ctx, c, "/v1/files")
+}
+
+// Reload has the agent read the pipeline files now, and returns what is known of them
+// when desired state is in line. With prune, the absence of all files counts.
+func (c *Client) Reload(ctx context.Context, prune bool) ([]spec.FileState, error) {
+	files, _, err := with[[]spec.FileState](ctx, c, http.MethodPost, "/v1/files/reload", rest.Reload{Prune: prune}, nil)
+	return files, err
 }
 
 // Events returns up to limit events after the one with this id, oldest first; the newest
@@ -117,9 +129,9 @@ type Message struct {
 
 // Inspect calls f with the records that pass a connector. Filters are of the form
 // operation=NAME and metadata.KEY=VALUE. It returns io.EOF when the agent ends, and
-// otherwise why it ended: ctx, the connection, or f.
-func (c *Client) Inspect(ctx context.Context, connectorID string, filters []string, f func(Message) error) error {
-	var options []Option
+// otherwise why it ended: ctx, the connection, or f. Query("rate", "10") bounds the
+// records per second.
+func (c *Client) Inspect(ctx context.Context, connectorID string, filters []string, f func(Message) error, options ...Option) error {
 	for _, filter := range filters {
 		options = append(options, Query("filter", filter))
 	}

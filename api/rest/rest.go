@@ -257,6 +257,11 @@ type Adopt struct {
 	Path  string         `json:"path,omitempty" doc:"Of the file; not needed when only one declares the pipeline."`
 }
 
+// Reload says how the pipeline files are read.
+type Reload struct {
+	Prune bool `json:"prune" doc:"The absence of all files is no accident: withdraw what they declared."`
+}
+
 // Info says what answers.
 type Info struct {
 	Version string `json:"version"`

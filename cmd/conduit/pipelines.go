@@ -4,10 +4,18 @@ import "github.com/peterbourgon/ff/v3/ffcli"
 
 func (p *program) pipelinesCommand() *ffcli.Command {
 	return p.group(&ffcli.Command{
-		Name:        "pipelines",
-		ShortUsage:  "conduit pipelines COMMAND [flags]",
-		ShortHelp:   "Write and check pipeline files.",
-		LongHelp:    "Example:\n  conduit pipelines validate pipelines",
-		Subcommands: []*ffcli.Command{p.pipelinesInitCommand(), p.validateCommand()},
+		Name:       "pipelines",
+		ShortUsage: "conduit pipelines COMMAND [flags]",
+		ShortHelp:  "Write and check pipeline files; show and control pipelines.",
+		LongHelp: `init, validate and plan need no running agent, the others do.
+
+Example:
+  conduit pipelines validate pipelines`,
+		Subcommands: []*ffcli.Command{
+			p.pipelinesInitCommand(), p.validateCommand(), p.planCommand(),
+			p.pipelinesListCommand(), p.pipelinesDescribeCommand(),
+			p.startCommand(), p.stopCommand(), p.restartCommand(),
+			p.historyCommand(), p.rollbackCommand(), p.exportCommand(), p.adoptCommand(),
+		},
 	})
 }

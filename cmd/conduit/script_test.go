@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -38,7 +42,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("CONDUIT_API_HTTP_ADDRESS", "127.0.0.1:0")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually, "address": address, "declare": declare},
 	})
 }
 
@@ -51,9 +55,42 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// address has the agents of the script, and those who ask them, use a free address.
+func address(ts *testscript.TestScript, _ bool, _ []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Check(l.Close())
+	ts.Setenv("CONDUIT_API_HTTP_ADDRESS", l.Addr().String())
+	ts.Setenv("AGENT", "real")
+}
+
+// declare FILE declares the pipelines of a file over the API.
+func declare(ts *testscript.TestScript, _ bool, args []string) {
+	c := client.Client{URL: "http://" + ts.Getenv("CONDUIT_API_HTTP_ADDRESS")}
+	_, err := c.Import(context.Background(), []byte(ts.ReadFile(args[0])))
+	ts.Check(err)
+}
+
+// eventually PATTERN COMMAND ARG... runs the command until it prints what matches.
+func eventually(ts *testscript.TestScript, _ bool, args []string) {
+	pattern, deadline := regexp.MustCompile("(?m)"+args[0]), time.Now().Add(20*time.Second)
+	for {
+		err := ts.Exec(args[1], args[2:]...)
+		if out := ts.ReadFile("stdout"); pattern.MatchString(out) {
+			return
+		} else if time.Now().After(deadline) {
+			ts.Fatalf("%v: ended with %v, and never printed %s:\n%s", args[1:], err, args[0], out)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // fakeAgent shows what it was given. It fails when FAIL says how, and otherwise WAIT
-// says how it ends.
+// says how it ends. When AGENT is real it is the agent.
 func fakeAgent(ctx context.Context, o agent.Options) error {
+	if os.Getenv("AGENT") == "real" {
+		return agent.Run(ctx, o)
+	}
 	o.Log.Info("agent started", "component", "agent", "path", o.Config.Pipelines.Path, "loglevel", o.Config.Log.Level)
 	switch os.Getenv("FAIL") {
 	case "runtime":

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,11 +16,14 @@ type settings struct {
 	given map[string]string // key → text
 }
 
-// settingFlags defines a flag for every setting.
-func settingFlags(fs *flag.FlagSet) *settings {
+// settingFlags defines a flag for each of these settings, for every one if none is named.
+func settingFlags(fs *flag.FlagSet, keys ...string) *settings {
 	s := &settings{given: map[string]string{}}
 	fs.StringVar(&s.path, config.PathKey, "", "`FILE` with settings (default "+config.DefaultPath+")")
 	for _, setting := range config.Settings() {
+		if len(keys) > 0 && !slices.Contains(keys, setting.Key) {
+			continue
+		}
 		fs.Var(&settingFlag{setting, s.given}, setting.Key, flagText(setting))
 		fs.Lookup(setting.Key).DefValue = setting.DefaultText()
 	}
@@ -40,7 +44,8 @@ func (s *settings) load(p *program) (config.Config, error) {
 	if path == "" {
 		path = p.getenv("CONDUIT_CONFIG_PATH")
 	}
-	c, warnings, err := config.Load(config.Sources{Path: path, Env: p.environ, Flags: s.given})
+	environ := slices.DeleteFunc(slices.Clone(p.environ), func(v string) bool { return strings.HasPrefix(v, tokenVariable+"=") })
+	c, warnings, err := config.Load(config.Sources{Path: path, Env: environ, Flags: s.given})
 	for _, w := range warnings {
 		fmt.Fprintf(p.stderr, "conduit: warning: %s\n", w)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -60,8 +61,10 @@ func (p *program) versionCommand() *ffcli.Command {
 	}
 }
 
-func (p *program) writeJSON(v any) error {
-	enc := json.NewEncoder(p.stdout)
+func (p *program) writeJSON(v any) error { return writeJSON(p.stdout, v) }
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)

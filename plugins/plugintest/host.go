@@ -19,8 +19,8 @@ import (
 // host makes instances of the connector that is checked.
 type host struct {
 	Target
-	client    *wire.Client  // nil when the connector runs in this process
-	inProcess *plugins.Host // nil when it does not
+	client    *wire.Client  // nil when the connector is called as it is
+	inProcess *plugins.Host // nil when it is reached over the connector protocol
 }
 
 // newHost returns a host that lends the connector a registry of schemas of its own.
@@ -28,6 +28,7 @@ func newHost(t *testing.T, target Target) *host {
 	target.Patience = cmp.Or(target.Patience, 5*time.Second)
 	d := target.Patience
 	registry := &schema.Memory{}
+	client := &wire.Client{Path: target.Path, Env: target.Env, CallTimeout: d, StopTimeout: d}
 	if target.Path == "" {
 		sdk.Standard(target.Connector) // whose panics, unlike those in a host, are seen
 		if target.Source != nil {
@@ -36,11 +37,14 @@ func newHost(t *testing.T, target Target) *host {
 		if target.Destination != nil {
 			target.Connector.NewDestination().Parameters()
 		}
+		client.Connector = &target.Connector
+	}
+	if target.Path == "" && !target.Wire {
 		return &host{Target: target, inProcess: &plugins.Host{Builtin: []sdk.Connector{target.Connector}, Schemas: registry,
 			Timeouts: plugins.Timeouts{Configure: d, Open: d, Lifecycle: d, Teardown: d}}}
 	}
-	return &host{Target: target, client: &wire.Client{Path: target.Path, Env: target.Env,
-		Schemas: serveSchemas(t, registry), CallTimeout: d, StopTimeout: d}}
+	client.Schemas = serveSchemas(t, registry)
+	return &host{Target: target, client: client}
 }
 
 func serveSchemas(t *testing.T, registry schema.Registry) *wire.SchemaServer {
@@ -62,7 +66,7 @@ func serveSchemas(t *testing.T, registry schema.Registry) *wire.SchemaServer {
 }
 
 func (h *host) name() string {
-	if h.client != nil {
+	if h.Path != "" {
 		return filepath.Base(h.Path)
 	}
 	return string(plugins.KindBuiltin) + ":" + h.Connector.Name
@@ -152,7 +156,7 @@ func (d *onceDestination) Teardown(ctx context.Context) error { return d.once.Te
 // torn down without having been stopped.
 func (c *checker) crash(o *once) {
 	c.Helper()
-	if p, ok := o.connector.(interface{ PID() int }); ok {
+	if p, ok := o.connector.(interface{ PID() int }); ok && p.PID() != 0 {
 		c.must(syscall.Kill(-p.PID(), syscall.SIGKILL), "cannot kill the connector")
 		_ = o.Teardown(c.ctx) // nobody answers
 		return

@@ -17,6 +17,7 @@ import (
 // Connector or Path is set, and Source or Destination, or both.
 type Target struct {
 	Connector sdk.Connector // runs in the process of the test
+	Wire      bool          // whether the Connector is reached over the connector protocol all the same
 	Path      string        // of an executable, which runs as a process for each check
 	Env       []string      // of its processes, as NAME=value; nil: that of the test
 	Patience  time.Duration // longest wait for an answer; 0: 5 s

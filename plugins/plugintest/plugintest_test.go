@@ -96,6 +96,13 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
+func TestInProcessWire(t *testing.T) {
+	for name, target := range targets(t) {
+		target.Wire = true
+		t.Run(name, func(t *testing.T) { plugintest.Run(t, target) })
+	}
+}
+
 func TestProcesses(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

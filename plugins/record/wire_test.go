@@ -291,6 +291,13 @@ func TestParseWireRefuses(t *testing.T) {
 		if r, err := record.ParseWire([]byte(in)); err == nil {
 			t.Errorf("%.20q: got %v, want an error", in, r)
 		}
+		b, err := record.NewEncodedBatch([]byte(message(1, message(1, "1")) + message(1, in)))
+		if err != nil {
+			continue
+		}
+		if n, err := b.CheckWire(); n != 1 || err == nil {
+			t.Errorf("%.20q: %d records are right, %v, want one and an error", in, n, err)
+		}
 	}
 }
 
@@ -378,7 +385,11 @@ func FuzzNewEncodedBatch(f *testing.F) {
 				t.Fatalf("position %d: got %q, want %q", i, again.Position(i), batch.Position(i))
 			}
 		}
+		good, checkErr := batch.CheckWire()
 		want, wantErr := batch.Records()
+		if (checkErr == nil) != (wantErr == nil) || (checkErr == nil) != (good == batch.Len()) {
+			t.Fatalf("%d of %d records are right, %v; decoding says %v", good, batch.Len(), checkErr, wantErr)
+		}
 		got, gotErr := again.Records()
 		if (gotErr == nil) != (wantErr == nil) || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("got %v, %v\nwant %v, %v", got, gotErr, want, wantErr)
@@ -418,6 +429,15 @@ func BenchmarkBatch(b *testing.B) {
 		for b.Loop() {
 			e, _ := record.NewEncodedBatch(buf)
 			if _, err := e.Records(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		perRecord(b)
+	})
+	b.Run("check", func(b *testing.B) {
+		e, _ := record.NewEncodedBatch(buf)
+		for b.Loop() {
+			if _, err := e.CheckWire(); err != nil {
 				b.Fatal(err)
 			}
 		}

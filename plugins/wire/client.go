@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"google.golang.org/protobuf/proto"
@@ -19,13 +20,15 @@ import (
 
 // Client runs connectors of one plugin executable, each in a process of its own.
 type Client struct {
-	Path       string        // of the executable
-	Name       string        // of the plugin, for the log; empty: that of the executable
-	Env        []string      // what its processes inherit, as NAME=value; nil: all that this process has
-	Log        *slog.Logger  // gets what they write to stdout and stderr; nil: nobody
-	LogLevel   string        // what they should log: trace, debug, info, warn, error; empty: info
-	Schemas    *SchemaServer // what they get their schemas from; nil: nothing
-	MaxMessage int           // greatest message they are sent, in bytes; 0: 4 MiB
+	Path       string         // of the executable
+	Connector  *sdk.Connector // served from this process in place of an executable: all but the process is as it is there; nil: none
+	Name       string         // of the plugin, for the log; empty: that of the executable
+	Env        []string       // what its processes inherit, as NAME=value; nil: all that this process has
+	Log        *slog.Logger   // gets what they write to stdout and stderr; nil: nobody
+	LogLevel   string         // what they should log: trace, debug, info, warn, error; empty: info
+	Schemas    *SchemaServer  // what they get their schemas from; nil: nothing
+	MaxMessage int            // greatest message they are sent, in bytes; 0: 4 MiB
+	MaxReceive int            // greatest message that is taken from them, in bytes; 0: 256 MiB
 
 	StartTimeout time.Duration // until a process is ready; 0: a minute
 	CallTimeout  time.Duration // for Configure, Open and lifecycle calls; 0: a minute
@@ -55,7 +58,7 @@ func (c *Client) Specify(ctx context.Context) (Specification, error) {
 		err = errors.New("it gives no name")
 	}
 	if err != nil {
-		return Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", filepath.Base(c.Path), conn.p.explain(err))
+		return Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", c.name(), conn.p.explain(err))
 	}
 	return spec, nil
 }
@@ -85,11 +88,7 @@ func (c *Client) connect(ctx context.Context, connectorID string) (*connector, e
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	name := c.Name
-	if name == "" {
-		name = filepath.Base(c.Path)
-	}
-	log = log.With("component", "plugin", "connector_id", connectorID, "plugin_name", name)
+	log = log.With("component", "plugin", "connector_id", connectorID, "plugin_name", c.name())
 	timeout := c.StartTimeout
 	if timeout == 0 {
 		timeout = defaultStartTimeout
@@ -97,12 +96,29 @@ func (c *Client) connect(ctx context.Context, connectorID string) (*connector, e
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	target, token := c.Schemas.register(connectorID)
-	p, err := startProcess(ctx, c.Path, c.environment(connectorID, target, token), log)
+	p, err := c.start(ctx, connectorID, target, token, log)
 	if err != nil {
 		c.Schemas.revoke(token)
 		return nil, err
 	}
 	return &connector{id: connectorID, client: c, p: p, log: log, token: token}, nil
+}
+
+func (c *Client) start(ctx context.Context, connectorID, target, token string, log *slog.Logger) (*process, error) {
+	if c.Connector != nil {
+		return c.serveHere(connectorID, target, token, log)
+	}
+	return startProcess(ctx, c.Path, c.environment(connectorID, target, token), c.maxReceive(), log)
+}
+
+func (c *Client) name() string {
+	switch {
+	case c.Name != "":
+		return c.Name
+	case c.Connector != nil:
+		return c.Connector.Name
+	}
+	return filepath.Base(c.Path)
 }
 
 // environment returns what the process inherits, without what other hosts of plugins
@@ -135,6 +151,13 @@ func (c *Client) maxMessage() int {
 		return defaultMaxMessage
 	}
 	return c.MaxMessage
+}
+
+func (c *Client) maxReceive() int {
+	if c.MaxReceive == 0 {
+		return defaultMaxReceive
+	}
+	return c.MaxReceive
 }
 
 func (c *Client) callTimeout() time.Duration {

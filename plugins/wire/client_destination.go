@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -21,6 +22,10 @@ type Destination struct {
 	settled func(n int, err error)
 	schemas *schema.Cache // nil: none
 
+	careful bool       // whether Write waits for the answers
+	answers chan []ack // to a Write that waits for them
+	report  sync.Mutex // held while settled runs, which a careful Write calls too
+
 	last     record.Position // of the records sent
 	flushing chan struct{}   // closed when no more records come
 	done     chan struct{}   // closed when no more results come
@@ -28,7 +33,7 @@ type Destination struct {
 }
 
 func newDestination(c *connector) *Destination {
-	return &Destination{connector: *c, schemas: c.client.Schemas.cache(), flushing: make(chan struct{}), done: make(chan struct{}),
+	return &Destination{connector: *c, schemas: c.client.Schemas.cache(), flushing: make(chan struct{}), done: make(chan struct{}), answers: make(chan []ack),
 		expected: expected{changed: make(chan struct{}, 1), empty: make(chan struct{}, 1)}}
 }
 
@@ -42,7 +47,11 @@ func (d *Destination) Open(ctx context.Context, settled func(n int, err error)) 
 	if d.stream, err = d.openStream(); err != nil {
 		return err
 	}
-	d.settled = settled
+	d.settled = func(n int, err error) {
+		d.report.Lock()
+		defer d.report.Unlock()
+		settled(n, err)
+	}
 	go d.settleAll()
 	return nil
 }
@@ -56,18 +65,32 @@ func (d *Destination) Write(ctx context.Context, b *record.Batch) error {
 	b = d.withSchemas(ctx, b)
 	for i := 0; i < b.Len(); {
 		f, j, refused := d.encode(b, i)
+		if d.careful {
+			if i, refused = d.writeCarefully(ctx, b, f, i, j, refused); refused != nil {
+				return refused
+			}
+			continue
+		}
 		part := b
 		if i > 0 || j < b.Len() {
 			part = b.Slice(i, j)
 		}
 		d.expect(record.PositionsOf(part), refused)
 		if refused == nil {
-			d.last = append(d.last[:0], b.Position(j-1)...)
-			if err := d.stream.send(ctx, f); err != nil {
-				return fmt.Errorf("cannot write to connector %s: %w", d.id, d.reason(err))
+			if err := d.send(ctx, f, b.Position(j-1)); err != nil {
+				return err
 			}
 		}
 		i = j
+	}
+	return nil
+}
+
+// send sends a message whose last record is at position last.
+func (d *Destination) send(ctx context.Context, f frame, last record.Position) error {
+	d.last = append(d.last[:0], last...)
+	if err := d.stream.send(ctx, f); err != nil {
+		return fmt.Errorf("cannot write to connector %s: %w", d.id, d.reason(err))
 	}
 	return nil
 }
@@ -138,6 +161,10 @@ func (d *Destination) results() error {
 			acks, err := parseAcks(f, d.p.version)
 			if err != nil {
 				return err
+			}
+			if d.careful {
+				d.answer(acks)
+				continue
 			}
 			if err := d.settle(acks); err != nil {
 				return err

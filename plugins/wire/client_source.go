@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,10 +20,12 @@ type Source struct {
 	connector
 	stream *stream
 
-	read     record.Position // owned by Read: the last position returned
-	end      record.Position // the last position there will be; set before stopped is closed
-	stopping chan struct{}   // closed when Stop begins
-	stopped  chan struct{}   // closed when Stop knows the last position
+	read     record.Position   // owned by Read: the last position returned
+	late     []record.Position // owned by Read: positions returned since Stop began
+	end      record.Position   // the last position there will be; set before stopped is closed
+	refused  error             // owned by Read: what is wrong with the next record
+	stopping chan struct{}     // closed when Stop begins
+	stopped  chan struct{}     // closed when Stop knows the last position
 }
 
 func newSource(c *connector) *Source {
@@ -44,20 +47,21 @@ const maxRead = 1 << 20
 // Read returns the next batch, never an empty one, made of the messages that are
 // there. It returns io.EOF when Stop was called and everything was returned.
 func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
-	for {
+	for s.refused == nil {
 		f, err := s.next(ctx)
 		if err != nil {
 			return nil, err
 		}
-		b, err := s.batch(s.gather(f))
-		if err != nil {
-			s.stream.cancel()
-			return nil, fmt.Errorf("cannot read from connector %s: %w", s.id, err)
+		var b *record.Batch
+		if b, s.refused = s.batch(s.gather(f)); b == nil {
+			break
 		}
 		if b.Len() > 0 {
 			return b, nil
 		}
 	}
+	s.stream.cancel()
+	return nil, fmt.Errorf("cannot read from connector %s: %w", s.id, s.refused)
 }
 
 // next waits for a message.
@@ -75,6 +79,9 @@ func (s *Source) next(ctx context.Context) (frame, error) {
 	for {
 		select {
 		case f, ok := <-s.stream.received:
+			if s.atEnd() { // it was returned while we waited
+				return nil, io.EOF
+			}
 			return f, s.ended(ok)
 		case <-ctx.Done():
 			s.stream.cancel()
@@ -91,9 +98,35 @@ func (s *Source) next(ctx context.Context) (frame, error) {
 	}
 }
 
-// atEnd reports whether the last position there will be was returned.
+// atEnd reports whether the last position there will be was returned. More may have been
+// returned before Stop knew.
 func (s *Source) atEnd() bool {
-	return isClosed(s.stopped) && len(s.end) > 0 && bytes.Equal(s.end, s.read)
+	if !isClosed(s.stopped) || len(s.end) == 0 {
+		return false
+	}
+	return bytes.Equal(s.end, s.read) || slices.ContainsFunc(s.late, s.isEnd)
+}
+
+func (s *Source) isEnd(p record.Position) bool { return bytes.Equal(s.end, p) }
+
+// upToEnd returns how many of the first n records of b are not behind the last position.
+// While Stop does not know that one, it remembers what is returned.
+func (s *Source) upToEnd(b *record.Batch, n int) int {
+	if isClosed(s.stopped) {
+		for i := range n {
+			if len(s.end) > 0 && s.isEnd(b.Position(i)) {
+				return i + 1
+			}
+		}
+		return n
+	}
+	if isClosed(s.stopping) {
+		s.late = append(s.late, s.read)
+		for i := range n {
+			s.late = append(s.late, bytes.Clone(b.Position(i)))
+		}
+	}
+	return n
 }
 
 // complete reports whether everything that was read before Stop was returned.
@@ -140,33 +173,48 @@ func (s *Source) gather(f frame) frame {
 	return f
 }
 
+// batch returns the records in f up to the first that cannot be taken, and what is wrong
+// with that one. It returns nil when there are none before.
 func (s *Source) batch(f frame) (*record.Batch, error) {
 	b, err := record.NewEncodedBatch(f)
-	if err != nil || b.Len() == 0 {
-		return b, err
-	}
-	if err := checkPositions(b); err != nil {
+	if err != nil {
 		return nil, err
+	}
+	good, err := check(b)
+	if good == 0 && err != nil {
+		return nil, err
+	}
+	if good == 0 {
+		return b, nil
+	}
+	if n := s.upToEnd(b, good); n < good {
+		good, err = n, nil // nobody will ask for more
+	}
+	if good < b.Len() {
+		b = b.Slice(0, good)
 	}
 	b.SetMetadataDefault(record.KeyReadAt, strconv.FormatInt(time.Now().UnixNano(), 10))
 	b.SetMetadataDefault(record.KeySourceConnectorID, s.id)
-	s.read = bytes.Clone(b.Position(b.Len() - 1))
-	return b, nil
+	s.read = bytes.Clone(b.Position(good - 1))
+	return b, err
 }
 
 // maxPosition is the greatest length of a position.
 const maxPosition = 64 << 10
 
-func checkPositions(b *record.Batch) error {
-	for i := range b.Len() {
+// check returns how many records of b, from the first on, can be taken, and what is wrong
+// with the next one. Nobody else may look into it before it reaches another plugin.
+func check(b *record.Batch) (int, error) {
+	readable, err := b.CheckWire()
+	for i := range readable {
 		switch n := len(b.Position(i)); {
 		case n == 0:
-			return fmt.Errorf("record %d of %d has no position", i+1, b.Len())
+			return i, fmt.Errorf("record %d of %d has no position", i+1, b.Len())
 		case n > maxPosition:
-			return fmt.Errorf("the position of record %d of %d has %d bytes, more than %d", i+1, b.Len(), n, maxPosition)
+			return i, fmt.Errorf("the position of record %d of %d has %d bytes, more than %d", i+1, b.Len(), n, maxPosition)
 		}
 	}
-	return nil
+	return readable, err
 }
 
 // maxAcks bounds the positions in one message.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -11,6 +12,9 @@ import (
 
 // errUnimplemented means that the plugin does not know the method.
 var errUnimplemented = errors.New("the plugin does not implement it")
+
+// tooLarge begins what gRPC says of a message above the bound.
+const tooLarge = "grpc: received message larger than max"
 
 // plainError returns the error that the other side meant: plugins put the text of
 // their errors into the message of a status.
@@ -22,6 +26,8 @@ func plainError(err error) error {
 	switch {
 	case s.Code() == codes.Unimplemented:
 		return errUnimplemented
+	case s.Code() == codes.ResourceExhausted && strings.HasPrefix(s.Message(), tooLarge):
+		return errors.New("a message is too large: " + strings.TrimPrefix(s.Message(), "grpc: "))
 	case s.Message() == context.Canceled.Error():
 		return context.Canceled
 	case s.Message() == context.DeadlineExceeded.Error():

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -182,6 +184,12 @@ func (d *oddDestination) Run(stream connectorv2.DestinationPlugin_RunServer) err
 			held[0], held[1] = held[1], held[0]
 		case "surplus":
 			held = append(held, held[0])
+		case "refuses the tail":
+			for i, r := range req.GetRecords() {
+				if i > 0 && held[i-1].GetError() != "" || string(r.GetPayload().GetAfter().GetRawData()) == "bad" {
+					held[i].Error = "bad record"
+				}
+			}
 		}
 		for _, acks := range [][]*connectorv2.Destination_Run_Response_Ack{nil, held} {
 			if err := stream.Send(&connectorv2.Destination_Run_Response{Acks: acks}); err != nil {
@@ -236,6 +244,54 @@ func TestOddDestinations(t *testing.T) {
 			}
 			if !tt.flushes && (err == nil || !strings.Contains(err.Error(), "2 records were not answered")) {
 				t.Errorf("settled %d, Flush: %v", n, err)
+			}
+		})
+	}
+}
+
+// Plugins made with widespread kits refuse with a record all behind it in its message.
+func TestRecordsBehindARefusedOneAreSentAgain(t *testing.T) {
+	for _, careful := range []bool{false, true} {
+		t.Run(fmt.Sprint("careful=", careful), func(t *testing.T) {
+			ctx := testContext(t)
+			c, _ := client(t, "odd")
+			d, err := c.Destination(ctx, "pipe:dst")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = d.Teardown(context.WithoutCancel(ctx)) }()
+			if err := d.Configure(ctx, map[string]string{"mode": "refuses the tail"}); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"1 ok", "bad record", "bad record", "bad record"}
+			if careful {
+				d.AwaitEachWrite()
+				want = []string{"1 ok", "bad record", "1 ok", "bad record"}
+			}
+			var mu sync.Mutex
+			var got []string
+			err = d.Open(ctx, func(n int, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					got = append(got, err.Error())
+				} else {
+					got = append(got, fmt.Sprint(n, " ok"))
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Write(ctx, batch("a", "bad", "c", "bad")); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(got, want) {
+				t.Errorf("settled %q, want %q", got, want)
 			}
 		})
 	}

@@ -54,6 +54,8 @@ type logWriter struct {
 	panicked bool     // guarded by mu: a stack trace follows
 }
 
+func newLogWriter(log *slog.Logger) *logWriter { return &logWriter{log: log} }
+
 // Write takes everything.
 func (w *logWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()

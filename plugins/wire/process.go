@@ -28,8 +28,9 @@ import (
 type process struct {
 	path    string
 	log     *slog.Logger
-	cmd     *exec.Cmd
-	dir     string // private, for its socket
+	cmd     *exec.Cmd    // nil: it is served from this process
+	server  *grpc.Server // nil: it is a process
+	dir     string       // private, for its socket
 	stdout  *firstLine
 	stderr  *logWriter
 	exited  chan struct{} // closed when it has ended
@@ -38,11 +39,13 @@ type process struct {
 	version int
 	conn    *grpc.ClientConn
 	stdio   context.CancelFunc
+
+	maxReceive int // bytes of a message from it
 }
 
 // startProcess starts the executable and connects to it.
-func startProcess(ctx context.Context, path string, env []string, log *slog.Logger) (*process, error) {
-	p := &process{path: path, log: log, exited: make(chan struct{}), stdout: newFirstLine(), stderr: &logWriter{log: log}}
+func startProcess(ctx context.Context, path string, env []string, maxReceive int, log *slog.Logger) (*process, error) {
+	p := &process{path: path, log: log, exited: make(chan struct{}), stdout: newFirstLine(), stderr: newLogWriter(log), maxReceive: maxReceive}
 	if err := p.start(env); err != nil {
 		return nil, fmt.Errorf("cannot start plugin %s: %w", filepath.Base(path), err)
 	}
@@ -107,12 +110,17 @@ func (p *process) connect(ctx context.Context) error {
 		return err
 	}
 	p.version = version
+	return p.dial(network, address)
+}
+
+// dial connects to the plugin at the first call.
+func (p *process) dial(network, address string) (err error) {
 	p.conn, err = grpc.NewClient("passthrough:///plugin",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<31-1), grpc.MaxCallSendMsgSize(1<<31-1), grpc.ForceCodecV2(newCodec())),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(p.maxReceive), grpc.MaxCallSendMsgSize(1<<31-1), grpc.ForceCodecV2(newCodec())),
 		grpc.WithInitialWindowSize(1<<20), grpc.WithInitialConnWindowSize(4<<20),
 		grpc.WithReadBufferSize(128<<10), grpc.WithWriteBufferSize(128<<10))
 	if err != nil {
@@ -159,7 +167,7 @@ func (p *process) drainStdio(ctx context.Context) {
 	if stream.SendMsg(&emptypb.Empty{}) != nil || stream.CloseSend() != nil {
 		return
 	}
-	out := &logWriter{log: p.log}
+	out := newLogWriter(p.log)
 	defer out.flush()
 	for {
 		var f frame
@@ -186,13 +194,22 @@ func (p *process) kill() {
 		_ = p.conn.Close()
 	}
 	if !p.exitedWithin(0) {
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
-		if !p.exitedWithin(terminateTimeout) {
-			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		}
-		<-p.exited
+		p.terminate()
 	}
 	_ = os.RemoveAll(p.dir)
+}
+
+func (p *process) terminate() {
+	if p.server != nil {
+		p.server.Stop()
+		<-p.exited
+		return
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
+	if !p.exitedWithin(terminateTimeout) {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	}
+	<-p.exited
 }
 
 // askToExit reports whether the plugin can be asked at all. It may end before it answers.

@@ -14,6 +14,7 @@ import (
 
 // hostSchemas is the host's registry as a plugin sees it.
 type hostSchemas struct {
+	conn   *grpc.ClientConn
 	client connutilsv1.SchemaServiceClient
 	token  string
 }
@@ -28,8 +29,11 @@ func dialSchemas(target, token string) (schema.Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use schema service %s: %w", target, err)
 	}
-	return &hostSchemas{client: connutilsv1.NewSchemaServiceClient(conn), token: token}, nil
+	return &hostSchemas{conn: conn, client: connutilsv1.NewSchemaServiceClient(conn), token: token}, nil
 }
+
+// Close ends the connection.
+func (h *hostSchemas) Close() error { return h.conn.Close() }
 
 // Create stores text as the newest version of subject.
 func (h *hostSchemas) Create(ctx context.Context, subject string, typ schema.Type, text string) (schema.Schema, error) {

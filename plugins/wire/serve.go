@@ -34,17 +34,22 @@ func Serve(c sdk.Connector) {
 		VersionedPlugins: map[int]plugin.PluginSet{
 			version2: {"connector": &served{connector: c, env: env}},
 		},
-		GRPCServer: newServer,
+		GRPCServer: func(options []grpc.ServerOption) *grpc.Server { return newServer(options, announcedMax()) },
 		Logger:     hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
 	})
 }
 
-// newServer returns a gRPC server that takes messages as large as the host announced.
-func newServer(options []grpc.ServerOption) *grpc.Server {
+// announcedMax returns how large a message is that the host may send.
+func announcedMax() int {
 	size, err := strconv.Atoi(os.Getenv(envMaxMessage))
 	if err != nil || size <= 0 {
-		size = defaultMaxMessage
+		return defaultMaxMessage
 	}
+	return size
+}
+
+// newServer returns a gRPC server that takes messages of size bytes.
+func newServer(options []grpc.ServerOption, size int) *grpc.Server {
 	return grpc.NewServer(append(options,
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(size), grpc.MaxSendMsgSize(math.MaxInt32),

@@ -38,6 +38,10 @@ const tokenKey = "conduit-connector-token"
 // defaultMaxMessage is the size of a message that every plugin accepts.
 const defaultMaxMessage = 4 << 20
 
+// defaultMaxReceive bounds a message of a plugin: batches of large records fit, a plugin
+// gone mad cannot take all memory at once.
+const defaultMaxReceive = 256 << 20
+
 // How long a plugin may take, unless the Client says otherwise.
 const (
 	defaultStartTimeout = time.Minute

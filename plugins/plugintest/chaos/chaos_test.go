@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -214,9 +216,10 @@ func TestSourcesThatBreak(t *testing.T) {
 		{chaos.Crash, "1 2 3 4 5", "chaos at record 6"},
 		{chaos.Poison, "1 2 3 4", "chaos at record 5"},
 		{chaos.Fail, "1 2 3 4 5", "the database is gone"},
-		{chaos.EmptyPosition, "", "position"},
-		{chaos.HugePosition, "", "position"},
+		{chaos.EmptyPosition, "1 2 3 4", "position"},
+		{chaos.HugePosition, "1 2 3 4", "position"},
 		{chaos.Malformed, "", "cannot read"},
+		{chaos.NotUTF8, "1 2 3 4", "pipe:src: cannot decode record \"5\": text is not UTF-8"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.mode, func(t *testing.T) {
@@ -265,7 +268,7 @@ func TestSourcesThatStopBadly(t *testing.T) {
 			if err := s.Stop(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if got, err = readAll(ctx, s, 0); !errors.Is(err, io.EOF) || got != "" && mode != chaos.StopIgnored {
+			if got, err = readAll(ctx, s, 0); !errors.Is(err, io.EOF) || got != "" && (mode != chaos.StopIgnored || got != "11") {
 				t.Errorf("after Stop: got %.100q, %v", got, err)
 			}
 			says(t, "Teardown", s.Teardown(ctx), "")
@@ -274,6 +277,62 @@ func TestSourcesThatStopBadly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a source reads after its last position does not count, whoever is first to say so.
+func TestStopWhileReadWaits(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"", chaos.StopIgnored, chaos.StopLate} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			ctx := testContext(t)
+			c, _ := client(t, "")
+			s := open(t, c, mode, nil)
+			if got, err := readAll(ctx, s, 10); err != nil {
+				t.Fatal(got, err)
+			}
+			var got string
+			var err error
+			ended := make(chan struct{})
+			go func() { defer close(ended); got, err = readAll(ctx, s, 0) }()
+			if err := s.Stop(ctx); err != nil {
+				t.Fatal(err)
+			}
+			<-ended
+			if most := 1 + strings.Count(got, " "); !errors.Is(err, io.EOF) || mode != chaos.StopLate && got != "" && got != "11" || most > 100 {
+				t.Errorf("after Stop: got %.100q, %v", got, err)
+			}
+		})
+	}
+}
+
+// A message above the bound ends the source with an error, unread; what comes before it
+// counts, and a source that comes to its senses goes on from there.
+func TestOversizedMessages(t *testing.T) { // by itself: it looks at the memory
+	c, _ := client(t, "")
+	c.MaxReceive = 1 << 20
+	s := &store{}
+	before := allocated()
+	for range 3 {
+		err := runPipeline(t, c, s, chaos.Oversized, "", func() bool { return false })
+		says(t, "the run", err, "cannot read from connector pipe:src: a message is too large: received message larger than max (8388")
+	}
+	if n := allocated() - before; n > 8<<20 {
+		t.Errorf("%d bytes were allocated for messages that were not read", n)
+	}
+	if n, _ := strconv.Atoi(string(s.saved)); n > 4 {
+		t.Errorf("saved position %d", n)
+	}
+	says(t, "the run", runPipeline(t, c, s, "", "", func() bool {
+		pos, _ := s.Position(t.Context(), "")
+		return string(pos) == "10"
+	}), "")
+}
+
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
 }
 
 func TestSamePositionsPass(t *testing.T) {
@@ -310,6 +369,35 @@ func TestTeardownAlwaysEnds(t *testing.T) {
 		says(t, mode, s.Teardown(ctx), want)
 		if !gone(s.PID()) {
 			t.Error("its process is left")
+		}
+	}
+}
+
+// A destination that ends badly has settled what it wrote, and its process is gone.
+func TestDestinationTeardownAlwaysEnds(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{chaos.TeardownCrash: "chaos in teardown", chaos.TeardownHang: "deadline exceeded"} {
+		c, _ := client(t, "")
+		d, err := c.Destination(testContext(t), "pipe:dst")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Configure(testContext(t), map[string]string{"mode": mode}); err != nil {
+			t.Fatal(err)
+		}
+		var written atomic.Int64
+		if err := d.Open(testContext(t), func(n int, err error) { says(t, "settled", err, ""); written.Add(int64(n)) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Write(testContext(t), batch(4)); err != nil {
+			t.Fatal(err)
+		}
+		says(t, "Flush", d.Flush(testContext(t)), "")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		says(t, mode, d.Teardown(ctx), want)
+		if n := written.Load(); n != 4 || !gone(d.PID()) {
+			t.Errorf("%d records were settled, the process is gone: %t", n, gone(d.PID()))
 		}
 	}
 }

@@ -27,8 +27,10 @@ const (
 	SamePosition  = "same position"  // all records have the same position
 	Oversized     = "oversized"      // record 5 has 8 MiB
 	Malformed     = "malformed"      // the fifth message is no message
+	NotUTF8       = "not UTF-8"      // record 5 has metadata that is no text
 	StopHang      = "stop hang"      // answers no Stop
 	StopIgnored   = "stop ignored"   // answers Stop and goes on reading
+	StopLate      = "stop late"      // goes on reading, and answers Stop after a while with where it was at first
 	StopWrong     = "stop wrong"     // answers Stop with a position that it never read
 	EndAtStop     = "end at stop"    // ends the stream at Stop and forgets the last position
 	OpenFails     = "open fails"
@@ -88,21 +90,29 @@ func (s *source) Run(stream grpc.BidiStreamingServer[connectorv2.Source_Run_Requ
 			return err
 		}
 	}
-	<-s.stopped
+	select {
+	case <-s.stopped:
+	case err := <-acks: // nobody will stop it
+		return unlessEOF(err)
+	}
 	if s.mode == EndAtStop {
 		return nil
 	}
-	for s.mode == StopIgnored && stream.Context().Err() == nil {
+	for (s.mode == StopIgnored || s.mode == StopLate) && stream.Context().Err() == nil {
 		s.at++
 		if err := s.send(stream, s.record(s.at)); err != nil {
 			return err
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if err := <-acks; !errors.Is(err, io.EOF) {
-		return err
+	return unlessEOF(<-acks)
+}
+
+func unlessEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // step sends the next record, the nth of this run.
@@ -119,6 +129,8 @@ func (s *source) step(stream grpc.ServerStream, nth int) error {
 		select {}
 	case s.mode == Malformed && n == 5:
 		return stream.SendMsg(&connectorv2.Source_Open_Request{Position: []byte("\xff\xff\xff")})
+	case s.mode == NotUTF8 && n == 5:
+		return s.sendRaw(stream, message(1, message(1, "5")+message(3, message(1, "opencdc.collection")+message(2, "\xff\xfe"))))
 	}
 	return s.send(stream, s.record(n))
 }
@@ -154,6 +166,18 @@ func (s *source) send(stream grpc.ServerStream, r *opencdcv1.Record) error {
 	return nil
 }
 
+// message returns the field num of a message, with this content of fewer than 128 bytes.
+func message(num byte, content string) string {
+	return string([]byte{num<<3 | 2, byte(len(content))}) + content
+}
+
+// sendRaw sends a message that the library for messages would not make.
+func (s *source) sendRaw(stream grpc.ServerStream, encoded string) error {
+	m := &connectorv2.Source_Run_Response{}
+	m.ProtoReflect().SetUnknown([]byte(encoded))
+	return stream.SendMsg(m)
+}
+
 // Stop answers with the position of the last record.
 func (s *source) Stop(context.Context, *connectorv2.Source_Stop_Request) (*connectorv2.Source_Stop_Response, error) {
 	if s.mode == StopHang || s.mode == Hang {
@@ -161,9 +185,11 @@ func (s *source) Stop(context.Context, *connectorv2.Source_Stop_Request) (*conne
 	}
 	s.stopOnce.Do(func() { close(s.stopped) })
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	resp := &connectorv2.Source_Stop_Response{LastPosition: []byte(s.sent)}
+	s.mu.Unlock()
 	switch s.mode {
+	case StopLate:
+		time.Sleep(20 * time.Millisecond)
 	case StopWrong:
 		resp.LastPosition = []byte("never read")
 	case EndAtStop:

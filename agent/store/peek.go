@@ -1,0 +1,51 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Peek returns the desired state in the store at path and what is known there of the
+// pipeline files. It changes nothing and needs no lock, so an agent may have the store
+// open meanwhile. A store that does not exist declares nothing.
+func Peek(ctx context.Context, path string) (declared []spec.Declaration, files []spec.FileState, err error) {
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		_, err = os.Stat(abs)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err == nil {
+		declared, files, err = peek(ctx, abs)
+	}
+	return declared, files, wrap(classify(err), "cannot read store %q", path)
+}
+
+func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileState, error) {
+	if err := checkHeader(path); err != nil {
+		return nil, nil, err
+	}
+	reader := openReader(path)
+	defer reader.Close()
+	if err := checkKnown(ctx, reader); err != nil {
+		return nil, nil, err
+	}
+	tx, err := reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // both tables as they were at one moment
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot begin to read: %w", err)
+	}
+	defer tx.Rollback()
+	db := newDB(path)
+	if err := errors.Join(loadDeclarations(ctx, tx, &db.declarations), db.files.load(ctx, tx)); err != nil {
+		return nil, nil, err
+	}
+	return db.declarations.all(), db.files.all(), nil
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func (p *program) statusCommand() *ffcli.Command {
+	var watch bool
+	interval := time.Second
+	return p.remote("status", remoteCommand{
+		usage: "conduit status",
+		short: "Show how the pipelines fare, and what is wrong with their files.",
+		long: `The table has for each pipeline its phase, the generation that is declared and the one that
+runs, records per second, and the error if there is one. Then follow the problems of files.
+
+Examples:
+  conduit status
+  conduit status -w`,
+		flags: func(fs *flag.FlagSet) {
+			fs.BoolVar(&watch, "w", false, "go on, and refresh in place on a terminal")
+			fs.DurationVar(&interval, "interval", interval, "time over which records are counted, and between two looks")
+		},
+		exec: func(ctx context.Context, r *remote, _ []string) error {
+			if interval <= 0 {
+				return invalidf("--interval must be longer than 0")
+			}
+			if watch {
+				return r.watchStatus(ctx, interval)
+			}
+			return r.onceStatus(ctx, interval)
+		},
+	})
+}
+
+// agentStatus is how everything fares.
+type agentStatus struct {
+	Agent     rest.Readiness   `json:"agent"`
+	Pipelines []pipelineStatus `json:"pipelines"`
+	Files     []spec.FileState `json:"files"` // with problems
+}
+
+type pipelineStatus struct {
+	rest.PipelineStatus
+	RecordsPerSecond *float64 `json:"recordsPerSecond,omitempty"` // read by all sources; not known of a pipeline that is new
+}
+
+// onceStatus counts over an interval if there is something to count.
+func (r *remote) onceStatus(ctx context.Context, interval time.Duration) error {
+	before, _ := r.counts(ctx) // without counts there are no rates
+	s, err := r.status(ctx)
+	if err != nil {
+		return err
+	}
+	if s.running() && before.records != nil {
+		if err := sleep(ctx, interval-time.Since(before.at)); err != nil {
+			return err
+		}
+		if after, err := r.counts(ctx); err == nil {
+			s.rate(after.rates(before))
+		}
+	}
+	return r.writeStatus(r.stdout, s)
+}
+
+// watchStatus goes on until it is interrupted. An agent that goes away may come back.
+func (r *remote) watchStatus(ctx context.Context, interval time.Duration) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	var before counts
+	for first := true; ; first = false {
+		after, _ := r.counts(ctx)
+		s, err := r.status(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && first {
+			return err
+		}
+		var page bytes.Buffer
+		if err != nil {
+			fmt.Fprintln(&page, r.explain(err))
+		} else {
+			s.rate(after.rates(before))
+			if err := r.writeStatus(&page, s); err != nil {
+				return err
+			}
+		}
+		if err := r.refresh(page.Bytes(), first); err != nil {
+			return err
+		}
+		before = after
+		if sleep(ctx, interval) != nil {
+			return nil
+		}
+	}
+}
+
+// refresh shows a page, on a terminal in place of the one before.
+func (r *remote) refresh(page []byte, first bool) error {
+	const home, clearLine, clearBelow, clearAll = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
+	switch {
+	case r.terminal && !r.json:
+		page = bytes.ReplaceAll(page, []byte("\n"), []byte(clearLine+"\n"))
+		page = append([]byte(home), append(page, clearBelow...)...)
+		if first {
+			page = append([]byte(clearAll), page...)
+		}
+	case !first && !r.json:
+		page = append([]byte("\n"), page...)
+	}
+	_, err := r.stdout.Write(page)
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func (r *remote) status(ctx context.Context) (s agentStatus, err error) {
+	if s.Agent, err = r.readiness(ctx); err != nil {
+		return s, err
+	}
+	if s.Pipelines, err = r.statuses(ctx); err != nil {
+		return s, err
+	}
+	files, err := r.Files(ctx)
+	s.Files = []spec.FileState{}
+	for _, f := range files {
+		if len(f.Problems) > 0 {
+			s.Files = append(s.Files, f)
+		}
+	}
+	return s, err
+}
+
+// statuses returns the status of every pipeline, by id.
+func (r *remote) statuses(ctx context.Context) ([]pipelineStatus, error) {
+	list, err := r.Statuses(ctx)
+	all := make([]pipelineStatus, 0, len(list))
+	for _, one := range list {
+		all = append(all, pipelineStatus{PipelineStatus: one})
+	}
+	return all, err
+}
+
+func (s *agentStatus) running() bool {
+	for i := range s.Pipelines {
+		if s.Pipelines[i].State.RunningGeneration > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *agentStatus) rate(rates map[string]float64) {
+	for i := range s.Pipelines {
+		if rate, ok := rates[s.Pipelines[i].ID]; ok {
+			s.Pipelines[i].RecordsPerSecond = &rate
+		}
+	}
+}
+
+func (r *remote) writeStatus(to io.Writer, s agentStatus) error {
+	if r.json {
+		return writeJSON(to, s)
+	}
+	if s.Agent.Status != "ready" {
+		fmt.Fprintf(to, "the agent is %s %s\n", s.Agent.Status, s.Agent.Reason)
+	}
+	var t table
+	t.add("PIPELINE", "PHASE", "DECLARED", "RUNNING", "RECORDS/S", "ERROR")
+	for i := range s.Pipelines {
+		one := &s.Pipelines[i]
+		t.add(one.ID, cell{string(one.State.Phase), phaseColors[one.State.Phase]}, generationWords(one),
+			dash(number(one.State.RunningGeneration)), rateWords(one.RecordsPerSecond), cell{errorWords(one), colorError})
+	}
+	if len(s.Pipelines) == 0 {
+		fmt.Fprintln(to, "no pipelines")
+	} else if err := t.write(to, r.paint); err != nil {
+		return err
+	}
+	for _, f := range s.Files {
+		r.problemsTo(to, f.Problems)
+	}
+	return nil
+}
+
+// generationWords is the declared generation, and what overrides its status.
+func generationWords(s *pipelineStatus) string {
+	if s.Override != "" {
+		return fmt.Sprintf("%d, %s", s.Generation, s.Override)
+	}
+	return fmt.Sprint(s.Generation)
+}
+
+// errorWords says why it is not what is declared that runs.
+func errorWords(s *pipelineStatus) string {
+	switch a := s.State.LastAttempt; {
+	case s.State.Error != "":
+		return s.State.Error
+	case a != nil && a.Error != "" && a.Generation == s.Generation:
+		return fmt.Sprintf("generation %d cannot start: %s", a.Generation, a.Error)
+	}
+	return ""
+}
+
+func rateWords(rate *float64) string {
+	switch {
+	case rate == nil:
+		return "-"
+	case *rate > 0 && *rate < 10:
+		return fmt.Sprintf("%.1f", *rate)
+	}
+	return fmt.Sprintf("%.0f", *rate)
+}
+
+// number is n in digits, nothing for 0.
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,149 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// plugins starts the connector for everything.
+type plugins struct{ client *wire.Client }
+
+func (p plugins) Source(ctx context.Context, _, id string) (engine.Source, error) {
+	return p.client.Source(ctx, id)
+}
+
+func (p plugins) Destination(ctx context.Context, _, id string) (engine.Destination, error) {
+	return p.client.Destination(ctx, id)
+}
+
+func (plugins) Processor(context.Context, string, spec.Processor) (engine.Processor, error) {
+	return nil, errors.New("there are none")
+}
+
+// store keeps the position of the one source.
+type store struct {
+	mu    sync.Mutex
+	saved record.Position // guarded by mu
+}
+
+func (s *store) Position(context.Context, string) (record.Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.saved, nil
+}
+
+func (s *store) SavePositions(_ context.Context, all []engine.Saved) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range all {
+		s.saved = p.Position
+	}
+	return nil
+}
+
+func (*store) BeginRun(context.Context, string) (int64, error) { return 1, nil }
+
+func (*store) ConnectorState(context.Context, string) (*spec.ConnectorState, error) { return nil, nil }
+
+func (*store) SaveConnectorState(context.Context, *spec.ConnectorState) error { return nil }
+
+// TestPipelines checks that a pipeline says what is wrong, and saves no position of a
+// record that the destination does not have.
+func TestPipelines(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		source, destination string
+		saved               int    // at most
+		want                string // what the run ends with; "" when it drains
+	}{
+		{"", "", 10, ""},
+		{chaos.StopHang, "", 10, ""},
+		{chaos.StopWrong, "", 10, ""},
+		{chaos.EndAtStop, "", 10, ""},
+		{chaos.StopIgnored, "", 11, ""},
+		{chaos.StopLate, "", 100, ""},
+		{chaos.TeardownCrash, "", 10, ""},
+		{"", chaos.StopHang, 10, ""},
+		{"", chaos.TeardownCrash, 10, ""},
+		{chaos.Crash, "", 5, "chaos at record 6"},
+		{chaos.Fail, "", 5, "the database is gone"},
+		{chaos.EmptyPosition, "", 4, "has no position"},
+		{chaos.Malformed, "", 4, "cannot read"},
+		{chaos.NotUTF8, "", 4, "connector pipe:src: cannot decode record \"5\": text is not UTF-8"},
+		{chaos.OpenFails, "", 0, "nothing to open"},
+		{"", chaos.Crash, 0, "chaos at a batch"},
+		{"", chaos.Fail, 0, "the database is gone"},
+		{"", chaos.PartialAck, 9, "ended the stream"},
+		{"", chaos.UnknownAck, 0, "answered record"},
+		{"", chaos.DuplicateAck, 9, "answered"},
+		{"", chaos.SurplusAck, 10, "answered"},
+		{"", chaos.Refuse, 0, "no"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.source+"→"+tt.destination, func(t *testing.T) {
+			t.Parallel()
+			s := &store{}
+			c, _ := client(t, "")
+			err := runPipeline(t, c, s, tt.source, tt.destination, func() bool {
+				pos, _ := s.Position(t.Context(), "")
+				return tt.want == "" && string(pos) == "10"
+			})
+			says(t, "the run", err, tt.want)
+			if n, _ := strconv.Atoi(string(s.saved)); n > tt.saved {
+				t.Errorf("saved position %d, want at most %d", n, tt.saved)
+			}
+		})
+	}
+}
+
+// runPipeline runs a pipeline of the two and drains it when done says so.
+func runPipeline(t *testing.T, c *wire.Client, s *store, source, destination string, done func() bool) error {
+	t.Helper()
+	ctx, log := testContext(t), slog.New(slog.DiscardHandler)
+	declared := &spec.Pipeline{ID: "pipe", DLQ: spec.DLQ{Plugin: "chaos", WindowSize: 1}, Connectors: []spec.Connector{
+		{ID: "src", Type: spec.TypeSource, Plugin: "chaos", Settings: map[string]string{"mode": source}},
+		{ID: "dst", Type: spec.TypeDestination, Plugin: "chaos", Settings: map[string]string{"mode": destination}},
+	}}
+	committer := &engine.Committer{Store: s}
+	committing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { _ = committer.Run(committing) })
+	defer func() { stop(); running.Wait() }()
+	p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: plugins{c}, Store: s, Committer: committer, Window: engine.DefaultWindow, Log: log,
+		Resolve: func(settings map[string]string) (map[string]string, error) { return maps.Clone(settings), nil }}
+	if err := p.Prepare(ctx); err != nil {
+		t.Fatal(err)
+	}
+	drain, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- p.Run(ctx, drain, func() {}) }()
+	draining := false
+	var err error
+	eventually(t, "the run ends", func() bool {
+		if !draining && done() {
+			draining = true
+			close(drain)
+		}
+		select {
+		case err = <-ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if err != nil && strings.Contains(err.Error(), "invariant") {
+		t.Error(err)
+	}
+	return err
+}

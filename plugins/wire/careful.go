@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// AwaitEachWrite makes the destination wait, from its first Write on, for the answers
+// to one message before it sends the next. That is slower, and keeps records apart that
+// many plugins throw together: when one record of a message fails, they refuse all
+// behind it too, for the same reason and without having tried them. Those are sent
+// again, still in order. It must not be used with a connector that gathers records over
+// messages. It is called before Open.
+func (d *Destination) AwaitEachWrite() { d.careful = true }
+
+// answer hands answers to the Write that waits for them.
+func (d *Destination) answer(acks []ack) {
+	select {
+	case d.answers <- acks:
+	case <-d.flushing:
+	case <-d.stream.ctx.Done():
+	}
+}
+
+// writeCarefully sends the records i to j-1 of b, encoded in f, and settles those that
+// are settled. It returns the first record that is to be sent next. With refused, record
+// i cannot be sent at all.
+func (d *Destination) writeCarefully(ctx context.Context, b *record.Batch, f frame, i, j int, refused error) (next int, err error) {
+	if refused != nil {
+		d.settled(1, refused)
+		return j, nil
+	}
+	if err := d.send(ctx, f, b.Position(j-1)); err != nil {
+		return i, err
+	}
+	var acks []ack
+	for len(acks) < j-i {
+		more, err := d.awaitAnswers(ctx)
+		if err != nil {
+			return i, err
+		}
+		for _, a := range more {
+			if len(acks) == j-i || !bytes.Equal(a.position, b.Position(i+len(acks))) {
+				return i, fmt.Errorf("cannot write to connector %s: the plugin answered record %.100q out of turn", d.id, a.position)
+			}
+			acks = append(acks, a)
+		}
+	}
+	return i + d.settleCarefully(acks), nil
+}
+
+func (d *Destination) awaitAnswers(ctx context.Context) ([]ack, error) {
+	select {
+	case acks := <-d.answers:
+		return acks, nil
+	case <-d.done:
+		return nil, fmt.Errorf("cannot write to connector %s: %w", d.id, d.err)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// settleCarefully settles a message by its answers and returns how many of its records
+// are settled. What was refused only because a record before it failed is not.
+func (d *Destination) settleCarefully(acks []ack) int {
+	for i := 0; i < len(acks); {
+		n := i
+		for n < len(acks) && acks[n].err == "" {
+			n++
+		}
+		if n > i {
+			d.settled(n-i, nil)
+			i = n
+			continue
+		}
+		d.settled(1, errors.New(acks[i].err))
+		if i++; i < len(acks) && allSay(acks[i:], acks[i-1].err) {
+			return i
+		}
+	}
+	return len(acks)
+}
+
+// allSay reports whether all answers are refusals with the same text.
+func allSay(acks []ack, text string) bool {
+	for _, a := range acks {
+		if a.err != text {
+			return false
+		}
+	}
+	return true
+}
