@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -43,7 +44,8 @@ type Agent struct {
 	runner    *runner
 	phases    phases
 	changes   changes
-	address   string // of the API; empty when it is not served
+	server    *api.Server // nil when the API is not served
+	address   string      // of server
 	found     *plugins.Executables
 	files     *reconcile.Files
 	loop      *reconcile.Loop
@@ -103,7 +105,7 @@ func (a *Agent) wire() {
 	a.found.Changed = func() { a.loop.Retry() }
 	a.plugins = newHost(a.found, a.db.Schemas(), log)
 	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Restart(ctx, id) }, log: log}
-	a.runner = &runner{plugins: a.plugins, store: a.db, committer: a.committer, taps: &a.taps, inputs: a.inputs, log: log,
+	a.runner = &runner{plugins: a.plugins, store: a.db, committer: a.committer, taps: &a.taps, inputs: a.inputs, files: c.Pipelines.Path, log: log,
 		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
 	a.loop = &reconcile.Loop{
 		Store:           a.db,

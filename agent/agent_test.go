@@ -120,6 +120,10 @@ func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 			if s := a.State("p"); s.Phase != spec.PhaseRunning {
 				t.Errorf("the pipeline is now %+v", s)
 			}
+			if s := a.State("p"); name == "setting" && !strings.HasPrefix(s.LastAttempt.Error, "p.yaml:9:26: ") ||
+				name == "plugin" && !strings.HasPrefix(s.LastAttempt.Error, "p.yaml:12:17: ") {
+				t.Errorf("the error does not say where: %s", s.LastAttempt.Error)
+			}
 			good, err := a.Declarations(t.Context())
 			if err != nil || len(good) != 1 {
 				t.Fatalf("declarations %v, error %v", good, err)

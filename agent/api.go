@@ -45,7 +45,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Log:      a.options.Log,
 		Version:  a.options.Version,
 		Hosts:    hosts(c),
-		Reload:   a.files.Reload,
+		Reload:   a.reload,
 	}
 	var err error
 	if server.ReadToken, err = token(c.Auth.ReadTokenFile); err != nil {
@@ -64,9 +64,20 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	if err != nil {
 		return nil, &environmentError{fmt.Errorf("cannot listen on api.http.address: %w", err)}
 	}
-	a.address = l.Addr().String()
+	a.address, a.server = l.Addr().String(), server
 	a.options.Log.Info("API ready", "component", "api", "address", a.address)
 	return func(ctx context.Context) error { return server.Serve(ctx, l) }, nil
+}
+
+// reload is Reload for people: that files are gone and nothing came of it is an error.
+func (a *Agent) reload(ctx context.Context, prune bool) error {
+	if err := a.Reload(ctx, prune); err != nil {
+		return err
+	}
+	if held := a.files.Status().Held; len(held) > 0 {
+		return fmt.Errorf("all pipeline files are gone (%s), so nothing is withdrawn until one appears; to confirm that it is meant: conduit reload --prune", strings.Join(held, ", "))
+	}
+	return nil
 }
 
 // environmentError is an error that the machine is to blame for.
@@ -243,6 +254,12 @@ func (l pluginList) Plugins() []rest.Plugin {
 // Check has a fresh instance accept the settings.
 func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error {
 	_, params, err := parameters(l.plugins, plugin, typ)
+	if err != nil { // it may be so new that nobody looked
+		look, cancel := context.WithTimeout(ctx, specifyTimeout)
+		l.found.Rescan(look)
+		cancel()
+		_, params, err = parameters(l.plugins, plugin, typ)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", api.ErrPluginNotFound, err)
 	}

@@ -81,7 +81,10 @@ func parameters(host *plugins.Host, plugin string, typ spec.ConnectorType) (plug
 // JSON pointers within p. Settings that hold references are checked when the pipeline
 // starts, since only then their values are known.
 func (c *Catalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {
-	host := c.plugins(ctx)
+	return checkPlugins(c.plugins(ctx), p)
+}
+
+func checkPlugins(host *plugins.Host, p *spec.Pipeline) []spec.Problem {
 	var problems []spec.Problem
 	for i, connector := range p.Connectors {
 		path := fmt.Sprintf("/connectors/%d", i)

@@ -103,6 +103,12 @@ func TestExecutablesMoveRecords(t *testing.T) {
 	if n := len(children(os.Getpid())) - before; n != 4 {
 		t.Errorf("%d processes for 4 connectors", n)
 	}
+	if v := scrape(t, a, `conduit_plugin_resident_bytes{component_id="both:src"}`); v < 1<<20 {
+		t.Errorf("a process with %v bytes of memory", v)
+	}
+	if v := scrape(t, a, `conduit_plugin_open_fds{component_id="both:dst"}`); v < 3 {
+		t.Errorf("a process with %v file descriptors", v)
+	}
 	a.Save("both.yaml", moved(a.Dir, "both", "xgenerator", "xfile", 4000))
 	a.WaitPhase("both", spec.PhaseRunning, 2)
 	a.Stop()

@@ -25,10 +25,19 @@ import (
 // childDir, when set, makes the test binary an agent in that directory.
 const childDir = "CONDUIT_TEST_AGENT_DIR"
 
+// addressFile, when set, is where that agent writes the address of its API.
+const addressFile = "CONDUIT_TEST_ADDRESS_FILE"
+
 func TestMain(m *testing.M) {
 	if name := os.Getenv(pluginName); name != "" {
 		servePlugin(name)
 		return
+	}
+	if os.Getenv(asCurl) != "" {
+		os.Exit(curl(os.Args[1:]))
+	}
+	if address := os.Getenv(onlookers); address != "" {
+		os.Exit(watchRecords(address, os.Args[1]))
 	}
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(child(dir))
@@ -49,7 +58,14 @@ func child(dir string) int {
 	cfg.Connectors.Path = filepath.Join(dir, "connectors")
 	cfg.API.HTTP.Address = "127.0.0.1:0"
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if err := agent.Run(ctx, agent.Options{Config: cfg, Log: log}); err != nil {
+	started := func(a *agent.Agent) {
+		if path := os.Getenv(addressFile); path != "" {
+			if err := os.WriteFile(path, []byte(a.Address()+"\n"), 0o600); err != nil {
+				panic(err)
+			}
+		}
+	}
+	if err := agent.Run(ctx, agent.Options{Config: cfg, Log: log, Started: started}); err != nil {
 		log.Error("agent ended", "err", err)
 		return 1
 	}
@@ -62,10 +78,10 @@ type process struct {
 	log bytes.Buffer
 }
 
-func startProcess(t *testing.T, dir string) *process {
+func startProcess(t *testing.T, dir string, env ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), childDir+"="+dir)
+	p.cmd.Env = append(append(os.Environ(), childDir+"="+dir), env...)
 	p.cmd.Stderr = &p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -53,6 +54,15 @@ var (
 	sequenceDesc = desc("conduit_source_sequence", "Number of the last record of the current run that got to a stage: read, settled, committed, acked.", "pipeline_name", "component_id", "stage")
 	unackedDesc  = desc("conduit_source_oldest_unacked_seconds", "Time since the oldest record not yet acknowledged was read.", "pipeline_name", "component_id")
 
+	startsDesc   = desc("conduit_plugin_starts_total", "Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")
+	residentDesc = desc("conduit_plugin_resident_bytes", "Memory of a connector's process.", "component_id")
+	fdsDesc      = desc("conduit_plugin_open_fds", "Open file descriptors of a connector's process.", "component_id")
+	attemptsDesc = desc("conduit_reconcile_attempts_total", "Attempts to run a version of a pipeline.", "result")
+	sessionsDesc = desc("conduit_inspector_sessions", "Open inspector sessions.", "component_id")
+	droppedDesc  = desc("conduit_inspector_dropped_records_total", "Records that inspector sessions did not get to see.")
+	panicsDesc   = desc("conduit_api_panics_total", "Requests that ended in a panic.")
+	ackLagsDesc  = desc("conduit_source_ack_lag_seconds", "Time from every destination having a record to it being acknowledged to its source.", "pipeline_name")
+
 	transitsDesc   = desc("conduit_pipeline_execution_duration_seconds", "Time from reading a record to every destination having it.", "pipeline_name")
 	dlqSizesDesc   = desc("conduit_dlq_bytes", "Sizes of the records written to the dead-letter queue.", "pipeline_name", "plugin")
 	dlqWritesDesc  = desc("conduit_dlq_execution_duration_seconds", "Time the dead-letter queue takes to write.", "pipeline_name", "plugin")
@@ -72,6 +82,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	m.states(gauge, counterTo(to))
 	histogramTo(to, commitsDesc, &m.a.committer.Commits, engine.DurationBounds)
 	counterTo(to)(committedDesc, m.a.committer.Committed.Load())
+	m.parts(gauge, counterTo(to))
 
 	declared, err := m.a.db.Declarations(context.Background())
 	if err != nil {
@@ -99,6 +110,33 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	for _, t := range []string{"pipeline", "connector"} {
 		gauge(processorsDesc, float64(processors[t]), t)
 	}
+}
+
+// parts reports what the plugin host, the reconciler and the API count.
+func (m *metrics) parts(gauge func(*prometheus.Desc, float64, ...string), counter func(*prometheus.Desc, uint64, ...string)) {
+	for plugin, n := range m.a.runner.starts.all() {
+		counter(startsDesc, n, plugin)
+	}
+	resident, fds := map[string]float64{}, map[string]float64{} // while a pipeline changes, a connector may have two
+	for _, p := range pluginProcesses() {
+		resident[p.connectorID] += float64(p.resident)
+		fds[p.connectorID] += float64(p.fds)
+	}
+	for id := range resident {
+		gauge(residentDesc, resident[id], id)
+		gauge(fdsDesc, fds[id], id)
+	}
+	counter(attemptsDesc, m.a.phases.attempts[0].Load(), "ok")
+	counter(attemptsDesc, m.a.phases.attempts[1].Load(), "error")
+	if m.a.server == nil {
+		return
+	}
+	stats := m.a.server.Stats()
+	for id, n := range stats.Sessions {
+		gauge(sessionsDesc, float64(n), id)
+	}
+	counter(droppedDesc, stats.Dropped)
+	counter(panicsDesc, stats.Panics)
 }
 
 // pipelineStatus is the number a status has in conduit_pipeline_status: that of the
@@ -146,6 +184,7 @@ func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *engine.Pi
 		histogramTo(to, writesDesc, &passed.Writes, engine.DurationBounds, labels...)
 	}
 	histogramTo(to, transitsDesc, &s.Transits, engine.DurationBounds, p.ID)
+	histogramTo(to, ackLagsDesc, &s.AckLags, engine.DurationBounds, p.ID)
 	histogramTo(to, dlqSizesDesc, &s.DeadLetters.Sizes, engine.SizeBounds, p.ID, p.DLQ.Plugin)
 	histogramTo(to, dlqWritesDesc, &s.DeadLetters.Writes, engine.DurationBounds, p.ID, p.DLQ.Plugin)
 }
@@ -177,26 +216,37 @@ func histogramTo(to chan<- prometheus.Metric, d *prometheus.Desc, h *engine.Hist
 	to <- prometheus.MustNewConstHistogram(d, count, sum, within, labels...)
 }
 
-// phases counts how often each pipeline entered each phase.
+// phases counts how often each pipeline entered each phase, and how attempts to run a
+// version went.
 type phases struct {
+	attempts [2]atomic.Uint64 // that succeeded, that failed
+
 	mu      sync.Mutex
 	entered map[string]map[spec.Phase]uint64
-	last    map[string]spec.Phase
+	last    map[string]spec.State
 }
 
 func (p *phases) observe(s spec.State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.last[s.PipelineID] == s.Phase {
-		return
-	}
 	if p.entered == nil {
-		p.entered, p.last = map[string]map[spec.Phase]uint64{}, map[string]spec.Phase{}
+		p.entered, p.last = map[string]map[spec.Phase]uint64{}, map[string]spec.State{}
+	}
+	last := p.last[s.PipelineID]
+	p.last[s.PipelineID] = s
+	if a := s.LastAttempt; a != nil && (last.LastAttempt == nil || !a.At.Equal(last.LastAttempt.At)) {
+		failed := 0
+		if a.Error != "" {
+			failed = 1
+		}
+		p.attempts[failed].Add(1)
+	}
+	if last.Phase == s.Phase {
+		return
 	}
 	if p.entered[s.PipelineID] == nil {
 		p.entered[s.PipelineID] = map[spec.Phase]uint64{}
 	}
-	p.last[s.PipelineID] = s.Phase
 	p.entered[s.PipelineID][s.Phase]++
 }
 
@@ -204,4 +254,25 @@ func (p *phases) of(id string) map[spec.Phase]uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.entered[id])
+}
+
+// tally counts by name.
+type tally struct {
+	mu sync.Mutex
+	n  map[string]uint64
+}
+
+func (t *tally) add(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n == nil {
+		t.n = map[string]uint64{}
+	}
+	t.n[name]++
+}
+
+func (t *tally) all() map[string]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.n)
 }

@@ -3,8 +3,10 @@ package agent_test
 import (
 	"fmt"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
@@ -54,6 +56,12 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 		`conduit_pipeline_execution_duration_seconds_count{pipeline_name="p"}`: n,
 		`conduit_pipeline_status{pipeline_name="p"}`:                           2,
 		`conduit_pipelines{status="stopped"}`:                                  1,
+		`conduit_source_ack_lag_seconds_count{pipeline_name="p"}`:              n,
+		`conduit_plugin_starts_total{plugin="builtin:generator"}`:              1,
+		`conduit_reconcile_attempts_total{result="ok"}`:                        1,
+		`conduit_reconcile_attempts_total{result="error"}`:                     0,
+		`conduit_api_panics_total`:                                             0,
+		`conduit_inspector_dropped_records_total`:                              0,
 		`conduit_connectors{type="source"}`:                                    1,
 		`conduit_pipeline_phases_total{phase="running",pipeline_name="p"}`:     1,
 	} {
@@ -63,5 +71,26 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 	}
 	if v := scrape(t, a, "conduit_committed_positions_total"); v < 1 || v > n {
 		t.Errorf("%v positions committed for %v records", v, n)
+	}
+}
+
+func TestReadmeListsAllMetrics(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := agenttest.Start(t, "")
+	a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
+	a.WaitPhase("p", spec.PhaseRunning, 0)
+	w := httptest.NewRecorder()
+	a.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	names := regexp.MustCompile(`(?m)^# TYPE ((?:conduit|pipeline)_\w+) `).FindAllStringSubmatch(w.Body.String(), -1)
+	if len(names) < 20 {
+		t.Fatalf("only %d metrics:\n%s", len(names), w.Body)
+	}
+	for _, name := range names {
+		if !strings.Contains(string(readme), "`"+name[1]+"`") {
+			t.Errorf("README.md does not list %s", name[1])
+		}
 	}
 }

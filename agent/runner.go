@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/conduit-agent/conduit/agent/engine"
@@ -31,7 +34,10 @@ type runner struct {
 	committer *engine.Committer
 	taps      *engine.Taps
 	inputs    *inputs
+	files     string // where the pipeline files are
 	log       *slog.Logger
+
+	starts tally // of connectors, by plugin
 
 	mu      sync.Mutex
 	running map[string]*engine.Pipeline      // guarded by mu; by pipeline id
@@ -48,7 +54,7 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Declared:  &d.Pipeline,
 		Resolved:  resolved,
 		Resolve:   r.resolve,
-		Plugins:   dispenser{r.plugins},
+		Plugins:   dispenser{r.plugins, &r.starts},
 		Store:     positions{r.store},
 		Committer: r.committer,
 		Window:    engine.DefaultWindow,
@@ -57,9 +63,41 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Log:       r.log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
 	if err := p.Prepare(ctx); err != nil {
-		return nil, err
+		return nil, r.located(d, err)
 	}
 	return &observedRun{p, r}, nil
+}
+
+// located puts before err, which keeps d from running, where in its file the settings
+// stand that are wrong.
+func (r *runner) located(d *spec.Declaration, err error) error {
+	if d.Owner.Kind != spec.OwnerFile {
+		return err
+	}
+	path := filepath.Join(r.files, filepath.FromSlash(d.Owner.Path))
+	if info, serr := os.Stat(r.files); serr == nil && !info.IsDir() {
+		path = r.files
+	}
+	data, rerr := os.ReadFile(path)
+	if rerr != nil {
+		return err
+	}
+	parsed := spec.ParseFile(d.Owner.Path, data)
+	var places []string
+	for i := range parsed.Pipelines {
+		p := &parsed.Pipelines[i]
+		if p.Pipeline.ID != d.Pipeline.ID || spec.Digest(&p.Pipeline) != d.Digest {
+			continue // the file says something else by now
+		}
+		for _, problem := range checkPlugins(r.plugins, &p.Pipeline) {
+			problem = p.Locate(problem, d.Owner.Path)
+			places = append(places, fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column))
+		}
+	}
+	if len(places) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s: %w", strings.Join(places, ", "), err)
 }
 
 // observedRun is a run that can be found while it runs.
@@ -120,10 +158,11 @@ func (r *runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 }
 
 func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState) (engine.Connector, error) {
+	d := dispenser{r.plugins, &r.starts}
 	if c.Type == spec.TypeSource {
-		return r.plugins.Source(ctx, c.Plugin, c.ID)
+		return d.Source(ctx, c.Plugin, c.ID)
 	}
-	return r.plugins.Destination(ctx, c.Plugin, c.ID)
+	return d.Destination(ctx, c.Plugin, c.ID)
 }
 
 // resolve replaces the references in settings that were active in an earlier version.
@@ -145,13 +184,18 @@ func joined(problems []spec.Problem) error {
 }
 
 // dispenser is the plugin host as the engine sees it.
-type dispenser struct{ host *plugins.Host }
+type dispenser struct {
+	host   *plugins.Host
+	starts *tally
+}
 
 func (d dispenser) Source(ctx context.Context, plugin, id string) (engine.Source, error) {
+	d.starts.add(plugin)
 	return d.host.Source(ctx, plugin, id)
 }
 
 func (d dispenser) Destination(ctx context.Context, plugin, id string) (engine.Destination, error) {
+	d.starts.add(plugin)
 	return d.host.Destination(ctx, plugin, id)
 }
 

@@ -147,11 +147,14 @@ func (s *Server) Handler() http.Handler {
 	return s.handler
 }
 
-// Time limits of Serve.
+// Time that Serve gives a client.
+var (
+	headerTimeout = 5 * time.Second
+	readTimeout   = 30 * time.Second
+	idleTimeout   = 60 * time.Second
+)
+
 const (
-	headerTimeout   = 5 * time.Second
-	readTimeout     = 30 * time.Second
-	idleTimeout     = 60 * time.Second
 	shutdownTimeout = 5 * time.Second
 	maxHeader       = 16 << 10
 )

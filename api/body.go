@@ -34,7 +34,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(innermost(w), r.Body, maxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return nil, rest.Errorf(rest.TooLarge, rest.ReasonTooLarge, "the body is larger than %d bytes", maxBody)
@@ -43,6 +43,18 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, rest.Errorf(rest.InvalidArgument, rest.ReasonInvalid, "cannot read the body: %v", err)
 	}
 	return body, nil
+}
+
+// innermost returns the server's own writer, which closes the connection after a body
+// that is too large. Any other would wait for the rest of it.
+func innermost(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = wrapper.Unwrap()
+	}
 }
 
 // checkMedia refuses bodies that are not JSON. A page of another site can make a browser

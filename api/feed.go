@@ -11,8 +11,8 @@ import (
 // What inspecting may cost. Everything is shared by all sessions of the server, so a
 // thousand of them take from a pipeline no more than a few do: each sees less.
 const (
-	inspectBudget = 4000     // messages per second to all sessions together
-	inspectLeast  = 10       // records per second that a connector shows in any case
+	inspectBudget = 2000     // messages per second to all sessions together
+	inspectLeast  = 1        // records per second that a connector shows in any case
 	inspectBurst  = 1000     // records that it shows at once
 	inspectToken  = 4 << 10  // bytes of a record that cost as much as a record
 	ringFrames    = 1024     // messages that a slow session may be behind

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,9 +16,25 @@ func (s *Server) status(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	files, err := s.Desired.FileStates(r.Context())
+	return s.statusOf(d, files), err
+}
+
+// statuses answers with the status of every pipeline.
+func (s *Server) statuses(_ http.ResponseWriter, r *http.Request) (any, error) {
+	all, err := s.declared(r.Context())
 	if err != nil {
 		return nil, err
 	}
+	files, err := s.Desired.FileStates(r.Context())
+	list := make([]rest.PipelineStatus, len(all))
+	for i := range all {
+		list[i] = s.statusOf(&all[i], files)
+	}
+	return list, err
+}
+
+// statusOf returns what is known of d's pipeline.
+func (s *Server) statusOf(d *spec.Declaration, files []spec.FileState) rest.PipelineStatus {
 	state, known := s.Observed.State(d.Pipeline.ID)
 	if !known {
 		state = spec.State{PipelineID: d.Pipeline.ID, Phase: spec.PhaseStopped, StoppedByUser: true, Since: d.CreatedAt}
@@ -34,7 +51,7 @@ func (s *Server) status(_ http.ResponseWriter, r *http.Request) (any, error) {
 			}
 		}
 	}
-	return body, nil
+	return body
 }
 
 // history answers for pipelines that are deleted, too.
@@ -85,8 +102,8 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.present(w, d, err)
 }
 
-// adopt hands a pipeline over to the file that declares it, without a restart unless
-// the file declares something else.
+// adopt hands a pipeline over to the file that declares it, or to the API, without a
+// restart unless the new owner declares something else.
 func (s *Server) adopt(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Adopt
 	if err := read(w, r, &body); err != nil {
@@ -96,23 +113,42 @@ func (s *Server) adopt(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := owned(d); err != nil {
+	owner, err := s.heir(r, d, &body)
+	if err != nil {
 		return nil, err
 	}
 	if err := matches(r, tag(d.Pipeline)); err != nil {
 		return nil, err
 	}
-	path, err := s.claimant(r, d.Pipeline.ID, body.Path)
-	if err != nil {
-		return nil, err
+	by, p := cmp.Or(owner.Path, "the API"), d.Pipeline
+	if owner.Kind == spec.OwnerAPI {
+		p.Status = d.Want() // only what a file declares is overridden
 	}
-	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: d.Pipeline, Owner: spec.Owner{Kind: spec.OwnerFile, Path: path}, Origin: "adopted by " + path}},
-		Events: []spec.Event{{Pipeline: d.Pipeline.ID, File: path, Type: "normal", Reason: "Adopted", Message: path + " takes it over from the API"}}}
+	changes := &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: owner, Origin: "adopted by " + by}},
+		Events: []spec.Event{{Pipeline: d.Pipeline.ID, File: cmp.Or(owner.Path, d.Owner.Path), Type: "normal", Reason: "Adopted", Message: by + " takes it over"}}}
 	if err := s.apply(r.Context(), changes, map[string]*spec.Declaration{d.Pipeline.ID: d}); err != nil {
 		return nil, conflict(err)
 	}
 	d, err = s.pipeline(r.Context(), d.Pipeline.ID)
 	return s.present(w, d, err)
+}
+
+// heir returns who takes d over.
+func (s *Server) heir(r *http.Request, d *spec.Declaration, body *rest.Adopt) (spec.Owner, error) {
+	switch body.Owner {
+	case spec.OwnerFile, "":
+		if err := owned(d); err != nil {
+			return spec.Owner{}, err
+		}
+		path, err := s.claimant(r, d.Pipeline.ID, body.Path)
+		return spec.Owner{Kind: spec.OwnerFile, Path: path}, err
+	case spec.OwnerAPI:
+		if d.Owner.Kind == spec.OwnerAPI {
+			return spec.Owner{}, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "pipeline %q belongs to the API already", d.Pipeline.ID).With("configPath", "owner")
+		}
+		return spec.Owner{Kind: spec.OwnerAPI}, nil
+	}
+	return spec.Owner{}, fieldError(spec.CodeInvalid, "owner", "owner must be file or api")
 }
 
 // conflict makes of errStale what a client is told.

@@ -17,7 +17,7 @@ const (
 	streamTimeout = 10 * time.Second       // for a client to take one message
 	pingInterval  = 30 * time.Second       // between signs of life
 	closeTimeout  = 500 * time.Millisecond // for a client to say goodbye
-	dropInterval  = time.Second            // between two messages about dropped records
+	dropInterval  = 5 * time.Second        // between two messages about dropped records
 )
 
 // inspect shows the records that pass a connector from now on, over WebSocket or as

@@ -52,7 +52,7 @@ var routes = []route{
 		Response: list(exampleRevision), Errors: []int{404}}, (*Server).history, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/rollback", ID: "rollbackPipeline", Tag: "pipelines", Summary: "Declare what a revision declared",
 		Headers: actHeaders, Request: exampleRollback, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).rollback, roleAdmin, nil},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it",
+	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it, or to the API",
 		Headers: actHeaders, Request: exampleAdopt, Optional: true, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).adopt, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines", Summary: "Get a pipeline as a pipeline file",
 		Description: "Secrets are *** in it.", Response: exampleFile, MediaType: mediaYAML, Errors: []int{404}}, (*Server).export, roleRead, nil},
@@ -103,6 +103,8 @@ var routes = []route{
 	{openapi.Operation{Method: get, Path: "/v1/plugins", ID: "listPlugins", Tag: "plugins", Summary: "List connector plugins (former path)",
 		Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, (*Server).listPlugins, roleRead, nil},
 
+	{openapi.Operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent", Summary: "Get of every pipeline what is declared, what runs and what is wrong",
+		Response: list(exampleStatus)}, (*Server).statuses, roleRead, nil},
 	{openapi.Operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent", Summary: "List the pipeline files and what is wrong with them",
 		Response: list(exampleFileState)}, (*Server).listFiles, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/files/reload", ID: "reloadFiles", Tag: "agent", Summary: "Read the pipeline files now",

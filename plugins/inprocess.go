@@ -94,10 +94,10 @@ func (in *instance) LifecycleOnDeleted(ctx context.Context, settings map[string]
 // does not return in time, the connector's Teardown follows if ever it does.
 func (in *instance) Teardown(ctx context.Context) error {
 	in.once.Do(func() {
+		ended := in.fault("it is torn down") // known before the calls end, which tell it
+		in.broken.CompareAndSwap(nil, &ended)
 		in.main.end()
 		in.acks.end()
-		ended := in.fault("it is torn down")
-		in.broken.CompareAndSwap(nil, &ended)
 		if ctx.Err() != nil {
 			ctx = context.WithoutCancel(ctx)
 		}

@@ -223,15 +223,23 @@ func (f *Files) tell(c *spec.Changes) {
 	for _, file := range c.Files {
 		for _, p := range file.Problems {
 			if p.Severity == spec.SeverityWarning {
-				log.Warn(Place(p)+p.Message, "pipeline_id", p.Pipeline, "code", p.Code)
+				about(log, p.Pipeline).Warn(Place(p)+p.Message, "code", p.Code)
 			} else {
-				log.Error(Place(p)+p.Message, "pipeline_id", p.Pipeline, "code", p.Code)
+				about(log, p.Pipeline).Error(Place(p)+p.Message, "code", p.Code)
 			}
 		}
 	}
 	for _, e := range c.Events {
 		if e.Type == normal {
-			log.Info("pipeline file changed desired state", "file", e.File, "pipeline_id", e.Pipeline, "reason", e.Reason)
+			about(log, e.Pipeline).Info(e.Message, "file", e.File, "reason", e.Reason)
 		}
 	}
+}
+
+// about returns a logger for what concerns a pipeline, if it is known which.
+func about(log *slog.Logger, pipelineID string) *slog.Logger {
+	if pipelineID == "" {
+		return log
+	}
+	return log.With("pipeline_id", pipelineID)
 }

@@ -11,7 +11,18 @@ import (
 // Place returns where in the file a Change to p stands. What the file does not spell
 // out, such as something removed, is at the closest thing around it.
 func (p *Parsed) Place(c Change) Mark {
-	at := p.pointer(c.Path)
+	return p.closest(p.pointer(c.Path))
+}
+
+// Locate adds to a problem within p, whose Path is a pointer within p, where it stands in
+// the file: the place of the value, or of the closest one around it.
+func (p *Parsed) Locate(problem Problem, file string) Problem {
+	mark := p.closest(problem.Path)
+	problem.File, problem.Pipeline, problem.Line, problem.Column = file, p.Pipeline.ID, mark.Line, mark.Column
+	return problem
+}
+
+func (p *Parsed) closest(at string) Mark {
 	for at != "" {
 		if mark, ok := p.Marks[at]; ok {
 			return mark

@@ -38,7 +38,7 @@ func (t *Tracker) Commit() (record.Position, error) {
 // Ack acknowledges what is committed.
 func (t *Tracker) Ack() ([]record.Position, error) {
 	p := t.ackable(nil)
-	return p, t.setAcked(len(p))
+	return p, t.setAcked(len(p), func(*flight) {})
 }
 
 // Held returns the number of flights and bytes that the tracker holds.

@@ -65,7 +65,8 @@ func (s *sourceRun) read(ctx context.Context) error {
 // dispatch takes b into account, runs it through the processors and queues what is
 // left for every destination.
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
-	f := &flight{src: s, readAt: time.Now(), n: b.Len(), positions: record.PositionsOf(b), batch: b, size: b.Size(),
+	now := time.Now()
+	f := &flight{src: s, readAt: now, settledAt: now, n: b.Len(), positions: record.PositionsOf(b), batch: b, size: b.Size(),
 		settled: make([]int, len(s.run.dests))}
 	for i := range f.n {
 		if l := len(f.positions.At(i)); l == 0 || l > maxPosition {
@@ -120,10 +121,11 @@ func (s *sourceRun) settle(f *flight, dest, n int, refused bool) {
 			f.nacked = append(f.nacked, int32(f.source(f.settled[dest]+i)))
 		}
 	}
+	f.settledAt = time.Now() // the last one to settle it is right
 	advanced, nacked := s.tracker.settle(f, dest, n)
 	s.mu.Unlock()
 	if advanced > 0 {
-		s.run.Stats.Transits.observe(DurationBounds, time.Since(f.readAt).Seconds(), advanced)
+		s.run.Stats.Transits.observe(DurationBounds, f.settledAt.Sub(f.readAt).Seconds(), advanced)
 		s.advanced(advanced, nacked)
 	}
 }
@@ -196,8 +198,11 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 		if err := s.src.Ack(ctx, positions); err != nil {
 			return fmt.Errorf("cannot acknowledge to source %s: %w", s.id, err)
 		}
+		now := time.Now()
 		s.mu.Lock()
-		err := s.tracker.setAcked(len(positions))
+		err := s.tracker.setAcked(len(positions), func(f *flight) {
+			s.run.Stats.AckLags.observe(DurationBounds, now.Sub(f.settledAt).Seconds(), f.n)
+		})
 		s.mu.Unlock()
 		if err != nil {
 			return err

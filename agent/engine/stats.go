@@ -28,6 +28,7 @@ func (s *Stats) passed(n, bytes int) {
 type PipelineStats struct {
 	DeadLetters Stats
 	Transits    Histogram // seconds from the end of a read to the record being settled for good
+	AckLags     Histogram // seconds from there to the record being acknowledged to its source
 
 	mu         sync.Mutex
 	connectors map[string]*Stats // guarded by mu

@@ -29,6 +29,7 @@ type tracker struct {
 type flight struct {
 	src       *sourceRun
 	readAt    time.Time
+	settledAt time.Time        // when every destination had all of it
 	first     uint64           // records read before it
 	n         int              // records read in it
 	positions record.Positions // of the records read
@@ -146,14 +147,16 @@ func (t *tracker) ackable(dst []record.Position) []record.Position {
 	return dst
 }
 
-// setAcked records that the source was told of n more records.
-func (t *tracker) setAcked(n int) error {
+// setAcked records that the source was told of n more records. With each flight that is
+// thereby over, it calls over.
+func (t *tracker) setAcked(n int, over func(*flight)) error {
 	if t.acked+uint64(n) > t.committed {
 		return violation("record %d acked, but only %d are committed", t.acked+uint64(n), t.committed)
 	}
 	t.acked += uint64(n)
 	gone := 0
 	for gone < t.lowAt && t.flights[gone].first+uint64(t.flights[gone].n) <= t.acked {
+		over(t.flights[gone])
 		t.flights[gone] = nil
 		gone++
 	}

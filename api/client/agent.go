@@ -44,6 +44,11 @@ func (c *Client) Ready(ctx context.Context) (rest.Readiness, error) {
 // Metrics returns the metrics in the text format of Prometheus.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) { return get[[]byte](ctx, c, "/metrics") }
 
+// Statuses returns everything known of every pipeline, by id.
+func (c *Client) Statuses(ctx context.Context) ([]rest.PipelineStatus, error) {
+	return get[[]rest.PipelineStatus](ctx, c, "/v1/status")
+}
+
 // Files returns what is known of the pipeline files, by path.
 func (c *Client) Files(ctx context.Context) ([]spec.FileState, error) {
 	return get[[]spec.FileState](ctx, c, "/v1/files")

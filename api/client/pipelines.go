@@ -79,6 +79,11 @@ func (c *Client) Adopt(ctx context.Context, id, path string, options ...Option) 
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/adopt"), rest.Adopt{Path: path}, options)
 }
 
+// Release hands a pipeline over from the file that has it to the API.
+func (c *Client) Release(ctx context.Context, id string, options ...Option) (rest.Pipeline, string, error) {
+	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/adopt"), rest.Adopt{Owner: spec.OwnerAPI}, options)
+}
+
 // Export returns a pipeline as a pipeline file, secrets left out.
 func (c *Client) Export(ctx context.Context, id string) ([]byte, error) {
 	var file []byte

@@ -251,10 +251,10 @@ type Rollback struct {
 	Revision int64 `json:"revision"`
 }
 
-// Adopt names the file that takes a pipeline over. It may be left out when one file
-// declares the pipeline.
+// Adopt says who takes a pipeline over: a file, or the API from the file that has it.
 type Adopt struct {
-	Path string `json:"path,omitempty"`
+	Owner spec.OwnerKind `json:"owner,omitempty" doc:"file, which is the default, or api."`
+	Path  string         `json:"path,omitempty" doc:"Of the file; not needed when only one declares the pipeline."`
 }
 
 // Reload says how the pipeline files are read.

@@ -57,13 +57,15 @@ Examples:
 var errSeen = errors.New("seen enough")
 
 func (r *remote) inspect(ctx context.Context, id string, i *inspection) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
 	var options []client.Option
 	if i.rate != 0 {
 		options = append(options, client.Query("rate", strconv.FormatFloat(i.rate, 'f', -1, 64)))
 	}
 	err := r.Inspect(ctx, id, i.filters, func(m client.Message) error { return i.show(r, m) }, options...)
 	switch {
-	case errors.Is(err, errSeen):
+	case errors.Is(err, errSeen), ctx.Err() != nil:
 		return nil
 	case errors.Is(err, io.EOF):
 		return errors.New("the agent has ended")
@@ -84,7 +86,11 @@ func (i *inspection) show(r *remote, m client.Message) error {
 	if r.json {
 		format = `{"result":%s}` + "\n"
 	}
-	if _, err := fmt.Fprintf(r.stdout, format, m.Result); err != nil {
+	text := string(m.Result)
+	if r.terminal {
+		text = printableOnly(text) // records may come from anybody
+	}
+	if _, err := fmt.Fprintf(r.stdout, format, text); err != nil {
 		return err
 	}
 	if i.seen++; i.seen == i.n {

@@ -106,7 +106,7 @@ func (r *remote) writeDescription(d description) error {
 	if s.Override != "" {
 		facts.add("override", fmt.Sprintf("%s, until the declaration changes", s.Override))
 	}
-	facts.add("phase", cell{string(s.State.Phase), phaseColors[s.State.Phase]}, "since "+moment(s.State.Since))
+	facts.add("phase", cell{string(s.State.Phase) + " since " + moment(s.State.Since), phaseColors[s.State.Phase]})
 	facts.add("running", runningWords(s))
 	if s.State.Error != "" {
 		facts.add("error", cell{s.State.Error, colorError})

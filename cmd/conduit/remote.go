@@ -81,28 +81,28 @@ func (p *program) dial(address string) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme := "http"
-	if c.API.TLS.CertFile != "" {
-		scheme = "https"
-	}
-	at, err := agentURL(scheme, cmp.Or(address, c.API.HTTP.Address))
-	if err != nil {
-		return nil, invalidf("not the address of an agent: %q; write host:port or a URL", cmp.Or(address, c.API.HTTP.Address))
-	}
-	return &remote{program: p, Client: &client.Client{URL: at, Token: p.token(c.API.Auth), HTTP: &http.Client{Transport: transport(c.API.TLS)}}}, nil
-}
-
-// token returns the token to send: the one in the environment, or the agent's own if the
-// user may read it.
-func (p *program) token(c config.Auth) string {
-	token := p.getenv(tokenVariable)
-	for _, file := range []string{c.AdminTokenFile, c.ReadTokenFile} {
-		if token == "" && file != "" {
-			text, _ := os.ReadFile(file) // without a token the agent says what is missing
-			token = strings.TrimSpace(string(text))
+	scheme, token := "http", p.getenv(tokenVariable)
+	if address == "" { // the settings say more about this agent, and its token is for no other
+		address, token = c.API.HTTP.Address, cmp.Or(token, tokenOf(c.API.Auth))
+		if c.API.TLS.CertFile != "" {
+			scheme = "https"
 		}
 	}
-	return token
+	at, err := agentURL(scheme, address)
+	if err != nil {
+		return nil, invalidf("not the address of an agent: %q; write host:port or a URL", address)
+	}
+	return &remote{program: p, Client: &client.Client{URL: at, Token: token, HTTP: &http.Client{Transport: transport(c.API.TLS)}}}, nil
+}
+
+// tokenOf returns the agent's own token, if the user may read it.
+func tokenOf(c config.Auth) string {
+	for _, file := range []string{c.AdminTokenFile, c.ReadTokenFile} {
+		if text, err := os.ReadFile(file); err == nil {
+			return strings.TrimSpace(string(text))
+		}
+	}
+	return ""
 }
 
 const dialTimeout = 5 * time.Second
@@ -179,11 +179,6 @@ func explainRefusal(e *client.Error) error {
 		return invalidf("%v", e)
 	}
 	return e
-}
-
-func isNotFound(err error) bool {
-	var refused *client.Error
-	return errors.As(err, &refused) && refused.HTTP == http.StatusNotFound
 }
 
 // readiness returns how ready the agent is. One that is not ready is an answer, too.

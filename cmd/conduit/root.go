@@ -33,7 +33,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 		err = wrong.explain(help)
 	}
 	if err != nil && err.Error() != "" {
-		fmt.Fprintf(p.stderr, "conduit: %v\n", err)
+		fmt.Fprintf(p.stderr, "conduit: %s\n", printableOnly(err.Error()))
 	}
 	return exitCode(err)
 }
@@ -48,7 +48,8 @@ func (p *program) root() *ffcli.Command {
 Examples:
   conduit init             make the directories and conduit.yaml
   conduit pipelines init   write a demo pipeline
-  conduit run              run everything under pipelines`,
+  conduit run              run everything under pipelines
+  conduit status           see how it fares`,
 		Subcommands: []*ffcli.Command{
 			p.initCommand(), p.runCommand(), p.pipelinesCommand(), p.connectorsCommand(), p.pluginsCommand(), p.statusCommand(), p.reloadCommand(), p.schemaCommand(), p.versionCommand(),
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -40,7 +42,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("CONDUIT_API_HTTP_ADDRESS", "127.0.0.1:0")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "eventually": eventually, "address": address, "declare": declare},
 	})
 }
 
@@ -51,6 +53,22 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	if !errors.As(err, &exit) || strconv.Itoa(exit.ExitCode()) != args[0] {
 		ts.Fatalf("ended with %v, not with %s", err, args[0])
 	}
+}
+
+// address has the agents of the script, and those who ask them, use a free address.
+func address(ts *testscript.TestScript, _ bool, _ []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Check(l.Close())
+	ts.Setenv("CONDUIT_API_HTTP_ADDRESS", l.Addr().String())
+	ts.Setenv("AGENT", "real")
+}
+
+// declare FILE declares the pipelines of a file over the API.
+func declare(ts *testscript.TestScript, _ bool, args []string) {
+	c := client.Client{URL: "http://" + ts.Getenv("CONDUIT_API_HTTP_ADDRESS")}
+	_, err := c.Import(context.Background(), []byte(ts.ReadFile(args[0])))
+	ts.Check(err)
 }
 
 // eventually PATTERN COMMAND ARG... runs the command until it prints what matches.

@@ -72,12 +72,17 @@ func (r *remote) onceStatus(ctx context.Context, interval time.Duration) error {
 	return r.writeStatus(r.stdout, s)
 }
 
-// watchStatus goes on until ctx ends. An agent that goes away may come back.
+// watchStatus goes on until it is interrupted. An agent that goes away may come back.
 func (r *remote) watchStatus(ctx context.Context, interval time.Duration) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
 	var before counts
 	for first := true; ; first = false {
 		after, _ := r.counts(ctx)
 		s, err := r.status(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil && first {
 			return err
 		}
@@ -94,8 +99,8 @@ func (r *remote) watchStatus(ctx context.Context, interval time.Duration) error 
 			return err
 		}
 		before = after
-		if err := sleep(ctx, interval); err != nil {
-			return err
+		if sleep(ctx, interval) != nil {
+			return nil
 		}
 	}
 }
@@ -145,17 +150,10 @@ func (r *remote) status(ctx context.Context) (s agentStatus, err error) {
 
 // statuses returns the status of every pipeline, by id.
 func (r *remote) statuses(ctx context.Context) ([]pipelineStatus, error) {
-	list, err := r.Pipelines(ctx)
+	list, err := r.Statuses(ctx)
 	all := make([]pipelineStatus, 0, len(list))
 	for _, one := range list {
-		s, err := r.Status(ctx, one.ID)
-		if isNotFound(err) { // gone since the list was made
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, pipelineStatus{PipelineStatus: s})
+		all = append(all, pipelineStatus{PipelineStatus: one})
 	}
 	return all, err
 }

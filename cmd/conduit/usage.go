@@ -39,10 +39,14 @@ func writeFlags(b *strings.Builder, fs *flag.FlagSet) {
 		if arg != "" {
 			arg = " " + arg
 		}
-		if f.DefValue != "" && f.DefValue != "false" {
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
 			text += " (default " + f.DefValue + ")"
 		}
-		fmt.Fprintf(b, "%s  --%s%s\n        %s\n", heading, f.Name, arg, text)
+		dashes := "--"
+		if len(f.Name) == 1 {
+			dashes = "-"
+		}
+		fmt.Fprintf(b, "%s  %s%s%s\n        %s\n", heading, dashes, f.Name, arg, text)
 		heading = ""
 	})
 }

@@ -130,7 +130,7 @@ func (r *report) check(ctx context.Context, path string) error {
 			if one.Pipeline.Status == spec.StatusStopped { // it only matters once it is to run
 				problem.Severity = spec.SeverityWarning
 			}
-			f.Problems = append(f.Problems, locate(problem, path, one))
+			f.Problems = append(f.Problems, one.Locate(problem, path))
 		}
 	}
 	slices.SortStableFunc(f.Problems, func(a, b spec.Problem) int { return a.Line - b.Line })
@@ -153,24 +153,10 @@ func (r *report) duplicate(path string, p *spec.Parsed) []spec.Problem {
 		r.owners[id] = fmt.Sprintf("%s:%d", path, p.Line)
 		return nil
 	}
-	return []spec.Problem{locate(spec.Problem{
+	return []spec.Problem{p.Locate(spec.Problem{
 		Path: "/id", Severity: spec.SeverityError, Code: "config.id_duplicate",
 		Message: fmt.Sprintf("pipeline %q is declared in %s too; an id belongs to one file", id, other),
-	}, path, p)}
-}
-
-// locate adds to a problem within p where it stands in the file: the place of the
-// value, or of the closest value around it.
-func locate(problem spec.Problem, path string, p *spec.Parsed) spec.Problem {
-	problem.File, problem.Pipeline = path, p.Pipeline.ID
-	problem.Line = p.Line
-	for at := problem.Path; at != ""; at = at[:strings.LastIndexByte(at, '/')] {
-		if mark, ok := p.Marks[at]; ok {
-			problem.Line, problem.Column = mark.Line, mark.Column
-			break
-		}
-	}
-	return problem
+	}, path)}
 }
 
 // print writes the report for people.

@@ -23,42 +23,70 @@ import (
 	"time"
 )
 
-// testCase is one pipeline to measure.
+// testCase is what is measured: a number of pipelines of one kind.
 type testCase struct {
-	name   string
-	source string // YAML of the source connector
-	input  int    // lines of input to prepare; 0 when the source makes its own
+	name        string
+	source      string // YAML of the source connector
+	destination string // YAML of the destination connector; empty for a file of each pipeline's own
+	input       int    // lines of input to prepare; 0 when the source makes its own
+	pipelines   int    // 0 for one
+	executables bool   // the connectors run as processes
 }
 
-var cases = []testCase{
-	{name: "generator → file", source: `
+const made = "rate: 0, format.type: structured, format.options.id: int, format.options.name: string"
+
+func generator(kind, settings string) string {
+	return fmt.Sprintf(`
       - id: src
         type: source
-        plugin: builtin:generator
-        settings: {rate: 0, format.type: structured, format.options.id: int, format.options.name: string,
-          sdk.schema.extract.payload.enabled: false, sdk.schema.extract.key.enabled: false}`},
-	{name: "generator → file, schemas", source: `
-      - id: src
-        type: source
-        plugin: builtin:generator
-        settings: {rate: 0, format.type: structured, format.options.id: int, format.options.name: string}`},
-	{name: "file → file", source: `
+        plugin: %s:generator
+        settings: {%s}`, kind, settings)
+}
+
+const noSchemas = ", sdk.schema.extract.payload.enabled: false, sdk.schema.extract.key.enabled: false"
+
+const fromFile = `
       - id: src
         type: source
         plugin: builtin:file
-        settings: {path: input.log}`, input: 3_000_000},
+        settings: {path: input.log}`
+
+var cases = []testCase{
+	{name: "generator → file", source: generator("builtin", made+noSchemas)},
+	{name: "generator → file, schemas", source: generator("builtin", made)},
+	{name: "file → file", source: fromFile, input: 3_000_000},
+	{name: "generator → log", source: generator("builtin", made), destination: `
+      - id: dst
+        type: destination
+        plugin: builtin:log`},
+	{name: "generator → file, 10 pipelines", source: generator("builtin", made), pipelines: 10},
+	{name: "generator → file, executables", source: generator("standalone", made+noSchemas), executables: true},
+	{name: "generator → file, executables, schemas", source: generator("standalone", made), executables: true},
+	{name: "generator → file, executables, 1 a message", source: generator("standalone", made+noSchemas+", sdk.batch.size: 1"), executables: true},
 }
 
 const pipeline = `version: "2.2"
 pipelines:
-  - id: bench
+  - id: bench%d
     status: running
-    connectors:%s
+    connectors:%s%s
+`
+
+// toFile is the destination of pipeline n.
+func (c *testCase) toFile(n int) string {
+	if c.destination != "" {
+		return c.destination
+	}
+	kind := "builtin"
+	if c.executables {
+		kind = "standalone"
+	}
+	return fmt.Sprintf(`
       - id: dst
         type: destination
-        plugin: builtin:file
-        settings: {path: output.jsonl}
-`
+        plugin: %s:file
+        settings: {path: output%d.jsonl}`, kind, n)
+}
 
 // result is what one run gave.
 type result struct {
@@ -86,10 +114,17 @@ func bench(rounds int, d time.Duration, dir, only string) error {
 	}
 	defer os.RemoveAll(work)
 	binary := filepath.Join(work, "conduit")
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./cmd/conduit")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("cannot build conduit: %w", err)
+	connectors := filepath.Join(work, "connectors")
+	for target, pkg := range map[string]string{
+		binary: "./cmd/conduit",
+		filepath.Join(connectors, "conduit-connector-generator"): "./agent/agenttest/bench/connector",
+		filepath.Join(connectors, "conduit-connector-file"):      "./agent/agenttest/bench/connector",
+	} {
+		build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", target, pkg)
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("cannot build %s: %w", pkg, err)
+		}
 	}
 	selected := slices.DeleteFunc(slices.Clone(cases), func(c testCase) bool { return !strings.Contains(c.name, only) })
 	if len(selected) == 0 {
@@ -101,7 +136,7 @@ func bench(rounds int, d time.Duration, dir, only string) error {
 	results := make([][]result, len(selected))
 	for range rounds {
 		for i, c := range selected {
-			r, err := measure(binary, filepath.Join(work, "run"), c, d)
+			r, err := measure(binary, connectors, filepath.Join(work, "run"), c, d)
 			if err != nil {
 				return fmt.Errorf("cannot measure %s: %w", c.name, err)
 			}
@@ -134,7 +169,7 @@ func sorted(runs []result, f func(result) float64) []float64 {
 }
 
 // measure runs one case in a fresh directory.
-func measure(binary, dir string, c testCase, d time.Duration) (result, error) {
+func measure(binary, connectors, dir string, c testCase, d time.Duration) (result, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {
 		return result{}, err
 	}
@@ -142,29 +177,44 @@ func measure(binary, dir string, c testCase, d time.Duration) (result, error) {
 	if err := writeInput(filepath.Join(dir, "input.log"), c.input); err != nil {
 		return result{}, err
 	}
-	file := filepath.Join(dir, "pipelines", "bench.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, pipeline, c.source), 0o644); err != nil {
+	var outputs []string
+	for n := range max(c.pipelines, 1) {
+		file := filepath.Join(dir, "pipelines", fmt.Sprintf("bench%d.yaml", n))
+		if err := os.WriteFile(file, fmt.Appendf(nil, pipeline, n, c.source, c.toFile(n)), 0o644); err != nil {
+			return result{}, err
+		}
+		outputs = append(outputs, filepath.Join(dir, fmt.Sprintf("output%d.jsonl", n)))
+	}
+	log := filepath.Join(dir, "log")
+	if c.destination != "" {
+		outputs = []string{log}
+	}
+	cmd := exec.Command(binary, "run", "--api.http.address", "127.0.0.1:0")
+	if c.executables {
+		cmd.Args = append(cmd.Args, "--connectors.path", connectors)
+	}
+	out, err := os.Create(log)
+	if err != nil {
 		return result{}, err
 	}
-	var output bytes.Buffer
-	cmd := exec.Command(binary, "run", "--api.http.address", "127.0.0.1:0")
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
+	defer out.Close()
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	if err := cmd.Start(); err != nil {
 		return result{}, err
 	}
-	out := filepath.Join(dir, "output.jsonl")
-	bytesPerSecond, err := flow(out, c.input, d)
+	bytesPerSecond, err := flow(outputs, c.input, d)
 	_ = cmd.Process.Signal(syscall.SIGINT)
 	if werr := cmd.Wait(); err == nil {
 		err = werr
 	}
 	if err != nil {
-		return result{}, fmt.Errorf("%w; it logged:\n%s", err, output.String())
+		return result{}, fmt.Errorf("%w; it logged:\n%s", err, tail(log))
 	}
-	lines, size, err := count(out)
+	lines, size, err := count(outputs)
 	if err != nil {
 		return result{}, err
 	}
+	// The plugins' share is in it: they are children that the agent waited for.
 	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	cpu := cmd.ProcessState.SystemTime() + cmd.ProcessState.UserTime()
 	return result{
@@ -174,35 +224,41 @@ func measure(binary, dir string, c testCase, d time.Duration) (result, error) {
 	}, nil
 }
 
+// tail returns the end of a file.
+func tail(path string) []byte {
+	b, _ := os.ReadFile(path)
+	return b[max(0, len(b)-2000):]
+}
+
 // flow returns how many bytes per second arrive in the file. Given a number of input
 // lines it measures until that many have arrived, else for the time d after a warm-up.
-func flow(out string, lines int, d time.Duration) (float64, error) {
-	begin, from, err := await(out, func(size int64, idle time.Duration) bool { return size > 0 })
+func flow(outputs []string, lines int, d time.Duration) (float64, error) {
+	begin, from, err := await(outputs, func(size int64, idle time.Duration) bool { return size > 0 })
 	if err != nil {
 		return 0, err
 	}
 	if lines == 0 {
 		time.Sleep(time.Second)
-		begin, from = time.Now(), size(out)
+		begin, from = time.Now(), size(outputs)
 		time.Sleep(d)
-		return float64(size(out)-from) / time.Since(begin).Seconds(), nil
+		return float64(size(outputs)-from) / time.Since(begin).Seconds(), nil
 	}
-	end, to, err := await(out, func(_ int64, idle time.Duration) bool { return idle > time.Second })
+	end, to, err := await(outputs, func(_ int64, idle time.Duration) bool { return idle > time.Second })
 	if err != nil {
 		return 0, err
 	}
-	if n, _, err := count(out); err != nil || n != lines {
+	if n, _, err := count(outputs); err != nil || n != lines {
 		return 0, errors.Join(err, fmt.Errorf("%d of %d lines arrived", n, lines))
 	}
 	return float64(to-from) / end.Sub(begin).Seconds(), nil
 }
 
 // await polls the file's size until done says so, and returns when it last changed.
-func await(path string, done func(size int64, idle time.Duration) bool) (changed time.Time, last int64, err error) {
+func await(paths []string, done func(size int64, idle time.Duration) bool) (changed time.Time, last int64, err error) {
 	deadline := time.Now().Add(2 * time.Minute)
 	changed = time.Now()
 	for time.Now().Before(deadline) {
-		if s := size(path); s != last {
+		if s := size(paths); s != last {
 			changed, last = time.Now(), s
 		}
 		if done(last, time.Since(changed)) {
@@ -213,16 +269,29 @@ func await(path string, done func(size int64, idle time.Duration) bool) (changed
 	return changed, last, errors.New("nothing arrived for too long")
 }
 
-func size(path string) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
+// size returns the size of the files together.
+func size(paths []string) (total int64) {
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			total += info.Size()
+		}
 	}
-	return info.Size()
+	return total
 }
 
-// count returns the number of lines and bytes of a file.
-func count(path string) (lines int, bytesRead int64, err error) {
+// count returns the number of lines and bytes of the files together.
+func count(paths []string) (lines int, bytesRead int64, err error) {
+	for _, path := range paths {
+		l, b, err := countFile(path)
+		if err != nil {
+			return 0, 0, err
+		}
+		lines, bytesRead = lines+l, bytesRead+b
+	}
+	return lines, bytesRead, nil
+}
+
+func countFile(path string) (lines int, bytesRead int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, 0, err

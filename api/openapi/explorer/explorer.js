@@ -32,9 +32,12 @@ function expected(operation, root) {
   for (const [status, response] of Object.entries(operation.responses)) {
     if (status !== "200") continue;
     const schema = Object.values(response.content)[0].schema;
-    box.append(element("div", { className: "columns" },
-      element("div", {}, element("h3", { textContent: "Expected response: " + status }), element("pre", { textContent: sample(response.content) })),
-      element("div", {}, element("h3", { textContent: "Its schema" }), element("pre", { textContent: json(resolve(schema, root)) }))));
+    const columns = element("div", { className: "columns" },
+      element("div", {}, element("h3", { textContent: "Expected response: " + status }), element("pre", { textContent: sample(response.content) })));
+    if (Object.keys(schema).length) {
+      columns.append(element("div", {}, element("h3", { textContent: "Its schema" }), element("pre", { textContent: json(resolve(schema, root)) })));
+    }
+    box.append(columns);
   }
   const errors = Object.keys(operation.responses).filter((s) => s !== "200");
   if (errors.length) box.append(element("p", { textContent: "Errors: " + errors.join(", ") }));
@@ -157,6 +160,7 @@ async function main() {
   document.getElementById("find").oninput = (event) => {
     const wanted = event.target.value.toLowerCase();
     for (const d of document.querySelectorAll("details.operation")) d.hidden = !d.dataset.text.includes(wanted);
+    for (const s of list.children) s.hidden = !s.querySelector("details:not([hidden])");
   };
 }
 

@@ -1,0 +1,84 @@
+package api_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// trickle sends the beginning of a request, and then a byte of more now and then.
+func trickle(conn net.Conn, beginning, more string) {
+	_, _ = io.WriteString(conn, beginning) // the test reads what comes of it
+	for {
+		time.Sleep(10 * time.Millisecond)
+		if _, err := io.WriteString(conn, more); err != nil {
+			return
+		}
+	}
+}
+
+// Clients that take their time lose the connection, however busy they look.
+func TestSlowClientsAreLeft(t *testing.T) {
+	defer api.Hurry(100*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond)()
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	c, stop := serve(t, newServer(w))
+	defer stop() // before the limits are those of always
+	address := strings.TrimPrefix(c.URL, "http://")
+	const body = "POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
+	var clients sync.WaitGroup
+	for name, request := range map[string]struct{ beginning, more, answer string }{
+		"headers":         {"GET /healthz HTTP/1.1\r\nHost: localhost\r\n", "X: y\r\n", ""},
+		"the first line":  {"G", "E", ""},
+		"a body":          {body, " ", "HTTP/1.1 400"},
+		"nothing":         {"", "", ""},
+		"no next request": {"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "", "HTTP/1.1 200"},
+	} {
+		clients.Go(func() {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			began := time.Now()
+			go trickle(conn, request.beginning, request.more)
+			_ = conn.SetReadDeadline(began.Add(10 * time.Second))
+			got, err := io.ReadAll(conn)
+			if ne, ok := err.(net.Error); ok && ne.Timeout() || !strings.HasPrefix(string(got), request.answer) {
+				t.Errorf("%s: after %v: %q, error %v", name, time.Since(began), got, err)
+			}
+		})
+	}
+	clients.Wait()
+}
+
+// A stream is no slow request: it outlives the limits.
+func TestStreamsOutliveTheLimits(t *testing.T) {
+	defer api.Hurry(50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond)()
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	c, stop := serve(t, newServer(w))
+	defer stop()
+	response, err := http.Get(c.URL + "/v1/connectors/a:gen/inspect")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewReader(response.Body)
+	for i := range 4 {
+		time.Sleep(40 * time.Millisecond) // longer in all than the limits
+		w.pass("a:gen", rec(i))
+		if _, err := lines.ReadString('\n'); err != nil {
+			t.Fatalf("record %d: %v", i, err)
+		}
+	}
+}

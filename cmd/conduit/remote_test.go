@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func TestAgentURL(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:8080": "https://127.0.0.1:8080", ":8080": "https://127.0.0.1:8080", "0.0.0.0:1": "https://127.0.0.1:1",
+		"[::]:1": "https://127.0.0.1:1", "[::1]:1": "https://[::1]:1", "host:1": "https://host:1",
+		"http://host/": "http://host", "https://host:1": "https://host:1", "host": "", "http://": "", "": "",
+	} {
+		got, err := agentURL("https", address)
+		if (err != nil) != (want == "") || err == nil && got != want {
+			t.Errorf("%q: %q, %v; want %q", address, got, err, want)
+		}
+	}
+}
+
+func TestSourceRecords(t *testing.T) {
+	got := sourceRecords([]byte(`# HELP conduit_connector_records_total Records.
+conduit_connector_records_total{component_id="a:in",pipeline_name="a",plugin="x",type="source"} 40
+conduit_connector_records_total{component_id="a:in2",pipeline_name="a",plugin="x",type="source"} 2
+conduit_connector_records_total{component_id="a:out",pipeline_name="a",plugin="x",type="destination"} 7
+conduit_connector_records_total{component_id="b:in",pipeline_name="b",plugin="x",type="source"} 1.5e+06
+conduit_connector_acked_records_total{component_id="b:in",pipeline_name="b",plugin="x",type="source"} 3
+`))
+	if want := map[string]float64{"a": 42, "b": 1.5e6}; !maps.Equal(got, want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+	now := time.Now()
+	after := counts{now.Add(2 * time.Second), map[string]float64{"a": 10, "reset": 1, "new": 9}}
+	rates := after.rates(counts{now, map[string]float64{"a": 4, "reset": 5}})
+	if want := map[string]float64{"a": 3}; !maps.Equal(rates, want) {
+		t.Errorf("rates are %v, want %v", rates, want)
+	}
+}
+
+func TestSettle(t *testing.T) {
+	attempt := func(generation int64, err string) *spec.Attempt {
+		return &spec.Attempt{Generation: generation, Error: err}
+	}
+	for _, tt := range []struct {
+		name     string
+		declared spec.Status
+		override spec.Status
+		state    spec.State
+		want     string
+	}{
+		{"runs", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2}, "settled"},
+		{"stopped", "stopped", "", spec.State{Phase: spec.PhaseStopped}, "settled"},
+		{"stopped by somebody", "running", "stopped", spec.State{Phase: spec.PhaseStopped}, "settled"},
+		{"to be stopped", "stopped", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2}, "waiting"},
+		{"to be started", "running", "", spec.State{Phase: spec.PhaseStopped}, "waiting"},
+		{"old version runs", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: attempt(1, "")}, "waiting"},
+		{"old version failed", "running", "", spec.State{Phase: spec.PhaseDegraded, LastAttempt: attempt(1, "no")}, "waiting"},
+		{"rolled back", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: attempt(2, "no")}, "failed"},
+		{"recovers", "running", "", spec.State{Phase: spec.PhaseRecovering, LastAttempt: attempt(2, "no")}, "failed"},
+		{"degraded", "running", "", spec.State{Phase: spec.PhaseDegraded, LastAttempt: attempt(2, "no")}, "failed"},
+	} {
+		failed, waiting := settle([]pipelineStatus{{PipelineStatus: rest.PipelineStatus{
+			ID: "p", Generation: 2, Declared: tt.declared, Override: tt.override, State: tt.state}}})
+		got := "settled"
+		if len(failed) > 0 {
+			got = "failed"
+		} else if len(waiting) > 0 {
+			got = "waiting"
+		}
+		if got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// agentAt serves what status asks for, and 401 without the token.
+func agentAt(t *testing.T, token string) string {
+	answers := map[string]any{
+		"/readyz":    rest.Readiness{Status: "ready"},
+		"/v1/files":  []spec.FileState{},
+		"/v1/status": []rest.PipelineStatus{{ID: "orders", Generation: 1, State: spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1}}},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, ok := answers[r.URL.Path]
+		switch {
+		case r.Header.Get("Authorization") != "Bearer "+token:
+			w.WriteHeader(http.StatusUnauthorized)
+		case !ok:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			json.NewEncoder(w).Encode(body)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// pages ends the context when n pages were written.
+type pages struct {
+	bytes.Buffer
+	n   int
+	end context.CancelFunc
+}
+
+func (p *pages) Write(b []byte) (int, error) {
+	if p.n--; p.n == 0 {
+		p.end()
+	}
+	return p.Buffer.Write(b)
+}
+
+func TestStatusIsRefreshed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	url := agentAt(t, "secret")
+	for _, terminal := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		out := &pages{n: 2, end: cancel}
+		p := &program{stdout: out, stderr: &bytes.Buffer{}, terminal: terminal, environ: []string{tokenVariable + "=secret"}}
+		if code := p.run(ctx, []string{"status", "-w", "--interval", "1ms", "--api.address", url}); code != exitOK {
+			t.Fatalf("ended with %d", code)
+		}
+		text := out.String()
+		if n := strings.Count(text, "PIPELINE"); n != 2 {
+			t.Errorf("%d pages, want 2:\n%s", n, text)
+		}
+		escapes := []int{strings.Count(text, "\x1b[2J"), strings.Count(text, "\x1b[H"), strings.Count(text, colorGreen+"running")}
+		want := []int{0, 0, 0}
+		if terminal {
+			want = []int{1, 2, 2}
+		}
+		if !slices.Equal(escapes, want) {
+			t.Errorf("terminal %v: cleared, home, green %v times, want %v:\n%q", terminal, escapes, want, text)
+		}
+	}
+}
+
+func TestTokenIsAskedFor(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var stderr bytes.Buffer
+	p := &program{stdout: &bytes.Buffer{}, stderr: &stderr}
+	if code := p.run(t.Context(), []string{"status", "--api.address", agentAt(t, "secret")}); code != exitEnvironment || !strings.Contains(stderr.String(), tokenVariable) {
+		t.Errorf("ended with %d: %s", code, stderr.String())
+	}
+}
+
+func TestAgentIsFoundBySettings(t *testing.T) {
+	t.Chdir(t.TempDir())
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Write([]byte("[]"))
+	}))
+	defer server.Close()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for name, text := range map[string]string{"cert.pem": string(certificate), "token": "secret\n", "conduit.yaml": "api:\n" +
+		"  http: {address: \"" + server.Listener.Addr().String() + "\"}\n  tls: {cert-file: cert.pem, key-file: key.pem}\n  auth: {admin-token-file: token}\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	p := &program{stdout: &stdout, stderr: &stderr}
+	if code := p.run(t.Context(), []string{"connectors", "ls", "--json"}); code != exitOK || stdout.String() != "[]\n" {
+		t.Errorf("ended with %d: %s%s", code, stdout.String(), stderr.String())
+	}
+	if code := p.run(t.Context(), []string{"connectors", "ls", "--api.address", server.URL}); code != exitEnvironment {
+		t.Error("the token of this agent was sent to another")
+	}
+}
+
+func TestTable(t *testing.T) {
+	var tb table
+	tb.add("NAME", "PHASE", "ERROR")
+	tb.add("ü", cell{"up", "<"}, "")
+	tb.add("longer", "", "two\nlines\x1b[2J")
+	var out bytes.Buffer
+	if err := tb.write(&out, func(text, color string) string { return color + text }); err != nil {
+		t.Fatal(err)
+	}
+	if want := "NAME    PHASE  ERROR\nü       <up\nlonger         two lines [2J\n"; out.String() != want {
+		t.Errorf("got\n%q, want\n%q", out.String(), want)
+	}
+}
