@@ -105,7 +105,7 @@ func (a *Agent) wire() {
 	a.found.Changed = func() { a.loop.Retry() }
 	a.plugins = newHost(a.found, a.db.Schemas(), log)
 	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Restart(ctx, id) }, log: log}
-	a.runner = &runner{plugins: a.plugins, store: a.db, committer: a.committer, taps: &a.taps, inputs: a.inputs, files: c.Pipelines.Path, log: log,
+	a.runner = &runner{plugins: a.plugins, store: a.db, committer: a.committer, taps: &a.taps, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,
 		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
 	a.loop = &reconcile.Loop{
 		Store:           a.db,

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/store"
@@ -35,7 +36,9 @@ type runner struct {
 	taps      *engine.Taps
 	inputs    *inputs
 	files     string // where the pipeline files are
-	log       *slog.Logger
+
+	ackTimeout time.Duration
+	log        *slog.Logger
 
 	starts tally // of connectors, by plugin
 
@@ -58,9 +61,11 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Store:     positions{r.store},
 		Committer: r.committer,
 		Window:    engine.DefaultWindow,
-		Taps:      r.taps,
-		Stats:     r.statsOf(d.Pipeline.ID),
-		Log:       r.log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
+
+		AckTimeout: r.ackTimeout,
+		Taps:       r.taps,
+		Stats:      r.statsOf(d.Pipeline.ID),
+		Log:        r.log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
 	if err := p.Prepare(ctx); err != nil {
 		return nil, r.located(d, err)

@@ -50,6 +50,7 @@ type Pipelines struct {
 	OnFailedUpdate string        `koanf:"on-failed-update"` // rollback, hold
 	DeletionGrace  time.Duration `koanf:"deletion-grace"`
 	CleanupDelay   time.Duration `koanf:"cleanup-delay"`
+	AckTimeout     time.Duration `koanf:"ack-timeout"` // default 5m; 0 for ever
 	ExitOnDegraded bool          `koanf:"exit-on-degraded"`
 	ErrorRecovery  ErrorRecovery `koanf:"error-recovery"`
 }

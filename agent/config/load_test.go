@@ -41,7 +41,7 @@ func TestDefaults(t *testing.T) {
 		Connectors: config.Connectors{Path: "./connectors"},
 		Processors: config.Processors{Path: "./processors"},
 		Pipelines: config.Pipelines{
-			Path: "./pipelines", OnFailedUpdate: "rollback",
+			Path: "./pipelines", OnFailedUpdate: "rollback", AckTimeout: 5 * time.Minute,
 			DeletionGrace: 10 * time.Second, CleanupDelay: 10 * time.Minute,
 			ErrorRecovery: config.ErrorRecovery{
 				MinDelay: time.Second, MaxDelay: 10 * time.Minute, BackoffFactor: 2,

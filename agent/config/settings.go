@@ -26,6 +26,7 @@ func Settings() []Setting {
 		{"pipelines.on-failed-update", "rollback", "What to do when the new version of a running pipeline cannot start: rollback runs the last version that ran, hold stays down and retries.", []string{"rollback", "hold"}},
 		{"pipelines.deletion-grace", 10 * time.Second, "How long a pipeline goes on after its file is gone. The file coming back in time changes nothing.", nil},
 		{"pipelines.cleanup-delay", 10 * time.Minute, "How long a withdrawn pipeline's positions are kept before its connectors clean up.", nil},
+		{"pipelines.ack-timeout", 5 * time.Minute, "How long a destination may hold records without writing any before its pipeline is started again; 0s for ever. One with sdk.batch.* or sdk.rate.* may take any time.", nil},
 		{"pipelines.exit-on-degraded", false, "Exit when a pipeline fails for good.", nil},
 		{"pipelines.error-recovery.min-delay", time.Second, "Pause before a failed pipeline is started again for the first time.", nil},
 		{"pipelines.error-recovery.max-delay", 10 * time.Minute, "Longest pause between two attempts to start a failed pipeline.", nil},

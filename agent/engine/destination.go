@@ -32,9 +32,11 @@ type destinationRun struct {
 	stats *Stats
 	queue chan *flight
 
-	writes int // owned by write
+	writes  int  // owned by write
+	patient bool // it may take any time to answer
 
 	mu      sync.Mutex
+	results uint64 // guarded by mu: records settled
 	pending []part // guarded by mu: written and not settled, in order
 	empty   chan struct{}
 }
@@ -194,6 +196,7 @@ func (d *destinationRun) pop(n int) (part, int) {
 	}
 	p := d.pending[0]
 	k := min(n, p.n)
+	d.results += uint64(k)
 	if d.pending[0].n -= k; d.pending[0].n == 0 {
 		d.pending[0] = part{}
 		d.pending = d.pending[1:]

@@ -44,9 +44,12 @@ type Pipeline struct {
 	Store     Store
 	Committer *Committer
 	Window    Window
-	Taps      *Taps          // nil when nobody is to observe
-	Stats     *PipelineStats // outlives the run; Prepare makes one when it is nil
-	Log       *slog.Logger
+	// AckTimeout is how long a destination may hold records without settling any, 0 for
+	// ever. It does not count for one that gathers records or is to go slowly.
+	AckTimeout time.Duration
+	Taps       *Taps          // nil when nobody is to observe
+	Stats      *PipelineStats // outlives the run; Prepare makes one when it is nil
+	Log        *slog.Logger
 
 	sources      []*opened[Source]
 	destinations []*opened[Destination]
@@ -59,6 +62,9 @@ type Pipeline struct {
 // batchSize is the setting by which a destination gathers records and, without
 // sdk.batch.delay, settles none before it has as many.
 const batchSize = "sdk.batch.size"
+
+// ratePerSecond is the setting by which a destination goes slowly.
+const ratePerSecond = "sdk.rate.perSecond"
 
 // batchDelay is the setting by which a destination gathers records for a time.
 const batchDelay = "sdk.batch.delay"

@@ -33,6 +33,8 @@ type world struct {
 	committer *engine.Committer
 	window    engine.Window
 	taps      *engine.Taps
+
+	ackTimeout time.Duration
 }
 
 func newWorld(t *testing.T) *world {
@@ -87,7 +89,9 @@ func (w *world) pipeline() *engine.Pipeline {
 		Committer: w.committer,
 		Window:    w.window,
 		Taps:      w.taps,
-		Log:       slog.New(slog.DiscardHandler),
+
+		AckTimeout: w.ackTimeout,
+		Log:        slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -351,6 +355,36 @@ func TestRefusedRecordsGoToTheDeadLetterQueue(t *testing.T) {
 	after, ok := letter.After.Structured()
 	if !ok || after["operation"] != "create" || !reflect.DeepEqual(after["position"], []byte("40")) {
 		t.Errorf("payload of the letter is %v", after)
+	}
+}
+
+func TestDestinationsThatDoNotAnswer(t *testing.T) {
+	for _, test := range []struct {
+		settings map[string]string
+		fails    bool
+	}{
+		{nil, true},
+		{map[string]string{"sdk.batch.size": "10"}, false},
+		{map[string]string{"sdk.rate.perSecond": "1"}, false},
+	} {
+		t.Run(fmt.Sprint(test.settings), func(t *testing.T) {
+			w := newWorld(t)
+			w.ackTimeout = 20 * time.Millisecond
+			s := w.source("src", 100)
+			d := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
+			w.spec.Connectors[1].Settings = test.settings
+			if !test.fails {
+				time.AfterFunc(10*w.ackTimeout, func() { close(d.hold) })
+			}
+			err := w.run(func() bool { return s.ackedUpTo() == 100 })
+			if failed := err != nil && strings.Contains(err.Error(), "destination p:dst has not answered for 20ms"); failed != test.fails {
+				t.Errorf("run ended with %v, want a failure: %v", err, test.fails)
+			}
+			var p reconcile.Permanent
+			if errors.As(err, &p) {
+				t.Errorf("the error asks not to be retried: %v", err)
+			}
+		})
 	}
 }
 

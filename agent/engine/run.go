@@ -24,7 +24,9 @@ func (r *run) wire() {
 	q := r.Pipeline.dlq
 	r.dlq = newDeadLetters(q.id, q.connector, &r.Stats.DeadLetters, r.Declared.DLQ.WindowSize, r.Declared.DLQ.WindowNackThreshold)
 	for i, o := range r.Pipeline.destinations {
-		r.dests = append(r.dests, newDestinationRun(r, o.id, i, o.connector))
+		d := newDestinationRun(r, o.id, i, o.connector)
+		d.patient = gathers(o.settings) || o.settings[ratePerSecond] != ""
+		r.dests = append(r.dests, d)
 	}
 	for _, o := range r.Pipeline.sources {
 		s := newSourceRun(r, o.id, o.connector)
@@ -73,10 +75,8 @@ func (r *run) move() error {
 // stop waits for the order to drain, stops the sources, and closes the queues once
 // nothing more will be read.
 func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
-	select {
-	case <-r.drain:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := r.watch(ctx); err != nil {
+		return err
 	}
 	var stopping sync.WaitGroup
 	for _, s := range r.sources {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
@@ -85,6 +86,8 @@ func TestPipelines(t *testing.T) {
 		{chaos.OpenFails, "", 0, "nothing to open"},
 		{"", chaos.Crash, 0, "chaos at a batch"},
 		{"", chaos.Fail, 0, "the database is gone"},
+		{"", chaos.Hang, 0, "has not answered"},
+		{"", chaos.NeverAck, 0, "has not answered"},
 		{"", chaos.PartialAck, 9, "ended the stream"},
 		{"", chaos.UnknownAck, 0, "answered record"},
 		{"", chaos.DuplicateAck, 9, "answered"},
@@ -121,7 +124,7 @@ func runPipeline(t *testing.T, c *wire.Client, s *store, source, destination str
 	var running sync.WaitGroup
 	running.Go(func() { _ = committer.Run(committing) })
 	defer func() { stop(); running.Wait() }()
-	p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: plugins{c}, Store: s, Committer: committer, Window: engine.DefaultWindow, Log: log,
+	p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: plugins{c}, Store: s, Committer: committer, Window: engine.DefaultWindow, AckTimeout: 500 * time.Millisecond, Log: log,
 		Resolve: func(settings map[string]string) (map[string]string, error) { return maps.Clone(settings), nil }}
 	if err := p.Prepare(ctx); err != nil {
 		t.Fatal(err)
