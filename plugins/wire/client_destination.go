@@ -158,6 +158,7 @@ func (d *Destination) results() error {
 			if !ok {
 				return d.stream.failure()
 			}
+			d.stream.took(f)
 			acks, err := parseAcks(f, d.p.version)
 			if err != nil {
 				return err

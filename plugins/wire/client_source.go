@@ -71,6 +71,7 @@ func (s *Source) next(ctx context.Context) (frame, error) {
 	}
 	select { // what is there comes first
 	case f, ok := <-s.stream.received:
+		s.stream.took(f)
 		return f, s.ended(ok)
 	default:
 	}
@@ -79,6 +80,7 @@ func (s *Source) next(ctx context.Context) (frame, error) {
 	for {
 		select {
 		case f, ok := <-s.stream.received:
+			s.stream.took(f)
 			if s.atEnd() { // it was returned while we waited
 				return nil, io.EOF
 			}
@@ -164,6 +166,7 @@ func (s *Source) gather(f frame) frame {
 			if !ok {
 				return f
 			}
+			s.stream.took(g)
 			f = append(f, g...)
 			continue
 		default:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,7 +19,9 @@ type stream struct {
 	cancel context.CancelFunc
 	ctx    context.Context // of the call: ends with cancel
 
-	received chan frame    // closed after the last message
+	received chan frame    // closed after the last message; who takes one says so with took
+	queued   atomic.Int64  // bytes in received
+	room     chan struct{} // capacity 1: something was taken
 	ended    chan struct{} // closed with received
 	err      error         // why it ended, set before it is closed
 
@@ -29,6 +32,9 @@ type stream struct {
 // they are asked for. Many sources send one record per message.
 const receivedAhead = 256
 
+// receivedAheadBytes bounds them by size. A greater message still passes, alone.
+const receivedAheadBytes = 4 << 20
+
 func (c *connector) openStream() (*stream, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
@@ -38,7 +44,7 @@ func (c *connector) openStream() (*stream, error) {
 		return nil, fmt.Errorf("cannot run connector %s: %w", c.id, c.p.explain(err))
 	}
 	s := &stream{conn: c, grpc: g, ctx: ctx, cancel: cancel,
-		received: make(chan frame, receivedAhead), ended: make(chan struct{})}
+		received: make(chan frame, receivedAhead), room: make(chan struct{}, 1), ended: make(chan struct{})}
 	go s.receive()
 	return s, nil
 }
@@ -52,6 +58,10 @@ func (s *stream) receive() {
 			s.err = err
 			return
 		}
+		if !s.waitForRoom(len(f)) {
+			s.err = s.ctx.Err()
+			return
+		}
 		select {
 		case s.received <- f:
 		case <-s.ctx.Done():
@@ -59,6 +69,26 @@ func (s *stream) receive() {
 			return
 		}
 	}
+}
+
+// waitForRoom waits until a message of size bytes may be queued. It returns false when
+// the stream is over first.
+func (s *stream) waitForRoom(size int) bool {
+	for n := s.queued.Load(); n > 0 && n+int64(size) > receivedAheadBytes; n = s.queued.Load() {
+		select {
+		case <-s.room:
+		case <-s.ctx.Done():
+			return false
+		}
+	}
+	s.queued.Add(int64(size))
+	return true
+}
+
+// took tells that f was taken from received.
+func (s *stream) took(f frame) {
+	s.queued.Add(-int64(len(f)))
+	notify(s.room)
 }
 
 // send sends a message, which then belongs to the stream. When ctx ends first, the
@@ -96,8 +126,9 @@ func (s *stream) close() {
 	defer timer.Stop()
 	for {
 		select {
-		case _, ok := <-s.received:
+		case f, ok := <-s.received:
 			if ok {
+				s.took(f)
 				continue
 			}
 		case <-timer.C:

@@ -1,61 +1,92 @@
 package wire_test
 
 import (
-	"fmt"
-	"log/slog"
-	"strings"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// A plugin that floods its log has a part of it logged, and is told of the rest.
-func TestLogFlood(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const rate, size = 1 << 20, 1 << 10
-		out := &logs{}
-		w, flush := wire.NewLogWriter(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})))
-		line := []byte(strings.Repeat("x", size) + "\n")
-		logged := func() int { return strings.Count(out.String(), "xxx\n") }
-		write := func(lines int) {
-			t.Helper()
-			for range lines {
-				if n, err := w.Write(line); n != len(line) || err != nil {
-					t.Fatal(n, err)
-				}
-			}
-		}
-		left := func(lines int) string { return fmt.Sprintf("left out\" lines=%d bytes=%d\n", lines, lines*size) }
+// A batch of a floodSource.
+const (
+	floodRecords = 100
+	floodBytes   = 10 << 10 // of each record
+)
 
-		write(3 * rate / size)
-		if n := logged(); n != rate/size || strings.Contains(out.String(), "left out") {
-			t.Errorf("%d lines are logged of a flood", n)
+// floodSource reads as fast as it is let, and appends a byte to a file for each batch.
+type floodSource struct {
+	sdk.SourceBase
+	file *os.File
+	at   int
+}
+
+func (*floodSource) Parameters() sdk.Parameters {
+	return sdk.Parameters{"tally": {Type: sdk.TypeString}}
+}
+
+func (s *floodSource) Configure(_ context.Context, settings map[string]string) (err error) {
+	s.file, err = os.OpenFile(settings["tally"], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	return err
+}
+
+func (*floodSource) Open(context.Context, record.Position) error { return nil }
+
+func (s *floodSource) Read(ctx context.Context) ([]record.Record, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	records := make([]record.Record, floodRecords)
+	for i := range records {
+		s.at++
+		records[i] = record.Record{Position: record.Position(strconv.Itoa(s.at)), Operation: record.OperationCreate, After: record.Raw(make([]byte, floodBytes))}
+	}
+	_, err := s.file.Write([]byte{'.'})
+	return records, err
+}
+
+func serveFlood() {
+	wire.Serve(sdk.Connector{Name: "flood", Version: "v1.0.0", NewSource: func() sdk.Source { return &floodSource{} }})
+}
+
+// A source that runs ahead of a host that reads nothing is held up, and goes on when
+// the host does.
+func TestASourceCannotRunFarAhead(t *testing.T) {
+	ctx := testContext(t)
+	tally := filepath.Join(t.TempDir(), "tally")
+	c, _ := client(t, "flood")
+	s := openSource(ctx, t, c, map[string]string{"tally": tally})
+	read := func() int {
+		info, err := os.Stat(tally)
+		if err != nil {
+			return 0
 		}
-		time.Sleep(1100 * time.Millisecond) // silence
-		synctest.Wait()
-		if !strings.Contains(out.String(), left(2*rate/size)) {
-			t.Errorf("nothing says how much was left out: %.300q", out.String()[len(out.String())-300:])
+		return int(info.Size())
+	}
+	if _, err := s.Read(ctx); err != nil {
+		t.Fatal(err)
+	}
+	ahead, since := read(), time.Now()
+	eventually(t, "the source is held up", func() bool {
+		if n := read(); n != ahead {
+			ahead, since = n, time.Now()
 		}
-		for range 100 { // just what is allowed
-			time.Sleep(10 * time.Millisecond)
-			write(10)
-		}
-		if n := logged(); n != rate/size+1000 || strings.Count(out.String(), "left out") != 1 {
-			t.Errorf("%d lines are logged", n)
-		}
-		time.Sleep(time.Hour) // no more for it than after a second
-		write(rate/size + 7)
-		flush()
-		if !strings.HasSuffix(out.String(), left(7)) || strings.Count(out.String(), "left out") != 2 {
-			t.Errorf("the end does not tell how much was left out: %.300q", out.String()[len(out.String())-300:])
-		}
-		flush()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if strings.Count(out.String(), "left out") != 2 {
-			t.Error("it is told again")
-		}
+		return time.Since(since) > 300*time.Millisecond
 	})
+	if size := ahead * floodRecords * floodBytes; size > 64<<20 {
+		t.Errorf("the source ran %d bytes ahead", size)
+	}
+	for range ahead * 2 {
+		if _, err := s.Read(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := read(); n <= ahead {
+		t.Errorf("the source did not go on: %d batches, %d before", n, ahead)
+	}
 }
