@@ -110,9 +110,19 @@ func (c chunk) syntaxError(err error) *Problem {
 			}
 		}
 	}
-	line += c.line
-	return &Problem{Line: line, Severity: SeverityError, Code: CodeParse,
+	return &Problem{Line: line + c.line, Column: c.indent(line), Severity: SeverityError, Code: CodeParse,
 		Message: fmt.Sprintf("the YAML is not valid here or shortly after: %s%s", message, syntaxHint(message))}
+}
+
+// indent returns the column in which a line of c begins, blanks aside: the library names
+// lines only.
+func (c chunk) indent(line int) int {
+	lines := bytes.Split(c.text, []byte{'\n'})
+	if line < 1 || line > len(lines) {
+		return 1
+	}
+	text := lines[line-1]
+	return len(text) - len(bytes.TrimLeft(text, " \t")) + 1
 }
 
 func syntaxHint(message string) string {

@@ -120,6 +120,9 @@ func (p *Pipeline) plan(ctx context.Context) error {
 			p.processors[id] = append(own, common...)
 			p.sources = append(p.sources, &opened[Source]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})
 		} else {
+			if len(own) > 0 {
+				return permanent(fmt.Errorf("cannot start connector %s: processors of a destination are not supported, attach them to the pipeline or to a source", id))
+			}
 			n, _ := strconv.Atoi(settings[batchSize]) // the connector refuses what is no number
 			p.gathered = max(p.gathered, n)
 			p.destinations = append(p.destinations, &opened[Destination]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})

@@ -600,6 +600,20 @@ func (p *sieve) Process(_ context.Context, records []record.Record) ([]engine.Pr
 	return out, nil
 }
 
+// Processors of a destination are refused rather than left out in silence.
+func TestProcessorsOfADestinationAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.source("src", 1)
+	w.destination("dst", &fakeDestination{})
+	w.spec.Connectors[1].Processors = []spec.Processor{{ID: "sieve"}}
+	w.plugins.processors["p:dst:sieve"] = &sieve{}
+	err := w.pipeline().Prepare(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "processors of a destination are not supported") {
+		t.Fatalf("Prepare returned %v", err)
+	}
+	wantPermanent(t, err)
+}
+
 func TestProcessorsDropAndRefuse(t *testing.T) {
 	w := newWorld(t)
 	w.spec.DLQ.WindowSize = 0
