@@ -115,6 +115,9 @@ func (s *Source) isEnd(p record.Position) bool { return bytes.Equal(s.end, p) }
 // While Stop does not know that one, it remembers what is returned.
 func (s *Source) upToEnd(b *record.Batch, n int) int {
 	if isClosed(s.stopped) {
+		if s.atEnd() { // Stop learned it since these were received
+			return 0
+		}
 		for i := range n {
 			if len(s.end) > 0 && s.isEnd(b.Position(i)) {
 				return i + 1
@@ -166,6 +169,7 @@ func (s *Source) gather(f frame) frame {
 			if !ok {
 				return f
 			}
+			f = slices.Grow(f, int(min(s.stream.queued.Load(), maxRead))) // for those that follow, too
 			s.stream.took(g)
 			f = append(f, g...)
 			continue
@@ -192,6 +196,9 @@ func (s *Source) batch(f frame) (*record.Batch, error) {
 	}
 	if n := s.upToEnd(b, good); n < good {
 		good, err = n, nil // nobody will ask for more
+	}
+	if good == 0 {
+		return b.Slice(0, 0), nil
 	}
 	if good < b.Len() {
 		b = b.Slice(0, good)

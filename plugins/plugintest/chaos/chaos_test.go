@@ -273,7 +273,7 @@ func TestSourcesThatStopBadly(t *testing.T) {
 			if err := s.Stop(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if got, err = readAll(ctx, s, 0); !errors.Is(err, io.EOF) || got != "" && (mode != chaos.StopIgnored || got != "11") {
+			if got, err = readAll(ctx, s, 0); !errors.Is(err, io.EOF) || got != "" {
 				t.Errorf("after Stop: got %.100q, %v", got, err)
 			}
 			says(t, "Teardown", s.Teardown(ctx), "")
@@ -304,7 +304,8 @@ func TestStopWhileReadWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-ended
-			if most := 1 + strings.Count(got, " "); !errors.Is(err, io.EOF) || mode != chaos.StopLate && got != "" && got != "11" || most > 100 {
+			// Those that go on reading send a record a millisecond until the answer is there.
+			if !errors.Is(err, io.EOF) || mode == "" && got != "" || strings.Count(got, " ") > 1000 {
 				t.Errorf("after Stop: got %.100q, %v", got, err)
 			}
 		})

@@ -156,14 +156,12 @@ func raw(b []byte) *opencdcv1.Data {
 	return &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: b}}
 }
 
+// send counts the record first: once it is there, Stop may be called.
 func (s *source) send(stream grpc.ServerStream, r *opencdcv1.Record) error {
-	if err := stream.SendMsg(&connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{r}}); err != nil {
-		return err
-	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.sent = string(r.GetPosition())
-	return nil
+	s.mu.Unlock()
+	return stream.SendMsg(&connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{r}})
 }
 
 // message returns the field num of a message, with this content of fewer than 128 bytes.
@@ -183,10 +181,10 @@ func (s *source) Stop(context.Context, *connectorv2.Source_Stop_Request) (*conne
 	if s.mode == StopHang || s.mode == Hang {
 		select {}
 	}
-	s.stopOnce.Do(func() { close(s.stopped) })
 	s.mu.Lock()
 	resp := &connectorv2.Source_Stop_Response{LastPosition: []byte(s.sent)}
 	s.mu.Unlock()
+	s.stopOnce.Do(func() { close(s.stopped) })
 	switch s.mode {
 	case StopLate:
 		time.Sleep(20 * time.Millisecond)
