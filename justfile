@@ -18,6 +18,10 @@ test:
 check:
     .ci/run
 
+# Show on the built binary that the promises are kept, one line each.
+promises:
+    @.ci/promises
+
 # Measure the built binary from outside: records that arrived, processor time, memory.
 bench *args:
     go run ./agent/agenttest/bench {{args}}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -31,6 +30,8 @@ type Options struct {
 	// Started, when set, is called once the agent is up, with a view of it that is valid
 	// until Run returns.
 	Started func(*Agent)
+	// Reload, when set, has the pipeline files read at each signal.
+	Reload <-chan os.Signal
 }
 
 // Agent is a running agent.
@@ -63,11 +64,11 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	a := &Agent{options: o, db: db, degraded: make(chan spec.State, 1)}
+	a.wire()
 	return errors.Join(a.run(ctx), db.Close())
 }
 
 func (a *Agent) run(ctx context.Context) error {
-	a.wire()
 	serve, err := a.serveAPI()
 	if err != nil {
 		return err
@@ -78,6 +79,11 @@ func (a *Agent) run(ctx context.Context) error {
 	var services errgroup.Group
 	services.Go(func() error { return a.committer.Run(serving) })
 	services.Go(func() error { return a.found.Run(serving) })
+	if a.options.Config.Pipelines.StatusFiles {
+		status := &statusFiles{dir: a.options.Config.DB.SQLite.Path + ".status", db: a.db, loop: a.loop, changes: &a.changes, log: a.options.Log}
+		services.Go(func() error { return status.Run(serving) })
+	}
+	services.Go(func() error { return a.watchdog(serving) })
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.exitOnDegraded(gctx) })
@@ -85,6 +91,7 @@ func (a *Agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.loop.Run(gctx) })
 	g.Go(func() error { return a.inputs.Run(gctx) })
 	g.Go(func() error { return serve(gctx) })
+	g.Go(func() error { return a.supervise(gctx) })
 	if a.options.Started != nil {
 		a.options.Started(a)
 	}
@@ -105,7 +112,9 @@ func (a *Agent) wire() {
 	a.found.Changed = func() { a.loop.Retry() }
 	a.plugins = newHost(a.found, a.db.Schemas(), log)
 	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Restart(ctx, id) }, log: log}
-	a.runner = &runner{plugins: a.plugins, store: a.db, committer: a.committer, taps: &a.taps, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,
+	window := engine.DefaultWindow
+	window.Shared = engine.NewShared()
+	a.runner = &runner{plugins: a.plugins, store: positions{a.db}, committer: a.committer, taps: &a.taps, window: window, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,
 		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
 	a.loop = &reconcile.Loop{
 		Store:           a.db,
@@ -114,6 +123,7 @@ func (a *Agent) wire() {
 		Log:             log,
 		RunDigest:       spec.RunDigest,
 		ShutdownTimeout: c.Shutdown.Timeout,
+		SaveInterval:    c.DB.CommitInterval,
 	}
 	a.files = &reconcile.Files{
 		Store: a.db,
@@ -121,6 +131,7 @@ func (a *Agent) wire() {
 		Parse: spec.ParseFile,
 		Log:   log,
 	}
+	a.files.Changed = a.changes.notify
 	a.loop.Observed = a.observed
 	a.loop.Deleted = a.files.Wake
 	a.db.OnChange = func() { a.loop.Wake(); a.files.Wake(); a.changes.notify() }
@@ -175,10 +186,10 @@ func (a *Agent) Reload(ctx context.Context, prune bool) error { return a.files.R
 func policy(p config.Pipelines) reconcile.Policy {
 	return reconcile.Policy{
 		Hold:             p.OnFailedUpdate == "hold",
-		Confirm:          reconcile.DefaultPolicy().Confirm,
+		Confirm:          p.Confirm,
 		DeletionGrace:    p.DeletionGrace,
 		CleanupDelay:     p.CleanupDelay,
-		DrainTimeout:     drainTimeout,
+		DrainTimeout:     p.DrainTimeout,
 		MinDelay:         p.ErrorRecovery.MinDelay,
 		MaxDelay:         p.ErrorRecovery.MaxDelay,
 		BackoffFactor:    p.ErrorRecovery.BackoffFactor,
@@ -186,9 +197,6 @@ func policy(p config.Pipelines) reconcile.Policy {
 		MaxRetriesWindow: p.ErrorRecovery.MaxRetriesWindow,
 	}
 }
-
-// drainTimeout is how long a pipeline may take to stop when its declaration changed.
-const drainTimeout = 30 * time.Second
 
 // lookup finds what references in settings stand for.
 func lookup() spec.Lookup {

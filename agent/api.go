@@ -46,6 +46,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Version:  a.options.Version,
 		Hosts:    hosts(c),
 		Reload:   a.reload,
+		Plan:     a.Plan,
 	}
 	var err error
 	if server.ReadToken, err = token(c.Auth.ReadTokenFile); err != nil {
@@ -193,7 +194,8 @@ func (o *observed) Changed() <-chan struct{} { return o.changes.next() }
 
 // Position returns where a source got.
 func (o *observed) Position(ctx context.Context, connectorID string) (record.Position, error) {
-	return o.db.Position(ctx, connectorID)
+	position, _, err := o.db.Position(ctx, connectorID)
+	return position, err
 }
 
 // Restart has a pipeline restarted.
@@ -263,7 +265,8 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 	if err != nil {
 		return fmt.Errorf("%w: %w", api.ErrPluginNotFound, err)
 	}
-	if settings, err = l.runner.resolve(settings); err != nil {
+	declared := settings
+	if settings, err = l.runner.resolve(declared); err != nil {
 		return err
 	}
 	// A plugin may take settings that it does not describe; what it refuses is wrong, and
@@ -281,12 +284,26 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 	}
 	var wrong []error
 	for _, s := range params.Check(settings) {
-		wrong = append(wrong, &api.SettingError{Setting: s.Setting, Message: s.Message})
+		wrong = append(wrong, &api.SettingError{Setting: s.Setting, Message: withoutReferences(s.Message, declared, settings)})
 	}
 	if len(wrong) > 0 {
 		return errors.Join(wrong...)
 	}
+	if text := withoutReferences(err.Error(), declared, settings); text != err.Error() {
+		return errors.New(text)
+	}
 	return err
+}
+
+// withoutReferences returns text without the values that references stand for: whoever
+// writes a reference need not know what it leads to.
+func withoutReferences(text string, declared, resolved map[string]string) string {
+	for name, value := range resolved {
+		if value != declared[name] {
+			text = rest.Hide(text, value)
+		}
+	}
+	return text
 }
 
 var parameterTypes = map[sdk.ParameterType]string{

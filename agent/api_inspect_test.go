@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -103,6 +104,34 @@ func TestInspectorsEndWithTheAgent(t *testing.T) {
 	}
 }
 
+// The metrics tell how many sessions there are, and each record that one of them did not see.
+func TestMetricsOfInspectors(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 0, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	const sessions, dropped = `conduit_inspector_sessions{component_id="p:dst"}`, "conduit_inspector_dropped_records_total"
+	ctx, leave := context.WithCancel(t.Context())
+	var told atomic.Uint64
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			_ = w.api.Inspect(ctx, "p:dst", nil, func(m client.Message) error { told.Add(m.Dropped); return nil })
+		})
+	}
+	w.Wait("three sessions that were told of drops", func() bool {
+		return strings.Contains(metricsOf(w.Agent), sessions+" 3\n") && told.Load() > 0
+	})
+	if n := scrape(t, w.Agent, dropped); n < float64(told.Load()) {
+		t.Errorf("%v records left out, and %d told", n, told.Load())
+	}
+	leave()
+	all.Wait()
+	w.Wait("no session", func() bool { return !strings.Contains(metricsOf(w.Agent), sessions) })
+	if before := scrape(t, w.Agent, dropped); before == 0 || scrape(t, w.Agent, dropped) != before {
+		t.Errorf("%v records left out, and more afterwards", before)
+	}
+}
+
 // BenchmarkInspectors measures how many records a pipeline at full speed writes per
 // second, counted in its output, while so many sessions of another process look on.
 func BenchmarkInspectors(b *testing.B) {
@@ -171,7 +200,9 @@ func lookOn(b *testing.B, address string, sessions int) {
 	output, err := cmd.StdoutPipe()
 	check(b, err)
 	check(b, cmd.Start())
-	b.Cleanup(func() { input.Close(); _ = cmd.Wait() }) // the agent may have ended its sessions
+	b.Cleanup(func() { input.Close(); _ = cmd.Wait() })               // the agent may have ended its sessions
+	late := time.AfterFunc(20*time.Second, func() { output.Close() }) // the pipeline fills the disk meanwhile
+	defer late.Stop()
 	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
 		b.Fatalf("the onlookers did not come: %v", err)
 	}

@@ -262,6 +262,36 @@ func secretFile(t *testing.T, content string) string {
 	return path
 }
 
+// An agent that listens on all addresses goes by the name of none of them.
+func TestListeningOnAllAddresses(t *testing.T) {
+	w := startWeb(t, "", func(c *config.Config) { c.API.HTTP.Address, c.API.AllowUnauthenticated = "0.0.0.0:0", true })
+	_, port, err := net.SplitHostPort(w.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.api.URL = "http://127.0.0.1:" + port
+	for host, want := range map[string]int{"127.0.0.1:" + port: 200, "localhost": 200, "0.0.0.0:" + port: 421, "0.0.0.0": 421, "[::]:" + port: 421} {
+		if got := w.do("GET", "/v1/pipelines", "", "Host", host); got.status != want {
+			t.Errorf("Host %s: %d %s, want %d", host, got.status, got.body, want)
+		}
+	}
+}
+
+// Guessing tokens is slowed down, and keeps nobody out who has one.
+func TestGuessingTokens(t *testing.T) {
+	w := startWeb(t, "", func(c *config.Config) { c.API.Auth.AdminTokenFile = secretFile(t, "admin") })
+	guess := func() int { return w.do("GET", "/v1/pipelines", "", "Authorization", "Bearer guess").status }
+	n := 0
+	for ; guess() == 401 && n < 1000; n++ {
+	}
+	if got := w.do("GET", "/v1/pipelines", "", "Authorization", "Bearer guess"); n < 10 || n == 1000 || got.status == 429 && got.header.Get("Retry-After") == "" {
+		t.Errorf("after %d guesses: %d %s", n, got.status, got.body)
+	}
+	if got := w.do("GET", "/v1/pipelines", "", "Authorization", "Bearer admin"); got.status != 200 {
+		t.Errorf("a valid token: %d %s", got.status, got.body)
+	}
+}
+
 func TestTokensOfAnAgent(t *testing.T) {
 	w := startWeb(t, "", func(c *config.Config) {
 		c.API.Auth = config.Auth{ReadTokenFile: secretFile(t, "reader\n"), AdminTokenFile: secretFile(t, "admin\n")}

@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // authority signs certificates.
@@ -90,6 +91,17 @@ func (a *authority) client(t *testing.T, address string, by *authority) *client.
 
 func pemPair(cert, key string) (a, b []byte) { return []byte(cert), []byte(key) }
 
+// seesRecord returns errSeen when an inspector sees a few records.
+func seesRecord(t *testing.T, at *client.Client) error {
+	n := 0
+	return at.Inspect(t.Context(), "p:src", nil, func(client.Message) error {
+		if n++; n < 30 { // until what it sent was looked at
+			return nil
+		}
+		return errSeen
+	})
+}
+
 func TestEncryption(t *testing.T) {
 	trusted, strange := newAuthority(t), newAuthority(t)
 	cert, key := trusted.pair(t)
@@ -105,6 +117,8 @@ func TestEncryption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := startWeb(t, "", func(s *config.Config) { s.API.TLS = c.tls })
+			w.Save("p.yaml", made(w.Dir, "p", 100, ""))
+			w.WaitPhase("p", spec.PhaseRunning, 1)
 			if _, err := w.api.Info(t.Context()); err == nil {
 				t.Error("answered without encryption")
 			}
@@ -116,6 +130,9 @@ func TestEncryption(t *testing.T) {
 				at := trusted.client(t, w.Address(), one.by)
 				if _, err := at.Info(t.Context()); (err == nil) != one.want {
 					t.Errorf("%s: error %v", one.who, err)
+				}
+				if err := seesRecord(t, at); one.want && err != errSeen {
+					t.Errorf("%s, inspecting: error %v", one.who, err)
 				}
 				if _, _, err := at.CreatePipeline(t.Context(), "", rest.PipelineConfig{Name: one.who}); (err == nil) != one.want {
 					t.Errorf("%s, changing: error %v", one.who, err)

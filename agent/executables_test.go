@@ -126,9 +126,14 @@ func TestAKilledPluginIsStartedAgain(t *testing.T) {
 	before := children(os.Getpid())
 	a := agenttest.Start(t, dir)
 	a.Save("p.yaml", moved(a.Dir, "p", "xgenerator", "xfile", 2000))
-	for range 4 {
-		n := len(numbers(t, a.Path("p.jsonl")))
-		a.Wait("more records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > n+100 })
+	const kills = 4
+	written := func() int {
+		all, _ := numbersOf(t, a.Path("p.jsonl"))
+		return len(all)
+	}
+	for range kills {
+		n := written()
+		a.Wait("more records", func() bool { return written() > n+100 })
 		var pids []int
 		a.Wait("both plugins run", func() bool {
 			pids = slices.DeleteFunc(children(os.Getpid()), func(pid int) bool { return slices.Contains(before, pid) })
@@ -139,8 +144,12 @@ func TestAKilledPluginIsStartedAgain(t *testing.T) {
 	}
 	a.WaitPhase("p", spec.PhaseRunning, 1)
 	a.Stop()
+	all, torn := numbersOf(t, a.Path("p.jsonl"))
+	if len(torn) > kills {
+		t.Errorf("%d torn lines with %d kills: %q", len(torn), kills, torn)
+	}
 	last := 0
-	for i, n := range numbers(t, a.Path("p.jsonl")) {
+	for i, n := range all {
 		if n > last+1 {
 			t.Fatalf("record %d is number %d, after %d", i+1, n, last)
 		}

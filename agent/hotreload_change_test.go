@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,55 @@ func TestRecoveringPipelinesObey(t *testing.T) {
 			d.Wait("its failure", func() bool { return d.State("p").Phase == spec.PhaseRecovering })
 			wish(d, bad)
 			d.started("q", 1)
+		})
+	}
+}
+
+// Who makes sources begin anew is told, and who does not is not.
+func TestLostPositionsAreToldOf(t *testing.T) {
+	changes := map[string]struct {
+		save func(d *desk)
+		want map[string]int // warnings by reason
+	}{
+		"the id": {func(d *desk) { d.Save("p.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n", 1)) }, map[string]int{"LooksRenamed": 1}},
+		"the id and the file": {func(d *desk) {
+			d.remove("p.yaml")
+			d.withdrawn("p")
+			d.Save("r.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n    name: other\n", 1))
+		}, map[string]int{"LooksRenamed": 1}},
+		"the file":                  {func(d *desk) { d.rename("p.yaml", "r.yaml") }, nil},
+		"another pipeline, beside":  {func(d *desk) { d.Save("r.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n", 1)) }, nil},
+		"another pipeline, instead": {func(d *desk) { d.Save("p.yaml", d.made("r", 2)) }, nil},
+		"the id of a source":        {func(d *desk) { d.Save("p.yaml", strings.Replace(d.made("p", 2), "id: src", "id: other", 1)) }, map[string]int{"PositionLost": 1}},
+		"a source that is a destination now": {func(d *desk) {
+			d.Save("p.yaml", strings.NewReplacer("id: src", "id: was-dst", "id: dst", "id: src").Replace(d.made("p", 2)))
+		}, map[string]int{"PositionLost": 1}},
+		"the plugin of a source": {func(d *desk) {
+			d.Save("p.yaml", strings.Replace(d.made("p", 1), "plugin: builtin:generator\n        settings: {rate: 1, format.type: structured, format.options.n: int}",
+				"plugin: builtin:file\n        settings: {path: "+d.Path("in")+"}", 1))
+		}, map[string]int{"PositionLost": 1}},
+		"how the plugin is called": {func(d *desk) { d.Save("p.yaml", strings.Replace(d.made("p", 2), "builtin:generator", "generator", 1)) }, nil},
+		"the plugin of a destination": {func(d *desk) {
+			d.Save("p.yaml", strings.Replace(d.made("p", 2), "builtin:file\n        settings: {path: \""+d.Path("p.jsonl")+"\"}", "builtin:log", 1))
+		}, nil},
+	}
+	for name, c := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := atDesk(t)
+			c.save(d)
+			d.looked()
+			d.Wait("p to be as declared", func() bool {
+				decl := d.declared("p")
+				return !decl.Withdrawn.IsZero() || d.State("p").RunningGeneration == decl.Generation
+			})
+			d.Stop() // what was told is in the log
+			for _, reason := range []string{"LooksRenamed", "PositionLost"} {
+				told := regexp.MustCompile(`"level":"WARN".*"reason":"` + reason + `"`)
+				if n := len(told.FindAllString(d.Log(), -1)); n != c.want[reason] {
+					t.Errorf("%s was told %d times, want %d", reason, n, c.want[reason])
+				}
+			}
 		})
 	}
 }

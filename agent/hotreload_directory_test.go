@@ -78,6 +78,17 @@ func TestNewIdentitiesStartFromScratch(t *testing.T) {
 			d.Save("p.yaml", strings.Replace(d.made("p", 1000), "id: src\n", "id: other\n", 1))
 			d.runs("p", 1000)
 		},
+		"another plugin and the first one again": func(d *desk) {
+			d.must(os.WriteFile(d.Path("in"), []byte("one\ntwo\n"), 0o644))
+			d.Save("p.yaml", strings.NewReplacer(
+				"plugin: builtin:generator\n        settings: {rate: 1, format.type: structured, format.options.n: int}", "plugin: file\n        settings: {path: "+d.Path("in")+"}",
+				"p.jsonl", "other.jsonl").Replace(d.made("p", 1)))
+			d.Wait("all of the file", func() bool {
+				out, _ := os.ReadFile(d.Path("other.jsonl"))
+				return strings.Count(string(out), "\n") == 2
+			})
+			d.Save("p.yaml", d.made("p", 1000))
+		},
 	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +159,9 @@ func TestDirectoryIsMissing(t *testing.T) {
 		},
 		"at start, a file in its place": func(d *desk) *desk {
 			d = d.again(func() { away(d); d.must(os.WriteFile(d.Path("pipelines"), nil, 0o600)) })
-			d.runs("p", 1)
+			d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
+			d.started("p", 1)
+			d.started("q", 1)
 			d.must(os.Remove(d.Path("pipelines")))
 			back(d)
 			return d

@@ -15,78 +15,12 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// model is what is to be declared, going by nothing but complete looks at the files.
-type model struct {
-	files    map[string]content // as they are
-	known    map[string]bool    // files there at the last look
-	declared map[string]*intent // by pipeline
-}
-
-// content is what a file declares: versions by pipeline; nil when it is broken.
-type content map[string]int
-
-// intent is what is declared of a pipeline.
-type intent struct {
-	version   int
-	owner     string
-	withdrawn bool
-}
-
-// look takes in the files.
-func (m *model) look() {
-	claims := map[string][]string{}
-	for _, name := range slices.Sorted(maps.Keys(m.files)) {
-		for id := range m.files[name] {
-			claims[id] = append(claims[id], name)
-		}
-	}
-	for id, names := range claims {
-		m.settle(id, names)
-	}
-	for id, d := range m.declared {
-		if claims[id] != nil {
-			continue
-		}
-		c, there := m.files[d.owner]
-		switch broken := there && c == nil; {
-		case !broken:
-			d.withdrawn = true
-		case !m.known[d.owner]:
-			d.withdrawn = false // back, and nobody can tell what it declares
-		}
-	}
-	m.known = map[string]bool{}
-	for name := range m.files {
-		m.known[name] = true
-	}
-}
-
-// settle decides which of the files that declare a pipeline owns it.
-func (m *model) settle(id string, names []string) {
-	d := m.declared[id]
-	owner := ""
-	switch {
-	case d != nil && slices.Contains(names, d.owner):
-		owner = d.owner
-	case d != nil && !d.withdrawn && m.broken(d.owner), len(names) > 1:
-		return
-	default:
-		owner = names[0]
-	}
-	m.declared[id] = &intent{version: m.files[owner][id], owner: owner}
-}
-
-func (m *model) broken(name string) bool {
-	c, there := m.files[name]
-	return there && c == nil
-}
-
 // operator does things to the files at random, and knows what has to come of it.
 type operator struct {
 	*desk
 	*rand.Rand
 	model
-	last int // version made last
+	made int // version made last
 	done []string
 }
 
@@ -106,21 +40,21 @@ func (o *operator) present() string {
 }
 
 // fresh makes content: each pipeline absent, as declared, or in a new version.
-func (o *operator) fresh() (content, string) {
-	c, docs := content{}, []string{nothing}
+func (o *operator) fresh() (*content, string) {
+	c, docs := &content{says: map[string]version{}}, []string{nothing}
 	for _, id := range []string{"p", "q", "r"} {
 		d := o.model.declared[id]
 		switch o.IntN(3) {
 		case 0:
-			o.last++
-			c[id] = o.last
+			o.made++
+			c.says[id] = version{in: o.made}
 		case 1:
 			if d != nil {
-				c[id] = d.version
+				c.says[id] = d.version
 			}
 		}
-		if v, ok := c[id]; ok {
-			docs = append(docs, o.made(id, v))
+		if v, ok := c.says[id]; ok {
+			docs = append(docs, o.desk.made(id, v.in))
 		}
 	}
 	return c, strings.Join(docs, "---\n")
@@ -143,7 +77,7 @@ func (o *operator) act() {
 		text := map[string]string{"break": "version: \"2.2\"\npipelines: [", "empty": ""}[what]
 		o.write(name, text)
 		o.did(what, name)
-		o.files[name] = nil
+		o.files[name] = &content{broken: true, empty: text == ""}
 	case "delete", "rename", "touch", "chmod":
 		if name = o.present(); name != "" {
 			o.change(what, name)
@@ -197,7 +131,7 @@ func (o *operator) step(t *testing.T) {
 		o.act()
 		o.check()
 		for id, d := range o.model.declared {
-			if b := before[id]; b.version == d.version && !b.withdrawn && !d.withdrawn && o.starts(id) != starts[id] {
+			if b := before[id]; b.version == d.version && b.wants() && d.wants() && o.starts(id) != starts[id] {
 				t.Errorf("%s was restarted for nothing", id)
 			}
 		}
@@ -208,9 +142,9 @@ func (o *operator) step(t *testing.T) {
 
 // check compares what the agent makes of the files with what it has to.
 func (o *operator) check() {
-	o.look()
+	o.look(time.Now())
 	for _, name := range slices.Sorted(maps.Keys(o.files)) {
-		if o.files[name] == nil {
+		if o.files[name].broken {
 			o.Wait(name+" to be refused", func() bool {
 				text := o.problems(name)
 				return strings.Contains(text, "YAML") || strings.Contains(text, "the file is empty")
@@ -224,10 +158,10 @@ func (o *operator) check() {
 			if have := o.desk.declared(id); have.Generation != 0 {
 				o.t.Errorf("%s is declared in %s, and should not be", id, have.Owner.Path)
 			}
-		case d.withdrawn:
+		case !d.withdrawn.IsZero():
 			o.withdrawn(id)
 		default:
-			o.runs(id, d.version)
+			o.runs(id, d.in)
 			if have := o.desk.declared(id); have.Owner.Path != d.owner {
 				o.t.Errorf("%s belongs to %s, want %s", id, have.Owner.Path, d.owner)
 			}
@@ -241,7 +175,7 @@ func patientDeletion(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour }
 // files tells, and nothing else restarts. CONDUIT_SEQUENCES sets how many sequences of
 // events are tried, CONDUIT_SEED the one to repeat.
 func TestAnythingMayHappenToTheFiles(t *testing.T) {
-	sequences, first := number(t, "CONDUIT_SEQUENCES", 6), number(t, "CONDUIT_SEED", 0)
+	sequences, first := setting(t, "CONDUIT_SEQUENCES", 6), setting(t, "CONDUIT_SEED", 0)
 	if first == 0 {
 		first = int(time.Now().UnixNano() % 1e9)
 	} else {
@@ -255,8 +189,8 @@ func TestAnythingMayHappenToTheFiles(t *testing.T) {
 			if err := os.WriteFile(dir+"/pipelines/keep.yaml", []byte(nothing), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			o := &operator{desk: deskIn(t, dir, patientDeletion), Rand: rand.New(rand.NewPCG(seed, 0)), last: 100,
-				model: model{files: map[string]content{"keep.yaml": {}}, declared: map[string]*intent{}}}
+			o := &operator{desk: deskIn(t, dir, patientDeletion), Rand: rand.New(rand.NewPCG(seed, 0)), made: 100, model: newModel()}
+			o.files["keep.yaml"] = &content{}
 			defer func() {
 				if t.Failed() {
 					t.Logf("seed %d: %s", seed, strings.Join(o.done, "; "))
@@ -275,7 +209,8 @@ func TestAnythingMayHappenToTheFiles(t *testing.T) {
 	}
 }
 
-func number(t *testing.T, variable string, otherwise int) int {
+// setting is a number from the environment.
+func setting(t *testing.T, variable string, otherwise int) int {
 	s := os.Getenv(variable)
 	if s == "" {
 		return otherwise

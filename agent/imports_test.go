@@ -13,7 +13,7 @@ const module = "github.com/conduit-agent/conduit"
 // child never imports its parent, and the parts meet only in agent.
 var allowed = map[string][]string{
 	"plugins/record": {}, "schemas": {}, "reconcile/watch": {}, "agent/agenttest/bench": {},
-	"agent/agenttest/bench/connector": {"plugins/builtin", "plugins/wire"},
+	"agent/agenttest/bench/connector": {"plugins/builtin", "plugins/builtin/file", "plugins/builtin/generator", "plugins/record", "plugins/sdk", "plugins/wire"},
 	"agent/config":                    {"schemas", "spec"},
 	"plugins/schema":                  {"plugins/record"},
 	"plugins/sdk":                     {"plugins/record", "plugins/schema"},

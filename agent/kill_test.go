@@ -28,10 +28,17 @@ const childDir = "CONDUIT_TEST_AGENT_DIR"
 // addressFile, when set, is where that agent writes the address of its API.
 const addressFile = "CONDUIT_TEST_ADDRESS_FILE"
 
+// noEvents, when set, has the agent in a process of its own take away from itself what
+// it needs to be told of changes.
+const noEvents = "CONDUIT_TEST_NO_EVENTS"
+
 func TestMain(m *testing.M) {
 	if name := os.Getenv(pluginName); name != "" {
 		servePlugin(name)
 		return
+	}
+	if tool := os.Getenv(savingTool); tool != "" {
+		os.Exit(saveAs(tool, os.Args[1:]))
 	}
 	if os.Getenv(asCurl) != "" {
 		os.Exit(curl(os.Args[1:]))
@@ -49,6 +56,11 @@ func TestMain(m *testing.M) {
 func child(dir string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	if os.Getenv(noEvents) != "" {
+		if err := os.WriteFile("/proc/sys/user/max_inotify_instances", []byte("0"), 0); err != nil {
+			panic(err)
+		}
+	}
 	cfg, _, err := config.Load(config.Sources{})
 	if err != nil {
 		panic(err)
@@ -80,13 +92,19 @@ type process struct {
 
 func startProcess(t *testing.T, dir string, env ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(append(os.Environ(), childDir+"="+dir), env...)
-	p.cmd.Stderr = &p.log
-	if err := p.cmd.Start(); err != nil {
+	p, err := tryProcess(dir, nil, env...)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+func tryProcess(dir string, attr *syscall.SysProcAttr, env ...string) (*process, error) {
+	p := &process{cmd: exec.Command(os.Args[0])}
+	p.cmd.SysProcAttr = attr
+	p.cmd.Env = append(append(os.Environ(), childDir+"="+dir), env...)
+	p.cmd.Stderr = &p.log
+	return p, p.cmd.Start()
 }
 
 func (p *process) kill() {

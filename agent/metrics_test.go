@@ -16,20 +16,23 @@ import (
 // scrape returns the value of the one series that starts with name and has all labels.
 func scrape(t *testing.T, a *agenttest.Agent, series string) float64 {
 	t.Helper()
-	w := httptest.NewRecorder()
-	a.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	if w.Code != 200 {
-		t.Fatalf("status %d: %s", w.Code, w.Body)
-	}
-	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(w.Body.String())
+	text := metricsOf(a)
+	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(text)
 	if found == nil {
-		t.Fatalf("no series %s in\n%s", series, w.Body)
+		t.Fatalf("no series %s in\n%s", series, text)
 	}
 	v, err := strconv.ParseFloat(found[1], 64)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// metricsOf returns what /metrics shows.
+func metricsOf(a *agenttest.Agent) string {
+	w := httptest.NewRecorder()
+	a.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
 }
 
 func TestMetricsCountWhatPassed(t *testing.T) {

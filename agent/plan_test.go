@@ -12,6 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -22,7 +23,7 @@ pipelines:
   - id: %s
     status: %s
     connectors:
-      - {id: in, type: source, plugin: generator, settings: {rate: %q}}
+      - {id: in, type: source, plugin: generator, settings: {rate: %q, format.type: raw}}
       - {id: out, type: destination, plugin: log}
 `, id, status, rate)
 }
@@ -49,7 +50,7 @@ func TestMakePlan(t *testing.T) {
 		{"owned by others", map[string]string{"p.yaml": planned("p", "running", "1"), "s.yaml": planned("s", "running", "1"), "x.yaml": planned("a", "running", "1"), "y.yaml": planned("p", "running", "1")}, nil, []string{
 			"x.yaml: pipeline.owned_by_api", "y.yaml: pipeline.duplicate_id"}},
 		{"one file", map[string]string{"p.yaml": planned("p", "running", "2"), "../new/s.yaml": planned("n", "running", "1")}, []string{"new/s.yaml"}, []string{
-			"add n: restart →running at s.yaml:3 [@3:5]", "remove s: position-lost stopped→ at s.yaml:0 [@0:0]"}},
+			"add n: restart →running at s.yaml:3 [@3:5]", "remove s: position-lost stopped→ at s.yaml:0 [@0:0]", "s.yaml: pipeline.looks_renamed"}},
 		{"moved to another file", map[string]string{"p.yaml": planned("p", "running", "1"), "../new/t.yaml": planned("s", "running", "1")}, []string{"new/t.yaml"}, nil},
 		{"a directory", map[string]string{"p.yaml": planned("p", "running", "2"), "../new/p.yaml": planned("p", "running", "1")}, []string{"new"}, []string{
 			"remove s: position-lost stopped→ at s.yaml:0 [@0:0]"}},
@@ -68,7 +69,7 @@ func TestMakePlan(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			plan, err := agent.MakePlan(t.Context(), c, tt.paths)
+			plan, err := agent.MakePlan(t.Context(), c, planRequest(t, tt.paths...), nothingWrong)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +80,24 @@ func TestMakePlan(t *testing.T) {
 	}
 }
 
-func planLines(plan *agent.Plan) []string {
+// planRequest is that of files to be saved, or of one directory.
+func planRequest(t *testing.T, paths ...string) (request rest.PlanRequest) {
+	t.Helper()
+	for _, path := range paths {
+		files, err := agent.PipelineFiles(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Files = append(request.Files, files...)
+		info, err := os.Stat(path)
+		request.Replace = err == nil && info.IsDir()
+	}
+	return request
+}
+
+func nothingWrong(*spec.Pipeline) []spec.Problem { return nil }
+
+func planLines(plan *rest.Plan) []string {
 	var lines []string
 	for _, p := range plan.Pipelines {
 		var changes []string

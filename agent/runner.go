@@ -15,25 +15,28 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // The parts meet here.
 var (
-	_ reconcile.Store  = (*store.DB)(nil)
-	_ reconcile.Runner = (*runner)(nil)
-	_ reconcile.Run    = (*observedRun)(nil)
-	_ engine.Store     = positions{}
-	_ engine.Plugins   = dispenser{}
+	_ reconcile.Store     = (*store.DB)(nil)
+	_ reconcile.Runner    = (*runner)(nil)
+	_ reconcile.Run       = (*observedRun)(nil)
+	_ reconcile.Amendment = (*engine.Amendment)(nil)
+	_ engine.Store        = positions{}
+	_ engine.Plugins      = dispenser{}
 )
 
 // runner makes runs of declared pipelines.
 type runner struct {
 	plugins   *plugins.Host
-	store     *store.DB
+	store     engine.Store
 	committer *engine.Committer
 	taps      *engine.Taps
+	window    engine.Window
 	inputs    *inputs
 	files     string // where the pipeline files are
 
@@ -49,18 +52,18 @@ type runner struct {
 
 // Prepare makes a run of d's pipeline ready to go.
 func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
-	resolved, problems := r.inputs.resolve(d)
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("cannot resolve references of pipeline %s: %w", d.Pipeline.ID, joined(problems))
+	resolved, err := r.resolved(d)
+	if err != nil {
+		return nil, err
 	}
 	p := &engine.Pipeline{
 		Declared:  &d.Pipeline,
 		Resolved:  resolved,
 		Resolve:   r.resolve,
 		Plugins:   dispenser{r.plugins, &r.starts},
-		Store:     positions{r.store},
+		Store:     r.store,
 		Committer: r.committer,
-		Window:    engine.DefaultWindow,
+		Window:    r.window,
 
 		AckTimeout: r.ackTimeout,
 		Taps:       r.taps,
@@ -68,14 +71,27 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Log:        r.log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
 	if err := p.Prepare(ctx); err != nil {
-		return nil, r.located(d, err)
+		return nil, r.located(d, err, r.misfits)
 	}
 	return &observedRun{p, r}, nil
 }
 
-// located puts before err, which keeps d from running, where in its file the settings
-// stand that are wrong.
-func (r *runner) located(d *spec.Declaration, err error) error {
+// resolved returns d's pipeline with its references resolved.
+func (r *runner) resolved(d *spec.Declaration) (*spec.Pipeline, error) {
+	resolved, problems := r.inputs.resolve(d)
+	if len(problems) > 0 {
+		err := fmt.Errorf("cannot resolve references of pipeline %s: %w", d.Pipeline.ID, joined(problems))
+		return nil, r.located(d, err, func(*spec.Pipeline) []spec.Problem { return problems })
+	}
+	return resolved, nil
+}
+
+// misfits returns what is wrong with p's plugins and settings.
+func (r *runner) misfits(p *spec.Pipeline) []spec.Problem { return checkPlugins(r.plugins, p) }
+
+// located puts before err, which keeps d from running, where in its file there is what
+// check finds wrong.
+func (r *runner) located(d *spec.Declaration, err error, check func(*spec.Pipeline) []spec.Problem) error {
 	if d.Owner.Kind != spec.OwnerFile {
 		return err
 	}
@@ -94,7 +110,7 @@ func (r *runner) located(d *spec.Declaration, err error) error {
 		if p.Pipeline.ID != d.Pipeline.ID || spec.Digest(&p.Pipeline) != d.Digest {
 			continue // the file says something else by now
 		}
-		for _, problem := range checkPlugins(r.plugins, &p.Pipeline) {
+		for _, problem := range check(&p.Pipeline) {
 			problem = p.Locate(problem, d.Owner.Path)
 			places = append(places, fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column))
 		}
@@ -123,6 +139,22 @@ func (o *observedRun) Run(ctx context.Context, drain <-chan struct{}, started fu
 		r.mu.Unlock()
 	}()
 	return o.Pipeline.Run(ctx, drain, started)
+}
+
+// Amend makes ready what turns the run into one of d's pipeline.
+func (o *observedRun) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendment, error) {
+	resolved, err := o.runner.resolved(d)
+	if err != nil {
+		return nil, err
+	}
+	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, resolved)
+	switch {
+	case errors.Is(err, engine.ErrRestart):
+		return nil, reconcile.ErrRestart
+	case err != nil:
+		return nil, o.runner.located(d, err, o.runner.misfits)
+	}
+	return a, nil
 }
 
 // observe returns what runs and what was counted, by pipeline id.
@@ -213,6 +245,16 @@ func (d dispenser) Processor(_ context.Context, id string, p spec.Processor) (en
 
 // positions is the store as the engine sees it.
 type positions struct{ *store.DB }
+
+// Position returns where the plugin of this name is to resume a source. A position that
+// another one saved could mean anything to it.
+func (p positions) Position(ctx context.Context, connectorID, plugin string) (record.Position, error) {
+	position, saver, err := p.DB.Position(ctx, connectorID)
+	if err != nil || saver != "" && saver != plugin {
+		return nil, err
+	}
+	return position, nil
+}
 
 // SavePositions makes all positions durable in one transaction.
 func (p positions) SavePositions(ctx context.Context, all []engine.Saved) error {

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
@@ -107,7 +108,10 @@ type Server struct {
 	Metrics http.Handler // served at /metrics; nil: nothing is
 	// Reload reads the pipeline files anew and returns when desired state is in line with
 	// them, or why it is not. With prune, the absence of all files counts. nil: it cannot be asked for.
-	Reload  func(ctx context.Context, prune bool) error
+	Reload func(ctx context.Context, prune bool) error
+	// Plan returns what the pipeline files, with those of the request saved among them, would
+	// change, without changing anything. nil: it cannot be asked for.
+	Plan    func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
 	Log     *slog.Logger // nil discards
 	Version string
 
@@ -120,11 +124,12 @@ type Server struct {
 	handler     http.Handler
 	log         *slog.Logger
 	idempotency answers
+	guesses     guesses
 	inspector   hub
+	streams     atomic.Int64  // answers that go on
 	closing     chan struct{} // closed when long answers are to end
 	closeOnce   sync.Once
-	commit      sync.Mutex     // held to compare and apply
-	sockets     sync.WaitGroup // WebSocket sessions
+	commit      sync.Mutex // held to compare and apply
 	stats       stats
 }
 
@@ -135,7 +140,7 @@ func (s *Server) init() {
 		}
 		s.log = s.log.With("component", "api")
 		s.closing = make(chan struct{})
-		s.inspector.taps, s.inspector.show = s.Taps, s.Show
+		s.inspector.taps, s.inspector.show, s.inspector.closing = s.Taps, s.Show, s.closing
 		s.handler = s.protect(s.router())
 	})
 }
@@ -157,18 +162,22 @@ var (
 const (
 	shutdownTimeout = 5 * time.Second
 	maxHeader       = 16 << 10
+	maxStreams      = 256 // answers that go on, beside inspector sessions
 )
 
 // Serve serves on l until ctx ends. Then it takes no more requests, ends streams within
 // a second, and returns when the requests in progress are answered or took too long.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.init()
+	limited := newLimiter(l, s.log)
+	l = limited
 	if s.TLS != nil {
 		l = tls.NewListener(l, s.TLS)
 	}
 	server := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ConnContext: withConn, ConnState: limited.observe,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
@@ -186,16 +195,16 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		server.Close()
 	}
 	<-failed
-	s.sockets.Wait()
+	s.inspector.open.Wait()
 	return nil
 }
 
 // endStreams has all answers end that would go on for ever.
 func (s *Server) endStreams() { s.closeOnce.Do(func() { close(s.closing) }) }
 
-// stream returns a context that ends with r's or when the server ends, and lifts the
-// limit on the time that reading r may take, which would end a long answer, too.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
+// long returns a context that ends with r's or when the server ends, and lifts the limit
+// on the time that reading r may take, which would end a long answer, too.
+func (s *Server) long(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // there is none when the writer knows no deadlines
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
@@ -206,4 +215,19 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) (context.Context
 		}
 	}()
 	return ctx, cancel
+}
+
+// stream is long for an answer that goes on. Its connection is no longer one of those
+// that are limited: streams are, on their own. end has another one be possible.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) (ctx context.Context, end func(), err error) {
+	if s.streams.Add(1) > maxStreams {
+		s.streams.Add(-1)
+		return nil, nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", maxStreams)
+	}
+	if c := connection(r); c != nil {
+		c.release()
+	}
+	w.Header().Set("Connection", "close") // it has no place for further requests
+	ctx, cancel := s.long(w, r)
+	return ctx, func() { cancel(); s.streams.Add(-1) }, nil
 }

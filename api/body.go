@@ -99,13 +99,12 @@ func decode(body []byte, v any) error {
 
 func decodeError(err error) error {
 	var e *rest.Error
-	var wrongType *json.UnmarshalTypeError
+	var mistyped *json.UnmarshalTypeError
 	switch {
 	case err == nil, errors.As(err, &e):
 		return err
-	case errors.As(err, &wrongType):
-		field := strings.TrimPrefix(wrongType.Field, "Processor.") // how an embedded struct is named
-		return fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s must be %s, not %s", field, typeName(wrongType.Type), wrongType.Value))
+	case errors.As(err, &mistyped):
+		return wrongType(strings.TrimPrefix(mistyped.Field, "Processor."), mistyped.Type, mistyped.Value) // how an embedded struct is named
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the JSON ends too early")
 	}
@@ -117,6 +116,10 @@ func fieldError(code, field, message string) *rest.Error {
 	e := rest.Errorf(rest.InvalidArgument, code, "%s", message).With("configPath", field)
 	e.Violations = []rest.Violation{{Field: field, Description: message}}
 	return e
+}
+
+func wrongType(field string, want reflect.Type, got string) error {
+	return fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s must be %s, not %s", field, typeName(want), got))
 }
 
 func typeName(t reflect.Type) string {
@@ -148,6 +151,9 @@ func (w walker) value(path string, t reflect.Type, depth int) error {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	if !suits(token, t) {
+		return wrongType(path, t, tokenName(token))
+	}
 	switch token {
 	case json.Delim('{'):
 		err = w.object(path, t, depth)
@@ -162,6 +168,37 @@ func (w walker) value(path string, t reflect.Type, depth int) error {
 		_, err = w.Token()
 	}
 	return err
+}
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+// suits reports whether a value that starts with token can become a t. What only the
+// value itself tells, such as the range of a number, is left to the decoder.
+func suits(token json.Token, t reflect.Type) bool {
+	if token == nil || t == nil || t.Kind() == reflect.Interface || reflect.PointerTo(t).Implements(unmarshaler) {
+		return true
+	}
+	switch token := token.(type) {
+	case json.Delim:
+		return (token == '[') == (t.Kind() == reflect.Slice) && (token == '{') == (t.Kind() == reflect.Struct || t.Kind() == reflect.Map)
+	case string:
+		return t.Kind() == reflect.String || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
+	case bool:
+		return t.Kind() == reflect.Bool
+	}
+	return t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64
+}
+
+func tokenName(token json.Token) string {
+	switch token := token.(type) {
+	case json.Delim:
+		return map[json.Delim]string{'[': "array", '{': "object"}[token]
+	case string:
+		return "string"
+	case bool:
+		return "bool"
+	}
+	return "number"
 }
 
 func (w walker) object(path string, t reflect.Type, depth int) error {

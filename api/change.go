@@ -99,10 +99,11 @@ func (s *Server) active(d *spec.Declaration) bool {
 // replace makes p follow d.
 func (s *Server) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipeline, e *edit) error {
 	spec.Normalize(p)
-	if err := validate(p, e.prefix); err != nil {
+	field := within(e.prefix)
+	if err := validate(p, field); err != nil {
 		return err
 	}
-	if err := s.checkPlugins(ctx, &d.Pipeline, p, e.prefix); err != nil {
+	if err := s.checkPlugins(ctx, &d.Pipeline, p, field); err != nil {
 		return err
 	}
 	from := origin
@@ -167,19 +168,22 @@ func unique(changes *spec.Changes, all []spec.Declaration) error {
 	return nil
 }
 
+// naming returns the path in a request of what a JSON pointer leads to in the pipeline.
+type naming func(pointer string) (path string)
+
 // validate returns the first error of p, and all of them as violations.
-func validate(p *spec.Pipeline, prefix string) error {
+func validate(p *spec.Pipeline, field naming) error {
 	var e *rest.Error
 	for _, problem := range spec.Validate(p) {
 		if problem.Severity != spec.SeverityError {
 			continue
 		}
-		field := fieldOf(problem.Path, prefix)
+		path := field(problem.Path)
 		if e == nil {
-			e = fieldError(problem.Code, field, problem.Message)
+			e = fieldError(problem.Code, path, problem.Message)
 			continue
 		}
-		e.Violations = append(e.Violations, rest.Violation{Field: field, Description: problem.Message})
+		e.Violations = append(e.Violations, rest.Violation{Field: path, Description: problem.Message})
 	}
 	if e == nil {
 		return nil
@@ -193,32 +197,40 @@ var renamed = map[string]string{
 	"window-size": "windowSize", "window-nack-threshold": "windowNackThreshold",
 }
 
-// fieldOf returns the path in the request of what pointer is in the pipeline. prefix is
-// the pointer of the resource that the request is about.
-func fieldOf(pointer, prefix string) string {
-	tokens, within := strings.CutPrefix(pointer, prefix+"/")
-	if !within {
-		tokens = strings.TrimPrefix(pointer, "/")
-	}
-	path := ""
-	for i, token := range strings.Split(tokens, "/") {
-		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
-		if name, ok := renamed[token]; ok && i == 0 && within && (prefix != dlqPrefix || token != "settings") {
-			path = name
-			continue
+// within names fields of requests about the resource that the pointer prefix leads to.
+func within(prefix string) naming {
+	return func(pointer string) string {
+		tokens, inside := strings.CutPrefix(pointer, prefix+"/")
+		first, more, _ := strings.Cut(strings.TrimPrefix(tokens, "/"), "/")
+		path, ok := renamed[first]
+		if !ok || !inside || prefix == dlqPrefix && first == "settings" {
+			path = join("", unescape.Replace(first))
 		}
-		if _, err := strconv.Atoi(token); err == nil && path != "" {
+		return follow(path, more)
+	}
+}
+
+// unescape undoes what JSON pointers do to names.
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// follow returns the path of what the tokens of a JSON pointer lead to from path.
+func follow(path, tokens string) string {
+	if tokens == "" {
+		return path
+	}
+	for token := range strings.SplitSeq(tokens, "/") {
+		if _, err := strconv.Atoi(token); err == nil {
 			path += "[" + token + "]"
 			continue
 		}
-		path = join(path, token)
+		path = join(path, unescape.Replace(token))
 	}
 	return path
 }
 
 // checkPlugins has the plugins accept what p changes about connectors and the
 // dead-letter queue of old, nil for none.
-func (s *Server) checkPlugins(ctx context.Context, old, p *spec.Pipeline, prefix string) error {
+func (s *Server) checkPlugins(ctx context.Context, old, p *spec.Pipeline, field naming) error {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
 		if j := connectorIn(old, p.QualifiedID(c.ID)); j >= 0 {
@@ -226,12 +238,12 @@ func (s *Server) checkPlugins(ctx context.Context, old, p *spec.Pipeline, prefix
 				continue
 			}
 		}
-		if err := s.checkPlugin(ctx, c.Type, c.Plugin, c.Settings, fieldOf(at+"/plugin", prefix), fieldOf(at+"/settings", prefix)); err != nil {
+		if err := s.checkPlugin(ctx, c.Type, c.Plugin, c.Settings, field(at+"/plugin"), field(at+"/settings")); err != nil {
 			return err
 		}
 	}
 	if q := &p.DLQ; q.Plugin != old.DLQ.Plugin || !maps.Equal(q.Settings, old.DLQ.Settings) {
-		return s.checkPlugin(ctx, spec.TypeDestination, q.Plugin, q.Settings, fieldOf(dlqPrefix+"/plugin", prefix), fieldOf(dlqPrefix+"/settings", prefix))
+		return s.checkPlugin(ctx, spec.TypeDestination, q.Plugin, q.Settings, field(dlqPrefix+"/plugin"), field(dlqPrefix+"/settings"))
 	}
 	return nil
 }
@@ -240,6 +252,14 @@ func (s *Server) checkPlugins(ctx context.Context, old, p *spec.Pipeline, prefix
 // are in the request.
 func (s *Server) checkPlugin(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, pluginField, settingsField string) error {
 	err := s.Plugins.Check(ctx, typ, plugin, settings)
+	hide := func(text string) string {
+		for name, value := range settings {
+			if secret(name, value) {
+				text = rest.Hide(text, value)
+			}
+		}
+		return text
+	}
 	switch wrong := settingErrors(err); {
 	case err == nil:
 		return nil
@@ -247,15 +267,15 @@ func (s *Server) checkPlugin(ctx context.Context, typ spec.ConnectorType, plugin
 		return rest.Errorf(rest.NotFound, rest.ReasonPluginNotFound, "%v", err).With("configPath", pluginField).
 			Suggest("GET /v1/connectors/plugins lists the plugins there are")
 	case len(wrong) > 0:
-		e := rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "invalid connector config: %v", err)
+		e := rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "invalid connector config: %s", hide(err.Error()))
 		for _, w := range wrong {
-			e.Violations = append(e.Violations, rest.Violation{Field: join(settingsField, w.Setting), Description: w.Message})
+			e.Violations = append(e.Violations, rest.Violation{Field: join(settingsField, w.Setting), Description: hide(w.Message)})
 		}
 		return e.With("configPath", e.Violations[0].Field)
 	case ctx.Err() != nil:
 		return err
 	}
-	return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorRefused, "invalid connector config: %v", err).With("configPath", settingsField)
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorRefused, "invalid connector config: %s", hide(err.Error())).With("configPath", settingsField)
 }
 
 // settingErrors returns every SettingError that err is made of.

@@ -124,7 +124,7 @@ func TestBodies(t *testing.T) {
 		{`{"config":{"name":"a","name":"b"}}`, spec.CodeDuplicateKey, "config.name"},
 		{`{"config":{"name":1}}`, spec.CodeInvalid, "config.name"},
 		{`{"confg":{}}`, spec.CodeUnknown, "confg"},
-		{`{"id":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, rest.ReasonParse, ""},
+		{`{"createdAt":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, rest.ReasonParse, ""},
 		{`{"config":{"name":"a"}} {}`, rest.ReasonParse, ""},
 		{"{\"config\":{\"name\":\"\xff\"}}", rest.ReasonParse, ""},
 		{`[]`, spec.CodeInvalid, ""},

@@ -216,7 +216,7 @@ func (s *Server) validateConnector(w http.ResponseWriter, r *http.Request) (any,
 	p := &spec.Pipeline{ID: "validate", Status: spec.StatusStopped, Connectors: []spec.Connector{
 		{ID: "connector", Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: body.Config.Settings}}}
 	spec.Normalize(p)
-	if err := validate(p, "/connectors/0"); err != nil {
+	if err := validate(p, within("/connectors/0")); err != nil {
 		return nil, err
 	}
 	err = s.checkPlugin(r.Context(), typ, body.Plugin, body.Config.Settings, "plugin", "config.settings")

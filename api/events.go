@@ -68,8 +68,11 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, after int6
 			after = e.ID
 		}
 	}
-	ctx, cancel := s.stream(w, r)
-	defer cancel()
+	ctx, end, err := s.stream(w, r)
+	if err != nil {
+		return err
+	}
+	defer end()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	out := &streamWriter{w: w, control: http.NewResponseController(w)}

@@ -69,16 +69,29 @@ var (
 	}{"2.2", []map[string]any{{"id": "orders", "status": "stopped", "connectors": []map[string]any{
 		{"id": "shop", "type": "source", "plugin": "builtin:generator", "settings": exampleConfig.Settings},
 		{"id": "warehouse", "type": "destination", "plugin": "builtin:log"}}}}}
-	exampleFile = string(spec.Marshal(exampleDeclared))
+	exampleFile     = string(spec.Marshal(exampleDeclared))
+	exampleDocument = rest.PipelineDocument{ID: "orders", Status: spec.StatusStopped, Name: "Orders", Connectors: []rest.ConnectorDocument{
+		{ID: "shop", Type: spec.TypeSource, Plugin: "builtin:generator", Settings: exampleConfig.Settings},
+		{ID: "warehouse", Type: spec.TypeDestination, Plugin: "builtin:log"}}}
+	exampleDocumentPlan  = rest.DocumentPlan{Config: exampleDocument}
+	exampleDocumentApply = rest.DocumentApply{Config: exampleDocument, Hash: exampleDocumentDiff.Hash}
+	exampleDocumentDiff  = rest.DocumentDiff{PipelineID: "orders", Hash: "6b86b273ff34fce19d6b804eff5a3f57", Changes: []rest.ResourceChange{
+		{Resource: rest.ResourceConnector, ID: "orders:shop", Action: rest.ResourceUpdate, Effect: rest.ResourceRestart, ExactEffect: spec.EffectRestart,
+			ConfigPaths: []string{"settings.rate"}, Code: "provisioning.connector.update"}}}
 
-	exampleStop     = rest.Stop{}
-	exampleRollback = rest.Rollback{Revision: 1}
-	exampleAdopt    = rest.Adopt{Path: "orders.yaml"}
-	exampleReload   = rest.Reload{}
-	exampleRevision = spec.Revision{Pipeline: "orders", Number: 1, Generation: 1, At: exampleTime, Origin: "api", Action: "declare", Spec: &exampleDeclared}
-	exampleStatus   = rest.PipelineStatus{ID: "orders", Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}, Generation: 2,
+	exampleStop                = rest.Stop{}
+	exampleRollback            = rest.Rollback{Revision: 1}
+	exampleAdopt               = rest.Adopt{Path: "orders.yaml"}
+	exampleReload              = rest.Reload{}
+	exampleRevision            = spec.Revision{Pipeline: "orders", Number: 1, Generation: 1, At: exampleTime, Origin: "api", Action: "declare", Spec: &exampleDeclared}
+	exampleRate1, exampleRate2 = "1", "2"
+	exampleDiff                = rest.Diff{ID: "orders", From: &rest.Version{Generation: 1, Revision: 1, At: exampleTime, Origin: "file orders.yaml:3"},
+		To:      rest.Version{Generation: 2, Revision: 2, At: exampleTime, Origin: "file orders.yaml:3"},
+		Changes: []rest.ValueChanged{{Change: spec.Change{Path: "/connectors/shop/settings/rate", Action: spec.ActionChange, Effect: spec.EffectRestart}, Old: &exampleRate1, New: &exampleRate2}}}
+	exampleStatus = rest.PipelineStatus{ID: "orders", Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}, Generation: 2,
 		Digest: "9f86d081", Declared: spec.StatusRunning, Problems: []spec.Problem{},
-		State: spec.State{PipelineID: "orders", Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: &spec.Attempt{Generation: 2, At: exampleTime}, Since: exampleTime}}
+		State:      spec.State{PipelineID: "orders", Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: &spec.Attempt{Generation: 2, At: exampleTime}, Since: exampleTime},
+		Conditions: []spec.Condition{{Type: spec.ConditionReady, Status: spec.ConditionTrue, Reason: "Running", Message: "generation 2 runs", ObservedGeneration: 2}}}
 
 	examplePlugin = rest.Plugin{Name: "builtin:log@v1.0.0", Summary: "Writes records to the log.", Description: "", Version: "v1.0.0", Author: "conduit",
 		DestinationParams: map[string]rest.Parameter{"level": {Default: "info", Description: "Level of the entries.", Type: "TYPE_STRING",
@@ -87,7 +100,12 @@ var (
 	exampleRecord = json.RawMessage(`{"result":{"position":"Mg==","operation":"OPERATION_CREATE","metadata":{"conduit.source.connector.id":"orders:shop"},` +
 		`"key":{"rawData":"aGk="},"payload":{"before":null,"after":{"structuredData":{"id":1}}}}}`)
 
-	exampleFileState = spec.FileState{Path: "orders.yaml", Hash: "9f86d081", Pipelines: []string{"orders"}, SeenAt: exampleTime}
+	exampleFileState   = spec.FileState{Path: "orders.yaml", Hash: "9f86d081", Pipelines: []string{"orders"}, SeenAt: exampleTime}
+	examplePlanRequest = rest.PlanRequest{Files: []rest.PlanFile{{Path: "orders.yaml", Content: exampleFile}}}
+	examplePlan        = rest.Plan{Pipelines: []rest.PlannedPipeline{{ID: "orders", Action: spec.ActionChange, Effect: spec.EffectRestart,
+		From: spec.StatusRunning, To: spec.StatusRunning, File: "orders.yaml", Line: 3,
+		Changes: []rest.PlannedChange{{Change: spec.Change{Path: "/connectors/shop/settings/rate", Action: spec.ActionChange, Effect: spec.EffectRestart}, Line: 9, Column: 17}}}},
+		Problems: []spec.Problem{}, Files: 1, CleanupDelay: "10m"}
 	exampleEvent     = spec.Event{ID: 7, At: exampleTime, Pipeline: "orders", Type: "normal", Reason: "Started", Message: "runs generation 2"}
 	exampleInfo      = rest.Info{Version: "v0.1.0", OS: "linux", Arch: "amd64"}
 	exampleHealth    = rest.Health{Status: "SERVING"}

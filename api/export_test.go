@@ -9,3 +9,25 @@ func Hurry(header, read, idle time.Duration) (restore func()) {
 	headerTimeout, readTimeout, idleTimeout = header, read, idle
 	return func() { headerTimeout, readTimeout, idleTimeout = h, r, i }
 }
+
+// HurrySessions gives clients of the inspector this time to take a message or to answer
+// a ping, and that time between pings, until restore is called.
+func HurrySessions(answer, ping time.Duration) (restore func()) {
+	a, p := streamTimeout, pingInterval
+	streamTimeout, pingInterval = answer, ping
+	return func() { streamTimeout, pingInterval = a, p }
+}
+
+// HurryPlaces has new connections wait that long for a place until restore is called.
+func HurryPlaces(d time.Duration) (restore func()) {
+	old := placeTimeout
+	placeTimeout = d
+	return func() { placeTimeout = old }
+}
+
+// How many connections and streams there may be.
+const (
+	MaxConns   = maxConns
+	MaxRefused = maxRefused
+	MaxStreams = maxStreams
+)

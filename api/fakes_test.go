@@ -40,6 +40,7 @@ type world struct {
 	frozen    bool // nothing observed changes
 	notReady  error
 	checks    int
+	check     func() error // called first by Check; nil: nothing is
 
 	observers map[string]map[int]func(*record.Batch)
 	observed  int
@@ -237,6 +238,11 @@ func (w *world) Plugins() []rest.Plugin {
 }
 
 func (w *world) Check(_ context.Context, _ spec.ConnectorType, plugin string, settings map[string]string) error {
+	if w.check != nil {
+		if err := w.check(); err != nil {
+			return err
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.checks++
@@ -250,7 +256,7 @@ func (w *world) Check(_ context.Context, _ spec.ConnectorType, plugin string, se
 	}
 	if rate := settings["rate"]; rate != "" {
 		if _, err := strconv.ParseFloat(rate, 64); err != nil {
-			return errors.Join(&api.SettingError{Setting: "rate", Message: "must be a number"})
+			return errors.Join(&api.SettingError{Setting: "rate", Message: "must be a number, not " + strconv.Quote(rate)})
 		}
 	}
 	return nil

@@ -19,16 +19,18 @@ func (s *Server) status(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.statusOf(d, files), err
 }
 
-// statuses answers with the status of every pipeline.
+// statuses answers with the status of every pipeline that is declared or has yet to stop.
 func (s *Server) statuses(_ http.ResponseWriter, r *http.Request) (any, error) {
-	all, err := s.declared(r.Context())
+	all, err := s.Desired.Declarations(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	files, err := s.Desired.FileStates(r.Context())
-	list := make([]rest.PipelineStatus, len(all))
+	list := make([]rest.PipelineStatus, 0, len(all))
 	for i := range all {
-		list[i] = s.statusOf(&all[i], files)
+		if one := s.statusOf(&all[i], files); one.Withdrawn == nil || one.State.Phase != spec.PhaseStopped {
+			list = append(list, one)
+		}
 	}
 	return list, err
 }
@@ -44,6 +46,9 @@ func (s *Server) statusOf(d *spec.Declaration, files []spec.FileState) rest.Pipe
 	}
 	body := rest.PipelineStatus{ID: d.Pipeline.ID, Owner: d.Owner, Generation: d.Generation, Digest: d.Digest,
 		Declared: d.Pipeline.Status, Override: d.Override, State: state, Problems: []spec.Problem{}}
+	if !d.Withdrawn.IsZero() {
+		body.Withdrawn = &d.Withdrawn
+	}
 	for _, f := range files {
 		for _, p := range f.Problems {
 			if p.Pipeline == d.Pipeline.ID || p.Pipeline == "" && d.Owner.Kind == spec.OwnerFile && f.Path == d.Owner.Path {
@@ -51,6 +56,7 @@ func (s *Server) statusOf(d *spec.Declaration, files []spec.FileState) rest.Pipe
 			}
 		}
 	}
+	body.Conditions = spec.Conditions(d, &state, body.Problems)
 	return body
 }
 
@@ -137,8 +143,9 @@ func (s *Server) adopt(w http.ResponseWriter, r *http.Request) (any, error) {
 func (s *Server) heir(r *http.Request, d *spec.Declaration, body *rest.Adopt) (spec.Owner, error) {
 	switch body.Owner {
 	case spec.OwnerFile, "":
-		if err := owned(d); err != nil {
-			return spec.Owner{}, err
+		if d.Owner.Kind == spec.OwnerFile {
+			return spec.Owner{}, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "pipeline %q belongs to %s already", d.Pipeline.ID, d.Owner.Path).
+				With("configPath", "owner").Suggest("to have another file declare it, move it there")
 		}
 		path, err := s.claimant(r, d.Pipeline.ID, body.Path)
 		return spec.Owner{Kind: spec.OwnerFile, Path: path}, err

@@ -3,21 +3,14 @@ package api
 //lint:file-ignore SA1019 the successor of nhooyr.io/websocket has the same API under another path
 
 import (
-	"context"
+	"bufio"
+	"bytes"
+	"net"
 	"net/http"
-	"strconv"
-	"time"
 
 	"nhooyr.io/websocket"
 
 	"github.com/conduit-agent/conduit/api/rest"
-)
-
-const (
-	streamTimeout = 10 * time.Second       // for a client to take one message
-	pingInterval  = 30 * time.Second       // between signs of life
-	closeTimeout  = 500 * time.Millisecond // for a client to say goodbye
-	dropInterval  = 5 * time.Second        // between two messages about dropped records
 )
 
 // inspect shows the records that pass a connector from now on, over WebSocket or as
@@ -31,130 +24,65 @@ func (s *Server) inspect(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	feed, leave := s.inspector.join(id)
+	session := &session{wanted: wanted, lines: !isUpgrade(r), under: connection(r)}
+	feed := s.inspector.join(id, session) // before the client hears that it sees records
 	if feed == nil {
 		return nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already", maxSessions)
 	}
-	defer leave()
-	session := &session{reader: feed.reader(), wanted: wanted, hub: &s.inspector}
-	if isUpgrade(r) {
-		s.inspectSocket(w, r, session)
-		return nil, nil
+	if err := session.begin(w, r); err != nil || session.conn == nil {
+		s.inspector.leave(feed)
+		return nil, err
 	}
-	s.inspectLines(w, r, session)
+	feed.serve(session)
 	return nil, nil
 }
 
-// session is one client that sees records.
-type session struct {
-	*reader
-	wanted selection
-	hub    *hub
-
-	missed uint64    // records the client does not know to have missed
-	told   time.Time // when it was told last
-	shown  time.Time // when it saw the last record
-}
-
-// run sends records until ctx ends or sending fails. idle is called when there is
-// nothing to send at the moment.
-func (s *session) run(ctx context.Context, send func([]byte) error, idle func() error) error {
-	ping := time.NewTicker(pingInterval)
-	defer ping.Stop()
-	for ctx.Err() == nil {
-		frame, missed, wait := s.read()
-		if wait == nil {
-			s.missed += missed
-			if err := s.show(&frame, send); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := idle(); err != nil {
-			return err
-		}
-		select {
-		case <-wait:
-		case <-ping.C:
-			if err := send(nil); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-		}
+// begin answers the request and takes its connection over. There is no connection
+// afterwards if the answer is that something is wrong with the request.
+func (s *session) begin(w http.ResponseWriter, r *http.Request) error {
+	if s.under == nil {
+		return rest.Errorf(rest.Unavailable, rest.ReasonUnavailable, "records are shown on connections of this server only")
 	}
-	return nil
-}
-
-// show sends a frame if the client wants to see it, after what it missed.
-func (s *session) show(f *frame, send func([]byte) error) error {
-	now := time.Now()
-	if s.missed > 0 && now.Sub(s.told) >= dropInterval {
-		if err := send([]byte(`{"dropped":` + strconv.FormatUint(s.missed, 10) + `}`)); err != nil {
-			return err
-		}
-		s.hub.dropped.Add(s.missed)
-		s.missed, s.told = 0, now
+	taken := &takeOver{ResponseWriter: w, session: s}
+	if s.lines {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Transfer-Encoding", "identity") // it ends with the connection
+		w.WriteHeader(http.StatusOK)
+		_, _, err := taken.Hijack()
+		return err
 	}
-	if !s.wanted.matches(f) || now.Sub(s.shown) < s.wanted.interval {
-		return nil
-	}
-	s.shown = now
-	return send(f.data)
-}
-
-// inspectLines sends one message per line.
-func (s *Server) inspectLines(w http.ResponseWriter, r *http.Request, session *session) {
-	ctx, cancel := s.stream(w, r)
-	defer cancel()
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("Cache-Control", "no-store")
-	out := &streamWriter{w: w, control: http.NewResponseController(w)}
-	w.WriteHeader(http.StatusOK)
-	out.dirty = true
-	send := func(message []byte) error {
-		if message != nil {
-			out.write(message)
-			out.write([]byte{'\n'})
-		}
-		return out.err
-	}
-	_ = session.run(ctx, send, func() error { // it ends when the client is gone
-		out.flush()
-		return out.err
-	})
-}
-
-// inspectSocket sends one message per record.
-func (s *Server) inspectSocket(w http.ResponseWriter, r *http.Request, session *session) {
-	s.sockets.Add(1)
-	defer s.sockets.Done()
 	// The origin was checked before anything else.
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: []string{"conduit"}})
+	c, err := websocket.Accept(taken, r, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: []string{"conduit"}})
 	if err != nil {
-		return // Accept answered
+		return nil // Accept answered
 	}
-	defer conn.CloseNow()
-	ctx, cancel := context.WithCancel(conn.CloseRead(context.Background()))
-	defer cancel()
-	end := make(chan struct{})
-	defer close(end)
-	go func() {
-		select {
-		case <-s.closing:
-			cancel()
-			time.AfterFunc(closeTimeout, func() { conn.CloseNow() })
-		case <-end:
-		}
-	}()
-	send := func(message []byte) error {
-		ctx, cancel := context.WithTimeout(context.Background(), streamTimeout)
-		defer cancel()
-		if message == nil {
-			return conn.Ping(ctx)
-		}
-		return conn.Write(ctx, websocket.MessageText, message)
-	}
-	if session.run(ctx, send, func() error { return nil }) == nil {
-		conn.Close(websocket.StatusGoingAway, "the agent is shutting down")
-	}
+	return c.CloseNow() // it would keep two goroutines; the handshake is done
 }
+
+// takeOver has the session get the connection of an answer.
+type takeOver struct {
+	http.ResponseWriter
+	session *session
+}
+
+// Hijack returns a connection that stays open when it is closed.
+func (t *takeOver) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, buffered, err := http.NewResponseController(t.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered()) // what is buffered is there
+	if err := t.session.under.detach(); err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	t.session.conn, t.session.in = c, bytes.Clone(early)
+	return open{c}, buffered, nil
+}
+
+// open is a connection that stays open.
+type open struct{ net.Conn }
+
+// Close does nothing.
+func (open) Close() error { return nil }

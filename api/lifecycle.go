@@ -108,7 +108,7 @@ func runnable(p *spec.Pipeline) error {
 	if p.Status != spec.StatusRunning {
 		return nil
 	}
-	err := validate(p, "")
+	err := validate(p, within(""))
 	if e, ok := err.(*rest.Error); ok {
 		e.Kind = rest.FailedPrecondition
 	}
@@ -146,7 +146,7 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request, what string, done 
 	if err != nil || limit == 0 {
 		return err
 	}
-	ctx, cancel := s.stream(w, r)
+	ctx, cancel := s.long(w, r)
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, limit)
 	defer cancel()

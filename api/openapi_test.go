@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -48,6 +50,9 @@ func TestEveryOperation(t *testing.T) {
 		for method, op := range methods {
 			n++
 			t.Run(op.OperationID, func(t *testing.T) {
+				if op.Responses["200"].Content == nil {
+					refused(t, strings.ToUpper(method), path, op)
+				}
 				for media, content := range op.Responses["200"].Content {
 					pointer := "openapi.json#/paths/" + url.PathEscape(strings.ReplaceAll(path, "/", "~1")) + "/" + method +
 						"/responses/200/content/" + url.PathEscape(strings.ReplaceAll(media, "/", "~1")) + "/schema"
@@ -95,8 +100,18 @@ func check(t *testing.T, schema *jsonschema.Schema, media string, body []byte) {
 	}
 }
 
-// exampleCall performs an operation on a server where it is possible.
-func exampleCall(t *testing.T, method, path string, op operation) []byte {
+// refused checks that an operation without a success tells why, as documented.
+func refused(t *testing.T, method, path string, op operation) {
+	w, path := exampleWorld(t, path, op)
+	got := do(newServer(w).Handler(), method, path, "")
+	if _, documented := op.Responses[strconv.Itoa(got.status)]; !documented || got.status == 404 || got.reason() == "" {
+		t.Errorf("%s %s: %d %s", method, path, got.status, got.body)
+	}
+}
+
+// exampleWorld returns a world where an operation is possible, and the path of what it
+// is about there.
+func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 	w := newWorld(t)
 	orders := pipelineOf("orders", spec.StatusStopped)
 	orders.Connectors[0].ID = "shop"
@@ -127,18 +142,45 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	}
 	w.files = []spec.FileState{{Path: "orders.yaml", Pipelines: []string{"orders"}}}
 	w.positions["orders:shop"] = record.Position("1")
+	return w, strings.ReplaceAll(path, "{id}", id)
+}
+
+// exampleCall performs an operation on a server where it is possible.
+func exampleCall(t *testing.T, method, path string, op operation) []byte {
+	w, path := exampleWorld(t, path, op)
 	s := newServer(w)
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })
 	s.Reload = func(context.Context, bool) error { return nil }
-	path = strings.ReplaceAll(path, "{id}", id)
-	if op.Streaming {
-		return firstLine(t, w, s.Handler(), path, id)
+	s.Plan = func(context.Context, rest.PlanRequest) (*rest.Plan, error) {
+		return &rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{}}, nil
 	}
-	got := do(s.Handler(), method, path, string(op.RequestBody.Content["application/json"].Example))
+	if op.Streaming {
+		return firstLine(t, w, s.Handler(), path, "orders:shop")
+	}
+	body := string(op.RequestBody.Content["application/json"].Example)
+	if op.OperationID == "applyPipeline" {
+		body = asPlanned(t, s.Handler(), body)
+	}
+	got := do(s.Handler(), method, path, body)
 	if got.status != 200 {
 		t.Fatalf("%s %s: %d %s", method, path, got.status, got.body)
 	}
 	return got.body
+}
+
+// asPlanned returns the body of a request to apply a document, with the hash of its plan.
+func asPlanned(t *testing.T, h http.Handler, body string) string {
+	t.Helper()
+	var request map[string]any
+	if err := json.Unmarshal([]byte(body), &request); err != nil {
+		t.Fatal(err)
+	}
+	delete(request, "hash")
+	text, _ := json.Marshal(request)
+	got := do(h, "POST", "/v1/pipelines/plan", string(text))
+	request["hash"] = got.decode(t)["hash"]
+	text, _ = json.Marshal(request)
+	return string(text)
 }
 
 // firstLine returns the first line of a stream.

@@ -114,7 +114,7 @@ func (s *Server) createPipeline(w http.ResponseWriter, r *http.Request) (any, er
 	}
 	p := &spec.Pipeline{ID: identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name, Description: body.Config.Description}
 	spec.Normalize(p)
-	if err := validate(p, ""); err != nil {
+	if err := validate(p, within("")); err != nil {
 		return nil, err
 	}
 	if err := s.vacant(r, p.ID); err != nil {

@@ -25,7 +25,8 @@ type route struct {
 }
 
 // reserved are paths that end in a word where other paths have an id.
-var reserved = []string{"/v1/pipelines/import", "/v1/connectors/plugins", "/v1/connectors/validate", "/v1/processors/plugins"}
+var reserved = []string{"/v1/pipelines/import", "/v1/pipelines/plan", "/v1/pipelines/apply",
+	"/v1/connectors/plugins", "/v1/connectors/validate", "/v1/processors/plugins"}
 
 // router dispatches requests to the routes. The tree of httprouter cannot tell a word
 // from an id, so those paths share a node and are told apart here.

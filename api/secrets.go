@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -85,7 +86,7 @@ func redact(settings map[string]string) map[string]string {
 // redacted returns a copy of p that everybody may see.
 func redacted(p *spec.Pipeline) spec.Pipeline {
 	c := p.Clone()
-	eachSettings(c, func(_ string, settings *map[string]string) {
+	eachSettings(c, func(_, _ string, settings *map[string]string) {
 		if *settings != nil {
 			*settings = redact(*settings)
 		}
@@ -112,12 +113,12 @@ func keep(settings, old map[string]string, at string) (map[string]string, error)
 }
 
 // keepAll does as keep does for all settings of p, old being what it replaces.
-func keepAll(p, old *spec.Pipeline) error {
+func keepAll(p, old *spec.Pipeline, field naming) error {
 	before := map[string]map[string]string{}
-	eachSettings(old.Clone(), func(at string, settings *map[string]string) { before[at] = *settings })
+	eachSettings(old.Clone(), func(of, _ string, settings *map[string]string) { before[of] = *settings })
 	var failed error
-	eachSettings(p, func(at string, settings *map[string]string) {
-		kept, err := keep(*settings, before[at], at)
+	eachSettings(p, func(of, at string, settings *map[string]string) {
+		kept, err := keep(*settings, before[of], field(at))
 		if err != nil && failed == nil {
 			failed = err
 		}
@@ -126,19 +127,20 @@ func keepAll(p, old *spec.Pipeline) error {
 	return failed
 }
 
-// eachSettings calls do for all settings of p, with ids to say where they are.
-func eachSettings(p *spec.Pipeline, do func(at string, settings *map[string]string)) {
+// eachSettings calls do for all settings of p, with ids to say what they are of and a
+// JSON pointer to say where they are.
+func eachSettings(p *spec.Pipeline, do func(of, at string, settings *map[string]string)) {
 	for i := range p.Connectors {
-		c := &p.Connectors[i]
-		do("connectors."+c.ID+".settings", &c.Settings)
-		eachProcessor("connectors."+c.ID+".", c.Processors, do)
+		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
+		do("/connectors/"+c.ID, at+"/settings", &c.Settings)
+		eachProcessor("/connectors/"+c.ID, at, c.Processors, do)
 	}
-	eachProcessor("", p.Processors, do)
-	do("dead-letter-queue.settings", &p.DLQ.Settings)
+	eachProcessor("", "", p.Processors, do)
+	do(dlqPrefix, dlqPrefix+"/settings", &p.DLQ.Settings)
 }
 
-func eachProcessor(at string, all []spec.Processor, do func(string, *map[string]string)) {
+func eachProcessor(of, at string, all []spec.Processor, do func(of, at string, settings *map[string]string)) {
 	for i := range all {
-		do(at+"processors."+all[i].ID+".settings", &all[i].Settings)
+		do(of+"/processors/"+all[i].ID, at+"/processors/"+strconv.Itoa(i)+"/settings", &all[i].Settings)
 	}
 }

@@ -41,6 +41,9 @@ func (s *Server) protect(next http.Handler) http.Handler {
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		defer s.finish(rec, r, began)
 		switch err := crossOrigin.Check(r); {
+		case isRefused(r):
+			w.Header().Set("Connection", "close")
+			s.fail(rec, r, rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already", maxConns).Suggest("close some, or try again later"))
 		case !s.hostAllowed(r):
 			s.fail(rec, r, rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %.100q is not a name of this server", r.Host).
 				Suggest("use localhost, or add the name to api.allowed-hosts"))
@@ -50,6 +53,12 @@ func (s *Server) protect(next http.Handler) http.Handler {
 			next.ServeHTTP(rec, r)
 		}
 	})
+}
+
+// isRefused reports whether there were too many connections already when that of r came.
+func isRefused(r *http.Request) bool {
+	c := connection(r)
+	return c != nil && c.refused
 }
 
 // finish answers for a handler that panicked, and logs the request.
@@ -89,6 +98,9 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 // made to resolve to this machine (DNS rebinding) sends its own name there.
 func (s *Server) hostAllowed(r *http.Request) bool {
 	host := hostname(r.Host)
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		return false // an address to listen on, which pages of other sites can ask on some systems
+	}
 	if host == "localhost" || slices.ContainsFunc(s.Hosts, func(h string) bool { return hostname(h) == host }) {
 		return true
 	}
@@ -143,6 +155,9 @@ func (s *Server) authorize(r *http.Request, need role) error {
 	switch {
 	case have >= need:
 		return nil
+	case bearer(r) != "" && have == roleNone && s.guesses.tooMany(r.RemoteAddr):
+		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "too many wrong tokens came from this address").
+			Suggest("send a valid token, or wait a second")
 	case have == roleNone:
 		return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "a token is needed").
 			Suggest("send the header Authorization: Bearer TOKEN")

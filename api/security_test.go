@@ -12,7 +12,7 @@ import (
 
 func TestRequestsFromElsewhere(t *testing.T) {
 	s := newServer(newWorld(t))
-	s.Hosts = []string{"box.example:8080"}
+	s.Hosts = []string{"box.example:8080", "0.0.0.0"}
 	h := s.Handler()
 	const body = `{"config":{"name":"n"}}`
 	for _, c := range []struct {
@@ -27,6 +27,8 @@ func TestRequestsFromElsewhere(t *testing.T) {
 		{"rebound name", []string{"Host", "evil.example:8080"}, 421},
 		{"other address", []string{"Host", "192.0.2.1"}, 421},
 		{"no host", []string{"Host", ""}, 421},
+		{"any address", []string{"Host", "0.0.0.0:8080"}, 421},
+		{"any address in IPv6", []string{"Host", "[::]:8080"}, 421},
 		{"another site", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"another origin", []string{"Origin", "http://evil.example"}, 403},
 		{"own origin", []string{"Origin", "http://localhost:8080"}, 200},

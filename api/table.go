@@ -25,6 +25,8 @@ var (
 	live      = []openapi.Param{liveParam}
 )
 
+const notInspectable = "Always refused: the agent has no processor plugins, so no records pass a processor. Connectors can be inspected."
+
 // routes are all operations of the API, in the order of the document.
 var routes = []route{
 	{openapi.Operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines", Query: []openapi.Param{nameParam},
@@ -50,6 +52,10 @@ var routes = []route{
 		Response: exampleStatus, Errors: []int{404}}, (*Server).status, roleRead, nil},
 	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/history", ID: "getPipelineHistory", Tag: "pipelines", Summary: "List the revisions of a pipeline, oldest first",
 		Response: list(exampleRevision), Errors: []int{404}}, (*Server).history, roleRead, nil},
+	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/diff", ID: "getPipelineDiff", Tag: "pipelines", Summary: "Get what distinguishes two generations of a pipeline",
+		Description: "The latest generation and what was there before it, unless others are asked for. Secrets are *** in it.",
+		Query:       []openapi.Param{{Name: "from", Description: "generation, or the word running"}, {Name: "to", Description: "generation, or the word running; default the latest"}},
+		Response:    exampleDiff, Errors: []int{400, 404}}, (*Server).diff, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/rollback", ID: "rollbackPipeline", Tag: "pipelines", Summary: "Declare what a revision declared",
 		Headers: actHeaders, Request: exampleRollback, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).rollback, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it, or to the API",
@@ -59,6 +65,13 @@ var routes = []route{
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/import", ID: "importPipelines", Tag: "pipelines", Summary: "Declare the pipelines of a pipeline file, all or none",
 		Description: "The body is a pipeline file in JSON, or in YAML with the media type application/yaml. Pipelines that exist are replaced.",
 		Headers:     postHeaders, Request: exampleImport, Response: list(examplePipeline), Errors: []int{400, 409}}, (*Server).importFile, roleAdmin, []string{mediaYAML}},
+	{openapi.Operation{Method: post, Path: "/v1/pipelines/plan", ID: "planPipeline", Tag: "pipelines", Summary: "Get what making a pipeline as a document says would change",
+		Description: "The document is the whole pipeline: what is not in it would be deleted. Nothing is changed, and values of settings are never shown. What applying the document would refuse is refused.",
+		Request:     exampleDocumentPlan, Response: exampleDocumentDiff, Errors: []int{400, 404, 409}}, (*Server).planDocument, roleAdmin, nil},
+	{openapi.Operation{Method: post, Path: "/v1/pipelines/apply", ID: "applyPipeline", Tag: "pipelines", Summary: "Make a pipeline as a document says, as it was planned",
+		Description: "Refused with 412 unless the hash is that of the plan, so that nothing changes but what was seen. The pipeline is created if there is none. " +
+			"Answers when the change is stored; a running pipeline goes on with it, as with a change of its file.",
+		Headers: postHeaders, Request: exampleDocumentApply, Response: exampleDocumentDiff, Errors: []int{400, 404, 409, 412}}, (*Server).applyDocument, roleAdmin, nil},
 	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
 		Response: exampleDLQ, Errors: []int{404}}, (*Server).getDLQ, roleRead, nil},
 	{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
@@ -96,6 +109,11 @@ var routes = []route{
 	{openapi.Operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
 		Query: live, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, (*Server).deleteProcessor, roleAdmin, nil},
 
+	{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-in", ID: "inspectProcessorIn", Tag: "processors", Summary: "See the records that a processor is given",
+		Description: notInspectable, Errors: []int{404, 501}}, (*Server).inspectProcessor, roleRead, nil},
+	{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-out", ID: "inspectProcessorOut", Tag: "processors", Summary: "See what a processor makes of records",
+		Description: notInspectable, Errors: []int{404, 501}}, (*Server).inspectProcessor, roleRead, nil},
+
 	{openapi.Operation{Method: get, Path: "/v1/connectors/plugins", ID: "listConnectorPlugins", Tag: "plugins", Summary: "List connector plugins and their settings",
 		Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, (*Server).listPlugins, roleRead, nil},
 	{openapi.Operation{Method: get, Path: "/v1/processors/plugins", ID: "listProcessorPlugins", Tag: "plugins", Summary: "List processor plugins",
@@ -104,12 +122,19 @@ var routes = []route{
 		Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, (*Server).listPlugins, roleRead, nil},
 
 	{openapi.Operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent", Summary: "Get of every pipeline what is declared, what runs and what is wrong",
-		Response: list(exampleStatus)}, (*Server).statuses, roleRead, nil},
+		Description: "Pipelines that are declared no more are there until they have stopped.",
+		Response:    list(exampleStatus)}, (*Server).statuses, roleRead, nil},
 	{openapi.Operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent", Summary: "List the pipeline files and what is wrong with them",
 		Response: list(exampleFileState)}, (*Server).listFiles, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/files/reload", ID: "reloadFiles", Tag: "agent", Summary: "Read the pipeline files now",
 		Description: "Files are read anyway when they change. Answers when desired state is in line with them. With prune, the absence of all files withdraws their pipelines.",
 		Request:     exampleReload, Optional: true, Response: list(exampleFileState), Errors: []int{400, 404, 503}}, (*Server).reload, roleAdmin, nil},
+	{openapi.Operation{Method: get, Path: "/v1/plan", ID: "getPlan", Tag: "agent", Summary: "Get what the pipeline files would change",
+		Description: "What is wrong with the files, and what would keep their pipelines from running, are problems. Values of settings are never shown.",
+		Response:    examplePlan, Errors: []int{404, 503}}, (*Server).getPlan, roleRead, nil},
+	{openapi.Operation{Method: post, Path: "/v1/plan", ID: "planFiles", Tag: "agent", Summary: "Get what pipeline files would change once they are saved",
+		Description: "Nothing is saved. The plan is about the pipelines that the files declare, or declared before; with replace, about all.",
+		Request:     examplePlanRequest, Response: examplePlan, Errors: []int{400, 404, 413, 503}}, (*Server).planFiles, roleAdmin, nil},
 	{openapi.Operation{Method: get, Path: "/v1/events", ID: "listEvents", Tag: "agent", Summary: "List what happened, oldest first",
 		Description: "With Accept: text/event-stream it goes on telling what happens.",
 		Query: []openapi.Param{{Name: "after", Description: "only events after the one with this id; the newest when left out"},

@@ -65,10 +65,10 @@ func (s *Server) importOnce(r *http.Request, file *spec.File) error {
 		if d != nil {
 			old = &d.Pipeline
 		}
-		if err := keepAll(p, old); err != nil {
+		if err := keepAll(p, old, within("")); err != nil {
 			return err
 		}
-		if err := s.checkPlugins(r.Context(), old, p, ""); err != nil {
+		if err := s.checkPlugins(r.Context(), old, p, within("")); err != nil {
 			return err
 		}
 		basis[p.ID] = d
@@ -77,7 +77,7 @@ func (s *Server) importOnce(r *http.Request, file *spec.File) error {
 	return s.apply(r.Context(), changes, basis)
 }
 
-// replaceable returns the declaration that an import replaces, nil if there is none.
+// replaceable returns the declaration of the API that a whole pipeline replaces, nil if there is none.
 func (s *Server) replaceable(r *http.Request, id string) (*spec.Declaration, error) {
 	d, err := s.pipeline(r.Context(), id)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -81,4 +82,22 @@ func benchmarkReadWrite(b *testing.B, size int, fresh bool) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(settled), "ns/record")
 	_, _ = src.Teardown(b.Context()), dst.Teardown(b.Context())
+}
+
+// BenchmarkConfigure measures what it takes to make a built-in connector and hand it its
+// settings, which is a good part of starting a pipeline.
+func BenchmarkConfigure(b *testing.B) {
+	h := &plugins.Host{Builtin: builtin.All()}
+	settings := map[string]string{"rate": "1", "format.type": "structured", "format.options.id": "int", "format.options.name": "string"}
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := h.Source(b.Context(), "builtin:generator", connectorID)
+		if err == nil {
+			err = c.Configure(b.Context(), settings)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = c.Teardown(b.Context())
+	}
 }

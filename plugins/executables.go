@@ -196,8 +196,12 @@ func (e *Executables) settle() (news []func(), changed bool) {
 	for name, f := range plugins {
 		if before := e.plugins[name]; before == nil || before.sum != f.sum || before.path != f.path {
 			changed = true
+			message := "plugin found"
+			if before != nil {
+				message = "plugin replaced, connectors that run go on with the one before until they are started again"
+			}
 			news = append(news, func() {
-				e.Log.Info("plugin found", "component", "plugins", "plugin_name", name.String(), "path", f.entry)
+				e.Log.Info(message, "component", "plugins", "plugin_name", name.String(), "path", f.entry)
 			})
 		}
 	}

@@ -130,6 +130,8 @@ func (in *instance) call(ctx context.Context, timeout time.Duration, fn func(con
 	})
 }
 
+var errGoroutineEnded = errors.New("the connector ended the goroutine of the call")
+
 // bounded calls fn on a goroutine of its own, in its turn, and waits for it no longer
 // than timeout and a grace. After that the goroutine is on its own.
 func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(context.Context) error) error {
@@ -140,7 +142,7 @@ func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(
 	go func() {
 		in.main.enter()
 		defer in.main.leave()
-		err := errors.New("the connector ended the goroutine of the call")
+		err := errGoroutineEnded
 		defer func() { done <- err }()
 		err = contain(func() error { return fn(inner) })
 	}()

@@ -14,7 +14,7 @@ const deleteTimeout = time.Minute
 func (l *Loop) act(a Action) {
 	p := l.pipes[a.ID]
 	switch a.Kind {
-	case Start, Restart, Rollback:
+	case Start, Restart, Amend, Rollback:
 		l.launch(p, a.Kind)
 	case Stop:
 		l.stop(p, l.Policy.DrainTimeout)
@@ -64,8 +64,7 @@ func (l *Loop) tell(note func()) {
 // adopt takes note that what runs is what is declared.
 func (l *Loop) adopt(p *pipe) {
 	d := p.desired
-	p.run.version.Generation, p.run.version.Instead, p.Refused = d.Generation, 0, 0
-	p.run.pipeline = d.Pipeline
+	p.run.version, p.Refused = Version{Generation: d.Generation, Digest: d.RunDigest, Pipeline: &d.Pipeline}, 0
 	l.update(p, func(s *spec.State) {
 		s.RunningGeneration, s.Error, s.RetryAt = d.Generation, "", nil
 		s.LastAttempt = &spec.Attempt{Generation: d.Generation, At: time.Now()}
@@ -79,7 +78,7 @@ func (l *Loop) adopt(p *pipe) {
 func (l *Loop) good(p *pipe, r *run) {
 	p.Confirm = time.Time{}
 	l.update(p, func(s *spec.State) {
-		s.LastGood = &spec.LastGood{Generation: r.version.Generation, Pipeline: r.pipeline}
+		s.LastGood = &spec.LastGood{Generation: r.version.Generation, Pipeline: *r.version.Pipeline}
 	})
 }
 
@@ -140,7 +139,7 @@ func (l *Loop) delete(p *pipe) {
 	var err error
 	l.beside(func() { err = l.saver.delete(l.base, id) }, func() {
 		p.Deleting = false
-		l.stale, l.orphans = true, true
+		l.stale, l.orphans, l.upTo = true, true, 0 // it may have been declared again meanwhile
 		if err != nil {
 			p.NotBefore = time.Now().Add(l.Policy.Delay(id, 1) + time.Second)
 			l.touch(id)
@@ -157,6 +156,7 @@ func (l *Loop) delete(p *pipe) {
 
 func (l *Loop) forget(id string) {
 	delete(l.pipes, id)
+	delete(l.going, id)
 	l.mu.Lock()
 	delete(l.states, id)
 	l.mu.Unlock()

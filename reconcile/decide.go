@@ -38,6 +38,7 @@ func Decide(files []Seen, declared []spec.Declaration, known []spec.FileState, n
 	for i := range declared {
 		d.unclaimed(&declared[i])
 	}
+	d.warnOfRenames(declared)
 	for i := range files {
 		d.record(&files[i])
 	}
@@ -56,6 +57,7 @@ type decision struct {
 	known    map[string]*spec.FileState   // by path
 	claims   map[string][]claim           // by pipeline id
 	problems map[string][]spec.Problem    // by path, beside those of parsing
+	added    []*spec.Pipeline             // that nobody declared before
 	restored map[string]bool              // ids whose withdrawal ends without their file declaring them well
 	changes  spec.Changes
 }
@@ -86,12 +88,12 @@ func (d *decision) settle(id string, claims []claim) {
 	case !have.Withdrawn.IsZero() && have.Purge:
 		d.refuse(id, claims, "pipeline.being_deleted", "pipeline %q is being deleted; it is declared as soon as that is done", id)
 	case have.Owner.Kind != spec.OwnerFile && have.Withdrawn.IsZero():
-		d.refuse(id, claims, "pipeline.owned_by_api",
+		d.refuse(id, claims, spec.CodeOwnedByAPI,
 			"pipeline %q belongs to the API; hand it over with `conduit pipelines adopt %s`, or choose another id", id, id)
 	case have.Owner.Kind == spec.OwnerFile && d.claimed(claims, have.Owner.Path):
 		d.keep(id, have, claims)
 	case have.Withdrawn.IsZero() && d.opaque(have.Owner.Path):
-		d.refuse(id, claims, "pipeline.duplicate_id", "pipeline %q belongs to %s, which has errors; mend or remove it first", id, have.Owner.Path)
+		d.refuse(id, claims, spec.CodeDeclaredTwice, "pipeline %q belongs to %s, which has errors; mend or remove it first", id, have.Owner.Path)
 	default:
 		d.grant(id, have, claims)
 	}
@@ -112,7 +114,7 @@ func (d *decision) keep(id string, have *spec.Declaration, claims []claim) {
 	for _, c := range claims {
 		switch {
 		case c.path != have.Owner.Path:
-			d.refuse(id, []claim{c}, "pipeline.duplicate_id", "pipeline %q is declared in %s already; remove it from %s or from there, or choose another id", id, have.Owner.Path, c.path)
+			d.refuse(id, []claim{c}, spec.CodeDeclaredTwice, "pipeline %q is declared in %s already; remove it from %s or from there, or choose another id", id, have.Owner.Path, c.path)
 		case c.parsed != nil:
 			d.declare(have, c)
 		default:
@@ -133,7 +135,7 @@ func (d *decision) grant(id string, have *spec.Declaration, claims []claim) {
 	for _, c := range claims {
 		paths = append(paths, c.path)
 	}
-	d.refuse(id, claims, "pipeline.duplicate_id", "pipeline %q is declared in %s; it can be in one of them only", id, strings.Join(paths, " and "))
+	d.refuse(id, claims, spec.CodeDeclaredTwice, "pipeline %q is declared in %s; it can be in one of them only", id, strings.Join(paths, " and "))
 }
 
 func (d *decision) refuse(id string, claims []claim, code, format string, args ...any) {
@@ -160,6 +162,7 @@ func (d *decision) declare(have *spec.Declaration, c claim) {
 	switch {
 	case have == nil:
 		reason = "Declared"
+		d.added = append(d.added, want)
 	case !have.Withdrawn.IsZero():
 		reason = "Restored"
 	case !samePipeline(&have.Pipeline, want):

@@ -31,6 +31,21 @@ func runDigest(p *spec.Pipeline) string {
 
 func digest(p *spec.Pipeline) string { return string(p.Status) + runDigest(p) }
 
+// versionOf returns the version that the settings of a pipeline make.
+func versionOf(p *spec.Pipeline) string {
+	last := p.Connectors[len(p.Connectors)-1]
+	return last.Settings["version"]
+}
+
+// flexible returns a running pipeline with a source and a destination, whose setting
+// makes versions that runs can be amended to.
+func flexible(id, version string) spec.Pipeline {
+	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
+		{ID: "in", Type: spec.TypeSource, Plugin: "fake"},
+		{ID: "out", Type: spec.TypeDestination, Plugin: "fake", Settings: map[string]string{"version": version}},
+	}}
+}
+
 // pipeline returns a running pipeline with one source, whose setting makes versions.
 func pipeline(id, version string) spec.Pipeline {
 	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
@@ -46,10 +61,15 @@ type memory struct {
 	states     map[string]spec.State
 	connectors map[string]spec.ConnectorState
 	events     []spec.Event
+	saves      int           // calls of SaveStates
+	slow       time.Duration // that a SaveStates takes
 	applied    int
-	fail       error        // of every call
-	deleted    func()       // called when DeletePipeline has done its work, before it returns
-	reads      atomic.Int64 // of the declarations
+	changed    []string            // ids of declarations that changed, or went; one more is one revision more
+	onApply    func(*spec.Changes) // called with what Apply is to do; may be nil
+	skew       time.Duration       // by which the clock of the machine differs where the store uses it
+	fail       error               // of every call
+	deleted    func()              // called when DeletePipeline has done its work, before it returns
+	reads      atomic.Int64        // of the declarations
 }
 
 func newMemory() *memory {
@@ -66,9 +86,24 @@ func values[V any](m *memory, all map[string]V) ([]V, error) {
 	return list, m.fail
 }
 
-func (m *memory) Declarations(context.Context) ([]spec.Declaration, error) {
+func (m *memory) DeclarationsSince(_ context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
 	defer m.reads.Add(1)
-	return values(m, m.declared)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := spec.Delta[spec.Declaration]{Revision: int64(len(m.changed)) + 1, All: revision == 0}
+	ids := slices.Collect(maps.Keys(m.declared))
+	if !d.All {
+		ids = slices.Clone(m.changed[revision-1:])
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if now, ok := m.declared[id]; ok {
+			d.Rows = append(d.Rows, now)
+		} else {
+			d.Gone = append(d.Gone, id)
+		}
+	}
+	return d, m.fail
 }
 func (m *memory) FileStates(context.Context) ([]spec.FileState, error) { return values(m, m.files) }
 func (m *memory) States(context.Context) ([]spec.State, error)         { return values(m, m.states) }
@@ -79,6 +114,9 @@ func (m *memory) ConnectorStates(context.Context) ([]spec.ConnectorState, error)
 func (m *memory) Apply(_ context.Context, c *spec.Changes) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.onApply != nil {
+		m.onApply(c)
+	}
 	if m.fail != nil {
 		return m.fail
 	}
@@ -91,14 +129,16 @@ func (m *memory) Apply(_ context.Context, c *spec.Changes) error {
 			now.Generation++
 		}
 		m.declared[d.Pipeline.ID] = now
+		m.changed = append(m.changed, d.Pipeline.ID)
 	}
 	for _, w := range c.Withdraw {
 		now, ok := m.declared[w.ID]
 		if !ok || !now.Withdrawn.IsZero() && !w.Purge {
 			return fmt.Errorf("withdrawal of %q, which is not declared", w.ID)
 		}
-		now.Withdrawn, now.Purge = time.Now(), w.Purge
+		now.Withdrawn, now.Purge = time.Now().Add(m.skew).Round(0), w.Purge
 		m.declared[w.ID] = now
+		m.changed = append(m.changed, w.ID)
 	}
 	for _, f := range c.Files {
 		m.files[f.Path] = f
@@ -111,11 +151,13 @@ func (m *memory) Apply(_ context.Context, c *spec.Changes) error {
 }
 
 func (m *memory) SaveStates(_ context.Context, states []spec.State, events ...spec.Event) error {
+	time.Sleep(m.slow)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
 		return m.fail
 	}
+	m.saves++
 	for _, s := range states {
 		m.states[s.PipelineID] = s
 	}
@@ -166,6 +208,7 @@ func (m *memory) deletePipeline(id string) error {
 		}
 	}
 	delete(m.declared, id)
+	m.changed = append(m.changed, id)
 	delete(m.states, id)
 	return nil
 }
@@ -218,6 +261,15 @@ func (m *memory) withdraw(id string, purge bool) {
 	}
 }
 
+func (m *memory) update(id string, change func(*spec.Declaration)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.declared[id]
+	change(&d)
+	m.declared[id] = d
+	m.changed = append(m.changed, id)
+}
+
 func (m *memory) reasons() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -240,42 +292,56 @@ type plant struct {
 	gates       map[string]chan struct{} // version → Prepare waits for it to be closed
 	hangPrepare map[string]bool          // version → Prepare waits for its context
 	slowDrain   map[string]time.Duration // version → how long it drains
+	slowStart   map[string]time.Duration // version → how long it opens
 	badDelete   map[string]error         // connector → why Delete fails
 	crash       map[string]chan error    // pipeline → ends its run
 	running     map[string]string        // pipeline → version
-	open        int                      // runs prepared and not ended
+	open        int                      // runs and amendments prepared and not ended
+	rigid       bool                     // amendments take a restart
+	stuck       map[string]chan struct{} // version → an amendment waits for it to be closed until its old part has drained, or for the end of the run
+	badApply    map[string]error         // version → why what an amendment opens fails
+	slowApply   map[string]time.Duration // version → how long that takes to open
 
 	checkWithdrawn bool // no run may begin of a pipeline that is withdrawn
 	log            []string
 }
 
 func newPlant(t testing.TB, store *memory) *plant {
-	return &plant{t: t, store: store, badPrepare: map[string]error{}, badStart: map[string]error{}, gates: map[string]chan struct{}{}, hangPrepare: map[string]bool{}, slowDrain: map[string]time.Duration{},
-		badDelete: map[string]error{}, crash: map[string]chan error{}, running: map[string]string{}}
+	return &plant{t: t, store: store, badPrepare: map[string]error{}, badStart: map[string]error{}, gates: map[string]chan struct{}{}, hangPrepare: map[string]bool{}, slowDrain: map[string]time.Duration{}, slowStart: map[string]time.Duration{},
+		stuck: map[string]chan struct{}{}, badApply: map[string]error{}, slowApply: map[string]time.Duration{}, badDelete: map[string]error{}, crash: map[string]chan error{}, running: map[string]string{}}
 }
 
 func (f *plant) note(format string, args ...any) { f.log = append(f.log, fmt.Sprintf(format, args...)) }
 
 func (f *plant) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
-	version := d.Pipeline.Connectors[0].Settings["version"]
+	version, err := f.prepare(ctx, "prepare", d)
+	if err != nil {
+		return nil, err
+	}
+	return &fakeRun{f: f, p: d.Pipeline, version: version, broken: make(chan error, 1), ended: make(chan struct{})}, nil
+}
+
+// prepare makes something ready, of which one more is open then.
+func (f *plant) prepare(ctx context.Context, what string, d *spec.Declaration) (version string, err error) {
+	version = versionOf(&d.Pipeline)
 	f.mu.Lock()
 	hang, gate, err := f.hangPrepare[version], f.gates[version], f.badPrepare[version]
-	f.note("prepare %s %s", d.Pipeline.ID, version)
+	f.note("%s %s %s", what, d.Pipeline.ID, version)
 	f.mu.Unlock()
 	if gate != nil {
 		<-gate
 	}
 	if hang {
 		<-ctx.Done()
-		return nil, ctx.Err()
+		return "", ctx.Err()
 	}
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open++
-	return &fakeRun{f: f, p: d.Pipeline, version: version}, nil
+	return version, nil
 }
 
 func (f *plant) Delete(ctx context.Context, c *spec.ConnectorState) error {
@@ -293,6 +359,87 @@ type fakeRun struct {
 	p       spec.Pipeline
 	version string
 	used    bool
+	broken  chan error    // ends it, an amendment having failed
+	ended   chan struct{} // closed when it moves nothing any more
+}
+
+// fakeAmendment is an amendment of a fakeRun.
+type fakeAmendment struct {
+	r       *fakeRun
+	p       spec.Pipeline
+	version string
+	used    bool
+}
+
+func (r *fakeRun) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendment, error) {
+	r.f.mu.Lock()
+	rigid := r.f.rigid
+	r.f.mu.Unlock()
+	if rigid {
+		return nil, reconcile.ErrRestart
+	}
+	version, err := r.f.prepare(ctx, "amend", d)
+	if err != nil {
+		return nil, err
+	}
+	return &fakeAmendment{r: r, p: d.Pipeline, version: version}, nil
+}
+
+// use notes that the amendment is no longer open.
+func (a *fakeAmendment) use(format string, args ...any) {
+	f := a.r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a.used {
+		f.t.Errorf("amendment of %s used twice", a.p.ID)
+	}
+	a.used = true
+	f.open--
+	f.note(format, args...)
+}
+
+func (a *fakeAmendment) Discard(context.Context) { a.use("discard %s %s", a.p.ID, a.version) }
+
+func (a *fakeAmendment) Apply(drained func()) error {
+	a.use("apply %s %s", a.p.ID, a.version)
+	f := a.r.f
+	f.mu.Lock()
+	stuck, slow, bad := f.stuck[a.version], f.slowApply[a.version], f.badApply[a.version]
+	f.mu.Unlock()
+	if stuck != nil {
+		select {
+		case <-stuck:
+		case <-a.r.ended:
+		}
+	}
+	if isEnded(a.r.ended) {
+		return errors.New("it does not run")
+	}
+	drained()
+	select {
+	case <-time.After(slow):
+	case <-a.r.ended:
+		return errors.New("it has ended")
+	}
+	if bad != nil {
+		a.r.broken <- bad
+		return bad
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !isEnded(a.r.ended) {
+		f.running[a.p.ID], a.r.p, a.r.version = a.version, a.p, a.version
+	}
+	return nil
+}
+
+func isEnded(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func (r *fakeRun) use() {
@@ -324,12 +471,13 @@ func (r *fakeRun) Run(ctx context.Context, drain <-chan struct{}, started func()
 	crash := make(chan error, 1)
 	f.crash[r.p.ID] = crash
 	f.note("run %s %s", r.p.ID, r.version)
-	fail := f.badStart[r.version]
+	fail, opening := f.badStart[r.version], f.slowStart[r.version]
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.running, r.p.ID)
+		close(r.ended)
 		f.open--
 		f.note("end %s %s", r.p.ID, r.version)
 	}()
@@ -339,11 +487,14 @@ func (r *fakeRun) Run(ctx context.Context, drain <-chan struct{}, started func()
 	for _, c := range r.p.Connectors {
 		_ = f.store.SaveConnectorState(ctx, &spec.ConnectorState{ID: r.p.QualifiedID(c.ID), PipelineID: r.p.ID, Active: c.Settings})
 	}
+	time.Sleep(opening)
 	started()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case err := <-crash:
+		return err
+	case err := <-r.broken:
 		return err
 	case <-drain:
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,22 +16,28 @@ import (
 type Files struct {
 	Store Store
 	Watch *watch.Watcher
-	Parse func(path string, data []byte) spec.File // spec.ParseFile
+	// Parse is spec.ParseFile. Several files are parsed at the same time.
+	Parse func(path string, data []byte) spec.File
 	Log   *slog.Logger
 	// Changed, when set, is called after desired state changed: Loop.Wake.
 	Changed func()
 
-	once sync.Once
-	wake chan struct{}
+	once   sync.Once
+	wake   chan struct{}
+	looked chan struct{} // closed after the first look
 
 	mu        sync.Mutex // guards what follows
 	last      *watch.Snapshot
-	parsed    map[string]Seen // by path; what Parse made of the last content
-	dir       string          // the directory last looked at,
-	populated bool            // in which there were files,
-	confirmed bool            // or whose emptiness somebody confirmed
+	index     *index
+	upTo      int64  // the revision of desired state that index holds; 0 to read all
+	dir       string // the directory last looked at,
+	populated bool   // in which there were files,
+	confirmed bool   // or whose emptiness somebody confirmed
 	status    FilesStatus
 }
+
+// fullInterval is how often everything is compared, should a change have gone unnoticed.
+const fullInterval = time.Minute
 
 // wakeDelay is how long after a change by others the files are compared with it.
 const wakeDelay = 50 * time.Millisecond
@@ -44,7 +51,7 @@ type FilesStatus struct {
 
 func (f *Files) init() {
 	f.once.Do(func() {
-		f.wake = make(chan struct{}, 1)
+		f.wake, f.looked, f.index = make(chan struct{}, 1), make(chan struct{}), newIndex()
 		if f.Log == nil {
 			f.Log = slog.New(slog.DiscardHandler)
 		}
@@ -57,6 +64,8 @@ func (f *Files) Run(ctx context.Context) error {
 	watched := make(chan error, 1)
 	go func() { watched <- f.Watch.Run(ctx, func(s watch.Snapshot) { _ = f.Take(ctx, s) }) }()
 	var settle <-chan time.Time
+	all := time.NewTicker(fullInterval)
+	defer all.Stop()
 	for ctx.Err() == nil {
 		var retry <-chan time.Time
 		if f.pending() {
@@ -76,6 +85,9 @@ func (f *Files) Run(ctx context.Context) error {
 			}
 		case <-retry:
 			_ = f.again(ctx)
+		case <-all.C:
+			f.doubt()
+			_ = f.again(ctx)
 		}
 	}
 	return <-watched
@@ -94,6 +106,7 @@ func (f *Files) Wake() {
 // Reload reads all files and returns when the store is in line with them, or why it is
 // not. With prune, the absence of all files counts: their pipelines are withdrawn.
 func (f *Files) Reload(ctx context.Context, prune bool) error {
+	f.doubt()
 	if err := f.Watch.Reload(ctx); err != nil {
 		return fmt.Errorf("cannot reload the pipeline files: %w", err)
 	}
@@ -108,11 +121,30 @@ func (f *Files) Reload(ctx context.Context, prune bool) error {
 	return f.Status().Err
 }
 
+// Looked returns nil once the files have been looked at for the first time, however that
+// went.
+func (f *Files) Looked(ctx context.Context) error {
+	f.init()
+	select {
+	case <-f.looked:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Status returns how it went last.
 func (f *Files) Status() FilesStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.status
+}
+
+// doubt has everything decided anew the next time.
+func (f *Files) doubt() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.upTo = 0
 }
 
 // pending reports whether the last snapshot could not be applied.
@@ -136,13 +168,8 @@ func (f *Files) Take(ctx context.Context, s watch.Snapshot) error {
 	f.init()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s.Err == nil {
-		if s.Dir != f.dir {
-			f.dir, f.populated, f.confirmed = s.Dir, false, false
-		}
-		if len(s.Files) > 0 {
-			f.populated, f.confirmed = true, false
-		}
+	if s.Err != nil || s.Dir != f.dir {
+		f.dir, f.populated, f.confirmed, f.upTo = s.Dir, false, false, 0
 	}
 	f.last = &s
 	return f.bring(ctx, &s)
@@ -152,6 +179,9 @@ func (f *Files) Take(ctx context.Context, s watch.Snapshot) error {
 func (f *Files) bring(ctx context.Context, s *watch.Snapshot) error {
 	held, err := f.apply(ctx, s)
 	before := f.status
+	if before.At.IsZero() {
+		close(f.looked)
+	}
 	f.status = FilesStatus{Err: err, Held: held, At: time.Now()}
 	if err != nil && ctx.Err() == nil && (before.Err == nil || before.Err.Error() != err.Error()) {
 		f.Log.Error("pipeline files are not followed, what runs keeps running", "component", "files", "err", err)
@@ -169,29 +199,29 @@ func (f *Files) apply(ctx context.Context, s *watch.Snapshot) (held []string, er
 	if s.Err != nil {
 		return nil, s.Err
 	}
-	known, err := f.Store.FileStates(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read what is known of the pipeline files: %w", err)
+	if err := f.read(ctx); err != nil {
+		return nil, err
 	}
 	// An empty directory may be a disk that is not mounted, unless files vanished from it
 	// before our eyes.
-	if len(s.Files) == 0 && !f.populated && !f.confirmed && len(known) > 0 {
-		for _, k := range known {
-			held = append(held, k.Path)
-		}
-		return held, nil
+	if !f.populated && !f.confirmed && len(f.index.known) > 0 && !slices.ContainsFunc(s.Files, f.index.counts) {
+		return sortedKeys(f.index.known), nil
 	}
-	declared, err := f.Store.Declarations(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the desired state: %w", err)
+	if len(s.Files) > 0 {
+		f.populated, f.confirmed = true, false
 	}
-	c := Decide(f.see(s), declared, known, time.Now())
+	f.index.see(s.Files, f.Parse)
+	files, declared, known := f.index.undecided()
+	c := Decide(files, declared, known, time.Now())
 	if c.Empty() {
+		f.index.settled(c)
 		return nil, nil
 	}
 	if err := f.Store.Apply(ctx, c); err != nil {
+		f.upTo = 0
 		return nil, fmt.Errorf("cannot save the desired state: %w", err)
 	}
+	f.index.settled(c)
 	f.tell(c)
 	if f.Changed != nil {
 		f.Changed()
@@ -199,22 +229,29 @@ func (f *Files) apply(ctx context.Context, s *watch.Snapshot) (held []string, er
 	return nil, nil
 }
 
-// see parses what changed.
-func (f *Files) see(s *watch.Snapshot) []Seen {
-	files, parsed := make([]Seen, 0, len(s.Files)), make(map[string]Seen, len(s.Files))
-	for _, file := range s.Files {
-		seen, ok := f.parsed[file.Path]
-		if !ok || file.Err != nil || seen.Hash != file.Hash {
-			seen = Seen{Path: file.Path, Hash: file.Hash, Err: file.Err}
-			if file.Err == nil {
-				seen.File = f.Parse(file.Path, file.Data)
-			}
-		}
-		files = append(files, seen)
-		parsed[file.Path] = seen
+// read takes up what others changed of desired state.
+func (f *Files) read(ctx context.Context) error {
+	delta, err := f.Store.DeclarationsSince(ctx, f.upTo)
+	if err != nil {
+		return fmt.Errorf("cannot read the desired state: %w", err)
 	}
-	f.parsed = parsed
-	return files
+	if delta.All {
+		known, err := f.Store.FileStates(ctx)
+		if err != nil {
+			return fmt.Errorf("cannot read what is known of the pipeline files: %w", err)
+		}
+		f.index.reset(delta.Rows, known)
+		f.upTo = delta.Revision
+		return nil
+	}
+	for i := range delta.Rows {
+		f.index.declare(&delta.Rows[i])
+	}
+	for _, id := range delta.Gone {
+		f.index.undeclare(id)
+	}
+	f.upTo = delta.Revision
+	return nil
 }
 
 // tell logs what was decided. A file's problems are logged when they change.
@@ -230,8 +267,11 @@ func (f *Files) tell(c *spec.Changes) {
 		}
 	}
 	for _, e := range c.Events {
-		if e.Type == normal {
+		switch {
+		case e.Type == normal:
 			about(log, e.Pipeline).Info(e.Message, "file", e.File, "reason", e.Reason)
+		case e.Pipeline != "": // what is wrong with a file was said above
+			about(log, e.Pipeline).Warn(e.Message, "file", e.File, "reason", e.Reason)
 		}
 	}
 }

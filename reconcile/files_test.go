@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,6 +166,11 @@ func TestFilesHoldWhenTheDirectoryIsReplaced(t *testing.T) {
 	store := newMemory()
 	files := &reconcile.Files{Store: store, Parse: parse}
 	_ = files.Take(t.Context(), dir("x=a:1|y=b:1"))
+	_ = files.Take(t.Context(), dir("!"))
+	_ = files.Take(t.Context(), dir("")) // the same directory, but nobody saw the files vanish
+	if got := store.show(); got != "a:1@x b:1@y" {
+		t.Errorf("the directory that was missing left %q", got)
+	}
 	_ = files.Take(t.Context(), watch.Snapshot{Dir: "2"})
 	if got := store.show(); got != "a:1@x b:1@y" {
 		t.Errorf("the unmounted directory left %q", got)
@@ -345,5 +352,31 @@ func TestFilesWithTheRealParser(t *testing.T) {
 	take("x.yaml", "version: 2.2\npipelines: []\n")
 	if d := store.declared["a"]; d.Withdrawn.IsZero() {
 		t.Error("an empty list did not withdraw the pipeline")
+	}
+}
+
+// Many files are read in the time that the processors take for them together. What is
+// found does not depend on who is first.
+func TestFilesAreParsedAtTheSameTime(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	store := newMemory()
+	var entered atomic.Int32
+	both := make(chan struct{})
+	files := &reconcile.Files{Store: store, Parse: func(path string, data []byte) spec.File {
+		if entered.Add(1) == 2 {
+			close(both)
+		}
+		select {
+		case <-both:
+		case <-time.After(10 * time.Second):
+			t.Error("one file is parsed after the other")
+		}
+		return parse(path, data)
+	}}
+	if err := files.Take(t.Context(), dir("x=a:1|y=b:1|z=!d|zz=c:1")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := store.show(), "!z:1:3 a:1@x b:1@y c:1@zz"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +28,7 @@ type Loop struct {
 	Deleted func()
 
 	Parallel        int           // pipelines that are started at a time; default 128
+	SaveInterval    time.Duration // most to wait after a save of states that took long, for many to share the next
 	ShutdownTimeout time.Duration // for draining everything when ctx ends; default 30 s
 
 	once  sync.Once
@@ -39,9 +40,12 @@ type Loop struct {
 	pipes   map[string]*pipe
 	touched map[string]bool // to be planned; nil for all
 	next    time.Time       // when to plan all again
-	stale   bool            // desired state is to be read
+	stale   bool            // what changed of desired state is to be read
+	upTo    int64           // the revision up to which it was read; 0 to read all
 	orphans bool            // connector states are to be read as well
 	known   bool            // desired state was read
+	going   map[string]bool // pipelines that are withdrawn
+	checks  []chan struct{} // each to be closed after everything was looked at
 	workers int             // goroutines that will still tell something
 	base    context.Context // ends with the shutdown's last resort
 	slots   chan struct{}
@@ -54,6 +58,7 @@ type Loop struct {
 // pipe is all the loop knows of one pipeline.
 type pipe struct {
 	Running
+	stored     spec.Declaration // as it was read; desired has other times
 	desired    *Desired
 	connectors []spec.ConnectorState
 	run        *run
@@ -143,6 +148,32 @@ func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 	}
 }
 
+// Check returns nil once the loop has read the desired state and acted on it; what was
+// declared before the call is then on its way. A loop that shuts down answers too.
+func (l *Loop) Check(ctx context.Context) error {
+	l.init()
+	checked := make(chan struct{})
+	note := func() { l.stale, l.checks = true, append(l.checks, checked) }
+	select {
+	case l.notes <- note:
+	case <-ctx.Done():
+		return fmt.Errorf("the pipelines are not looked after: %w", ctx.Err())
+	}
+	select {
+	case <-checked:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the pipelines are not looked after: %w", ctx.Err())
+	}
+}
+
+func (l *Loop) checked() {
+	for _, c := range l.checks {
+		close(c)
+	}
+	l.checks = nil
+}
+
 // State returns the state of a pipeline, and whether anything is observed of it.
 func (l *Loop) State(id string) (spec.State, bool) {
 	l.mu.Lock()
@@ -157,10 +188,9 @@ func (l *Loop) Snapshot() []spec.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := make([]spec.State, 0, len(l.states))
-	for _, s := range l.states {
-		all = append(all, s)
+	for _, id := range slices.Sorted(maps.Keys(l.states)) {
+		all = append(all, l.states[id])
 	}
-	slices.SortFunc(all, func(a, b spec.State) int { return strings.Compare(a.PipelineID, b.PipelineID) })
 	return all
 }
 
@@ -169,16 +199,21 @@ func (l *Loop) Snapshot() []spec.State {
 func (l *Loop) Run(ctx context.Context) error {
 	l.init()
 	if err := l.load(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // it ends before it began
+		}
 		return err
 	}
 	base, hard := context.WithCancel(context.WithoutCancel(ctx))
 	defer hard()
 	l.base = base
 	l.slots = make(chan struct{}, cmp.Or(l.Parallel, 128))
-	l.saver = &saver{store: l.Store, log: l.Log, wake: make(chan struct{}, 1), pending: map[string]*pending{}}
+	l.saver = &saver{store: l.Store, log: l.Log, pause: l.SaveInterval, wake: make(chan struct{}, 1), pending: map[string]*pending{}}
 	saving, finish := context.WithCancel(context.WithoutCancel(ctx))
 	saved := make(chan struct{})
 	go func() { defer close(saved); l.saver.run(saving) }()
+	all := time.NewTicker(fullInterval)
+	defer all.Stop()
 	for ctx.Err() == nil {
 		fresh := l.refresh(ctx)
 		if l.known {
@@ -186,11 +221,14 @@ func (l *Loop) Run(ctx context.Context) error {
 				l.retryAll()
 			}
 			l.pass()
+			if fresh {
+				l.checked()
+			}
 		}
 		if again := time.Now().Add(time.Second); !fresh && (l.next.IsZero() || again.Before(l.next)) {
 			l.next = again
 		}
-		l.wait(ctx)
+		l.wait(ctx, all.C)
 	}
 	l.shutdown(hard)
 	finish()
@@ -205,7 +243,7 @@ func (l *Loop) load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the states of the pipelines: %w", err)
 	}
-	l.pipes, l.stale, l.orphans = map[string]*pipe{}, true, true
+	l.pipes, l.going, l.stale, l.orphans, l.upTo = map[string]*pipe{}, map[string]bool{}, true, true, 0
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.states = map[string]spec.State{}
@@ -240,13 +278,13 @@ func (l *Loop) refresh(ctx context.Context) bool {
 }
 
 func (l *Loop) read(ctx context.Context) error {
-	declared, err := l.Store.Declarations(ctx)
+	delta, err := l.Store.DeclarationsSince(ctx, l.upTo)
 	if err != nil {
 		return err
 	}
-	withdrawn := slices.ContainsFunc(declared, func(d spec.Declaration) bool { return !d.Withdrawn.IsZero() })
+	withdrawn := slices.ContainsFunc(delta.Rows, func(d spec.Declaration) bool { return !d.Withdrawn.IsZero() })
 	var connectors map[string][]spec.ConnectorState
-	if l.orphans || withdrawn {
+	if l.orphans || withdrawn || len(l.going) > 0 {
 		all, err := l.Store.ConnectorStates(ctx)
 		if err != nil {
 			return err
@@ -256,40 +294,70 @@ func (l *Loop) read(ctx context.Context) error {
 			connectors[c.PipelineID] = append(connectors[c.PipelineID], c)
 		}
 	}
-	ids := make(map[string]bool, len(declared))
-	for i := range declared {
-		ids[declared[i].Pipeline.ID] = true
-		l.declare(&declared[i], connectors)
+	now := time.Now()
+	for i := range delta.Rows {
+		l.declare(&delta.Rows[i], connectors, now)
 	}
-	for id, p := range l.pipes {
-		if p.desired != nil && !ids[id] {
+	for _, id := range l.gone(&delta) {
+		delete(l.going, id)
+		if p := l.pipes[id]; p != nil && p.desired != nil {
 			p.desired = nil
 			l.touch(id)
 		}
-		if connectors != nil && len(p.connectors)+len(connectors[id]) > 0 {
-			p.connectors = connectors[id]
-			l.touch(id)
+	}
+	if connectors != nil {
+		for id, p := range l.pipes {
+			if len(p.connectors)+len(connectors[id]) > 0 {
+				p.connectors = l.timed(connectors[id], p.connectors, now)
+				l.touch(id)
+			}
 		}
 	}
+	l.upTo = delta.Revision
 	return nil
 }
 
+// gone returns the pipelines that are not declared any more.
+func (l *Loop) gone(delta *spec.Delta[spec.Declaration]) []string {
+	if !delta.All {
+		return delta.Gone
+	}
+	left := make(map[string]bool, len(delta.Rows))
+	for i := range delta.Rows {
+		left[delta.Rows[i].Pipeline.ID] = true
+	}
+	var gone []string
+	for id := range l.pipes {
+		if !left[id] {
+			gone = append(gone, id)
+		}
+	}
+	return gone
+}
+
 // declare takes up what is declared of one pipeline.
-func (l *Loop) declare(d *spec.Declaration, connectors map[string][]spec.ConnectorState) {
+func (l *Loop) declare(d *spec.Declaration, connectors map[string][]spec.ConnectorState, now time.Time) {
 	id := d.Pipeline.ID
 	p := l.pipes[id]
 	if p == nil {
 		p = &pipe{Running: Running{State: spec.State{PipelineID: id, Phase: spec.PhaseStopped, Since: time.Now()}}}
-		p.connectors = connectors[id]
+		p.connectors = l.timed(connectors[id], nil, now)
 		l.pipes[id] = p
 		l.show(p)
 	}
 	before := p.desired
-	if before != nil && sameDeclaration(&before.Declaration, d) {
+	if before != nil && sameDeclaration(&p.stored, d) {
 		return
 	}
 	l.touch(id)
-	p.desired = &Desired{Declaration: *d}
+	if d.Withdrawn.IsZero() {
+		delete(l.going, id)
+	} else {
+		l.going[id] = true
+	}
+	withdrawn := p.withdrawn(d, now)
+	p.stored, p.desired = *d, &Desired{Declaration: *d}
+	p.desired.Withdrawn = withdrawn
 	if before != nil && before.Digest != "" && before.Digest == d.Digest {
 		p.desired.RunDigest = before.RunDigest
 	} else {
@@ -346,7 +414,7 @@ func (l *Loop) pass() {
 func (p *pipe) observed() Running {
 	r := p.Running
 	if p.run != nil {
-		r.Run, r.Stopping = &p.run.version, p.run.stopping
+		r.Run, r.Stopping, r.Amending = &p.run.version, p.run.stopping, p.run.amending
 	}
 	if p.next != nil {
 		r.Next, r.Abandoned = &p.next.version, p.next.ctx.Err() != nil
@@ -355,7 +423,7 @@ func (p *pipe) observed() Running {
 }
 
 // wait returns after something happened and was noted, or when it is time to look.
-func (l *Loop) wait(ctx context.Context) {
+func (l *Loop) wait(ctx context.Context, all <-chan time.Time) {
 	if len(l.touched) > 0 {
 		return
 	}
@@ -374,6 +442,9 @@ func (l *Loop) wait(ctx context.Context) {
 		note()
 	case <-due:
 		l.next, l.touched = time.Time{}, nil
+		return
+	case <-all:
+		l.stale, l.upTo, l.touched = true, 0, nil
 		return
 	}
 	for {
@@ -399,6 +470,7 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 	timer := time.NewTimer(cmp.Or(l.ShutdownTimeout, 30*time.Second))
 	defer timer.Stop()
 	for l.workers > 0 {
+		l.checked()
 		select {
 		case note := <-l.notes:
 			note()

@@ -137,6 +137,236 @@ func TestLoopFollowsDeclarations(t *testing.T) {
 	})
 }
 
+// A change that leaves the source alone is made to the run there is.
+func TestLoopAmends(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(flexible("p", "1"))
+		w.declare(flexible("p", "2"))
+		w.did("prepare p 1, run p 1, amend p 2, apply p 2")
+		w.state("running gen=2 tried=2")
+		if r := w.store.reasons(); !strings.HasSuffix(r, "Started Amended") {
+			w.Errorf("events: %s", r)
+		}
+		if s := w.store.state("p"); s.LastGood.Generation != 1 {
+			w.Errorf("generation %d is good already", s.LastGood.Generation)
+		}
+		w.declare(flexible("p", "3")) // 2 ended in order, which makes it good
+		if s := w.store.state("p"); s.LastGood.Generation != 2 {
+			w.Errorf("the last good generation is %d", s.LastGood.Generation)
+		}
+		w.pass(6 * time.Second)
+		if s := w.store.state("p"); s.LastGood.Generation != 3 {
+			w.Errorf("the last good generation is %d", s.LastGood.Generation)
+		}
+		if err := w.loop.Restart(w.Context(), "p"); err != nil {
+			w.Error(err)
+		}
+		synctest.Wait()
+		w.did("amend p 3, apply p 3, prepare p 3, end p 3, run p 3")
+		p := flexible("p", "3")
+		p.Connectors[0].Plugin = "other"
+		w.declare(p)
+		w.did("prepare p 3, end p 3, run p 3")
+	})
+}
+
+// What a run cannot become takes a new one.
+func TestLoopRestartsWhatCannotBeAmended(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.rigid = true
+		w.declare(flexible("p", "1"))
+		w.declare(flexible("p", "2"))
+		w.did("prepare p 1, run p 1, prepare p 2, end p 1, run p 2")
+		w.state("running gen=2 tried=2")
+	})
+}
+
+// A version that cannot be made ready touches nothing, one that cannot take over is
+// taken back, and so is one that fails soon after.
+func TestLoopTakesBackAmendments(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(flexible("p", "1"))
+		w.plant.take()
+		w.plant.with(func() { w.plant.badPrepare["2"], w.plant.badApply["3"] = errBroken, errBroken })
+		w.declare(flexible("p", "2"))
+		w.did("amend p 2")
+		w.state("running gen=1 tried=2!")
+		w.declare(flexible("p", "3"))
+		w.did("amend p 3, apply p 3, end p 1, prepare p 1, run p 1")
+		w.state("running gen=1 tried=3!")
+		if r := w.store.reasons(); !strings.HasSuffix(r, "UpdateFailed RolledBack") {
+			w.Errorf("events: %s", r)
+		}
+		w.pass(time.Hour)
+		w.did("")
+		w.declare(flexible("p", "4")) // what was rolled back to can be amended too
+		w.did("amend p 4, apply p 4")
+		w.state("running gen=4 tried=4")
+		w.pass(4 * time.Second)
+		w.plant.fails("p", errBroken)
+		synctest.Wait()
+		w.did("end p 4, prepare p 1, run p 1")
+		w.state("running gen=1 tried=4!")
+	})
+}
+
+// With hold, the version that cannot take over is tried again, by a start.
+func TestLoopHoldsAmendments(t *testing.T) {
+	inWorld(t, func(w *world) {
+		policy := reconcile.DefaultPolicy()
+		policy.Hold = true
+		w.policy(policy)
+		w.declare(flexible("p", "1"))
+		w.plant.with(func() { w.plant.badApply["2"] = errBroken })
+		w.declare(flexible("p", "2"))
+		w.state("recovering gen=0 tried=2!")
+		w.plant.take()
+		w.pass(2 * time.Second)
+		w.did("prepare p 2, run p 2")
+	})
+}
+
+// What an amendment replaces does not come to its end: after the drain timeout, or when
+// the run fails meanwhile, the declared version starts by itself.
+func TestLoopStartsWhatDoesNotTakeOver(t *testing.T) {
+	for name, end := range map[string]func(w *world){
+		"forced": func(w *world) { w.pass(30*time.Second + 1) },
+		"failed": func(w *world) { w.plant.fails("p", errBroken); synctest.Wait() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.declare(flexible("p", "1"))
+				w.plant.with(func() { w.plant.stuck["2"] = make(chan struct{}) })
+				w.declare(flexible("p", "2"))
+				w.pass(29 * time.Second)
+				w.state("running gen=1 tried=1")
+				w.did("prepare p 1, run p 1, amend p 2, apply p 2")
+				end(w)
+				w.did("end p 1, prepare p 2, run p 2")
+				w.state("running gen=2 tried=2")
+				if r := w.store.reasons(); !strings.HasSuffix(r, "StopFailed Started") {
+					w.Errorf("events: %s", r)
+				}
+			})
+		})
+	}
+}
+
+// Whatever somebody wants while an amendment is under way is done after it, or instead.
+func TestLoopObeysDuringAmendments(t *testing.T) {
+	stopped, other := flexible("p", "2"), flexible("p", "3")
+	stopped.Status = spec.StatusStopped
+	other.Connectors[0].Plugin = "other"
+	wishes := map[string]struct {
+		wish             func(w *world)
+		drains, did, end string
+	}{
+		"another version": {func(w *world) { w.declare(flexible("p", "3")) }, "", "amend p 3, apply p 3", "running gen=3 tried=3"},
+		"back":            {func(w *world) { w.declare(flexible("p", "1")) }, "", "amend p 1, apply p 1", "running gen=3 tried=3"},
+		"another source":  {func(w *world) { w.declare(other) }, "", "prepare p 3, end p 2, run p 3", "running gen=3 tried=3"},
+		"a restart":       {func(w *world) { _ = w.loop.Restart(w.Context(), "p"); synctest.Wait() }, "", "prepare p 2, end p 2, run p 2", "running gen=2 tried=2"},
+		"a stop":          {func(w *world) { w.declare(stopped) }, "end p 1", "", "stopped gen=0 tried=1"},
+		"a deletion":      {func(w *world) { w.store.withdraw("p", true); w.wake() }, "end p 1, delete p:", "", "none"},
+	}
+	for name, c := range wishes {
+		t.Run(name+" while it drains", func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				stuck := make(chan struct{})
+				w.plant.with(func() { w.plant.stuck["2"] = stuck })
+				w.declare(flexible("p", "1"))
+				w.declare(flexible("p", "2"))
+				w.plant.take()
+				c.wish(w)
+				w.pass(time.Second)
+				if got := w.plant.take(); !strings.HasPrefix(got, c.drains) || c.drains == "" && got != "" {
+					w.Errorf("did %q while it drained, want %q", got, c.drains)
+				}
+				close(stuck)
+				w.pass(time.Second)
+				w.did(c.did)
+				w.state(c.end)
+			})
+		})
+		t.Run(name+" while it opens", func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.plant.with(func() { w.plant.slowApply["2"] = 3 * time.Second })
+				w.declare(flexible("p", "1"))
+				w.declare(flexible("p", "2"))
+				w.state("starting gen=0 tried=1")
+				w.plant.take()
+				c.wish(w)
+				w.pass(time.Second)
+				if got := w.plant.take(); !strings.HasPrefix(got, c.drains) || c.drains == "" && got != "" {
+					w.Errorf("did %q while it opened, want %q", got, c.drains)
+				}
+				w.pass(3 * time.Second)
+				w.did(c.did)
+				w.state(c.end)
+			})
+		})
+	}
+}
+
+// What happens while an amendment is being prepared makes it pointless: nothing of it
+// is left.
+func TestLoopGivesUpAmendments(t *testing.T) {
+	stopped := flexible("p", "2")
+	stopped.Status = spec.StatusStopped
+	cases := map[string]struct {
+		meanwhile  func(w *world)
+		did, state string
+	}{
+		"the run fails":             {func(w *world) { w.plant.fails("p", errBroken); synctest.Wait() }, "end p 1, discard p 2, prepare p 2, run p 2", "running gen=2 tried=2"},
+		"a stop":                    {func(w *world) { w.declare(stopped) }, "discard p 2, end p 1", "stopped gen=0 tried=1"},
+		"another version":           {func(w *world) { w.declare(flexible("p", "3")) }, "discard p 2, amend p 3, apply p 3", "running gen=3 tried=3"},
+		"the run fails, and a stop": {func(w *world) { w.plant.fails("p", errBroken); w.declare(stopped) }, "end p 1, discard p 2", "stopped gen=0 tried=1"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				gate := make(chan struct{})
+				w.declare(flexible("p", "1"))
+				w.plant.with(func() { w.plant.gates["2"] = gate })
+				w.declare(flexible("p", "2"))
+				w.did("prepare p 1, run p 1, amend p 2")
+				c.meanwhile(w)
+				close(gate)
+				w.pass(time.Second)
+				w.did(c.did)
+				w.state(c.state)
+			})
+		})
+	}
+}
+
+// A version that takes too long to take over gives way to the next one.
+func TestLoopDoesNotWaitLongForAnAmendment(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.with(func() { w.plant.slowApply["2"] = time.Hour })
+		w.declare(flexible("p", "1"))
+		w.declare(flexible("p", "2"))
+		w.plant.take()
+		w.declare(flexible("p", "3"))
+		w.pass(6 * time.Second)
+		w.did("prepare p 3, end p 1, run p 3")
+		w.state("running gen=3 tried=3")
+	})
+}
+
+// The agent ends while an amendment is under way.
+func TestLoopEndsDuringAnAmendment(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.with(func() { w.plant.stuck["2"], w.plant.slowApply["3"] = make(chan struct{}), time.Hour })
+		w.declare(flexible("p", "1"), flexible("q", "1"))
+		w.declare(flexible("p", "2"), flexible("q", "3"))
+		w.end()
+		w.plant.with(func() { clear(w.plant.stuck) })
+		w.start()
+		w.pass(time.Second)
+		w.state("running gen=2 tried=2")
+	})
+}
+
 func TestLoopAdoptsAnEqualVersion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(pipeline("p", "1"))
@@ -173,6 +403,19 @@ func TestLoopKeepsWhatRunsWhenPrepareFails(t *testing.T) {
 			w.state("running gen=3 tried=3")
 		})
 	}
+}
+
+// A version that opens its connectors late is not what was tried last, if another one
+// failed meanwhile.
+func TestLoopKnowsWhatWasTriedLast(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.with(func() { w.plant.slowStart["1"], w.plant.badPrepare["2"] = time.Second, errBroken })
+		w.declare(pipeline("p", "1"))
+		w.declare(pipeline("p", "2"))
+		w.did("prepare p 1, run p 1, prepare p 2")
+		w.pass(2 * time.Second)
+		w.state("running gen=1 tried=2!")
+	})
 }
 
 func TestLoopRollsBackWhenStartFails(t *testing.T) {
@@ -327,7 +570,7 @@ func TestLoopSeesWhatIsDeclaredDuringADeletion(t *testing.T) {
 		}
 		w.store.withdraw("p", true)
 		w.wake()
-		w.pass(time.Minute)
+		w.pass(10 * time.Second)
 		w.state("running gen=1 tried=1")
 		if v := w.plant.runs("p"); v != "2" {
 			w.Errorf("version %q runs", v)
@@ -484,6 +727,63 @@ func TestLoopDeletes(t *testing.T) {
 	})
 }
 
+// The clock of the machine is set while time is measured. Nothing comes sooner or later.
+func TestLoopGoesByItsOwnClock(t *testing.T) {
+	for _, set := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
+		t.Run(set.String(), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.declare(pipeline("p", "1"))
+				w.plant.take()
+				w.store.skew = -set
+				w.store.withdraw("p", false)
+				w.wake()
+				w.pass(9 * time.Second)
+				w.store.update("p", func(d *spec.Declaration) { d.UpdatedAt = time.Now() })
+				w.wake()
+				w.did("")
+				w.pass(2 * time.Second)
+				w.did("end p 1")
+				w.pass(9 * time.Minute)
+				w.declare(pipeline("q", "1")) // has everything read again
+				w.did("prepare q 1, run q 1")
+				w.pass(50 * time.Second)
+				w.did("")
+				w.pass(20 * time.Second)
+				w.did("delete p:in")
+				w.state("none")
+			})
+		})
+	}
+}
+
+// What the store dates from the future, because the clock of the machine was set back
+// while no agent ran, is taken for new: it delays things, but not for ever.
+func TestLoopDistrustsTheFuture(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := pipeline("p", "1")
+		p.Connectors = append(p.Connectors, spec.Connector{ID: "out", Type: spec.TypeDestination, Plugin: "fake"})
+		w.declare(p, pipeline("q", "1"))
+		w.end()
+		w.store.skew = 24 * time.Hour
+		w.store.withdraw("q", false)
+		dropped := w.store.connector("p:out")
+		dropped.Orphaned, dropped.Attempts, dropped.RetryAt = time.Now().Add(w.store.skew), 1, time.Now().Add(2*w.store.skew)
+		w.store.declare(pipeline("p", "1"))
+		if err := w.store.SaveConnectorState(t.Context(), &dropped); err != nil {
+			t.Fatal(err)
+		}
+		w.plant.take()
+		w.start()
+		w.did("prepare p 1, run p 1")
+		w.pass(9 * time.Minute)
+		w.wake()
+		w.pass(time.Minute + 11*time.Second)
+		if did := w.plant.take(); did != "delete p:out, delete q:in" && did != "delete q:in, delete p:out" {
+			t.Errorf("did %q", did)
+		}
+	})
+}
+
 func TestLoopPurgesAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(pipeline("p", "1"))
@@ -554,6 +854,28 @@ func TestLoopShutsDown(t *testing.T) {
 	})
 }
 
+// A store that gives up because the loop is to end says nothing about the store.
+func TestLoopEndsBeforeItBegins(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, tt := range []struct {
+		ends bool
+		want error
+	}{{false, errBroken}, {true, nil}} {
+		if tt.ends {
+			cancel()
+		}
+		if err := (&reconcile.Loop{Store: &unreadable{}}).Run(ctx); !errors.Is(err, tt.want) {
+			t.Errorf("Run returned %v, want %v", err, tt.want)
+		}
+	}
+}
+
+// unreadable is a store that cannot be read.
+type unreadable struct{ memory }
+
+func (*unreadable) States(context.Context) ([]spec.State, error) { return nil, errBroken }
+
 func TestLoopOutlivesItsStore(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(pipeline("p", "1"))
@@ -586,6 +908,88 @@ func TestLoopStartsManyInTurns(t *testing.T) {
 			if w.plant.runs(fmt.Sprintf("p%03d", i)) == "" {
 				w.Fatalf("p%03d waits for those that hang", i)
 			}
+		}
+	})
+}
+
+// Check answers after what was declared before is on its way, and only then: not while the
+// desired state cannot be read, but still while pipelines drain at the end.
+func TestCheckMeansThatEverythingWasLookedAt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.store.declare(pipeline("p", "1")) // without waking the loop
+		if err := w.loop.Check(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if s := w.store.state("p"); s.Phase != spec.PhaseRunning {
+			t.Errorf("p is %s", s.Phase)
+		}
+
+		w.store.set(errors.New("disk on fire"))
+		answer := make(chan error, 1)
+		go func() { answer <- w.loop.Check(w.Context()) }()
+		w.pass(time.Minute)
+		if len(answer) > 0 {
+			t.Fatalf("answered %v although nothing can be read", <-answer)
+		}
+		w.store.set(nil)
+		w.pass(time.Minute)
+		if err := <-answer; err != nil {
+			t.Error(err)
+		}
+
+		w.plant.with(func() { w.plant.slowDrain["1"] = 20 * time.Second })
+		go w.end()
+		synctest.Wait()
+		if err := w.loop.Check(w.Context()); err != nil {
+			t.Errorf("while it drains: %v", err)
+		}
+		w.pass(time.Minute)
+		w.end = func() {}
+	})
+}
+
+func TestLoopSavesStatesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		store.slow = 30 * time.Millisecond
+		w := &world{T: t, store: store, plant: newPlant(t, store)}
+		loop := &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: reconcile.DefaultPolicy(), RunDigest: runDigest, SaveInterval: 50 * time.Millisecond}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- loop.Run(ctx) }()
+		saves := func(after time.Duration) int {
+			time.Sleep(after)
+			synctest.Wait()
+			store.mu.Lock()
+			defer store.mu.Unlock()
+			return store.saves
+		}
+		store.declare(pipeline("p", "1"))
+		loop.Wake()
+		if n := saves(30 * time.Millisecond); n != 1 {
+			t.Fatalf("the first state was saved %d times at once, want 1", n)
+		}
+		for i := range 100 {
+			store.declare(pipeline(fmt.Sprintf("q%d", i), "1"))
+			loop.Wake()
+			synctest.Wait()
+		}
+		if n := saves(79 * time.Millisecond); n != 1 {
+			t.Fatalf("%d saves within the interval, want none after the first", n-1)
+		}
+		if n := saves(time.Millisecond); n != 2 {
+			t.Fatalf("%d saves after the interval, want 2", n)
+		}
+		if s := store.state("q99"); s.Phase != spec.PhaseRunning {
+			t.Errorf("the saved state is %v", s.Phase)
+		}
+		cancel() // within the next interval
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if s := store.state("q99"); s.Phase != spec.PhaseStopped {
+			t.Errorf("the last state, %v, was not saved at the end", s.Phase)
 		}
 	})
 }

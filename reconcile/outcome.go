@@ -77,18 +77,48 @@ func (l *Loop) begun(p *pipe, n *launch, r *run, cancel func()) {
 	l.touch(p.State.PipelineID)
 }
 
-// ran: r has opened its connectors and moves records.
-func (l *Loop) ran(p *pipe, r *run) {
-	r.started = true
+// amending: r begins to become the version of n. It returns false when n was given up or
+// r is about to end: then n, if it is still wanted, starts by itself.
+func (l *Loop) amending(p *pipe, n *launch, r *run) bool {
+	if n.ctx.Err() != nil || p.run != r || r.stopping {
+		return false
+	}
+	p.next, r.amending = nil, true
+	return true
+}
+
+// drained: what n replaces of r has ended in order. From here on r is the version of n,
+// and fails as such.
+func (l *Loop) drained(p *pipe, n *launch, r *run) {
+	if !p.Confirm.IsZero() {
+		l.good(p, r) // nothing was wrong with it when it was asked to end
+	}
+	r.version, r.amending, r.started, p.untouched = n.version, false, false, false
+	p.Patience = time.Now().Add(amendPatience)
+	l.update(p, func(s *spec.State) {
+		s.RunningGeneration = 0
+		if !r.stopping {
+			s.Phase = spec.PhaseStarting
+		}
+	})
+	l.touch(p.State.PipelineID)
+}
+
+// ran: r has opened its connectors, or those that an amendment changed, and moves records.
+func (l *Loop) ran(p *pipe, r *run, reason string) {
+	r.started, p.Patience = true, time.Time{}
 	v := r.version
-	l.Log.Info("pipeline runs", "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation)
-	changed := p.State.LastGood != nil && p.State.LastGood.Generation != v.Generation
+	message := map[string]string{"Started": "pipeline runs", "Amended": "pipeline changed while it runs"}[reason]
+	l.Log.Info(message, "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation)
+	good := p.State.LastGood
+	changed := good != nil && good.Generation != v.Generation
 	l.update(p, func(s *spec.State) {
 		if !r.stopping {
 			s.Phase = spec.PhaseRunning
 		}
 		s.RunningGeneration, s.Error, s.RetryAt = v.Generation, "", nil
-		if v.Instead == 0 {
+		newer := s.LastAttempt != nil && s.LastAttempt.Generation > v.Generation // failed while v was opened
+		if v.Instead == 0 && !newer {
 			s.LastAttempt = &spec.Attempt{Generation: v.Generation, At: time.Now()}
 		}
 	})
@@ -97,8 +127,9 @@ func (l *Loop) ran(p *pipe, r *run) {
 	}
 	if changed {
 		l.orphans = true
+		l.warnOfLostPositions(p, &good.Pipeline, v.Pipeline)
 	}
-	reason, message := "Started", fmt.Sprintf("generation %d runs", v.Generation)
+	message = fmt.Sprintf("generation %d runs", v.Generation)
 	if v.Instead != 0 {
 		reason, message = "RolledBack", fmt.Sprintf("generation %d runs because %d failed", v.Generation, v.Instead)
 	}
@@ -130,6 +161,7 @@ func (l *Loop) ended(p *pipe, r *run, err error) {
 	if err == nil && !r.stopping {
 		err = errUnasked
 	}
+	p.Patience = time.Time{}
 	unproved := !p.Confirm.IsZero()
 	if unproved && err == nil {
 		l.good(p, r) // nothing was wrong with it when it was asked to stop
@@ -144,6 +176,9 @@ func (l *Loop) ended(p *pipe, r *run, err error) {
 		l.update(p, func(s *spec.State) { s.Phase = spec.PhaseStopped })
 		l.event(p, normal, "Stopped", fmt.Sprintf("generation %d has stopped", r.version.Generation))
 		l.Log.Info("pipeline stopped", "component", "reconcile", "pipeline_id", p.State.PipelineID)
+	case r.amending:
+		l.disturbed(p, err)
+		l.update(p, func(s *spec.State) { s.Phase = spec.PhaseStarting })
 	case !r.started || unproved:
 		l.notStarted(p, r.version, err)
 	default:

@@ -19,6 +19,8 @@ type Running struct {
 	State     spec.State
 	Run       *Version  // the run there is; nil when nothing runs
 	Stopping  bool      // Run was asked to end
+	Amending  bool      // Run ends in order what another version replaces, to become that
+	Patience  time.Time // until when changes wait for an amended Run to have opened what is new
 	Next      *Version  // being prepared, or waiting for Run to end; nil when nothing is
 	Abandoned bool      // Next was given up and will soon be gone
 	Refused   int64     // generation that failed and is not tried again by itself
@@ -34,7 +36,8 @@ type Running struct {
 type Version struct {
 	Generation int64
 	Digest     string
-	Instead    int64 // the generation that failed and that this one stands in for, or 0
+	Pipeline   *spec.Pipeline // never modified
+	Instead    int64          // the generation that failed and that this one stands in for, or 0
 }
 
 // Kind is what an Action does.
@@ -44,6 +47,7 @@ type Kind string
 const (
 	Start        Kind = "start"         // prepare and run the declared version; nothing runs
 	Restart      Kind = "restart"       // prepare the declared version, then drain what runs, then run it
+	Amend        Kind = "amend"         // prepare what the declared version changes, then have what runs become it
 	Rollback     Kind = "rollback"      // prepare and run the last version that ran; nothing runs
 	Stop         Kind = "stop"          // drain what runs
 	Abandon      Kind = "abandon"       // give up what is being prepared
@@ -164,7 +168,7 @@ func (p *planner) live(d *Desired, r *Running) {
 		if d.Withdrawn.IsZero() || d.Want() != spec.StatusRunning || !p.wait(p.graceEnd(d)) {
 			p.do(Stop, id)
 		}
-	case p.cleaning(d, r):
+	case p.cleaning(d, r), r.Amending, p.wait(r.Patience):
 	case r.Restart:
 		p.do(Restart, id)
 	case r.Run.Digest == d.RunDigest:
@@ -172,9 +176,16 @@ func (p *planner) live(d *Desired, r *Running) {
 			p.do(Adopt, id)
 		}
 	case r.Refused == d.Generation || p.backingOff(d, r):
+	case amends(d, r):
+		p.do(Amend, id)
 	default:
 		p.do(Restart, id)
 	}
+}
+
+// amends reports whether what runs can become the declared version while it goes on.
+func amends(d *Desired, r *Running) bool {
+	return r.State.RunningGeneration != 0 && spec.EffectOf(r.Run.Pipeline, &d.Pipeline).Severity() <= spec.EffectRestartDestination.Severity()
 }
 
 // idle starts a pipeline unless it has to wait or is not to run.

@@ -23,6 +23,14 @@ func TestPlan(t *testing.T) {
 		}
 		return d
 	}
+	runs := func(p spec.Pipeline) *reconcile.Version {
+		return &reconcile.Version{Generation: 1, Digest: "old", Pipeline: &p}
+	}
+	amended := func(d *reconcile.Desired) { d.Pipeline = flexible("p", "2") }
+	added := func(d *reconcile.Desired) {
+		d.Pipeline = flexible("p", "2")
+		d.Pipeline.Connectors = append(d.Pipeline.Connectors, spec.Connector{ID: "more", Type: spec.TypeDestination})
+	}
 	stopped := func(d *reconcile.Desired) { d.Override = spec.StatusStopped }
 	withdrawn := func(ago time.Duration) func(*reconcile.Desired) {
 		return func(d *reconcile.Desired) { d.Withdrawn = now.Add(-ago) }
@@ -66,6 +74,17 @@ func TestPlan(t *testing.T) {
 		{"runs an equal version", desired(nil), reconcile.Running{State: running, Run: v(1, "new")}, nil, "adopt", 0},
 		{"starts an equal version", desired(nil), reconcile.Running{State: idle, Run: v(1, "new")}, nil, "", 0},
 		{"runs another version", desired(nil), reconcile.Running{State: running, Run: v(1, "old")}, nil, "restart", 0},
+		{"another destination", desired(amended), reconcile.Running{State: running, Run: runs(flexible("p", "1"))}, nil, "amend", 0},
+		{"another destination, refused", desired(amended), reconcile.Running{State: running, Run: runs(flexible("p", "1")), Refused: 2}, nil, "", 0},
+		{"another destination, restart asked", desired(amended), reconcile.Running{State: running, Run: runs(flexible("p", "1")), Restart: true}, nil, "restart", 0},
+		{"another destination, does not run yet", desired(amended), reconcile.Running{State: idle, Run: runs(flexible("p", "1"))}, nil, "restart", 0},
+		{"one destination more", desired(added), reconcile.Running{State: running, Run: runs(flexible("p", "1"))}, nil, "restart", 0},
+		{"another source", desired(nil), reconcile.Running{State: running, Run: runs(pipeline("p", "2"))}, nil, "restart", 0},
+		{"is being amended", desired(amended), reconcile.Running{State: running, Run: runs(flexible("p", "1")), Amending: true}, nil, "", 0},
+		{"opens what is new", desired(amended), reconcile.Running{State: idle, Run: runs(flexible("p", "1")), Patience: now.Add(time.Second)}, nil, "", time.Second},
+		{"opens what is new for long", desired(amended), reconcile.Running{State: idle, Run: runs(flexible("p", "1")), Patience: now}, nil, "restart", 0},
+		{"is being amended, restart asked", desired(amended), reconcile.Running{State: running, Run: runs(flexible("p", "1")), Amending: true, Restart: true}, nil, "", 0},
+		{"is being amended, to be stopped", desired(stopped), reconcile.Running{State: running, Run: runs(flexible("p", "1")), Amending: true}, nil, "stop", 0},
 		{"runs another, new one refused", desired(nil), reconcile.Running{State: running, Run: v(1, "old"), Refused: 2}, nil, "", 0},
 		{"refused another", desired(nil), reconcile.Running{State: running, Run: v(1, "old"), Refused: 1}, nil, "restart", 0},
 		{"backs off while it runs", desired(nil), reconcile.Running{State: state(spec.PhaseRunning, func(s *spec.State) { s.RetryAt = in(time.Second) }), Run: v(1, "old")}, nil, "", time.Second},

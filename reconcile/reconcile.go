@@ -2,20 +2,24 @@
 // into desired state in the store (Files), compares desired with observed state
 // (Plan, pure), and performs the difference (Loop), one worker per pipeline.
 //
-// It is level-triggered: an event only wakes the loop, which then looks at everything.
+// It is level-triggered: an event only wakes the loop, which then looks at all that
+// changed since it looked last, and at everything now and then.
 package reconcile
 
 import (
 	"context"
+	"errors"
 
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // Store is what reconciling needs of the store.
 type Store interface {
-	// Declarations returns all desired state, withdrawn pipelines included, by id.
-	Declarations(ctx context.Context) ([]spec.Declaration, error)
-	// FileStates returns what is known of the pipeline files, by path.
+	// DeclarationsSince returns how desired state, withdrawn pipelines included, changed
+	// since a revision that it returned before: all of it, if that is not known or 0.
+	DeclarationsSince(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error)
+	// FileStates returns what is known of the pipeline files, by path. It changes by Apply
+	// only, and nobody but Files changes it.
 	FileStates(ctx context.Context) ([]spec.FileState, error)
 	// Apply performs c in one transaction.
 	Apply(ctx context.Context, c *spec.Changes) error
@@ -25,7 +29,8 @@ type Store interface {
 	SaveStates(ctx context.Context, states []spec.State, events ...spec.Event) error
 	// ConnectorStates returns every connector that was ever started, by id.
 	ConnectorStates(ctx context.Context) ([]spec.ConnectorState, error)
-	// SaveConnectorState replaces the state of one connector.
+	// SaveConnectorState replaces the state of one connector. What c points to is not changed
+	// any more.
 	SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error
 	// DeleteConnector forgets a connector: its state and its position.
 	DeleteConnector(ctx context.Context, id string) error
@@ -52,8 +57,27 @@ type Run interface {
 	// otherwise. Cancelling ctx ends it at once, without draining. When Run returns,
 	// everything it started has ended and all plugins are torn down.
 	Run(ctx context.Context, drain <-chan struct{}, started func()) error
+	// Amend makes ready what turns the run, which has called started, into one of d's
+	// pipeline while it goes on: the plugins that d changes are started and have accepted
+	// their settings. Nothing that runs is touched. An error says why that version cannot
+	// run; ErrRestart, that the run cannot become it.
+	Amend(ctx context.Context, d *spec.Declaration) (Amendment, error)
 	// Discard tears the plugins down when the run will not be used. Either Run or
 	// Discard is called, once.
+	Discard(ctx context.Context)
+}
+
+// ErrRestart says that a run cannot be amended to a version: it takes a new run.
+var ErrRestart = errors.New("the change takes a restart of the pipeline")
+
+// Amendment is what a run can be changed by. Either Apply or Discard is called, once.
+type Amendment interface {
+	// Apply has the run end in order what the change replaces, calls drained, and has it
+	// go on with the new version: that moves records when Apply returns nil. After an
+	// error the run ends by itself, if it has not ended before. Apply returns soon after
+	// the run was cancelled.
+	Apply(drained func()) error
+	// Discard tears down what was made ready.
 	Discard(ctx context.Context)
 }
 

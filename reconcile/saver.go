@@ -14,6 +14,7 @@ import (
 type saver struct {
 	store Store
 	log   *slog.Logger
+	pause time.Duration // after a save at most; twice as long as it took
 	wake  chan struct{}
 
 	mu      sync.Mutex
@@ -28,11 +29,13 @@ type pending struct {
 	events []spec.Event
 }
 
-// What a store that cannot write may cost, and how many states are saved at a time.
+// What a store that cannot write may cost, how many states are saved at a time, and when
+// a save that failed is tried again.
 const (
 	maxPendingEvents = 100
 	maxSaved         = 1000
 	finalSaveTimeout = 5 * time.Second
+	retryInterval    = time.Second
 )
 
 // put has s saved, soon, and events with it.
@@ -50,10 +53,7 @@ func (s *saver) put(state spec.State, events ...spec.Event) {
 		p.events = p.events[extra:]
 	}
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.signal()
 }
 
 // take returns what waits, the oldest first, as much as one transaction should hold.
@@ -87,16 +87,21 @@ func (s *saver) giveBack(p *pending) {
 // run saves until ctx ends, and then what is left.
 func (s *saver) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := s.drain(ctx)
-		var retry <-chan time.Time
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			continue
+		}
+		began := time.Now()
+		err := s.next(ctx)
+		pause := min(s.pause, 2*time.Since(began))
 		if err != nil && ctx.Err() == nil {
 			s.log.Error("cannot save the state of a pipeline, trying again", "component", "reconcile", "err", err)
-			retry = time.After(time.Second)
+			pause = retryInterval
 		}
 		select {
+		case <-time.After(pause):
 		case <-ctx.Done():
-		case <-retry:
-		case <-s.unless(retry):
 		}
 	}
 	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalSaveTimeout)
@@ -106,26 +111,47 @@ func (s *saver) run(ctx context.Context) {
 	}
 }
 
-// unless returns the wake-up channel, but none while a retry has to be waited for.
-func (s *saver) unless(retry <-chan time.Time) <-chan struct{} {
-	if retry != nil {
-		return nil
-	}
-	return s.wake
-}
-
+// drain saves all that waits.
 func (s *saver) drain(ctx context.Context) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	for all := s.take(); len(all) > 0; all = s.take() {
-		if err := s.save(ctx, all); err != nil {
-			for _, p := range all {
-				s.giveBack(p)
-			}
+	for s.waiting() {
+		if err := s.next(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// next saves what waits, as much as one transaction should hold.
+func (s *saver) next(ctx context.Context) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	all := s.take()
+	if len(all) == 0 {
+		return nil
+	}
+	err := s.save(ctx, all)
+	if err != nil {
+		for _, p := range all {
+			s.giveBack(p)
+		}
+	}
+	if s.waiting() {
+		s.signal()
+	}
+	return err
+}
+
+func (s *saver) waiting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.order) > 0
+}
+
+func (s *saver) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }
 
 func (s *saver) save(ctx context.Context, all []*pending) error {

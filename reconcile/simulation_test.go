@@ -24,9 +24,9 @@ func (o op) String() string { return fmt.Sprintf("%s %s %s, %v", o.kind, o.id, o
 
 var ops = rapid.Custom(func(t *rapid.T) op {
 	return op{
-		kind:    rapid.SampledFrom([]string{"declare", "declare", "declare", "stop", "withdraw", "purge", "crash", "request", "mend", "restart agent"}).Draw(t, "kind"),
+		kind:    rapid.SampledFrom([]string{"declare", "declare", "amend", "amend", "amend", "stop", "withdraw", "purge", "crash", "request", "mend", "restart agent"}).Draw(t, "kind"),
 		id:      rapid.SampledFrom([]string{"p", "q"}).Draw(t, "id"),
-		version: rapid.SampledFrom([]string{"1", "2", "3", "unfit", "dud", "fatal", "slow", "hang"}).Draw(t, "version"),
+		version: rapid.SampledFrom([]string{"1", "2", "3", "unfit", "dud", "fatal", "slow", "hang", "stuck"}).Draw(t, "version"),
 		wait:    rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond + 7, time.Second + 7, 15*time.Second + 7, 12*time.Minute + 7}).Draw(t, "wait"),
 	}
 })
@@ -50,6 +50,7 @@ func (w *world) simulate(script []op) {
 	w.plant.with(func() {
 		w.plant.badPrepare["unfit"], w.plant.badStart["dud"], w.plant.badPrepare["fatal"] = errBroken, errBroken, fatal{errBroken}
 		w.plant.hangPrepare["hang"], w.plant.slowDrain["slow"] = true, 20*time.Second
+		w.plant.badApply["dud"], w.plant.slowApply["slow"], w.plant.stuck["stuck"] = errBroken, 20*time.Second, make(chan struct{})
 		w.plant.badDelete["q:in"] = errBroken
 		w.plant.checkWithdrawn = true
 	})
@@ -60,6 +61,8 @@ func (w *world) simulate(script []op) {
 	w.plant.with(func() {
 		clear(w.plant.badPrepare)
 		clear(w.plant.badStart)
+		clear(w.plant.badApply)
+		clear(w.plant.stuck)
 		clear(w.plant.hangPrepare)
 		clear(w.plant.badDelete)
 	})
@@ -74,9 +77,13 @@ func (w *world) perform(o op) {
 	before := w.plant.runs(o.id)
 	d, declared := w.store.declaration(o.id)
 	switch o.kind {
-	case "declare":
-		w.declare(pipeline(o.id, o.version))
-		settled := declared && d.Withdrawn.IsZero() && d.Pipeline.Connectors[0].Settings["version"] == before
+	case "declare", "amend":
+		p := pipeline(o.id, o.version)
+		if o.kind == "amend" {
+			p = flexible(o.id, o.version)
+		}
+		w.declare(p)
+		settled := declared && d.Withdrawn.IsZero() && versionOf(&d.Pipeline) == before
 		if bad := strings.Contains("unfit fatal hang", o.version); settled && bad && w.plant.runs(o.id) != before {
 			w.Errorf("%v: %q ran, now %q", o, before, w.plant.runs(o.id))
 		}
@@ -98,7 +105,7 @@ func (w *world) perform(o op) {
 		_ = w.loop.Restart(w.Context(), o.id)
 		synctest.Wait()
 	case "mend":
-		w.plant.with(func() { delete(w.plant.badStart, "dud") })
+		w.plant.with(func() { delete(w.plant.badStart, "dud"); delete(w.plant.badApply, "dud") })
 	case "restart agent":
 		w.start()
 	}
@@ -118,7 +125,7 @@ func (w *world) converged(id string) {
 			w.Errorf("%s is to be stopped, but %q runs: %+v", id, runs, s)
 		}
 	default:
-		want := d.Pipeline.Connectors[0].Settings["version"]
+		want := versionOf(&d.Pipeline)
 		if runs != want || s.Phase != spec.PhaseRunning || s.RunningGeneration != d.Generation {
 			w.Errorf("%s is to run %s (%d), but %q runs: %+v", id, want, d.Generation, runs, s)
 		}

@@ -19,7 +19,8 @@ type extent struct {
 	bytes, nodes, depth int
 }
 
-// measurer measures every node once, however often aliases refer to it.
+// measurer measures every node once, however often aliases refer to it. Only nodes with
+// an anchor are met again, so only those are remembered.
 type measurer struct {
 	known map[*yaml.Node]extent
 	open  map[*yaml.Node]bool // being measured
@@ -57,7 +58,10 @@ func (m *measurer) measure(n *yaml.Node) extent {
 		m.fault = n
 		return extent{}
 	}
-	m.open[n] = true
+	anchored := n.Anchor != ""
+	if anchored {
+		m.open[n] = true
+	}
 	e := extent{bytes: len(n.Value), nodes: 1, depth: 1}
 	children := n.Content
 	if n.Kind == yaml.AliasNode {
@@ -69,7 +73,9 @@ func (m *measurer) measure(n *yaml.Node) extent {
 		e.nodes = min(e.nodes+c.nodes, maxNodes+1)
 		e.depth = max(e.depth, min(c.depth+1, maxDepth+1))
 	}
-	delete(m.open, n)
-	m.known[n] = e
+	if anchored {
+		delete(m.open, n)
+		m.known[n] = e
+	}
 	return e
 }

@@ -31,11 +31,29 @@ type Effect string
 
 // The effects.
 const (
-	EffectNone         Effect = "none"          // nothing running is touched
-	EffectInPlace      Effect = "in-place"      // takes effect at once, connectors stay open
-	EffectRestart      Effect = "restart"       // drains and starts again from its saved position
-	EffectPositionLost Effect = "position-lost" // restarts, and a source's saved position is no longer used
+	EffectNone               Effect = "none"                // nothing running is touched
+	EffectInPlace            Effect = "in-place"            // takes effect between two batches, sources and destinations stay open
+	EffectRestartDestination Effect = "restart-destination" // the destination is flushed and opened anew, sources stay open
+	EffectRestart            Effect = "restart"             // drains and starts again from its saved position
+	EffectPositionLost       Effect = "position-lost"       // restarts, and a source's saved position is no longer used
 )
+
+// Severity orders effects: the severer of two has the greater one.
+func (e Effect) Severity() int {
+	return slices.Index([]Effect{EffectNone, EffectInPlace, EffectRestartDestination, EffectRestart, EffectPositionLost}, e)
+}
+
+// EffectOf returns what going from a to b means for the pipeline: the severest effect of
+// what distinguishes them.
+func EffectOf(a, b *Pipeline) Effect {
+	severest := EffectNone
+	for _, c := range Diff(a, b) {
+		if c.Effect.Severity() > severest.Severity() {
+			severest = c.Effect
+		}
+	}
+	return severest
+}
 
 // Diff returns what distinguishes b from a, ordered by path. Either may be nil for a
 // pipeline that does not exist.
@@ -68,12 +86,22 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
 		d.connector("/connectors/"+schemas.Escape(id), a, b)
 	})
-	d.processors("", a.Processors, b.Processors)
-	const queue = "/dead-letter-queue"
-	changed(d, queue+"/plugin", a.DLQ.Plugin, b.DLQ.Plugin, EffectRestart)
-	changed(d, queue+"/window-size", a.DLQ.WindowSize, b.DLQ.WindowSize, EffectRestart)
-	changed(d, queue+"/window-nack-threshold", a.DLQ.WindowNackThreshold, b.DLQ.WindowNackThreshold, EffectRestart)
-	d.settings(queue, a.DLQ.Settings, b.DLQ.Settings, EffectRestart)
+	d.queue(&a.DLQ, &b.DLQ)
+	d.allProcessors(a, b)
+}
+
+// queue compares dead-letter queues. Destinations are told when they open whether
+// refusals are tolerated.
+func (d *differ) queue(a, b *DLQ) {
+	const at = "/dead-letter-queue"
+	changed(d, at+"/plugin", a.Plugin, b.Plugin, EffectInPlace)
+	window := EffectInPlace
+	if a.Tolerant() != b.Tolerant() {
+		window = EffectRestartDestination
+	}
+	changed(d, at+"/window-size", a.WindowSize, b.WindowSize, window)
+	changed(d, at+"/window-nack-threshold", a.WindowNackThreshold, b.WindowNackThreshold, window)
+	d.settings(at, a.Settings, b.Settings, EffectInPlace)
 }
 
 func (d *differ) connector(at string, a, b *Connector) {
@@ -88,43 +116,55 @@ func (d *differ) connector(at string, a, b *Connector) {
 		d.add(at, ActionRemove, EffectRestart)
 		return
 	}
+	effect, plugin := EffectRestart, EffectRestart
+	switch {
+	case a.Type == TypeDestination:
+		effect, plugin = EffectRestartDestination, EffectRestartDestination
+	case PluginName(a.Plugin) != PluginName(b.Plugin):
+		plugin = EffectPositionLost // which only its plugin can read
+	}
 	changed(d, at+"/type", a.Type, b.Type, EffectPositionLost)
-	changed(d, at+"/plugin", a.Plugin, b.Plugin, EffectRestart)
+	changed(d, at+"/plugin", a.Plugin, b.Plugin, plugin)
 	changed(d, at+"/name", a.Name, b.Name, EffectNone)
-	d.settings(at, a.Settings, b.Settings, EffectRestart)
-	d.processors(at, a.Processors, b.Processors)
+	d.settings(at, a.Settings, b.Settings, effect)
 }
 
-// processors compares two chains. What a processor does can be exchanged between
-// records, unless several workers are at it; the chain itself cannot.
-func (d *differ) processors(at string, a, b []Processor) {
+// allProcessors compares all chains. They are exchanged as a whole between two batches,
+// but not together with a destination: what the old ones made of records may wait for it
+// already, and the new one need not be made for that.
+func (d *differ) allProcessors(a, b *Pipeline) {
+	effect := EffectInPlace
+	if slices.ContainsFunc(d.changes, func(c Change) bool { return c.Effect == EffectRestartDestination }) {
+		effect = EffectRestart
+	}
+	d.processors("", a.Processors, b.Processors, effect)
+	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
+		if a != nil && b != nil {
+			d.processors("/connectors/"+schemas.Escape(id), a.Processors, b.Processors, effect)
+		}
+	})
+}
+
+func (d *differ) processors(at string, a, b []Processor, effect Effect) {
 	at += "/processors"
 	id := func(p *Processor) string { return p.ID }
 	if same := ids(a, id); !slices.Equal(same, ids(b, id)) && slices.Equal(slices.Sorted(slices.Values(same)), slices.Sorted(slices.Values(ids(b, id)))) {
-		d.add(at, ActionChange, EffectRestart)
+		d.add(at, ActionChange, effect)
 	}
 	each(a, b, id, func(id string, a, b *Processor) {
 		at := at + "/" + schemas.Escape(id)
 		switch {
 		case a == nil:
-			d.add(at, ActionAdd, EffectRestart)
+			d.add(at, ActionAdd, effect)
 		case b == nil:
-			d.add(at, ActionRemove, EffectRestart)
+			d.add(at, ActionRemove, effect)
 		default:
-			d.processor(at, a, b)
+			changed(d, at+"/workers", max(a.Workers, 1), max(b.Workers, 1), effect)
+			changed(d, at+"/plugin", a.Plugin, b.Plugin, effect)
+			changed(d, at+"/condition", a.Condition, b.Condition, effect)
+			d.settings(at, a.Settings, b.Settings, effect)
 		}
 	})
-}
-
-func (d *differ) processor(at string, a, b *Processor) {
-	effect := EffectInPlace
-	if a.Workers > 1 || b.Workers > 1 {
-		effect = EffectRestart
-	}
-	changed(d, at+"/workers", max(a.Workers, 1), max(b.Workers, 1), EffectRestart)
-	changed(d, at+"/plugin", a.Plugin, b.Plugin, effect)
-	changed(d, at+"/condition", a.Condition, b.Condition, effect)
-	d.settings(at, a.Settings, b.Settings, effect)
 }
 
 func (d *differ) settings(at string, a, b map[string]string, effect Effect) {

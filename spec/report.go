@@ -20,6 +20,8 @@ const (
 	CodeVersion       = "config.version_unsupported"
 	CodeReference     = "config.reference_invalid"
 	CodeReferenceLost = "config.reference_unresolved"
+	CodeOwnedByAPI    = "pipeline.owned_by_api"
+	CodeDeclaredTwice = "pipeline.duplicate_id" // by several files
 )
 
 // place is where a value and its name stand.

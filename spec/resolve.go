@@ -18,10 +18,13 @@ type Lookup struct {
 
 // Resolve returns a copy of p in which the references in plugin names and settings are
 // replaced by what they refer to, and the problems of those that cannot be; then the
-// copy is nil. Values are taken as they are: references in them are not replaced. One
-// newline at the end of a file or credential is cut. Paths are pointers within p.
-// Problems never contain values.
+// copy is nil. When there are no references it returns p itself. Values are taken as
+// they are: references in them are not replaced. One newline at the end of a file or
+// credential is cut. Paths are pointers within p. Problems never contain values.
 func Resolve(p *Pipeline, lookup Lookup) (*Pipeline, []Problem) {
+	if isLiteral(p) {
+		return p, nil
+	}
 	resolved := p.Clone()
 	r := &report{}
 	eachText(resolved, func(path, what string, text *string) {
@@ -45,13 +48,37 @@ func Resolve(p *Pipeline, lookup Lookup) (*Pipeline, []Problem) {
 	return nil, r.problems
 }
 
-// checkResolvedPlugin checks a plugin name that came from outside.
+// isLiteral reports whether no text of p holds a reference.
+func isLiteral(p *Pipeline) bool {
+	plain := func(plugin string, settings map[string]string) bool {
+		for _, value := range settings {
+			if strings.Contains(value, "$") {
+				return false
+			}
+		}
+		return !strings.Contains(plugin, "$")
+	}
+	refers := func(p Processor) bool { return !plain(p.Plugin, p.Settings) }
+	for i := range p.Connectors {
+		c := &p.Connectors[i]
+		if !plain(c.Plugin, c.Settings) || slices.ContainsFunc(c.Processors, refers) {
+			return false
+		}
+	}
+	return plain(p.DLQ.Plugin, p.DLQ.Settings) && !slices.ContainsFunc(p.Processors, refers)
+}
+
+// checkResolvedPlugin checks a plugin name that came from outside, without repeating it.
 func checkResolvedPlugin(r *report, path, plugin string) {
 	if plugin == "" {
 		r.add(path, SeverityError, CodeRequired, "plugin is empty once its references are resolved")
 		return
 	}
-	checkPlugin(r, path, strings.ReplaceAll(plugin, "$", "$$")) // what is left of $ is literal
+	probe := &report{}
+	checkPlugin(probe, path, strings.ReplaceAll(plugin, "$", "$$")) // what is left of $ is literal
+	if len(probe.problems) > 0 {
+		r.add(path, SeverityError, CodeInvalid, "plugin is not the name of a plugin once its references are resolved")
+	}
 }
 
 // expand returns text with its references replaced.

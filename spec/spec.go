@@ -3,7 +3,10 @@
 // keeps no state.
 package spec
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Pipeline is a pipeline as somebody declared it. It is the same value in YAML files,
 // in the REST API, in the store and in the engine. References such as ${VAR} in
@@ -62,6 +65,17 @@ type DLQ struct {
 	Settings            map[string]string `json:"settings,omitempty"`
 	WindowSize          int               `json:"window-size"`           // records looked back at; 0 tolerates any number of refusals
 	WindowNackThreshold int               `json:"window-nack-threshold"` // refusals tolerated within the window
+}
+
+// Tolerant reports whether the pipeline goes on when a record is refused.
+func (q *DLQ) Tolerant() bool { return q.WindowSize == 0 || q.WindowNackThreshold > 0 }
+
+// PluginName returns what a reference to a plugin, [builtin:|standalone:|any:]name[@version],
+// names, wherever it is from and whatever version of it is meant.
+func PluginName(reference string) string {
+	name := reference[strings.IndexByte(reference, ':')+1:]
+	name, _, _ = strings.Cut(name, "@")
+	return name
 }
 
 // QualifiedID returns the id by which the rest of the agent and the API know the

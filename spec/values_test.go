@@ -103,6 +103,43 @@ func TestResolveReachesEveryText(t *testing.T) {
 	}
 }
 
+// A pipeline without references is not copied; one reference is enough, wherever it is.
+func TestResolveFindsTheOnlyReference(t *testing.T) {
+	lookup := spec.Lookup{Env: func(string) (string, bool) { return "log", true }}
+	literal := func() *spec.Pipeline {
+		p := sample()
+		for i := range p.Connectors {
+			p.Connectors[i].Plugin, p.Connectors[i].Settings = "log", map[string]string{"k": "v"}
+			p.Connectors[i].Processors = []spec.Processor{{ID: "z", Plugin: "log", Settings: map[string]string{"k": "v"}}}
+		}
+		p.Processors = []spec.Processor{{ID: "y", Plugin: "log", Settings: map[string]string{"k": "v"}}}
+		p.DLQ.Plugin, p.DLQ.Settings = "log", map[string]string{"k": "v"}
+		return p
+	}
+	p := literal()
+	if got, problems := spec.Resolve(p, lookup); got != p || problems != nil {
+		t.Errorf("got %p and %+v, want the pipeline itself, %p", got, problems, p)
+	}
+	for name, refer := range map[string]func(p *spec.Pipeline){
+		"plugin":                            func(p *spec.Pipeline) { p.Connectors[1].Plugin = "$A" },
+		"setting":                           func(p *spec.Pipeline) { p.Connectors[1].Settings["k"] = "$A" },
+		"plugin of a connector's processor": func(p *spec.Pipeline) { p.Connectors[0].Processors[0].Plugin = "$A" },
+		"setting of a connector's processor": func(p *spec.Pipeline) {
+			p.Connectors[0].Processors[0].Settings["k"] = "$A"
+		},
+		"plugin of a processor":         func(p *spec.Pipeline) { p.Processors[0].Plugin = "$A" },
+		"setting of a processor":        func(p *spec.Pipeline) { p.Processors[0].Settings["k"] = "$A" },
+		"plugin of dead-letter queue":   func(p *spec.Pipeline) { p.DLQ.Plugin = "$A" },
+		"settings of dead-letter queue": func(p *spec.Pipeline) { p.DLQ.Settings["k"] = "$A" },
+	} {
+		p := literal()
+		refer(p)
+		if got, problems := spec.Resolve(p, lookup); problems != nil || len(spec.References(got)) > 0 || len(spec.References(p)) != 1 {
+			t.Errorf("%s: got %+v and %+v", name, got, problems)
+		}
+	}
+}
+
 func TestDigestAndDiff(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -128,7 +165,13 @@ func TestDigestAndDiff(t *testing.T) {
 			{Path: "/connectors/s/settings/b", Action: "remove", Effect: "restart"},
 			{Path: "/connectors/s/settings/c", Action: "add", Effect: "restart"}}},
 		{"plugin", func(p *spec.Pipeline) { p.Connectors[1].Plugin = "k" }, true, true, []spec.Change{
-			{Path: "/connectors/d/plugin", Action: "change", Effect: "restart"}}},
+			{Path: "/connectors/d/plugin", Action: "change", Effect: "restart-destination"}}},
+		{"destination settings", func(p *spec.Pipeline) { p.Connectors[1].Settings = map[string]string{"a": "1"} }, true, true, []spec.Change{
+			{Path: "/connectors/d/settings/a", Action: "add", Effect: "restart-destination"}}},
+		{"plugin of a source", func(p *spec.Pipeline) { p.Connectors[0].Plugin = "k" }, true, true, []spec.Change{
+			{Path: "/connectors/s/plugin", Action: "change", Effect: "position-lost"}}},
+		{"version of a source's plugin", func(p *spec.Pipeline) { p.Connectors[0].Plugin = "any:" + p.Connectors[0].Plugin + "@v2" }, true, true, []spec.Change{
+			{Path: "/connectors/s/plugin", Action: "change", Effect: "restart"}}},
 		{"source id", func(p *spec.Pipeline) { p.Connectors[0].ID = "s2"; p.Connectors[0].Name = "s2" }, true, true, []spec.Change{
 			{Path: "/connectors/s", Action: "remove", Effect: "position-lost"},
 			{Path: "/connectors/s2", Action: "add", Effect: "restart"}}},
@@ -139,13 +182,22 @@ func TestDigestAndDiff(t *testing.T) {
 		{"processor settings", func(p *spec.Pipeline) { p.Processors[0].Settings = map[string]string{"k": "v"} }, true, true, []spec.Change{
 			{Path: "/processors/x/settings/k", Action: "add", Effect: "in-place"}}},
 		{"processor workers", func(p *spec.Pipeline) { p.Processors[0].Workers = 2; p.Processors[0].Condition = "c" }, true, true, []spec.Change{
-			{Path: "/processors/x/condition", Action: "change", Effect: "restart"},
-			{Path: "/processors/x/workers", Action: "change", Effect: "restart"}}},
+			{Path: "/processors/x/condition", Action: "change", Effect: "in-place"},
+			{Path: "/processors/x/workers", Action: "change", Effect: "in-place"}}},
+		{"processor gone, another there", func(p *spec.Pipeline) { p.Processors[0].ID = "z" }, true, true, []spec.Change{
+			{Path: "/processors/x", Action: "remove", Effect: "in-place"},
+			{Path: "/processors/z", Action: "add", Effect: "in-place"}}},
+		{"processor and destination", func(p *spec.Pipeline) { p.Processors[0].Condition = "c"; p.Connectors[1].Plugin = "k" }, true, true, []spec.Change{
+			{Path: "/connectors/d/plugin", Action: "change", Effect: "restart-destination"},
+			{Path: "/processors/x/condition", Action: "change", Effect: "restart"}}},
 		{"order of processors", func(p *spec.Pipeline) {
 			p.Processors[0], p.Processors[1] = p.Processors[1], p.Processors[0]
-		}, true, true, []spec.Change{{Path: "/processors", Action: "change", Effect: "restart"}}},
-		{"dead-letter queue", func(p *spec.Pipeline) { p.DLQ.WindowSize = 5 }, true, true, []spec.Change{
-			{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "restart"}}},
+		}, true, true, []spec.Change{{Path: "/processors", Action: "change", Effect: "in-place"}}},
+		{"dead-letter queue", func(p *spec.Pipeline) { p.DLQ.WindowSize = 5; p.DLQ.Plugin = "q" }, true, true, []spec.Change{
+			{Path: "/dead-letter-queue/plugin", Action: "change", Effect: "in-place"},
+			{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "in-place"}}},
+		{"whether refusals are tolerated", func(p *spec.Pipeline) { p.DLQ.WindowSize = 0 }, true, true, []spec.Change{
+			{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "restart-destination"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -212,5 +264,24 @@ func TestDocumentedExample(t *testing.T) {
 	}
 	if f := spec.ParseFile("README.md", []byte(text)); len(f.Problems) > 0 || len(f.Pipelines) != 1 {
 		t.Error(report(f))
+	}
+}
+
+func TestEffectOfIsTheSeverest(t *testing.T) {
+	for _, tt := range []struct {
+		want spec.Effect
+		edit func(p *spec.Pipeline)
+	}{
+		{spec.EffectNone, func(*spec.Pipeline) {}},
+		{spec.EffectInPlace, func(p *spec.Pipeline) { p.Name = "n"; p.DLQ.Plugin = "q" }},
+		{spec.EffectRestartDestination, func(p *spec.Pipeline) { p.DLQ.Plugin = "q"; p.Connectors[1].Plugin = "k" }},
+		{spec.EffectRestart, func(p *spec.Pipeline) { p.Connectors[0].Settings = nil; p.Connectors[1].Plugin = "k" }},
+		{spec.EffectPositionLost, func(p *spec.Pipeline) { p.Connectors = p.Connectors[1:] }},
+	} {
+		a, b := sample(), sample()
+		tt.edit(b)
+		if got := spec.EffectOf(a, b); got != tt.want {
+			t.Errorf("effect %s, want %s", got, tt.want)
+		}
 	}
 }

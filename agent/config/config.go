@@ -48,10 +48,13 @@ type Processors struct {
 type Pipelines struct {
 	Path           string        `koanf:"path"`
 	OnFailedUpdate string        `koanf:"on-failed-update"` // rollback, hold
+	Confirm        time.Duration `koanf:"confirm"`
+	DrainTimeout   time.Duration `koanf:"drain-timeout"` // 0 for ever
 	DeletionGrace  time.Duration `koanf:"deletion-grace"`
 	CleanupDelay   time.Duration `koanf:"cleanup-delay"`
 	AckTimeout     time.Duration `koanf:"ack-timeout"` // default 5m; 0 for ever
 	ExitOnDegraded bool          `koanf:"exit-on-degraded"`
+	StatusFiles    bool          `koanf:"status-files"` // default true
 	ErrorRecovery  ErrorRecovery `koanf:"error-recovery"`
 }
 
@@ -73,6 +76,7 @@ type API struct {
 	AllowUnauthenticated bool   `koanf:"allow-unauthenticated"` // default false: an address others can reach needs a token or client certificates
 	Auth                 Auth   `koanf:"auth"`
 	TLS                  TLS    `koanf:"tls"`
+	Client               Client `koanf:"client"`
 }
 
 // HTTP says where the API listens.
@@ -91,6 +95,13 @@ type TLS struct {
 	CertFile     string `koanf:"cert-file"`
 	KeyFile      string `koanf:"key-file"`
 	ClientCAFile string `koanf:"client-ca-file"` // clients must show a certificate of one of these authorities
+}
+
+// Client says how commands reach an agent whose API is encrypted.
+type Client struct {
+	CAFile   string `koanf:"ca-file"`
+	CertFile string `koanf:"cert-file"`
+	KeyFile  string `koanf:"key-file"`
 }
 
 // Shutdown says how the agent ends.

@@ -41,7 +41,8 @@ func TestDefaults(t *testing.T) {
 		Connectors: config.Connectors{Path: "./connectors"},
 		Processors: config.Processors{Path: "./processors"},
 		Pipelines: config.Pipelines{
-			Path: "./pipelines", OnFailedUpdate: "rollback", AckTimeout: 5 * time.Minute,
+			Path: "./pipelines", OnFailedUpdate: "rollback", StatusFiles: true, AckTimeout: 5 * time.Minute,
+			Confirm: 5 * time.Second, DrainTimeout: 30 * time.Second,
 			DeletionGrace: 10 * time.Second, CleanupDelay: 10 * time.Minute,
 			ErrorRecovery: config.ErrorRecovery{
 				MinDelay: time.Second, MaxDelay: 10 * time.Minute, BackoffFactor: 2,
@@ -91,6 +92,7 @@ func TestProblems(t *testing.T) {
 		{"number below the least", "pipelines.error-recovery.backoff-factor: 0", nil, nil, "conduit.yaml:1:1: pipelines.error-recovery.backoff-factor: must be >= 1 but found 0"},
 		{"number for a duration", "shutdown.timeout: 30", nil, nil, "conduit.yaml:1:1: shutdown.timeout: 30 is not a duration such as 500ms, 10s or 1h30m"},
 		{"duration too long to hold", "shutdown.timeout: 9999999999h", nil, nil, `conduit.yaml:1:1: shutdown.timeout: "9999999999h" is not a duration such as 500ms, 10s or 1h30m`},
+		{"duration below zero", "pipelines.confirm: -1s", nil, nil, `conduit.yaml:1:1: pipelines.confirm: "-1s" is not a duration such as 500ms, 10s or 1h30m`},
 		{"text for a bool", "pipelines.exit-on-degraded: 'yes'", nil, nil, `conduit.yaml:1:1: pipelines.exit-on-degraded: "yes" is neither true nor false`},
 		{"not one of", "log.level: loud", nil, nil, `conduit.yaml:1:1: log.level: "loud" is not one of trace, debug, info, warn, error`},
 		{"list", "log.level: [info]", nil, nil, `conduit.yaml:1:1: log.level: a list is not one of trace, debug, info, warn, error`},

@@ -24,10 +24,13 @@ func Settings() []Setting {
 	return []Setting{
 		{"pipelines.path", "./pipelines", "Directory of pipeline files to keep running.", nil},
 		{"pipelines.on-failed-update", "rollback", "What to do when the new version of a running pipeline cannot start: rollback runs the last version that ran, hold stays down and retries.", []string{"rollback", "hold"}},
+		{"pipelines.confirm", 5 * time.Second, "How long a new version of a pipeline has to run to count as good. One that fails sooner is handled like one that cannot start.", nil},
+		{"pipelines.drain-timeout", 30 * time.Second, "How long a pipeline that is to stop may take to settle the records in flight, before it is cut off and they are delivered again; 0s for ever.", nil},
 		{"pipelines.deletion-grace", 10 * time.Second, "How long a pipeline goes on after its file is gone. The file coming back in time changes nothing.", nil},
 		{"pipelines.cleanup-delay", 10 * time.Minute, "How long a withdrawn pipeline's positions are kept before its connectors clean up.", nil},
 		{"pipelines.ack-timeout", 5 * time.Minute, "How long a destination may hold records without writing any before its pipeline is started again; 0s for ever. One with sdk.batch.* or sdk.rate.* may take any time.", nil},
 		{"pipelines.exit-on-degraded", false, "Exit when a pipeline fails for good.", nil},
+		{"pipelines.status-files", true, "Write beside db.sqlite.path what became of each pipeline file, for tools that deploy files and cannot ask the API.", nil},
 		{"pipelines.error-recovery.min-delay", time.Second, "Pause before a failed pipeline is started again for the first time.", nil},
 		{"pipelines.error-recovery.max-delay", 10 * time.Minute, "Longest pause between two attempts to start a failed pipeline.", nil},
 		{"pipelines.error-recovery.backoff-factor", 2, "Growth of the pause from one attempt to the next.", nil},
@@ -36,7 +39,7 @@ func Settings() []Setting {
 		{"connectors.path", "./connectors", "Directory of connector executables.", nil},
 		{"processors.path", "./processors", "Directory of processor executables.", nil},
 		{"db.sqlite.path", "conduit.db", "File that keeps state: what is declared, positions, history.", nil},
-		{"db.commit-interval", 50 * time.Millisecond, "Least time between two commits of positions under load.", nil},
+		{"db.commit-interval", 50 * time.Millisecond, "Least time between two commits of positions, or of states, under load.", nil},
 		{"log.level", "info", "Lowest level that is logged.", []string{"trace", "debug", "info", "warn", "error"}},
 		{"log.format", "cli", "How lines look: cli for people, json for machines.", []string{"cli", "json"}},
 		{"api.enabled", true, "Serve the REST API, the inspector and the explorer.", nil},
@@ -48,6 +51,9 @@ func Settings() []Setting {
 		{"api.tls.cert-file", "", "Certificate of the API, PEM; with it the API speaks HTTPS.", nil},
 		{"api.tls.key-file", "", "Private key of the certificate, PEM.", nil},
 		{"api.tls.client-ca-file", "", "Certificate authorities, PEM; clients must show a certificate of one of them.", nil},
+		{"api.client.ca-file", "", "Certificate authorities, PEM, by which commands know the agent, beside those of the machine.", nil},
+		{"api.client.cert-file", "", "Certificate that commands show to the agent, PEM.", nil},
+		{"api.client.key-file", "", "Private key of the certificate that commands show, PEM.", nil},
 		{"shutdown.timeout", 30 * time.Second, "How long to wait for records in flight when the agent ends.", nil},
 	}
 }

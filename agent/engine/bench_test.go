@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"syscall"
 	"testing"
 	"time"
 
@@ -95,9 +96,11 @@ func BenchmarkEngine(b *testing.B) {
 			drain, ended := make(chan struct{}), make(chan error)
 			b.ResetTimer()
 			b.ReportAllocs()
+			before := processorTime(b)
 			go func() { ended <- p.Run(ctx, drain, func() {}) }()
 			<-dst.full
 			b.StopTimer()
+			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/record")
 			close(drain)
 			if err := <-ended; err != nil {
 				b.Fatal(err)
@@ -106,4 +109,13 @@ func BenchmarkEngine(b *testing.B) {
 			<-committed
 		})
 	}
+}
+
+// processorTime returns what this process has used.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

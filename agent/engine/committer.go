@@ -41,10 +41,13 @@ func (c *Committer) init() {
 func (c *Committer) mark(s committable, urgent bool) {
 	c.init()
 	c.mu.Lock()
+	first := len(c.dirty) == 0
 	c.dirty = append(c.dirty, s)
 	c.urgent = c.urgent || urgent
 	c.mu.Unlock()
-	c.signal()
+	if first || urgent {
+		c.signal() // for the others it waits already
+	}
 }
 
 // hurry ends the wait for the interval.

@@ -74,9 +74,9 @@ type Plugins interface {
 
 // Store keeps what must survive a crash.
 type Store interface {
-	// Position returns where to resume the source with this qualified id, nil if it
-	// never got anywhere.
-	Position(ctx context.Context, connectorID string) (record.Position, error)
+	// Position returns where the plugin of this name is to resume the source with this
+	// qualified id, nil if it never got anywhere.
+	Position(ctx context.Context, connectorID, plugin string) (record.Position, error)
 	// SavePositions makes all positions durable in one transaction. When it returns nil
 	// they survive a power cut; when it returns an error none of them changed.
 	SavePositions(ctx context.Context, positions []Saved) error
@@ -85,7 +85,8 @@ type Store interface {
 	BeginRun(ctx context.Context, pipelineID string) (epoch int64, err error)
 	// ConnectorState returns the state of a connector, nil if it was never started.
 	ConnectorState(ctx context.Context, connectorID string) (*spec.ConnectorState, error)
-	// SaveConnectorState replaces the state of a connector.
+	// SaveConnectorState replaces the state of a connector. What c points to is not changed
+	// any more.
 	SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error
 }
 
@@ -93,6 +94,7 @@ type Store interface {
 type Saved struct {
 	ConnectorID string
 	PipelineID  string
+	Plugin      string // name of the one that can read the position
 	Position    record.Position
 	Epoch       int64 // of the run that wrote it
 	Sequence    int64 // number of records settled in that run

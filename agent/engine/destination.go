@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -24,21 +25,24 @@ const queueLength = 64
 // destinationRun drives one destination of a running pipeline: a goroutine writes, and
 // settled, called by the destination, attributes its results.
 type destinationRun struct {
-	run   *run
-	id    string // qualified
-	index int    // in flight.settled
-	dst   Destination
-	tap   *tap
-	stats *Stats
-	queue chan *flight
+	run    *run
+	id     string                              // qualified
+	index  int                                 // in flight.settled
+	out    atomic.Pointer[opened[Destination]] // replaced while write pauses
+	tap    *tap
+	stats  *Stats
+	queue  chan *flight
+	pauses chan (<-chan struct{}) // has write pause until what it is given is closed
+	ended  chan struct{}          // closed when everything is written and settled
 
-	writes  int  // owned by write
-	patient bool // it may take any time to answer
+	writes  int             // owned by write
+	batches []*record.Batch // owned by write: to be joined
 
-	mu      sync.Mutex
-	results uint64 // guarded by mu: records settled
-	pending []part // guarded by mu: written and not settled, in order
-	empty   chan struct{}
+	mu       sync.Mutex
+	results  uint64        // guarded by mu: records settled
+	pending  []part        // guarded by mu: written and not settled, in order
+	settling bool          // guarded by mu: what was pending is being settled
+	empty    chan struct{} // capacity 1: pending is empty and nothing is being settled
 }
 
 // part is a flight of which n records are yet to be settled.
@@ -47,9 +51,11 @@ type part struct {
 	n int
 }
 
-func newDestinationRun(r *run, id string, index int, dst Destination) *destinationRun {
-	return &destinationRun{run: r, id: id, index: index, dst: dst, tap: r.Taps.point(id), stats: r.Stats.Connector(id),
-		queue: make(chan *flight, queueLength), empty: make(chan struct{}, 1)}
+func newDestinationRun(r *run, index int, o *opened[Destination]) *destinationRun {
+	d := &destinationRun{run: r, id: o.id, index: index, tap: r.Taps.point(o.id), stats: r.Stats.Connector(o.id),
+		queue: make(chan *flight, queueLength), pauses: make(chan (<-chan struct{})), ended: make(chan struct{}), empty: make(chan struct{}, 1)}
+	d.out.Store(o)
+	return d
 }
 
 // write hands what is queued to the destination until the queue is closed, and then
@@ -67,17 +73,40 @@ func (d *destinationRun) write(ctx context.Context) error {
 		}
 		d.tap.publish(b)
 		d.stats.passed(b.Len(), b.Size())
-		if err := d.timed(func() error { return d.dst.Write(ctx, b) }); err != nil {
+		if err := d.timed(func() error { return d.out.Load().connector.Write(ctx, b) }); err != nil {
 			return d.broken("write to", err)
 		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := d.dst.Flush(ctx); err != nil {
+	if err := d.flush(ctx); err != nil {
+		return err
+	}
+	close(d.ended)
+	return nil
+}
+
+// flush has the destination write out what it holds back, and waits until all of it is
+// settled. Nothing more can be written to it.
+func (d *destinationRun) flush(ctx context.Context) error {
+	if err := d.out.Load().connector.Flush(ctx); err != nil {
 		return d.broken("flush", err)
 	}
 	return d.waitSettled(ctx)
+}
+
+// pause has write stop before its next write, and flushes the destination. It returns
+// when nothing is written any more; write goes on when released is closed.
+func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) error {
+	select {
+	case d.pauses <- released:
+		return d.flush(ctx)
+	case <-d.ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // sampled is how many writes share one measurement of the time: at one record a write,
@@ -104,14 +133,20 @@ func (d *destinationRun) broken(doing string, err error) error {
 // next waits for a batch and takes with it what else is there. open is false when the
 // queue was closed and is empty, or ctx has ended.
 func (d *destinationRun) next(ctx context.Context, flights []*flight) (_ []*flight, open bool) {
-	select {
-	case f, ok := <-d.queue:
-		if !ok {
+	for len(flights) == 0 {
+		select {
+		case f, ok := <-d.queue:
+			if !ok {
+				return nil, false
+			}
+			flights = append(flights, f)
+		case released := <-d.pauses:
+			if <-released; ctx.Err() != nil {
+				return nil, false
+			}
+		case <-ctx.Done():
 			return nil, false
 		}
-		flights = append(flights, f)
-	case <-ctx.Done():
-		return nil, false
 	}
 	records, bytes := flights[0].batch.Len(), flights[0].size
 	for records < coalesceRecords && bytes < coalesceBytes {
@@ -132,14 +167,15 @@ func (d *destinationRun) next(ctx context.Context, flights []*flight) (_ []*flig
 // expect notes that the results of these flights come next, and joins their batches.
 // It comes before Write, since results may arrive from within Write.
 func (d *destinationRun) expect(flights []*flight) (*record.Batch, error) {
-	batches := make([]*record.Batch, len(flights))
+	d.batches = d.batches[:0]
 	d.mu.Lock()
-	for i, f := range flights {
-		batches[i] = f.batch
+	for _, f := range flights {
+		d.batches = append(d.batches, f.batch)
 		d.pending = append(d.pending, part{f, f.batch.Len()})
 	}
 	d.mu.Unlock()
-	b, err := record.Join(batches)
+	b, err := record.Join(d.batches)
+	clear(d.batches)
 	if err != nil {
 		return nil, fmt.Errorf("cannot join batches for destination %s: %w", d.id, err)
 	}
@@ -147,6 +183,16 @@ func (d *destinationRun) expect(flights []*flight) (*record.Batch, error) {
 }
 
 var errSurplus = errors.New("it settled more records than were written")
+
+// settledBy returns the function that o calls with results. What a connector says after
+// it was replaced is void.
+func (d *destinationRun) settledBy(o *opened[Destination]) func(n int, refused error) {
+	return func(n int, refused error) {
+		if d.out.Load() == o {
+			d.settled(n, refused)
+		}
+	}
+}
 
 // settled is called by the destination: the next n records are durable, or refused.
 // Once the run has failed, results are void: what failed may be a record before them.
@@ -163,6 +209,7 @@ func (d *destinationRun) settled(n int, refused error) {
 	} else {
 		d.stats.Records.Add(uint64(n))
 	}
+	now := time.Now()
 	for n > 0 {
 		p, k := d.pop(n)
 		if p.f == nil {
@@ -175,10 +222,12 @@ func (d *destinationRun) settled(n int, refused error) {
 				d.run.fail(err)
 				return
 			}
+			now = time.Now()
 		}
-		p.f.src.settle(p.f, d.index, k, refused != nil)
+		p.f.src.settle(p.f, d.index, k, refused != nil, now)
 	}
 	d.mu.Lock()
+	d.settling = false
 	empty := len(d.pending) == 0
 	d.mu.Unlock()
 	if empty {
@@ -196,6 +245,7 @@ func (d *destinationRun) pop(n int) (part, int) {
 	}
 	p := d.pending[0]
 	k := min(n, p.n)
+	d.settling = true
 	d.results += uint64(k)
 	if d.pending[0].n -= k; d.pending[0].n == 0 {
 		d.pending[0] = part{}
@@ -223,9 +273,9 @@ func (d *destinationRun) refuse(p part, k int, cause error) error {
 func (d *destinationRun) waitSettled(ctx context.Context) error {
 	for {
 		d.mu.Lock()
-		n := len(d.pending)
+		done := len(d.pending) == 0 && !d.settling
 		d.mu.Unlock()
-		if n == 0 {
+		if done {
 			return nil
 		}
 		select {

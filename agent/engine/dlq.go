@@ -9,24 +9,41 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // deadLetters is the dead-letter queue of a running pipeline: a destination for records
 // that were refused, and the window that says how many of them are tolerated.
 type deadLetters struct {
 	id    string // qualified
-	dst   Destination
 	stats *Stats
 
 	mu     sync.Mutex
 	window nackWindow // guarded by mu
 
-	write   sync.Mutex // one record at a time
+	write sync.Mutex // one record at a time
+	out   *letterbox // guarded by write
+}
+
+// letterbox is the destination of dead letters.
+type letterbox struct {
+	dst     Destination
 	results chan error // capacity 1
 }
 
-func newDeadLetters(id string, dst Destination, stats *Stats, size, threshold int) *deadLetters {
-	return &deadLetters{id: id, dst: dst, stats: stats, window: newNackWindow(size, threshold), results: make(chan error, 1)}
+func newLetterbox(o *opened[Destination]) *letterbox {
+	return &letterbox{dst: o.connector, results: make(chan error, 1)}
+}
+
+func newDeadLetters(o *opened[Destination], stats *Stats, declared *spec.DLQ) *deadLetters {
+	return &deadLetters{id: o.id, stats: stats, window: newNackWindow(declared), out: newLetterbox(o)}
+}
+
+// look has the queue look back through another window from now on.
+func (q *deadLetters) look(declared *spec.DLQ) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.window = newNackWindow(declared)
 }
 
 // errThreshold says that more records were refused than the pipeline tolerates.
@@ -52,11 +69,11 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	defer q.write.Unlock()
 	letter := record.NewBatch([]record.Record{deadLetter(sourceID, r, node, cause)})
 	begin, size := time.Now(), letter.Size()
-	if err := q.dst.Write(ctx, letter); err != nil {
+	if err := q.out.dst.Write(ctx, letter); err != nil {
 		return refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
 	}
 	select {
-	case err := <-q.results:
+	case err := <-q.out.results:
 		if err != nil {
 			return refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
 		}
@@ -69,10 +86,10 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	}
 }
 
-// settled is called by the dead-letter queue's destination.
-func (q *deadLetters) settled(n int, err error) {
+// settled is called by the destination.
+func (b *letterbox) settled(n int, err error) {
 	for range n {
-		q.results <- err
+		b.results <- err
 	}
 }
 
@@ -100,11 +117,12 @@ type nackWindow struct {
 	exceeded        bool
 }
 
-func newNackWindow(size, threshold int) nackWindow {
-	if size > 0 && threshold == 0 {
-		size = 1 // the first refusal exceeds it, however far it looks back
+func newNackWindow(declared *spec.DLQ) nackWindow {
+	w := nackWindow{size: declared.WindowSize, threshold: declared.WindowNackThreshold}
+	if !declared.Tolerant() {
+		w.size = 1 // the first refusal exceeds it, however far it looks back
 	}
-	return nackWindow{size: size, threshold: threshold}
+	return w
 }
 
 func (w *nackWindow) ack(n int) { w.seen += int64(n) }

@@ -15,8 +15,8 @@ func (t *Tracker) Add(positions []record.Position, origin []int32, dests int) {
 	for i := range records {
 		records[i].Position = positions[i]
 	}
-	b := record.NewBatch(records)
-	f := &flight{n: len(positions), positions: record.PositionsOf(b), batch: b, origin: origin, settled: make([]int, dests), size: 1}
+	f := t.flight(record.NewBatch(records), dests)
+	f.origin = origin
 	t.all = append(t.all, f)
 	t.add(f)
 }
@@ -37,12 +37,12 @@ func (t *Tracker) Commit() (record.Position, error) {
 
 // Ack acknowledges what is committed.
 func (t *Tracker) Ack() ([]record.Position, error) {
-	p := t.ackable(nil)
-	return p, t.setAcked(len(p), func(*flight) {})
+	p := t.ackable(nil, maxAcks)
+	return p, t.setAcked(len(p), func(*stretch) {})
 }
 
-// Held returns the number of flights and bytes that the tracker holds.
-func (t *Tracker) Held() (flights, bytes int) { return len(t.flights), t.bytes }
+// Held returns the number of batches and bytes that the tracker holds.
+func (t *Tracker) Held() (batches, bytes int) { return len(t.flying) + len(t.settled), t.bytes }
 
 // Committable is a source as the committer sees it.
 type Committable struct {

@@ -34,10 +34,14 @@ func newFakeStore(t *testing.T) *fakeStore {
 	return &fakeStore{t: t, positions: map[string]engine.Saved{}, epochs: map[string]int64{}, connectors: map[string]spec.ConnectorState{}}
 }
 
-func (s *fakeStore) Position(_ context.Context, id string) (record.Position, error) {
+func (s *fakeStore) Position(_ context.Context, id, plugin string) (record.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.positions[id].Position, nil
+	p := s.positions[id]
+	if p.Plugin != "" && p.Plugin != plugin {
+		return nil, nil
+	}
+	return p.Position, nil
 }
 
 func (s *fakeStore) SavePositions(_ context.Context, positions []engine.Saved) error {
@@ -135,6 +139,12 @@ func (c *fakeConnector) LifecycleOnDeleted(_ context.Context, settings map[strin
 	return nil
 }
 
+func (c *fakeConnector) teardowns() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tornDown
+}
+
 func (c *fakeConnector) Teardown(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +166,7 @@ type fakeSource struct {
 	next, acked int
 	stopped     chan struct{}
 	stopOnce    sync.Once
-	caughtUp    func() // called when total is reached
+	caughtUp    func() // called when total is reached, which it may raise
 }
 
 func newFakeSource(t *testing.T, store *fakeStore, id string, total int) *fakeSource {
@@ -177,10 +187,10 @@ func (s *fakeSource) Read(ctx context.Context) (*record.Batch, error) {
 		return nil, io.EOF
 	default:
 	}
+	if s.next >= s.total && s.caughtUp != nil {
+		s.caughtUp()
+	}
 	if s.next >= s.total {
-		if s.caughtUp != nil {
-			s.caughtUp()
-		}
 		select {
 		case <-s.stopped:
 			return nil, io.EOF
@@ -240,16 +250,22 @@ type fakeDestination struct {
 	failAt  int                         // Write fails at this record, counted from 1
 	gather  int                         // settles nothing before it has as many
 	surplus int                         // records settled more than written
+	reject  error                       // why batches are refused as a whole
 	got     []record.Record             // guarded by mu
 	settle  func(n int, err error)
 	careful bool
 	results chan func()
 	done    sync.WaitGroup
 	written int
+	ended   bool             // it was flushed or torn down
+	instead *fakeDestination // has to be torn down when this one opens
 }
 
 func (d *fakeDestination) Open(_ context.Context, settled func(int, error)) error {
-	d.settle = settled
+	if d.instead != nil && d.instead.teardowns() != 1 {
+		d.t.Error("opened before the one that it replaces was torn down")
+	}
+	d.settle, d.ended = settled, false
 	if d.async {
 		d.results = make(chan func(), 1000)
 		d.done.Go(func() {
@@ -271,9 +287,16 @@ func (d *fakeDestination) Write(ctx context.Context, b *record.Batch) error {
 			return ctx.Err()
 		}
 	}
+	if d.ended {
+		d.t.Error("written to after the end")
+	}
 	records, err := b.Records()
 	if err != nil || len(records) == 0 {
 		d.t.Errorf("written a batch of %d records, error %v", len(records), err)
+	}
+	if d.reject != nil {
+		d.report(len(records), d.reject)
+		return nil
 	}
 	for _, r := range records {
 		d.written++
@@ -309,9 +332,16 @@ func (d *fakeDestination) report(n int, err error) {
 	d.settle(n, err)
 }
 
-func (d *fakeDestination) Flush(context.Context) error { return nil }
+func (d *fakeDestination) Flush(context.Context) error {
+	d.ended = true
+	if left := d.written; d.gather > 0 && left%d.gather > 0 {
+		d.report(left%d.gather, nil)
+	}
+	return nil
+}
 
 func (d *fakeDestination) Teardown(ctx context.Context) error {
+	d.ended = true
 	if d.results != nil {
 		close(d.results)
 		d.done.Wait()

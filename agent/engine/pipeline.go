@@ -16,27 +16,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Window bounds what may be under way from one source. A batch may overshoot it.
-type Window struct {
-	// Unacked records are read and not yet acknowledged: as many may be repeated after a
-	// crash. Of the settled ones among them only the position is kept.
-	Unacked int
-	// Unsettled records are held in memory until every destination has settled them.
-	Unsettled int
-	// Bytes is the size of the records held in memory (record.Batch.Size).
-	Bytes int
-}
-
-// DefaultWindow lets a source of a million small records a second run on between two
-// commits, and keeps what waits for the destinations small.
-var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 13, Bytes: 16 << 20}
-
 // teardownTimeout is how long the end of a connector may take.
 const teardownTimeout = 30 * time.Second
 
-// Pipeline is one run of one version of a pipeline: Prepare, then Run or Discard, once.
+// Pipeline is one run of a pipeline: Prepare, then Run or Discard, once. While it runs
+// it can be amended to other versions.
 type Pipeline struct {
-	Declared *spec.Pipeline // as declared, references in it
+	Declared *spec.Pipeline // as declared, references in it; the version that the run begins with
 	Resolved *spec.Pipeline // the same with its references resolved
 	// Resolve resolves the references in settings of an earlier version.
 	Resolve   func(settings map[string]string) (map[string]string, error)
@@ -51,13 +37,17 @@ type Pipeline struct {
 	Stats      *PipelineStats // outlives the run; Prepare makes one when it is nil
 	Log        *slog.Logger
 
+	version      atomic.Pointer[version] // that runs, or is to begin
 	sources      []*opened[Source]
-	destinations []*opened[Destination]
-	dlq          *opened[Destination]
-	processors   map[string][]Processor // by the qualified id of the source whose records they see
+	destinations []*opened[Destination] // while it runs, guarded by run.amending
+	dlq          *opened[Destination]   // while it runs, guarded by run.amending
+	processors   map[string][]Processor // at the beginning, by the qualified id of the source whose records they see
 	running      atomic.Pointer[run]
-	gathered     int // records that a destination may wait for before it writes any
+	gathered     atomic.Int64 // records that a destination may wait for before it writes any
 }
+
+// version is one version of a pipeline.
+type version struct{ declared, resolved *spec.Pipeline }
 
 // batchSize is the setting by which a destination gathers records and, without
 // sdk.batch.delay, settles none before it has as many.
@@ -101,39 +91,69 @@ func (p *Pipeline) Prepare(ctx context.Context) error {
 
 // plan lays out what the run consists of.
 func (p *Pipeline) plan(ctx context.Context) error {
-	p.processors = map[string][]Processor{}
 	if p.Stats == nil {
 		p.Stats = &PipelineStats{}
 	}
-	common, err := p.startProcessors(ctx, p.ID(), p.Resolved.Processors)
-	if err != nil {
+	v := &version{p.Declared, p.Resolved}
+	var err error
+	if p.processors, err = p.chains(ctx, v); err != nil {
 		return err
 	}
-	for i, c := range p.Declared.Connectors {
-		id := p.Declared.QualifiedID(c.ID)
-		plugin, settings := p.Resolved.Connectors[i].Plugin, p.Resolved.Connectors[i].Settings
-		own, err := p.startProcessors(ctx, id, p.Resolved.Connectors[i].Processors)
-		if err != nil {
-			return err
-		}
+	for i, c := range v.declared.Connectors {
 		if c.Type == spec.TypeSource {
-			p.processors[id] = append(own, common...)
-			p.sources = append(p.sources, &opened[Source]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})
+			p.sources = append(p.sources, connectorOf[Source](v, i))
 		} else {
-			if len(own) > 0 {
-				return permanent(fmt.Errorf("cannot start connector %s: processors of a destination are not supported, attach them to the pipeline or to a source", id))
-			}
-			n, _ := strconv.Atoi(settings[batchSize]) // the connector refuses what is no number
-			p.gathered = max(p.gathered, n)
-			p.destinations = append(p.destinations, &opened[Destination]{id: id, declared: c, plugin: plugin, settings: settings, lifecycle: true})
+			p.destinations = append(p.destinations, connectorOf[Destination](v, i))
 		}
 	}
-	p.dlq = &opened[Destination]{
-		id:       p.Declared.QualifiedID("dead-letter-queue"),
-		plugin:   p.Resolved.DLQ.Plugin,
-		settings: p.Resolved.DLQ.Settings,
-	}
+	p.dlq = v.deadLetterQueue()
+	p.gathered.Store(v.gathered())
+	p.version.Store(v)
 	return nil
+}
+
+// connectorOf lays out connector i of v.
+func connectorOf[C Connector](v *version, i int) *opened[C] {
+	declared, resolved := v.declared.Connectors[i], &v.resolved.Connectors[i]
+	return &opened[C]{id: v.declared.QualifiedID(declared.ID), declared: declared, plugin: resolved.Plugin, settings: resolved.Settings, lifecycle: true}
+}
+
+func (v *version) deadLetterQueue() *opened[Destination] {
+	return &opened[Destination]{id: v.declared.QualifiedID("dead-letter-queue"), plugin: v.resolved.DLQ.Plugin, settings: v.resolved.DLQ.Settings}
+}
+
+// gathered returns how many records a destination may wait for before it writes any.
+func (v *version) gathered() (most int64) {
+	for _, c := range v.resolved.Connectors {
+		if c.Type == spec.TypeDestination {
+			n, _ := strconv.ParseInt(c.Settings[batchSize], 10, 64) // the connector refuses what is no number
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+// chains starts the processors of v. They are returned by the qualified id of the source
+// whose records they see.
+func (p *Pipeline) chains(ctx context.Context, v *version) (map[string][]Processor, error) {
+	chains := map[string][]Processor{}
+	common, err := p.startProcessors(ctx, p.ID(), v.resolved.Processors)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range v.resolved.Connectors {
+		id := v.resolved.QualifiedID(c.ID)
+		own, err := p.startProcessors(ctx, id, c.Processors)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.Type == spec.TypeSource:
+			chains[id] = append(own, common...)
+		case len(own) > 0:
+			return nil, permanent(fmt.Errorf("cannot start connector %s: processors of a destination are not supported, attach them to the pipeline or to a source", id))
+		}
+	}
+	return chains, nil
 }
 
 // ID returns the id of the pipeline.
@@ -186,7 +206,13 @@ func (p *Pipeline) teardown(ctx context.Context) error {
 	for _, s := range p.sources {
 		g.Go(func() error { return end(ctx, s) })
 	}
-	for _, d := range append(p.destinations, p.dlq) {
+	g.Go(func() error { return endAll(ctx, append(p.destinations, p.dlq)) })
+	return g.Wait()
+}
+
+func endAll(ctx context.Context, all []*opened[Destination]) error {
+	var g errgroup.Group
+	for _, d := range all {
 		g.Go(func() error { return end(ctx, d) })
 	}
 	return g.Wait()
@@ -223,6 +249,7 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 	// Only now no destination settles anything any more.
 	for _, s := range r.sources {
 		s.waitSaved()
+		s.release()
 	}
 	return err
 }
@@ -235,6 +262,8 @@ func (r *run) begin(started func()) (err error) {
 	if err := r.open(r.ctx); err != nil {
 		return err
 	}
+	r.setMoving(true)
+	defer r.setMoving(false) // waits for an amendment under way
 	started()
 	return r.move()
 }
@@ -243,9 +272,9 @@ func (r *run) begin(started func()) (err error) {
 func (r *run) open(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for i, o := range r.Pipeline.destinations {
-		g.Go(func() error { return r.openDestination(gctx, o, r.dests[i].settled) })
+		g.Go(func() error { return r.openDestination(gctx, r.Declared, o, r.dests[i].settledBy(o)) })
 	}
-	g.Go(func() error { return r.openDestination(gctx, r.Pipeline.dlq, r.dlq.settled) })
+	g.Go(func() error { return r.openDestination(gctx, r.Declared, r.Pipeline.dlq, r.dlq.out.settled) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -256,12 +285,12 @@ func (r *run) open(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (r *run) openDestination(ctx context.Context, o *opened[Destination], settled func(int, error)) error {
+func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *opened[Destination], settled func(int, error)) error {
 	if err := notifyLifecycle(ctx, r.Pipeline, o); err != nil {
 		return err
 	}
 	// Where refusals are tolerated, only the records that fail are to be refused.
-	if c, ok := o.connector.(Careful); ok && r.tolerant() && !gathers(o.settings) {
+	if c, ok := o.connector.(Careful); ok && declared.DLQ.Tolerant() && !gathers(o.settings) {
 		c.AwaitEachWrite()
 	}
 	if err := o.connector.Open(ctx, settled); err != nil {
@@ -270,15 +299,14 @@ func (r *run) openDestination(ctx context.Context, o *opened[Destination], settl
 	return nil
 }
 
-// tolerant reports whether the pipeline goes on when a record is refused.
-func (r *run) tolerant() bool {
-	q := r.Declared.DLQ
-	return q.WindowSize == 0 || q.WindowNackThreshold > 0
-}
-
 // gathers reports whether settings make a destination gather records over writes.
 func gathers(settings map[string]string) bool {
 	return settings[batchSize] != "" || settings[batchDelay] != ""
+}
+
+// patient reports whether settings let a destination take any time to answer.
+func patient(settings map[string]string) bool {
+	return gathers(settings) || settings[ratePerSecond] != ""
 }
 
 func (r *run) openSource(ctx context.Context, o *opened[Source]) error {
@@ -286,7 +314,7 @@ func (r *run) openSource(ctx context.Context, o *opened[Source]) error {
 		return err
 	}
 	var position record.Position
-	position, err := r.Store.Position(ctx, o.id)
+	position, err := r.Store.Position(ctx, o.id, spec.PluginName(o.plugin))
 	if err != nil {
 		return fmt.Errorf("cannot read the position of source %s: %w", o.id, err)
 	}

@@ -79,10 +79,10 @@ func (w *world) destination(id string, d *fakeDestination) *fakeDestination {
 }
 
 func (w *world) pipeline() *engine.Pipeline {
-	declared := w.spec
+	declared := w.spec.Clone()
 	return &engine.Pipeline{
-		Declared:  &declared,
-		Resolved:  &declared,
+		Declared:  declared,
+		Resolved:  declared,
 		Resolve:   func(s map[string]string) (map[string]string, error) { return s, nil },
 		Plugins:   w.plugins,
 		Store:     w.store,
@@ -309,6 +309,39 @@ func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("run ended with %v, want context.Canceled", err)
+	}
+}
+
+// Sources that share a bound keep to it together, and each of them gets on. What a run
+// held when it ended is free again.
+func TestSharedWindowBoundsAllSources(t *testing.T) {
+	const most = 100 // records, each of which takes at least 600 bytes
+	shared := &engine.Shared{Bytes: most * 600, Each: 1}
+	for range 2 {
+		w := newWorld(t)
+		w.window.Shared = shared
+		a, b := w.source("a", 1<<30), w.source("b", 1<<30)
+		d := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
+		p := w.pipeline()
+		if err := p.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
+		readA, readB := &p.Stats.Connector("p:a").Records, &p.Stats.Connector("p:b").Records
+		for readA.Load() == 0 || readB.Load() == 0 || readA.Load()+readB.Load() < most*3/4 {
+			time.Sleep(100 * time.Microsecond) // until the window is full
+		}
+		time.Sleep(5 * time.Millisecond) // time in which a faulty window would let more through
+		if n := readA.Load() + readB.Load(); n > uint64(most+a.maxBatch+b.maxBatch) {
+			t.Errorf("%d records read with room for %d", n, most)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("run ended with %v, want context.Canceled", err)
+		}
+		close(d.hold)
 	}
 }
 

@@ -17,21 +17,25 @@ type run struct {
 	sources []*sourceRun
 	dests   []*destinationRun
 	dlq     *deadLetters
+
+	amending sync.Mutex // held while an amendment is applied
+	moving   bool       // guarded by amending: there is something to amend
+}
+
+func (r *run) setMoving(moving bool) {
+	r.amending.Lock()
+	defer r.amending.Unlock()
+	r.moving = moving
 }
 
 // wire connects sources, destinations and the dead-letter queue.
 func (r *run) wire() {
-	q := r.Pipeline.dlq
-	r.dlq = newDeadLetters(q.id, q.connector, &r.Stats.DeadLetters, r.Declared.DLQ.WindowSize, r.Declared.DLQ.WindowNackThreshold)
+	r.dlq = newDeadLetters(r.Pipeline.dlq, &r.Stats.DeadLetters, &r.Declared.DLQ)
 	for i, o := range r.Pipeline.destinations {
-		d := newDestinationRun(r, o.id, i, o.connector)
-		d.patient = gathers(o.settings) || o.settings[ratePerSecond] != ""
-		r.dests = append(r.dests, d)
+		r.dests = append(r.dests, newDestinationRun(r, i, o))
 	}
 	for _, o := range r.Pipeline.sources {
-		s := newSourceRun(r, o.id, o.connector)
-		s.processors = r.processors[o.id]
-		r.sources = append(r.sources, s)
+		r.sources = append(r.sources, newSourceRun(r, o, r.processors[o.id]))
 	}
 }
 
@@ -67,7 +71,9 @@ func (r *run) move() error {
 	for _, d := range r.dests {
 		start(d.write)
 	}
-	start(func(ctx context.Context) error { return r.stop(ctx, &reading) })
+	if err := r.stop(r.ctx, &reading); err != nil {
+		r.fail(err)
+	}
 	all.Wait()
 	return context.Cause(r.ctx)
 }

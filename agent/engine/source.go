@@ -6,22 +6,29 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // maxPosition is how long a position may be. Positions are kept for every record in
 // flight and written to the store.
 const maxPosition = 64 << 10
 
+// maxAcks is how many positions are acknowledged at once: a list of all that one commit
+// covers would take more memory than the positions.
+const maxAcks = 4096
+
 // sourceRun drives one source of a running pipeline: one goroutine reads and hands on,
 // another acknowledges what was committed.
 type sourceRun struct {
 	run        *run
 	id         string // qualified
+	plugin     string // its name
 	src        Source
-	processors []Processor
+	processors atomic.Pointer[[]Processor] // of the next batch; replaced, never modified
 	tap        *tap
 	stats      *Stats
 
@@ -35,8 +42,10 @@ type sourceRun struct {
 	finished bool          // guarded by mu: read to the end
 }
 
-func newSourceRun(r *run, id string, src Source) *sourceRun {
-	return &sourceRun{run: r, id: id, src: src, tap: r.Taps.point(id), stats: r.Stats.Connector(id), commits: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+func newSourceRun(r *run, o *opened[Source], chain []Processor) *sourceRun {
+	s := &sourceRun{run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.point(o.id), stats: r.Stats.Connector(o.id), commits: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	s.processors.Store(&chain)
+	return s
 }
 
 // read moves batches from the source to the destinations until the source has ended.
@@ -65,17 +74,15 @@ func (s *sourceRun) read(ctx context.Context) error {
 // dispatch takes b into account, runs it through the processors and queues what is
 // left for every destination.
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
-	now := time.Now()
-	f := &flight{src: s, readAt: now, settledAt: now, n: b.Len(), positions: record.PositionsOf(b), batch: b, size: b.Size(),
-		settled: make([]int, len(s.run.dests))}
-	for i := range f.n {
-		if l := len(f.positions.At(i)); l == 0 || l > maxPosition {
+	for i := range b.Len() {
+		if l := len(b.Position(i)); l == 0 || l > maxPosition {
 			return permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, maxPosition))
 		}
 	}
+	f := s.flight(b)
 	s.tap.publish(b)
 	var refusals []refusal
-	for _, p := range s.processors {
+	for _, p := range *s.processors.Load() {
 		var err error
 		if refusals, err = f.process(ctx, p, refusals); err != nil {
 			return err
@@ -86,12 +93,13 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
 			return err
 		}
 	}
-	s.add(f)
+	none := false // of the records is left
 	if f.origin != nil {
 		s.stats.Filtered.Add(uint64(f.n - len(f.origin) - len(f.nacked)))
-		if len(f.origin) == 0 {
-			return nil
-		}
+		none = len(f.origin) == 0
+	}
+	if s.add(f); none {
+		return nil
 	}
 	for _, d := range s.run.dests {
 		select {
@@ -103,29 +111,46 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
 	return nil
 }
 
+// flight returns a flight of a batch that was read now.
+func (s *sourceRun) flight(b *record.Batch) *flight {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.tracker.flight(b, len(s.run.dests))
+	f.src, f.readAt, f.settledAt = s, now, now
+	return f
+}
+
+// add takes f into account. It is not to be used then except by those who get it from a
+// destination's queue, until they have settled all of it.
 func (s *sourceRun) add(f *flight) {
 	s.mu.Lock()
+	held := s.tracker.bytes
 	advanced, nacked := s.tracker.add(f)
+	s.run.Window.Shared.add(s.tracker.bytes - held)
 	s.mu.Unlock()
 	if advanced > 0 {
 		s.advanced(advanced, nacked)
 	}
 }
 
-// settle is told that destination dest settled the next n records of f; refused says
+// settle is told that destination dest settled the next n records of f now; refused says
 // that they went to the dead-letter queue.
-func (s *sourceRun) settle(f *flight, dest, n int, refused bool) {
+func (s *sourceRun) settle(f *flight, dest, n int, refused bool, now time.Time) {
 	s.mu.Lock()
 	if refused {
 		for i := range n {
 			f.nacked = append(f.nacked, int32(f.source(f.settled[dest]+i)))
 		}
 	}
-	f.settledAt = time.Now() // the last one to settle it is right
+	f.settledAt = now // the last one to settle it is right
+	readAt := f.readAt
+	held := s.tracker.bytes
 	advanced, nacked := s.tracker.settle(f, dest, n)
+	s.run.Window.Shared.add(s.tracker.bytes - held)
 	s.mu.Unlock()
 	if advanced > 0 {
-		s.run.Stats.Transits.observe(DurationBounds, f.settledAt.Sub(f.readAt).Seconds(), advanced)
+		s.run.Stats.Transits.observe(DurationBounds, now.Sub(readAt).Seconds(), advanced)
 		s.advanced(advanced, nacked)
 	}
 }
@@ -156,6 +181,7 @@ func (s *sourceRun) take() (Saved, bool) {
 	return Saved{
 		ConnectorID: s.id,
 		PipelineID:  s.run.Declared.ID,
+		Plugin:      s.plugin,
 		Position:    s.tracker.position(s.taken),
 		Epoch:       s.run.epoch,
 		Sequence:    int64(s.taken),
@@ -181,7 +207,7 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 	var positions []record.Position
 	for {
 		s.mu.Lock()
-		positions = s.tracker.ackable(positions[:0])
+		positions = s.tracker.ackable(positions[:0], maxAcks)
 		done := s.finished && s.tracker.acked == s.tracker.read
 		s.mu.Unlock()
 		if done {
@@ -200,8 +226,8 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 		}
 		now := time.Now()
 		s.mu.Lock()
-		err := s.tracker.setAcked(len(positions), func(f *flight) {
-			s.run.Stats.AckLags.observe(DurationBounds, now.Sub(f.settledAt).Seconds(), f.n)
+		err := s.tracker.setAcked(len(positions), func(past *stretch) {
+			s.run.Stats.AckLags.observe(DurationBounds, now.Sub(past.settledAt).Seconds(), past.n)
 		})
 		s.mu.Unlock()
 		if err != nil {
@@ -236,6 +262,13 @@ func (s *sourceRun) waitSaved() {
 	}
 }
 
+// release gives back the memory of what is held when the run has ended.
+func (s *sourceRun) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.run.Window.Shared.add(-s.tracker.bytes)
+}
+
 // waitForRoom waits until the window allows another batch. A batch may overshoot the
 // window, so that a record larger than it still passes.
 func (s *sourceRun) waitForRoom(ctx context.Context) error {
@@ -243,11 +276,10 @@ func (s *sourceRun) waitForRoom(ctx context.Context) error {
 		s.mu.Lock()
 		unacked, unsettled, bytes := s.tracker.read-s.tracker.acked, s.tracker.read-s.tracker.low, s.tracker.bytes
 		s.mu.Unlock()
-		w := &s.run.Window
-		if unacked < uint64(w.Unacked) && unsettled < uint64(w.Unsettled) && bytes < w.Bytes || unsettled < uint64(s.run.gathered) {
+		if s.run.Window.allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.gathered.Load()) {
 			return nil
 		}
-		if unacked >= uint64(w.Unacked) {
+		if unacked >= uint64(s.run.Window.Unacked) {
 			s.run.Committer.hurry() // no time to wait for company
 		}
 		select {

@@ -75,8 +75,8 @@ func (s *sourceRun) lag() Lag {
 	defer s.mu.Unlock()
 	t := &s.tracker
 	l := Lag{Read: t.read, Settled: t.low, Committed: t.committed, Acked: t.acked}
-	if len(t.flights) > 0 {
-		l.OldestUnacked = time.Since(t.flights[0].readAt)
+	if readAt, ok := t.oldest(); ok {
+		l.OldestUnacked = time.Since(readAt)
 	}
 	return l
 }

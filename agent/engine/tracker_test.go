@@ -38,7 +38,8 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 		var flights [][]int // per flight and destination, records settled
 		var keptAt [][]int  // per flight, model index of each kept record
 		acked := 0
-		next := make([]int, dests) // flight each destination is at
+		lent := map[int][]record.Position{} // what was handed out, by number; it must not change
+		next := make([]int, dests)          // flight each destination is at
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0:
@@ -88,6 +89,7 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 				if low > committed && string(p) != strconv.Itoa(int(low)) {
 					t.Fatalf("position at %d is %q", low, p)
 				}
+				lent[int(low)] = append(lent[int(low)], p)
 			case 4:
 				positions, err := tr.Ack()
 				if err != nil {
@@ -97,11 +99,19 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 					if acked++; string(p) != strconv.Itoa(acked) {
 						t.Fatalf("acked %q where %d was due", p, acked)
 					}
+					lent[acked] = append(lent[acked], p)
 				}
 			}
 			a, c, l, r := tr.Marks()
 			if l != m.low() || r != uint64(len(m.kept)) || a != uint64(acked) || a > c || c > l {
 				t.Fatalf("acked %d committed %d low %d read %d; model: acked %d low %d read %d", a, c, l, r, acked, m.low(), len(m.kept))
+			}
+		}
+		for number, positions := range lent {
+			for _, p := range positions {
+				if len(p) > 0 && string(p) != strconv.Itoa(number) {
+					t.Fatalf("position %d became %q", number, p)
+				}
 			}
 		}
 	})
@@ -120,6 +130,35 @@ func TestTrackerForgetsWhatIsAcked(t *testing.T) {
 		}
 		if flights, bytes := tr.Held(); flights != 0 || bytes != 0 {
 			t.Fatalf("holds %d flights and %d bytes with nothing under way", flights, bytes)
+		}
+	}
+}
+
+// What a source that reads one record at a time leaves behind is kept in few lists, and
+// acknowledged in lists of bounded length.
+func TestTrackerKeepsSettledRecordsTogether(t *testing.T) {
+	var tr engine.Tracker
+	const n = 10_000
+	for i := range n {
+		tr.Add([]record.Position{record.Position(strconv.Itoa(i))}, nil, 1)
+		tr.Settle(i, 0, 1)
+	}
+	if batches, _ := tr.Held(); batches > n/200 {
+		t.Errorf("%d lists are held for %d records", batches, n)
+	}
+	if _, err := tr.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for acked := 0; acked < n; {
+		positions, err := tr.Ack()
+		if err != nil || len(positions) == 0 || len(positions) > 5000 {
+			t.Fatalf("%d positions acknowledged at once, error %v", len(positions), err)
+		}
+		for _, p := range positions {
+			if string(p) != strconv.Itoa(acked) {
+				t.Fatalf("acked %q where %d was due", p, acked)
+			}
+			acked++
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (d *destinationRun) check(seen *progress, now time.Time) error {
 	d.mu.Lock()
 	results, idle := d.results, len(d.pending) == 0
 	d.mu.Unlock()
-	if d.patient || idle || results != seen.results || seen.at.IsZero() {
+	if patient(d.out.Load().settings) || idle || results != seen.results || seen.at.IsZero() {
 		*seen = progress{results, now}
 		return nil
 	}

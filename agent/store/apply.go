@@ -10,7 +10,8 @@ import (
 )
 
 // Apply performs c in one transaction. Withdrawing a pipeline that is not there
-// changes nothing. A file that is both in Files and in Forget stays.
+// changes nothing. A file that is both in Files and in Forget stays. What the states of
+// files point to must not be changed any more.
 func (db *DB) Apply(ctx context.Context, c *spec.Changes) error { return db.ApplyIf(ctx, c, nil) }
 
 // ApplyIf performs c in one transaction if every pipeline named in expect is declared
@@ -126,11 +127,7 @@ func (a *application) declare(tx *sql.Tx, c *spec.Declare, text string) error {
 	if err != nil {
 		return err
 	}
-	kept, err := decode[spec.Pipeline]("pipelines", c.Pipeline.ID, text) // shares nothing with the caller's
-	if err != nil {
-		return err
-	}
-	d := a.successor(old, kept, c.Owner)
+	d := a.successor(old, *c.Pipeline.Clone(), c.Owner)
 	changed := old == nil || oldText != text || !old.Withdrawn.IsZero()
 	if changed {
 		d.UpdatedAt = a.at

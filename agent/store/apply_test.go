@@ -265,7 +265,7 @@ func TestDeletePipeline(t *testing.T) {
 	epoch, err := db.BeginRun(ctx, "p")
 	must(t, err)
 	save := func(seq int64) error {
-		return db.SavePositions(ctx, []store.SavedPosition{{"p:src", "p", []byte("pos"), epoch, seq}})
+		return db.SavePositions(ctx, []store.SavedPosition{{"p:src", "p", "", []byte("pos"), epoch, seq}})
 	}
 	must(t, save(1))
 	must(t, db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "p"}}, spec.Event{Pipeline: "p"}))
@@ -278,7 +278,7 @@ func TestDeletePipeline(t *testing.T) {
 		t.Error("a pipeline with connectors was deleted")
 	}
 	must(t, db.DeleteConnector(ctx, "p:src"))
-	if pos, err := db.Position(ctx, "p:src"); pos != nil || err != nil {
+	if pos, _, err := db.Position(ctx, "p:src"); pos != nil || err != nil {
 		t.Errorf("position of a forgotten connector: %q, %v", pos, err)
 	}
 	must(t, save(2))
@@ -289,7 +289,7 @@ func TestDeletePipeline(t *testing.T) {
 	}
 	states, err := db.States(ctx)
 	must(t, err)
-	pos, err := db.Position(ctx, "p:src")
+	pos, _, err := db.Position(ctx, "p:src")
 	must(t, err)
 	events, err := db.Events(ctx, 0, 10)
 	must(t, err)

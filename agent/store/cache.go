@@ -1,9 +1,13 @@
 package store
 
 import (
+	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
+
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // cache holds the rows of a table as last committed. Values are replaced, never modified.
@@ -13,7 +17,14 @@ type cache[T any] struct {
 	mu     sync.Mutex
 	rows   map[string]T
 	sorted []T // rows by key; nil when they are to be sorted anew
+	// changed are the keys that were put or dropped last, in that order; the first of
+	// them made revision first+1.
+	changed []string
+	first   int64
 }
+
+// maxChanged is how many changes are remembered at least, and half of how many at most.
+const maxChanged = 1000
 
 // reset replaces everything by rows.
 func (c *cache[T]) reset(rows []T) {
@@ -24,12 +35,15 @@ func (c *cache[T]) reset(rows []T) {
 		c.rows[c.key(&rows[i])] = rows[i]
 	}
 	c.sorted = nil
+	c.first += int64(len(c.changed)) + 1
+	c.changed = nil
 }
 
 func (c *cache[T]) put(v T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := c.key(&v)
+	c.note(key)
 	if _, known := c.rows[key]; !known {
 		c.sorted = nil
 	} else if i, ok := c.place(key); ok {
@@ -41,15 +55,25 @@ func (c *cache[T]) put(v T) {
 func (c *cache[T]) drop(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.note(key)
 	delete(c.rows, key)
 	if i, ok := c.place(key); ok {
 		c.sorted = slices.Delete(c.sorted, i, i+1)
 	}
 }
 
+// note takes down that a row changed. c.mu is held.
+func (c *cache[T]) note(key string) {
+	if len(c.changed) == 2*maxChanged {
+		c.changed = append(make([]string, 0, 2*maxChanged), c.changed[maxChanged:]...)
+		c.first += maxChanged
+	}
+	c.changed = append(c.changed, key)
+}
+
 // place returns where key is in sorted. c.mu is held.
 func (c *cache[T]) place(key string) (int, bool) {
-	return slices.BinarySearchFunc(c.sorted, key, func(v T, key string) int { return strings.Compare(c.key(&v), key) })
+	return sort.Find(len(c.sorted), func(i int) int { return strings.Compare(key, c.key(&c.sorted[i])) })
 }
 
 func (c *cache[T]) get(key string) (T, bool) {
@@ -63,12 +87,38 @@ func (c *cache[T]) get(key string) (T, bool) {
 func (c *cache[T]) all() []T {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.list()
+}
+
+// list does the work of all. c.mu is held.
+func (c *cache[T]) list() []T {
 	if c.sorted == nil {
 		c.sorted = make([]T, 0, len(c.rows))
-		for _, v := range c.rows {
-			c.sorted = append(c.sorted, v)
+		for _, key := range slices.Sorted(maps.Keys(c.rows)) {
+			c.sorted = append(c.sorted, c.rows[key])
 		}
-		slices.SortFunc(c.sorted, func(a, b T) int { return strings.Compare(c.key(&a), c.key(&b)) })
 	}
 	return append([]T{}, c.sorted...)
+}
+
+// since returns what changed since revision. That is not known of 0, and of a revision
+// that is long ago or from before a reset.
+func (c *cache[T]) since(revision int64) spec.Delta[T] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.first + int64(len(c.changed))
+	if revision < c.first || revision > now {
+		return spec.Delta[T]{Revision: now, All: true, Rows: c.list()}
+	}
+	d := spec.Delta[T]{Revision: now}
+	keys := slices.Clone(c.changed[revision-c.first:])
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		if v, ok := c.rows[key]; ok {
+			d.Rows = append(d.Rows, v)
+		} else {
+			d.Gone = append(d.Gone, key)
+		}
+	}
+	return d
 }

@@ -71,7 +71,7 @@ func TestKillLosesNothingCommitted(t *testing.T) {
 		committed := killAfter(t, path, 1+cycle*3)
 		db := open(t, path)
 		for _, id := range []string{"p:a", "p:b"} {
-			pos, err := db.Position(t.Context(), id)
+			pos, _, err := db.Position(t.Context(), id)
 			must(t, err)
 			saved, err := strconv.Atoi(strings.TrimPrefix(string(pos), "pos-"))
 			if err != nil || saved < committed {

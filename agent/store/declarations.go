@@ -15,6 +15,13 @@ func (db *DB) Declarations(ctx context.Context) ([]spec.Declaration, error) {
 	return cached(db, "declared pipelines", func() []spec.Declaration { return db.declarations.all() })
 }
 
+// DeclarationsSince returns how desired state changed since a revision that it returned
+// before, or all of it: since 0, since a revision that is long ago, and after the store
+// was opened again.
+func (db *DB) DeclarationsSince(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
+	return cached(db, "declared pipelines", func() spec.Delta[spec.Declaration] { return db.declarations.since(revision) })
+}
+
 // Get returns the desired state of one pipeline, ErrNotFound if there is none. A
 // withdrawn one is there until its clean-up is done.
 func (db *DB) Get(ctx context.Context, id string) (d spec.Declaration, err error) {
@@ -69,10 +76,7 @@ func (db *DB) DeletePipeline(ctx context.Context, id string) error {
 		}
 		_, err := nextEpoch(tx, id)
 		return err
-	}, func() {
-		db.declarations.drop(id)
-		db.states.drop(id)
-	})
+	}, func() { db.declarations.drop(id) })
 	if err == nil {
 		db.changed()
 	}

@@ -8,54 +8,59 @@ import (
 	"fmt"
 )
 
-// docs is a table of JSON documents by id, held in memory too.
-type docs[T any] struct {
-	table string
-	cache[T]
-}
+// table is a table of JSON documents by id.
+type table[T any] string
 
-func newDocs[T any](table string, key func(*T) string) docs[T] {
-	return docs[T]{table: table, cache: cache[T]{key: key}}
-}
-
-func (d *docs[T]) load(ctx context.Context, q querier) error {
+// read returns every document, by id.
+func (t table[T]) read(ctx context.Context, q querier) ([]T, error) {
 	scan := func(s scanner) (v T, err error) {
 		var id, text string
 		if err := s.Scan(&id, &text); err != nil {
 			return v, err
 		}
-		return decode[T](d.table, id, text)
+		return decode[T](string(t), id, text)
 	}
-	rows, err := queryAll(ctx, q, scan, `SELECT id, doc FROM `+d.table)
-	if err != nil {
-		return err
-	}
-	d.reset(rows)
-	return nil
+	return queryAll(ctx, q, scan, `SELECT id, doc FROM `+string(t)+` ORDER BY id`)
 }
 
-// prepare returns what writes v, and what puts it into memory after the commit. What
-// is held in memory is read back from the text: it shares nothing with v.
+func (t table[T]) replace(tx *sql.Tx, id, text string) error {
+	_, err := exec(tx, `INSERT INTO `+string(t)+` (id, doc) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc`, id, text)
+	return err
+}
+
+func (t table[T]) remove(tx *sql.Tx, id string) error {
+	_, err := exec(tx, `DELETE FROM `+string(t)+` WHERE id = ?`, id)
+	return err
+}
+
+// docs is a table of documents that is held in memory too.
+type docs[T any] struct {
+	table[T]
+	cache[T]
+}
+
+func newDocs[T any](name string, key func(*T) string) docs[T] {
+	return docs[T]{table: table[T](name), cache: cache[T]{key: key}}
+}
+
+func (d *docs[T]) load(ctx context.Context, q querier) error {
+	rows, err := d.read(ctx, q)
+	if err == nil {
+		d.reset(rows)
+	}
+	return err
+}
+
+// prepare returns what writes v, and what puts it into memory after the commit. What v
+// points to is kept and must not be changed any more.
 func (d *docs[T]) prepare(v *T) (do func(*sql.Tx) error, committed func(), err error) {
-	id := d.key(v)
+	kept := *v
+	id := d.key(&kept)
 	text, err := encode(v)
 	if err != nil {
 		return nil, nil, err
 	}
-	kept, err := decode[T](d.table, id, text)
-	if err != nil {
-		return nil, nil, err
-	}
-	do = func(tx *sql.Tx) error {
-		_, err := exec(tx, `INSERT INTO `+d.table+` (id, doc) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc`, id, text)
-		return err
-	}
-	return do, func() { d.put(kept) }, nil
-}
-
-func (d *docs[T]) remove(tx *sql.Tx, id string) error {
-	_, err := exec(tx, `DELETE FROM `+d.table+` WHERE id = ?`, id)
-	return err
+	return func(tx *sql.Tx) error { return d.replace(tx, id, text) }, func() { d.put(kept) }, nil
 }
 
 // encode returns v as canonical JSON: map keys sorted, nothing escaped needlessly.

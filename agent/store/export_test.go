@@ -36,6 +36,11 @@ func undo(ctx context.Context, writer *sql.DB, name string) error {
 				return err
 			}
 		}
+		if words := strings.Fields(line); strings.HasPrefix(line, "ALTER TABLE") {
+			if _, err := writer.ExecContext(ctx, "ALTER TABLE "+words[2]+" DROP COLUMN "+words[5]); err != nil {
+				return err
+			}
+		}
 	}
 	_, err = writer.ExecContext(ctx, "DELETE FROM migrations WHERE name = ?", name)
 	return err
@@ -120,3 +125,6 @@ func (db *DB) Together(writes ...func() error) []error {
 
 // Pools identifies the connections in use.
 func (db *DB) Pools() any { return db.pools }
+
+// Distrust has the next call open the file again, as after an error of the disk.
+func (db *DB) Distrust() { db.discard(db.pools) }

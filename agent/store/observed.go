@@ -8,37 +8,41 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// States returns the last saved state of every pipeline, by id. What the values point
-// to is shared and must not be changed; so it is with everything the store returns.
-func (db *DB) States(ctx context.Context) ([]spec.State, error) {
-	return cached(db, "states of pipelines", func() []spec.State { return db.states.all() })
+// states are the observed states of pipelines.
+const states table[spec.State] = "states"
+
+// States returns the last saved state of every pipeline, by id. Unlike what else is
+// observed they are not held in memory: who changes them knows them.
+func (db *DB) States(ctx context.Context) (all []spec.State, err error) {
+	err = db.use(func(p *pools) error {
+		all, err = states.read(ctx, p.reader)
+		return err
+	})
+	return all, wrap(err, "cannot read states of pipelines")
 }
 
 // SaveStates replaces the states of these pipelines and records events, in one transaction.
-func (db *DB) SaveStates(ctx context.Context, states []spec.State, events ...spec.Event) error {
-	writes, keeps := make([]func(*sql.Tx) error, len(states)), make([]func(), len(states))
-	for i := range states {
+func (db *DB) SaveStates(ctx context.Context, all []spec.State, events ...spec.Event) error {
+	texts := make([]string, len(all))
+	for i := range all {
 		var err error
-		if writes[i], keeps[i], err = db.states.prepare(&states[i]); err != nil {
-			return wrap(err, "cannot save the state of pipeline %q", states[i].PipelineID)
+		if texts[i], err = encode(&all[i]); err != nil {
+			return wrap(err, "cannot save the state of pipeline %q", all[i].PipelineID)
 		}
 	}
 	err := db.write(ctx, func(tx *sql.Tx) error {
-		for _, write := range writes {
-			if err := write(tx); err != nil {
+		for i := range all {
+			if err := states.replace(tx, all[i].PipelineID, texts[i]); err != nil {
 				return err
 			}
 		}
 		return db.insertEvents(tx, events)
-	}, func() {
-		for _, keep := range keeps {
-			keep()
-		}
-	})
-	return wrap(err, "cannot save the states of %d pipelines", len(states))
+	}, nil)
+	return wrap(err, "cannot save the states of %d pipelines", len(all))
 }
 
-// ConnectorStates returns every connector that was ever started, by id.
+// ConnectorStates returns every connector that was ever started, by id. What the values
+// point to is shared and must not be changed; so it is with everything the store returns.
 func (db *DB) ConnectorStates(ctx context.Context) ([]spec.ConnectorState, error) {
 	return cached(db, "states of connectors", func() []spec.ConnectorState { return db.connectors.all() })
 }
@@ -53,7 +57,8 @@ func (db *DB) ConnectorState(ctx context.Context, id string) (*spec.ConnectorSta
 	})
 }
 
-// SaveConnectorState replaces the state of one connector.
+// SaveConnectorState replaces the state of one connector. What c points to must not be
+// changed any more.
 func (db *DB) SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error {
 	do, committed, err := db.connectors.prepare(c)
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 type SavedPosition struct {
 	ConnectorID string
 	PipelineID  string
+	Plugin      string // name of the one that can read the position
 	Position    record.Position
 	Epoch       int64 // of the run that wrote it
 	Sequence    int64 // number of records settled in that run
@@ -33,16 +34,17 @@ func nextEpoch(tx *sql.Tx, pipelineID string) (epoch int64, err error) {
 	return epoch, err
 }
 
-// Position returns where to resume the source with this qualified id, nil if it never
-// got anywhere.
-func (db *DB) Position(ctx context.Context, connectorID string) (pos record.Position, err error) {
+// Position returns where the source with this qualified id got, nil if nowhere. It means
+// something only to the plugin of this name, and to any where that is "".
+func (db *DB) Position(ctx context.Context, connectorID string) (pos record.Position, plugin string, err error) {
 	err = db.use(func(p *pools) error {
-		return p.reader.QueryRowContext(ctx, `SELECT position FROM positions WHERE connector_id = ?`, connectorID).Scan((*[]byte)(&pos))
+		// Not bound to the end of ctx, which costs more than the query.
+		return p.reader.QueryRowContext(context.WithoutCancel(ctx), `SELECT position, plugin FROM positions WHERE connector_id = ?`, connectorID).Scan((*[]byte)(&pos), &plugin)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+		return nil, "", nil
 	}
-	return pos, wrap(err, "cannot read the position of connector %q", connectorID)
+	return pos, plugin, wrap(err, "cannot read the position of connector %q", connectorID)
 }
 
 // SavePositions makes all positions durable in one transaction. When it returns nil
@@ -62,12 +64,12 @@ func (db *DB) SavePositions(ctx context.Context, positions []SavedPosition) erro
 }
 
 func savePosition(tx *sql.Tx, p *SavedPosition) error {
-	n, err := exec(tx, `INSERT INTO positions (connector_id, pipeline_id, position, epoch, sequence)
-		SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?4 = (SELECT epoch FROM runs WHERE pipeline_id = ?2)
+	n, err := exec(tx, `INSERT INTO positions (connector_id, pipeline_id, position, epoch, sequence, plugin)
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE ?4 = (SELECT epoch FROM runs WHERE pipeline_id = ?2)
 		ON CONFLICT (connector_id) DO UPDATE
-		SET position = excluded.position, epoch = excluded.epoch, sequence = excluded.sequence
+		SET position = excluded.position, epoch = excluded.epoch, sequence = excluded.sequence, plugin = excluded.plugin
 		WHERE excluded.epoch > epoch OR excluded.sequence > sequence`,
-		p.ConnectorID, p.PipelineID, []byte(p.Position), p.Epoch, p.Sequence)
+		p.ConnectorID, p.PipelineID, []byte(p.Position), p.Epoch, p.Sequence, p.Plugin)
 	if err != nil || n > 0 {
 		return err
 	}

@@ -49,7 +49,7 @@ func TestSavePositions(t *testing.T) {
 				if err := db.SavePositions(ctx, s.save); !errors.Is(err, s.err) {
 					t.Fatalf("step %d: error %v, want %v", i, err, s.err)
 				}
-				if pos, err := db.Position(ctx, "p:a"); string(pos) != s.want || err != nil {
+				if pos, _, err := db.Position(ctx, "p:a"); string(pos) != s.want || err != nil {
 					t.Fatalf("step %d: position %q, %v, want %q", i, pos, err, s.want)
 				}
 			}

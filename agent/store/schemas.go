@@ -29,7 +29,7 @@ func (r *Schemas) Create(ctx context.Context, subject string, typ schema.Type, t
 			WHERE s.hash = ? AND s.type = ? AND v.subject = ?`, hash[:], typ, subject).Scan(&s.Version, &s.ID)
 	}
 	err := r.db.use(func(p *pools) error {
-		return find(func(q string, args ...any) *sql.Row { return p.reader.QueryRowContext(ctx, q, args...) })
+		return find(p.reader.QueryRow) // not bound to the end of ctx, which costs more than the query
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = r.db.write(ctx, func(tx *sql.Tx) error {

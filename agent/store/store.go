@@ -4,7 +4,7 @@
 // Every write is durable when the method returns nil: the write-ahead log is synced
 // at each commit (synchronous=FULL). Writes that arrive together share a commit, so
 // a thousand pipelines that start at once cost a few syncs. The file belongs to one
-// process at a time; what is read often (declarations, states) is held in memory
+// process at a time; what is read often (declarations, states of connectors) is held in memory
 // beside it and replaced after the commit.
 //
 // After an error of the disk the connections are closed, and the next call opens the
@@ -38,7 +38,6 @@ type DB struct {
 
 	declarations cache[spec.Declaration] // as committed; loaded together with pools
 	files        docs[spec.FileState]
-	states       docs[spec.State]
 	connectors   docs[spec.ConnectorState]
 
 	turn    chan struct{} // held by the goroutine that commits
@@ -77,7 +76,6 @@ func newDB(path string) *DB {
 		turn:         make(chan struct{}, 1),
 		declarations: cache[spec.Declaration]{key: func(d *spec.Declaration) string { return d.Pipeline.ID }},
 		files:        newDocs("files", func(f *spec.FileState) string { return f.Path }),
-		states:       newDocs("states", func(s *spec.State) string { return s.PipelineID }),
 		connectors:   newDocs("connectors", func(c *spec.ConnectorState) string { return c.ID }),
 	}
 }
@@ -189,7 +187,6 @@ func (db *DB) load(ctx context.Context, p *pools) error {
 	return errors.Join(
 		loadDeclarations(ctx, p.reader, &db.declarations),
 		db.files.load(ctx, p.reader),
-		db.states.load(ctx, p.reader),
 		db.connectors.load(ctx, p.reader),
 	)
 }

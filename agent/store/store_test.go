@@ -134,7 +134,7 @@ func TestNewerStoreIsRefusedUntouched(t *testing.T) {
 	before, err := os.ReadFile(path)
 	must(t, err)
 	_, err = store.Open(t.Context(), path)
-	wantError(t, err, store.ErrNewer, path, "9999_future", "0003_schemas")
+	wantError(t, err, store.ErrNewer, path, "9999_future", "0004_position_plugins")
 	after, err := os.ReadFile(path)
 	must(t, err)
 	if !slices.Equal(before, after) {
@@ -234,7 +234,7 @@ func TestFailingWriteLeavesItsNeighboursAlone(t *testing.T) {
 	errs := db.Together(
 		func() error { return db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "a"}}) },
 		func() error {
-			return db.SavePositions(ctx, []store.SavedPosition{{"p:s", "p", record.Position("1"), 7, 1}})
+			return db.SavePositions(ctx, []store.SavedPosition{{"p:s", "p", "", record.Position("1"), 7, 1}})
 		},
 		func() error { return db.SaveStates(cancelled, []spec.State{spec.State{PipelineID: "b"}}) },
 		func() error { return db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "c"}}) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 )
 
 // write is one change waiting for its commit.
@@ -34,6 +35,15 @@ func (db *DB) write(ctx context.Context, do func(tx *sql.Tx) error, committed fu
 	<-db.turn
 	<-w.done
 	return w.err
+}
+
+// Check returns nil when the store can be written to. It waits as long as that takes.
+func (db *DB) Check(ctx context.Context) error {
+	err := db.write(ctx, func(*sql.Tx) error { return nil }, nil)
+	if err != nil {
+		return fmt.Errorf("cannot write to the store: %w", err)
+	}
+	return nil
 }
 
 // commitQueue commits everything that waits. The caller holds the turn.

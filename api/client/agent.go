@@ -61,6 +61,17 @@ func (c *Client) Reload(ctx context.Context, prune bool) ([]spec.FileState, erro
 	return files, err
 }
 
+// Plan returns what the pipeline files would change as they are now.
+func (c *Client) Plan(ctx context.Context) (rest.Plan, error) {
+	return get[rest.Plan](ctx, c, "/v1/plan")
+}
+
+// PlanFiles returns what pipeline files would change once they are saved.
+func (c *Client) PlanFiles(ctx context.Context, request rest.PlanRequest) (rest.Plan, error) {
+	plan, _, err := with[rest.Plan](ctx, c, http.MethodPost, "/v1/plan", request, nil)
+	return plan, err
+}
+
 // Events returns up to limit events after the one with this id, oldest first; the newest
 // when after is negative. A limit of 0 leaves it to the agent.
 func (c *Client) Events(ctx context.Context, after int64, limit int) ([]spec.Event, error) {

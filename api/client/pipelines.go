@@ -68,6 +68,19 @@ func (c *Client) History(ctx context.Context, id string) ([]spec.Revision, error
 	return get[[]spec.Revision](ctx, c, at(pipelines, id, "/history"))
 }
 
+// Diff returns what distinguishes two generations of a pipeline: numbers, or the word
+// running. Empty ones are the latest and what was there before it.
+func (c *Client) Diff(ctx context.Context, id, from, to string) (rest.Diff, error) {
+	var options []Option
+	if from != "" {
+		options = append(options, Query("from", from))
+	}
+	if to != "" {
+		options = append(options, Query("to", to))
+	}
+	return get[rest.Diff](ctx, c, at(pipelines, id, "/diff"), options...)
+}
+
 // Rollback declares what the revision declared.
 func (c *Client) Rollback(ctx context.Context, id string, revision int64, options ...Option) (rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"), rest.Rollback{Revision: revision}, options)
@@ -99,6 +112,20 @@ func (c *Client) Import(ctx context.Context, file []byte, options ...Option) ([]
 	})
 	list, _, err := with[[]rest.Pipeline](ctx, c, http.MethodPost, "/v1/pipelines/import", nil, options)
 	return list, err
+}
+
+// PlanDocument returns what making a pipeline as doc says would change, and the hash to
+// apply it with.
+func (c *Client) PlanDocument(ctx context.Context, doc rest.PipelineDocument) (rest.DocumentDiff, error) {
+	diff, _, err := with[rest.DocumentDiff](ctx, c, http.MethodPost, "/v1/pipelines/plan", rest.DocumentPlan{Config: doc}, nil)
+	return diff, err
+}
+
+// ApplyDocument makes a pipeline as doc says, and returns what changed. hash is that of
+// the plan.
+func (c *Client) ApplyDocument(ctx context.Context, doc rest.PipelineDocument, hash string, options ...Option) (rest.DocumentDiff, error) {
+	diff, _, err := with[rest.DocumentDiff](ctx, c, http.MethodPost, "/v1/pipelines/apply", rest.DocumentApply{Config: doc, Hash: hash}, options)
+	return diff, err
 }
 
 // DLQ returns the dead-letter queue of a pipeline and its ETag.

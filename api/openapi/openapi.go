@@ -25,7 +25,7 @@ type Operation struct {
 	Headers     []Param
 	Request     any    // example of the body; nil when there is none
 	Optional    bool   // the body may be left out
-	Response    any    // example of the body of a success
+	Response    any    // example of the body of a success; nil when there is none
 	MediaType   string // of the response; default application/json
 	Streaming   bool   // the response does not end; over WebSocket, too
 	Errors      []int  // statuses of the errors to expect
@@ -77,8 +77,9 @@ func (s schemas) operation(o *Operation, failure any) map[string]any {
 	if media == "" {
 		media = "application/json"
 	}
-	responses := map[string]any{
-		"200": map[string]any{"description": "Success.", "content": s.content(media, o.Response)},
+	responses := map[string]any{}
+	if o.Response != nil {
+		responses["200"] = map[string]any{"description": "Success.", "content": s.content(media, o.Response)}
 	}
 	for _, status := range o.Errors {
 		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status) + ".", "content": s.content("application/json", failure)}

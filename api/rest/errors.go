@@ -30,6 +30,7 @@ var (
 	Misdirected        = Kind{http.StatusMisdirectedRequest, 7}
 	ResourceExhausted  = Kind{http.StatusTooManyRequests, 8}
 	Internal           = Kind{http.StatusInternalServerError, 13}
+	Unimplemented      = Kind{http.StatusNotImplemented, 12}
 	Unavailable        = Kind{http.StatusServiceUnavailable, 14}
 	DeadlineExceeded   = Kind{http.StatusGatewayTimeout, 4}
 )
@@ -60,11 +61,13 @@ const (
 	ReasonOwnedByFile          = "orchestrator.immutable_provisioned_by_config"
 	ReasonNoFile               = "pipeline.no_file_declares_it"
 	ReasonRevisionNotFound     = "pipeline.revision_not_found"
+	ReasonPlanStale            = "provisioning.plan_stale"
 	ReasonChanged              = "request.resource_changed"
 	ReasonKeyReused            = "request.idempotency_key_reused"
 	ReasonInvalid              = "common.invalid_argument"
 	ReasonNotFound             = "common.not_found"
 	ReasonUnavailable          = "common.unavailable"
+	ReasonUnimplemented        = "common.unimplemented"
 	ReasonParse                = "config.parse_error"
 	ReasonHost                 = "request.host_not_allowed"
 	ReasonOrigin               = "request.cross_origin"

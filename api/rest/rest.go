@@ -9,7 +9,9 @@ package rest
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
@@ -17,6 +19,17 @@ import (
 
 // Redacted stands for a secret. Writing it keeps the value there is.
 const Redacted = "***"
+
+// Hide returns text without value, as it is and as it is quoted.
+func Hide(text, value string) string {
+	quoted := strconv.Quote(strings.TrimSpace(value))
+	for _, form := range []string{value, quoted[1 : len(quoted)-1]} {
+		if form != "" {
+			text = strings.ReplaceAll(text, form, Redacted)
+		}
+	}
+	return text
+}
 
 // Pipeline is a pipeline, apart from its connectors and processors.
 type Pipeline struct {
@@ -181,7 +194,7 @@ func (c Count) MarshalJSON() ([]byte, error) {
 	return strconv.AppendQuote(nil, strconv.FormatUint(uint64(c), 10)), nil
 }
 
-// UnmarshalJSON reads a number or its text.
+// UnmarshalJSON reads a number or its text, from 0 to 2147483647.
 func (c *Count) UnmarshalJSON(b []byte) error {
 	text := string(b)
 	if len(b) > 0 && b[0] == '"' {
@@ -191,7 +204,7 @@ func (c *Count) UnmarshalJSON(b []byte) error {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if text != "null" && err != nil {
-		return fmt.Errorf("%.20q is no whole number from 0 to 2147483647", text)
+		return &json.UnmarshalTypeError{Value: fmt.Sprintf("%.20q", text), Type: reflect.TypeFor[Count]()} // which the decoder completes
 	}
 	*c = Count(n)
 	return nil
@@ -225,14 +238,16 @@ type ParameterRule struct {
 // PipelineStatus is everything known of a pipeline: who declares it, what is declared
 // and what runs.
 type PipelineStatus struct {
-	ID         string         `json:"id"`
-	Owner      spec.Owner     `json:"owner"`
-	Generation int64          `json:"generation" doc:"Version of what is declared."`
-	Digest     string         `json:"digest"`
-	Declared   spec.Status    `json:"declared" doc:"Status that the declaration asks for."`
-	Override   spec.Status    `json:"override,omitempty" doc:"Status that was asked for over the API instead."`
-	State      spec.State     `json:"state"`
-	Problems   []spec.Problem `json:"problems" doc:"Of the files that declare it."`
+	ID         string           `json:"id"`
+	Owner      spec.Owner       `json:"owner"`
+	Generation int64            `json:"generation" doc:"Version of what is declared."`
+	Digest     string           `json:"digest"`
+	Declared   spec.Status      `json:"declared" doc:"Status that the declaration asks for."`
+	Override   spec.Status      `json:"override,omitempty" doc:"Status that was asked for over the API instead."`
+	Withdrawn  *time.Time       `json:"withdrawn,omitempty" doc:"Since when nobody declares it any more. It is about to stop."`
+	State      spec.State       `json:"state"`
+	Problems   []spec.Problem   `json:"problems" doc:"Of the files that declare it."`
+	Conditions []spec.Condition `json:"conditions" doc:"Valid, Applied, Ready, Draining, Conflict and RolledBack, each true or false."`
 }
 
 // Import is a pipeline file.

@@ -37,6 +37,9 @@ func (p *program) connectorsListCommand() *ffcli.Command {
 			if err != nil {
 				return err
 			}
+			if len(list) == 0 && !r.json {
+				return r.say(nil, "no connectors")
+			}
 			return r.show(list, connectorTable(list))
 		},
 	})

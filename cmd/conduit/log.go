@@ -21,12 +21,12 @@ var logLevels = map[string]slog.Level{
 	"error": slog.LevelError,
 }
 
-// newLogHandler returns the handler for log.format and log.level. It makes one Write
-// per line.
+// newLogHandler returns the handler for log.level and for log.format, or for the format
+// "journal". It makes one Write per line.
 func newLogHandler(w io.Writer, format, level string, color bool) slog.Handler {
 	var enc encoder = jsonEncoder{}
 	if format != "json" {
-		enc = &textEncoder{color: color}
+		enc = &textEncoder{color: color, journal: format == "journal"}
 	}
 	return &logHandler{out: &logOutput{w: w}, enc: enc, level: logLevels[level]}
 }

@@ -86,6 +86,18 @@ func TestLogColor(t *testing.T) {
 	}
 }
 
+func TestLogForTheJournalHasPriorities(t *testing.T) {
+	var b bytes.Buffer
+	log := slog.New(newLogHandler(&b, "journal", "trace", false))
+	log.Debug("a")
+	log.Info("b", "n", 1)
+	log.Warn("c")
+	log.Error("d")
+	if got, want := b.String(), "<7>DBG a\n<6>INF b n=1\n<4>WRN c\n<3>ERR d\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestLogLevels(t *testing.T) {
 	for name, level := range logLevels {
 		t.Run(name, func(t *testing.T) {

@@ -9,10 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// textEncoder renders lines for people: time, level, message, key=value pairs.
+// textEncoder renders lines for people: time, level, message, key=value pairs. The
+// journal has the time already, and takes the level as in sd-daemon(3).
 type textEncoder struct {
-	color bool
-	clock clock
+	color   bool
+	journal bool
+	clock   clock
 }
 
 const (
@@ -23,12 +25,12 @@ const (
 )
 
 // levelNames are in the order of rank.
-var levelNames = [...]struct{ short, long, color string }{
-	{"TRC", "trace", "\x1b[2m"},
-	{"DBG", "debug", "\x1b[35m"},
-	{"INF", "info", "\x1b[32m"},
-	{"WRN", "warn", "\x1b[33m"},
-	{"ERR", "error", "\x1b[1;31m"},
+var levelNames = [...]struct{ short, long, color, journal string }{
+	{"TRC", "trace", "\x1b[2m", "<7>"},
+	{"DBG", "debug", "\x1b[35m", "<7>"},
+	{"INF", "info", "\x1b[32m", "<6>"},
+	{"WRN", "warn", "\x1b[33m", "<4>"},
+	{"ERR", "error", "\x1b[1;31m", "<3>"},
 }
 
 // rank returns the index in levelNames of the highest level that l reaches.
@@ -38,7 +40,9 @@ func rank(l slog.Level) int {
 
 func (e *textEncoder) begin(b []byte, r *slog.Record) []byte {
 	level := &levelNames[rank(r.Level)]
-	if !r.Time.IsZero() {
+	if e.journal {
+		b = append(b, level.journal...)
+	} else if !r.Time.IsZero() {
 		b = e.paint(b, colorDim)
 		b = e.clock.append(b, r.Time)
 		b = e.paint(b, colorReset)

@@ -3,10 +3,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -20,6 +22,7 @@ func main() {
 		stderr:   os.Stderr,
 		environ:  os.Environ(),
 		terminal: term.IsTerminal(int(os.Stdout.Fd())),
+		journal:  isJournal(os.Stdout, os.Getenv("JOURNAL_STREAM")),
 		catalog: func(c config.Config, log *slog.Logger) catalog {
 			return &agent.Catalog{Config: c, Log: log}
 		},
@@ -33,8 +36,20 @@ type program struct {
 	stdout, stderr io.Writer
 	environ        []string
 	terminal       bool // stdout is one
+	journal        bool // stdout leads to systemd's journal
 	catalog        func(config.Config, *slog.Logger) catalog
 	agent          func(context.Context, agent.Options) error
+}
+
+// isJournal reports whether f is the stream that systemd named in JOURNAL_STREAM, by
+// device and inode.
+func isJournal(f *os.File, stream string) bool {
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stream == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
 }
 
 // color reports whether output may be coloured.

@@ -15,7 +15,7 @@ Example:
 			p.pipelinesInitCommand(), p.validateCommand(), p.planCommand(),
 			p.pipelinesListCommand(), p.pipelinesDescribeCommand(),
 			p.startCommand(), p.stopCommand(), p.restartCommand(),
-			p.historyCommand(), p.rollbackCommand(), p.exportCommand(), p.adoptCommand(),
+			p.historyCommand(), p.diffCommand(), p.rollbackCommand(), p.exportCommand(), p.adoptCommand(),
 		},
 	})
 }

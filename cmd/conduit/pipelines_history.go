@@ -15,8 +15,8 @@ func (p *program) historyCommand() *ffcli.Command {
 	return p.remote("history", remoteCommand{
 		usage: "conduit pipelines history ID",
 		short: "List what was declared of a pipeline, oldest first.",
-		long: `Each revision stands with who made it and what it changed. It also works for pipelines that
-are gone.
+		long: `Each revision stands with who made it and what it changed. The last 100 are
+kept, also those of pipelines that are gone.
 
 Example:
   conduit pipelines history orders`,

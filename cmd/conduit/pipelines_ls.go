@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ func (p *program) pipelinesListCommand() *ffcli.Command {
 			list, err := r.Pipelines(ctx)
 			if err != nil {
 				return err
+			}
+			if len(list) == 0 && !r.json {
+				return r.say(nil, "no pipelines")
 			}
 			var t table
 			t.add("PIPELINE", "STATUS", "CONNECTORS", "PROCESSORS", "CHANGED", "NAME")
@@ -108,11 +112,8 @@ func (r *remote) writeDescription(d description) error {
 	}
 	facts.add("phase", cell{string(s.State.Phase) + " since " + moment(s.State.Since), phaseColors[s.State.Phase]})
 	facts.add("running", runningWords(s))
-	if s.State.Error != "" {
-		facts.add("error", cell{s.State.Error, colorError})
-	}
-	if a := s.State.LastAttempt; a != nil && a.Error != "" && a.Error != s.State.Error {
-		facts.add("last attempt", fmt.Sprintf("generation %d at %s: %s", a.Generation, moment(a.At), a.Error))
+	if a := s.State.LastAttempt; a != nil && a.Error != "" {
+		facts.add("last attempt", fmt.Sprintf("generation %d at %s, failed", a.Generation, moment(a.At)))
 	}
 	if s.State.RetryAt != nil {
 		facts.add("tried again", moment(*s.State.RetryAt))
@@ -121,6 +122,10 @@ func (r *remote) writeDescription(d description) error {
 		facts.add("processors", strings.Join(d.Pipeline.ProcessorIDs, ", "))
 	}
 	if err := facts.write(r.stdout, r.paint); err != nil {
+		return err
+	}
+	fmt.Fprintln(r.stdout)
+	if err := conditionTable(s.Conditions).write(r.stdout, r.paint); err != nil {
 		return err
 	}
 	fmt.Fprintln(r.stdout)
@@ -137,6 +142,35 @@ func (r *remote) writeDescription(d description) error {
 	return nil
 }
 
+// usual are the conditions that are true of a pipeline that is fine.
+var usual = []spec.ConditionType{spec.ConditionValid, spec.ConditionApplied, spec.ConditionReady}
+
+// conditionTable has the usual conditions, and those that are true.
+func conditionTable(list []spec.Condition) *table {
+	var t table
+	t.add("CONDITION", "STATUS", "REASON", "MESSAGE")
+	for _, c := range list {
+		fine := slices.Contains(usual, c.Type)
+		if !fine && c.Status != spec.ConditionTrue {
+			continue
+		}
+		color := colorYellow
+		if fine && c.Status == spec.ConditionTrue {
+			color = colorGreen
+		}
+		t.add(c.Type, cell{string(c.Status), color}, c.Reason, placed(c))
+	}
+	return &t
+}
+
+// placed is the message of a condition with the place that it is about before it.
+func placed(c spec.Condition) string {
+	if c.File == "" {
+		return c.Message
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", c.File, max(c.Line, 1), max(c.Column, 1), c.Message)
+}
+
 func (r *remote) writeEvents(events []spec.Event) error {
 	var t table
 	for _, e := range events {
@@ -146,10 +180,13 @@ func (r *remote) writeEvents(events []spec.Event) error {
 }
 
 func ownerWords(o spec.Owner) string {
-	if o.Kind == spec.OwnerFile {
-		return fmt.Sprintf("%s:%d", o.Path, o.Line)
+	switch {
+	case o.Kind != spec.OwnerFile:
+		return "the API"
+	case o.Line == 0: // the file was not read since it got the pipeline
+		return o.Path
 	}
-	return "the API"
+	return fmt.Sprintf("%s:%d", o.Path, o.Line)
 }
 
 func runningWords(s *rest.PipelineStatus) string {

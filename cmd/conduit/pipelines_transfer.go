@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"flag"
+	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -36,29 +38,44 @@ Example:
 }
 
 func (p *program) adoptCommand() *ffcli.Command {
+	owner := string(spec.OwnerFile)
 	return p.remote("adopt", remoteCommand{
 		usage: "conduit pipelines adopt ID [FILE]",
-		short: "Hand a pipeline of the API over to the file that declares it.",
+		short: "Hand a pipeline over to the file that declares it, or to the API.",
 		long: `Nothing restarts, unless the file declares something else. FILE is relative to pipelines.path
-and only needed when several files declare the pipeline.
+and only needed when several files declare the pipeline. With --owner api the API takes it over
+from its file; then remove it from the file.
 
-Example:
+Examples:
   conduit pipelines export orders > pipelines/orders.yaml
-  conduit pipelines adopt orders`,
+  conduit pipelines adopt orders
+  conduit pipelines adopt orders --owner api`,
 		arguments: 1, optional: 1,
+		flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&owner, "owner", owner, "`OWNER` that takes it over: file or api")
+		},
 		exec: func(ctx context.Context, r *remote, args []string) error {
-			path := ""
-			if len(args) > 1 {
-				path = args[1]
+			id, path := args[0], strings.Join(args[1:], "")
+			var err error
+			switch spec.OwnerKind(owner) {
+			case spec.OwnerFile:
+				_, _, err = r.Adopt(ctx, id, path)
+			case spec.OwnerAPI:
+				if path != "" {
+					return invalidf("unexpected argument: %s; the API has no files", path)
+				}
+				_, _, err = r.Release(ctx, id)
+			default:
+				return invalidf("--owner must be file or api, not %q", owner)
 			}
-			if _, _, err := r.Adopt(ctx, args[0], path); err != nil {
-				return err
-			}
-			status, err := r.Status(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return r.say(status, "%s belongs to %s", args[0], ownerWords(status.Owner))
+			status, err := r.Status(ctx, id)
+			if err != nil {
+				return err
+			}
+			return r.say(status, "%s belongs to %s", id, ownerWords(status.Owner))
 		},
 	})
 }

@@ -2,33 +2,33 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/agent"
-	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 func (p *program) planCommand() *ffcli.Command {
 	flags := newFlags("plan")
-	s := settingFlags(flags, "pipelines.path", "db.sqlite.path", "pipelines.cleanup-delay")
+	at := newAgentFlags(flags, "pipelines.path", "db.sqlite.path", "pipelines.cleanup-delay")
 	asJSON := flags.Bool("json", false, "print JSON")
 	tell := flags.Bool("exit-code", false, "exit with 2 when something would change")
 	return &ffcli.Command{
 		Name:       "plan",
 		ShortUsage: "conduit pipelines plan [PATH...] [flags]",
 		ShortHelp:  "Show what saved pipeline files would change, and how severely.",
-		LongHelp: `Compares pipeline files with the desired state in the store; an agent may be running or
-not. PATH is a directory to be used as pipelines.path, or files to be saved in there. Each
-change stands with its line and its effect; values of settings are never shown.
+		LongHelp: `Asks the running agent what pipeline files would change, and what would keep their pipelines
+from running. PATH is a directory to be used as pipelines.path, or files to be saved in there.
+Each change stands with its line and its effect; values of settings are never shown.
+
+When no agent answers, or --db.sqlite.path or --pipelines.path is given, the store is read
+instead. References such as ${VAR} are looked up by the agent only.
 
   +    the pipeline is new
-  ~    it changes without a restart, or while it is stopped
+  ~    it changes while its sources stay open, or while it is stopped
   -/+  it restarts from its saved position, or loses it
   -    it is no longer declared
 
@@ -43,18 +43,19 @@ Examples:
 			if err != nil {
 				return err
 			}
-			c, err := s.load(p)
+			c, err := at.load(p)
 			if err != nil {
 				return err
 			}
-			plan, err := makePlan(ctx, c, paths)
+			m := &planMaker{program: p, config: c, at: at, json: *asJSON, names: map[string]string{}}
+			plan, err := m.make(ctx, paths)
 			if err != nil {
 				return err
 			}
 			if *asJSON {
 				err = p.writeJSON(plan)
 			} else {
-				err = p.writePlan(plan, c.Pipelines)
+				err = p.writePlan(plan)
 			}
 			if err == nil && (hasErrors(plan.Problems) || *tell && len(plan.Pipelines) > 0) {
 				return &invalidError{}
@@ -64,19 +65,11 @@ Examples:
 	}
 }
 
-func makePlan(ctx context.Context, c config.Config, paths []string) (*agent.Plan, error) {
-	plan, err := agent.MakePlan(ctx, c, paths)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		return nil, invalidf("%v", err)
-	}
-	return plan, err
-}
-
 func hasErrors(problems []spec.Problem) bool {
 	return slices.ContainsFunc(problems, func(problem spec.Problem) bool { return problem.Severity == spec.SeverityError })
 }
 
-func (p *program) writePlan(plan *agent.Plan, c config.Pipelines) error {
+func (p *program) writePlan(plan *rest.Plan) error {
 	counts := map[string]int{}
 	for i := range plan.Pipelines {
 		one := &plan.Pipelines[i]
@@ -86,29 +79,41 @@ func (p *program) writePlan(plan *agent.Plan, c config.Pipelines) error {
 		if one.Line > 0 {
 			place = fmt.Sprintf("%s:%d", one.File, one.Line)
 		}
-		fmt.Fprintf(p.stdout, "%s %s (%s): %s\n", p.paint(symbol, symbolColors[symbol]), one.ID, place, planWords(one, c))
+		fmt.Fprintf(p.stdout, "%s %s (%s): %s\n", p.paint(symbol, symbolColors[symbol]), one.ID, place, planWords(one, plan.CleanupDelay))
 		if err := p.writePlanned(one); err != nil {
 			return err
 		}
 	}
 	p.printProblems(plan.Problems)
-	switch {
-	case len(plan.Pipelines) > 0:
+	if len(plan.Pipelines) > 0 {
 		fmt.Fprintf(p.stdout, "%d to add, %d to change, %d to restart, %d to remove\n", counts["+"], counts["~"], counts["-/+"], counts["-"])
-	case len(plan.Problems) == 0:
-		fmt.Fprintln(p.stdout, "no changes")
+		return nil
 	}
-	return nil
+	_, err := fmt.Fprintln(p.stdout, nothingWords(plan))
+	return err
+}
+
+// nothingWords says why nothing would change.
+func nothingWords(plan *rest.Plan) string {
+	switch {
+	case len(plan.Held) > 0:
+		return "no changes: all pipeline files are gone, and nothing is withdrawn until one appears; to confirm that it is meant: conduit reload --prune"
+	case plan.Files == 0:
+		return "no changes: there are no pipeline files"
+	case hasErrors(plan.Problems):
+		return "no changes: what has errors stays as it is declared"
+	}
+	return "no changes: the files say what is declared"
 }
 
 // writePlanned writes a line for each change of a pipeline that stays.
-func (p *program) writePlanned(one *agent.PlannedPipeline) error {
+func (p *program) writePlanned(one *rest.PlannedPipeline) error {
 	if one.Action != spec.ActionChange {
 		return nil
 	}
 	var t table
 	for _, c := range one.Changes {
-		t.add("", "", actionSymbols[c.Action]+" "+c.Path, fmt.Sprintf("%d:%d", c.Line, c.Column), effectWords[c.Effect])
+		t.add("", "", actionSymbols[c.Action]+" "+c.Path, fmt.Sprintf("%d:%d", c.Line, c.Column), string(c.Effect))
 	}
 	return t.write(p.stdout, p.paint)
 }
@@ -117,31 +122,32 @@ var (
 	actionSymbols = map[spec.Action]string{spec.ActionAdd: "+", spec.ActionRemove: "-", spec.ActionChange: "~"}
 	symbolColors  = map[string]string{"+": colorGreen, "~": colorYellow, "-/+": colorYellow, "-": colorError}
 	effectWords   = map[spec.Effect]string{
-		spec.EffectNone:         "nothing running is touched",
-		spec.EffectInPlace:      "in place",
-		spec.EffectRestart:      "restart",
-		spec.EffectPositionLost: "restart, position lost",
+		spec.EffectNone:               "nothing running is touched",
+		spec.EffectInPlace:            "changes in place",
+		spec.EffectRestartDestination: "restarts destinations, sources stay open",
+		spec.EffectRestart:            "restarts from its saved position",
+		spec.EffectPositionLost:       "restarts",
 	}
 )
 
-func planSymbol(one *agent.PlannedPipeline) string {
+func planSymbol(one *rest.PlannedPipeline) string {
 	switch {
 	case one.Action != spec.ActionChange:
 		return actionSymbols[one.Action]
-	case one.From == spec.StatusRunning && one.To == spec.StatusRunning && one.Effect != spec.EffectNone && one.Effect != spec.EffectInPlace:
+	case one.From == spec.StatusRunning && one.To == spec.StatusRunning && one.Effect.Severity() > spec.EffectRestartDestination.Severity():
 		return "-/+"
 	}
 	return "~"
 }
 
 // planWords says what becomes of a pipeline.
-func planWords(one *agent.PlannedPipeline, c config.Pipelines) string {
+func planWords(one *rest.PlannedPipeline, cleanupDelay string) string {
 	var words string
 	switch runs := one.From == spec.StatusRunning; {
 	case one.Action == spec.ActionRemove && runs:
-		return "drains and stops; " + cleanUpWords(c)
+		return "drains and stops; its positions are forgotten after " + cleanupDelay
 	case one.Action == spec.ActionRemove:
-		return cleanUpWords(c)
+		return "its positions are forgotten after " + cleanupDelay
 	case one.To == spec.StatusRunning && !runs:
 		words = "starts"
 	case one.To == spec.StatusStopped && runs:
@@ -149,17 +155,10 @@ func planWords(one *agent.PlannedPipeline, c config.Pipelines) string {
 	case one.To == spec.StatusStopped:
 		words = "stopped"
 	default:
-		words = map[spec.Effect]string{
-			spec.EffectNone: effectWords[spec.EffectNone], spec.EffectInPlace: "changes in place",
-			spec.EffectRestart: "restarts from its saved position", spec.EffectPositionLost: "restarts",
-		}[one.Effect]
+		words = effectWords[one.Effect]
 	}
 	if one.Effect == spec.EffectPositionLost {
 		words += "; a source loses its position"
 	}
 	return words
-}
-
-func cleanUpWords(c config.Pipelines) string {
-	return "its positions are forgotten after " + config.DurationText(c.CleanupDelay)
 }

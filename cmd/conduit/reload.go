@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -17,14 +19,16 @@ func (p *program) reloadCommand() *ffcli.Command {
 	return p.remote("reload", remoteCommand{
 		usage: "conduit reload",
 		short: "Have the agent read the pipeline files now.",
-		long: `It reads them anyway when they change; this tells you that it did, and how it went. The exit
-code is 2 when a file has errors, and with --wait it is 1 when a pipeline does not run as it
-is declared.
+		long: `It reads them anyway when they change; this tells you that it did, and how it went, file by
+file. With --wait it returns when everything has settled: every pipeline runs as it is declared,
+new versions for as long as pipelines.confirm, or has failed to, and what was deleted has stopped.
+The exit code is 2 when a file has errors, and with --wait it is 1 when a pipeline does not run as
+it is declared, or has not got there in time.
 
 Example:
   conduit reload --wait`,
 		flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&wait, "wait", false, "return when every pipeline runs as declared, or does not get to")
+			fs.BoolVar(&wait, "wait", false, "return when every pipeline runs as declared, or has failed to")
 			fs.DurationVar(&timeout, "timeout", timeout, "how long to wait at most")
 			fs.BoolVar(&prune, "prune", false, "withdraw the pipelines of all files even if no file is left")
 		},
@@ -72,24 +76,21 @@ func (r *remote) reload(ctx context.Context, wait, prune bool, timeout time.Dura
 func settle(all []pipelineStatus) (failed []pipelineStatus, waiting []string) {
 	failed, waiting = []pipelineStatus{}, []string{}
 	for i := range all {
-		s := &all[i]
-		want := s.Declared
-		if s.Override != "" {
-			want = s.Override
-		}
-		tried := s.State.LastAttempt != nil && s.State.LastAttempt.Generation == s.Generation
-		switch phase := s.State.Phase; {
-		case want == spec.StatusStopped && phase == spec.PhaseStopped:
-		case want == spec.StatusStopped:
-			waiting = append(waiting, s.ID)
-		case phase == spec.PhaseRunning && s.State.RunningGeneration == s.Generation:
-		case tried && (phase == spec.PhaseRecovering || phase == spec.PhaseDegraded || phase == spec.PhaseRunning && s.State.LastAttempt.Error != ""):
+		switch s := &all[i]; s.outcome() {
+		case spec.OutcomeFailed:
 			failed = append(failed, *s)
-		default:
+		case spec.OutcomePending:
 			waiting = append(waiting, s.ID)
 		}
 	}
 	return failed, waiting
+}
+
+func (s *pipelineStatus) outcome() spec.Outcome {
+	if s.Withdrawn != nil {
+		return spec.OutcomePending
+	}
+	return spec.OutcomeOf(cmp.Or(s.Override, s.Declared), s.Generation, &s.State)
 }
 
 func (r *remote) tellReload(result *reloadResult) error {
@@ -120,8 +121,13 @@ func (r *remote) tellReload(result *reloadResult) error {
 func (r *remote) writeReload(result *reloadResult) {
 	for _, f := range result.Files {
 		mark := cell{"ok", colorGreen}
-		if hasErrors(f.Problems) {
+		switch {
+		case hasErrors(f.Problems):
 			mark = cell{"error", colorError}
+		case slices.ContainsFunc(result.Failed, func(s pipelineStatus) bool { return slices.Contains(f.Pipelines, s.ID) }):
+			mark = cell{"failed", colorError}
+		case slices.ContainsFunc(result.Waiting, func(id string) bool { return slices.Contains(f.Pipelines, id) }):
+			mark = cell{"pending", colorYellow}
 		}
 		fmt.Fprintf(r.stdout, "%s %s: %s\n", r.paint(mark.text, mark.color), f.Path, count(len(f.Pipelines), "pipeline"))
 		r.printProblems(f.Problems)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -31,6 +32,7 @@ type remote struct {
 	*program
 	*client.Client
 	json bool
+	args []string // of the command
 }
 
 // remoteCommand describes a command that asks the running agent.
@@ -47,8 +49,8 @@ type remoteCommand struct {
 
 // remote makes a command of c.
 func (p *program) remote(name string, c remoteCommand) *ffcli.Command {
-	flags, address, asJSON := newFlags(name), "", false
-	flags.StringVar(&address, "api.address", "", "`ADDRESS` of the agent (default the setting api.http.address)")
+	flags, asJSON := newFlags(name), false
+	at := newAgentFlags(flags)
 	if !c.noJSON {
 		flags.BoolVar(&asJSON, "json", false, "print JSON")
 	}
@@ -65,34 +67,52 @@ func (p *program) remote(name string, c remoteCommand) *ffcli.Command {
 			if len(args) < c.arguments {
 				return invalidf("%s needs more arguments: %s", name, c.usage)
 			}
-			r, err := p.dial(address)
+			settings, err := at.load(p)
 			if err != nil {
 				return err
 			}
-			r.json = asJSON
+			r, err := p.dial(settings, at.address)
+			if err != nil {
+				return err
+			}
+			r.json, r.args = asJSON, args
 			return r.explain(c.exec(ctx, r, args))
 		},
 	}
 }
 
+// agentFlags are the flags by which a command finds the agent.
+type agentFlags struct {
+	*settings
+	address string
+}
+
+// newAgentFlags defines the flags, and those of the settings with these keys.
+func newAgentFlags(fs *flag.FlagSet, keys ...string) *agentFlags {
+	at := &agentFlags{settings: settingFlags(fs, append(keys, "api.client.ca-file", "api.client.cert-file", "api.client.key-file")...)}
+	fs.StringVar(&at.address, "api.address", "", "`ADDRESS` of the agent: host:port or a URL (default the setting api.http.address)")
+	return at
+}
+
 // dial returns the agent at address, by default at the one of the settings.
-func (p *program) dial(address string) (*remote, error) {
-	c, err := (&settings{}).load(p)
-	if err != nil {
-		return nil, err
-	}
-	scheme, token := "http", p.getenv(tokenVariable)
+func (p *program) dial(c config.Config, address string) (*remote, error) {
+	scheme, token, encrypted := "http", p.getenv(tokenVariable), c.API.Client != config.Client{}
 	if address == "" { // the settings say more about this agent, and its token is for no other
 		address, token = c.API.HTTP.Address, cmp.Or(token, tokenOf(c.API.Auth))
-		if c.API.TLS.CertFile != "" {
-			scheme = "https"
-		}
+		encrypted = encrypted || c.API.TLS.CertFile != ""
+	}
+	if encrypted {
+		scheme = "https"
 	}
 	at, err := agentURL(scheme, address)
 	if err != nil {
 		return nil, invalidf("not the address of an agent: %q; write host:port or a URL", address)
 	}
-	return &remote{program: p, Client: &client.Client{URL: at, Token: token, HTTP: &http.Client{Transport: transport(c.API.TLS)}}}, nil
+	t, err := transport(c.API)
+	if err != nil {
+		return nil, err
+	}
+	return &remote{program: p, Client: &client.Client{URL: at, Token: token, HTTP: &http.Client{Transport: t}}}, nil
 }
 
 // tokenOf returns the agent's own token, if the user may read it.
@@ -107,19 +127,48 @@ func tokenOf(c config.Auth) string {
 
 const dialTimeout = 5 * time.Second
 
-// transport trusts the certificate of the agent, which may be signed by nobody else.
-func transport(c config.TLS) http.RoundTripper {
+// transport trusts the certificate of the agent, which may be signed by nobody else, and
+// the authorities of the settings. It shows the certificate of the settings.
+func transport(c config.API) (http.RoundTripper, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
-	if pem, err := os.ReadFile(c.CertFile); err == nil {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		pool.AppendCertsFromPEM(pem)
-		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if err := trust(t.TLSClientConfig, c); err != nil {
+		return nil, err
 	}
-	return t
+	if c.Client.CertFile != "" || c.Client.KeyFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.Client.CertFile, c.Client.KeyFile)
+		if err != nil {
+			return nil, invalidf("cannot load the certificate in api.client.cert-file and its key in api.client.key-file: %v", err)
+		}
+		t.TLSClientConfig.Certificates = []tls.Certificate{pair}
+	}
+	return t, nil
+}
+
+func trust(t *tls.Config, c config.API) error {
+	if c.TLS.CertFile == "" && c.Client.CAFile == "" {
+		return nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	t.RootCAs = pool
+	if pem, err := os.ReadFile(c.TLS.CertFile); err == nil {
+		pool.AppendCertsFromPEM(pem)
+	}
+	if c.Client.CAFile == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(c.Client.CAFile)
+	if err == nil && !pool.AppendCertsFromPEM(pem) {
+		err = fmt.Errorf("there is no PEM certificate in %s", c.Client.CAFile)
+	}
+	if err != nil {
+		return invalidf("cannot read api.client.ca-file: %v", err)
+	}
+	return nil
 }
 
 // agentURL returns the URL of an agent that listens on address. It also takes a URL.
@@ -161,7 +210,9 @@ func (r *remote) explain(err error) error {
 	var unreachable *url.Error
 	switch {
 	case errors.As(err, &refused):
-		return explainRefusal(refused)
+		return r.explainRefusal(refused)
+	case errors.As(err, &unreachable) && mistrust(err) != "":
+		return &remoteError{fmt.Sprintf("the agent at %s and this command do not trust each other: %v\n%s", r.URL, unreachable.Err, mistrust(err)), err, true}
 	case errors.As(err, &unreachable):
 		return &remoteError{fmt.Sprintf("no agent answers at %s: %v\nStart one with 'conduit run', or say where it is: --api.address, "+
 			"CONDUIT_API_HTTP_ADDRESS or api.http.address in conduit.yaml.", r.URL, unreachable.Err), err, true}
@@ -169,10 +220,59 @@ func (r *remote) explain(err error) error {
 	return err
 }
 
-func explainRefusal(e *client.Error) error {
+// mistrust says what to do when one side refused the certificate of the other, "" for
+// any other error.
+func mistrust(err error) string {
+	var unverified *tls.CertificateVerificationError
+	var op *net.OpError
 	switch {
+	case errors.As(err, &unverified):
+		return "If it is the right one, name the authority of its certificate: api.client.ca-file, as a setting or a flag."
+	case errors.As(err, &op) && op.Op == "remote error":
+		return "Show a certificate that it accepts: api.client.cert-file and api.client.key-file, as settings or flags."
+	}
+	return ""
+}
+
+// advice says which command helps where the API suggests a request; %[1]s is the first
+// argument of the command that failed.
+var advice = map[string]string{
+	rest.ReasonPipelineNotFound:   "'conduit pipelines ls' lists the pipelines there are",
+	rest.ReasonConnectorNotFound:  "'conduit connectors ls' lists the connectors there are; an id has the form PIPELINE:CONNECTOR",
+	rest.ReasonRevisionNotFound:   "'conduit pipelines history %[1]s' lists what there is",
+	rest.ReasonPipelineRunning:    "to start it again: conduit pipelines restart %[1]s",
+	rest.ReasonPipelineNotRunning: "'conduit pipelines describe %[1]s' says why",
+	rest.ReasonOwnedByFile:        "change the file, which takes effect when it is saved, or hand the pipeline over first: conduit pipelines adopt %[1]s --owner api",
+	rest.ReasonNoFile:             "write it to a file first: conduit pipelines export %[1]s > pipelines/%[1]s.yaml",
+	rest.ReasonTimeout:            "it goes on: 'conduit pipelines describe %[1]s' says how far it is",
+	rest.ReasonUnauthenticated:    "put a token into the variable " + tokenVariable,
+	rest.ReasonForbidden:          "put the admin token into the variable " + tokenVariable,
+}
+
+// advise returns e with the advice of this command line in place of the API's.
+func (r *remote) advise(e *client.Error) *client.Error {
+	words, ok := advice[e.Reason]
+	if !ok {
+		return e
+	}
+	advised := *e
+	advised.Metadata = maps.Clone(e.Metadata)
+	if strings.Contains(words, "%[1]s") {
+		words = fmt.Sprintf(words, append(r.args, "ID")[0])
+	}
+	return advised.Suggest("%s", words)
+}
+
+func (r *remote) explainRefusal(e *client.Error) error {
+	e = r.advise(e)
+	switch {
+	case e.HTTP == http.StatusBadRequest && e.Reason == "" && strings.HasPrefix(r.URL, "http://"):
+		return &remoteError{fmt.Sprintf("%v\nIf it speaks HTTPS, write so: --api.address %s", e, "https"+strings.TrimPrefix(r.URL, "http")), e, true}
 	case e.HTTP == http.StatusUnauthorized:
-		return &remoteError{fmt.Sprintf("%v\nPut a token into %s.", e, tokenVariable), e, true}
+		if e.Reason == "" {
+			e.Suggest("%s", advice[rest.ReasonUnauthenticated])
+		}
+		return &remoteError{e.Error(), e, true}
 	case e.HTTP == http.StatusForbidden, e.HTTP == http.StatusMisdirectedRequest:
 		return &remoteError{e.Error(), e, true}
 	case e.HTTP/100 == 4 && e.Reason != rest.ReasonPipelineStartFailed:

@@ -51,29 +51,20 @@ conduit_connector_acked_records_total{component_id="b:in",pipeline_name="b",plug
 }
 
 func TestSettle(t *testing.T) {
-	attempt := func(generation int64, err string) *spec.Attempt {
-		return &spec.Attempt{Generation: generation, Error: err}
-	}
+	runs := spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastGood: &spec.LastGood{Generation: 2}}
+	failed := spec.State{Phase: spec.PhaseDegraded, LastAttempt: &spec.Attempt{Generation: 2, Error: "no"}}
 	for _, tt := range []struct {
-		name     string
-		declared spec.Status
-		override spec.Status
-		state    spec.State
-		want     string
+		name   string
+		status rest.PipelineStatus
+		want   string
 	}{
-		{"runs", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2}, "settled"},
-		{"stopped", "stopped", "", spec.State{Phase: spec.PhaseStopped}, "settled"},
-		{"stopped by somebody", "running", "stopped", spec.State{Phase: spec.PhaseStopped}, "settled"},
-		{"to be stopped", "stopped", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2}, "waiting"},
-		{"to be started", "running", "", spec.State{Phase: spec.PhaseStopped}, "waiting"},
-		{"old version runs", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: attempt(1, "")}, "waiting"},
-		{"old version failed", "running", "", spec.State{Phase: spec.PhaseDegraded, LastAttempt: attempt(1, "no")}, "waiting"},
-		{"rolled back", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: attempt(2, "no")}, "failed"},
-		{"recovers", "running", "", spec.State{Phase: spec.PhaseRecovering, LastAttempt: attempt(2, "no")}, "failed"},
-		{"degraded", "running", "", spec.State{Phase: spec.PhaseDegraded, LastAttempt: attempt(2, "no")}, "failed"},
+		{"runs", rest.PipelineStatus{State: runs}, "settled"},
+		{"stopped by somebody, and still running", rest.PipelineStatus{Override: spec.StatusStopped, State: runs}, "waiting"},
+		{"withdrawn, and still running", rest.PipelineStatus{Withdrawn: new(time.Now()), State: runs}, "waiting"},
+		{"degraded", rest.PipelineStatus{State: failed}, "failed"},
 	} {
-		failed, waiting := settle([]pipelineStatus{{PipelineStatus: rest.PipelineStatus{
-			ID: "p", Generation: 2, Declared: tt.declared, Override: tt.override, State: tt.state}}})
+		tt.status.ID, tt.status.Generation, tt.status.Declared = "p", 2, spec.StatusRunning
+		failed, waiting := settle([]pipelineStatus{{PipelineStatus: tt.status}})
 		got := "settled"
 		if len(failed) > 0 {
 			got = "failed"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -24,7 +25,8 @@ func (p *program) runCommand() *ffcli.Command {
 flags; the later ones win.
 
 SIGINT or SIGTERM ends it gracefully: sources stop, and records in flight are written and
-acknowledged first. A second signal ends it at once.
+acknowledged first. A second signal ends it at once. SIGHUP has the pipeline files read again,
+except on a terminal, where it means that the terminal is gone.
 
 Example:
   conduit run --log.level debug`,
@@ -39,6 +41,11 @@ Example:
 }
 
 func (p *program) runAgent(ctx context.Context, s *settings) error {
+	reload := make(chan os.Signal, 1)
+	if !p.terminal { // first of all, or a reload that comes early ends it
+		signal.Notify(reload, syscall.SIGHUP)
+		defer signal.Stop(reload)
+	}
 	c, err := s.load(p)
 	if err != nil {
 		return err
@@ -49,9 +56,31 @@ func (p *program) runAgent(ctx context.Context, s *settings) error {
 	if p.terminal && c.Log.Format == "cli" {
 		fmt.Fprintf(p.stdout, "conduit %s   pipelines: %s   state: %s   Ctrl-C to stop\n", version, c.Pipelines.Path, c.DB.SQLite.Path)
 	}
-	log := slog.New(newLogHandler(p.stdout, c.Log.Format, c.Log.Level, p.color()))
-	return p.agent(ctx, agent.Options{Config: c, Log: log, Version: version})
+	log := slog.New(newLogHandler(p.stdout, p.logFormat(c.Log.Format), c.Log.Level, p.color()))
+	if limit := limitMemory(p); limit > 0 {
+		log.Debug("memory limited by the control group", "component", "agent", "bytes", limit)
+	}
+	started := func(*agent.Agent) {
+		time.AfterFunc(startupTime, func() {
+			if err := release(); err != nil {
+				log.Debug("memory that only starting needed is kept", "component", "agent", "err", err)
+			}
+		})
+	}
+	return p.agent(ctx, agent.Options{Config: c, Log: log, Version: version, Started: started, Reload: reload})
 }
+
+// logFormat returns the format that is meant by the setting log.format: to the journal,
+// people's lines go in its own.
+func (p *program) logFormat(setting string) string {
+	if setting == "cli" && p.journal {
+		return "journal"
+	}
+	return setting
+}
+
+// startupTime is when starting is over for certain. What it needed is kept so long.
+const startupTime = 2 * time.Second
 
 // untilSignal returns a context that ends at the first signal to end. The second one
 // exits the way a shell expects of a process that a signal ended.

@@ -102,7 +102,13 @@ func fakeAgent(ctx context.Context, o agent.Options) error {
 	}
 	switch os.Getenv("WAIT") {
 	case "graceful":
-		<-ctx.Done()
+		for ctx.Err() == nil {
+			select {
+			case <-o.Reload:
+				o.Log.Info("agent reloads", "component", "agent")
+			case <-ctx.Done():
+			}
+		}
 		o.Log.Info("agent stopped", "component", "agent")
 	case "stuck":
 		<-ctx.Done()

@@ -52,6 +52,22 @@ func TestFirstSignalEndsGracefully(t *testing.T) {
 	}
 }
 
+func TestHangupAsksForAReload(t *testing.T) {
+	cmd, lines := start(t, "graceful")
+	for _, step := range []struct {
+		signal syscall.Signal
+		line   string
+	}{{syscall.SIGHUP, "agent reloads"}, {syscall.SIGHUP, "agent reloads"}, {syscall.SIGTERM, "agent stopped"}} {
+		if err := cmd.Process.Signal(step.signal); err != nil {
+			t.Fatal(err)
+		}
+		expectLine(t, lines, step.line)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		t.Run(signal.String(), func(t *testing.T) {

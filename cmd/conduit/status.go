@@ -200,9 +200,12 @@ func (r *remote) writeStatus(to io.Writer, s agentStatus) error {
 	return nil
 }
 
-// generationWords is the declared generation, and what overrides its status.
+// generationWords is the declared generation, and what keeps it from being what is to run.
 func generationWords(s *pipelineStatus) string {
-	if s.Override != "" {
+	switch {
+	case s.Withdrawn != nil:
+		return fmt.Sprintf("%d, withdrawn", s.Generation)
+	case s.Override != "":
 		return fmt.Sprintf("%d, %s", s.Generation, s.Override)
 	}
 	return fmt.Sprint(s.Generation)

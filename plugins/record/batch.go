@@ -62,6 +62,21 @@ func (b *Batch) Position(i int) Position {
 // Record.Size of decoded records, the length of encoded ones.
 func (b *Batch) Size() int { return b.size }
 
+// The memory of one record beside its content, roughly: its own and that of its metadata
+// and of a small object when decoded, its place in the message when encoded.
+const (
+	decodedOverhead = 600
+	encodedOverhead = 16
+)
+
+// Memory estimates the bytes of memory that the batch takes.
+func (b *Batch) Memory() int {
+	if records, ok := b.Decoded(); ok {
+		return b.size + len(records)*decodedOverhead
+	}
+	return b.size + len(b.encoded.spans)*encodedOverhead
+}
+
 // Records returns the records, decoding them if need be: from then on the batch is a
 // decoded one. They belong to the batch.
 func (b *Batch) Records() ([]Record, error) {

@@ -8,18 +8,36 @@ type Positions struct {
 }
 
 // PositionsOf returns a copy of the positions of b's records.
-func PositionsOf(b *Batch) Positions {
+func PositionsOf(b *Batch) Positions { return AppendPositions(Positions{}, b) }
+
+// AppendPositions appends a copy of the positions of b's records to p.
+func AppendPositions(p Positions, b *Batch) Positions {
 	n := b.Len()
-	p := Positions{ends: make([]uint32, 0, n)}
+	if cap(p.ends)-len(p.ends) < n {
+		p.ends = append(make([]uint32, 0, len(p.ends)+n), p.ends...)
+	}
 	for i := range n {
-		if i == 1 {
-			p.buf = append(make([]byte, 0, (len(p.buf)+4)*n), p.buf...)
+		if start := len(p.buf); i == 1 && cap(p.buf)-start < start*(n-1) {
+			p.buf = append(make([]byte, 0, (start+4)*n), p.buf...)
 		}
 		p.buf = append(p.buf, b.Position(i)...)
 		p.ends = append(p.ends, uint32(len(p.buf)))
 	}
 	return p
 }
+
+// Append appends a copy of the positions q to p. What At returned of p stays valid.
+func (p Positions) Append(q Positions) Positions {
+	start := uint32(len(p.buf))
+	p.buf = append(p.buf, q.buf...)
+	for _, end := range q.ends {
+		p.ends = append(p.ends, start+end)
+	}
+	return p
+}
+
+// Empty returns no positions, with the memory of p. What At returned of p is then void.
+func (p Positions) Empty() Positions { return Positions{p.buf[:0], p.ends[:0]} }
 
 // Len returns the number of positions.
 func (p Positions) Len() int { return len(p.ends) }

@@ -119,6 +119,9 @@ func (h *holding) writeAll(ctx context.Context, batch []record.Record) (left int
 		if err != nil {
 			h.settled(1, err)
 			batch = batch[1:]
+			if h.err = ctx.Err(); h.err != nil { // one refused too many: nothing may get ahead of it
+				return len(batch)
+			}
 		}
 	}
 	return 0

@@ -26,12 +26,18 @@ func (e SettingError) Error() string { return fmt.Sprintf("%q: %s", e.Setting, e
 // space around them, and settings that are missing or empty have their default. The
 // default of a name with '*' applies to every instance of it that has another setting.
 func (p Parameters) ApplyDefaults(settings map[string]string) map[string]string {
-	out := make(map[string]string, len(settings))
+	out := make(map[string]string, len(settings)+len(p))
 	for _, k := range slices.Sorted(maps.Keys(settings)) {
 		out[strings.TrimSpace(k)] = strings.TrimSpace(settings[k])
 	}
-	for name, param := range p.concrete(out) {
-		if out[name] == "" && param.Default != "" {
+	instances := p.instances(out)
+	for name, param := range p {
+		if param.Default != "" && out[name] == "" && !isPattern(name) {
+			out[name] = param.Default
+		}
+	}
+	for name, param := range instances {
+		if param.Default != "" && out[name] == "" {
 			out[name] = param.Default
 		}
 	}
@@ -42,18 +48,25 @@ func (p Parameters) ApplyDefaults(settings map[string]string) map[string]string 
 // that are no parameter, values of the wrong type, and values that break a rule.
 // An empty value counts as the default, or as no value when there is none.
 func (p Parameters) Check(settings map[string]string) []SettingError {
-	settings = p.ApplyDefaults(settings)
-	known := p.concrete(settings)
+	return p.check(p.ApplyDefaults(settings))
+}
+
+// check does the work of Check on settings that have their defaults.
+func (p Parameters) check(settings map[string]string) []SettingError {
+	instances := p.instances(settings)
 	var errs []SettingError
 	for name := range settings {
-		if _, ok := known[name]; !ok {
-			errs = append(errs, SettingError{name, unknownMessage(name, known)})
+		if (isPattern(name) || !p.knows(name)) && !instances.knows(name) {
+			errs = append(errs, SettingError{name, unknownMessage(name, p, instances)})
 		}
 	}
-	for name, param := range known {
-		for _, msg := range param.check(settings[name]) {
-			errs = append(errs, SettingError{name, msg})
+	for name, param := range p {
+		if !isPattern(name) {
+			errs = param.check(errs, name, settings[name])
 		}
+	}
+	for name, param := range instances {
+		errs = param.check(errs, name, settings[name])
 	}
 	slices.SortFunc(errs, func(a, b SettingError) int {
 		return cmp.Or(strings.Compare(a.Setting, b.Setting), strings.Compare(a.Message, b.Message))
@@ -61,19 +74,26 @@ func (p Parameters) Check(settings map[string]string) []SettingError {
 	return errs
 }
 
-// concrete returns the parameters with every '*' replaced by what the settings say.
+// isPattern reports whether name stands for many.
+func isPattern(name string) bool { return strings.Contains(name, "*") }
+
+// knows reports whether name is spelled out in p.
+func (p Parameters) knows(name string) bool {
+	_, ok := p[name]
+	return ok
+}
+
+// instances returns the parameters that the names with '*' stand for in the settings.
 // A name that is spelled out goes before one with '*'.
-func (p Parameters) concrete(settings map[string]string) Parameters {
-	out := make(Parameters, len(p))
-	for name, param := range p {
-		if !strings.Contains(name, "*") {
-			out[name] = param
+func (p Parameters) instances(settings map[string]string) Parameters {
+	out := Parameters{}
+	for pattern, param := range p {
+		if !isPattern(pattern) {
 			continue
 		}
 		for setting := range settings {
-			n, ok := instance(name, setting)
-			if _, spelledOut := p[n]; ok && !spelledOut {
-				out[n] = param
+			if name, ok := instance(pattern, setting); ok && !p.knows(name) {
+				out[name] = param
 			}
 		}
 	}
@@ -83,6 +103,9 @@ func (p Parameters) concrete(settings map[string]string) Parameters {
 // instance returns the name that pattern has in the group that setting belongs to:
 // for a.*.b and a.x.c it is a.x.b.
 func instance(pattern, setting string) (string, bool) {
+	if start, _, _ := strings.Cut(pattern, "*"); !strings.HasPrefix(setting, start) {
+		return "", false
+	}
 	want, have := strings.Split(pattern, "."), strings.Split(setting, ".")
 	last := 0
 	for i, w := range want {
@@ -109,24 +132,23 @@ func matchSegment(pattern, s string) bool {
 	return len(s) > len(before)+len(after) && strings.HasPrefix(s, before) && strings.HasSuffix(s, after)
 }
 
-// check returns what is wrong with the value.
-func (p Parameter) check(value string) []string {
+// check appends what is wrong with the value of the setting of this name.
+func (p Parameter) check(errs []SettingError, name, value string) []SettingError {
 	if value == "" {
 		if slices.ContainsFunc(p.Validations, func(v Validation) bool { return v.Type == ValidationRequired }) {
-			return []string{"is required"}
+			errs = append(errs, SettingError{name, "is required"})
 		}
-		return nil
+		return errs
 	}
 	if msg := p.Type.check(value); msg != "" {
-		return []string{msg}
+		return append(errs, SettingError{name, msg})
 	}
-	var msgs []string
 	for _, v := range p.Validations {
 		if msg := v.check(p.Type, value); msg != "" {
-			msgs = append(msgs, msg)
+			errs = append(errs, SettingError{name, msg})
 		}
 	}
-	return msgs
+	return errs
 }
 
 func (t ParameterType) check(value string) string {

@@ -17,19 +17,26 @@ import (
 // not changed then. Decode panics where ParametersOf does.
 func Decode(settings map[string]string, into any) error {
 	target := reflect.ValueOf(into)
-	if target.Kind() != reflect.Pointer || target.IsNil() {
+	if target.Kind() != reflect.Pointer || target.IsNil() || target.Elem().Kind() != reflect.Struct {
 		panic(fmt.Sprintf("sdk: cannot decode settings into a %T: want a pointer to a struct", into))
 	}
-	params := ParametersOf(into)
-	d := decoder{settings: params.ApplyDefaults(settings)}
-	d.fail(params.Check(settings)...)
-	fresh := reflect.New(target.Type().Elem()).Elem()
-	fresh.Set(target.Elem())
+	params := parametersOf(target.Type().Elem())
+	settings = params.ApplyDefaults(settings)
+	return fill(target.Elem(), settings, params.check(settings))
+}
+
+// fill fills the struct target from settings that have their defaults, unless something
+// is wrong with them.
+func fill(target reflect.Value, settings map[string]string, wrong []SettingError) error {
+	d := decoder{settings: settings}
+	d.fail(wrong...)
+	fresh := reflect.New(target.Type()).Elem()
+	fresh.Set(target)
 	d.fillStruct(fresh, "")
 	if len(d.errs) > 0 {
 		return errors.Join(d.errs...)
 	}
-	target.Elem().Set(fresh)
+	target.Set(fresh)
 	return nil
 }
 

@@ -2,8 +2,10 @@ package sdk
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -23,7 +25,6 @@ import (
 //
 // It panics when a tag or a type is wrong: that is a mistake in the program.
 func ParametersOf(v any) Parameters {
-	p := Parameters{}
 	t := reflect.TypeOf(v)
 	if t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -31,7 +32,20 @@ func ParametersOf(v any) Parameters {
 	if t == nil || t.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("sdk: cannot describe the parameters of a %T: want a struct", v))
 	}
+	return maps.Clone(parametersOf(t))
+}
+
+// described caches what parametersOf makes of a type: tags are read for every connector
+// that starts. Values are not modified.
+var described sync.Map // of Parameters by reflect.Type
+
+func parametersOf(t reflect.Type) Parameters {
+	if p, ok := described.Load(t); ok {
+		return p.(Parameters)
+	}
+	p := Parameters{}
 	p.addStruct("", t)
+	described.Store(t, p)
 	return p
 }
 

@@ -36,7 +36,8 @@ type Connector struct {
 //
 // Embed SourceBase to need only the methods that matter.
 type Source interface {
-	// Parameters describes the settings that Configure understands.
+	// Parameters describes the settings that Configure understands. They are the same
+	// for all instances of a connector.
 	Parameters() Parameters
 	// Configure checks and keeps the settings. It touches nothing outside the process.
 	// Settings have been trimmed and defaulted, and checked against Parameters.
@@ -64,7 +65,8 @@ type Source interface {
 //
 // Embed DestinationBase to need only the methods that matter.
 type Destination interface {
-	// Parameters describes the settings that Configure understands.
+	// Parameters describes the settings that Configure understands. They are the same
+	// for all instances of a connector.
 	Parameters() Parameters
 	// Configure checks and keeps the settings. It touches nothing outside the process.
 	// Settings have been trimmed and defaulted, and checked against Parameters.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
+	"sync/atomic"
 )
 
 // Standard returns c with instances that also understand the sdk.* settings, and do what
@@ -20,11 +22,11 @@ func Standard(c Connector) Connector {
 	}
 	c.standard = true
 	if newSource := c.NewSource; newSource != nil {
-		params := withDefaults(ParametersOf(sourceOptions{}), c.SourceDefaults)
+		params := &standardParameters{standard: withDefaults(ParametersOf(sourceOptions{}), c.SourceDefaults)}
 		c.NewSource = func() Source { return &standardSource{Source: newSource(), params: params} }
 	}
 	if newDestination := c.NewDestination; newDestination != nil {
-		params := withDefaults(ParametersOf(destinationOptions{}), c.DestinationDefaults)
+		params := &standardParameters{standard: withDefaults(ParametersOf(destinationOptions{}), c.DestinationDefaults)}
 		c.NewDestination = func() Destination {
 			return &standardDestination{Destination: newDestination(), params: params}
 		}
@@ -47,27 +49,42 @@ func withDefaults(p Parameters, defaults map[string]string) Parameters {
 	return p
 }
 
-func merge(own, standard Parameters) Parameters {
-	all := maps.Clone(standard)
-	maps.Copy(all, own)
-	return all
+// standardParameters are the parameters of all instances of a connector.
+type standardParameters struct {
+	standard Parameters // the sdk.* ones
+	known    atomic.Pointer[knownParameters]
 }
 
-// split checks the settings, fills options, and returns the connector's own settings.
-func split(own, standard Parameters, settings map[string]string, options any) (map[string]string, error) {
-	all := merge(own, standard)
+// knownParameters are not modified.
+type knownParameters struct{ own, all Parameters }
+
+// of returns the parameters of instance, which are those of the first one that was asked.
+func (p *standardParameters) of(instance interface{ Parameters() Parameters }) *knownParameters {
+	if k := p.known.Load(); k != nil {
+		return k
+	}
+	k := &knownParameters{own: instance.Parameters(), all: maps.Clone(p.standard)}
+	maps.Copy(k.all, k.own)
+	p.known.Store(k)
+	return k
+}
+
+// split checks the settings, fills the struct that options points to, and returns the
+// connector's own settings.
+func split(all Parameters, settings map[string]string, options any) (map[string]string, error) {
 	settings = all.ApplyDefaults(settings)
 	var errs []error
-	for _, err := range all.Check(settings) {
+	for _, err := range all.check(settings) {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	theirs, ours := maps.Clone(settings), maps.Clone(settings)
-	maps.DeleteFunc(theirs, func(name, _ string) bool { return isStandard(name) })
-	maps.DeleteFunc(ours, func(name, _ string) bool { return !isStandard(name) })
-	return theirs, Decode(ours, options)
+	if err := fill(reflect.ValueOf(options).Elem(), settings, nil); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(settings, func(name, _ string) bool { return isStandard(name) })
+	return settings, nil
 }
 
 func isStandard(name string) bool { return strings.HasPrefix(name, prefix) }

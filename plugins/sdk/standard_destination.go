@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -27,7 +28,7 @@ type destinationOptions struct {
 // standardDestination is a destination with the standard middleware around it.
 type standardDestination struct {
 	Destination
-	params  Parameters // the sdk.* ones
+	params  *standardParameters
 	options destinationOptions
 	format  Format        // nil: the default
 	limiter *rate.Limiter // nil: no limit
@@ -37,11 +38,11 @@ type standardDestination struct {
 }
 
 func (d *standardDestination) Parameters() Parameters {
-	return merge(d.Destination.Parameters(), d.params)
+	return maps.Clone(d.params.of(d.Destination).all)
 }
 
 func (d *standardDestination) Configure(ctx context.Context, settings map[string]string) error {
-	own, err := split(d.Destination.Parameters(), d.params, settings, &d.options)
+	own, err := split(d.params.of(d.Destination).all, settings, &d.options)
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (d *standardDestination) Teardown(ctx context.Context) error {
 }
 
 func (d *standardDestination) lifecycle() lifecycle {
-	return lifecycle{d.Destination, d.Destination.Parameters()}
+	return lifecycle{d.Destination, d.params.of(d.Destination).own}
 }
 
 func (d *standardDestination) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {

@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -23,16 +24,16 @@ type sourceOptions struct {
 // standardSource is a source with the standard middleware around it.
 type standardSource struct {
 	Source
-	params  Parameters // the sdk.* ones
+	params  *standardParameters
 	options sourceOptions
 	collect *collector // nil without batching
 	extract *extractor // nil without schemas
 }
 
-func (s *standardSource) Parameters() Parameters { return merge(s.Source.Parameters(), s.params) }
+func (s *standardSource) Parameters() Parameters { return maps.Clone(s.params.of(s.Source).all) }
 
 func (s *standardSource) Configure(ctx context.Context, settings map[string]string) error {
-	own, err := split(s.Source.Parameters(), s.params, settings, &s.options)
+	own, err := split(s.params.of(s.Source).all, settings, &s.options)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (s *standardSource) Teardown(ctx context.Context) error {
 	return s.Source.Teardown(ctx)
 }
 
-func (s *standardSource) lifecycle() lifecycle { return lifecycle{s.Source, s.Source.Parameters()} }
+func (s *standardSource) lifecycle() lifecycle { return lifecycle{s.Source, s.params.of(s.Source).own} }
 
 func (s *standardSource) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
 	return s.lifecycle().created(ctx, settings)

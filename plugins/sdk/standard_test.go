@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -137,6 +138,24 @@ func TestStandardParameters(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+// Instances share what is known of their parameters, but nobody who asks can change it.
+func TestStandardParametersAreCopies(t *testing.T) {
+	c := sdk.Standard(sdk.Connector{NewSource: func() sdk.Source { return &feed{} }, NewDestination: func() sdk.Destination { return &sink{} }})
+	source, destination := c.NewSource(), c.NewDestination()
+	want := maps.Clone(source.Parameters())
+	clear(source.Parameters())
+	clear(destination.Parameters())
+	if diff := cmp.Diff(want, c.NewSource().Parameters()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if len(c.NewDestination().Parameters()) == 0 {
+		t.Error("the destination has lost its parameters")
+	}
+	if err := source.Configure(t.Context(), map[string]string{"sdk.batch.size": "x"}); err == nil {
+		t.Error("a bad setting is not refused any more")
 	}
 }
 
@@ -430,6 +449,29 @@ func TestDestinationWithoutBatchesHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"1<nil>", "1refused", "2<nil>"}, trim(settled)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A refusal may be the end of the pipeline, which then writes the record again: none of
+// those behind it may be there before.
+func TestDestinationWritesNothingBehindAFinalRefusal(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &sink{}
+	d := openDestination(t, ctx, s, nil)
+	rs := numbered(1, 5)
+	rs[1].Position = record.Position("bad")
+	var settled []string
+	err := d.WriteAsync(ctx, rs, func(n int, err error) {
+		settled = append(settled, fmt.Sprint(n, err))
+		if err != nil {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"1<nil>", "1refused"}, trim(settled)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -7,9 +7,13 @@ import (
 	"strings"
 )
 
-// unknownMessage says that name is no parameter, and which one may be meant.
-func unknownMessage(name string, known Parameters) string {
-	best := Closest(name, slices.Sorted(maps.Keys(known)))
+// unknownMessage says that name is no parameter, and which one of p, or of what its
+// patterns stand for, may be meant.
+func unknownMessage(name string, p, instances Parameters) string {
+	known := slices.AppendSeq(slices.Collect(maps.Keys(p)), maps.Keys(instances))
+	known = slices.DeleteFunc(known, isPattern)
+	slices.Sort(known)
+	best := Closest(name, known)
 	if best == "" {
 		return "is not a setting of this connector"
 	}

@@ -33,7 +33,7 @@ type stream struct {
 const receivedAhead = 256
 
 // receivedAheadBytes bounds them by size. A greater message still passes, alone.
-const receivedAheadBytes = 4 << 20
+const receivedAheadBytes = 1 << 20
 
 func (c *connector) openStream() (*stream, error) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -81,7 +81,7 @@ func (s *scanner) quiet(ev fsnotify.Event) time.Duration {
 		return s.timing.debounce
 	}
 	soon := max(s.timing.debounce/5, time.Millisecond)
-	if pipelineFile(filepath.Base(ev.Name)) || s.targets[ev.Name] {
+	if IsPipelineFile(filepath.Base(ev.Name)) || s.targets[ev.Name] {
 		if ev.Op == fsnotify.Create {
 			return soon
 		}

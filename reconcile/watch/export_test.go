@@ -40,3 +40,9 @@ func (w *Watcher) Quiet(ev fsnotify.Event, target, dir string) time.Duration {
 	s.targets, s.watched[dir] = map[string]bool{target: true}, dirID{}
 	return s.quiet(ev)
 }
+
+// Scans returns what scans as w does, without waiting for events.
+func (w *Watcher) Scans() func(fresh bool) {
+	s := newScanner(w)
+	return func(fresh bool) { s.scan(time.Now(), fresh) }
+}

@@ -78,7 +78,8 @@ func (s *scanner) unsettled(prior *entry, name string, print fingerprint, now ti
 		}
 		return e, true
 	}
-	if prior == nil || prior.placeholder() {
+	replaced := prior != nil && prior.print.id != print.id // what it was is nowhere any more
+	if prior == nil || prior.placeholder() || replaced && err == nil {
 		s.files[name] = &entry{since: since}
 		return nil, false
 	}

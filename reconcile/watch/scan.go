@@ -37,6 +37,9 @@ func newScanner(w *Watcher) *scanner {
 	if s.notify == nil {
 		s.notify = fsnotify.NewWatcher
 	}
+	if w.Unheard {
+		s.notify = func() (*fsnotify.Watcher, error) { return nil, errUnheard }
+	}
 	if s.print == nil {
 		s.print = fingerprintOf
 	}
@@ -45,6 +48,8 @@ func newScanner(w *Watcher) *scanner {
 	}
 	return s
 }
+
+var errUnheard = errors.New("no events were asked for")
 
 // scan looks at everything. It returns false when a file never read before is still
 // being written: the snapshot would not be the truth.
@@ -98,12 +103,17 @@ func (s *scanner) read(dir, only string, now time.Time, fresh bool) (Snapshot, b
 		return Snapshot{}, false, err
 	}
 	snap, settled := Snapshot{Dir: identify(self).String()}, true
+	var others []string // files that were not there before
 	seen := make(map[string]*entry, len(names))
+	snap.Files = make([]File, 0, len(names))
 	for _, name := range names {
 		e, ok := s.look(root, dir, name, now, fresh)
 		if e == nil {
 			settled = settled && ok
 			continue
+		}
+		if before := s.files[name]; before == nil || before.print.id != e.print.id {
+			others = append(others, name)
 		}
 		seen[name] = e
 		snap.Files = append(snap.Files, e.file)
@@ -115,7 +125,22 @@ func (s *scanner) read(dir, only string, now time.Time, fresh bool) (Snapshot, b
 			s.files[name] = e
 		}
 	}
+	s.warnOfMounts(dir, others)
 	return snap, settled, nil
+}
+
+// warnOfMounts tells which of these files are mounted by themselves. Such a mount goes
+// on showing the file that was there when it was made.
+func (s *scanner) warnOfMounts(dir string, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	at := mounts()
+	for _, name := range names {
+		if path := filepath.Join(dir, name); at[path] {
+			s.log.Warn("pipeline file is mounted by itself, so that most changes made to it outside do not arrive here; mount its directory instead", "file", path)
+		}
+	}
 }
 
 // names lists the pipeline files. Listing a directory while names change in it may
@@ -133,9 +158,20 @@ func (s *scanner) names(root *os.Root, only string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := slices.DeleteFunc(all, func(name string) bool { return !pipelineFile(name) })
+	names := slices.DeleteFunc(all, func(name string) bool { return !IsPipelineFile(name) })
+	slices.Sort(names)
+	names = slices.Compact(names)
+	missing := len(s.files)
+	for _, name := range names {
+		if s.files[name] != nil {
+			missing--
+		}
+	}
+	if missing == 0 {
+		return names, nil
+	}
 	for name := range s.files {
-		if pipelineFile(name) {
+		if IsPipelineFile(name) {
 			names = append(names, name)
 		}
 	}
@@ -143,9 +179,10 @@ func (s *scanner) names(root *os.Root, only string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// pipelineFile tells pipeline files from what editors leave beside them.
-func pipelineFile(name string) bool {
-	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") {
+// IsPipelineFile tells the names of pipeline files from those of what editors leave
+// beside them.
+func IsPipelineFile(name string) bool {
+	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.ContainsRune(name, filepath.Separator) {
 		return false
 	}
 	ext := strings.ToLower(filepath.Ext(name))

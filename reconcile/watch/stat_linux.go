@@ -1,6 +1,27 @@
 package watch
 
-import "syscall"
+import (
+	"os"
+	"strings"
+	"syscall"
+)
+
+// mounts returns the places at which something is mounted.
+func mounts() map[string]bool {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	at := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 4 {
+			at[unescape.Replace(fields[4])] = true
+		}
+	}
+	return at
+}
+
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // remote reports whether dir is on a file system that does not tell about changes made
 // elsewhere: NFS, SMB, CIFS, 9P, FUSE, Ceph, AFS.

@@ -48,6 +48,8 @@ type Watcher struct {
 	Rescan   time.Duration // between scans that no event asked for; default 15 s
 	Poll     time.Duration // the same where events cannot be relied on; default 1 s
 
+	Unheard bool // ask for no events: scan every Poll, and at a Reload
+
 	once    sync.Once
 	reloads chan chan struct{}
 	system  system

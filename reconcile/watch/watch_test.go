@@ -26,6 +26,7 @@ type observer struct {
 	t       *testing.T
 	dir     string
 	watcher *watch.Watcher
+	during  func(watch.Snapshot) // called while the watcher waits for its report to be taken; may be nil
 	mu      sync.Mutex
 	seen    []watch.Snapshot
 	news    chan struct{}
@@ -38,13 +39,13 @@ func observe(t *testing.T, dir string) *observer {
 
 func observeWith(t *testing.T, w *watch.Watcher) *observer {
 	t.Helper()
-	return observeAs(t, w, func(run func()) { run() })
+	return observeAs(t, w, nil, func(run func()) { run() })
 }
 
 // observeAs has the watcher run by as.
-func observeAs(t *testing.T, w *watch.Watcher, as func(run func())) *observer {
+func observeAs(t *testing.T, w *watch.Watcher, during func(watch.Snapshot), as func(run func())) *observer {
 	t.Helper()
-	o := &observer{t: t, dir: w.Dir, news: make(chan struct{}, 1), watcher: w}
+	o := &observer{t: t, dir: w.Dir, during: during, news: make(chan struct{}, 1), watcher: w}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go as(func() { ended <- o.watcher.Run(ctx, o.report) })
@@ -65,6 +66,9 @@ func (o *observer) report(s watch.Snapshot) {
 	select {
 	case o.news <- struct{}{}:
 	default:
+	}
+	if o.during != nil {
+		o.during(s)
 	}
 }
 
@@ -369,6 +373,21 @@ func TestEmptyFileGetsAnotherChance(t *testing.T) {
 	o.until("that it stays empty", is("a.yaml="))
 }
 
+// Nothing is told of content that is gone together with what came later.
+func TestEmptyFileInPlaceOfAnother(t *testing.T) {
+	o := observe(t, t.TempDir())
+	write(t, o.path("b.yaml"), "")
+	write(t, o.path("a.yaml"), "a")
+	o.until("the files", is("a.yaml=a b.yaml="))
+	must(t, os.Rename(o.path("b.yaml"), o.path("a.yaml")))
+	o.until("the one that is left", is("a.yaml="))
+	for _, s := range o.reports() {
+		if content(s) == "a.yaml=a" {
+			t.Errorf("a file was told of that is gone: %s", show(o.reports()))
+		}
+	}
+}
+
 func TestStormDoesNotStarve(t *testing.T) {
 	o := observe(t, t.TempDir())
 	stop := make(chan struct{})
@@ -387,6 +406,13 @@ func TestStormDoesNotStarve(t *testing.T) {
 	o.until("a file beside the storm", func(s watch.Snapshot) bool { return strings.HasPrefix(content(s), "a.yaml=a") })
 	close(stop)
 	wg.Wait()
+}
+
+// However long it must be quiet after an event, MaxWait bounds the delay.
+func TestDebounceIsBounded(t *testing.T) {
+	o := observeWith(t, &watch.Watcher{Dir: t.TempDir(), Debounce: time.Hour, MaxWait: 20 * time.Millisecond, Rescan: time.Hour})
+	write(t, o.path("a.yaml"), "a")
+	o.until("the file", is("a.yaml=a"))
 }
 
 func TestRescanFindsWhatNoEventTold(t *testing.T) {

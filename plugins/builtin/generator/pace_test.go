@@ -62,11 +62,29 @@ func TestSlowRecordsComeOneByOne(t *testing.T) {
 		s := open(t, "", with(nil, "rate", "1"))
 		i := 0
 		countFor(t, s, 10*time.Second, func(at time.Duration, n int) {
-			if late := at - time.Duration(i)*time.Second; n != 1 || late < 0 || late > time.Millisecond {
+			if late := at - time.Duration(i)*time.Second; n != 1 || late < 0 || late > 10*time.Millisecond {
 				t.Errorf("got %d records at %v", n, at)
 			}
 			i++
 		})
+	})
+}
+
+func TestSlowSourcesWakeUpTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for i := range 100 {
+			time.Sleep(time.Millisecond)
+			s := open(t, "", with(nil, "rate", "1"))
+			if countFor(t, s, 500*time.Microsecond, nil) != 1 { // the first comes at once
+				t.Fatalf("source %d has no first record", i)
+			}
+			if _, err := s.Read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if time.Now().Nanosecond()%int(10*time.Millisecond) != 0 {
+				t.Errorf("source %d woke up at %v", i, time.Now())
+			}
+		}
 	})
 }
 

@@ -330,7 +330,7 @@ func TestOversizedMessages(t *testing.T) { // by itself: it looks at the memory
 		t.Errorf("saved position %d", n)
 	}
 	says(t, "the run", runPipeline(t, c, s, "", "", func() bool {
-		pos, _ := s.Position(t.Context(), "")
+		pos, _ := s.Position(t.Context(), "", "")
 		return string(pos) == "10"
 	}), "")
 }

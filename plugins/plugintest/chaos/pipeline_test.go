@@ -39,7 +39,7 @@ type store struct {
 	saved record.Position // guarded by mu
 }
 
-func (s *store) Position(context.Context, string) (record.Position, error) {
+func (s *store) Position(context.Context, string, string) (record.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.saved, nil
@@ -100,7 +100,7 @@ func TestPipelines(t *testing.T) {
 			s := &store{}
 			c, _ := client(t, "")
 			err := runPipeline(t, c, s, tt.source, tt.destination, func() bool {
-				pos, _ := s.Position(t.Context(), "")
+				pos, _ := s.Position(t.Context(), "", "")
 				return tt.want == "" && string(pos) == "10"
 			})
 			says(t, "the run", err, tt.want)

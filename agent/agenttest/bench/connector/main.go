@@ -1,5 +1,5 @@
-// Command connector is a built-in connector as an executable: the one that its file is
-// named after, as in conduit-connector-file.
+// Command connector is a connector as an executable: the one that its file is named
+// after, as in conduit-connector-file. It is a built-in one, or one that helps to measure.
 package main
 
 import (
@@ -14,11 +14,11 @@ import (
 
 func main() {
 	name := strings.TrimPrefix(filepath.Base(os.Args[0]), "conduit-connector-")
-	for _, c := range builtin.All() {
+	for _, c := range append(builtin.All(), refusing(), timed()) {
 		if c.Name == name {
 			wire.Serve(c)
 			return
 		}
 	}
-	log.Fatalf("there is no built-in connector %q", name)
+	log.Fatalf("there is no connector %q", name)
 }

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// agent is a process of the built binary.
+type agent struct {
+	*exec.Cmd
+	log string // its output
+}
+
+// start starts an agent that runs the pipelines. It is killed when ctx ends: nothing is to
+// fill the disk after an interrupt.
+func (b *bench) start(ctx context.Context, pipelines ...string) (*agent, error) {
+	for i, text := range pipelines {
+		file := filepath.Join(b.dir, "pipelines", fmt.Sprintf("p%d.yaml", i))
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	a := &agent{Cmd: exec.CommandContext(ctx, b.binary, "run", "--api.http.address", "127.0.0.1:0", "--connectors.path", b.connectors), log: b.path("log")}
+	out, err := os.Create(a.log)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	a.Dir, a.Stdout, a.Stderr = b.dir, out, out
+	return a, a.Start()
+}
+
+// path returns the path of a file of the run.
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+// stop ends the agent gracefully. err is what went wrong while it ran, if anything did.
+func (a *agent) stop(err error) error {
+	_ = a.Process.Signal(syscall.SIGINT)
+	if err = errors.Join(err, a.Wait()); err != nil {
+		logged, _ := os.ReadFile(a.log)
+		return fmt.Errorf("%w; it logged:\n%s", err, logged[max(0, len(logged)-2000):])
+	}
+	return nil
+}
+
+var ready = regexp.MustCompile(`API ready.* address=(\S+)`)
+
+// address returns where the agent serves its API.
+func (a *agent) address(ctx context.Context) (string, error) {
+	var found [][]byte
+	err := await(ctx, "the API", func() bool {
+		logged, _ := os.ReadFile(a.log)
+		found = ready.FindSubmatch(logged)
+		return found != nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return string(found[1]), nil
+}
+
+// peak returns the greatest resident set of the agent, in MiB.
+func (a *agent) peak() (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	kib, err := strconv.Atoi(strings.Fields(after + " ?")[0])
+	return float64(kib) / 1024, err
+}
+
+// usage is processor time used since the start.
+type usage struct {
+	agent, connectors time.Duration
+}
+
+func (u usage) minus(v usage) usage { return usage{u.agent - v.agent, u.connectors - v.connectors} }
+
+// usage returns what the agent and the connectors that it started have used.
+func (a *agent) usage() (u usage, err error) {
+	if u.agent, _, err = processorTime(a.Process.Pid); err != nil {
+		return u, err
+	}
+	all, err := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range all {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if used, parent, err := processorTime(pid); err == nil && parent == a.Process.Pid {
+			u.connectors += used
+		}
+	}
+	return u, err
+}
+
+// processorTime returns the time that a process has used, and its parent.
+func processorTime(pid int) (used time.Duration, parent int, err error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // from the third on
+	parent, _ = strconv.Atoi(string(fields[1]))
+	for _, field := range fields[11:13] {
+		ticks, err := strconv.Atoi(string(field))
+		if err != nil {
+			return 0, 0, err
+		}
+		used += time.Duration(ticks) * time.Second / 100 // the kernel tells them in hundredths
+	}
+	return used, parent, nil
+}
+
+// patience is how long something may take to begin.
+const patience = 2 * time.Minute
+
+// await looks until done says so.
+func await(ctx context.Context, what string, done func() bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("waited too long for %s", what))
+	defer cancel()
+	for !done() {
+		if sleep(ctx, 2*time.Millisecond); ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

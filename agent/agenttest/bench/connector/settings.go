@@ -1,0 +1,24 @@
+package main
+
+import (
+	"maps"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// with returns the parameters p and those of settings.
+func with(p sdk.Parameters, settings any) sdk.Parameters {
+	p = maps.Clone(p)
+	maps.Copy(p, sdk.ParametersOf(settings))
+	return p
+}
+
+// split decodes into own what belongs there, a pointer to a struct, and returns the rest.
+func split(settings map[string]string, own any) (rest map[string]string, err error) {
+	params := sdk.ParametersOf(own)
+	isOwn := func(name, _ string) bool { _, ok := params[name]; return ok }
+	rest, mine := maps.Clone(settings), maps.Clone(settings)
+	maps.DeleteFunc(rest, isOwn)
+	maps.DeleteFunc(mine, func(name, value string) bool { return !isOwn(name, value) })
+	return rest, sdk.Decode(mine, own)
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// output is files that records are written to, a line each.
+type output []string
+
+// size returns the size of the files together.
+func (o output) size() (total int64) {
+	for _, path := range o {
+		if info, err := os.Stat(path); err == nil {
+			total += info.Size()
+		}
+	}
+	return total
+}
+
+// started reports whether something is in every file.
+func (o output) started() bool {
+	return !slices.ContainsFunc(o, func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || info.Size() == 0
+	})
+}
+
+// lines returns the number of lines of the files together.
+func (o output) lines() (lines int, err error) {
+	for _, path := range o {
+		n, err := countFile(path)
+		if err != nil {
+			return 0, err
+		}
+		lines += n
+	}
+	return lines, nil
+}
+
+func countFile(path string) (lines int, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := f.Read(buf)
+		lines += bytes.Count(buf[:n], []byte{'\n'})
+		if err == io.EOF {
+			return lines, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// writeLines writes n lines of 140 bytes.
+func writeLines(path string, n int) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var buf []byte
+	for i := range n {
+		start := len(buf)
+		buf = fmt.Appendf(buf, `2026-01-02T03:04:05Z host-%04d app[%d]: request %d took %d ms `, i%1000, i%99, i, i%777)
+		for len(buf)-start < 139 {
+			buf = append(buf, 'x')
+		}
+		buf = append(buf, '\n')
+		if len(buf) > 1<<20 || i == n-1 {
+			if _, err := f.Write(buf); err != nil {
+				return err
+			}
+			buf = buf[:0]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// ErrRestart says that a run cannot be amended to a version: it takes a new run.
+var ErrRestart = errors.New("the change takes a restart of the pipeline")
+
+// errNotMoving says that there is no run to amend, or no longer.
+var errNotMoving = errors.New("it does not run")
+
+// Amendment makes a run that of another version while it goes on. It holds what that
+// version changes, ready to be opened. Either Apply or Discard is called, once.
+type Amendment struct {
+	p            *Pipeline
+	from, to     *version
+	destinations map[string]*opened[Destination] // that are replaced, by qualified id
+	dlq          *opened[Destination]            // nil when it stays
+	processors   map[string][]Processor          // by the qualified id of their source; nil when they stay
+}
+
+// Amend starts the plugins that another version of the pipeline changes and hands them
+// their settings. Nothing that runs is touched. After an error nothing new is left
+// running; ErrRestart says that the run cannot become that version.
+func (p *Pipeline) Amend(ctx context.Context, declared, resolved *spec.Pipeline) (*Amendment, error) {
+	a := &Amendment{p: p, from: p.version.Load(), to: &version{declared, resolved}, destinations: map[string]*opened[Destination]{}}
+	if a.effect().Severity() > spec.EffectRestartDestination.Severity() {
+		return nil, ErrRestart
+	}
+	if err := a.prepare(ctx); err != nil {
+		a.Discard(ctx)
+		return nil, err
+	}
+	return a, nil
+}
+
+// effect returns what the amendment means for the run. What references resolve to may
+// have changed where the references have not.
+func (a *Amendment) effect() spec.Effect {
+	declared, resolved := spec.EffectOf(a.from.declared, a.to.declared), spec.EffectOf(a.from.resolved, a.to.resolved)
+	if declared.Severity() > resolved.Severity() {
+		return declared
+	}
+	return resolved
+}
+
+// prepare starts what is new.
+func (a *Amendment) prepare(ctx context.Context) (err error) {
+	if !sameProcessors(a.from, a.to) {
+		if a.processors, err = a.p.chains(ctx, a.to); err != nil {
+			return err
+		}
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	for _, o := range a.replacements() {
+		g.Go(func() error { return start(gctx, o, a.p.Plugins.Destination) })
+	}
+	return g.Wait()
+}
+
+// replacements lays out the destinations and the dead-letter queue that are replaced.
+func (a *Amendment) replacements() []*opened[Destination] {
+	tolerance := a.from.declared.DLQ.Tolerant() != a.to.declared.DLQ.Tolerant()
+	for i, c := range a.to.declared.Connectors {
+		settings := a.to.resolved.Connectors[i].Settings
+		if c.Type == spec.TypeDestination && (!sameConnector(a.from, a.to, c.ID) || tolerance && !gathers(settings)) {
+			o := connectorOf[Destination](a.to, i)
+			a.destinations[o.id] = o
+		}
+	}
+	if !sameQueue(a.from.declared, a.to.declared) || !sameQueue(a.from.resolved, a.to.resolved) {
+		a.dlq = a.to.deadLetterQueue()
+	}
+	return a.all()
+}
+
+// all returns what the amendment puts in place.
+func (a *Amendment) all() []*opened[Destination] {
+	all := slices.Collect(maps.Values(a.destinations))
+	if a.dlq != nil {
+		all = append(all, a.dlq)
+	}
+	return all
+}
+
+// sameConnector reports whether connector id is the same in both versions, as declared
+// and as resolved.
+func sameConnector(a, b *version, id string) bool {
+	same := func(a, b *spec.Pipeline) bool {
+		find := func(p *spec.Pipeline) spec.Connector {
+			return p.Connectors[slices.IndexFunc(p.Connectors, func(c spec.Connector) bool { return c.ID == id })]
+		}
+		x, y := find(a), find(b)
+		return x.Plugin == y.Plugin && maps.Equal(x.Settings, y.Settings)
+	}
+	return same(a.declared, b.declared) && same(a.resolved, b.resolved)
+}
+
+func sameQueue(a, b *spec.Pipeline) bool {
+	return a.DLQ.Plugin == b.DLQ.Plugin && maps.Equal(a.DLQ.Settings, b.DLQ.Settings)
+}
+
+// sameProcessors reports whether all processors are the same in both versions.
+func sameProcessors(a, b *version) bool {
+	chains := func(p *spec.Pipeline) map[string][]spec.Processor {
+		all := map[string][]spec.Processor{"": p.Processors}
+		for _, c := range p.Connectors {
+			all[c.ID] = c.Processors
+		}
+		maps.DeleteFunc(all, func(_ string, chain []spec.Processor) bool { return len(chain) == 0 })
+		return all
+	}
+	return reflect.DeepEqual(chains(a.declared), chains(b.declared)) && reflect.DeepEqual(chains(a.resolved), chains(b.resolved))
+}
+
+// Discard tears down what Amend started.
+func (a *Amendment) Discard(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
+	defer cancel()
+	if err := endAll(ctx, a.all()); err != nil {
+		a.p.Log.Warn("cannot tear down", "err", err)
+	}
+}
+
+// Apply makes the run that of the new version. Destinations that it replaces settle what
+// was written to them and are torn down; then drained is called, and the new ones are
+// opened and get what is queued. Sources go on reading as far as the window lets them.
+// After an error the run ends with it, if it has not ended or failed already. Apply is
+// bounded by the end of the run.
+func (a *Amendment) Apply(drained func()) error {
+	err := a.apply(drained)
+	if err != nil {
+		return fmt.Errorf("cannot change pipeline %s while it runs: %w", a.p.ID(), err)
+	}
+	return nil
+}
+
+func (a *Amendment) apply(drained func()) error {
+	r := a.p.running.Load()
+	if r == nil {
+		a.Discard(context.Background())
+		return errNotMoving
+	}
+	r.amending.Lock()
+	defer r.amending.Unlock()
+	if !r.moving || a.p.version.Load() != a.from {
+		a.Discard(r.ctx)
+		return errNotMoving
+	}
+	released := make(chan struct{})
+	defer close(released)
+	a.pause(r, released)
+	if a.dlq != nil {
+		r.dlq.write.Lock()
+		defer r.dlq.write.Unlock()
+	}
+	if err := context.Cause(r.ctx); err != nil {
+		a.Discard(r.ctx)
+		return err
+	}
+	a.retire(r)
+	if err := context.Cause(r.ctx); err != nil {
+		return err
+	}
+	drained()
+	if err := a.open(r); err != nil {
+		r.fail(err)
+		return err
+	}
+	a.settle(r)
+	return nil
+}
+
+// pause returns when the destinations that are replaced have settled everything and get
+// nothing more, or the run has failed.
+func (a *Amendment) pause(r *run, released <-chan struct{}) {
+	var pausing sync.WaitGroup
+	for _, d := range r.dests {
+		if a.destinations[d.id] != nil {
+			pausing.Go(func() {
+				if err := d.pause(r.ctx, released); err != nil {
+					r.fail(err)
+				}
+			})
+		}
+	}
+	pausing.Wait()
+}
+
+// retire puts the new connectors in the place of the old ones, which it tears down. From
+// here on the run owns the new ones.
+func (a *Amendment) retire(r *run) {
+	var old []*opened[Destination]
+	for i, d := range r.dests {
+		if o := a.destinations[d.id]; o != nil {
+			old = append(old, d.out.Swap(o))
+			a.p.destinations[i] = o
+		}
+	}
+	if a.dlq != nil {
+		old = append(old, a.p.dlq)
+		a.p.dlq, r.dlq.out = a.dlq, newLetterbox(a.dlq)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), teardownTimeout)
+	defer cancel()
+	if err := endAll(ctx, old); err != nil {
+		a.p.Log.Warn("cannot tear down", "err", err)
+	}
+}
+
+// open opens the new connectors.
+func (a *Amendment) open(r *run) error {
+	g, ctx := errgroup.WithContext(r.ctx)
+	for _, d := range r.dests {
+		if o := a.destinations[d.id]; o != nil {
+			g.Go(func() error { return r.openDestination(ctx, a.to.declared, o, d.settledBy(o)) })
+		}
+	}
+	if a.dlq != nil {
+		g.Go(func() error { return r.openDestination(ctx, a.to.declared, a.dlq, r.dlq.out.settled) })
+	}
+	return g.Wait()
+}
+
+// settle has everything else follow the new version.
+func (a *Amendment) settle(r *run) {
+	before, after := &a.from.declared.DLQ, &a.to.declared.DLQ
+	if before.WindowSize != after.WindowSize || before.WindowNackThreshold != after.WindowNackThreshold {
+		r.dlq.look(after)
+	}
+	a.p.gathered.Store(a.to.gathered())
+	for _, s := range r.sources {
+		if a.processors != nil {
+			chain := a.processors[s.id]
+			s.processors.Store(&chain)
+		}
+		notify(s.room)
+	}
+	a.p.version.Store(a.to)
+}

@@ -1,0 +1,589 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// live is a pipeline that runs.
+type live struct {
+	*engine.Pipeline
+	w     *world
+	drain chan struct{}
+	ended chan error
+}
+
+// begin starts the pipeline and returns when its connectors are open.
+func (w *world) begin(ctx context.Context) *live {
+	w.t.Helper()
+	l := &live{Pipeline: w.pipeline(), w: w, drain: make(chan struct{}), ended: make(chan error, 1)}
+	if err := l.Prepare(ctx); err != nil {
+		w.t.Fatal(err)
+	}
+	started := make(chan struct{})
+	go func() { l.ended <- l.Run(ctx, l.drain, func() { close(started) }) }()
+	<-started
+	return l
+}
+
+// amend prepares the change to what the world declares now.
+func (l *live) amend() (*engine.Amendment, error) {
+	declared := l.w.spec.Clone()
+	return l.Amend(l.w.t.Context(), declared, declared)
+}
+
+// become amends the run to what the world declares now.
+func (l *live) become() {
+	l.w.t.Helper()
+	a, err := l.amend()
+	if err == nil {
+		err = a.Apply(func() {})
+	}
+	if err != nil {
+		l.w.t.Fatal(err)
+	}
+}
+
+// writes waits until a first write to a destination is under way.
+func (l *live) writes(id string) {
+	l.w.t.Helper()
+	waitFor(l.w.t, "a write", func() bool { return l.Stats.Connector(id).Bytes.Load() > 0 })
+}
+
+func (l *live) stop() error {
+	close(l.drain)
+	return l.wait()
+}
+
+func (l *live) wait() error {
+	l.w.t.Helper()
+	select {
+	case err := <-l.ended:
+		return err
+	case <-time.After(20 * time.Second):
+		l.w.t.Fatal("the pipeline did not end")
+		return nil
+	}
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !done() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long for %s", what)
+		}
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
+// set changes the settings of a connector, which makes another version.
+func (w *world) set(connector int, name, value string) {
+	w.spec.Connectors[connector].Settings = map[string]string{name: value}
+}
+
+// waits has the source go on to another total once the channel returned is closed.
+func (s *fakeSource) waits(total int) chan<- struct{} {
+	more := make(chan struct{})
+	s.caughtUp = func() { <-more; s.total, s.caughtUp = total, nil }
+	return more
+}
+
+// Over many replacements of a destination under load, every record arrives once and in
+// order, and the source notices nothing.
+func TestDestinationsAreReplacedWhileTheSourceGoesOn(t *testing.T) {
+	w := newWorld(t)
+	s := w.source("src", 1<<30)
+	other := w.destination("other", &fakeDestination{async: true})
+	d := w.destination("dst", &fakeDestination{gather: 5})
+	l := w.begin(t.Context())
+	all := []*fakeDestination{d}
+	for i := range 100 {
+		waitFor(t, "records", func() bool { return len(d.records()) >= 20 })
+		w.set(2, "v", strconv.Itoa(i))
+		d = w.destination("dst", &fakeDestination{async: i%2 == 0, gather: 5 * (i % 3), instead: d})
+		all = append(all, d)
+		l.become()
+	}
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
+	}
+	var got []record.Record
+	for i, d := range all {
+		got = append(got, d.records()...)
+		if d.tornDown != 1 {
+			t.Fatalf("destination %d was torn down %d times", i, d.tornDown)
+		}
+	}
+	wantValues(t, got, upTo(len(got)))
+	wantValues(t, other.records(), upTo(len(got)))
+	if s.ackedUpTo() != len(got) {
+		t.Errorf("acked %d of %d", s.ackedUpTo(), len(got))
+	}
+	if n := strings.Join(s.calls, " "); n != "configure map[] created map[]" {
+		t.Errorf("the source was called: %s", n)
+	}
+	if want := []string{"configure map[v:99]", "updated map[v:98] map[v:99]"}; !slices.Equal(d.calls, want) {
+		t.Errorf("the last destination was called %q, want %q", d.calls, want)
+	}
+	if other.tornDown != 1 || len(other.calls) != 2 {
+		t.Errorf("the other destination was torn down %d times and called %q", other.tornDown, other.calls)
+	}
+}
+
+// What is queued for a slow destination goes to the one that replaces it.
+func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
+	w := newWorld(t)
+	w.source("src", 1000)
+	old := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
+	l := w.begin(t.Context())
+	l.writes("p:dst")
+	waitFor(t, "a full queue", func() bool { return l.Stats.Connector("p:src").Records.Load() > 100 })
+	w.set(1, "v", "2")
+	fresh := w.destination("dst", &fakeDestination{instead: old})
+	a, err := l.amend()
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := make(chan error, 1)
+	go func() { applied <- a.Apply(func() {}) }()
+	select {
+	case err := <-applied:
+		t.Fatalf("applied, with %v, while a write was under way", err)
+	case <-time.After(5 * time.Millisecond):
+	}
+	close(old.hold)
+	if err := <-applied; err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the rest", func() bool { return len(old.records())+len(fresh.records()) == 1000 })
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(old.records()); n == 0 || n > 500 {
+		t.Errorf("the old destination got %d records", n)
+	}
+	wantValues(t, append(old.records(), fresh.records()...), upTo(1000))
+}
+
+// A version that cannot take over ends the run. What the one before has written is not
+// repeated by the next one, and nothing is lost.
+func TestAmendmentsThatFail(t *testing.T) {
+	w := newWorld(t)
+	w.committer.Interval = time.Hour
+	w.source("src", 1<<30)
+	old := w.destination("dst", &fakeDestination{})
+	l := w.begin(t.Context())
+	waitFor(t, "records", func() bool { return len(old.records()) > 100 })
+
+	w.set(1, "v", "2")
+	bad := w.destination("dst", &fakeDestination{})
+	bad.configureErr = errors.New("path is required")
+	if _, err := l.amend(); err == nil || !strings.Contains(err.Error(), "cannot configure connector p:dst: path is required") {
+		t.Fatalf("Amend returned %v", err)
+	}
+	if bad.tornDown != 1 {
+		t.Errorf("torn down %d times", bad.tornDown)
+	}
+	n := len(old.records())
+	waitFor(t, "what runs to go on", func() bool { return len(old.records()) > n+100 })
+
+	w.set(1, "v", "3")
+	bad = w.destination("dst", &fakeDestination{instead: old})
+	bad.openErr = errors.New("no such table")
+	a, err := l.amend()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drained := false
+	if err := a.Apply(func() { drained = true }); err == nil || !drained {
+		t.Fatalf("Apply returned %v, drained %v", err, drained)
+	}
+	if err := l.wait(); err == nil || !strings.Contains(err.Error(), "cannot open destination p:dst: no such table") {
+		t.Fatalf("the run ended with %v", err)
+	}
+	if old.tornDown != 1 || bad.tornDown != 1 || w.dlq.tornDown != 1 {
+		t.Errorf("torn down %d, %d, %d times", old.tornDown, bad.tornDown, w.dlq.tornDown)
+	}
+	if saved := w.store.saved("p:src"); saved != len(old.records()) {
+		t.Errorf("saved %d of %d", saved, len(old.records()))
+	}
+}
+
+// An old destination that cannot write out what it holds ends the run before the new one
+// is touched.
+func TestAmendmentOfADestinationThatBreaks(t *testing.T) {
+	w := newWorld(t)
+	w.source("src", 1<<30)
+	old := w.destination("dst", &fakeDestination{failAt: 1, hold: make(chan struct{})})
+	l := w.begin(t.Context())
+	w.set(1, "v", "2")
+	fresh := w.destination("dst", &fakeDestination{})
+	a, err := l.amend()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.writes("p:dst")
+	applied := make(chan error, 1)
+	go func() { applied <- a.Apply(func() { t.Error("drained") }) }()
+	close(old.hold)
+	if err := <-applied; err == nil || !strings.Contains(err.Error(), "disk on fire") {
+		t.Errorf("Apply returned %v", err)
+	}
+	if err := l.wait(); err == nil || !strings.Contains(err.Error(), "disk on fire") {
+		t.Errorf("the run ended with %v", err)
+	}
+	if fresh.tornDown != 1 || len(fresh.calls) != 1 {
+		t.Errorf("the new destination was torn down %d times and called %q", fresh.tornDown, fresh.calls)
+	}
+}
+
+// The end of a run ends an amendment under way, and comes to its end itself.
+func TestRunsEndDuringAnAmendment(t *testing.T) {
+	ends := map[string]struct {
+		end  func(l *live, cancel func(), old *fakeDestination)
+		want error
+	}{
+		"drained":   {func(l *live, _ func(), old *fakeDestination) { close(l.drain); close(old.hold) }, nil},
+		"cancelled": {func(_ *live, cancel func(), _ *fakeDestination) { cancel() }, context.Canceled},
+	}
+	for name, c := range ends {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.source("src", 1<<30)
+			old := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l := w.begin(ctx)
+			w.set(1, "v", "2")
+			fresh := w.destination("dst", &fakeDestination{instead: old})
+			a, err := l.amend()
+			if err != nil {
+				t.Fatal(err)
+			}
+			applied := make(chan error, 1)
+			go func() { applied <- a.Apply(func() {}) }()
+			c.end(l, cancel, old)
+			if err := l.wait(); !errors.Is(err, c.want) {
+				t.Errorf("the run ended with %v", err)
+			}
+			if err := <-applied; c.want != nil && err == nil {
+				t.Error("applied to a run that was cancelled")
+			}
+			if old.tornDown != 1 || fresh.tornDown != 1 {
+				t.Errorf("torn down %d and %d times", old.tornDown, fresh.tornDown)
+			}
+			got := append(old.records(), fresh.records()...)
+			wantValues(t, got, upTo(len(got)))
+			if c.want == nil && s.ackedUpTo() != len(got) {
+				t.Errorf("acked %d of %d", s.ackedUpTo(), len(got))
+			}
+		})
+	}
+}
+
+func TestAmendmentOfARunThatHasEnded(t *testing.T) {
+	w := newWorld(t)
+	w.source("src", 10)
+	w.destination("dst", &fakeDestination{})
+	l := w.begin(t.Context())
+	w.set(1, "v", "2")
+	fresh := w.destination("dst", &fakeDestination{})
+	a, err := l.amend()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Apply(func() { t.Error("drained") }); err == nil {
+		t.Error("applied")
+	}
+	if fresh.tornDown != 1 {
+		t.Errorf("torn down %d times", fresh.tornDown)
+	}
+}
+
+// What takes a new run is said before anything is started.
+func TestAmendmentsThatTakeARestart(t *testing.T) {
+	changes := map[string]func(declared, resolved *spec.Pipeline){
+		"source":                            func(d, _ *spec.Pipeline) { d.Connectors[0].Settings = map[string]string{"v": "2"} },
+		"what a source's settings refer to": func(_, r *spec.Pipeline) { r.Connectors[0].Settings = map[string]string{"v": "2"} },
+		"connector added": func(d, r *spec.Pipeline) {
+			d.Connectors = append(d.Connectors, spec.Connector{ID: "more", Type: spec.TypeDestination})
+			r.Connectors = d.Connectors
+		},
+		"destination and processors": func(d, r *spec.Pipeline) {
+			d.Connectors[1].Plugin, d.Processors = "other", []spec.Processor{{ID: "x"}}
+			r.Connectors, r.Processors = d.Connectors, d.Processors
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.source("src", 10)
+			w.destination("dst", &fakeDestination{})
+			l := w.begin(t.Context())
+			declared, resolved := w.spec.Clone(), w.spec.Clone()
+			change(declared, resolved)
+			if _, err := l.Amend(t.Context(), declared, resolved); !errors.Is(err, engine.ErrRestart) {
+				t.Errorf("Amend returned %v", err)
+			}
+			if err := l.stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The dead-letter queue is replaced between two letters, also together with the
+// destination that refuses records.
+func TestDeadLetterQueueIsReplaced(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		t.Run(fmt.Sprint("with the destination ", both), func(t *testing.T) {
+			w := newWorld(t)
+			w.spec.DLQ.WindowSize = 0
+			w.source("src", 1<<30)
+			old := w.dlq
+			old.async = true
+			d := w.destination("dst", &fakeDestination{async: true, refuse: refuseEvery(2)})
+			l := w.begin(t.Context())
+			var letters []record.Record
+			for i := range 50 {
+				waitFor(t, "letters", func() bool { return len(old.records()) > 5 })
+				w.spec.DLQ.Settings = map[string]string{"v": strconv.Itoa(i)}
+				fresh := &fakeDestination{t: t, async: i%2 == 0, instead: old}
+				w.plugins.destinations["p:dead-letter-queue"] = fresh
+				if both {
+					w.set(1, "v", strconv.Itoa(i))
+					d = w.destination("dst", &fakeDestination{async: true, refuse: refuseEvery(2), instead: d})
+				}
+				l.become()
+				letters = append(letters, old.records()...)
+				old = fresh
+			}
+			if err := l.stop(); err != nil {
+				t.Fatal(err)
+			}
+			letters = append(letters, old.records()...)
+			for i, letter := range letters {
+				if got, want := string(letter.Position), fmt.Sprintf("p:src/%d", 2*(i+1)); got != want {
+					t.Fatalf("letter %d is of %s, want %s", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+// The window of the dead-letter queue goes on when only the queue is replaced, and
+// begins anew when the window is.
+func TestDeadLetterQueueWindowOverAmendments(t *testing.T) {
+	for _, test := range []struct {
+		change func(q *spec.DLQ)
+		stops  bool
+	}{
+		{func(q *spec.DLQ) { q.Settings = map[string]string{"v": "2"} }, true},
+		{func(q *spec.DLQ) { q.WindowSize = 1000 }, false},
+	} {
+		w := newWorld(t)
+		w.spec.DLQ.WindowSize, w.spec.DLQ.WindowNackThreshold = 500, 1
+		s := w.source("src", 10) // record 10 is refused before, 20 after
+		d := w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
+		more := s.waits(20)
+		l := w.begin(t.Context())
+		waitFor(t, "the first refusal", func() bool { return len(w.dlq.records()) == 1 })
+		test.change(&w.spec.DLQ)
+		w.plugins.destinations["p:dead-letter-queue"] = &fakeDestination{t: t}
+		l.become()
+		close(more)
+		if test.stops {
+			if err := l.wait(); err == nil || !strings.Contains(err.Error(), "window-nack-threshold is exceeded") {
+				t.Errorf("the run ended with %v", err)
+			}
+			continue
+		}
+		waitFor(t, "the rest", func() bool { return s.ackedUpTo() == 20 })
+		if err := l.stop(); err != nil {
+			t.Error(err)
+		}
+		if len(d.records()) != 18 {
+			t.Errorf("%d records arrived, want 18", len(d.records()))
+		}
+	}
+}
+
+// Destinations are told when they open whether refusals are tolerated: when that
+// changes, so do they. Those that gather records need not know.
+func TestDestinationsAreReopenedWhenRefusalsBecomeTolerated(t *testing.T) {
+	w := newWorld(t)
+	s := w.source("src", 100)
+	gathers := w.destination("gathers", &fakeDestination{})
+	w.set(1, "sdk.batch.size", "10")
+	old := w.destination("dst", &fakeDestination{})
+	l := w.begin(t.Context())
+	w.spec.DLQ.WindowSize = 0
+	fresh := w.destination("dst", &fakeDestination{instead: old})
+	l.become()
+	waitFor(t, "all records", func() bool { return s.ackedUpTo() == 100 })
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if old.careful || !fresh.careful || len(fresh.calls) != 1 || gathers.tornDown != 1 {
+		t.Errorf("careful before %v, then %v, called %q", old.careful, fresh.careful, fresh.calls)
+	}
+}
+
+// brand is a processor that writes its name into the key of records.
+type brand string
+
+func (b brand) ID() string { return "p:brand" }
+
+func (b brand) Process(_ context.Context, records []record.Record) ([]engine.Processed, error) {
+	out := make([]engine.Processed, len(records))
+	for i, r := range records {
+		r.Key = record.Raw([]byte(b))
+		out[i].Record = r
+	}
+	return out, nil
+}
+
+// Processors are exchanged, added and removed between two batches.
+func TestProcessorsAreReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.source("src", 1<<30)
+	d := w.destination("dst", &fakeDestination{})
+	l := w.begin(t.Context())
+	key := func(r record.Record) string { raw, _ := r.Key.Raw(); return string(raw) }
+	want := []string{"p:src"}
+	waitFor(t, "a record", func() bool { return len(d.records()) > 0 })
+	for i := range 20 {
+		w.spec.Processors = nil
+		name := "p:src"
+		if i%3 != 2 {
+			name = fmt.Sprint("v", i)
+			w.spec.Processors = []spec.Processor{{ID: "brand", Settings: map[string]string{"v": name}}}
+			w.plugins.processors["p:brand"] = brand(name)
+		}
+		want = append(want, name)
+		l.become()
+		waitFor(t, "a record of "+name, func() bool { all := d.records(); return len(all) > 0 && key(all[len(all)-1]) == name })
+	}
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, d.records(), upTo(len(d.records())))
+	var got []string
+	for _, r := range d.records() {
+		if len(got) == 0 || got[len(got)-1] != key(r) {
+			got = append(got, key(r))
+		}
+	}
+	if want = slices.Compact(want); !slices.Equal(got, want) {
+		t.Errorf("records were processed by %q, want %q", got, want)
+	}
+	if d.tornDown != 1 || len(d.calls) != 2 {
+		t.Errorf("the destination was torn down %d times and called %q", d.tornDown, d.calls)
+	}
+}
+
+// A connector that was replaced has no say any more.
+func TestLateResultsAreVoid(t *testing.T) {
+	w := newWorld(t)
+	s := w.source("src", 1<<30)
+	old := w.destination("dst", &fakeDestination{})
+	l := w.begin(t.Context())
+	waitFor(t, "records", func() bool { return len(old.records()) > 10 })
+	w.set(1, "v", "2")
+	fresh := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
+	l.become()
+	old.settle(1, nil)
+	old.settle(0, errors.New("its process ended"))
+	close(fresh.hold)
+	waitFor(t, "records", func() bool { return len(fresh.records()) > 10 })
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(old.records()) + len(fresh.records()); s.ackedUpTo() != n {
+		t.Errorf("acked %d of %d", s.ackedUpTo(), n)
+	}
+}
+
+// The window, and how long a destination may take to answer, follow the new version.
+func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
+	w := newWorld(t)
+	w.window = engine.Window{Unacked: 50, Unsettled: 50, Bytes: 50}
+	w.ackTimeout = 50 * time.Millisecond
+	s := w.source("src", 950)
+	more := s.waits(960)
+	d := w.destination("dst", &fakeDestination{})
+	l := w.begin(t.Context())
+	w.set(1, "sdk.batch.size", "200")
+	fresh := w.destination("dst", &fakeDestination{gather: 200, instead: d})
+	l.become()
+	waitFor(t, "all but the last", func() bool { return s.ackedUpTo()+200 > 950 })
+	time.Sleep(2 * w.ackTimeout) // it gathers, and may take its time
+	w.set(1, "v", "3")
+	w.destination("dst", &fakeDestination{hold: make(chan struct{}), instead: fresh})
+	l.become()
+	close(more)
+	if err := l.wait(); err == nil || !strings.Contains(err.Error(), "destination p:dst has not answered for 50ms") {
+		t.Errorf("the run ended with %v", err)
+	}
+	if s.ackedUpTo() != 950 {
+		t.Errorf("acked %d, want 950", s.ackedUpTo())
+	}
+}
+
+// A flush is over only when the last result was attended to: here its letters wait for
+// the dead-letter queue, which is replaced as well.
+func TestFlushWaitsForDeadLetters(t *testing.T) {
+	w := newWorld(t)
+	w.spec.DLQ.WindowSize = 0
+	const total = 20
+	s := w.source("src", total)
+	s.maxBatch = 1 << 20 // all of them
+	first := w.dlq
+	first.hold = make(chan struct{})
+	old := w.destination("dst", &fakeDestination{async: true, reject: errors.New("bad batch")})
+	l := w.begin(t.Context())
+	l.writes("p:dst")
+	w.set(1, "v", "2")
+	w.spec.DLQ.Settings = map[string]string{"v": "2"}
+	w.destination("dst", &fakeDestination{instead: old})
+	w.plugins.destinations["p:dead-letter-queue"] = &fakeDestination{t: t, instead: first}
+	a, err := l.amend()
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied := make(chan error, 1)
+	for i := range total {
+		if i == total/2 { // the only result is in, and is being attended to
+			go func() { applied <- a.Apply(func() {}) }()
+		}
+		time.Sleep(2 * time.Millisecond) // time in which the queue could be taken away too early
+		select {
+		case first.hold <- struct{}{}:
+		case <-time.After(20 * time.Second):
+			t.Fatal("the letters are not written")
+		}
+	}
+	if err := <-applied; err != nil {
+		t.Fatal(err)
+	}
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if len(first.records()) != total || s.ackedUpTo() != total {
+		t.Errorf("%d letters, acked %d, want %d", len(first.records()), s.ackedUpTo(), total)
+	}
+}

@@ -1,0 +1,50 @@
+package engine
+
+import "sync/atomic"
+
+// Window bounds what may be under way from one source. A batch may overshoot it.
+type Window struct {
+	// Unacked records are read and not yet acknowledged: as many may be repeated after a
+	// crash. Of the settled ones among them only the position is kept.
+	Unacked int
+	// Unsettled records are held in memory until every destination has settled them.
+	Unsettled int
+	// Bytes is the memory that the records held take (record.Batch.Memory).
+	Bytes int
+	// Shared is a bound for several sources together, nil for none.
+	Shared *Shared
+}
+
+// DefaultWindow lets a source of a million small records a second run on between two
+// commits, and keeps what waits for the destinations small.
+var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 13, Bytes: 4 << 20}
+
+// Shared bounds the memory that the records of several sources take together. A source
+// that holds less than Each may go on in any case, so that it waits for no other.
+type Shared struct {
+	Bytes int64
+	Each  int
+
+	used atomic.Int64
+}
+
+// NewShared returns the bound for the sources of an agent: four of them may fill their
+// windows, and any number of them has enough to read and write at the same time.
+func NewShared() *Shared { return &Shared{Bytes: 16 << 20, Each: 512 << 10} }
+
+// add notes that a source holds n bytes more.
+func (m *Shared) add(n int) {
+	if m != nil && n != 0 {
+		m.used.Add(int64(n))
+	}
+}
+
+// allows reports whether a source that holds some bytes may read on.
+func (m *Shared) allows(held int) bool {
+	return m == nil || held < m.Each || m.used.Load() < m.Bytes
+}
+
+// allows reports whether the window has room for another batch.
+func (w *Window) allows(unacked, unsettled uint64, held int) bool {
+	return unacked < uint64(w.Unacked) && unsettled < uint64(w.Unsettled) && held < w.Bytes && w.Shared.allows(held)
+}

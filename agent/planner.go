@@ -1,0 +1,242 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// planner makes a plan.
+type planner struct {
+	dir      string // pipelines.path
+	declared []spec.Declaration
+	known    []spec.FileState
+	hold     bool                                // that all files are gone counts as an accident
+	check    func(*spec.Pipeline) []spec.Problem // beside what parsing finds
+
+	have   map[string]*spec.Declaration // declared, by id
+	files  []reconcile.Seen
+	parsed map[string]*spec.Parsed // by path and id
+	named  []string                // paths that the plan is about; all when nil
+	plan   rest.Plan
+}
+
+func newPlanner(c config.Config, declared []spec.Declaration, known []spec.FileState) *planner {
+	m := &planner{dir: c.Pipelines.Path, declared: declared, known: known, have: map[string]*spec.Declaration{}, parsed: map[string]*spec.Parsed{},
+		plan: rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{}, CleanupDelay: config.DurationText(c.Pipelines.CleanupDelay)}}
+	for i := range declared {
+		m.have[declared[i].Pipeline.ID] = &declared[i]
+	}
+	return m
+}
+
+func (m *planner) make(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
+	if err := m.look(ctx, &request); err != nil {
+		return nil, err
+	}
+	m.plan.Files = len(m.files)
+	if len(m.files) == 0 && len(m.known) > 0 && (m.hold || request.Replace) {
+		for _, f := range m.known {
+			m.plan.Held = append(m.plan.Held, f.Path)
+		}
+		return &m.plan, nil
+	}
+	changes := reconcile.Decide(m.files, m.declared, m.known, time.Now())
+	m.pipelines(changes)
+	m.problems(changes)
+	return &m.plan, nil
+}
+
+// look collects the files there would be.
+func (m *planner) look(ctx context.Context, request *rest.PlanRequest) error {
+	if !request.Replace {
+		present, err := snapshot(ctx, m.dir)
+		if err != nil && (len(request.Files) == 0 || !errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+		for _, f := range present {
+			m.add(f)
+		}
+	}
+	for i, f := range request.Files {
+		if problem := m.refuse(f.Path); problem != "" {
+			return rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%q %s", f.Path, problem).With("configPath", fmt.Sprintf("files[%d].path", i))
+		}
+		if !request.Replace {
+			m.named = append(m.named, f.Path)
+		}
+		m.add(watch.File{Path: f.Path, Data: []byte(f.Content)})
+	}
+	slices.SortFunc(m.files, func(a, b reconcile.Seen) int { return cmp.Compare(a.Path, b.Path) })
+	return nil
+}
+
+// refuse says why a file cannot be planned for.
+func (m *planner) refuse(path string) string {
+	switch {
+	case !watch.IsPipelineFile(path):
+		return "is not read from pipelines.path: the name of a pipeline file ends in .yaml or .yml and has no directory before it"
+	case slices.Contains(m.named, path):
+		return "is there twice"
+	}
+	return ""
+}
+
+// add adds a file, in place of one with the same name.
+func (m *planner) add(file watch.File) {
+	seen := reconcile.Seen{Path: file.Path, Hash: file.Hash, Err: file.Err}
+	if file.Err == nil {
+		seen.File = spec.ParseFile(file.Path, file.Data)
+	}
+	m.files = slices.DeleteFunc(m.files, func(other reconcile.Seen) bool { return other.Path == file.Path })
+	m.files = append(m.files, seen)
+}
+
+// wanted reports whether the plan is about the file at path.
+func (m *planner) wanted(path string) bool { return m.named == nil || slices.Contains(m.named, path) }
+
+func (m *planner) pipelines(changes *spec.Changes) {
+	for i := range m.files {
+		for j := range m.files[i].Pipelines {
+			p := &m.files[i].Pipelines[j]
+			m.parsed[m.files[i].Path+"\x00"+p.Pipeline.ID] = p
+		}
+	}
+	for i := range changes.Declare {
+		c := &changes.Declare[i]
+		m.pipeline(c.Pipeline.ID, c.Owner, &c.Pipeline)
+	}
+	for _, c := range changes.Withdraw {
+		m.pipeline(c.ID, m.have[c.ID].Owner, nil)
+	}
+	slices.SortFunc(m.plan.Pipelines, func(a, b rest.PlannedPipeline) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// pipeline adds what makes of the declared pipeline the one that owner wants.
+func (m *planner) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
+	var before *spec.Pipeline
+	one := rest.PlannedPipeline{ID: id, Action: spec.ActionChange, Effect: spec.EffectNone, File: owner.Path, Line: owner.Line}
+	if have := m.have[id]; have != nil && have.Withdrawn.IsZero() {
+		before, one.From = &have.Pipeline, have.Want()
+	} else {
+		one.Action = spec.ActionAdd
+	}
+	if want == nil {
+		one.Action, one.Line = spec.ActionRemove, 0
+	} else {
+		one.To = want.Status
+	}
+	parsed := m.parsed[owner.Path+"\x00"+id]
+	for _, change := range spec.Diff(before, want) {
+		addChange(&one, change, parsed)
+	}
+	if len(one.Changes) == 0 || !m.wanted(owner.Path) && !m.wanted(m.owner(id)) {
+		return
+	}
+	m.plan.Pipelines = append(m.plan.Pipelines, one)
+}
+
+// owner returns the path of the file that declares id so far.
+func (m *planner) owner(id string) string {
+	if have := m.have[id]; have != nil {
+		return have.Owner.Path
+	}
+	return ""
+}
+
+// addChange adds one change. Where it stands is only known of what is in a file.
+func addChange(one *rest.PlannedPipeline, change spec.Change, parsed *spec.Parsed) {
+	c := rest.PlannedChange{Change: change}
+	if parsed != nil {
+		mark := parsed.Place(change)
+		c.Line, c.Column = mark.Line, mark.Column
+	}
+	one.Changes = append(one.Changes, c)
+	runs := one.From == spec.StatusRunning || one.To == spec.StatusRunning
+	if (runs || change.Effect == spec.EffectPositionLost) && change.Effect.Severity() > one.Effect.Severity() {
+		one.Effect = change.Effect
+	}
+}
+
+// problems adds what is wrong with the files: what is newly found, what is known and
+// still so, what the author may not have meant, and what would keep their pipelines from
+// running.
+func (m *planner) problems(changes *spec.Changes) {
+	states := map[string]spec.FileState{}
+	for _, f := range append(slices.Clone(m.known), changes.Files...) {
+		states[f.Path] = f
+	}
+	for i := range m.files {
+		f := &m.files[i]
+		if !m.wanted(f.Path) {
+			continue
+		}
+		found := slices.Clone(states[f.Path].Problems)
+		for _, e := range changes.Events {
+			if code := warnings[e.Reason]; e.File == f.Path && code != "" {
+				found = append(found, m.warning(&e, code))
+			}
+		}
+		for j := range f.Pipelines {
+			found = append(found, m.needs(f.Path, &f.Pipelines[j])...)
+		}
+		slices.SortStableFunc(found, func(a, b spec.Problem) int {
+			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
+		m.plan.Problems = append(m.plan.Problems, found...)
+	}
+}
+
+// warnings are the codes of what an event warns of, by its reason.
+var warnings = map[string]string{
+	"PositionLost": "pipeline.position_lost", "LooksRenamed": "pipeline.looks_renamed",
+}
+
+// warning returns what an event about a change of a pipeline warns of.
+func (m *planner) warning(e *spec.Event, code string) spec.Problem {
+	p := spec.Problem{Path: "/id", Severity: spec.SeverityWarning, Code: code, Message: e.Message}
+	return m.parsed[e.File+"\x00"+e.Pipeline].Locate(p, e.File)
+}
+
+// needs returns what would keep a pipeline from running. While it is to be stopped, that
+// is only worth a warning.
+func (m *planner) needs(path string, parsed *spec.Parsed) []spec.Problem {
+	var found []spec.Problem
+	for _, problem := range m.check(&parsed.Pipeline) {
+		if parsed.Pipeline.Status == spec.StatusStopped {
+			problem.Severity = spec.SeverityWarning
+		}
+		problem.Message = withoutValues(problem.Message, &parsed.Pipeline)
+		found = append(found, parsed.Locate(problem, path))
+	}
+	return found
+}
+
+// withoutValues cuts the value of a setting off a message that ends in it. The place
+// tells the owner of the file which it is; others have no business with it.
+func withoutValues(message string, p *spec.Pipeline) string {
+	cut := func(settings map[string]string) {
+		for value := range maps.Values(settings) {
+			value = strings.TrimSpace(value)
+			message = strings.TrimSuffix(strings.TrimSuffix(message, ", not "+strconv.Quote(value)), ", not "+value)
+		}
+	}
+	for i := range p.Connectors {
+		cut(p.Connectors[i].Settings)
+	}
+	cut(p.DLQ.Settings)
+	return message
+}

@@ -1,0 +1,247 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// How long changes are gathered before status files are written: this long, but ten
+// times as long as writing took the last time, within bounds; how long the agent has to
+// start what there is; and when writing is tried again after it failed.
+const (
+	statusInterval = 200 * time.Millisecond
+	statusFirst    = time.Second
+	statusLongest  = 2 * time.Second
+	statusShare    = 10
+	statusRetry    = 5 * time.Second
+)
+
+// statusFiles writes beside the store, for each pipeline file, what became of it: for
+// tools that deploy files and cannot ask the API. A status file is there as long as its
+// pipeline file is, or something that was declared in it runs. It follows what happens
+// and holds nothing up.
+type statusFiles struct {
+	dir     string // made when there is something to write
+	db      *store.DB
+	loop    *reconcile.Loop
+	changes *changes
+	log     *slog.Logger
+
+	written map[string]digest // of the content, by path of the pipeline file; owned by Run
+	failing bool              // the last write failed; owned by Run
+}
+
+// fileStatus is what a status file says.
+type fileStatus struct {
+	File      string           `json:"file"`
+	Hash      string           `json:"hash"` // SHA-256 of the content that all this is about, hex; "" when the file is gone or unreadable
+	SeenAt    time.Time        `json:"seenAt,omitzero"`
+	Settled   bool             `json:"settled"` // nothing more comes of it by itself, but another attempt at what failed
+	Result    spec.Outcome     `json:"result"`
+	Problems  []spec.Problem   `json:"problems"`
+	Pipelines []pipelineResult `json:"pipelines"`
+}
+
+// pipelineResult is what became of a pipeline that a file owns, or dropped.
+type pipelineResult struct {
+	ID                string        `json:"id"`
+	Result            spec.Outcome  `json:"result"`
+	Status            spec.Status   `json:"status"` // declared
+	Override          spec.Status   `json:"override,omitempty"`
+	Withdrawn         time.Time     `json:"withdrawn,omitzero"` // the file does not declare it any more
+	Generation        int64         `json:"generation"`
+	RunningGeneration int64         `json:"runningGeneration"`
+	Phase             spec.Phase    `json:"phase"`
+	Since             time.Time     `json:"since"`
+	Error             string        `json:"error,omitempty"`
+	RetryAt           *time.Time    `json:"retryAt,omitempty"`
+	LastAttempt       *spec.Attempt `json:"lastAttempt,omitempty"`
+}
+
+// Run keeps the status files up to date until ctx ends, and writes how all ended.
+func (s *statusFiles) Run(ctx context.Context) error {
+	s.find()
+	last := context.WithoutCancel(ctx)
+	pause := statusFirst
+	for {
+		select {
+		case <-ctx.Done():
+			s.look(last)
+			return nil
+		case <-time.After(pause):
+		}
+		changed, began := s.changes.next(), time.Now()
+		s.look(last)
+		pause = min(max(statusInterval, statusShare*time.Since(began)), statusLongest)
+		var retry <-chan time.Time
+		if s.failing {
+			retry = time.After(statusRetry)
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-retry:
+		}
+	}
+}
+
+// find notes the status files that are left from the last time.
+func (s *statusFiles) find() {
+	s.written = map[string]digest{}
+	entries, _ := os.ReadDir(s.dir) // there may be none
+	for _, e := range entries {
+		if file, ok := strings.CutSuffix(e.Name(), ".json"); ok {
+			s.written[file] = digest{}
+		}
+	}
+}
+
+// look writes what changed.
+func (s *statusFiles) look(ctx context.Context) {
+	all, err := s.collect(ctx)
+	if err == nil {
+		err = s.write(all)
+	}
+	switch {
+	case err != nil && !s.failing:
+		s.log.Error("cannot write status files, trying again; tools that wait for them do not see what becomes of pipeline files", "component", "agent", "dir", s.dir, "err", err)
+	case err == nil && s.failing:
+		s.log.Info("status files are written again", "component", "agent", "dir", s.dir)
+	}
+	s.failing = err != nil
+}
+
+// collect returns what the status files have to say, by path of the pipeline file.
+func (s *statusFiles) collect(ctx context.Context) (map[string]*fileStatus, error) {
+	// In this order: what is declared is then no older than the content it is told of.
+	files, err := s.db.FileStates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	declared, err := s.db.Declarations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]*fileStatus, len(files))
+	for _, f := range files {
+		all[f.Path] = &fileStatus{File: f.Path, Hash: f.Hash, SeenAt: f.SeenAt, Problems: f.Problems}
+	}
+	for i := range declared {
+		d := &declared[i]
+		state, _ := s.loop.State(d.Pipeline.ID)
+		result := resultOf(d, &state)
+		gone := !d.Withdrawn.IsZero() && result.Phase == spec.PhaseStopped
+		if d.Owner.Kind != spec.OwnerFile || gone {
+			continue
+		}
+		f := all[d.Owner.Path]
+		if f == nil {
+			f = &fileStatus{File: d.Owner.Path}
+			all[d.Owner.Path] = f
+		}
+		f.Pipelines = append(f.Pipelines, result)
+	}
+	for _, f := range all {
+		f.conclude()
+	}
+	return all, nil
+}
+
+func resultOf(d *spec.Declaration, s *spec.State) pipelineResult {
+	r := pipelineResult{ID: d.Pipeline.ID, Status: d.Pipeline.Status, Override: d.Override, Withdrawn: d.Withdrawn,
+		Result: spec.OutcomePending, Generation: d.Generation, RunningGeneration: s.RunningGeneration,
+		Phase: cmp.Or(s.Phase, spec.PhaseStopped), Since: s.Since, Error: s.Error, RetryAt: s.RetryAt, LastAttempt: s.LastAttempt}
+	if d.Withdrawn.IsZero() {
+		r.Result = spec.OutcomeOf(d.Want(), d.Generation, s)
+	}
+	return r
+}
+
+// conclude fills in what follows from the rest.
+func (f *fileStatus) conclude() {
+	is := func(o spec.Outcome) bool {
+		return slices.ContainsFunc(f.Pipelines, func(p pipelineResult) bool { return p.Result == o })
+	}
+	wrong := slices.ContainsFunc(f.Problems, func(p spec.Problem) bool { return p.Severity == spec.SeverityError })
+	switch {
+	case is(spec.OutcomePending):
+		f.Result = spec.OutcomePending
+	case wrong || is(spec.OutcomeFailed):
+		f.Result = spec.OutcomeFailed
+	default:
+		f.Result = spec.OutcomeOK
+	}
+	f.Settled = f.Result != spec.OutcomePending
+	if f.Problems == nil {
+		f.Problems = []spec.Problem{}
+	}
+	if f.Pipelines == nil {
+		f.Pipelines = []pipelineResult{}
+	}
+}
+
+// write writes the files that say something else by now, and removes those that have
+// nothing to say any more. One that cannot be written does not keep others from it; the
+// error is that of one of them.
+func (s *statusFiles) write(all map[string]*fileStatus) (failed error) {
+	for path, f := range all {
+		text, err := json.Marshal(f)
+		sum := sha256.Sum256(text)
+		if err == nil && s.written[path] != sum {
+			err = s.replace(path, text)
+		}
+		if err != nil {
+			failed = err
+			continue
+		}
+		s.written[path] = sum
+	}
+	for path := range s.written {
+		if all[path] != nil {
+			continue
+		}
+		if err := os.Remove(s.place(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = err
+			continue
+		}
+		delete(s.written, path)
+	}
+	return failed
+}
+
+// replace puts text, indented, in the place of a status file. Readers see the old or the new one.
+// Owner and group of the agent may read it, but not everybody: errors of plugins may
+// quote settings.
+func (s *statusFiles) replace(path string, text []byte) error {
+	if err := os.MkdirAll(s.dir, 0o750); err != nil {
+		return err
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, text, "", "  "); err != nil {
+		return err
+	}
+	indented.WriteByte('\n')
+	draft := filepath.Join(s.dir, ".draft")
+	if err := os.WriteFile(draft, indented.Bytes(), 0o640); err != nil {
+		return err
+	}
+	return os.Rename(draft, s.place(path))
+}
+
+// place returns where the status file of a pipeline file is.
+func (s *statusFiles) place(path string) string { return filepath.Join(s.dir, path+".json") }

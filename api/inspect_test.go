@@ -1,0 +1,311 @@
+package api_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// looker is a client of the inspector that does what the test says, and no more.
+type looker struct {
+	t testing.TB
+	net.Conn
+	in *bufio.Reader
+}
+
+const handshake = "GET /v1/connectors/a:gen/inspect HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+
+// look opens a session on a:gen. Further frames may come with the request.
+func look(t testing.TB, url, further string) *looker {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	l := &looker{t, conn, bufio.NewReader(conn)}
+	l.send(handshake + further)
+	response, err := http.ReadResponse(l.in, nil)
+	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("handshake: %v, error %v", response, err)
+	}
+	return l
+}
+
+func (l *looker) send(text string) {
+	l.t.Helper()
+	if _, err := io.WriteString(l, text); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// frame returns the next frame of the server, its first byte and its payload.
+func (l *looker) frame() (byte, string, error) {
+	var head [2]byte
+	if _, err := io.ReadFull(l.in, head[:]); err != nil {
+		return 0, "", err
+	}
+	size := uint64(head[1])
+	switch long := make([]byte, 8); size {
+	case 126:
+		_, _ = io.ReadFull(l.in, long[6:]) // what is missing is missed below
+		size = binary.BigEndian.Uint64(long)
+	case 127:
+		_, _ = io.ReadFull(l.in, long)
+		size = binary.BigEndian.Uint64(long)
+	}
+	payload := make([]byte, size)
+	_, err := io.ReadFull(l.in, payload)
+	return head[0], string(payload), err
+}
+
+// masked returns a frame as clients send it.
+func masked(first byte, payload string) string {
+	frame := append([]byte{first, 0x80 | byte(len(payload))}, "mask"...)
+	for i := range len(payload) {
+		frame = append(frame, payload[i]^"mask"[i%4])
+	}
+	return string(frame)
+}
+
+// inspectable is a server of a running pipeline a.
+func inspectable(t testing.TB) (*world, *api.Server, *client.Client) {
+	t.Helper()
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	s := newServer(w)
+	c, _ := serve(t, s)
+	return w, s, c
+}
+
+func TestWhatInspectorsSend(t *testing.T) {
+	_, s, c := inspectable(t)
+	var clients sync.WaitGroup
+	status := func(code uint16, reason string) string {
+		return string(binary.BigEndian.AppendUint16(nil, code)) + reason
+	}
+	for _, test := range []struct {
+		what, sent string
+		first      byte // of the answer
+		payload    string
+		ends       bool
+	}{
+		{"ping", masked(0x89, "hello"), 0x8a, "hello", false},
+		{"the last of two pings", masked(0x89, "one") + masked(0x89, "two"), 0x8a, "two", false},
+		{"a pong, and a ping", masked(0x8a, "") + masked(0x89, ""), 0x8a, "", false},
+		{"the longest ping", masked(0x89, strings.Repeat("x", 125)), 0x8a, strings.Repeat("x", 125), false},
+		{"goodbye", masked(0x88, status(1000, "done")), 0x88, status(1000, ""), true},
+		{"goodbye without a word", masked(0x88, ""), 0x88, "", true},
+		{"a text", masked(0x81, "hello"), 0x88, status(1008, "unexpected data message"), true},
+		{"a long text", "\x81\xfe\x10\x00mask", 0x88, status(1008, "unexpected data message"), true},
+		{"a frame without a mask", "\x89\x00", 0x88, status(1002, "a frame that the protocol does not allow"), true},
+		{"reserved bits", masked(0xc9, ""), 0x88, status(1002, "a frame that the protocol does not allow"), true},
+		{"an unknown frame", masked(0x8b, ""), 0x88, status(1002, "a frame that the protocol does not allow"), true},
+		{"part of a ping", masked(0x09, ""), 0x88, status(1002, "a control frame that is too long"), true},
+		{"a long ping", "\x89\xfe\x00\x7emask", 0x88, status(1002, "a control frame that is too long"), true},
+	} {
+		for _, how := range []string{"with the request", "later", "in pieces"} {
+			clients.Go(func() {
+				l := look(t, c.URL, map[bool]string{true: test.sent}[how == "with the request"])
+				defer l.Close()
+				switch how {
+				case "later":
+					l.send(test.sent)
+				case "in pieces":
+					l.send(test.sent[:1])
+					time.Sleep(250 * time.Millisecond) // in time for the server to look
+					l.send(test.sent[1:])
+				}
+				first, payload, err := l.frame()
+				if first != test.first || payload != test.payload || err != nil {
+					t.Errorf("%s %s: answered with %x %q, error %v", test.what, how, first, payload, err)
+				}
+				if !test.ends {
+					return
+				}
+				if _, err := l.in.ReadByte(); err != io.EOF {
+					t.Errorf("%s %s: error %v afterwards", test.what, how, err)
+				}
+			})
+		}
+	}
+	clients.Wait()
+	eventually(t, "all sessions end", func() bool { return len(s.Stats().Sessions) == 0 })
+}
+
+// Clients that do not answer are left, others are not.
+func TestInspectorsShowSignsOfLife(t *testing.T) {
+	t.Cleanup(api.HurrySessions(300*time.Millisecond, 100*time.Millisecond))
+	_, s, c := inspectable(t)
+	look(t, c.URL, "")
+	alive := look(t, c.URL, "")
+	for range 5 { // longer than the other one lasts
+		if first, payload, err := alive.frame(); first != 0x89 || err != nil {
+			t.Fatalf("%x %q instead of a ping, error %v", first, payload, err)
+		}
+		alive.send(masked(0x8a, ""))
+	}
+	eventually(t, "one session ends", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
+	if first, _, err := alive.frame(); first != 0x89 || err != nil {
+		t.Errorf("the one that answers: %x, error %v", first, err)
+	}
+}
+
+// Records of any size come as they are, over WebSocket and as lines.
+func TestInspectSizes(t *testing.T) {
+	w, s, c := inspectable(t)
+	socket := look(t, c.URL, "")
+	response, err := http.Get(c.URL + "/v1/connectors/a:gen/inspect")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewReader(response.Body)
+	eventually(t, "both sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2 })
+	sized := func(metadata, payload int) record.Record {
+		return record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), payload)),
+			Metadata: record.NewMetadata(map[string]string{"m": strings.Repeat("m", metadata)})}
+	}
+	shortest := len(sees(t, w, socket, lines, sized(0, 0)))
+	for _, length := range []int{1<<16 - 1, 1 << 16, 1<<16 + 1} { // where the header changes
+		if got := len(sees(t, w, socket, lines, sized(length-shortest, 0))); got != length {
+			t.Errorf("%d bytes instead of %d", got, length)
+		}
+	}
+	sees(t, w, socket, lines, sized(1, 3<<20))
+}
+
+// sees returns what both clients get of a record.
+func sees(t *testing.T, w *world, socket *looker, lines *bufio.Reader, r record.Record) string {
+	t.Helper()
+	w.pass("a:gen", r)
+	_, text, err := socket.frame()
+	line, lerr := lines.ReadString('\n')
+	if err != nil || lerr != nil || !json.Valid([]byte(text)) || !strings.HasPrefix(text, `{"result"`) || line != text+"\n" {
+		t.Fatalf("%.80s and %.80s, errors %v, %v", text, line, err, lerr)
+	}
+	return text
+}
+
+// Clients that take nothing keep nobody from seeing, and are left.
+func TestInspectorsThatHang(t *testing.T) {
+	t.Cleanup(api.HurrySessions(time.Second, time.Hour))
+	w, s, c := inspectable(t)
+	for range 2 {
+		look(t, c.URL, "")
+	}
+	reads := look(t, c.URL, "")
+	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), 4<<20))})
+	stop := make(chan struct{})
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		for tick := time.NewTicker(10 * time.Millisecond); ; {
+			select {
+			case <-tick.C:
+				w.pass("a:gen", rec(1))
+			case <-stop:
+				return
+			}
+		}
+	})
+	for results := 0; results < 3; {
+		_, text, err := reads.frame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(text, `{"result"`) {
+			results++
+		}
+	}
+	close(stop)
+	passing.Wait()
+	eventually(t, "the others are left", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
+}
+
+// What a thousand sessions cost must not be a goroutine each: the garbage collector
+// scans their stacks.
+func TestInspectorsNeedNoGoroutines(t *testing.T) {
+	w, s, c := inspectable(t)
+	const sessions = api.MaxConns + 50 // which count apart from connections
+	before := runtime.NumGoroutine()
+	var all []*looker
+	for range sessions {
+		all = append(all, look(t, c.URL, ""))
+	}
+	eventually(t, "the sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == sessions })
+	w.pass("a:gen", rec(1))
+	for _, l := range all {
+		if _, text, err := l.frame(); err != nil || !strings.Contains(text, `"result"`) {
+			t.Fatalf("%s, error %v", text, err)
+		}
+	}
+	eventually(t, "goroutines ended", func() bool { return runtime.NumGoroutine() < before+sessions/10 })
+}
+
+// The server ends at once whatever its clients do.
+func TestHangingInspectorsEndWithTheServer(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	s := newServer(w)
+	c, stop := serve(t, s)
+	hanging, idle := look(t, c.URL, ""), look(t, c.URL, "")
+	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), 8<<20))})
+	if _, _, err := idle.frame(); err != nil {
+		t.Fatal(err)
+	}
+	if took := stop(); took > 1500*time.Millisecond {
+		t.Errorf("ending took %v", took)
+	}
+	if first, payload, err := idle.frame(); first != 0x88 || !strings.HasPrefix(payload, "\x03\xe9") || err != nil { // 1001
+		t.Errorf("%x %q, error %v", first, payload, err)
+	}
+	if _, err := io.Copy(io.Discard, hanging.in); err != nil && !strings.Contains(err.Error(), "reset") {
+		t.Errorf("the other one: %v", err)
+	}
+	if n := len(s.Stats().Sessions); n != 0 {
+		t.Errorf("%d connectors are inspected", n)
+	}
+}
+
+func TestInspectFromNowhere(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	s := newServer(w)
+	if got := do(s.Handler(), "GET", "/v1/connectors/a:gen/inspect", ""); got.status != http.StatusServiceUnavailable {
+		t.Errorf("on a connection of another server: %d %s", got.status, got.body)
+	}
+	if n := s.Stats().Sessions["a:gen"]; n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+	c, _ := serve(t, s)
+	request, err := http.NewRequest("GET", c.URL+"/v1/connectors/a:gen/inspect", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Connection", "Upgrade")
+	request.Header.Set("Upgrade", "websocket")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil || response.StatusCode != http.StatusBadRequest {
+		t.Fatalf("a handshake without a version: %v, error %v", response, err)
+	}
+	response.Body.Close()
+	if n := s.Stats().Sessions["a:gen"]; n != 0 || w.watched("a:gen") != 0 {
+		t.Errorf("%d sessions", n)
+	}
+}

@@ -1,0 +1,156 @@
+package api_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// hold opens n connections, sends a request on each, and reads an answer if there is to be one.
+func hold(t *testing.T, url, request string, n int, answered bool) []net.Conn {
+	t.Helper()
+	all := make([]net.Conn, n)
+	for i := range all {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		if all[i] = conn; !answered {
+			continue
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("connection %d: %v, error %v", i, response, err)
+		}
+	}
+	return all
+}
+
+const (
+	unfinished = "POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
+	finished   = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+)
+
+// anew asks on a connection of its own.
+func anew(c *client.Client) *client.Client {
+	return &client.Client{URL: c.URL, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
+func TestTooManyConnections(t *testing.T) {
+	t.Cleanup(api.HurryPlaces(50 * time.Millisecond))
+	_, s, c := inspectable(t)
+	inspector := look(t, c.URL, "")
+	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
+	held := hold(t, c.URL, unfinished, api.MaxConns, false)
+	other := anew(c)
+	for range 3 {
+		err := other.Healthy(t.Context())
+		if client.Reason(err) != rest.ReasonTooMany || !strings.Contains(err.Error(), fmt.Sprintf("there are %d connections already", api.MaxConns)) {
+			t.Errorf("one more than there may be: %v", err)
+		}
+	}
+	inspector.send(masked(0x89, "still here"))
+	if _, payload, err := inspector.frame(); payload != "still here" || err != nil {
+		t.Errorf("an inspector that was there: %q, error %v", payload, err)
+	}
+	hold(t, c.URL, "", api.MaxRefused, false)
+	if err := other.Healthy(t.Context()); err == nil || client.Reason(err) != "" {
+		t.Errorf("more than can be told: %v", err)
+	}
+	for _, conn := range held {
+		conn.Close()
+	}
+	eventually(t, "there is a place again", func() bool { return other.Healthy(t.Context()) == nil })
+}
+
+// Connections without a request give way.
+func TestIdleConnectionsGiveWay(t *testing.T) {
+	_, _, c := inspectable(t)
+	hold(t, c.URL, finished, api.MaxConns+20, true)
+}
+
+// Connections that come at once wait for their turn.
+func TestConnectionsWait(t *testing.T) {
+	t.Cleanup(api.HurryPlaces(time.Minute))
+	_, _, c := inspectable(t)
+	held := hold(t, c.URL, unfinished, api.MaxConns, false)
+	answered := make(chan error, 1)
+	go func() { answered <- anew(c).Healthy(t.Context()) }()
+	select {
+	case err := <-answered:
+		t.Fatalf("answered beyond the limit: error %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	for _, conn := range held {
+		conn.Close()
+	}
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTooManyStreams(t *testing.T) {
+	_, _, c := inspectable(t)
+	const events = "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+	streams := hold(t, c.URL, events, api.MaxStreams, true)
+	last := hold(t, c.URL, events, 1, false)[0]
+	response, err := http.ReadResponse(bufio.NewReader(last), nil)
+	if err != nil || response.StatusCode != http.StatusTooManyRequests {
+		t.Fatalf("one more: %v, error %v", response, err)
+	}
+	if err := anew(c).Healthy(t.Context()); err != nil {
+		t.Errorf("streams take the place of others: %v", err)
+	}
+	streams[0].Close()
+	eventually(t, "another stream is possible", func() bool {
+		conn := hold(t, c.URL, events, 1, false)[0]
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		return err == nil && response.StatusCode == http.StatusOK
+	})
+}
+
+func TestWrongTokensAreLimited(t *testing.T) {
+	s := newServer(newWorld(t))
+	s.ReadToken, s.AdminToken = "reader", "admin"
+	h := s.Handler()
+	try := func(token string) call { return do(h, "GET", "/v1/pipelines", "", "Authorization", "Bearer "+token) }
+	limited := func() int {
+		for n := range 1000 {
+			if got := try("wrong"); got.status == http.StatusTooManyRequests {
+				if got.reason() != rest.ReasonTooMany || got.header.Get("Retry-After") == "" {
+					t.Errorf("%v %s", got.header, got.body)
+				}
+				return n
+			}
+		}
+		t.Fatal("wrong tokens are not limited")
+		return 0
+	}
+	if n := limited(); n < 10 {
+		t.Errorf("limited after %d wrong tokens", n)
+	}
+	for range 20 {
+		limited()
+		if got := try("reader"); got.status != http.StatusOK {
+			t.Errorf("a valid token: %d %s", got.status, got.body)
+		}
+	}
+	if got := try(""); got.status != http.StatusUnauthorized {
+		t.Errorf("no token: %d %s", got.status, got.body)
+	}
+	eventually(t, "the address may try again", func() bool { return try("wrong").status == http.StatusUnauthorized })
+}

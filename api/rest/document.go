@@ -1,0 +1,109 @@
+package rest
+
+import "github.com/conduit-agent/conduit/spec"
+
+// PipelineDocument is a pipeline with all that belongs to it.
+type PipelineDocument struct {
+	ID          string              `json:"id"`
+	Status      spec.Status         `json:"status,omitempty" doc:"running, which is the default, or stopped."`
+	Name        string              `json:"name,omitempty" doc:"The id when left out."`
+	Description string              `json:"description,omitempty"`
+	Connectors  []ConnectorDocument `json:"connectors,omitempty"`
+	Processors  []ProcessorDocument `json:"processors,omitempty"`
+	DLQ         *DLQDocument        `json:"dlq,omitempty" doc:"The default one when left out."`
+}
+
+// ConnectorDocument is a connector with its processors.
+type ConnectorDocument struct {
+	ID         string              `json:"id" doc:"With or without the id of the pipeline before it."`
+	Type       spec.ConnectorType  `json:"type" doc:"source or destination."`
+	Plugin     string              `json:"plugin" doc:"[builtin:|standalone:|any:]name[@version]"`
+	Name       string              `json:"name,omitempty" doc:"The id when left out."`
+	Settings   map[string]string   `json:"settings,omitempty" doc:"*** keeps the value there is."`
+	Processors []ProcessorDocument `json:"processors,omitempty"`
+}
+
+// ProcessorDocument is a processor.
+type ProcessorDocument struct {
+	ID        string            `json:"id" doc:"With or without the id of its parent before it."`
+	Plugin    string            `json:"plugin"`
+	Settings  map[string]string `json:"settings,omitempty" doc:"*** keeps the value there is."`
+	Workers   int               `json:"workers,omitempty" doc:"1 when left out."`
+	Condition string            `json:"condition,omitempty"`
+}
+
+// DLQDocument is a dead-letter queue of which parts may be left out, as in a pipeline file.
+type DLQDocument struct {
+	Plugin              string            `json:"plugin,omitempty"`
+	Settings            map[string]string `json:"settings,omitempty" doc:"*** keeps the value there is."`
+	WindowSize          *Count            `json:"windowSize,omitempty" doc:"1 when left out."`
+	WindowNackThreshold Count             `json:"windowNackThreshold,omitempty"`
+}
+
+// DocumentPlan asks what a document would change.
+type DocumentPlan struct {
+	Config PipelineDocument `json:"config"`
+}
+
+// DocumentApply has a document be applied as it was planned.
+type DocumentApply struct {
+	Config PipelineDocument `json:"config"`
+	Hash   string           `json:"hash" doc:"Of the plan."`
+}
+
+// DocumentDiff is what a document changes.
+type DocumentDiff struct {
+	PipelineID string           `json:"pipelineId"`
+	Changes    []ResourceChange `json:"changes" doc:"The pipeline first, then its connectors and processors by id; empty when there is nothing to do."`
+	Hash       string           `json:"hash" doc:"Identifies the document and what is declared so far."`
+}
+
+// ResourceChange is what becomes of a pipeline, a connector or a processor. It never
+// contains the values of settings.
+type ResourceChange struct {
+	Resource    ResourceKind   `json:"resource"`
+	ID          string         `json:"id"`
+	Action      ResourceAction `json:"action"`
+	Effect      ResourceEffect `json:"effect" doc:"On the pipeline while it runs."`
+	ExactEffect spec.Effect    `json:"exactEffect" doc:"none, in-place, restart-destination, restart or position-lost."`
+	ConfigPaths []string       `json:"configPaths" doc:"Fields of the document that an update is about."`
+	Code        string         `json:"code" doc:"Stable name of the kind of change."`
+}
+
+// ResourceKind says what a ResourceChange is about.
+type ResourceKind string
+
+// The kinds of resources.
+const (
+	ResourcePipeline  ResourceKind = "pipeline"
+	ResourceConnector ResourceKind = "connector"
+	ResourceProcessor ResourceKind = "processor"
+)
+
+// Enum lists the kinds.
+func (ResourceKind) Enum() []string { return []string{"pipeline", "connector", "processor"} }
+
+// ResourceAction says what is done to a resource.
+type ResourceAction string
+
+// The actions.
+const (
+	ResourceCreate ResourceAction = "create"
+	ResourceUpdate ResourceAction = "update"
+	ResourceDelete ResourceAction = "delete"
+)
+
+// Enum lists the actions.
+func (ResourceAction) Enum() []string { return []string{"create", "update", "delete"} }
+
+// ResourceEffect says whether a change leaves all connectors open.
+type ResourceEffect string
+
+// The effects.
+const (
+	ResourceInPlace ResourceEffect = "in_place"
+	ResourceRestart ResourceEffect = "restart" // of the pipeline or of a destination
+)
+
+// Enum lists the effects.
+func (ResourceEffect) Enum() []string { return []string{"in_place", "restart"} }

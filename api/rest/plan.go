@@ -1,0 +1,43 @@
+package rest
+
+import "github.com/conduit-agent/conduit/spec"
+
+// PlanRequest is pipeline files to be saved in pipelines.path.
+type PlanRequest struct {
+	Files   []PlanFile `json:"files"`
+	Replace bool       `json:"replace,omitempty" doc:"They are to be all files there are; files that are not among them will be gone."`
+}
+
+// PlanFile is a pipeline file that is not saved yet.
+type PlanFile struct {
+	Path    string `json:"path" doc:"Name of the file in pipelines.path."`
+	Content string `json:"content"`
+}
+
+// Plan is what pipeline files would change if the agent read them now.
+type Plan struct {
+	Pipelines    []PlannedPipeline `json:"pipelines" doc:"Those that change, by id."`
+	Problems     []spec.Problem    `json:"problems" doc:"Of the files, and of what their pipelines need. What has errors stays as it is."`
+	Files        int               `json:"files" doc:"Number of pipeline files there would be."`
+	Held         []string          `json:"held,omitempty" doc:"Files that are gone with all others, so that nothing is withdrawn until one appears or a reload with prune confirms it."`
+	CleanupDelay string            `json:"cleanupDelay" doc:"How long positions of a pipeline are kept after it is gone."`
+}
+
+// PlannedPipeline is how one pipeline would change.
+type PlannedPipeline struct {
+	ID      string          `json:"id"`
+	Action  spec.Action     `json:"action"`
+	Effect  spec.Effect     `json:"effect" doc:"The severest of its changes; none if it neither runs nor will."`
+	From    spec.Status     `json:"from,omitempty"`
+	To      spec.Status     `json:"to,omitempty"`
+	File    string          `json:"file" doc:"That declares it, or did."`
+	Line    int             `json:"line,omitempty" doc:"Of the pipeline in the file."`
+	Changes []PlannedChange `json:"changes"`
+}
+
+// PlannedChange is a change and where in the file it stands.
+type PlannedChange struct {
+	spec.Change
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
+}

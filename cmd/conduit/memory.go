@@ -1,0 +1,73 @@
+package main
+
+import (
+	"io/fs"
+	"math"
+	"os"
+	slash "path"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// limitMemory has the collector work harder as the memory that the process may use runs
+// out, rather than let the kernel kill it: its limit is nine tenths of that of the control
+// group. The variable GOMEMLIMIT goes before. It returns the limit set, 0 for none.
+func limitMemory(p *program) int64 {
+	if p.getenv("GOMEMLIMIT") != "" {
+		return 0 // the runtime has read it
+	}
+	limit, ok := groupLimit(os.DirFS("/"))
+	if !ok {
+		return 0
+	}
+	limit = limit / 10 * 9
+	debug.SetMemoryLimit(limit)
+	return limit
+}
+
+// groupLimit returns the least memory limit in bytes of the control groups that this
+// process is in, of version 1 or 2. root is the file system of the machine.
+func groupLimit(root fs.FS) (limit int64, ok bool) {
+	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return 0, false
+	}
+	limit = math.MaxInt64
+	for line := range strings.Lines(string(groups)) {
+		// hierarchy:controllers:path, with no controllers in version 2
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) < 3 {
+			continue
+		}
+		switch {
+		case fields[1] == "":
+			limit = min(limit, leastLimit(root, "sys/fs/cgroup", fields[2], "memory.max"))
+		case slices.Contains(strings.Split(fields[1], ","), "memory"):
+			limit = min(limit, leastLimit(root, "sys/fs/cgroup/memory", fields[2], "memory.limit_in_bytes"))
+		}
+	}
+	return limit, limit < unlimited
+}
+
+// unlimited is what version 1 says of a group without a limit, up to a page.
+const unlimited = math.MaxInt64 - 1<<20
+
+// leastLimit returns the least limit of a group and those around it. In a container the
+// path may be that of the host and not exist, but the group at mount is the container's.
+func leastLimit(root fs.FS, mount, group, file string) int64 {
+	limit := int64(math.MaxInt64)
+	for group = slash.Clean("/" + group); ; group = slash.Dir(group) {
+		text, err := fs.ReadFile(root, slash.Join(mount, group, file))
+		if err == nil {
+			// "max" is no number, and means that there is no limit
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
+				limit = min(limit, n)
+			}
+		}
+		if group == "/" {
+			return limit
+		}
+	}
+}

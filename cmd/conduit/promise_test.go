@@ -1,0 +1,354 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/conduit-agent/conduit/api/client"
+)
+
+// patience is how long a script waits for what must come. It is shorter than the time
+// after which the agent looks at everything even if nothing told it to.
+const patience = 10 * time.Second
+
+// TestPromises shows, on the binary as it is built, that the agent keeps what it
+// promises: one script each.
+func TestPromises(t *testing.T) {
+	bin := buildBinaries(t)
+	shipped, err := filepath.Abs("systemd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script/promise",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
+			e.Setenv("BIN", bin)
+			tmp, err := os.MkdirTemp("", "") // sockets are made below it, whose paths must be short
+			if err != nil {
+				return err
+			}
+			e.Defer(func() { _ = os.RemoveAll(tmp) })
+			e.Setenv("TMPDIR", tmp)
+			e.Setenv("CONDUIT_PIPELINES_ERROR_RECOVERY_MIN_DELAY", "1h") // nothing mends itself
+			e.Setenv("CONDUIT_PIPELINES_CONFIRM", "10ms")                // and what runs counts as good at once
+			e.Values[hostKey{}] = &host{env: slices.Clone(e.Vars), shipped: shipped}
+			return errors.Join(os.Mkdir(filepath.Join(e.WorkDir, "pipelines"), 0o755),
+				os.WriteFile(filepath.Join(e.WorkDir, "beside.yaml"), []byte(beside), 0o644),
+				os.WriteFile(filepath.Join(e.WorkDir, "orders.yaml"), []byte(orders), 0o644))
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"eventually": eventually, "exits": exits,
+			"start": onHost((*host).start), "terminate": onHost((*host).terminate), "crash": onHost((*host).crash), "signal": onHost((*host).signal),
+			"logged": onHost((*host).logged), "lines": onHost((*host).lines), "read": onHost((*host).read), "untouched": onHost((*host).untouched),
+			"processes": processes, "storm": storm, "scribble": scribble, "service": onHost((*host).service), "notified": notified, "silent": silent,
+		},
+	})
+}
+
+// buildBinaries builds the binary, and a connector of its own process from those built in.
+func buildBinaries(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, pkg := range map[string]string{"conduit": ".", "conduit-connector-generator": "../../agent/agenttest/bench/connector"} {
+		if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), pkg).CombinedOutput(); err != nil {
+			t.Fatalf("cannot build %s: %v\n%s", pkg, err, out)
+		}
+	}
+	return dir
+}
+
+// Every script has these files, to copy and to change. In beside.txt there is a number for
+// every record, in out.txt every line of in.txt.
+const (
+	beside = `version: "2.2"
+pipelines:
+  - id: beside
+    connectors:
+      - {id: in, type: source, plugin: builtin:generator, settings: {rate: 200, format.type: raw}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: beside.txt, sdk.record.format: template, sdk.record.format.options: '{{printf "%s" .Position}}'}}
+`
+	orders = `version: "2.2"
+pipelines:
+  - id: orders
+    status: running
+    connectors:
+      - id: in
+        type: source
+        plugin: file
+        settings:
+          path: in.txt
+      - id: out
+        type: destination
+        plugin: file
+        settings:
+          path: out.txt
+          sdk.record.format: template
+          sdk.record.format.options: '{{printf "%s" .Payload.After}}'
+`
+)
+
+// host is where the agent of a script runs.
+type host struct {
+	env     []string
+	shipped string // directory of the unit
+	agent   *exec.Cmd
+	ended   chan error // how agent ended
+	from    int64      // where the log of agent begins in agent.log
+}
+
+type hostKey struct{}
+
+func onHost(f func(*host, *testscript.TestScript, bool, []string)) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		f(ts.Value(hostKey{}).(*host), ts, neg, args)
+	}
+}
+
+// start [NAME=VALUE...] [FLAG...] starts the agent and returns when its API is served,
+// at an address that the commands of the script then use. The log goes to agent.log.
+func (h *host) start(ts *testscript.TestScript, _ bool, args []string) {
+	flags := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
+	if flags < 0 {
+		flags = len(args)
+	}
+	h.run(ts, append([]string{"conduit", "run"}, args[flags:]...), args[:flags])
+}
+
+// run runs an agent and waits for its API.
+func (h *host) run(ts *testscript.TestScript, command, env []string) {
+	log, err := os.OpenFile(ts.MkAbs("agent.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	ts.Check(err)
+	defer log.Close()
+	h.from, err = log.Seek(0, io.SeekEnd)
+	ts.Check(err)
+	agent, ended := exec.Command(filepath.Join(ts.Getenv("BIN"), command[0]), command[1:]...), make(chan error, 1)
+	agent.Dir, agent.Stdout, agent.Stderr = ts.MkAbs("."), log, log
+	agent.Env = slices.Concat(h.env, []string{"CONDUIT_API_HTTP_ADDRESS=127.0.0.1:0"}, env)
+	ts.Check(agent.Start())
+	go func() { ended <- agent.Wait() }()
+	ts.Defer(func() { _ = agent.Process.Kill() })
+	h.agent, h.ended = agent, ended
+	h.logged(ts, false, []string{"API ready"})
+	ts.Setenv("CONDUIT_API_HTTP_ADDRESS", regexp.MustCompile(`API ready .*address=(\S+)`).FindStringSubmatch(h.log(ts))[1])
+}
+
+// terminate [DURATION] ends the agent with SIGTERM, which must go well, and not take longer.
+func (h *host) terminate(ts *testscript.TestScript, _ bool, args []string) {
+	limit, begun := patience, time.Now()
+	if len(args) > 0 {
+		limit = duration(ts, args[0])
+	}
+	ts.Check(h.agent.Process.Signal(syscall.SIGTERM))
+	if err := h.end(ts); err != nil {
+		ts.Fatalf("the agent ended with %v:\n%s", err, h.log(ts))
+	}
+	if took := time.Since(begun); took > limit {
+		ts.Fatalf("the agent took %v to end:\n%s", took, h.log(ts))
+	}
+}
+
+// signal NAME sends a signal to the agent. STOP has taken effect when it returns.
+func (h *host) signal(ts *testscript.TestScript, _ bool, args []string) {
+	signals := map[string]syscall.Signal{"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "HUP": syscall.SIGHUP}
+	ts.Check(h.agent.Process.Signal(signals[args[0]]))
+	if args[0] == "STOP" && !wait(h.stopped) {
+		ts.Fatalf("the agent does not stop")
+	}
+}
+
+// stopped reports whether all threads of the agent are.
+func (h *host) stopped() bool {
+	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", h.agent.Process.Pid))
+	return err == nil && !slices.ContainsFunc(all, func(path string) bool {
+		stat, err := os.ReadFile(path)
+		return err == nil && !strings.Contains(string(stat), ") T ")
+	})
+}
+
+// crash ends the agent with SIGKILL.
+func (h *host) crash(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Check(h.agent.Process.Kill())
+	_ = h.end(ts)
+}
+
+func (h *host) end(ts *testscript.TestScript) error {
+	select {
+	case err := <-h.ended:
+		return err
+	case <-time.After(patience):
+		ts.Fatalf("the agent does not end:\n%s", h.log(ts))
+		return nil
+	}
+}
+
+// log returns what the agent logged.
+func (h *host) log(ts *testscript.TestScript) string { return ts.ReadFile("agent.log")[h.from:] }
+
+// logged PATTERN [N] waits until the pattern matches what the agent logged N times, once if
+// it is not said; with ! it does not.
+func (h *host) logged(ts *testscript.TestScript, neg bool, args []string) {
+	matches(ts, neg, args, func() string { return h.log(ts) })
+}
+
+func matches(ts *testscript.TestScript, neg bool, args []string, text func() string) {
+	pattern, want := regexp.MustCompile("(?m)"+args[0]), 1
+	if len(args) > 1 {
+		want = atoi(ts, args[1])
+	}
+	n := 0
+	enough := func() bool { n = len(pattern.FindAllString(text(), -1)); return n >= want }
+	if neg && enough() || !neg && !wait(enough) {
+		ts.Fatalf("%d times %q:\n%s", n, args[0], text())
+	}
+}
+
+// lines N FILE waits until the file has so many lines, and not more.
+func (h *host) lines(ts *testscript.TestScript, _ bool, args []string) {
+	want, n := atoi(ts, args[0]), 0
+	wait(func() bool { n = len(linesOf(ts, args[1])); return n >= want })
+	if n != want {
+		ts.Fatalf("%s has %d lines, want %d:\n%s", args[1], n, want, h.log(ts))
+	}
+}
+
+// read N PIPELINE waits until the sources of the pipeline have read so many records since
+// the agent was started, wherever those are now.
+func (h *host) read(ts *testscript.TestScript, _ bool, args []string) {
+	want, n := float64(atoi(ts, args[0])), 0.0
+	c := client.Client{URL: "http://" + ts.Getenv("CONDUIT_API_HTTP_ADDRESS")}
+	if !wait(func() bool {
+		text, err := c.Metrics(context.Background())
+		ts.Check(err)
+		n = sourceRecords(text)[args[1]]
+		return n >= want
+	}) {
+		ts.Fatalf("%s has read %v records, want %v:\n%s", args[1], n, want, h.log(ts))
+	}
+}
+
+// untouched checks that this agent started the pipeline beside once, that its records go
+// on, and that none is missing or repeated.
+func (h *host) untouched(ts *testscript.TestScript, _ bool, _ []string) {
+	const started = "pipeline runs component=reconcile pipeline_id=beside"
+	h.logged(ts, false, []string{started})
+	before, n := len(linesOf(ts, "beside.txt")), 0
+	if !wait(func() bool { n = len(linesOf(ts, "beside.txt")); return n > before+10 }) {
+		ts.Fatalf("there are no records beyond %d:\n%s", n, h.log(ts))
+	}
+	for i, line := range linesOf(ts, "beside.txt") {
+		if line != strconv.Itoa(i+1) {
+			ts.Fatalf("record %q where %d was expected", line, i+1)
+		}
+	}
+	h.logged(ts, true, []string{started, "2"})
+}
+
+// processes N waits until so many processes run whose executables are in connectors.
+func processes(ts *testscript.TestScript, _ bool, args []string) {
+	want, n := atoi(ts, args[0]), 0
+	if !wait(func() bool {
+		all, err := filepath.Glob("/proc/[0-9]*/exe")
+		ts.Check(err)
+		n = 0
+		for _, link := range all {
+			if exe, err := os.Readlink(link); err == nil && strings.HasPrefix(exe, ts.MkAbs("connectors")+"/") {
+				n++
+			}
+		}
+		return n == want
+	}) {
+		ts.Fatalf("%d processes, want %d", n, want)
+	}
+}
+
+// storm FILE FILE writes to the files so often that the kernel does not keep all events.
+func storm(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
+	ts.Check(err)
+	var files [2]*os.File
+	for i := range files {
+		files[i], err = os.Create(ts.MkAbs(args[i]))
+		ts.Check(err)
+		defer files[i].Close()
+	}
+	for i := range 2 * atoi(ts, strings.TrimSpace(string(text))) {
+		_, err := files[i%2].WriteString("x") // equal events that follow each other count as one
+		ts.Check(err)
+	}
+}
+
+// scribble FILE... makes the files and appends to them every millisecond, until one of them
+// is gone.
+func scribble(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		ts.Check(os.WriteFile(ts.MkAbs(name), nil, 0o644))
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			for _, name := range args {
+				f, err := os.OpenFile(ts.MkAbs(name), os.O_APPEND|os.O_WRONLY, 0)
+				if err != nil {
+					return
+				}
+				_, _ = f.WriteString("#\n")
+				f.Close()
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	ts.Defer(func() { close(stop); <-done })
+}
+
+// linesOf returns the complete lines of a file, none if it does not exist.
+func linesOf(ts *testscript.TestScript, file string) []string {
+	b, err := os.ReadFile(ts.MkAbs(file))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		ts.Fatalf("%v", err)
+	}
+	all := strings.Split(string(b), "\n")
+	return all[:len(all)-1]
+}
+
+func wait(until func() bool) bool {
+	for deadline := time.Now().Add(patience); !until(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+func atoi(ts *testscript.TestScript, text string) int {
+	n, err := strconv.Atoi(text)
+	ts.Check(err)
+	return n
+}
+
+func duration(ts *testscript.TestScript, text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	ts.Check(err)
+	return d
+}

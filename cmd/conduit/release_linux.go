@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"syscall"
+)
+
+// release hands back memory that only starting needed: what the collector has freed, and
+// the pages of the executable. When code or constants of those are used again, the kernel
+// maps them again from its cache; most of what initialises a program never is.
+func release() error {
+	debug.FreeOSMemory()
+	exe, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return fmt.Errorf("cannot find the executable: %w", err)
+	}
+	smaps, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		return fmt.Errorf("cannot read the mappings: %w", err)
+	}
+	for _, m := range pristine(string(smaps), exe) {
+		if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED); errno != 0 {
+			return fmt.Errorf("cannot hand back the pages of the executable: %w", errno)
+		}
+	}
+	return nil
+}
+
+// mapping is a range of addresses.
+type mapping struct{ start, end uintptr }
+
+// pristine returns the mappings of the file that are as in the file and cannot be
+// written: what else is mapped of it would be lost.
+func pristine(smaps, file string) []mapping {
+	var all []mapping
+	var m mapping
+	candidate := false
+	for line := range strings.Lines(smaps) {
+		fields := strings.Fields(line)
+		if len(fields) >= 5 && !strings.HasSuffix(fields[0], ":") {
+			// start-end mode offset device inode name
+			_, err := fmt.Sscanf(fields[0], "%x-%x", &m.start, &m.end)
+			candidate = err == nil && !strings.Contains(fields[1], "w") && strings.Join(fields[5:], " ") == file
+		} else if candidate && len(fields) == 3 && fields[0] == "Anonymous:" && fields[1] == "0" {
+			all = append(all, m)
+		}
+	}
+	return all
+}

@@ -1,0 +1,276 @@
+package reconcile
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// index holds what Decide decides about and knows which of it changed since that was
+// settled. A decision about a pipeline depends on the files that declare it and on the
+// one that owns it, and so on what else those declare and own: the rest stays as it is.
+type index struct {
+	files     map[string]*indexed          // by path
+	declared  map[string]*spec.Declaration // by id
+	known     map[string]*spec.FileState   // by path
+	claims    map[string][]string          // paths of the files that declare a pipeline, by id
+	owned     map[string]map[string]bool   // ids of the pipelines of a file, by path
+	withdrawn map[string]bool              // ids
+
+	look  int             // number of the last look at the files
+	all   bool            // anything may have changed
+	paths map[string]bool // files that changed
+	ids   map[string]bool // pipelines that changed, or are declared by other files
+}
+
+// indexed is a file as it was in a look.
+type indexed struct {
+	Seen
+	look int
+}
+
+func newIndex() *index { return &index{files: map[string]*indexed{}, claims: map[string][]string{}} }
+
+// reset takes up all that is declared, and known of the files.
+func (x *index) reset(declared []spec.Declaration, known []spec.FileState) {
+	x.declared, x.owned, x.withdrawn = make(map[string]*spec.Declaration, len(declared)), map[string]map[string]bool{}, map[string]bool{}
+	x.known = make(map[string]*spec.FileState, len(known))
+	x.paths, x.ids = map[string]bool{}, map[string]bool{}
+	for i := range declared {
+		x.declare(&declared[i])
+	}
+	for i := range known {
+		x.known[known[i].Path] = &known[i]
+	}
+	x.all = true
+}
+
+// declare takes up a declaration that is new or was replaced.
+func (x *index) declare(d *spec.Declaration) {
+	id := d.Pipeline.ID
+	x.undeclare(id)
+	x.declared[id] = d
+	if d.Owner.Kind == spec.OwnerFile {
+		if x.owned[d.Owner.Path] == nil {
+			x.owned[d.Owner.Path] = map[string]bool{}
+		}
+		x.owned[d.Owner.Path][id] = true
+	}
+	if !d.Withdrawn.IsZero() {
+		x.withdrawn[id] = true
+	}
+}
+
+func (x *index) undeclare(id string) {
+	x.ids[id] = true
+	d := x.declared[id]
+	if d == nil {
+		return
+	}
+	delete(x.declared, id)
+	delete(x.withdrawn, id)
+	if d.Owner.Kind == spec.OwnerFile {
+		x.paths[d.Owner.Path] = true
+		if delete(x.owned[d.Owner.Path], id); len(x.owned[d.Owner.Path]) == 0 {
+			delete(x.owned, d.Owner.Path)
+		}
+	}
+}
+
+// counts reports whether f shows that a directory is in use. An empty file that was never
+// seen before does not: it may be in the place of the directory.
+func (x *index) counts(f watch.File) bool {
+	return len(f.Data) > 0 || f.Err != nil || x.known[f.Path] != nil
+}
+
+// see takes up a look at the files. Those that changed are parsed.
+func (x *index) see(files []watch.File, parse func(path string, data []byte) spec.File) {
+	x.look++
+	var changed []int
+	for i := range files {
+		file := &files[i]
+		before := x.files[file.Path]
+		if before != nil && before.Hash == file.Hash && sameError(before.Err, file.Err) {
+			before.look = x.look
+			continue
+		}
+		x.drop(before)
+		x.files[file.Path] = &indexed{Seen: Seen{Path: file.Path, Hash: file.Hash, Err: file.Err}, look: x.look}
+		changed = append(changed, i)
+	}
+	eachAtOnce(changed, func(i int) {
+		if now := x.files[files[i].Path]; now.Err == nil {
+			now.File = parse(now.Path, files[i].Data)
+		}
+	})
+	for _, i := range changed {
+		now := x.files[files[i].Path]
+		x.paths[now.Path] = true
+		for _, id := range now.ids() {
+			x.claims[id] = append(x.claims[id], now.Path)
+		}
+	}
+	if len(x.files) == len(files) {
+		return
+	}
+	for path, f := range x.files {
+		if f.look != x.look {
+			x.drop(f)
+			delete(x.files, path)
+		}
+	}
+}
+
+// eachAtOnce calls do with every one of all, on as many goroutines as there are processors.
+func eachAtOnce(all []int, do func(i int)) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(len(all), runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for n := next.Add(1); n <= int64(len(all)); n = next.Add(1) {
+				do(all[n-1])
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// drop takes note that a file does not declare any more what it did.
+func (x *index) drop(f *indexed) {
+	if f == nil {
+		return
+	}
+	x.paths[f.Path] = true
+	for _, id := range f.ids() {
+		x.ids[id] = true
+		if x.claims[id] = slices.DeleteFunc(x.claims[id], func(path string) bool { return path == f.Path }); len(x.claims[id]) == 0 {
+			delete(x.claims, id)
+		}
+	}
+}
+
+// ids returns the pipelines that f declares, those with errors included.
+func (f *Seen) ids() []string {
+	ids := slices.Clone(f.Invalid)
+	for i := range f.Pipelines {
+		ids = append(ids, f.Pipelines[i].Pipeline.ID)
+	}
+	return ids
+}
+
+func sameError(a, b error) bool {
+	return a == b || a != nil && b != nil && a.Error() == b.Error()
+}
+
+// undecided returns what Decide has to be given. It decides about that as it would if it
+// were given everything, and nothing about the rest.
+func (x *index) undecided() (files []Seen, declared []spec.Declaration, known []spec.FileState) {
+	if x.all {
+		return x.take(x.everything())
+	}
+	p := &part{index: x, paths: map[string]bool{}, ids: map[string]bool{}}
+	for path := range x.paths {
+		p.file(path)
+	}
+	for id := range x.ids {
+		p.pipeline(id)
+	}
+	if p.news { // it may be what a withdrawn one was
+		for id := range x.withdrawn {
+			p.pipeline(id)
+		}
+	}
+	return x.take(p.paths, p.ids)
+}
+
+func (x *index) everything() (paths, ids map[string]bool) {
+	paths, ids = make(map[string]bool, len(x.files)), make(map[string]bool, len(x.declared))
+	for path := range x.files {
+		paths[path] = true
+	}
+	for path := range x.known {
+		paths[path] = true
+	}
+	for id := range x.declared {
+		ids[id] = true
+	}
+	return paths, ids
+}
+
+// part is a part of an index that depends on nothing outside.
+type part struct {
+	*index
+	paths, ids map[string]bool
+	news       bool // pipelines are in it that nobody declared before
+}
+
+// file adds a file and all that has to do with it.
+func (p *part) file(path string) {
+	if p.paths[path] {
+		return
+	}
+	p.paths[path] = true
+	if f := p.files[path]; f != nil {
+		for _, id := range f.ids() {
+			p.pipeline(id)
+		}
+	}
+	for id := range p.owned[path] {
+		p.pipeline(id)
+	}
+}
+
+// pipeline adds a pipeline and all that has to do with it.
+func (p *part) pipeline(id string) {
+	if p.ids[id] {
+		return
+	}
+	p.ids[id] = true
+	d := p.declared[id]
+	p.news = p.news || d == nil
+	if d != nil && d.Owner.Kind == spec.OwnerFile {
+		p.file(d.Owner.Path)
+	}
+	for _, path := range p.claims[id] {
+		p.file(path)
+	}
+}
+
+// take returns what there is of paths and ids, each list in order.
+func (x *index) take(paths, ids map[string]bool) (files []Seen, declared []spec.Declaration, known []spec.FileState) {
+	for path := range paths {
+		if f := x.files[path]; f != nil {
+			files = append(files, f.Seen)
+		}
+		if k := x.known[path]; k != nil {
+			known = append(known, *k)
+		}
+	}
+	for id := range ids {
+		if d := x.declared[id]; d != nil {
+			declared = append(declared, *d)
+		}
+	}
+	slices.SortFunc(files, func(a, b Seen) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(known, func(a, b spec.FileState) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(declared, func(a, b spec.Declaration) int { return strings.Compare(a.Pipeline.ID, b.Pipeline.ID) })
+	return files, declared, known
+}
+
+// settled takes note that what was decided about the undecided is applied.
+func (x *index) settled(c *spec.Changes) {
+	for _, path := range c.Forget {
+		delete(x.known, path)
+	}
+	for i := range c.Files {
+		x.known[c.Files[i].Path] = &c.Files[i]
+	}
+	x.all = false
+	clear(x.paths)
+	clear(x.ids)
+}

@@ -1,0 +1,126 @@
+package watch_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile/watch"
+)
+
+// mount mounts what is at from at to, or a new file system if from is "". Tests in
+// which that is not permitted are skipped.
+func mount(t *testing.T, from, to string) {
+	t.Helper()
+	kind, flags := "", uintptr(syscall.MS_BIND)
+	if from == "" {
+		from, kind, flags = "none", "tmpfs", 0
+	}
+	err := syscall.Mount(from, to, kind, flags, "")
+	if errors.Is(err, os.ErrPermission) {
+		t.Skipf("mounting is not permitted here: %v", err)
+	}
+	must(t, err)
+	t.Cleanup(func() { _ = syscall.Unmount(to, syscall.MNT_DETACH) })
+}
+
+// A file that is mounted by itself stays the one it was, whatever takes its place
+// outside. That is told, with what to do about it, once.
+func TestFilesMountedByThemselves(t *testing.T) {
+	base := t.TempDir()
+	outside, dir := filepath.Join(base, "outside.yaml"), filepath.Join(base, "pipe lines")
+	must(t, os.Mkdir(dir, 0o700))
+	write(t, outside, "a")
+	write(t, filepath.Join(dir, "a.yaml"), "")
+	write(t, filepath.Join(dir, "b.yaml"), "b")
+	mount(t, outside, filepath.Join(dir, "a.yaml"))
+	var log strings.Builder
+	t.Run("at work", func(t *testing.T) { // ends before the log is read
+		o := observeWith(t, &watch.Watcher{Dir: dir, Rescan: 10 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		o.until("the files", is("a.yaml=a b.yaml=b"))
+		write(t, outside, "in place")
+		o.until("a change in place", is("a.yaml=in place b.yaml=b"))
+		write(t, outside+".new", "replaced")
+		must(t, os.Rename(outside+".new", outside))
+		write(t, filepath.Join(dir, "b.yaml"), "c")
+		o.until("a change of the other file", is("a.yaml=in place b.yaml=c"))
+	})
+	if n := strings.Count(log.String(), "mount its directory instead"); n != 1 || !strings.Contains(log.String(), "a.yaml") {
+		t.Errorf("%d warnings:\n%s", n, log.String())
+	}
+}
+
+// What is under a file system that is unmounted is another directory.
+func TestDirectoryIsMountedAndUnmounted(t *testing.T) {
+	dir := t.TempDir()
+	o := observeWith(t, &watch.Watcher{Dir: dir, Rescan: 10 * time.Millisecond})
+	write(t, o.path("under.yaml"), "u")
+	o.until("what is under it", is("under.yaml=u"))
+	id := func() string { all := o.reports(); return all[len(all)-1].Dir }
+	under := id()
+	for range 2 {
+		mount(t, "", dir)
+		write(t, o.path("a.yaml"), "a")
+		o.until("what is mounted", is("a.yaml=a"))
+		if id() == under {
+			t.Error("Dir is the same for another file system")
+		}
+		must(t, syscall.Unmount(dir, 0))
+		o.until("what is under it, again", is("under.yaml=u"))
+	}
+	if id() != under {
+		t.Error("Dir differs for the same directory")
+	}
+}
+
+// More happens than the kernel keeps events of, while nobody listens. What changed
+// meanwhile, and what happens then, is found all the same.
+func TestQueueOverflow(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
+	must(t, err)
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	must(t, err)
+	if most > 1<<17 {
+		t.Skipf("the kernel keeps %d events here, too many to overflow in a test", most)
+	}
+	outside := filepath.Join(t.TempDir(), "same file")
+	write(t, outside, "a")
+	var log strings.Builder
+	t.Run("at work", func(t *testing.T) { // ends before the log is read
+		w := &watch.Watcher{Dir: t.TempDir(), Rescan: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		var others []*os.File // to write to them is of no interest
+		for _, name := range []string{"x.txt", "y.txt"} {
+			f, err := os.Create(filepath.Join(w.Dir, name))
+			must(t, err)
+			defer f.Close()
+			others = append(others, f)
+		}
+		deaf, hear := make(chan struct{}), make(chan struct{})
+		o := observeAs(t, w, func(s watch.Snapshot) {
+			if content(s) == "a.yaml=a" {
+				close(deaf)
+				<-hear
+			}
+		}, func(run func()) { run() })
+		must(t, os.Link(outside, o.path("a.yaml")))
+		<-deaf
+		for i := range most + 10_000 { // some are taken out of the queue and kept elsewhere
+			_, err := others[i%2].WriteAt([]byte("x"), 0)
+			must(t, err)
+		}
+		write(t, outside, "b") // under a name that is not watched
+		close(hear)
+		o.until("its change", is("a.yaml=b"))
+		write(t, o.path("b.yaml"), "b")
+		o.until("another file", is("a.yaml=b b.yaml=b"))
+	})
+	if !strings.Contains(log.String(), "events of the pipelines directory were lost") {
+		t.Errorf("nothing was lost:\n%s", log.String())
+	}
+}

@@ -1,0 +1,194 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Condition is one thing to know about a pipeline that is true or not.
+type Condition struct {
+	Type               ConditionType   `json:"type"`
+	Status             ConditionStatus `json:"status"`
+	Reason             string          `json:"reason"`  // CamelCase word; stable
+	Message            string          `json:"message"` // for people; may be empty
+	File               string          `json:"file,omitempty"`
+	Line               int             `json:"line,omitempty"`
+	Column             int             `json:"column,omitempty"`
+	ObservedGeneration int64           `json:"observedGeneration,omitempty"` // that it is about
+	LastTransitionTime time.Time       `json:"lastTransitionTime,omitzero"`  // since when it has this status; zero when that is not known
+}
+
+// ConditionType says what is true or not.
+type ConditionType string
+
+// The condition types.
+const (
+	ConditionValid      ConditionType = "Valid"      // the files that declare it have no errors
+	ConditionApplied    ConditionType = "Applied"    // it runs, or is stopped, as it is declared or was asked for
+	ConditionReady      ConditionType = "Ready"      // the declared generation runs and has proved itself
+	ConditionDraining   ConditionType = "Draining"   // it is stopping, records in flight are settled
+	ConditionConflict   ConditionType = "Conflict"   // somebody who does not own it declares it, too
+	ConditionRolledBack ConditionType = "RolledBack" // another generation runs because the declared one failed
+)
+
+// ConditionStatus says whether a condition is true.
+type ConditionStatus string
+
+// The condition statuses.
+const (
+	ConditionTrue  ConditionStatus = "True"
+	ConditionFalse ConditionStatus = "False"
+)
+
+// Enum lists the statuses.
+func (ConditionStatus) Enum() []string {
+	return []string{string(ConditionTrue), string(ConditionFalse)}
+}
+
+// Conditions returns every condition of a pipeline, in the order of the types. problems are those of the files that declare it.
+func Conditions(d *Declaration, s *State, problems []Problem) []Condition {
+	o := observation{d, s}
+	return []Condition{o.valid(problems), o.applied(), o.ready(), o.draining(), o.conflict(problems), o.rolledBack()}
+}
+
+// observation is what is declared of a pipeline and what is observed.
+type observation struct {
+	d *Declaration
+	s *State
+}
+
+func (o observation) valid(problems []Problem) Condition {
+	c := Condition{Type: ConditionValid, Status: ConditionTrue, Reason: "Valid", ObservedGeneration: o.d.Generation}
+	i := slices.IndexFunc(problems, func(p Problem) bool { return p.Severity == SeverityError && !ofOwnership(p) })
+	if i >= 0 {
+		c.Status, c.Reason = ConditionFalse, "FileHasErrors"
+		c.tell(problems[i])
+	}
+	return c
+}
+
+func (o observation) conflict(problems []Problem) Condition {
+	c := Condition{Type: ConditionConflict, Status: ConditionFalse, Reason: "NoConflict", ObservedGeneration: o.d.Generation}
+	// A problem of the owner itself is from before it took over.
+	i := slices.IndexFunc(problems, func(p Problem) bool { return ofOwnership(p) && p.File != o.d.Owner.Path })
+	if i >= 0 {
+		c.Status, c.Reason = ConditionTrue, "DeclaredTwice"
+		if problems[i].Code == CodeOwnedByAPI {
+			c.Reason = "OwnedByAPI"
+		}
+		c.tell(problems[i])
+	}
+	return c
+}
+
+// ofOwnership reports whether a problem is about who may declare a pipeline.
+func ofOwnership(p Problem) bool { return p.Code == CodeOwnedByAPI || p.Code == CodeDeclaredTwice }
+
+func (c *Condition) tell(p Problem) {
+	c.Message, c.File, c.Line, c.Column = p.Message, p.File, p.Line, p.Column
+}
+
+func (o observation) applied() Condition {
+	c := Condition{Type: ConditionApplied, Status: ConditionFalse, ObservedGeneration: o.seen()}
+	want := o.d.Want()
+	if !o.d.Withdrawn.IsZero() {
+		want = StatusStopped
+	}
+	switch {
+	case want == StatusStopped && o.s.Phase == PhaseStopped:
+		c.Status, c.Reason, c.Message = ConditionTrue, "Stopped", "it is stopped"+o.override()
+		c.ObservedGeneration, c.LastTransitionTime = o.d.Generation, o.s.Since
+	case want == StatusStopped:
+		c.Reason, c.Message = "InProgress", "it is to be stopped"+o.override()
+	case o.declaredRuns():
+		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d runs%s", o.d.Generation, o.override())
+		if a := o.s.LastAttempt; a != nil && a.Generation == o.d.Generation && a.Error == "" {
+			c.LastTransitionTime = a.At
+		}
+	case o.s.Phase == PhaseRecovering, o.s.Phase == PhaseDegraded:
+		c.Reason, c.Message, c.File, c.Line = "Failed", o.s.Error, o.d.Owner.Path, o.d.Owner.Line
+	case o.failed():
+		c.Reason, c.Message, c.File, c.Line = "UpdateFailed", o.s.LastAttempt.Error, o.d.Owner.Path, o.d.Owner.Line
+	default:
+		c.Reason, c.Message = "InProgress", fmt.Sprintf("generation %d is to run", o.d.Generation)
+	}
+	return c
+}
+
+// ready looks at the last good version: that is what runs once it has proved itself.
+func (o observation) ready() Condition {
+	c := Condition{Type: ConditionReady, Status: ConditionFalse, ObservedGeneration: o.seen()}
+	switch good := o.s.LastGood; {
+	case o.declaredRuns() && good != nil && good.Generation == o.d.Generation:
+		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d runs", o.d.Generation)
+	case o.declaredRuns():
+		c.Reason, c.Message = "Proving", fmt.Sprintf("generation %d runs, but not for long enough yet to be relied on", o.d.Generation)
+	case o.replaced():
+		c.Reason, c.Message = "RolledBack", o.replacement()
+	case o.s.Phase == PhaseRunning:
+		c.Reason, c.Message = "Outdated", fmt.Sprintf("generation %d runs, and %d is to", o.s.RunningGeneration, o.d.Generation)
+	default:
+		c.Reason, c.Message = phaseReasons[o.s.Phase], "it is "+string(o.s.Phase)
+	}
+	return c
+}
+
+// phaseReasons are why a pipeline in a phase is not ready.
+var phaseReasons = map[Phase]string{PhaseStopped: "Stopped", PhaseStarting: "Starting", PhaseStopping: "Stopping",
+	PhaseRecovering: "Recovering", PhaseDegraded: "Degraded"}
+
+func (o observation) draining() Condition {
+	c := Condition{Type: ConditionDraining, Status: ConditionFalse, Reason: "NotStopping", ObservedGeneration: o.seen()}
+	if o.s.Phase == PhaseStopping {
+		c.Status, c.Reason, c.Message, c.LastTransitionTime = ConditionTrue, "Stopping", "records in flight are settled", o.s.Since
+	}
+	return c
+}
+
+func (o observation) rolledBack() Condition {
+	c := Condition{Type: ConditionRolledBack, Status: ConditionFalse, Reason: "NotRolledBack", ObservedGeneration: o.seen()}
+	if o.replaced() {
+		c.Status, c.Reason, c.Message, c.File, c.Line = ConditionTrue, "UpdateFailed", o.replacement()+": "+o.s.LastAttempt.Error, o.d.Owner.Path, o.d.Owner.Line
+	}
+	return c
+}
+
+// seen is the generation that was observed last: that runs, or failed.
+func (o observation) seen() int64 {
+	if o.s.LastAttempt == nil {
+		return o.s.RunningGeneration
+	}
+	return max(o.s.RunningGeneration, o.s.LastAttempt.Generation)
+}
+
+// declaredRuns reports whether the declared generation runs.
+func (o observation) declaredRuns() bool {
+	return o.s.Phase == PhaseRunning && o.s.RunningGeneration == o.d.Generation
+}
+
+// failed reports whether the declared generation was tried last, and failed.
+func (o observation) failed() bool {
+	a := o.s.LastAttempt
+	return a != nil && a.Generation == o.d.Generation && a.Error != ""
+}
+
+// replaced reports whether another generation runs because the declared one failed.
+func (o observation) replaced() bool {
+	return o.failed() && o.s.Phase == PhaseRunning && o.s.RunningGeneration != o.d.Generation
+}
+
+func (o observation) replacement() string {
+	return fmt.Sprintf("generation %d runs because %d failed", o.s.RunningGeneration, o.d.Generation)
+}
+
+// override says so when the status is not that of a declaration.
+func (o observation) override() string {
+	switch {
+	case !o.d.Withdrawn.IsZero():
+		return ", as nobody declares it any more"
+	case o.d.Override == "":
+		return ""
+	}
+	return ", as was asked for; the declaration says " + string(o.d.Pipeline.Status)
+}
