@@ -262,13 +262,20 @@ func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
 		d.outcome(id+".yaml", d.made(id, 1))
 	}
 	looks := int(time.Since(began)/interval) + 1
-	_ = events.Close()
+	last := filepath.Join(status, "last")
+	if err := os.WriteFile(last, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	writes := map[string]int{}
 	for ev := range events.Events {
+		if ev.Name == last {
+			break
+		}
 		if ev.Op == fsnotify.Create && strings.HasSuffix(ev.Name, ".json") {
 			writes[filepath.Base(ev.Name)]++
 		}
 	}
+	_ = events.Close()
 	if len(writes) != pipelines {
 		t.Errorf("%d status files, want %d", len(writes), pipelines)
 	}
