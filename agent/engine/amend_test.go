@@ -179,8 +179,7 @@ func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
 // A version that cannot take over ends the run. What the one before has written is not
 // repeated by the next one, and nothing is lost.
 func TestAmendmentsThatFail(t *testing.T) {
-	w := newWorld(t)
-	w.committer.Interval = time.Hour
+	w := newWorldCommitting(t, time.Hour)
 	w.source("src", 1<<30)
 	old := w.destination("dst", &fakeDestination{})
 	l := w.begin(t.Context())

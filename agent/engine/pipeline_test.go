@@ -37,7 +37,10 @@ type world struct {
 	ackTimeout time.Duration
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldCommitting(t, time.Millisecond) }
+
+// newWorldCommitting returns a world that commits positions once in an interval.
+func newWorldCommitting(t *testing.T, interval time.Duration) *world {
 	w := &world{
 		t:      t,
 		spec:   spec.Pipeline{ID: "p"},
@@ -52,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.spec.DLQ = spec.DLQ{Plugin: "dlq", WindowSize: 1}
 	w.plugins.destinations["p:dead-letter-queue"] = w.dlq
-	w.committer = &engine.Committer{Store: w.store, Interval: time.Millisecond}
+	w.committer = &engine.Committer{Store: w.store, Interval: interval}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = w.committer.Run(ctx) }()
