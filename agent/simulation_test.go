@@ -334,6 +334,9 @@ const brokenText = "version: \"2.2\"\npipelines: [{id: "
 
 // text returns the text of a file.
 func (c *content) text() string {
+	if c.empty {
+		return ""
+	}
 	var b strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(c.says)) {
 		b.WriteString(c.says[id].text(id))
