@@ -86,6 +86,9 @@ func (c *census) String() string {
 	for _, fare := range fares {
 		if n := c.numbers[fare]; n > 0 {
 			part := fmt.Sprintf("%d %s", n, fare)
+			if fare == badFiles && n == 1 {
+				part = "1 bad file"
+			}
 			if places := c.places[fare]; len(places) > 0 {
 				part += " (" + strings.Join(places, ", ") + ")"
 			}
