@@ -106,6 +106,9 @@ func (x *index) see(files []watch.File, parse func(path string, data []byte) spe
 	eachAtOnce(changed, func(i int) {
 		if now := x.files[files[i].Path]; now.Err == nil {
 			now.File = parse(now.Path, files[i].Data)
+			for i := range now.Pipelines {
+				now.Pipelines[i].Marks = idMark(now.Pipelines[i].Marks)
+			}
 		}
 	})
 	for _, i := range changed {
@@ -124,6 +127,15 @@ func (x *index) see(files []watch.File, parse func(path string, data []byte) spe
 			delete(x.files, path)
 		}
 	}
+}
+
+// idMark returns the one mark that decisions need: those of all fields take more memory
+// than what is declared.
+func idMark(marks map[string]spec.Mark) map[string]spec.Mark {
+	if mark, ok := marks["/id"]; ok {
+		return map[string]spec.Mark{"/id": mark}
+	}
+	return nil
 }
 
 // eachAtOnce calls do with every one of all, on as many goroutines as there are processors.
