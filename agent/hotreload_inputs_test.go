@@ -28,14 +28,14 @@ func (d *desk) waitStarts(id string, times int) {
 // A change of a file that settings refer to restarts the pipelines that use it.
 func TestReferencedFilesAreFollowed(t *testing.T) {
 	changes := map[string]func(d *desk){
-		"renamed into place": func(d *desk) { d.put("secret", "1002\n") },
+		"renamed into place": func(d *desk) { d.put("secret", "1002.5\n") },
 		"written in pieces": func(d *desk) {
 			d.must(os.WriteFile(d.Path("secret"), nil, 0o600))
 			d.must(os.WriteFile(d.Path("secret"), []byte("10"), 0o600))
-			d.must(os.WriteFile(d.Path("secret"), []byte("1002"), 0o600))
+			d.must(os.WriteFile(d.Path("secret"), []byte("1002.5"), 0o600))
 		},
 		"a link that is changed": func(d *desk) {
-			d.must(os.WriteFile(d.Path("other"), []byte("1002"), 0o600))
+			d.must(os.WriteFile(d.Path("other"), []byte("1002.5"), 0o600))
 			d.must(os.Symlink("other", d.Path("new")))
 			d.must(os.Rename(d.Path("new"), d.Path("secret")))
 		},
@@ -43,7 +43,7 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 			d.must(os.Remove(d.Path("secret")))
 			d.put("bystander", "7") // its effect comes after a look without the file
 			d.waitStarts("q", 2)
-			d.put("secret", "1002")
+			d.put("secret", "1002.5")
 		},
 	}
 	for name, change := range changes {
@@ -67,7 +67,7 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 			if strings.Contains(d.Log(), "cannot read file") {
 				t.Error("it was applied without the file")
 			}
-			if strings.Contains(d.Log(), "1002") {
+			if strings.Contains(d.Log(), "1002.5") {
 				t.Error("the content of the file is in the log")
 			}
 			d.Stop()
