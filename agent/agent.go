@@ -111,7 +111,7 @@ func (a *Agent) wire() {
 	a.found = newExecutables(c, a.db.Schemas(), os.Environ(), log)
 	a.found.Changed = func() { a.loop.Retry() }
 	a.plugins = newHost(a.found, a.db.Schemas(), log)
-	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Restart(ctx, id) }, log: log}
+	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Reapply(ctx, id) }, log: log}
 	window := engine.DefaultWindow
 	window.Shared = engine.NewShared()
 	a.runner = &runner{plugins: a.plugins, store: positions{a.db}, committer: a.committer, taps: &a.taps, window: window, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,

@@ -25,7 +25,7 @@ func (d *desk) waitStarts(id string, times int) {
 	d.Wait("another start of "+id, func() bool { return d.starts(id) == times && d.State(id).Phase == spec.PhaseRunning })
 }
 
-// A change of a file that settings refer to restarts the pipelines that use it.
+// A change of a file that settings of a source refer to restarts the pipelines that use it.
 func TestReferencedFilesAreFollowed(t *testing.T) {
 	changes := map[string]func(d *desk){
 		"renamed into place": func(d *desk) { d.put("secret", "1002.5\n") },
@@ -74,6 +74,28 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 			wantConsecutive(t, numbers(t, d.Path("p.jsonl")))
 		})
 	}
+}
+
+// A change of a file that only a destination refers to leaves the source open, and
+// nothing is lost or repeated.
+func TestReferencedFilesOfDestinations(t *testing.T) {
+	t.Parallel()
+	d := deskIn(t, "")
+	names := []string{"one.jsonl", "two.jsonl"}
+	d.put("secret", d.Path(names[0]))
+	d.become(amended{settings: "path: '${file:" + d.Path("secret") + "}', sdk.record.format: opencdc/json"}, 20000)
+	for i := 1; i <= 6; i++ {
+		d.grown(names[(i+1)%2])
+		d.put("secret", d.Path(names[i%2]))
+		d.Wait("its effect", func() bool { return scrape(t, d.Agent, `conduit_plugin_starts_total{plugin="builtin:file"}`) == float64(i+1) })
+	}
+	d.grown(names[0])
+	if n := scrape(t, d.Agent, `conduit_plugin_starts_total{plugin="builtin:generator"}`); n != 1 {
+		t.Errorf("the source was started %v times", n)
+	}
+	d.started("p", 1)
+	d.Stop()
+	wantAll(t, numbers(t, d.Path(names[0])), numbers(t, d.Path(names[1])))
 }
 
 // A pipeline that failed for want of a file starts when the file is there.

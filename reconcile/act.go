@@ -26,7 +26,7 @@ func (l *Loop) act(a Action) {
 		l.good(p, p.run)
 		l.touch(a.ID)
 	case MarkStopped:
-		p.failures, p.Restart = nil, false
+		p.failures, p.Again = nil, ""
 		l.update(p, func(s *spec.State) {
 			s.Phase, s.StoppedByUser = spec.PhaseStopped, true
 			s.Error, s.RetryAt, s.Failures = "", nil, 0

@@ -95,16 +95,25 @@ func (l *Loop) Retry() {
 
 // Restart has pipeline id restarted, or started at once if it waits after a failure.
 // It returns when that is noted, not when it is done.
-func (l *Loop) Restart(ctx context.Context, id string) error {
+func (l *Loop) Restart(ctx context.Context, id string) error { return l.ask(ctx, id, Restart) }
+
+// Reapply has pipeline id take effect again because what its references lead to has
+// changed. What the change does not concern goes on running; otherwise it is Restart.
+func (l *Loop) Reapply(ctx context.Context, id string) error { return l.ask(ctx, id, Amend) }
+
+// ask notes that the version of a pipeline is to take effect again.
+func (l *Loop) ask(ctx context.Context, id string, again Kind) error {
 	l.init()
 	noted := make(chan error, 1)
 	note := func() {
 		p := l.pipes[id]
 		if p == nil || p.desired == nil || !wanted(p.desired) {
-			noted <- fmt.Errorf("cannot restart pipeline %q: it is not to run", id)
+			noted <- fmt.Errorf("cannot %s pipeline %q: it is not to run", again, id)
 			return
 		}
-		p.Restart = true
+		if p.Again != Restart {
+			p.Again = again
+		}
 		l.touch(id)
 		noted <- nil
 	}
@@ -112,7 +121,7 @@ func (l *Loop) Restart(ctx context.Context, id string) error {
 	case l.notes <- note:
 		return <-noted
 	case <-ctx.Done():
-		return fmt.Errorf("cannot restart pipeline %q: %w", id, ctx.Err())
+		return fmt.Errorf("cannot %s pipeline %q: %w", again, id, ctx.Err())
 	}
 }
 

@@ -170,6 +170,42 @@ func TestLoopAmends(t *testing.T) {
 	})
 }
 
+// A version takes effect again in the run there is, unless that cannot be or a restart
+// was asked for as well.
+func TestLoopReapplies(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ask := func(how func(context.Context, string) error) {
+			if err := how(w.Context(), "p"); err != nil {
+				w.Error(err)
+			}
+		}
+		w.declare(flexible("p", "1"))
+		w.did("prepare p 1, run p 1")
+		ask(w.loop.Reapply)
+		synctest.Wait()
+		w.did("amend p 1, apply p 1")
+		w.state("running gen=1 tried=1")
+		w.plant.with(func() { w.plant.badPrepare["1"] = errBroken })
+		ask(w.loop.Reapply)
+		synctest.Wait()
+		w.did("amend p 1") // and what runs goes on
+		w.state("running gen=1 tried=1!")
+		w.plant.with(func() { clear(w.plant.badPrepare) })
+		ask(w.loop.Reapply)
+		synctest.Wait()
+		w.did("amend p 1, apply p 1")
+		w.state("running gen=1 tried=1")
+		w.plant.with(func() { w.plant.rigid = true })
+		ask(w.loop.Reapply)
+		synctest.Wait()
+		w.did("prepare p 1, end p 1, run p 1")
+		ended := w.loop.Reapply(w.Context(), "q")
+		if ended == nil {
+			w.Error("a pipeline that does not exist is applied")
+		}
+	})
+}
+
 // What a run cannot become takes a new one.
 func TestLoopRestartsWhatCannotBeAmended(t *testing.T) {
 	inWorld(t, func(w *world) {

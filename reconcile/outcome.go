@@ -59,7 +59,7 @@ func (l *Loop) retryNow(p *pipe) {
 	switch {
 	case p.desired == nil || !wanted(p.desired):
 	case p.run == nil && failed:
-		p.Restart = true
+		p.Again = Restart
 	case p.untouched:
 		p.Refused = 0
 		l.update(p, func(s *spec.State) { s.RetryAt = nil })

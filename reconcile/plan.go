@@ -24,7 +24,7 @@ type Running struct {
 	Next      *Version  // being prepared, or waiting for Run to end; nil when nothing is
 	Abandoned bool      // Next was given up and will soon be gone
 	Refused   int64     // generation that failed and is not tried again by itself
-	Restart   bool      // somebody asked for a restart
+	Again     Kind      // somebody asked for the version to take effect again: by Restart, or by Amend if that will do
 	Confirm   time.Time // when Run has proved itself; zero when it has, or need not
 	Steady    time.Time // when State.Failures no longer count
 	Cleaning  []string  // connectors being cleaned up
@@ -169,7 +169,9 @@ func (p *planner) live(d *Desired, r *Running) {
 			p.do(Stop, id)
 		}
 	case p.cleaning(d, r), r.Amending, p.wait(r.Patience):
-	case r.Restart:
+	case r.Again == Amend && r.State.RunningGeneration != 0:
+		p.do(Amend, id)
+	case r.Again != "":
 		p.do(Restart, id)
 	case r.Run.Digest == d.RunDigest:
 		if r.State.RunningGeneration != 0 && r.Run.Generation != d.Generation {
@@ -197,7 +199,7 @@ func (p *planner) idle(d *Desired, r *Running) {
 			p.do(MarkStopped, id)
 		}
 	case r.Deleting || p.cleaning(d, r):
-	case r.Restart:
+	case r.Again != "":
 		p.do(Start, id)
 	case r.State.Phase == spec.PhaseDegraded && !edited(d, r):
 	case r.State.Phase == spec.PhaseRecovering && p.backingOff(d, r):

@@ -24,7 +24,7 @@ func (o op) String() string { return fmt.Sprintf("%s %s %s, %v", o.kind, o.id, o
 
 var ops = rapid.Custom(func(t *rapid.T) op {
 	return op{
-		kind:    rapid.SampledFrom([]string{"declare", "declare", "amend", "amend", "amend", "stop", "withdraw", "purge", "crash", "request", "mend", "restart agent"}).Draw(t, "kind"),
+		kind:    rapid.SampledFrom([]string{"declare", "declare", "amend", "amend", "amend", "stop", "withdraw", "purge", "crash", "restart", "reapply", "mend", "restart agent"}).Draw(t, "kind"),
 		id:      rapid.SampledFrom([]string{"p", "q"}).Draw(t, "id"),
 		version: rapid.SampledFrom([]string{"1", "2", "3", "unfit", "dud", "fatal", "slow", "hang", "stuck"}).Draw(t, "version"),
 		wait:    rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond + 7, time.Second + 7, 15*time.Second + 7, 12*time.Minute + 7}).Draw(t, "wait"),
@@ -101,8 +101,11 @@ func (w *world) perform(o op) {
 			w.plant.fails(o.id, errBroken)
 			synctest.Wait()
 		}
-	case "request":
+	case "restart":
 		_ = w.loop.Restart(w.Context(), o.id)
+		synctest.Wait()
+	case "reapply":
+		_ = w.loop.Reapply(w.Context(), o.id)
 		synctest.Wait()
 	case "mend":
 		w.plant.with(func() { delete(w.plant.badStart, "dud"); delete(w.plant.badApply, "dud") })

@@ -54,8 +54,8 @@ func (l *Loop) launch(p *pipe, kind Kind) {
 	} else {
 		p.Refused = 0
 	}
-	if p.Restart {
-		p.Restart, p.failures = false, nil
+	if p.Again != "" {
+		p.Again, p.failures = "", nil
 	}
 	n.version.Pipeline = &n.declaration.Pipeline
 	n.ctx, n.cancel = context.WithCancel(l.base)
