@@ -113,7 +113,7 @@ func (a *Agent) wire() {
 	a.plugins = newHost(a.found, a.db.Schemas(), log)
 	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Reapply(ctx, id) }, log: log}
 	window := engine.DefaultWindow
-	window.Shared = engine.NewShared()
+	window.Shared, window.Turns = engine.NewShared(), engine.NewTurns()
 	a.runner = &runner{plugins: a.plugins, store: positions{a.db}, committer: a.committer, taps: &a.taps, window: window, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,
 		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
 	a.loop = &reconcile.Loop{

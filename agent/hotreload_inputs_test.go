@@ -87,7 +87,9 @@ func TestReferencedFilesOfDestinations(t *testing.T) {
 	for i := 1; i <= 6; i++ {
 		d.grown(names[(i+1)%2])
 		d.put("secret", d.Path(names[i%2]))
-		d.Wait("its effect", func() bool { return scrape(t, d.Agent, `conduit_plugin_starts_total{plugin="builtin:file"}`) == float64(i+1) })
+		d.Wait("its effect", func() bool {
+			return scrape(t, d.Agent, `conduit_plugin_starts_total{plugin="builtin:file"}`) == float64(i+1)
+		})
 	}
 	d.grown(names[0])
 	if n := scrape(t, d.Agent, `conduit_plugin_starts_total{plugin="builtin:generator"}`); n != 1 {

@@ -19,7 +19,7 @@ const maxPosition = 64 << 10
 
 // maxAcks is how many positions are acknowledged at once: a list of all that one commit
 // covers would take more memory than the positions.
-const maxAcks = 4096
+const maxAcks = 1024
 
 // sourceRun drives one source of a running pipeline: one goroutine reads and hands on,
 // another acknowledges what was committed.
@@ -32,8 +32,13 @@ type sourceRun struct {
 	tap        *tap
 	stats      *Stats
 
+	turn        *turn // owned by read: the one under which it reads; nil when the next batch needs one
+	turnRecords int   // owned by read: what it may still read in its turn
+	turnBytes   int   // owned by read
+
 	mu       sync.Mutex
 	tracker  tracker       // guarded by mu
+	turns    []spentTurn   // guarded by mu: of which something is not settled, oldest first
 	marked   bool          // guarded by mu: the committer has it on its list
 	saving   bool          // guarded by mu: the committer is at it
 	taken    uint64        // guarded by mu: what it is saving
@@ -54,6 +59,9 @@ func (s *sourceRun) read(ctx context.Context) error {
 		if err := s.waitForRoom(ctx); err != nil {
 			return err
 		}
+		if err := s.takeTurn(ctx); err != nil {
+			return err
+		}
 		b, err := s.src.Read(ctx)
 		switch {
 		case errors.Is(err, io.EOF) && s.run.draining():
@@ -65,9 +73,48 @@ func (s *sourceRun) read(ctx context.Context) error {
 		}
 		s.stats.Records.Add(uint64(b.Len()))
 		s.stats.passed(b.Len(), b.Size())
+		s.turnRecords, s.turnBytes = s.turnRecords-b.Len(), s.turnBytes-b.Memory()
 		if err := s.dispatch(ctx, b); err != nil {
 			return err
 		}
+	}
+}
+
+// spentTurn is a turn in which nothing more is read.
+type spentTurn struct {
+	*turn
+	last uint64 // number of the last record read in it
+}
+
+// takeTurn waits for a turn unless something may still be read in the last one.
+func (s *sourceRun) takeTurn(ctx context.Context) (err error) {
+	turns := s.run.Window.Turns
+	if turns == nil || s.turnRecords > 0 && s.turnBytes > 0 {
+		return nil
+	}
+	if s.turn != nil {
+		s.mu.Lock()
+		s.turns = append(s.turns, spentTurn{s.turn, s.tracker.read})
+		s.mu.Unlock()
+		s.endTurns()
+	}
+	s.turnRecords, s.turnBytes = turnRecords, turnBytes
+	s.turn, err = turns.begin(ctx)
+	return err
+}
+
+// endTurns ends the turns of which everything is settled.
+func (s *sourceRun) endTurns() {
+	s.mu.Lock()
+	n := 0
+	for n < len(s.turns) && s.turns[n].last <= s.tracker.low {
+		n++
+	}
+	over := s.turns[:n]
+	s.turns = s.turns[n:]
+	s.mu.Unlock()
+	for _, t := range over {
+		s.run.Window.Turns.end(t.turn)
 	}
 }
 
@@ -162,7 +209,11 @@ func (s *sourceRun) advanced(n, nacked int) {
 	mark := !s.marked
 	s.marked = true
 	urgent := s.finished
+	spent := len(s.turns) > 0 && s.turns[0].last <= s.tracker.low
 	s.mu.Unlock()
+	if spent {
+		s.endTurns()
+	}
 	if mark {
 		s.run.Committer.mark(s, urgent)
 	}

@@ -13,6 +13,8 @@ type Window struct {
 	Bytes int
 	// Shared is a bound for several sources together, nil for none.
 	Shared *Shared
+	// Turns says when a source may read, nil for whenever the window has room.
+	Turns *Turns
 }
 
 // DefaultWindow lets a source of a million small records a second run on between two

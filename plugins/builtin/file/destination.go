@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 
 const (
 	writeBytes  = 1 << 20 // what is written at once at least, when a batch is large
-	keepBytes   = 4 << 20 // largest buffer that is kept for the next batch
+	keepBytes   = 4 << 20 // largest buffer that is kept for the next Write
 	lookForMove = time.Second
 )
 
@@ -36,8 +37,11 @@ type Destination struct {
 	size     int64       // of file, unless others write to it too
 	torn     bool        // the file ends in the middle of a line
 	looked   time.Time   // when the path was last compared with file
-	buf      []byte
+	buf      []byte      // from buffers, during Write
 }
+
+// buffers are shared by all destinations: most of many write nothing at a time.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Parameters describes the settings.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
@@ -59,6 +63,13 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 	}
 	format := sdk.RecordFormat(ctx)
 	written := 0
+	buf := buffers.Get().(*[]byte)
+	d.buf = *buf
+	defer func() {
+		if *buf, d.buf = d.buf, nil; cap(*buf) <= keepBytes {
+			buffers.Put(buf)
+		}
+	}()
 	d.start()
 	for i := range records {
 		buf, err := format(d.buf, &records[i])
@@ -91,9 +102,6 @@ func (d *Destination) fail(written, i int, err error) (int, error) {
 // start empties the buffer. A torn line in the file is ended first, so that it does
 // not spoil the next record.
 func (d *Destination) start() {
-	if cap(d.buf) > keepBytes {
-		d.buf = nil
-	}
 	d.buf = d.buf[:0]
 	if d.torn {
 		d.buf = append(d.buf, '\n')

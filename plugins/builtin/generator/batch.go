@@ -33,9 +33,6 @@ type batch struct {
 // start begins a batch of up to n records.
 func (b *batch) start(n int, random *rand.Rand) {
 	b.perRecord = max(b.perRecord, 24)
-	if len(b.records) > 0 {
-		b.perRecord = len(b.text)/len(b.records) + 8
-	}
 	now := time.Now().Round(0).UTC()
 	b.records = make([]record.Record, 0, n)
 	b.fields = make([]record.Field, 0, n*(2+spareFields))
@@ -45,6 +42,14 @@ func (b *batch) start(n int, random *rand.Rand) {
 	b.now = now
 	b.createdAt = strconv.FormatInt(now.UnixNano(), 10)
 	b.nowJSON = now.AppendFormat(b.nowJSON[:0], `"`+time.RFC3339Nano+`"`)
+}
+
+// finish returns the records, which b then has nothing to do with.
+func (b *batch) finish() []record.Record {
+	records := b.records
+	b.perRecord = len(b.text)/max(len(records), 1) + 8
+	b.records, b.fields, b.text = nil, nil, nil
+	return records
 }
 
 // add makes the record with the given number.

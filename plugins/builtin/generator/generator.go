@@ -118,7 +118,7 @@ func (s *Source) make(n int) []record.Record {
 			break
 		}
 	}
-	return b.records
+	return b.finish()
 }
 
 // A collection is one kind of records.
