@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/conduit-agent/conduit/plugins/record"
+import (
+	"context"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
 
 // Tracker opens the settle tracker to tests, with flights told apart by number.
 type Tracker struct {
@@ -57,3 +61,15 @@ func (a committableAdapter) saved(err error)     { a.Committable.Saved(err) }
 
 // Mark marks a source as having progress to save.
 func (c *Committer) Mark(s Committable, urgent bool) { c.mark(committableAdapter{s}, urgent) }
+
+// Turn is one that was begun.
+type Turn = turn
+
+// TurnsOf returns so many turns.
+func TurnsOf(most int) *Turns { return &Turns{most: most} }
+
+// Begin waits for a turn.
+func (t *Turns) Begin(ctx context.Context) (*Turn, error) { return t.begin(ctx) }
+
+// End ends a turn.
+func (t *Turns) End(ended *Turn) { t.end(ended) }

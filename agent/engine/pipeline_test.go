@@ -41,6 +41,13 @@ func newWorld(t *testing.T) *world { return newWorldCommitting(t, time.Milliseco
 
 // newWorldCommitting returns a world that commits positions once in an interval.
 func newWorldCommitting(t *testing.T, interval time.Duration) *world {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	return newWorldUntil(ctx, t, interval)
+}
+
+// newWorldUntil returns a world whose committer ends with ctx.
+func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *world {
 	w := &world{
 		t:      t,
 		spec:   spec.Pipeline{ID: "p"},
@@ -56,10 +63,7 @@ func newWorldCommitting(t *testing.T, interval time.Duration) *world {
 	w.spec.DLQ = spec.DLQ{Plugin: "dlq", WindowSize: 1}
 	w.plugins.destinations["p:dead-letter-queue"] = w.dlq
 	w.committer = &engine.Committer{Store: w.store, Interval: interval}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = w.committer.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	go func() { _ = w.committer.Run(ctx) }()
 	return w
 }
 
