@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -67,6 +68,9 @@ type Turn = turn
 
 // TurnsOf returns so many turns.
 func TurnsOf(most int) *Turns { return &Turns{most: most} }
+
+// Late has the timer been late the last time.
+func (t *Turns) Late(by time.Duration) { t.late = by }
 
 // Begin waits for a turn.
 func (t *Turns) Begin(ctx context.Context) (*Turn, error) { return t.begin(ctx) }

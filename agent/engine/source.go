@@ -265,6 +265,7 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 			return nil
 		}
 		if len(positions) == 0 {
+			positions = nil // most of many sources have nothing to be told
 			select {
 			case <-s.commits:
 				continue

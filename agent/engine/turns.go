@@ -10,10 +10,12 @@ import (
 
 // What a source may read in one turn, and how long a turn counts as under way when what
 // was read is not settled: a source may wait for records, and a destination for others.
+// Where it is the processors that all wait for, it counts as such for longer.
 const (
 	turnRecords = 512
 	turnBytes   = 256 << 10
 	turnTime    = 10 * time.Millisecond
+	maxTurnTime = 250 * time.Millisecond
 )
 
 // Turns has sources take turns when more of them have something to read than the
@@ -27,6 +29,7 @@ type Turns struct {
 	under   int            // guarded by mu: turns under way
 	waiting []chan<- *turn // guarded by mu: who waits for a turn, longest first; capacity 1
 	armed   bool           // guarded by mu: pass will be called when the time of the first turn is up
+	late    time.Duration  // guarded by mu: by which it was called the last time
 }
 
 // turn is the right of a source to read some records.
@@ -38,7 +41,7 @@ type turn struct {
 // NewTurns returns turns enough to keep every processor busy reading and writing.
 func NewTurns() *Turns { return &Turns{most: 4 * runtime.GOMAXPROCS(0)} }
 
-// begin waits for a turn. It is under way until end is called, at most for turnTime.
+// begin waits for a turn. It is under way until end is called or its time is up.
 func (t *Turns) begin(ctx context.Context) (*turn, error) {
 	t.mu.Lock()
 	now := time.Now()
@@ -85,7 +88,7 @@ func (t *Turns) finish(ended *turn) {
 
 // pass ends the turns whose time is up and begins those of the sources that wait.
 func (t *Turns) pass(now time.Time) {
-	for len(t.begun) > 0 && (t.begun[0].over || now.Sub(t.begun[0].at) >= turnTime) {
+	for len(t.begun) > 0 && (t.begun[0].over || now.Sub(t.begun[0].at) >= t.time()) {
 		t.finish(t.begun[0])
 		t.begun = t.begun[1:]
 	}
@@ -102,13 +105,19 @@ func (t *Turns) arm(now time.Time) {
 		return
 	}
 	t.armed = true
-	time.AfterFunc(t.begun[0].at.Add(turnTime).Sub(now), func() {
+	due := t.begun[0].at.Add(t.time())
+	time.AfterFunc(due.Sub(now), func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.armed = false
-		t.pass(time.Now())
+		now := time.Now()
+		t.armed, t.late = false, now.Sub(due)
+		t.pass(now)
 	})
 }
+
+// time returns how long a turn is under way. Whoever wants a processor waits for as long
+// as the timer was late, and a turn takes several such waits.
+func (t *Turns) time() time.Duration { return min(turnTime+4*t.late, maxTurnTime) }
 
 // leave is for one who waits no longer.
 func (t *Turns) leave(granted chan *turn) {

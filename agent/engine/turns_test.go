@@ -83,6 +83,27 @@ func TestTurns(t *testing.T) {
 			q.want(19*time.Millisecond, 0, 1, 2, 3)
 			q.want(20*time.Millisecond, 0, 1, 2, 3, 4)
 		},
+		"where processors are waited for, a turn takes longer": func(t *testing.T, q *queue) {
+			q.turns.Late(20 * time.Millisecond)
+			for who := range 3 {
+				q.begin(t.Context(), who)
+			}
+			q.want(89*time.Millisecond, 0, 1)
+			q.want(90*time.Millisecond, 0, 1, 2)
+			q.begin(t.Context(), 3) // the timer was in time again
+			q.want(91*time.Millisecond, 0, 1, 2, 3)
+			q.begin(t.Context(), 4)
+			q.want(99*time.Millisecond, 0, 1, 2, 3)
+			q.want(100*time.Millisecond, 0, 1, 2, 3, 4)
+		},
+		"but not for ever": func(t *testing.T, q *queue) {
+			q.turns.Late(time.Hour)
+			for who := range 3 {
+				q.begin(t.Context(), who)
+			}
+			q.want(249*time.Millisecond, 0, 1)
+			q.want(250*time.Millisecond, 0, 1, 2)
+		},
 		"who leaves the queue takes no turn": func(t *testing.T, q *queue) {
 			q.begin(t.Context(), 0)
 			q.begin(t.Context(), 1)

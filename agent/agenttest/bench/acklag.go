@@ -96,3 +96,12 @@ func sample(metrics, name string) float64 {
 	v, _ := strconv.ParseFloat(found[1], 64)
 	return v
 }
+
+// total returns the sum of all series with that name.
+func total(metrics, name string) (sum float64) {
+	for _, found := range regexp.MustCompile(`(?m)^`+name+`(?:{.*})? (\S+)`).FindAllStringSubmatch(metrics, -1) {
+		v, _ := strconv.ParseFloat(found[1], 64)
+		sum += v
+	}
+	return sum
+}

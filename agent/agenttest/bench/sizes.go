@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"slices"
+	"time"
 )
 
 var sizes = suite{
@@ -30,9 +33,10 @@ func ofSize(name string, n int) testCase {
 }
 
 var scale = suite{
-	name:    "scale",
-	title:   "The same work in more pipelines, all of them generator → file at full speed",
-	columns: throughput.columns,
+	name:  "scale",
+	title: "The same work in more pipelines, all of them generator → file at full speed",
+	columns: append(slices.Clone(throughput.columns), column{name: "ms to an answer of the API", format: "%.0f"},
+		column{name: "ms from settled to acknowledged, mean", format: "%.0f"}),
 	cases: []testCase{
 		inAll("1 pipeline", 1), inAll("10 pipelines", 10), inAll("100 pipelines", 100), inAll("1,000 pipelines", 1000),
 		evenly("1 pipeline at 100,000 records/s", 1), evenly("10 pipelines at 10,000 records/s", 10),
@@ -41,12 +45,34 @@ var scale = suite{
 }
 
 func inAll(name string, n int) testCase {
-	c := passing(name, many(n, fast))
+	c := together(name, many(n, fast))
 	c.long = n >= 1000
 	return c
 }
 
 // evenly is a case of n pipelines that make 100,000 records a second together.
 func evenly(name string, n int) testCase {
-	return passing(name, many(n, fmt.Sprintf("rate: %d, %s", 100_000/n, twoFields)))
+	return together(name, many(n, fmt.Sprintf("rate: %d, %s", 100_000/n, twoFields)))
+}
+
+// together is a case that also tells how the agent does beside its pipelines.
+func together(name string, pipelines []string) testCase {
+	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
+		var answered time.Duration
+		var metrics string
+		f, err := b.pass(ctx, pipelines, func(ctx context.Context, _ *bench, a *agent) (func() error, error) {
+			address, err := a.address(ctx)
+			return func() error {
+				begin := time.Now()
+				if err := get("http://"+address+"/v1/pipelines/p0", io.Discard); err != nil {
+					return err
+				}
+				answered = time.Since(begin)
+				metrics, err = a.metrics(ctx)
+				return err
+			}, err
+		})
+		const lag = "conduit_source_ack_lag_seconds"
+		return append(f.values(), 1000*answered.Seconds(), 1000*total(metrics, lag+"_sum")/total(metrics, lag+"_count")), err
+	}}
 }
