@@ -22,8 +22,9 @@ type stream struct {
 	received chan frame    // closed after the last message; who takes one says so with took
 	queued   atomic.Int64  // bytes in received
 	room     chan struct{} // capacity 1: something was taken
-	ended    chan struct{} // closed with received
-	err      error         // why it ended, set before it is closed
+	over     chan struct{} // closed by send when it finds that the stream has ended
+	ended    chan struct{} // closed when it is known why, which may be before received is
+	err      error         // why it ended, set before ended is closed
 
 	closeOnce sync.Once
 }
@@ -44,45 +45,56 @@ func (c *connector) openStream() (*stream, error) {
 		return nil, fmt.Errorf("cannot run connector %s: %w", c.id, c.p.explain(err))
 	}
 	s := &stream{conn: c, grpc: g, ctx: ctx, cancel: cancel,
-		received: make(chan frame, receivedAhead), room: make(chan struct{}, 1), ended: make(chan struct{})}
+		received: make(chan frame, receivedAhead), room: make(chan struct{}, 1), over: make(chan struct{}), ended: make(chan struct{})}
 	go s.receive()
 	return s, nil
 }
 
+// receive queues messages until the stream ends. Who finds it over waits to be told why,
+// and may be the one who makes room: then it takes what is left, which flow control
+// bounds, before that is queued.
 func (s *stream) receive() {
-	defer close(s.ended)
 	defer close(s.received)
+	var left []frame
 	for {
 		var f frame
-		if err := s.grpc.RecvMsg(&f); err != nil {
-			s.err = err
-			return
+		if s.err = s.grpc.RecvMsg(&f); s.err != nil {
+			break
 		}
-		if !s.waitForRoom(len(f)) {
-			s.err = s.ctx.Err()
-			return
+		if len(left) > 0 || !s.queue(f, s.over) {
+			left = append(left, f)
 		}
-		select {
-		case s.received <- f:
-		case <-s.ctx.Done():
-			s.err = s.ctx.Err()
+	}
+	close(s.ended)
+	for _, f := range left {
+		if !s.queue(f, nil) {
 			return
 		}
 	}
 }
 
-// waitForRoom waits until a message of size bytes may be queued. It returns false when
-// the stream is over first.
-func (s *stream) waitForRoom(size int) bool {
-	for n := s.queued.Load(); n > 0 && n+int64(size) > receivedAheadBytes; n = s.queued.Load() {
+// queue waits until there is room for f and queues it. It returns false when the stream
+// is cancelled or over is closed first.
+func (s *stream) queue(f frame, over <-chan struct{}) bool {
+	size := int64(len(f))
+	for n := s.queued.Load(); n > 0 && n+size > receivedAheadBytes; n = s.queued.Load() {
 		select {
 		case <-s.room:
+		case <-over:
+			return false
 		case <-s.ctx.Done():
 			return false
 		}
 	}
-	s.queued.Add(int64(size))
-	return true
+	s.queued.Add(size)
+	select {
+	case s.received <- f:
+		return true
+	case <-over:
+	case <-s.ctx.Done():
+	}
+	s.queued.Add(-size)
+	return false
 }
 
 // took tells that f was taken from received.
@@ -102,6 +114,9 @@ func (s *stream) send(ctx context.Context, f frame) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, io.EOF): // the reason is on the receiving side
+		if !isClosed(s.over) {
+			close(s.over)
+		}
 		<-s.ended
 		return s.failure()
 	}
@@ -136,5 +151,6 @@ func (s *stream) close() {
 		break
 	}
 	s.cancel()
-	<-s.ended
+	for range s.received { // until receive has ended
+	}
 }

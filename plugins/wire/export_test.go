@@ -19,3 +19,14 @@ func NewLogWriter(log *slog.Logger) (w io.Writer, flush func()) {
 	l := newLogWriter(log)
 	return l, l.flush
 }
+
+// SourceIsAhead reports whether as many messages of s wait as are taken ahead.
+func SourceIsAhead(s *Source) bool { return s.stream.isAhead() }
+
+// DestinationIsAhead reports whether as many messages of d wait as are taken ahead.
+func DestinationIsAhead(d *Destination) bool { return d.stream.isAhead() }
+
+func (s *stream) isAhead() bool { return len(s.received) == cap(s.received) }
+
+// SourceHasEnded reports whether it is known why the stream of s has ended.
+func SourceHasEnded(s *Source) bool { return isClosed(s.stream.ended) }

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
 	"google.golang.org/grpc"
@@ -51,6 +54,9 @@ func (s *oddSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
 	if s.mode == "fail" {
 		return errors.New("table is gone")
 	}
+	if s.mode == "crowd, then die" || s.mode == "crowd, then end" {
+		return s.crowd(stream)
+	}
 	for _, n := range []string{"", "1", "", "2"} {
 		resp := &connectorv2.Source_Run_Response{}
 		if n != "" {
@@ -72,6 +78,29 @@ func (s *oddSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
 	}
 }
 
+// crowded is the number of messages with which the host is crowded: more than it takes
+// before it is asked for them.
+const crowded = 300
+
+// crowd sends as many messages, and dies at an acknowledgement or ends the stream at Stop.
+func (s *oddSource) crowd(stream connectorv2.SourcePlugin_RunServer) error {
+	for n := range crowded {
+		resp := &connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{{Position: []byte(strconv.Itoa(n + 1))}}}
+		if err := stream.Send(resp); err != nil {
+			return err
+		}
+	}
+	if s.mode == "crowd, then end" {
+		<-s.stop
+		return nil
+	}
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	os.Exit(3)
+	return nil
+}
+
 func (s *oddSource) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Request) (*connectorv2.Source_Stop_Response, error) {
 	switch s.mode {
 	case "hang":
@@ -81,6 +110,9 @@ func (s *oddSource) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Request
 		return &connectorv2.Source_Stop_Response{LastPosition: []byte("99")}, nil
 	}
 	close(s.stop)
+	if s.mode == "crowd, then end" {
+		return &connectorv2.Source_Stop_Response{LastPosition: []byte(strconv.Itoa(crowded))}, nil
+	}
 	if s.mode == "late" {
 		return &connectorv2.Source_Stop_Response{LastPosition: []byte("99")}, nil
 	}
@@ -146,6 +178,48 @@ func TestSourceThatFails(t *testing.T) {
 	}
 }
 
+// That a source has ended is noticed by who acknowledges, also when more of it waits than
+// is taken ahead and nobody reads until that is done.
+func TestSourcesThatEndUnread(t *testing.T) {
+	for _, mode := range []string{"crowd, then die", "crowd, then end"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			ctx := testContext(t)
+			c, _ := client(t, "odd")
+			c.StopTimeout = 200 * time.Millisecond
+			s := openSource(ctx, t, c, map[string]string{"mode": mode})
+			eventually(t, "no more is taken ahead", func() bool { return wire.SourceIsAhead(s) })
+			dies := mode == "crowd, then die"
+			if !dies {
+				if err := s.Stop(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var err error
+			eventually(t, "the end is noticed", func() bool {
+				err = s.Ack(ctx, []record.Position{record.Position("1")})
+				return err != nil || wire.SourceHasEnded(s)
+			})
+			if !dies && err != nil || dies && (err == nil || !strings.Contains(err.Error(), "the plugin process ended: exit status 3")) {
+				t.Errorf("acknowledgement: %v", err)
+			}
+			if ctx.Err() != nil {
+				t.Error("it is noticed only because the context ends")
+			}
+			n := 0
+			for err = nil; err == nil; {
+				var b *record.Batch
+				if b, err = s.Read(ctx); err == nil {
+					n += b.Len()
+				}
+			}
+			if !dies && n != crowded || errors.Is(err, io.EOF) == dies {
+				t.Errorf("read %d records, then %v", n, err)
+			}
+		})
+	}
+}
+
 type oddDestination struct {
 	connectorv2.UnimplementedDestinationPluginServer
 	mode string
@@ -165,6 +239,9 @@ func (d *oddDestination) Run(stream connectorv2.DestinationPlugin_RunServer) err
 	var held []*connectorv2.Destination_Run_Response_Ack
 	for {
 		req, err := stream.Recv()
+		if d.mode == "crowd, then die" {
+			return d.crowd(stream, req)
+		}
 		if errors.Is(err, io.EOF) {
 			return stream.Send(&connectorv2.Destination_Run_Response{Acks: held})
 		}
@@ -198,6 +275,21 @@ func (d *oddDestination) Run(stream connectorv2.DestinationPlugin_RunServer) err
 		}
 		held = nil
 	}
+}
+
+// crowd answers every record by itself, and dies at the next message.
+func (d *oddDestination) crowd(stream connectorv2.DestinationPlugin_RunServer, req *connectorv2.Destination_Run_Request) error {
+	for _, r := range req.GetRecords() {
+		resp := &connectorv2.Destination_Run_Response{Acks: []*connectorv2.Destination_Run_Response_Ack{{Position: r.GetPosition()}}}
+		if err := stream.Send(resp); err != nil {
+			return err
+		}
+	}
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	os.Exit(3)
+	return nil
 }
 
 func (d *oddDestination) Stop(ctx context.Context, _ *connectorv2.Destination_Stop_Request) (*connectorv2.Destination_Stop_Response, error) {
@@ -246,6 +338,32 @@ func TestOddDestinations(t *testing.T) {
 				t.Errorf("settled %d, Flush: %v", n, err)
 			}
 		})
+	}
+}
+
+// That a destination has died is noticed by who writes, also when nobody attends to its
+// answers until that is done.
+func TestDestinationThatDiesUnheard(t *testing.T) {
+	ctx := testContext(t)
+	c, _ := client(t, "odd")
+	d, err := c.Destination(ctx, "pipe:dst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Teardown(context.WithoutCancel(ctx)) }()
+	attended := make(chan struct{})
+	err = errors.Join(d.Configure(ctx, map[string]string{"mode": "crowd, then die"}), d.Open(ctx, func(int, error) { <-attended }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer close(attended)
+	if err := d.Write(ctx, batch(make([]string, crowded)...)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no more is taken ahead", func() bool { return wire.DestinationIsAhead(d) })
+	eventually(t, "the end is noticed", func() bool { err = d.Write(ctx, batch("a")); return err != nil })
+	if !strings.Contains(err.Error(), "the plugin process ended: exit status 3") || ctx.Err() != nil {
+		t.Errorf("Write: %v, context: %v", err, ctx.Err())
 	}
 }
 
