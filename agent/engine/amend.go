@@ -210,7 +210,8 @@ func (a *Amendment) retire(r *run) {
 	}
 	if a.dlq != nil {
 		old = append(old, a.p.dlq)
-		a.p.dlq, r.dlq.out = a.dlq, newLetterbox(a.dlq)
+		a.p.dlq = a.dlq
+		r.dlq.out.Store(newLetterbox(a.dlq))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), teardownTimeout)
 	defer cancel()
@@ -228,7 +229,7 @@ func (a *Amendment) open(r *run) error {
 		}
 	}
 	if a.dlq != nil {
-		g.Go(func() error { return r.openDestination(ctx, a.to.declared, a.dlq, r.dlq.out.settled) })
+		g.Go(func() error { return r.openDeadLetters(ctx, a.to.declared) })
 	}
 	return g.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -15,28 +16,32 @@ import (
 // deadLetters is the dead-letter queue of a running pipeline: a destination for records
 // that were refused, and the window that says how many of them are tolerated.
 type deadLetters struct {
+	run   *run
 	id    string // qualified
 	stats *Stats
 
 	mu     sync.Mutex
 	window nackWindow // guarded by mu
 
-	write sync.Mutex // one record at a time
-	out   *letterbox // guarded by write
+	write sync.Mutex                // one record at a time
+	out   atomic.Pointer[letterbox] // replaced with write held
 }
 
 // letterbox is the destination of dead letters.
 type letterbox struct {
-	dst     Destination
-	results chan error // capacity 1
+	*opened[Destination]
+	awaited atomic.Bool // a letter has no answer yet
+	answers chan error  // capacity 1
 }
 
 func newLetterbox(o *opened[Destination]) *letterbox {
-	return &letterbox{dst: o.connector, results: make(chan error, 1)}
+	return &letterbox{opened: o, answers: make(chan error, 1)}
 }
 
-func newDeadLetters(o *opened[Destination], stats *Stats, declared *spec.DLQ) *deadLetters {
-	return &deadLetters{id: o.id, stats: stats, window: newNackWindow(declared), out: newLetterbox(o)}
+func newDeadLetters(r *run, o *opened[Destination]) *deadLetters {
+	q := &deadLetters{run: r, id: o.id, stats: &r.Stats.DeadLetters, window: newNackWindow(&r.Declared.DLQ)}
+	q.out.Store(newLetterbox(o))
+	return q
 }
 
 // look has the queue look back through another window from now on.
@@ -69,27 +74,57 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	defer q.write.Unlock()
 	letter := record.NewBatch([]record.Record{deadLetter(sourceID, r, node, cause)})
 	begin, size := time.Now(), letter.Size()
-	if err := q.out.dst.Write(ctx, letter); err != nil {
-		return refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
+	if err := q.deliver(ctx, letter); err != nil {
+		return err
+	}
+	q.stats.Records.Add(1)
+	q.stats.passed(1, size)
+	q.stats.Writes.observe(DurationBounds, time.Since(begin).Seconds(), 1)
+	return nil
+}
+
+// deliver writes a letter and waits for the answer. When that takes too long, it ends the
+// run: a destination that waits for it with records of its own is not to blame.
+func (q *deadLetters) deliver(ctx context.Context, letter *record.Batch) error {
+	out := q.out.Load()
+	if limit := q.run.AckTimeout; limit > 0 && !patient(out.settings) {
+		defer time.AfterFunc(limit, func() {
+			q.run.fail(fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit))
+		}).Stop()
+	}
+	out.awaited.Store(true)
+	if err := out.connector.Write(ctx, letter); err != nil {
+		return q.broken(err)
 	}
 	select {
-	case err := <-q.out.results:
+	case err := <-out.answers:
 		if err != nil {
-			return refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
+			return q.broken(err)
 		}
-		q.stats.Records.Add(1)
-		q.stats.passed(1, size)
-		q.stats.Writes.observe(DurationBounds, time.Since(begin).Seconds(), 1)
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// settled is called by the destination.
-func (b *letterbox) settled(n int, err error) {
-	for range n {
-		b.results <- err
+// broken wraps an error of the destination.
+func (q *deadLetters) broken(err error) error {
+	return refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
+}
+
+// settledBy returns the function that b calls with results. What it says after it was
+// replaced is void.
+func (q *deadLetters) settledBy(b *letterbox) func(n int, err error) {
+	return func(n int, err error) {
+		switch {
+		case q.out.Load() != b:
+		case n == 0 && err != nil:
+			q.run.fail(q.broken(err))
+		case n == 1 && b.awaited.CompareAndSwap(true, false):
+			b.answers <- err
+		case n > 0:
+			q.run.fail(permanent(fmt.Errorf("cannot trust the dead-letter queue %s: %w", q.id, errSurplus)))
+		}
 	}
 }
 

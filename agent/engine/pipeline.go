@@ -30,8 +30,9 @@ type Pipeline struct {
 	Store     Store
 	Committer *Committer
 	Window    Window
-	// AckTimeout is how long a destination may hold records without settling any, 0 for
-	// ever. It does not count for one that gathers records or is to go slowly.
+	// AckTimeout is how long a destination, also that of dead letters, may hold records
+	// without settling any, 0 for ever. It does not count for one that gathers records or
+	// is to go slowly.
 	AckTimeout time.Duration
 	Taps       *Taps          // nil when nobody is to observe
 	Stats      *PipelineStats // outlives the run; Prepare makes one when it is nil
@@ -274,7 +275,7 @@ func (r *run) open(ctx context.Context) error {
 	for i, o := range r.Pipeline.destinations {
 		g.Go(func() error { return r.openDestination(gctx, r.Declared, o, r.dests[i].settledBy(o)) })
 	}
-	g.Go(func() error { return r.openDestination(gctx, r.Declared, r.Pipeline.dlq, r.dlq.out.settled) })
+	g.Go(func() error { return r.openDeadLetters(gctx, r.Declared) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -297,6 +298,11 @@ func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *o
 		return fmt.Errorf("cannot open destination %s: %w", o.id, err)
 	}
 	return nil
+}
+
+func (r *run) openDeadLetters(ctx context.Context, declared *spec.Pipeline) error {
+	out := r.dlq.out.Load()
+	return r.openDestination(ctx, declared, out.opened, r.dlq.settledBy(out))
 }
 
 // gathers reports whether settings make a destination gather records over writes.

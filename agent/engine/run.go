@@ -30,7 +30,7 @@ func (r *run) setMoving(moving bool) {
 
 // wire connects sources, destinations and the dead-letter queue.
 func (r *run) wire() {
-	r.dlq = newDeadLetters(r.Pipeline.dlq, &r.Stats.DeadLetters, &r.Declared.DLQ)
+	r.dlq = newDeadLetters(r, r.Pipeline.dlq)
 	for i, o := range r.Pipeline.destinations {
 		r.dests = append(r.dests, newDestinationRun(r, i, o))
 	}

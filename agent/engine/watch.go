@@ -38,10 +38,11 @@ func (r *run) watch(ctx context.Context) error {
 	}
 }
 
-// check compares the destination's progress with what was seen of it.
+// check compares the destination's progress with what was seen of it. While its answers
+// are attended to, which may take as long as the dead-letter queue does, it counts as idle.
 func (d *destinationRun) check(seen *progress, now time.Time) error {
 	d.mu.Lock()
-	results, idle := d.results, len(d.pending) == 0
+	results, idle := d.results, len(d.pending) == 0 || d.settling
 	d.mu.Unlock()
 	if patient(d.out.Load().settings) || idle || results != seen.results || seen.at.IsZero() {
 		*seen = progress{results, now}

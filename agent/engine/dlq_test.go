@@ -1,0 +1,131 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/reconcile"
+)
+
+// A dead-letter queue whose process ends takes the run with it, with a letter on its
+// hands or without.
+func TestDeadLetterQueueThatBreaksEndsTheRun(t *testing.T) {
+	for _, idle := range []bool{false, true} {
+		t.Run(fmt.Sprint("idle ", idle), func(t *testing.T) {
+			w := newWorld(t)
+			w.spec.DLQ.WindowSize = 0
+			queue := &breaking{fakeDestination: w.dlq}
+			w.plugins.destinations["p:dead-letter-queue"] = queue
+			w.source("src", 10)
+			d := w.destination("dst", &fakeDestination{})
+			if !idle {
+				d.refuse = refuseEvery(10)
+			}
+			l := w.begin(t.Context())
+			if idle {
+				queue.settled(0, errors.New("process ended"))
+			}
+			err := l.wait()
+			if err == nil || !strings.Contains(err.Error(), "dead-letter queue p:dead-letter-queue: process ended") {
+				t.Errorf("the run ended with %v", err)
+			}
+		})
+	}
+}
+
+// That goes for one that stays while refusals become tolerated, too; and not for one
+// that was replaced.
+func TestAmendedDeadLetterQueueThatBreaks(t *testing.T) {
+	w := newWorld(t)
+	w.source("src", 1<<30)
+	w.destination("dst", &fakeDestination{})
+	l := w.begin(t.Context())
+	queue := &breaking{fakeDestination: &fakeDestination{t: t}}
+	w.plugins.destinations["p:dead-letter-queue"] = queue
+	w.spec.DLQ.Settings = map[string]string{"v": "2"}
+	l.become()
+	w.dlq.settle(0, errors.New("process of the first ended"))
+	w.spec.DLQ.WindowSize = 0
+	w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
+	l.become()
+	if err := l.wait(); err == nil || !strings.Contains(err.Error(), "dead-letter queue p:dead-letter-queue: process ended") {
+		t.Errorf("the run ended with %v", err)
+	}
+}
+
+// slow takes its time for every batch.
+type slow struct {
+	*fakeDestination
+	takes time.Duration
+}
+
+func (d *slow) Write(ctx context.Context, b *record.Batch) error {
+	select {
+	case <-time.After(d.takes):
+		return d.fakeDestination.Write(ctx, b)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A dead-letter queue has as long to answer as a destination. Who waits for it is not
+// blamed.
+func TestDeadLetterQueuesThatTakeTheirTime(t *testing.T) {
+	const limit = time.Second
+	for _, test := range []struct {
+		name     string
+		takes    time.Duration // for a letter
+		settings map[string]string
+		draining bool
+		fails    bool
+	}{
+		{"in time", limit * 9 / 10, nil, false, false},
+		{"too late", limit * 11 / 10, nil, false, true},
+		{"too late for a drain", limit * 11 / 10, nil, true, true},
+		{"gathering", limit * 11 / 10, map[string]string{"sdk.batch.delay": "1s"}, false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.ackTimeout = limit
+				w.spec.DLQ.WindowSize, w.spec.DLQ.Settings = 0, test.settings
+				w.plugins.destinations["p:dead-letter-queue"] = &slow{w.dlq, test.takes}
+				s := w.source("src", 5)
+				s.maxBatch = 1 << 20 // so that five are refused at once, while others wait
+				s.caughtUp = func() { s.total = 10 }
+				d := w.destination("dst", &fakeDestination{async: true, reject: errors.New("bad batch")})
+				err := w.run(func() bool {
+					return s.ackedUpTo() == 10 || test.draining && d.written > 0
+				})
+				if failed := err != nil && strings.Contains(err.Error(), "dead-letter queue p:dead-letter-queue has not answered for 1s"); failed != test.fails || err != nil && !failed {
+					t.Errorf("the run ended with %v, want a failure: %v", err, test.fails)
+				}
+				var p reconcile.Permanent
+				if errors.As(err, &p) {
+					t.Errorf("the error asks not to be retried: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// What a dead-letter queue says it has, without having got it, is no answer to the next
+// letter.
+func TestDeadLetterQueueThatAnswersTooMuch(t *testing.T) {
+	w := newWorld(t)
+	w.spec.DLQ.WindowSize = 0
+	w.dlq.surplus = 1
+	w.source("src", 1<<30)
+	w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
+	err := w.run(func() bool { return false })
+	if err == nil || !strings.Contains(err.Error(), "cannot trust the dead-letter queue p:dead-letter-queue: it settled more records than were written") {
+		t.Errorf("the run ended with %v", err)
+	}
+	wantPermanent(t, err)
+}
