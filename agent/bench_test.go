@@ -144,6 +144,10 @@ func (p benchPlugins) Destination(ctx context.Context, plugin, id string) (engin
 	return p.host.Destination(ctx, plugin, id)
 }
 
+func (benchPlugins) WithDefaults(_ string, settings map[string]string) map[string]string {
+	return settings
+}
+
 func (p benchPlugins) Processor(_ context.Context, id string, _ spec.Processor) (engine.Processor, error) {
 	return nil, fmt.Errorf("no processor %s", id)
 }

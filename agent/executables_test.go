@@ -23,13 +23,17 @@ import (
 )
 
 // pluginName, when set, makes the test binary the connector of that name: one of those
-// built in with an x before its name, journal, or one of serveDataPlugin.
+// built in with an x before its name, or with gathering- when it is to write 10,000
+// records at a time unless told otherwise, journal, or one of serveDataPlugin.
 const pluginName = "CONDUIT_TEST_PLUGIN"
 
 func servePlugin(name string) {
 	for _, c := range builtin.All() {
-		if "x"+c.Name == name {
+		if "x"+c.Name == name || "gathering-"+c.Name == name {
 			c.Name = name
+			if strings.HasPrefix(name, "gathering-") {
+				c.DestinationDefaults = map[string]string{"sdk.batch.size": "10000"}
+			}
 			wire.Serve(c)
 		}
 	}
@@ -274,6 +278,19 @@ func TestSchemasReachExecutables(t *testing.T) {
 		line, _, _ := strings.Cut(string(b), "\n")
 		t.Errorf("the record is not structured any more: %s", line)
 	}
+}
+
+// A destination may wait for more records than a window holds because its plugin does so
+// unless told otherwise.
+func TestExecutablesThatGatherByDefault(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	install(t, dir, "gathering-file")
+	a := agenttest.Start(t, dir)
+	a.Save("p.yaml", moved(a.Dir, "p", "builtin:generator", "gathering-file", 50000))
+	a.Wait("records", func() bool {
+		info, err := os.Stat(a.Path("p.jsonl"))
+		return err == nil && info.Size() > 0
+	})
 }
 
 // journal is a source that writes down how it is called, into the file that JOURNAL

@@ -236,6 +236,14 @@ func (d dispenser) Destination(ctx context.Context, plugin, id string) (engine.D
 	return d.host.Destination(ctx, plugin, id)
 }
 
+func (d dispenser) WithDefaults(plugin string, settings map[string]string) map[string]string {
+	s, err := d.host.Specification(plugin)
+	if err != nil { // its executable has gone since it was started
+		return settings
+	}
+	return s.Destination.ApplyDefaults(settings)
+}
+
 // errNoProcessors is what a pipeline with processors gets.
 var errNoProcessors = errors.New("no processor plugins exist in this version; remove the processor")
 

@@ -63,26 +63,31 @@ func (a *Amendment) prepare(ctx context.Context) (err error) {
 		}
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	for _, o := range a.replacements() {
-		g.Go(func() error { return start(gctx, o, a.p.Plugins.Destination) })
+	a.replace()
+	for _, o := range a.destinations {
+		g.Go(func() error { return a.p.startDestination(gctx, o) })
+	}
+	if a.dlq != nil {
+		g.Go(func() error { return a.p.startDestination(gctx, a.dlq) })
 	}
 	return g.Wait()
 }
 
-// replacements lays out the destinations and the dead-letter queue that are replaced.
-func (a *Amendment) replacements() []*opened[Destination] {
+// replace lays out the destinations and the dead-letter queue that are replaced.
+func (a *Amendment) replace() {
 	tolerance := a.from.declared.DLQ.Tolerant() != a.to.declared.DLQ.Tolerant()
 	for i, c := range a.to.declared.Connectors {
-		settings := a.to.resolved.Connectors[i].Settings
-		if c.Type == spec.TypeDestination && (!sameConnector(a.from, a.to, c.ID) || tolerance && !gathers(settings)) {
-			o := connectorOf[Destination](a.to, i)
+		if c.Type != spec.TypeDestination {
+			continue
+		}
+		o := connectorOf[Destination](a.to, i)
+		if !sameConnector(a.from, a.to, c.ID) || tolerance && !paceOf(a.p.Plugins.WithDefaults(o.plugin, o.settings)).gathers() {
 			a.destinations[o.id] = o
 		}
 	}
 	if !sameQueue(a.from.declared, a.to.declared) || !sameQueue(a.from.resolved, a.to.resolved) {
 		a.dlq = a.to.deadLetterQueue()
 	}
-	return a.all()
 }
 
 // all returns what the amendment puts in place.
@@ -240,7 +245,7 @@ func (a *Amendment) settle(r *run) {
 	if before.WindowSize != after.WindowSize || before.WindowNackThreshold != after.WindowNackThreshold {
 		r.dlq.look(after)
 	}
-	a.p.gathered.Store(a.to.gathered())
+	a.p.gathered.Store(gathered(a.p.destinations))
 	for _, s := range r.sources {
 		if a.processors != nil {
 			chain := a.processors[s.id]

@@ -429,6 +429,9 @@ func TestDestinationsAreReopenedWhenRefusalsBecomeTolerated(t *testing.T) {
 	s := w.source("src", 100)
 	gathers := w.destination("gathers", &fakeDestination{})
 	w.set(1, "sdk.batch.size", "10")
+	byDefault := w.destination("by-default", &fakeDestination{})
+	w.spec.Connectors[2].Plugin = "gathering"
+	w.plugins.defaults["gathering"] = map[string]string{"sdk.batch.delay": "1s"}
 	old := w.destination("dst", &fakeDestination{})
 	l := w.begin(t.Context())
 	w.spec.DLQ.WindowSize = 0
@@ -438,7 +441,7 @@ func TestDestinationsAreReopenedWhenRefusalsBecomeTolerated(t *testing.T) {
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if old.careful || !fresh.careful || len(fresh.calls) != 1 || gathers.tornDown != 1 {
+	if old.careful || !fresh.careful || len(fresh.calls) != 1 || gathers.tornDown != 1 || byDefault.tornDown != 1 {
 		t.Errorf("careful before %v, then %v, called %q", old.careful, fresh.careful, fresh.calls)
 	}
 }

@@ -68,6 +68,9 @@ type Careful interface {
 type Plugins interface {
 	Source(ctx context.Context, plugin, connectorID string) (Source, error)
 	Destination(ctx context.Context, plugin, connectorID string) (Destination, error)
+	// WithDefaults returns settings together with the defaults of the other settings that
+	// the plugin takes as a destination.
+	WithDefaults(plugin string, settings map[string]string) map[string]string
 	// Processor returns a processor that is ready to process.
 	Processor(ctx context.Context, id string, p spec.Processor) (Processor, error)
 }

@@ -87,7 +87,7 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 // run: a destination that waits for it with records of its own is not to blame.
 func (q *deadLetters) deliver(ctx context.Context, letter *record.Batch) error {
 	out := q.out.Load()
-	if limit := q.run.AckTimeout; limit > 0 && !patient(out.settings) {
+	if limit := q.run.AckTimeout; limit > 0 && !out.pace.patient() {
 		defer time.AfterFunc(limit, func() {
 			q.run.fail(fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit))
 		}).Stop()

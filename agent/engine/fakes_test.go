@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -361,6 +362,7 @@ type fakePlugins struct {
 	sources      map[string]engine.Source
 	destinations map[string]engine.Destination
 	processors   map[string]engine.Processor
+	defaults     map[string]map[string]string // by plugin
 }
 
 func (p *fakePlugins) Source(_ context.Context, plugin, id string) (engine.Source, error) {
@@ -375,6 +377,13 @@ func (p *fakePlugins) Destination(_ context.Context, plugin, id string) (engine.
 		return d, nil
 	}
 	return nil, fmt.Errorf("no plugin %s", plugin)
+}
+
+func (p *fakePlugins) WithDefaults(plugin string, settings map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, p.defaults[plugin])
+	maps.Copy(all, settings)
+	return all
 }
 
 func (p *fakePlugins) Processor(_ context.Context, id string, d spec.Processor) (engine.Processor, error) {

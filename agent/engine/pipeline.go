@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -50,22 +49,13 @@ type Pipeline struct {
 // version is one version of a pipeline.
 type version struct{ declared, resolved *spec.Pipeline }
 
-// batchSize is the setting by which a destination gathers records and, without
-// sdk.batch.delay, settles none before it has as many.
-const batchSize = "sdk.batch.size"
-
-// ratePerSecond is the setting by which a destination goes slowly.
-const ratePerSecond = "sdk.rate.perSecond"
-
-// batchDelay is the setting by which a destination gathers records for a time.
-const batchDelay = "sdk.batch.delay"
-
 // opened is a connector that was started for a run.
 type opened[C Connector] struct {
 	id        string // qualified
 	declared  spec.Connector
 	plugin    string            // resolved
 	settings  map[string]string // resolved
+	pace      pace              // of a destination
 	connector C
 	lifecycle bool // gets lifecycle events
 }
@@ -80,13 +70,15 @@ func (p *Pipeline) Prepare(ctx context.Context) error {
 	for _, s := range p.sources {
 		g.Go(func() error { return start(gctx, s, p.Plugins.Source) })
 	}
-	for _, d := range append(p.destinations, p.dlq) {
-		g.Go(func() error { return start(gctx, d, p.Plugins.Destination) })
+	for _, d := range p.destinations {
+		g.Go(func() error { return p.startDestination(gctx, d) })
 	}
+	g.Go(func() error { return p.startDestination(gctx, p.dlq) })
 	if err := g.Wait(); err != nil {
 		p.Discard(ctx)
 		return err
 	}
+	p.gathered.Store(gathered(p.destinations))
 	return nil
 }
 
@@ -108,7 +100,6 @@ func (p *Pipeline) plan(ctx context.Context) error {
 		}
 	}
 	p.dlq = v.deadLetterQueue()
-	p.gathered.Store(v.gathered())
 	p.version.Store(v)
 	return nil
 }
@@ -124,12 +115,9 @@ func (v *version) deadLetterQueue() *opened[Destination] {
 }
 
 // gathered returns how many records a destination may wait for before it writes any.
-func (v *version) gathered() (most int64) {
-	for _, c := range v.resolved.Connectors {
-		if c.Type == spec.TypeDestination {
-			n, _ := strconv.ParseInt(c.Settings[batchSize], 10, 64) // the connector refuses what is no number
-			most = max(most, n)
-		}
+func gathered(destinations []*opened[Destination]) (most int64) {
+	for _, o := range destinations {
+		most = max(most, o.pace.size)
 	}
 	return most
 }
@@ -189,6 +177,15 @@ func start[C Connector](ctx context.Context, o *opened[C], dispense func(ctx con
 		}
 		return fmt.Errorf("cannot configure connector %s: %w", o.id, err)
 	}
+	return nil
+}
+
+// startDestination starts a destination and learns its pace.
+func (p *Pipeline) startDestination(ctx context.Context, o *opened[Destination]) error {
+	if err := start(ctx, o, p.Plugins.Destination); err != nil {
+		return err
+	}
+	o.pace = paceOf(p.Plugins.WithDefaults(o.plugin, o.settings))
 	return nil
 }
 
@@ -291,7 +288,7 @@ func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *o
 		return err
 	}
 	// Where refusals are tolerated, only the records that fail are to be refused.
-	if c, ok := o.connector.(Careful); ok && declared.DLQ.Tolerant() && !gathers(o.settings) {
+	if c, ok := o.connector.(Careful); ok && declared.DLQ.Tolerant() && !o.pace.gathers() {
 		c.AwaitEachWrite()
 	}
 	if err := o.connector.Open(ctx, settled); err != nil {
@@ -303,16 +300,6 @@ func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *o
 func (r *run) openDeadLetters(ctx context.Context, declared *spec.Pipeline) error {
 	out := r.dlq.out.Load()
 	return r.openDestination(ctx, declared, out.opened, r.dlq.settledBy(out))
-}
-
-// gathers reports whether settings make a destination gather records over writes.
-func gathers(settings map[string]string) bool {
-	return settings[batchSize] != "" || settings[batchDelay] != ""
-}
-
-// patient reports whether settings let a destination take any time to answer.
-func patient(settings map[string]string) bool {
-	return gathers(settings) || settings[ratePerSecond] != ""
 }
 
 func (r *run) openSource(ctx context.Context, o *opened[Source]) error {

@@ -58,6 +58,7 @@ func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *w
 			sources:      map[string]engine.Source{},
 			destinations: map[string]engine.Destination{},
 			processors:   map[string]engine.Processor{},
+			defaults:     map[string]map[string]string{},
 		},
 	}
 	w.spec.DLQ = spec.DLQ{Plugin: "dlq", WindowSize: 1}
@@ -352,17 +353,21 @@ func TestSharedWindowBoundsAllSources(t *testing.T) {
 	}
 }
 
-// A destination that waits for more records than the window holds gets them.
+// A destination that waits for more records than the window holds gets them, whether its
+// settings say so or the defaults of its plugin.
 func TestWindowMakesRoomForDestinationsThatGather(t *testing.T) {
-	w := newWorld(t)
-	w.window = engine.Window{Unacked: 50, Unsettled: 50, Bytes: 50}
-	s := w.source("src", 2000)
-	d := w.destination("dst", &fakeDestination{gather: 500})
-	w.spec.Connectors[1].Settings = map[string]string{"sdk.batch.size": "500"}
-	if err := w.run(func() bool { return s.ackedUpTo() == 2000 }); err != nil {
-		t.Fatal(err)
+	size := map[string]string{"sdk.batch.size": "500"}
+	for _, test := range []struct{ settings, defaults map[string]string }{{size, nil}, {nil, size}} {
+		w := newWorld(t)
+		w.window = engine.Window{Unacked: 50, Unsettled: 50, Bytes: 50}
+		s := w.source("src", 2000)
+		d := w.destination("dst", &fakeDestination{gather: 500})
+		w.spec.Connectors[1].Settings, w.plugins.defaults["dst"] = test.settings, test.defaults
+		if err := w.run(func() bool { return s.ackedUpTo() == 2000 }); err != nil {
+			t.Fatal(err)
+		}
+		wantValues(t, d.records(), upTo(2000))
 	}
-	wantValues(t, d.records(), upTo(2000))
 }
 
 func refuseEvery(n int) func(record.Record) error {
@@ -400,19 +405,22 @@ func TestRefusedRecordsGoToTheDeadLetterQueue(t *testing.T) {
 
 func TestDestinationsThatDoNotAnswer(t *testing.T) {
 	for _, test := range []struct {
-		settings map[string]string
-		fails    bool
+		settings, defaults map[string]string
+		fails              bool
 	}{
-		{nil, true},
-		{map[string]string{"sdk.batch.size": "10"}, false},
-		{map[string]string{"sdk.rate.perSecond": "1"}, false},
+		{nil, nil, true},
+		{map[string]string{"sdk.batch.size": "10"}, nil, false},
+		{map[string]string{"sdk.rate.perSecond": "1"}, nil, false},
+		{nil, map[string]string{"sdk.rate.perSecond": "0.5"}, false},
+		{nil, map[string]string{"sdk.batch.size": "0", "sdk.batch.delay": "0s", "sdk.rate.perSecond": "0.0"}, true},
+		{map[string]string{"sdk.batch.delay": "0"}, map[string]string{"sdk.batch.delay": "1s"}, true},
 	} {
-		t.Run(fmt.Sprint(test.settings), func(t *testing.T) {
+		t.Run(fmt.Sprint(test.settings, test.defaults), func(t *testing.T) {
 			w := newWorld(t)
 			w.ackTimeout = 20 * time.Millisecond
 			s := w.source("src", 100)
 			d := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
-			w.spec.Connectors[1].Settings = test.settings
+			w.spec.Connectors[1].Settings, w.plugins.defaults["dst"] = test.settings, test.defaults
 			if !test.fails {
 				time.AfterFunc(10*w.ackTimeout, func() { close(d.hold) })
 			}
@@ -432,6 +440,7 @@ func TestDestinationsAreCarefulWhereRefusalsAreTolerated(t *testing.T) {
 	for _, test := range []struct {
 		size, threshold int
 		settings        map[string]string
+		defaults        map[string]string
 		want            bool
 	}{
 		{size: 1, want: false},
@@ -439,12 +448,15 @@ func TestDestinationsAreCarefulWhereRefusalsAreTolerated(t *testing.T) {
 		{size: 10, threshold: 1, want: true},
 		{size: 0, settings: map[string]string{"sdk.batch.size": "10"}, want: false},
 		{size: 0, settings: map[string]string{"sdk.batch.delay": "1s"}, want: false},
+		{size: 0, settings: map[string]string{"sdk.batch.size": "0"}, want: true},
+		{size: 0, defaults: map[string]string{"sdk.batch.size": "10"}, want: false},
+		{size: 0, settings: map[string]string{"sdk.batch.size": "0"}, defaults: map[string]string{"sdk.batch.size": "10"}, want: true},
 	} {
 		w := newWorld(t)
 		w.spec.DLQ.WindowSize, w.spec.DLQ.WindowNackThreshold = test.size, test.threshold
 		s := w.source("src", 10)
 		d := w.destination("dst", &fakeDestination{})
-		w.spec.Connectors[1].Settings = test.settings
+		w.spec.Connectors[1].Settings, w.plugins.defaults["dst"] = test.settings, test.defaults
 		if err := w.run(func() bool { return s.ackedUpTo() == 10 }); err != nil {
 			t.Fatal(err)
 		}

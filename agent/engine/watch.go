@@ -44,7 +44,7 @@ func (d *destinationRun) check(seen *progress, now time.Time) error {
 	d.mu.Lock()
 	results, idle := d.results, len(d.pending) == 0 || d.settling
 	d.mu.Unlock()
-	if patient(d.out.Load().settings) || idle || results != seen.results || seen.at.IsZero() {
+	if d.out.Load().pace.patient() || idle || results != seen.results || seen.at.IsZero() {
 		*seen = progress{results, now}
 		return nil
 	}
