@@ -68,7 +68,7 @@ func (a *Amendment) prepare(ctx context.Context) (err error) {
 		g.Go(func() error { return a.p.startDestination(gctx, o) })
 	}
 	if a.dlq != nil {
-		g.Go(func() error { return a.p.startDestination(gctx, a.dlq) })
+		g.Go(func() error { return a.p.startDeadLetters(gctx, a.dlq) })
 	}
 	return g.Wait()
 }

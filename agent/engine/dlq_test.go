@@ -129,3 +129,45 @@ func TestDeadLetterQueueThatAnswersTooMuch(t *testing.T) {
 	}
 	wantPermanent(t, err)
 }
+
+// A dead-letter queue that waits for more than one letter never gets the second.
+func TestDeadLetterQueuesThatGather(t *testing.T) {
+	for _, test := range []struct {
+		settings, defaults map[string]string
+		want               bool
+	}{
+		{map[string]string{"sdk.batch.size": "10"}, nil, false},
+		{map[string]string{"sdk.batch.size": "10", "sdk.batch.delay": "1s"}, nil, true},
+		{nil, map[string]string{"sdk.batch.size": "10"}, false},
+		{map[string]string{"sdk.batch.size": "0"}, map[string]string{"sdk.batch.size": "10"}, true},
+		{map[string]string{"sdk.batch.size": "1"}, nil, true},
+	} {
+		t.Run(fmt.Sprint(test.settings, test.defaults), func(t *testing.T) {
+			w := newWorld(t)
+			w.plugins.defaults["gathering"] = test.defaults
+			w.source("src", 1)
+			w.destination("dst", &fakeDestination{})
+			l := w.begin(t.Context())
+			w.spec.DLQ.Plugin, w.spec.DLQ.Settings = "gathering", test.settings
+			a, amended := l.amend()
+			if amended == nil {
+				a.Discard(t.Context())
+			}
+			if err := l.stop(); err != nil {
+				t.Error(err)
+			}
+			p := w.pipeline()
+			started := p.Prepare(t.Context())
+			if started == nil {
+				p.Discard(t.Context())
+			}
+			for _, err := range []error{amended, started} {
+				refused := err != nil && strings.Contains(err.Error(), "dead-letter queue p:dead-letter-queue: it would wait for 10 records")
+				if refused == test.want || err != nil && !refused {
+					t.Errorf("got %v, want none: %v", err, test.want)
+				}
+				wantPermanent(t, err)
+			}
+		})
+	}
+}

@@ -25,3 +25,6 @@ func (p pace) gathers() bool { return p.size > 0 || p.delays }
 
 // patient reports whether the destination may take any time to answer.
 func (p pace) patient() bool { return p.gathers() || p.slow }
+
+// stalls reports whether the destination never writes a record that comes alone.
+func (p pace) stalls() bool { return p.size > 1 && !p.delays }

@@ -73,7 +73,7 @@ func (p *Pipeline) Prepare(ctx context.Context) error {
 	for _, d := range p.destinations {
 		g.Go(func() error { return p.startDestination(gctx, d) })
 	}
-	g.Go(func() error { return p.startDestination(gctx, p.dlq) })
+	g.Go(func() error { return p.startDeadLetters(gctx, p.dlq) })
 	if err := g.Wait(); err != nil {
 		p.Discard(ctx)
 		return err
@@ -186,6 +186,17 @@ func (p *Pipeline) startDestination(ctx context.Context, o *opened[Destination])
 		return err
 	}
 	o.pace = paceOf(p.Plugins.WithDefaults(o.plugin, o.settings))
+	return nil
+}
+
+// startDeadLetters starts a dead-letter queue. Letters come one at a time.
+func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[Destination]) error {
+	if err := p.startDestination(ctx, o); err != nil {
+		return err
+	}
+	if o.pace.stalls() {
+		return permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id, o.pace.size))
+	}
 	return nil
 }
 
