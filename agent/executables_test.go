@@ -536,3 +536,49 @@ func TestLifecycleOfAnExecutable(t *testing.T) {
 	a.Wait("the pipeline is forgotten", gone)
 	l.want("")
 }
+
+// What the settings of before refer to may be gone. That keeps neither the next version
+// from starting nor a connector that is gone from being cleaned up.
+func TestLifecycleWithLostReferences(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	install(t, dir, "journal")
+	a := agenttest.Start(t, dir, func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
+	l := &life{T: t, path: a.Path("journal")}
+	secret := func(name string) (path, reference string) {
+		path = a.Path(name)
+		if err := os.WriteFile(path, []byte("value of "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path, "${file:" + path + "}"
+	}
+	remove := func(path string) {
+		t.Helper()
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, reference := secret("first")
+	a.Save("p.yaml", journaled(dir, reference, "running"))
+	a.WaitPhase("p", spec.PhaseRunning, 1)
+	a.Save("p.yaml", journaled(dir, reference, "stopped"))
+	a.WaitPhase("p", spec.PhaseStopped, 0)
+	l.want("Configure v=value of first, OnCreated v=value of first, Open, Teardown")
+	remove(first)
+	second, reference := secret("second")
+	a.Save("p.yaml", journaled(dir, reference, "running"))
+	a.WaitPhase("p", spec.PhaseRunning, 0)
+	l.want("Configure v=value of second, OnUpdated v= v=value of second, Open")
+	a.Save("p.yaml", journaled(dir, reference, "stopped"))
+	a.WaitPhase("p", spec.PhaseStopped, 0)
+	remove(second)
+	remove(a.Path("pipelines/p.yaml"))
+	a.Save("other.yaml", "version: \"2.2\"\npipelines: []\n")
+	a.Wait("the connector is cleaned up", func() bool {
+		all, err := a.Store().ConnectorStates(t.Context())
+		return err == nil && !slices.ContainsFunc(all, func(c spec.ConnectorState) bool { return c.ID == "p:src" })
+	})
+	l.want("Teardown, OnDeleted v=, Teardown")
+	if n := strings.Count(a.Log(), `"settings":["v"]`); n != 2 || strings.Contains(a.Log(), "value of") {
+		t.Errorf("%d warnings of settings that were lost, or their values, in the log", n)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 	p := &engine.Pipeline{
 		Declared:  &d.Pipeline,
 		Resolved:  resolved,
-		Resolve:   r.resolve,
+		Recall:    r.recall,
 		Plugins:   dispenser{r.plugins, &r.starts},
 		Store:     r.store,
 		Committer: r.committer,
@@ -176,9 +177,10 @@ func (r *runner) statsOf(id string) *engine.PipelineStats {
 
 // Delete tells a connector that it is no more.
 func (r *runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
-	settings, err := r.resolve(c.Active)
-	if err != nil {
-		return fmt.Errorf("cannot delete connector %s: %w", c.ID, err)
+	settings, lost := r.recall(c.Active)
+	if len(lost) > 0 {
+		r.log.Warn("cannot resolve references in the settings of a connector that is gone, it is told that they are empty",
+			"component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ID, "settings", lost)
 	}
 	connector, err := r.dispense(ctx, c)
 	if err != nil {
@@ -202,7 +204,7 @@ func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState) (engine.C
 	return d.Destination(ctx, c.Plugin, c.ID)
 }
 
-// resolve replaces the references in settings that were active in an earlier version.
+// resolve replaces the references in settings.
 func (r *runner) resolve(settings map[string]string) (map[string]string, error) {
 	p := &spec.Pipeline{Connectors: []spec.Connector{{Settings: settings}}}
 	resolved, problems := spec.Resolve(p, r.inputs.lookup)
@@ -210,6 +212,21 @@ func (r *runner) resolve(settings map[string]string) (map[string]string, error) 
 		return nil, joined(problems)
 	}
 	return resolved.Connectors[0].Settings, nil
+}
+
+// recall replaces the references in settings that were active in an earlier version. What
+// they refer to may be gone: then a setting is empty, and its name in lost.
+func (r *runner) recall(settings map[string]string) (resolved map[string]string, lost []string) {
+	resolved = map[string]string{}
+	for name, value := range settings {
+		one, err := r.resolve(map[string]string{name: value})
+		if err != nil {
+			lost = append(lost, name)
+		}
+		resolved[name] = one[name]
+	}
+	slices.Sort(lost)
+	return resolved, lost
 }
 
 func joined(problems []spec.Problem) error {

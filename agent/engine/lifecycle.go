@@ -22,10 +22,11 @@ func notifyLifecycle[C Connector](ctx context.Context, p *Pipeline, o *opened[C]
 	case state == nil:
 		err = o.connector.LifecycleOnCreated(ctx, o.settings)
 	case !maps.Equal(state.Active, o.declared.Settings):
-		var before map[string]string
-		if before, err = p.Resolve(state.Active); err == nil {
-			err = o.connector.LifecycleOnUpdated(ctx, before, o.settings)
+		before, lost := p.Recall(state.Active)
+		if len(lost) > 0 {
+			p.Log.Warn("cannot resolve references in the settings that the connector had before, it is told that they were empty", "connector_id", o.id, "settings", lost)
 		}
+		err = o.connector.LifecycleOnUpdated(ctx, before, o.settings)
 	case state.Plugin == o.declared.Plugin && state.Orphaned.IsZero():
 		return nil
 	}

@@ -23,8 +23,9 @@ const teardownTimeout = 30 * time.Second
 type Pipeline struct {
 	Declared *spec.Pipeline // as declared, references in it; the version that the run begins with
 	Resolved *spec.Pipeline // the same with its references resolved
-	// Resolve resolves the references in settings of an earlier version.
-	Resolve   func(settings map[string]string) (map[string]string, error)
+	// Recall resolves the references in settings of an earlier version. Settings whose
+	// references cannot be resolved any more are empty; their names are returned.
+	Recall    func(settings map[string]string) (resolved map[string]string, lost []string)
 	Plugins   Plugins
 	Store     Store
 	Committer *Committer

@@ -91,7 +91,7 @@ func (w *world) pipeline() *engine.Pipeline {
 	return &engine.Pipeline{
 		Declared:  declared,
 		Resolved:  declared,
-		Resolve:   func(s map[string]string) (map[string]string, error) { return s, nil },
+		Recall:    func(s map[string]string) (map[string]string, []string) { return s, nil },
 		Plugins:   w.plugins,
 		Store:     w.store,
 		Committer: w.committer,

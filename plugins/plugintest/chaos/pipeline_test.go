@@ -127,7 +127,7 @@ func runPipeline(t *testing.T, c *wire.Client, s *store, source, destination str
 	running.Go(func() { _ = committer.Run(committing) })
 	defer func() { stop(); running.Wait() }()
 	p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: plugins{c}, Store: s, Committer: committer, Window: engine.DefaultWindow, AckTimeout: 500 * time.Millisecond, Log: log,
-		Resolve: func(settings map[string]string) (map[string]string, error) { return maps.Clone(settings), nil }}
+		Recall: func(settings map[string]string) (map[string]string, []string) { return maps.Clone(settings), nil }}
 	if err := p.Prepare(ctx); err != nil {
 		t.Fatal(err)
 	}
