@@ -573,12 +573,46 @@ func TestLifecycleWithLostReferences(t *testing.T) {
 	remove(second)
 	remove(a.Path("pipelines/p.yaml"))
 	a.Save("other.yaml", "version: \"2.2\"\npipelines: []\n")
-	a.Wait("the connector is cleaned up", func() bool {
-		all, err := a.Store().ConnectorStates(t.Context())
-		return err == nil && !slices.ContainsFunc(all, func(c spec.ConnectorState) bool { return c.ID == "p:src" })
-	})
+	waitCleaned(t, a)
 	l.want("Teardown, OnDeleted v=, Teardown")
 	if n := strings.Count(a.Log(), `"settings":["v"]`); n != 2 || strings.Contains(a.Log(), "value of") {
 		t.Errorf("%d warnings of settings that were lost, or their values, in the log", n)
 	}
+}
+
+// waitCleaned waits until nothing is known of the connector p:src.
+func waitCleaned(t *testing.T, a *agenttest.Agent) {
+	t.Helper()
+	a.Wait("the connector is cleaned up", func() bool {
+		all, err := a.Store().ConnectorStates(t.Context())
+		return err == nil && !slices.ContainsFunc(all, func(c spec.ConnectorState) bool { return c.ID == "p:src" })
+	})
+}
+
+// A connector is cleaned up by the plugin that it had, also when a reference named that
+// and names none any more.
+func TestCleanUpOfAReferencedPlugin(t *testing.T) {
+	const which = "CONDUIT_TEST_WHICH"
+	t.Setenv(which, "journal")
+	dir := agenttest.NewDir(t)
+	install(t, dir, "journal")
+	a := agenttest.Start(t, dir, func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
+	l := &life{T: t, path: a.Path("journal")}
+	referring := func(status string) string {
+		return strings.Replace(journaled(dir, "1", status), "plugin: journal", "plugin: ${"+which+"}", 1)
+	}
+	for _, calls := range []string{"Configure v=1, OnCreated v=1, Open, Teardown", "Configure v=1, Open, Teardown"} {
+		a.Save("p.yaml", referring("running"))
+		a.WaitPhase("p", spec.PhaseRunning, 0)
+		a.Save("p.yaml", referring("stopped"))
+		a.WaitPhase("p", spec.PhaseStopped, 0)
+		l.want(calls)
+	}
+	t.Setenv(which, "")
+	if err := os.Remove(a.Path("pipelines/p.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	a.Save("other.yaml", "version: \"2.2\"\npipelines: []\n")
+	waitCleaned(t, a)
+	l.want("OnDeleted v=1, Teardown")
 }

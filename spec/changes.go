@@ -41,7 +41,7 @@ type ConnectorState struct {
 	ID         string            `json:"id"` // qualified
 	PipelineID string            `json:"pipelineId"`
 	Type       ConnectorType     `json:"type"`
-	Plugin     string            `json:"plugin"`
+	Plugin     string            `json:"plugin"`             // that started last, references resolved
 	Active     map[string]string `json:"active"`             // settings of the last successful start, references unresolved
 	Orphaned   time.Time         `json:"orphaned,omitzero"`  // when it was first seen to be declared no more
 	Attempts   int               `json:"attempts,omitempty"` // failed attempts at LifecycleOnDeleted

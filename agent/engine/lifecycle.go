@@ -27,7 +27,7 @@ func notifyLifecycle[C Connector](ctx context.Context, p *Pipeline, o *opened[C]
 			p.Log.Warn("cannot resolve references in the settings that the connector had before, it is told that they were empty", "connector_id", o.id, "settings", lost)
 		}
 		err = o.connector.LifecycleOnUpdated(ctx, before, o.settings)
-	case state.Plugin == o.declared.Plugin && state.Orphaned.IsZero():
+	case state.Plugin == o.plugin && state.Orphaned.IsZero():
 		return nil
 	}
 	if err != nil {
@@ -37,7 +37,7 @@ func notifyLifecycle[C Connector](ctx context.Context, p *Pipeline, o *opened[C]
 		ID:         o.id,
 		PipelineID: p.Declared.ID,
 		Type:       o.declared.Type,
-		Plugin:     o.declared.Plugin,
+		Plugin:     o.plugin, // the one to clean up, whatever a reference to it says by then
 		Active:     o.declared.Settings,
 	})
 	if err != nil {
