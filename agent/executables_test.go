@@ -113,7 +113,7 @@ func TestExecutablesMoveRecords(t *testing.T) {
 	if v := scrape(t, a, `conduit_plugin_open_fds{component_id="both:dst"}`); v < 3 {
 		t.Errorf("a process with %v file descriptors", v)
 	}
-	a.Save("both.yaml", moved(a.Dir, "both", "xgenerator", "xfile", 4000))
+	a.Save("both.yaml", moved(a.Dir, "both", "./xgenerator", "xfile", 4000))
 	a.WaitPhase("both", spec.PhaseRunning, 2)
 	a.Stop()
 	if left := children(os.Getpid()); len(left) != before {
