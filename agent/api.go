@@ -75,8 +75,8 @@ func (a *Agent) reload(ctx context.Context, prune bool) error {
 	if err := a.Reload(ctx, prune); err != nil {
 		return err
 	}
-	if held := a.files.Status().Held; len(held) > 0 {
-		return fmt.Errorf("all pipeline files are gone (%s), so nothing is withdrawn until one appears; to confirm that it is meant: conduit reload --prune", strings.Join(held, ", "))
+	if d := a.files.Status().Directory; d.State == spec.DirectoryHeld {
+		return errors.New(d.Message)
 	}
 	return nil
 }
@@ -214,6 +214,9 @@ func (o *observed) Ready(ctx context.Context) error {
 	_, err := o.db.Declarations(ctx)
 	return err
 }
+
+// Directory returns how it stands with the directory of the pipeline files.
+func (o *observed) Directory() spec.Directory { return o.files.Status().Directory }
 
 // changes tells of changes to any number of listeners.
 type changes struct {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +26,11 @@ func (a *Agent) status(ctx context.Context) string {
 			c.count(badFiles, spec.Owner{Path: f.Path, Line: f.Problems[i].Line})
 		}
 	}
-	c.trouble(a.files.Status().Err)
+	followed := a.files.Status()
+	c.trouble(followed.Err)
+	if followed.Err == nil && followed.Directory.State != spec.DirectoryOK {
+		c.trouble(errors.New(followed.Directory.Message))
+	}
 	return "STATUS=" + strings.ReplaceAll(c.String(), "\n", " ")
 }
 

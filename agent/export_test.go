@@ -47,6 +47,9 @@ func (a *Agent) Store() *store.DB { return a.db }
 // Restart has a pipeline restarted.
 func (a *Agent) Restart(ctx context.Context, id string) error { return a.loop.Restart(ctx, id) }
 
+// SystemdStatus returns what systemd is told about the agent.
+func (a *Agent) SystemdStatus(ctx context.Context) string { return a.status(ctx) }
+
 // Held returns the files that are gone with all others.
 func (a *Agent) Held() []string { return a.files.Status().Held }
 

@@ -106,6 +106,58 @@ func TestNewIdentitiesStartFromScratch(t *testing.T) {
 	}
 }
 
+// Whoever asks for the state of the agent, by whatever means, is told that the directory
+// is not in order, and when it is again.
+func TestTheStateOfTheDirectoryIsShown(t *testing.T) {
+	w := startWeb(t, "")
+	d := &desk{w.Agent, t}
+	d.Save("p.yaml", d.made("p", 1))
+	d.runs("p", 1)
+	shown := func(state spec.DirectoryState, reason string) {
+		t.Helper()
+		var message string
+		d.Wait(string(state), func() bool {
+			r, err := w.api.Ready(t.Context())
+			if r.Directory != nil {
+				message = r.Directory.Message
+			}
+			return err == nil && r.Status == "ready" && r.Pipelines.Running == 1 && r.Directory.State == state && (message == "") == (state == spec.DirectoryOK)
+		})
+		unseen := spec.DirectoryState("")
+		if !state.Followed() {
+			unseen = state
+		}
+		files, err := w.api.Files(t.Context())
+		if err != nil || len(files) != 1 || files[0].Unseen != unseen {
+			t.Errorf("%s: files %+v, error %v", state, files, err)
+		}
+		for _, s := range spec.DirectoryStates {
+			if in := scrape(t, d.Agent, `conduit_pipelines_directory{state="`+string(s)+`"}`) == 1; in != (s == state) {
+				t.Errorf("%s: the metric of %s is %v", state, s, in)
+			}
+		}
+		if text := d.SystemdStatus(t.Context()); text != strings.TrimSuffix("STATUS=1 running, "+message, ", ") {
+			t.Errorf("%s: systemd is told %q", state, text)
+		}
+		d.Wait("the event "+reason, func() bool {
+			events, err := w.api.Events(t.Context(), -1, 1)
+			return err == nil && (reason == "" || events[0].Reason == reason)
+		})
+	}
+	shown(spec.DirectoryOK, "")
+	d.must(os.Rename(d.Path("pipelines"), d.Path("away")))
+	shown(spec.DirectoryMissing, "SourceMissing")
+	d.must(os.Mkdir(d.Path("pipelines"), 0o755))
+	shown(spec.DirectoryHeld, "MassDeletionHeld")
+	d.must(os.Remove(d.Path("pipelines")))
+	d.must(os.WriteFile(d.Path("elsewhere"), nil, 0o600))
+	d.must(os.Symlink("elsewhere/pipelines", d.Path("pipelines")))
+	shown(spec.DirectoryUnreadable, "SourceUnreadable")
+	d.must(os.Remove(d.Path("pipelines")))
+	d.must(os.Rename(d.Path("away"), d.Path("pipelines")))
+	shown(spec.DirectoryOK, "SourceFollowed")
+}
+
 // A directory that is not there is no reason to stop anything.
 func TestDirectoryIsMissing(t *testing.T) {
 	away := func(d *desk) { d.must(os.Rename(d.Path("pipelines"), d.Path("away"))) }

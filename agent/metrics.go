@@ -37,6 +37,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	infoDesc       = desc("conduit_info", "Version of the agent.", "version", "go_version")
+	directoryDesc  = desc("conduit_pipelines_directory", "State of the directory of the pipeline files: 1 for the one it is in.", "state")
 	pipelinesDesc  = desc("conduit_pipelines", "Number of pipelines by status.", "status")
 	statusDesc     = desc("conduit_pipeline_status", "Status of a pipeline: 1 running, 2 stopped, 3 degraded, 4 recovering.", "pipeline_name")
 	failuresDesc   = desc("conduit_pipeline_failures", "Failures in a row that have not been outlived.", "pipeline_name")
@@ -79,6 +80,13 @@ func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge := gaugeTo(to)
 	gauge(infoDesc, 1, m.a.options.Version, runtime.Version())
+	for _, state := range spec.DirectoryStates {
+		in := 0.0
+		if state == m.a.files.Status().Directory.State {
+			in = 1
+		}
+		gauge(directoryDesc, in, string(state))
+	}
 	m.states(gauge, counterTo(to))
 	histogramTo(to, commitsDesc, &m.a.committer.Commits, engine.DurationBounds)
 	counterTo(to)(committedDesc, m.a.committer.Committed.Load())

@@ -67,6 +67,8 @@ type Observed interface {
 	CleanUp(ctx context.Context, connectorID string) error
 	// Ready returns why the agent is not ready: ErrStarting, or what is unavailable.
 	Ready(ctx context.Context) error
+	// Directory returns how it stands with the directory of the pipeline files.
+	Directory() spec.Directory
 }
 
 // Plugins is what is known of connector plugins.

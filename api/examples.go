@@ -109,7 +109,7 @@ var (
 	exampleEvent     = spec.Event{ID: 7, At: exampleTime, Pipeline: "orders", Type: "normal", Reason: "Started", Message: "runs generation 2"}
 	exampleInfo      = rest.Info{Version: "v0.1.0", OS: "linux", Arch: "amd64"}
 	exampleHealth    = rest.Health{Status: "SERVING"}
-	exampleReadiness = rest.Readiness{Status: "ready", Pipelines: &rest.ReadyPipelines{Total: 2, Running: 2}}
+	exampleReadiness = rest.Readiness{Status: "ready", Directory: &spec.Directory{State: spec.DirectoryOK, Since: exampleTime}, Pipelines: &rest.ReadyPipelines{Total: 2, Running: 2}}
 	exampleMetrics   = "# HELP conduit_pipelines Number of pipelines by status.\n# TYPE conduit_pipelines gauge\nconduit_pipelines{status=\"running\"} 2\n"
 	exampleError     = rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "pipeline %q not found", "orders").Suggest("GET /v1/pipelines lists the pipelines there are").Body()
 )

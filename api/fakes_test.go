@@ -39,6 +39,7 @@ type world struct {
 	cleaned   []string
 	frozen    bool // nothing observed changes
 	notReady  error
+	directory spec.Directory
 	checks    int
 	check     func() error // called first by Check; nil: nothing is
 
@@ -221,6 +222,12 @@ func (w *world) CleanUp(_ context.Context, id string) error {
 	}
 	w.cleaned = append(w.cleaned, id)
 	return nil
+}
+
+func (w *world) Directory() spec.Directory {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.directory
 }
 
 func (w *world) Ready(context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 func (s *Server) info(http.ResponseWriter, *http.Request) (any, error) {
@@ -24,10 +25,11 @@ func (s *Server) health(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return rest.Health{Status: "SERVING"}, nil
 }
 
-// ready counts pipelines, and names the degraded ones for those who may read.
+// ready counts pipelines and says how it stands with the directory of their files. Those
+// who may read are told why.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.Observed.Ready(r.Context()); err != nil {
-		body := rest.Readiness{Status: "unavailable"}
+		body := rest.Readiness{Status: "unavailable", Directory: s.directory(r)}
 		if errors.Is(err, ErrStarting) {
 			body.Status = "starting"
 		} else if s.roleOf(r) >= roleRead {
@@ -50,7 +52,20 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) (any, error) {
 			}
 		}
 	}
-	return rest.Readiness{Status: "ready", Pipelines: count}, err
+	return rest.Readiness{Status: "ready", Directory: s.directory(r), Pipelines: count}, err
+}
+
+// directory returns how it stands with the directory of the pipeline files, nil when
+// nobody has looked yet.
+func (s *Server) directory(r *http.Request) *spec.Directory {
+	d := s.Observed.Directory()
+	if d.State == "" {
+		return nil
+	}
+	if s.roleOf(r) < roleRead {
+		d.Message = ""
+	}
+	return &d
 }
 
 func (s *Server) listPlugins(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -211,9 +211,13 @@ func (s *Server) listFiles(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if files == nil {
 		files = []spec.FileState{}
 	}
+	directory := s.Observed.Directory().State
 	for i := range files {
 		if files[i].Pipelines == nil {
 			files[i].Pipelines = []string{}
+		}
+		if directory != "" && !directory.Followed() {
+			files[i].Unseen = directory
 		}
 	}
 	return files, err

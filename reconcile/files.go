@@ -19,7 +19,7 @@ type Files struct {
 	// Parse is spec.ParseFile. Several files are parsed at the same time.
 	Parse func(path string, data []byte) spec.File
 	Log   *slog.Logger
-	// Changed, when set, is called after desired state changed: Loop.Wake.
+	// Changed, when set, is called after desired state changed, or the state of the directory.
 	Changed func()
 
 	once   sync.Once
@@ -44,9 +44,10 @@ const wakeDelay = 50 * time.Millisecond
 
 // FilesStatus says how reading the pipeline files goes.
 type FilesStatus struct {
-	Err  error     // why the directory or the store could not be used, nil when all is well
-	Held []string  // files that are gone with all others, so that nothing is withdrawn
-	At   time.Time // of the last look
+	Err       error          // why the directory or the store could not be used, nil when all is well
+	Held      []string       // files that are gone with all others, so that nothing is withdrawn
+	Directory spec.Directory // how it was found
+	At        time.Time      // of the last look
 }
 
 func (f *Files) init() {
@@ -182,15 +183,13 @@ func (f *Files) bring(ctx context.Context, s *watch.Snapshot) error {
 	if before.At.IsZero() {
 		close(f.looked)
 	}
-	f.status = FilesStatus{Err: err, Held: held, At: time.Now()}
-	if err != nil && ctx.Err() == nil && (before.Err == nil || before.Err.Error() != err.Error()) {
-		f.Log.Error("pipeline files are not followed, what runs keeps running", "component", "files", "err", err)
-	}
+	f.status = FilesStatus{Err: err, Held: held, Directory: directory(s, held, before.Directory), At: time.Now()}
+	f.observe(ctx, before.Directory)
 	if err != nil && s.Err == nil {
+		if ctx.Err() == nil && (before.Err == nil || before.Err.Error() != err.Error()) {
+			f.Log.Error("pipeline files are not followed, what runs keeps running", "component", "files", "err", err)
+		}
 		f.Wake() // to have Run try again
-	}
-	if len(held) > 0 && len(before.Held) == 0 {
-		f.Log.Warn("all pipeline files are gone, nothing is withdrawn until one appears; to confirm: conduit reload --prune", "component", "files", "files", held)
 	}
 	return err
 }
@@ -200,7 +199,7 @@ func (f *Files) apply(ctx context.Context, s *watch.Snapshot) (held []string, er
 		return nil, s.Err
 	}
 	if err := f.read(ctx); err != nil {
-		return nil, err
+		return f.status.Held, err
 	}
 	// An empty directory may be a disk that is not mounted, unless files vanished from it
 	// before our eyes.

@@ -209,4 +209,7 @@ type FileState struct {
 	Pipelines []string  `json:"pipelines"`
 	Problems  []Problem `json:"problems,omitempty"`
 	SeenAt    time.Time `json:"seenAt"`
+	// Unseen is the state of the directory while that keeps the file from being looked at:
+	// all this is from before. It is not stored.
+	Unseen DirectoryState `json:"unseen,omitempty"`
 }

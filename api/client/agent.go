@@ -31,14 +31,32 @@ func (c *Client) Healthy(ctx context.Context) error {
 	return err
 }
 
-// Ready returns how the pipelines fare, and an error while the agent is not ready.
-func (c *Client) Ready(ctx context.Context) (rest.Readiness, error) {
-	body, err := get[rest.Readiness](ctx, c, "/readyz")
-	var e *Error
-	if errors.As(err, &e) && e.HTTP == http.StatusServiceUnavailable {
-		err = fmt.Errorf("the agent is not ready: %w", err)
+// Ready returns how the pipelines fare. While the agent is not ready it returns an error,
+// and beside it what the agent says of that.
+func (c *Client) Ready(ctx context.Context) (body rest.Readiness, err error) {
+	r, err := c.request(ctx, http.MethodGet, "/readyz", nil, nil)
+	if err != nil {
+		return body, err
 	}
-	return body, err
+	response, err := c.do(r)
+	if err != nil {
+		return body, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return body, fmt.Errorf("cannot read the answer of the agent: %w", err)
+	}
+	err = json.Unmarshal(text, &body)
+	switch {
+	case response.StatusCode == http.StatusServiceUnavailable:
+		return body, fmt.Errorf("the agent is not ready: %w", rest.ParseError(response.StatusCode, text))
+	case response.StatusCode/100 != 2:
+		return body, rest.ParseError(response.StatusCode, text)
+	case err != nil:
+		return body, fmt.Errorf("cannot read the answer to GET /readyz: %w", err)
+	}
+	return body, nil
 }
 
 // Metrics returns the metrics in the text format of Prometheus.

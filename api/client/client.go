@@ -127,6 +127,20 @@ func (c *Client) request(ctx context.Context, method, path string, in any, optio
 
 // send returns an answer that is a success; its body is to be closed.
 func (c *Client) send(r *http.Request) (*http.Response, error) {
+	response, err := c.do(r)
+	if err != nil || response.StatusCode/100 == 2 {
+		return response, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the answer of the agent: %w", err)
+	}
+	return nil, rest.ParseError(response.StatusCode, body)
+}
+
+// do returns the answer, whatever it says; its body is to be closed.
+func (c *Client) do(r *http.Request) (*http.Response, error) {
 	client := c.HTTP
 	if client == nil {
 		client = http.DefaultClient
@@ -135,15 +149,7 @@ func (c *Client) send(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the agent at %s: %w", c.URL, err)
 	}
-	if response.StatusCode/100 == 2 {
-		return response, nil
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the answer of the agent: %w", err)
-	}
-	return nil, rest.ParseError(response.StatusCode, body)
+	return response, nil
 }
 
 // get reads what is at path.

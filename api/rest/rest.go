@@ -293,6 +293,7 @@ type Health struct {
 type Readiness struct {
 	Status    string          `json:"status" doc:"ready, starting or unavailable."`
 	Reason    string          `json:"reason,omitempty"`
+	Directory *spec.Directory `json:"directory,omitempty" doc:"Of the pipeline files. While it is not in order pipelines keep running as they were declared."`
 	Pipelines *ReadyPipelines `json:"pipelines,omitempty"`
 }
 

@@ -286,7 +286,8 @@ func (r *remote) readiness(ctx context.Context) (rest.Readiness, error) {
 	body, err := r.Ready(ctx)
 	var refused *client.Error
 	if errors.As(err, &refused) && refused.HTTP == http.StatusServiceUnavailable {
-		return rest.Readiness{Status: "not ready"}, nil
+		body.Status = cmp.Or(body.Status, "not ready")
+		return body, nil
 	}
 	return body, err
 }

@@ -22,6 +22,7 @@ func (p *program) statusCommand() *ffcli.Command {
 		short: "Show how the pipelines fare, and what is wrong with their files.",
 		long: `The table has for each pipeline its phase, the generation that is declared and the one that
 runs, records per second, and the error if there is one. Then follow the problems of files.
+Before it stands what is wrong with the agent, or with the directory of the pipeline files.
 
 Examples:
   conduit status
@@ -182,6 +183,9 @@ func (r *remote) writeStatus(to io.Writer, s agentStatus) error {
 	if s.Agent.Status != "ready" {
 		fmt.Fprintf(to, "the agent is %s %s\n", s.Agent.Status, s.Agent.Reason)
 	}
+	if d := s.Agent.Directory; d != nil && d.State != spec.DirectoryOK {
+		fmt.Fprintf(to, "pipelines directory %s since %s: %s\n", r.paint(string(d.State), colorYellow), moment(d.Since), d.Message)
+	}
 	var t table
 	t.add("PIPELINE", "PHASE", "DECLARED", "RUNNING", "RECORDS/S", "ERROR")
 	for i := range s.Pipelines {
@@ -193,6 +197,9 @@ func (r *remote) writeStatus(to io.Writer, s agentStatus) error {
 		fmt.Fprintln(to, "no pipelines")
 	} else if err := t.write(to, r.paint); err != nil {
 		return err
+	}
+	if len(s.Files) > 0 && s.Files[0].Unseen != "" {
+		fmt.Fprintln(to, "when the files were last seen:")
 	}
 	for _, f := range s.Files {
 		r.problemsTo(to, f.Problems)

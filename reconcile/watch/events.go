@@ -2,6 +2,7 @@ package watch
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -26,22 +27,21 @@ func (s *scanner) watch(dir string) bool {
 	}
 	if s.fsw == nil {
 		if s.fsw, err = s.notify(); err != nil {
-			s.fsw, s.unheard = nil, err
+			s.fsw, s.unheard = nil, explain(err)
 			return false
 		}
 	}
 	_ = s.fsw.Remove(dir) // of the directory that was here before
 	if err := s.fsw.Add(dir); err != nil {
 		delete(s.watched, dir)
-		s.unheard = err
+		s.unheard = explain(err)
 		return false
 	}
 	s.watched[dir] = id
 	return true
 }
 
-// unwatch gives up the directories that no longer matter and says whether events can
-// be relied on.
+// unwatch gives up the directories that no longer matter.
 func (s *scanner) unwatch() {
 	for dir := range s.watched {
 		if !s.wanted[dir] {
@@ -49,23 +49,17 @@ func (s *scanner) unwatch() {
 			delete(s.watched, dir)
 		}
 	}
-	switch {
-	case s.unheard != nil && !s.reported:
-		s.log.Warn("cannot watch the pipelines directory, polling it instead", "err", s.unheard, "hint", hint(s.unheard), "interval", s.timing.poll)
-	case s.unheard == nil && s.reported:
-		s.log.Info("watching the pipelines directory again")
-	}
-	s.reported = s.unheard != nil
 }
 
-func hint(err error) string {
+// explain says what to do about an error of the system that keeps events from us.
+func explain(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		return "raise it with: sysctl fs.inotify.max_user_watches=524288"
+		return fmt.Errorf("%w; raise the limit with: sysctl fs.inotify.max_user_watches=524288", err)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return "raise it with: sysctl fs.inotify.max_user_instances=1024"
+		return fmt.Errorf("%w; raise the limit with: sysctl fs.inotify.max_user_instances=1024", err)
 	}
-	return "changes are found, only later"
+	return err
 }
 
 // quiet returns how long nothing must follow ev before a scan, 0 when ev is of no

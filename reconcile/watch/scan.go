@@ -24,12 +24,11 @@ type scanner struct {
 	files map[string]*entry // by name
 
 	system
-	fsw      *fsnotify.Watcher
-	watched  map[string]dirID // directories under watch, as they were then
-	wanted   map[string]bool  // directories this scan asked to watch
-	targets  map[string]bool  // files that links lead to
-	unheard  error            // why changes may come without an event
-	reported bool             // unheard was logged
+	fsw     *fsnotify.Watcher
+	watched map[string]dirID // directories under watch, as they were then
+	wanted  map[string]bool  // directories this scan asked to watch
+	targets map[string]bool  // files that links lead to
+	unheard error            // why changes may come without an event
 }
 
 func newScanner(w *Watcher) *scanner {

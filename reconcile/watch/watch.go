@@ -21,6 +21,9 @@ type Snapshot struct {
 	// Dir identifies the directory that was looked at. It changes when another
 	// directory, or another file system, takes its place. It is "" with Err.
 	Dir string
+	// Unheard says why changes may come without an event, so that they are found by polling
+	// only; nil where events can be had, and on remote file systems, which have none.
+	Unheard error
 	// Files are the pipeline files found, sorted by path.
 	Files []File
 }
@@ -86,6 +89,9 @@ func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 	var reloads []chan struct{}
 	for {
 		snap, settled := s.scan(time.Now(), len(reloads) > 0)
+		if s.unheard != errUnheard {
+			snap.Unheard = s.unheard
+		}
 		if settled && (last == nil || len(reloads) > 0 || !same(&snap, last)) {
 			last = &snap
 			report(snap)
@@ -175,7 +181,7 @@ func (w *Watcher) logger() *slog.Logger {
 
 // same reports whether a and b tell the same.
 func same(a, b *Snapshot) bool {
-	if text(a.Err) != text(b.Err) || a.Dir != b.Dir || len(a.Files) != len(b.Files) {
+	if text(a.Err) != text(b.Err) || text(a.Unheard) != text(b.Unheard) || a.Dir != b.Dir || len(a.Files) != len(b.Files) {
 		return false
 	}
 	for i := range a.Files {

@@ -1,0 +1,65 @@
+package reconcile_test
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// The state of the directory is told when it changes, in either direction, and only then.
+func TestTheStateOfTheDirectoryIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		store, told := newMemory(), 0
+		files := &reconcile.Files{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&log, nil)), Changed: func() { told++ }}
+		other := dir("")
+		other.Dir = "2"
+		deaf := dir("x=a:1")
+		deaf.Unheard = errors.New("no instances left")
+		for _, step := range []struct {
+			seen    watch.Snapshot
+			state   spec.DirectoryState
+			reason  string // of the event
+			message string // in the log, the event and the status
+		}{
+			{dir("x=a:1"), spec.DirectoryOK, "", ""},
+			{watch.Snapshot{Err: &fs.PathError{Op: "open", Path: "pipes", Err: fs.ErrNotExist}}, spec.DirectoryMissing, "SourceMissing", "open pipes: file does not exist"},
+			{watch.Snapshot{Err: errors.New("it is locked")}, spec.DirectoryUnreadable, "SourceUnreadable", "it is locked"},
+			{other, spec.DirectoryHeld, "MassDeletionHeld", "all pipeline files are gone (x), so nothing is withdrawn"},
+			{deaf, spec.DirectoryPolled, "WatchDegraded", "no instances left"},
+			{dir("x=a:1"), spec.DirectoryOK, "SourceFollowed", ""},
+		} {
+			time.Sleep(time.Hour)
+			began := time.Now()
+			for range 2 {
+				log.Reset()
+				store.events, told = nil, 0
+				_ = files.Take(t.Context(), step.seen)
+				got := files.Status().Directory
+				if got.State != step.state || !strings.Contains(got.Message, step.message) || (got.Message == "") != (step.message == "") || !got.Since.Equal(began) {
+					t.Fatalf("it is %+v, want %s since %v: %s", got, step.state, began, step.message)
+				}
+				i := slices.IndexFunc(store.events, func(e spec.Event) bool { return e.Reason == step.reason && strings.Contains(e.Message, step.message) })
+				switch {
+				case step.reason == "":
+				case i < 0 || told == 0 || !strings.Contains(log.String(), "component=files") || !strings.Contains(log.String(), step.message):
+					t.Errorf("%s: events %+v, told %d times, log %s", step.state, store.events, told, log.String())
+				}
+				step.reason = ""
+				time.Sleep(time.Minute)
+			}
+			if len(store.events) > 0 || told > 0 || log.Len() > 0 {
+				t.Errorf("%s is told again: events %+v, log %s", step.state, store.events, log.String())
+			}
+		}
+	})
+}

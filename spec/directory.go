@@ -1,0 +1,37 @@
+package spec
+
+import "time"
+
+// Directory is how it stands with the directory of the pipeline files.
+type Directory struct {
+	State   DirectoryState `json:"state"`
+	Message string         `json:"message,omitempty"` // why it is not ok; for people
+	Since   time.Time      `json:"since,omitzero"`    // since when it is in this state
+}
+
+// DirectoryState says whether the pipeline files can be followed.
+type DirectoryState string
+
+// The states of the directory.
+const (
+	DirectoryOK         DirectoryState = "ok"
+	DirectoryPolled     DirectoryState = "polled"     // changes are found by looking, because events cannot be had
+	DirectoryMissing    DirectoryState = "missing"    // there is no directory
+	DirectoryUnreadable DirectoryState = "unreadable" // what is there cannot be read as one
+	DirectoryHeld       DirectoryState = "held"       // all files are gone, which may be an accident: nothing is withdrawn
+)
+
+// DirectoryStates are all states there are.
+var DirectoryStates = []DirectoryState{DirectoryOK, DirectoryPolled, DirectoryMissing, DirectoryUnreadable, DirectoryHeld}
+
+// Followed reports whether what is known of the files is what they are now.
+func (s DirectoryState) Followed() bool { return s == DirectoryOK || s == DirectoryPolled }
+
+// Enum lists the states.
+func (DirectoryState) Enum() []string {
+	names := make([]string, len(DirectoryStates))
+	for i, s := range DirectoryStates {
+		names[i] = string(s)
+	}
+	return names
+}
