@@ -39,7 +39,7 @@ func TestPlanOfAnAgent(t *testing.T) {
 			[]string{"add n: restart →running at n.yaml:3 [@3:5]"}, nil},
 		{"all files", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "2")}}, Replace: true},
 			[]string{"add n: restart →running at n.yaml:3 [@3:5]", "remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
-		{"no files", rest.PlanRequest{Replace: true}, nil, nil},
+		{"no files", rest.PlanRequest{Replace: true}, []string{"remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
 		{"broken", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: "pipelines: ["}}},
 			[]string{"p.yaml: config.parse_error"}, []string{"2:1"}},
 		{"plugins and references", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: wrong}}},
@@ -68,7 +68,7 @@ func TestPlanOfAnAgent(t *testing.T) {
 			if text := fmt.Sprintf("%+v", plan); strings.Contains(text, "hunter2") {
 				t.Errorf("a value is told: %s", text)
 			}
-			if held := len(plan.Held) > 0; held != (c.name == "no files") {
+			if len(plan.Held) > 0 {
 				t.Errorf("held is %v", plan.Held)
 			}
 		})
@@ -97,5 +97,24 @@ func TestPlanOfAnAgent(t *testing.T) {
 	w.Wait("the files are held", func() bool {
 		plan, err := w.api.Plan(t.Context())
 		return err == nil && len(plan.Pipelines) == 0 && slices.Equal(plan.Held, []string{"p.yaml"})
+	})
+	if plan, err := w.api.PlanFiles(t.Context(), rest.PlanRequest{Replace: true}); err != nil || !slices.Equal(plan.Held, []string{"p.yaml"}) {
+		t.Errorf("no files in an empty directory: %+v, %v", plan, err)
+	}
+	// Files that go from a directory that is followed do not come back by themselves.
+	w.Save("p.yaml", planned("p", "running", "1"))
+	if err := w.Reload(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := w.api.PlanFiles(t.Context(), rest.PlanRequest{Replace: true})
+	if err != nil || len(plan.Held) > 0 || len(plan.Pipelines) != 1 {
+		t.Errorf("no files any more: %+v, %v", plan, err)
+	}
+	if err := os.Remove(w.Path("pipelines/p.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	w.Wait("that it is what happens", func() bool {
+		declared, err := w.Declarations(t.Context())
+		return err == nil && len(declared) == 1 && !declared[0].Withdrawn.IsZero()
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -28,7 +29,7 @@ func (a *Agent) Plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan,
 		return nil, err
 	}
 	m := newPlanner(a.options.Config, declared, known)
-	m.hold = len(a.files.Status().Held) > 0
+	m.wary = a.files.Wary
 	rescan := sync.OnceFunc(func() {
 		look, cancel := context.WithTimeout(ctx, specifyTimeout)
 		defer cancel()
@@ -46,8 +47,8 @@ func (a *Agent) Plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan,
 	return m.make(ctx, request)
 }
 
-// MakePlan is Plan without an agent, or beside one that may be using the store. check
-// returns what is wrong with the plugins of a pipeline; references are not looked up,
+// MakePlan is Plan for an agent that is yet to start. One may be using the store meanwhile.
+// check returns what is wrong with the plugins of a pipeline; references are not looked up,
 // because the agent may see other variables and files.
 func MakePlan(ctx context.Context, c config.Config, request rest.PlanRequest, check func(*spec.Pipeline) []spec.Problem) (*rest.Plan, error) {
 	declared, known, err := store.Peek(ctx, c.DB.SQLite.Path)
@@ -55,18 +56,18 @@ func MakePlan(ctx context.Context, c config.Config, request rest.PlanRequest, ch
 		return nil, err
 	}
 	m := newPlanner(c, declared, known)
-	m.hold, m.check = true, check
+	m.wary, m.check = new(reconcile.Files).Wary, check
 	return m.make(ctx, request)
 }
 
 // PipelineFiles reads the pipeline files of a directory, or one file, as the agent does.
 func PipelineFiles(ctx context.Context, path string) ([]rest.PlanFile, error) {
-	files, err := snapshot(ctx, path)
+	snap, err := snapshot(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]rest.PlanFile, len(files))
-	for i, f := range files {
+	list := make([]rest.PlanFile, len(snap.Files))
+	for i, f := range snap.Files {
 		if f.Err != nil {
 			return nil, fmt.Errorf("cannot read pipeline file %s: %w", f.Path, f.Err)
 		}
@@ -78,10 +79,9 @@ func PipelineFiles(ctx context.Context, path string) ([]rest.PlanFile, error) {
 	return list, nil
 }
 
-func snapshot(ctx context.Context, path string) ([]watch.File, error) {
+func snapshot(ctx context.Context, path string) (snap watch.Snapshot, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var snap watch.Snapshot
-	err := (&watch.Watcher{Dir: path}).Run(ctx, func(s watch.Snapshot) { snap = s; cancel() })
-	return snap.Files, cmp.Or(err, snap.Err)
+	err = (&watch.Watcher{Dir: path}).Run(ctx, func(s watch.Snapshot) { snap = s; cancel() })
+	return snap, cmp.Or(err, snap.Err)
 }

@@ -24,19 +24,21 @@ type planner struct {
 	dir      string // pipelines.path
 	declared []spec.Declaration
 	known    []spec.FileState
-	hold     bool                                // that all files are gone counts as an accident
+	wary     func(dir string) bool               // reconcile.Files.Wary
 	check    func(*spec.Pipeline) []spec.Problem // beside what parsing finds
 
 	have   map[string]*spec.Declaration // declared, by id
-	files  []reconcile.Seen
-	parsed map[string]*spec.Parsed // by path and id
-	named  []string                // paths that the plan is about; all when nil
+	snap   watch.Snapshot               // of the files there would be
+	files  []reconcile.Seen             // what they say
+	parsed map[string]*spec.Parsed      // by path and id
+	named  []string                     // paths that the plan is about; all when nil
 	plan   rest.Plan
 }
 
 func newPlanner(c config.Config, declared []spec.Declaration, known []spec.FileState) *planner {
 	m := &planner{dir: c.Pipelines.Path, declared: declared, known: known, have: map[string]*spec.Declaration{}, parsed: map[string]*spec.Parsed{},
-		plan: rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{}, CleanupDelay: config.DurationText(c.Pipelines.CleanupDelay)}}
+		plan: rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{},
+			DeletionGrace: config.DurationText(c.Pipelines.DeletionGrace), CleanupDelay: config.DurationText(c.Pipelines.CleanupDelay)}}
 	for i := range declared {
 		m.have[declared[i].Pipeline.ID] = &declared[i]
 	}
@@ -48,10 +50,8 @@ func (m *planner) make(ctx context.Context, request rest.PlanRequest) (*rest.Pla
 		return nil, err
 	}
 	m.plan.Files = len(m.files)
-	if len(m.files) == 0 && len(m.known) > 0 && (m.hold || request.Replace) {
-		for _, f := range m.known {
-			m.plan.Held = append(m.plan.Held, f.Path)
-		}
+	if gone := m.gone(); len(gone) > 0 && m.wary(m.snap.Dir) {
+		m.plan.Held = gone
 		return &m.plan, nil
 	}
 	changes := reconcile.Decide(m.files, m.declared, m.known, time.Now())
@@ -60,16 +60,24 @@ func (m *planner) make(ctx context.Context, request rest.PlanRequest) (*rest.Pla
 	return &m.plan, nil
 }
 
-// look collects the files there would be.
-func (m *planner) look(ctx context.Context, request *rest.PlanRequest) error {
-	if !request.Replace {
-		present, err := snapshot(ctx, m.dir)
-		if err != nil && (len(request.Files) == 0 || !errors.Is(err, fs.ErrNotExist)) {
-			return err
-		}
-		for _, f := range present {
-			m.add(f)
-		}
+// gone returns the paths of the known files if all of them would be gone.
+func (m *planner) gone() []string {
+	known := make(map[string]*spec.FileState, len(m.known))
+	for i := range m.known {
+		known[m.known[i].Path] = &m.known[i]
+	}
+	return reconcile.AllGone(known, m.snap.Files)
+}
+
+// look collects the files there would be, and parses them. Files that replace all others do
+// so in the directory that is there.
+func (m *planner) look(ctx context.Context, request *rest.PlanRequest) (err error) {
+	m.snap, err = snapshot(ctx, m.dir)
+	switch {
+	case request.Replace:
+		m.snap.Files = nil
+	case err != nil && (len(request.Files) == 0 || !errors.Is(err, fs.ErrNotExist)):
+		return err
 	}
 	for i, f := range request.Files {
 		if problem := m.refuse(f.Path); problem != "" {
@@ -80,7 +88,14 @@ func (m *planner) look(ctx context.Context, request *rest.PlanRequest) error {
 		}
 		m.add(watch.File{Path: f.Path, Data: []byte(f.Content)})
 	}
-	slices.SortFunc(m.files, func(a, b reconcile.Seen) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(m.snap.Files, func(a, b watch.File) int { return cmp.Compare(a.Path, b.Path) })
+	for _, f := range m.snap.Files {
+		seen := reconcile.Seen{Path: f.Path, Hash: f.Hash, Err: f.Err}
+		if f.Err == nil {
+			seen.File = spec.ParseFile(f.Path, f.Data)
+		}
+		m.files = append(m.files, seen)
+	}
 	return nil
 }
 
@@ -97,12 +112,8 @@ func (m *planner) refuse(path string) string {
 
 // add adds a file, in place of one with the same name.
 func (m *planner) add(file watch.File) {
-	seen := reconcile.Seen{Path: file.Path, Hash: file.Hash, Err: file.Err}
-	if file.Err == nil {
-		seen.File = spec.ParseFile(file.Path, file.Data)
-	}
-	m.files = slices.DeleteFunc(m.files, func(other reconcile.Seen) bool { return other.Path == file.Path })
-	m.files = append(m.files, seen)
+	m.snap.Files = slices.DeleteFunc(m.snap.Files, func(other watch.File) bool { return other.Path == file.Path })
+	m.snap.Files = append(m.snap.Files, file)
 }
 
 // wanted reports whether the plan is about the file at path.

@@ -105,7 +105,7 @@ var (
 	examplePlan        = rest.Plan{Pipelines: []rest.PlannedPipeline{{ID: "orders", Action: spec.ActionChange, Effect: spec.EffectRestart,
 		From: spec.StatusRunning, To: spec.StatusRunning, File: "orders.yaml", Line: 3,
 		Changes: []rest.PlannedChange{{Change: spec.Change{Path: "/connectors/shop/settings/rate", Action: spec.ActionChange, Effect: spec.EffectRestart}, Line: 9, Column: 17}}}},
-		Problems: []spec.Problem{}, Files: 1, CleanupDelay: "10m"}
+		Problems: []spec.Problem{}, Files: 1, DeletionGrace: "10s", CleanupDelay: "10m"}
 	exampleEvent     = spec.Event{ID: 7, At: exampleTime, Pipeline: "orders", Type: "normal", Reason: "Started", Message: "runs generation 2"}
 	exampleInfo      = rest.Info{Version: "v0.1.0", OS: "linux", Arch: "amd64"}
 	exampleHealth    = rest.Health{Status: "SERVING"}

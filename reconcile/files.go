@@ -201,10 +201,10 @@ func (f *Files) apply(ctx context.Context, s *watch.Snapshot) (held []string, er
 	if err := f.read(ctx); err != nil {
 		return f.status.Held, err
 	}
-	// An empty directory may be a disk that is not mounted, unless files vanished from it
-	// before our eyes.
-	if !f.populated && !f.confirmed && len(f.index.known) > 0 && !slices.ContainsFunc(s.Files, f.index.counts) {
-		return sortedKeys(f.index.known), nil
+	if f.wary() {
+		if gone := AllGone(f.index.known, s.Files); len(gone) > 0 {
+			return gone, nil
+		}
 	}
 	if len(s.Files) > 0 {
 		f.populated, f.confirmed = true, false
@@ -226,6 +226,28 @@ func (f *Files) apply(ctx context.Context, s *watch.Snapshot) (held []string, er
 		f.Changed()
 	}
 	return nil, nil
+}
+
+// wary reports whether the absence of all files counts as an accident: an empty directory
+// may be a disk that is not mounted, unless files vanished from it before our eyes. f.mu is held.
+func (f *Files) wary() bool { return !f.populated && !f.confirmed }
+
+// Wary reports whether nothing would be withdrawn if the directory that Snapshot.Dir
+// identifies were found without any files now.
+func (f *Files) Wary(dir string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wary() || dir != f.dir
+}
+
+// AllGone returns the paths of the known files, sorted, if files shows nothing of the directory
+// being in use. An empty file that was never seen before does not: it may be in the place of
+// the directory.
+func AllGone(known map[string]*spec.FileState, files []watch.File) []string {
+	if slices.ContainsFunc(files, func(f watch.File) bool { return len(f.Data) > 0 || f.Err != nil || known[f.Path] != nil }) {
+		return nil
+	}
+	return sortedKeys(known)
 }
 
 // read takes up what others changed of desired state.

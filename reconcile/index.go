@@ -82,12 +82,6 @@ func (x *index) undeclare(id string) {
 	}
 }
 
-// counts reports whether f shows that a directory is in use. An empty file that was never
-// seen before does not: it may be in the place of the directory.
-func (x *index) counts(f watch.File) bool {
-	return len(f.Data) > 0 || f.Err != nil || x.known[f.Path] != nil
-}
-
 // see takes up a look at the files. Those that changed are parsed.
 func (x *index) see(files []watch.File, parse func(path string, data []byte) spec.File) {
 	x.look++

@@ -16,11 +16,13 @@ type PlanFile struct {
 
 // Plan is what pipeline files would change if the agent read them now.
 type Plan struct {
-	Pipelines    []PlannedPipeline `json:"pipelines" doc:"Those that change, by id."`
-	Problems     []spec.Problem    `json:"problems" doc:"Of the files, and of what their pipelines need. What has errors stays as it is."`
-	Files        int               `json:"files" doc:"Number of pipeline files there would be."`
-	Held         []string          `json:"held,omitempty" doc:"Files that are gone with all others, so that nothing is withdrawn until one appears or a reload with prune confirms it."`
-	CleanupDelay string            `json:"cleanupDelay" doc:"How long positions of a pipeline are kept after it is gone."`
+	Pipelines []PlannedPipeline `json:"pipelines" doc:"Those that change, by id."`
+	Problems  []spec.Problem    `json:"problems" doc:"Of the files, and of what their pipelines need. What has errors stays as it is."`
+	Files     int               `json:"files" doc:"Number of pipeline files there would be."`
+	Held      []string          `json:"held,omitempty" doc:"Files that are gone with all others, so that nothing is withdrawn until one appears or a reload with prune confirms it."`
+
+	DeletionGrace string `json:"deletionGrace" doc:"How long a pipeline that is no longer declared runs on. Nothing happens if it is back by then."`
+	CleanupDelay  string `json:"cleanupDelay" doc:"How long its positions are kept from then on."`
 }
 
 // PlannedPipeline is how one pipeline would change.

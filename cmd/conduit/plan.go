@@ -13,7 +13,7 @@ import (
 
 func (p *program) planCommand() *ffcli.Command {
 	flags := newFlags("plan")
-	at := newAgentFlags(flags, "pipelines.path", "db.sqlite.path", "pipelines.cleanup-delay")
+	at := newAgentFlags(flags, "pipelines.path", "db.sqlite.path", "pipelines.deletion-grace", "pipelines.cleanup-delay")
 	asJSON := flags.Bool("json", false, "print JSON")
 	tell := flags.Bool("exit-code", false, "exit with 2 when something would change")
 	return &ffcli.Command{
@@ -25,7 +25,8 @@ from running. PATH is a directory to be used as pipelines.path, or files to be s
 Each change stands with its line and its effect; values of settings are never shown.
 
 When no agent answers, or --db.sqlite.path or --pipelines.path is given, the store is read
-instead. References such as ${VAR} are looked up by the agent only.
+instead, and the plan is what an agent would do that starts now. References such as ${VAR} are
+looked up by the agent only.
 
   +    the pipeline is new
   ~    it changes while its sources stay open, or while it is stopped
@@ -79,7 +80,7 @@ func (p *program) writePlan(plan *rest.Plan) error {
 		if one.Line > 0 {
 			place = fmt.Sprintf("%s:%d", one.File, one.Line)
 		}
-		fmt.Fprintf(p.stdout, "%s %s (%s): %s\n", p.paint(symbol, symbolColors[symbol]), one.ID, place, planWords(one, plan.CleanupDelay))
+		fmt.Fprintf(p.stdout, "%s %s (%s): %s\n", p.paint(symbol, symbolColors[symbol]), one.ID, place, planWords(one, plan))
 		if err := p.writePlanned(one); err != nil {
 			return err
 		}
@@ -141,13 +142,13 @@ func planSymbol(one *rest.PlannedPipeline) string {
 }
 
 // planWords says what becomes of a pipeline.
-func planWords(one *rest.PlannedPipeline, cleanupDelay string) string {
+func planWords(one *rest.PlannedPipeline, plan *rest.Plan) string {
 	var words string
 	switch runs := one.From == spec.StatusRunning; {
 	case one.Action == spec.ActionRemove && runs:
-		return "drains and stops; its positions are forgotten after " + cleanupDelay
+		return fmt.Sprintf("drains and stops after %s; its positions are forgotten %s later", plan.DeletionGrace, plan.CleanupDelay)
 	case one.Action == spec.ActionRemove:
-		return "its positions are forgotten after " + cleanupDelay
+		return fmt.Sprintf("its positions are forgotten %s after a grace of %s", plan.CleanupDelay, plan.DeletionGrace)
 	case one.To == spec.StatusRunning && !runs:
 		words = "starts"
 	case one.To == spec.StatusStopped && runs:
