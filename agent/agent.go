@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -84,6 +85,7 @@ func (a *Agent) run(ctx context.Context) error {
 		services.Go(func() error { return status.Run(serving) })
 	}
 	services.Go(func() error { return a.watchdog(serving) })
+	services.Go(func() error { return a.guardStore(serving) })
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.exitOnDegraded(gctx) })
@@ -101,6 +103,35 @@ func (a *Agent) run(ctx context.Context) error {
 	err = errors.Join(err, services.Wait())
 	a.options.Log.Info("agent stopped", "component", "agent")
 	return err
+}
+
+// placeInterval is the time between two looks at whether the store is in its place.
+const placeInterval = 2 * time.Second
+
+// guardStore says when the files of the store were deleted or replaced. What runs goes on:
+// that is no worse, and somebody may want to save what they hold.
+func (a *Agent) guardStore(ctx context.Context) error {
+	tick := time.NewTicker(placeInterval)
+	defer tick.Stop()
+	moved := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := a.db.InPlace()
+		if (err != nil) == moved {
+			continue
+		}
+		moved = err != nil
+		if moved {
+			a.options.Log.Error("the store is in danger, the pipelines go on", "component", "agent", "err", err)
+		} else {
+			a.options.Log.Info("the store is in its place again", "component", "agent")
+		}
+		a.changes.notify()
+	}
 }
 
 // wire makes the parts and connects them.

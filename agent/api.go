@@ -211,6 +211,9 @@ func (o *observed) Ready(ctx context.Context) error {
 	if o.files.Status().At.IsZero() {
 		return api.ErrStarting
 	}
+	if err := o.db.InPlace(); err != nil {
+		return err
+	}
 	_, err := o.db.Declarations(ctx)
 	return err
 }

@@ -26,6 +26,7 @@ func (a *Agent) status(ctx context.Context) string {
 			c.count(badFiles, spec.Owner{Path: f.Path, Line: f.Problems[i].Line})
 		}
 	}
+	c.trouble(a.db.InPlace())
 	followed := a.files.Status()
 	c.trouble(followed.Err)
 	if followed.Err == nil && followed.Directory.State != spec.DirectoryOK {

@@ -158,6 +158,35 @@ func TestTheStateOfTheDirectoryIsShown(t *testing.T) {
 	shown(spec.DirectoryOK, "SourceFollowed")
 }
 
+// A store whose files were deleted or replaced while the agent has it open is no reason to
+// stop anything either, but the agent says that it is in danger.
+func TestTheStoreIsNotInItsPlace(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, "")
+	d := &desk{w.Agent, t}
+	d.Save("p.yaml", d.made("p", 1000))
+	d.runs("p", 1000)
+	d.must(os.Rename(d.Path("conduit.db"), d.Path("away")))
+	r, err := w.api.Ready(t.Context())
+	if err == nil || r.Status != "unavailable" || !strings.Contains(r.Reason, "conduit.db") || r.Directory.State != spec.DirectoryOK {
+		t.Errorf("without its file: %+v, error %v", r, err)
+	}
+	if text := d.SystemdStatus(t.Context()); !strings.HasPrefix(text, "STATUS=1 running, ") || !strings.Contains(text, "conduit.db") {
+		t.Errorf("systemd is told %q", text)
+	}
+	d.Wait("the log", func() bool { return strings.Contains(d.Log(), "the store is in danger") })
+	n := len(numbers(t, d.Path("p.jsonl")))
+	d.Wait("more records", func() bool { return len(numbers(t, d.Path("p.jsonl"))) > n })
+	d.must(os.Rename(d.Path("away"), d.Path("conduit.db")))
+	if r, err = w.api.Ready(t.Context()); err != nil || r.Status != "ready" {
+		t.Errorf("with its file: %+v, error %v", r, err)
+	}
+	d.Wait("the all-clear", func() bool { return strings.Contains(d.Log(), "the store is in its place again") })
+	if n := strings.Count(d.Log(), "the store is in danger"); n != 1 {
+		t.Errorf("it was logged %d times", n)
+	}
+}
+
 // A directory that is not there is no reason to stop anything.
 func TestDirectoryIsMissing(t *testing.T) {
 	away := func(d *desk) { d.must(os.Rename(d.Path("pipelines"), d.Path("away"))) }

@@ -26,12 +26,16 @@ const (
 )
 
 // pools are the connections to one store: one that writes, some that read.
-type pools struct{ writer, reader *sql.DB }
+type pools struct {
+	writer, reader *sql.DB
+	files          []openFile
+}
 
 // openPools opens the store at path and brings its tables up to date. The reading
 // connections come first, because they cannot change a store that is then refused.
 func openPools(ctx context.Context, path string, now func() time.Time) (*pools, error) {
-	p := &pools{reader: openReader(path)}
+	p := &pools{}
+	p.reader = openReader(path, p.inPlace)
 	if err := checkKnown(ctx, p.reader); err != nil {
 		return nil, errors.Join(err, p.reader.Close())
 	}
@@ -50,8 +54,10 @@ func openWriter(path string) *sql.DB {
 	return db
 }
 
-func openReader(path string) *sql.DB {
-	db := sql.OpenDB(&connector{dsn: dsn(path, readerDSN)})
+// openReader returns connections that read. One that is opened later, when allowed returns
+// an error, might find another file than the others have, or none.
+func openReader(path string, allowed func() error) *sql.DB {
+	db := sql.OpenDB(&connector{dsn: dsn(path, readerDSN), allowed: allowed})
 	db.SetMaxOpenConns(readers)
 	db.SetMaxIdleConns(readers)
 	return db
@@ -62,13 +68,21 @@ func dsn(path, params string) string {
 }
 
 // connector opens connections and looks whether they are what was asked for.
-type connector struct{ dsn string }
+type connector struct {
+	dsn     string
+	allowed func() error // asked before; nil: always
+}
 
 // Driver implements driver.Connector.
 func (c *connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
 
 // Connect implements driver.Connector.
 func (c *connector) Connect(context.Context) (driver.Conn, error) {
+	if c.allowed != nil {
+		if err := c.allowed(); err != nil {
+			return nil, err
+		}
+	}
 	conn, err := c.Driver().Open(c.dsn)
 	if err != nil {
 		return nil, err

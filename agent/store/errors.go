@@ -20,6 +20,7 @@ var (
 	ErrFull       error = environmentError("no space left for the store")
 	ErrReadOnly   error = environmentError("store is read-only")
 	ErrIO         error = environmentError("store cannot be read or written")
+	ErrMoved      error = environmentError("store is not in its place any more")
 	ErrClosed           = errors.New("store is closed")
 )
 

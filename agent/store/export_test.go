@@ -128,3 +128,22 @@ func (db *DB) Pools() any { return db.pools }
 
 // Distrust has the next call open the file again, as after an error of the disk.
 func (db *DB) Distrust() { db.discard(db.pools) }
+
+// HoldReaders takes all connections that read and are open, so that the next reader needs
+// another one.
+func (db *DB) HoldReaders() (release func(), err error) {
+	var held []*sql.Conn
+	release = func() {
+		for _, c := range held {
+			c.Close()
+		}
+	}
+	for db.pools.reader.Stats().Idle > 0 {
+		c, err := db.pools.reader.Conn(context.Background())
+		if err != nil {
+			return release, err
+		}
+		held = append(held, c)
+	}
+	return release, nil
+}

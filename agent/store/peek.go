@@ -33,7 +33,7 @@ func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileStat
 	if err := checkHeader(path); err != nil {
 		return nil, nil, err
 	}
-	reader := openReader(path)
+	reader := openReader(path, nil)
 	defer reader.Close()
 	if err := checkKnown(ctx, reader); err != nil {
 		return nil, nil, err

@@ -179,6 +179,7 @@ func (db *DB) reopen(ctx context.Context) error {
 	if err := db.load(ctx, p); err != nil {
 		return errors.Join(classify(err), p.close())
 	}
+	p.identify(db.path)
 	db.pools = p
 	return nil
 }

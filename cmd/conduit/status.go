@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -181,7 +182,7 @@ func (r *remote) writeStatus(to io.Writer, s agentStatus) error {
 		return writeJSON(to, s)
 	}
 	if s.Agent.Status != "ready" {
-		fmt.Fprintf(to, "the agent is %s %s\n", s.Agent.Status, s.Agent.Reason)
+		fmt.Fprintf(to, "the agent is %s\n", strings.TrimSuffix(r.paint(s.Agent.Status, colorError)+": "+s.Agent.Reason, ": "))
 	}
 	if d := s.Agent.Directory; d != nil && d.State != spec.DirectoryOK {
 		fmt.Fprintf(to, "pipelines directory %s since %s: %s\n", r.paint(string(d.State), colorYellow), moment(d.Since), d.Message)

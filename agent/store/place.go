@@ -1,0 +1,54 @@
+package store
+
+import (
+	"fmt"
+	"os"
+)
+
+// InPlace returns nil while the paths of the store lead to the files that it has open.
+// The error is ErrMoved: a file was deleted or replaced. The store then goes on as
+// before with files that nobody will find again.
+func (db *DB) InPlace() error {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	if db.closed || db.pools == nil {
+		return nil // there is nothing open
+	}
+	if err := db.pools.inPlace(); err != nil {
+		return err
+	}
+	if info, err := db.lock.file.Stat(); err == nil && !leadsTo(db.lock.file.Name(), info) {
+		return fmt.Errorf("%w: %q was deleted or replaced, so that nothing keeps a second agent away from the store; restart this agent", ErrMoved, db.lock.file.Name())
+	}
+	return nil
+}
+
+// openFile is a file as it was when it was opened.
+type openFile struct {
+	path string
+	info os.FileInfo
+}
+
+// identify notes which files are open: the store and its log.
+func (p *pools) identify(path string) {
+	for _, name := range []string{path, path + "-wal"} {
+		if info, err := os.Stat(name); err == nil {
+			p.files = append(p.files, openFile{name, info})
+		}
+	}
+}
+
+func (p *pools) inPlace() error {
+	for _, f := range p.files {
+		if !leadsTo(f.path, f.info) {
+			return fmt.Errorf("%w: %q was deleted or replaced, so that all that is saved is lost when the agent ends; put a copy of the store there before it starts again", ErrMoved, f.path)
+		}
+	}
+	return nil
+}
+
+// leadsTo reports whether the file at path is this one.
+func leadsTo(path string, file os.FileInfo) bool {
+	now, err := os.Stat(path)
+	return err == nil && os.SameFile(now, file)
+}
