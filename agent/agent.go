@@ -54,6 +54,7 @@ type Agent struct {
 	inputs    *inputs
 
 	degraded chan spec.State // capacity 1
+	plugged  chan struct{}   // capacity 1: plugins came, went or changed
 }
 
 // Run runs the agent until ctx ends, and then shuts it down gracefully: sources stop,
@@ -86,6 +87,7 @@ func (a *Agent) run(ctx context.Context) error {
 	}
 	services.Go(func() error { return a.watchdog(serving) })
 	services.Go(func() error { return a.guardStore(serving) })
+	services.Go(func() error { return a.tellPluginChanges(serving) })
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.exitOnDegraded(gctx) })
@@ -140,7 +142,14 @@ func (a *Agent) wire() {
 	a.committer = &engine.Committer{Store: positions{a.db}, Interval: c.DB.CommitInterval}
 	a.schemas = &schema.Cache{Registry: a.db.Schemas()}
 	a.found = newExecutables(c, a.db.Schemas(), os.Environ(), log)
-	a.found.Changed = func() { a.loop.Retry() }
+	a.plugged = make(chan struct{}, 1)
+	a.found.Changed = func() {
+		a.loop.Retry()
+		select {
+		case a.plugged <- struct{}{}:
+		default:
+		}
+	}
 	a.plugins = newHost(a.found, a.db.Schemas(), log)
 	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Reapply(ctx, id) }, log: log}
 	window := engine.DefaultWindow

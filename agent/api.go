@@ -218,6 +218,17 @@ func (o *observed) Ready(ctx context.Context) error {
 	return err
 }
 
+// PluginChanges returns what became of executables that connectors run from.
+func (o *observed) PluginChanges() []spec.PluginChange {
+	var all []spec.PluginChange
+	for _, c := range o.found.Changes() {
+		if id, ok := pipelineOf(c.ConnectorID); ok {
+			all = append(all, spec.PluginChange{Pipeline: id, Reason: c.Reason, Message: c.Message})
+		}
+	}
+	return all
+}
+
 // Directory returns how it stands with the directory of the pipeline files.
 func (o *observed) Directory() spec.Directory { return o.files.Status().Directory }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Agents with stores of their own may follow one directory. Neither minds the other.
@@ -137,6 +138,18 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 	d.must(os.WriteFile(path+".new", []byte(strings.Replace(string(script), "GORACE", "RELEASE=new GORACE", 1)), 0o755))
 	d.must(os.Rename(path+".new", path))
 	d.Wait("the new one to be noticed", func() bool { return strings.Contains(d.Log(), "plugin replaced") })
+	shown := func() spec.Condition {
+		s, err := w.api.Status(t.Context(), "p")
+		d.must(err)
+		return s.Conditions[slices.IndexFunc(s.Conditions, func(c spec.Condition) bool { return c.Type == spec.ConditionPlugin })]
+	}
+	if c := shown(); c.Status != spec.ConditionTrue || c.Reason != "PluginReplaced" || !strings.Contains(c.Message, "connector p:src ") || !strings.Contains(c.Message, path) {
+		t.Errorf("it is shown as %+v", c)
+	}
+	d.Wait("the event", func() bool {
+		events, err := w.api.Events(t.Context(), -1, 1)
+		return err == nil && events[0].Pipeline == "p" && events[0].Reason == "PluginReplaced"
+	})
 	n := len(numbers(t, d.Path("p.jsonl")))
 	d.Wait("more records", func() bool { return len(numbers(t, d.Path("p.jsonl"))) > n+100 })
 	if !alive(before) || d.starts("p") != 1 {
@@ -144,6 +157,9 @@ func TestAReplacedPluginIsUsedAfterARestart(t *testing.T) {
 	}
 	w.must("POST", "/v1/pipelines/p/restart", "", nil)
 	d.Wait("the new one to run", func() bool { release, _ := plugins(); return release == "new" && d.State("p").RunningGeneration == 1 })
+	if c := shown(); c.Status != spec.ConditionFalse || c.Reason != "NotChanged" {
+		t.Errorf("after the restart: %+v", c)
+	}
 	d.Stop()
 	wantConsecutive(t, numbers(t, d.Path("p.jsonl")))
 }

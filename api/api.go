@@ -65,6 +65,8 @@ type Observed interface {
 	// CleanUp is called after the connector was removed from its pipeline: if it was ever
 	// started, LifecycleOnDeleted is called; then its state and position are forgotten.
 	CleanUp(ctx context.Context, connectorID string) error
+	// PluginChanges returns what became of executables that connectors run from, by connector.
+	PluginChanges() []spec.PluginChange
 	// Ready returns why the agent is not ready: ErrStarting, or what is unavailable.
 	Ready(ctx context.Context) error
 	// Directory returns how it stands with the directory of the pipeline files.

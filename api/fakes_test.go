@@ -224,6 +224,8 @@ func (w *world) CleanUp(_ context.Context, id string) error {
 	return nil
 }
 
+func (w *world) PluginChanges() []spec.PluginChange { return nil }
+
 func (w *world) Directory() spec.Directory {
 	w.mu.Lock()
 	defer w.mu.Unlock()

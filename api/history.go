@@ -16,7 +16,7 @@ func (s *Server) status(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	files, err := s.Desired.FileStates(r.Context())
-	return s.statusOf(d, files), err
+	return s.statusOf(d, files, s.Observed.PluginChanges()), err
 }
 
 // statuses answers with the status of every pipeline that is declared or has yet to stop.
@@ -26,9 +26,10 @@ func (s *Server) statuses(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	files, err := s.Desired.FileStates(r.Context())
+	changes := s.Observed.PluginChanges()
 	list := make([]rest.PipelineStatus, 0, len(all))
 	for i := range all {
-		if one := s.statusOf(&all[i], files); one.Withdrawn == nil || one.State.Phase != spec.PhaseStopped {
+		if one := s.statusOf(&all[i], files, changes); one.Withdrawn == nil || one.State.Phase != spec.PhaseStopped {
 			list = append(list, one)
 		}
 	}
@@ -36,7 +37,7 @@ func (s *Server) statuses(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // statusOf returns what is known of d's pipeline.
-func (s *Server) statusOf(d *spec.Declaration, files []spec.FileState) rest.PipelineStatus {
+func (s *Server) statusOf(d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange) rest.PipelineStatus {
 	state, known := s.Observed.State(d.Pipeline.ID)
 	if !known {
 		state = spec.State{PipelineID: d.Pipeline.ID, Phase: spec.PhaseStopped, StoppedByUser: true, Since: d.CreatedAt}
@@ -56,7 +57,13 @@ func (s *Server) statusOf(d *spec.Declaration, files []spec.FileState) rest.Pipe
 			}
 		}
 	}
-	body.Conditions = spec.Conditions(d, &state, body.Problems)
+	var own []spec.PluginChange
+	for _, c := range changes {
+		if c.Pipeline == d.Pipeline.ID {
+			own = append(own, c)
+		}
+	}
+	body.Conditions = spec.Conditions(d, &state, body.Problems, own)
 	return body
 }
 

@@ -43,6 +43,7 @@ type Executables struct {
 	plugins  map[Name]*file     // guarded by mu: files that are plugins, each name once
 	problems map[string]string  // guarded by mu: by path, why a file is no plugin
 	news     chan struct{}      // guarded by mu: closed when something of this changes
+	running  map[*running]bool  // guarded by mu: connectors
 	server   *wire.SchemaServer // guarded by mu: nil until there is a file
 }
 

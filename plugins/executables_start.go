@@ -117,7 +117,7 @@ func (e *Executables) resolve(path string) (string, error) {
 
 // Source starts a process for a source.
 func (e *Executables) Source(ctx context.Context, plugin Name, connectorID string) (Source, error) {
-	client, err := e.client(plugin)
+	client, f, err := e.client(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
 	}
@@ -125,12 +125,12 @@ func (e *Executables) Source(ctx context.Context, plugin Name, connectorID strin
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
 	}
-	return s, nil
+	return &runningSource{s, e.begin(connectorID, plugin, f)}, nil
 }
 
 // Destination starts a process for a destination.
 func (e *Executables) Destination(ctx context.Context, plugin Name, connectorID string) (Destination, error) {
-	client, err := e.client(plugin)
+	client, f, err := e.client(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
 	}
@@ -138,30 +138,31 @@ func (e *Executables) Destination(ctx context.Context, plugin Name, connectorID 
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
 	}
-	return d, nil
+	return &runningDestination{d, e.begin(connectorID, plugin, f)}, nil
 }
 
-// client returns what starts the plugin, if its file is still the one that was specified.
-func (e *Executables) client(plugin Name) (*wire.Client, error) {
+// client returns what starts the plugin, and its file, if that is still the one that was
+// specified.
+func (e *Executables) client(plugin Name) (*wire.Client, *file, error) {
 	e.init()
 	e.mu.Lock()
 	f := e.plugins[plugin]
 	e.mu.Unlock()
 	if f == nil {
-		return nil, fmt.Errorf("cannot find plugin %q", plugin)
+		return nil, nil, fmt.Errorf("cannot find plugin %q", plugin)
 	}
 	root, err := realDir(e.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot find plugin %q: %w", plugin, err)
+		return nil, nil, fmt.Errorf("cannot find plugin %q: %w", plugin, err)
 	}
 	now := inspect(root, filepath.Base(f.entry))
 	switch {
 	case now == nil:
-		return nil, fmt.Errorf("cannot find plugin %q: %s is gone", plugin, f.entry)
+		return nil, nil, fmt.Errorf("cannot find plugin %q: %s is gone", plugin, f.entry)
 	case now.err != nil:
-		return nil, fmt.Errorf("cannot use plugin %q: %s: %w", plugin, f.entry, now.err)
+		return nil, nil, fmt.Errorf("cannot use plugin %q: %s: %w", plugin, f.entry, now.err)
 	case f.pending || now.path != f.path || now.print != f.print:
-		return nil, fmt.Errorf("cannot use plugin %q: %s has changed, and what it is now is not known yet", plugin, f.entry)
+		return nil, nil, fmt.Errorf("cannot use plugin %q: %s has changed, and what it is now is not known yet", plugin, f.entry)
 	}
-	return e.clientOf(f), nil
+	return e.clientOf(f), f, nil
 }

@@ -442,6 +442,61 @@ func TestFewAreSpecifiedAtATime(t *testing.T) {
 	d.wait("the others run", func() bool { return d.runs("all") == 6 && len(d.Problems()) == 6 })
 }
 
+// What a running connector was started from is compared with what is there now, until it ends.
+func TestChangesOfRunningPlugins(t *testing.T) {
+	t.Parallel()
+	d := newDirectory(t)
+	path := d.plugin("p", "v1.0.0", "")
+	d.rescan()
+	s, err := (&plugins.Host{Standalone: d}).Source(t.Context(), "counter", "p:src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(what, reason string, words ...string) {
+		t.Helper()
+		d.rescan()
+		changes := d.Changes()
+		if reason == "" && len(changes) == 0 {
+			return
+		}
+		if len(changes) != 1 || changes[0].Reason != reason || changes[0].ConnectorID != "p:src" || changes[0].Plugin.String() != "standalone:counter@v1.0.0" {
+			t.Fatalf("%s: changes %+v", what, changes)
+		}
+		for _, w := range append(words, "connector p:src runs standalone:counter@v1.0.0", path) {
+			if !strings.Contains(changes[0].Message, w) {
+				t.Errorf("%s: %q does not say %q", what, changes[0].Message, w)
+			}
+		}
+	}
+	check("as it was", "")
+	d.plugin("p", "v1.0.0", "")
+	check("written again", "")
+	d.plugin("p", "v1.0.0", "echo other >&2")
+	check("another one", "PluginReplaced", "is another one by now")
+	d.plugin("p", "v2.0.0", "")
+	check("another version", "PluginReplaced", "is counter@v2.0.0 by now")
+	d.script("p", "exit 3")
+	check("no plugin", "PluginBroken", "it ended before it was ready")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	check("gone", "PluginGone", "is gone")
+	d.plugin("p", "v1.0.0", "")
+	check("back", "")
+	if err := os.Rename(path, path+"2"); err != nil {
+		t.Fatal(err)
+	}
+	check("renamed", "")
+	if err := os.Remove(path + "2"); err != nil {
+		t.Fatal(err)
+	}
+	check("gone again", "PluginGone")
+	if err := s.Teardown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	check("ended", "")
+}
+
 // A file that is replaced in the directory between being chosen and being started does
 // not run in place of the one that was specified.
 func TestOnlyWhatWasSpecifiedIsStarted(t *testing.T) {

@@ -3,6 +3,7 @@ package spec
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -24,13 +25,21 @@ type ConditionType string
 
 // The condition types.
 const (
-	ConditionValid      ConditionType = "Valid"      // the files that declare it have no errors
-	ConditionApplied    ConditionType = "Applied"    // it runs, or is stopped, as it is declared or was asked for
-	ConditionReady      ConditionType = "Ready"      // the declared generation runs and has proved itself
-	ConditionDraining   ConditionType = "Draining"   // it is stopping, records in flight are settled
-	ConditionConflict   ConditionType = "Conflict"   // somebody who does not own it declares it, too
-	ConditionRolledBack ConditionType = "RolledBack" // another generation runs because the declared one failed
+	ConditionValid      ConditionType = "Valid"         // the files that declare it have no errors
+	ConditionApplied    ConditionType = "Applied"       // it runs, or is stopped, as it is declared or was asked for
+	ConditionReady      ConditionType = "Ready"         // the declared generation runs and has proved itself
+	ConditionDraining   ConditionType = "Draining"      // it is stopping, records in flight are settled
+	ConditionConflict   ConditionType = "Conflict"      // somebody who does not own it declares it, too
+	ConditionRolledBack ConditionType = "RolledBack"    // another generation runs because the declared one failed
+	ConditionPlugin     ConditionType = "PluginChanged" // a connector runs a plugin whose executable is another one by now, or none
 )
+
+// PluginChange says what became, on disk, of the executable of a connector that runs.
+type PluginChange struct {
+	Pipeline string // that the connector belongs to
+	Reason   string // PluginReplaced, PluginBroken or PluginGone
+	Message  string // for people
+}
 
 // ConditionStatus says whether a condition is true.
 type ConditionStatus string
@@ -46,10 +55,11 @@ func (ConditionStatus) Enum() []string {
 	return []string{string(ConditionTrue), string(ConditionFalse)}
 }
 
-// Conditions returns every condition of a pipeline, in the order of the types. problems are those of the files that declare it.
-func Conditions(d *Declaration, s *State, problems []Problem) []Condition {
+// Conditions returns every condition of a pipeline, in the order of the types. problems are those of the files that declare it,
+// changes what became of the executables that its connectors run from.
+func Conditions(d *Declaration, s *State, problems []Problem, changes []PluginChange) []Condition {
 	o := observation{d, s}
-	return []Condition{o.valid(problems), o.applied(), o.ready(), o.draining(), o.conflict(problems), o.rolledBack()}
+	return []Condition{o.valid(problems), o.applied(), o.ready(), o.draining(), o.conflict(problems), o.rolledBack(), o.plugin(changes)}
 }
 
 // observation is what is declared of a pipeline and what is observed.
@@ -150,6 +160,18 @@ func (o observation) rolledBack() Condition {
 	c := Condition{Type: ConditionRolledBack, Status: ConditionFalse, Reason: "NotRolledBack", ObservedGeneration: o.seen()}
 	if o.replaced() {
 		c.Status, c.Reason, c.Message, c.File, c.Line = ConditionTrue, "UpdateFailed", o.replacement()+": "+o.s.LastAttempt.Error, o.d.Owner.Path, o.d.Owner.Line
+	}
+	return c
+}
+
+func (o observation) plugin(changes []PluginChange) Condition {
+	c := Condition{Type: ConditionPlugin, Status: ConditionFalse, Reason: "NotChanged", ObservedGeneration: o.seen()}
+	var messages []string
+	for _, change := range changes {
+		messages = append(messages, change.Message)
+	}
+	if len(changes) > 0 {
+		c.Status, c.Reason, c.Message = ConditionTrue, changes[0].Reason, strings.Join(messages, "; ")
 	}
 	return c
 }

@@ -69,14 +69,20 @@ func TestConditions(t *testing.T) {
 			"Applied=True Running (generation 2 runs, as was asked for; the declaration says stopped) gen 2 at 200"},
 		{"withdrawn", "running", "", runs, nil,
 			"Applied=False InProgress (it is to be stopped, as nobody declares it any more) gen 2"},
+		{"its plugins changed", "running", "", runs, nil,
+			"PluginChanged=True PluginGone (one is gone; one was replaced) gen 2"},
 	} {
 		d := &spec.Declaration{Pipeline: spec.Pipeline{ID: "p", Status: tt.declared}, Override: tt.override, Generation: 2, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "p.yaml", Line: 3}}
 		if tt.name == "withdrawn" {
 			d.Withdrawn = since
 		}
+		var changes []spec.PluginChange
+		if tt.name == "its plugins changed" {
+			changes = []spec.PluginChange{{Pipeline: "p", Reason: "PluginGone", Message: "one is gone"}, {Pipeline: "p", Reason: "PluginReplaced", Message: "one was replaced"}}
+		}
 		usual := map[string]bool{"Valid=True Valid () gen 2": true, "Applied=True Running (generation 2 runs) gen 2 at 200": true, "Ready=True Running (generation 2 runs) gen 2": true}
 		var got, types []string
-		for _, c := range spec.Conditions(d, &tt.state, tt.problems) {
+		for _, c := range spec.Conditions(d, &tt.state, tt.problems, changes) {
 			types = append(types, string(c.Type))
 			line := conditionLine(c)
 			no := c.Status == spec.ConditionFalse && strings.HasPrefix(c.Reason, "No") && c.Message == ""
@@ -87,7 +93,7 @@ func TestConditions(t *testing.T) {
 		if diff := cmp.Diff(tt.want, strings.Join(got, "; ")); diff != "" {
 			t.Errorf("%s: %s", tt.name, diff)
 		}
-		if all := strings.Join(types, " "); all != "Valid Applied Ready Draining Conflict RolledBack" {
+		if all := strings.Join(types, " "); all != "Valid Applied Ready Draining Conflict RolledBack PluginChanged" {
 			t.Errorf("%s: conditions are %s", tt.name, all)
 		}
 	}

@@ -1,0 +1,111 @@
+package plugins
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+// Change says what became, on disk, of the executable that a running connector was
+// started from.
+type Change struct {
+	ConnectorID string
+	Plugin      Name      // that it runs
+	Reason      string    // PluginReplaced, PluginBroken or PluginGone
+	Message     string    // for people
+	Started     time.Time // when the connector was
+}
+
+// running is a connector that runs, and the file that it was started from.
+type running struct {
+	connectorID string
+	plugin      Name
+	file        *file
+	at          time.Time
+}
+
+// begin notes that a connector runs, until end is called.
+func (e *Executables) begin(connectorID string, plugin Name, f *file) (end func()) {
+	r := &running{connectorID, plugin, f, time.Now()}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running == nil {
+		e.running = map[*running]bool{}
+	}
+	e.running[r] = true
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.running, r)
+	}
+}
+
+// Changes returns what became of the executables of connectors that run, by connector:
+// those that are what they were are not among them.
+func (e *Executables) Changes() []Change {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []Change
+	for r := range e.running {
+		if reason, what := e.changed(r); reason != "" {
+			message := fmt.Sprintf("connector %s runs %s as it was started, but %s", r.connectorID, r.plugin, what)
+			all = append(all, Change{r.connectorID, r.plugin, reason, message, r.at})
+		}
+	}
+	slices.SortFunc(all, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), a.Started.Compare(b.Started))
+	})
+	return all
+}
+
+// changed returns what is to be said of the file that r was started from, nothing if
+// that is what it was, or if it is not known yet what it is. The caller holds mu.
+func (e *Executables) changed(r *running) (reason, what string) {
+	const next = "; a restart of the pipeline uses what is there then"
+	if now := e.plugins[r.plugin]; now != nil {
+		if now.sum == r.file.sum {
+			return "", ""
+		}
+		return "PluginReplaced", now.entry + " is another one by now" + next
+	}
+	for _, now := range e.files {
+		switch {
+		case now.entry != r.file.entry:
+		case e.problems[now.entry] != "":
+			return "PluginBroken", fmt.Sprintf("%s cannot be used any more, nor can the connector be started again: %s", now.entry, e.problems[now.entry])
+		case now.spec == nil:
+			return "", ""
+		default:
+			return "PluginReplaced", fmt.Sprintf("%s is %s@%s by now%s", now.entry, now.spec.Name, now.spec.Version, next)
+		}
+	}
+	return "PluginGone", r.file.entry + " is gone, and the connector cannot be started again until it is back"
+}
+
+// runningSource is a source that is noted to run until its end.
+type runningSource struct {
+	*wire.Source
+	end func()
+}
+
+// Teardown implements Source.
+func (s *runningSource) Teardown(ctx context.Context) error {
+	defer s.end()
+	return s.Source.Teardown(ctx)
+}
+
+// runningDestination is a destination that is noted to run until its end.
+type runningDestination struct {
+	*wire.Destination
+	end func()
+}
+
+// Teardown implements Destination.
+func (d *runningDestination) Teardown(ctx context.Context) error {
+	defer d.end()
+	return d.Destination.Teardown(ctx)
+}
