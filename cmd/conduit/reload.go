@@ -22,6 +22,7 @@ func (p *program) reloadCommand() *ffcli.Command {
 		long: `It reads them anyway when they change; this tells you that it did, and how it went, file by
 file. With --wait it returns when everything has settled: every pipeline runs as it is declared,
 new versions for as long as pipelines.confirm, or has failed to, and what was deleted has stopped.
+It then also says of which sources the files, as they are now, had the position lost.
 The exit code is 2 when a file has errors, and with --wait it is 1 when a pipeline does not run as
 it is declared, or has not got there in time.
 
@@ -44,14 +45,15 @@ Example:
 
 // reloadResult is what came of reading the files.
 type reloadResult struct {
-	Files   []spec.FileState `json:"files"`
-	Failed  []pipelineStatus `json:"failed"`  // pipelines that do not run as declared
-	Waiting []string         `json:"waiting"` // pipelines that were not there yet when time was up
+	Files    []spec.FileState `json:"files"`
+	Failed   []pipelineStatus `json:"failed"`   // pipelines that do not run as declared
+	Waiting  []string         `json:"waiting"`  // pipelines that were not there yet when time was up
+	Warnings []spec.Event     `json:"warnings"` // what came of the files, as they are, that may not be meant
 }
 
 func (r *remote) reload(ctx context.Context, wait, prune bool, timeout time.Duration) (*reloadResult, error) {
 	files, err := r.Reload(ctx, prune)
-	result := &reloadResult{Files: files, Failed: []pipelineStatus{}, Waiting: []string{}}
+	result := &reloadResult{Files: files, Failed: []pipelineStatus{}, Waiting: []string{}, Warnings: []spec.Event{}}
 	if err != nil || !wait {
 		return result, err
 	}
@@ -63,12 +65,38 @@ func (r *remote) reload(ctx context.Context, wait, prune bool, timeout time.Dura
 		}
 		result.Failed, result.Waiting = settle(all)
 		if len(result.Waiting) == 0 || time.Now().After(deadline) {
-			return result, nil
+			events, err := r.Client.Events(ctx, -1, warnedEvents)
+			result.Warnings = warningsOf(files, events)
+			return result, err
 		}
 		if err := sleep(ctx, lookAgain); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// warnedEvents is among how many of the latest events warnings are looked for: the most
+// that the agent tells at once.
+const warnedEvents = 1000
+
+// warned are the reasons of events that the author of a file may not have reckoned with.
+var warned = []string{"PositionLost", "LooksRenamed"}
+
+// warningsOf returns the events that warn of what came of the files since they have the
+// content they have.
+func warningsOf(files []spec.FileState, events []spec.Event) []spec.Event {
+	all := []spec.Event{}
+	for _, e := range events {
+		if slices.Contains(warned, e.Reason) && slices.ContainsFunc(files, func(f spec.FileState) bool { return causes(f, e) }) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// causes reports whether e came of what f says now.
+func causes(f spec.FileState, e spec.Event) bool {
+	return slices.Contains(f.Pipelines, e.Pipeline) && !e.At.Before(f.SeenAt)
 }
 
 // settle tells pipelines that failed, and those that are still on their way, from those
@@ -131,6 +159,11 @@ func (r *remote) writeReload(result *reloadResult) {
 		}
 		fmt.Fprintf(r.stdout, "%s %s: %s\n", r.paint(mark.text, mark.color), f.Path, count(len(f.Pipelines), "pipeline"))
 		r.printProblems(f.Problems)
+		for _, e := range result.Warnings {
+			if causes(f, e) {
+				fmt.Fprintf(r.stdout, "%s: %s: pipeline %s: %s\n", f.Path, r.severity(spec.SeverityWarning), e.Pipeline, e.Message)
+			}
+		}
 	}
 	if len(result.Files) == 0 {
 		fmt.Fprintln(r.stdout, "no files")
