@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // resume goes on behind p: in the file under the path if it is the one that p was in,
@@ -25,14 +26,14 @@ func (t *tail) resume(p place) error {
 	if f != nil && p.isIn(f, true) {
 		return t.use(f, p)
 	}
-	if old := p.find(t.path); old != nil {
+	if old := p.find(t.path, time.Time{}); old != nil {
 		t.log.Info("file was rotated, its old content comes first", "path", t.path, "rotated", old.Name())
 		if f != nil {
 			f.Close()
 		}
 		return t.use(old, p)
 	}
-	t.log.Warn("file is another one than before and the old one is gone, beginning anew", "path", t.path)
+	t.log.Warn("file is another one than before and the old one is gone: what was not read of it is lost, beginning anew", "path", t.path)
 	t.turn = p.turn + 1
 	if f == nil {
 		return nil
@@ -83,9 +84,10 @@ func (p *place) isIn(f *os.File, sameInode bool) bool {
 }
 
 // find returns the file that p is in, opened, under another name than path: the same
-// file renamed, or the youngest copy of it whose name begins like path. It returns
-// nil when there is none.
-func (p *place) find(path string) *os.File {
+// file renamed, or a copy of it whose name begins like path. Of several copies it is the
+// first one made since the file was last seen, or the last one when that is not known.
+// It returns nil when there is none.
+func (p *place) find(path string, seen time.Time) *os.File {
 	var copied *os.File
 	var copiedInfo os.FileInfo
 	for _, name := range neighbours(path) {
@@ -94,8 +96,8 @@ func (p *place) find(path string) *os.File {
 			continue
 		}
 		renamed := inodeOf(info) == p.inode
-		isCopy := strings.HasPrefix(filepath.Base(name), filepath.Base(path)) &&
-			(copied == nil || info.ModTime().After(copiedInfo.ModTime()))
+		isCopy := strings.HasPrefix(filepath.Base(name), filepath.Base(path)) && !info.ModTime().Before(seen) &&
+			(copied == nil || info.ModTime().After(copiedInfo.ModTime()) == seen.IsZero())
 		if !renamed && !isCopy {
 			continue
 		}

@@ -1,10 +1,19 @@
 package file_test
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/file"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 func TestRotation(t *testing.T) {
@@ -63,6 +72,219 @@ func truncate(t *testing.T, path string) {
 	}
 }
 
+// age makes a file look as if it was last written to some time ago.
+func age(t *testing.T, path string, ago time.Duration) {
+	t.Helper()
+	if err := os.Chtimes(path, time.Time{}, time.Now().Add(-ago)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copyAndCutOff rotates the way that logrotate calls copytruncate.
+func copyAndCutOff(t *testing.T, path, to string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, to, string(content))
+	truncate(t, path)
+}
+
+// TestRotatedBehindTheBack reads a line, lets something happen to the file while nobody
+// reads, and goes on: with the same source, and with one that resumes.
+func TestRotatedBehindTheBack(t *testing.T) {
+	tests := map[string]struct {
+		happens func(t *testing.T, path string)
+		want    []string
+	}{
+		"renamed twice": {func(t *testing.T, path string) {
+			rename(t, path, path+".1")
+			write(t, path, "b1\nb2\n")
+			rename(t, path+".1", path+".2")
+			rename(t, path, path+".1")
+			write(t, path, "c1\n")
+		}, []string{"a2", "b1", "b2", "c1"}},
+		"renamed many times": {func(t *testing.T, path string) {
+			for i := range 12 {
+				for n := i; n > 0; n-- {
+					rename(t, path+"."+strconv.Itoa(n), path+"."+strconv.Itoa(n+1))
+				}
+				rename(t, path, path+".1")
+				write(t, path, strconv.Itoa(i)+"\n")
+			}
+		}, []string{"a2", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"}},
+		"renamed with growing numbers": {func(t *testing.T, path string) {
+			rename(t, path, path+".1")
+			age(t, path+".1", 2*time.Hour)
+			write(t, path, "b1\n")
+			rename(t, path, path+".2")
+			age(t, path+".2", time.Hour)
+			write(t, path, "c1\n")
+		}, []string{"a2", "b1", "c1"}},
+		"renamed with dates": {func(t *testing.T, path string) {
+			for i, to := range []string{"app-20260926.log", "app.log.2026-09-27", "app-2026-09-27T10-00-00.000.log"} {
+				to = filepath.Join(filepath.Dir(path), to)
+				rename(t, path, to)
+				age(t, to, time.Duration(3-i)*time.Hour)
+				write(t, path, strconv.Itoa(i)+"\n")
+			}
+		}, []string{"a2", "0", "1", "2"}},
+		"renamed among other files": {func(t *testing.T, path string) {
+			write(t, path+".2", "long read\n")
+			age(t, path+".2", time.Hour)
+			for _, name := range []string{path + ".err", path + ".swp", path + "-2", path + ".1.tmp", strings.TrimSuffix(path, ".log") + "-2.log", strings.TrimSuffix(path, ".log") + ".1"} {
+				write(t, name, "another\n")
+			}
+			rename(t, path, path+".1")
+			write(t, path, "b1\n")
+		}, []string{"a2", "b1"}},
+		"linked": {func(t *testing.T, path string) {
+			rename(t, path, path+".1")
+			write(t, path, "b1\n")
+			if err := os.Link(path, path+".0"); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"a2", "b1"}},
+		"copied and cut off": {func(t *testing.T, path string) {
+			copyAndCutOff(t, path, path+".1")
+			write(t, path, "b1\n")
+		}, []string{"a2", "b1"}},
+		"copied and cut off twice": {func(t *testing.T, path string) {
+			copyAndCutOff(t, path, path+".2")
+			write(t, path, "b1\nb2\n")
+			copyAndCutOff(t, path, path+".1")
+			write(t, path, "c1\n")
+		}, []string{"a2", "b1", "b2", "c1"}},
+	}
+	for name, tt := range tests {
+		for _, stopped := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/stopped=%v", name, stopped), func(t *testing.T) {
+				path := newPath(t)
+				write(t, path, "a1\n")
+				s := open(t, path, nil)
+				pos := s.want("a1")[0].Position
+				write(t, path, "a2\n")
+				tt.happens(t, path)
+				if stopped {
+					s = open(t, path, pos)
+				}
+				s.want(tt.want...)
+				s.wantNothing()
+			})
+		}
+	}
+}
+
+func TestCopiedAndCutOffWithHeaders(t *testing.T) {
+	header := strings.Repeat("#", 300) // more than files are told apart by
+	path := newPath(t)
+	write(t, path, header+"\na1\n")
+	s := open(t, path, nil)
+	s.want(header, "a1")
+	write(t, path+".3", header+"\nz1\nz2\n")
+	age(t, path+".3", time.Hour)
+	write(t, path, "a2\n")
+	copyAndCutOff(t, path, path+".2")
+	age(t, path+".2", -time.Hour)
+	write(t, path, header+"\nb1\nb2\n")
+	copyAndCutOff(t, path, path+".1")
+	age(t, path+".1", -2*time.Hour)
+	write(t, path, "c1\n")
+	age(t, path, -3*time.Hour)
+	s.want("a2", header, "b1", "b2", "c1")
+}
+
+// A file that was overwritten is read to its end all the same while the source runs, and so
+// is the one that took its place.
+func TestOverwrittenWhileRead(t *testing.T) {
+	path := newPath(t)
+	write(t, path, "a1\n")
+	s := open(t, path, nil)
+	s.want("a1")
+	write(t, path, "a2\n")
+	for _, line := range []string{"b1\n", "c1\n"} {
+		rename(t, path, path+".old")
+		write(t, path, line)
+	}
+	s.want("a2", "b1", "c1")
+}
+
+func TestSaysThatLinesAreMissing(t *testing.T) {
+	compress := func(t *testing.T, path string) {
+		t.Helper()
+		rename(t, path, path+".gz") // as far as a name tells
+	}
+	for name, tt := range map[string]struct {
+		happens func(t *testing.T, path string)
+		want    []string
+		says    string
+	}{
+		"cut off": {func(t *testing.T, path string) {
+			truncate(t, path)
+			write(t, path, "b\n")
+		}, []string{"b"}, "there is no copy of it"},
+		"compressed": {func(t *testing.T, path string) {
+			rename(t, path, path+".2")
+			write(t, path, "b1\n")
+			rename(t, path, path+".1")
+			compress(t, path+".1")
+			write(t, path, "c1\n")
+		}, []string{"a2", "c1"}, "is compressed: its lines are missing"},
+		"all compressed": {func(t *testing.T, path string) {
+			rename(t, path, path+".2")
+			write(t, path+".2.gz", "a\n")
+			if err := os.Remove(path + ".2"); err != nil {
+				t.Fatal(err)
+			}
+			write(t, path, "b1\n")
+			rename(t, path, path+".1")
+			compress(t, path+".1")
+			write(t, path, "c1\n")
+		}, []string{"a2", "c1"}, "is compressed: its lines are missing"},
+		"only read ones compressed": {func(t *testing.T, path string) {
+			write(t, path+".2.gz", "z\n")
+			age(t, path+".2.gz", time.Hour)
+			rename(t, path, path+".1")
+			write(t, path+".1.gz", "a\n")
+			write(t, path, "b1\n")
+		}, []string{"a2", "b1"}, ""},
+		"cut off, with a copy": {func(t *testing.T, path string) {
+			copyAndCutOff(t, path, path+".1")
+			write(t, path, "b1\n")
+		}, []string{"a2", "b1"}, ""},
+		"renamed": {func(t *testing.T, path string) {
+			rename(t, path, path+".1")
+			write(t, path, "b1\n")
+		}, []string{"a2", "b1"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			path := newPath(t)
+			write(t, path, "a1\n")
+			s := source{file.Connector().NewSource(), t}
+			ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: logger})
+			if err := errors.Join(s.Configure(ctx, map[string]string{"path": path}), s.Open(ctx, nil)); err != nil {
+				t.Fatal(err)
+			}
+			s.want("a1")
+			write(t, path, "a2\n")
+			tt.happens(t, path)
+			s.want(tt.want...)
+			if err := s.Teardown(ctx); err != nil {
+				t.Error(err)
+			}
+			switch text := log.String(); {
+			case tt.says == "" && text != "":
+				t.Errorf("it warns: %s", text)
+			case !strings.Contains(text, tt.says) || strings.Count(text, "\n") > 1:
+				t.Errorf("got warnings %q, want one with %q", text, tt.says)
+			}
+		})
+	}
+}
+
 func TestTruncation(t *testing.T) {
 	path := newPath(t)
 	write(t, path, "one\ntwo\nhalf")
@@ -118,6 +340,7 @@ func TestResumeElsewhere(t *testing.T) {
 		}, []string{"two", "three"}},
 		"rotated, all files begin alike": {header + "\ntwo\n", func(t *testing.T, path string) {
 			write(t, path+".2", header+"\nwrong\n")
+			age(t, path+".2", time.Hour)
 			rename(t, path, path+".1")
 			write(t, path, header+"\nthree\n")
 		}, []string{"two", header, "three"}},
@@ -132,14 +355,10 @@ func TestResumeElsewhere(t *testing.T) {
 		}, []string{"two", "three"}},
 		"copied and cut off, other files begin alike": {header + "\ntwo\n", func(t *testing.T, path string) {
 			write(t, path+".0", header+"\nolder\n")
-			if err := os.Chtimes(path+".0", time.Time{}, time.Now().Add(-time.Hour)); err != nil {
-				t.Fatal(err)
-			}
+			age(t, path+".0", time.Hour)
 			write(t, path+".1", header+"\ntwo\n")
 			write(t, path+".2", header+" longer\nanother\n")
-			if err := os.Chtimes(path+".2", time.Time{}, time.Now().Add(time.Hour)); err != nil {
-				t.Fatal(err)
-			}
+			age(t, path+".2", -time.Hour)
 			truncate(t, path)
 			write(t, path, "three\n")
 		}, []string{"two", "three"}},

@@ -9,23 +9,25 @@ import (
 	"log/slog"
 	"os"
 	"syscall"
+	"time"
 )
 
 // tail follows the file under a path. When another file takes the path, it finishes
 // the one it has, which its writer may go on with until it begins with the new one,
-// and then reads the new one from its beginning. When the file is cut off, it begins
-// anew as well.
+// and then reads those that had the path meanwhile and the new one from their
+// beginnings. When the file is cut off, it finishes the copy of it and begins anew.
 type tail struct {
 	path string
 	log  *slog.Logger
 
-	lines          // of the open file; lines.file is nil while there is none
-	line    int64  // number of the last line returned
-	inode   uint64 // of the open file
-	turn    int64  // how many files or contents were left behind
-	head    []byte // beginning of the open file, up to headBytes, as far as it was read
-	ended   bool   // nothing will be added to the open file
-	tooLong bool   // the line is longer than is accepted
+	lines             // of the open file; lines.file is nil while there is none
+	line    int64     // number of the last line returned
+	inode   uint64    // of the open file
+	written time.Time // when the open file was last written to, as far as was noticed
+	turn    int64     // how many files or contents were left behind
+	head    []byte    // beginning of the open file, up to headBytes, as far as it was read
+	ended   bool      // nothing will be added to the open file
+	tooLong bool      // the line is longer than is accepted
 }
 
 // next returns the next line that is complete. Behind the last newline there is one
@@ -53,7 +55,7 @@ func (t *tail) advance() (bool, error) {
 		return false, fmt.Errorf("cannot read line %d of %s: %w", t.line, t.path, errLineTooLong)
 	}
 	if t.ended {
-		t.leave()
+		return t.leave()
 	}
 	if t.file == nil {
 		return t.open()
@@ -96,16 +98,25 @@ func (t *tail) use(f *os.File, p place) error {
 	}
 	t.lines = lines{file: f, offset: p.offset}
 	t.line, t.turn = p.line, p.turn
-	t.inode, t.head, t.ended = inodeOf(info), nil, false
+	t.inode, t.written = inodeOf(info), info.ModTime()
+	t.head, t.ended = nil, false
 	return t.readHead()
 }
 
-// leave closes the open file.
-func (t *tail) leave() {
+// leave goes on with the file that comes after the open one, if there is one.
+func (t *tail) leave() (bool, error) {
+	f, err := t.successor()
+	if err != nil {
+		return false, err
+	}
 	t.file.Close()
 	t.lines = lines{}
 	t.line, t.turn = 0, t.turn+1
 	t.head, t.ended = nil, false
+	if f == nil {
+		return false, nil
+	}
+	return true, t.use(f, place{turn: t.turn})
 }
 
 // look finds out whether the open file was cut off and whether the path has gone to
@@ -126,8 +137,9 @@ func (t *tail) look() (replaced bool, err error) {
 		return under.Size() > 0, nil
 	}
 	if t.cutOff(own) {
-		t.restart()
+		return false, t.restart()
 	}
+	t.written = own.ModTime()
 	return false, nil
 }
 
@@ -141,13 +153,20 @@ func (t *tail) cutOff(info os.FileInfo) bool {
 	return err == nil && !bytes.Equal(now[:len(t.head)], t.head)
 }
 
-// restart begins anew with the open file.
-func (t *tail) restart() {
-	if len(t.buf) > 0 {
-		t.log.Warn("file was cut off in the middle of a line, which is dropped", "path", t.path, "line", t.line+1)
+// restart begins anew with the open file, after what a copy of its old content has more
+// than was read.
+func (t *tail) restart() error {
+	f, p := t.file, place{offset: t.offset, line: t.line, head: headHash(t.head, t.offset), turn: t.turn}
+	if copied := p.find(t.path, t.written); copied != nil {
+		t.log.Info("file was cut off, the rest of its copy comes first", "path", t.path, "copy", copied.Name())
+		f.Close()
+		f = copied
+	} else {
+		t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost", "path", t.path, "line", t.line+1)
+		p = place{turn: t.turn + 1}
 	}
-	t.lines = lines{file: t.file}
-	t.line, t.turn, t.head = 0, t.turn+1, nil
+	t.lines = lines{}
+	return t.use(f, p)
 }
 
 // readHead gets to know the beginning of the open file as far as it was read.

@@ -1,0 +1,159 @@
+package file
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// rotated is a file that had the path before, to judge by its name.
+type rotated struct {
+	name   string // without the extension of a compression
+	number int    // that the name ends in, 0 when it does not
+	packed string // that extension, empty when the file is not compressed
+	info   os.FileInfo
+}
+
+// What a rotated file has behind the name that it had, and what before the extension of
+// that name. A short number there belongs to another file of a group, worker-2.log say.
+const date = `[-._][0-9]{4}[-._]?[0-9]{2}[-._]?[0-9]{2}[-0-9TZ:.+_]*`
+
+var (
+	behindName      = regexp.MustCompile(`^(\.old|\.([0-9]{1,7})|` + date + `)$`)
+	beforeExtension = regexp.MustCompile(`^` + date + `$`)
+	packing         = regexp.MustCompile(`\.(gz|bz2|xz|zst|lz4|zip)$`)
+)
+
+// rotatedFrom reports whether a file called base may have this name when it is rotated,
+// and the number that the name ends in.
+func rotatedFrom(base, name string) (number int, ok bool) {
+	if mark, ok := strings.CutPrefix(name, base); ok {
+		m := behindName.FindStringSubmatch(mark)
+		if m == nil {
+			return 0, false
+		}
+		number, _ = strconv.Atoi(m[2]) // empty when the mark is no number
+		return number, true
+	}
+	ext := filepath.Ext(base)
+	mark, begins := strings.CutPrefix(name, strings.TrimSuffix(base, ext))
+	mark, ends := strings.CutSuffix(mark, ext)
+	return 0, begins && ends && beforeExtension.MatchString(mark)
+}
+
+// compare orders files as they had the path. Those last written to within one tick of
+// the clock are told apart by their numbers, of which the newest file has the lowest.
+func (r rotated) compare(o rotated) int {
+	return cmp.Or(r.info.ModTime().Compare(o.info.ModTime()), cmp.Compare(o.number, r.number), cmp.Compare(r.name, o.name))
+}
+
+// successor opens the file to read after the open one: the first of those that had the
+// path since then, else the one that has it now. It returns nil when there is none yet.
+func (t *tail) successor() (*os.File, error) {
+	for {
+		now, err := openRegular(t.path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		files, err := t.between(now)
+		f, moved := t.first(files)
+		if err == nil && f == nil && !moved {
+			return now, nil
+		}
+		if now != nil {
+			now.Close()
+		}
+		if err != nil || f != nil {
+			return f, err
+		}
+	}
+}
+
+// between returns the files that had the path after the open one and before now, in order.
+func (t *tail) between(now *os.File) ([]rotated, error) {
+	left, err := t.file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("cannot examine %s: %w", t.path, err)
+	}
+	var current os.FileInfo // nil: the path is free
+	if now != nil {
+		if current, err = now.Stat(); err != nil {
+			return nil, fmt.Errorf("cannot examine %s: %w", t.path, err)
+		}
+	}
+	own, files := rotated{number: math.MaxInt, info: left}, []rotated(nil)
+	for _, r := range rotatedFiles(t.path) {
+		switch {
+		case os.SameFile(r.info, left):
+			own = r
+		case r.info.Size() > 0 && (current == nil || !os.SameFile(r.info, current)):
+			files = append(files, r)
+		}
+	}
+	files = slices.DeleteFunc(files, func(r rotated) bool {
+		return own.compare(r) >= 0 || own.name == r.name || current != nil && r.info.ModTime().After(current.ModTime())
+	})
+	slices.SortFunc(files, rotated.compare)
+	if own.name == "" && len(files) > 0 && files[0].packed != "" { // it is the open one, compressed
+		files = files[1:]
+	}
+	return files, nil
+}
+
+// first opens the first of the files that can be read. It reports whether one of them
+// was moved meanwhile, so that it must be looked for again.
+func (t *tail) first(files []rotated) (f *os.File, moved bool) {
+	for _, r := range files {
+		name := r.name + r.packed
+		if r.packed != "" {
+			t.log.Warn("file was rotated before it was read, and is compressed: its lines are missing", "path", t.path, "rotated", name)
+			continue
+		}
+		f, err := openRegular(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, true
+		}
+		if err != nil {
+			t.log.Warn("file was rotated before it was read, and cannot be read: its lines are missing", "path", t.path, "rotated", name, "err", err)
+			continue
+		}
+		if info, err := f.Stat(); err != nil || !os.SameFile(info, r.info) {
+			f.Close()
+			return nil, true
+		}
+		t.log.Info("file was rotated before it was read, its content comes first", "path", t.path, "rotated", name)
+		return f, false
+	}
+	return nil, false
+}
+
+// rotatedFiles returns the files around path that had it before, to judge by their names.
+func rotatedFiles(path string) (files []rotated) {
+	bases := []string{filepath.Base(path)}
+	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Base(real) != bases[0] {
+		bases = append(bases, filepath.Base(real))
+	}
+	for _, name := range neighbours(path) {
+		packed := packing.FindString(name)
+		name = strings.TrimSuffix(name, packed)
+		for _, base := range bases {
+			number, ok := rotatedFrom(base, filepath.Base(name))
+			if !ok {
+				continue
+			}
+			if info, err := os.Lstat(name + packed); err == nil && info.Mode().IsRegular() {
+				files = append(files, rotated{name, number, packed, info})
+			}
+			break
+		}
+	}
+	return files
+}
