@@ -99,18 +99,31 @@ func (d *Destination) fail(written, i int, err error) (int, error) {
 	return i, err
 }
 
-// start empties the buffer. A torn line in the file is ended first, so that it does
-// not spoil the next record.
-func (d *Destination) start() {
-	d.buf = d.buf[:0]
-	if d.torn {
-		d.buf = append(d.buf, '\n')
+// start empties the buffer, except for the newline that is to end a torn line.
+func (d *Destination) start() { d.buf = append(d.buf[:0], '\n') }
+
+// flush writes the buffer, all of it or nothing. When the file has no name any more,
+// nobody would ever read what was written, and it is written again under the path.
+func (d *Destination) flush() error {
+	for {
+		if err := d.writeBuffer(); err != nil {
+			return err
+		}
+		if gone, err := d.isGone(); err != nil || !gone {
+			return err
+		}
+		if err := d.reopen(); err != nil {
+			return err
+		}
 	}
 }
 
-// flush writes the buffer, all of it or nothing.
-func (d *Destination) flush() error {
-	n, err := d.file.Write(d.buf)
+func (d *Destination) writeBuffer() error {
+	text := d.buf
+	if !d.torn {
+		text = text[1:]
+	}
+	n, err := d.file.Write(text)
 	if err == nil && d.settings.Fsync {
 		err = d.file.Sync()
 	}
@@ -121,6 +134,21 @@ func (d *Destination) flush() error {
 	d.size += int64(n)
 	d.torn = false
 	return nil
+}
+
+// isGone reports whether the file was removed.
+func (d *Destination) isGone() (bool, error) {
+	if !d.info.Mode().IsRegular() {
+		return false, nil
+	}
+	info, err := d.file.Stat()
+	if err != nil {
+		return false, fmt.Errorf("cannot examine the file to write to: %w", err)
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Nlink > 0 {
+		return false, nil
+	}
+	return d.isMoved() // some file systems count no links
 }
 
 // takeBack removes the last n bytes from the file, unless somebody else wrote to it.
@@ -138,21 +166,31 @@ func (d *Destination) takeBack(n int) {
 
 // follow opens the path again when the file was moved away from it.
 func (d *Destination) follow() error {
-	if d.file != nil && time.Since(d.looked) < lookForMove {
+	if d.file == nil {
+		return d.open()
+	}
+	if time.Since(d.looked) < lookForMove {
 		return nil
 	}
-	if d.file != nil {
-		d.looked = time.Now()
-		info, err := os.Stat(d.settings.Path)
-		if err == nil && os.SameFile(info, d.info) {
-			return nil
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("cannot examine the file to write to: %w", err)
-		}
-		if err := d.Teardown(context.Background()); err != nil {
-			return err
-		}
+	d.looked = time.Now()
+	if moved, err := d.isMoved(); err != nil || !moved {
+		return err
+	}
+	return d.reopen()
+}
+
+// isMoved reports whether the path leads to another file than the open one, or to none.
+func (d *Destination) isMoved() (bool, error) {
+	info, err := os.Stat(d.settings.Path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("cannot examine the file to write to: %w", err)
+	}
+	return err != nil || !os.SameFile(info, d.info), nil
+}
+
+func (d *Destination) reopen() error {
+	if err := d.Teardown(context.Background()); err != nil {
+		return err
 	}
 	return d.open()
 }

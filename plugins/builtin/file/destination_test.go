@@ -3,6 +3,7 @@ package file_test
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -221,6 +222,77 @@ func TestDestinationFollowsRotation(t *testing.T) {
 	wantContent(t, path, encode(t, records[2:]))
 }
 
+func TestDestinationWritesNothingToARemovedFile(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before, after string
+		happens       func(t *testing.T, path string)
+	}{
+		"removed":             {"", "", func(t *testing.T, path string) {}},
+		"replaced":            {"", "other\n", func(t *testing.T, path string) { write(t, path, "other\n") }},
+		"replaced by torn":    {"", "oth\n", func(t *testing.T, path string) { write(t, path, "oth") }},
+		"torn and replaced":   {"to", "other\n", func(t *testing.T, path string) { write(t, path, "other\n") }},
+		"torn, also the next": {"to", "oth\n", func(t *testing.T, path string) { write(t, path, "oth") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			write(t, path, tt.before)
+			records := someRecords(1, 30, 100<<10)
+			want := encode(t, records)
+			d := destination(t, path)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			tt.happens(t, path)
+			mustWrite(t, d, records)
+			wantContent(t, path, tt.after+want)
+		})
+	}
+}
+
+func TestDestinationSaysThatItCannotFollow(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path, records := filepath.Join(dir, "out"), someRecords(1, 2, 0)
+	d := destination(t, path)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if n, err := d.Write(t.Context(), records); n != 0 || !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("got %d, %v", n, err)
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, d, records)
+	wantContent(t, path, encode(t, records))
+}
+
+func TestDestinationWritesToAPipe(t *testing.T) {
+	path := newPath(t)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDWR, 0) // so that opening does not wait
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	records := someRecords(1, 2, 0)
+	d := destination(t, path)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, d, records)
+	got := make([]byte, len(encode(t, records)))
+	if _, err := io.ReadFull(reader, got); err != nil || string(got) != encode(t, records) {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 func TestDestinationRecordThatCannotBeEncoded(t *testing.T) {
 	path := newPath(t)
 	records := someRecords(1, 3, 0)
@@ -234,9 +306,14 @@ func TestDestinationRecordThatCannotBeEncoded(t *testing.T) {
 }
 
 func BenchmarkFileDestination(b *testing.B) {
+	for _, size := range []int{1, 1000} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) { benchmarkFileDestination(b, someRecords(1, size, 20)) })
+	}
+}
+
+func benchmarkFileDestination(b *testing.B, records []record.Record) {
 	path := newPath(b)
 	d := destination(b, path)
-	records := someRecords(1, 1000, 20)
 	b.ReportAllocs()
 	b.ResetTimer()
 	n := 0
