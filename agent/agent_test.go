@@ -42,6 +42,37 @@ pipelines:
 `, dir, id, rate, more)
 }
 
+// TestFullDiskIsWaitedFor writes to a full disk until there is room: no record is refused.
+func TestFullDiskIsWaitedFor(t *testing.T) {
+	for name, queue := range map[string]string{"default": "", "tolerant": `dead-letter-queue: {plugin: builtin:file, settings: {path: "%s"}, window-size: 0}`} {
+		t.Run(name, func(t *testing.T) {
+			a := agenttest.Start(t, "")
+			letters := a.Path("letters.jsonl")
+			if queue != "" {
+				queue = fmt.Sprintf(queue, letters)
+			}
+			if err := os.Symlink("/dev/full", a.Path("p.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+			a.Save("p.yaml", made(a.Dir, "p", 1000, queue))
+			a.Wait("it to fail again", func() bool { return a.State("p").Phase == spec.PhaseRecovering && a.State("p").Failures > 1 })
+			if err := os.Remove(a.Path("p.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+			a.Wait("records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > 10 })
+			a.Stop()
+			for i, n := range numbers(t, a.Path("p.jsonl")) {
+				if n != i+1 {
+					t.Fatalf("record %d is number %d", i+1, n)
+				}
+			}
+			if b, err := os.ReadFile(letters); len(b) > 0 || err != nil && queue != "" {
+				t.Errorf("dead letters %q, %v", b, err)
+			}
+		})
+	}
+}
+
 // numbers returns the positions of the generated records in a file, in order.
 func numbers(t *testing.T, path string) []int {
 	t.Helper()

@@ -42,8 +42,9 @@ type Destination interface {
 	Connector
 	// Open prepares for writing. From then on settled is called, one call at a time and
 	// in the order of the records written: the next n records are durable downstream,
-	// or, when err is not nil, were refused because of err. It is called from any
-	// goroutine, possibly from within Write, and may block.
+	// or, when err is not nil, were refused because of err. With n = 0 the connector broke
+	// because of err, and settles nothing more. It is called from any goroutine, possibly
+	// from within Write, and may block.
 	Open(ctx context.Context, settled func(n int, err error)) error
 	// Write hands b over; it waits while the connector has too much on its hands. An
 	// error means that the connector is broken, not that a record was refused.

@@ -17,7 +17,12 @@ type destination struct {
 
 // Open implements Destination.
 func (d *destination) Open(ctx context.Context, settled func(n int, err error)) error {
-	d.settled = settled
+	d.settled = func(n int, err error) {
+		if n == 0 {
+			err = d.fail(d.fault("%w", err))
+		}
+		settled(n, err)
+	}
 	return d.call(ctx, d.timeouts.Open, func(ctx context.Context) error {
 		return d.connector.Open(ctx)
 	})

@@ -194,6 +194,43 @@ func TestBatchingDestination(t *testing.T) {
 	})
 }
 
+func TestUnavailableDestination(t *testing.T) {
+	for name, settings := range map[string]map[string]string{"at once": nil, "late": {"sdk.batch.delay": "1s"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				errFull := errors.New("disk full")
+				f := &fakeDestination{write: func(context.Context, []record.Record) (int, error) { return 1, sdk.Unavailable(errFull) }}
+				f.settings = settings
+				var got outcome
+				var broken error
+				d := startDestination(t, f, f, func(n int, err error) {
+					if n == 0 {
+						broken = err
+						return
+					}
+					got.settled(n, err)
+				})
+				err := d.Write(t.Context(), record.NewBatch(records(0, 3)))
+				if settings != nil {
+					time.Sleep(2 * time.Second)
+					synctest.Wait()
+					err = broken
+				}
+				var lost interface{ Lost() bool }
+				if want := `connector "orders:db" (builtin:fake): disk full`; !errors.As(err, &lost) || err.Error() != want {
+					t.Errorf("got error %v, want %s", err, want)
+				}
+				if !reflect.DeepEqual(got, outcome{"1"}) {
+					t.Errorf("settled %v", got)
+				}
+				if err := d.Flush(t.Context()); err == nil || f.count("Write") != 1 {
+					t.Error("a broken destination was flushed")
+				}
+			})
+		})
+	}
+}
+
 func TestBatchingDestinationEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeDestination{write: func(ctx context.Context, _ []record.Record) (int, error) {

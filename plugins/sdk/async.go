@@ -3,6 +3,7 @@ package sdk
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,7 +18,8 @@ type AsyncDestination interface {
 	// WriteAsync is called instead of Write, and may return before the records are
 	// written. settled is called for them in order, one call at a time, from within this
 	// or a later call or from another goroutine: the next n are durable downstream, or,
-	// when err is not nil, were refused because of err. It may block, but not call the
+	// when err is not nil, were refused because of err. With n = 0 the destination broke
+	// because of err while no call was under way. It may block, but not call the
 	// destination. An error means that the destination is broken; what was not settled
 	// never will be. The records are lent until they are settled, as in Write.
 	WriteAsync(ctx context.Context, records []record.Record, settled func(n int, err error)) error
@@ -69,7 +71,7 @@ func (h *holding) write(ctx context.Context, records []record.Record, settled fu
 }
 
 // late runs when the delay of the first record held is over. Nobody waits for it, so it
-// refuses the records that it cannot write, lest they wait for ever.
+// tells when h breaks.
 func (h *holding) late() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,8 +79,9 @@ func (h *holding) late() {
 	if h.ctx.Err() != nil || h.err != nil {
 		return
 	}
-	if left := h.writeFirst(h.ctx, len(h.held)); left > 0 && h.ctx.Err() == nil {
-		h.settled(left, h.err)
+	h.writeFirst(h.ctx, len(h.held))
+	if h.err != nil && h.ctx.Err() == nil {
+		h.settled(0, h.err)
 	}
 }
 
@@ -92,7 +95,7 @@ func (h *holding) flush(ctx context.Context) error {
 }
 
 // writeFirst writes the first n records held, as writeAll does.
-func (h *holding) writeFirst(ctx context.Context, n int) (left int) {
+func (h *holding) writeFirst(ctx context.Context, n int) {
 	batch := h.held[:n:n]
 	if h.held = h.held[n:]; len(h.held) == 0 {
 		h.held = nil
@@ -101,12 +104,12 @@ func (h *holding) writeFirst(ctx context.Context, n int) (left int) {
 		h.timer.Stop()
 		h.timer = nil
 	}
-	return h.writeAll(ctx, batch)
+	h.writeAll(ctx, batch)
 }
 
 // writeAll writes the records and settles them, each by itself when it is refused. When
-// it cannot go on, it returns the number of records not settled, and h is broken.
-func (h *holding) writeAll(ctx context.Context, batch []record.Record) (left int) {
+// it cannot go on, h is broken.
+func (h *holding) writeAll(ctx context.Context, batch []record.Record) {
 	for len(batch) > 0 {
 		n, err := h.writeSome(ctx, batch)
 		if n > 0 {
@@ -114,17 +117,16 @@ func (h *holding) writeAll(ctx context.Context, batch []record.Record) (left int
 			batch = batch[n:]
 		}
 		if h.err != nil {
-			return len(batch)
+			return
 		}
 		if err != nil {
 			h.settled(1, err)
 			batch = batch[1:]
 			if h.err = ctx.Err(); h.err != nil { // one refused too many: nothing may get ahead of it
-				return len(batch)
+				return
 			}
 		}
 	}
-	return 0
 }
 
 // writeSome returns how many records were written and why the next one was not. It
@@ -136,7 +138,7 @@ func (h *holding) writeSome(ctx context.Context, batch []record.Record) (n int, 
 	case n < 0, n > len(batch), (n == len(batch)) != (err == nil):
 		h.err = fmt.Errorf("cannot write: the connector says that it wrote %d of %d records, with error %v", n, len(batch), err)
 		return 0, err
-	case err != nil && ctx.Err() != nil:
+	case err != nil && (ctx.Err() != nil || errors.As(err, new(unavailableError))):
 		h.err = err
 	}
 	return n, err

@@ -99,7 +99,7 @@ func (p *printer) Write(_ context.Context, records []record.Record) (int, error)
 			return i, err // record i is refused, those before it are written
 		}
 		if _, err := p.out.Write(append(line, '\n')); err != nil {
-			return i, err
+			return i, sdk.Unavailable(err) // no record's fault: it is written later
 		}
 	}
 	return len(records), nil

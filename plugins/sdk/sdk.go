@@ -75,8 +75,9 @@ type Destination interface {
 	Open(ctx context.Context) error
 	// Write writes the records in order. When it returns, the first n are durable
 	// downstream; n < len(records) only with an error, which says what is wrong with
-	// record n. The records behind it were not tried. The records are lent until they are
-	// settled: others see them too, so Write must not change them.
+	// record n: that one is refused. The records behind it were not tried. With an error
+	// made by Unavailable none is refused; the destination is broken then. The records are
+	// lent until they are settled: others see them too, so Write must not change them.
 	Write(ctx context.Context, records []record.Record) (n int, err error)
 	// Teardown releases everything. It is the last call.
 	Teardown(ctx context.Context) error
@@ -131,3 +132,22 @@ func (LifecycleBase) LifecycleOnDeleted(context.Context, map[string]string) erro
 // ErrBackoffRetry may be returned by Source.Read when there is nothing to read now:
 // Read is called again after a pause, which grows from 100 ms to 5 s while it repeats.
 var ErrBackoffRetry = errors.New("nothing to read, try again later")
+
+// Unavailable returns err as one that is no record's fault: the disk is full, say, or the
+// network is down. When Destination.Write returns it, no record is refused or goes to the
+// dead-letter queue: the pipeline fails, and is started again after a pause that grows
+// while it repeats, from the first record that was not written. It returns nil for nil.
+func Unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return unavailableError{err}
+}
+
+type unavailableError struct{ error }
+
+// Lost reports that another try may well succeed.
+func (unavailableError) Lost() bool { return true }
+
+// Unwrap returns the cause.
+func (e unavailableError) Unwrap() error { return e.error }

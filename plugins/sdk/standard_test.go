@@ -308,8 +308,9 @@ type sink struct {
 	start  time.Time
 	text   string
 	got    []record.Record
-	err    error // instead of writing
-	lie    int   // added to n
+	err    error  // instead of writing
+	fullAt string // the position from which on there is err
+	lie    int    // added to n
 	panics bool
 }
 
@@ -325,13 +326,16 @@ func (s *sink) Write(ctx context.Context, rs []record.Record) (int, error) {
 	if s.panics {
 		panic("boom")
 	}
-	if s.err != nil {
+	if s.err != nil && s.fullAt == "" {
 		return 0, s.err
 	}
 	s.writes, s.at = append(s.writes, positions(rs)), append(s.at, time.Since(s.start))
 	for i := range rs {
-		if string(rs[i].Position) == "bad" {
+		switch string(rs[i].Position) {
+		case "bad":
 			return i, errors.New("refused")
+		case s.fullAt:
+			return i, s.err
 		}
 		b, err := sdk.RecordFormat(ctx)(nil, &rs[i])
 		if err != nil {
@@ -405,19 +409,20 @@ func TestDestinationBreaks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := openDestination(t, t.Context(), s, map[string]string{"sdk.batch.delay": "1s"})
-				refused := 0
+				var broken error
 				settled := func(n int, err error) {
-					if err != nil {
-						refused += n
+					if n > 0 || broken != nil {
+						t.Errorf("settled %d, %v", n, err)
 					}
+					broken = err
 				}
 				if err := d.WriteAsync(t.Context(), numbered(1, 3), settled); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
-				if refused != 2 {
-					t.Errorf("%d records refused, want 2", refused)
+				if broken == nil {
+					t.Error("it does not say that it broke")
 				}
 				if err := d.WriteAsync(t.Context(), numbered(3, 4), settled); err == nil {
 					t.Error("it goes on")
@@ -436,6 +441,52 @@ func TestDestinationBreaksWithoutRefusing(t *testing.T) {
 				t.Errorf("%s: no error", name)
 			}
 		}
+	}
+}
+
+func TestDestinationUnavailable(t *testing.T) {
+	errFull := errors.New("disk full")
+	for name, settings := range map[string]map[string]string{
+		"at once": nil, "gathered": {"sdk.batch.size": "3"}, "late": {"sdk.batch.delay": "1s"}, "flushed": {"sdk.batch.size": "5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &sink{fullAt: "2", err: sdk.Unavailable(errFull)}
+				d := openDestination(t, t.Context(), s, settings)
+				var settled []string
+				var broken error
+				err := d.WriteAsync(t.Context(), numbered(1, 4), func(n int, err error) {
+					if n == 0 {
+						broken = err
+						return
+					}
+					settled = append(settled, fmt.Sprint(n, err))
+				})
+				switch name {
+				case "late":
+					time.Sleep(2 * time.Second)
+					synctest.Wait()
+					err = broken
+				case "flushed":
+					err = d.Flush(t.Context())
+				}
+				if !errors.Is(err, errFull) {
+					t.Errorf("got error %v", err)
+				}
+				if diff := cmp.Diff([]string{"1<nil>"}, trim(settled)); diff != "" {
+					t.Error(diff)
+				}
+				if err := d.WriteAsync(t.Context(), numbered(4, 5), nil); !errors.Is(err, errFull) {
+					t.Errorf("it goes on, with error %v", err)
+				}
+				if err := d.Teardown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	if sdk.Unavailable(nil) != nil {
+		t.Error("no error is one")
 	}
 }
 

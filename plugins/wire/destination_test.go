@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -203,6 +204,35 @@ func TestCrashIsReported(t *testing.T) {
 	}
 	if err := d.Flush(ctx); err == nil {
 		t.Error("Flush after the crash: want an error")
+	}
+}
+
+func TestUnavailableIsNoRefusal(t *testing.T) {
+	for name, settings := range map[string]map[string]string{
+		"at once": {}, "gathered": {"sdk.batch.size": "3"}, "late": {"sdk.batch.delay": "1ms"}, "flushed": {"sdk.batch.size": "10"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t)
+			c, _ := client(t, "connector")
+			settings["path"] = filepath.Join(t.TempDir(), "out")
+			d, r := openDestination(ctx, t, c, settings)
+			if err := d.Write(ctx, batch("a", "full", "c")); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if name == "flushed" {
+				err = d.Flush(ctx)
+			} else {
+				eventually(t, "it is broken", func() bool { _, _, err = r.get(); return err != nil })
+			}
+			var lost interface{ Lost() bool }
+			if !errors.As(err, &lost) || !lost.Lost() || !strings.Contains(err.Error(), "disk full") {
+				t.Errorf("got error %v", err)
+			}
+			if n, failed, _ := r.get(); n != 1 || failed != nil {
+				t.Errorf("settled %d, %q, want only the first record", n, failed)
+			}
+		})
 	}
 }
 

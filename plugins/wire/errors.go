@@ -36,6 +36,16 @@ func plainError(err error) error {
 	return errors.New(s.Message())
 }
 
+// streamError returns err as a stream ends with it. Its code says whether another try may
+// well succeed.
+func streamError(err error) error {
+	var lost interface{ Lost() bool }
+	if errors.As(err, &lost) && lost.Lost() {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return err
+}
+
 // lostError means that the plugin went away or did not answer, rather than that it
 // refused something.
 type lostError struct{ error }

@@ -165,8 +165,8 @@ func appendLines(path string, lines []record.Position) error {
 	return f.Close()
 }
 
-// listDestination appends positions to a file. It refuses records that hold "bad" and
-// crashes at "crash".
+// listDestination appends positions to a file. It refuses records that hold "bad",
+// crashes at "crash", and cannot write "full".
 type listDestination struct {
 	sdk.DestinationBase
 	path string
@@ -192,6 +192,8 @@ func (d *listDestination) Write(_ context.Context, records []record.Record) (int
 		switch string(b) {
 		case "bad":
 			return i, fmt.Errorf("record %s is bad", r.Position)
+		case "full":
+			return i, sdk.Unavailable(errors.New("disk full"))
 		case "crash":
 			go panic("out of ideas")
 			select {}

@@ -65,18 +65,20 @@ func (d *destinationServer) run(stream grpc.ServerStream) error {
 	}
 	ctx, cancel := context.WithCancel(sdk.WithEnv(stream.Context(), d.env))
 	written := make(chan error, 1)
-	d.ran.Go(func() { written <- d.writeAll(ctx, stream) })
+	answers := &answers{stream: stream, broken: make(chan error, 1)}
+	d.ran.Go(func() { written <- d.writeAll(ctx, stream, answers) })
 	defer cancel()
 	select {
 	case err := <-written:
-		return err
+		return streamError(err)
+	case err := <-answers.broken:
+		return streamError(err)
 	case <-d.torn:
 		return nil
 	}
 }
 
-func (d *destinationServer) writeAll(ctx context.Context, stream grpc.ServerStream) error {
-	answers := &answers{stream: stream}
+func (d *destinationServer) writeAll(ctx context.Context, stream grpc.ServerStream, answers *answers) error {
 	for {
 		var f frame
 		err := stream.RecvMsg(&f)
@@ -189,6 +191,7 @@ func (d *destinationServer) LifecycleOnDeleted(ctx context.Context, req *connect
 // answers sends one ack per record, in the order the records came.
 type answers struct {
 	stream grpc.ServerStream
+	broken chan error // capacity 1: why the destination broke by itself
 
 	mu      sync.Mutex
 	waiting []record.Positions // guarded by mu
@@ -204,6 +207,10 @@ func (a *answers) expect(b *record.Batch) {
 
 // settled answers the next n records.
 func (a *answers) settled(n int, err error) {
+	if n == 0 {
+		a.broken <- fmt.Errorf("cannot write: %w", err)
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	text := ""

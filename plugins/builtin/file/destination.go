@@ -55,11 +55,12 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 // Open opens the file, creating it if need be.
 func (d *Destination) Open(context.Context) error { return d.open() }
 
-// Write appends the records. When it fails, it takes back the part of a record or
-// batch that was written, so that repeating it repeats nothing in the file.
+// Write appends the records. Only one that cannot be encoded is refused. When it fails, it
+// takes back the part of a record or batch that was written, so that repeating it repeats
+// nothing in the file.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	if err := d.follow(); err != nil {
-		return 0, err
+		return 0, sdk.Unavailable(err)
 	}
 	format := sdk.RecordFormat(ctx)
 	written := 0
@@ -81,7 +82,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 			continue
 		}
 		if err := d.flush(); err != nil {
-			return written, err
+			return written, sdk.Unavailable(err)
 		}
 		written = i + 1
 		d.start()
@@ -93,7 +94,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 func (d *Destination) fail(written, i int, err error) (int, error) {
 	if i > written {
 		if failed := d.flush(); failed != nil {
-			return written, failed
+			return written, sdk.Unavailable(failed)
 		}
 	}
 	return i, err

@@ -151,6 +151,16 @@ func TestDestinationFullDisk(t *testing.T) {
 	if n != 0 || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %d, %v", n, err)
 	}
+	wantUnavailable(t, err)
+}
+
+// wantUnavailable checks that err is no record's fault.
+func wantUnavailable(t *testing.T, err error) {
+	t.Helper()
+	var lost interface{ Lost() bool }
+	if !errors.As(err, &lost) || !lost.Lost() {
+		t.Errorf("a record is refused: %v", err)
+	}
 }
 
 // limitFileSize makes writes behind size fail until the test ends.
@@ -184,6 +194,7 @@ func TestDestinationTakesBackShortWrite(t *testing.T) {
 	if n != 0 || err == nil {
 		t.Fatalf("got %d, %v", n, err)
 	}
+	wantUnavailable(t, err)
 	wantContent(t, path, encode(t, records[:1]))
 	mustWrite(t, d, records[1:])
 	wantContent(t, path, want)
@@ -260,9 +271,11 @@ func TestDestinationSaysThatItCannotFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if n, err := d.Write(t.Context(), records); n != 0 || !errors.Is(err, fs.ErrNotExist) {
+		n, err := d.Write(t.Context(), records)
+		if n != 0 || !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("got %d, %v", n, err)
 		}
+		wantUnavailable(t, err)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -299,7 +312,7 @@ func TestDestinationRecordThatCannotBeEncoded(t *testing.T) {
 	want := encode(t, records[:2])
 	records[2].After = record.Structured(map[string]any{"x": make(chan int)})
 	n, err := destination(t, path).Write(t.Context(), records)
-	if n != 2 || err == nil {
+	if n != 2 || err == nil || errors.As(err, new(interface{ Lost() bool })) {
 		t.Errorf("got %d, %v", n, err)
 	}
 	wantContent(t, path, want)

@@ -56,7 +56,7 @@ func (d *destination) Write(_ context.Context, records []record.Record) (int, er
 	}
 	w.Flush()
 	if err := d.append(rows.Bytes()); err != nil {
-		return 0, fmt.Errorf("cannot write rows: %w", err)
+		return 0, sdk.Unavailable(fmt.Errorf("cannot write rows: %w", err))
 	}
 	return len(records), nil
 }

@@ -204,13 +204,16 @@ class Destination(Connector):
     def run(self, requests, context):
         for request in requests:
             acks = []
-            for data in fields(request).get(1, []):
-                record = fields(data)
-                error = self.write(record)
-                ack = field(1, first(record, 1)) + (field(2, error) if error else b"")
-                acks.append(field(1, ack))
-            self.file.flush()
-            os.fsync(self.file.fileno())  # an answer says that the record is safe
+            try:
+                for data in fields(request).get(1, []):
+                    record = fields(data)
+                    error = self.write(record)
+                    ack = field(1, first(record, 1)) + (field(2, error) if error else b"")
+                    acks.append(field(1, ack))
+                self.file.flush()
+                os.fsync(self.file.fileno())  # an answer says that the record is safe
+            except OSError as err:  # no record's fault
+                context.abort(grpc.StatusCode.UNAVAILABLE, f"cannot write: {err}")
             yield b"".join(acks)
 
     def write(self, record):
@@ -225,7 +228,7 @@ class Destination(Connector):
                 "after": content(first(change, 2)),
             }
             self.file.write(json.dumps(line).encode() + b"\n")
-        except (OSError, ValueError) as err:
+        except ValueError as err:
             return f"cannot write: {err}"
         return None
 
