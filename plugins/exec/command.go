@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -87,7 +86,8 @@ const maxLine = 16 << 20
 
 var errLongLine = fmt.Errorf("the command prints a line of more than %d bytes", maxLine)
 
-// readLine returns the next line without its newline, as a copy.
+// readLine returns the next line without its newline, as a copy. At the end it returns
+// what follows the last newline, with io.EOF.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -97,10 +97,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && len(line) > 0:
-			return line, nil
 		case err != nil:
-			return nil, err
+			return line, err
 		default:
 			return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
 		}

@@ -160,7 +160,7 @@ func (d *destination) try(lines [][]byte) (int, error) {
 			return i, err
 		}
 		answer, err := readLine(d.stdout)
-		if err != nil {
+		if err != nil && (len(answer) == 0 || !errors.Is(err, io.EOF)) {
 			return i, fmt.Errorf("no confirmation: %w", err)
 		}
 		if text := string(bytes.TrimSpace(answer)); text != "ok" {

@@ -203,6 +203,37 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+func TestLastLineWithoutNewline(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tried")
+	dying := `printf 'one\n{"half":' ; test -e ` + path + ` || { touch ` + path + `; exit 1; }; printf '1}'; test -e ` + path + `.2 || { touch ` + path + `.2; kill -9 $$; }; exit 0`
+	for name, tt := range map[string]struct {
+		settings map[string]string
+		want     []string
+	}{
+		"succeeds":             {map[string]string{"shell": "printf 'one\ntwo'", "restart": "never"}, []string{"one", "two"}},
+		"succeeds again":       {map[string]string{"shell": "printf 'one\ntwo'", "restart": "always"}, []string{"one", "two", "one", "two"}},
+		"skipped":              {map[string]string{"shell": "echo >>" + path + "; printf 'a\nb'; test $(wc -l <" + path + ") -lt 3 || printf '\nc'", "restart": "always", "resume": "skip"}, []string{"a", "b", "c"}},
+		"dies in it":           {map[string]string{"shell": dying}, []string{"one", "one", "one", `{"half":1}`}},
+		"dies in it, and skip": {map[string]string{"shell": dying, "resume": "skip"}, []string{"one", `{"half":1}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, p := range []string{path, path + ".2"} {
+				_ = os.Remove(p)
+			}
+			tt.settings["backoff.min"] = "1ms"
+			records, err := read(t, tt.settings, nil, len(tt.want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range tt.want {
+				if line, _ := records[i].After.Raw(); string(line) != want {
+					t.Errorf("line %d is %q, want %q", i+1, line, want)
+				}
+			}
+		})
+	}
+}
+
 func TestDestination(t *testing.T) {
 	settings := sinkSettings(t)
 	d := sdk.Standard(connector).NewDestination()

@@ -27,7 +27,8 @@ type source struct {
 	settings sourceSettings
 	args     []string
 
-	place  place // of the last record; owned by the goroutine that runs the command
+	place  place // of the last record; owned, with skip, by the goroutine that runs the command
+	skip   int64 // lines of the command that were read in its earlier runs
 	log    *slog.Logger
 	out    chan record.Record
 	failed chan error
@@ -124,7 +125,8 @@ func (s *source) keepRunning(ctx context.Context) {
 	}
 }
 
-// runOnce runs the command to its end.
+// runOnce runs the command to its end. What it prints behind the last newline is a line
+// once it has succeeded; a command that fails may have been about to print more of it.
 func (s *source) runOnce(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -141,43 +143,62 @@ func (s *source) runOnce(ctx context.Context) error {
 		return fmt.Errorf("cannot start: %w", err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = stdout.Close() })() // a child of it may not
-	err = s.take(ctx, bufio.NewReaderSize(stdout, 64<<10))
+	rest, err := s.takeAll(ctx, bufio.NewReaderSize(stdout, 64<<10))
 	if err != nil {
 		cancel()
 	}
-	return errors.Join(err, cmd.Wait())
+	err = errors.Join(err, cmd.Wait())
+	switch {
+	case len(rest) == 0:
+		return err
+	case err == nil:
+		return s.take(ctx, rest)
+	case ctx.Err() == nil:
+		s.log.Warn("command has failed in the middle of a line, which is dropped", "err", err)
+	}
+	return err
 }
 
-// take makes records of lines.
-func (s *source) take(ctx context.Context, r *bufio.Reader) error {
-	skip := int64(0)
+// takeAll makes records of all lines and returns what follows the last of them.
+func (s *source) takeAll(ctx context.Context, r *bufio.Reader) (rest []byte, err error) {
+	s.skip = 0
 	if s.settings.Resume == "skip" && s.settings.Format != "singer" {
-		skip = s.place.Seq
+		s.skip = s.place.Seq
 	}
 	for {
 		line, err := readLine(r)
-		if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
-			return nil
+		switch {
+		case errors.Is(err, io.EOF):
+			return line, nil
+		case errors.Is(err, os.ErrClosed):
+			return nil, nil
+		case err != nil:
+			return nil, &formatError{err}
 		}
-		if err != nil {
-			return &formatError{err}
+		if err := s.take(ctx, line); err != nil {
+			return nil, err
 		}
-		if skip > 0 {
-			skip--
-			continue
-		}
-		rec, ok, err := s.place.record(s.settings.Format, line)
-		if err != nil {
-			return &formatError{err}
-		}
-		if !ok {
-			continue
-		}
-		select {
-		case s.out <- rec:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	}
+}
+
+// take makes a record of a line.
+func (s *source) take(ctx context.Context, line []byte) error {
+	if s.skip > 0 {
+		s.skip--
+		return nil
+	}
+	r, ok, err := s.place.record(s.settings.Format, line)
+	if err != nil {
+		return &formatError{err}
+	}
+	if !ok {
+		return nil
+	}
+	select {
+	case s.out <- r:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
