@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // Standard returns c with instances that also understand the sdk.* settings, and do what
@@ -85,6 +86,15 @@ func split(all Parameters, settings map[string]string, options any) (map[string]
 	}
 	maps.DeleteFunc(settings, func(name, _ string) bool { return isStandard(name) })
 	return settings, nil
+}
+
+// checkDelay does what no rule of sdk.batch.delay can: other hosts know rules for numbers,
+// not for durations.
+func checkDelay(delay time.Duration) error {
+	if delay < 0 {
+		return SettingError{"sdk.batch.delay", fmt.Sprintf("must not be negative, which %v is", delay)}
+	}
+	return nil
 }
 
 func isStandard(name string) bool { return strings.HasPrefix(name, prefix) }

@@ -47,6 +47,9 @@ func (d *standardDestination) Configure(ctx context.Context, settings map[string
 		return err
 	}
 	o := d.options
+	if err := checkDelay(o.BatchDelay); err != nil {
+		return err
+	}
 	if d.format, err = newFormat(o.Format, o.FormatOptions); err != nil {
 		return SettingError{"sdk.record.format.options", err.Error()}
 	}

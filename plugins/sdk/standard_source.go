@@ -37,6 +37,9 @@ func (s *standardSource) Configure(ctx context.Context, settings map[string]stri
 	if err != nil {
 		return err
 	}
+	if err := checkDelay(s.options.BatchDelay); err != nil {
+		return err
+	}
 	return s.Source.Configure(ctx, own)
 }
 

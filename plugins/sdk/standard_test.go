@@ -181,6 +181,17 @@ func TestStandardSettings(t *testing.T) {
 	}
 }
 
+func TestStandardRefusesNegativeDelay(t *testing.T) {
+	c := sdk.Standard(sdk.Connector{NewSource: func() sdk.Source { return &feed{} }, NewDestination: func() sdk.Destination { return &sink{} }})
+	settings := map[string]string{"sdk.batch.delay": "-5ms"}
+	want := `"sdk.batch.delay": must not be negative, which -5ms is`
+	for _, err := range []error{c.NewSource().Configure(t.Context(), settings), c.NewDestination().Configure(t.Context(), settings)} {
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 func TestStandardLifecycle(t *testing.T) {
 	f := &feed{}
 	s := openSource(t, t.Context(), f, nil)
