@@ -79,10 +79,11 @@ type intent struct {
 	withdrawn  time.Time // zero while it is declared
 	purge      bool
 
-	running ran   // zero when nothing runs
-	good    ran   // ran last
-	gaveUp  int64 // generation that refused a record
-	maybe   ran   // may run though withdrawn: the agent may have started it before it looked
+	running ran       // zero when nothing runs
+	since   time.Time // when that was to run
+	good    ran       // proved itself last
+	gaveUp  int64     // generation that refused a record
+	maybe   ran       // may run though withdrawn: the agent may have started it before it looked
 }
 
 func (d *intent) String() string {
@@ -263,15 +264,23 @@ func (m *model) run(id string, d *intent, now time.Time) {
 	case d.gaveUp == d.generation:
 		d.running = ran{}
 	default:
-		d.running = d.fit()
-		d.good = d.running
+		if r := d.fit(); r != d.running {
+			d.running, d.since = r, now
+		}
+		// Better than none, or no other than what is good already.
+		if d.good.generation == 0 || d.good.version == d.running.version || now.Sub(d.since) >= simulatedConfirm {
+			d.good = d.running
+		}
 	}
 }
 
-// fit is what can run of what is declared.
+// fit is what can run of what is declared: what runs, if that refused it at once.
 func (d *intent) fit() ran {
-	if d.flaw == "" {
+	switch {
+	case d.flaw == "":
 		return ran{d.version.runs(), d.generation}
+	case d.flaw != flawOpen && d.running.generation != 0:
+		return d.running
 	}
 	return d.good
 }

@@ -23,7 +23,7 @@ func (s *simulation) step() {
 	for id, l := range s.lives {
 		opens[id] = l.opens
 	}
-	s.disturbed, s.polled = map[string]bool{}, false
+	s.disturbed, s.looked = map[string]bool{}, false
 	for _, id := range []string{"p", "q", "r"} {
 		s.release(id, 1+s.IntN(3))
 	}
@@ -39,7 +39,9 @@ func (s *simulation) step() {
 }
 
 func (s *simulation) happen() {
-	switch n := s.IntN(24); {
+	switch n := s.IntN(28); {
+	case n >= 24:
+		s.hurry()
 	case n < 9:
 		s.changes(true)
 	case n < 11:
@@ -148,6 +150,41 @@ func (s *simulation) changes(looks bool) {
 	}
 	if looks {
 		s.look()
+	}
+}
+
+// hurry changes a pipeline time and again, each time before what runs has proved itself.
+func (s *simulation) hurry() {
+	var ids []string
+	for _, id := range slices.Sorted(maps.Keys(s.model.declared)) {
+		d := s.model.declared[id]
+		if c := s.files[d.owner]; c != nil && !c.broken && d.withdrawn.IsZero() {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 || s.missing || s.links {
+		return
+	}
+	id := pick(s, ids...)
+	d := s.model.declared[id]
+	s.looked = true
+	for range 2 + s.IntN(3) {
+		c := *s.files[d.owner]
+		c.says = maps.Clone(c.says)
+		v := s.next(d.version)
+		if v.stopped = false; s.IntN(3) == 0 {
+			v.flaw = pick(s, flawPlugin, flawSettings, flawOpen)
+		}
+		c.says[id] = v
+		s.say("hurry %s %v", d.owner, &c)
+		s.save("save", d.owner, &c, true)
+		if s.look(); s.IntN(4) == 0 {
+			s.say("restarted")
+			s.allDisturbed()
+			s.stop()
+			s.start()
+			s.look()
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ const (
 // what it does with the model. CONDUIT_SIMULATIONS sets how many sequences are tried,
 // CONDUIT_SEED the first of them.
 func TestSimulatedAgent(t *testing.T) {
-	sequences, first := setting(t, "CONDUIT_SIMULATIONS", 40), setting(t, "CONDUIT_SEED", 1)
+	sequences, first := setting(t, "CONDUIT_SIMULATIONS", 80), setting(t, "CONDUIT_SEED", 1)
 	cfg, _, err := config.Load(config.Sources{Path: os.DevNull})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ type simulation struct {
 	end       context.CancelFunc
 	ended     chan error
 	disturbed map[string]bool // pipelines that this step may restart
-	polled    bool            // time enough has passed in this step
+	looked    bool            // in this step: what runs since may not have proved itself
 
 	did   []string
 	diffs []string
@@ -195,9 +195,10 @@ func (s *simulation) pass(d time.Duration) {
 
 // look has the agent look at the files, which it does by itself after a while.
 func (s *simulation) look() {
-	if !s.polled && s.IntN(4) == 0 {
-		s.polled = true
-		s.pass(simulatedPoll + time.Second)
+	polls := !s.looked && s.IntN(4) == 0
+	s.looked = true
+	if polls {
+		s.pass(simulatedPoll + simulatedConfirm + time.Second)
 	} else {
 		_ = s.agent.Reload(s.Context(), false) // a missing directory is an error
 		s.pass(200 * time.Millisecond)
@@ -208,6 +209,7 @@ func (s *simulation) look() {
 // check compares what the agent does with the model, after it has settled.
 func (s *simulation) check() {
 	s.pass(simulatedSettling)
+	s.model.settle(time.Now())
 	all, err := s.agent.Declarations(s.Context())
 	s.must(err)
 	have := map[string]*spec.Declaration{}
@@ -233,11 +235,11 @@ func (s *simulation) checkDeclared(id string, have *spec.Declaration, want *inte
 		return
 	}
 	got := intent{version: versionOf(&have.Pipeline), owner: have.Owner.Path, generation: have.Generation, override: have.Override, withdrawn: have.Withdrawn, purge: have.Purge}
-	near := want.withdrawn.IsZero() == got.withdrawn.IsZero() && want.withdrawn.Sub(got.withdrawn).Abs() < 20*time.Second
+	near := want.withdrawn.IsZero() == got.withdrawn.IsZero() && want.withdrawn.Sub(got.withdrawn).Abs() < 22*time.Second
 	if near {
 		want.withdrawn = got.withdrawn // the agent found out while time passed
 	}
-	got.running, got.good, got.gaveUp, got.maybe = want.running, want.good, want.gaveUp, want.maybe
+	got.running, got.since, got.good, got.gaveUp, got.maybe = want.running, want.since, want.good, want.gaveUp, want.maybe
 	if got != *want {
 		s.differs("%s is declared %s, want %s", id, &got, want)
 	}

@@ -53,6 +53,12 @@ func pipeline(id, version string) spec.Pipeline {
 	}}
 }
 
+// halted returns p, to be stopped.
+func halted(p spec.Pipeline) spec.Pipeline {
+	p.Status = spec.StatusStopped
+	return p
+}
+
 // memory is a store that keeps to the contract of reconcile.Store and checks its user.
 type memory struct {
 	mu         sync.Mutex
@@ -296,6 +302,8 @@ type plant struct {
 	badDelete   map[string]error         // connector → why Delete fails
 	crash       map[string]chan error    // pipeline → ends its run
 	running     map[string]string        // pipeline → version
+	since       map[string]time.Time     // pipeline → when that began
+	good        map[string]spec.LastGood // pipeline → as it was observed last
 	open        int                      // runs and amendments prepared and not ended
 	rigid       bool                     // amendments take a restart
 	stuck       map[string]chan struct{} // version → an amendment waits for it to be closed until its old part has drained, or for the end of the run
@@ -308,7 +316,28 @@ type plant struct {
 
 func newPlant(t testing.TB, store *memory) *plant {
 	return &plant{t: t, store: store, badPrepare: map[string]error{}, badStart: map[string]error{}, gates: map[string]chan struct{}{}, hangPrepare: map[string]bool{}, slowDrain: map[string]time.Duration{}, slowStart: map[string]time.Duration{},
-		stuck: map[string]chan struct{}{}, badApply: map[string]error{}, slowApply: map[string]time.Duration{}, badDelete: map[string]error{}, crash: map[string]chan error{}, running: map[string]string{}}
+		stuck: map[string]chan struct{}{}, badApply: map[string]error{}, slowApply: map[string]time.Duration{}, badDelete: map[string]error{}, crash: map[string]chan error{}, running: map[string]string{},
+		since: map[string]time.Time{}, good: map[string]spec.LastGood{}}
+}
+
+// observe checks that a version takes the place of the last good one only if it runs as
+// long as it takes to prove itself, or runs no differently.
+func (f *plant) observe(s spec.State, confirm time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, known := f.good[s.PipelineID]
+	if s.LastGood == nil {
+		delete(f.good, s.PipelineID)
+		return
+	}
+	f.good[s.PipelineID] = *s.LastGood
+	now := &s.LastGood.Pipeline
+	if !known || runDigest(&before.Pipeline) == runDigest(now) {
+		return
+	}
+	if id := s.PipelineID; f.running[id] != versionOf(now) || time.Since(f.since[id]) < confirm {
+		f.t.Errorf("%s %s is good, and %q runs since %v", id, versionOf(now), f.running[id], time.Since(f.since[id]))
+	}
 }
 
 func (f *plant) note(format string, args ...any) { f.log = append(f.log, fmt.Sprintf(format, args...)) }
@@ -428,7 +457,7 @@ func (a *fakeAmendment) Apply(drained func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !isEnded(a.r.ended) {
-		f.running[a.p.ID], a.r.p, a.r.version = a.version, a.p, a.version
+		f.running[a.p.ID], f.since[a.p.ID], a.r.p, a.r.version = a.version, time.Now(), a.p, a.version
 	}
 	return nil
 }
@@ -467,7 +496,7 @@ func (r *fakeRun) Run(ctx context.Context, drain <-chan struct{}, started func()
 	if d, _ := f.store.declaration(r.p.ID); f.checkWithdrawn && !d.Withdrawn.IsZero() {
 		f.t.Errorf("%s runs although it is withdrawn", r.p.ID)
 	}
-	f.running[r.p.ID] = r.version
+	f.running[r.p.ID], f.since[r.p.ID] = r.version, time.Now()
 	crash := make(chan error, 1)
 	f.crash[r.p.ID] = crash
 	f.note("run %s %s", r.p.ID, r.version)

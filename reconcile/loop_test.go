@@ -46,7 +46,8 @@ func (w *world) policy(p reconcile.Policy) {
 	if w.end != nil {
 		w.end()
 	}
-	w.loop = &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: p, RunDigest: runDigest, Deleted: func() { w.deleted.Add(1) }}
+	w.loop = &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: p, RunDigest: runDigest, Deleted: func() { w.deleted.Add(1) },
+		Observed: func(s spec.State) { w.plant.observe(s, p.Confirm) }}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.loop.Run(ctx) }()
@@ -150,9 +151,9 @@ func TestLoopAmends(t *testing.T) {
 		if s := w.store.state("p"); s.LastGood.Generation != 1 {
 			w.Errorf("generation %d is good already", s.LastGood.Generation)
 		}
-		w.declare(flexible("p", "3")) // 2 ended in order, which makes it good
-		if s := w.store.state("p"); s.LastGood.Generation != 2 {
-			w.Errorf("the last good generation is %d", s.LastGood.Generation)
+		w.declare(flexible("p", "3"))
+		if s := w.store.state("p"); s.LastGood.Generation != 1 {
+			w.Errorf("generation %d is good, and was replaced before it proved itself", s.LastGood.Generation)
 		}
 		w.pass(6 * time.Second)
 		if s := w.store.state("p"); s.LastGood.Generation != 3 {
@@ -545,7 +546,9 @@ func TestLoopKnowsTheLastGoodVersion(t *testing.T) {
 		w.pass(5*time.Second + 1)
 		good(2)
 		w.declare(pipeline("p", "3"))
-		w.start() // it stopped without an error
+		w.start() // an end in order proves nothing
+		good(2)
+		w.pass(5*time.Second + 1)
 		good(3)
 		w.plant.with(func() { w.plant.badPrepare["5"] = errBroken })
 		w.declare(pipeline("p", "4"))
@@ -553,6 +556,66 @@ func TestLoopKnowsTheLastGoodVersion(t *testing.T) {
 		good(3)
 		w.pass(6 * time.Second)
 		good(4)
+	})
+}
+
+// A version that ends in order before it has proved itself has proved nothing: it, and
+// what follows it, is taken back to the version that has.
+func TestLoopGoesBackToWhatProvedItself(t *testing.T) {
+	other := flexible("p", "3")
+	other.Connectors[0].Plugin = "other"
+	ask := func(w *world, how func(context.Context, string) error) {
+		if err := how(w.Context(), "p"); err != nil {
+			w.Error(err)
+		}
+		synctest.Wait()
+	}
+	for name, interrupt := range map[string]func(w *world){
+		"restart of the agent":    func(w *world) { w.start() },
+		"restart":                 func(w *world) { ask(w, w.loop.Restart) },
+		"application once more":   func(w *world) { ask(w, w.loop.Reapply) },
+		"amendment":               func(w *world) { w.declare(flexible("p", "3")) },
+		"another version":         func(w *world) { w.declare(other) },
+		"stop and start":          func(w *world) { w.declare(halted(flexible("p", "2"))); w.declare(flexible("p", "2")) },
+		"one thing after another": func(w *world) { w.declare(other); w.start(); ask(w, w.loop.Restart); w.declare(flexible("p", "2")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.declare(flexible("p", "1"))
+				w.declare(flexible("p", "2"))
+				w.pass(time.Second)
+				interrupt(w)
+				w.pass(4 * time.Second)
+				if s := w.store.state("p"); s.Phase != spec.PhaseRunning || s.LastGood.Generation != 1 {
+					w.Errorf("%s, and the last good generation is %d", s.Phase, s.LastGood.Generation)
+				}
+				w.plant.fails("p", errBroken)
+				synctest.Wait()
+				if v := w.plant.runs("p"); v != "1" {
+					w.Errorf("version %q runs, want 1", v)
+				}
+				w.pass(time.Minute)
+				if s := w.store.state("p"); s.RunningGeneration != 1 || s.LastGood.Generation != 1 {
+					w.Errorf("generation %d runs, the last good one is %d", s.RunningGeneration, s.LastGood.Generation)
+				}
+			})
+		})
+	}
+}
+
+// That a source begins anew is said once, however often the version is started before it
+// has proved itself.
+func TestLoopWarnsOnceOfALostPosition(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := pipeline("p", "2")
+		p.Connectors[0].Plugin = "other"
+		w.declare(pipeline("p", "1"))
+		w.declare(p)
+		w.start()
+		w.start()
+		if n := strings.Count(w.store.reasons(), "PositionLost"); n != 1 {
+			w.Errorf("said %d times", n)
+		}
 	})
 }
 

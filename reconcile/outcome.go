@@ -90,11 +90,8 @@ func (l *Loop) amending(p *pipe, n *launch, r *run) bool {
 // drained: what n replaces of r has ended in order. From here on r is the version of n,
 // and fails as such.
 func (l *Loop) drained(p *pipe, n *launch, r *run) {
-	if !p.Confirm.IsZero() {
-		l.good(p, r) // nothing was wrong with it when it was asked to end
-	}
 	r.version, r.amending, r.started, p.untouched = n.version, false, false, false
-	p.Patience = time.Now().Add(amendPatience)
+	p.Confirm, p.Patience = time.Time{}, time.Now().Add(amendPatience)
 	l.update(p, func(s *spec.State) {
 		s.RunningGeneration = 0
 		if !r.stopping {
@@ -110,8 +107,9 @@ func (l *Loop) ran(p *pipe, r *run, reason string) {
 	v := r.version
 	message := map[string]string{"Started": "pipeline runs", "Amended": "pipeline changed while it runs"}[reason]
 	l.Log.Info(message, "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation)
-	good := p.State.LastGood
+	good, tried := p.State.LastGood, p.State.LastAttempt
 	changed := good != nil && good.Generation != v.Generation
+	again := tried != nil && tried.Generation == v.Generation && tried.Error == "" // it ran before, and has yet to prove itself
 	l.update(p, func(s *spec.State) {
 		if !r.stopping {
 			s.Phase = spec.PhaseRunning
@@ -127,6 +125,8 @@ func (l *Loop) ran(p *pipe, r *run, reason string) {
 	}
 	if changed {
 		l.orphans = true
+	}
+	if changed && !again {
 		l.warnOfLostPositions(p, &good.Pipeline, v.Pipeline)
 	}
 	message = fmt.Sprintf("generation %d runs", v.Generation)
@@ -161,12 +161,8 @@ func (l *Loop) ended(p *pipe, r *run, err error) {
 	if err == nil && !r.stopping {
 		err = errUnasked
 	}
-	p.Patience = time.Time{}
 	unproved := !p.Confirm.IsZero()
-	if unproved && err == nil {
-		l.good(p, r) // nothing was wrong with it when it was asked to stop
-	}
-	p.Confirm = time.Time{}
+	p.Confirm, p.Patience = time.Time{}, time.Time{}
 	switch {
 	case p.next != nil:
 		l.disturbed(p, err)

@@ -48,7 +48,7 @@ const (
 	Start        Kind = "start"         // prepare and run the declared version; nothing runs
 	Restart      Kind = "restart"       // prepare the declared version, then drain what runs, then run it
 	Amend        Kind = "amend"         // prepare what the declared version changes, then have what runs become it
-	Rollback     Kind = "rollback"      // prepare and run the last version that ran; nothing runs
+	Rollback     Kind = "rollback"      // prepare and run the last good version; nothing runs
 	Stop         Kind = "stop"          // drain what runs
 	Abandon      Kind = "abandon"       // give up what is being prepared
 	Adopt        Kind = "adopt"         // what runs is as good as the declared version

@@ -10,7 +10,7 @@ import (
 // and never retries; DefaultPolicy is what users get.
 type Policy struct {
 	// Hold keeps a version that cannot start as the one to run, and retries it. Otherwise
-	// the last version that ran runs again until somebody changes something.
+	// the last good version runs again until somebody changes something.
 	Hold          bool
 	Confirm       time.Duration // a new version that fails sooner after its start is handled like one that cannot start
 	DeletionGrace time.Duration // from a withdrawal until the pipeline stops

@@ -153,7 +153,8 @@ type Attempt struct {
 	Error      string    `json:"error,omitempty"`
 }
 
-// LastGood is the last version of a pipeline that ran.
+// LastGood is the last version of a pipeline that proved itself: that ran for as long as is
+// asked of a new version. The first that ran counts until then, which is better than none.
 type LastGood struct {
 	Generation int64    `json:"generation"`
 	Pipeline   Pipeline `json:"pipeline"`
