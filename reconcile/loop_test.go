@@ -207,6 +207,64 @@ func TestLoopReapplies(t *testing.T) {
 	})
 }
 
+// A version that cannot be applied again goes on, and what it refers to is at fault: there
+// is nothing to go back to.
+func TestLoopTellsWhatCannotBeAppliedAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		bad := func(is bool) {
+			w.plant.with(func() { clear(w.plant.badPrepare) })
+			if is {
+				w.plant.with(func() { w.plant.badPrepare["1"] = errBroken })
+			}
+		}
+		fail := func() {
+			bad(true)
+			if err := w.loop.Reapply(w.Context(), "p"); err != nil {
+				w.Error(err)
+			}
+			synctest.Wait()
+			w.state("running gen=1 tried=1!")
+			w.plant.take()
+		}
+		w.declare(flexible("p", "1"))
+		fail()
+		w.store.mu.Lock()
+		told := w.store.events[len(w.store.events)-1].Message
+		w.store.mu.Unlock()
+		if want := "generation 1 runs, but could not be applied again: it is broken"; told != want {
+			w.Errorf("told %q, want %q", told, want)
+		}
+		bad(false)
+		w.retry()
+		w.did("amend p 1, apply p 1")
+		w.state("running gen=1 tried=1")
+
+		fail()
+		w.plant.fails("p", errBroken)
+		w.pass(10 * time.Second)
+		if did := w.plant.take(); strings.Contains(did, "run p") || strings.Count(did, "prepare p 1") != 3 {
+			w.Errorf("did %q, want three attempts in vain", did)
+		}
+		bad(false)
+		w.pass(10 * time.Second)
+		w.did("prepare p 1, run p 1")
+		w.state("running gen=1 tried=1")
+
+		policy := reconcile.DefaultPolicy()
+		policy.Hold = true
+		w.policy(policy)
+		fail()
+		w.pass(2 * time.Second)
+		w.did("amend p 1")
+		bad(false)
+		w.pass(5 * time.Second)
+		w.did("amend p 1, apply p 1")
+		if s := w.state("running gen=1 tried=1"); s.RetryAt != nil {
+			w.Errorf("tried again at %v", s.RetryAt)
+		}
+	})
+}
+
 // What a run cannot become takes a new one.
 func TestLoopRestartsWhatCannotBeAmended(t *testing.T) {
 	inWorld(t, func(w *world) {

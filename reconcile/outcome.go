@@ -60,6 +60,8 @@ func (l *Loop) retryNow(p *pipe) {
 	case p.desired == nil || !wanted(p.desired):
 	case p.run == nil && failed:
 		p.Again = Restart
+	case p.run != nil && p.State.Stale():
+		p.Again = Amend
 	case p.untouched:
 		p.Refused = 0
 		l.update(p, func(s *spec.State) { s.RetryAt = nil })
@@ -200,14 +202,21 @@ func (l *Loop) notStarted(p *pipe, v Version, err error) {
 	}
 	good := p.State.LastGood
 	update := v.Instead == 0 && (p.run != nil || good != nil && l.RunDigest(&good.Pipeline) != v.Digest)
+	again := p.run != nil && p.run.version.Digest == v.Digest
 	switch {
 	case update && l.Policy.Hold && p.run != nil && !permanent(err):
 		l.retry(p)
+	case again: // what runs is as good as it gets
 	case update && (!l.Policy.Hold || p.run != nil):
 		p.Refused = v.Generation
 	default:
 		p.Refused = 0 // if this was the rollback, the declared version is next
 		l.recover(p, err)
+		return
+	}
+	if again {
+		l.event(p, warning, "UpdateFailed", fmt.Sprintf("generation %d runs, but could not be applied again: %v", v.Generation, err))
+		l.Log.Error("pipeline cannot be applied again, what runs goes on", "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation, "err", err)
 		return
 	}
 	message := fmt.Sprintf("generation %d fails, the last good version stays: %v", v.Generation, err)

@@ -173,7 +173,7 @@ func (p *planner) live(d *Desired, r *Running) {
 		p.do(Amend, id)
 	case r.Again != "":
 		p.do(Restart, id)
-	case r.Run.Digest == d.RunDigest:
+	case r.Run.Digest == d.RunDigest && (r.State.RetryAt == nil || edited(d, r)):
 		if r.State.RunningGeneration != 0 && r.Run.Generation != d.Generation {
 			p.do(Adopt, id)
 		}

@@ -27,7 +27,7 @@ type ConditionType string
 const (
 	ConditionValid      ConditionType = "Valid"         // the files that declare it have no errors
 	ConditionApplied    ConditionType = "Applied"       // it runs, or is stopped, as it is declared or was asked for
-	ConditionReady      ConditionType = "Ready"         // the declared generation runs and has proved itself
+	ConditionReady      ConditionType = "Ready"         // the declared generation runs, with what it refers to, and has proved itself
 	ConditionDraining   ConditionType = "Draining"      // it is stopping, records in flight are settled
 	ConditionConflict   ConditionType = "Conflict"      // somebody who does not own it declares it, too
 	ConditionRolledBack ConditionType = "RolledBack"    // another generation runs because the declared one failed
@@ -111,6 +111,8 @@ func (o observation) applied() Condition {
 		c.ObservedGeneration, c.LastTransitionTime = o.d.Generation, o.s.Since
 	case want == StatusStopped:
 		c.Reason, c.Message = "InProgress", "it is to be stopped"+o.override()
+	case o.declaredRuns() && o.s.Stale():
+		c.Reason, c.Message, c.File, c.Line = "UpdateFailed", o.stale(), o.d.Owner.Path, o.d.Owner.Line
 	case o.declaredRuns():
 		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d runs%s", o.d.Generation, o.override())
 		if a := o.s.LastAttempt; a != nil && a.Generation == o.d.Generation && a.Error == "" {
@@ -130,6 +132,8 @@ func (o observation) applied() Condition {
 func (o observation) ready() Condition {
 	c := Condition{Type: ConditionReady, Status: ConditionFalse, ObservedGeneration: o.seen()}
 	switch good := o.s.LastGood; {
+	case o.declaredRuns() && o.s.Stale():
+		c.Reason, c.Message = "Outdated", o.stale()
 	case o.declaredRuns() && good != nil && good.Generation == o.d.Generation:
 		c.Status, c.Reason, c.Message = ConditionTrue, "Running", fmt.Sprintf("generation %d runs", o.d.Generation)
 	case o.declaredRuns():
@@ -187,6 +191,11 @@ func (o observation) seen() int64 {
 // declaredRuns reports whether the declared generation runs.
 func (o observation) declaredRuns() bool {
 	return o.s.Phase == PhaseRunning && o.s.RunningGeneration == o.d.Generation
+}
+
+// stale tells of what runs as it is declared, but not with what it refers to by now.
+func (o observation) stale() string {
+	return fmt.Sprintf("generation %d runs, but could not be applied again: %s", o.d.Generation, o.s.LastAttempt.Error)
 }
 
 // failed reports whether the declared generation was tried last, and failed.

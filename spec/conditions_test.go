@@ -45,8 +45,9 @@ func TestConditions(t *testing.T) {
 		{"rolled back", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: attempt(2, "why"), LastGood: good(1)}, nil,
 			"Applied=False UpdateFailed (why) p.yaml:3:0 gen 2; Ready=False RolledBack (generation 1 runs because 2 failed) gen 2; " +
 				"RolledBack=True UpdateFailed (generation 1 runs because 2 failed: why) p.yaml:3:0 gen 2"},
-		{"could not be restarted", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: attempt(2, "why"), LastGood: good(2)}, nil,
-			"Applied=True Running (generation 2 runs) gen 2"},
+		{"could not be applied again", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: attempt(2, "why"), LastGood: good(2)}, nil,
+			"Applied=False UpdateFailed (generation 2 runs, but could not be applied again: why) p.yaml:3:0 gen 2; " +
+				"Ready=False Outdated (generation 2 runs, but could not be applied again: why) gen 2"},
 		{"about to be updated", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: attempt(1, ""), LastGood: good(1)}, nil,
 			"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Outdated (generation 1 runs, and 2 is to) gen 1"},
 		{"an earlier update failed", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 0, LastAttempt: attempt(1, "old"), LastGood: good(0)}, nil,

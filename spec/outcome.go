@@ -7,8 +7,15 @@ type Outcome string
 const (
 	OutcomePending Outcome = "pending" // it is on its way, or has yet to prove itself
 	OutcomeOK      Outcome = "ok"      // it is what runs, or stopped as it should be
-	OutcomeFailed  Outcome = "failed"  // it was tried and does not run; it may be tried again
+	OutcomeFailed  Outcome = "failed"  // it was tried and does not run, or not with what it refers to by now; it may be tried again
 )
+
+// Stale reports whether what runs was to take effect again, because of what it refers to
+// or because somebody asked, and could not: LastAttempt says why.
+func (s *State) Stale() bool {
+	a := s.LastAttempt
+	return s.RunningGeneration != 0 && a != nil && a.Generation == s.RunningGeneration && a.Error != ""
+}
 
 // OutcomeOf returns what became of a pipeline of which this generation is declared and
 // that somebody wants in status want, going by what is observed of it.
@@ -20,7 +27,7 @@ func OutcomeOf(want Status, generation int64, s *State) Outcome {
 		return OutcomeOK
 	case want == StatusStopped:
 		return OutcomePending
-	case runs && s.LastGood != nil && s.LastGood.Generation == generation:
+	case runs && !s.Stale() && s.LastGood != nil && s.LastGood.Generation == generation:
 		return OutcomeOK
 	case tried && (s.Phase == PhaseRecovering || s.Phase == PhaseDegraded || s.Phase == PhaseRunning && s.LastAttempt.Error != ""):
 		return OutcomeFailed

@@ -19,6 +19,7 @@ func TestOutcomeOf(t *testing.T) {
 	}{
 		{"runs", "running", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastGood: good(2)}, spec.OutcomeOK},
 		{"runs, but has not proved itself", "running", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastGood: good(1)}, spec.OutcomePending},
+		{"runs, and could not be applied again", "running", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: attempt(2, "no"), LastGood: good(2)}, spec.OutcomeFailed},
 		{"stopped", "stopped", spec.State{Phase: spec.PhaseStopped}, spec.OutcomeOK},
 		{"to be stopped", "stopped", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastGood: good(2)}, spec.OutcomePending},
 		{"to be started", "running", spec.State{Phase: spec.PhaseStopped}, spec.OutcomePending},

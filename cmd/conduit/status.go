@@ -224,6 +224,8 @@ func errorWords(s *pipelineStatus) string {
 	switch a := s.State.LastAttempt; {
 	case s.State.Error != "":
 		return s.State.Error
+	case s.State.Stale():
+		return fmt.Sprintf("generation %d runs, but could not be applied again: %s", a.Generation, a.Error)
 	case a != nil && a.Error != "" && a.Generation == s.Generation:
 		return fmt.Sprintf("generation %d cannot start: %s", a.Generation, a.Error)
 	}
