@@ -223,6 +223,9 @@ func (a *Agent) Files(ctx context.Context) ([]spec.FileState, error) { return a.
 // or why it is not. With prune, the absence of all files counts as a decision.
 func (a *Agent) Reload(ctx context.Context, prune bool) error { return a.files.Reload(ctx, prune) }
 
+// maxChanges is reconcile.Policy.MaxChanges.
+var maxChanges = reconcile.DefaultPolicy().MaxChanges
+
 func policy(p config.Pipelines) reconcile.Policy {
 	return reconcile.Policy{
 		Hold:             p.OnFailedUpdate == "hold",
@@ -230,6 +233,8 @@ func policy(p config.Pipelines) reconcile.Policy {
 		DeletionGrace:    p.DeletionGrace,
 		CleanupDelay:     p.CleanupDelay,
 		DrainTimeout:     p.DrainTimeout,
+		MaxChanges:       maxChanges,
+		ChangesWindow:    reconcile.DefaultPolicy().ChangesWindow,
 		MinDelay:         p.ErrorRecovery.MinDelay,
 		MaxDelay:         p.ErrorRecovery.MaxDelay,
 		BackoffFactor:    p.ErrorRecovery.BackoffFactor,

@@ -11,6 +11,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+// LimitChanges sets reconcile.Policy.MaxChanges of agents that start from now on.
+func LimitChanges(n int) { maxChanges = n }
+
 // Simulation is what makes an agent fit for a bubble of testing/synctest.
 type Simulation struct {
 	Connectors []sdk.Connector // beside those built in

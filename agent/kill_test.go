@@ -33,6 +33,7 @@ const addressFile = "CONDUIT_TEST_ADDRESS_FILE"
 const noEvents = "CONDUIT_TEST_NO_EVENTS"
 
 func TestMain(m *testing.M) {
+	agent.LimitChanges(0) // tests change pipelines faster than anybody should
 	if name := os.Getenv(pluginName); name != "" {
 		servePlugin(name)
 		return

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
@@ -14,6 +15,13 @@ const deleteTimeout = time.Minute
 func (l *Loop) act(a Action) {
 	p := l.pipes[a.ID]
 	switch a.Kind {
+	case TakeUp:
+		l.takeUp(p)
+	case Flap:
+		p.Flapping = true
+		message := fmt.Sprintf("%d versions within %v: more of them wait until there is room, and the latest counts", l.Policy.MaxChanges, l.Policy.ChangesWindow)
+		l.event(p, warning, "Flapping", message)
+		l.Log.Warn("pipeline changes too often, changes wait", "component", "reconcile", "pipeline_id", a.ID, "versions", l.Policy.MaxChanges, "within", l.Policy.ChangesWindow)
 	case Start, Restart, Amend, Rollback:
 		l.launch(p, a.Kind)
 	case Stop:
@@ -59,6 +67,18 @@ func (l *Loop) tell(note func()) {
 	done := make(chan struct{})
 	l.notes <- func() { defer close(done); note() }
 	<-done
+}
+
+// takeUp makes the declared version the desired one.
+func (l *Loop) takeUp(p *pipe) {
+	now := time.Now()
+	p.Changes = without(p.Changes, func(at time.Time) bool { return !now.Before(at.Add(l.Policy.ChangesWindow)) })
+	p.Flapping = p.Flapping && len(p.Changes) > 0
+	if p.Changes = append(p.Changes, now); len(p.Changes) > l.Policy.MaxChanges {
+		p.Changes = p.Changes[1:]
+	}
+	p.desired, p.newer = p.newer, nil
+	l.touch(p.State.PipelineID)
 }
 
 // adopt takes note that what runs is what is declared.

@@ -60,6 +60,7 @@ type pipe struct {
 	Running
 	stored     spec.Declaration // as it was read; desired has other times
 	desired    *Desired
+	newer      *Desired // what is declared, when that is another version than desired
 	connectors []spec.ConnectorState
 	run        *run
 	next       *launch
@@ -158,7 +159,7 @@ func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 }
 
 // Check returns nil once the loop has read the desired state and acted on it; what was
-// declared before the call is then on its way. A loop that shuts down answers too.
+// declared before the call is then on its way, or waits as Policy.MaxChanges has it. A loop that shuts down answers too.
 func (l *Loop) Check(ctx context.Context) error {
 	l.init()
 	checked := make(chan struct{})
@@ -310,7 +311,7 @@ func (l *Loop) read(ctx context.Context) error {
 	for _, id := range l.gone(&delta) {
 		delete(l.going, id)
 		if p := l.pipes[id]; p != nil && p.desired != nil {
-			p.desired = nil
+			p.desired, p.newer = nil, nil
 			l.touch(id)
 		}
 	}
@@ -364,15 +365,22 @@ func (l *Loop) declare(d *spec.Declaration, connectors map[string][]spec.Connect
 	} else {
 		l.going[id] = true
 	}
-	withdrawn := p.withdrawn(d, now)
-	p.stored, p.desired = *d, &Desired{Declaration: *d}
-	p.desired.Withdrawn = withdrawn
-	if before != nil && before.Digest != "" && before.Digest == d.Digest {
-		p.desired.RunDigest = before.RunDigest
+	declared := &Desired{Declaration: *d}
+	declared.Withdrawn = p.withdrawn(d, now)
+	p.stored = *d
+	if latest := cmp.Or(p.newer, before); latest != nil && latest.Digest != "" && latest.Digest == d.Digest {
+		declared.RunDigest = latest.RunDigest
 	} else {
-		p.desired.RunDigest = l.RunDigest(&d.Pipeline)
+		declared.RunDigest = l.RunDigest(&d.Pipeline)
 		p.failures = nil
 	}
+	if before == nil || before.RunDigest == declared.RunDigest {
+		p.desired, p.newer = declared, nil
+		return
+	}
+	wished := *before
+	wished.Pipeline.Status, wished.Override, wished.Withdrawn, wished.Purge = d.Pipeline.Status, d.Override, declared.Withdrawn, d.Purge
+	p.desired, p.newer = &wished, declared
 }
 
 // touch has the pipeline planned.
@@ -382,11 +390,14 @@ func (l *Loop) touch(id string) {
 	}
 }
 
-// pass plans what was touched and acts on it.
+// pass plans what was touched and acts on it, until nothing is left to be done now.
 func (l *Loop) pass() {
-	if l.touched != nil && len(l.touched) == 0 {
-		return
+	for l.touched == nil || len(l.touched) > 0 {
+		l.plan()
 	}
+}
+
+func (l *Loop) plan() {
 	var desired []Desired
 	var running []Running
 	var connectors []spec.ConnectorState
@@ -422,6 +433,7 @@ func (l *Loop) pass() {
 
 func (p *pipe) observed() Running {
 	r := p.Running
+	r.Newer = p.newer != nil
 	if p.run != nil {
 		r.Run, r.Stopping, r.Amending = &p.run.version, p.run.stopping, p.run.amending
 	}

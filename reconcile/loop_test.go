@@ -677,6 +677,66 @@ func TestLoopWarnsOnceOfALostPosition(t *testing.T) {
 	})
 }
 
+// Versions that follow each other too fast wait, and of those the latest counts. What is
+// asked for does not wait, and neither does a change after a calm.
+func TestLoopLimitsChanges(t *testing.T) {
+	inWorld(t, func(w *world) {
+		made := 0
+		save := func() {
+			made++
+			w.declare(pipeline("p", fmt.Sprint("v", made)))
+		}
+		runs := func(want int) {
+			w.Helper()
+			if v := w.plant.runs("p"); v != fmt.Sprint("v", want) {
+				w.Errorf("%s runs, want v%d", v, want)
+			}
+		}
+		save()
+		w.pass(time.Minute)
+		w.plant.take()
+		began := time.Now()
+		for range 150 {
+			save()
+			w.pass(20 * time.Millisecond)
+		}
+		runs(11)
+		if n := strings.Count(w.plant.take(), "run p"); n != 10 {
+			w.Errorf("%d restarts, want 10", n)
+		}
+		w.pass(time.Until(began.Add(10*time.Second)) + time.Millisecond)
+		w.did("prepare p v151, end p v11, run p v151")
+		if n := strings.Count(w.store.reasons(), "Flapping"); n != 1 {
+			w.Errorf("told %d times", n)
+		}
+		w.pass(time.Minute)
+		save()
+		runs(152)
+		for range 20 {
+			save()
+		}
+		runs(161) // the tenth
+		if n := strings.Count(w.store.reasons(), "Flapping"); n != 2 {
+			w.Errorf("told %d times", n)
+		}
+		p := pipeline("p", "v172")
+		w.declare(halted(p))
+		if v := w.plant.runs("p"); v != "" {
+			w.Errorf("%s runs, and it was to be stopped", v)
+		}
+		save()
+		w.declare(p)
+		runs(172) // was taken up when it was to be stopped
+		save()
+		save()
+		if err := w.loop.Restart(w.Context(), "p"); err != nil {
+			w.Error(err)
+		}
+		synctest.Wait()
+		runs(made)
+	})
+}
+
 // Connectors that a version dropped are left alone while it may be taken back.
 func TestLoopKeepsDroppedConnectorsForATakeBack(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -8,7 +8,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Desired is what somebody wants of one pipeline.
+// Desired is what somebody wants of one pipeline. While Running.Newer it is a version that
+// was declared before, with the status that is wanted now.
 type Desired struct {
 	spec.Declaration
 	RunDigest string // of Pipeline: equal digests run alike
@@ -17,19 +18,22 @@ type Desired struct {
 // Running is what is observed of one pipeline.
 type Running struct {
 	State     spec.State
-	Run       *Version  // the run there is; nil when nothing runs
-	Stopping  bool      // Run was asked to end
-	Amending  bool      // Run ends in order what another version replaces, to become that
-	Patience  time.Time // until when changes wait for an amended Run to have opened what is new
-	Next      *Version  // being prepared, or waiting for Run to end; nil when nothing is
-	Abandoned bool      // Next was given up and will soon be gone
-	Refused   int64     // generation that failed and is not tried again by itself
-	Again     Kind      // somebody asked for the version to take effect again: by Restart, or by Amend if that will do
-	Confirm   time.Time // when Run has proved itself; zero when it has, or need not
-	Steady    time.Time // when State.Failures no longer count
-	Cleaning  []string  // connectors being cleaned up
-	Deleting  bool      // the pipeline is being deleted
-	NotBefore time.Time // next attempt to delete the pipeline
+	Run       *Version    // the run there is; nil when nothing runs
+	Newer     bool        // another version is declared than the one that is desired
+	Changes   []time.Time // when versions were taken up lately, oldest first
+	Flapping  bool        // it was told that versions wait
+	Stopping  bool        // Run was asked to end
+	Amending  bool        // Run ends in order what another version replaces, to become that
+	Patience  time.Time   // until when changes wait for an amended Run to have opened what is new
+	Next      *Version    // being prepared, or waiting for Run to end; nil when nothing is
+	Abandoned bool        // Next was given up and will soon be gone
+	Refused   int64       // generation that failed and is not tried again by itself
+	Again     Kind        // somebody asked for the version to take effect again: by Restart, or by Amend if that will do
+	Confirm   time.Time   // when Run has proved itself; zero when it has, or need not
+	Steady    time.Time   // when State.Failures no longer count
+	Cleaning  []string    // connectors being cleaned up
+	Deleting  bool        // the pipeline is being deleted
+	NotBefore time.Time   // next attempt to delete the pipeline
 }
 
 // Version is a version of a pipeline that runs or is about to.
@@ -45,6 +49,8 @@ type Kind string
 
 // The kinds of actions.
 const (
+	TakeUp       Kind = "take-up"       // desire the version that is declared
+	Flap         Kind = "flap"          // tell that versions wait because there are too many
 	Start        Kind = "start"         // prepare and run the declared version; nothing runs
 	Restart      Kind = "restart"       // prepare the declared version, then drain what runs, then run it
 	Amend        Kind = "amend"         // prepare what the declared version changes, then have what runs become it
@@ -118,6 +124,9 @@ func (p *planner) wait(t time.Time) bool {
 }
 
 func (p *planner) plan(d *Desired, r *Running, connectors []spec.ConnectorState) {
+	if r.Newer && p.takesUp(d, r) {
+		return
+	}
 	switch {
 	case r.Next != nil:
 		p.underway(d, r)
@@ -131,6 +140,20 @@ func (p *planner) plan(d *Desired, r *Running, connectors []spec.ConnectorState)
 	default:
 		p.idle(d, r)
 	}
+}
+
+// takesUp has the declared version taken up, unless too many were lately. What is not to
+// run, or was asked to start anew, does not wait.
+func (p *planner) takesUp(d *Desired, r *Running) bool {
+	id := d.Pipeline.ID
+	if wanted(d) && r.Again != Restart && p.wait(p.policy.room(r.Changes)) {
+		if !r.Flapping {
+			p.do(Flap, id)
+		}
+		return false
+	}
+	p.do(TakeUp, id)
+	return true
 }
 
 func wanted(d *Desired) bool { return d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning }

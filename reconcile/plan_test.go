@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,7 @@ func TestPlan(t *testing.T) {
 		}
 		return []spec.ConnectorState{c}
 	}
+	lately := func(n int) []time.Time { return slices.Repeat([]time.Time{now.Add(-9 * time.Second)}, n) }
 	cases := []struct {
 		name       string
 		desired    *reconcile.Desired
@@ -126,6 +128,13 @@ func TestPlan(t *testing.T) {
 		{"orphan waits", desired(nil), reconcile.Running{State: running, Run: v(2, "new")}, dropped(9*time.Minute, 0), "", time.Minute},
 		{"orphan due", desired(nil), reconcile.Running{State: running, Run: v(2, "new")}, dropped(10*time.Minute, 0), "clean-up p:old", 0},
 		{"orphan backs off", desired(nil), reconcile.Running{State: running, Run: v(2, "new")}, dropped(10*time.Minute, time.Second), "", time.Second},
+		{"another version is declared", desired(nil), reconcile.Running{State: running, Run: v(2, "new"), Newer: true, Changes: lately(9)}, nil, "take-up", 0},
+		{"too many versions", desired(nil), reconcile.Running{State: running, Run: v(2, "new"), Newer: true, Changes: lately(10)}, nil, "flap", time.Second},
+		{"too many versions, told", desired(nil), reconcile.Running{State: running, Run: v(2, "new"), Newer: true, Changes: lately(10), Flapping: true}, nil, "", time.Second},
+		{"too many versions, nothing runs", desired(nil), reconcile.Running{State: idle, Newer: true, Changes: lately(10), Flapping: true}, nil, "start", time.Second},
+		{"too many versions, restart asked", desired(nil), reconcile.Running{State: running, Run: v(2, "new"), Newer: true, Changes: lately(10), Again: reconcile.Restart}, nil, "take-up", 0},
+		{"too many versions, to be stopped", desired(stopped), reconcile.Running{State: running, Run: v(2, "new"), Newer: true, Changes: lately(10)}, nil, "take-up", 0},
+		{"too many versions, a while ago", desired(nil), reconcile.Running{State: running, Run: v(2, "new"), Newer: true, Changes: append([]time.Time{now.Add(-10 * time.Second)}, lately(9)...)}, nil, "take-up", 0},
 		{"nobody knows it", nil, reconcile.Running{State: running, Run: v(2, "new")}, nil, "stop", 0},
 		{"nobody knows it, ended", nil, reconcile.Running{State: idle}, nil, "forget", 0},
 	}

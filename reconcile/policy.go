@@ -17,6 +17,11 @@ type Policy struct {
 	CleanupDelay  time.Duration // from then until its connectors are cleaned up
 	DrainTimeout  time.Duration // a stop that takes longer is forced; 0 waits for ever
 
+	// As many versions of a pipeline are taken up within the window. More wait until there is
+	// room, and of those that wait the latest counts. 0 for no limit.
+	MaxChanges    int
+	ChangesWindow time.Duration
+
 	MinDelay         time.Duration // before the first retry
 	MaxDelay         time.Duration // before any retry
 	BackoffFactor    int           // by which the delay grows
@@ -32,12 +37,23 @@ func DefaultPolicy() Policy {
 		CleanupDelay:  10 * time.Minute,
 		DrainTimeout:  30 * time.Second,
 
+		MaxChanges:    10,
+		ChangesWindow: 10 * time.Second,
+
 		MinDelay:         time.Second,
 		MaxDelay:         10 * time.Minute,
 		BackoffFactor:    2,
 		MaxRetries:       -1,
 		MaxRetriesWindow: 5 * time.Minute,
 	}
+}
+
+// room returns when one more version may be taken up, given when others were, oldest first.
+func (p Policy) room(changes []time.Time) time.Time {
+	if p.MaxChanges <= 0 || len(changes) < p.MaxChanges {
+		return time.Time{}
+	}
+	return changes[len(changes)-p.MaxChanges].Add(p.ChangesWindow)
 }
 
 // Delay returns how long to wait after the given number of failures in a row, from 1.
