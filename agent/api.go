@@ -214,6 +214,9 @@ func (o *observed) Ready(ctx context.Context) error {
 	if err := o.db.InPlace(); err != nil {
 		return err
 	}
+	if err := o.loop.Unsaved(); err != nil {
+		return err
+	}
 	_, err := o.db.Declarations(ctx)
 	return err
 }

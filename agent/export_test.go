@@ -53,6 +53,9 @@ func (a *Agent) Restart(ctx context.Context, id string) error { return a.loop.Re
 // SystemdStatus returns what systemd is told about the agent.
 func (a *Agent) SystemdStatus(ctx context.Context) string { return a.status(ctx) }
 
+// Ready returns why the agent is not ready.
+func (a *Agent) Ready(ctx context.Context) error { return (&observed{Agent: a}).Ready(ctx) }
+
 // Held returns the files that are gone with all others.
 func (a *Agent) Held() []string { return a.files.Status().Held }
 

@@ -161,7 +161,8 @@ func (l *Loop) delete(p *pipe) {
 		p.Deleting = false
 		l.stale, l.orphans, l.upTo = true, true, 0 // it may have been declared again meanwhile
 		if err != nil {
-			p.NotBefore = time.Now().Add(l.Policy.Delay(id, 1) + time.Second)
+			p.undeleted++
+			p.NotBefore = time.Now().Add(l.Policy.Delay(id, p.undeleted) + time.Second)
 			l.touch(id)
 			l.Log.Error("cannot delete a pipeline, trying again", "component", "reconcile", "pipeline_id", id, "err", err)
 			return

@@ -61,21 +61,22 @@ func halted(p spec.Pipeline) spec.Pipeline {
 
 // memory is a store that keeps to the contract of reconcile.Store and checks its user.
 type memory struct {
-	mu         sync.Mutex
-	declared   map[string]spec.Declaration
-	files      map[string]spec.FileState
-	states     map[string]spec.State
-	connectors map[string]spec.ConnectorState
-	events     []spec.Event
-	saves      int           // calls of SaveStates
-	slow       time.Duration // that a SaveStates takes
-	applied    int
-	changed    []string            // ids of declarations that changed, or went; one more is one revision more
-	onApply    func(*spec.Changes) // called with what Apply is to do; may be nil
-	skew       time.Duration       // by which the clock of the machine differs where the store uses it
-	fail       error               // of every call
-	deleted    func()              // called when DeletePipeline has done its work, before it returns
-	reads      atomic.Int64        // of the declarations
+	mu          sync.Mutex
+	declared    map[string]spec.Declaration
+	files       map[string]spec.FileState
+	states      map[string]spec.State
+	connectors  map[string]spec.ConnectorState
+	events      []spec.Event
+	saves       int           // calls of SaveStates
+	slow        time.Duration // that a SaveStates takes
+	applied     int
+	changed     []string            // ids of declarations that changed, or went; one more is one revision more
+	onApply     func(*spec.Changes) // called with what Apply is to do; may be nil
+	skew        time.Duration       // by which the clock of the machine differs where the store uses it
+	fail        error               // of every call
+	undeletable error               // of DeletePipeline
+	deleted     func()              // called when DeletePipeline has done its work, before it returns
+	reads       atomic.Int64        // of the declarations
 }
 
 func newMemory() *memory {
@@ -204,6 +205,9 @@ func (m *memory) deletePipeline(id string) error {
 	defer m.mu.Unlock()
 	if m.fail != nil {
 		return m.fail
+	}
+	if m.undeletable != nil {
+		return m.undeletable
 	}
 	if m.declared[id].Withdrawn.IsZero() {
 		return fmt.Errorf("%q is declared", id)

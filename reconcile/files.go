@@ -34,6 +34,7 @@ type Files struct {
 	populated bool   // in which there were files,
 	confirmed bool   // or whose emptiness somebody confirmed
 	status    FilesStatus
+	trouble   trouble
 }
 
 // fullInterval is how often everything is compared, should a change have gone unnoticed.
@@ -53,6 +54,7 @@ type FilesStatus struct {
 func (f *Files) init() {
 	f.once.Do(func() {
 		f.wake, f.looked, f.index = make(chan struct{}, 1), make(chan struct{}), newIndex()
+		f.trouble = trouble{fails: "pipeline files are not followed, what runs keeps running", over: "pipeline files are followed again"}
 		if f.Log == nil {
 			f.Log = slog.New(slog.DiscardHandler)
 		}
@@ -185,10 +187,13 @@ func (f *Files) bring(ctx context.Context, s *watch.Snapshot) error {
 	}
 	f.status = FilesStatus{Err: err, Held: held, Directory: directory(s, held, before.Directory), At: time.Now()}
 	f.observe(ctx, before.Directory)
+	if err != nil && before.Err != nil && before.Err.Error() != err.Error() {
+		f.trouble.next = time.Time{} // it is another one
+	}
+	if ctx.Err() == nil && s.Err == nil {
+		f.trouble.tried(f.Log.With("component", "files"), err)
+	}
 	if err != nil && s.Err == nil {
-		if ctx.Err() == nil && (before.Err == nil || before.Err.Error() != err.Error()) {
-			f.Log.Error("pipeline files are not followed, what runs keeps running", "component", "files", "err", err)
-		}
 		f.Wake() // to have Run try again
 	}
 	return err

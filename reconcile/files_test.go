@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conduit-agent/conduit/reconcile"
@@ -228,6 +229,38 @@ func TestFilesLogAProblemOnce(t *testing.T) {
 	}
 }
 
+// What keeps files from being followed is logged when it begins, when it becomes
+// something else, seldom while it lasts, and when it is over.
+func TestFilesSaySeldomThatTheyAreNotFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lockedBuilder
+		store := newMemory()
+		files := &reconcile.Files{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&b, nil))}
+		look := func(at string, fail error, times int, want string) {
+			t.Helper()
+			store.set(fail)
+			for range times {
+				_ = files.Take(t.Context(), dir(at))
+				time.Sleep(time.Second)
+			}
+			var got []string
+			for line := range strings.Lines(b.take()) {
+				if _, said, ok := strings.Cut(line, "pipeline files are "); ok {
+					got = append(got, strings.Fields(said)[0])
+				}
+			}
+			if got := strings.Join(got, " "); got != want {
+				t.Errorf("said %q, want %q", got, want)
+			}
+		}
+		look("x.yaml=a:1", nil, 3, "")
+		look("x.yaml=a:2", errBroken, 60, "not")
+		look("x.yaml=a:2", errBroken, 121, "not not") // after 1 and 3 minutes
+		look("!", errBroken, 10, "not")
+		look("x.yaml=a:2", nil, 3, "followed")
+	})
+}
+
 type lockedBuilder struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -242,6 +275,14 @@ func (l *lockedBuilder) Write(p []byte) (int, error) {
 func (l *lockedBuilder) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// take returns what was written since the last call.
+func (l *lockedBuilder) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.b.Reset()
 	return l.b.String()
 }
 

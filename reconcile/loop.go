@@ -35,11 +35,13 @@ type Loop struct {
 	again atomic.Bool // Retry was called
 	wake  chan struct{}
 	notes chan func() // what happened, told to the goroutine of Run
+	saver *saver
 
 	// Owned by Run.
 	pipes   map[string]*pipe
 	touched map[string]bool // to be planned; nil for all
 	next    time.Time       // when to plan all again
+	unread  trouble         // reading the desired state
 	stale   bool            // what changed of desired state is to be read
 	upTo    int64           // the revision up to which it was read; 0 to read all
 	orphans bool            // connector states are to be read as well
@@ -49,7 +51,6 @@ type Loop struct {
 	workers int             // goroutines that will still tell something
 	base    context.Context // ends with the shutdown's last resort
 	slots   chan struct{}
-	saver   *saver
 
 	mu     sync.Mutex
 	states map[string]spec.State // guarded by mu; values are replaced, never modified
@@ -65,6 +66,7 @@ type pipe struct {
 	run        *run
 	next       *launch
 	failures   []time.Time // when each no longer counts
+	undeleted  int         // attempts to delete the pipeline that failed
 	untouched  bool        // Refused could not be prepared, so that trying it again disturbs nothing
 }
 
@@ -75,6 +77,7 @@ func (l *Loop) init() {
 		if l.Log == nil {
 			l.Log = slog.New(slog.DiscardHandler)
 		}
+		l.saver = &saver{store: l.Store, log: l.Log.With("component", "reconcile"), pause: l.SaveInterval, wake: make(chan struct{}, 1), pending: map[string]*pending{}}
 	})
 }
 
@@ -204,6 +207,13 @@ func (l *Loop) Snapshot() []spec.State {
 	return all
 }
 
+// Unsaved returns why states of pipelines could not be saved when that was tried last, nil
+// if they were. It may be called at any time.
+func (l *Loop) Unsaved() error {
+	l.init()
+	return l.saver.failed()
+}
+
 // Run reconciles until ctx ends. Then it drains every pipeline, for as long as
 // ShutdownTimeout allows, and returns when nothing runs any more and all is saved.
 func (l *Loop) Run(ctx context.Context) error {
@@ -218,7 +228,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer hard()
 	l.base = base
 	l.slots = make(chan struct{}, cmp.Or(l.Parallel, 128))
-	l.saver = &saver{store: l.Store, log: l.Log, pause: l.SaveInterval, wake: make(chan struct{}, 1), pending: map[string]*pending{}}
+	l.unread = trouble{fails: "cannot read the desired state, trying again", over: "the desired state is read again"}
 	saving, finish := context.WithCancel(context.WithoutCancel(ctx))
 	saved := make(chan struct{})
 	go func() { defer close(saved); l.saver.run(saving) }()
@@ -274,10 +284,11 @@ func (l *Loop) refresh(ctx context.Context) bool {
 	if !l.stale && !l.orphans {
 		return true
 	}
-	if err := l.read(ctx); err != nil {
-		if ctx.Err() == nil {
-			l.Log.Error("cannot read the desired state, trying again", "component", "reconcile", "err", err)
-		}
+	err := l.read(ctx)
+	if ctx.Err() == nil {
+		l.unread.tried(l.Log.With("component", "reconcile"), err)
+	}
+	if err != nil {
 		return false
 	}
 	l.stale, l.orphans = false, false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -21,6 +22,7 @@ type world struct {
 	store *memory
 	plant *plant
 	loop  *reconcile.Loop
+	log   *slog.Logger // of a loop that is started
 	end   func()
 
 	deleted atomic.Int32 // calls of Loop.Deleted
@@ -46,7 +48,7 @@ func (w *world) policy(p reconcile.Policy) {
 	if w.end != nil {
 		w.end()
 	}
-	w.loop = &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: p, RunDigest: runDigest, Deleted: func() { w.deleted.Add(1) },
+	w.loop = &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: p, Log: w.log, RunDigest: runDigest, Deleted: func() { w.deleted.Add(1) },
 		Observed: func(s spec.State) { w.plant.observe(s, p.Confirm) }}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -1001,6 +1003,31 @@ func TestLoopDistrustsTheFuture(t *testing.T) {
 	})
 }
 
+// The store that cannot delete a pipeline is asked less and less often.
+func TestLoopDeletesLessOften(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var log lockedBuilder
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		w.start()
+		w.declare(pipeline("p", "1"))
+		undeletable := func(err error) {
+			w.store.mu.Lock()
+			defer w.store.mu.Unlock()
+			w.store.undeletable = err
+		}
+		undeletable(errBroken)
+		w.store.withdraw("p", true)
+		w.wake()
+		w.pass(10 * time.Minute)
+		if n := strings.Count(log.take(), "cannot delete a pipeline"); n < 5 || n > 12 {
+			w.Errorf("tried %d times in ten minutes", n)
+		}
+		undeletable(nil)
+		w.pass(10 * time.Minute)
+		w.state("none")
+	})
+}
+
 func TestLoopPurgesAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(pipeline("p", "1"))
@@ -1106,6 +1133,47 @@ func TestLoopOutlivesItsStore(t *testing.T) {
 		w.store.set(nil)
 		w.pass(2 * time.Second)
 		w.state("running gen=1 tried=1")
+	})
+}
+
+// A fault of the store that lasts is logged when it begins, then less and less often, and
+// when it is over. Whoever asks is told all the while.
+func TestLoopSaysSeldomThatAFaultLasts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var log lockedBuilder
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		w.start()
+		said := func(reads, saves int, over bool) {
+			w.Helper()
+			log := log.take()
+			for what, want := range map[string]int{"cannot read the desired state": reads, "cannot save the states": saves} {
+				if n := strings.Count(log, what); n != want {
+					w.Errorf("said %d times %q, want %d", n, what, want)
+				}
+			}
+			for _, what := range []string{"the desired state is read again", "states of pipelines are saved again"} {
+				if strings.Contains(log, what) != over {
+					w.Errorf("said %q: %v", what, !over)
+				}
+			}
+			if bad := w.loop.Unsaved() != nil; bad == over {
+				w.Errorf("it is told that states are not saved: %v", bad)
+			}
+		}
+		w.declare(pipeline("p", "1"))
+		for range 2 {
+			w.store.set(errors.New("disk full"))
+			w.plant.fails("p", errBroken)
+			w.wake()
+			said(1, 1, false)
+			w.pass(59 * time.Second)
+			said(0, 0, false)
+			w.pass(9 * time.Minute) // after 1, 3 and 7 minutes
+			said(3, 3, false)
+			w.store.set(nil)
+			w.pass(2 * time.Second)
+			said(0, 0, true)
+		}
 	})
 }
 

@@ -17,9 +17,12 @@ type saver struct {
 	pause time.Duration // after a save at most; twice as long as it took
 	wake  chan struct{}
 
+	trouble trouble // owned by run
+
 	mu      sync.Mutex
 	pending map[string]*pending // guarded by mu
 	order   []string            // guarded by mu; keys of pending, oldest first
+	err     error               // guarded by mu; why the last save failed, nil if it did not
 
 	writing sync.Mutex // held while something is written
 }
@@ -86,6 +89,7 @@ func (s *saver) giveBack(p *pending) {
 
 // run saves until ctx ends, and then what is left.
 func (s *saver) run(ctx context.Context) {
+	s.trouble = trouble{fails: "cannot save the states of pipelines, trying again", over: "states of pipelines are saved again"}
 	for ctx.Err() == nil {
 		select {
 		case <-s.wake:
@@ -95,8 +99,10 @@ func (s *saver) run(ctx context.Context) {
 		began := time.Now()
 		err := s.next(ctx)
 		pause := min(s.pause, 2*time.Since(began))
-		if err != nil && ctx.Err() == nil {
-			s.log.Error("cannot save the state of a pipeline, trying again", "component", "reconcile", "err", err)
+		if ctx.Err() == nil {
+			s.trouble.tried(s.log, err)
+		}
+		if err != nil {
 			pause = retryInterval
 		}
 		select {
@@ -107,7 +113,7 @@ func (s *saver) run(ctx context.Context) {
 	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalSaveTimeout)
 	defer cancel()
 	if err := s.drain(final); err != nil {
-		s.log.Error("cannot save the state of a pipeline", "component", "reconcile", "err", err)
+		s.log.Error("cannot save the states of pipelines", "err", err)
 	}
 }
 
@@ -130,6 +136,9 @@ func (s *saver) next(ctx context.Context) error {
 		return nil
 	}
 	err := s.save(ctx, all)
+	s.mu.Lock()
+	s.err = err
+	s.mu.Unlock()
 	if err != nil {
 		for _, p := range all {
 			s.giveBack(p)
@@ -139,6 +148,13 @@ func (s *saver) next(ctx context.Context) error {
 		s.signal()
 	}
 	return err
+}
+
+// failed returns why the last save failed, nil if it did not.
+func (s *saver) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 func (s *saver) waiting() bool {

@@ -267,7 +267,7 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 // begin opens the connectors and moves records.
 func (r *run) begin(started func()) (err error) {
 	if r.epoch, err = r.Store.BeginRun(r.ctx, r.ID()); err != nil {
-		return fmt.Errorf("cannot begin a run of pipeline %s: %w", r.ID(), err)
+		return err
 	}
 	if err := r.open(r.ctx); err != nil {
 		return err
