@@ -813,6 +813,38 @@ func TestLoopHolds(t *testing.T) {
 	})
 }
 
+// With hold no version is started but the declared one: another goes on for as long as it
+// runs.
+func TestLoopHoldsAcrossRestarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"for now":  {errBroken, "recovering gen=0 tried=2!"},
+		"for good": {fatal{errBroken}, "degraded gen=0 tried=2!"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				policy := reconcile.DefaultPolicy()
+				policy.Hold = true
+				w.policy(policy)
+				w.declare(pipeline("p", "1"))
+				w.plant.with(func() { w.plant.badPrepare["2"] = c.err })
+				w.declare(pipeline("p", "2"))
+				w.state("running gen=1 tried=2!")
+				w.store.mu.Lock()
+				told := w.store.events[len(w.store.events)-1].Message
+				w.store.mu.Unlock()
+				if want := "generation 2 fails, generation 1 stays for as long as it runs: it is broken"; told != want {
+					w.Errorf("told %q, want %q", told, want)
+				}
+				w.policy(policy)
+				w.state(c.want)
+			})
+		})
+	}
+}
+
 func TestLoopRecovers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(pipeline("p", "1"))

@@ -219,9 +219,12 @@ func (l *Loop) notStarted(p *pipe, v Version, err error) {
 		l.Log.Error("pipeline cannot be applied again, what runs goes on", "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation, "err", err)
 		return
 	}
-	message := fmt.Sprintf("generation %d fails, the last good version stays: %v", v.Generation, err)
-	l.event(p, warning, "UpdateFailed", message)
-	l.Log.Error("pipeline cannot be updated, keeping the last good version", "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation, "err", err)
+	stays := "the last good version stays"
+	if l.Policy.Hold {
+		stays = fmt.Sprintf("generation %d stays for as long as it runs", p.run.version.Generation)
+	}
+	l.event(p, warning, "UpdateFailed", fmt.Sprintf("generation %d fails, %s: %v", v.Generation, stays, err))
+	l.Log.Error("pipeline cannot be updated, "+stays, "component", "reconcile", "pipeline_id", p.State.PipelineID, "generation", v.Generation, "err", err)
 }
 
 // recover has the pipeline started again later, or not when that is pointless.

@@ -9,8 +9,9 @@ import (
 // Policy says how changes and failures are handled. The zero value waits for nothing
 // and never retries; DefaultPolicy is what users get.
 type Policy struct {
-	// Hold keeps a version that cannot start as the one to run, and retries it. Otherwise
-	// the last good version runs again until somebody changes something.
+	// Hold keeps a version that cannot start as the one to run, and retries it: no other is
+	// started, though one that runs goes on. Otherwise the last good version runs again until
+	// somebody changes something.
 	Hold          bool
 	Confirm       time.Duration // a new version that fails sooner after its start is handled like one that cannot start
 	DeletionGrace time.Duration // from a withdrawal until the pipeline stops

@@ -23,7 +23,7 @@ type Setting struct {
 func Settings() []Setting {
 	return []Setting{
 		{"pipelines.path", "./pipelines", "Directory of pipeline files to keep running.", nil},
-		{"pipelines.on-failed-update", "rollback", "What to do when the new version of a running pipeline cannot start: rollback runs the last version that ran, hold stays down and retries.", []string{"rollback", "hold"}},
+		{"pipelines.on-failed-update", "rollback", "What to do when the new version of a running pipeline cannot start: rollback runs the last good version again, hold runs none but the new one, which it retries.", []string{"rollback", "hold"}},
 		{"pipelines.confirm", 5 * time.Second, "How long a new version of a pipeline has to run to count as good. One that fails sooner is handled like one that cannot start.", nil},
 		{"pipelines.drain-timeout", 30 * time.Second, "How long a pipeline that is to stop may take to settle the records in flight, before it is cut off and they are delivered again; 0s for ever.", nil},
 		{"pipelines.deletion-grace", 10 * time.Second, "How long a pipeline goes on after its file is gone. The file coming back in time changes nothing.", nil},
