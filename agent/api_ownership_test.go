@@ -189,6 +189,12 @@ func TestOverridesLastUntilTheFileChanges(t *testing.T) {
 	if s := v.status("p"); s.Override != "" {
 		t.Errorf("after the file changed: %+v", s)
 	}
+	v.must("POST", "/v1/pipelines/p/stop", "", nil)
+	v.Save("p.yaml", made(w.Dir, "p", 2000, "name: nothing that runs"))
+	v.WaitPhase("p", spec.PhaseRunning, 0)
+	if s := v.status("p"); s.Override != "" {
+		t.Errorf("after the name changed: %+v", s)
+	}
 	v.Stop()
 	wantConsecutive(t, numbers(t, v.Path("p.jsonl")))
 }

@@ -128,6 +128,9 @@ func (a *application) declare(tx *sql.Tx, c *spec.Declare, text string) error {
 		return err
 	}
 	d := a.successor(old, *c.Pipeline.Clone(), c.Owner)
+	if oldText != text {
+		d.Override = ""
+	}
 	changed := old == nil || oldText != text || !old.Withdrawn.IsZero()
 	if changed {
 		d.UpdatedAt = a.at
@@ -150,9 +153,6 @@ func (a *application) successor(old *spec.Declaration, p spec.Pipeline, owner sp
 		d = *old
 		if digest != old.Digest {
 			d.Generation++
-		}
-		if digest != old.Digest || p.Status != old.Pipeline.Status {
-			d.Override = ""
 		}
 	}
 	d.Pipeline, d.Owner, d.Digest = p, owner, digest

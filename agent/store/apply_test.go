@@ -58,7 +58,7 @@ func TestApply(t *testing.T) {
 		history    string
 	}{
 		"the same again":       {twoSteps(declare(pipeline("p")), nil), 1, "stopped", false, false, 2, "declare"},
-		"other name":           {twoSteps(with(func(p *spec.Pipeline) { p.Name = "n" }), nil), 1, "stopped", false, false, 3, "declare declare"},
+		"other name":           {twoSteps(with(func(p *spec.Pipeline) { p.Name = "n" }), nil), 1, "", false, false, 3, "declare declare"},
 		"other setting":        {twoSteps(with(func(p *spec.Pipeline) { p.Connectors[0].Settings["rate"] = "2" }), nil), 2, "", false, false, 3, "declare declare"},
 		"other status":         {twoSteps(with(func(p *spec.Pipeline) { p.Status = spec.StatusStopped }), nil), 2, "", false, false, 3, "declare declare"},
 		"withdrawn":            {twoSteps(withdraw("p", false), nil), 1, "stopped", true, false, 3, "declare withdraw"},

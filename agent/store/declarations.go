@@ -35,8 +35,8 @@ func (db *DB) Get(ctx context.Context, id string) (d spec.Declaration, err error
 	return d, wrap(err, "cannot get pipeline %q", id)
 }
 
-// SetOverride makes the pipeline run or stop whatever its declaration says, until the
-// declaration changes. The declared status, or none, ends an override.
+// SetOverride makes the pipeline run or stop whatever its declaration says, until
+// something else is declared of it, be it another name. The declared status, or none, ends an override.
 func (db *DB) SetOverride(ctx context.Context, id string, status spec.Status) error {
 	var d *spec.Declaration
 	err := db.write(ctx, func(tx *sql.Tx) (err error) {
