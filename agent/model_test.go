@@ -67,6 +67,7 @@ type model struct {
 	held      bool // all files are gone, and that counts for nothing
 
 	declared map[string]*intent // by pipeline
+	deleted  map[string]int64   // last generations of pipelines that were deleted
 	faulty   map[string]bool    // files with errors
 }
 
@@ -122,7 +123,7 @@ func (d *intent) wants() bool {
 }
 
 func newModel() model {
-	return model{files: map[string]*content{}, declared: map[string]*intent{}, known: map[string]bool{}}
+	return model{files: map[string]*content{}, declared: map[string]*intent{}, deleted: map[string]int64{}, known: map[string]bool{}}
 }
 
 // restarted forgets what only a running agent knows.
@@ -225,10 +226,10 @@ func (m *model) grant(id, name string) {
 func (m *model) declare(id string, v version, owner string) {
 	d := m.declared[id]
 	if d == nil {
-		d = &intent{}
+		d = &intent{generation: m.deleted[id]}
 		m.declared[id] = d
 	}
-	if d.generation == 0 || d.version != v {
+	if d.generation == m.deleted[id] || d.version != v {
 		d.generation++
 		d.override = ""
 	}
@@ -257,20 +258,27 @@ func (m *model) run(id string, d *intent, now time.Time) {
 	over := func(after time.Duration) bool { return !d.withdrawn.IsZero() && !now.Before(d.withdrawn.Add(after)) }
 	switch {
 	case d.purge, over(simulatedGrace + simulatedCleanup):
+		m.deleted[id] = d.generation
 		delete(m.declared, id)
 	case over(simulatedGrace), d.withdrawn.IsZero() && !d.wants():
 		d.running, d.gaveUp = ran{}, 0
 	case !d.withdrawn.IsZero():
+		d.prove(now)
 	case d.gaveUp == d.generation:
 		d.running = ran{}
 	default:
 		if r := d.fit(); r != d.running {
 			d.running, d.since = r, now
 		}
-		// Better than none, or no other than what is good already.
-		if d.good.generation == 0 || d.good.version == d.running.version || now.Sub(d.since) >= simulatedConfirm {
-			d.good = d.running
-		}
+		d.prove(now)
+	}
+}
+
+// prove takes what runs for good when it is better than none, no other than what is good
+// already, or has run for long enough.
+func (d *intent) prove(now time.Time) {
+	if d.running.generation != 0 && (d.good.generation == 0 || d.good.version == d.running.version || now.Sub(d.since) >= simulatedConfirm) {
+		d.good = d.running
 	}
 }
 

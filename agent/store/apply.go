@@ -127,7 +127,13 @@ func (a *application) declare(tx *sql.Tx, c *spec.Declare, text string) error {
 	if err != nil {
 		return err
 	}
-	d := a.successor(old, *c.Pipeline.Clone(), c.Owner)
+	var before int64
+	if old == nil {
+		if before, err = lastGeneration(tx, c.Pipeline.ID); err != nil {
+			return err
+		}
+	}
+	d := a.successor(old, before, *c.Pipeline.Clone(), c.Owner)
 	if oldText != text {
 		d.Override = ""
 	}
@@ -146,8 +152,9 @@ func (a *application) declare(tx *sql.Tx, c *spec.Declare, text string) error {
 }
 
 // successor returns the declaration that follows old, nil for none, when owner declares p.
-func (a *application) successor(old *spec.Declaration, p spec.Pipeline, owner spec.Owner) spec.Declaration {
-	d := spec.Declaration{Generation: 1, CreatedAt: a.at}
+// before is the last generation of a pipeline with this id that was deleted, 0 for none.
+func (a *application) successor(old *spec.Declaration, before int64, p spec.Pipeline, owner spec.Owner) spec.Declaration {
+	d := spec.Declaration{Generation: before + 1, CreatedAt: a.at}
 	digest := spec.Digest(&p)
 	if old != nil {
 		d = *old

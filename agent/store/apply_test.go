@@ -296,4 +296,13 @@ func TestDeletePipeline(t *testing.T) {
 	if len(states) != 0 || pos != nil || len(events) != 1 || actions(t, db, "p") != "declare withdraw" {
 		t.Errorf("states %v, position %q, events %v", states, pos, events)
 	}
+	// In one history a generation stands for one thing only.
+	must(t, db.Apply(ctx, declare(pipeline("p"), pipeline("q"))))
+	again, err := db.Get(ctx, "p")
+	must(t, err)
+	other, err := db.Get(ctx, "q")
+	must(t, err)
+	if again.Generation != 2 || other.Generation != 1 {
+		t.Errorf("generation %d of a pipeline that was deleted, %d of a new one; want 2 and 1", again.Generation, other.Generation)
+	}
 }

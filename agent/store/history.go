@@ -66,6 +66,13 @@ func scanRevision(s scanner) (r spec.Revision, err error) {
 	return r, nil
 }
 
+// lastGeneration returns the highest generation in the history of a pipeline, 0 if there is
+// none. In one history no generation stands for two things.
+func lastGeneration(tx *sql.Tx, id string) (generation int64, err error) {
+	err = tx.QueryRow(`SELECT coalesce(max(generation), 0) FROM revisions WHERE pipeline_id = ?`, id).Scan(&generation)
+	return generation, err
+}
+
 // insertRevision records a change of d's pipeline and forgets the oldest ones. An
 // empty text means that the revision has no spec.
 func insertRevision(tx *sql.Tx, d *spec.Declaration, at time.Time, origin, action, text string) error {
