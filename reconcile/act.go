@@ -74,9 +74,10 @@ func (l *Loop) takeUp(p *pipe) {
 	now := time.Now()
 	p.Changes = without(p.Changes, func(at time.Time) bool { return !now.Before(at.Add(l.Policy.ChangesWindow)) })
 	p.Flapping = p.Flapping && len(p.Changes) > 0
-	if p.Changes = append(p.Changes, now); len(p.Changes) > l.Policy.MaxChanges {
-		p.Changes = p.Changes[1:]
+	if wanted(p.newer) {
+		p.Changes = append(p.Changes, now)
 	}
+	p.Changes = p.Changes[max(len(p.Changes)-l.Policy.MaxChanges, 0):]
 	p.desired, p.newer = p.newer, nil
 	l.touch(p.State.PipelineID)
 }

@@ -162,7 +162,8 @@ func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 }
 
 // Check returns nil once the loop has read the desired state and acted on it; what was
-// declared before the call is then on its way, or waits as Policy.MaxChanges has it. A loop that shuts down answers too.
+// declared before the call is then on its way, or waits as Policy.MaxChanges has it. A
+// loop that shuts down answers too.
 func (l *Loop) Check(ctx context.Context) error {
 	l.init()
 	checked := make(chan struct{})
@@ -401,13 +402,14 @@ func (l *Loop) touch(id string) {
 	}
 }
 
-// pass plans what was touched and acts on it, until nothing is left to be done now.
+// pass looks at what was touched until nothing is left to be done now.
 func (l *Loop) pass() {
 	for l.touched == nil || len(l.touched) > 0 {
 		l.plan()
 	}
 }
 
+// plan plans what was touched and acts on it.
 func (l *Loop) plan() {
 	var desired []Desired
 	var running []Running

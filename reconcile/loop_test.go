@@ -736,6 +736,13 @@ func TestLoopLimitsChanges(t *testing.T) {
 		}
 		synctest.Wait()
 		runs(made)
+
+		w.pass(time.Minute)
+		for i := range 20 {
+			w.declare(halted(pipeline("p", fmt.Sprint("h", i)))) // restarts nothing
+		}
+		save()
+		runs(made)
 	})
 }
 

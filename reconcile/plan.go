@@ -20,7 +20,7 @@ type Running struct {
 	State     spec.State
 	Run       *Version    // the run there is; nil when nothing runs
 	Newer     bool        // another version is declared than the one that is desired
-	Changes   []time.Time // when versions were taken up lately, oldest first
+	Changes   []time.Time // when versions that were to run were taken up lately, oldest first
 	Flapping  bool        // it was told that versions wait
 	Stopping  bool        // Run was asked to end
 	Amending  bool        // Run ends in order what another version replaces, to become that
