@@ -187,10 +187,10 @@ func (f *Files) bring(ctx context.Context, s *watch.Snapshot) error {
 	}
 	f.status = FilesStatus{Err: err, Held: held, Directory: directory(s, held, before.Directory), At: time.Now()}
 	f.observe(ctx, before.Directory)
-	if err != nil && before.Err != nil && before.Err.Error() != err.Error() {
-		f.trouble.next = time.Time{} // it is another one
-	}
 	if ctx.Err() == nil && s.Err == nil {
+		if err != nil && before.Err != nil && before.Err.Error() != err.Error() {
+			f.trouble.next = time.Time{} // it is another one
+		}
 		f.trouble.tried(f.Log.With("component", "files"), err)
 	}
 	if err != nil && s.Err == nil {
