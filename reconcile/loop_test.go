@@ -252,6 +252,15 @@ func TestLoopTellsWhatCannotBeAppliedAgain(t *testing.T) {
 		w.did("prepare p 1, run p 1")
 		w.state("running gen=1 tried=1")
 
+		fail()
+		bad(false)
+		w.plant.fails("p", errBroken)
+		w.pass(10 * time.Second)
+		w.state("running gen=1 tried=1")
+		if r := w.store.reasons(); strings.Contains(r, "RolledBack") {
+			w.Errorf("events: %s", r)
+		}
+
 		policy := reconcile.DefaultPolicy()
 		policy.Hold = true
 		w.policy(policy)
