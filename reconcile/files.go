@@ -187,11 +187,13 @@ func (f *Files) bring(ctx context.Context, s *watch.Snapshot) error {
 	}
 	f.status = FilesStatus{Err: err, Held: held, Directory: directory(s, held, before.Directory), At: time.Now()}
 	f.observe(ctx, before.Directory)
-	if ctx.Err() == nil && s.Err == nil {
-		if err != nil && before.Err != nil && before.Err.Error() != err.Error() {
+	if ctx.Err() == nil {
+		if s.Err != nil || err != nil && before.Err != nil && before.Err.Error() != err.Error() {
 			f.trouble.next = time.Time{} // it is another one
 		}
-		f.trouble.tried(f.Log.With("component", "files"), err)
+		if s.Err == nil { // else observe tells
+			f.trouble.tried(f.Log.With("component", "files"), err)
+		}
 	}
 	if err != nil && s.Err == nil {
 		f.Wake() // to have Run try again

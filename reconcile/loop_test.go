@@ -41,7 +41,11 @@ func inWorld(t *testing.T, test func(w *world)) {
 	})
 }
 
-func (w *world) start() { w.policy(reconcile.DefaultPolicy()) }
+func (w *world) start() {
+	policy := reconcile.DefaultPolicy()
+	policy.MaxChanges = 10
+	w.policy(policy)
+}
 
 // policy (re)starts the loop with another policy.
 func (w *world) policy(p reconcile.Policy) {

@@ -38,7 +38,7 @@ func DefaultPolicy() Policy {
 		CleanupDelay:  10 * time.Minute,
 		DrainTimeout:  30 * time.Second,
 
-		MaxChanges:    10,
+		MaxChanges:    100,
 		ChangesWindow: 10 * time.Second,
 
 		MinDelay:         time.Second,
