@@ -151,7 +151,7 @@ func (a *Agent) wire() {
 		}
 	}
 	a.plugins = newHost(a.found, a.db.Schemas(), log)
-	a.inputs = &inputs{lookup: lookup(), apply: func(ctx context.Context, id string) error { return a.loop.Reapply(ctx, id) }, log: log}
+	a.inputs = &inputs{apply: func(ctx context.Context, id string) error { return a.loop.Reapply(ctx, id) }, log: log}
 	window := engine.DefaultWindow
 	window.Shared, window.Turns = engine.NewShared(), engine.NewTurns()
 	a.runner = &runner{plugins: a.plugins, store: positions{a.db}, committer: a.committer, taps: &a.taps, window: window, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,
@@ -241,31 +241,4 @@ func policy(p config.Pipelines) reconcile.Policy {
 		MaxRetries:       p.ErrorRecovery.MaxRetries,
 		MaxRetriesWindow: p.ErrorRecovery.MaxRetriesWindow,
 	}
-}
-
-// lookup finds what references in settings stand for.
-func lookup() spec.Lookup {
-	return spec.Lookup{
-		Env: os.LookupEnv,
-		File: func(path string) (string, error) {
-			b, err := os.ReadFile(path)
-			return string(b), err
-		},
-		Credential: credential,
-	}
-}
-
-// credential reads a credential that systemd handed over (LoadCredential=).
-func credential(name string) (string, error) {
-	dir := os.Getenv("CREDENTIALS_DIRECTORY")
-	if dir == "" {
-		return "", errors.New("there are no credentials: set LoadCredential= in the systemd unit")
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return "", fmt.Errorf("cannot open the credentials directory: %w", err)
-	}
-	defer root.Close()
-	b, err := root.ReadFile(name)
-	return string(b), err
 }

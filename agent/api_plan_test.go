@@ -45,6 +45,8 @@ func TestPlanOfAnAgent(t *testing.T) {
 		{"plugins and references", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: wrong}}},
 			[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid",
 				"n.yaml: config.reference_unresolved", "n.yaml: connector.plugin_not_found"}, []string{"6:68", "6:89", "7:46"}},
+		{"a file without an end", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "${file:/dev/zero}")}}},
+			[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.reference_unresolved"}, []string{"6:68"}},
 		{"a plugin from a variable", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: strings.Replace(planned("n", "stopped", "1"), "plugin: log", `plugin: "${PLANNED_SECRET}"`, 1)}}},
 			[]string{"add n: none →stopped at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid"}, []string{"7:46"}},
 	} {

@@ -59,6 +59,14 @@ func (a *Agent) Ready(ctx context.Context) error { return (&observed{Agent: a}).
 // Held returns the files that are gone with all others.
 func (a *Agent) Held() []string { return a.files.Status().Held }
 
+// Reads are reads of files under way.
+type Reads struct{ reads }
+
+// Within returns what read returns, unless that takes too long.
+func (r *Reads) Within(ctx context.Context, patience time.Duration, name string, read func() (string, error)) (string, error) {
+	return within(ctx, &r.reads, patience, name, read)
+}
+
 // mortal is a store whose writes may be lost.
 type mortal struct {
 	positions

@@ -1,10 +1,17 @@
 package agent_test
 
 import (
+	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -134,5 +141,77 @@ func TestReferencedFilesMendPipelines(t *testing.T) {
 		}
 		d.put("secret", d.Path("other.jsonl"))
 		d.Wait("the new version", func() bool { return d.State("p").RunningGeneration == 2 })
+	})
+}
+
+// What is no regular file of a sensible size keeps the pipeline that refers to it from
+// running, and nothing else. It runs once there is one.
+func TestReferencedFilesThatCannotBeRead(t *testing.T) {
+	cases := map[string]struct {
+		make func(d *desk, path string) error
+		want string
+	}{
+		"fifo":      {func(_ *desk, path string) error { return mkfifo(path) }, "it is not a regular file"},
+		"directory": {func(_ *desk, path string) error { return os.Mkdir(path, 0o700) }, "it is not a regular file"},
+		"device":    {func(_ *desk, path string) error { return os.Symlink("/dev/zero", path) }, "it is not a regular file"},
+		"too large": {func(_ *desk, path string) error { return os.WriteFile(path, make([]byte, 1<<20+1), 0o600) }, "it is larger than 1 MiB"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := deskIn(t, "", patient)
+			path := d.Path("secret")
+			d.must(c.make(d, path))
+			d.Save("p.yaml", d.secretly("p", "secret"))
+			d.Wait("its failure", func() bool {
+				return strings.Contains(d.State("p").Error, "cannot read file "+path+": "+c.want)
+			})
+			d.must(os.RemoveAll(path))
+			d.put("secret", "1001")
+			d.waitStarts("p", 1)
+		})
+	}
+}
+
+// A credential is read as a file is.
+func TestCredentialsThatCannotBeRead(t *testing.T) {
+	t.Setenv("CREDENTIALS_DIRECTORY", t.TempDir())
+	path := filepath.Join(os.Getenv("CREDENTIALS_DIRECTORY"), "rate")
+	d := deskIn(t, "", patient)
+	d.must(mkfifo(path))
+	d.Save("p.yaml", strings.Replace(d.made("p", 1), "rate: 1", "rate: '${credential:rate}'", 1))
+	d.Wait("its failure", func() bool {
+		return strings.Contains(d.State("p").Error, "cannot read credential rate: it is not a regular file")
+	})
+	d.must(os.Remove(path))
+	d.put("new", "1001")
+	d.must(os.Rename(d.Path("new"), path))
+	d.waitStarts("p", 1)
+}
+
+// A read that hangs is given up, and only one is under way however often it is tried.
+func TestReadsThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads agent.Reads
+		var times atomic.Int32
+		hang := make(chan struct{})
+		read := func() (string, error) { times.Add(1); <-hang; return "content", nil }
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if _, err := reads.Within(ended, time.Hour, "file", read); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a context that has ended: %v", err)
+		}
+		begin := time.Now()
+		if _, err := reads.Within(t.Context(), time.Second, "file", read); err == nil || !strings.Contains(err.Error(), "does not answer") {
+			t.Errorf("a read that hangs: %v", err)
+		}
+		if d := time.Since(begin); d != time.Second || times.Load() != 1 {
+			t.Errorf("it took %v and %d reads", d, times.Load())
+		}
+		close(hang)
+		synctest.Wait()
+		if text, err := reads.Within(t.Context(), time.Second, "file", read); text != "content" || err != nil || times.Load() != 2 {
+			t.Errorf("after it came back: %q, %v, %d reads", text, err, times.Load())
+		}
 	})
 }

@@ -260,7 +260,7 @@ func TestWaysToSave(t *testing.T) {
 		},
 		"too large for a while": func(d *desk) {
 			d.write("p.yaml", strings.Repeat("#", 1<<20+1))
-			d.tells("p.yaml", "more than")
+			d.tells("p.yaml", "larger than 1 MiB")
 			d.write("p.yaml", d.made("p", 2))
 		},
 	}

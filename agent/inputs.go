@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -27,9 +28,9 @@ const (
 // has a pipeline applied again when one of its files has other content. It keeps digests
 // only, in memory only.
 type inputs struct {
-	lookup spec.Lookup
-	apply  func(ctx context.Context, pipelineID string) error
-	log    *slog.Logger
+	reads
+	apply func(ctx context.Context, pipelineID string) error
+	log   *slog.Logger
 
 	mu   sync.Mutex
 	used map[string]*usage // by pipeline; guarded by mu; values are replaced, never modified
@@ -54,12 +55,13 @@ type input struct {
 }
 
 // resolve replaces the references of a pipeline that is about to run.
-func (in *inputs) resolve(d *spec.Declaration) (*spec.Pipeline, []spec.Problem) {
+func (in *inputs) resolve(ctx context.Context, d *spec.Declaration) (*spec.Pipeline, []spec.Problem) {
 	files := map[string]digest{}
-	lookup := in.lookup
-	lookup.File = func(path string) (string, error) { return note(files, path, path, in.lookup.File) }
+	find := in.lookup(ctx)
+	lookup := find
+	lookup.File = func(path string) (string, error) { return note(files, path, path, find.File) }
 	lookup.Credential = func(name string) (string, error) {
-		return note(files, credentialPath(name), name, in.lookup.Credential)
+		return note(files, credentialPath(name), name, find.Credential)
 	}
 	resolved, problems := spec.Resolve(&d.Pipeline, lookup)
 	in.keep(d.Pipeline.ID, d.Generation, files)
@@ -112,7 +114,7 @@ func (in *inputs) Run(ctx context.Context) error {
 // look compares the files with what was taken from them. It returns false when one of
 // them changes right now.
 func (in *inputs) look(ctx context.Context) bool {
-	changed, settled := in.compare()
+	changed, settled := in.compare(ctx)
 	for _, c := range changed {
 		in.log.Info("a file that the pipeline refers to has changed, applying it again", "component", "agent", "pipeline_id", c.pipeline, "file", c.path)
 		if err := in.apply(ctx, c.pipeline); err != nil && ctx.Err() == nil {
@@ -127,9 +129,9 @@ type change struct{ pipeline, path string }
 
 // compare finds the pipelines that took something else from a file than is in it now.
 // What they took is then taken for what is there, so that each change is told once.
-func (in *inputs) compare() (changed []change, settled bool) {
+func (in *inputs) compare(ctx context.Context) (changed []change, settled bool) {
 	before := in.snapshot()
-	in.refresh(before) // may take long, on a file system that hangs
+	in.refresh(ctx, before)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	settled = true
@@ -171,12 +173,12 @@ func (in *inputs) snapshot() map[string]*usage {
 }
 
 // refresh looks at every file in use, and forgets the others.
-func (in *inputs) refresh(used map[string]*usage) {
+func (in *inputs) refresh(ctx context.Context, used map[string]*usage) {
 	files := make(map[string]*input, len(in.files))
 	for _, u := range used {
 		for path := range u.files {
 			if files[path] == nil {
-				files[path] = inspect(path, in.files[path])
+				files[path] = in.inspect(ctx, path, in.files[path])
 			}
 		}
 	}
@@ -189,10 +191,19 @@ func merged(a, b map[string]digest) map[string]digest {
 	return all
 }
 
+// inspect looks at a file. One on a file system that hangs counts as gone.
+func (in *inputs) inspect(ctx context.Context, path string, before *input) *input {
+	now, err := within(ctx, &in.reads, inputInterval, "look "+path, func() (*input, error) { return inspect(path, before), nil })
+	if err != nil {
+		return &input{settled: true}
+	}
+	return now
+}
+
 // inspect reads a file unless it is evidently as it was before.
 func inspect(path string, before *input) *input {
 	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
+	if err != nil {
 		return &input{settled: true}
 	}
 	// Within two seconds of a change, another one may bear the same time.
@@ -202,7 +213,7 @@ func inspect(path string, before *input) *input {
 		return before
 	}
 	now := &input{info: info}
-	if data, err := os.ReadFile(path); err == nil {
+	if data, err := watch.ReadFile(path, info, os.OpenFile); err == nil {
 		now.content = sha256.Sum256(data)
 	}
 	now.settled = before == nil || before.content == now.content

@@ -41,7 +41,7 @@ func (a *Agent) Plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan,
 			rescan() // it may be so new that nobody looked
 			problems = checkPlugins(a.plugins, p)
 		}
-		_, lost := spec.Resolve(p, a.inputs.lookup)
+		_, lost := spec.Resolve(p, a.inputs.lookup(ctx))
 		return append(problems, lost...)
 	}
 	return m.make(ctx, request)

@@ -53,7 +53,7 @@ type runner struct {
 
 // Prepare makes a run of d's pipeline ready to go.
 func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
-	resolved, err := r.resolved(d)
+	resolved, err := r.resolved(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,8 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 }
 
 // resolved returns d's pipeline with its references resolved.
-func (r *runner) resolved(d *spec.Declaration) (*spec.Pipeline, error) {
-	resolved, problems := r.inputs.resolve(d)
+func (r *runner) resolved(ctx context.Context, d *spec.Declaration) (*spec.Pipeline, error) {
+	resolved, problems := r.inputs.resolve(ctx, d)
 	if len(problems) > 0 {
 		err := fmt.Errorf("cannot resolve references of pipeline %s: %w", d.Pipeline.ID, joined(problems))
 		return nil, r.located(d, err, func(*spec.Pipeline) []spec.Problem { return problems })
@@ -100,11 +100,11 @@ func (r *runner) located(d *spec.Declaration, err error, check func(*spec.Pipeli
 	if info, serr := os.Stat(r.files); serr == nil && !info.IsDir() {
 		path = r.files
 	}
-	data, rerr := os.ReadFile(path)
+	data, rerr := readFile(path)
 	if rerr != nil {
 		return err
 	}
-	parsed := spec.ParseFile(d.Owner.Path, data)
+	parsed := spec.ParseFile(d.Owner.Path, []byte(data))
 	var places []string
 	for i := range parsed.Pipelines {
 		p := &parsed.Pipelines[i]
@@ -144,7 +144,7 @@ func (o *observedRun) Run(ctx context.Context, drain <-chan struct{}, started fu
 
 // Amend makes ready what turns the run into one of d's pipeline.
 func (o *observedRun) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendment, error) {
-	resolved, err := o.runner.resolved(d)
+	resolved, err := o.runner.resolved(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -204,10 +204,10 @@ func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState) (engine.C
 	return d.Destination(ctx, c.Plugin, c.ID)
 }
 
-// resolve replaces the references in settings.
+// resolve replaces the references in settings. How long each may take is bounded.
 func (r *runner) resolve(settings map[string]string) (map[string]string, error) {
 	p := &spec.Pipeline{Connectors: []spec.Connector{{Settings: settings}}}
-	resolved, problems := spec.Resolve(p, r.inputs.lookup)
+	resolved, problems := spec.Resolve(p, r.inputs.lookup(context.Background()))
 	if len(problems) > 0 {
 		return nil, joined(problems)
 	}

@@ -107,22 +107,11 @@ func (s *scanner) follow(dir, name string) {
 
 // readStable reads a regular file whose fingerprint is the same before and after.
 func (s *scanner) readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint, error) {
-	if err := readable(fi); err != nil {
-		return nil, fingerprint{}, err
-	}
-	// Should a FIFO take the file's place now, opening it must not block.
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, before, err := openRegular(name, fi, root.OpenFile)
 	if err != nil {
 		return nil, fingerprint{}, err
 	}
 	defer f.Close()
-	before, err := f.Stat()
-	if err != nil {
-		return nil, fingerprint{}, err
-	}
-	if err := readable(before); err != nil {
-		return nil, fingerprint{}, err
-	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
 	if err != nil {
 		return nil, fingerprint{}, err
@@ -138,12 +127,54 @@ func (s *scanner) readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte
 	return data, print, nil
 }
 
+// Opener opens a file by its name: os.OpenFile, or OpenFile of an os.Root.
+type Opener func(name string, flag int, perm fs.FileMode) (*os.File, error)
+
+// ReadFile reads the file that fi describes, if it is a regular one of at most MaxSize
+// bytes. It does not wait for a writer of a FIFO.
+func ReadFile(name string, fi fs.FileInfo, open Opener) ([]byte, error) {
+	f, _, err := openRegular(name, fi, open)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err == nil && len(data) > MaxSize {
+		return nil, errTooLarge
+	}
+	return data, err
+}
+
+// openRegular opens the file that fi describes, if it is one to read, and describes what
+// it opened.
+func openRegular(name string, fi fs.FileInfo, open Opener) (*os.File, fs.FileInfo, error) {
+	if err := readable(fi); err != nil {
+		return nil, nil, err
+	}
+	// Should a FIFO take the file's place now, opening it must not block.
+	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	now, err := f.Stat()
+	if err == nil {
+		err = readable(now)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, now, nil
+}
+
+var errTooLarge = fmt.Errorf("it is larger than %d MiB", MaxSize>>20)
+
 func readable(fi fs.FileInfo) error {
 	if !fi.Mode().IsRegular() {
 		return fmt.Errorf("it is not a regular file (%s)", fi.Mode().Type())
 	}
 	if fi.Size() > MaxSize {
-		return fmt.Errorf("it has %d bytes, more than the %d a pipeline file may have", fi.Size(), MaxSize)
+		return errTooLarge
 	}
 	return nil
 }

@@ -335,7 +335,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	}{
 		{"fifo", func(t *testing.T, p string) { must(t, syscall.Mkfifo(p, 0o600)) }, "not a regular file"},
 		{"directory", func(t *testing.T, p string) { must(t, os.Mkdir(p, 0o700)) }, "not a regular file"},
-		{"too large", func(t *testing.T, p string) { write(t, p, strings.Repeat("#", watch.MaxSize+1)) }, "more than"},
+		{"too large", func(t *testing.T, p string) { write(t, p, strings.Repeat("#", watch.MaxSize+1)) }, "larger than 1 MiB"},
 		{"loop", func(t *testing.T, p string) { must(t, os.Symlink(filepath.Base(p), p)) }, "too many levels"},
 		{"link out", func(t *testing.T, p string) { must(t, os.Symlink("/etc/passwd", p)) }, "escapes"},
 	}
