@@ -124,7 +124,7 @@ func TestReferencedFilesMendPipelines(t *testing.T) {
 		d.Save("p.yaml", d.made("p", 1))
 		d.runs("p", 1)
 		d.Save("p.yaml", d.secretly("p", "secret"))
-		d.Wait("the refusal", func() bool { a := d.State("p").LastAttempt; return a != nil && a.Generation == 2 && a.Error != "" })
+		d.refused("p", 2)
 		d.put("secret", "1001")
 		d.waitStarts("p", 2)
 	})
@@ -141,6 +141,46 @@ func TestReferencedFilesMendPipelines(t *testing.T) {
 		}
 		d.put("secret", d.Path("other.jsonl"))
 		d.Wait("the new version", func() bool { return d.State("p").RunningGeneration == 2 })
+	})
+}
+
+// The files of what runs are followed on when an edit that uses other ones, or none, is
+// refused, whether it is taken back or stays; so are those of the edit.
+func TestReferencedFilesOfRefusedEdits(t *testing.T) {
+	for name, edit := range map[string]string{"without files": "nonsense", "with another file": "${file:other}"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := deskIn(t, "", patient)
+			d.put("secret", "1001")
+			d.put("other", "nonsense")
+			d.Save("p.yaml", d.secretly("p", "secret"))
+			d.waitStarts("p", 1)
+			edited := strings.Replace(d.made("p", 1), "rate: 1", "rate: '"+strings.Replace(edit, "other", d.Path("other"), 1)+"'", 1)
+			d.Save("p.yaml", edited)
+			d.refused("p", 2)
+			attempt := d.State("p").LastAttempt.At
+			d.put("secret", "1002")
+			d.Wait("another attempt", func() bool { return d.State("p").LastAttempt.At.After(attempt) })
+			d.Save("p.yaml", d.secretly("p", "secret"))
+			d.Wait("the first version again", func() bool { return d.State("p").RunningGeneration == 3 })
+			d.put("secret", "1003")
+			d.waitStarts("p", 2)
+			d.Save("p.yaml", edited)
+			d.refused("p", 4)
+			if edit != "nonsense" {
+				d.put("other", "1004")
+				d.waitStarts("p", 3)
+			}
+		})
+	}
+}
+
+// refused waits until what runs stays because a generation failed.
+func (d *desk) refused(id string, generation int64) {
+	d.t.Helper()
+	d.Wait("the refusal", func() bool {
+		a := d.State(id).LastAttempt
+		return a != nil && a.Generation == generation && a.Error != ""
 	})
 }
 

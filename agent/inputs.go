@@ -40,9 +40,13 @@ type inputs struct {
 
 // usage is what the versions of a pipeline that may be wanted took from files.
 type usage struct {
-	generation int64
-	files      map[string]digest
+	generation int64             // that was tried last
+	tried      map[string]digest // by it, and by an earlier one in its place
+	running    map[string]digest // by what runs, or ran last
 }
+
+// files returns all that counts.
+func (u *usage) files() map[string]digest { return merged(u.running, u.tried) }
 
 // digest is that of a file's content; the zero value is that of a file that cannot be read.
 type digest [sha256.Size]byte
@@ -54,18 +58,25 @@ type input struct {
 	settled bool // the look before saw the same
 }
 
+// resolution is a version of a pipeline with its references replaced.
+type resolution struct {
+	pipeline *spec.Pipeline
+	files    map[string]digest // what was taken from files
+}
+
 // resolve replaces the references of a pipeline that is about to run.
-func (in *inputs) resolve(ctx context.Context, d *spec.Declaration) (*spec.Pipeline, []spec.Problem) {
-	files := map[string]digest{}
+func (in *inputs) resolve(ctx context.Context, d *spec.Declaration) (*resolution, []spec.Problem) {
+	r := &resolution{files: map[string]digest{}}
 	find := in.lookup(ctx)
 	lookup := find
-	lookup.File = func(path string) (string, error) { return note(files, path, path, find.File) }
+	lookup.File = func(path string) (string, error) { return note(r.files, path, path, find.File) }
 	lookup.Credential = func(name string) (string, error) {
-		return note(files, credentialPath(name), name, find.Credential)
+		return note(r.files, credentialPath(name), name, find.Credential)
 	}
-	resolved, problems := spec.Resolve(&d.Pipeline, lookup)
-	in.keep(d.Pipeline.ID, d.Generation, files)
-	return resolved, problems
+	var problems []spec.Problem
+	r.pipeline, problems = spec.Resolve(&d.Pipeline, lookup)
+	in.tried(d.Pipeline.ID, d.Generation, r.files)
+	return r, problems
 }
 
 func note(files map[string]digest, path, name string, read func(string) (string, error)) (string, error) {
@@ -77,20 +88,37 @@ func note(files map[string]digest, path, name string, read func(string) (string,
 	return text, err
 }
 
-// keep notes what a version uses. An earlier version stands in for one that failed:
+// tried notes what a version uses. An earlier version stands in for one that failed:
 // then the files of both count, because they may be what mends it.
-func (in *inputs) keep(id string, generation int64, files map[string]digest) {
+func (in *inputs) tried(id string, generation int64, files map[string]digest) {
+	in.change(id, func(u *usage) {
+		u.running = renewed(u.running, files)
+		if u.generation > generation {
+			generation, files = u.generation, merged(u.tried, files)
+		}
+		u.generation, u.tried = generation, files
+	})
+}
+
+// runs notes what the version uses that runs from now on.
+func (in *inputs) runs(id string, files map[string]digest) {
+	in.change(id, func(u *usage) { u.running = renewed(files, u.tried) })
+}
+
+func (in *inputs) change(id string, change func(*usage)) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.used == nil {
 		in.used = map[string]*usage{}
 	}
-	if before := in.used[id]; before != nil && before.generation > generation {
-		generation, files = before.generation, merged(before.files, files)
+	var u usage
+	if before := in.used[id]; before != nil {
+		u = *before
 	}
-	delete(in.used, id)
-	if len(files) > 0 {
-		in.used[id] = &usage{generation, files}
+	change(&u)
+	in.used[id] = &u
+	if len(u.tried)+len(u.running) == 0 {
+		delete(in.used, id)
 	}
 }
 
@@ -143,7 +171,7 @@ func (in *inputs) compare(ctx context.Context) (changed []change, settled bool) 
 		now, first, calm := in.differences(u)
 		settled = settled && calm
 		if first != "" {
-			in.used[id] = &usage{u.generation, merged(u.files, now)}
+			in.used[id] = &usage{u.generation, renewed(u.tried, now), renewed(u.running, now)}
 			changed = append(changed, change{id, first})
 		}
 	}
@@ -154,11 +182,12 @@ func (in *inputs) compare(ctx context.Context) (changed []change, settled bool) 
 // and the first of them. calm is false when one changes right now.
 func (in *inputs) differences(u *usage) (now map[string]digest, first string, calm bool) {
 	now, calm = map[string]digest{}, true
-	for _, path := range slices.Sorted(maps.Keys(u.files)) {
+	files := u.files()
+	for _, path := range slices.Sorted(maps.Keys(files)) {
 		f := in.files[path]
 		calm = calm && f.settled
 		// A file that is gone is no reason to stop what runs.
-		if !f.settled || f.content == (digest{}) || f.content == u.files[path] {
+		if !f.settled || f.content == (digest{}) || f.content == files[path] {
 			continue
 		}
 		now[path], first = f.content, cmp.Or(first, path)
@@ -176,7 +205,7 @@ func (in *inputs) snapshot() map[string]*usage {
 func (in *inputs) refresh(ctx context.Context, used map[string]*usage) {
 	files := make(map[string]*input, len(in.files))
 	for _, u := range used {
-		for path := range u.files {
+		for path := range u.files() {
 			if files[path] == nil {
 				files[path] = in.inspect(ctx, path, in.files[path])
 			}
@@ -186,8 +215,20 @@ func (in *inputs) refresh(ctx context.Context, used map[string]*usage) {
 }
 
 func merged(a, b map[string]digest) map[string]digest {
-	all := maps.Clone(a)
+	all := map[string]digest{}
+	maps.Copy(all, a)
 	maps.Copy(all, b)
+	return all
+}
+
+// renewed returns files with the content that now has of them.
+func renewed(files, now map[string]digest) map[string]digest {
+	all := maps.Clone(files)
+	for path := range all {
+		if content, ok := now[path]; ok {
+			all[path] = content
+		}
+	}
 	return all
 }
 

@@ -26,7 +26,7 @@ var (
 	_ reconcile.Store     = (*store.DB)(nil)
 	_ reconcile.Runner    = (*runner)(nil)
 	_ reconcile.Run       = (*observedRun)(nil)
-	_ reconcile.Amendment = (*engine.Amendment)(nil)
+	_ reconcile.Amendment = (*observedAmendment)(nil)
 	_ engine.Store        = positions{}
 	_ engine.Plugins      = dispenser{}
 )
@@ -59,7 +59,7 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 	}
 	p := &engine.Pipeline{
 		Declared:  &d.Pipeline,
-		Resolved:  resolved,
+		Resolved:  resolved.pipeline,
 		Recall:    r.recall,
 		Plugins:   dispenser{r.plugins, &r.starts},
 		Store:     r.store,
@@ -74,11 +74,11 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 	if err := p.Prepare(ctx); err != nil {
 		return nil, r.located(d, err, r.misfits)
 	}
-	return &observedRun{p, r}, nil
+	return &observedRun{p, r, resolved}, nil
 }
 
-// resolved returns d's pipeline with its references resolved.
-func (r *runner) resolved(ctx context.Context, d *spec.Declaration) (*spec.Pipeline, error) {
+// resolved resolves the references of d's pipeline.
+func (r *runner) resolved(ctx context.Context, d *spec.Declaration) (*resolution, error) {
 	resolved, problems := r.inputs.resolve(ctx, d)
 	if len(problems) > 0 {
 		err := fmt.Errorf("cannot resolve references of pipeline %s: %w", d.Pipeline.ID, joined(problems))
@@ -125,7 +125,8 @@ func (r *runner) located(d *spec.Declaration, err error, check func(*spec.Pipeli
 // observedRun is a run that can be found while it runs.
 type observedRun struct {
 	*engine.Pipeline
-	runner *runner
+	runner   *runner
+	resolved *resolution // that it begins with
 }
 
 // Run runs the pipeline.
@@ -139,7 +140,10 @@ func (o *observedRun) Run(ctx context.Context, drain <-chan struct{}, started fu
 		delete(r.running, id)
 		r.mu.Unlock()
 	}()
-	return o.Pipeline.Run(ctx, drain, started)
+	return o.Pipeline.Run(ctx, drain, func() {
+		r.inputs.runs(id, o.resolved.files)
+		started()
+	})
 }
 
 // Amend makes ready what turns the run into one of d's pipeline.
@@ -148,14 +152,30 @@ func (o *observedRun) Amend(ctx context.Context, d *spec.Declaration) (reconcile
 	if err != nil {
 		return nil, err
 	}
-	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, resolved)
+	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, resolved.pipeline)
 	switch {
 	case errors.Is(err, engine.ErrRestart):
 		return nil, reconcile.ErrRestart
 	case err != nil:
 		return nil, o.runner.located(d, err, o.runner.misfits)
 	}
-	return a, nil
+	return &observedAmendment{a, o, resolved}, nil
+}
+
+// observedAmendment is an amendment of an observed run.
+type observedAmendment struct {
+	*engine.Amendment
+	run      *observedRun
+	resolved *resolution
+}
+
+// Apply has the run become the version.
+func (a *observedAmendment) Apply(drained func()) error {
+	err := a.Amendment.Apply(drained)
+	if err == nil {
+		a.run.runner.inputs.runs(a.run.ID(), a.resolved.files)
+	}
+	return err
 }
 
 // observe returns what runs and what was counted, by pipeline id.
