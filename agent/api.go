@@ -285,13 +285,13 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 	if err != nil {
 		return fmt.Errorf("%w: %w", api.ErrPluginNotFound, err)
 	}
-	declared := settings
-	if settings, err = l.runner.resolve(declared); err != nil {
+	var found secrets
+	if settings, err = l.runner.resolve(settings, &found); err != nil {
 		return err
 	}
 	// A plugin may take settings that it does not describe; what it refuses is wrong, and
 	// the description only says where.
-	c, err := l.runner.dispense(ctx, &spec.ConnectorState{ID: "validate-" + string(typ) + "-config", Type: typ, Plugin: plugin})
+	c, err := l.runner.dispense(ctx, &spec.ConnectorState{ID: "validate-" + string(typ) + "-config", Type: typ, Plugin: plugin}, &found)
 	if err != nil {
 		return err
 	}
@@ -304,26 +304,12 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 	}
 	var wrong []error
 	for _, s := range params.Check(settings) {
-		wrong = append(wrong, &api.SettingError{Setting: s.Setting, Message: withoutReferences(s.Message, declared, settings)})
+		wrong = append(wrong, &api.SettingError{Setting: s.Setting, Message: found.cover(s.Message)})
 	}
 	if len(wrong) > 0 {
 		return errors.Join(wrong...)
 	}
-	if text := withoutReferences(err.Error(), declared, settings); text != err.Error() {
-		return errors.New(text)
-	}
-	return err
-}
-
-// withoutReferences returns text without the values that references stand for: whoever
-// writes a reference need not know what it leads to.
-func withoutReferences(text string, declared, resolved map[string]string) string {
-	for name, value := range resolved {
-		if value != declared[name] {
-			text = rest.Hide(text, value)
-		}
-	}
-	return text
+	return found.coverIn(err)
 }
 
 var parameterTypes = map[sdk.ParameterType]string{

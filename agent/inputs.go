@@ -62,6 +62,7 @@ type input struct {
 type resolution struct {
 	pipeline *spec.Pipeline
 	files    map[string]digest // what was taken from files
+	secrets  secrets           // what the references led to
 }
 
 // resolve replaces the references of a pipeline that is about to run.
@@ -69,6 +70,7 @@ func (in *inputs) resolve(ctx context.Context, d *spec.Declaration) (*resolution
 	r := &resolution{files: map[string]digest{}}
 	find := in.lookup(ctx)
 	lookup := find
+	lookup.Found = r.secrets.add
 	lookup.File = func(path string) (string, error) { return note(r.files, path, path, find.File) }
 	lookup.Credential = func(name string) (string, error) {
 		return note(r.files, credentialPath(name), name, find.Credential)

@@ -57,11 +57,14 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 	if err != nil {
 		return nil, err
 	}
-	p := &engine.Pipeline{
+	o := &observedRun{runner: r, resolved: resolved}
+	o.secrets.include(&resolved.secrets)
+	log := slog.New(discreet{r.log.Handler(), &o.secrets})
+	o.Pipeline = &engine.Pipeline{
 		Declared:  &d.Pipeline,
 		Resolved:  resolved.pipeline,
-		Recall:    r.recall,
-		Plugins:   dispenser{r.plugins, &r.starts},
+		Recall:    func(settings map[string]string) (map[string]string, []string) { return r.recall(settings, &o.secrets) },
+		Plugins:   dispenser{r.plugins, &r.starts, &o.secrets},
 		Store:     r.store,
 		Committer: r.committer,
 		Window:    r.window,
@@ -69,12 +72,13 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		AckTimeout: r.ackTimeout,
 		Taps:       r.taps,
 		Stats:      r.statsOf(d.Pipeline.ID),
-		Log:        r.log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
+		Tell:       o.secrets.coverIn,
+		Log:        log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
-	if err := p.Prepare(ctx); err != nil {
-		return nil, r.located(d, err, r.misfits)
+	if err := o.Pipeline.Prepare(ctx); err != nil {
+		return nil, r.located(d, o.secrets.coverIn(err), r.misfits)
 	}
-	return &observedRun{p, r, resolved}, nil
+	return o, nil
 }
 
 // resolved resolves the references of d's pipeline.
@@ -127,6 +131,7 @@ type observedRun struct {
 	*engine.Pipeline
 	runner   *runner
 	resolved *resolution // that it begins with
+	secrets  secrets     // of what runs, and is tried in its place
 }
 
 // Run runs the pipeline.
@@ -140,10 +145,10 @@ func (o *observedRun) Run(ctx context.Context, drain <-chan struct{}, started fu
 		delete(r.running, id)
 		r.mu.Unlock()
 	}()
-	return o.Pipeline.Run(ctx, drain, func() {
+	return o.secrets.coverIn(o.Pipeline.Run(ctx, drain, func() {
 		r.inputs.runs(id, o.resolved.files)
 		started()
-	})
+	}))
 }
 
 // Amend makes ready what turns the run into one of d's pipeline.
@@ -152,12 +157,13 @@ func (o *observedRun) Amend(ctx context.Context, d *spec.Declaration) (reconcile
 	if err != nil {
 		return nil, err
 	}
+	o.secrets.include(&resolved.secrets)
 	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, resolved.pipeline)
 	switch {
 	case errors.Is(err, engine.ErrRestart):
 		return nil, reconcile.ErrRestart
 	case err != nil:
-		return nil, o.runner.located(d, err, o.runner.misfits)
+		return nil, o.runner.located(d, o.secrets.coverIn(err), o.runner.misfits)
 	}
 	return &observedAmendment{a, o, resolved}, nil
 }
@@ -172,10 +178,12 @@ type observedAmendment struct {
 // Apply has the run become the version.
 func (a *observedAmendment) Apply(drained func()) error {
 	err := a.Amendment.Apply(drained)
-	if err == nil {
-		a.run.runner.inputs.runs(a.run.ID(), a.resolved.files)
+	if err != nil {
+		return a.run.secrets.coverIn(err)
 	}
-	return err
+	a.run.secrets.become(&a.resolved.secrets)
+	a.run.runner.inputs.runs(a.run.ID(), a.resolved.files)
+	return nil
 }
 
 // observe returns what runs and what was counted, by pipeline id.
@@ -197,12 +205,13 @@ func (r *runner) statsOf(id string) *engine.PipelineStats {
 
 // Delete tells a connector that it is no more.
 func (r *runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
-	settings, lost := r.recall(c.Active)
+	var found secrets
+	settings, lost := r.recall(c.Active, &found)
 	if len(lost) > 0 {
 		r.log.Warn("cannot resolve references in the settings of a connector that is gone, it is told that they are empty",
 			"component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ID, "settings", lost)
 	}
-	connector, err := r.dispense(ctx, c)
+	connector, err := r.dispense(ctx, c, &found)
 	if err != nil {
 		return fmt.Errorf("cannot delete connector %s: %w", c.ID, err)
 	}
@@ -211,23 +220,26 @@ func (r *runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 		err = errors.Join(err, terr)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot delete connector %s: %w", c.ID, err)
+		return fmt.Errorf("cannot delete connector %s: %w", c.ID, found.coverIn(err))
 	}
 	return nil
 }
 
-func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState) (engine.Connector, error) {
-	d := dispenser{r.plugins, &r.starts}
+func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState, found *secrets) (engine.Connector, error) {
+	d := dispenser{r.plugins, &r.starts, found}
 	if c.Type == spec.TypeSource {
 		return d.Source(ctx, c.Plugin, c.ID)
 	}
 	return d.Destination(ctx, c.Plugin, c.ID)
 }
 
-// resolve replaces the references in settings. How long each may take is bounded.
-func (r *runner) resolve(settings map[string]string) (map[string]string, error) {
+// resolve replaces the references in settings, and adds what they led to to found. How long
+// each may take is bounded.
+func (r *runner) resolve(settings map[string]string, found *secrets) (map[string]string, error) {
 	p := &spec.Pipeline{Connectors: []spec.Connector{{Settings: settings}}}
-	resolved, problems := spec.Resolve(p, r.inputs.lookup(context.Background()))
+	lookup := r.inputs.lookup(context.Background())
+	lookup.Found = found.add
+	resolved, problems := spec.Resolve(p, lookup)
 	if len(problems) > 0 {
 		return nil, joined(problems)
 	}
@@ -235,11 +247,12 @@ func (r *runner) resolve(settings map[string]string) (map[string]string, error) 
 }
 
 // recall replaces the references in settings that were active in an earlier version. What
-// they refer to may be gone: then a setting is empty, and its name in lost.
-func (r *runner) recall(settings map[string]string) (resolved map[string]string, lost []string) {
+// they refer to may be gone: then a setting is empty, and its name in lost. What they led
+// to is added to found.
+func (r *runner) recall(settings map[string]string, found *secrets) (resolved map[string]string, lost []string) {
 	resolved = map[string]string{}
 	for name, value := range settings {
-		one, err := r.resolve(map[string]string{name: value})
+		one, err := r.resolve(map[string]string{name: value}, found)
 		if err != nil {
 			lost = append(lost, name)
 		}
@@ -259,18 +272,38 @@ func joined(problems []spec.Problem) error {
 
 // dispenser is the plugin host as the engine sees it.
 type dispenser struct {
-	host   *plugins.Host
-	starts *tally
+	host    *plugins.Host
+	starts  *tally
+	secrets *secrets
 }
 
 func (d dispenser) Source(ctx context.Context, plugin, id string) (engine.Source, error) {
-	d.starts.add(plugin)
-	return d.host.Source(ctx, plugin, id)
+	s, err := d.host.Source(ctx, plugin, id)
+	if err != nil {
+		return nil, err
+	}
+	d.dispensed(plugin, s)
+	return s, nil
 }
 
 func (d dispenser) Destination(ctx context.Context, plugin, id string) (engine.Destination, error) {
+	s, err := d.host.Destination(ctx, plugin, id)
+	if err != nil {
+		return nil, err
+	}
+	d.dispensed(plugin, s)
+	return s, nil
+}
+
+// dispensed counts a connector. If it logs through the host it gets to log no secrets.
+func (d dispenser) dispensed(plugin string, connector any) {
 	d.starts.add(plugin)
-	return d.host.Destination(ctx, plugin, id)
+	logs, ok := connector.(interface {
+		LogThrough(wrap func(slog.Handler) slog.Handler)
+	})
+	if ok && len(d.secrets.known()) > 0 {
+		logs.LogThrough(func(h slog.Handler) slog.Handler { return discreet{h, d.secrets} })
+	}
 }
 
 func (d dispenser) WithDefaults(plugin string, settings map[string]string) map[string]string {

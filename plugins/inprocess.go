@@ -61,6 +61,13 @@ func (in *instance) init(b *builtins, plugin Name, connectorID string) {
 	in.main, in.acks = newLane(), newLane()
 }
 
+// LogThrough has the connector, and what is said about it, logged through a handler that
+// wrap makes of the one there is. It is called before anything else.
+func (in *instance) LogThrough(wrap func(slog.Handler) slog.Handler) {
+	in.log = slog.New(wrap(in.log.Handler()))
+	in.env.Logger = in.log
+}
+
 // Configure implements Connector.
 func (in *instance) Configure(ctx context.Context, settings map[string]string) error {
 	return in.call(ctx, in.timeouts.Configure, func(ctx context.Context) error {

@@ -27,6 +27,7 @@ type Reference struct {
 // piece is a part of a text: literal, or a reference.
 type piece struct {
 	Reference
+	source   string // of a reference
 	literal  string
 	fallback string // for ${VAR:-fallback}
 	demand   string // for ${VAR:?demand}
@@ -70,10 +71,11 @@ func cut(text string) (pieces []piece, problem string) {
 			if problem != "" {
 				return pieces, problem
 			}
+			p.source = "${" + inner + "}"
 			pieces, text = append(pieces, p), rest
 		default:
 			if name := variable.FindString(after); name != "" {
-				pieces = append(pieces, piece{Reference: Reference{Kind: ReferenceEnv, Name: name}})
+				pieces = append(pieces, piece{Reference: Reference{Kind: ReferenceEnv, Name: name}, source: "$" + name})
 				text = after[len(name):]
 			} else {
 				pieces = append(pieces, piece{literal: "$"})

@@ -14,6 +14,9 @@ type Lookup struct {
 	Env        func(name string) (value string, ok bool)
 	File       func(path string) (string, error)
 	Credential func(name string) (string, error)
+	// Found, when set, is told the value of every reference, and of every text that holds
+	// references.
+	Found func(declared, value string)
 }
 
 // Resolve returns a copy of p in which the references in plugin names and settings are
@@ -94,8 +97,20 @@ func (l Lookup) expand(text string) (string, error) {
 			return "", err
 		}
 		b.WriteString(value)
+		if p.source != "" {
+			l.found(p.source, value)
+		}
+	}
+	if slices.ContainsFunc(pieces, func(p piece) bool { return p.source != "" }) {
+		l.found(text, b.String())
 	}
 	return b.String(), nil
+}
+
+func (l Lookup) found(declared, value string) {
+	if l.Found != nil {
+		l.Found(declared, value)
+	}
 }
 
 func (l Lookup) value(p piece) (string, error) {

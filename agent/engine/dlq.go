@@ -70,6 +70,9 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	if !tolerated {
 		return permanent(fmt.Errorf("%s refused a record: %w; %w", node, cause, errThreshold))
 	}
+	if q.run.Tell != nil {
+		cause = q.run.Tell(cause)
+	}
 	q.write.Lock()
 	defer q.write.Unlock()
 	letter := record.NewBatch([]record.Record{deadLetter(sourceID, r, node, cause)})

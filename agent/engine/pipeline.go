@@ -36,7 +36,9 @@ type Pipeline struct {
 	AckTimeout time.Duration
 	Taps       *Taps          // nil when nobody is to observe
 	Stats      *PipelineStats // outlives the run; Prepare makes one when it is nil
-	Log        *slog.Logger
+	// Tell returns an error as records in the dead-letter queue are to tell it, nil for as it is.
+	Tell func(error) error
+	Log  *slog.Logger
 
 	version      atomic.Pointer[version] // that runs, or is to begin
 	sources      []*opened[Source]
