@@ -62,12 +62,12 @@ func MakePlan(ctx context.Context, c config.Config, request rest.PlanRequest, ch
 
 // PipelineFiles reads the pipeline files of a directory, or one file, as the agent does.
 func PipelineFiles(ctx context.Context, path string) ([]rest.PlanFile, error) {
-	snap, err := snapshot(ctx, path)
+	files, err := FilesAt(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]rest.PlanFile, len(snap.Files))
-	for i, f := range snap.Files {
+	list := make([]rest.PlanFile, len(files))
+	for i, f := range files {
 		if f.Err != nil {
 			return nil, fmt.Errorf("cannot read pipeline file %s: %w", f.Path, f.Err)
 		}
@@ -77,6 +77,13 @@ func PipelineFiles(ctx context.Context, path string) ([]rest.PlanFile, error) {
 		list[i] = rest.PlanFile{Path: f.Path, Content: string(f.Data)}
 	}
 	return list, nil
+}
+
+// FilesAt returns the pipeline files of a directory, or one file, as the agent sees them,
+// those that it cannot read among them.
+func FilesAt(ctx context.Context, path string) ([]watch.File, error) {
+	snap, err := snapshot(ctx, path)
+	return snap.Files, err
 }
 
 func snapshot(ctx context.Context, path string) (snap watch.Snapshot, err error) {

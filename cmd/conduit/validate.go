@@ -10,10 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -49,15 +49,13 @@ func (p *program) validate(ctx context.Context, paths []string, asJSON bool) err
 	if len(paths) == 0 {
 		paths = []string{c.Pipelines.Path}
 	}
-	files, err := pipelineFiles(paths)
+	files, err := pipelineFiles(ctx, paths)
 	if err != nil {
 		return err
 	}
 	r := &report{Files: []fileReport{}, plugins: p.catalog(c, slog.New(slog.DiscardHandler)), owners: map[string]string{}}
-	for _, path := range files {
-		if err := r.check(ctx, path); err != nil {
-			return err
-		}
+	for _, f := range files {
+		r.check(ctx, f)
 	}
 	if asJSON {
 		err = p.writeJSON(r)
@@ -70,9 +68,16 @@ func (p *program) validate(ctx context.Context, paths []string, asJSON bool) err
 	return err
 }
 
-// pipelineFiles returns the files that paths name, those in directories included.
-func pipelineFiles(paths []string) ([]string, error) {
-	var files []string
+// pipelineFile is a file to check.
+type pipelineFile struct {
+	path    string
+	content []byte
+	err     error // why it cannot be read
+}
+
+// pipelineFiles reads the files that paths name, and those in directories as the agent does.
+func pipelineFiles(ctx context.Context, paths []string) ([]pipelineFile, error) {
+	var files []pipelineFile
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -82,17 +87,16 @@ func pipelineFiles(paths []string) ([]string, error) {
 			return nil, fmt.Errorf("cannot read pipeline files: %w", err)
 		}
 		if !info.IsDir() {
-			files = append(files, path)
+			content, err := os.ReadFile(path)
+			files = append(files, pipelineFile{path, content, err})
 			continue
 		}
-		entries, err := os.ReadDir(path)
+		all, err := agent.FilesAt(ctx, path)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read pipeline files: %w", err)
+			return nil, err
 		}
-		for _, e := range entries {
-			if ext := strings.ToLower(filepath.Ext(e.Name())); !e.IsDir() && (ext == ".yaml" || ext == ".yml") {
-				files = append(files, filepath.Join(path, e.Name()))
-			}
+		for _, f := range all {
+			files = append(files, pipelineFile{filepath.Join(path, f.Path), f.Data, f.Err})
 		}
 	}
 	return files, nil
@@ -115,12 +119,12 @@ type fileReport struct {
 }
 
 // check adds one file to the report.
-func (r *report) check(ctx context.Context, path string) error {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("cannot read pipeline file: %w", err)
+func (r *report) check(ctx context.Context, file pipelineFile) {
+	path := file.path
+	parsed := spec.ParseFile(path, file.content)
+	if file.err != nil {
+		parsed.Problems = []spec.Problem{{File: path, Severity: spec.SeverityError, Code: "file.unreadable", Message: file.err.Error()}}
 	}
-	parsed := spec.ParseFile(path, content)
 	f := fileReport{Path: path, Pipelines: []string{}, Problems: append([]spec.Problem{}, parsed.Problems...)}
 	for i := range parsed.Pipelines {
 		one := &parsed.Pipelines[i]
@@ -142,7 +146,6 @@ func (r *report) check(ctx context.Context, path string) error {
 		}
 	}
 	r.Files = append(r.Files, f)
-	return nil
 }
 
 // duplicate returns a problem when another file declares the pipeline too.
