@@ -139,6 +139,7 @@ func TestSavingAFileChangesThatPipelineOnly(t *testing.T) {
 }
 
 func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
+	t.Setenv("RATE_OF_TEST", "fast")
 	a := agenttest.Start(t, "")
 	a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
 	a.WaitPhase("p", spec.PhaseRunning, 1)
@@ -146,6 +147,7 @@ func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 		"syntax":  "version: \"2.2\"\npipelines:\n  - id: [",
 		"plugin":  strings.Replace(made(a.Dir, "p", 5, ""), "builtin:file", "builtin:fil", 1),
 		"setting": strings.Replace(made(a.Dir, "p", 5, ""), "rate: 5", "rate: fast", 1),
+		"value":   strings.Replace(made(a.Dir, "p", 5, ""), "rate: 5", "rate: '${RATE_OF_TEST}'", 1),
 		"empty":   "",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +165,7 @@ func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 			if s := a.State("p"); s.Phase != spec.PhaseRunning {
 				t.Errorf("the pipeline is now %+v", s)
 			}
-			if s := a.State("p"); name == "setting" && !strings.HasPrefix(s.LastAttempt.Error, "p.yaml:9:26: ") ||
+			if s := a.State("p"); (name == "setting" || name == "value") && !strings.HasPrefix(s.LastAttempt.Error, "p.yaml:9:26: ") ||
 				name == "plugin" && !strings.HasPrefix(s.LastAttempt.Error, "p.yaml:12:17: ") {
 				t.Errorf("the error does not say where: %s", s.LastAttempt.Error)
 			}

@@ -76,7 +76,7 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Log:        log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
 	if err := o.Pipeline.Prepare(ctx); err != nil {
-		return nil, r.located(d, o.secrets.coverIn(err), r.misfits)
+		return nil, r.located(d, o.secrets.coverIn(err), r.misfits(resolved.pipeline))
 	}
 	return o, nil
 }
@@ -91,8 +91,19 @@ func (r *runner) resolved(ctx context.Context, d *spec.Declaration) (*resolution
 	return resolved, nil
 }
 
-// misfits returns what is wrong with p's plugins and settings.
-func (r *runner) misfits(p *spec.Pipeline) []spec.Problem { return checkPlugins(r.plugins, p) }
+// misfits returns a check of the plugins and settings of a pipeline that is declared, with
+// the values that they have in resolved.
+func (r *runner) misfits(resolved *spec.Pipeline) func(*spec.Pipeline) []spec.Problem {
+	return func(declared *spec.Pipeline) []spec.Problem {
+		p := *resolved
+		p.Connectors = nil
+		for _, c := range declared.Connectors { // in the order of the file
+			i := slices.IndexFunc(resolved.Connectors, func(o spec.Connector) bool { return o.ID == c.ID })
+			p.Connectors = append(p.Connectors, resolved.Connectors[i])
+		}
+		return checkPlugins(r.plugins, &p)
+	}
+}
 
 // located puts before err, which keeps d from running, where in its file there is what
 // check finds wrong.
@@ -108,11 +119,11 @@ func (r *runner) located(d *spec.Declaration, err error, check func(*spec.Pipeli
 	if rerr != nil {
 		return err
 	}
-	parsed := spec.ParseFile(d.Owner.Path, []byte(data))
+	parsed, digest := spec.ParseFile(d.Owner.Path, []byte(data)), spec.Digest(&d.Pipeline)
 	var places []string
 	for i := range parsed.Pipelines {
 		p := &parsed.Pipelines[i]
-		if p.Pipeline.ID != d.Pipeline.ID || spec.Digest(&p.Pipeline) != d.Digest {
+		if p.Pipeline.ID != d.Pipeline.ID || spec.Digest(&p.Pipeline) != digest {
 			continue // the file says something else by now
 		}
 		for _, problem := range check(&p.Pipeline) {
@@ -163,7 +174,7 @@ func (o *observedRun) Amend(ctx context.Context, d *spec.Declaration) (reconcile
 	case errors.Is(err, engine.ErrRestart):
 		return nil, reconcile.ErrRestart
 	case err != nil:
-		return nil, o.runner.located(d, o.secrets.coverIn(err), o.runner.misfits)
+		return nil, o.runner.located(d, o.secrets.coverIn(err), o.runner.misfits(resolved.pipeline))
 	}
 	return &observedAmendment{a, o, resolved}, nil
 }

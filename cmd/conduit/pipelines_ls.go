@@ -163,9 +163,10 @@ func conditionTable(list []spec.Condition) *table {
 	return &t
 }
 
-// placed is the message of a condition with the place that it is about before it.
+// placed is the message of a condition with the place that it is about before it, unless
+// it tells places itself.
 func placed(c spec.Condition) string {
-	if c.File == "" {
+	if c.File == "" || strings.Contains(c.Message, c.File+":") {
 		return c.Message
 	}
 	return fmt.Sprintf("%s:%d:%d: %s", c.File, max(c.Line, 1), max(c.Column, 1), c.Message)
