@@ -142,11 +142,11 @@ func (d *Destination) isGone() (bool, error) {
 	if !d.info.Mode().IsRegular() {
 		return false, nil
 	}
-	info, err := d.file.Stat()
+	n, err := links(d.file)
 	if err != nil {
 		return false, fmt.Errorf("cannot examine the file to write to: %w", err)
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Nlink > 0 {
+	if n > 0 {
 		return false, nil
 	}
 	return d.isMoved() // some file systems count no links
