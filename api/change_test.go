@@ -117,6 +117,29 @@ func TestImportIsAllOrNothing(t *testing.T) {
 	}
 }
 
+// What lacks a secret says so, and is no pipeline file; nothing else says it.
+func TestExportsSayWhatTheyLack(t *testing.T) {
+	w := newWorld(t)
+	p := pipelineOf("p", spec.StatusStopped)
+	p.DLQ.Settings = map[string]string{"level": "warn", "message": "postgres://u:hunter2@h/db"}
+	w.fromFile("p.yaml", p)
+	w.fromFile("q.yaml", pipelineOf("q", spec.StatusStopped))
+	h := newServer(w).Handler()
+	file := do(h, "POST", "/v1/pipelines/p/export", "").body
+	if text := string(file); !strings.HasPrefix(text, "# *** stands for a secret") || !strings.Contains(text, "message: '***'") {
+		t.Errorf("%s", text)
+	}
+	if f := spec.ParseFile("p.yaml", file); len(f.Pipelines) != 0 || len(f.Invalid) != 1 || !strings.HasSuffix(f.Problems[0].Path, "/dead-letter-queue/settings/message") {
+		t.Errorf("read as a file: %+v", f)
+	}
+	if f := spec.ParseExport(file); len(f.Pipelines) != 1 || len(f.Problems) != 0 {
+		t.Errorf("read as an export: %+v", f)
+	}
+	if text := string(do(h, "POST", "/v1/pipelines/q/export", "").body); strings.Contains(text, "***") {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestBodies checks that JSON which may be misunderstood is refused, with its place.
 func TestBodies(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()

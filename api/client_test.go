@@ -114,7 +114,7 @@ func TestClientDoesEverything(t *testing.T) {
 		t.Errorf("history: %v %v", history, err)
 	}
 	file, err := c.Export(ctx, "p")
-	if err != nil || strings.Contains(string(file), "hunter2") || len(spec.ParseFile("p.yaml", file).Pipelines) != 1 {
+	if err != nil || strings.Contains(string(file), "hunter2") || len(spec.ParseExport(file).Pipelines) != 1 {
 		t.Errorf("exported %s: %v", file, err)
 	}
 	must(c.Import(ctx, file))

@@ -105,7 +105,8 @@ func keep(settings, old map[string]string, at string) (map[string]string, error)
 		value, ok := old[name]
 		if !ok {
 			field := join(at, name)
-			return nil, fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %s, which keeps a secret, but there is none yet", field, rest.Redacted))
+			return nil, fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s is %s, which keeps a secret, but there is none yet", field, rest.Redacted)).
+				Suggest("write the value or a reference such as ${file:/path}")
 		}
 		settings[name] = value
 	}

@@ -18,8 +18,23 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	w.Header().Set("ETag", tag(d.Pipeline))
-	write(w, http.StatusOK, mediaYAML, spec.Marshal(redacted(&d.Pipeline)))
+	write(w, http.StatusOK, mediaYAML, exported(&d.Pipeline))
 	return nil, nil
+}
+
+// exported returns p as a pipeline file, which says what it lacks.
+func exported(p *spec.Pipeline) []byte {
+	shown := redacted(p)
+	file, lacks := spec.Marshal(shown), false
+	eachSettings(&shown, func(_, _ string, settings *map[string]string) {
+		for _, value := range *settings {
+			lacks = lacks || value == rest.Redacted
+		}
+	})
+	if lacks {
+		file = append([]byte("# "+rest.Redacted+" stands for a secret that is left out: replace it by the value or a reference such as ${file:/path}.\n"), file...)
+	}
+	return file
 }
 
 // importFile declares the pipelines of a pipeline file, in YAML or JSON, all or none.
@@ -28,7 +43,7 @@ func (s *Server) importFile(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	file := spec.ParseFile("", body)
+	file := spec.ParseExport(body)
 	if err := problemsError(file.Problems); err != nil {
 		return nil, err
 	}

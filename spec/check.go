@@ -155,6 +155,19 @@ func checkPlugin(r *report, at, plugin string) {
 	}
 }
 
+// Redacted stands for a secret where settings are shown.
+const Redacted = "***"
+
+// checkRedacted reports texts that lack their secret.
+func checkRedacted(r *report, at string, p *Pipeline) {
+	eachText(p, func(path, what string, text *string) {
+		if *text == Redacted {
+			r.add(at+path, SeverityError, CodeInvalid,
+				"%s is %s, which stands for a secret that an export leaves out: write the value or a reference such as ${file:/path}", what, Redacted)
+		}
+	})
+}
+
 // checkSettings reports references in settings that are not well formed. at is the
 // pointer of what the settings belong to.
 func checkSettings(r *report, at string, settings map[string]string) {

@@ -13,6 +13,7 @@ import (
 // document reads one document of a pipeline file.
 type document struct {
 	values
+	export   bool // settings may be Redacted
 	minor    int  // the file format is 2.minor
 	broken   bool // pipelines may be declared whose id is not in declared
 	declared []declared
@@ -30,8 +31,8 @@ type declared struct {
 const latest = 2
 
 // readDocument reads the document below root. nodes counts over all documents.
-func readDocument(root *yaml.Node, nodes *int) *document {
-	d := &document{values: values{report{places: map[string]place{"": {mark(root), mark(root)}}}}}
+func readDocument(root *yaml.Node, nodes *int, export bool) *document {
+	d := &document{export: export, values: values{report{places: map[string]place{"": {mark(root), mark(root)}}}}}
 	if problem := checkBounds(root, nodes); problem != nil {
 		d.problems, d.broken = []Problem{*problem}, true
 		return d
@@ -186,6 +187,9 @@ func (d *document) readPipeline(r *report, item any, at string, marks map[string
 	p := decode(fields)
 	if fields != nil {
 		check(r, at, &p)
+	}
+	if !d.export {
+		checkRedacted(r, at, &p)
 	}
 	for i := range r.problems {
 		r.problems[i].Pipeline = p.ID

@@ -35,27 +35,36 @@ const maxProblems = 100
 // ParseFile reads the pipeline file data, of versions 2.0 to 2.2. Each document of it
 // stands for itself: one that is wrong leaves the others valid. path is used to name
 // the file in problems. ParseFile never panics and opens nothing.
-func ParseFile(path string, data []byte) File {
+//
+// A setting that is Redacted is an error: a file says what is, so that it cannot keep a
+// secret that it does not say.
+func ParseFile(path string, data []byte) File { return parseFile(path, data, false) }
+
+// ParseExport is ParseFile for what is to be held against what is declared already:
+// settings may be Redacted.
+func ParseExport(data []byte) File { return parseFile("", data, true) }
+
+func parseFile(path string, data []byte, export bool) File {
 	var f File
 	text, problem := checkText(data)
 	if problem != nil {
 		f.Broken = true
 		f.Problems = []Problem{*problem}
 	} else {
-		f.parse(text)
+		f.parse(text, export)
 	}
 	f.Problems = finish(path, f.Problems)
 	return f
 }
 
-// parse reads every document of text.
-func (f *File) parse(text []byte) {
+// parse reads every document of text. Settings of an export may be Redacted.
+func (f *File) parse(text []byte, export bool) {
 	var all []declared
 	nodes, empty := 0, true
 	for _, c := range split(text) {
 		docs, err := c.parse()
 		for _, node := range docs {
-			d := readDocument(node, &nodes)
+			d := readDocument(node, &nodes, export)
 			f.Problems = append(f.Problems, d.problems...)
 			f.Broken = f.Broken || d.broken
 			all = append(all, d.declared...)

@@ -18,7 +18,7 @@ import (
 )
 
 // Redacted stands for a secret. Writing it keeps the value there is.
-const Redacted = "***"
+const Redacted = spec.Redacted
 
 // Hide returns text without value, as it is and as it is quoted.
 func Hide(text, value string) string {

@@ -14,7 +14,8 @@ func (p *program) exportCommand() *ffcli.Command {
 	return p.remote("export", remoteCommand{
 		usage: "conduit pipelines export ID",
 		short: "Print a pipeline as a pipeline file.",
-		long: `Secrets are *** in it: replace them, best by references such as ${VAR}.
+		long: `Secrets are *** in it: replace them by their values or by references such as ${file:/path}.
+A file in which something is *** is not accepted.
 
 Example:
   conduit pipelines export orders > pipelines/orders.yaml`,
@@ -29,7 +30,7 @@ Example:
 				return err
 			}
 			pipelines := []spec.Pipeline{}
-			for _, parsed := range spec.ParseFile(args[0], file).Pipelines {
+			for _, parsed := range spec.ParseExport(file).Pipelines {
 				pipelines = append(pipelines, parsed.Pipeline)
 			}
 			return r.writeJSON(pipelines)
@@ -46,8 +47,13 @@ func (p *program) adoptCommand() *ffcli.Command {
 and only needed when several files declare the pipeline. With --owner api the API takes it over
 from its file; then remove it from the file.
 
+A file declares everything, secrets too: replace each *** of an export by the secret or by a
+reference such as ${file:/path}. Until then the file has an error, and what runs stays as it is.
+
 Examples:
-  conduit pipelines export orders > pipelines/orders.yaml
+  conduit pipelines export orders > orders.yaml
+  sed -i 's|password: .*|password: ${file:/etc/conduit/orders-password}|' orders.yaml
+  mv orders.yaml pipelines/
   conduit pipelines adopt orders
   conduit pipelines adopt orders --owner api`,
 		arguments: 1, optional: 1,
