@@ -145,24 +145,44 @@ func (s *Server) apply(ctx context.Context, changes *spec.Changes, basis map[str
 }
 
 // unique returns an error if changes would give two pipelines the same name, or two
-// connectors the same qualified id.
+// connectors the same qualified id. Names and ids that a pipeline has already are no
+// change: a file may have given them to another one since.
 func unique(changes *spec.Changes, all []spec.Declaration) error {
-	for _, c := range changes.Declare {
-		for i := range all {
-			other := &all[i].Pipeline
-			if other.ID == c.Pipeline.ID {
+	have := map[string]*spec.Pipeline{}
+	for i := range all {
+		have[all[i].Pipeline.ID] = &all[i].Pipeline
+	}
+	will := maps.Clone(have)
+	for i := range changes.Declare {
+		will[changes.Declare[i].Pipeline.ID] = &changes.Declare[i].Pipeline
+	}
+	ids := slices.Sorted(maps.Keys(will))
+	for i := range changes.Declare {
+		p := &changes.Declare[i].Pipeline
+		for _, id := range ids {
+			if id == p.ID {
 				continue
 			}
-			if other.Name == c.Pipeline.Name {
-				return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineNameExists, "pipeline name %q exists already", other.Name).
-					With("configPath", "config.name").Suggest("choose another name")
+			if err := distinct(p, have[p.ID], will[id]); err != nil {
+				return err
 			}
-			for j := range c.Pipeline.Connectors {
-				if id := c.Pipeline.QualifiedID(c.Pipeline.Connectors[j].ID); connectorIn(other, id) >= 0 {
-					return rest.Errorf(rest.AlreadyExists, rest.ReasonConnectorExists, "connector %q exists already", id).
-						With("configPath", "id").Suggest("choose another id")
-				}
-			}
+		}
+	}
+	return nil
+}
+
+// distinct returns an error if p has a name or a connector that other has, and had it
+// not before, as old, which is nil if it is new.
+func distinct(p, old, other *spec.Pipeline) error {
+	if other.Name == p.Name && (old == nil || old.Name != p.Name) {
+		return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineNameExists, "pipeline name %q exists already", p.Name).
+			With("configPath", "config.name").Suggest("choose another name")
+	}
+	for i := range p.Connectors {
+		id := p.QualifiedID(p.Connectors[i].ID)
+		if connectorIn(other, id) >= 0 && (old == nil || connectorIn(old, id) < 0) {
+			return rest.Errorf(rest.AlreadyExists, rest.ReasonConnectorExists, "connector %q exists already", id).
+				With("configPath", "id").Suggest("choose another id")
 		}
 	}
 	return nil

@@ -117,6 +117,50 @@ func TestImportIsAllOrNothing(t *testing.T) {
 	}
 }
 
+// A name is to be free for who takes it; who has it already may go on with it.
+func TestNamesThatAreTaken(t *testing.T) {
+	w := newWorld(t)
+	h := newServer(w).Handler()
+	do(h, "POST", "/v1/pipelines", `{"id":"p","config":{"name":"n"}}`)
+	do(h, "POST", "/v1/connectors", `{"id":"gen","type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p"}`)
+	do(h, "POST", "/v1/connectors", `{"id":"out","type":"TYPE_DESTINATION","plugin":"log","pipelineId":"p"}`)
+	do(h, "POST", "/v1/pipelines/p/start", "")
+	filed := pipelineOf("filed", spec.StatusStopped)
+	filed.Name = "n"
+	w.fromFile("filed.yaml", filed)
+	for _, request := range []struct{ method, path, body string }{
+		{"POST", "/v1/pipelines/p/stop", ""},
+		{"PUT", "/v1/connectors/p:gen", `{"config":{"settings":{"rate":"2"}}}`},
+		{"PUT", "/v1/pipelines/p", `{"config":{"name":"n","description":"d"}}`},
+		{"POST", "/v1/pipelines/p/start", ""},
+		{"PUT", "/v1/pipelines/p", `{"config":{"name":"m"}}`},
+	} {
+		if got := do(h, request.method, request.path, request.body); got.status != 200 {
+			t.Errorf("%s %s: %d %s", request.method, request.path, got.status, got.body)
+		}
+	}
+	two := string(spec.Marshal(named("a", "twice"), named("b", "twice")))
+	for _, request := range []struct{ method, path, body, media string }{
+		{"PUT", "/v1/pipelines/p", `{"config":{"name":"n"}}`, "application/json"},
+		{"POST", "/v1/pipelines", `{"config":{"name":"n"}}`, "application/json"},
+		{"POST", "/v1/pipelines/import", two, "application/yaml"},
+	} {
+		if got := do(h, request.method, request.path, request.body, "Content-Type", request.media); got.reason() != rest.ReasonPipelineNameExists {
+			t.Errorf("%s %s %s: %d %s", request.method, request.path, request.body, got.status, got.body)
+		}
+	}
+	swapped := string(spec.Marshal(named("p", "filed"), named("q", "m")))
+	if got := do(h, "POST", "/v1/pipelines/import?live", swapped, "Content-Type", "application/yaml"); got.status != 200 {
+		t.Errorf("a name that the same import frees: %d %s", got.status, got.body)
+	}
+}
+
+func named(id, name string) spec.Pipeline {
+	p := pipelineOf(id, spec.StatusStopped)
+	p.Name = name
+	return p
+}
+
 // What lacks a secret says so, and is no pipeline file; nothing else says it.
 func TestExportsSayWhatTheyLack(t *testing.T) {
 	w := newWorld(t)
