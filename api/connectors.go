@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -179,9 +180,13 @@ func (s *Server) updateConnector(w http.ResponseWriter, r *http.Request) (any, e
 
 // deleteConnector answers when the connector is cleaned up. While its pipeline runs it
 // is left to the reconciler, which does it when a version without the connector runs.
-func (s *Server) deleteConnector(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *Server) deleteConnector(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, pipelineID := r.PathValue("id"), ""
-	err := s.editConnector(r, id, func(p *spec.Pipeline, i int) error {
+	limit, err := waitOf(r)
+	if err != nil {
+		return nil, err
+	}
+	err = s.editConnector(r, id, func(p *spec.Pipeline, i int) error {
 		pipelineID = p.ID
 		if n := len(p.Connectors[i].Processors); n > 0 {
 			return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorProcessors, "connector %q has %d processors", id, n).
@@ -196,12 +201,35 @@ func (s *Server) deleteConnector(_ http.ResponseWriter, r *http.Request) (any, e
 	if d, err := s.pipeline(r.Context(), pipelineID); err == nil && s.active(d) {
 		return rest.Empty{}, nil
 	}
-	// The connector is gone for good, so it is cleaned up even when the client goes.
-	if err := s.Observed.CleanUp(context.WithoutCancel(r.Context()), id); err != nil {
-		return nil, rest.Errorf(rest.Internal, rest.ReasonConnectorCleanUp, "connector %q is deleted, but its clean-up failed: %v", id, err).
-			Suggest("it is tried again when its pipeline runs or is deleted")
+	return rest.Empty{}, s.cleanUp(w, r, limit, id)
+}
+
+// cleanUp returns when a connector that was deleted is cleaned up, or after limit. It is
+// gone for good, so the clean-up goes on when the client goes.
+func (s *Server) cleanUp(w http.ResponseWriter, r *http.Request, limit time.Duration, id string) error {
+	ctx, cancel := s.long(w, r.WithContext(context.WithoutCancel(r.Context())))
+	cleaned := make(chan error, 1)
+	go func() {
+		defer cancel()
+		cleaned <- s.Observed.CleanUp(ctx, id)
+	}()
+	if limit == 0 {
+		return nil
 	}
-	return rest.Empty{}, nil
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-cleaned:
+		if err != nil {
+			return rest.Errorf(rest.Internal, rest.ReasonConnectorCleanUp, "connector %q is deleted, but its clean-up failed: %v", id, err).
+				Suggest("it is tried again when its pipeline runs or is deleted")
+		}
+		return nil
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+	return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "connector %q is deleted and being cleaned up, which is still not done", id).
+		Suggest("it goes on; if it fails, it is tried again when its pipeline runs or is deleted")
 }
 
 func (s *Server) validateConnector(w http.ResponseWriter, r *http.Request) (any, error) {

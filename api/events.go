@@ -52,6 +52,20 @@ func number(r *http.Request, name string, otherwise int64) (int64, error) {
 	return n, nil
 }
 
+// flag returns the value of a parameter of the query that is true or false, and true by
+// being there.
+func flag(r *http.Request, name string) (bool, error) {
+	query := r.URL.Query()
+	if text := query.Get(name); text != "" {
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			return false, fieldError(spec.CodeInvalid, name, name+" must be true or false, not "+strconv.Quote(text))
+		}
+		return on, nil
+	}
+	return query.Has(name), nil
+}
+
 // streamEvents tells events as they happen: those after the given one, or after the one
 // that a client that was cut off received last.
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, after int64) error {

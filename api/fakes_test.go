@@ -42,6 +42,7 @@ type world struct {
 	directory spec.Directory
 	checks    int
 	check     func() error // called first by Check; nil: nothing is
+	cleanUp   func() error // called first by CleanUp; nil: nothing is
 
 	observers map[string]map[int]func(*record.Batch)
 	observed  int
@@ -211,6 +212,11 @@ func (w *world) Restart(_ context.Context, id string) error {
 }
 
 func (w *world) CleanUp(_ context.Context, id string) error {
+	if w.cleanUp != nil {
+		if err := w.cleanUp(); err != nil {
+			return err
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, d := range w.declared {

@@ -20,6 +20,10 @@ const (
 // start has a pipeline run and answers when it does, or when the first attempt failed.
 func (s *Server) start(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, since := r.PathValue("id"), time.Now()
+	limit, err := waitOf(r)
+	if err != nil {
+		return nil, err
+	}
 	d, err := s.pipeline(r.Context(), id)
 	if err != nil {
 		return nil, err
@@ -36,7 +40,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rest.Empty{}, s.wait(w, r, "pipeline "+id+" is starting", func() (bool, error) { return s.started(id, since) })
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is starting", func() (bool, error) { return s.started(id, since) })
 }
 
 // stop has a pipeline stop and answers when it did.
@@ -46,6 +50,10 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	id := r.PathValue("id")
+	limit, err := waitOf(r)
+	if err != nil {
+		return nil, err
+	}
 	d, err := s.pipeline(r.Context(), id)
 	if err != nil {
 		return nil, err
@@ -58,7 +66,7 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return rest.Empty{}, s.wait(w, r, "pipeline "+id+" is stopping", func() (bool, error) { return s.stopped(id), nil })
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is stopping", func() (bool, error) { return s.stopped(id), nil })
 }
 
 func notRunning(id string) error {
@@ -68,6 +76,10 @@ func notRunning(id string) error {
 // restart stops a pipeline and starts it again.
 func (s *Server) restart(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, since := r.PathValue("id"), time.Now()
+	limit, err := waitOf(r)
+	if err != nil {
+		return nil, err
+	}
 	d, err := s.pipeline(r.Context(), id)
 	if err != nil {
 		return nil, err
@@ -78,7 +90,7 @@ func (s *Server) restart(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.Observed.Restart(r.Context(), id); err != nil {
 		return nil, err
 	}
-	return rest.Empty{}, s.wait(w, r, "pipeline "+id+" is restarting", func() (bool, error) { return s.started(id, since) })
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is restarting", func() (bool, error) { return s.started(id, since) })
 }
 
 // setStatus changes the status that d's pipeline should be in. A file keeps what it
@@ -139,12 +151,11 @@ func (s *Server) stopped(id string) bool {
 	return !known || state.Phase == spec.PhaseStopped
 }
 
-// wait returns when done reports true or fails, at once if the client does not want to
-// wait (?wait=0). what is going on meanwhile.
-func (s *Server) wait(w http.ResponseWriter, r *http.Request, what string, done func() (bool, error)) error {
-	limit, err := waitOf(r)
-	if err != nil || limit == 0 {
-		return err
+// wait returns when done reports true or fails, at once if limit is 0: the client does
+// not want to wait. what is going on meanwhile.
+func (s *Server) wait(w http.ResponseWriter, r *http.Request, limit time.Duration, what string, done func() (bool, error)) error {
+	if limit == 0 {
+		return nil
 	}
 	ctx, cancel := s.long(w, r)
 	defer cancel()
@@ -168,6 +179,7 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request, what string, done 
 }
 
 // waitOf returns how long the client wants to wait: seconds, or a duration such as 90s.
+// It is asked before anything is done, so that what is refused was not done.
 func waitOf(r *http.Request) (time.Duration, error) {
 	text := r.URL.Query().Get("wait")
 	if text == "" {

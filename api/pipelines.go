@@ -189,6 +189,10 @@ func pipelineTag(p *spec.Pipeline) string { return tag(*p) }
 // withdrew may be deleted, too, which ends the wait for the file to come back.
 func (s *Server) deletePipeline(w http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
+	limit, err := waitOf(r)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		d, err := s.deletable(r, id)
 		if err != nil {
@@ -206,7 +210,7 @@ func (s *Server) deletePipeline(w http.ResponseWriter, r *http.Request) (any, er
 		if err != nil {
 			return nil, err
 		}
-		return rest.Empty{}, s.wait(w, r, "pipeline "+id+" is being deleted", func() (bool, error) { return s.gone(r, id) })
+		return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is being deleted", func() (bool, error) { return s.gone(r, id) })
 	}
 }
 
