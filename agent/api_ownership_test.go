@@ -76,7 +76,7 @@ func TestWritesAreRevisions(t *testing.T) {
 			t.Errorf("revision %d: %+v", i, r)
 		}
 	}
-	w.must("POST", "/v1/pipelines/p/rollback", fmt.Sprintf(`{"revision":%d}`, history[3].Number), nil)
+	w.must("POST", "/v1/pipelines/p/rollback?live", fmt.Sprintf(`{"revision":%d}`, history[3].Number), nil)
 	running(6)
 	var source struct {
 		Config struct{ Settings map[string]string }

@@ -58,6 +58,10 @@ func (s *Server) edit(r *http.Request, e *edit) (*spec.Declaration, error) {
 }
 
 func (s *Server) editable(r *http.Request, d *spec.Declaration, e *edit) error {
+	live, err := flag(r, "live")
+	if err != nil {
+		return err
+	}
 	if err := owned(d); err != nil {
 		return err
 	}
@@ -66,11 +70,15 @@ func (s *Server) editable(r *http.Request, d *spec.Declaration, e *edit) error {
 			return err
 		}
 	}
-	if !e.live && !r.URL.Query().Has("live") && s.active(d) {
-		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", d.Pipeline.ID).
-			Suggest("stop it first, or add ?live to have it drained and restarted with the change")
+	if !e.live && !live && s.active(d) {
+		return running(d.Pipeline.ID)
 	}
 	return nil
+}
+
+func running(id string) error {
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
+		Suggest("stop it first, or add ?live to have it go on with the change")
 }
 
 // owned returns an error if d belongs to a file.

@@ -88,8 +88,8 @@ func (s *Server) history(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return list, err
 }
 
-// rollback declares what a revision declared. It takes effect on a running pipeline, as
-// a change of its file would.
+// rollback declares what a revision declared, but for the status: what runs goes on
+// running, and what is stopped stays so.
 func (s *Server) rollback(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Rollback
 	if err := read(w, r, &body); err != nil {
@@ -101,14 +101,16 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	d, err := s.edit(r, &edit{
-		id: id, live: true, current: pipelineTag, origin: fmt.Sprintf("rollback to %d", body.Revision),
+		id: id, current: pipelineTag, origin: fmt.Sprintf("rollback to %d", body.Revision),
 		apply: func(p *spec.Pipeline) error {
 			i := slices.IndexFunc(revisions, func(v spec.Revision) bool { return v.Number == body.Revision && v.Spec != nil })
 			if i < 0 {
 				return rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound, "revision %d of pipeline %q not found", body.Revision, id).
 					With("configPath", "revision").Suggest("GET /v1/pipelines/%s/history lists the revisions there are", id)
 			}
+			status := p.Status
 			*p = *revisions[i].Spec.Clone()
+			p.Status = status
 			return nil
 		},
 	})

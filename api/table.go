@@ -20,7 +20,7 @@ var (
 
 	nameParam = openapi.Param{Name: "name", Description: "regular expression for whole names"}
 	waitParam = openapi.Param{Name: "wait", Description: "how long to wait until it is done: 0, 30, 2m; default 60s", Example: "0"}
-	liveParam = openapi.Param{Name: "live", Description: "change a running pipeline: it is drained and goes on with the change"}
+	liveParam = openapi.Param{Name: "live", Description: "change a running pipeline, which goes on with the change"}
 	waits     = []openapi.Param{waitParam}
 	live      = []openapi.Param{liveParam}
 )
@@ -57,14 +57,15 @@ var routes = []route{
 		Query:       []openapi.Param{{Name: "from", Description: "generation, or the word running"}, {Name: "to", Description: "generation, or the word running; default the latest"}},
 		Response:    exampleDiff, Errors: []int{400, 404}}, (*Server).diff, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/rollback", ID: "rollbackPipeline", Tag: "pipelines", Summary: "Declare what a revision declared",
-		Headers: actHeaders, Request: exampleRollback, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).rollback, roleAdmin, nil},
+		Description: "The pipeline stays running or stopped as it is.",
+		Query:       live, Headers: actHeaders, Request: exampleRollback, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).rollback, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it, or to the API",
 		Headers: actHeaders, Request: exampleAdopt, Optional: true, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).adopt, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines", Summary: "Get a pipeline as a pipeline file",
 		Description: "Secrets are *** in it.", Response: exampleFile, MediaType: mediaYAML, Errors: []int{404}}, (*Server).export, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/import", ID: "importPipelines", Tag: "pipelines", Summary: "Declare the pipelines of a pipeline file, all or none",
 		Description: "The body is a pipeline file in JSON, or in YAML with the media type application/yaml. Pipelines that exist are replaced.",
-		Headers:     postHeaders, Request: exampleImport, Response: list(examplePipeline), Errors: []int{400, 409}}, (*Server).importFile, roleAdmin, []string{mediaYAML}},
+		Query:       live, Headers: postHeaders, Request: exampleImport, Response: list(examplePipeline), Errors: []int{400, 409}}, (*Server).importFile, roleAdmin, []string{mediaYAML}},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/plan", ID: "planPipeline", Tag: "pipelines", Summary: "Get what making a pipeline as a document says would change",
 		Description: "The document is the whole pipeline: what is not in it would be deleted. Nothing is changed, and values of settings are never shown. What applying the document would refuse is refused.",
 		Request:     exampleDocumentPlan, Response: exampleDocumentDiff, Errors: []int{400, 404, 409}}, (*Server).planDocument, roleAdmin, nil},
@@ -89,7 +90,7 @@ var routes = []route{
 		Query:       live, Headers: ifMatch, Request: updateConnector, Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, (*Server).updateConnector, roleAdmin, nil},
 	{openapi.Operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors", Summary: "Delete a connector",
 		Description: "If it was ever started, its plugin is started once more to clean up.",
-		Query:       live, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, (*Server).deleteConnector, roleAdmin, nil},
+		Query:       []openapi.Param{liveParam, waitParam}, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412, 500, 504}}, (*Server).deleteConnector, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
 		Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, (*Server).validateConnector, roleAdmin, nil},
 	{openapi.Operation{Method: get, Path: "/v1/connectors/{id}/inspect", ID: "inspectConnector", Tag: "connectors", Summary: "See the records that pass a connector",

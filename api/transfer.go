@@ -47,8 +47,12 @@ func (s *Server) importFile(w http.ResponseWriter, r *http.Request) (any, error)
 	if err := problemsError(file.Problems); err != nil {
 		return nil, err
 	}
+	live, err := flag(r, "live")
+	if err != nil {
+		return nil, err
+	}
 	for {
-		err := s.importOnce(r, &file)
+		err := s.importOnce(r, &file, live)
 		if errors.Is(err, errStale) && r.Context().Err() == nil {
 			continue
 		}
@@ -68,7 +72,7 @@ func (s *Server) importFile(w http.ResponseWriter, r *http.Request) (any, error)
 	return list, nil
 }
 
-func (s *Server) importOnce(r *http.Request, file *spec.File) error {
+func (s *Server) importOnce(r *http.Request, file *spec.File, live bool) error {
 	changes, basis := &spec.Changes{}, map[string]*spec.Declaration{}
 	for _, parsed := range file.Pipelines {
 		p := parsed.Pipeline.Clone()
@@ -79,6 +83,9 @@ func (s *Server) importOnce(r *http.Request, file *spec.File) error {
 		old := &spec.Pipeline{}
 		if d != nil {
 			old = &d.Pipeline
+			if !live && s.active(d) {
+				return running(p.ID)
+			}
 		}
 		if err := keepAll(p, old, within("")); err != nil {
 			return err

@@ -81,7 +81,8 @@ func (c *Client) Diff(ctx context.Context, id, from, to string) (rest.Diff, erro
 	return get[rest.Diff](ctx, c, at(pipelines, id, "/diff"), options...)
 }
 
-// Rollback declares what the revision declared.
+// Rollback declares what the revision declared, but for the status. A running pipeline
+// takes Live.
 func (c *Client) Rollback(ctx context.Context, id string, revision int64, options ...Option) (rest.Pipeline, string, error) {
 	return with[rest.Pipeline](ctx, c, http.MethodPost, at(pipelines, id, "/rollback"), rest.Rollback{Revision: revision}, options)
 }
@@ -104,7 +105,8 @@ func (c *Client) Export(ctx context.Context, id string) ([]byte, error) {
 	return file, err
 }
 
-// Import declares the pipelines of a pipeline file in YAML, all or none.
+// Import declares the pipelines of a pipeline file in YAML, all or none. To replace
+// running ones takes Live.
 func (c *Client) Import(ctx context.Context, file []byte, options ...Option) ([]rest.Pipeline, error) {
 	options = append(options, func(r *http.Request) {
 		r.Header.Set("Content-Type", "application/yaml")

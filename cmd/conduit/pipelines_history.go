@@ -8,6 +8,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -61,8 +62,8 @@ func (p *program) rollbackCommand() *ffcli.Command {
 	return p.remote("rollback", remoteCommand{
 		usage: "conduit pipelines rollback ID REVISION",
 		short: "Declare again what a revision declared.",
-		long: `It takes effect at once, and is a revision of its own. The pipeline of a file is rolled back
-by changing the file.
+		long: `It takes effect at once, also while the pipeline runs, and is a revision of its own. What is
+running stays so, and what is stopped. The pipeline of a file is rolled back by changing the file.
 
 Example:
   conduit pipelines rollback orders 4`,
@@ -72,7 +73,7 @@ Example:
 			if err != nil {
 				return invalidf("not a revision: %q; 'conduit pipelines history %s' lists them", args[1], args[0])
 			}
-			now, _, err := r.Rollback(ctx, args[0], revision)
+			now, _, err := r.Rollback(ctx, args[0], revision, client.Live())
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,125 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// A parameter that is not understood has nothing done.
+func TestWrongParametersDoNothing(t *testing.T) {
+	for _, request := range []struct {
+		status spec.Status
+		what   string
+	}{
+		{spec.StatusStopped, "POST /v1/pipelines/p/start?wait=abc"},
+		{spec.StatusRunning, "POST /v1/pipelines/p/stop?wait=abc"},
+		{spec.StatusRunning, "POST /v1/pipelines/p/restart?wait=-1"},
+		{spec.StatusStopped, "DELETE /v1/pipelines/empty?wait=11m"},
+		{spec.StatusStopped, "DELETE /v1/connectors/p:gen?wait=abc"},
+		{spec.StatusStopped, "DELETE /v1/connectors/p:gen?live=maybe"},
+		{spec.StatusStopped, "POST /v1/pipelines/import?live=maybe"},
+	} {
+		w := newWorld(t)
+		w.fromAPI(pipelineOf("p", request.status))
+		w.fromAPI(spec.Pipeline{ID: "empty", Name: "empty", Status: spec.StatusStopped})
+		h := newServer(w).Handler()
+		method, path, _ := strings.Cut(request.what, " ")
+		body, media := "", ""
+		if strings.Contains(path, "import") {
+			body, media = string(spec.Marshal(pipelineOf("new", spec.StatusStopped))), "application/yaml"
+		}
+		before, since := w.revisions(), w.states["p"].Since
+		got := do(h, method, path, body, "Content-Type", media)
+		if e := rest.ParseError(got.status, got.body); got.status != 400 || e.Reason != spec.CodeInvalid || e.Metadata["configPath"] == "" {
+			t.Errorf("%s: %d %s", request.what, got.status, got.body)
+		}
+		if w.revisions() != before || w.declared["empty"] == nil || !w.states["p"].Since.Equal(since) {
+			t.Errorf("%s was done", request.what)
+		}
+	}
+}
+
+func (w *world) revisions() (n int) {
+	for _, all := range w.history {
+		n += len(all)
+	}
+	return n
+}
+
+// fromAPI declares a pipeline as the API does.
+func (w *world) fromAPI(p spec.Pipeline) {
+	spec.Normalize(&p)
+	err := w.Apply(context.Background(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}}}}, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A running pipeline is changed only by who says so.
+func TestRunningPipelinesAreNotChangedByAccident(t *testing.T) {
+	w := newWorld(t)
+	w.fromAPI(pipelineOf("p", spec.StatusRunning))
+	h := newServer(w).Handler()
+	file := string(spec.Marshal(pipelineOf("p", spec.StatusRunning)))
+	for _, request := range []struct{ method, path, body, media string }{
+		{"PUT", "/v1/connectors/p:gen", `{"config":{"settings":{"rate":"2"}}}`, "application/json"},
+		{"POST", "/v1/pipelines/import", file, "application/yaml"},
+		{"POST", "/v1/pipelines/p/rollback", `{"revision":1}`, "application/json"},
+	} {
+		for parameter, allowed := range map[string]bool{"": false, "?live=false": false, "?live=0": false, "?live": true, "?live=true": true} {
+			got := do(h, request.method, request.path+parameter, request.body, "Content-Type", request.media)
+			if (got.status == 200) != allowed || !allowed && got.reason() != rest.ReasonPipelineRunning {
+				t.Errorf("%s %s%s: %d %s", request.method, request.path, parameter, got.status, got.body)
+			}
+		}
+	}
+}
+
+// Going back to a revision neither starts nor stops anything.
+func TestRollbackKeepsTheStatus(t *testing.T) {
+	w := newWorld(t)
+	w.fromAPI(pipelineOf("p", spec.StatusStopped))
+	h := newServer(w).Handler()
+	do(h, "POST", "/v1/pipelines/p/start", "")
+	do(h, "PUT", "/v1/connectors/p:gen?live", `{"config":{"settings":{"rate":"2"}}}`)
+	back := func(revision, want string) {
+		t.Helper()
+		got := do(h, "POST", "/v1/pipelines/p/rollback?live", `{"revision":`+revision+`}`)
+		if d := w.declared["p"]; got.status != 200 || string(d.Pipeline.Status) != want || d.Pipeline.Connectors[0].Settings["rate"] != "1" {
+			t.Errorf("%d %s: %+v, want it %s", got.status, got.body, d.Pipeline, want)
+		}
+	}
+	back("1", "running")
+	do(h, "POST", "/v1/pipelines/p/stop", "")
+	back("2", "stopped")
+}
+
+// Who does not want to wait for the clean-up of a connector need not, and who waits hears
+// when it fails.
+func TestCleanUpOfConnectors(t *testing.T) {
+	w := newWorld(t)
+	w.fromAPI(pipelineOf("p", spec.StatusStopped))
+	h := newServer(w).Handler()
+	cleaning := make(chan error)
+	w.cleanUp = func() error { return <-cleaning }
+	if got := do(h, "DELETE", "/v1/connectors/p:gen?wait=0", ""); got.status != 200 {
+		t.Errorf("without waiting: %d %s", got.status, got.body)
+	}
+	cleaning <- nil
+	eventually(t, "the clean-up", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.cleaned) == 1 })
+	if got := do(h, "DELETE", "/v1/connectors/p:out?wait=10ms", ""); got.status != http.StatusGatewayTimeout {
+		t.Errorf("a clean-up that takes long: %d %s", got.status, got.body)
+	}
+	cleaning <- nil
+	w.fromAPI(pipelineOf("q", spec.StatusStopped))
+	go func() { cleaning <- errors.New("it hurts") }()
+	if got := do(h, "DELETE", "/v1/connectors/q:out", ""); got.reason() != rest.ReasonConnectorCleanUp || !strings.Contains(string(got.body), "it hurts") {
+		t.Errorf("a clean-up that fails: %d %s", got.status, got.body)
+	}
+}
