@@ -109,7 +109,7 @@ func TestMetricsOfInspectors(t *testing.T) {
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 0, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
-	const sessions, dropped = `conduit_inspector_sessions{component_id="p:dst"}`, "conduit_inspector_dropped_records_total"
+	const sessions, dropped = `conduit_inspector_sessions{component_id="p:dst"}`, `conduit_inspector_dropped_records_total{component_id="p:dst"}`
 	ctx, leave := context.WithCancel(t.Context())
 	var told atomic.Uint64
 	var all sync.WaitGroup

@@ -60,7 +60,7 @@ var (
 	fdsDesc      = desc("conduit_plugin_open_fds", "Open file descriptors of a connector's process.", "component_id")
 	attemptsDesc = desc("conduit_reconcile_attempts_total", "Attempts to run a version of a pipeline.", "result")
 	sessionsDesc = desc("conduit_inspector_sessions", "Open inspector sessions.", "component_id")
-	droppedDesc  = desc("conduit_inspector_dropped_records_total", "Records that inspector sessions did not get to see.")
+	droppedDesc  = desc("conduit_inspector_dropped_records_total", "Records that inspector sessions did not get to see.", "component_id")
 	panicsDesc   = desc("conduit_api_panics_total", "Requests that ended in a panic.")
 	ackLagsDesc  = desc("conduit_source_ack_lag_seconds", "Time from every destination having a record to it being acknowledged to its source.", "pipeline_name")
 
@@ -143,7 +143,9 @@ func (m *metrics) parts(gauge func(*prometheus.Desc, float64, ...string), counte
 	for id, n := range stats.Sessions {
 		gauge(sessionsDesc, float64(n), id)
 	}
-	counter(droppedDesc, stats.Dropped)
+	for id, n := range stats.Dropped {
+		counter(droppedDesc, n, id)
+	}
 	counter(panicsDesc, stats.Panics)
 }
 

@@ -64,7 +64,6 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 		`conduit_reconcile_attempts_total{result="ok"}`:                        1,
 		`conduit_reconcile_attempts_total{result="error"}`:                     0,
 		`conduit_api_panics_total`:                                             0,
-		`conduit_inspector_dropped_records_total`:                              0,
 		`conduit_connectors{type="source"}`:                                    1,
 		`conduit_pipeline_phases_total{phase="running",pipeline_name="p"}`:     1,
 	} {

@@ -13,12 +13,20 @@ import (
 
 // BenchmarkPass is what inspecting costs a pipeline per record, in batches of 1000.
 func BenchmarkPass(b *testing.B) {
-	for _, sessions := range []int{1, 1000} {
-		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+	filters := map[string]func(i int) []string{
+		"none": func(int) []string { return nil },
+		"same": func(int) []string { return []string{"metadata.n=none"} },
+		"own":  func(i int) []string { return []string{fmt.Sprintf("metadata.n=%d", -i)} },
+	}
+	for _, c := range []struct {
+		sessions int
+		filter   string
+	}{{1, "none"}, {1000, "none"}, {1, "same"}, {1000, "same"}, {1000, "own"}} {
+		b.Run(fmt.Sprintf("sessions=%d/filter=%s", c.sessions, c.filter), func(b *testing.B) {
 			w := newWorld(b)
 			w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 			s := newServer(w)
-			h := inspected(b, w, s, sessions)
+			h := inspected(b, w, s, c.sessions, filters[c.filter])
 			batch := make([]record.Record, 1000)
 			for i := range batch {
 				batch[i] = rec(i)
@@ -36,10 +44,10 @@ func BenchmarkPass(b *testing.B) {
 }
 
 // inspected opens sessions on a connector and returns what its pipeline calls.
-func inspected(b *testing.B, w *world, s *api.Server, sessions int) func(*record.Batch) {
+func inspected(b *testing.B, w *world, s *api.Server, sessions int, filters func(i int) []string) func(*record.Batch) {
 	c, _ := serve(b, s)
-	for range sessions {
-		go c.Inspect(b.Context(), "a:gen", nil, func(client.Message) error { return nil })
+	for i := range sessions {
+		go c.Inspect(b.Context(), "a:gen", filters(i), func(client.Message) error { return nil })
 	}
 	for s.Stats().Sessions["a:gen"] < sessions {
 		runtime.Gosched()

@@ -18,6 +18,13 @@ func HurrySessions(answer, ping time.Duration) (restore func()) {
 	return func() { streamTimeout, pingInterval = a, p }
 }
 
+// FilterBurst has filters take that much time at once, until restore is called.
+func FilterBurst(d time.Duration) (restore func()) {
+	old := filterBurst
+	filterBurst = d
+	return func() { filterBurst = old }
+}
+
 // HurryPlaces has new connections wait that long for a place until restore is called.
 func HurryPlaces(d time.Duration) (restore func()) {
 	old := placeTimeout

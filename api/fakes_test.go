@@ -296,15 +296,18 @@ func (w *world) Observe(id string, f func(*record.Batch)) (stop func()) {
 // pass shows a batch to the observers of a connector, and spoils it afterwards, as a
 // pipeline may.
 func (w *world) pass(id string, records ...record.Record) {
+	w.passBatch(id, record.NewBatch(records))
+	for i := range records {
+		records[i] = record.Record{Position: record.Position("spoiled")}
+	}
+}
+
+func (w *world) passBatch(id string, b *record.Batch) {
 	w.mu.Lock()
 	observers := slices.Collect(maps.Values(w.observers[id]))
 	w.mu.Unlock()
-	b := record.NewBatch(records)
 	for _, f := range observers {
 		f(b)
-	}
-	for i := range records {
-		records[i] = record.Record{Position: record.Position("spoiled")}
 	}
 }
 

@@ -2,6 +2,8 @@ package api
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,11 +34,12 @@ type hub struct {
 	show    func(*record.Record) // nil: records are shown as they pass
 	closing <-chan struct{}      // closed when all sessions are to end
 
-	mu      sync.Mutex
-	feeds   map[string]*feed // guarded by mu
-	total   atomic.Int64     // sessions
-	dropped atomic.Uint64
-	open    sync.WaitGroup // sessions
+	mu        sync.Mutex
+	feeds     map[string]*feed  // guarded by mu
+	dropped   map[string]uint64 // guarded by mu: by feeds that are gone, by connector
+	total     atomic.Int64      // sessions
+	open      sync.WaitGroup    // sessions
+	attention attention
 }
 
 // join has the session see what passes the connector from now on, once its feed serves
@@ -65,15 +68,20 @@ func (h *hub) join(id string, s *session) *feed {
 }
 
 // leave ends a session of the feed.
-func (h *hub) leave(f *feed) {
+func (h *hub) leave(f *feed, s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.open.Done()
 	h.total.Add(-1)
+	f.end(s)
 	if f.count--; f.count == 0 {
 		f.stop()
 		close(f.done)
 		delete(h.feeds, f.id)
+		if h.dropped == nil {
+			h.dropped = map[string]uint64{}
+		}
+		h.dropped[f.id] += f.dropped.Load()
 	}
 }
 
@@ -86,40 +94,54 @@ func (h *hub) perSession() int64 {
 	return max(inspectLeast, inspectBudget/total)
 }
 
-func (h *hub) stats() (map[string]int, uint64) {
+// stats returns by connector how many sessions there are, and how many records were dropped.
+func (h *hub) stats() (sessions map[string]int, dropped map[string]uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	sessions := make(map[string]int, len(h.feeds))
+	sessions, dropped = make(map[string]int, len(h.feeds)), make(map[string]uint64, len(h.feeds))
+	maps.Copy(dropped, h.dropped)
 	for id, f := range h.feeds {
 		sessions[id] = f.count
+		dropped[id] += f.dropped.Load()
 	}
-	return sessions, h.dropped.Load()
+	return sessions, dropped
 }
 
 // feed takes records of a connector, as many as its sessions can be shown, encodes each
-// once, and keeps the latest for sessions that are behind. One goroutine serves all
-// sessions: theirs would have stacks that the garbage collector scans each time.
+// once for those with the same filter, and keeps the latest for sessions that are behind.
+// One goroutine serves all sessions: theirs would have stacks that the garbage collector
+// scans each time.
 type feed struct {
-	hub    *hub
-	id     string // of the connector
-	count  int    // of sessions, guarded by hub.mu
-	stop   func() // ends observing
-	done   chan struct{}
-	in     chan sample
-	seen   atomic.Uint64 // records that passed
-	budget budget
+	hub     *hub
+	id      string // of the connector
+	count   int    // of sessions, guarded by hub.mu
+	stop    func() // ends observing
+	done    chan struct{}
+	in      chan sample
+	groups  atomic.Pointer[[]*group] // replaced, never modified; guarded by hub.mu for changes
+	skipped atomic.Uint64            // records that filters did not look at, for want of time
+	dropped atomic.Uint64
 
 	mu    sync.Mutex
 	newly []*session // guarded by mu: to be served since run looked
-	next  uint64     // number of the frame to come, guarded by mu and changed by run
 
 	// Owned by run.
 	sessions []*session
-	frames   [ringFrames]frame
-	first    uint64 // number of the oldest frame kept
-	size     int    // of the frames kept
 	finished chan finished
 	buffer   []byte // for what clients send
+}
+
+// group is the sessions of a feed that have the same filter, and what they see.
+type group struct {
+	filter  filter
+	count   int           // of sessions, guarded by hub.mu
+	matched atomic.Uint64 // records that met the filter
+	budget  budget
+
+	next   uint64  // number of the frame to come, guarded by feed.mu and changed by run
+	first  uint64  // number of the oldest frame kept, owned by run
+	frames []frame // owned by run
+	size   int     // of the frames, owned by run
 }
 
 // finished says how it went to send the rest to a session that was behind.
@@ -128,29 +150,58 @@ type finished struct {
 	err     error
 }
 
-// sample is the beginning of a batch that passed; the first record has this number.
+// sample is the first of the records that a group wants to see of a batch that passed;
+// they are numbered from first on.
 type sample struct {
+	group *group
 	first uint64
 	batch *record.Batch
 }
 
-// frame is an encoded record, and what filters look at.
+// frame is an encoded record.
 type frame struct {
-	message          // {"result":…}
-	number    uint64 // of the record among those that passed
-	operation record.Operation
-	metadata  record.Metadata
+	message        // {"result":…}
+	number  uint64 // of the record among those for the group
 }
 
 func newFeed(h *hub, id string) *feed {
-	return &feed{hub: h, id: id, done: make(chan struct{}), in: make(chan sample, handOver), finished: make(chan finished), buffer: make([]byte, 1024)}
+	f := &feed{hub: h, id: id, done: make(chan struct{}), in: make(chan sample, handOver), finished: make(chan finished), buffer: make([]byte, 1024)}
+	f.groups.Store(&[]*group{})
+	return f
 }
 
-// begin notes where the session begins to see.
+// begin has the session be in a group, and notes where it begins to see. The caller
+// holds hub.mu.
 func (f *feed) begin(s *session) {
+	all := *f.groups.Load()
+	i := slices.IndexFunc(all, func(g *group) bool { return g.filter.key == s.wanted.filter.key })
+	if i < 0 {
+		i, all = len(all), append(slices.Clone(all), &group{filter: s.wanted.filter})
+		f.groups.Store(&all)
+	}
+	s.group = all[i]
+	s.group.count++
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s.at, s.expected = f.next, f.seen.Load()
+	s.at, s.expected = s.group.next, f.seen(s.group)
+	s.shown = time.Now().Add(-s.wanted.interval)
+}
+
+// end has the session no longer be in its group. The caller holds hub.mu.
+func (f *feed) end(s *session) {
+	if s.group.count--; s.group.count == 0 {
+		left := slices.DeleteFunc(slices.Clone(*f.groups.Load()), func(g *group) bool { return g == s.group })
+		f.groups.Store(&left)
+	}
+}
+
+// seen returns how many records passed that the group may want to see: those that
+// nobody looked at may have been.
+func (f *feed) seen(g *group) uint64 {
+	if g.filter.conditions == nil {
+		return g.matched.Load()
+	}
+	return g.matched.Load() + f.skipped.Load()
 }
 
 // serve has run serve a session whose connection is taken over.
@@ -161,20 +212,80 @@ func (f *feed) serve(s *session) {
 	f.newly = append(f.newly, s)
 }
 
-// observe is called by the pipeline. It takes a copy of as many records as the budget
-// has room for, usually none when records are many.
+// observe is called by the pipeline. It takes copies of as many records as the budgets
+// have room for, usually none when records are many. Filters come first, as what they
+// look for may be rare; they look at the records where they are, as copying all of them
+// would cost more.
 func (f *feed) observe(b *record.Batch) {
 	n := b.Len()
-	first := f.seen.Add(uint64(n)) - uint64(n)
-	if n == 0 || len(f.in) == cap(f.in) {
-		return
-	}
-	n = f.budget.take(n, 1+b.Size()/n/inspectToken, f.hub.perSession())
 	if n == 0 {
 		return
 	}
+	filtered := 0
+	groups := *f.groups.Load()
+	for _, g := range groups {
+		if g.filter.conditions != nil {
+			filtered++
+			continue
+		}
+		f.offer(g, n, n, b.Size(), func(n int) (*record.Batch, error) { return b.Slice(0, n), nil })
+	}
+	if filtered > 0 && !f.hub.attention.give(func() { f.sift(groups, b) }) {
+		f.skipped.Add(uint64(n))
+	}
+}
+
+// sift offers the groups that have a filter what meets it.
+func (f *feed) sift(groups []*group, b *record.Batch) {
+	n, most := b.Len(), int(f.hub.perSession())
+	var found []int
+	for _, g := range groups {
+		if g.filter.conditions == nil {
+			continue
+		}
+		matched := 0
+		found = found[:0]
+		for i := range n {
+			if !g.filter.matches(b, i) {
+				continue
+			}
+			if matched++; matched <= most {
+				found = append(found, i)
+			}
+		}
+		if matched > 0 {
+			f.offer(g, matched, n, b.Size(), func(n int) (*record.Batch, error) { return pick(b, found[:n]) })
+		}
+	}
+}
+
+// pick returns the records of b at these places.
+func pick(b *record.Batch, places []int) (*record.Batch, error) {
+	picked := make([]*record.Batch, len(places))
+	for i, at := range places {
+		picked[i] = b.Slice(at, at+1)
+	}
+	return record.Join(picked)
+}
+
+// offer has the first of the records that matched, of a batch of n with that size, be
+// shown, as many as the budget of their group has room for.
+func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.Batch, error)) {
+	first := f.seen(g)
+	g.matched.Add(uint64(matched))
+	if len(f.in) == cap(f.in) {
+		return
+	}
+	taken := g.budget.take(matched, 1+size/n/inspectToken, f.hub.perSession())
+	if taken == 0 {
+		return
+	}
+	b, err := take(taken)
+	if err != nil {
+		return // the pipeline finds the same and says so
+	}
 	select {
-	case f.in <- sample{first, b.Slice(0, n).Clone()}:
+	case f.in <- sample{g, first, b.Clone()}:
 	default:
 	}
 }
@@ -234,32 +345,40 @@ func (f *feed) publish(s sample) {
 		if err != nil {
 			continue // a value that JSON has no word for
 		}
-		f.push(frame{newMessage(append(text, '}')), s.first + uint64(i), records[i].Operation, records[i].Metadata})
+		f.push(s.group, frame{newMessage(append(text, '}')), s.first + uint64(i)})
 	}
 	now := time.Now()
-	for _, s := range f.sessions {
-		f.show(s, now)
+	for _, other := range f.sessions {
+		if other.group == s.group {
+			f.show(other, now)
+		}
 	}
 }
 
 // show sends a session what there is until it is behind.
 func (f *feed) show(s *session, now time.Time) {
+	g := s.group
 	for !s.behind && s.left == nil {
-		if s.at = max(s.at, f.first); s.at == f.next {
+		if s.at = max(s.at, g.first); s.at == g.next {
 			return
 		}
-		next := &f.frames[s.at%ringFrames]
+		next := &g.frames[s.at-g.first]
 		if next.number > s.expected {
-			f.miss(s, next.number)
+			f.miss(s, next.number, now)
 		}
 		f.send(s, s.next(next, now))
 	}
 }
 
-// miss notes that a session did not get to see the records before this one.
-func (f *feed) miss(s *session, number uint64) {
-	f.hub.dropped.Add(number - s.expected)
-	s.missed += number - s.expected
+// miss notes that a session did not get to see the records before this one. Of those
+// that it did not want to see as often, it missed none.
+func (f *feed) miss(s *session, number uint64, now time.Time) {
+	missed := number - s.expected
+	if s.wanted.interval > 0 {
+		missed = min(missed, uint64(max(0, now.Sub(s.shown)/s.wanted.interval-1)))
+	}
+	f.dropped.Add(missed)
+	s.missed += missed
 	s.expected = number
 }
 
@@ -330,28 +449,30 @@ func (f *feed) drop() {
 			kept = append(kept, s)
 			continue
 		}
-		f.miss(s, max(s.expected, f.seen.Load()))
+		f.miss(s, max(s.expected, f.seen(s.group)), time.Now())
 		s.conn.Close()
-		f.hub.leave(f)
+		f.hub.leave(f, s)
 	}
 	clear(f.sessions[len(kept):])
 	f.sessions = kept
 }
 
-// push adds a frame and forgets the oldest beyond the limits. The newest stays, however
-// large it is.
-func (f *feed) push(fr frame) {
-	for f.next > f.first && (f.next-f.first == ringFrames || f.size+len(fr.buffer) > ringBytes) {
-		old := &f.frames[f.first%ringFrames]
-		f.size -= len(old.buffer)
-		*old = frame{}
-		f.first++
+// push adds a frame and forgets the oldest beyond the limits, which groups share. The
+// newest stays, however large it is.
+func (f *feed) push(g *group, fr frame) {
+	groups := max(1, len(*f.groups.Load()))
+	frames, bytes := max(1, ringFrames/groups), ringBytes/groups
+	for len(g.frames) > 0 && (len(g.frames) >= frames || g.size+len(fr.buffer) > bytes) {
+		g.size -= len(g.frames[0].buffer)
+		g.frames[0] = frame{}
+		g.frames = g.frames[1:]
+		g.first++
 	}
-	f.frames[f.next%ringFrames] = fr
-	f.size += len(fr.buffer)
+	g.frames = append(g.frames, fr)
+	g.size += len(fr.buffer)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next++
+	g.next++
 }
 
 // budget limits how much is taken per second. The zero budget is full.

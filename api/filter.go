@@ -2,8 +2,10 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -12,20 +14,33 @@ import (
 
 // selection says which records a session wants to see.
 type selection struct {
-	conditions []func(*frame) bool
-	interval   time.Duration // between two records at least
+	filter   filter
+	interval time.Duration // between two records at least
 }
+
+// filter is what records must meet, all of it. The zero filter lets all of them through.
+type filter struct {
+	key        string // the same for filters that let the same through
+	conditions []condition
+}
+
+// condition reports whether record i of a batch meets it. It leaves encoded records encoded.
+type condition func(b *record.Batch, i int) bool
 
 // selectionOf reads ?filter=operation=create&filter=metadata.KEY=VALUE&rate=10.
 func selectionOf(r *http.Request) (selection, error) {
 	var s selection
 	query := r.URL.Query()
-	for _, text := range query["filter"] {
+	texts := slices.Clone(query["filter"])
+	slices.Sort(texts)
+	texts = slices.Compact(texts)
+	s.filter.key = strings.Join(texts, "\x00")
+	for _, text := range texts {
 		condition, err := parseCondition(text)
 		if err != nil {
 			return s, err
 		}
-		s.conditions = append(s.conditions, condition)
+		s.filter.conditions = append(s.filter.conditions, condition)
 	}
 	if text := query.Get("rate"); text != "" {
 		rate, err := strconv.ParseFloat(text, 64)
@@ -37,27 +52,65 @@ func selectionOf(r *http.Request) (selection, error) {
 	return s, nil
 }
 
-func parseCondition(text string) (func(*frame) bool, error) {
+func parseCondition(text string) (condition, error) {
 	name, value, ok := strings.Cut(text, "=")
 	key, isMetadata := strings.CutPrefix(name, "metadata.")
 	switch {
 	case ok && isMetadata && key != "":
-		return func(f *frame) bool { return f.metadata.Get(key) == value }, nil
+		return func(b *record.Batch, i int) bool { return b.Metadata(i, key) == value }, nil
 	case ok && name == "operation":
 		operation, err := record.ParseOperation(strings.ToLower(strings.TrimPrefix(value, "OPERATION_")))
 		if err != nil {
 			return nil, fieldError(spec.CodeInvalid, "filter", err.Error())
 		}
-		return func(f *frame) bool { return f.operation == operation }, nil
+		return func(b *record.Batch, i int) bool { return b.Operation(i) == operation }, nil
 	}
 	return nil, fieldError(spec.CodeInvalid, "filter", "filter must be operation=NAME or metadata.KEY=VALUE, not "+strconv.Quote(text))
 }
 
-func (s *selection) matches(f *frame) bool {
-	for _, condition := range s.conditions {
-		if !condition(f) {
+func (f *filter) matches(b *record.Batch, i int) bool {
+	for _, condition := range f.conditions {
+		if !condition(b, i) {
 			return false
 		}
 	}
 	return true
+}
+
+// What filters may cost: this part of the time of one processor, and that much at once.
+const filterShare = 32
+
+var filterBurst = 20 * time.Millisecond
+
+// attention limits the time that pipelines spend on filters. The zero attention is full.
+type attention struct {
+	mu   sync.Mutex
+	left time.Duration
+	at   time.Time
+}
+
+// give calls look unless too much time went into it of late, and returns whether it did.
+// look may take more time than there is, which is then made up for.
+func (a *attention) give(look func()) bool {
+	began := time.Now()
+	if !a.any(began) {
+		return false
+	}
+	look()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left -= time.Since(began)
+	return true
+}
+
+func (a *attention) any(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.at.IsZero() {
+		a.left = filterBurst
+	} else {
+		a.left = min(a.left+now.Sub(a.at)/filterShare, filterBurst)
+	}
+	a.at = now
+	return a.left > 0
 }

@@ -102,9 +102,9 @@ func notFound() error {
 
 // Stats is what the server counts.
 type Stats struct {
-	Panics   uint64         // requests that ended in a panic
-	Sessions map[string]int // inspector sessions by connector
-	Dropped  uint64         // records that inspectors did not get to see
+	Panics   uint64            // requests that ended in a panic
+	Sessions map[string]int    // inspector sessions by connector
+	Dropped  map[string]uint64 // records that inspectors did not get to see, by connector
 }
 
 // Stats returns what the server counted until now.

@@ -30,7 +30,7 @@ func (s *Server) inspect(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already", maxSessions)
 	}
 	if err := session.begin(w, r); err != nil || session.conn == nil {
-		s.inspector.leave(feed)
+		s.inspector.leave(feed, session)
 		return nil, err
 	}
 	feed.serve(session)

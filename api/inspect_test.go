@@ -3,6 +3,7 @@ package api_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,6 +149,129 @@ func TestWhatInspectorsSend(t *testing.T) {
 	}
 	clients.Wait()
 	eventually(t, "all sessions end", func() bool { return len(s.Stats().Sessions) == 0 })
+}
+
+// seeing inspects a:gen until stop is called, which returns how many records were seen,
+// and how many were left out.
+func seeing(t *testing.T, s *api.Server, c *client.Client, filters []string, options ...client.Option) (seen func() int, stop func() (dropped uint64)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var n atomic.Int64
+	before := s.Stats()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.Inspect(ctx, "a:gen", filters, func(m client.Message) error {
+			if m.Result != nil {
+				n.Add(1)
+			}
+			return nil
+		}, options...)
+	}()
+	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == before.Sessions["a:gen"]+1 })
+	return func() int { return int(n.Load()) }, func() uint64 {
+		open := s.Stats().Sessions["a:gen"]
+		cancel()
+		<-ended
+		eventually(t, "the session ends", func() bool { return s.Stats().Sessions["a:gen"] == open-1 })
+		return s.Stats().Dropped["a:gen"] - before.Dropped["a:gen"]
+	}
+}
+
+// many returns n records, of which every so many-th is marked.
+func many(n, every int) []record.Record {
+	all := make([]record.Record, n)
+	for i := range all {
+		all[i] = rec(i)
+		if i%every == every-1 {
+			all[i].Metadata = record.NewMetadata(map[string]string{"marked": "yes"})
+		}
+	}
+	return all
+}
+
+// Rare records that a filter selects are all seen, however many others pass; what does
+// not meet the filter is not missed.
+func TestFiltersComeFirst(t *testing.T) {
+	t.Cleanup(api.FilterBurst(time.Hour))
+	w, s, c := inspectable(t)
+	filter := []string{"metadata.marked=yes"}
+	seen, stop := seeing(t, s, c, filter)
+	for range 20 {
+		w.pass("a:gen", many(1000, 1000)...)
+	}
+	eventually(t, "all marked records are seen", func() bool { return seen() == 20 })
+	if dropped := stop(); dropped != 0 {
+		t.Errorf("%d records were left out that nobody asked for", dropped)
+	}
+	encode := func(records []record.Record) *record.Batch {
+		wire, err := record.NewBatch(records).AppendWire(nil, 0, len(records))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := record.NewEncodedBatch(wire)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	seen, stop = seeing(t, s, c, append(filter, "operation=create"))
+	b := encode(many(1000, 1000))
+	w.passBatch("a:gen", b)
+	eventually(t, "an encoded record is seen", func() bool { return seen() == 1 })
+	if _, decoded := b.Decoded(); decoded {
+		t.Error("looking decoded the batch of the pipeline")
+	}
+	for range 10 {
+		w.passBatch("a:gen", encode(many(2000, 2)))
+	}
+	if dropped := stop(); dropped == 0 || dropped+uint64(seen()) > 10_001 {
+		t.Errorf("%d seen and %d left out of 10,001", seen(), dropped)
+	}
+}
+
+// Sessions with filters of their own do not see what others look for.
+func TestFiltersOfSeveralSessions(t *testing.T) {
+	t.Cleanup(api.FilterBurst(time.Hour))
+	w, s, c := inspectable(t)
+	all, stopAll := seeing(t, s, c, nil)
+	marked, stopMarked := seeing(t, s, c, []string{"metadata.marked=yes"})
+	again, stopAgain := seeing(t, s, c, []string{"metadata.marked=yes", "metadata.marked=yes"})
+	none, stopNone := seeing(t, s, c, []string{"operation=delete"})
+	w.pass("a:gen", many(10, 5)...)
+	eventually(t, "everybody sees", func() bool { return all() == 10 && marked() == 2 && again() == 2 })
+	stopMarked()
+	w.pass("a:gen", many(10, 2)...)
+	eventually(t, "the rest goes on", func() bool { return all() == 20 && again() == 7 })
+	if none() != 0 || marked() != 2 || stopNone()+stopAgain()+stopAll() != 0 {
+		t.Errorf("%d records without the operation, %d after the end, %d left out", none(), marked(), s.Stats().Dropped["a:gen"])
+	}
+}
+
+// What a rate leaves out was not to be seen.
+func TestRatesDropNothing(t *testing.T) {
+	w, s, c := inspectable(t)
+	seen, stop := seeing(t, s, c, nil, client.Query("rate", "20"))
+	began := time.Now()
+	for seen() < 4 {
+		w.pass("a:gen", many(1000, 1)...)
+		time.Sleep(time.Millisecond)
+	}
+	most := uint64(20*time.Since(began).Seconds()) + 1
+	if dropped := stop(); dropped > most || uint64(seen()) > most {
+		t.Errorf("%d seen, %d left out, of %d that were to be seen", seen(), dropped, most)
+	}
+}
+
+// What filters had no time to look at may have been what they look for.
+func TestFiltersWithoutTime(t *testing.T) {
+	t.Cleanup(api.FilterBurst(0))
+	w, s, c := inspectable(t)
+	seen, stop := seeing(t, s, c, []string{"metadata.marked=yes"})
+	w.pass("a:gen", many(1000, 10)...)
+	if dropped := stop(); dropped != 1000 || seen() != 0 {
+		t.Errorf("%d seen, %d left out", seen(), dropped)
+	}
 }
 
 // Clients that do not answer are left, others are not.

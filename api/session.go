@@ -25,6 +25,7 @@ const (
 // behind, and has a goroutine of its own until it has taken what it was sent.
 type session struct {
 	wanted selection
+	group  *group   // of those with the same filter
 	lines  bool     // not a WebSocket
 	under  *conn    // detached
 	conn   net.Conn // under, or TLS over it
@@ -51,7 +52,7 @@ func (s *session) next(f *frame, now time.Time) []byte {
 	}
 	s.at++
 	s.expected = max(s.expected, f.number+1)
-	if !s.wanted.matches(f) || now.Sub(s.shown) < s.wanted.interval {
+	if now.Sub(s.shown) < s.wanted.interval {
 		return nil
 	}
 	s.shown = now

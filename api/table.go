@@ -94,7 +94,7 @@ var routes = []route{
 	{openapi.Operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
 		Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, (*Server).validateConnector, roleAdmin, nil},
 	{openapi.Operation{Method: get, Path: "/v1/connectors/{id}/inspect", ID: "inspectConnector", Tag: "connectors", Summary: "See the records that pass a connector",
-		Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much.",
+		Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
 		Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
 			{Name: "rate", Description: "most records per second", Example: "10"}},
 		Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, (*Server).inspect, roleRead, nil},

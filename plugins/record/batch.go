@@ -58,6 +58,23 @@ func (b *Batch) Position(i int) Position {
 	return b.encoded.position(i)
 }
 
+// Operation returns the operation of record i. An encoded record stays encoded.
+func (b *Batch) Operation(i int) Operation {
+	if records, ok := b.Decoded(); ok {
+		return records[i].Operation
+	}
+	return b.encoded.operation(i)
+}
+
+// Metadata returns the value of key in the metadata of record i, "" when there is none.
+// An encoded record stays encoded.
+func (b *Batch) Metadata(i int, key string) string {
+	if records, ok := b.Decoded(); ok {
+		return records[i].Metadata.Get(key)
+	}
+	return b.encoded.metadata(i, key)
+}
+
 // Size returns the size of the content in bytes as it was when the batch was made:
 // Record.Size of decoded records, the length of encoded ones.
 func (b *Batch) Size() int { return b.size }

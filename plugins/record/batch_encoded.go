@@ -75,6 +75,23 @@ func (e *encoded) position(i int) Position {
 	return Position(e.buf[s.posLo:s.posHi:s.posHi])
 }
 
+func (e *encoded) operation(i int) (o Operation) {
+	f := fields{b: e.buf, at: int(e.spans[i].lo), end: int(e.spans[i].hi)}
+	for f.next() {
+		if f.num == 2 && f.typ == typeVarint {
+			o = Operation(f.value)
+		}
+	}
+	return o
+}
+
+func (e *encoded) metadata(i int, key string) string {
+	if value := entryOf(e.buf[e.spans[i].lo:e.spans[i].hi], key); len(value) > 0 {
+		return string(value)
+	}
+	return Metadata(e.defaults).Get(key)
+}
+
 func (e *encoded) slice(i, j int) *encoded {
 	return &encoded{buf: e.buf, spans: e.spans[i:j:j], defaults: slices.Clone(e.defaults)}
 }
@@ -118,7 +135,7 @@ func (e *encoded) appendWire(dst []byte, i, j int) []byte {
 		dst, start = openMessage(dst, 1)
 		dst = append(dst, body...)
 		for _, d := range e.defaults {
-			if lacks(body, d.Key) {
+			if len(entryOf(body, d.Key)) == 0 {
 				dst = appendEntry(dst, d.Key, d.Value)
 			}
 		}
@@ -127,10 +144,9 @@ func (e *encoded) appendWire(dst []byte, i, j int) []byte {
 	return dst
 }
 
-// lacks reports whether the metadata of the encoded record has no value for key. Of
-// several entries with one key the last counts, which is why one may be appended.
-func lacks(body []byte, key string) bool {
-	lacks := true
+// entryOf returns the value of key in the metadata of the encoded record. Of several
+// entries with one key the last counts, which is why one may be appended.
+func entryOf(body []byte, key string) (value []byte) {
 	f := fields{b: body, end: len(body)}
 	for f.next() {
 		if f.num != 3 || f.typ != typeBytes {
@@ -147,8 +163,8 @@ func lacks(body []byte, key string) bool {
 			}
 		}
 		if string(k) == key {
-			lacks = len(v) == 0
+			value = v
 		}
 	}
-	return lacks
+	return value
 }

@@ -118,6 +118,16 @@ func compare(t *rapid.T, want, got *record.Batch) {
 			t.Fatalf("position %d: got %q, want %q", i, got.Position(i), want.Position(i))
 		}
 	}
+	for i := range want.Len() {
+		if got.Operation(i) != want.Operation(i) {
+			t.Fatalf("operation %d: got %d, want %d", i, got.Operation(i), want.Operation(i))
+		}
+		for _, key := range []string{"", "a", "b", record.KeyReadAt, record.KeySourceConnectorID, "none"} {
+			if got.Metadata(i, key) != want.Metadata(i, key) {
+				t.Fatalf("metadata %q of %d: got %q, want %q", key, i, got.Metadata(i, key), want.Metadata(i, key))
+			}
+		}
+	}
 	wantRecords, _ := want.Records()
 	gotRecords, err := got.Records()
 	if err != nil {
