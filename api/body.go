@@ -123,6 +123,9 @@ func wrongType(field string, want reflect.Type, got string) error {
 }
 
 func typeName(t reflect.Type) string {
+	if t == reflect.TypeFor[rest.Count]() {
+		return "a whole number from 0"
+	}
 	switch t.Kind() {
 	case reflect.String:
 		return "text"

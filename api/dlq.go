@@ -25,8 +25,10 @@ func (s *Server) getDLQ(w http.ResponseWriter, r *http.Request) (any, error) {
 	return presentDLQ(w, d, err)
 }
 
+// updateDLQ replaces the dead-letter queue. What is left out is as in a pipeline file
+// that leaves it out.
 func (s *Server) updateDLQ(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body rest.DLQ
+	var body rest.DLQDocument
 	if err := read(w, r, &body); err != nil {
 		return nil, err
 	}
@@ -34,9 +36,10 @@ func (s *Server) updateDLQ(w http.ResponseWriter, r *http.Request) (any, error) 
 		id: r.PathValue("id"), prefix: dlqPrefix,
 		current: func(p *spec.Pipeline) string { return tag(p.DLQ) },
 		apply: func(p *spec.Pipeline) error {
-			settings, err := keep(body.Settings, p.DLQ.Settings, "settings")
-			p.DLQ = spec.DLQ{Plugin: body.Plugin, Settings: settings,
-				WindowSize: int(body.WindowSize), WindowNackThreshold: int(body.WindowNackThreshold)}
+			q := dlqIn(&body)
+			settings, err := keep(q.Settings, p.DLQ.Settings, "settings")
+			q.Settings = settings
+			p.DLQ = q
 			return err
 		},
 	})

@@ -57,7 +57,9 @@ var (
 	exampleProcessor = rest.Processor{ID: "orders:mark", Config: exampleProcessorConfig, Plugin: "field.set",
 		Parent: rest.Parent{Type: rest.ParentPipeline, ID: "orders"}, CreatedAt: exampleTime, UpdatedAt: exampleTime}
 
-	exampleDLQ = rest.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"}, WindowSize: 20, WindowNackThreshold: 5}
+	exampleWindow = rest.Count(20)
+	requestDLQ    = rest.DLQDocument{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"}, WindowSize: &exampleWindow, WindowNackThreshold: 5}
+	exampleDLQ    = rest.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"}, WindowSize: 20, WindowNackThreshold: 5}
 
 	exampleDeclared = spec.Pipeline{ID: "orders", Status: spec.StatusStopped, Name: "Orders", Connectors: []spec.Connector{
 		{ID: "shop", Type: spec.TypeSource, Plugin: "builtin:generator", Name: "shop", Settings: exampleConfig.Settings},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -121,5 +122,55 @@ func TestCleanUpOfConnectors(t *testing.T) {
 	go func() { cleaning <- errors.New("it hurts") }()
 	if got := do(h, "DELETE", "/v1/connectors/q:out", ""); got.reason() != rest.ReasonConnectorCleanUp || !strings.Contains(string(got.body), "it hurts") {
 		t.Errorf("a clean-up that fails: %d %s", got.status, got.body)
+	}
+}
+
+// What a client leaves out, as it may not know of it, is not lost.
+func TestWhatIsLeftOutOfProcessors(t *testing.T) {
+	w := newWorld(t)
+	p := pipelineOf("p", spec.StatusStopped)
+	p.Processors = []spec.Processor{{ID: "m", Plugin: "field.set", Condition: "{{ true }}", Workers: 3}}
+	w.fromAPI(p)
+	h := newServer(w).Handler()
+	for _, c := range []struct {
+		body string
+		want spec.Processor
+	}{
+		{`{"plugin":"field.set","config":{"settings":{"field":"a"}}}`, spec.Processor{Plugin: "field.set", Condition: "{{ true }}", Workers: 3}},
+		{`{"type":"filter","config":{"workers":2}}`, spec.Processor{Plugin: "filter", Condition: "{{ true }}", Workers: 2}},
+		{`{"condition":"","config":{}}`, spec.Processor{Plugin: "filter", Workers: 2}},
+	} {
+		got := do(h, "PUT", "/v1/processors/p:m", c.body)
+		have := w.declared["p"].Pipeline.Processors[0]
+		if got.status != 200 || have.Plugin != c.want.Plugin || have.Condition != c.want.Condition || have.Workers != c.want.Workers {
+			t.Errorf("%s: %d %s: %+v", c.body, got.status, got.body, have)
+		}
+	}
+}
+
+// What is left out of a dead-letter queue is what a pipeline file that leaves it out means.
+func TestWhatIsLeftOutOfDeadLetterQueues(t *testing.T) {
+	w := newWorld(t)
+	w.fromAPI(pipelineOf("p", spec.StatusStopped))
+	h := newServer(w).Handler()
+	standard := w.declared["p"].Pipeline.DLQ
+	file := spec.DLQ{Plugin: "builtin:file", Settings: map[string]string{"path": "/tmp/dlq"}, WindowSize: 1}
+	for _, c := range []struct {
+		body string
+		want spec.DLQ
+	}{
+		{`{"plugin":"builtin:file","settings":{"path":"/tmp/dlq"}}`, file},
+		{`{}`, standard},
+		{`{"windowSize":null}`, standard},
+		{`{"settings":{"level":"warn"}}`, spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"}, WindowSize: 1}},
+		{`{"plugin":"builtin:log","windowSize":"0"}`, spec.DLQ{Plugin: "builtin:log", Settings: standard.Settings}},
+	} {
+		got := do(h, "PUT", "/v1/pipelines/p/dead-letter-queue", c.body)
+		if have := w.declared["p"].Pipeline.DLQ; got.status != 200 || !reflect.DeepEqual(have, c.want) {
+			t.Errorf("%s: %d %s: %+v, want %+v", c.body, got.status, got.body, have, c.want)
+		}
+	}
+	if got := do(h, "PUT", "/v1/pipelines/p/dead-letter-queue", `{"windowSize":-1}`); !strings.Contains(string(got.body), "windowSize must be a whole number from 0") {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -79,18 +80,9 @@ func (s *Server) parentPipeline(r *http.Request, parent rest.Parent) (string, er
 	return "", fieldError(rest.ReasonProcessorParent, "parent.type", "parent.type must be TYPE_PIPELINE or TYPE_CONNECTOR, not "+strconv.Quote(string(parent.Type)))
 }
 
-func readProcessor(w http.ResponseWriter, r *http.Request) (rest.Processor, error) {
-	var body rest.ProcessorRequest
-	err := read(w, r, &body)
-	if body.Plugin == "" {
-		body.Plugin = body.Type
-	}
-	return body.Processor, err
-}
-
 func (s *Server) createProcessor(w http.ResponseWriter, r *http.Request) (any, error) {
-	body, err := readProcessor(w, r)
-	if err != nil {
+	var body rest.ProcessorRequest
+	if err := read(w, r, &body); err != nil {
 		return nil, err
 	}
 	pipelineID, err := s.parentPipeline(r, body.Parent)
@@ -101,7 +93,7 @@ func (s *Server) createProcessor(w http.ResponseWriter, r *http.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	added := spec.Processor{ID: identify(body.ID, body.Parent.ID), Plugin: body.Plugin, Condition: body.Condition, Settings: settings, Workers: body.Config.Workers}
+	added := spec.Processor{ID: identify(body.ID, body.Parent.ID), Plugin: cmp.Or(body.Plugin, body.Type), Condition: body.Condition, Settings: settings, Workers: body.Config.Workers}
 	id := body.Parent.ID + ":" + added.ID
 	e := &edit{id: pipelineID}
 	e.apply = func(p *spec.Pipeline) error {
@@ -149,12 +141,12 @@ func (s *Server) editProcessor(r *http.Request, id string, apply func(c chain, i
 }
 
 func (s *Server) updateProcessor(w http.ResponseWriter, r *http.Request) (any, error) {
-	body, err := readProcessor(w, r)
-	if err != nil {
+	var body rest.ProcessorUpdate
+	if err := read(w, r, &body); err != nil {
 		return nil, err
 	}
 	id := r.PathValue("id")
-	err = s.editProcessor(r, id, func(c chain, i int) error {
+	err := s.editProcessor(r, id, func(c chain, i int) error {
 		p := &(*c.list)[i]
 		if body.ID != "" && body.ID != id {
 			return mismatch("id", id, body.ID)
@@ -163,9 +155,13 @@ func (s *Server) updateProcessor(w http.ResponseWriter, r *http.Request) (any, e
 			return mismatch("parent.id", c.parent.ID, body.Parent.ID)
 		}
 		settings, err := keep(body.Config.Settings, p.Settings, "config.settings")
-		p.Settings, p.Workers, p.Condition = settings, body.Config.Workers, body.Condition
-		if body.Plugin != "" {
-			p.Plugin = body.Plugin
+		p.Settings = settings
+		p.Plugin = cmp.Or(body.Plugin, body.Type, p.Plugin)
+		if body.Condition != nil {
+			p.Condition = *body.Condition
+		}
+		if body.Config.Workers != nil {
+			p.Workers = *body.Config.Workers
 		}
 		return err
 	})

@@ -76,7 +76,8 @@ var routes = []route{
 	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
 		Response: exampleDLQ, Errors: []int{404}}, (*Server).getDLQ, roleRead, nil},
 	{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
-		Query: live, Headers: ifMatch, Request: exampleDLQ, Response: exampleDLQ, Errors: []int{400, 404, 409, 412}}, (*Server).updateDLQ, roleAdmin, nil},
+		Description: "What is left out has the defaults of pipeline files: the log plugin, a window of 1, a threshold of 0.",
+		Query:       live, Headers: ifMatch, Request: requestDLQ, Response: exampleDLQ, Errors: []int{400, 404, 409, 412}}, (*Server).updateDLQ, roleAdmin, nil},
 
 	{openapi.Operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors", Summary: "List connectors",
 		Query: []openapi.Param{{Name: "pipelineId", Description: "only those of this pipeline"}}, Response: list(exampleConnector)}, (*Server).listConnectors, roleRead, nil},
@@ -106,7 +107,8 @@ var routes = []route{
 	{openapi.Operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors", Summary: "Get a processor",
 		Response: exampleProcessor, Errors: []int{404}}, (*Server).getProcessor, roleRead, nil},
 	{openapi.Operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors", Summary: "Replace settings and condition of a processor",
-		Query: live, Headers: ifMatch, Request: updateProcessor, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, (*Server).updateProcessor, roleAdmin, nil},
+		Description: "Without plugin, condition or workers they stay as they are, and settings that are *** keep their value.",
+		Query:       live, Headers: ifMatch, Request: updateProcessor, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, (*Server).updateProcessor, roleAdmin, nil},
 	{openapi.Operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
 		Query: live, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, (*Server).deleteProcessor, roleAdmin, nil},
 

@@ -153,6 +153,20 @@ type ProcessorRequest struct {
 	Type string `json:"type,omitempty" doc:"Former name of plugin."`
 }
 
+// ProcessorUpdate is a processor in a request to change it. What may be left out stays as
+// it is, as clients may not know of it.
+type ProcessorUpdate struct {
+	ProcessorRequest
+	Condition *string               `json:"condition,omitempty" doc:"Stays as it is when left out."`
+	Config    ProcessorConfigUpdate `json:"config"`
+}
+
+// ProcessorConfigUpdate is a ProcessorConfig to change to.
+type ProcessorConfigUpdate struct {
+	Settings map[string]string `json:"settings"`
+	Workers  *int              `json:"workers,omitempty" doc:"Stays as it is when left out."`
+}
+
 // ProcessorConfig is the settings of a processor and its number of workers.
 type ProcessorConfig struct {
 	Settings map[string]string `json:"settings"`
