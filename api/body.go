@@ -35,14 +35,18 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(innermost(w), r.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, rest.Errorf(rest.TooLarge, rest.ReasonTooLarge, "the body is larger than %d bytes", maxBody)
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return nil, tooLarge()
 	}
 	if err != nil {
 		return nil, rest.Errorf(rest.InvalidArgument, rest.ReasonInvalid, "cannot read the body: %v", err)
 	}
 	return body, nil
+}
+
+func tooLarge() *rest.Error {
+	return rest.Errorf(rest.TooLarge, rest.ReasonTooLarge, "the body is larger than %d bytes", maxBody)
 }
 
 // innermost returns the server's own writer, which closes the connection after a body
@@ -74,8 +78,17 @@ func checkMedia(r *http.Request, also ...string) error {
 			}
 		}
 	}
-	return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "the body must be JSON").
-		Suggest("send the header Content-Type: application/json")
+	return notJSON(also...)
+}
+
+// notJSON says which media types a body may have: also those given.
+func notJSON(also ...string) *rest.Error {
+	if len(also) == 0 {
+		return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "the body must be JSON").
+			Suggest("send the header Content-Type: application/json")
+	}
+	return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "the body must be application/json or %s", strings.Join(also, " or ")).
+		Suggest("send the header Content-Type: %s", also[0])
 }
 
 // decode reads body into v, a pointer.

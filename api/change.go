@@ -32,8 +32,9 @@ type edit struct {
 }
 
 // edit performs e for the request: it is checked, and then applied unless somebody was
-// faster, in which case it starts over with what they left.
-func (s *Server) edit(r *http.Request, e *edit) (*spec.Declaration, error) {
+// faster, in which case it starts over with what they left. The answer will tell the
+// generation that it led to.
+func (s *Server) edit(w http.ResponseWriter, r *http.Request, e *edit) (*spec.Declaration, error) {
 	for {
 		d, err := s.pipeline(r.Context(), e.id)
 		if err != nil {
@@ -53,7 +54,10 @@ func (s *Server) edit(r *http.Request, e *edit) (*spec.Declaration, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.pipeline(r.Context(), e.id)
+		if d, err = s.pipeline(r.Context(), e.id); err == nil {
+			tell(w, d)
+		}
+		return d, err
 	}
 }
 
@@ -86,6 +90,10 @@ func owned(d *spec.Declaration) error {
 	if d.Owner.Kind != spec.OwnerFile {
 		return nil
 	}
+	return ownedByFile(d)
+}
+
+func ownedByFile(d *spec.Declaration) *rest.Error {
 	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile, "pipeline %q is declared in %s:%d and cannot be changed over the API",
 		d.Pipeline.ID, d.Owner.Path, d.Owner.Line).
 		With("file", d.Owner.Path).With("line", strconv.Itoa(d.Owner.Line)).

@@ -114,14 +114,14 @@ func (s *Server) createConnector(w http.ResponseWriter, r *http.Request) (any, e
 		p.Connectors = append(p.Connectors, c)
 		return nil
 	}
-	if _, err := s.edit(r, e); err != nil {
+	if _, err := s.edit(w, r, e); err != nil {
 		return nil, err
 	}
 	return s.presentConnector(w, r, id)
 }
 
 // editConnector changes the connector with the qualified id.
-func (s *Server) editConnector(r *http.Request, id string, apply func(p *spec.Pipeline, i int) error) error {
+func (s *Server) editConnector(w http.ResponseWriter, r *http.Request, id string, apply func(p *spec.Pipeline, i int) error) error {
 	d, _, err := s.connector(r.Context(), id)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (s *Server) editConnector(r *http.Request, id string, apply func(p *spec.Pi
 		e.prefix = "/connectors/" + strconv.Itoa(i)
 		return apply(p, i)
 	}
-	_, err = s.edit(r, e)
+	_, err = s.edit(w, r, e)
 	return err
 }
 
@@ -151,7 +151,7 @@ func (s *Server) updateConnector(w http.ResponseWriter, r *http.Request) (any, e
 		return nil, err
 	}
 	id := r.PathValue("id")
-	err := s.editConnector(r, id, func(p *spec.Pipeline, i int) error {
+	err := s.editConnector(w, r, id, func(p *spec.Pipeline, i int) error {
 		c := &p.Connectors[i]
 		if body.ID != "" && body.ID != id {
 			return mismatch("id", id, body.ID)
@@ -186,7 +186,7 @@ func (s *Server) deleteConnector(w http.ResponseWriter, r *http.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	err = s.editConnector(r, id, func(p *spec.Pipeline, i int) error {
+	err = s.editConnector(w, r, id, func(p *spec.Pipeline, i int) error {
 		pipelineID = p.ID
 		if n := len(p.Connectors[i].Processors); n > 0 {
 			return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorProcessors, "connector %q has %d processors", id, n).

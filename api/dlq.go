@@ -32,7 +32,7 @@ func (s *Server) updateDLQ(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err := read(w, r, &body); err != nil {
 		return nil, err
 	}
-	d, err := s.edit(r, &edit{
+	d, err := s.edit(w, r, &edit{
 		id: r.PathValue("id"), prefix: dlqPrefix,
 		current: func(p *spec.Pipeline) string { return tag(p.DLQ) },
 		apply: func(p *spec.Pipeline) error {

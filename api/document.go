@@ -45,6 +45,7 @@ func (s *Server) applyDocument(w http.ResponseWriter, r *http.Request) (any, err
 		return nil, planStale(d.pipeline.ID)
 	}
 	if len(d.diff.Changes) == 0 {
+		tell(w, d.basis)
 		return d.diff, nil
 	}
 	if err := s.feasible(r, d); err != nil {
@@ -55,7 +56,13 @@ func (s *Server) applyDocument(w http.ResponseWriter, r *http.Request) (any, err
 	if errors.Is(err, errStale) {
 		err = planStale(d.pipeline.ID)
 	}
-	return d.diff, err
+	if err != nil {
+		return nil, err
+	}
+	if now, err := s.pipeline(r.Context(), d.pipeline.ID); err == nil {
+		tell(w, now)
+	}
+	return d.diff, nil
 }
 
 func planStale(id string) error {

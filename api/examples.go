@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
@@ -99,8 +98,9 @@ var (
 		DestinationParams: map[string]rest.Parameter{"level": {Default: "info", Description: "Level of the entries.", Type: "TYPE_STRING",
 			Validations: []rest.ParameterRule{{Type: "TYPE_INCLUSION", Value: "trace,debug,info,warn,error"}}}},
 		SourceParams: map[string]rest.Parameter{}}
-	exampleRecord = json.RawMessage(`{"result":{"position":"Mg==","operation":"OPERATION_CREATE","metadata":{"conduit.source.connector.id":"orders:shop"},` +
-		`"key":{"rawData":"aGk="},"payload":{"before":null,"after":{"structuredData":{"id":1}}}}}`)
+	exampleRecord = rest.Inspected{Result: &rest.InspectedRecord{Position: []byte("2"), Operation: "OPERATION_CREATE",
+		Metadata: map[string]string{"conduit.source.connector.id": "orders:shop"}, Key: &rest.InspectedData{RawData: []byte("hi")},
+		Payload: rest.InspectedPayload{After: &rest.InspectedData{StructuredData: map[string]any{"id": 1}}}}}
 
 	exampleFileState   = spec.FileState{Path: "orders.yaml", Hash: "9f86d081", Pipelines: []string{"orders"}, SeenAt: exampleTime}
 	examplePlanRequest = rest.PlanRequest{Files: []rest.PlanFile{{Path: "orders.yaml", Content: exampleFile}}}
@@ -113,5 +113,22 @@ var (
 	exampleHealth    = rest.Health{Status: "SERVING"}
 	exampleReadiness = rest.Readiness{Status: "ready", Directory: &spec.Directory{State: spec.DirectoryOK, Since: exampleTime}, Pipelines: &rest.ReadyPipelines{Total: 2, Running: 2}}
 	exampleMetrics   = "# HELP conduit_pipelines Number of pipelines by status.\n# TYPE conduit_pipelines gauge\nconduit_pipelines{status=\"running\"} 2\n"
-	exampleError     = rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "pipeline %q not found", "orders").Suggest("GET /v1/pipelines lists the pipelines there are").Body()
 )
+
+// exampleErrors has an error for each status.
+var exampleErrors = []*rest.Error{
+	fieldError(spec.CodeUnknown, "config.nme", "config.nme is not a field of this request").Suggest("did you mean %q?", "name"),
+	tokenNeeded(),
+	readOnly(),
+	rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "pipeline %q not found", "orders").Suggest("GET /v1/pipelines lists the pipelines there are"),
+	ownedByFile(&spec.Declaration{Pipeline: exampleDeclared, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}}),
+	outOfDate(),
+	tooLarge(),
+	notJSON(),
+	rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %q is not a name of this server", "example.org").Suggest("use localhost, or add the name to api.allowed-hosts"),
+	rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "too many wrong tokens came from this address").Suggest("send a valid token, or wait a second"),
+	rest.Errorf(rest.Internal, rest.ReasonInternal, "this is a mistake in the agent, its log says more"),
+	rest.Errorf(rest.Unimplemented, rest.ReasonUnimplemented, "processor %q cannot be inspected: the agent has no processor plugins, so no records pass it", "orders:mark"),
+	rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already", maxConns).Suggest("close some, or try again later"),
+	rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "pipeline orders is stopping, and still not done").Suggest("it goes on; ask for its status, or give ?wait= more time"),
+}

@@ -146,6 +146,10 @@ func matches(r *http.Request, current string) error {
 			return nil
 		}
 	}
+	return outOfDate()
+}
+
+func outOfDate() *rest.Error {
 	return rest.Errorf(rest.PreconditionFailed, rest.ReasonChanged, "somebody else changed it in the meantime").
 		Suggest("read it again, repeat the change and send the new ETag in If-Match")
 }

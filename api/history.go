@@ -100,7 +100,7 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.edit(r, &edit{
+	d, err := s.edit(w, r, &edit{
 		id: id, current: pipelineTag, origin: fmt.Sprintf("rollback to %d", body.Revision),
 		apply: func(p *spec.Pipeline) error {
 			i := slices.IndexFunc(revisions, func(v spec.Revision) bool { return v.Number == body.Revision && v.Spec != nil })

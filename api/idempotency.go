@@ -120,9 +120,9 @@ func (a *answers) record(m *remembered, w http.ResponseWriter, r *http.Request, 
 }
 
 func (m *remembered) replay(w http.ResponseWriter) {
-	for _, name := range []string{"Content-Type", "Cache-Control", "ETag"} {
-		if v := m.header.Get(name); v != "" {
-			w.Header().Set(name, v)
+	for _, name := range []string{"Content-Type", "Cache-Control", "ETag", rest.HeaderGeneration} {
+		if v := m.header.Values(name); len(v) > 0 {
+			w.Header()[http.CanonicalHeaderKey(name)] = v
 		}
 	}
 	w.Header().Set("Idempotent-Replayed", "true")

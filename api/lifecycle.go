@@ -24,13 +24,13 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.pipeline(r.Context(), id)
+	d, err := s.unchanged(w, r, id)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case d.Want() != spec.StatusRunning:
-		err = s.setStatus(r, d, spec.StatusRunning)
+		err = s.setStatus(w, r, d, spec.StatusRunning)
 	case s.active(d):
 		err = rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
 			Suggest("it runs already; restart it if that is what you want")
@@ -54,7 +54,7 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.pipeline(r.Context(), id)
+	d, err := s.unchanged(w, r, id)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +62,22 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, notRunning(id)
 	}
 	if d.Want() != spec.StatusStopped {
-		if err := s.setStatus(r, d, spec.StatusStopped); err != nil {
+		if err := s.setStatus(w, r, d, spec.StatusStopped); err != nil {
 			return nil, err
 		}
 	}
 	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is stopping", func() (bool, error) { return s.stopped(id), nil })
+}
+
+// unchanged returns the declaration of a pipeline that is as the client knows it. The
+// answer will tell its generation.
+func (s *Server) unchanged(w http.ResponseWriter, r *http.Request, id string) (*spec.Declaration, error) {
+	d, err := s.pipeline(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	tell(w, d)
+	return d, matches(r, pipelineTag(&d.Pipeline))
 }
 
 func notRunning(id string) error {
@@ -80,7 +91,7 @@ func (s *Server) restart(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.pipeline(r.Context(), id)
+	d, err := s.unchanged(w, r, id)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +106,7 @@ func (s *Server) restart(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // setStatus changes the status that d's pipeline should be in. A file keeps what it
 // declares, and is overridden until it changes.
-func (s *Server) setStatus(r *http.Request, d *spec.Declaration, status spec.Status) error {
+func (s *Server) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declaration, status spec.Status) error {
 	if d.Owner.Kind == spec.OwnerFile {
 		p := d.Pipeline.Clone()
 		p.Status = status
@@ -108,7 +119,7 @@ func (s *Server) setStatus(r *http.Request, d *spec.Declaration, status spec.Sta
 		}
 		return err
 	}
-	_, err := s.edit(r, &edit{id: d.Pipeline.ID, live: true, current: pipelineTag, apply: func(p *spec.Pipeline) error {
+	_, err := s.edit(w, r, &edit{id: d.Pipeline.ID, live: true, current: pipelineTag, apply: func(p *spec.Pipeline) error {
 		p.Status = status
 		return runnable(p)
 	}})

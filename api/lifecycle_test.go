@@ -3,11 +3,13 @@ package api_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -172,5 +174,64 @@ func TestWhatIsLeftOutOfDeadLetterQueues(t *testing.T) {
 	}
 	if got := do(h, "PUT", "/v1/pipelines/p/dead-letter-queue", `{"windowSize":-1}`); !strings.Contains(string(got.body), "windowSize must be a whole number from 0") {
 		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// The answer to a write tells the generation that it led to.
+func TestWritesTellTheirGeneration(t *testing.T) {
+	w := newWorld(t)
+	h := newServer(w).Handler()
+	last := ""
+	for _, request := range []string{
+		`POST /v1/pipelines {"id":"p","config":{"name":"p"}}`,
+		`POST /v1/connectors {"id":"gen","type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p"}`,
+		`POST /v1/connectors {"id":"out","type":"TYPE_DESTINATION","plugin":"log","pipelineId":"p"}`,
+		`POST /v1/processors {"id":"m","plugin":"field.set","parent":{"type":"TYPE_PIPELINE","id":"p"}}`,
+		`PUT /v1/processors/p:m {"plugin":"filter","config":{}}`,
+		`DELETE /v1/processors/p:m `,
+		`PUT /v1/pipelines/p/dead-letter-queue {"windowSize":"3"}`,
+		`POST /v1/pipelines/p/start `,
+		`PUT /v1/connectors/p:gen?live {"config":{"settings":{"rate":"2"}}}`,
+		`POST /v1/pipelines/p/rollback?live {"revision":3}`,
+		`POST /v1/pipelines/p/stop `,
+		`POST /v1/pipelines/import {"pipelines":[{"id":"p","status":"stopped"}]}`,
+	} {
+		method, target, _ := strings.Cut(request, " ")
+		path, body, _ := strings.Cut(target, " ")
+		got := do(h, method, path, body)
+		told := got.header.Get(rest.HeaderGeneration)
+		if want := fmt.Sprint(w.declared["p"].Generation); got.status != 200 || told != want || told == last {
+			t.Errorf("%s: %d %s: tells generation %q after %q, want %q", request, got.status, got.body, told, last, want)
+		}
+		last = told
+	}
+	two := string(spec.Marshal(pipelineOf("p", spec.StatusStopped), pipelineOf("q", spec.StatusStopped)))
+	got := do(h, "POST", "/v1/pipelines/import", two, "Content-Type", "application/yaml", "Idempotency-Key", "k")
+	again := do(h, "POST", "/v1/pipelines/import", two, "Content-Type", "application/yaml", "Idempotency-Key", "k")
+	for _, answer := range []call{got, again} {
+		if told := answer.header.Values(rest.HeaderGeneration); len(told) != 2 || told[1] != "1" {
+			t.Errorf("two pipelines: generations %v", told)
+		}
+	}
+	c, _ := serve(t, newServer(w))
+	var generation int64
+	if _, _, err := c.UpdateConnector(t.Context(), "p:gen", "", rest.ConnectorConfig{}, client.Generation(&generation)); err != nil || generation != w.declared["p"].Generation {
+		t.Errorf("the client says %d: %v", generation, err)
+	}
+}
+
+// Actions are refused, too, when the pipeline is not as the client knows it.
+func TestActionsOnWhatIsAsItWas(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("p.yaml", pipelineOf("p", spec.StatusRunning))
+	h := newServer(w).Handler()
+	etag := do(h, "GET", "/v1/pipelines/p", "").header.Get("ETag")
+	for _, action := range []string{"restart", "stop", "start"} {
+		if got := do(h, "POST", "/v1/pipelines/p/"+action, "", "If-Match", `"other"`); got.status != 412 {
+			t.Errorf("%s of another: %d %s", action, got.status, got.body)
+		}
+		if got := do(h, "POST", "/v1/pipelines/p/"+action, "", "If-Match", etag); got.status != 200 {
+			t.Errorf("%s: %d %s", action, got.status, got.body)
+		}
 	}
 }

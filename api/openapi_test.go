@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
+	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -155,7 +155,7 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 		return &rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{}}, nil
 	}
 	if op.Streaming {
-		return firstLine(t, w, s.Handler(), path, "orders:shop")
+		return firstLine(t, w, s, path, "orders:shop")
 	}
 	body := string(op.RequestBody.Content["application/json"].Example)
 	if op.OperationID == "applyPipeline" {
@@ -184,12 +184,11 @@ func asPlanned(t *testing.T, h http.Handler, body string) string {
 }
 
 // firstLine returns the first line of a stream.
-func firstLine(t *testing.T, w *world, h http.Handler, path, id string) []byte {
-	server := httptest.NewServer(h)
-	defer server.Close()
-	response, err := http.Get(server.URL + path)
-	if err != nil {
-		t.Fatal(err)
+func firstLine(t *testing.T, w *world, s *api.Server, path, id string) []byte {
+	c, _ := serve(t, s)
+	response, err := http.Get(c.URL + path)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%v, error %v", response, err)
 	}
 	defer response.Body.Close()
 	w.pass(id, rec(1))
@@ -198,6 +197,61 @@ func firstLine(t *testing.T, w *world, h http.Handler, path, id string) []byte {
 		t.Fatal(err)
 	}
 	return line
+}
+
+// TestErrorsOfTheDocument checks that every status has an example of its own, and that
+// operations name the ones that any of their kind may be answered with.
+func TestErrorsOfTheDocument(t *testing.T) {
+	var document struct {
+		Paths map[string]map[string]struct {
+			OperationID string
+			RequestBody struct{ Content map[string]json.RawMessage }
+			Responses   map[string]struct {
+				Ref     string `json:"$ref"`
+				Headers map[string]any
+			}
+		}
+		Components struct {
+			Responses map[string]struct {
+				Content map[string]struct{ Example rest.Status }
+			}
+		}
+	}
+	if err := json.Unmarshal(do(newServer(newWorld(t)).Handler(), "GET", "/openapi/openapi.json", "").body, &document); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for status, response := range document.Components.Responses {
+		example := response.Content["application/json"].Example
+		if other, again := seen[example.Message]; again || example.Message == "" {
+			t.Errorf("%s has the example of %q: %s", status, other, example.Message)
+		}
+		seen[example.Message] = status
+	}
+	for path, methods := range document.Paths {
+		for method, op := range methods {
+			want := []string{"403", "421", "500", "503"}
+			if op.RequestBody.Content != nil {
+				want = append(want, "400", "413", "415", "401")
+			}
+			for _, status := range want {
+				if _, ok := op.Responses[status]; !ok {
+					t.Errorf("%s %s does not name %s", method, path, status)
+				}
+			}
+			for status, response := range op.Responses {
+				if _, ok := document.Components.Responses[status]; status != "200" && (!ok || response.Ref != "#/components/responses/"+status) {
+					t.Errorf("%s %s: %s is %q", method, path, status, response.Ref)
+				}
+			}
+		}
+	}
+	if document.Paths["/v1/pipelines/import"]["post"].RequestBody.Content["application/yaml"] == nil {
+		t.Error("import does not take YAML")
+	}
+	if document.Paths["/v1/pipelines/{id}/start"]["post"].Responses["200"].Headers[rest.HeaderGeneration] == nil {
+		t.Error("starting tells no generation")
+	}
 }
 
 func TestExplorerLoadsNothingFromElsewhere(t *testing.T) {

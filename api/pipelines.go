@@ -96,6 +96,7 @@ func (s *Server) present(w http.ResponseWriter, d *spec.Declaration, err error) 
 		return nil, err
 	}
 	w.Header().Set("ETag", tag(d.Pipeline))
+	tell(w, d)
 	return s.shown(d), nil
 }
 
@@ -176,7 +177,7 @@ func (s *Server) updatePipeline(w http.ResponseWriter, r *http.Request) (any, er
 	case body.Config.Name == "":
 		return nil, nameMissing()
 	}
-	d, err := s.edit(r, &edit{id: id, live: true, current: pipelineTag, apply: func(p *spec.Pipeline) error {
+	d, err := s.edit(w, r, &edit{id: id, live: true, current: pipelineTag, apply: func(p *spec.Pipeline) error {
 		p.Name, p.Description = body.Config.Name, body.Config.Description
 		return nil
 	}})

@@ -109,14 +109,14 @@ func (s *Server) createProcessor(w http.ResponseWriter, r *http.Request) (any, e
 		*c.list = append(*c.list, added)
 		return nil
 	}
-	if _, err := s.edit(r, e); err != nil {
+	if _, err := s.edit(w, r, e); err != nil {
 		return nil, err
 	}
 	return s.presentProcessor(w, r, id)
 }
 
 // editProcessor changes the processor with the qualified id.
-func (s *Server) editProcessor(r *http.Request, id string, apply func(c chain, i int) error) error {
+func (s *Server) editProcessor(w http.ResponseWriter, r *http.Request, id string, apply func(c chain, i int) error) error {
 	d, _, _, err := s.processor(r.Context(), id)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *Server) editProcessor(r *http.Request, id string, apply func(c chain, i
 		e.prefix = c.prefix + "/" + strconv.Itoa(i)
 		return apply(c, i)
 	}
-	_, err = s.edit(r, e)
+	_, err = s.edit(w, r, e)
 	return err
 }
 
@@ -146,7 +146,7 @@ func (s *Server) updateProcessor(w http.ResponseWriter, r *http.Request) (any, e
 		return nil, err
 	}
 	id := r.PathValue("id")
-	err := s.editProcessor(r, id, func(c chain, i int) error {
+	err := s.editProcessor(w, r, id, func(c chain, i int) error {
 		p := &(*c.list)[i]
 		if body.ID != "" && body.ID != id {
 			return mismatch("id", id, body.ID)
@@ -171,8 +171,8 @@ func (s *Server) updateProcessor(w http.ResponseWriter, r *http.Request) (any, e
 	return s.presentProcessor(w, r, id)
 }
 
-func (s *Server) deleteProcessor(_ http.ResponseWriter, r *http.Request) (any, error) {
-	err := s.editProcessor(r, r.PathValue("id"), func(c chain, i int) error {
+func (s *Server) deleteProcessor(w http.ResponseWriter, r *http.Request) (any, error) {
+	err := s.editProcessor(w, r, r.PathValue("id"), func(c chain, i int) error {
 		*c.list = slices.Delete(*c.list, i, i+1)
 		return nil
 	})

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // writeTimeout is how long a client may take to receive an answer.
@@ -34,6 +36,11 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // nobody is left to tell
+}
+
+// tell says in the answer which generation of its pipeline d is.
+func tell(w http.ResponseWriter, d *spec.Declaration) {
+	w.Header().Set(rest.HeaderGeneration, strconv.FormatInt(d.Generation, 10))
 }
 
 // fail answers with the error.

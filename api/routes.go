@@ -130,13 +130,36 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 // document is the OpenAPI document, which is the same for all servers but the version.
 var document = sync.OnceValue(func() []byte {
 	var all []openapi.Operation
-	for _, rt := range routes {
-		all = append(all, rt.Operation)
+	for i := range routes {
+		all = append(all, documented(&routes[i]))
+	}
+	failures := map[int]any{}
+	for _, e := range exampleErrors {
+		failures[e.HTTP] = e.Body()
 	}
 	return openapi.Document("conduit API", "v1",
 		"Pipelines, connectors and processors of a conduit agent, how they fare, and the records that pass. "+
-			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, exampleError)
+			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, failures)
 })
+
+// documented returns the operation of a route with the errors that are the same for all.
+func documented(rt *route) openapi.Operation {
+	o := rt.Operation
+	errors := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusInternalServerError, http.StatusServiceUnavailable}
+	if rt.need > roleNone {
+		errors = append(errors, http.StatusUnauthorized, http.StatusTooManyRequests)
+	}
+	if o.Request != nil {
+		errors = append(errors, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
+	errors = append(errors, o.Errors...)
+	slices.Sort(errors)
+	o.Errors = slices.Compact(errors)
+	if slices.Contains(rt.media, mediaYAML) {
+		o.Also = map[string]string{mediaYAML: exampleFile}
+	}
+	return o
+}
 
 // explorer serves the page on which the API can be tried. It contains no data, so it
 // needs no token.

@@ -159,9 +159,21 @@ func (s *Server) authorize(r *http.Request, need role) error {
 		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "too many wrong tokens came from this address").
 			Suggest("send a valid token, or wait a second")
 	case have == roleNone:
-		return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "a token is needed").
-			Suggest("send the header Authorization: Bearer TOKEN")
+		if bearer(r) != "" {
+			return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "the token is wrong").
+				Suggest("send the token that the agent was given in api.auth.read-token-file or api.auth.admin-token-file")
+		}
+		return tokenNeeded()
 	}
+	return readOnly()
+}
+
+func tokenNeeded() *rest.Error {
+	return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "a token is needed").
+		Suggest("send the header Authorization: Bearer TOKEN")
+}
+
+func readOnly() *rest.Error {
 	return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "this token lets read only")
 }
 

@@ -49,6 +49,9 @@ func TestRequestsFromElsewhere(t *testing.T) {
 	if got := do(h, "POST", "/v1/pipelines", large); got.status != 413 {
 		t.Errorf("large body: %d", got.status)
 	}
+	if got := do(h, "POST", "/v1/pipelines/import", "pipelines: []", "Content-Type", "text/yaml"); got.status != 415 || !strings.Contains(string(got.body), "application/yaml") {
+		t.Errorf("import of another type: %d %s", got.status, got.body)
+	}
 	got := do(h, "PUT", "/v1/pipelines", body)
 	if allow := got.header.Get("Allow"); got.status != 405 || !strings.Contains(allow, "GET") || !strings.Contains(allow, "POST") {
 		t.Errorf("wrong method: %d, Allow: %s", got.status, allow)

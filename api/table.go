@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/conduit-agent/conduit/api/openapi"
+	"github.com/conduit-agent/conduit/api/rest"
 )
 
 const (
@@ -17,6 +18,8 @@ var (
 	ifMatch     = []openapi.Param{{Name: "If-Match", Description: "ETag of what is to be changed; refused with 412 if it is another by now"}}
 	postHeaders = []openapi.Param{{Name: "Idempotency-Key", Description: "makes repeating the request harmless for 24 hours"}}
 	actHeaders  = []openapi.Param{ifMatch[0], postHeaders[0]}
+
+	generation = []openapi.Param{{Name: rest.HeaderGeneration, Description: "generation of the pipeline that this led to; of several pipelines one each, in their order", Example: "4"}}
 
 	nameParam = openapi.Param{Name: "name", Description: "regular expression for whole names"}
 	waitParam = openapi.Param{Name: "wait", Description: "how long to wait until it is done: 0, 30, 2m; default 60s", Example: "0"}
@@ -33,21 +36,21 @@ var routes = []route{
 		Response: list(examplePipeline), Errors: []int{400}}, (*Server).listPipelines, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines", ID: "createPipeline", Tag: "pipelines", Summary: "Create a pipeline",
 		Description: "The pipeline is stopped and empty. The id may be chosen.", Headers: postHeaders,
-		Request: requestPipeline, Response: examplePipeline, Errors: []int{400, 409}}, (*Server).createPipeline, roleAdmin, nil},
+		Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 409}}, (*Server).createPipeline, roleAdmin, nil},
 	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}", ID: "getPipeline", Tag: "pipelines", Summary: "Get a pipeline",
-		Response: examplePipeline, Errors: []int{404}}, (*Server).getPipeline, roleRead, nil},
+		Answer: generation, Response: examplePipeline, Errors: []int{404}}, (*Server).getPipeline, roleRead, nil},
 	{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}", ID: "updatePipeline", Tag: "pipelines", Summary: "Change name and description", Headers: ifMatch,
-		Request: requestPipeline, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).updatePipeline, roleAdmin, nil},
+		Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).updatePipeline, roleAdmin, nil},
 	{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}", ID: "deletePipeline", Tag: "pipelines", Summary: "Delete a pipeline that is stopped and empty",
 		Query: waits, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, (*Server).deletePipeline, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines", Summary: "Start all connectors of a pipeline",
 		Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file runs until the file changes.",
-		Query:       waits, Headers: actHeaders, Response: empty, Errors: []int{400, 404, 504}}, (*Server).start, roleAdmin, nil},
+		Query:       waits, Headers: actHeaders, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, (*Server).start, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines", Summary: "Stop all connectors of a pipeline",
 		Description: "Answers when all records in flight are settled and the connectors are closed.",
-		Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Response: empty, Errors: []int{400, 404, 504}}, (*Server).stop, roleAdmin, nil},
+		Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, (*Server).stop, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines", Summary: "Stop a pipeline and start it again",
-		Query: waits, Headers: postHeaders, Response: empty, Errors: []int{400, 404, 504}}, (*Server).restart, roleAdmin, nil},
+		Query: waits, Headers: actHeaders, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, (*Server).restart, roleAdmin, nil},
 	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/status", ID: "getPipelineStatus", Tag: "pipelines", Summary: "Get what is declared, what runs and what is wrong",
 		Response: exampleStatus, Errors: []int{404}}, (*Server).status, roleRead, nil},
 	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/history", ID: "getPipelineHistory", Tag: "pipelines", Summary: "List the revisions of a pipeline, oldest first",
@@ -58,40 +61,40 @@ var routes = []route{
 		Response:    exampleDiff, Errors: []int{400, 404}}, (*Server).diff, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/rollback", ID: "rollbackPipeline", Tag: "pipelines", Summary: "Declare what a revision declared",
 		Description: "The pipeline stays running or stopped as it is.",
-		Query:       live, Headers: actHeaders, Request: exampleRollback, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).rollback, roleAdmin, nil},
+		Query:       live, Headers: actHeaders, Request: exampleRollback, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).rollback, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it, or to the API",
-		Headers: actHeaders, Request: exampleAdopt, Optional: true, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).adopt, roleAdmin, nil},
+		Headers: actHeaders, Request: exampleAdopt, Optional: true, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).adopt, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines", Summary: "Get a pipeline as a pipeline file",
 		Description: "Secrets are *** in it.", Response: exampleFile, MediaType: mediaYAML, Errors: []int{404}}, (*Server).export, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/import", ID: "importPipelines", Tag: "pipelines", Summary: "Declare the pipelines of a pipeline file, all or none",
 		Description: "The body is a pipeline file in JSON, or in YAML with the media type application/yaml. Pipelines that exist are replaced.",
-		Query:       live, Headers: postHeaders, Request: exampleImport, Response: list(examplePipeline), Errors: []int{400, 409}}, (*Server).importFile, roleAdmin, []string{mediaYAML}},
+		Query:       live, Headers: postHeaders, Request: exampleImport, Answer: generation, Response: list(examplePipeline), Errors: []int{400, 409}}, (*Server).importFile, roleAdmin, []string{mediaYAML}},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/plan", ID: "planPipeline", Tag: "pipelines", Summary: "Get what making a pipeline as a document says would change",
 		Description: "The document is the whole pipeline: what is not in it would be deleted. Nothing is changed, and values of settings are never shown. What applying the document would refuse is refused.",
 		Request:     exampleDocumentPlan, Response: exampleDocumentDiff, Errors: []int{400, 404, 409}}, (*Server).planDocument, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/pipelines/apply", ID: "applyPipeline", Tag: "pipelines", Summary: "Make a pipeline as a document says, as it was planned",
 		Description: "Refused with 412 unless the hash is that of the plan, so that nothing changes but what was seen. The pipeline is created if there is none. " +
 			"Answers when the change is stored; a running pipeline goes on with it, as with a change of its file.",
-		Headers: postHeaders, Request: exampleDocumentApply, Response: exampleDocumentDiff, Errors: []int{400, 404, 409, 412}}, (*Server).applyDocument, roleAdmin, nil},
+		Headers: postHeaders, Request: exampleDocumentApply, Answer: generation, Response: exampleDocumentDiff, Errors: []int{400, 404, 409, 412}}, (*Server).applyDocument, roleAdmin, nil},
 	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
 		Response: exampleDLQ, Errors: []int{404}}, (*Server).getDLQ, roleRead, nil},
 	{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
 		Description: "What is left out has the defaults of pipeline files: the log plugin, a window of 1, a threshold of 0.",
-		Query:       live, Headers: ifMatch, Request: requestDLQ, Response: exampleDLQ, Errors: []int{400, 404, 409, 412}}, (*Server).updateDLQ, roleAdmin, nil},
+		Query:       live, Headers: ifMatch, Request: requestDLQ, Answer: generation, Response: exampleDLQ, Errors: []int{400, 404, 409, 412}}, (*Server).updateDLQ, roleAdmin, nil},
 
 	{openapi.Operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors", Summary: "List connectors",
 		Query: []openapi.Param{{Name: "pipelineId", Description: "only those of this pipeline"}}, Response: list(exampleConnector)}, (*Server).listConnectors, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/connectors", ID: "createConnector", Tag: "connectors", Summary: "Create a connector",
 		Description: "The plugin is started to accept the settings, and ended.",
-		Query:       live, Headers: postHeaders, Request: requestConnector, Response: exampleConnector, Errors: []int{400, 404, 409}}, (*Server).createConnector, roleAdmin, nil},
+		Query:       live, Headers: postHeaders, Request: requestConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409}}, (*Server).createConnector, roleAdmin, nil},
 	{openapi.Operation{Method: get, Path: "/v1/connectors/{id}", ID: "getConnector", Tag: "connectors", Summary: "Get a connector and how far it got",
 		Response: exampleConnector, Errors: []int{404}}, (*Server).getConnector, roleRead, nil},
 	{openapi.Operation{Method: put, Path: "/v1/connectors/{id}", ID: "updateConnector", Tag: "connectors", Summary: "Replace the settings of a connector",
 		Description: "Without plugin the plugin stays, and settings that are *** keep their value.",
-		Query:       live, Headers: ifMatch, Request: updateConnector, Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, (*Server).updateConnector, roleAdmin, nil},
+		Query:       live, Headers: ifMatch, Request: updateConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, (*Server).updateConnector, roleAdmin, nil},
 	{openapi.Operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors", Summary: "Delete a connector",
 		Description: "If it was ever started, its plugin is started once more to clean up.",
-		Query:       []openapi.Param{liveParam, waitParam}, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412, 500, 504}}, (*Server).deleteConnector, roleAdmin, nil},
+		Query:       []openapi.Param{liveParam, waitParam}, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 500, 504}}, (*Server).deleteConnector, roleAdmin, nil},
 	{openapi.Operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
 		Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, (*Server).validateConnector, roleAdmin, nil},
 	{openapi.Operation{Method: get, Path: "/v1/connectors/{id}/inspect", ID: "inspectConnector", Tag: "connectors", Summary: "See the records that pass a connector",
@@ -103,14 +106,14 @@ var routes = []route{
 	{openapi.Operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors", Summary: "List processors",
 		Query: []openapi.Param{{Name: "parentIds", Description: "only those of this pipeline or connector; may be repeated"}}, Response: list(exampleProcessor)}, (*Server).listProcessors, roleRead, nil},
 	{openapi.Operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors", Summary: "Create a processor, the last of its parent",
-		Query: live, Headers: postHeaders, Request: requestProcessor, Response: exampleProcessor, Errors: []int{400, 404, 409}}, (*Server).createProcessor, roleAdmin, nil},
+		Query: live, Headers: postHeaders, Request: requestProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409}}, (*Server).createProcessor, roleAdmin, nil},
 	{openapi.Operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors", Summary: "Get a processor",
 		Response: exampleProcessor, Errors: []int{404}}, (*Server).getProcessor, roleRead, nil},
 	{openapi.Operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors", Summary: "Replace settings and condition of a processor",
 		Description: "Without plugin, condition or workers they stay as they are, and settings that are *** keep their value.",
-		Query:       live, Headers: ifMatch, Request: updateProcessor, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, (*Server).updateProcessor, roleAdmin, nil},
+		Query:       live, Headers: ifMatch, Request: updateProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, (*Server).updateProcessor, roleAdmin, nil},
 	{openapi.Operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
-		Query: live, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, (*Server).deleteProcessor, roleAdmin, nil},
+		Query: live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}}, (*Server).deleteProcessor, roleAdmin, nil},
 
 	{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-in", ID: "inspectProcessorIn", Tag: "processors", Summary: "See the records that a processor is given",
 		Description: notInspectable, Errors: []int{404, 501}}, (*Server).inspectProcessor, roleRead, nil},

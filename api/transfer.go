@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -67,6 +68,7 @@ func (s *Server) importFile(w http.ResponseWriter, r *http.Request) (any, error)
 		if err != nil {
 			return nil, err
 		}
+		w.Header().Add(rest.HeaderGeneration, strconv.FormatInt(d.Generation, 10))
 		list = append(list, s.shown(d))
 	}
 	return list, nil

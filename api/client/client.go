@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/conduit-agent/conduit/api/rest"
@@ -63,6 +64,14 @@ func NoWait() Option { return Query("wait", "0") }
 // Live allows to change a running pipeline.
 func Live() Option { return Query("live", "true") }
 
+// Generation sets to, once the request is answered, to the generation of the pipeline
+// that it led to, 0 if the answer tells none.
+func Generation(to *int64) Option {
+	return func(r *http.Request) { *r = *r.WithContext(context.WithValue(r.Context(), generationKey{}, to)) }
+}
+
+type generationKey struct{}
+
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 64 << 20
 
@@ -78,6 +87,9 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any, opt
 		return "", err
 	}
 	defer response.Body.Close()
+	if to, ok := r.Context().Value(generationKey{}).(*int64); ok {
+		*to, _ = strconv.ParseInt(response.Header.Get(rest.HeaderGeneration), 10, 64)
+	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err == nil {
 		err = assign(body, out)

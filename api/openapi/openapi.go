@@ -5,6 +5,7 @@ package openapi
 import (
 	"embed"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"path"
 	"regexp"
@@ -23,12 +24,14 @@ type Operation struct {
 	Description string
 	Query       []Param
 	Headers     []Param
-	Request     any    // example of the body; nil when there is none
-	Optional    bool   // the body may be left out
-	Response    any    // example of the body of a success; nil when there is none
-	MediaType   string // of the response; default application/json
-	Streaming   bool   // the response does not end; over WebSocket, too
-	Errors      []int  // statuses of the errors to expect
+	Request     any               // example of the body; nil when there is none
+	Also        map[string]string // examples of the body in other media types than JSON
+	Optional    bool              // the body may be left out
+	Answer      []Param           // headers of a success
+	Response    any               // example of the body of a success; nil when there is none
+	MediaType   string            // of the response; default application/json
+	Streaming   bool              // the response does not end; over WebSocket, too
+	Errors      []int             // statuses of the errors to expect
 }
 
 // Param is a parameter of the query or a header.
@@ -40,17 +43,21 @@ type Param struct {
 
 var pathParam = regexp.MustCompile(`\{(\w+)\}`)
 
-// Document returns the OpenAPI 3.1 document of the operations. failure is an example of
-// the body of every error.
-func Document(title, version, description string, operations []Operation, failure any) []byte {
+// Document returns the OpenAPI 3.1 document of the operations. failures are examples of
+// the bodies of all errors, by status.
+func Document(title, version, description string, operations []Operation, failures map[int]any) []byte {
 	s := schemas{}
+	responses := map[string]any{}
+	for status, example := range failures {
+		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status) + ".", "content": s.content("application/json", example)}
+	}
 	paths := map[string]map[string]any{}
 	tags := []map[string]any{}
 	for _, o := range operations {
 		if paths[o.Path] == nil {
 			paths[o.Path] = map[string]any{}
 		}
-		paths[o.Path][strings.ToLower(o.Method)] = s.operation(&o, failure)
+		paths[o.Path][strings.ToLower(o.Method)] = s.operation(&o)
 		if !slices.ContainsFunc(tags, func(t map[string]any) bool { return t["name"] == o.Tag }) {
 			tags = append(tags, map[string]any{"name": o.Tag})
 		}
@@ -62,6 +69,7 @@ func Document(title, version, description string, operations []Operation, failur
 		"paths":   paths,
 		"components": map[string]any{
 			"schemas":         s,
+			"responses":       responses,
 			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}},
 		},
 		"security": []any{map[string]any{}, map[string]any{"token": []any{}}},
@@ -72,17 +80,21 @@ func Document(title, version, description string, operations []Operation, failur
 	return text
 }
 
-func (s schemas) operation(o *Operation, failure any) map[string]any {
+func (s schemas) operation(o *Operation) map[string]any {
 	media := o.MediaType
 	if media == "" {
 		media = "application/json"
 	}
 	responses := map[string]any{}
 	if o.Response != nil {
-		responses["200"] = map[string]any{"description": "Success.", "content": s.content(media, o.Response)}
+		success := map[string]any{"description": "Success.", "content": s.content(media, o.Response)}
+		if len(o.Answer) > 0 {
+			success["headers"] = s.headers(o.Answer)
+		}
+		responses["200"] = success
 	}
 	for _, status := range o.Errors {
-		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status) + ".", "content": s.content("application/json", failure)}
+		responses[strconv.Itoa(status)] = map[string]any{"$ref": "#/components/responses/" + strconv.Itoa(status)}
 	}
 	op := map[string]any{"operationId": o.ID, "tags": []string{o.Tag}, "summary": o.Summary, "parameters": s.parameters(o), "responses": responses}
 	if o.Description != "" {
@@ -92,7 +104,11 @@ func (s schemas) operation(o *Operation, failure any) map[string]any {
 		op["x-streaming"] = true
 	}
 	if o.Request != nil {
-		op["requestBody"] = map[string]any{"required": !o.Optional, "content": s.content("application/json", o.Request)}
+		content := s.content("application/json", o.Request)
+		for media, text := range o.Also {
+			maps.Copy(content, s.content(media, text))
+		}
+		op["requestBody"] = map[string]any{"required": !o.Optional, "content": content}
 	}
 	return op
 }
@@ -102,6 +118,14 @@ func (s schemas) content(media string, example any) map[string]any {
 		return map[string]any{media: map[string]any{"schema": map[string]any{"type": "string"}, "example": text}}
 	}
 	return map[string]any{media: map[string]any{"schema": s.of(example), "example": example}}
+}
+
+func (s schemas) headers(all []Param) map[string]any {
+	headers := map[string]any{}
+	for _, p := range all {
+		headers[p.Name] = map[string]any{"description": p.Description, "schema": map[string]any{"type": "string"}, "example": p.Example}
+	}
+	return headers
 }
 
 func (s schemas) parameters(o *Operation) []any {

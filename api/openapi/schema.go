@@ -82,6 +82,9 @@ func (s schemas) object(t reflect.Type) map[string]any {
 			continue
 		}
 		property := s.schema(f.Type)
+		if f.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omit") {
+			property = map[string]any{"anyOf": []any{property, map[string]any{"type": "null"}}}
+		}
 		if doc := f.Tag.Get("doc"); doc != "" {
 			property["description"] = doc
 		}

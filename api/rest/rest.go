@@ -20,6 +20,10 @@ import (
 // Redacted stands for a secret. Writing it keeps the value there is.
 const Redacted = spec.Redacted
 
+// HeaderGeneration is the header of the answer to a write that says which generation of
+// the pipeline it led to; of several pipelines, in their order.
+const HeaderGeneration = "Conduit-Generation"
+
 // Hide returns text without value, as it is and as it is quoted.
 func Hide(text, value string) string {
 	quoted := strconv.Quote(strings.TrimSpace(value))
@@ -262,6 +266,41 @@ type PipelineStatus struct {
 	State      spec.State       `json:"state"`
 	Problems   []spec.Problem   `json:"problems" doc:"Of the files that declare it."`
 	Conditions []spec.Condition `json:"conditions" doc:"Valid, Applied, Ready, Draining, Conflict, RolledBack and PluginChanged, each true or false."`
+}
+
+// Inspected is what the inspector sends: a record, or how many were left out.
+type Inspected struct {
+	Result  *InspectedRecord `json:"result,omitempty"`
+	Dropped int              `json:"dropped,omitempty" doc:"Records that were to be shown and were not, since this was said last."`
+}
+
+// InspectedRecord is a record as the inspector shows it.
+type InspectedRecord struct {
+	Position  []byte            `json:"position"`
+	Operation InspectedOp       `json:"operation"`
+	Metadata  map[string]string `json:"metadata"`
+	Key       *InspectedData    `json:"key"`
+	Payload   InspectedPayload  `json:"payload"`
+}
+
+// InspectedOp is the operation of a record.
+type InspectedOp string
+
+// Enum lists the operations.
+func (InspectedOp) Enum() []string {
+	return []string{"OPERATION_UNSPECIFIED", "OPERATION_CREATE", "OPERATION_UPDATE", "OPERATION_DELETE", "OPERATION_SNAPSHOT"}
+}
+
+// InspectedPayload is the data of a record before and after the change that it stands for.
+type InspectedPayload struct {
+	Before *InspectedData `json:"before"`
+	After  *InspectedData `json:"after"`
+}
+
+// InspectedData is raw or structured data.
+type InspectedData struct {
+	RawData        []byte         `json:"rawData,omitempty"`
+	StructuredData map[string]any `json:"structuredData,omitempty"`
 }
 
 // Import is a pipeline file.
