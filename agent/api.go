@@ -201,6 +201,9 @@ func (o *observed) Position(ctx context.Context, connectorID string) (record.Pos
 // Restart has a pipeline restarted.
 func (o *observed) Restart(ctx context.Context, id string) error { return o.loop.Restart(ctx, id) }
 
+// CutOff has a pipeline that is to stop end at once.
+func (o *observed) CutOff(ctx context.Context, id string) error { return o.loop.CutOff(ctx, id) }
+
 // CleanUp deletes a connector that was removed.
 func (o *observed) CleanUp(ctx context.Context, connectorID string) error {
 	return o.loop.CleanUp(ctx, connectorID)

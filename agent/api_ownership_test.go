@@ -89,6 +89,42 @@ func TestWritesAreRevisions(t *testing.T) {
 	wantConsecutive(t, numbers(t, w.Path("p.jsonl")))
 }
 
+// A stop that is forced does not wait for a destination that never answers, be it at once
+// or after waiting in vain. Nothing is lost.
+func TestForcedStop(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	install(t, dir, "chaos")
+	w := startWeb(t, dir)
+	stuck := func() {
+		t.Helper()
+		w.Wait("records that are not answered", func() bool {
+			return scrape(t, w.Agent, `conduit_source_sequence{component_id="p:src",pipeline_name="p",stage="read"}`) > 20
+		})
+	}
+	w.must("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, nil)
+	w.must("POST", "/v1/connectors", `{"id":"src","type":"TYPE_SOURCE","plugin":"builtin:generator","pipelineId":"p",
+		"config":{"settings":{"rate":"1000","format.type":"structured","format.options.n":"int"}}}`, nil)
+	w.must("POST", "/v1/connectors", `{"id":"dst","type":"TYPE_DESTINATION","plugin":"chaos","pipelineId":"p","config":{"settings":{"mode":"hang"}}}`, nil)
+	w.must("POST", "/v1/pipelines/p/start", "", nil)
+	stuck()
+	began := time.Now()
+	w.must("POST", "/v1/pipelines/p/stop", `{"force":true}`, nil)
+	w.must("POST", "/v1/pipelines/p/start", "", nil)
+	stuck()
+	if got := w.do("POST", "/v1/pipelines/p/stop?wait=100ms", ""); got.status != http.StatusGatewayTimeout {
+		t.Errorf("a stop in vain: %d %s", got.status, got.body)
+	}
+	w.must("POST", "/v1/pipelines/p/stop", `{"force":true}`, nil)
+	if took := time.Since(began); took > 20*time.Second { // the drain time-out is 30 s
+		t.Errorf("it took %v", took)
+	}
+	w.must("PUT", "/v1/connectors/p:dst", fmt.Sprintf(`{"plugin":"builtin:file","config":{"settings":{"path":%q}}}`, w.Path("p.jsonl")), nil)
+	w.must("POST", "/v1/pipelines/p/start", "", nil)
+	w.more(t, "p")
+	w.Stop()
+	wantConsecutive(t, numbers(t, w.Path("p.jsonl")))
+}
+
 // clientAt returns a client of the agent that writes its address into the file.
 func clientAt(t *testing.T, path string) *client.Client {
 	t.Helper()

@@ -62,6 +62,9 @@ type Observed interface {
 	// Restart has a pipeline restarted, or started at once if it waits after a failure. It
 	// returns when that is noted.
 	Restart(ctx context.Context, id string) error
+	// CutOff ends a pipeline that is to stop without waiting for the records in flight. It
+	// returns when that is noted.
+	CutOff(ctx context.Context, id string) error
 	// CleanUp is called after the connector was removed from its pipeline: if it was ever
 	// started, LifecycleOnDeleted is called; then its state and position are forgotten.
 	CleanUp(ctx context.Context, connectorID string) error

@@ -37,6 +37,7 @@ type world struct {
 	changed   chan struct{}
 	positions map[string]record.Position
 	cleaned   []string
+	cut       []string
 	frozen    bool // nothing observed changes
 	notReady  error
 	directory spec.Directory
@@ -208,6 +209,13 @@ func (w *world) Restart(_ context.Context, id string) error {
 	defer w.mu.Unlock()
 	delete(w.states, id)
 	w.reconcile()
+	return nil
+}
+
+func (w *world) CutOff(_ context.Context, id string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = append(w.cut, id)
 	return nil
 }
 

@@ -43,7 +43,8 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) (any, error) {
 	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is starting", func() (bool, error) { return s.started(id, since) })
 }
 
-// stop has a pipeline stop and answers when it did.
+// stop has a pipeline stop and answers when it did. One that is stopping already may be
+// forced to.
 func (s *Server) stop(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Stop
 	if err := read(w, r, &body); err != nil {
@@ -63,6 +64,11 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	if d.Want() != spec.StatusStopped {
 		if err := s.setStatus(w, r, d, spec.StatusStopped); err != nil {
+			return nil, err
+		}
+	}
+	if body.Force {
+		if err := s.Observed.CutOff(r.Context(), id); err != nil {
 			return nil, err
 		}
 	}

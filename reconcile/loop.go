@@ -129,6 +129,25 @@ func (l *Loop) ask(ctx context.Context, id string, again Kind) error {
 	}
 }
 
+// CutOff ends the run of a pipeline that is to stop without waiting for the records in
+// flight, which are delivered again. It returns when that is noted.
+func (l *Loop) CutOff(ctx context.Context, id string) error {
+	if err := l.Check(ctx); err != nil { // it was told to stop by now
+		return err
+	}
+	note := func() {
+		if p := l.pipes[id]; p != nil && p.run != nil && p.run.stopping && (p.desired == nil || !wanted(p.desired)) {
+			p.run.cancel()
+		}
+	}
+	select {
+	case l.notes <- note:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("cannot cut off pipeline %q: %w", id, ctx.Err())
+	}
+}
+
 // CleanUp deletes a connector that is declared no more, if it was ever started, without
 // the delay. It returns how that went; after an error it is tried again later.
 func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {

@@ -1150,6 +1150,33 @@ func TestLoopShutsDown(t *testing.T) {
 	})
 }
 
+// What does not come to rest can be cut off once it is to stop, and only then.
+func TestLoopCutsOff(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant.with(func() { w.plant.slowDrain["never"] = time.Hour })
+		w.declare(pipeline("p", "never"))
+		cutOff := func() {
+			if err := w.loop.CutOff(context.Background(), "p"); err != nil {
+				w.Error(err)
+			}
+			w.pass(time.Millisecond)
+		}
+		cutOff()
+		w.state("running gen=1 tried=1")
+		stopped := pipeline("p", "never")
+		stopped.Status = spec.StatusStopped
+		w.store.declare(stopped)
+		cutOff()
+		w.state("stopped gen=0 tried=1")
+		if !strings.Contains(w.store.reasons(), "StopFailed") {
+			w.Errorf("events: %s", w.store.reasons())
+		}
+		if err := w.loop.CutOff(context.Background(), "nobody"); err != nil {
+			w.Error(err)
+		}
+	})
+}
+
 // A store that gives up because the loop is to end says nothing about the store.
 func TestLoopEndsBeforeItBegins(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -48,6 +48,15 @@ func (c *Client) StopPipeline(ctx context.Context, id string, options ...Option)
 	return c.act(ctx, id, "/stop", options)
 }
 
+// Force has StopPipeline not wait for the records in flight, which are delivered again.
+func Force() Option {
+	return func(r *http.Request) {
+		text := []byte(`{"force":true}`)
+		r.Header.Set("Content-Type", "application/json")
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	}
+}
+
 // RestartPipeline returns when the pipeline runs again.
 func (c *Client) RestartPipeline(ctx context.Context, id string, options ...Option) error {
 	return c.act(ctx, id, "/restart", options)

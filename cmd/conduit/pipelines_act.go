@@ -18,7 +18,8 @@ that declares it stopped runs until the file changes.`, (*client.Client).StartPi
 func (p *program) stopCommand() *ffcli.Command {
 	return p.act("stop", "stopped", "Stop a pipeline.",
 		`Returns when records in flight are settled and all connectors are closed. A pipeline of a
-file that declares it running is stopped until the file changes.`, (*client.Client).StopPipeline)
+file that declares it running is stopped until the file changes. With --force it does not wait for
+the records in flight: they are delivered again when the pipeline starts.`, (*client.Client).StopPipeline)
 }
 
 func (p *program) restartCommand() *ffcli.Command {
@@ -29,7 +30,7 @@ installed of its plugins. A pipeline that waits for a retry is tried at once.`, 
 
 // act makes a command that does something to a pipeline.
 func (p *program) act(name, done, short, long string, do func(*client.Client, context.Context, string, ...client.Option) error) *ffcli.Command {
-	var hurry bool
+	var hurry, force bool
 	return p.remote(name, remoteCommand{
 		usage:     "conduit pipelines " + name + " ID",
 		short:     short,
@@ -37,12 +38,18 @@ func (p *program) act(name, done, short, long string, do func(*client.Client, co
 		arguments: 1,
 		flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&hurry, "no-wait", false, "return when the agent has noted it")
+			if name == "stop" {
+				fs.BoolVar(&force, "force", false, "cut off what does not come to rest")
+			}
 		},
 		exec: func(ctx context.Context, r *remote, args []string) error {
 			var options []client.Option
 			said := args[0] + " is " + done
 			if hurry {
 				options, said = append(options, client.NoWait()), args[0]+" is to be "+done
+			}
+			if force {
+				options = append(options, client.Force())
 			}
 			if err := do(r.Client, ctx, args[0], options...); err != nil {
 				return err
