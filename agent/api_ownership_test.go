@@ -98,7 +98,7 @@ func TestForcedStop(t *testing.T) {
 	stuck := func() {
 		t.Helper()
 		w.Wait("records that are not answered", func() bool {
-			return scrape(t, w.Agent, `conduit_source_sequence{component_id="p:src",pipeline_name="p",stage="read"}`) > 20
+			return scrape(t, w.Agent, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage="read"}`) > 20
 		})
 	}
 	w.must("POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, nil)

@@ -171,7 +171,7 @@ func TestASlowDestinationIsReplaced(t *testing.T) {
 	d.Save("p.yaml", amended{settings: fmt.Sprintf("path: %q", d.Path("pipe"))}.text(20000))
 	d.WaitPhase("p", spec.PhaseRunning, 1)
 	got := func(stage string) int {
-		return int(scrape(t, d.Agent, fmt.Sprintf(`conduit_source_sequence{component_id="p:src",pipeline_name="p",stage=%q}`, stage)))
+		return int(scrape(t, d.Agent, fmt.Sprintf(`conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage=%q}`, stage)))
 	}
 	d.Wait("records to queue up", func() bool { return got("read")-got("settled") > 500 })
 	d.Save("p.yaml", amended{settings: fmt.Sprintf("path: %q", d.Path("p.jsonl"))}.text(20000))
@@ -204,7 +204,7 @@ func TestAStuckDestinationIsReplaced(t *testing.T) {
 	d := deskIn(t, dir, func(c *config.Config) { c.Pipelines.DrainTimeout = 200 * time.Millisecond })
 	d.become(amended{source: "journal", destination: "chaos", settings: "mode: never ack"}, 0)
 	d.Wait("records that are not answered", func() bool {
-		return scrape(t, d.Agent, `conduit_source_sequence{component_id="p:src",pipeline_name="p",stage="read"}`) > 20
+		return scrape(t, d.Agent, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="p",stage="read"}`) > 20
 	})
 	d.become(amended{source: "journal", settings: fmt.Sprintf("path: %q", d.Path("p.jsonl"))}, 0)
 	d.grown("p.jsonl")

@@ -29,7 +29,7 @@ func (a *Agent) Metrics() http.Handler {
 type metrics struct{ a *Agent }
 
 // connectorLabels tell connectors apart.
-var connectorLabels = []string{"pipeline_name", "plugin", "type", "component_id"}
+var connectorLabels = []string{"pipeline_name", "pipeline_id", "plugin", "type", "component_id"}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
@@ -39,8 +39,8 @@ var (
 	infoDesc       = desc("conduit_info", "Version of the agent.", "version", "go_version")
 	directoryDesc  = desc("conduit_pipelines_directory", "State of the directory of the pipeline files: 1 for the one it is in.", "state")
 	pipelinesDesc  = desc("conduit_pipelines", "Number of pipelines by status.", "status")
-	statusDesc     = desc("conduit_pipeline_status", "Status of a pipeline: 1 running, 2 stopped, 3 degraded, 4 recovering.", "pipeline_name")
-	failuresDesc   = desc("conduit_pipeline_failures", "Failures in a row that have not been outlived.", "pipeline_name")
+	statusDesc     = desc("conduit_pipeline_status", "Status of a pipeline: 1 running, 2 stopped, 3 degraded, 4 recovering.", "pipeline_name", "pipeline_id")
+	failuresDesc   = desc("conduit_pipeline_failures", "Failures in a row that have not been outlived.", "pipeline_name", "pipeline_id")
 	connectorsDesc = desc("conduit_connectors", "Number of connectors by type.", "type")
 	processorsDesc = desc("conduit_processors", "Number of processors by where they are attached.", "type")
 
@@ -50,10 +50,10 @@ var (
 	filteredDesc = desc("conduit_connector_filtered_records_total", "Records of a source that processors dropped.", connectorLabels...)
 	bytesDesc    = desc("conduit_connector_bytes_total", "Bytes of the records that passed a connector.", connectorLabels...)
 	sizesDesc    = desc("conduit_connector_bytes", "Sizes of the records that passed a connector.", connectorLabels...)
-	writesDesc   = desc("conduit_connector_execution_duration_seconds", "Time a destination takes to write, sampled.", connectorLabels...)
+	callsDesc    = desc("conduit_connector_execution_duration_seconds", "Time a source takes to read, waiting for records included, or a destination to write, sampled.", connectorLabels...)
 
-	sequenceDesc = desc("conduit_source_sequence", "Number of the last record of the current run that got to a stage: read, settled, committed, acked.", "pipeline_name", "component_id", "stage")
-	unackedDesc  = desc("conduit_source_oldest_unacked_seconds", "Time since the oldest record not yet acknowledged was read.", "pipeline_name", "component_id")
+	sequenceDesc = desc("conduit_source_sequence", "Number of the last record of the current run that got to a stage: read, settled, committed, acked.", "pipeline_name", "pipeline_id", "component_id", "stage")
+	unackedDesc  = desc("conduit_source_oldest_unacked_seconds", "Time since the oldest record not yet acknowledged was read.", "pipeline_name", "pipeline_id", "component_id")
 
 	startsDesc   = desc("conduit_plugin_starts_total", "Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")
 	residentDesc = desc("conduit_plugin_resident_bytes", "Memory of a connector's process.", "component_id")
@@ -62,15 +62,15 @@ var (
 	sessionsDesc = desc("conduit_inspector_sessions", "Open inspector sessions.", "component_id")
 	droppedDesc  = desc("conduit_inspector_dropped_records_total", "Records that inspector sessions did not get to see.", "component_id")
 	panicsDesc   = desc("conduit_api_panics_total", "Requests that ended in a panic.")
-	ackLagsDesc  = desc("conduit_source_ack_lag_seconds", "Time from every destination having a record to it being acknowledged to its source.", "pipeline_name")
+	ackLagsDesc  = desc("conduit_source_ack_lag_seconds", "Time from every destination having a record to it being acknowledged to its source.", "pipeline_name", "pipeline_id")
 
-	transitsDesc   = desc("conduit_pipeline_execution_duration_seconds", "Time from reading a record to every destination having it.", "pipeline_name")
-	dlqSizesDesc   = desc("conduit_dlq_bytes", "Sizes of the records written to the dead-letter queue.", "pipeline_name", "plugin")
-	dlqWritesDesc  = desc("conduit_dlq_execution_duration_seconds", "Time the dead-letter queue takes to write.", "pipeline_name", "plugin")
+	transitsDesc   = desc("conduit_pipeline_execution_duration_seconds", "Time from reading a record to every destination having it.", "pipeline_name", "pipeline_id")
+	dlqSizesDesc   = desc("conduit_dlq_bytes", "Sizes of the records written to the dead-letter queue.", "pipeline_name", "pipeline_id", "plugin")
+	dlqWritesDesc  = desc("conduit_dlq_execution_duration_seconds", "Time the dead-letter queue takes to write.", "pipeline_name", "pipeline_id", "plugin")
 	commitsDesc    = desc("conduit_commit_duration_seconds", "Time to make positions durable, fsync included.")
 	committedDesc  = desc("conduit_committed_positions_total", "Positions made durable.")
-	phasesDesc     = desc("conduit_pipeline_phases_total", "Times a pipeline entered a phase.", "pipeline_name", "phase")
-	recoveringDesc = desc("pipeline_recovering_count", "Times a pipeline failed and began to recover.", "pipeline_name")
+	phasesDesc     = desc("conduit_pipeline_phases_total", "Times a pipeline entered a phase.", "pipeline_name", "pipeline_id", "phase")
+	recoveringDesc = desc("pipeline_recovering_count", "Times a pipeline failed and began to recover.", "pipeline_name", "pipeline_id")
 )
 
 // Describe sends nothing: which series there are depends on what is declared.
@@ -87,7 +87,6 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		}
 		gauge(directoryDesc, in, string(state))
 	}
-	m.states(gauge, counterTo(to))
 	histogramTo(to, commitsDesc, &m.a.committer.Commits, engine.DurationBounds)
 	counterTo(to)(committedDesc, m.a.committer.Committed.Load())
 	m.parts(gauge, counterTo(to))
@@ -97,14 +96,17 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		return // what is declared cannot be told; the rest can
 	}
 	running, stats := m.a.runner.observe()
-	connectors, processors := map[spec.ConnectorType]int{}, map[string]int{}
+	var counted totals
 	for i := range declared {
 		p := &declared[i].Pipeline
-		processors["pipeline"] += len(p.Processors)
-		for _, c := range p.Connectors {
-			connectors[c.Type]++
-			processors["connector"] += len(c.Processors)
+		state, known := m.a.loop.State(p.ID)
+		if !known {
+			state.Phase = spec.PhaseStopped
 		}
+		if declared[i].Withdrawn.IsZero() {
+			counted.add(p, state.Phase)
+		}
+		m.state(to, p, &state)
 		if s := stats[p.ID]; s != nil {
 			collectPipeline(to, p, s)
 		}
@@ -112,11 +114,42 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 			collectLags(gauge, p, r)
 		}
 	}
-	for _, t := range []spec.ConnectorType{spec.TypeSource, spec.TypeDestination} {
-		gauge(connectorsDesc, float64(connectors[t]), string(t))
+	counted.collect(gauge)
+}
+
+// totals counts what is declared and not on its way out, as the API lists it.
+type totals struct {
+	phases     map[spec.Phase]int
+	connectors map[spec.ConnectorType]int
+	processors map[string]int
+}
+
+func (t *totals) add(p *spec.Pipeline, phase spec.Phase) {
+	if t.phases == nil {
+		*t = totals{map[spec.Phase]int{}, map[spec.ConnectorType]int{}, map[string]int{}}
 	}
-	for _, t := range []string{"pipeline", "connector"} {
-		gauge(processorsDesc, float64(processors[t]), t)
+	t.phases[phase]++
+	t.processors["pipeline"] += len(p.Processors)
+	for _, c := range p.Connectors {
+		t.connectors[c.Type]++
+		t.processors["connector"] += len(c.Processors)
+	}
+}
+
+func (t *totals) collect(gauge func(*prometheus.Desc, float64, ...string)) {
+	for _, phase := range []spec.Phase{spec.PhaseRunning, spec.PhaseStopped, spec.PhaseDegraded, spec.PhaseRecovering} {
+		gauge(pipelinesDesc, float64(t.phases[phase]), string(phase))
+	}
+	for _, passing := range []spec.Phase{spec.PhaseStarting, spec.PhaseStopping} {
+		if n := t.phases[passing]; n > 0 {
+			gauge(pipelinesDesc, float64(n), string(passing))
+		}
+	}
+	for _, c := range []spec.ConnectorType{spec.TypeSource, spec.TypeDestination} {
+		gauge(connectorsDesc, float64(t.connectors[c]), string(c))
+	}
+	for _, of := range []string{"pipeline", "connector"} {
+		gauge(processorsDesc, float64(t.processors[of]), of)
 	}
 }
 
@@ -158,21 +191,15 @@ var pipelineStatus = map[spec.Phase]float64{
 	spec.PhaseRecovering: 4,
 }
 
-func (m *metrics) states(gauge func(*prometheus.Desc, float64, ...string), counter func(*prometheus.Desc, uint64, ...string)) {
-	counts := map[spec.Phase]int{spec.PhaseRunning: 0, spec.PhaseStopped: 0, spec.PhaseDegraded: 0, spec.PhaseRecovering: 0}
-	for _, s := range m.a.States() {
-		counts[s.Phase]++
-		gauge(statusDesc, pipelineStatus[s.Phase], s.PipelineID)
-		gauge(failuresDesc, float64(s.Failures), s.PipelineID)
-		for phase, n := range m.a.phases.of(s.PipelineID) {
-			counter(phasesDesc, n, s.PipelineID, string(phase))
-			if phase == spec.PhaseRecovering {
-				counter(recoveringDesc, n, s.PipelineID)
-			}
+func (m *metrics) state(to chan<- prometheus.Metric, p *spec.Pipeline, s *spec.State) {
+	gauge, counter := gaugeTo(to), counterTo(to)
+	gauge(statusDesc, pipelineStatus[s.Phase], p.Name, p.ID)
+	gauge(failuresDesc, float64(s.Failures), p.Name, p.ID)
+	for phase, n := range m.a.phases.of(p.ID) {
+		counter(phasesDesc, n, p.Name, p.ID, string(phase))
+		if phase == spec.PhaseRecovering {
+			counter(recoveringDesc, n, p.Name, p.ID)
 		}
-	}
-	for phase, n := range counts {
-		gauge(pipelinesDesc, float64(n), string(phase))
 	}
 }
 
@@ -180,7 +207,7 @@ func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *engine.Pi
 	counter := counterTo(to)
 	for _, c := range p.Connectors {
 		id := p.QualifiedID(c.ID)
-		labels := []string{p.ID, c.Plugin, string(c.Type), id}
+		labels := []string{p.Name, p.ID, c.Plugin, string(c.Type), id}
 		passed := s.Connector(id)
 		counter(recordsDesc, passed.Records.Load(), labels...)
 		counter(bytesDesc, passed.Bytes.Load(), labels...)
@@ -188,24 +215,25 @@ func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *engine.Pi
 		if c.Type == spec.TypeSource {
 			counter(ackedDesc, passed.Acked.Load(), labels...)
 			counter(filteredDesc, passed.Filtered.Load(), labels...)
+			histogramTo(to, callsDesc, &passed.Reads, engine.DurationBounds, labels...)
 			continue
 		}
 		counter(nackedDesc, passed.Nacked.Load(), labels...)
-		histogramTo(to, writesDesc, &passed.Writes, engine.DurationBounds, labels...)
+		histogramTo(to, callsDesc, &passed.Writes, engine.DurationBounds, labels...)
 	}
-	histogramTo(to, transitsDesc, &s.Transits, engine.DurationBounds, p.ID)
-	histogramTo(to, ackLagsDesc, &s.AckLags, engine.DurationBounds, p.ID)
-	histogramTo(to, dlqSizesDesc, &s.DeadLetters.Sizes, engine.SizeBounds, p.ID, p.DLQ.Plugin)
-	histogramTo(to, dlqWritesDesc, &s.DeadLetters.Writes, engine.DurationBounds, p.ID, p.DLQ.Plugin)
+	histogramTo(to, transitsDesc, &s.Transits, engine.DurationBounds, p.Name, p.ID)
+	histogramTo(to, ackLagsDesc, &s.AckLags, engine.DurationBounds, p.Name, p.ID)
+	histogramTo(to, dlqSizesDesc, &s.DeadLetters.Sizes, engine.SizeBounds, p.Name, p.ID, p.DLQ.Plugin)
+	histogramTo(to, dlqWritesDesc, &s.DeadLetters.Writes, engine.DurationBounds, p.Name, p.ID, p.DLQ.Plugin)
 }
 
 func collectLags(gauge func(*prometheus.Desc, float64, ...string), p *spec.Pipeline, running *engine.Pipeline) {
 	for id, l := range running.Lags() {
-		gauge(sequenceDesc, float64(l.Read), p.ID, id, "read")
-		gauge(sequenceDesc, float64(l.Settled), p.ID, id, "settled")
-		gauge(sequenceDesc, float64(l.Committed), p.ID, id, "committed")
-		gauge(sequenceDesc, float64(l.Acked), p.ID, id, "acked")
-		gauge(unackedDesc, l.OldestUnacked.Seconds(), p.ID, id)
+		gauge(sequenceDesc, float64(l.Read), p.Name, p.ID, id, "read")
+		gauge(sequenceDesc, float64(l.Settled), p.Name, p.ID, id, "settled")
+		gauge(sequenceDesc, float64(l.Committed), p.Name, p.ID, id, "committed")
+		gauge(sequenceDesc, float64(l.Acked), p.Name, p.ID, id, "acked")
+		gauge(unackedDesc, l.OldestUnacked.Seconds(), p.Name, p.ID, id)
 	}
 }
 

@@ -35,7 +35,7 @@ type destinationRun struct {
 	pauses chan (<-chan struct{}) // has write pause until what it is given is closed
 	ended  chan struct{}          // closed when everything is written and settled
 
-	writes  int             // owned by write
+	writes  sampling        // owned by write
 	batches []*record.Batch // owned by write: to be joined
 
 	mu       sync.Mutex
@@ -73,7 +73,7 @@ func (d *destinationRun) write(ctx context.Context) error {
 		}
 		d.tap.publish(b)
 		d.stats.passed(b.Len(), b.Size())
-		if err := d.timed(func() error { return d.out.Load().connector.Write(ctx, b) }); err != nil {
+		if err := d.writes.timed(&d.stats.Writes, func() error { return d.out.Load().connector.Write(ctx, b) }); err != nil {
 			return d.broken("write to", err)
 		}
 	}
@@ -107,21 +107,6 @@ func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) er
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// sampled is how many writes share one measurement of the time: at one record a write,
-// reading the clock would cost as much as the rest.
-const sampled = 8
-
-// timed calls write and now and then measures how long it takes.
-func (d *destinationRun) timed(write func() error) error {
-	if d.writes++; d.writes%sampled != 1 {
-		return write()
-	}
-	begin := time.Now()
-	err := write()
-	d.stats.Writes.observe(DurationBounds, time.Since(begin).Seconds(), 1)
-	return err
 }
 
 // broken wraps an error of the destination, unless the run has failed already for the

@@ -44,6 +44,7 @@ type sourceRun struct {
 	taken    uint64        // guarded by mu: what it is saving
 	commits  chan struct{} // capacity 1: committed moved
 	room     chan struct{} // capacity 1: acked or low moved
+	reads    sampling      // owned by read
 	finished bool          // guarded by mu: read to the end
 }
 
@@ -62,7 +63,8 @@ func (s *sourceRun) read(ctx context.Context) error {
 		if err := s.takeTurn(ctx); err != nil {
 			return err
 		}
-		b, err := s.src.Read(ctx)
+		var b *record.Batch
+		err := s.reads.timed(&s.stats.Reads, func() (err error) { b, err = s.src.Read(ctx); return err })
 		switch {
 		case errors.Is(err, io.EOF) && s.run.draining():
 			return nil

@@ -15,7 +15,28 @@ type Stats struct {
 	Nacked   atomic.Uint64 // refused by the destination
 	Filtered atomic.Uint64 // of the records read, dropped by processors
 	Sizes    Histogram     // of records, in bytes; within a batch all count as its mean
-	Writes   Histogram     // seconds that a destination's Write takes; only every eighth is measured
+	Reads    Histogram     // seconds that a source's Read takes, waiting for records included; sampled
+	Writes   Histogram     // seconds that a destination's Write takes; sampled
+}
+
+// sampled is how many calls share one measurement of the time: at one record a call,
+// reading the clock would cost as much as the rest.
+const sampled = 8
+
+// sampling counts calls of which some are measured.
+type sampling int
+
+// timed calls call and now and then measures how long it takes.
+func (s *sampling) timed(h *Histogram, call func() error) error {
+	if *s++; *s%sampled != 1 {
+		return call()
+	}
+	begin := time.Now()
+	err := call()
+	if err == nil {
+		h.observe(DurationBounds, time.Since(begin).Seconds(), 1)
+	}
+	return err
 }
 
 // passed counts a batch that was read or is to be written.

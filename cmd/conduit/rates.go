@@ -25,7 +25,7 @@ func (r *remote) counts(ctx context.Context) (counts, error) {
 }
 
 // sourceRecords adds up the records that all sources of a pipeline have read. Lines look
-// like conduit_connector_records_total{…,pipeline_name="orders",…,type="source"} 42.
+// like conduit_connector_records_total{…,pipeline_id="orders",…,type="source"} 42.
 func sourceRecords(metrics []byte) map[string]float64 {
 	records := map[string]float64{}
 	lines := bufio.NewScanner(bytes.NewReader(metrics))
@@ -36,7 +36,7 @@ func sourceRecords(metrics []byte) map[string]float64 {
 		if !ok || !strings.Contains(","+labels, `,type="source"`) {
 			continue
 		}
-		_, pipeline, _ := strings.Cut(","+labels, `,pipeline_name="`)
+		_, pipeline, _ := strings.Cut(","+labels, `,pipeline_id="`)
 		pipeline, _, _ = strings.Cut(pipeline, `"`)
 		if n, err := strconv.ParseFloat(value, 64); err == nil {
 			records[pipeline] += n

@@ -33,11 +33,11 @@ func TestAgentURL(t *testing.T) {
 
 func TestSourceRecords(t *testing.T) {
 	got := sourceRecords([]byte(`# HELP conduit_connector_records_total Records.
-conduit_connector_records_total{component_id="a:in",pipeline_name="a",plugin="x",type="source"} 40
-conduit_connector_records_total{component_id="a:in2",pipeline_name="a",plugin="x",type="source"} 2
-conduit_connector_records_total{component_id="a:out",pipeline_name="a",plugin="x",type="destination"} 7
-conduit_connector_records_total{component_id="b:in",pipeline_name="b",plugin="x",type="source"} 1.5e+06
-conduit_connector_acked_records_total{component_id="b:in",pipeline_name="b",plugin="x",type="source"} 3
+conduit_connector_records_total{component_id="a:in",pipeline_id="a",pipeline_name="a",plugin="x",type="source"} 40
+conduit_connector_records_total{component_id="a:in2",pipeline_id="a",pipeline_name="a",plugin="x",type="source"} 2
+conduit_connector_records_total{component_id="a:out",pipeline_id="a",pipeline_name="a",plugin="x",type="destination"} 7
+conduit_connector_records_total{component_id="b:in",pipeline_id="b",pipeline_name="b",plugin="x",type="source"} 1.5e+06
+conduit_connector_acked_records_total{component_id="b:in",pipeline_id="b",pipeline_name="b",plugin="x",type="source"} 3
 `))
 	if want := map[string]float64{"a": 42, "b": 1.5e6}; !maps.Equal(got, want) {
 		t.Fatalf("got %v, want %v", got, want)
