@@ -3,73 +3,12 @@ package api
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
-
-// secretWords make a setting secret wherever they are in its name.
-var secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "secrets", "token", "credential", "credentials",
-	"apikey", "accesskey", "secretkey", "privatekey"}
-
-// publicKeys are what a key is called that names something instead of opening it.
-var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorting", "foreign", "routing", "record", "message", "public", "group", "unique"}
-
-var (
-	// reference is a value that is only a reference, so that it says nothing itself.
-	reference = regexp.MustCompile(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
-	// inside finds a password within a value: in a URL, or in a list of key=value.
-	inside = regexp.MustCompile(`(?i)://[^/@\s]*:[^/@\s]+@|(password|passwd|pwd|secret|token)["']?\s*[=:]\s*\S`)
-)
-
-// secret reports whether the value of the setting is to be shown to nobody. Names tell,
-// and values that contain a password. References are shown as written.
-func secret(name, value string) bool {
-	if value == "" || reference.MatchString(value) {
-		return false
-	}
-	segments := strings.Split(name, ".")
-	for _, segment := range segments {
-		for _, word := range words(segment) {
-			if slices.Contains(secretWords, word) {
-				return true
-			}
-		}
-	}
-	last := words(segments[len(segments)-1])
-	if n := len(last); n > 0 && last[n-1] == "key" && (n == 1 || !slices.Contains(publicKeys, last[n-2])) {
-		return true
-	}
-	return inside.MatchString(value)
-}
-
-// words returns the words of a name in lower case: apiKey, API_KEY and api-key are two.
-func words(name string) []string {
-	var all []string
-	start, runes := 0, []rune(name)
-	flush := func(end int) {
-		if end > start {
-			all = append(all, strings.ToLower(string(runes[start:end])))
-		}
-	}
-	for i, r := range runes {
-		switch {
-		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
-			flush(i)
-			start = i + 1
-		case unicode.IsUpper(r) && i > start && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])):
-			flush(i)
-			start = i
-		}
-	}
-	flush(len(runes))
-	return all
-}
 
 // redact returns settings with the secret ones hidden, never nil.
 func redact(settings map[string]string) map[string]string {

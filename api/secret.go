@@ -1,0 +1,91 @@
+package api
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// secretWords make a setting secret wherever they are in its name.
+var secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "secrets", "token", "credential", "credentials",
+	"apikey", "accesskey", "secretkey", "privatekey", "authorization"}
+
+// publicKeys are what a key is called that names something instead of opening it.
+var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorting", "foreign", "routing", "record", "message", "public", "group", "unique"}
+
+var (
+	// reference is a value that is only a reference, so that it says nothing itself.
+	reference = regexp.MustCompile(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
+	// fallback is the text that a reference stands for when there is nothing else.
+	fallback = regexp.MustCompile(`\$\{\w+:-([^{}]+)\}`)
+	// plain is text that opens nothing: a number, a time, true or false.
+	plain = regexp.MustCompile(`^([\d.]+[a-zA-Z]{0,3}|true|false)$`)
+)
+
+// inside finds secrets within values.
+var inside = regexp.MustCompile(strings.Join([]string{
+	`://[^/@\s]*:[^@\s]+@`,                        // in a URL
+	`^[^\s:/@]+:[^\s@/][^\s@]*@(\w*\(|/|[\w.-]+(/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
+	`(?i:(password|passwd|pwd|secret|token|(api|account|access|secret|private|signing)[-_ ]?key)["']?\s*[=:]\s*\S)`, // in a list
+	`(?i:\b(pass|authorization)["']?\s*[=:]\s*\S)`,
+	`(?i:[?&](key|sig|signature|auth)=[^&\s])`, // in a query
+	`\b(Bearer\s+\S|Basic\s+[A-Za-z0-9+/]{8})`, // in a header
+	`-----BEGIN [A-Z ]*PRIVATE KEY`,
+	`\b(gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(live|test)_\w|AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)`, // as services issue them
+}, "|"))
+
+// secret reports whether the value of the setting is to be shown to nobody. Names tell,
+// and values that contain a secret, or may as they name what a reference becomes without
+// its variable. Other references are shown as written. In doubt it is a secret: *** that
+// is written back keeps it.
+func secret(name, value string) bool {
+	if value == "" || reference.MatchString(value) {
+		return false
+	}
+	segments := strings.Split(name, ".")
+	for _, segment := range segments {
+		for _, word := range words(segment) {
+			if slices.Contains(secretWords, word) {
+				return true
+			}
+		}
+	}
+	last := words(segments[len(segments)-1])
+	switch n := len(last); {
+	case n == 0:
+	case last[n-1] == "pass":
+		return true
+	case last[n-1] == "key" && (n == 1 || !slices.Contains(publicKeys, last[n-2])):
+		return true
+	}
+	for _, match := range fallback.FindAllStringSubmatch(value, -1) {
+		if !plain.MatchString(match[1]) {
+			return true
+		}
+	}
+	return inside.MatchString(value)
+}
+
+// words returns the words of a name in lower case: apiKey, API_KEY and api-key are two.
+func words(name string) []string {
+	var all []string
+	start, runes := 0, []rune(name)
+	flush := func(end int) {
+		if end > start {
+			all = append(all, strings.ToLower(string(runes[start:end])))
+		}
+	}
+	for i, r := range runes {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			flush(i)
+			start = i + 1
+		case unicode.IsUpper(r) && i > start && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])):
+			flush(i)
+			start = i
+		}
+	}
+	flush(len(runes))
+	return all
+}
