@@ -289,7 +289,7 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 		return fmt.Errorf("%w: %w", api.ErrPluginNotFound, err)
 	}
 	var found secrets
-	if settings, err = l.runner.resolve(settings, &found); err != nil {
+	if settings, err = l.resolved(ctx, settings, &found); err != nil {
 		return err
 	}
 	// A plugin may take settings that it does not describe; what it refuses is wrong, and
@@ -313,6 +313,20 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 		return errors.Join(wrong...)
 	}
 	return found.coverIn(err)
+}
+
+// resolved returns settings with their references resolved, or a SettingError for each
+// of which one cannot be. What they led to is added to found.
+func (l pluginList) resolved(ctx context.Context, settings map[string]string, found *secrets) (map[string]string, error) {
+	resolved, problems := l.runner.resolve(ctx, settings, found)
+	var wrong []error
+	for _, problem := range problems {
+		path := strings.TrimPrefix(problem.Path, "/connectors/0/settings/")
+		name := strings.NewReplacer("~1", "/", "~0", "~").Replace(path)
+		message := strings.TrimPrefix(problem.Message, fmt.Sprintf("setting %q of connector %q: ", name, ""))
+		wrong = append(wrong, &api.SettingError{Setting: name, Message: message})
+	}
+	return resolved, errors.Join(wrong...)
 }
 
 var parameterTypes = map[sdk.ParameterType]string{

@@ -140,7 +140,7 @@ func TestPlansOfDocumentsNameFields(t *testing.T) {
 	for _, c := range []struct{ settings, reason, field string }{
 		{`{"rate":"much"}`, spec.CodeInvalid, "config.connectors[0].settings.rate"},
 		{`{"rate":"${DOCUMENT_SECRET}"}`, spec.CodeInvalid, "config.connectors[0].settings.rate"},
-		{`{"rate":"${NOT_SET}"}`, rest.ReasonConnectorRefused, "config.connectors[0].settings"},
+		{`{"rate":"${NOT_SET}"}`, spec.CodeInvalid, "config.connectors[0].settings.rate"},
 		{`{"rate":"${"}`, spec.CodeReference, "config.connectors[0].settings.rate"},
 	} {
 		got := w.do("POST", "/v1/pipelines/plan", `{"config":{"id":"p","connectors":[

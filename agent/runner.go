@@ -245,14 +245,15 @@ func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState, found *se
 }
 
 // resolve replaces the references in settings, and adds what they led to to found. How long
-// each may take is bounded.
-func (r *runner) resolve(settings map[string]string, found *secrets) (map[string]string, error) {
+// each may take is bounded. Problems have the paths of a pipeline with these settings in
+// its first connector.
+func (r *runner) resolve(ctx context.Context, settings map[string]string, found *secrets) (map[string]string, []spec.Problem) {
 	p := &spec.Pipeline{Connectors: []spec.Connector{{Settings: settings}}}
-	lookup := r.inputs.lookup(context.Background())
+	lookup := r.inputs.lookup(ctx)
 	lookup.Found = found.add
 	resolved, problems := spec.Resolve(p, lookup)
 	if len(problems) > 0 {
-		return nil, joined(problems)
+		return nil, problems
 	}
 	return resolved.Connectors[0].Settings, nil
 }
@@ -263,8 +264,8 @@ func (r *runner) resolve(settings map[string]string, found *secrets) (map[string
 func (r *runner) recall(settings map[string]string, found *secrets) (resolved map[string]string, lost []string) {
 	resolved = map[string]string{}
 	for name, value := range settings {
-		one, err := r.resolve(map[string]string{name: value}, found)
-		if err != nil {
+		one, problems := r.resolve(context.Background(), map[string]string{name: value}, found)
+		if len(problems) > 0 {
 			lost = append(lost, name)
 		}
 		resolved[name] = one[name]

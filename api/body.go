@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,19 +108,25 @@ func decode(body []byte, v any) error {
 	if err == nil {
 		err = json.Unmarshal(body, v)
 	}
-	return decodeError(err)
+	return decodeError(body, err)
 }
 
-func decodeError(err error) error {
+func decodeError(body []byte, err error) error {
 	var e *rest.Error
 	var mistyped *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
 	switch {
 	case err == nil, errors.As(err, &e):
 		return err
 	case errors.As(err, &mistyped):
 		return wrongType(strings.TrimPrefix(mistyped.Field, "Processor."), mistyped.Type, mistyped.Value) // how an embedded struct is named
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the JSON ends too early")
+		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the JSON ends too early, in line %d", 1+bytes.Count(body, []byte("\n")))
+	case errors.As(err, &syntax):
+		errors.As(json.Unmarshal(body, new(json.RawMessage)), &syntax) // which is exact about the place
+		read := body[:min(max(syntax.Offset-1, 0), int64(len(body)))]  // the wrong character comes next
+		line, column := 1+bytes.Count(read, []byte("\n")), len(read)-bytes.LastIndexByte(read, '\n')
+		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is no JSON: line %d, column %d: %v", line, column, err)
 	}
 	return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is not what it should be: %v", err)
 }
@@ -131,8 +138,16 @@ func fieldError(code, field, message string) *rest.Error {
 	return e
 }
 
+// about has err, if the client is to blame for it, be about the field of a request.
+func about(err error, field string) error {
+	if e, ok := err.(*rest.Error); ok {
+		return e.With("configPath", field)
+	}
+	return err
+}
+
 func wrongType(field string, want reflect.Type, got string) error {
-	return fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s must be %s, not %s", field, typeName(want), got))
+	return fieldError(spec.CodeInvalid, field, fmt.Sprintf("%s must be %s, not %s", cmp.Or(field, "the body"), typeName(want), got))
 }
 
 func typeName(t reflect.Type) string {

@@ -265,8 +265,8 @@ func follow(path, tokens string) string {
 }
 
 // checkPlugins has the plugins accept what p changes about connectors and the
-// dead-letter queue of old, nil for none.
-func (s *Server) checkPlugins(ctx context.Context, old, p *spec.Pipeline, field naming) error {
+// dead-letter queue of old, nil for none. The error tells all that is wrong.
+func (s *Server) checkPlugins(ctx context.Context, old, p *spec.Pipeline, field naming) (wrong error) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)
 		if j := connectorIn(old, p.QualifiedID(c.ID)); j >= 0 {
@@ -274,14 +274,31 @@ func (s *Server) checkPlugins(ctx context.Context, old, p *spec.Pipeline, field 
 				continue
 			}
 		}
-		if err := s.checkPlugin(ctx, c.Type, c.Plugin, c.Settings, field(at+"/plugin"), field(at+"/settings")); err != nil {
-			return err
-		}
+		wrong = together(wrong, s.checkPlugin(ctx, c.Type, c.Plugin, c.Settings, field(at+"/plugin"), field(at+"/settings")))
 	}
 	if q := &p.DLQ; q.Plugin != old.DLQ.Plugin || !maps.Equal(q.Settings, old.DLQ.Settings) {
-		return s.checkPlugin(ctx, spec.TypeDestination, q.Plugin, q.Settings, field(dlqPrefix+"/plugin"), field(dlqPrefix+"/settings"))
+		wrong = together(wrong, s.checkPlugin(ctx, spec.TypeDestination, q.Plugin, q.Settings, field(dlqPrefix+"/plugin"), field(dlqPrefix+"/settings")))
 	}
-	return nil
+	return wrong
+}
+
+// together returns the first of two errors, with what is wrong by the second as well.
+func together(first, second error) error {
+	a, ok := first.(*rest.Error)
+	b, alike := second.(*rest.Error)
+	switch {
+	case first == nil:
+		return second
+	case second == nil || !ok || !alike:
+		return first
+	}
+	for _, e := range []*rest.Error{a, b} {
+		if len(e.Violations) == 0 {
+			e.Violations = []rest.Violation{{Field: e.Metadata["configPath"], Description: e.Message}}
+		}
+	}
+	a.Violations = append(a.Violations, b.Violations...)
+	return a
 }
 
 // checkPlugin has a plugin accept settings. pluginField and settingsField are where they

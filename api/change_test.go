@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -202,6 +203,48 @@ func TestBodies(t *testing.T) {
 		if got.status != 400 || e.Reason != c.reason || e.Metadata["configPath"] != c.field {
 			t.Errorf("%.60q: %d %s, want %s at %q", c.body, got.status, got.body, c.reason, c.field)
 		}
+	}
+}
+
+// Errors name what they are about: the field, the pipeline of an import, the place in the
+// text; and all of what is wrong.
+func TestPlacesOfErrors(t *testing.T) {
+	w := newWorld(t)
+	w.fromAPI(pipelineOf("p", spec.StatusStopped))
+	h := newServer(w).Handler()
+	bad := pipelineOf("b", spec.StatusStopped)
+	bad.Connectors[0].Settings["rate"] = "much"
+	bad.Connectors[1].Plugin = "builtin:nothing"
+	bad.DLQ = spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"rate": "less"}, WindowSize: 1}
+	worse := pipelineOf("c", spec.StatusStopped)
+	worse.Connectors[0].Settings["password"] = rest.Redacted
+	file, _ := json.Marshal(rest.Import{Version: "2.2", Pipelines: []spec.Pipeline{pipelineOf("a", spec.StatusStopped), bad, worse}})
+	const b, c = "pipelines[1].", "pipelines[2]."
+	for _, test := range []struct{ method, path, body, fields, message string }{
+		{"POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"generator"}`, "pipelineId", "pipelineId is missing"},
+		{"POST", "/v1/connectors", `{"type":"TYPE_SOURCE","plugin":"generator","pipelineId":"nope"}`, "pipelineId", `"nope" not found`},
+		{"POST", "/v1/processors", `{"plugin":"x","parent":{"type":"TYPE_CONNECTOR","id":"nope"}}`, "parent.id", `"nope" not found`},
+		{"POST", "/v1/pipelines", `[]`, "", "the body must be an object, not array"},
+		{"POST", "/v1/pipelines", `{oops`, "", "line 1, column 2: invalid character 'o'"},
+		{"POST", "/v1/pipelines", "{\n  \"id\": nope}", "", "line 2, column 10: invalid character 'o'"},
+		{"POST", "/v1/pipelines", "{\n", "", "too early, in line 2"},
+		{"POST", "/v1/pipelines/import", `{"pipelines":[{"id":"x","nme":"y"}]}`, "pipelines[0].nme", "has no field"},
+		{"POST", "/v1/pipelines/import", string(file), strings.Join([]string{b + "connectors[0].settings.rate", b + "connectors[1].plugin",
+			b + "dead-letter-queue.settings.rate", c + "connectors[0].settings.password"}, " "), "invalid connector config"},
+	} {
+		got := do(h, test.method, test.path, test.body)
+		e := rest.ParseError(got.status, got.body)
+		var fields []string
+		for _, v := range e.Violations {
+			fields = append(fields, v.Field)
+		}
+		first, _, _ := strings.Cut(test.fields, " ")
+		if e.Metadata["configPath"] != first || len(fields) > 0 && strings.Join(fields, " ") != test.fields || !strings.Contains(e.Message, test.message) {
+			t.Errorf("%s %s: %s", test.path, test.body, got.body)
+		}
+	}
+	if w.declared["a"] != nil {
+		t.Error("what was right was imported")
 	}
 }
 

@@ -94,9 +94,12 @@ func (s *Server) createConnector(w http.ResponseWriter, r *http.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
+	if body.PipelineID == "" {
+		return nil, fieldError(spec.CodeRequired, "pipelineId", "pipelineId is missing: it says which pipeline the connector is part of")
+	}
 	d, err := s.pipeline(r.Context(), body.PipelineID)
 	if err != nil {
-		return nil, err
+		return nil, about(err, "pipelineId")
 	}
 	settings, err := keep(body.Config.Settings, nil, "config.settings")
 	if err != nil {

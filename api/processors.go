@@ -69,11 +69,11 @@ func (s *Server) parentPipeline(r *http.Request, parent rest.Parent) (string, er
 	switch parent.Type {
 	case rest.ParentPipeline:
 		_, err := s.pipeline(r.Context(), parent.ID)
-		return parent.ID, err
+		return parent.ID, about(err, "parent.id")
 	case rest.ParentConnector:
 		d, _, err := s.connector(r.Context(), parent.ID)
 		if err != nil {
-			return "", err
+			return "", about(err, "parent.id")
 		}
 		return d.Pipeline.ID, nil
 	}

@@ -25,7 +25,7 @@ var (
 
 // inside finds secrets within values.
 var inside = regexp.MustCompile(strings.Join([]string{
-	`://[^/@\s]*:[^@\s]+@`,                        // in a URL
+	`://[^/@\s]*:[^@\s]+@`,                               // in a URL
 	`^[^\s:/@]+:[^\s@/][^\s@]*@(\w*\(|/|[\w.-]+(/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
 	`(?i:(password|passwd|pwd|secret|token|(api|account|access|secret|private|signing)[-_ ]?key)["']?\s*[=:]\s*\S)`, // in a list
 	`(?i:\b(pass|authorization)["']?\s*[=:]\s*\S)`,

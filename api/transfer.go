@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -76,8 +77,9 @@ func (s *Server) importFile(w http.ResponseWriter, r *http.Request) (any, error)
 
 func (s *Server) importOnce(r *http.Request, file *spec.File, live bool) error {
 	changes, basis := &spec.Changes{}, map[string]*spec.Declaration{}
-	for _, parsed := range file.Pipelines {
-		p := parsed.Pipeline.Clone()
+	var wrong error
+	for i, parsed := range file.Pipelines {
+		p, field := parsed.Pipeline.Clone(), fileField(i)
 		d, err := s.replaceable(r, p.ID)
 		if err != nil {
 			return err
@@ -89,16 +91,25 @@ func (s *Server) importOnce(r *http.Request, file *spec.File, live bool) error {
 				return running(p.ID)
 			}
 		}
-		if err := keepAll(p, old, within("")); err != nil {
-			return err
+		err = keepAll(p, old, field)
+		if err == nil {
+			err = s.checkPlugins(r.Context(), old, p, field)
 		}
-		if err := s.checkPlugins(r.Context(), old, p, within("")); err != nil {
-			return err
-		}
+		wrong = together(wrong, err)
 		basis[p.ID] = d
 		changes.Declare = append(changes.Declare, spec.Declare{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: origin + ": import"})
 	}
+	if wrong != nil {
+		return wrong
+	}
 	return s.apply(r.Context(), changes, basis)
+}
+
+// fileField names fields of the pipeline with this number in a pipeline file.
+func fileField(i int) naming {
+	return func(pointer string) string {
+		return follow("pipelines["+strconv.Itoa(i)+"]", strings.TrimPrefix(pointer, "/"))
+	}
 }
 
 // replaceable returns the declaration of the API that a whole pipeline replaces, nil if there is none.
@@ -117,11 +128,11 @@ func problemsError(problems []spec.Problem) error {
 		if p.Severity != spec.SeverityError {
 			continue
 		}
-		message := fmt.Sprintf("line %d: %s", p.Line, p.Message)
+		field, message := follow("", strings.TrimPrefix(p.Path, "/")), fmt.Sprintf("line %d: %s", p.Line, p.Message)
 		if e == nil {
-			e = rest.Errorf(rest.InvalidArgument, p.Code, "%s", message).With("configPath", p.Path)
+			e = rest.Errorf(rest.InvalidArgument, p.Code, "%s", message).With("configPath", field)
 		}
-		e.Violations = append(e.Violations, rest.Violation{Field: p.Path, Description: message})
+		e.Violations = append(e.Violations, rest.Violation{Field: field, Description: message})
 	}
 	if e == nil {
 		return nil
