@@ -26,6 +26,7 @@ var (
 	_ api.Desired  = desired{}
 	_ api.Observed = (*observed)(nil)
 	_ api.Plugins  = pluginList{}
+	_ api.Answers  = answers{}
 )
 
 // serveAPI listens, so that a failure to is the agent's failure to start, and returns
@@ -40,6 +41,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Observed: &observed{a},
 		Plugins:  pluginList{a},
 		Taps:     &a.taps,
+		Answers:  answers{a.db},
 		Show:     a.show,
 		Metrics:  a.Metrics(),
 		Log:      a.options.Log,
@@ -170,6 +172,20 @@ func (d desired) Apply(ctx context.Context, c *spec.Changes, expect map[string]s
 // SetOverride makes a pipeline run or stop whatever its declaration says.
 func (d desired) SetOverride(ctx context.Context, id string, status spec.Status) error {
 	return forAPI(d.DB.SetOverride(ctx, id, status))
+}
+
+// answers is the store as the API sees it that keeps its answers there.
+type answers struct{ *store.DB }
+
+// Answer returns what is kept under the key.
+func (a answers) Answer(ctx context.Context, key string) (*api.Answer, error) {
+	kept, err := a.DB.Answer(ctx, key)
+	return (*api.Answer)(kept), err
+}
+
+// KeepAnswer keeps an answer under the key.
+func (a answers) KeepAnswer(ctx context.Context, key string, answer *api.Answer) error {
+	return a.DB.KeepAnswer(ctx, key, (*store.Answer)(answer))
 }
 
 // forAPI translates the errors that the API tells apart.

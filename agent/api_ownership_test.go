@@ -148,9 +148,16 @@ func TestWritesSurviveAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.must("PUT", "/v1/pipelines/p", `{"config":{"name":"p","description":"the last word"}}`, nil)
+	create := func(w *web) *answer {
+		return w.do("POST", "/v1/pipelines", `{"config":{"name":"once"}}`, "Idempotency-Key", "k")
+	}
+	created := create(w)
 	p.kill()
 
 	b := startWeb(t, dir)
+	if again := create(b); created.status != http.StatusOK || again.body != created.body || again.header.Get("Etag") != created.header.Get("Etag") {
+		t.Errorf("repeated with the same key: %d %s, first %d %s", again.status, again.body, created.status, created.body)
+	}
 	b.WaitPhase("p", spec.PhaseRunning, 0)
 	b.more(t, "p")
 	var got struct{ Config struct{ Description string } }

@@ -103,12 +103,13 @@ type Taps interface {
 	Observe(connectorID string, f func(*record.Batch)) (stop func())
 }
 
-// Server serves the API. Desired, Observed, Plugins and Taps must be set, before first use.
+// Server serves the API. Desired, Observed, Plugins, Taps and Answers must be set, before first use.
 type Server struct {
 	Desired  Desired
 	Observed Observed
 	Plugins  Plugins
 	Taps     Taps
+	Answers  Answers
 	// Show makes of a record what the inspector shows of it: structured data may pass
 	// connectors encoded. It may be called concurrently. nil: records are shown as they pass.
 	Show    func(*record.Record)
@@ -127,17 +128,17 @@ type Server struct {
 	AdminToken string      // lets do everything
 	TLS        *tls.Config // nil: no TLS
 
-	once        sync.Once
-	handler     http.Handler
-	log         *slog.Logger
-	idempotency answers
-	guesses     guesses
-	inspector   hub
-	streams     atomic.Int64  // answers that go on
-	closing     chan struct{} // closed when long answers are to end
-	closeOnce   sync.Once
-	commit      sync.Mutex // held to compare and apply
-	stats       stats
+	once      sync.Once
+	handler   http.Handler
+	log       *slog.Logger
+	going     going
+	guesses   guesses
+	inspector hub
+	streams   atomic.Int64  // answers that go on
+	closing   chan struct{} // closed when long answers are to end
+	closeOnce sync.Once
+	commit    sync.Mutex // held to compare and apply
+	stats     stats
 }
 
 func (s *Server) init() {

@@ -38,6 +38,7 @@ type world struct {
 	positions map[string]record.Position
 	cleaned   []string
 	cut       []string
+	answers   map[string]*api.Answer
 	frozen    bool // nothing observed changes
 	notReady  error
 	directory spec.Directory
@@ -51,7 +52,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	return &world{t: t, declared: map[string]*spec.Declaration{}, states: map[string]spec.State{}, history: map[string][]spec.Revision{},
-		changed: make(chan struct{}), positions: map[string]record.Position{}, observers: map[string]map[int]func(*record.Batch){}}
+		changed: make(chan struct{}), positions: map[string]record.Position{}, answers: map[string]*api.Answer{}, observers: map[string]map[int]func(*record.Batch){}}
 }
 
 func (w *world) Declarations(ctx context.Context) ([]spec.Declaration, error) {
@@ -212,6 +213,19 @@ func (w *world) Restart(_ context.Context, id string) error {
 	return nil
 }
 
+func (w *world) Answer(_ context.Context, key string) (*api.Answer, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.answers[key], nil
+}
+
+func (w *world) KeepAnswer(_ context.Context, key string, a *api.Answer) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers[key] = a
+	return nil
+}
+
 func (w *world) CutOff(_ context.Context, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -344,7 +358,7 @@ func pipelineOf(id string, status spec.Status) spec.Pipeline {
 }
 
 func newServer(w *world) *api.Server {
-	return &api.Server{Desired: w, Observed: w, Plugins: w, Taps: w, Version: "v1.2.3"}
+	return &api.Server{Desired: w, Observed: w, Plugins: w, Taps: w, Answers: w, Version: "v1.2.3"}
 }
 
 // call is a request to a handler, and what came of it.

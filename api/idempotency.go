@@ -2,152 +2,146 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"io"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-const (
-	answersKept = 1000
-	answersFor  = 24 * time.Hour
-	maxKey      = 255
-)
+const maxKey = 255 // bytes of an Idempotency-Key
 
-// answers remembers what requests with an Idempotency-Key were answered, so that a
-// client that did not get the answer can ask again without doing it twice.
-type answers struct {
-	mu    sync.Mutex
-	byKey map[string]*remembered // guarded by mu
-	order []*remembered          // oldest first; guarded by mu
+// Answers keeps what requests with an Idempotency-Key were answered.
+type Answers interface {
+	// Answer returns the answer under the key, nil if there is none.
+	Answer(ctx context.Context, key string) (*Answer, error)
+	// KeepAnswer has the answer be there for a day, also when the agent is started anew.
+	KeepAnswer(ctx context.Context, key string, a *Answer) error
 }
 
-// remembered is an answer, or one to come.
-type remembered struct {
-	key     string
-	request [sha256.Size]byte
-	at      time.Time
-	done    chan struct{} // closed when the rest is set
-
-	kept   bool // false: the request may be tried again
-	status int
-	header http.Header
-	body   []byte
+// Answer is what a request was answered.
+type Answer struct {
+	Request []byte // digest of the request
+	Status  int
+	Header  map[string][]string
+	Body    []byte
 }
 
-// once has handle answer r, unless it was answered before.
-func (a *answers) once(w http.ResponseWriter, r *http.Request, fail func(error), handle func(http.ResponseWriter, *http.Request)) {
+// going are the keys of requests that are being answered.
+type going struct {
+	mu   sync.Mutex
+	keys map[string]chan struct{} // guarded by mu; closed when the answer is kept
+}
+
+// claim returns nil if the key is now the caller's until release is called, or else what
+// is closed when somebody else's is released.
+func (g *going) claim(key string) <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if done := g.keys[key]; done != nil {
+		return done
+	}
+	if g.keys == nil {
+		g.keys = map[string]chan struct{}{}
+	}
+	g.keys[key] = make(chan struct{})
+	return nil
+}
+
+func (g *going) release(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.keys[key])
+	delete(g.keys, key)
+}
+
+// byKey has handle answer r, unless it was answered before: a client that did not get the
+// answer can ask again without doing it twice.
+func (s *Server) byKey(w http.ResponseWriter, r *http.Request, handle func(http.ResponseWriter, *http.Request)) {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" || r.Method != http.MethodPost {
 		handle(w, r)
 		return
 	}
 	if len(key) > maxKey {
-		fail(fieldError(rest.ReasonInvalid, "Idempotency-Key", "the Idempotency-Key is too long"))
+		s.fail(w, r, fieldError(rest.ReasonInvalid, "Idempotency-Key", "the Idempotency-Key is too long"))
 		return
 	}
 	body, err := readBody(w, r)
 	if err != nil {
-		fail(err)
+		s.fail(w, r, err)
 		return
 	}
 	if r.Body = http.NoBody; len(body) > 0 {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	sum := sha256.Sum256(append([]byte(r.Method+" "+r.URL.RequestURI()+"\n"+bearer(r)+"\n"), body...))
-	for {
-		answer, mine := a.claim(key, sum)
-		switch {
-		case answer.request != sum:
-			fail(rest.Errorf(rest.InvalidArgument, rest.ReasonKeyReused, "the Idempotency-Key was used for another request").Suggest("use a new key for each request"))
-			return
-		case mine:
-			a.record(answer, w, r, handle)
-			return
-		}
+	for done := s.going.claim(key); done != nil; done = s.going.claim(key) {
 		select {
-		case <-answer.done:
+		case <-done:
 		case <-r.Context().Done():
 			return
 		}
-		if answer.kept {
-			answer.replay(w)
-			return
-		}
+	}
+	defer s.going.release(key)
+	sum := sha256.Sum256(append([]byte(r.Method+" "+r.URL.RequestURI()+"\n"+bearer(r)+"\n"), body...))
+	known, err := s.Answers.Answer(r.Context(), key)
+	switch {
+	case err != nil:
+		s.fail(w, r, err)
+	case known == nil:
+		s.remember(w, r, key, sum[:], handle)
+	case !bytes.Equal(known.Request, sum[:]):
+		s.fail(w, r, rest.Errorf(rest.InvalidArgument, rest.ReasonKeyReused, "the Idempotency-Key was used for another request").Suggest("use a new key for each request"))
+	default:
+		known.replay(w)
 	}
 }
 
-// claim returns what is remembered under the key, and whether it is new.
-func (a *answers) claim(key string, request [sha256.Size]byte) (*remembered, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for len(a.order) > 0 && (len(a.order) >= answersKept || time.Since(a.order[0].at) > answersFor) {
-		if a.byKey[a.order[0].key] == a.order[0] {
-			delete(a.byKey, a.order[0].key)
+// remember answers r, and keeps the answer before the client gets it, unless it is one
+// that may be different the next time.
+func (s *Server) remember(w http.ResponseWriter, r *http.Request, key string, request []byte, handle func(http.ResponseWriter, *http.Request)) {
+	held := &holder{ResponseWriter: w}
+	handle(held, r)
+	if held.status >= 200 && held.status < 500 && held.status != http.StatusTooManyRequests {
+		a := &Answer{Request: request, Status: held.status, Header: map[string][]string{}, Body: held.body.Bytes()}
+		for _, name := range []string{"Content-Type", "Cache-Control", "ETag", rest.HeaderGeneration} {
+			if values := w.Header().Values(name); len(values) > 0 {
+				a.Header[http.CanonicalHeaderKey(name)] = values
+			}
 		}
-		a.order = a.order[1:]
+		if err := s.Answers.KeepAnswer(context.WithoutCancel(r.Context()), key, a); err != nil {
+			s.log.Error("cannot keep what a request was answered, repeating it would do it again", "path", r.URL.EscapedPath(), "err", err)
+		}
 	}
-	if known := a.byKey[key]; known != nil {
-		return known, false
+	if held.status != 0 {
+		w.WriteHeader(held.status)
+		_, _ = w.Write(held.body.Bytes()) // nobody is left to tell
 	}
-	fresh := &remembered{key: key, request: request, at: time.Now(), done: make(chan struct{})}
-	if a.byKey == nil {
-		a.byKey = map[string]*remembered{}
-	}
-	a.byKey[key] = fresh
-	a.order = append(a.order, fresh)
-	return fresh, true
 }
 
-// record answers r and remembers the answer, unless it is one that may be different the
-// next time.
-func (a *answers) record(m *remembered, w http.ResponseWriter, r *http.Request, handle func(http.ResponseWriter, *http.Request)) {
-	copied := &copier{ResponseWriter: w}
-	defer func() {
-		m.status, m.header, m.body = copied.status, w.Header().Clone(), copied.body.Bytes()
-		m.kept = m.status >= 200 && m.status < 500 && m.status != http.StatusTooManyRequests
-		if !m.kept {
-			a.mu.Lock()
-			delete(a.byKey, m.key)
-			a.mu.Unlock()
-		}
-		close(m.done)
-	}()
-	handle(copied, r)
-}
-
-func (m *remembered) replay(w http.ResponseWriter) {
-	for _, name := range []string{"Content-Type", "Cache-Control", "ETag", rest.HeaderGeneration} {
-		if v := m.header.Values(name); len(v) > 0 {
-			w.Header()[http.CanonicalHeaderKey(name)] = v
-		}
+func (a *Answer) replay(w http.ResponseWriter) {
+	for name, values := range a.Header {
+		w.Header()[name] = values
 	}
 	w.Header().Set("Idempotent-Replayed", "true")
-	w.WriteHeader(m.status)
-	_, _ = w.Write(m.body) // nobody is left to tell
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body) // nobody is left to tell
 }
 
-// copier keeps a copy of the answer.
-type copier struct {
+// holder holds an answer back.
+type holder struct {
 	http.ResponseWriter
 	status int
 	body   bytes.Buffer
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (c *copier) WriteHeader(status int) {
-	c.status = status
-	c.ResponseWriter.WriteHeader(status)
-}
+func (h *holder) WriteHeader(status int) { h.status = status }
 
 // Write implements http.ResponseWriter.
-func (c *copier) Write(b []byte) (int, error) {
-	c.body.Write(b)
-	return c.ResponseWriter.Write(b)
-}
+func (h *holder) Write(b []byte) (int, error) { return h.body.Write(b) }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+func (h *holder) Unwrap() http.ResponseWriter { return h.ResponseWriter }

@@ -116,7 +116,7 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	s.idempotency.once(w, r, func(err error) { s.fail(w, r, err) }, func(w http.ResponseWriter, r *http.Request) {
+	s.byKey(w, r, func(w http.ResponseWriter, r *http.Request) {
 		body, err := rt.handle(s, w, r)
 		switch {
 		case err != nil:

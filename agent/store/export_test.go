@@ -147,3 +147,10 @@ func (db *DB) HoldReaders() (release func(), err error) {
 	}
 	return release, nil
 }
+
+// KeepAnswers has the store keep that many answers until restore is called.
+func KeepAnswers(n int) (restore func()) {
+	old := keepAnswers
+	keepAnswers = n
+	return func() { keepAnswers = old }
+}

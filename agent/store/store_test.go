@@ -134,7 +134,7 @@ func TestNewerStoreIsRefusedUntouched(t *testing.T) {
 	before, err := os.ReadFile(path)
 	must(t, err)
 	_, err = store.Open(t.Context(), path)
-	wantError(t, err, store.ErrNewer, path, "9999_future", "0004_position_plugins")
+	wantError(t, err, store.ErrNewer, path, "9999_future", "0005_answers")
 	after, err := os.ReadFile(path)
 	must(t, err)
 	if !slices.Equal(before, after) {

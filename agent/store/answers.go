@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// keepAnswers is the number of answers that are kept, and keepAnswersFor how long.
+var keepAnswers = 10_000
+
+const keepAnswersFor = 24 * time.Hour
+
+// Answer is what a request was answered.
+type Answer struct {
+	Request []byte // digest of the request
+	Status  int
+	Header  map[string][]string
+	Body    []byte
+}
+
+// Answer returns the answer under the key, nil if there is none or it is too old.
+func (db *DB) Answer(ctx context.Context, key string) (*Answer, error) {
+	var all []Answer
+	err := db.use(func(p *pools) (err error) {
+		all, err = queryAll(ctx, p.reader, scanAnswer, `SELECT request, status, header, body FROM answers WHERE key = ? AND at > ?`, key, nanos(db.now().Add(-keepAnswersFor)))
+		return err
+	})
+	if err != nil || len(all) == 0 {
+		return nil, wrap(err, "cannot read answers")
+	}
+	return &all[0], nil
+}
+
+func scanAnswer(s scanner) (a Answer, err error) {
+	var header string
+	if err := s.Scan(&a.Request, &a.Status, &header, &a.Body); err != nil {
+		return a, err
+	}
+	a.Header, err = decode[map[string][]string]("answers", "header", header)
+	return a, err
+}
+
+// KeepAnswer keeps an answer under the key and forgets those that are too old, and the
+// oldest beyond keepAnswers.
+func (db *DB) KeepAnswer(ctx context.Context, key string, a *Answer) error {
+	header, err := encode(&a.Header)
+	if err != nil {
+		return wrap(err, "cannot keep an answer")
+	}
+	err = db.write(ctx, func(tx *sql.Tx) error {
+		now := db.now()
+		if _, err := exec(tx, `INSERT OR REPLACE INTO answers (key, request, at, status, header, body) VALUES (?, ?, ?, ?, ?, ?)`,
+			key, a.Request, nanos(now), a.Status, header, append([]byte{}, a.Body...)); err != nil {
+			return err
+		}
+		_, err := exec(tx, `DELETE FROM answers WHERE at <= ? OR id <= (SELECT max(id) FROM answers) - ?`, nanos(now.Add(-keepAnswersFor)), keepAnswers)
+		return err
+	}, nil)
+	return wrap(err, "cannot keep an answer")
+}

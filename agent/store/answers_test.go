@@ -1,0 +1,48 @@
+package store_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conduit-agent/conduit/agent/store"
+)
+
+// Answers are there for a day, over restarts, and the oldest make room.
+func TestAnswers(t *testing.T) {
+	path, now := filepath.Join(t.TempDir(), "conduit.db"), time.Unix(1e9, 0)
+	clock := store.WithClock(func() time.Time { return now })
+	db, ctx := open(t, path, clock), t.Context()
+	look := func(key string, want *store.Answer) {
+		t.Helper()
+		got, err := db.Answer(ctx, key)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", key, err, diff)
+		}
+	}
+	one := &store.Answer{Request: []byte{1}, Status: 200, Header: map[string][]string{"Etag": {`"x"`}, "Conduit-Generation": {"1", "2"}}, Body: []byte("{}")}
+	empty := &store.Answer{Request: []byte{2}, Status: 404, Header: map[string][]string{}, Body: []byte{}}
+	must(t, db.KeepAnswer(ctx, "one", one))
+	must(t, db.Close())
+	db = open(t, path, clock)
+	look("one", one)
+	look("none", nil)
+	now = now.Add(23 * time.Hour)
+	must(t, db.KeepAnswer(ctx, "empty", empty))
+	look("one", one)
+	now = now.Add(2 * time.Hour)
+	look("one", nil)
+	look("empty", empty)
+	must(t, db.KeepAnswer(ctx, "one", empty))
+	look("one", empty)
+	t.Cleanup(store.KeepAnswers(3))
+	for i := range 3 {
+		must(t, db.KeepAnswer(ctx, fmt.Sprint(i), one))
+	}
+	look("empty", nil)
+	look("one", nil)
+	look("0", one)
+}
