@@ -149,6 +149,7 @@ func (s *Server) init() {
 		s.log = s.log.With("component", "api")
 		s.closing = make(chan struct{})
 		s.inspector.taps, s.inspector.show, s.inspector.closing = s.Taps, s.Show, s.closing
+		s.inspector.changed, s.inspector.gone = func() <-chan struct{} { return s.Observed.Changed() }, s.forgotten
 		s.handler = s.protect(s.router())
 	})
 }

@@ -31,8 +31,10 @@ const lookInterval = 200 * time.Millisecond
 // hub has a feed for every connector that is inspected.
 type hub struct {
 	taps    Taps
-	show    func(*record.Record) // nil: records are shown as they pass
-	closing <-chan struct{}      // closed when all sessions are to end
+	show    func(*record.Record)   // nil: records are shown as they pass
+	closing <-chan struct{}        // closed when all sessions are to end
+	changed func() <-chan struct{} // returns what is closed when a connector may be gone
+	gone    func(id string) bool   // reports whether a connector is
 
 	mu        sync.Mutex
 	feeds     map[string]*feed  // guarded by mu
@@ -292,9 +294,9 @@ func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.B
 
 // run serves the sessions until the last one left.
 func (f *feed) run() {
-	look, end := time.NewTicker(lookInterval), f.hub.closing
+	look, end, changed := time.NewTicker(lookInterval), f.hub.closing, f.hub.changed()
 	defer look.Stop()
-	ending := false
+	var farewell *closeError
 	for {
 		select {
 		case s := <-f.in:
@@ -305,15 +307,20 @@ func (f *feed) run() {
 		case now := <-look.C:
 			f.take()
 			f.look(now)
+			if isClosed(changed) {
+				if changed = f.hub.changed(); f.hub.gone(f.id) {
+					farewell = &closeError{statusNormal, "the connector was deleted"}
+				}
+			}
 		case <-end:
-			end, ending = nil, true
+			end, farewell = nil, &closeError{statusGoingAway, "the agent is shutting down"}
 			f.hurry()
 		case <-f.done:
 			return
 		}
-		if ending {
+		if farewell != nil {
 			f.take()
-			f.sayGoodbye()
+			f.sayGoodbye(farewell)
 		}
 		f.drop()
 	}
@@ -427,15 +434,24 @@ func (f *feed) hurry() {
 	}
 }
 
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // sayGoodbye ends the sessions that are not in the middle of a message.
-func (f *feed) sayGoodbye() {
+func (f *feed) sayGoodbye(why *closeError) {
 	for _, s := range f.sessions {
 		if s.behind || s.left != nil {
 			continue
 		}
 		if !s.lines {
 			_, _ = s.conn.Read(f.buffer) // so that closing does not reset the connection
-			f.send(s, closing(statusGoingAway, "the agent is shutting down"))
+			f.send(s, closing(why.status, why.reason))
 		}
 		s.left = cmp.Or(s.left, errLeft)
 	}

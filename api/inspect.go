@@ -5,12 +5,15 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"net"
 	"net/http"
+	"slices"
 
 	"nhooyr.io/websocket"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // inspect shows the records that pass a connector from now on, over WebSocket or as
@@ -35,6 +38,13 @@ func (s *Server) inspect(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	feed.serve(session)
 	return nil, nil
+}
+
+// forgotten reports whether there is no connector with this id, not even in a pipeline that
+// its file withdrew and may bring back.
+func (s *Server) forgotten(id string) bool {
+	all, err := s.Desired.Declarations(context.Background())
+	return err == nil && !slices.ContainsFunc(all, func(d spec.Declaration) bool { return connectorIn(&d.Pipeline, id) >= 0 })
 }
 
 // begin answers the request and takes its connection over. There is no connection

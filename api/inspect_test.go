@@ -274,6 +274,30 @@ func TestFiltersWithoutTime(t *testing.T) {
 	}
 }
 
+// Sessions end with their connector, but not while its file may bring it back.
+func TestInspectorsOfDeletedConnectors(t *testing.T) {
+	w := newWorld(t)
+	w.fromAPI(pipelineOf("a", spec.StatusStopped))
+	s := newServer(w)
+	c, _ := serve(t, s)
+	l := look(t, c.URL, "")
+	withdraw := func(purge bool) {
+		if err := w.Apply(t.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: "a", Purge: purge}}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	withdraw(false)
+	w.pass("a:gen", rec(1))
+	if _, text, err := l.frame(); err != nil || !strings.Contains(text, "result") {
+		t.Errorf("while it is withdrawn: %q, error %v", text, err)
+	}
+	withdraw(true)
+	if first, payload, err := l.frame(); first != 0x88 || !strings.HasSuffix(payload, "the connector was deleted") || err != nil {
+		t.Errorf("%x %q, error %v", first, payload, err)
+	}
+	eventually(t, "the session ends", func() bool { return len(s.Stats().Sessions) == 0 && w.watched("a:gen") == 0 })
+}
+
 // Clients that do not answer are left, others are not.
 func TestInspectorsShowSignsOfLife(t *testing.T) {
 	t.Cleanup(api.HurrySessions(300*time.Millisecond, 100*time.Millisecond))

@@ -24,6 +24,7 @@ const (
 
 // Why a session is closed.
 const (
+	statusNormal    = 1000
 	statusGoingAway = 1001
 	statusProtocol  = 1002
 	statusPolicy    = 1008
