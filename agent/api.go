@@ -50,18 +50,8 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Reload:   a.reload,
 		Plan:     a.Plan,
 	}
-	var err error
-	if server.ReadToken, err = token(c.Auth.ReadTokenFile); err != nil {
-		return nil, fmt.Errorf("cannot read the token in api.auth.read-token-file: %w", err)
-	}
-	if server.AdminToken, err = token(c.Auth.AdminTokenFile); err != nil {
-		return nil, fmt.Errorf("cannot read the token in api.auth.admin-token-file: %w", err)
-	}
-	if server.TLS, err = encryption(c.TLS); err != nil {
-		return nil, err
-	}
-	if err := checkExposure(c, server); err != nil {
-		return nil, err
+	if err := a.secure(server, c); err != nil {
+		return nil, &settingError{err}
 	}
 	l, err := net.Listen("tcp", c.HTTP.Address)
 	if err != nil {
@@ -70,6 +60,23 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	a.address, a.server = l.Addr().String(), server
 	a.options.Log.Info("API ready", "component", "api", "address", a.address)
 	return func(ctx context.Context) error { return server.Serve(ctx, l) }, nil
+}
+
+// secure sets who may do what, and refuses settings that do not say.
+func (a *Agent) secure(server *api.Server, c config.API) (err error) {
+	if server.ReadToken, err = a.token("api.auth.read-token-file", c.Auth.ReadTokenFile); err != nil {
+		return err
+	}
+	if server.AdminToken, err = a.token("api.auth.admin-token-file", c.Auth.AdminTokenFile); err != nil {
+		return err
+	}
+	if server.ReadToken != "" && server.ReadToken == server.AdminToken {
+		a.options.Log.Warn("the read token is the admin token, so that who reads may do everything", "component", "api")
+	}
+	if server.TLS, err = encryption(c.TLS); err != nil {
+		return err
+	}
+	return checkExposure(c, server)
 }
 
 // reload is Reload for people: that files are gone and nothing came of it is an error.
@@ -91,6 +98,16 @@ func (*environmentError) Environment() bool { return true }
 
 // Unwrap returns the cause.
 func (e *environmentError) Unwrap() error { return e.error }
+
+// settingError is an error that the settings are to blame for, unless its cause tells
+// that the machine is.
+type settingError struct{ error }
+
+// Invalid reports that what the user wrote is wrong.
+func (*settingError) Invalid() bool { return true }
+
+// Unwrap returns the cause.
+func (e *settingError) Unwrap() error { return e.error }
 
 // checkExposure refuses an address that others can reach when nothing keeps them out.
 func checkExposure(c config.API, s *api.Server) error {
@@ -117,21 +134,26 @@ func hosts(c config.API) []string {
 	return all
 }
 
-// token reads a bearer token. A bare name is that of a credential, if systemd handed
-// over any.
-func token(file string) (string, error) {
+// token reads the bearer token in the file that the setting names. A bare name is that
+// of a credential, if systemd handed over any.
+func (a *Agent) token(setting, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
 	read := func(path string) (string, error) { b, err := os.ReadFile(path); return string(b), err }
 	if !strings.ContainsRune(file, os.PathSeparator) && os.Getenv("CREDENTIALS_DIRECTORY") != "" {
 		read = credential
+	} else if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
+		a.options.Log.Warn("everybody on this machine can read a token: chmod o= the file", "component", "api", "setting", setting, "file", file, "mode", info.Mode().Perm().String())
 	}
 	text, err := read(file)
 	if text = strings.TrimSpace(text); err == nil && text == "" {
 		err = fmt.Errorf("%s is empty", file)
 	}
-	return text, err
+	if err != nil {
+		return "", fmt.Errorf("cannot read the token in %s: %w", setting, err)
+	}
+	return text, nil
 }
 
 // encryption returns the TLS settings, nil for none.

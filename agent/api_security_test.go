@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -232,6 +233,35 @@ func TestExposedAddressesNeedProtection(t *testing.T) {
 	cfg.API.Auth.AdminTokenFile = secretFile(t, " \n")
 	if err := agent.Run(t.Context(), quiet(cfg)); err == nil || !strings.Contains(err.Error(), "is empty") {
 		t.Errorf("a token that is empty: error %v", err)
+	}
+}
+
+// Tokens that protect less than it seems are said to.
+func TestTokensThatProtectLittle(t *testing.T) {
+	for _, c := range []struct {
+		what, read, admin string
+		mode              os.FileMode
+		words             string
+	}{
+		{"one token", "s3cret", "s3cret", 0o600, "the read token is the admin token"},
+		{"a file of everybody", "r", "s3cret", 0o644, "everybody on this machine can read a token"},
+		{"as they should be", "r", "s3cret", 0o640, ""},
+	} {
+		cfg := settings(t, "127.0.0.1:0")
+		cfg.API.Auth.ReadTokenFile, cfg.API.Auth.AdminTokenFile = secretFile(t, c.read), secretFile(t, c.admin)
+		if err := os.Chmod(cfg.API.Auth.AdminTokenFile, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		ctx, stop := context.WithCancel(t.Context())
+		options := agent.Options{Config: cfg, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})), Started: func(*agent.Agent) { stop() }}
+		if err := agent.Run(ctx, options); err != nil {
+			t.Error(err)
+		}
+		stop()
+		if text := log.String(); !strings.Contains(text, c.words) || c.words == "" && strings.Contains(text, "token") || strings.Contains(text, "s3cret") {
+			t.Errorf("%s: %s", c.what, text)
+		}
 	}
 }
 

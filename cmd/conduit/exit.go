@@ -32,10 +32,12 @@ var environmental = []error{
 }
 
 // exitCode returns the exit code that tells what kind of error err is. An error may
-// say that it comes from the environment with a method Environment() bool.
+// say that it comes from the environment with a method Environment() bool, and that it comes
+// from what the caller wrote with a method Invalid() bool.
 func exitCode(err error) int {
 	var invalid *invalidError
 	var environment interface{ Environment() bool }
+	var settings interface{ Invalid() bool }
 	switch {
 	case err == nil:
 		return exitOK
@@ -45,6 +47,8 @@ func exitCode(err error) int {
 		return exitEnvironment
 	case slices.ContainsFunc(environmental, func(e error) bool { return errors.Is(err, e) }):
 		return exitEnvironment
+	case errors.As(err, &settings) && settings.Invalid():
+		return exitInvalid
 	}
 	return exitRuntime
 }
