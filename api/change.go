@@ -80,7 +80,7 @@ func (s *Server) editable(r *http.Request, d *spec.Declaration, e *edit) error {
 	return nil
 }
 
-func running(id string) error {
+func running(id string) *rest.Error {
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
 		Suggest("stop it first, or add ?live to have it go on with the change")
 }

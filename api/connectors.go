@@ -189,6 +189,9 @@ func (s *Server) deleteConnector(w http.ResponseWriter, r *http.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
+	if err := s.needed(r, id); err != nil {
+		return nil, err
+	}
 	err = s.editConnector(w, r, id, func(p *spec.Pipeline, i int) error {
 		pipelineID = p.ID
 		if n := len(p.Connectors[i].Processors); n > 0 {
@@ -205,6 +208,22 @@ func (s *Server) deleteConnector(w http.ResponseWriter, r *http.Request) (any, e
 		return rest.Empty{}, nil
 	}
 	return rest.Empty{}, s.cleanUp(w, r, limit, id)
+}
+
+// needed returns an error if a pipeline that runs could not do so without the connector.
+func (s *Server) needed(r *http.Request, id string) error {
+	d, i, err := s.connector(r.Context(), id)
+	if err != nil || owned(d) != nil || !s.active(d) {
+		return err
+	}
+	c := &d.Pipeline.Connectors[i]
+	for j := range d.Pipeline.Connectors {
+		if j != i && d.Pipeline.Connectors[j].Type == c.Type {
+			return nil
+		}
+	}
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running and connector %q is its only %s", d.Pipeline.ID, id, c.Type).
+		Suggest("stop the pipeline first, or add another %s", c.Type)
 }
 
 // cleanUp returns when a connector that was deleted is cleaned up, or after limit. It is

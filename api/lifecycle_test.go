@@ -235,3 +235,21 @@ func TestActionsOnWhatIsAsItWas(t *testing.T) {
 		}
 	}
 }
+
+// What is advised about deleting from a running pipeline helps.
+func TestAdviceAboutDeleting(t *testing.T) {
+	w := newWorld(t)
+	w.fromAPI(pipelineOf("p", spec.StatusRunning))
+	h := newServer(w).Handler()
+	for _, path := range []string{"/v1/pipelines/p", "/v1/pipelines/p?live", "/v1/connectors/p:gen", "/v1/connectors/p:gen?live"} {
+		got := do(h, "DELETE", path, "")
+		advice := rest.ParseError(got.status, got.body).Metadata["suggestion"]
+		if got.reason() != rest.ReasonPipelineRunning || strings.Contains(advice, "live") || !strings.Contains(advice, "stop") {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	do(h, "POST", "/v1/connectors?live", `{"id":"gen2","type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p"}`)
+	if got := do(h, "DELETE", "/v1/connectors/p:gen?live", ""); got.status != 200 {
+		t.Errorf("one of two: %d %s", got.status, got.body)
+	}
+}

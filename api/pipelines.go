@@ -230,10 +230,12 @@ func (s *Server) deletable(r *http.Request, id string) (*spec.Declaration, error
 	if err != nil {
 		return nil, err
 	}
-	if err := s.editable(r, d, &edit{current: pipelineTag}); err != nil {
+	if err := s.editable(r, d, &edit{live: true, current: pipelineTag}); err != nil {
 		return nil, err
 	}
 	switch {
+	case s.active(d):
+		return nil, running(id).Suggest("stop it first")
 	case len(d.Pipeline.Connectors) > 0:
 		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineConnectors, "pipeline %q has %d connectors", id, len(d.Pipeline.Connectors)).
 			Suggest("delete its connectors first")

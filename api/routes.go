@@ -35,6 +35,9 @@ func (s *Server) router() http.Handler {
 	router.RedirectTrailingSlash, router.RedirectFixedPath, router.HandleOPTIONS = false, false, false
 	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, notFound()) })
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		allow := strings.Split(w.Header().Get("Allow"), ", ") // of the router, which adds OPTIONS always
+		allow = slices.DeleteFunc(allow, func(method string) bool { return method == http.MethodOptions })
+		w.Header().Set("Allow", strings.Join(allow, ", "))
 		s.fail(w, r, methodNotAllowed(r))
 	})
 	nodes := map[string]map[string]*route{} // "METHOD /pattern" → word, or "" for an id

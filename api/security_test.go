@@ -56,6 +56,9 @@ func TestRequestsFromElsewhere(t *testing.T) {
 	if allow := got.header.Get("Allow"); got.status != 405 || !strings.Contains(allow, "GET") || !strings.Contains(allow, "POST") {
 		t.Errorf("wrong method: %d, Allow: %s", got.status, allow)
 	}
+	if got := do(h, "OPTIONS", "/v1/pipelines", ""); got.status != 405 || strings.Contains(got.header.Get("Allow"), "OPTIONS") {
+		t.Errorf("OPTIONS: %d, Allow: %s", got.status, got.header.Get("Allow"))
+	}
 	if got := do(h, "POST", "/v1/pipelines/p", body); got.status != 405 || got.header.Get("Allow") != "DELETE, GET, HEAD, PUT" {
 		t.Errorf("wrong method beside a word: %d, Allow: %s", got.status, got.header.Get("Allow"))
 	}
@@ -86,6 +89,9 @@ func TestTokens(t *testing.T) {
 		got := do(h, c.method, c.path, "", "Authorization", "Bearer "+c.token)
 		if got.status != c.status || (got.status == 401) != (got.header.Get("WWW-Authenticate") != "") {
 			t.Errorf("%s %s with %q: %d, want %d", c.method, c.path, c.token, got.status, c.status)
+		}
+		if wrong := c.token == "wrong"; strings.Contains(string(got.body), "the token is wrong") != wrong {
+			t.Errorf("with %q: %s", c.token, got.body)
 		}
 	}
 }

@@ -47,10 +47,17 @@ Examples:
 		flags: func(fs *flag.FlagSet) {
 			fs.Var(&i.filters, "filter", "only records with operation=`NAME` or metadata.KEY=VALUE; several must all hold")
 			fs.Float64Var(&i.rate, "rate", 0, "at most this `NUMBER` of records per second")
-			fs.IntVar(&i.n, "n", 0, "end after this `NUMBER` of records")
+			fs.Func("n", "end after this `NUMBER` of records", i.setNumber)
 		},
 		exec: func(ctx context.Context, r *remote, args []string) error { return r.inspect(ctx, args[0], &i) },
 	})
+}
+
+func (i *inspection) setNumber(text string) (err error) {
+	if i.n, err = strconv.Atoi(text); err != nil || i.n < 1 {
+		return errors.New("must be a whole number from 1")
+	}
+	return nil
 }
 
 // errSeen ends an inspection.

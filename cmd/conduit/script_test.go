@@ -67,7 +67,7 @@ func address(ts *testscript.TestScript, _ bool, _ []string) {
 // declare FILE declares the pipelines of a file over the API.
 func declare(ts *testscript.TestScript, _ bool, args []string) {
 	c := client.Client{URL: "http://" + ts.Getenv("CONDUIT_API_HTTP_ADDRESS")}
-	_, err := c.Import(context.Background(), []byte(ts.ReadFile(args[0])))
+	_, err := c.Import(context.Background(), []byte(ts.ReadFile(args[0])), client.Live())
 	ts.Check(err)
 }
 
