@@ -66,18 +66,22 @@ func (w *world) fromAPI(p spec.Pipeline) {
 
 // A running pipeline is changed only by who says so.
 func TestRunningPipelinesAreNotChangedByAccident(t *testing.T) {
-	w := newWorld(t)
-	w.fromAPI(pipelineOf("p", spec.StatusRunning))
-	h := newServer(w).Handler()
 	file := string(spec.Marshal(pipelineOf("p", spec.StatusRunning)))
-	for _, request := range []struct{ method, path, body, media string }{
-		{"PUT", "/v1/connectors/p:gen", `{"config":{"settings":{"rate":"2"}}}`, "application/json"},
-		{"POST", "/v1/pipelines/import", file, "application/yaml"},
-		{"POST", "/v1/pipelines/p/rollback", `{"revision":1}`, "application/json"},
+	other := strings.Replace(file, "status: running", "status: stopped", 1)
+	for _, request := range []struct {
+		method, path, body, media string
+		allowed                   bool // in any case
+	}{
+		{"PUT", "/v1/connectors/p:gen", `{"config":{"settings":{"rate":"2"}}}`, "application/json", false},
+		{"POST", "/v1/pipelines/import", other, "application/yaml", false},
+		{"POST", "/v1/pipelines/import", file, "application/yaml", true},
+		{"POST", "/v1/pipelines/p/rollback", `{"revision":1}`, "application/json", false},
 	} {
 		for parameter, allowed := range map[string]bool{"": false, "?live=false": false, "?live=0": false, "?live": true, "?live=true": true} {
-			got := do(h, request.method, request.path+parameter, request.body, "Content-Type", request.media)
-			if (got.status == 200) != allowed || !allowed && got.reason() != rest.ReasonPipelineRunning {
+			w := newWorld(t)
+			w.fromAPI(pipelineOf("p", spec.StatusRunning))
+			got := do(newServer(w).Handler(), request.method, request.path+parameter, request.body, "Content-Type", request.media)
+			if allowed = allowed || request.allowed; (got.status == 200) != allowed || !allowed && got.reason() != rest.ReasonPipelineRunning {
 				t.Errorf("%s %s%s: %d %s", request.method, request.path, parameter, got.status, got.body)
 			}
 		}

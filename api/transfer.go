@@ -87,11 +87,11 @@ func (s *Server) importOnce(r *http.Request, file *spec.File, live bool) error {
 		old := &spec.Pipeline{}
 		if d != nil {
 			old = &d.Pipeline
-			if !live && s.active(d) {
-				return running(p.ID)
-			}
 		}
 		err = keepAll(p, old, field)
+		if err == nil && d != nil && !live && s.active(d) && len(spec.Diff(old, p)) > 0 {
+			return running(p.ID)
+		}
 		if err == nil {
 			err = s.checkPlugins(r.Context(), old, p, field)
 		}
