@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -92,6 +94,20 @@ func TestTokens(t *testing.T) {
 		}
 		if wrong := c.token == "wrong"; strings.Contains(string(got.body), "the token is wrong") != wrong {
 			t.Errorf("with %q: %s", c.token, got.body)
+		}
+	}
+}
+
+// The log has the status of every answer, also where the handler leaves it to be 200.
+func TestRequestsAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	s := newServer(newWorld(t))
+	s.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("# metrics\n")) })
+	for path, status := range map[string]string{"/metrics": "status=200", "/v1/pipelines/nope": "status=404"} {
+		log.Reset()
+		if do(s.Handler(), "GET", path, ""); !strings.Contains(log.String(), status) {
+			t.Errorf("%s: %s", path, &log)
 		}
 	}
 }
