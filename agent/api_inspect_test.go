@@ -135,13 +135,16 @@ func TestMetricsOfInspectors(t *testing.T) {
 // BenchmarkInspectors measures how many records a pipeline at full speed writes per
 // second, counted in its output, while so many sessions of another process look on.
 func BenchmarkInspectors(b *testing.B) {
-	for _, sessions := range []int{0, 1, 1000} {
-		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+	for _, c := range []struct {
+		sessions int
+		filter   string
+	}{{0, ""}, {1, ""}, {1000, ""}, {1000, "operation=create"}, {1000, "metadata.conduit.source.connector.id=p:src"}} {
+		b.Run(fmt.Sprintf("sessions=%d/filter=%s", c.sessions, c.filter), func(b *testing.B) {
 			a := agenttest.Start(b, "", quietly)
 			out := filepath.Join(a.Dir, "p.jsonl")
 			a.Save("p.yaml", made(a.Dir, "p", 0, ""))
 			a.Wait("the first records", func() bool { return fileSize(out) > 1<<20 })
-			lookOn(b, a.Address(), sessions)
+			lookOn(b, a.Address(), c.sessions, c.filter)
 			var heap uint64
 			from, used := fileSize(out), processorTime(b)
 			b.ResetTimer()
@@ -185,15 +188,16 @@ func lines(b *testing.B, path string, from, to int64) (n int) {
 }
 
 // onlookers, when set, makes the test binary inspect p:dst of the agent at that address,
-// in as many sessions as its argument says, until its input ends.
+// in as many sessions as its first argument says, with the filter that the second says,
+// until its input ends.
 const onlookers = "CONDUIT_TEST_ONLOOKERS"
 
-func lookOn(b *testing.B, address string, sessions int) {
+func lookOn(b *testing.B, address string, sessions int, filter string) {
 	b.Helper()
 	if sessions == 0 {
 		return
 	}
-	cmd := exec.Command(os.Args[0], strconv.Itoa(sessions))
+	cmd := exec.Command(os.Args[0], strconv.Itoa(sessions), filter)
 	cmd.Env, cmd.Stderr = append(os.Environ(), onlookers+"="+address), os.Stderr
 	input, err := cmd.StdinPipe()
 	check(b, err)
@@ -209,18 +213,22 @@ func lookOn(b *testing.B, address string, sessions int) {
 }
 
 // watchRecords is what the onlookers do.
-func watchRecords(address, sessions string) int {
+func watchRecords(address, sessions, filter string) int {
 	n, err := strconv.Atoi(sessions)
 	if err != nil {
 		panic(err)
 	}
 	c := &client.Client{URL: "http://" + address}
+	var filters []string
+	if filter != "" {
+		filters = []string{filter}
+	}
 	var seeing sync.WaitGroup
 	for range n {
 		seeing.Add(1)
 		go func() {
 			var once sync.Once
-			_ = c.Inspect(context.Background(), "p:dst", nil, func(client.Message) error { once.Do(seeing.Done); return nil })
+			_ = c.Inspect(context.Background(), "p:dst", filters, func(client.Message) error { once.Do(seeing.Done); return nil })
 		}()
 	}
 	seeing.Wait()

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 		os.Exit(curl(os.Args[1:]))
 	}
 	if address := os.Getenv(onlookers); address != "" {
-		os.Exit(watchRecords(address, os.Args[1]))
+		os.Exit(watchRecords(address, os.Args[1], os.Args[2]))
 	}
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(child(dir))
