@@ -17,10 +17,6 @@ var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorti
 var (
 	// reference is a value that is only a reference, so that it says nothing itself.
 	reference = regexp.MustCompile(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
-	// fallback is the text that a reference stands for when there is nothing else.
-	fallback = regexp.MustCompile(`\$\{\w+:-([^{}]+)\}`)
-	// plain is text that opens nothing: a number, a time, true or false.
-	plain = regexp.MustCompile(`^([\d.]+[a-zA-Z]{0,3}|true|false)$`)
 )
 
 // inside finds secrets within values.
@@ -36,9 +32,8 @@ var inside = regexp.MustCompile(strings.Join([]string{
 }, "|"))
 
 // secret reports whether the value of the setting is to be shown to nobody. Names tell,
-// and values that contain a secret, or may as they name what a reference becomes without
-// its variable. Other references are shown as written. In doubt it is a secret: *** that
-// is written back keeps it.
+// and values that contain a secret. References are shown as written, with what they become
+// without a variable. In doubt it is a secret: *** that is written back keeps it.
 func secret(name, value string) bool {
 	if value == "" || reference.MatchString(value) {
 		return false
@@ -58,11 +53,6 @@ func secret(name, value string) bool {
 		return true
 	case last[n-1] == "key" && (n == 1 || !slices.Contains(publicKeys, last[n-2])):
 		return true
-	}
-	for _, match := range fallback.FindAllStringSubmatch(value, -1) {
-		if !plain.MatchString(match[1]) {
-			return true
-		}
 	}
 	return inside.MatchString(value)
 }
