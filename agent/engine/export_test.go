@@ -75,5 +75,8 @@ func (t *Turns) Late(by time.Duration) { t.late = by }
 // Begin waits for a turn.
 func (t *Turns) Begin(ctx context.Context) (*Turn, error) { return t.begin(ctx) }
 
+// Prolong reports whether a turn goes on.
+func (t *Turns) Prolong(granted *Turn) bool { return t.prolong(granted) }
+
 // End ends a turn.
 func (t *Turns) End(ended *Turn) { t.end(ended) }

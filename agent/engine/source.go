@@ -88,19 +88,23 @@ type spentTurn struct {
 	last uint64 // number of the last record read in it
 }
 
-// takeTurn waits for a turn unless something may still be read in the last one.
+// takeTurn waits for a turn unless something may still be read in the last one, or as much
+// again because nobody waits.
 func (s *sourceRun) takeTurn(ctx context.Context) (err error) {
 	turns := s.run.Window.Turns
 	if turns == nil || s.turnRecords > 0 && s.turnBytes > 0 {
 		return nil
 	}
+	s.turnRecords, s.turnBytes = turnRecords, turnBytes
 	if s.turn != nil {
+		if turns.prolong(s.turn) {
+			return nil
+		}
 		s.mu.Lock()
 		s.turns = append(s.turns, spentTurn{s.turn, s.tracker.read})
 		s.mu.Unlock()
 		s.endTurns()
 	}
-	s.turnRecords, s.turnBytes = turnRecords, turnBytes
 	s.turn, err = turns.begin(ctx)
 	return err
 }

@@ -63,6 +63,13 @@ func (t *Turns) begin(ctx context.Context) (*turn, error) {
 	}
 }
 
+// prolong reports whether a turn goes on: it is under way and nobody waits for one.
+func (t *Turns) prolong(granted *turn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !granted.over && len(t.waiting) == 0
+}
+
 // grant begins a turn.
 func (t *Turns) grant(now time.Time) *turn {
 	granted := &turn{at: now}

@@ -47,6 +47,13 @@ func (q *queue) end(who int) {
 	synctest.Wait()
 }
 
+func (q *queue) goesOn(who int, want bool) {
+	q.t.Helper()
+	if got := q.turns.Prolong(q.got[who]); got != want {
+		q.t.Errorf("the turn of %d goes on: %v", who, got)
+	}
+}
+
 func (q *queue) want(after time.Duration, who ...int) {
 	q.t.Helper()
 	time.Sleep(after - time.Since(q.start))
@@ -103,6 +110,22 @@ func TestTurns(t *testing.T) {
 			}
 			q.want(249*time.Millisecond, 0, 1)
 			q.want(250*time.Millisecond, 0, 1, 2)
+		},
+		"a turn goes on while nobody waits": func(t *testing.T, q *queue) {
+			q.begin(t.Context(), 0)
+			q.begin(t.Context(), 1)
+			time.Sleep(time.Second)
+			q.goesOn(0, true)
+			q.begin(t.Context(), 2)
+			q.want(time.Second, 0, 1, 2) // the others took long
+			q.goesOn(0, false)
+			q.begin(t.Context(), 3)
+			q.begin(t.Context(), 4)
+			q.goesOn(2, false)
+			q.end(3)
+			q.want(time.Second, 0, 1, 2, 3, 4)
+			q.goesOn(2, true)
+			q.goesOn(3, false)
 		},
 		"who leaves the queue takes no turn": func(t *testing.T, q *queue) {
 			q.begin(t.Context(), 0)
