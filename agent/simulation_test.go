@@ -204,6 +204,11 @@ func (s *simulation) look() {
 		s.pass(200 * time.Millisecond)
 	}
 	s.model.settle(time.Now())
+	if polls {
+		for _, d := range s.model.declared {
+			d.prove(time.Now().Add(simulatedConfirm)) // it has run since the agent looked
+		}
+	}
 }
 
 // check compares what the agent does with the model, after it has settled.
