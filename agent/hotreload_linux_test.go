@@ -46,7 +46,7 @@ func TestDirectoryIsUnmounted(t *testing.T) {
 		t.Helper()
 		err := syscall.Mount("none", dir+"/pipelines", "tmpfs", 0, "")
 		if errors.Is(err, os.ErrPermission) {
-			t.Skipf("mounting is not permitted here: %v", err)
+			skip(t, "mounting is not permitted here: %v", err)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +83,7 @@ func TestNoInotifyInstancesLeft(t *testing.T) {
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}, noEvents+"=1")
 	if err != nil {
-		t.Skipf("user name spaces are not permitted here: %v", err)
+		skip(t, "user name spaces are not permitted here: %v", err)
 	}
 	status := func() string {
 		text, _ := os.ReadFile(dir + "/conduit.db.status/p.yaml.json")

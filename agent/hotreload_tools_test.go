@@ -109,7 +109,8 @@ func saveAs(tool string, args []string) int {
 	return 0
 }
 
-// installedTools are commands that save new as pipelines/p.yaml, which is old.
+// installedTools are commands that save new as pipelines/p.yaml, which is old, as long and
+// perhaps of the same second.
 var installedTools = map[string]string{
 	"vim":             "vim -N -u NONE -i NONE -es -c '%s/rate: 1/rate: 2/' -c 'wq' pipelines/p.yaml",
 	"vim, backup":     "vim -N -u NONE -i NONE -es -c 'set backup backupcopy=yes' -c '%s/rate: 1/rate: 2/' -c 'wq' pipelines/p.yaml",
@@ -122,8 +123,8 @@ var installedTools = map[string]string{
 	"mv":              "mv new pipelines/p.yaml",
 	"install":         "install -m 644 new pipelines/p.yaml",
 	"tee":             "tee pipelines/p.yaml < new > /dev/null",
-	"rsync":           "rsync -t new pipelines/p.yaml",
-	"rsync --inplace": "rsync -t --inplace new pipelines/p.yaml",
+	"rsync":           "rsync -t --checksum new pipelines/p.yaml",
+	"rsync --inplace": "rsync -t --checksum --inplace new pipelines/p.yaml",
 	"git": "git init -q work && cp pipelines/* work && export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b && " +
 		"git -C work add . && git -C work commit -qm 1 && cp work/.git/index index && cp new work/p.yaml && git -C work commit -qam 2 && cp index work/.git/index && " +
 		"git --git-dir work/.git --work-tree pipelines reset -q --hard",

@@ -192,16 +192,7 @@ func TestKillLosesNothing(t *testing.T) {
 	}
 	fed()
 	want := <-lines
-	p := startProcess(t, dir)
-	deadline := time.Now().Add(20 * time.Second)
-	for lastSeen(tailed) < want {
-		if time.Now().After(deadline) {
-			p.kill()
-			t.Fatalf("the last of %d lines did not arrive\n%s", want, p.log.String())
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	p.terminate(t)
+	catchUp(t, dir, tailed, want)
 
 	for _, path := range []string{made, tailed} {
 		o := inspect(t, path, killed)
@@ -353,6 +344,21 @@ func parse(line []byte) (entry, error) {
 	}
 	ns, err := strconv.ParseInt(r.Metadata["opencdc.readAt"], 10, 64)
 	return entry{n, time.Unix(0, ns)}, err
+}
+
+// catchUp runs an agent until the last line there is to copy has arrived.
+func catchUp(t *testing.T, dir, copied string, want int) {
+	t.Helper()
+	p := startProcess(t, dir)
+	deadline := time.Now().Add(20 * time.Second)
+	for lastSeen(copied) < want {
+		if time.Now().After(deadline) {
+			p.kill()
+			t.Fatalf("the last of %d lines did not arrive\n%s", want, p.log.String())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.terminate(t)
 }
 
 func lastSeen(path string) int {

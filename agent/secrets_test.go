@@ -91,7 +91,7 @@ func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
 // The dead-letter queue tells why a record was refused, but no values.
 func TestValuesOfReferencesAreNotInDeadLetters(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("there is no device that is always full")
+		skip(t, "there is no device that is always full")
 	}
 	t.Setenv("LEAK", "canary-51c0a7")
 	d := deskIn(t, "")
