@@ -10,6 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // Files brings the desired state in the store in line with the pipeline files.
@@ -23,7 +24,7 @@ type Files struct {
 	Changed func()
 
 	once   sync.Once
-	wake   chan struct{}
+	wake   notify.Signal
 	looked chan struct{} // closed after the first look
 
 	mu        sync.Mutex // guards what follows
@@ -34,7 +35,7 @@ type Files struct {
 	populated bool   // in which there were files,
 	confirmed bool   // or whose emptiness somebody confirmed
 	status    FilesStatus
-	trouble   trouble
+	throttle  notify.Throttle
 }
 
 // fullInterval is how often everything is compared, should a change have gone unnoticed.
@@ -53,8 +54,8 @@ type FilesStatus struct {
 
 func (f *Files) init() {
 	f.once.Do(func() {
-		f.wake, f.looked, f.index = make(chan struct{}, 1), make(chan struct{}), newIndex()
-		f.trouble = trouble{fails: "pipeline files are not followed, what runs keeps running", over: "pipeline files are followed again"}
+		f.wake, f.looked, f.index = notify.NewSignal(), make(chan struct{}), newIndex()
+		f.throttle = notify.Throttle{Fails: "pipeline files are not followed, what runs keeps running", Recovered: "pipeline files are followed again"}
 		if f.Log == nil {
 			f.Log = slog.New(slog.DiscardHandler)
 		}
@@ -100,10 +101,7 @@ func (f *Files) Run(ctx context.Context) error {
 // others. It never blocks.
 func (f *Files) Wake() {
 	f.init()
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	f.wake.Notify()
 }
 
 // Reload reads all files and returns when the store is in line with them, or why it is
@@ -189,10 +187,10 @@ func (f *Files) bring(ctx context.Context, s *watch.Snapshot) error {
 	f.observe(ctx, before.Directory)
 	if ctx.Err() == nil {
 		if s.Err != nil || err != nil && before.Err != nil && before.Err.Error() != err.Error() {
-			f.trouble.next = time.Time{} // it is another one
+			f.throttle.Reset() // it is another one
 		}
 		if s.Err == nil { // else observe tells
-			f.trouble.tried(f.Log.With("component", "files"), err)
+			f.throttle.Observe(f.Log.With("component", "files"), err)
 		}
 	}
 	if err != nil && s.Err == nil {

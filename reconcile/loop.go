@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // Loop makes what runs what is declared. Set the exported fields, then call Run.
@@ -33,7 +34,7 @@ type Loop struct {
 
 	once  sync.Once
 	again atomic.Bool // Retry was called
-	wake  chan struct{}
+	wake  notify.Signal
 	notes chan func() // what happened, told to the goroutine of Run
 	saver *saver
 
@@ -41,7 +42,7 @@ type Loop struct {
 	pipes   map[string]*pipe
 	touched map[string]bool // to be planned; nil for all
 	next    time.Time       // when to plan all again
-	unread  trouble         // reading the desired state
+	reading notify.Throttle // logs failures to read the desired state
 	stale   bool            // what changed of desired state is to be read
 	upTo    int64           // the revision up to which it was read; 0 to read all
 	orphans bool            // connector states are to be read as well
@@ -72,22 +73,19 @@ type pipe struct {
 
 func (l *Loop) init() {
 	l.once.Do(func() {
-		l.wake = make(chan struct{}, 1)
+		l.wake = notify.NewSignal()
 		l.notes = make(chan func())
 		if l.Log == nil {
 			l.Log = slog.New(slog.DiscardHandler)
 		}
-		l.saver = &saver{store: l.Store, log: l.Log.With("component", "reconcile"), pause: l.SaveInterval, wake: make(chan struct{}, 1), pending: map[string]*pending{}}
+		l.saver = &saver{store: l.Store, log: l.Log.With("component", "reconcile"), pause: l.SaveInterval, wake: notify.NewSignal(), pending: map[string]*pending{}}
 	})
 }
 
 // Wake makes the loop look at everything soon. It never blocks.
 func (l *Loop) Wake() {
 	l.init()
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	l.wake.Notify()
 }
 
 // Retry has everything that failed tried again soon, whatever pause it is in: a cause of
@@ -248,7 +246,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer hard()
 	l.base = base
 	l.slots = make(chan struct{}, cmp.Or(l.Parallel, 128))
-	l.unread = trouble{fails: "cannot read the desired state, trying again", over: "the desired state is read again"}
+	l.reading = notify.Throttle{Fails: "cannot read the desired state, trying again", Recovered: "the desired state is read again"}
 	saving, finish := context.WithCancel(context.WithoutCancel(ctx))
 	saved := make(chan struct{})
 	go func() { defer close(saved); l.saver.run(saving) }()
@@ -306,7 +304,7 @@ func (l *Loop) refresh(ctx context.Context) bool {
 	}
 	err := l.read(ctx)
 	if ctx.Err() == nil {
-		l.unread.tried(l.Log.With("component", "reconcile"), err)
+		l.reading.Observe(l.Log.With("component", "reconcile"), err)
 	}
 	if err != nil {
 		return false

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // saver writes states to the store beside the loop. Where several of a pipeline are
@@ -15,9 +16,9 @@ type saver struct {
 	store Store
 	log   *slog.Logger
 	pause time.Duration // after a save at most; twice as long as it took
-	wake  chan struct{}
+	wake  notify.Signal
 
-	trouble trouble // owned by run
+	throttle notify.Throttle // owned by run
 
 	mu      sync.Mutex
 	pending map[string]*pending // guarded by mu
@@ -56,7 +57,7 @@ func (s *saver) put(state spec.State, events ...spec.Event) {
 		p.events = p.events[extra:]
 	}
 	s.mu.Unlock()
-	s.signal()
+	s.wake.Notify()
 }
 
 // take returns what waits, the oldest first, as much as one transaction should hold.
@@ -89,7 +90,7 @@ func (s *saver) giveBack(p *pending) {
 
 // run saves until ctx ends, and then what is left.
 func (s *saver) run(ctx context.Context) {
-	s.trouble = trouble{fails: "cannot save the states of pipelines, trying again", over: "states of pipelines are saved again"}
+	s.throttle = notify.Throttle{Fails: "cannot save the states of pipelines, trying again", Recovered: "states of pipelines are saved again"}
 	for ctx.Err() == nil {
 		select {
 		case <-s.wake:
@@ -100,7 +101,7 @@ func (s *saver) run(ctx context.Context) {
 		err := s.next(ctx)
 		pause := min(s.pause, 2*time.Since(began))
 		if ctx.Err() == nil {
-			s.trouble.tried(s.log, err)
+			s.throttle.Observe(s.log, err)
 		}
 		if err != nil {
 			pause = retryInterval
@@ -145,7 +146,7 @@ func (s *saver) next(ctx context.Context) error {
 		}
 	}
 	if s.waiting() {
-		s.signal()
+		s.wake.Notify()
 	}
 	return err
 }
@@ -161,13 +162,6 @@ func (s *saver) waiting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.order) > 0
-}
-
-func (s *saver) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 func (s *saver) save(ctx context.Context, all []*pending) error {

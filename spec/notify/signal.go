@@ -1,0 +1,19 @@
+// Package notify has the two small tools with which parts of the agent tell that something
+// happened: Signal wakes a goroutine, Throttle tells the log of a failure that lasts.
+package notify
+
+// Signal wakes a goroutine that then looks at everything: many notifications that were not
+// received yet count as one. It is a channel of capacity one, to be received from; make it
+// with NewSignal.
+type Signal chan struct{}
+
+// NewSignal returns a signal that was not notified.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Notify makes the next receive succeed. It never blocks.
+func (s Signal) Notify() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
