@@ -25,12 +25,13 @@ type running struct {
 	connectorID string
 	plugin      Name
 	file        *file
+	pid         int
 	at          time.Time
 }
 
 // begin notes that a connector runs, until end is called.
-func (e *Executables) begin(connectorID string, plugin Name, f *file) (end func()) {
-	r := &running{connectorID, plugin, f, time.Now()}
+func (e *Executables) begin(connectorID string, plugin Name, f *file, pid int) (end func()) {
+	r := &running{connectorID, plugin, f, pid, time.Now()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.running == nil {
@@ -42,6 +43,27 @@ func (e *Executables) begin(connectorID string, plugin Name, f *file) (end func(
 		defer e.mu.Unlock()
 		delete(e.running, r)
 	}
+}
+
+// Process is the process of a connector that runs.
+type Process struct {
+	ConnectorID string
+	PID         int // also the id of its process group
+}
+
+// Processes returns the processes of all connectors that run, in the order of the
+// connectors' ids.
+func (e *Executables) Processes() []Process {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := make([]Process, 0, len(e.running))
+	for r := range e.running {
+		all = append(all, Process{ConnectorID: r.connectorID, PID: r.pid})
+	}
+	slices.SortFunc(all, func(a, b Process) int {
+		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), cmp.Compare(a.PID, b.PID))
+	})
+	return all
 }
 
 // Changes returns what became of the executables of connectors that run, by connector:

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -468,6 +469,10 @@ func TestChangesOfRunningPlugins(t *testing.T) {
 			}
 		}
 	}
+	processes := d.Processes()
+	if len(processes) != 1 || processes[0].ConnectorID != "p:src" || syscall.Kill(-processes[0].PID, 0) != nil {
+		t.Errorf("processes %+v, want the one of p:src", processes)
+	}
 	check("as it was", "")
 	d.plugin("p", "v1.0.0", "")
 	check("written again", "")
@@ -495,6 +500,9 @@ func TestChangesOfRunningPlugins(t *testing.T) {
 		t.Error(err)
 	}
 	check("ended", "")
+	if processes := d.Processes(); len(processes) != 0 {
+		t.Errorf("processes %+v are left", processes)
+	}
 }
 
 // A file that is replaced in the directory between being chosen and being started does
