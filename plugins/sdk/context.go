@@ -7,13 +7,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
 
-// Env is what the host lends one connector instance. It reaches the connector in the
-// context of every call.
+// Env is what the host lends one instance of a connector or processor. It reaches the
+// instance in the context of every call.
 type Env struct {
-	ConnectorID string          // "<pipeline>:<connector>"
+	ConnectorID string          // "<pipeline>:<connector>"; empty for a processor
+	ProcessorID string          // "<pipeline>:<processor>" or "<pipeline>:<connector>:<processor>"; empty for a connector
 	PluginName  string          // as the host knows it, for example "builtin:generator"
 	Logger      *slog.Logger    // carries the connector's fields already
 	Schemas     schema.Registry // nil when the host has none
+	StateDir    string          // directory of its own for what must survive a restart; empty when the host has none. It need not exist
+	Clock       Clock           // nil: the time of the machine
 
 	format Format // chosen by the settings; set by a standard destination
 }

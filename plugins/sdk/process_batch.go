@@ -1,0 +1,166 @@
+package sdk
+
+import (
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// ProcessBatch is a run of records, in order, that a Processor decides about. It belongs
+// to the processor until Process returns.
+//
+// What follows for the record as it was read from its source:
+//
+//   - A record that goes on is settled when every destination has it.
+//   - A filtered record is settled at once.
+//   - A refused record goes to the dead-letter queue and is settled when that has it.
+//   - A record that was replaced by pieces is settled when all pieces are, however many
+//     pieces those become later. When a later processor or a destination refuses a piece,
+//     the record that was replaced goes to the dead-letter queue, once, and its pieces that
+//     have not reached a destination are dropped.
+//   - A held record is settled when what was emitted for it is settled. A held record that
+//     nothing was emitted for when the pipeline stops is read again at the next start.
+//
+// The position of a source is saved only up to the first record that is not settled.
+//
+// Order: what goes on keeps the order of the batch, pieces stand in the place of the
+// record they replace, and what was emitted comes behind, in the order of the calls.
+type ProcessBatch struct {
+	token   any
+	records []record.Record
+	selects []int32 // the records that are in the batch; nil: all
+	held    func(i int32) Held
+	fates   []Fate // by index in records; empty while all go on
+	emitted []Emission
+}
+
+// FateKind says what becomes of a record.
+type FateKind uint8
+
+// What may become of a record. The zero FateKind is what becomes of one about which the
+// processor says nothing.
+const (
+	Kept     FateKind = iota // goes on, perhaps changed
+	Filtered                 // ends here
+	Refused                  // goes to the dead-letter queue
+	Replaced                 // its pieces go on
+	HeldBack                 // waits for an Emission
+)
+
+// Fate is what becomes of one record.
+type Fate struct {
+	Kind   FateKind
+	Err    error           // of a refused record
+	Pieces []record.Record // of a replaced one
+}
+
+// Held names a record, or a piece of one, that a processor holds. It is comparable. Its
+// fields are the host's.
+type Held struct {
+	Batch any // the batch the record came in
+	Index int32
+}
+
+// Emission is what a processor makes of records that it held.
+type Emission struct {
+	Records []record.Record // go on; none: the held records are filtered
+	Settles []Held          // the held records that are settled when Records are; each is named once
+}
+
+// NewProcessBatch returns a batch of the records with these indices, all of them when
+// selects is nil. The token is what Token returns. It is for hosts, and for tests of
+// processors.
+func NewProcessBatch(token any, records []record.Record, selects []int32) *ProcessBatch {
+	b := &ProcessBatch{}
+	b.Reset(token, records, selects)
+	return b
+}
+
+// Reset makes b what NewProcessBatch returns, and keeps its memory. It is for hosts.
+func (b *ProcessBatch) Reset(token any, records []record.Record, selects []int32) {
+	clear(b.fates)
+	*b = ProcessBatch{token: token, records: records, selects: selects, held: b.held, fates: b.fates[:0]}
+}
+
+// OnHold makes Hold return what name returns for the index of a record. It is for hosts.
+func (b *ProcessBatch) OnHold(name func(i int32) Held) { b.held = name }
+
+// Token identifies the batch among all that are in flight. A SettleObserver gets it when
+// the batch is settled.
+func (b *ProcessBatch) Token() any { return b.token }
+
+// Len returns the number of records. It is 0 when a deadline has come.
+func (b *ProcessBatch) Len() int {
+	if b.selects != nil {
+		return len(b.selects)
+	}
+	return len(b.records)
+}
+
+// Record returns record i, which may be changed until Process returns: all of it but its
+// Position.
+func (b *ProcessBatch) Record(i int) *record.Record { return &b.records[b.at(i)] }
+
+func (b *ProcessBatch) at(i int) int32 {
+	if b.selects != nil {
+		return b.selects[i]
+	}
+	return int32(i)
+}
+
+// Filter ends record i here: it counts as handled.
+func (b *ProcessBatch) Filter(i int) { b.decide(i, Fate{Kind: Filtered}) }
+
+// Refuse sends record i to the dead-letter queue with err as the reason. What was changed
+// in it is seen there.
+func (b *ProcessBatch) Refuse(i int, err error) { b.decide(i, Fate{Kind: Refused, Err: err}) }
+
+// Replace lets the pieces go on in the place of record i, which must stay as it is: it
+// goes to the dead-letter queue when a piece is refused. The pieces share no map, slice or
+// byte with it, or with each other, that a later processor could change. They get its
+// position. Without pieces the record is filtered.
+func (b *ProcessBatch) Replace(i int, pieces []record.Record) {
+	if len(pieces) == 0 {
+		b.Filter(i)
+		return
+	}
+	for p := range pieces {
+		pieces[p].Position = b.Record(i).Position
+	}
+	b.decide(i, Fate{Kind: Replaced, Pieces: pieces})
+}
+
+// Hold keeps record i back until an Emission names it. The record must stay as it is from
+// then on, also after Process has returned: it may go to the dead-letter queue. The
+// processor copies what it needs of it.
+func (b *ProcessBatch) Hold(i int) Held {
+	b.decide(i, Fate{Kind: HeldBack})
+	if b.held != nil {
+		return b.held(b.at(i))
+	}
+	return Held{b.token, b.at(i)}
+}
+
+// Emit lets records go on that were made of records held in this or in earlier batches.
+// When one of them is refused later, all records that e settles go to the dead-letter queue.
+func (b *ProcessBatch) Emit(e Emission) { b.emitted = append(b.emitted, e) }
+
+func (b *ProcessBatch) decide(i int, f Fate) {
+	if n := len(b.records); len(b.fates) < n {
+		if cap(b.fates) < n {
+			b.fates = make([]Fate, n)
+		}
+		b.fates = b.fates[:n]
+	}
+	b.fates[b.at(i)] = f
+}
+
+// Fates returns what becomes of each record by its index in the slice that the batch was
+// made of, nil when all go on. It is for hosts, and valid until Reset.
+func (b *ProcessBatch) Fates() []Fate {
+	if len(b.fates) == 0 {
+		return nil
+	}
+	return b.fates
+}
+
+// Emitted returns what was emitted. It is for hosts.
+func (b *ProcessBatch) Emitted() []Emission { return b.emitted }
