@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/spec"
@@ -136,11 +137,11 @@ func benchHost() *plugins.Host {
 
 type benchPlugins struct{ host *plugins.Host }
 
-func (p benchPlugins) Source(ctx context.Context, plugin, id string) (engine.Source, error) {
+func (p benchPlugins) Source(ctx context.Context, plugin, id string) (connector.Source, error) {
 	return p.host.Source(ctx, plugin, id)
 }
 
-func (p benchPlugins) Destination(ctx context.Context, plugin, id string) (engine.Destination, error) {
+func (p benchPlugins) Destination(ctx context.Context, plugin, id string) (connector.Destination, error) {
 	return p.host.Destination(ctx, plugin, id)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
@@ -236,7 +237,7 @@ func (r *runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 	return nil
 }
 
-func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState, found *secrets) (engine.Connector, error) {
+func (r *runner) dispense(ctx context.Context, c *spec.ConnectorState, found *secrets) (connector.Connector, error) {
 	d := dispenser{r.plugins, &r.starts, found}
 	if c.Type == spec.TypeSource {
 		return d.Source(ctx, c.Plugin, c.ID)
@@ -289,7 +290,7 @@ type dispenser struct {
 	secrets *secrets
 }
 
-func (d dispenser) Source(ctx context.Context, plugin, id string) (engine.Source, error) {
+func (d dispenser) Source(ctx context.Context, plugin, id string) (connector.Source, error) {
 	s, err := d.host.Source(ctx, plugin, id)
 	if err != nil {
 		return nil, err
@@ -298,7 +299,7 @@ func (d dispenser) Source(ctx context.Context, plugin, id string) (engine.Source
 	return s, nil
 }
 
-func (d dispenser) Destination(ctx context.Context, plugin, id string) (engine.Destination, error) {
+func (d dispenser) Destination(ctx context.Context, plugin, id string) (connector.Destination, error) {
 	s, err := d.host.Destination(ctx, plugin, id)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -45,7 +46,7 @@ func (b *builtins) add(c sdk.Connector) error {
 }
 
 // Source makes a source that runs in this process.
-func (b *builtins) Source(_ context.Context, plugin Name, connectorID string) (Source, error) {
+func (b *builtins) Source(_ context.Context, plugin Name, connectorID string) (connector.Source, error) {
 	c, err := b.connector(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
@@ -61,7 +62,7 @@ func (b *builtins) Source(_ context.Context, plugin Name, connectorID string) (S
 }
 
 // Destination makes a destination that runs in this process.
-func (b *builtins) Destination(_ context.Context, plugin Name, connectorID string) (Destination, error) {
+func (b *builtins) Destination(_ context.Context, plugin Name, connectorID string) (connector.Destination, error) {
 	c, err := b.connector(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)

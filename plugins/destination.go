@@ -7,7 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// destination makes an sdk.AsyncDestination a Destination. Write and Flush run on the
+// destination makes an sdk.AsyncDestination a connector.Destination. Write and Flush run on the
 // goroutine that calls them.
 type destination struct {
 	instance
@@ -15,7 +15,7 @@ type destination struct {
 	settled   func(n int, err error)
 }
 
-// Open implements Destination.
+// Open implements connector.Destination.
 func (d *destination) Open(ctx context.Context, settled func(n int, err error)) error {
 	d.settled = func(n int, err error) {
 		if n == 0 {
@@ -28,7 +28,7 @@ func (d *destination) Open(ctx context.Context, settled func(n int, err error)) 
 	})
 }
 
-// Write implements Destination.
+// Write implements connector.Destination.
 func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 	if err := d.enter(&d.main); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 	return d.written(inner, d.connector.WriteAsync(inner, records[:len(records):len(records)], d.settled))
 }
 
-// Flush implements Destination.
+// Flush implements connector.Destination.
 func (d *destination) Flush(ctx context.Context) error {
 	if err := d.enter(&d.main); err != nil {
 		return err

@@ -114,7 +114,7 @@ type runningSource struct {
 	end func()
 }
 
-// Teardown implements Source.
+// Teardown implements connector.Source.
 func (s *runningSource) Teardown(ctx context.Context) error {
 	defer s.end()
 	return s.Source.Teardown(ctx)
@@ -126,7 +126,7 @@ type runningDestination struct {
 	end func()
 }
 
-// Teardown implements Destination.
+// Teardown implements connector.Destination.
 func (d *runningDestination) Teardown(ctx context.Context) error {
 	defer d.end()
 	return d.Destination.Teardown(ctx)

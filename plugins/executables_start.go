@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
@@ -116,7 +117,7 @@ func (e *Executables) resolve(path string) (string, error) {
 }
 
 // Source starts a process for a source.
-func (e *Executables) Source(ctx context.Context, plugin Name, connectorID string) (Source, error) {
+func (e *Executables) Source(ctx context.Context, plugin Name, connectorID string) (connector.Source, error) {
 	client, f, err := e.client(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
@@ -129,7 +130,7 @@ func (e *Executables) Source(ctx context.Context, plugin Name, connectorID strin
 }
 
 // Destination starts a process for a destination.
-func (e *Executables) Destination(ctx context.Context, plugin Name, connectorID string) (Destination, error) {
+func (e *Executables) Destination(ctx context.Context, plugin Name, connectorID string) (connector.Destination, error) {
 	client, f, err := e.client(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)

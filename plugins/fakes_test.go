@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -138,7 +139,7 @@ func newHost(c sdk.Connector) *plugins.Host {
 }
 
 // startSource returns f as a running source. It is torn down when the test ends.
-func startSource(t testing.TB, f *fakeSource, log *slog.Logger) plugins.Source {
+func startSource(t testing.TB, f *fakeSource, log *slog.Logger) connector.Source {
 	f.t = t
 	h := newHost(sdk.Connector{NewSource: func() sdk.Source { return f }})
 	h.Log = log
@@ -151,7 +152,7 @@ func startSource(t testing.TB, f *fakeSource, log *slog.Logger) plugins.Source {
 }
 
 // startDestination does the same for a destination, of any type built on fakeDestination.
-func startDestination(t testing.TB, d sdk.Destination, f *fakeDestination, settled func(int, error)) plugins.Destination {
+func startDestination(t testing.TB, d sdk.Destination, f *fakeDestination, settled func(int, error)) connector.Destination {
 	f.t = t
 	h := newHost(sdk.Connector{NewDestination: func() sdk.Destination { return d }})
 	running, err := h.Destination(t.Context(), "fake", connectorID)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -30,9 +31,9 @@ type Registry interface {
 	Specifications() []Specification
 	// Source makes an instance of the plugin with exactly this name. It runs but is
 	// not configured.
-	Source(ctx context.Context, plugin Name, connectorID string) (Source, error)
+	Source(ctx context.Context, plugin Name, connectorID string) (connector.Source, error)
 	// Destination does the same for a destination.
-	Destination(ctx context.Context, plugin Name, connectorID string) (Destination, error)
+	Destination(ctx context.Context, plugin Name, connectorID string) (connector.Destination, error)
 }
 
 // Discovery is a Registry whose plugins come and go.
@@ -84,7 +85,7 @@ func (h *Host) Specification(plugin string) (Specification, error) {
 
 // Source makes a source of the plugin that the reference stands for, for the connector
 // with this id. It is not configured. Teardown must be called on it.
-func (h *Host) Source(ctx context.Context, plugin, connectorID string) (Source, error) {
+func (h *Host) Source(ctx context.Context, plugin, connectorID string) (connector.Source, error) {
 	h.await(ctx, plugin)
 	spec, registry, err := h.find(plugin)
 	if err == nil && spec.Source == nil {
@@ -97,7 +98,7 @@ func (h *Host) Source(ctx context.Context, plugin, connectorID string) (Source, 
 }
 
 // Destination makes a destination as Source makes a source.
-func (h *Host) Destination(ctx context.Context, plugin, connectorID string) (Destination, error) {
+func (h *Host) Destination(ctx context.Context, plugin, connectorID string) (connector.Destination, error) {
 	h.await(ctx, plugin)
 	spec, registry, err := h.find(plugin)
 	if err == nil && spec.Destination == nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -29,7 +30,7 @@ func sampleHost() *plugins.Host {
 type executables []string
 
 type executable struct {
-	plugins.Source
+	connector.Source
 	name plugins.Name
 }
 
@@ -50,11 +51,11 @@ func (e executables) Specifications() (specs []plugins.Specification) {
 	return specs
 }
 
-func (e executables) Source(_ context.Context, name plugins.Name, id string) (plugins.Source, error) {
+func (e executables) Source(_ context.Context, name plugins.Name, id string) (connector.Source, error) {
 	return executable{name: name}, nil
 }
 
-func (e executables) Destination(context.Context, plugins.Name, string) (plugins.Destination, error) {
+func (e executables) Destination(context.Context, plugins.Name, string) (connector.Destination, error) {
 	panic("there are no destinations")
 }
 

@@ -68,28 +68,28 @@ func (in *instance) LogThrough(wrap func(slog.Handler) slog.Handler) {
 	in.env.Logger = in.log
 }
 
-// Configure implements Connector.
+// Configure implements connector.Connector.
 func (in *instance) Configure(ctx context.Context, settings map[string]string) error {
 	return in.call(ctx, in.timeouts.Configure, func(ctx context.Context) error {
 		return in.calls.Configure(ctx, settings)
 	})
 }
 
-// LifecycleOnCreated implements Connector.
+// LifecycleOnCreated implements connector.Connector.
 func (in *instance) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
 	return in.call(ctx, in.timeouts.Lifecycle, func(ctx context.Context) error {
 		return in.calls.LifecycleOnCreated(ctx, settings)
 	})
 }
 
-// LifecycleOnUpdated implements Connector.
+// LifecycleOnUpdated implements connector.Connector.
 func (in *instance) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	return in.call(ctx, in.timeouts.Lifecycle, func(ctx context.Context) error {
 		return in.calls.LifecycleOnUpdated(ctx, before, after)
 	})
 }
 
-// LifecycleOnDeleted implements Connector.
+// LifecycleOnDeleted implements connector.Connector.
 func (in *instance) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
 	return in.call(ctx, in.timeouts.Lifecycle, func(ctx context.Context) error {
 		return in.calls.LifecycleOnDeleted(ctx, settings)

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -61,13 +61,13 @@ func TestErrorsPassThrough(t *testing.T) {
 }
 
 // calls are the calls that have a deadline, each made on a source.
-var calls = map[string]func(context.Context, plugins.Source) error{
-	"Configure map[k:d]":          func(ctx context.Context, s plugins.Source) error { return s.Configure(ctx, nil) },
-	"LifecycleOnCreated map[k:d]": func(ctx context.Context, s plugins.Source) error { return s.LifecycleOnCreated(ctx, nil) },
-	"LifecycleOnDeleted map[k:d]": func(ctx context.Context, s plugins.Source) error { return s.LifecycleOnDeleted(ctx, nil) },
-	"Open ":                       func(ctx context.Context, s plugins.Source) error { return s.Open(ctx, nil) },
-	"Teardown":                    func(ctx context.Context, s plugins.Source) error { return s.Teardown(ctx) },
-	"LifecycleOnUpdated map[k:d] map[k:e]": func(ctx context.Context, s plugins.Source) error {
+var calls = map[string]func(context.Context, connector.Source) error{
+	"Configure map[k:d]":          func(ctx context.Context, s connector.Source) error { return s.Configure(ctx, nil) },
+	"LifecycleOnCreated map[k:d]": func(ctx context.Context, s connector.Source) error { return s.LifecycleOnCreated(ctx, nil) },
+	"LifecycleOnDeleted map[k:d]": func(ctx context.Context, s connector.Source) error { return s.LifecycleOnDeleted(ctx, nil) },
+	"Open ":                       func(ctx context.Context, s connector.Source) error { return s.Open(ctx, nil) },
+	"Teardown":                    func(ctx context.Context, s connector.Source) error { return s.Teardown(ctx) },
+	"LifecycleOnUpdated map[k:d] map[k:e]": func(ctx context.Context, s connector.Source) error {
 		return s.LifecycleOnUpdated(ctx, nil, map[string]string{"k": "e"})
 	},
 }

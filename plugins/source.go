@@ -13,7 +13,7 @@ import (
 // MaxPosition is the greatest length of a position, in bytes.
 const MaxPosition = 64 << 10
 
-// source makes an sdk.Source a Source. Read and Ack run on the goroutine that calls them.
+// source makes an sdk.Source a connector.Source. Read and Ack run on the goroutine that calls them.
 type source struct {
 	instance
 	connector sdk.Source
@@ -21,7 +21,7 @@ type source struct {
 	pending   error // came together with records; owned by Read
 }
 
-// Open implements Source.
+// Open implements connector.Source.
 func (s *source) Open(ctx context.Context, pos record.Position) error {
 	return s.call(ctx, s.timeouts.Open, func(ctx context.Context) error {
 		return s.connector.Open(ctx, pos)
@@ -35,7 +35,7 @@ func (s *source) Stop(context.Context) error {
 	return nil
 }
 
-// Read implements Source.
+// Read implements connector.Source.
 func (s *source) Read(ctx context.Context) (*record.Batch, error) {
 	if err := s.enter(&s.main); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *source) batch(records []record.Record) (*record.Batch, error) {
 	return record.NewBatch(records), nil
 }
 
-// Ack implements Source.
+// Ack implements connector.Source.
 func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 	if len(positions) == 0 {
 		return nil

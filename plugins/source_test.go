@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // reading returns a source that reads from read.
-func reading(t testing.TB, read func(ctx context.Context) ([]record.Record, error)) (*fakeSource, plugins.Source) {
+func reading(t testing.TB, read func(ctx context.Context) ([]record.Record, error)) (*fakeSource, connector.Source) {
 	f := &fakeSource{read: read}
 	return f, startSource(t, f, nil)
 }
@@ -122,7 +123,7 @@ func TestStopBeforeRead(t *testing.T) {
 }
 
 // stopLater stops s as soon as everything else in the bubble waits.
-func stopLater(t *testing.T, s plugins.Source) {
+func stopLater(t *testing.T, s connector.Source) {
 	time.AfterFunc(time.Second, func() {
 		if err := s.Stop(t.Context()); err != nil {
 			t.Error(err)

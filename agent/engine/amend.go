@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -25,16 +26,16 @@ var errNotMoving = errors.New("it does not run")
 type Amendment struct {
 	p            *Pipeline
 	from, to     *version
-	destinations map[string]*opened[Destination] // that are replaced, by qualified id
-	dlq          *opened[Destination]            // nil when it stays
-	processors   map[string][]Processor          // by the qualified id of their source; nil when they stay
+	destinations map[string]*opened[connector.Destination] // that are replaced, by qualified id
+	dlq          *opened[connector.Destination]            // nil when it stays
+	processors   map[string][]Processor                    // by the qualified id of their source; nil when they stay
 }
 
 // Amend starts the plugins that another version of the pipeline changes and hands them
 // their settings. Nothing that runs is touched. After an error nothing new is left
 // running; ErrRestart says that the run cannot become that version.
 func (p *Pipeline) Amend(ctx context.Context, declared, resolved *spec.Pipeline) (*Amendment, error) {
-	a := &Amendment{p: p, from: p.version.Load(), to: &version{declared, resolved}, destinations: map[string]*opened[Destination]{}}
+	a := &Amendment{p: p, from: p.version.Load(), to: &version{declared, resolved}, destinations: map[string]*opened[connector.Destination]{}}
 	if a.effect().Severity() > spec.EffectRestartDestination.Severity() {
 		return nil, ErrRestart
 	}
@@ -80,7 +81,7 @@ func (a *Amendment) replace() {
 		if c.Type != spec.TypeDestination {
 			continue
 		}
-		o := connectorOf[Destination](a.to, i)
+		o := connectorOf[connector.Destination](a.to, i)
 		if !sameConnector(a.from, a.to, c.ID) || tolerance && !paceOf(a.p.Plugins.WithDefaults(o.plugin, o.settings)).gathers() {
 			a.destinations[o.id] = o
 		}
@@ -91,7 +92,7 @@ func (a *Amendment) replace() {
 }
 
 // all returns what the amendment puts in place.
-func (a *Amendment) all() []*opened[Destination] {
+func (a *Amendment) all() []*opened[connector.Destination] {
 	all := slices.Collect(maps.Values(a.destinations))
 	if a.dlq != nil {
 		all = append(all, a.dlq)
@@ -206,7 +207,7 @@ func (a *Amendment) pause(r *run, released <-chan struct{}) {
 // retire puts the new connectors in the place of the old ones, which it tears down. From
 // here on the run owns the new ones.
 func (a *Amendment) retire(r *run) {
-	var old []*opened[Destination]
+	var old []*opened[connector.Destination]
 	for i, d := range r.dests {
 		if o := a.destinations[d.id]; o != nil {
 			old = append(old, d.out.Swap(o))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -87,8 +88,8 @@ func BenchmarkEngine(b *testing.B) {
 			declared := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "src", Type: spec.TypeSource}, {ID: "dst", Type: spec.TypeDestination}}}
 			p := &engine.Pipeline{Declared: declared, Resolved: declared, Store: store, Committer: committer, Window: engine.DefaultWindow,
 				Log: slog.New(slog.DiscardHandler), Plugins: &fakePlugins{
-					sources:      map[string]engine.Source{"p:src": src},
-					destinations: map[string]engine.Destination{"p:dst": dst, "p:dead-letter-queue": &benchDestination{}},
+					sources:      map[string]connector.Source{"p:src": src},
+					destinations: map[string]connector.Destination{"p:dst": dst, "p:dead-letter-queue": &benchDestination{}},
 				}}
 			if err := p.Prepare(ctx); err != nil {
 				b.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -26,9 +27,9 @@ const queueLength = 64
 // settled, called by the destination, attributes its results.
 type destinationRun struct {
 	run    *run
-	id     string                              // qualified
-	index  int                                 // in flight.settled
-	out    atomic.Pointer[opened[Destination]] // replaced while write pauses
+	id     string                                        // qualified
+	index  int                                           // in flight.settled
+	out    atomic.Pointer[opened[connector.Destination]] // replaced while write pauses
 	tap    *tap
 	stats  *Stats
 	queue  chan *flight
@@ -51,7 +52,7 @@ type part struct {
 	n int
 }
 
-func newDestinationRun(r *run, index int, o *opened[Destination]) *destinationRun {
+func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
 	d := &destinationRun{run: r, id: o.id, index: index, tap: r.Taps.point(o.id), stats: r.Stats.Connector(o.id),
 		queue: make(chan *flight, queueLength), pauses: make(chan (<-chan struct{})), ended: make(chan struct{}), empty: make(chan struct{}, 1)}
 	d.out.Store(o)
@@ -171,7 +172,7 @@ var errSurplus = errors.New("it settled more records than were written")
 
 // settledBy returns the function that o calls with results. What a connector says after
 // it was replaced is void.
-func (d *destinationRun) settledBy(o *opened[Destination]) func(n int, refused error) {
+func (d *destinationRun) settledBy(o *opened[connector.Destination]) func(n int, refused error) {
 	return func(n int, refused error) {
 		if d.out.Load() == o {
 			d.settled(n, refused)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -29,16 +30,16 @@ type deadLetters struct {
 
 // letterbox is the destination of dead letters.
 type letterbox struct {
-	*opened[Destination]
+	*opened[connector.Destination]
 	awaited atomic.Bool // a letter has no answer yet
 	answers chan error  // capacity 1
 }
 
-func newLetterbox(o *opened[Destination]) *letterbox {
+func newLetterbox(o *opened[connector.Destination]) *letterbox {
 	return &letterbox{opened: o, answers: make(chan error, 1)}
 }
 
-func newDeadLetters(r *run, o *opened[Destination]) *deadLetters {
+func newDeadLetters(r *run, o *opened[connector.Destination]) *deadLetters {
 	q := &deadLetters{run: r, id: o.id, stats: &r.Stats.DeadLetters, window: newNackWindow(&r.Declared.DLQ)}
 	q.out.Store(newLetterbox(o))
 	return q

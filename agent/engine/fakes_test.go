@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -278,7 +279,7 @@ func (d *fakeDestination) Open(_ context.Context, settled func(int, error)) erro
 	return d.openErr
 }
 
-func (d *fakeDestination) AwaitEachWrite() { d.careful = true }
+func (d *fakeDestination) StopAndWait() { d.careful = true }
 
 func (d *fakeDestination) Write(ctx context.Context, b *record.Batch) error {
 	if d.hold != nil {
@@ -359,20 +360,20 @@ func (d *fakeDestination) records() []record.Record {
 
 // fakePlugins hands out the connectors of a test by connector id.
 type fakePlugins struct {
-	sources      map[string]engine.Source
-	destinations map[string]engine.Destination
+	sources      map[string]connector.Source
+	destinations map[string]connector.Destination
 	processors   map[string]engine.Processor
 	defaults     map[string]map[string]string // by plugin
 }
 
-func (p *fakePlugins) Source(_ context.Context, plugin, id string) (engine.Source, error) {
+func (p *fakePlugins) Source(_ context.Context, plugin, id string) (connector.Source, error) {
 	if s, ok := p.sources[id]; ok {
 		return s, nil
 	}
 	return nil, fmt.Errorf("no plugin %s", plugin)
 }
 
-func (p *fakePlugins) Destination(_ context.Context, plugin, id string) (engine.Destination, error) {
+func (p *fakePlugins) Destination(_ context.Context, plugin, id string) (connector.Destination, error) {
 	if d, ok := p.destinations[id]; ok {
 		return d, nil
 	}

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // notifyLifecycle tells a connector that it is new, or that its settings differ from
 // those it last started with, and remembers that it was told.
-func notifyLifecycle[C Connector](ctx context.Context, p *Pipeline, o *opened[C]) error {
+func notifyLifecycle[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C]) error {
 	if !o.lifecycle {
 		return nil
 	}

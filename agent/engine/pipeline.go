@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -41,10 +42,10 @@ type Pipeline struct {
 	Log  *slog.Logger
 
 	version      atomic.Pointer[version] // that runs, or is to begin
-	sources      []*opened[Source]
-	destinations []*opened[Destination] // while it runs, guarded by run.amending
-	dlq          *opened[Destination]   // while it runs, guarded by run.amending
-	processors   map[string][]Processor // at the beginning, by the qualified id of the source whose records they see
+	sources      []*opened[connector.Source]
+	destinations []*opened[connector.Destination] // while it runs, guarded by run.amending
+	dlq          *opened[connector.Destination]   // while it runs, guarded by run.amending
+	processors   map[string][]Processor           // at the beginning, by the qualified id of the source whose records they see
 	running      atomic.Pointer[run]
 	gathered     atomic.Int64 // records that a destination may wait for before it writes any
 }
@@ -53,7 +54,7 @@ type Pipeline struct {
 type version struct{ declared, resolved *spec.Pipeline }
 
 // opened is a connector that was started for a run.
-type opened[C Connector] struct {
+type opened[C connector.Connector] struct {
 	id        string // qualified
 	declared  spec.Connector
 	plugin    string            // resolved
@@ -97,9 +98,9 @@ func (p *Pipeline) plan(ctx context.Context) error {
 	}
 	for i, c := range v.declared.Connectors {
 		if c.Type == spec.TypeSource {
-			p.sources = append(p.sources, connectorOf[Source](v, i))
+			p.sources = append(p.sources, connectorOf[connector.Source](v, i))
 		} else {
-			p.destinations = append(p.destinations, connectorOf[Destination](v, i))
+			p.destinations = append(p.destinations, connectorOf[connector.Destination](v, i))
 		}
 	}
 	p.dlq = v.deadLetterQueue()
@@ -108,17 +109,17 @@ func (p *Pipeline) plan(ctx context.Context) error {
 }
 
 // connectorOf lays out connector i of v.
-func connectorOf[C Connector](v *version, i int) *opened[C] {
+func connectorOf[C connector.Connector](v *version, i int) *opened[C] {
 	declared, resolved := v.declared.Connectors[i], &v.resolved.Connectors[i]
 	return &opened[C]{id: v.declared.QualifiedID(declared.ID), declared: declared, plugin: resolved.Plugin, settings: resolved.Settings, lifecycle: true}
 }
 
-func (v *version) deadLetterQueue() *opened[Destination] {
-	return &opened[Destination]{id: v.declared.QualifiedID("dead-letter-queue"), plugin: v.resolved.DLQ.Plugin, settings: v.resolved.DLQ.Settings}
+func (v *version) deadLetterQueue() *opened[connector.Destination] {
+	return &opened[connector.Destination]{id: v.declared.QualifiedID("dead-letter-queue"), plugin: v.resolved.DLQ.Plugin, settings: v.resolved.DLQ.Settings}
 }
 
 // gathered returns how many records a destination may wait for before it writes any.
-func gathered(destinations []*opened[Destination]) (most int64) {
+func gathered(destinations []*opened[connector.Destination]) (most int64) {
 	for _, o := range destinations {
 		most = max(most, o.pace.size)
 	}
@@ -164,7 +165,7 @@ func (p *Pipeline) startProcessors(ctx context.Context, parent string, declared 
 }
 
 // start starts and configures one connector.
-func start[C Connector](ctx context.Context, o *opened[C], dispense func(ctx context.Context, plugin, id string) (C, error)) error {
+func start[C connector.Connector](ctx context.Context, o *opened[C], dispense func(ctx context.Context, plugin, id string) (C, error)) error {
 	c, err := dispense(ctx, o.plugin, o.id)
 	if err != nil {
 		return fmt.Errorf("cannot start connector %s: %w", o.id, err)
@@ -184,7 +185,7 @@ func start[C Connector](ctx context.Context, o *opened[C], dispense func(ctx con
 }
 
 // startDestination starts a destination and learns its pace.
-func (p *Pipeline) startDestination(ctx context.Context, o *opened[Destination]) error {
+func (p *Pipeline) startDestination(ctx context.Context, o *opened[connector.Destination]) error {
 	if err := start(ctx, o, p.Plugins.Destination); err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func (p *Pipeline) startDestination(ctx context.Context, o *opened[Destination])
 }
 
 // startDeadLetters starts a dead-letter queue. Letters come one at a time.
-func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[Destination]) error {
+func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Destination]) error {
 	if err := p.startDestination(ctx, o); err != nil {
 		return err
 	}
@@ -222,7 +223,7 @@ func (p *Pipeline) teardown(ctx context.Context) error {
 	return g.Wait()
 }
 
-func endAll(ctx context.Context, all []*opened[Destination]) error {
+func endAll(ctx context.Context, all []*opened[connector.Destination]) error {
 	var g errgroup.Group
 	for _, d := range all {
 		g.Go(func() error { return end(ctx, d) })
@@ -230,7 +231,7 @@ func endAll(ctx context.Context, all []*opened[Destination]) error {
 	return g.Wait()
 }
 
-func end[C Connector](ctx context.Context, o *opened[C]) error {
+func end[C connector.Connector](ctx context.Context, o *opened[C]) error {
 	if any(o.connector) == nil {
 		return nil
 	}
@@ -297,13 +298,13 @@ func (r *run) open(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *opened[Destination], settled func(int, error)) error {
+func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *opened[connector.Destination], settled func(int, error)) error {
 	if err := notifyLifecycle(ctx, r.Pipeline, o); err != nil {
 		return err
 	}
 	// Where refusals are tolerated, only the records that fail are to be refused.
-	if c, ok := o.connector.(Careful); ok && declared.DLQ.Tolerant() && !o.pace.gathers() {
-		c.AwaitEachWrite()
+	if c, ok := o.connector.(connector.StopAndWaiter); ok && declared.DLQ.Tolerant() && !o.pace.gathers() {
+		c.StopAndWait()
 	}
 	if err := o.connector.Open(ctx, settled); err != nil {
 		return fmt.Errorf("cannot open destination %s: %w", o.id, err)
@@ -316,7 +317,7 @@ func (r *run) openDeadLetters(ctx context.Context, declared *spec.Pipeline) erro
 	return r.openDestination(ctx, declared, out.opened, r.dlq.settledBy(out))
 }
 
-func (r *run) openSource(ctx context.Context, o *opened[Source]) error {
+func (r *run) openSource(ctx context.Context, o *opened[connector.Source]) error {
 	if err := notifyLifecycle(ctx, r.Pipeline, o); err != nil {
 		return err
 	}

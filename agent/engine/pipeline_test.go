@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
@@ -55,8 +56,8 @@ func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *w
 		dlq:    &fakeDestination{t: t},
 		window: engine.DefaultWindow,
 		plugins: &fakePlugins{
-			sources:      map[string]engine.Source{},
-			destinations: map[string]engine.Destination{},
+			sources:      map[string]connector.Source{},
+			destinations: map[string]connector.Destination{},
 			processors:   map[string]engine.Processor{},
 			defaults:     map[string]map[string]string{},
 		},

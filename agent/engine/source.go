@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -27,7 +28,7 @@ type sourceRun struct {
 	run        *run
 	id         string // qualified
 	plugin     string // its name
-	src        Source
+	src        connector.Source
 	processors atomic.Pointer[[]Processor] // of the next batch; replaced, never modified
 	tap        *tap
 	stats      *Stats
@@ -48,7 +49,7 @@ type sourceRun struct {
 	finished bool          // guarded by mu: read to the end
 }
 
-func newSourceRun(r *run, o *opened[Source], chain []Processor) *sourceRun {
+func newSourceRun(r *run, o *opened[connector.Source], chain []Processor) *sourceRun {
 	s := &sourceRun{run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.point(o.id), stats: r.Stats.Connector(o.id), commits: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 	s.processors.Store(&chain)
 	return s

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -21,17 +21,17 @@ var wrongTypes = map[sdk.ParameterType]string{
 func checkSourceSettings(c *checker) {
 	s, err := c.host.specification(c.ctx)
 	c.must(err, "cannot get the specification")
-	c.wrongSettings(s.Source, c.host.Source(c, 1), func() plugins.Connector { return c.source() })
+	c.wrongSettings(s.Source, c.host.Source(c, 1), func() connector.Connector { return c.source() })
 }
 
 // checkDestinationSettings does the same for a destination.
 func checkDestinationSettings(c *checker) {
 	s, err := c.host.specification(c.ctx)
 	c.must(err, "cannot get the specification")
-	c.wrongSettings(s.Destination, c.host.Target.Destination(c), func() plugins.Connector { return c.destination() })
+	c.wrongSettings(s.Destination, c.host.Target.Destination(c), func() connector.Connector { return c.destination() })
 }
 
-func (c *checker) wrongSettings(params sdk.Parameters, good map[string]string, start func() plugins.Connector) {
+func (c *checker) wrongSettings(params sdk.Parameters, good map[string]string, start func() connector.Connector) {
 	p := start()
 	c.must(p.Configure(c.ctx, good), "Configure with good settings")
 	c.teardown(p, "Configure with good settings")
@@ -48,7 +48,7 @@ func (c *checker) wrongSettings(params sdk.Parameters, good map[string]string, s
 
 // refused checks that Configure names the setting when it has this value and all others
 // are good, and that the connector ends cleanly all the same.
-func (c *checker) refused(start func() plugins.Connector, good map[string]string, name, value string) {
+func (c *checker) refused(start func() connector.Connector, good map[string]string, name, value string) {
 	c.Helper()
 	settings := maps.Clone(good)
 	settings[name] = value

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -24,7 +25,7 @@ var destinationChecks = []check{
 // writer writes to one destination and keeps what it settles.
 type writer struct {
 	*checker
-	destination plugins.Destination
+	destination connector.Destination
 
 	mu      sync.Mutex
 	refused []error // guarded by mu: of each record settled, nil when it was written

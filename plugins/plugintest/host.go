@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
@@ -88,9 +89,9 @@ const (
 
 // source starts a source that is not configured. It is torn down after the check if the
 // check did not do so.
-func (c *checker) source() plugins.Source {
+func (c *checker) source() connector.Source {
 	c.Helper()
-	var s plugins.Source
+	var s connector.Source
 	var err error
 	if c.host.client != nil {
 		s, err = c.host.client.Source(c.ctx, sourceID)
@@ -102,9 +103,9 @@ func (c *checker) source() plugins.Source {
 }
 
 // destination starts a destination as source starts a source.
-func (c *checker) destination() plugins.Destination {
+func (c *checker) destination() connector.Destination {
 	c.Helper()
-	var d plugins.Destination
+	var d connector.Destination
 	var err error
 	if c.host.client != nil {
 		d, err = c.host.client.Destination(c.ctx, destinationID)
@@ -117,22 +118,22 @@ func (c *checker) destination() plugins.Destination {
 
 // once makes Teardown the last call that a connector gets, and the only one of its kind.
 type once struct {
-	connector plugins.Connector
+	connector connector.Connector
 	done      bool
 	err       error
 }
 
 type onceSource struct {
-	plugins.Source
+	connector.Source
 	*once
 }
 
 type onceDestination struct {
-	plugins.Destination
+	connector.Destination
 	*once
 }
 
-func (c *checker) teardownOnce(p plugins.Connector) *once {
+func (c *checker) teardownOnce(p connector.Connector) *once {
 	o := &once{connector: p}
 	c.Cleanup(func() { _ = o.Teardown(context.WithoutCancel(c.ctx)) })
 	return o
@@ -165,7 +166,7 @@ func (c *checker) crash(o *once) {
 }
 
 // teardown ends a connector, which must succeed.
-func (c *checker) teardown(p plugins.Connector, after string, args ...any) {
+func (c *checker) teardown(p connector.Connector, after string, args ...any) {
 	c.Helper()
 	if err := p.Teardown(c.ctx); err != nil {
 		c.Errorf("Teardown after %s: %v", fmt.Sprintf(after, args...), err)

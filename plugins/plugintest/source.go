@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -30,7 +31,7 @@ var sourceChecks = []check{
 // reader reads one source and keeps what came in one Read and was not asked for yet.
 type reader struct {
 	*checker
-	source plugins.Source
+	source connector.Source
 	ahead  []record.Record
 }
 

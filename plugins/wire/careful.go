@@ -9,13 +9,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// AwaitEachWrite makes the destination wait, from its first Write on, for the answers
+// StopAndWait makes the destination wait, from its first Write on, for the answers
 // to one message before it sends the next. That is slower, and keeps records apart that
 // many plugins throw together: when one record of a message fails, they refuse all
 // behind it too, for the same reason and without having tried them. Those are sent
 // again, still in order. It must not be used with a connector that gathers records over
 // messages. It is called before Open.
-func (d *Destination) AwaitEachWrite() { d.careful = true }
+func (d *Destination) StopAndWait() { d.careful = true }
 
 // answer hands answers to the Write that waits for them.
 func (d *Destination) answer(acks []ack) {

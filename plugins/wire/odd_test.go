@@ -383,7 +383,7 @@ func TestRecordsBehindARefusedOneAreSentAgain(t *testing.T) {
 			}
 			want := []string{"1 ok", "bad record", "bad record", "bad record"}
 			if careful {
-				d.AwaitEachWrite()
+				d.StopAndWait()
 				want = []string{"1 ok", "bad record", "1 ok", "bad record"}
 			}
 			var mu sync.Mutex

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/wire"
@@ -21,11 +22,11 @@ import (
 // plugins starts the connector for everything.
 type plugins struct{ client *wire.Client }
 
-func (p plugins) Source(ctx context.Context, _, id string) (engine.Source, error) {
+func (p plugins) Source(ctx context.Context, _, id string) (connector.Source, error) {
 	return p.client.Source(ctx, id)
 }
 
-func (p plugins) Destination(ctx context.Context, _, id string) (engine.Destination, error) {
+func (p plugins) Destination(ctx context.Context, _, id string) (connector.Destination, error) {
 	return p.client.Destination(ctx, id)
 }
 
