@@ -31,27 +31,31 @@ type Options struct {
 	// Started, when set, is called once the agent is up, with a view of it that is valid
 	// until Run returns.
 	Started func(*Agent)
+	// Wired, when set, is called once the parts are connected and before any of them
+	// runs. It may change their fields, and those of the agent's parts.
+	Wired func(*Agent)
 	// Reload, when set, has the pipeline files read at each signal.
 	Reload <-chan os.Signal
 }
 
-// Agent is a running agent.
+// Agent is an agent and its parts, which are set before it runs.
 type Agent struct {
-	options   Options
-	db        *store.DB
-	taps      engine.Taps
-	schemas   *schema.Cache // for showing records
-	plugins   *plugins.Host
-	committer *engine.Committer
-	runner    *runner
-	phases    phases
-	changes   changes
-	server    *api.Server // nil when the API is not served
-	address   string      // of server
-	found     *plugins.Executables
-	files     *reconcile.Files
-	loop      *reconcile.Loop
-	inputs    *inputs
+	Store       *store.DB
+	Plugins     *plugins.Host
+	Executables *plugins.Executables
+	Committer   *engine.Committer
+	Runner      *runner
+	Files       *reconcile.Files
+	Loop        *reconcile.Loop
+
+	options Options
+	taps    engine.Taps
+	schemas *schema.Cache // for showing records
+	phases  phases
+	changes changes
+	server  *api.Server // nil when the API is not served
+	address string      // of server
+	inputs  *inputs
 
 	degraded chan spec.State // capacity 1
 	plugged  chan struct{}   // capacity 1: plugins came, went or changed
@@ -65,8 +69,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a := &Agent{options: o, db: db, degraded: make(chan spec.State, 1)}
+	a := &Agent{options: o, Store: db, degraded: make(chan spec.State, 1)}
 	a.wire()
+	if o.Wired != nil {
+		o.Wired(a)
+	}
 	return errors.Join(a.run(ctx), db.Close())
 }
 
@@ -79,10 +86,10 @@ func (a *Agent) run(ctx context.Context) error {
 	// serves them ends after them.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	var services errgroup.Group
-	services.Go(func() error { return a.committer.Run(serving) })
-	services.Go(func() error { return a.found.Run(serving) })
+	services.Go(func() error { return a.Committer.Run(serving) })
+	services.Go(func() error { return a.Executables.Run(serving) })
 	if a.options.Config.Pipelines.StatusFiles {
-		status := &statusFiles{dir: a.options.Config.DB.SQLite.Path + ".status", db: a.db, loop: a.loop, changes: &a.changes, log: a.options.Log}
+		status := &statusFiles{dir: a.options.Config.DB.SQLite.Path + ".status", db: a.Store, loop: a.Loop, changes: &a.changes, log: a.options.Log}
 		services.Go(func() error { return status.Run(serving) })
 	}
 	services.Go(func() error { return a.watchdog(serving) })
@@ -91,8 +98,8 @@ func (a *Agent) run(ctx context.Context) error {
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.exitOnDegraded(gctx) })
-	g.Go(func() error { return a.files.Run(gctx) })
-	g.Go(func() error { return a.loop.Run(gctx) })
+	g.Go(func() error { return a.Files.Run(gctx) })
+	g.Go(func() error { return a.Loop.Run(gctx) })
 	g.Go(func() error { return a.inputs.Run(gctx) })
 	g.Go(func() error { return serve(gctx) })
 	g.Go(func() error { return a.supervise(gctx) })
@@ -122,7 +129,7 @@ func (a *Agent) guardStore(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		err := a.db.InPlace()
+		err := a.Store.InPlace()
 		if (err != nil) == moved {
 			continue
 		}
@@ -139,42 +146,42 @@ func (a *Agent) guardStore(ctx context.Context) error {
 // wire makes the parts and connects them.
 func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
-	a.committer = &engine.Committer{Store: positions{a.db}, Interval: c.DB.CommitInterval}
-	a.schemas = &schema.Cache{Registry: a.db.Schemas()}
-	a.found = newExecutables(c, a.db.Schemas(), os.Environ(), log)
+	a.Committer = &engine.Committer{Store: positions{a.Store}, Interval: c.DB.CommitInterval}
+	a.schemas = &schema.Cache{Registry: a.Store.Schemas()}
+	a.Executables = newExecutables(c, a.Store.Schemas(), os.Environ(), log)
 	a.plugged = make(chan struct{}, 1)
-	a.found.Changed = func() {
-		a.loop.Retry()
+	a.Executables.Changed = func() {
+		a.Loop.Retry()
 		select {
 		case a.plugged <- struct{}{}:
 		default:
 		}
 	}
-	a.plugins = newHost(a.found, a.db.Schemas(), log)
-	a.inputs = &inputs{apply: func(ctx context.Context, id string) error { return a.loop.Reapply(ctx, id) }, log: log}
+	a.Plugins = newHost(a.Executables, a.Store.Schemas(), log)
+	a.inputs = &inputs{apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, log: log}
 	window := engine.DefaultWindow
 	window.Shared, window.Turns = engine.NewShared(), engine.NewTurns()
-	a.runner = &runner{plugins: a.plugins, store: positions{a.db}, committer: a.committer, taps: &a.taps, window: window, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,
+	a.Runner = &runner{plugins: a.Plugins, Store: positions{a.Store}, committer: a.Committer, taps: &a.taps, window: window, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,
 		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
-	a.loop = &reconcile.Loop{
-		Store:           a.db,
-		Runner:          a.runner,
+	a.Loop = &reconcile.Loop{
+		Store:           a.Store,
+		Runner:          a.Runner,
 		Policy:          policy(c.Pipelines),
 		Log:             log,
 		RunDigest:       spec.RunDigest,
 		ShutdownTimeout: c.Shutdown.Timeout,
 		SaveInterval:    c.DB.CommitInterval,
 	}
-	a.files = &reconcile.Files{
-		Store: a.db,
+	a.Files = &reconcile.Files{
+		Store: a.Store,
 		Watch: &watch.Watcher{Dir: c.Pipelines.Path, Log: log},
 		Parse: spec.ParseFile,
 		Log:   log,
 	}
-	a.files.Changed = a.changes.notify
-	a.loop.Observed = a.observed
-	a.loop.Deleted = a.files.Wake
-	a.db.OnChange = func() { a.loop.Wake(); a.files.Wake(); a.changes.notify() }
+	a.Files.Changed = a.changes.notify
+	a.Loop.Observed = a.observed
+	a.Loop.Deleted = a.Files.Wake
+	a.Store.OnChange = func() { a.Loop.Wake(); a.Files.Wake(); a.changes.notify() }
 }
 
 // observed is told every new state of a pipeline.
@@ -202,30 +209,6 @@ func (a *Agent) exitOnDegraded(ctx context.Context) error {
 // Address returns the address that the API listens on, "" when it is not served.
 func (a *Agent) Address() string { return a.address }
 
-// States returns what is observed of every pipeline, by id.
-func (a *Agent) States() []spec.State { return a.loop.Snapshot() }
-
-// Declarations returns the desired state of every pipeline, by id.
-func (a *Agent) Declarations(ctx context.Context) ([]spec.Declaration, error) {
-	return a.db.Declarations(ctx)
-}
-
-// Plugins returns all plugins there are now, sorted by name, and what is in
-// connectors.path but not used.
-func (a *Agent) Plugins() ([]Plugin, []PluginProblem) {
-	return described(a.plugins.Specifications()), problemsOf(a.found)
-}
-
-// Files returns what is known of the pipeline files, by path.
-func (a *Agent) Files(ctx context.Context) ([]spec.FileState, error) { return a.db.FileStates(ctx) }
-
-// Reload reads all pipeline files and returns when desired state is in line with them,
-// or why it is not. With prune, the absence of all files counts as a decision.
-func (a *Agent) Reload(ctx context.Context, prune bool) error { return a.files.Reload(ctx, prune) }
-
-// maxChanges is reconcile.Policy.MaxChanges.
-var maxChanges = reconcile.DefaultPolicy().MaxChanges
-
 func policy(p config.Pipelines) reconcile.Policy {
 	return reconcile.Policy{
 		Hold:             p.OnFailedUpdate == "hold",
@@ -233,7 +216,7 @@ func policy(p config.Pipelines) reconcile.Policy {
 		DeletionGrace:    p.DeletionGrace,
 		CleanupDelay:     p.CleanupDelay,
 		DrainTimeout:     p.DrainTimeout,
-		MaxChanges:       maxChanges,
+		MaxChanges:       reconcile.DefaultPolicy().MaxChanges,
 		ChangesWindow:    reconcile.DefaultPolicy().ChangesWindow,
 		MinDelay:         p.ErrorRecovery.MinDelay,
 		MaxDelay:         p.ErrorRecovery.MaxDelay,

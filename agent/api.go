@@ -37,11 +37,11 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		return func(context.Context) error { return nil }, nil
 	}
 	server := &api.Server{
-		Desired:  desired{a.db},
+		Desired:  desired{a.Store},
 		Observed: &observed{a},
 		Plugins:  pluginList{a},
 		Taps:     &a.taps,
-		Answers:  answers{a.db},
+		Answers:  answers{a.Store},
 		Show:     a.show,
 		Metrics:  a.Metrics(),
 		Log:      a.options.Log,
@@ -79,12 +79,27 @@ func (a *Agent) secure(server *api.Server, c config.API) (err error) {
 	return checkExposure(c, server)
 }
 
-// reload is Reload for people: that files are gone and nothing came of it is an error.
-func (a *Agent) reload(ctx context.Context, prune bool) error {
-	if err := a.Reload(ctx, prune); err != nil {
+// Ready returns why the agent is not ready.
+func (a *Agent) Ready(ctx context.Context) error {
+	if a.Files.Status().At.IsZero() {
+		return api.ErrStarting
+	}
+	if err := a.Store.InPlace(); err != nil {
 		return err
 	}
-	if d := a.files.Status().Directory; d.State == spec.DirectoryHeld {
+	if err := a.Loop.Unsaved(); err != nil {
+		return err
+	}
+	_, err := a.Store.Declarations(ctx)
+	return err
+}
+
+// reload reads the pipeline files. That all are gone and nothing came of it is an error.
+func (a *Agent) reload(ctx context.Context, prune bool) error {
+	if err := a.Files.Reload(ctx, prune); err != nil {
+		return err
+	}
+	if d := a.Files.Status().Directory; d.State == spec.DirectoryHeld {
 		return errors.New(d.Message)
 	}
 	return nil
@@ -225,47 +240,32 @@ func forAPI(err error) error {
 type observed struct{ *Agent }
 
 // State returns the state of a pipeline.
-func (o *observed) State(id string) (spec.State, bool) { return o.loop.State(id) }
+func (o *observed) State(id string) (spec.State, bool) { return o.Loop.State(id) }
 
 // Changed returns a channel that is closed at the next change.
 func (o *observed) Changed() <-chan struct{} { return o.changes.next() }
 
 // Position returns where a source got.
 func (o *observed) Position(ctx context.Context, connectorID string) (record.Position, error) {
-	position, _, err := o.db.Position(ctx, connectorID)
+	position, _, err := o.Store.Position(ctx, connectorID)
 	return position, err
 }
 
 // Restart has a pipeline restarted.
-func (o *observed) Restart(ctx context.Context, id string) error { return o.loop.Restart(ctx, id) }
+func (o *observed) Restart(ctx context.Context, id string) error { return o.Loop.Restart(ctx, id) }
 
 // CutOff has a pipeline that is to stop end at once.
-func (o *observed) CutOff(ctx context.Context, id string) error { return o.loop.CutOff(ctx, id) }
+func (o *observed) CutOff(ctx context.Context, id string) error { return o.Loop.CutOff(ctx, id) }
 
 // CleanUp deletes a connector that was removed.
 func (o *observed) CleanUp(ctx context.Context, connectorID string) error {
-	return o.loop.CleanUp(ctx, connectorID)
-}
-
-// Ready returns why the agent is not ready.
-func (o *observed) Ready(ctx context.Context) error {
-	if o.files.Status().At.IsZero() {
-		return api.ErrStarting
-	}
-	if err := o.db.InPlace(); err != nil {
-		return err
-	}
-	if err := o.loop.Unsaved(); err != nil {
-		return err
-	}
-	_, err := o.db.Declarations(ctx)
-	return err
+	return o.Loop.CleanUp(ctx, connectorID)
 }
 
 // PluginChanges returns what became of executables that connectors run from.
 func (o *observed) PluginChanges() []spec.PluginChange {
 	var all []spec.PluginChange
-	for _, c := range o.found.Changes() {
+	for _, c := range o.Executables.Changes() {
 		if id, ok := pipelineOf(c.ConnectorID); ok {
 			all = append(all, spec.PluginChange{Pipeline: id, Reason: c.Reason, Message: c.Message})
 		}
@@ -274,7 +274,7 @@ func (o *observed) PluginChanges() []spec.PluginChange {
 }
 
 // Directory returns how it stands with the directory of the pipeline files.
-func (o *observed) Directory() spec.Directory { return o.files.Status().Directory }
+func (o *observed) Directory() spec.Directory { return o.Files.Status().Directory }
 
 // changes tells of changes to any number of listeners.
 type changes struct {
@@ -301,11 +301,11 @@ func (c *changes) notify() {
 }
 
 // pluginList is the plugin host as the API sees it.
-type pluginList struct{ *Agent }
+type pluginList struct{ agent *Agent }
 
 // Plugins describes all plugins, by name.
 func (l pluginList) Plugins() []rest.Plugin {
-	specs := l.plugins.Specifications()
+	specs := l.agent.Plugins.Specifications()
 	all := make([]rest.Plugin, len(specs))
 	for i, s := range specs {
 		all[i] = rest.Plugin{Name: s.Name.String(), Summary: s.Summary, Description: s.Description, Version: s.Name.Version,
@@ -316,12 +316,12 @@ func (l pluginList) Plugins() []rest.Plugin {
 
 // Check has a fresh instance accept the settings.
 func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error {
-	_, params, err := parameters(l.plugins, plugin, typ)
+	_, params, err := parameters(l.agent.Plugins, plugin, typ)
 	if err != nil { // it may be so new that nobody looked
 		look, cancel := context.WithTimeout(ctx, specifyTimeout)
-		l.found.Rescan(look)
+		l.agent.Executables.Rescan(look)
 		cancel()
-		_, params, err = parameters(l.plugins, plugin, typ)
+		_, params, err = parameters(l.agent.Plugins, plugin, typ)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", api.ErrPluginNotFound, err)
@@ -332,7 +332,7 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 	}
 	// A plugin may take settings that it does not describe; what it refuses is wrong, and
 	// the description only says where.
-	c, err := l.runner.dispense(ctx, &spec.ConnectorState{ID: "validate-" + string(typ) + "-config", Type: typ, Plugin: plugin}, &found)
+	c, err := l.agent.Runner.dispense(ctx, &spec.ConnectorState{ID: "validate-" + string(typ) + "-config", Type: typ, Plugin: plugin}, &found)
 	if err != nil {
 		return err
 	}
@@ -356,7 +356,7 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 // resolved returns settings with their references resolved, or a SettingError for each
 // of which one cannot be. What they led to is added to found.
 func (l pluginList) resolved(ctx context.Context, settings map[string]string, found *secrets) (map[string]string, error) {
-	resolved, problems := l.runner.resolve(ctx, settings, found)
+	resolved, problems := l.agent.Runner.resolve(ctx, settings, found)
 	var wrong []error
 	for _, problem := range problems {
 		path := strings.TrimPrefix(problem.Path, "/connectors/0/settings/")

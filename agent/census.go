@@ -10,29 +10,29 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// status says how the pipelines and their files fare, for systemctl status.
-func (a *Agent) status(ctx context.Context) string {
+// Summary says in a line how the pipelines and their files fare.
+func (a *Agent) Summary(ctx context.Context) string {
 	var c census
-	declared, err := a.db.Declarations(ctx)
+	declared, err := a.Store.Declarations(ctx)
 	c.trouble(err)
 	for i := range declared {
-		s, _ := a.loop.State(declared[i].Pipeline.ID)
+		s, _ := a.Loop.State(declared[i].Pipeline.ID)
 		c.pipeline(&declared[i], &s)
 	}
-	files, err := a.db.FileStates(ctx)
+	files, err := a.Store.FileStates(ctx)
 	c.trouble(err)
 	for _, f := range files {
 		if i := slices.IndexFunc(f.Problems, func(p spec.Problem) bool { return p.Severity == spec.SeverityError }); i >= 0 {
 			c.count(badFiles, spec.Owner{Path: f.Path, Line: f.Problems[i].Line})
 		}
 	}
-	c.trouble(a.db.InPlace())
-	followed := a.files.Status()
+	c.trouble(a.Store.InPlace())
+	followed := a.Files.Status()
 	c.trouble(followed.Err)
 	if followed.Err == nil && followed.Directory.State != spec.DirectoryOK {
 		c.trouble(errors.New(followed.Directory.Message))
 	}
-	return "STATUS=" + strings.ReplaceAll(c.String(), "\n", " ")
+	return strings.ReplaceAll(c.String(), "\n", " ")
 }
 
 // census counts pipelines and files by how they fare.

@@ -37,8 +37,8 @@ var allowed = map[string][]string{
 	"api/client":   {"spec", "plugins/record", "api/rest"},
 	"agent": {"agent/config", "agent/engine", "agent/store", "spec", "spec/notify", "reconcile", "reconcile/watch", "plugins", "plugins/connector",
 		"plugins/record", "plugins/sdk", "plugins/schema", "plugins/builtin", "api", "api/rest"},
-	"agent/agenttest": {"agent", "agent/config", "spec"},
-	"cmd/conduit":     {"agent", "agent/config", "api/client", "api/rest", "spec", "schemas", "plugins/sdk", "plugins/sdk/starter"},
+	"agent/agenttest": {"agent", "agent/config", "spec"}, "agent/agenttest/e2e": {},
+	"cmd/conduit": {"agent", "agent/config", "api/client", "api/rest", "spec", "schemas", "plugins/sdk", "plugins/sdk/starter"},
 }
 
 // homes says which package an outside library lives in. A library that is not listed

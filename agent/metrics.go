@@ -82,24 +82,24 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge(infoDesc, 1, m.a.options.Version, runtime.Version())
 	for _, state := range spec.DirectoryStates {
 		in := 0.0
-		if state == m.a.files.Status().Directory.State {
+		if state == m.a.Files.Status().Directory.State {
 			in = 1
 		}
 		gauge(directoryDesc, in, string(state))
 	}
-	histogramTo(to, commitsDesc, &m.a.committer.Commits, engine.DurationBounds)
-	counterTo(to)(committedDesc, m.a.committer.Committed.Load())
+	histogramTo(to, commitsDesc, &m.a.Committer.Commits, engine.DurationBounds)
+	counterTo(to)(committedDesc, m.a.Committer.Committed.Load())
 	m.parts(gauge, counterTo(to))
 
-	declared, err := m.a.db.Declarations(context.Background())
+	declared, err := m.a.Store.Declarations(context.Background())
 	if err != nil {
 		return // what is declared cannot be told; the rest can
 	}
-	running, stats := m.a.runner.observe()
+	running, stats := m.a.Runner.observe()
 	var counted totals
 	for i := range declared {
 		p := &declared[i].Pipeline
-		state, known := m.a.loop.State(p.ID)
+		state, known := m.a.Loop.State(p.ID)
 		if !known {
 			state.Phase = spec.PhaseStopped
 		}
@@ -155,7 +155,7 @@ func (t *totals) collect(gauge func(*prometheus.Desc, float64, ...string)) {
 
 // parts reports what the plugin host, the reconciler and the API count.
 func (m *metrics) parts(gauge func(*prometheus.Desc, float64, ...string), counter func(*prometheus.Desc, uint64, ...string)) {
-	for plugin, n := range m.a.runner.starts.all() {
+	for plugin, n := range m.a.Runner.starts.all() {
 		counter(startsDesc, n, plugin)
 	}
 	resident, fds := map[string]float64{}, map[string]float64{} // while a pipeline changes, a connector may have two

@@ -20,26 +20,26 @@ import (
 // state. It reports as problems, too, what would keep their pipelines from running:
 // plugins that do not exist, settings they refuse, references that lead nowhere.
 func (a *Agent) Plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
-	declared, err := a.db.Declarations(ctx)
+	declared, err := a.Store.Declarations(ctx)
 	if err != nil {
 		return nil, err
 	}
-	known, err := a.db.FileStates(ctx)
+	known, err := a.Store.FileStates(ctx)
 	if err != nil {
 		return nil, err
 	}
 	m := newPlanner(a.options.Config, declared, known)
-	m.wary = a.files.Wary
+	m.wary = a.Files.Wary
 	rescan := sync.OnceFunc(func() {
 		look, cancel := context.WithTimeout(ctx, specifyTimeout)
 		defer cancel()
-		a.found.Rescan(look)
+		a.Executables.Rescan(look)
 	})
 	m.check = func(p *spec.Pipeline) []spec.Problem {
-		problems := checkPlugins(a.plugins, p)
+		problems := checkPlugins(a.Plugins, p)
 		if slices.ContainsFunc(problems, func(p spec.Problem) bool { return p.Code == codePluginNotFound }) {
 			rescan() // it may be so new that nobody looked
-			problems = checkPlugins(a.plugins, p)
+			problems = checkPlugins(a.Plugins, p)
 		}
 		_, lost := spec.Resolve(p, a.inputs.lookup(ctx))
 		return append(problems, lost...)

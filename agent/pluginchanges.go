@@ -19,14 +19,14 @@ func (a *Agent) tellPluginChanges(ctx context.Context) error {
 		case <-a.plugged:
 		}
 		now, events := map[plugins.Change]bool{}, []spec.Event{}
-		for _, c := range a.found.Changes() {
+		for _, c := range a.Executables.Changes() {
 			now[c] = true
 			if id, ok := pipelineOf(c.ConnectorID); ok && !told[c] {
 				events = append(events, spec.Event{Pipeline: id, Type: "warning", Reason: c.Reason, Message: c.Message})
 			}
 		}
 		told = now
-		if err := a.db.Apply(ctx, &spec.Changes{Events: events}); err != nil && ctx.Err() == nil {
+		if err := a.Store.Apply(ctx, &spec.Changes{Events: events}); err != nil && ctx.Err() == nil {
 			a.options.Log.Error("cannot record that plugins changed", "component", "agent", "err", err)
 		}
 		a.changes.notify()

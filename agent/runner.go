@@ -35,7 +35,7 @@ var (
 // runner makes runs of declared pipelines.
 type runner struct {
 	plugins   *plugins.Host
-	store     engine.Store
+	Store     engine.Store
 	committer *engine.Committer
 	taps      *engine.Taps
 	window    engine.Window
@@ -66,7 +66,7 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Resolved:  resolved.pipeline,
 		Recall:    func(settings map[string]string) (map[string]string, []string) { return r.recall(settings, &o.secrets) },
 		Plugins:   dispenser{r.plugins, &r.starts, &o.secrets},
-		Store:     r.store,
+		Store:     r.Store,
 		Committer: r.committer,
 		Window:    r.window,
 

@@ -1,107 +1,10 @@
 package agent_test
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent"
-	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/spec"
 )
-
-// Values of references are in nobody's sight, whatever goes wrong with them and whenever.
-func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
-	const secret = "canary-51c0a7"
-	t.Setenv("LEAK", secret)
-	t.Setenv("LEAK_PATH", "/nonexistent/"+secret)
-	t.Setenv("LEAK_SHORT", "x")
-	cases := map[string]struct{ from, to, want string }{
-		"refused":             {"rate: 1,", "rate: '${LEAK}',", `not "${LEAK}"`},
-		"refused, short":      {"rate: 1,", "rate: '${LEAK_SHORT}',", `not "${LEAK_SHORT}"`},
-		"cannot be opened":    {"p.jsonl", "no/${LEAK}/p.jsonl", "/no/${LEAK}/p.jsonl"},
-		"a path":              {`path: "`, `path: "${LEAK_PATH}`, "${LEAK_PATH}"},
-		"no plugin":           {"builtin:file", "builtin:$LEAK", `"builtin:$LEAK"`},
-		"from a file":         {"rate: 1,", "rate: '${file:DIR/secret}',", `not "${file:DIR/secret}"`},
-		"as a part of a text": {"rate: 1,", "rate: 'a${LEAK_SHORT}b${LEAK}',", `not "a${LEAK_SHORT}b${LEAK}"`},
-	}
-	for name, c := range cases {
-		for _, update := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, update %v", name, update), func(t *testing.T) {
-				dir := agenttest.NewDir(t)
-				w := startWeb(t, dir, patient)
-				if err := os.WriteFile(w.Path("secret"), []byte(secret+"\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				at := strings.NewReplacer("DIR", dir)
-				generation := int64(1)
-				if update {
-					w.Save("p.yaml", made(dir, "p", 1, ""))
-					w.WaitPhase("p", spec.PhaseRunning, 1)
-					generation = 2
-				}
-				w.Save("p.yaml", strings.Replace(made(dir, "p", 1, ""), c.from, at.Replace(c.to), 1))
-				w.Wait("the failure", func() bool {
-					a := w.State("p").LastAttempt
-					return a != nil && a.Generation == generation && a.Error != ""
-				})
-				if text := w.State("p").LastAttempt.Error; !strings.Contains(text, at.Replace(c.want)) {
-					t.Errorf("the error does not tell the reference: %s", text)
-				}
-				if phase := w.State("p").Phase; name == "refused" && !update && phase != spec.PhaseDegraded {
-					t.Errorf("an error that a retry cannot mend leaves the pipeline %s", phase)
-				}
-				for _, path := range []string{"/v1/pipelines", "/v1/pipelines/p/status", "/v1/events", "/metrics"} {
-					if got := w.do("GET", path, ""); strings.Contains(got.body, secret) {
-						t.Errorf("%s shows it: %s", path, got.body)
-					}
-				}
-				w.Stop()
-				if strings.Contains(w.Log(), secret) {
-					t.Error("the log shows it")
-				}
-				stored, _ := filepath.Glob(dir + "/conduit.db*")
-				reports, _ := filepath.Glob(dir + "/conduit.db.status/*")
-				for _, path := range append(stored, reports...) {
-					if b, err := os.ReadFile(path); err == nil && strings.Contains(string(b), secret) {
-						t.Errorf("%s holds it", path)
-					}
-				}
-			})
-		}
-	}
-}
-
-// What connectors in the agent's process log is covered, too.
-func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
-	t.Setenv("LEAK", "canary-51c0a7")
-	d := deskIn(t, "")
-	d.must(os.WriteFile(d.Path("canary-51c0a7"), []byte("1\n2\n"), 0o600))
-	d.Save("p.yaml", strings.NewReplacer("builtin:generator", "builtin:file", "rate: 1,", "path: '"+d.Dir+"/${LEAK}'} #").Replace(d.made("p", 1)))
-	d.Wait("records", func() bool { b, _ := os.ReadFile(d.Path("p.jsonl")); return strings.Count(string(b), "\n") == 2 })
-	d = d.again(func() { d.must(os.Truncate(d.Path("canary-51c0a7"), 2)) })
-	d.Wait("the connector to tell", func() bool { return strings.Contains(d.Log(), "/${LEAK}") })
-	if strings.Contains(d.Log(), "canary-51c0a7") {
-		t.Error("the log shows it")
-	}
-}
-
-// The dead-letter queue tells why a record was refused, but no values.
-func TestValuesOfReferencesAreNotInDeadLetters(t *testing.T) {
-	if _, err := os.Stat("/dev/full"); err != nil {
-		skip(t, "there is no device that is always full")
-	}
-	t.Setenv("LEAK", "canary-51c0a7")
-	d := deskIn(t, "")
-	d.must(os.Symlink("/dev/full", d.Path("canary-51c0a7")))
-	d.Save("p.yaml", strings.Replace(made(d.Dir, "p", 1, "dead-letter-queue: {window-size: 0}"), "p.jsonl", "${LEAK}", 1))
-	d.Wait("a dead letter", func() bool { return strings.Contains(d.Log(), "cannot write to "+d.Dir+"/${LEAK}") })
-	if strings.Contains(d.Log(), "canary-51c0a7") {
-		t.Error("the log shows it")
-	}
-}
 
 func TestSecretsAreCovered(t *testing.T) {
 	for _, c := range []struct{ value, text, want string }{

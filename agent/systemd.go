@@ -19,7 +19,7 @@ const (
 // supervise has the pipeline files read whenever that is asked for, and tells systemd,
 // if that started the agent, how it fares: sd_notify(3).
 func (a *Agent) supervise(ctx context.Context) error {
-	if a.files.Looked(ctx) != nil || a.loop.Check(ctx) != nil {
+	if a.Files.Looked(ctx) != nil || a.Loop.Check(ctx) != nil {
 		return nil // it ended before it was up
 	}
 	told, changed := a.status(ctx), a.changes.next()
@@ -65,7 +65,7 @@ func (a *Agent) reloadFiles(ctx context.Context) {
 	if err := a.reload(ctx, false); err != nil {
 		log.Error("cannot read the pipeline files, what runs keeps running", "err", err)
 	}
-	_ = a.loop.Check(ctx)
+	_ = a.Loop.Check(ctx)
 }
 
 // watchdog tells systemd at every third of the time it grants that the agent is alive,
@@ -82,9 +82,9 @@ func (a *Agent) watchdog(ctx context.Context) error {
 	tick := time.NewTicker(granted / 3)
 	defer tick.Stop()
 	for {
-		err := a.db.Check(ctx)
+		err := a.Store.Check(ctx)
 		if err == nil {
-			err = a.loop.Check(ctx)
+			err = a.Loop.Check(ctx)
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -108,3 +108,6 @@ func (a *Agent) notify(assignments ...string) {
 		a.options.Log.Warn("cannot notify systemd", "component", "agent", "err", err)
 	}
 }
+
+// status is the assignment that systemctl status shows.
+func (a *Agent) status(ctx context.Context) string { return "STATUS=" + a.Summary(ctx) }

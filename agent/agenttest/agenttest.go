@@ -20,8 +20,8 @@ import (
 
 // Agent is an agent under test.
 type Agent struct {
-	Dir string // holds pipelines/, conduit.db and whatever the test puts there
 	*agent.Agent
+	Dir string // holds pipelines/, conduit.db and whatever the test puts there
 
 	t    testing.TB
 	log  *syncBuffer
@@ -54,7 +54,7 @@ func Start(t testing.TB, dir string, change ...func(*config.Config)) *Agent {
 	started := make(chan *agent.Agent, 1)
 	log := slog.New(slog.NewJSONHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	go func() {
-		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Log: log, Started: func(up *agent.Agent) { started <- up }})
+		a.err <- agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: Unlimited, Started: func(up *agent.Agent) { started <- up }})
 	}()
 	select {
 	case a.Agent = <-started:
@@ -70,6 +70,9 @@ func Start(t testing.TB, dir string, change ...func(*config.Config)) *Agent {
 	})
 	return a
 }
+
+// Unlimited lets pipelines change as often as tests change them.
+func Unlimited(a *agent.Agent) { a.Loop.Policy.MaxChanges = 0 }
 
 // NewDir returns a directory for an agent, with an empty pipelines directory in it.
 func NewDir(t testing.TB) string {
@@ -124,7 +127,7 @@ func (a *Agent) Save(name, content string) {
 
 // State returns what is observed of a pipeline, the zero State if nothing is.
 func (a *Agent) State(id string) spec.State {
-	for _, s := range a.States() {
+	for _, s := range a.Loop.Snapshot() {
 		if s.PipelineID == id {
 			return s
 		}
@@ -148,7 +151,7 @@ func (a *Agent) Wait(what string, done func() bool) {
 	deadline := time.Now().Add(20 * time.Second)
 	for !done() {
 		if time.Now().After(deadline) {
-			states, _ := json.Marshal(a.States())
+			states, _ := json.Marshal(a.Loop.Snapshot())
 			a.t.Fatalf("waited too long for: %s; states: %s", what, states)
 		}
 		time.Sleep(time.Millisecond)

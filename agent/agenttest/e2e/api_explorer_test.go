@@ -1,0 +1,134 @@
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// screenshots, when set, is the directory that pictures of pages are left in.
+const screenshots = "CONDUIT_SCREENSHOTS"
+
+// browser returns a context in which pages of a headless Chromium are opened.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil && path == "" {
+			path = found
+		}
+	}
+	if path == "" {
+		skip(t, "there is no chromium in the PATH, so pages are not tried in a browser")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1100, 900))
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// picture leaves a picture of the page if somebody wants to look at it.
+func picture(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	dir := os.Getenv(screenshots)
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/"+name+".png", png, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The explorer lists every operation, and each can be tried: one that reads, one that
+// changes, one that streams.
+func TestExplorerInABrowser(t *testing.T) {
+	ctx := browser(t)
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 100, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	run := func(actions ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		if err := chromedp.Do(ctx, actions...); err != nil {
+			picture(t, ctx, "failure")
+			t.Fatal(err)
+		}
+	}
+	run(chromedp.Navigate(w.api.URL+"/openapi/"), chromedp.WaitVisible("#listPipelines"))
+	operations, err := chromedp.Run(ctx, chromedp.Evaluate[int](`document.querySelectorAll("details.operation").length`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct{ Paths map[string]map[string]any }
+	w.must("GET", "/openapi/openapi.json", "", &document)
+	want := 0
+	for _, methods := range document.Paths {
+		want += len(methods)
+	}
+	if operations != want || want == 0 {
+		t.Errorf("%d operations are shown, want %d", operations, want)
+	}
+	picture(t, ctx, "explorer")
+
+	answered := func(id, want string) {
+		t.Helper()
+		out := "#" + id + " form > pre"
+		has := `document.querySelector("` + out + `").textContent.includes(` + "`" + want + "`" + `)`
+		if _, err := chromedp.Run(ctx, chromedp.Poll[bool](has, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
+			picture(t, ctx, "failure")
+			t.Fatalf("%s does not answer %s: %v", id, want, err)
+		}
+	}
+	open := func(id string) {
+		t.Helper()
+		run(chromedp.Click("#"+id+" summary"), chromedp.WaitVisible("#"+id+" form"))
+	}
+	try := func(id string) { t.Helper(); run(chromedp.Click("#" + id + " form button")) }
+
+	open("listPipelines")
+	try("listPipelines")
+	answered("listPipelines", `"id": "p"`)
+	picture(t, ctx, "list")
+	wide, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > document.documentElement.clientWidth`))
+	if err != nil || wide {
+		t.Errorf("the page is wider than the window: %v, error %v", wide, err)
+	}
+	run(chromedp.Click("#listPipelines summary"))
+
+	open("createPipeline")
+	run(chromedp.SetValue("#createPipeline textarea", `{"id":"made-here","config":{"name":"made here"}}`))
+	try("createPipeline")
+	answered("createPipeline", "200 OK")
+	picture(t, ctx, "create")
+	if got := w.do("GET", "/v1/pipelines/made-here", ""); got.status != 200 {
+		t.Errorf("it was not made: %d %s", got.status, got.body)
+	}
+	run(chromedp.Click("#createPipeline summary"))
+
+	open("inspectConnector")
+	run(chromedp.SendKeys("#inspectConnector form input", "p:src"))
+	try("inspectConnector")
+	answered("inspectConnector", `"opencdc.readAt"`)
+	picture(t, ctx, "inspect")
+
+	run(chromedp.SendKeys("#find", "dead-letter"))
+	shown, err := chromedp.Run(ctx, chromedp.Text("#operations"))
+	if err != nil || !strings.Contains(shown, "/dead-letter-queue") || strings.Contains(shown, "/v1/events") || strings.Contains(shown, "Processors") {
+		t.Errorf("finding dead-letter shows %s, error %v", shown, err)
+	}
+	picture(t, ctx, "found")
+}

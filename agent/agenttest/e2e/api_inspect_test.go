@@ -1,0 +1,238 @@
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// An inspector sees the records before and after a restart of the pipeline, and of each
+// of its versions, and ends soon after the agent does.
+func TestInspectorOutlivesThePipeline(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 200, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	var seen atomic.Int64
+	ended := make(chan error, 1)
+	go func() {
+		last := 0
+		ended <- w.api.Inspect(t.Context(), "p:src", nil, func(m client.Message) error {
+			if m.Result == nil {
+				return fmt.Errorf("%d records were left out", m.Dropped)
+			}
+			var r inspected
+			if err := json.Unmarshal(m.Result, &r); err != nil {
+				return err
+			}
+			var n int
+			if _, err := fmt.Sscan(string(r.Position), &n); err != nil || last > 0 && n != last+1 {
+				return fmt.Errorf("record %d follows %d: %v", n, last, err)
+			}
+			last = n
+			seen.Add(1)
+			return nil
+		})
+	}()
+	more := func(what string) {
+		t.Helper()
+		before := seen.Load()
+		w.Wait("more records "+what, func() bool { return seen.Load() > before+3 || len(ended) > 0 })
+	}
+	more("at first")
+	w.must("POST", "/v1/pipelines/p/restart", "", nil)
+	more("after a restart")
+	w.must("POST", "/v1/pipelines/p/stop", "", nil)
+	w.must("POST", "/v1/pipelines/p/start", "", nil)
+	more("after a stop and a start")
+	w.Save("p.yaml", made(w.Dir, "p", 300, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 2)
+	more("of a new version")
+	began := time.Now()
+	w.Stop()
+	if err := <-ended; err != io.EOF || time.Since(began) > 2*time.Second {
+		t.Errorf("after %v: the session ended with %v", time.Since(began), err)
+	}
+}
+
+// Sessions that nobody reads do not keep the agent from ending.
+func TestInspectorsEndWithTheAgent(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 1000, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	var ended sync.WaitGroup
+	var up atomic.Int64
+	for range 20 {
+		ended.Go(func() {
+			first := true
+			err := w.api.Inspect(context.Background(), "p:dst", nil, func(client.Message) error {
+				if first {
+					up.Add(1)
+				}
+				first = false
+				return nil
+			})
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("a session ended with %v", err)
+			}
+		})
+	}
+	w.Wait("the sessions to see records", func() bool { return up.Load() == 20 })
+	began := time.Now()
+	w.Stop()
+	ended.Wait()
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it took %v to end", took)
+	}
+}
+
+// The metrics tell how many sessions there are, and each record that one of them did not see.
+func TestMetricsOfInspectors(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 0, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	const sessions, dropped = `conduit_inspector_sessions{component_id="p:dst"}`, `conduit_inspector_dropped_records_total{component_id="p:dst"}`
+	ctx, leave := context.WithCancel(t.Context())
+	var told atomic.Uint64
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			_ = w.api.Inspect(ctx, "p:dst", nil, func(m client.Message) error { told.Add(m.Dropped); return nil })
+		})
+	}
+	w.Wait("three sessions that were told of drops", func() bool {
+		return strings.Contains(metricsOf(w.Agent), sessions+" 3\n") && told.Load() > 0
+	})
+	if n := scrape(t, w.Agent, dropped); n < float64(told.Load()) {
+		t.Errorf("%v records left out, and %d told", n, told.Load())
+	}
+	leave()
+	all.Wait()
+	w.Wait("no session", func() bool { return !strings.Contains(metricsOf(w.Agent), sessions) })
+	if before := scrape(t, w.Agent, dropped); before == 0 || scrape(t, w.Agent, dropped) != before {
+		t.Errorf("%v records left out, and more afterwards", before)
+	}
+}
+
+// BenchmarkInspectors measures how many records a pipeline at full speed writes per
+// second, counted in its output, while so many sessions of another process look on.
+func BenchmarkInspectors(b *testing.B) {
+	for _, c := range []struct {
+		sessions int
+		filter   string
+	}{{0, ""}, {1, ""}, {1000, ""}, {1000, "operation=create"}, {1000, "metadata.conduit.source.connector.id=p:src"}} {
+		b.Run(fmt.Sprintf("sessions=%d/filter=%s", c.sessions, c.filter), func(b *testing.B) {
+			a := agenttest.Start(b, "", quietly)
+			out := filepath.Join(a.Dir, "p.jsonl")
+			a.Save("p.yaml", made(a.Dir, "p", 0, ""))
+			a.Wait("the first records", func() bool { return fileSize(out) > 1<<20 })
+			lookOn(b, a.Address(), c.sessions, c.filter)
+			var heap uint64
+			from, used := fileSize(out), processorTime(b)
+			b.ResetTimer()
+			for range b.N {
+				time.Sleep(time.Second)
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				heap = max(heap, m.HeapInuse)
+			}
+			b.StopTimer()
+			used = processorTime(b) - used
+			records := float64(lines(b, out, from, fileSize(out)))
+			b.ReportMetric(records/b.Elapsed().Seconds(), "records/s")
+			b.ReportMetric(float64(used.Nanoseconds())/records, "ns-cpu/record") // tells more than the rate when the machine is busy
+			b.ReportMetric(float64(heap)/(1<<20), "MiB-heap")
+		})
+	}
+}
+
+// processorTime returns how long this process, which is the agent's, was on a processor.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// lines counts the lines between two places of a file.
+func lines(b *testing.B, path string, from, to int64) (n int) {
+	f, err := os.Open(path)
+	check(b, err)
+	defer f.Close()
+	buf, section := make([]byte, 1<<20), io.NewSectionReader(f, from, to-from)
+	for {
+		read, err := section.Read(buf)
+		n += bytes.Count(buf[:read], []byte{'\n'})
+		if err == io.EOF {
+			return n
+		}
+		check(b, err)
+	}
+}
+
+// onlookers, when set, makes the test binary inspect p:dst of the agent at that address,
+// in as many sessions as its first argument says, with the filter that the second says,
+// until its input ends.
+const onlookers = "CONDUIT_TEST_ONLOOKERS"
+
+func lookOn(b *testing.B, address string, sessions int, filter string) {
+	b.Helper()
+	if sessions == 0 {
+		return
+	}
+	cmd := exec.Command(os.Args[0], strconv.Itoa(sessions), filter)
+	cmd.Env, cmd.Stderr = append(os.Environ(), onlookers+"="+address), os.Stderr
+	input, err := cmd.StdinPipe()
+	check(b, err)
+	output, err := cmd.StdoutPipe()
+	check(b, err)
+	check(b, cmd.Start())
+	b.Cleanup(func() { input.Close(); _ = cmd.Wait() })               // the agent may have ended its sessions
+	late := time.AfterFunc(20*time.Second, func() { output.Close() }) // the pipeline fills the disk meanwhile
+	defer late.Stop()
+	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
+		b.Fatalf("the onlookers did not come: %v", err)
+	}
+}
+
+// watchRecords is what the onlookers do.
+func watchRecords(address, sessions, filter string) int {
+	n, err := strconv.Atoi(sessions)
+	if err != nil {
+		panic(err)
+	}
+	c := &client.Client{URL: "http://" + address}
+	var filters []string
+	if filter != "" {
+		filters = []string{filter}
+	}
+	var seeing sync.WaitGroup
+	for range n {
+		seeing.Add(1)
+		go func() {
+			var once sync.Once
+			_ = c.Inspect(context.Background(), "p:dst", filters, func(client.Message) error { once.Do(seeing.Done); return nil })
+		}()
+	}
+	seeing.Wait()
+	fmt.Println("all see")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}

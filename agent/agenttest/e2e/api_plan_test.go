@@ -1,0 +1,122 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// TestPlanOfAnAgent plans over the API beside a pipeline that runs: for files as they
+// are, for files to be saved, and for what would keep them from running. Nothing
+// changes by it, and no value of a setting is told.
+func TestPlanOfAnAgent(t *testing.T) {
+	t.Setenv("PLANNED_SECRET", "hunter2 is no plugin")
+	w := startWeb(t, "")
+	w.Save("p.yaml", planned("p", "running", "1"))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+
+	if plan, err := w.api.Plan(t.Context()); err != nil || plan.Files != 1 || plan.CleanupDelay == "" || len(planLines(&plan)) != 0 {
+		t.Errorf("nothing changed: %+v, %v", plan, err)
+	}
+	wrong := strings.NewReplacer("plugin: log", "plugin: nowhere", `rate: "hunter2"`, `rate: "hunter2", password: "${NOT_SET}"`).Replace(planned("n", "running", "hunter2"))
+	for _, c := range []struct {
+		name    string
+		request rest.PlanRequest
+		want    []string
+		at      []string // places of problems
+	}{
+		{"saved", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: planned("p", "running", "2")}}},
+			[]string{"change p: restart running→running at p.yaml:3 [/connectors/in/settings/rate@6:68]"}, nil},
+		{"another file", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "2")}}},
+			[]string{"add n: restart →running at n.yaml:3 [@3:5]"}, nil},
+		{"all files", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "2")}}, Replace: true},
+			[]string{"add n: restart →running at n.yaml:3 [@3:5]", "remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
+		{"no files", rest.PlanRequest{Replace: true}, []string{"remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
+		{"broken", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: "pipelines: ["}}},
+			[]string{"p.yaml: config.parse_error"}, []string{"2:1"}},
+		{"plugins and references", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: wrong}}},
+			[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid",
+				"n.yaml: config.reference_unresolved", "n.yaml: connector.plugin_not_found"}, []string{"6:68", "6:89", "7:46"}},
+		{"a file without an end", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "${file:/dev/zero}")}}},
+			[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.reference_unresolved"}, []string{"6:68"}},
+		{"a plugin from a variable", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: strings.Replace(planned("n", "stopped", "1"), "plugin: log", `plugin: "${PLANNED_SECRET}"`, 1)}}},
+			[]string{"add n: none →stopped at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid"}, []string{"7:46"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plan, err := w.api.PlanFiles(t.Context(), c.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := planLines(&plan)
+			slices.Sort(got)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s\n%+v", diff, plan)
+			}
+			var at []string
+			for _, p := range plan.Problems {
+				at = append(at, fmt.Sprintf("%d:%d", p.Line, p.Column))
+			}
+			if diff := cmp.Diff(c.at, at); diff != "" {
+				t.Errorf("places: %s", diff)
+			}
+			if text := fmt.Sprintf("%+v", plan); strings.Contains(text, "hunter2") {
+				t.Errorf("a value is told: %s", text)
+			}
+			if len(plan.Held) > 0 {
+				t.Errorf("held is %v", plan.Held)
+			}
+		})
+	}
+	for _, path := range []string{"../p.yaml", "sub/p.yaml", "/etc/passwd", "p.txt", ".p.yaml", ""} {
+		_, err := w.api.PlanFiles(t.Context(), rest.PlanRequest{Files: []rest.PlanFile{{Path: path}}})
+		if client.Reason(err) != spec.CodeInvalid || !strings.Contains(err.Error(), "pipelines.path") {
+			t.Errorf("path %q: %v", path, err)
+		}
+	}
+	if s := w.State("p"); s.RunningGeneration != 1 || s.Phase != spec.PhaseRunning {
+		t.Errorf("planning changed what runs: %+v", s)
+	}
+
+	// A directory that is not there is no plan.
+	if err := os.Rename(w.Path("pipelines"), w.Path("elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.api.Plan(t.Context()); client.Reason(err) != rest.ReasonUnavailable {
+		t.Errorf("without the directory: %v", err)
+	}
+	// An empty one in its place may be an accident.
+	if err := os.Mkdir(w.Path("pipelines"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.Wait("the files are held", func() bool {
+		plan, err := w.api.Plan(t.Context())
+		return err == nil && len(plan.Pipelines) == 0 && slices.Equal(plan.Held, []string{"p.yaml"})
+	})
+	if plan, err := w.api.PlanFiles(t.Context(), rest.PlanRequest{Replace: true}); err != nil || !slices.Equal(plan.Held, []string{"p.yaml"}) {
+		t.Errorf("no files in an empty directory: %+v, %v", plan, err)
+	}
+	// Files that go from a directory that is followed do not come back by themselves.
+	w.Save("p.yaml", planned("p", "running", "1"))
+	if err := w.Files.Reload(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := w.api.PlanFiles(t.Context(), rest.PlanRequest{Replace: true})
+	if err != nil || len(plan.Held) > 0 || len(plan.Pipelines) != 1 {
+		t.Errorf("no files any more: %+v, %v", plan, err)
+	}
+	if err := os.Remove(w.Path("pipelines/p.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	w.Wait("that it is what happens", func() bool {
+		declared, err := w.Store.Declarations(t.Context())
+		return err == nil && len(declared) == 1 && !declared[0].Withdrawn.IsZero()
+	})
+}

@@ -1,0 +1,163 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// benchGenerator is a source of batches of the given size.
+func benchGenerator(batch int) spec.Connector {
+	return spec.Connector{Plugin: "builtin:generator", Settings: map[string]string{"rate": "0", "format.type": "structured",
+		"format.options.id": "int", "format.options.name": "string", "sdk.batch.size": strconv.Itoa(batch),
+		"sdk.schema.extract.payload.enabled": "false", "sdk.schema.extract.key.enabled": "false"}}
+}
+
+// benchSources are the sources whose way to a file is measured, by name.
+func benchSources(b *testing.B, dir string) map[string]spec.Connector {
+	input := filepath.Join(dir, "input.log")
+	line := append(bytes.Repeat([]byte("x"), 139), '\n')
+	if err := os.WriteFile(input, bytes.Repeat(line, b.N), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	sources := map[string]spec.Connector{
+		"schemas": {Plugin: "builtin:generator", Settings: map[string]string{"rate": "0", "format.type": "structured",
+			"format.options.id": "int", "format.options.name": "string"}},
+		"file": {Plugin: "builtin:file", Settings: map[string]string{"path": input}},
+	}
+	for _, batch := range []int{1, 10, 100, 1000} {
+		sources[fmt.Sprint("batch=", batch)] = benchGenerator(batch)
+	}
+	return sources
+}
+
+// benchNames are the names of benchSources.
+var benchNames = []string{"batch=1", "batch=10", "batch=100", "batch=1000", "schemas", "file"}
+
+// BenchmarkFloor moves b.N records from a source to a file in a bare loop: read, write.
+// Nothing that keeps a guarantee can be faster.
+func BenchmarkFloor(b *testing.B) {
+	for _, name := range benchNames {
+		b.Run(name, func(b *testing.B) {
+			dir := b.TempDir()
+			host, ctx := benchHost(), b.Context()
+			from := benchSources(b, dir)[name]
+			src, err := host.Source(ctx, from.Plugin, "p:src")
+			check(b, err)
+			dst, err := host.Destination(ctx, "builtin:file", "p:dst")
+			check(b, err)
+			check(b, src.Configure(ctx, from.Settings))
+			check(b, dst.Configure(ctx, map[string]string{"path": filepath.Join(dir, "out")}))
+			check(b, src.Open(ctx, nil))
+			written := 0
+			check(b, dst.Open(ctx, func(n int, err error) { check(b, err); written += n }))
+			b.ReportAllocs()
+			b.ResetTimer()
+			used := processorTime(b)
+			for written < b.N {
+				batch, err := src.Read(ctx)
+				check(b, err)
+				check(b, dst.Write(ctx, batch))
+			}
+			b.StopTimer()
+			reportRecords(b, written, used)
+			check(b, src.Teardown(ctx))
+			check(b, dst.Teardown(ctx))
+		})
+	}
+}
+
+// BenchmarkPipeline moves at least b.N records the same way through the engine, with
+// positions saved in memory.
+func BenchmarkPipeline(b *testing.B) {
+	for _, name := range benchNames {
+		b.Run(name, func(b *testing.B) {
+			dir := b.TempDir()
+			from := benchSources(b, dir)[name]
+			from.ID, from.Type = "src", spec.TypeSource
+			declared := &spec.Pipeline{ID: "p", DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1}, Connectors: []spec.Connector{from,
+				{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": filepath.Join(dir, "out")}}}}
+			ctx, cancel := context.WithCancel(b.Context())
+			committer := &engine.Committer{Store: memory{}, Interval: 50 * time.Millisecond}
+			committed := make(chan error, 1)
+			go func() { committed <- committer.Run(ctx) }()
+			p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: benchPlugins{benchHost()}, Store: memory{},
+				Committer: committer, Window: engine.DefaultWindow, Log: slog.New(slog.DiscardHandler)}
+			check(b, p.Prepare(ctx))
+			drain, ended := make(chan struct{}), make(chan error, 1)
+			b.ReportAllocs()
+			b.ResetTimer()
+			used := processorTime(b)
+			go func() { ended <- p.Run(ctx, drain, func() {}) }()
+			settled := &p.Stats.Connector("p:dst").Records
+			for settled.Load() < uint64(b.N) {
+				time.Sleep(time.Millisecond)
+			}
+			b.StopTimer()
+			reportRecords(b, int(settled.Load()), used)
+			close(drain)
+			check(b, <-ended)
+			cancel()
+			check(b, <-committed)
+		})
+	}
+}
+
+// reportRecords reports how fast n records went, and the processor time that each took,
+// given what was used before. It tells what the engine adds: by the clock it overlaps
+// reading and writing on all processors.
+func reportRecords(b *testing.B, n int, before time.Duration) {
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
+	b.ReportMetric(float64(processorTime(b)-before)/float64(n), "cpu-ns/record")
+}
+
+func check(b *testing.B, err error) {
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func benchHost() *plugins.Host {
+	return &plugins.Host{Builtin: builtin.All(), Schemas: &schema.Memory{}}
+}
+
+type benchPlugins struct{ host *plugins.Host }
+
+func (p benchPlugins) Source(ctx context.Context, plugin, id string) (connector.Source, error) {
+	return p.host.Source(ctx, plugin, id)
+}
+
+func (p benchPlugins) Destination(ctx context.Context, plugin, id string) (connector.Destination, error) {
+	return p.host.Destination(ctx, plugin, id)
+}
+
+func (benchPlugins) WithDefaults(_ string, settings map[string]string) map[string]string {
+	return settings
+}
+
+func (p benchPlugins) Processor(_ context.Context, id string, _ spec.Processor) (engine.Processor, error) {
+	return nil, fmt.Errorf("no processor %s", id)
+}
+
+// memory is a store that remembers nothing.
+type memory struct{}
+
+func (memory) Position(context.Context, string, string) (record.Position, error)    { return nil, nil }
+func (memory) SavePositions(context.Context, []engine.Saved) error                  { return nil }
+func (memory) BeginRun(context.Context, string) (int64, error)                      { return 1, nil }
+func (memory) ConnectorState(context.Context, string) (*spec.ConnectorState, error) { return nil, nil }
+func (memory) SaveConnectorState(context.Context, *spec.ConnectorState) error       { return nil }

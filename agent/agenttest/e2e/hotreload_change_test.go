@@ -1,0 +1,213 @@
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Saving faster than pipelines can restart skips versions and ends with the last one.
+func TestFlappingEndsWithTheLastVersion(t *testing.T) {
+	savers := map[string]func(d *desk, v int){
+		"renamed into place": func(d *desk, v int) { d.Save("p.yaml", d.made("p", v)) },
+		"written in place":   func(d *desk, v int) { d.write("p.yaml", d.made("p", v)) },
+		"good and bad in turn": func(d *desk, v int) {
+			if v%2 == 1 {
+				d.Save("p.yaml", "version: [")
+				return
+			}
+			d.Save("p.yaml", d.made("p", v))
+		},
+		"there and gone": func(d *desk, v int) {
+			_ = os.Remove(d.path("p.yaml"))
+			if v%2 == 0 {
+				d.Save("p.yaml", d.made("p", v))
+			}
+		},
+		"stopped and running": func(d *desk, v int) {
+			d.Save("p.yaml", made(d.Dir, "p", v, "status: "+[]string{"running", "stopped"}[v%2]))
+		},
+	}
+	const last = 200
+	for name, save := range savers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := atDesk(t)
+			for v := 2; v <= last; v++ {
+				save(d, v)
+			}
+			d.runs("p", last)
+			d.looked()
+			d.runs("p", last)
+			d.started("q", 1)
+			d.Stop()
+			wantConsecutive(t, numbers(t, d.Path("p.jsonl")))
+		})
+	}
+}
+
+// A change that arrives while the agent shuts down is there after the next start.
+func TestChangedWhileTheAgentStops(t *testing.T) {
+	d := atDesk(t)
+	for v := 2; v < 6; v++ {
+		saved := make(chan struct{})
+		go func() {
+			defer close(saved)
+			d.Save("p.yaml", d.made("p", v))
+		}()
+		d = d.again(func() { <-saved })
+		d.runs("p", v)
+		d.runs("q", 1)
+	}
+	d.Stop()
+	wantConsecutive(t, numbers(t, d.Path("p.jsonl")))
+}
+
+// The agent dies between noting a change and acting on it: the next start acts on it.
+func TestCrashBetweenSavedAndApplied(t *testing.T) {
+	d := atDesk(t)
+	d = d.again(func() {
+		db, err := store.Open(context.Background(), d.Path("conduit.db"))
+		d.must(err)
+		all, err := db.Declarations(context.Background())
+		d.must(err)
+		p := *all[0].Pipeline.Clone()
+		p.Connectors[0].Settings["rate"] = "2"
+		d.must(db.Apply(context.Background(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: all[0].Owner}}}))
+		d.must(db.Close())
+		d.write("p.yaml", d.made("p", 2))
+	})
+	d.runs("p", 2)
+	d.started("p", 1)
+	if g := d.declared("p").Generation; g != 2 {
+		t.Errorf("generation %d, want 2", g)
+	}
+}
+
+// A version that fails to start is not tried again by itself, but by an edit.
+func TestRefusedVersionsWaitForAnEdit(t *testing.T) {
+	d := atDesk(t)
+	attempts := func() int { return strings.Count(d.Log(), "pipeline cannot be updated") }
+	d.Save("p.yaml", made(d.Dir+"/missing", "p", 2, ""))
+	d.Wait("the rollback", func() bool { return d.State("p").RunningGeneration == 1 && attempts() == 1 })
+	d.Save("p.yaml", "# a comment\n"+made(d.Dir+"/missing", "p", 2, ""))
+	d.Save("q.yaml", d.made("q", 2))
+	d.runs("q", 2)
+	d.looked()
+	if n := attempts(); n != 1 {
+		t.Errorf("%d attempts, want 1", n)
+	}
+	d.must(os.Mkdir(d.Path("missing"), 0o755))
+	d.Save("p.yaml", made(d.Dir+"/missing", "p", 3, ""))
+	d.runs("p", 3)
+}
+
+// Neither the new version nor the last good one can start: the pipeline keeps trying,
+// nobody else notices, and it recovers as soon as one of them can.
+func TestTheRollbackFailsToo(t *testing.T) {
+	d := deskIn(t, "")
+	old, new := d.Path("old"), d.Path("new")
+	d.must(os.Mkdir(old, 0o755))
+	d.Save("p.yaml", made(old, "p", 1, ""))
+	d.Save("q.yaml", d.made("q", 1))
+	d.runs("p", 1)
+	d.runs("q", 1)
+	d.must(os.Rename(old, old+".away"))
+	d.Save("p.yaml", made(new, "p", 2, ""))
+	d.Wait("both to fail", func() bool { return d.State("p").Phase == spec.PhaseRecovering && d.State("p").Failures > 1 })
+	d.must(os.Rename(old+".away", old))
+	d.Wait("the old one to run", func() bool { s := d.State("p"); return s.Phase == spec.PhaseRunning && s.RunningGeneration == 1 })
+	d.must(os.Mkdir(new, 0o755))
+	d.Save("p.yaml", made(new, "p", 3, ""))
+	d.runs("p", 3)
+	d.started("q", 1)
+}
+
+// With hold, a version that fails stays the one to run, and what it lacks mends it.
+func TestHeldVersionsAreRetried(t *testing.T) {
+	d := atDesk(t, func(c *config.Config) { c.Pipelines.OnFailedUpdate = "hold" })
+	d.Save("p.yaml", made(d.Path("later"), "p", 2, ""))
+	d.Wait("its failure", func() bool { return d.State("p").Phase == spec.PhaseRecovering })
+	d.must(os.Mkdir(d.Path("later"), 0o755))
+	d.runs("p", 2)
+}
+
+// A pipeline that waits for its next attempt can be stopped, edited and deleted.
+func TestRecoveringPipelinesObey(t *testing.T) {
+	wishes := map[string]func(d *desk, bad string){
+		"stopped": func(d *desk, bad string) {
+			d.Save("p.yaml", made(bad, "p", 1, "status: stopped"))
+			d.stopped("p")
+		},
+		"edited":  func(d *desk, _ string) { d.Save("p.yaml", d.made("p", 2)); d.runs("p", 2) },
+		"deleted": func(d *desk, _ string) { d.remove("p.yaml"); d.withdrawn("p"); d.stopped("p") },
+	}
+	for name, wish := range wishes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := deskIn(t, "", short, func(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour })
+			bad := d.Path("missing")
+			d.Save("p.yaml", made(bad, "p", 1, ""))
+			d.Save("q.yaml", d.made("q", 1))
+			d.Wait("its failure", func() bool { return d.State("p").Phase == spec.PhaseRecovering })
+			wish(d, bad)
+			d.started("q", 1)
+		})
+	}
+}
+
+// Who makes sources begin anew is told, and who does not is not.
+func TestLostPositionsAreToldOf(t *testing.T) {
+	changes := map[string]struct {
+		save func(d *desk)
+		want map[string]int // warnings by reason
+	}{
+		"the id": {func(d *desk) { d.Save("p.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n", 1)) }, map[string]int{"LooksRenamed": 1}},
+		"the id and the file": {func(d *desk) {
+			d.remove("p.yaml")
+			d.withdrawn("p")
+			d.Save("r.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n    name: other\n", 1))
+		}, map[string]int{"LooksRenamed": 1}},
+		"the file":                  {func(d *desk) { d.rename("p.yaml", "r.yaml") }, nil},
+		"another pipeline, beside":  {func(d *desk) { d.Save("r.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n", 1)) }, nil},
+		"another pipeline, instead": {func(d *desk) { d.Save("p.yaml", d.made("r", 2)) }, nil},
+		"the id of a source":        {func(d *desk) { d.Save("p.yaml", strings.Replace(d.made("p", 2), "id: src", "id: other", 1)) }, map[string]int{"PositionLost": 1}},
+		"a source that is a destination now": {func(d *desk) {
+			d.Save("p.yaml", strings.NewReplacer("id: src", "id: was-dst", "id: dst", "id: src").Replace(d.made("p", 2)))
+		}, map[string]int{"PositionLost": 1}},
+		"the plugin of a source": {func(d *desk) {
+			d.Save("p.yaml", strings.Replace(d.made("p", 1), "plugin: builtin:generator\n        settings: {rate: 1, format.type: structured, format.options.n: int}",
+				"plugin: builtin:file\n        settings: {path: "+d.Path("in")+"}", 1))
+		}, map[string]int{"PositionLost": 1}},
+		"how the plugin is called": {func(d *desk) { d.Save("p.yaml", strings.Replace(d.made("p", 2), "builtin:generator", "generator", 1)) }, nil},
+		"the plugin of a destination": {func(d *desk) {
+			d.Save("p.yaml", strings.Replace(d.made("p", 2), "builtin:file\n        settings: {path: \""+d.Path("p.jsonl")+"\"}", "builtin:log", 1))
+		}, nil},
+	}
+	for name, c := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := atDesk(t)
+			c.save(d)
+			d.looked()
+			d.Wait("p to be as declared", func() bool {
+				decl := d.declared("p")
+				return !decl.Withdrawn.IsZero() || d.State("p").RunningGeneration == decl.Generation
+			})
+			d.Stop() // what was told is in the log
+			for _, reason := range []string{"LooksRenamed", "PositionLost"} {
+				told := regexp.MustCompile(`"level":"WARN".*"reason":"` + reason + `"`)
+				if n := len(told.FindAllString(d.Log(), -1)); n != c.want[reason] {
+					t.Errorf("%s was told %d times, want %d", reason, n, c.want[reason])
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// secretly returns a pipeline that takes its rate, the version, from a file.
+func (d *desk) secretly(id, file string) string {
+	return strings.Replace(d.made(id, 1), "rate: 1", "rate: '${file:"+d.Path(file)+"}'", 1)
+}
+
+// put puts content into a file in the agent's directory, in one step.
+func (d *desk) put(file, content string) {
+	d.t.Helper()
+	d.must(os.WriteFile(d.Path("new"), []byte(content), 0o600))
+	d.must(os.Rename(d.Path("new"), d.Path(file)))
+}
+
+func (d *desk) waitStarts(id string, times int) {
+	d.t.Helper()
+	d.Wait("another start of "+id, func() bool { return d.starts(id) == times && d.State(id).Phase == spec.PhaseRunning })
+}
+
+// A change of a file that settings of a source refer to restarts the pipelines that use it.
+func TestReferencedFilesAreFollowed(t *testing.T) {
+	changes := map[string]func(d *desk){
+		"renamed into place": func(d *desk) { d.put("secret", "1002.5\n") },
+		"written in pieces": func(d *desk) {
+			d.must(os.WriteFile(d.Path("secret"), nil, 0o600))
+			d.must(os.WriteFile(d.Path("secret"), []byte("10"), 0o600))
+			d.must(os.WriteFile(d.Path("secret"), []byte("1002.5"), 0o600))
+		},
+		"a link that is changed": func(d *desk) {
+			d.must(os.WriteFile(d.Path("other"), []byte("1002.5"), 0o600))
+			d.must(os.Symlink("other", d.Path("new")))
+			d.must(os.Rename(d.Path("new"), d.Path("secret")))
+		},
+		"gone for a while": func(d *desk) {
+			d.must(os.Remove(d.Path("secret")))
+			d.put("bystander", "7") // its effect comes after a look without the file
+			d.waitStarts("q", 2)
+			d.put("secret", "1002.5")
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := deskIn(t, "")
+			d.put("secret", "1001")
+			d.put("bystander", "1001")
+			d.Save("p.yaml", d.secretly("p", "secret"))
+			d.Save("q.yaml", d.secretly("q", "bystander"))
+			d.waitStarts("p", 1)
+			d.waitStarts("q", 1)
+			change(d)
+			d.waitStarts("p", 2)
+			if g := d.declared("p").Generation; g != 1 {
+				t.Errorf("generation %d, want 1", g)
+			}
+			if n := d.starts("q"); n != 1 && name != "gone for a while" {
+				t.Errorf("q was started %d times", n)
+			}
+			if strings.Contains(d.Log(), "cannot read file") {
+				t.Error("it was applied without the file")
+			}
+			if strings.Contains(d.Log(), "1002.5") {
+				t.Error("the content of the file is in the log")
+			}
+			d.Stop()
+			wantConsecutive(t, numbers(t, d.Path("p.jsonl")))
+		})
+	}
+}
+
+// A change of a file that only a destination refers to leaves the source open, and
+// nothing is lost or repeated.
+func TestReferencedFilesOfDestinations(t *testing.T) {
+	t.Parallel()
+	d := deskIn(t, "")
+	names := []string{"one.jsonl", "two.jsonl"}
+	d.put("secret", d.Path(names[0]))
+	d.become(amended{settings: "path: '${file:" + d.Path("secret") + "}', sdk.record.format: opencdc/json"}, 20000)
+	for i := 1; i <= 6; i++ {
+		d.grown(names[(i+1)%2])
+		d.put("secret", d.Path(names[i%2]))
+		d.Wait("its effect", func() bool {
+			return scrape(t, d.Agent, `conduit_plugin_starts_total{plugin="builtin:file"}`) == float64(i+1)
+		})
+	}
+	d.grown(names[0])
+	if n := scrape(t, d.Agent, `conduit_plugin_starts_total{plugin="builtin:generator"}`); n != 1 {
+		t.Errorf("the source was started %v times", n)
+	}
+	d.started("p", 1)
+	d.Stop()
+	wantAll(t, numbers(t, d.Path(names[0])), numbers(t, d.Path(names[1])))
+}
+
+// A pipeline that failed for want of a file starts when the file is there.
+func TestReferencedFilesMendPipelines(t *testing.T) {
+	t.Run("missing", func(t *testing.T) {
+		t.Parallel()
+		d := deskIn(t, "", patient)
+		d.Save("p.yaml", d.secretly("p", "secret"))
+		d.Wait("its failure", func() bool { return d.State("p").Phase == spec.PhaseRecovering })
+		d.put("secret", "1001")
+		d.waitStarts("p", 1)
+	})
+	t.Run("wrong after a rollback", func(t *testing.T) {
+		t.Parallel()
+		d := deskIn(t, "", patient)
+		d.put("secret", "nonsense")
+		d.Save("p.yaml", d.made("p", 1))
+		d.runs("p", 1)
+		d.Save("p.yaml", d.secretly("p", "secret"))
+		d.refused("p", 2)
+		d.put("secret", "1001")
+		d.waitStarts("p", 2)
+	})
+	t.Run("wrong, so that the last good version came back", func(t *testing.T) {
+		t.Parallel()
+		d := deskIn(t, "", patient)
+		d.put("secret", d.Path("missing/p.jsonl"))
+		d.Save("p.yaml", d.made("p", 1))
+		d.runs("p", 1)
+		d.Save("p.yaml", strings.Replace(d.made("p", 1), d.Path("p.jsonl"), "${file:"+d.Path("secret")+"}", 1))
+		d.waitStarts("p", 2)
+		if g := d.State("p").RunningGeneration; g != 1 {
+			t.Errorf("generation %d runs, want 1", g)
+		}
+		d.put("secret", d.Path("other.jsonl"))
+		d.Wait("the new version", func() bool { return d.State("p").RunningGeneration == 2 })
+	})
+}
+
+// The files of what runs are followed on when an edit that uses other ones, or none, is
+// refused, whether it is taken back or stays; so are those of the edit.
+func TestReferencedFilesOfRefusedEdits(t *testing.T) {
+	for name, edit := range map[string]string{"without files": "nonsense", "with another file": "${file:other}"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := deskIn(t, "", patient)
+			d.put("secret", "1001")
+			d.put("other", "nonsense")
+			d.Save("p.yaml", d.secretly("p", "secret"))
+			d.waitStarts("p", 1)
+			edited := strings.Replace(d.made("p", 1), "rate: 1", "rate: '"+strings.Replace(edit, "other", d.Path("other"), 1)+"'", 1)
+			d.Save("p.yaml", edited)
+			d.refused("p", 2)
+			attempt := d.State("p").LastAttempt.At
+			d.put("secret", "1002")
+			d.Wait("another attempt", func() bool { return d.State("p").LastAttempt.At.After(attempt) })
+			d.Save("p.yaml", d.secretly("p", "secret"))
+			d.Wait("the first version again", func() bool { return d.State("p").RunningGeneration == 3 })
+			d.put("secret", "1003")
+			d.waitStarts("p", 2)
+			d.Save("p.yaml", edited)
+			d.refused("p", 4)
+			if edit != "nonsense" {
+				d.put("other", "1004")
+				d.waitStarts("p", 3)
+			}
+		})
+	}
+}
+
+// refused waits until what runs stays because a generation failed.
+func (d *desk) refused(id string, generation int64) {
+	d.t.Helper()
+	d.Wait("the refusal", func() bool {
+		a := d.State(id).LastAttempt
+		return a != nil && a.Generation == generation && a.Error != ""
+	})
+}
+
+// What is no regular file of a sensible size keeps the pipeline that refers to it from
+// running, and nothing else. It runs once there is one.
+func TestReferencedFilesThatCannotBeRead(t *testing.T) {
+	cases := map[string]struct {
+		make func(d *desk, path string) error
+		want string
+	}{
+		"fifo":      {func(_ *desk, path string) error { return mkfifo(path) }, "it is not a regular file"},
+		"directory": {func(_ *desk, path string) error { return os.Mkdir(path, 0o700) }, "it is not a regular file"},
+		"device":    {func(_ *desk, path string) error { return os.Symlink("/dev/zero", path) }, "it is not a regular file"},
+		"too large": {func(_ *desk, path string) error { return os.WriteFile(path, make([]byte, 1<<20+1), 0o600) }, "it is larger than 1 MiB"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := deskIn(t, "", patient)
+			path := d.Path("secret")
+			d.must(c.make(d, path))
+			d.Save("p.yaml", d.secretly("p", "secret"))
+			d.Wait("its failure", func() bool {
+				return strings.Contains(d.State("p").Error, "cannot read file "+path+": "+c.want)
+			})
+			d.must(os.RemoveAll(path))
+			d.put("secret", "1001")
+			d.waitStarts("p", 1)
+		})
+	}
+}
+
+// A credential is read as a file is.
+func TestCredentialsThatCannotBeRead(t *testing.T) {
+	t.Setenv("CREDENTIALS_DIRECTORY", t.TempDir())
+	path := filepath.Join(os.Getenv("CREDENTIALS_DIRECTORY"), "rate")
+	d := deskIn(t, "", patient)
+	d.must(mkfifo(path))
+	d.Save("p.yaml", strings.Replace(d.made("p", 1), "rate: 1", "rate: '${credential:rate}'", 1))
+	d.Wait("its failure", func() bool {
+		return strings.Contains(d.State("p").Error, "cannot read credential rate: it is not a regular file")
+	})
+	d.must(os.Remove(path))
+	d.put("new", "1001")
+	d.must(os.Rename(d.Path("new"), path))
+	d.waitStarts("p", 1)
+}

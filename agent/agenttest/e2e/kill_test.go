@@ -1,0 +1,372 @@
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/config"
+)
+
+// childDir, when set, makes the test binary an agent in that directory.
+const childDir = "CONDUIT_TEST_AGENT_DIR"
+
+// addressFile, when set, is where that agent writes the address of its API.
+const addressFile = "CONDUIT_TEST_ADDRESS_FILE"
+
+// noEvents, when set, has the agent in a process of its own take away from itself what
+// it needs to be told of changes.
+const noEvents = "CONDUIT_TEST_NO_EVENTS"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(pluginName); name != "" {
+		servePlugin(name)
+		return
+	}
+	if tool := os.Getenv(savingTool); tool != "" {
+		os.Exit(saveAs(tool, os.Args[1:]))
+	}
+	if os.Getenv(asCurl) != "" {
+		os.Exit(curl(os.Args[1:]))
+	}
+	if address := os.Getenv(onlookers); address != "" {
+		os.Exit(watchRecords(address, os.Args[1], os.Args[2]))
+	}
+	if dir := os.Getenv(childDir); dir != "" {
+		os.Exit(child(dir))
+	}
+	os.Exit(m.Run())
+}
+
+// child runs an agent until SIGTERM, like the binary does.
+func child(dir string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if os.Getenv(noEvents) != "" {
+		if err := os.WriteFile("/proc/sys/user/max_inotify_instances", []byte("0"), 0); err != nil {
+			panic(err)
+		}
+	}
+	cfg, _, err := config.Load(config.Sources{})
+	if err != nil {
+		panic(err)
+	}
+	cfg.DB.SQLite.Path = filepath.Join(dir, "conduit.db")
+	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
+	cfg.Connectors.Path = filepath.Join(dir, "connectors")
+	cfg.API.HTTP.Address = "127.0.0.1:0"
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	started := func(a *agent.Agent) {
+		if path := os.Getenv(addressFile); path != "" {
+			if err := os.WriteFile(path, []byte(a.Address()+"\n"), 0o600); err != nil {
+				panic(err)
+			}
+		}
+	}
+	if err := agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited, Started: started}); err != nil {
+		log.Error("agent ended", "err", err)
+		return 1
+	}
+	return 0
+}
+
+// process is an agent in a process of its own.
+type process struct {
+	cmd *exec.Cmd
+	log bytes.Buffer
+}
+
+func startProcess(t *testing.T, dir string, env ...string) *process {
+	t.Helper()
+	p, err := tryProcess(dir, nil, env...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func tryProcess(dir string, attr *syscall.SysProcAttr, env ...string) (*process, error) {
+	p := &process{cmd: exec.Command(os.Args[0])}
+	p.cmd.SysProcAttr = attr
+	p.cmd.Env = append(append(os.Environ(), childDir+"="+dir), env...)
+	p.cmd.Stderr = &p.log
+	return p, p.cmd.Start()
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+func (p *process) terminate(t *testing.T) {
+	t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatalf("agent did not end well: %v\n%s", err, p.log.String())
+	}
+}
+
+const killPipelines = `version: "2.2"
+pipelines:
+  - id: made
+    connectors:
+      - id: src
+        type: source
+        plugin: builtin:generator
+        settings: {rate: %[2]d, format.type: structured, format.options.n: int}
+      - id: dst
+        type: destination
+        plugin: builtin:file
+        settings: {path: %[1]s/made.jsonl}
+  - id: tailed
+    connectors:
+      - id: src
+        type: source
+        plugin: builtin:file
+        settings: {path: %[1]s/input.log}
+      - id: dst
+        type: destination
+        plugin: builtin:file
+        settings: {path: %[1]s/tailed.jsonl}
+`
+
+// kills is how often the agent is killed; CONDUIT_KILLS sets it for longer campaigns.
+func kills(t *testing.T) int {
+	if s := os.Getenv("CONDUIT_KILLS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return 100
+}
+
+// repeatBound is how long before a kill a record may have been read that is repeated
+// after it: a commit interval of 50 ms, and what a commit may take on a busy machine.
+const repeatBound = time.Second
+
+// A kill -9 at any moment loses nothing and reorders nothing, and what is repeated is
+// what was read since the last commit.
+func TestKillLosesNothing(t *testing.T) {
+	const rate = 5000 // records per second in each pipeline
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "pipelines", "kill.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, killPipelines, dir, rate), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	feed, fed := context.WithCancel(t.Context())
+	lines := make(chan int)
+	go func() { lines <- feedLines(feed, filepath.Join(dir, "input.log"), rate) }()
+
+	made, tailed := filepath.Join(dir, "made.jsonl"), filepath.Join(dir, "tailed.jsonl")
+	n := kills(t)
+	killed := make([]time.Time, n)
+	for i := range n {
+		p := startProcess(t, dir)
+		if err := grows(made, tailed); err != nil {
+			p.kill()
+			t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
+		}
+		time.Sleep(time.Duration(rand.Int64N(int64(60 * time.Millisecond)))) // any moment
+		p.kill()
+		killed[i] = time.Now()
+	}
+	fed()
+	want := <-lines
+	catchUp(t, dir, tailed, want)
+
+	for _, path := range []string{made, tailed} {
+		o := inspect(t, path, killed)
+		t.Logf("%s: %d records, %d kills, %d repeated, read at most %v before the kill, %d torn lines",
+			filepath.Base(path), o.last, n, o.repeated, o.oldest, o.torn)
+		if o.oldest > repeatBound {
+			t.Errorf("%s: a record was repeated that was read %v before the kill, want at most %v", path, o.oldest, repeatBound)
+		}
+		if o.torn > n {
+			t.Errorf("%s: %d torn lines with %d kills", path, o.torn, n)
+		}
+	}
+	if o := inspect(t, tailed, killed); o.last != want {
+		t.Errorf("%d of %d lines arrived", o.last, want)
+	}
+}
+
+// feedLines appends numbered lines until ctx ends and returns how many.
+func feedLines(ctx context.Context, path string, rate int) int {
+	f, err := os.Create(path)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	n := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return n
+		case <-tick.C:
+			var buf []byte
+			for range rate / 100 {
+				n++
+				buf = fmt.Appendf(buf, "%d\n", n)
+			}
+			if _, err := f.Write(buf); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
+// grows waits until all files are larger than when it was called.
+func grows(paths ...string) error {
+	before := make([]int64, len(paths))
+	for i, p := range paths {
+		before[i] = fileSize(p)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for i := 0; i < len(paths); {
+		if fileSize(paths[i]) > before[i] {
+			i++
+			continue
+		}
+		if time.Now().After(deadline) {
+			return errors.New("nothing arrives in " + paths[i])
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+func fileSize(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// outcome is what an output file shows.
+type outcome struct {
+	last, repeated, torn int
+	oldest               time.Duration // longest time from reading a record that was repeated to the kill before
+}
+
+// entry is a line of an output file.
+type entry struct {
+	number int
+	readAt time.Time
+}
+
+// inspect checks that the numbers in the file run from 1 without a gap, stepping back
+// only to repeat what was read shortly before a kill.
+func inspect(t *testing.T, path string, killed []time.Time) (o outcome) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	seen := []entry{{}} // as if a record 0 had come before the first
+	for s := bufio.NewScanner(f); s.Scan(); {
+		e, err := parse(s.Bytes())
+		if err != nil {
+			o.torn++
+			continue
+		}
+		if e.number > seen[len(seen)-1].number+1 {
+			t.Fatalf("%s: %d follows %d", path, e.number, seen[len(seen)-1].number)
+		}
+		if e.number <= seen[len(seen)-1].number {
+			if !o.repeat(seen, e, killed) {
+				t.Errorf("%s: %d follows %d although nothing was killed in between", path, e.number, seen[len(seen)-1].number)
+			}
+		}
+		seen = append(seen, e)
+		o.last = max(o.last, e.number)
+	}
+	return o
+}
+
+// repeat notes that the file steps back to e, and reports whether there was a kill
+// between the two reads.
+func (o *outcome) repeat(seen []entry, e entry, killed []time.Time) bool {
+	first := len(seen) - (seen[len(seen)-1].number - e.number) - 1
+	before := seen[max(first, 0)]
+	o.repeated += len(seen) - first
+	for _, at := range killed {
+		if at.After(seen[len(seen)-1].readAt) && at.Before(e.readAt) {
+			o.oldest = max(o.oldest, at.Sub(before.readAt))
+			return true
+		}
+	}
+	return false
+}
+
+// parse reads a line: the number is the line it carries, or its position.
+func parse(line []byte) (entry, error) {
+	var r struct {
+		Position []byte
+		Metadata map[string]string
+		Payload  struct{ After json.RawMessage }
+	}
+	if err := json.Unmarshal(line, &r); err != nil {
+		return entry{}, err
+	}
+	text := r.Position
+	if len(r.Payload.After) > 0 && r.Payload.After[0] == '"' {
+		if err := json.Unmarshal(r.Payload.After, &text); err != nil {
+			return entry{}, err
+		}
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil {
+		return entry{}, err
+	}
+	ns, err := strconv.ParseInt(r.Metadata["opencdc.readAt"], 10, 64)
+	return entry{n, time.Unix(0, ns)}, err
+}
+
+// catchUp runs an agent until the last line there is to copy has arrived.
+func catchUp(t *testing.T, dir, copied string, want int) {
+	t.Helper()
+	p := startProcess(t, dir)
+	deadline := time.Now().Add(20 * time.Second)
+	for lastSeen(copied) < want {
+		if time.Now().After(deadline) {
+			p.kill()
+			t.Fatalf("the last of %d lines did not arrive\n%s", want, p.log.String())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.terminate(t)
+}
+
+func lastSeen(path string) int {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	lines := bytes.Split(bytes.TrimSpace(b), []byte{'\n'})
+	e, _ := parse(lines[len(lines)-1])
+	return e.number
+}

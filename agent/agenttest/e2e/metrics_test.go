@@ -1,0 +1,145 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// scrape returns the value of the one series that starts with name and has all labels.
+func scrape(t *testing.T, a *agenttest.Agent, series string) float64 {
+	t.Helper()
+	text := metricsOf(a)
+	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("no series %s in\n%s", series, text)
+	}
+	v, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// metricsOf returns what /metrics shows.
+func metricsOf(a *agenttest.Agent) string {
+	w := httptest.NewRecorder()
+	a.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+func TestMetricsCountWhatPassed(t *testing.T) {
+	a := agenttest.Start(t, "")
+	const more = "description: metrics"
+	a.Save("p.yaml", made(a.Dir, "p", 1000, more))
+	a.Wait("records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > 100 })
+	if v := scrape(t, a, `conduit_pipeline_status{pipeline_id="p",pipeline_name="p"}`); v != 1 {
+		t.Errorf("status of a running pipeline is %v", v)
+	}
+	a.Save("p.yaml", made(a.Dir, "p", 1000, "status: stopped"))
+	a.WaitPhase("p", spec.PhaseStopped, 0)
+	n := float64(len(numbers(t, a.Path("p.jsonl"))))
+	labels := func(kind, plugin, id string) string {
+		return fmt.Sprintf(`{component_id="p:%s",pipeline_id="p",pipeline_name="p",plugin="builtin:%s",type="%s"}`, id, plugin, kind)
+	}
+	src, dst := labels("source", "generator", "src"), labels("destination", "file", "dst")
+	for series, want := range map[string]float64{
+		"conduit_connector_records_total" + src:                                                n,
+		"conduit_connector_records_total" + dst:                                                n,
+		"conduit_connector_acked_records_total" + src:                                          n,
+		"conduit_connector_nacked_records_total" + dst:                                         0,
+		"conduit_connector_bytes_count" + src:                                                  n,
+		`conduit_pipeline_execution_duration_seconds_count{pipeline_id="p",pipeline_name="p"}`: n,
+		`conduit_pipeline_status{pipeline_id="p",pipeline_name="p"}`:                           2,
+		`conduit_pipelines{status="stopped"}`:                                                  1,
+		`conduit_source_ack_lag_seconds_count{pipeline_id="p",pipeline_name="p"}`:              n,
+		`conduit_plugin_starts_total{plugin="builtin:generator"}`:                              1,
+		`conduit_reconcile_attempts_total{result="ok"}`:                                        1,
+		`conduit_reconcile_attempts_total{result="error"}`:                                     0,
+		`conduit_api_panics_total`:                                                             0,
+		`conduit_connectors{type="source"}`:                                                    1,
+		`conduit_pipeline_phases_total{phase="running",pipeline_id="p",pipeline_name="p"}`:     1,
+	} {
+		if got := scrape(t, a, series); got != want {
+			t.Errorf("%s is %v, want %v", series, got, want)
+		}
+	}
+	if v := scrape(t, a, "conduit_committed_positions_total"); v < 1 || v > n {
+		t.Errorf("%v positions committed for %v records", v, n)
+	}
+}
+
+// Series have the name of the pipeline, which may be that of another one, and its id. The
+// name follows when it is changed, and nothing starts anew.
+func TestMetricsNameThePipeline(t *testing.T) {
+	a := agenttest.Start(t, "")
+	for _, id := range []string{"p", "q"} {
+		a.Save(id+".yaml", made(a.Dir, id, 1000, "name: Orders"))
+		a.WaitPhase(id, spec.PhaseRunning, 0)
+	}
+	a.Wait("both to be measured", func() bool {
+		return scrape(t, a, `conduit_connector_execution_duration_seconds_count{component_id="p:src",pipeline_id="p",pipeline_name="Orders",plugin="builtin:generator",type="source"}`) > 0 &&
+			scrape(t, a, `conduit_connector_records_total{component_id="q:dst",pipeline_id="q",pipeline_name="Orders",plugin="builtin:file",type="destination"}`) > 0
+	})
+	before := scrape(t, a, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="Orders",stage="acked"}`)
+	a.Save("p.yaml", made(a.Dir, "p", 1000, "name: Others"))
+	a.Wait("the new name", func() bool { return strings.Contains(metricsOf(a), `pipeline_name="Others"`) })
+	if after := scrape(t, a, `conduit_source_sequence{component_id="p:src",pipeline_id="p",pipeline_name="Others",stage="acked"}`); after < before {
+		t.Errorf("%v records under the new name, %v before", after, before)
+	}
+	if strings.Contains(metricsOf(a), `pipeline_id="p",pipeline_name="Orders"`) {
+		t.Error("the old name is still there")
+	}
+}
+
+// What is on its way out is not counted among the pipelines that there are.
+func TestMetricsCountWhatIsDeclared(t *testing.T) {
+	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour })
+	for _, id := range []string{"p", "q"} {
+		a.Save(id+".yaml", made(a.Dir, id, 1000, ""))
+		a.WaitPhase(id, spec.PhaseRunning, 0)
+	}
+	counts := func(n float64) bool {
+		return scrape(t, a, `conduit_pipelines{status="running"}`) == n && scrape(t, a, `conduit_connectors{type="source"}`) == n
+	}
+	if !counts(2) {
+		t.Errorf("%s", metricsOf(a))
+	}
+	if err := os.Remove(a.Path("pipelines/q.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	a.Wait("one pipeline to be counted", func() bool { return counts(1) })
+	if a.State("q").Phase != spec.PhaseRunning {
+		t.Error("it has stopped already")
+	}
+}
+
+func TestReadmeListsAllMetrics(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := agenttest.Start(t, "")
+	a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
+	a.WaitPhase("p", spec.PhaseRunning, 0)
+	w := httptest.NewRecorder()
+	a.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	names := regexp.MustCompile(`(?m)^# TYPE ((?:conduit|pipeline)_\w+) `).FindAllStringSubmatch(w.Body.String(), -1)
+	if len(names) < 20 {
+		t.Fatalf("only %d metrics:\n%s", len(names), w.Body)
+	}
+	for _, name := range names {
+		if !strings.Contains(string(readme), "`"+name[1]+"`") {
+			t.Errorf("README.md does not list %s", name[1])
+		}
+	}
+}

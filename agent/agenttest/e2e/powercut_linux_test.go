@@ -1,0 +1,135 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// A power cut at any moment, while starting or while running, loses nothing and reorders
+// nothing, given destinations that count what is on the disk. CONDUIT_CUTS sets how many
+// are tried.
+func TestPowerCutsLoseNothing(t *testing.T) {
+	const rate = 5000 // records per second in each pipeline
+	d := newDisk(t)
+	input := filepath.Join(t.TempDir(), "input.log") // on a disk that keeps its power
+	text := fmt.Sprintf(killPipelines, d.dir, rate)
+	text = strings.ReplaceAll(text, d.dir+"/input.log", input)
+	text = strings.ReplaceAll(text, ".jsonl}", ".jsonl, fsync: true}")
+	if err := os.Mkdir(filepath.Join(d.dir, "pipelines"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.dir, "pipelines", "cut.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d.unmount(t) // which writes them out
+	d.mount(t)
+	feed, fed := context.WithCancel(t.Context())
+	lines := make(chan int)
+	go func() { lines <- feedLines(feed, input, rate) }()
+
+	made, tailed := filepath.Join(d.dir, "made.jsonl"), filepath.Join(d.dir, "tailed.jsonl")
+	n := setting(t, "CONDUIT_CUTS", 20)
+	cuts := make([]time.Time, n)
+	for i := range n {
+		p := startProcess(t, d.dir)
+		if i%3 > 0 {
+			if err := grows(made, tailed); err != nil {
+				p.kill()
+				t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
+			}
+		}
+		time.Sleep(time.Duration(rand.Int64N(int64(120 * time.Millisecond)))) // any moment
+		d.cut(t)
+		p.kill()
+		cuts[i] = time.Now()
+		d.unmount(t)
+		d.mount(t)
+	}
+	fed()
+	want := <-lines
+	catchUp(t, d.dir, tailed, want)
+
+	for _, path := range []string{made, tailed} {
+		o := inspect(t, path, cuts)
+		t.Logf("%s: %d records, %d power cuts, %d repeated, read at most %v before the cut, %d torn lines",
+			filepath.Base(path), o.last, n, o.repeated, o.oldest, o.torn)
+	}
+	if o := inspect(t, tailed, cuts); o.last != want {
+		t.Errorf("%d of %d lines arrived", o.last, want)
+	}
+}
+
+// disk is a file system of its own, of which the power can be cut.
+type disk struct{ image, dir string }
+
+// newDisk makes a disk and mounts it. The test is skipped where there are no loop devices,
+// and outside CI where mounting is not allowed.
+func newDisk(t *testing.T) *disk {
+	t.Helper()
+	d := &disk{image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}
+	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(d.image, 512<<20); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
+		skip(t, "cannot make a file system, so no power is cut: %v %s", err, out)
+	}
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		t.Skipf("there are no loop devices, so no power is cut: %v", err)
+	}
+	if out, err := d.tryMount(); err != nil {
+		skip(t, "cannot mount a file system, so no power is cut: %v %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", d.dir).Run() })
+	return d
+}
+
+func (d *disk) tryMount() ([]byte, error) {
+	return exec.Command("mount", "-o", "loop", d.image, d.dir).CombinedOutput()
+}
+
+func (d *disk) mount(t *testing.T) {
+	t.Helper()
+	if out, err := d.tryMount(); err != nil {
+		t.Fatalf("cannot mount: %v %s", err, out)
+	}
+}
+
+func (d *disk) unmount(t *testing.T) {
+	t.Helper()
+	if out, err := exec.Command("umount", d.dir).CombinedOutput(); err != nil {
+		t.Fatalf("cannot unmount: %v %s", err, out)
+	}
+}
+
+// The request to ext4 to go down, and to write nothing more, not even its journal: see
+// EXT4_IOC_SHUTDOWN and EXT4_GOING_FLAGS_NOLOGFLUSH in fs/ext4/ext4.h of the kernel.
+const (
+	ext4Shutdown = 0x8004587D
+	noLogFlush   = 2
+)
+
+// cut takes the power away: what is not on the disk by now never gets there.
+func (d *disk) cut(t *testing.T) {
+	t.Helper()
+	f, err := os.Open(d.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	how := uint32(noLogFlush)
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), ext4Shutdown, uintptr(unsafe.Pointer(&how))); errno != 0 {
+		t.Fatalf("cannot cut the power: %v", errno)
+	}
+}

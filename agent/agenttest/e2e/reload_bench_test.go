@@ -1,0 +1,150 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// crowd prepares a directory with n pipelines, a file each, that make a record a second.
+func crowd(tb testing.TB, n int) string {
+	tb.Helper()
+	dir := agenttest.NewDir(tb)
+	for i := range n {
+		id := fmt.Sprintf("p%04d", i)
+		if err := os.WriteFile(filepath.Join(dir, "pipelines", id+".yaml"), []byte(made(dir, id, 1, "")), 0o600); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func allRun(a *agent.Agent, n int) func() bool {
+	return func() bool {
+		running := 0
+		for _, s := range a.Loop.Snapshot() {
+			if s.Phase == spec.PhaseRunning {
+				running++
+			}
+		}
+		return running == n
+	}
+}
+
+// multitude is a crowd of which only the first n are to run, the very first at a rate
+// that shows soon where its records go.
+func multitude(tb testing.TB, files, n int) string {
+	tb.Helper()
+	dir := crowd(tb, n)
+	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p0000.yaml"), []byte(made(dir, "p0000", 1000, "")), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	for i := n; i < files; i++ {
+		id := fmt.Sprintf("p%04d", i)
+		if err := os.WriteFile(filepath.Join(dir, "pipelines", id+".yaml"), []byte(made(dir, id, 1, "status: stopped")), 0o600); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// BenchmarkSaveToEffect measures from the rename of a file into place, or from the
+// beginning of writing to it, until the first record that its new version wrote, and
+// from the start of the agent until all that are to run do.
+func BenchmarkSaveToEffect(b *testing.B) {
+	for _, c := range []struct {
+		files, running int
+		inPlace        bool
+	}{{files: 1, running: 1}, {files: 1, running: 1, inPlace: true}, {files: 1000, running: 1000}, {files: 10000, running: 1}, {files: 10000, running: 1000}} {
+		b.Run(fmt.Sprintf("files=%d/running=%d/inplace=%v", c.files, c.running, c.inPlace), func(b *testing.B) {
+			dir := multitude(b, c.files, c.running)
+			began := time.Now()
+			a := agenttest.Start(b, dir, quietly)
+			a.Wait("all to run", allRun(a.Agent, c.running))
+			first := time.Since(began)
+			var took []time.Duration
+			for version := 0; b.Loop(); version++ {
+				out := a.Path(fmt.Sprintf("v%d", version))
+				if err := os.Mkdir(out, 0o700); err != nil {
+					b.Fatal(err)
+				}
+				text := strings.Replace(made(a.Dir, "p0000", 1000, ""), `path: "`+a.Dir, `path: "`+out, 1)
+				began := time.Now()
+				if c.inPlace {
+					if err := os.WriteFile(a.Path("pipelines/p0000.yaml"), []byte(text), 0o600); err != nil {
+						b.Fatal(err)
+					}
+				} else {
+					a.Save("p0000.yaml", text)
+				}
+				for {
+					if fi, err := os.Stat(filepath.Join(out, "p0000.jsonl")); err == nil && fi.Size() > 0 {
+						break
+					}
+					time.Sleep(200 * time.Microsecond)
+				}
+				took = append(took, time.Since(began))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/median")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms/p99")
+			b.ReportMetric(float64(first.Milliseconds()), "ms/first")
+		})
+	}
+}
+
+// quietly keeps what the agent would do in the background of a benchmark away from it.
+func quietly(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour }
+
+// BenchmarkStart measures from the start of an agent until 1,000 pipelines run: files
+// it has never seen, and files it knows.
+func BenchmarkStart(b *testing.B) {
+	const n = 1000
+	run := func(b *testing.B, dir string) time.Duration {
+		cfg, _, err := config.Load(config.Sources{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		cfg.DB.SQLite.Path, cfg.Pipelines.Path = filepath.Join(dir, "conduit.db"), filepath.Join(dir, "pipelines")
+		cfg.Connectors.Path = filepath.Join(dir, "connectors")
+		ctx, stop := context.WithCancel(context.Background())
+		up, ended := make(chan *agent.Agent, 1), make(chan error, 1)
+		began := time.Now()
+		go func() {
+			ended <- agent.Run(ctx, agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Wired: agenttest.Unlimited, Started: func(a *agent.Agent) { up <- a }})
+		}()
+		done := allRun(<-up, n)
+		for !done() {
+			time.Sleep(5 * time.Millisecond)
+		}
+		took := time.Since(began)
+		stop()
+		if err := <-ended; err != nil {
+			b.Fatal(err)
+		}
+		return took
+	}
+	var first, again time.Duration
+	rounds := 0
+	for b.Loop() {
+		b.StopTimer()
+		dir := crowd(b, n)
+		b.StartTimer()
+		first += run(b, dir)
+		again += run(b, dir)
+		rounds++
+	}
+	b.ReportMetric(float64(first.Milliseconds())/float64(rounds), "ms/first")
+	b.ReportMetric(float64(again.Milliseconds())/float64(rounds), "ms/again")
+}

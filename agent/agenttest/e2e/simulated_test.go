@@ -1,0 +1,96 @@
+package e2e_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// bubble is what makes an agent fit for a bubble of testing/synctest.
+type bubble struct {
+	Connectors []sdk.Connector // beside those built in
+	Poll       time.Duration   // between two looks at the pipeline files
+	Confirm    time.Duration   // reconcile.Policy.Confirm
+	// Write makes every change of the store but those that come over the API. It may
+	// leave it, and keep the outcome from whoever waits for it.
+	Write func(change func() error) error
+	Saved func([]engine.Saved) // is told of positions when they are durable
+	Gone  func(connectorID string)
+}
+
+// runIn runs an agent without anything that waits outside of the bubble: no events of
+// the file system, no network.
+func runIn(ctx context.Context, o agent.Options, b bubble) error {
+	o.Wired = func(a *agent.Agent) {
+		m := mortal{a.Store, a.Runner.Store, &b}
+		a.Plugins.Builtin = append(a.Plugins.Builtin, b.Connectors...)
+		a.Executables.Interval = time.Hour
+		a.Files.Watch.Unheard, a.Files.Watch.Poll = true, b.Poll
+		a.Files.Store, a.Loop.Store, a.Runner.Store, a.Committer.Store = m, m, m, m
+		a.Loop.Policy.Confirm = b.Confirm
+		agenttest.Unlimited(a)
+	}
+	return agent.Run(ctx, o)
+}
+
+// mortal is a store whose writes may be lost.
+type mortal struct {
+	*store.DB
+	positions engine.Store
+	*bubble
+}
+
+func (m mortal) Apply(ctx context.Context, c *spec.Changes) error {
+	return m.Write(func() error { return m.DB.Apply(ctx, c) })
+}
+
+func (m mortal) SaveStates(ctx context.Context, states []spec.State, events ...spec.Event) error {
+	return m.Write(func() error { return m.DB.SaveStates(ctx, states, events...) })
+}
+
+func (m mortal) SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error {
+	return m.Write(func() error { return m.DB.SaveConnectorState(ctx, c) })
+}
+
+func (m mortal) DeleteConnector(ctx context.Context, id string) error {
+	return m.Write(func() error {
+		err := m.DB.DeleteConnector(ctx, id)
+		if err == nil {
+			m.Gone(id)
+		}
+		return err
+	})
+}
+
+func (m mortal) DeletePipeline(ctx context.Context, id string) error {
+	return m.Write(func() error { return m.DB.DeletePipeline(ctx, id) })
+}
+
+func (m mortal) BeginRun(ctx context.Context, id string) (epoch int64, err error) {
+	err = m.Write(func() (err error) {
+		epoch, err = m.DB.BeginRun(ctx, id)
+		return err
+	})
+	return epoch, err
+}
+
+func (m mortal) SavePositions(ctx context.Context, all []engine.Saved) error {
+	return m.Write(func() error {
+		err := m.positions.SavePositions(ctx, all)
+		if err == nil {
+			m.Saved(all)
+		}
+		return err
+	})
+}
+
+func (m mortal) Position(ctx context.Context, connectorID, plugin string) (record.Position, error) {
+	return m.positions.Position(ctx, connectorID, plugin)
+}

@@ -1,0 +1,322 @@
+package e2e_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// receipt is a status file, as tools read it.
+type receipt struct {
+	File, Hash, Result string
+	Settled            bool
+	Problems           []struct {
+		Line, Column int
+		Message      string
+	}
+	Pipelines []struct {
+		ID, Result, Phase             string
+		Generation, RunningGeneration int64
+		Withdrawn                     time.Time
+		LastAttempt                   struct {
+			Generation int64
+			Error      string
+		}
+	}
+}
+
+// receipt returns the status file of a pipeline file, the zero value if there is none.
+func (d *desk) receipt(name string) (r receipt) {
+	d.t.Helper()
+	text, err := os.ReadFile(d.Path("conduit.db.status/" + name + ".json"))
+	if os.IsNotExist(err) {
+		return r
+	}
+	d.must(err)
+	d.must(json.Unmarshal(text, &r))
+	return r
+}
+
+// deploy saves a file and waits for what becomes of it, the way a tool does.
+func (d *desk) deploy(name, content string) receipt {
+	d.t.Helper()
+	d.Save(name, content)
+	return d.outcome(name, content)
+}
+
+// outcome waits for what becomes of a file with this content.
+func (d *desk) outcome(name, content string) (r receipt) {
+	d.t.Helper()
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
+	d.Wait("the outcome of "+name, func() bool {
+		r = d.receipt(name)
+		return r.Hash == hash && r.Settled
+	})
+	if r.File != name {
+		d.t.Errorf("the status of %s is that of %s", name, r.File)
+	}
+	return r
+}
+
+func confirmSoon(c *config.Config) { c.Pipelines.Confirm = 50 * time.Millisecond }
+
+// A tool that deploys files learns from the status files what became of them.
+func TestStatusFiles(t *testing.T) {
+	check := func(t *testing.T, r receipt, result string, pipelines ...string) {
+		t.Helper()
+		var got []string
+		for _, p := range r.Pipelines {
+			got = append(got, fmt.Sprintf("%s %s %s %d/%d", p.ID, p.Result, p.Phase, p.RunningGeneration, p.Generation))
+		}
+		if r.Result != result || !slices.Equal(got, pipelines) {
+			t.Errorf("result %s of %q, want %s of %q", r.Result, got, result, pipelines)
+		}
+	}
+	start := func(t *testing.T) *desk {
+		t.Parallel()
+		d := deskIn(t, "", confirmSoon, short)
+		check(t, d.deploy("p.yaml", d.made("p", 1)), "ok", "p ok running 1/1")
+		return d
+	}
+	t.Run("changed", func(t *testing.T) {
+		d := start(t)
+		check(t, d.deploy("p.yaml", d.made("p", 2)), "ok", "p ok running 2/2")
+		if g := d.State("p").LastGood.Generation; g != 2 {
+			t.Errorf("it counts as settled before it has proved itself: last good generation %d", g)
+		}
+	})
+	t.Run("changed in place", func(t *testing.T) {
+		d := start(t)
+		check(t, d.deploy("p.yaml", strings.Replace(d.made("p", 1), "p.jsonl", "other.jsonl", 1)), "ok", "p ok running 2/2")
+	})
+	t.Run("a comment", func(t *testing.T) {
+		d := start(t)
+		check(t, d.deploy("p.yaml", "# why\n"+d.made("p", 1)), "ok", "p ok running 1/1")
+	})
+	t.Run("stopped", func(t *testing.T) {
+		d := start(t)
+		check(t, d.deploy("p.yaml", made(d.Dir, "p", 1, "status: stopped")), "ok", "p ok stopped 0/2")
+	})
+	t.Run("broken", func(t *testing.T) {
+		d := start(t)
+		r := d.deploy("p.yaml", strings.Replace(d.made("p", 2), "    connectors:", "    conectors:", 1))
+		check(t, r, "failed", "p ok running 1/1")
+		if p := r.Problems; len(p) == 0 || p[0].Line != 5 || p[0].Column != 5 || !strings.Contains(p[0].Message, "conectors") {
+			t.Errorf("problems: %+v", p)
+		}
+		check(t, d.deploy("p.yaml", d.made("p", 2)), "ok", "p ok running 2/2")
+	})
+	t.Run("broken from the beginning", func(t *testing.T) {
+		d := start(t)
+		check(t, d.deploy("new.yaml", "pipelines: ["), "failed")
+	})
+	t.Run("rolled back", func(t *testing.T) {
+		d := start(t)
+		r := d.deploy("p.yaml", made(d.Path("missing"), "p", 2, ""))
+		check(t, r, "failed", "p failed running 1/2")
+		if a := r.Pipelines[0].LastAttempt; a.Generation != 2 || !strings.Contains(a.Error, "missing") {
+			t.Errorf("last attempt: %+v", a)
+		}
+	})
+	t.Run("two pipelines", func(t *testing.T) {
+		d := start(t)
+		check(t, d.deploy("both.yaml", d.made("a", 1)+"---\n"+made(d.Path("missing"), "b", 1, "")), "failed", "a ok running 1/1", "b failed recovering 0/1")
+	})
+	t.Run("one of two dropped", func(t *testing.T) {
+		d := start(t)
+		both := d.made("a", 1) + "---\n" + d.made("b", 1)
+		check(t, d.deploy("both.yaml", both), "ok", "a ok running 1/1", "b ok running 1/1")
+		check(t, d.deploy("both.yaml", d.made("a", 1)), "ok", "a ok running 1/1")
+		d.stopped("b")
+	})
+	t.Run("declared elsewhere", func(t *testing.T) {
+		d := start(t)
+		check(t, d.deploy("r.yaml", d.made("p", 2)), "failed")
+		check(t, d.receipt("p.yaml"), "ok", "p ok running 1/1")
+	})
+	t.Run("renamed", func(t *testing.T) {
+		d := start(t)
+		d.rename("p.yaml", "r.yaml")
+		check(t, d.outcome("r.yaml", d.made("p", 1)), "ok", "p ok running 1/1")
+		d.Wait("the old status file to go", func() bool { return d.receipt("p.yaml").File == "" })
+	})
+	t.Run("deleted", func(t *testing.T) {
+		d := start(t)
+		d.remove("p.yaml")
+		d.Wait("the status file to go", func() bool { return d.receipt("p.yaml").File == "" })
+		if s := d.State("p"); s.Phase != spec.PhaseStopped {
+			t.Errorf("the status file went before the pipeline: %+v", s)
+		}
+	})
+}
+
+// The status file of a pipeline file that is gone stays until what it declared has
+// stopped.
+func TestStatusFilesOfDeletedFiles(t *testing.T) {
+	d := deskIn(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour })
+	d.deploy("p.yaml", d.made("p", 1))
+	d.remove("p.yaml")
+	d.Wait("the deletion to be told", func() bool {
+		r := d.receipt("p.yaml")
+		return r.Hash == "" && !r.Settled && r.Result == "pending" && len(r.Pipelines) == 1 && !r.Pipelines[0].Withdrawn.IsZero() && r.Pipelines[0].Phase == "running"
+	})
+}
+
+// A new version is not settled before it has run as long as the settings want.
+func TestStatusFilesAwaitTheProof(t *testing.T) {
+	d := deskIn(t, "", func(c *config.Config) { c.Pipelines.Confirm = time.Hour })
+	d.deploy("p.yaml", d.made("p", 1))
+	d.Save("p.yaml", d.made("p", 2))
+	d.Wait("the new version to be told", func() bool {
+		r := d.receipt("p.yaml")
+		return len(r.Pipelines) == 1 && r.Pipelines[0].RunningGeneration == 2
+	})
+	if r := d.receipt("p.yaml"); r.Settled || r.Result != "pending" {
+		t.Errorf("it has not proved itself, but: %+v", r)
+	}
+}
+
+// What status files say does not outlive the agent, nor do they their pipeline files.
+func TestStatusFilesAcrossRestarts(t *testing.T) {
+	d := atDesk(t, short)
+	d.outcome("p.yaml", d.made("p", 1))
+	d.outcome("q.yaml", d.made("q", 1))
+	d = d.again(func() {
+		if r := d.receipt("p.yaml"); r.Settled || r.Pipelines[0].Phase != "stopped" {
+			t.Errorf("the agent is down, and the status file says %+v", r)
+		}
+		d.remove("p.yaml")
+		d.must(os.WriteFile(d.Path("conduit.db.status/older.yaml.json"), []byte("{}"), 0o600))
+	}, short)
+	d.outcome("q.yaml", d.made("q", 1))
+	d.Wait("stale files to go", func() bool {
+		left, err := filepath.Glob(d.Path("conduit.db.status/*"))
+		return err == nil && len(left) == 1
+	})
+	d.again(func() { d.must(os.RemoveAll(d.Path("conduit.db.status"))) }, func(c *config.Config) { c.Pipelines.StatusFiles = false }).runs("q", 1)
+	d.Stop()
+	if _, err := os.Stat(d.Path("conduit.db.status")); !os.IsNotExist(err) {
+		t.Errorf("there are status files although the settings do not want them: %v", err)
+	}
+}
+
+// Status files that cannot be written hold up nothing, and are told of once.
+func TestStatusFilesThatCannotBeWritten(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	if err := os.WriteFile(dir+"/conduit.db.status", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := deskIn(t, dir, confirmSoon)
+	failures := func() int { return strings.Count(d.Log(), "cannot write status files") }
+	for v, began := 1, time.Now(); time.Since(began) < 700*time.Millisecond; v++ { // more than one look
+		d.Save("p.yaml", d.made("p", v))
+		d.runs("p", v)
+	}
+	d.Wait("a failure", func() bool { return failures() > 0 })
+	d.must(os.Remove(d.Path("conduit.db.status")))
+	d.deploy("p.yaml", d.made("p", 10_000))
+	if n := failures(); n != 1 {
+		t.Errorf("it was logged %d times", n)
+	}
+	d.Wait("the all-clear", func() bool { return strings.Contains(d.Log(), "status files are written again") })
+}
+
+// However much happens, a status file is written five times a second at most.
+func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
+	const pipelines, interval = 100, 200 * time.Millisecond
+	dir := crowd(t, pipelines)
+	status := filepath.Join(dir, "conduit.db.status")
+	if err := os.Mkdir(status, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	events, err := fsnotify.NewBufferedWatcher(100_000)
+	if err == nil {
+		err = events.Add(status)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	d := deskIn(t, dir, confirmSoon)
+	d.Wait("all to run", allRun(d.Agent.Agent, pipelines))
+	for v := 2; v < 100; v++ {
+		d.Save("p0000.yaml", d.made("p0000", v))
+	}
+	d.outcome("p0000.yaml", d.made("p0000", 99))
+	for i := 1; i < pipelines; i++ {
+		id := fmt.Sprintf("p%04d", i)
+		d.outcome(id+".yaml", d.made(id, 1))
+	}
+	looks := int(time.Since(began)/interval) + 1
+	last := filepath.Join(status, "last")
+	if err := os.WriteFile(last, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writes := map[string]int{}
+	for ev := range events.Events {
+		if ev.Name == last {
+			break
+		}
+		if ev.Op == fsnotify.Create && strings.HasSuffix(ev.Name, ".json") {
+			writes[filepath.Base(ev.Name)]++
+		}
+	}
+	_ = events.Close()
+	if len(writes) != pipelines {
+		t.Errorf("%d status files, want %d", len(writes), pipelines)
+	}
+	for name, n := range writes {
+		if most := looks; n > most || name != "p0000.yaml.json" && n > 5 {
+			t.Errorf("%s was written %d times in %v", name, n, time.Since(began))
+		}
+	}
+}
+
+// The example in the documentation does what it says.
+func TestDocumentedDeployment(t *testing.T) {
+	page, err := os.ReadFile("../../../reconcile/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## For tools that deploy files\n")
+	_, script, _ := strings.Cut(section, "```sh\n")
+	script, _, found := strings.Cut(script, "```")
+	if !found {
+		t.Fatal("there is no example")
+	}
+	d := deskIn(t, "", confirmSoon)
+	script = strings.NewReplacer("/etc/conduit/pipelines", d.Path("pipelines"), "/var/lib/conduit", d.Dir).Replace(script)
+	deploy := func(content string) (string, error) {
+		d.must(os.WriteFile(d.Path("orders.yaml"), []byte(content), 0o600))
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+		cmd.Dir = d.Dir
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		err := cmd.Run()
+		return out.String(), err
+	}
+	if out, err := deploy(d.made("orders", 1)); err != nil {
+		t.Errorf("a good file: %v\n%s", err, out)
+	}
+	d.runs("orders", 1)
+	if out, err := deploy(made(d.Path("missing"), "orders", 2, "")); err == nil || !strings.Contains(out, "no such file") {
+		t.Errorf("a file that cannot run: %v\n%s", err, out)
+	}
+	if out, err := deploy("pipelines: ["); err == nil || !strings.Contains(out, `"line": 2`) {
+		t.Errorf("a broken file: %v\n%s", err, out)
+	}
+}
