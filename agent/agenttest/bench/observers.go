@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os/exec"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -17,6 +21,7 @@ var observers = suite{
 		watched("nobody looks", fromGenerator("builtin", fast), nil),
 		watched("metrics scraped every second", fromGenerator("builtin", fast), scrape),
 		watched("an inspector of the source", fromGenerator("builtin", fast), inspect),
+		watched("1,000 inspectors of the source", fromGenerator("builtin", fast), inspectors(1000)),
 		watched("executables, nobody looks", fromGenerator("standalone", fast), nil),
 		watched("executables, an inspector of the source", fromGenerator("standalone", fast), inspect),
 	},
@@ -88,6 +93,65 @@ func inspect(ctx context.Context, b *bench, a *agent) (end func() error, err err
 		}
 		return nil
 	}, nil
+}
+
+// inspectors has n clients of this process see the records of the source over WebSocket.
+func inspectors(n int) observer {
+	return func(ctx context.Context, _ *bench, a *agent) (end func() error, err error) {
+		address, err := a.address(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var conns []net.Conn
+		seen := make([]counter, n)
+		var reading sync.WaitGroup
+		for i := range n {
+			conn, err := upgrade(address, "/v1/connectors/p0:src/inspect")
+			if err != nil {
+				return nil, errors.Join(err, closeAll(conns))
+			}
+			conns = append(conns, conn)
+			reading.Go(func() { _, _ = io.Copy(&seen[i], conn) }) // until it is closed
+		}
+		return func() error {
+			err := closeAll(conns)
+			reading.Wait()
+			if slices.Contains(seen, 0) {
+				err = errors.Join(err, errors.New("an inspector showed nothing"))
+			}
+			return err
+		}, nil
+	}
+}
+
+// upgrade opens a WebSocket.
+func upgrade(address, path string) (net.Conn, error) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	request := "GET " + path + " HTTP/1.1\r\nHost: " + address + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+	const want = "HTTP/1.1 101 "
+	answer := make([]byte, len(want))
+	_, err = io.WriteString(conn, request)
+	if err == nil {
+		_, err = io.ReadFull(conn, answer)
+	}
+	if err == nil && string(answer) != want {
+		err = fmt.Errorf("%s answers %q", path, answer)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+func closeAll(conns []net.Conn) (err error) {
+	for _, conn := range conns {
+		err = errors.Join(err, conn.Close())
+	}
+	return err
 }
 
 // counter counts the bytes that are written to it.
