@@ -23,10 +23,10 @@ import (
 )
 
 var (
-	_ api.Desired  = desired{}
+	_ api.Desired  = (*store.DB)(nil)
 	_ api.Observed = (*observed)(nil)
 	_ api.Plugins  = pluginList{}
-	_ api.Answers  = answers{}
+	_ api.Answers  = (*store.DB)(nil)
 )
 
 // serveAPI listens, so that a failure to is the agent's failure to start, and returns
@@ -37,11 +37,11 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		return func(context.Context) error { return nil }, nil
 	}
 	server := &api.Server{
-		Desired:  desired{a.Store},
+		Desired:  a.Store,
 		Observed: &observed{a},
 		Plugins:  pluginList{a},
 		Taps:     &a.taps,
-		Answers:  answers{a.Store},
+		Answers:  a.Store,
 		Show:     a.show,
 		Metrics:  a.Metrics(),
 		Log:      a.options.Log,
@@ -196,44 +196,6 @@ func encryption(c config.TLS) (*tls.Config, error) {
 		return nil, fmt.Errorf("cannot read api.tls.client-ca-file: there is no PEM certificate in %s", c.ClientCAFile)
 	}
 	return t, nil
-}
-
-// desired is the store as the API sees it.
-type desired struct{ *store.DB }
-
-// Apply performs c if nobody was faster.
-func (d desired) Apply(ctx context.Context, c *spec.Changes, expect map[string]string) error {
-	return forAPI(d.ApplyIf(ctx, c, expect))
-}
-
-// SetOverride makes a pipeline run or stop whatever its declaration says.
-func (d desired) SetOverride(ctx context.Context, id string, status spec.Status) error {
-	return forAPI(d.DB.SetOverride(ctx, id, status))
-}
-
-// answers is the store as the API sees it that keeps its answers there.
-type answers struct{ *store.DB }
-
-// Answer returns what is kept under the key.
-func (a answers) Answer(ctx context.Context, key string) (*api.Answer, error) {
-	kept, err := a.DB.Answer(ctx, key)
-	return (*api.Answer)(kept), err
-}
-
-// KeepAnswer keeps an answer under the key.
-func (a answers) KeepAnswer(ctx context.Context, key string, answer *api.Answer) error {
-	return a.DB.KeepAnswer(ctx, key, (*store.Answer)(answer))
-}
-
-// forAPI translates the errors that the API tells apart.
-func forAPI(err error) error {
-	switch {
-	case errors.Is(err, store.ErrConflict):
-		return fmt.Errorf("%w: %w", api.ErrConflict, err)
-	case errors.Is(err, store.ErrNotFound):
-		return fmt.Errorf("%w: %w", api.ErrNotFound, err)
-	}
-	return err
 }
 
 // observed is what runs as the API sees it.

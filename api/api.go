@@ -22,10 +22,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What an implementation of Desired, Observed or Plugins returns for the caller to branch on.
+// What an implementation of Observed or Plugins returns for the caller to branch on.
 var (
-	ErrConflict       = errors.New("changed by somebody else in the meantime")
-	ErrNotFound       = errors.New("not found")
 	ErrPluginNotFound = errors.New("plugin not found")
 	ErrStarting       = errors.New("the agent is starting")
 )
@@ -34,10 +32,13 @@ var (
 type Desired interface {
 	// Declarations returns all desired state, withdrawn pipelines included, by id.
 	Declarations(ctx context.Context) ([]spec.Declaration, error)
-	// Apply performs c in one transaction if every pipeline named in expect is declared
-	// with that digest, an empty one meaning that it is not declared or is withdrawn.
-	// Otherwise it changes nothing and returns an error that is ErrConflict.
-	Apply(ctx context.Context, c *spec.Changes, expect map[string]string) error
+	// Get returns the desired state of one pipeline, withdrawn or not, or an error that is
+	// spec.ErrNotFound.
+	Get(ctx context.Context, id string) (spec.Declaration, error)
+	// ApplyIf performs c in one transaction if every pipeline named in expect is declared in
+	// that version (spec.Declaration.Version), an empty one meaning that it is not declared or
+	// is withdrawn. Otherwise it changes nothing and returns an error that is spec.ErrConflict.
+	ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error
 	// SetOverride makes the pipeline run or stop whatever its declaration says, until the
 	// declaration changes. The declared status ends an override.
 	SetOverride(ctx context.Context, id string, status spec.Status) error

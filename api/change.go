@@ -133,28 +133,23 @@ func (s *Server) replace(ctx context.Context, d *spec.Declaration, p *spec.Pipel
 // apply performs changes if the pipelines in basis, nil standing for none, are still
 // what they were. Otherwise it returns errStale.
 func (s *Server) apply(ctx context.Context, changes *spec.Changes, basis map[string]*spec.Declaration) error {
-	s.commit.Lock()
+	s.commit.Lock() // so that what is unique stays so
 	defer s.commit.Unlock()
+	expect := map[string]string{}
+	for id, was := range basis {
+		if expect[id] = ""; was != nil {
+			expect[id] = was.Version()
+		}
+	}
 	all, err := s.declared(ctx)
 	if err != nil {
 		return err
 	}
-	expect := map[string]string{}
-	for id, was := range basis {
-		i := slices.IndexFunc(all, func(d spec.Declaration) bool { return d.Pipeline.ID == id })
-		if (i < 0) != (was == nil) || was != nil && version(was) != version(&all[i]) {
-			return errStale
-		}
-		expect[id] = ""
-		if was != nil {
-			expect[id] = was.Digest
-		}
-	}
 	if err := unique(changes, all); err != nil {
 		return err
 	}
-	err = s.Desired.Apply(ctx, changes, expect)
-	if errors.Is(err, ErrConflict) {
+	err = s.Desired.ApplyIf(ctx, changes, expect)
+	if errors.Is(err, spec.ErrConflict) {
 		return errStale
 	}
 	return err

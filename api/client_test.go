@@ -282,7 +282,7 @@ func TestInspectLines(t *testing.T) {
 func TestEventStream(t *testing.T) {
 	w := newWorld(t)
 	happen := func(reason string) {
-		err := w.Apply(t.Context(), &spec.Changes{Events: []spec.Event{{Type: "normal", Reason: reason}}}, nil)
+		err := w.ApplyIf(t.Context(), &spec.Changes{Events: []spec.Event{{Type: "normal", Reason: reason}}}, nil)
 		if err != nil {
 			t.Error(err)
 		}

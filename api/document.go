@@ -91,7 +91,7 @@ func (s *Server) draft(r *http.Request, doc *rest.PipelineDocument) (*draft, err
 	}
 	old, seen := &spec.Pipeline{}, []any{p}
 	if basis != nil {
-		old, seen = &basis.Pipeline, append(seen, version(basis), basis.Generation, basis.CreatedAt)
+		old, seen = &basis.Pipeline, append(seen, basis.Version(), basis.Generation, basis.CreatedAt)
 	}
 	if err := keepAll(p, old, documentField); err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ type world struct {
 	positions map[string]record.Position
 	cleaned   []string
 	cut       []string
-	answers   map[string]*api.Answer
+	answers   map[string]*spec.Answer
 	frozen    bool // nothing observed changes
 	notReady  error
 	directory spec.Directory
@@ -52,7 +52,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	return &world{t: t, declared: map[string]*spec.Declaration{}, states: map[string]spec.State{}, history: map[string][]spec.Revision{},
-		changed: make(chan struct{}), positions: map[string]record.Position{}, answers: map[string]*api.Answer{}, observers: map[string]map[int]func(*record.Batch){}}
+		changed: make(chan struct{}), positions: map[string]record.Position{}, answers: map[string]*spec.Answer{}, observers: map[string]map[int]func(*record.Batch){}}
 }
 
 func (w *world) Declarations(ctx context.Context) ([]spec.Declaration, error) {
@@ -67,16 +67,28 @@ func (w *world) Declarations(ctx context.Context) ([]spec.Declaration, error) {
 	return all, ctx.Err()
 }
 
-func (w *world) Apply(_ context.Context, c *spec.Changes, expect map[string]string) error {
+func (w *world) Get(_ context.Context, id string) (spec.Declaration, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, digest := range expect {
+	d := w.declared[id]
+	if d == nil {
+		return spec.Declaration{}, spec.ErrNotFound
+	}
+	copied := *d
+	copied.Pipeline = *d.Pipeline.Clone()
+	return copied, nil
+}
+
+func (w *world) ApplyIf(_ context.Context, c *spec.Changes, expect map[string]string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, version := range expect {
 		have := ""
 		if d := w.declared[id]; d != nil && d.Withdrawn.IsZero() {
-			have = d.Digest
+			have = d.Version()
 		}
-		if have != digest {
-			return fmt.Errorf("pipeline %s: %w", id, api.ErrConflict)
+		if have != version {
+			return fmt.Errorf("pipeline %s: %w", id, spec.ErrConflict)
 		}
 	}
 	for _, declare := range c.Declare {
@@ -154,7 +166,7 @@ func (w *world) SetOverride(_ context.Context, id string, status spec.Status) er
 	defer w.mu.Unlock()
 	d := w.declared[id]
 	if d == nil {
-		return api.ErrNotFound
+		return spec.ErrNotFound
 	}
 	if d.Override = status; status == d.Pipeline.Status {
 		d.Override = ""
@@ -213,13 +225,13 @@ func (w *world) Restart(_ context.Context, id string) error {
 	return nil
 }
 
-func (w *world) Answer(_ context.Context, key string) (*api.Answer, error) {
+func (w *world) Answer(_ context.Context, key string) (*spec.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.answers[key], nil
 }
 
-func (w *world) KeepAnswer(_ context.Context, key string, a *api.Answer) error {
+func (w *world) KeepAnswer(_ context.Context, key string, a *spec.Answer) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answers[key] = a
@@ -342,7 +354,7 @@ func (w *world) watched(id string) int {
 // fromFile declares a pipeline as a file does.
 func (w *world) fromFile(path string, p spec.Pipeline) {
 	spec.Normalize(&p)
-	err := w.Apply(context.Background(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerFile, Path: path, Line: 3}}}}, nil)
+	err := w.ApplyIf(context.Background(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerFile, Path: path, Line: 3}}}}, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -130,11 +130,6 @@ func tag(v any) string {
 	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 
-// version identifies all of a declaration that a person decides.
-func version(d *spec.Declaration) string {
-	return tag([]any{d.Pipeline, d.Owner.Kind, d.Owner.Path, d.Override})
-}
-
 // matches returns an error unless r may change what has this ETag now.
 func matches(r *http.Request, current string) error {
 	want := r.Header.Values("If-Match")

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 const maxKey = 255 // bytes of an Idempotency-Key
@@ -16,17 +17,9 @@ const maxKey = 255 // bytes of an Idempotency-Key
 // Answers keeps what requests with an Idempotency-Key were answered.
 type Answers interface {
 	// Answer returns the answer under the key, nil if there is none.
-	Answer(ctx context.Context, key string) (*Answer, error)
+	Answer(ctx context.Context, key string) (*spec.Answer, error)
 	// KeepAnswer has the answer be there for a day, also when the agent is started anew.
-	KeepAnswer(ctx context.Context, key string, a *Answer) error
-}
-
-// Answer is what a request was answered.
-type Answer struct {
-	Request []byte // digest of the request
-	Status  int
-	Header  map[string][]string
-	Body    []byte
+	KeepAnswer(ctx context.Context, key string, a *spec.Answer) error
 }
 
 // going are the keys of requests that are being answered.
@@ -95,7 +88,7 @@ func (s *Server) byKey(w http.ResponseWriter, r *http.Request, handle func(http.
 	case !bytes.Equal(known.Request, sum[:]):
 		s.fail(w, r, rest.Errorf(rest.InvalidArgument, rest.ReasonKeyReused, "the Idempotency-Key was used for another request").Suggest("use a new key for each request"))
 	default:
-		known.replay(w)
+		replay(w, known)
 	}
 }
 
@@ -105,7 +98,7 @@ func (s *Server) remember(w http.ResponseWriter, r *http.Request, key string, re
 	held := &holder{ResponseWriter: w}
 	handle(held, r)
 	if held.status >= 200 && held.status < 500 && held.status != http.StatusTooManyRequests {
-		a := &Answer{Request: request, Status: held.status, Header: map[string][]string{}, Body: held.body.Bytes()}
+		a := &spec.Answer{Request: request, Status: held.status, Header: map[string][]string{}, Body: held.body.Bytes()}
 		for _, name := range []string{"Content-Type", "Cache-Control", "ETag", rest.HeaderGeneration} {
 			if values := w.Header().Values(name); len(values) > 0 {
 				a.Header[http.CanonicalHeaderKey(name)] = values
@@ -121,7 +114,7 @@ func (s *Server) remember(w http.ResponseWriter, r *http.Request, key string, re
 	}
 }
 
-func (a *Answer) replay(w http.ResponseWriter) {
+func replay(w http.ResponseWriter, a *spec.Answer) {
 	for name, values := range a.Header {
 		w.Header()[name] = values
 	}

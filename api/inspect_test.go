@@ -282,7 +282,7 @@ func TestInspectorsOfDeletedConnectors(t *testing.T) {
 	c, _ := serve(t, s)
 	l := look(t, c.URL, "")
 	withdraw := func(purge bool) {
-		if err := w.Apply(t.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: "a", Purge: purge}}}, nil); err != nil {
+		if err := w.ApplyIf(t.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: "a", Purge: purge}}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -120,7 +120,7 @@ func (s *Server) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Decla
 			return err
 		}
 		err := s.Desired.SetOverride(r.Context(), d.Pipeline.ID, status)
-		if errors.Is(err, ErrNotFound) { // gone since it was read
+		if errors.Is(err, spec.ErrNotFound) { // gone since it was read
 			_, err = s.pipeline(r.Context(), d.Pipeline.ID)
 		}
 		return err

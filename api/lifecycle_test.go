@@ -58,7 +58,7 @@ func (w *world) revisions() (n int) {
 // fromAPI declares a pipeline as the API does.
 func (w *world) fromAPI(p spec.Pipeline) {
 	spec.Normalize(&p)
-	err := w.Apply(context.Background(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}}}}, nil)
+	err := w.ApplyIf(context.Background(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}}}}, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}

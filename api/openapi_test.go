@@ -117,7 +117,7 @@ func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 	orders.Connectors[0].ID = "shop"
 	orders.Processors = []spec.Processor{{ID: "mark", Plugin: "field.set", Workers: 1}}
 	declare := func(p spec.Pipeline) {
-		err := w.Apply(t.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}}},
+		err := w.ApplyIf(t.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}}},
 			Events: []spec.Event{{Type: "normal", Reason: "Declared"}}}, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -38,3 +38,14 @@ func digest(p *Pipeline, status Status) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
+
+// Version identifies all of d that a person decides: the pipeline, who declares it, and an
+// override.
+func (d *Declaration) Version() string {
+	text, err := json.Marshal([]any{d.Pipeline, d.Owner.Kind, d.Owner.Path, d.Override})
+	if err != nil {
+		panic(err) // strings, numbers, maps and slices of them can always be encoded
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}

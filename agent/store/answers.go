@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // keepAnswers is the number of answers that are kept, and keepAnswersFor how long.
@@ -11,17 +13,9 @@ var keepAnswers = 10_000
 
 const keepAnswersFor = 24 * time.Hour
 
-// Answer is what a request was answered.
-type Answer struct {
-	Request []byte // digest of the request
-	Status  int
-	Header  map[string][]string
-	Body    []byte
-}
-
 // Answer returns the answer under the key, nil if there is none or it is too old.
-func (db *DB) Answer(ctx context.Context, key string) (*Answer, error) {
-	var all []Answer
+func (db *DB) Answer(ctx context.Context, key string) (*spec.Answer, error) {
+	var all []spec.Answer
 	err := db.use(func(p *pools) (err error) {
 		all, err = queryAll(ctx, p.reader, scanAnswer, `SELECT request, status, header, body FROM answers WHERE key = ? AND at > ?`, key, nanos(db.now().Add(-keepAnswersFor)))
 		return err
@@ -32,7 +26,7 @@ func (db *DB) Answer(ctx context.Context, key string) (*Answer, error) {
 	return &all[0], nil
 }
 
-func scanAnswer(s scanner) (a Answer, err error) {
+func scanAnswer(s scanner) (a spec.Answer, err error) {
 	var header string
 	if err := s.Scan(&a.Request, &a.Status, &header, &a.Body); err != nil {
 		return a, err
@@ -43,7 +37,7 @@ func scanAnswer(s scanner) (a Answer, err error) {
 
 // KeepAnswer keeps an answer under the key and forgets those that are too old, and the
 // oldest beyond keepAnswers.
-func (db *DB) KeepAnswer(ctx context.Context, key string, a *Answer) error {
+func (db *DB) KeepAnswer(ctx context.Context, key string, a *spec.Answer) error {
 	header, err := encode(&a.Header)
 	if err != nil {
 		return wrap(err, "cannot keep an answer")

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Answers are there for a day, over restarts, and the oldest make room.
@@ -16,15 +17,15 @@ func TestAnswers(t *testing.T) {
 	path, now := filepath.Join(t.TempDir(), "conduit.db"), time.Unix(1e9, 0)
 	clock := store.WithClock(func() time.Time { return now })
 	db, ctx := open(t, path, clock), t.Context()
-	look := func(key string, want *store.Answer) {
+	look := func(key string, want *spec.Answer) {
 		t.Helper()
 		got, err := db.Answer(ctx, key)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", key, err, diff)
 		}
 	}
-	one := &store.Answer{Request: []byte{1}, Status: 200, Header: map[string][]string{"Etag": {`"x"`}, "Conduit-Generation": {"1", "2"}}, Body: []byte("{}")}
-	empty := &store.Answer{Request: []byte{2}, Status: 404, Header: map[string][]string{}, Body: []byte{}}
+	one := &spec.Answer{Request: []byte{1}, Status: 200, Header: map[string][]string{"Etag": {`"x"`}, "Conduit-Generation": {"1", "2"}}, Body: []byte("{}")}
+	empty := &spec.Answer{Request: []byte{2}, Status: 404, Header: map[string][]string{}, Body: []byte{}}
 	must(t, db.KeepAnswer(ctx, "one", one))
 	must(t, db.Close())
 	db = open(t, path, clock)

@@ -15,8 +15,8 @@ import (
 func (db *DB) Apply(ctx context.Context, c *spec.Changes) error { return db.ApplyIf(ctx, c, nil) }
 
 // ApplyIf performs c in one transaction if every pipeline named in expect is declared
-// with that digest, an empty one meaning that it is not declared or withdrawn.
-// Otherwise it changes nothing and returns ErrConflict.
+// in that version (spec.Declaration.Version), an empty one meaning that it is not declared
+// or withdrawn. Otherwise it changes nothing and returns spec.ErrConflict.
 func (db *DB) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error {
 	if c.Empty() && len(expect) == 0 {
 		return nil
@@ -79,8 +79,8 @@ func (a *application) prepare() error {
 
 func (a *application) do(tx *sql.Tx) error {
 	a.at, a.new = a.db.now().UTC().Round(0), nil
-	for id, digest := range a.expect {
-		if err := checkExpected(tx, id, digest); err != nil {
+	for id, version := range a.expect {
+		if err := checkExpected(tx, id, version); err != nil {
 			return err
 		}
 	}
@@ -107,17 +107,17 @@ func (a *application) do(tx *sql.Tx) error {
 	return a.db.insertEvents(tx, a.changes.Events)
 }
 
-func checkExpected(tx *sql.Tx, id, digest string) error {
+func checkExpected(tx *sql.Tx, id, version string) error {
 	d, _, err := findDeclaration(tx, id)
 	if err != nil {
 		return err
 	}
 	current := ""
 	if d != nil && d.Withdrawn.IsZero() {
-		current = d.Digest
+		current = d.Version()
 	}
-	if current != digest {
-		return fmt.Errorf("pipeline %q: %w", id, ErrConflict)
+	if current != version {
+		return fmt.Errorf("pipeline %q: %w", id, spec.ErrConflict)
 	}
 	return nil
 }

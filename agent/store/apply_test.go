@@ -164,12 +164,16 @@ func TestWhatIsReadIsNotWhatWasPassedIn(t *testing.T) {
 func TestApplyIf(t *testing.T) {
 	db, ctx := newStore(t), t.Context()
 	must(t, db.ApplyIf(ctx, declare(pipeline("p")), map[string]string{"p": ""}))
-	wantError(t, db.ApplyIf(ctx, declare(pipeline("p")), map[string]string{"p": ""}), store.ErrConflict, `"p"`)
+	wantError(t, db.ApplyIf(ctx, declare(pipeline("p")), map[string]string{"p": ""}), spec.ErrConflict, `"p"`)
 	d, err := db.Get(ctx, "p")
 	must(t, err)
 	other := with(func(p *spec.Pipeline) { p.Connectors[0].Plugin = "other" })
-	must(t, db.ApplyIf(ctx, other, map[string]string{"p": d.Digest}))
-	wantError(t, db.ApplyIf(ctx, withdraw("p", true), map[string]string{"p": d.Digest}), store.ErrConflict)
+	must(t, db.ApplyIf(ctx, other, map[string]string{"p": d.Version()}))
+	wantError(t, db.ApplyIf(ctx, withdraw("p", true), map[string]string{"p": d.Version()}), spec.ErrConflict)
+	d, err = db.Get(ctx, "p")
+	must(t, err)
+	must(t, db.ApplyIf(ctx, with(func(p *spec.Pipeline) { p.Connectors[0].Plugin, p.Description = "other", "described" }), map[string]string{"p": d.Version()}))
+	wantError(t, db.ApplyIf(ctx, withdraw("p", true), map[string]string{"p": d.Version()}), spec.ErrConflict) // also of what the digest leaves out
 	must(t, db.Apply(ctx, withdraw("p", true)))
 	must(t, db.ApplyIf(ctx, declare(pipeline("p")), map[string]string{"p": ""}))
 }
@@ -199,7 +203,7 @@ func TestOnChange(t *testing.T) {
 
 func TestOverride(t *testing.T) {
 	db, ctx := newStore(t), t.Context()
-	wantError(t, db.SetOverride(ctx, "p", spec.StatusStopped), store.ErrNotFound, `"p"`)
+	wantError(t, db.SetOverride(ctx, "p", spec.StatusStopped), spec.ErrNotFound, `"p"`)
 	must(t, db.Apply(ctx, declare(pipeline("p"))))
 	must(t, db.SetOverride(ctx, "p", spec.StatusStopped))
 	if d, err := db.Get(ctx, "p"); err != nil || d.Want() != spec.StatusStopped {
@@ -247,7 +251,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		t.Errorf("%d revisions from %d", len(revisions), revisions[0].Number)
 	}
 	_, err = db.Revision(ctx, "p", 20)
-	wantError(t, err, store.ErrNotFound)
+	wantError(t, err, spec.ErrNotFound)
 	r, err := db.Revision(ctx, "p", 21)
 	must(t, err)
 	wantEqual(t, r, revisions[0])
@@ -284,7 +288,7 @@ func TestDeletePipeline(t *testing.T) {
 	must(t, save(2))
 	must(t, db.DeletePipeline(ctx, "p"))
 	wantError(t, save(3), store.ErrFenced)
-	if _, err := db.Get(ctx, "p"); !errors.Is(err, store.ErrNotFound) {
+	if _, err := db.Get(ctx, "p"); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("after deletion: %v", err)
 	}
 	states, err := db.States(ctx)

@@ -22,13 +22,13 @@ func (db *DB) DeclarationsSince(ctx context.Context, revision int64) (spec.Delta
 	return cached(db, "declared pipelines", func() spec.Delta[spec.Declaration] { return db.declarations.since(revision) })
 }
 
-// Get returns the desired state of one pipeline, ErrNotFound if there is none. A
+// Get returns the desired state of one pipeline, spec.ErrNotFound if there is none. A
 // withdrawn one is there until its clean-up is done.
 func (db *DB) Get(ctx context.Context, id string) (d spec.Declaration, err error) {
 	err = db.use(func(*pools) error {
 		var ok bool
 		if d, ok = db.declarations.get(id); !ok {
-			return ErrNotFound
+			return spec.ErrNotFound
 		}
 		return nil
 	})
@@ -44,7 +44,7 @@ func (db *DB) SetOverride(ctx context.Context, id string, status spec.Status) er
 			return err
 		}
 		if d == nil {
-			return ErrNotFound
+			return spec.ErrNotFound
 		}
 		if d.Override = status; status == d.Pipeline.Status {
 			d.Override = ""

@@ -8,10 +8,8 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// What a caller may branch on, with errors.Is.
+// What a caller may branch on, with errors.Is, beside spec.ErrNotFound and spec.ErrConflict.
 var (
-	ErrNotFound         = errors.New("not found")
-	ErrConflict         = errors.New("changed by somebody else in the meantime")
 	ErrFenced           = errors.New("a later run of the pipeline has begun")
 	ErrOutOfOrder       = errors.New("position is behind the one saved before")
 	ErrLocked     error = environmentError("store is in use")

@@ -31,7 +31,7 @@ func (db *DB) History(ctx context.Context, id string) (revisions []spec.Revision
 	return revisions, wrap(err, "cannot read the history of pipeline %q", id)
 }
 
-// Revision returns one revision of a pipeline, ErrNotFound if it never was or is no
+// Revision returns one revision of a pipeline, spec.ErrNotFound if it never was or is no
 // longer kept.
 func (db *DB) Revision(ctx context.Context, id string, number int64) (spec.Revision, error) {
 	var found []spec.Revision
@@ -41,7 +41,7 @@ func (db *DB) Revision(ctx context.Context, id string, number int64) (spec.Revis
 		return err
 	})
 	if err == nil && len(found) == 0 {
-		err = ErrNotFound
+		err = spec.ErrNotFound
 	}
 	if err != nil {
 		return spec.Revision{}, wrap(err, "cannot get revision %d of pipeline %q", number, id)
