@@ -172,8 +172,8 @@ func (o *observedRun) Amend(ctx context.Context, d *spec.Declaration) (reconcile
 	o.secrets.include(&resolved.secrets)
 	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, resolved.pipeline)
 	switch {
-	case errors.Is(err, engine.ErrRestart):
-		return nil, reconcile.ErrRestart
+	case errors.Is(err, spec.ErrNeedsRestart):
+		return nil, spec.ErrNeedsRestart
 	case err != nil:
 		return nil, o.runner.located(d, o.secrets.coverIn(err), o.runner.misfits(resolved.pipeline))
 	}
@@ -345,13 +345,4 @@ func (p positions) Position(ctx context.Context, connectorID, plugin string) (re
 		return nil, err
 	}
 	return position, nil
-}
-
-// SavePositions makes all positions durable in one transaction.
-func (p positions) SavePositions(ctx context.Context, all []engine.Saved) error {
-	saved := make([]store.SavedPosition, len(all))
-	for i, s := range all {
-		saved[i] = store.SavedPosition(s)
-	}
-	return p.DB.SavePositions(ctx, saved)
 }

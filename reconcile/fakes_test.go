@@ -409,7 +409,7 @@ func (r *fakeRun) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Ame
 	rigid := r.f.rigid
 	r.f.mu.Unlock()
 	if rigid {
-		return nil, reconcile.ErrRestart
+		return nil, spec.ErrNeedsRestart
 	}
 	version, err := r.f.prepare(ctx, "amend", d)
 	if err != nil {

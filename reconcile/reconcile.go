@@ -8,7 +8,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -60,15 +59,12 @@ type Run interface {
 	// Amend makes ready what turns the run, which has called started, into one of d's
 	// pipeline while it goes on: the plugins that d changes are started and have accepted
 	// their settings. Nothing that runs is touched. An error says why that version cannot
-	// run; ErrRestart, that the run cannot become it.
+	// run; spec.ErrNeedsRestart, that the run cannot become it.
 	Amend(ctx context.Context, d *spec.Declaration) (Amendment, error)
 	// Discard tears the plugins down when the run will not be used. Either Run or
 	// Discard is called, once.
 	Discard(ctx context.Context)
 }
-
-// ErrRestart says that a run cannot be amended to a version: it takes a new run.
-var ErrRestart = errors.New("the change takes a restart of the pipeline")
 
 // Amendment is what a run can be changed by. Either Apply or Discard is called, once.
 type Amendment interface {

@@ -106,7 +106,7 @@ func (l *Loop) amend(p *pipe, n *launch) bool {
 	r := n.old
 	amendment, err := r.inner.Amend(n.ctx, &n.declaration)
 	if err != nil {
-		if errors.Is(err, ErrRestart) {
+		if errors.Is(err, spec.ErrNeedsRestart) {
 			return false
 		}
 		l.tell(func() { l.notPrepared(p, n, err) })

@@ -15,9 +15,6 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// ErrRestart says that a run cannot be amended to a version: it takes a new run.
-var ErrRestart = errors.New("the change takes a restart of the pipeline")
-
 // errNotMoving says that there is no run to amend, or no longer.
 var errNotMoving = errors.New("it does not run")
 
@@ -33,11 +30,11 @@ type Amendment struct {
 
 // Amend starts the plugins that another version of the pipeline changes and hands them
 // their settings. Nothing that runs is touched. After an error nothing new is left
-// running; ErrRestart says that the run cannot become that version.
+// running; spec.ErrNeedsRestart says that the run cannot become that version.
 func (p *Pipeline) Amend(ctx context.Context, declared, resolved *spec.Pipeline) (*Amendment, error) {
 	a := &Amendment{p: p, from: p.version.Load(), to: &version{declared, resolved}, destinations: map[string]*opened[connector.Destination]{}}
 	if a.effect().Severity() > spec.EffectRestartDestination.Severity() {
-		return nil, ErrRestart
+		return nil, spec.ErrNeedsRestart
 	}
 	if err := a.prepare(ctx); err != nil {
 		a.Discard(ctx)

@@ -336,7 +336,7 @@ func TestAmendmentsThatTakeARestart(t *testing.T) {
 			l := w.begin(t.Context())
 			declared, resolved := w.spec.Clone(), w.spec.Clone()
 			change(declared, resolved)
-			if _, err := l.Amend(t.Context(), declared, resolved); !errors.Is(err, engine.ErrRestart) {
+			if _, err := l.Amend(t.Context(), declared, resolved); !errors.Is(err, spec.ErrNeedsRestart) {
 				t.Errorf("Amend returned %v", err)
 			}
 			if err := l.stop(); err != nil {

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Committer makes positions durable for all pipelines of an agent, many in one
@@ -27,7 +29,7 @@ type Committer struct {
 // committable is a source with progress to save.
 type committable interface {
 	// take returns what to save; ok is false when there is nothing.
-	take() (s Saved, ok bool)
+	take() (s spec.Checkpoint, ok bool)
 	// saved tells how it went, for what the last take returned.
 	saved(err error)
 }
@@ -104,7 +106,7 @@ func (c *Committer) commit(ctx context.Context) bool {
 	c.dirty, c.urgent = nil, false
 	c.mu.Unlock()
 
-	takers, positions := make([]committable, 0, len(dirty)), make([]Saved, 0, len(dirty))
+	takers, positions := make([]committable, 0, len(dirty)), make([]spec.Checkpoint, 0, len(dirty))
 	for _, s := range dirty {
 		if p, ok := s.take(); ok {
 			takers, positions = append(takers, s), append(positions, p)
@@ -127,7 +129,7 @@ func (c *Committer) commit(ctx context.Context) bool {
 	return true
 }
 
-func (c *Committer) save(ctx context.Context, positions []Saved) error {
+func (c *Committer) save(ctx context.Context, positions []spec.Checkpoint) error {
 	begin := time.Now()
 	if err := c.Store.SavePositions(ctx, positions); err != nil {
 		return err

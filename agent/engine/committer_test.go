@@ -11,6 +11,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // commitLog is a store that notes when which sources were saved.
@@ -21,7 +22,7 @@ type commitLog struct {
 	fail    func(ids []string) error
 }
 
-func (l *commitLog) SavePositions(_ context.Context, positions []engine.Saved) error {
+func (l *commitLog) SavePositions(_ context.Context, positions []spec.Checkpoint) error {
 	var ids []string
 	for _, p := range positions {
 		ids = append(ids, p.ConnectorID)
@@ -37,8 +38,8 @@ func (l *commitLog) SavePositions(_ context.Context, positions []engine.Saved) e
 
 func source(id string, result *error) engine.Committable {
 	return engine.Committable{
-		Take: func() (engine.Saved, bool) {
-			return engine.Saved{ConnectorID: id, Position: record.Position("1")}, true
+		Take: func() (spec.Checkpoint, bool) {
+			return spec.Checkpoint{ConnectorID: id, Position: record.Position("1")}, true
 		},
 		Saved: func(err error) { *result = err },
 	}

@@ -29,7 +29,7 @@ type Store interface {
 	Position(ctx context.Context, connectorID, plugin string) (record.Position, error)
 	// SavePositions makes all positions durable in one transaction. When it returns nil
 	// they survive a power cut; when it returns an error none of them changed.
-	SavePositions(ctx context.Context, positions []Saved) error
+	SavePositions(ctx context.Context, positions []spec.Checkpoint) error
 	// BeginRun returns the epoch of a new run of the pipeline, greater than any before.
 	// From then on positions of earlier epochs are refused.
 	BeginRun(ctx context.Context, pipelineID string) (epoch int64, err error)
@@ -38,14 +38,4 @@ type Store interface {
 	// SaveConnectorState replaces the state of a connector. What c points to is not changed
 	// any more.
 	SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error
-}
-
-// Saved is the place to resume one source from.
-type Saved struct {
-	ConnectorID string
-	PipelineID  string
-	Plugin      string // name of the one that can read the position
-	Position    record.Position
-	Epoch       int64 // of the run that wrote it
-	Sequence    int64 // number of records settled in that run
 }

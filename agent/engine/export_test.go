@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Tracker opens the settle tracker to tests, with flights told apart by number.
@@ -51,14 +52,14 @@ func (t *Tracker) Held() (batches, bytes int) { return len(t.flying) + len(t.set
 
 // Committable is a source as the committer sees it.
 type Committable struct {
-	Take  func() (Saved, bool)
+	Take  func() (spec.Checkpoint, bool)
 	Saved func(error)
 }
 
 type committableAdapter struct{ Committable }
 
-func (a committableAdapter) take() (Saved, bool) { return a.Committable.Take() }
-func (a committableAdapter) saved(err error)     { a.Committable.Saved(err) }
+func (a committableAdapter) take() (spec.Checkpoint, bool) { return a.Committable.Take() }
+func (a committableAdapter) saved(err error)               { a.Committable.Saved(err) }
 
 // Mark marks a source as having progress to save.
 func (c *Committer) Mark(s Committable, urgent bool) { c.mark(committableAdapter{s}, urgent) }

@@ -23,7 +23,7 @@ type fakeStore struct {
 	t  *testing.T
 	mu sync.Mutex
 
-	positions  map[string]engine.Saved
+	positions  map[string]spec.Checkpoint
 	epochs     map[string]int64
 	connectors map[string]spec.ConnectorState
 	commits    int
@@ -33,7 +33,7 @@ type fakeStore struct {
 }
 
 func newFakeStore(t *testing.T) *fakeStore {
-	return &fakeStore{t: t, positions: map[string]engine.Saved{}, epochs: map[string]int64{}, connectors: map[string]spec.ConnectorState{}}
+	return &fakeStore{t: t, positions: map[string]spec.Checkpoint{}, epochs: map[string]int64{}, connectors: map[string]spec.ConnectorState{}}
 }
 
 func (s *fakeStore) Position(_ context.Context, id, plugin string) (record.Position, error) {
@@ -46,7 +46,7 @@ func (s *fakeStore) Position(_ context.Context, id, plugin string) (record.Posit
 	return p.Position, nil
 }
 
-func (s *fakeStore) SavePositions(_ context.Context, positions []engine.Saved) error {
+func (s *fakeStore) SavePositions(_ context.Context, positions []spec.Checkpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.commits++

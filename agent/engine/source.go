@@ -228,15 +228,15 @@ func (s *sourceRun) advanced(n, nacked int) {
 }
 
 // take returns the low-water mark for the committer.
-func (s *sourceRun) take() (Saved, bool) {
+func (s *sourceRun) take() (spec.Checkpoint, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.marked, s.saving = false, true
 	s.taken = s.tracker.low
 	if s.taken == s.tracker.committed {
-		return Saved{}, false
+		return spec.Checkpoint{}, false
 	}
-	return Saved{
+	return spec.Checkpoint{
 		ConnectorID: s.id,
 		PipelineID:  s.run.Declared.ID,
 		Plugin:      s.plugin,

@@ -269,7 +269,7 @@ func TestDeletePipeline(t *testing.T) {
 	epoch, err := db.BeginRun(ctx, "p")
 	must(t, err)
 	save := func(seq int64) error {
-		return db.SavePositions(ctx, []store.SavedPosition{{"p:src", "p", "", []byte("pos"), epoch, seq}})
+		return db.SavePositions(ctx, []spec.Checkpoint{{ConnectorID: "p:src", PipelineID: "p", Position: []byte("pos"), Epoch: epoch, Sequence: seq}})
 	}
 	must(t, save(1))
 	must(t, db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "p"}}, spec.Event{Pipeline: "p"}))

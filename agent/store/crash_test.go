@@ -58,7 +58,7 @@ func commitForEver(path string) error {
 	}
 	epoch, err := db.BeginRun(ctx, "p")
 	for seq := int64(1); err == nil; seq++ {
-		if err = db.SavePositions(ctx, []store.SavedPosition{position("p:a", epoch, seq), position("p:b", epoch, seq)}); err == nil {
+		if err = db.SavePositions(ctx, []spec.Checkpoint{position("p:a", epoch, seq), position("p:b", epoch, seq)}); err == nil {
 			fmt.Println(seq)
 		}
 	}

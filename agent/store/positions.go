@@ -6,17 +6,8 @@ import (
 	"errors"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
-
-// SavedPosition is the place to resume one source from.
-type SavedPosition struct {
-	ConnectorID string
-	PipelineID  string
-	Plugin      string // name of the one that can read the position
-	Position    record.Position
-	Epoch       int64 // of the run that wrote it
-	Sequence    int64 // number of records settled in that run
-}
 
 // BeginRun returns the epoch of a new run of the pipeline, greater than any before.
 // From then on positions of earlier epochs are refused.
@@ -52,7 +43,7 @@ func (db *DB) Position(ctx context.Context, connectorID string) (pos record.Posi
 // of an epoch that is not its pipeline's latest is refused (ErrFenced), and so is one
 // with a smaller sequence than the one before it (ErrOutOfOrder); the error is then a
 // *PositionError. Saving the same sequence again changes nothing.
-func (db *DB) SavePositions(ctx context.Context, positions []SavedPosition) error {
+func (db *DB) SavePositions(ctx context.Context, positions []spec.Checkpoint) error {
 	return db.write(ctx, func(tx *sql.Tx) error {
 		for i := range positions {
 			if err := savePosition(tx, &positions[i]); err != nil {
@@ -63,7 +54,7 @@ func (db *DB) SavePositions(ctx context.Context, positions []SavedPosition) erro
 	}, nil)
 }
 
-func savePosition(tx *sql.Tx, p *SavedPosition) error {
+func savePosition(tx *sql.Tx, p *spec.Checkpoint) error {
 	n, err := exec(tx, `INSERT INTO positions (connector_id, pipeline_id, position, epoch, sequence, plugin)
 		SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE ?4 = (SELECT epoch FROM runs WHERE pipeline_id = ?2)
 		ON CONFLICT (connector_id) DO UPDATE
@@ -77,7 +68,7 @@ func savePosition(tx *sql.Tx, p *SavedPosition) error {
 }
 
 // whyUnchanged tells apart the reasons for a position not to replace the one before.
-func whyUnchanged(tx *sql.Tx, p *SavedPosition) error {
+func whyUnchanged(tx *sql.Tx, p *spec.Checkpoint) error {
 	var epoch, sequence int64
 	err := tx.QueryRow(`SELECT coalesce((SELECT epoch FROM runs WHERE pipeline_id = ?), -1),
 		coalesce((SELECT sequence FROM positions WHERE connector_id = ?), 0)`, p.PipelineID, p.ConnectorID).Scan(&epoch, &sequence)

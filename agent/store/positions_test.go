@@ -9,21 +9,22 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
 
-func position(id string, epoch, seq int64) store.SavedPosition {
-	return store.SavedPosition{ConnectorID: id, PipelineID: "p", Position: record.Position(fmt.Sprint("pos-", seq)), Epoch: epoch, Sequence: seq}
+func position(id string, epoch, seq int64) spec.Checkpoint {
+	return spec.Checkpoint{ConnectorID: id, PipelineID: "p", Position: record.Position(fmt.Sprint("pos-", seq)), Epoch: epoch, Sequence: seq}
 }
 
 func TestSavePositions(t *testing.T) {
 	type step struct {
 		begin bool
-		save  []store.SavedPosition
+		save  []spec.Checkpoint
 		err   error
 		want  string // position of p:a afterwards
 	}
-	one := func(epoch, seq int64) []store.SavedPosition {
-		return []store.SavedPosition{position("p:a", epoch, seq)}
+	one := func(epoch, seq int64) []spec.Checkpoint {
+		return []spec.Checkpoint{position("p:a", epoch, seq)}
 	}
 	tests := map[string][]step{
 		"without a run":          {{save: one(0, 1), err: store.ErrFenced}, {save: one(1, 1), err: store.ErrFenced}},
@@ -34,7 +35,7 @@ func TestSavePositions(t *testing.T) {
 		"new run counts from 1":  {{begin: true}, {save: one(1, 5), want: "pos-5"}, {begin: true}, {save: one(2, 1), want: "pos-1"}},
 		"run that did not begin": {{begin: true}, {save: one(2, 1), err: store.ErrFenced}},
 		"all or nothing": {{begin: true}, {save: one(1, 1), want: "pos-1"},
-			{save: []store.SavedPosition{position("p:a", 1, 2), position("p:b", 0, 1)}, err: store.ErrFenced, want: "pos-1"}},
+			{save: []spec.Checkpoint{position("p:a", 1, 2), position("p:b", 0, 1)}, err: store.ErrFenced, want: "pos-1"}},
 	}
 	for name, steps := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -61,12 +62,12 @@ func TestPositionErrorNamesTheCulprit(t *testing.T) {
 	db, ctx := newStore(t), t.Context()
 	_, err := db.BeginRun(ctx, "p")
 	must(t, err)
-	err = db.SavePositions(ctx, []store.SavedPosition{position("p:a", 1, 1), position("p:b", 9, 1)})
+	err = db.SavePositions(ctx, []spec.Checkpoint{position("p:a", 1, 1), position("p:b", 9, 1)})
 	var pe *store.PositionError
 	if !errors.As(err, &pe) || pe.ConnectorID != "p:b" || pe.PipelineID != "p" {
 		t.Fatalf("error %v", err)
 	}
-	if err := db.SavePositions(ctx, []store.SavedPosition{{ConnectorID: "p:a", PipelineID: "p", Epoch: 1, Sequence: 1}}); err == nil {
+	if err := db.SavePositions(ctx, []spec.Checkpoint{{ConnectorID: "p:a", PipelineID: "p", Epoch: 1, Sequence: 1}}); err == nil {
 		t.Error("an empty position was saved")
 	}
 }
@@ -95,9 +96,9 @@ func TestConcurrentUse(t *testing.T) {
 			id := fmt.Sprint("p", i)
 			for range 10 {
 				epoch, err := db.BeginRun(ctx, id)
-				p := store.SavedPosition{ConnectorID: id + ":s", PipelineID: id, Position: record.Position("x"), Epoch: epoch, Sequence: 1}
+				p := spec.Checkpoint{ConnectorID: id + ":s", PipelineID: id, Position: record.Position("x"), Epoch: epoch, Sequence: 1}
 				_, readErr := db.Declarations(ctx)
-				if err := errors.Join(err, db.SavePositions(ctx, []store.SavedPosition{p}), db.Apply(ctx, declare(pipeline(id))), readErr); err != nil {
+				if err := errors.Join(err, db.SavePositions(ctx, []spec.Checkpoint{p}), db.Apply(ctx, declare(pipeline(id))), readErr); err != nil {
 					t.Error(err)
 				}
 			}
@@ -117,13 +118,13 @@ func BenchmarkSavePositions(b *testing.B) {
 			db, ctx := newStore(b), b.Context()
 			_, err := db.BeginRun(ctx, "p")
 			must(b, err)
-			positions := make([]store.SavedPosition, sources)
+			positions := make([]spec.Checkpoint, sources)
 			seq := int64(0)
 			b.ReportAllocs()
 			for b.Loop() {
 				seq++
 				for i := range positions {
-					positions[i] = store.SavedPosition{ConnectorID: fmt.Sprintf("p:%04d", i), PipelineID: "p", Position: record.Position("0000000012345678"), Epoch: 1, Sequence: seq}
+					positions[i] = spec.Checkpoint{ConnectorID: fmt.Sprintf("p:%04d", i), PipelineID: "p", Position: record.Position("0000000012345678"), Epoch: 1, Sequence: seq}
 				}
 				must(b, db.SavePositions(ctx, positions))
 			}

@@ -157,7 +157,7 @@ func (p benchPlugins) Processor(_ context.Context, id string, _ spec.Processor) 
 type memory struct{}
 
 func (memory) Position(context.Context, string, string) (record.Position, error)    { return nil, nil }
-func (memory) SavePositions(context.Context, []engine.Saved) error                  { return nil }
+func (memory) SavePositions(context.Context, []spec.Checkpoint) error               { return nil }
 func (memory) BeginRun(context.Context, string) (int64, error)                      { return 1, nil }
 func (memory) ConnectorState(context.Context, string) (*spec.ConnectorState, error) { return nil, nil }
 func (memory) SaveConnectorState(context.Context, *spec.ConnectorState) error       { return nil }

@@ -21,7 +21,7 @@ type bubble struct {
 	// Write makes every change of the store but those that come over the API. It may
 	// leave it, and keep the outcome from whoever waits for it.
 	Write func(change func() error) error
-	Saved func([]engine.Saved) // is told of positions when they are durable
+	Saved func([]spec.Checkpoint) // is told of positions when they are durable
 	Gone  func(connectorID string)
 }
 
@@ -81,7 +81,7 @@ func (m mortal) BeginRun(ctx context.Context, id string) (epoch int64, err error
 	return epoch, err
 }
 
-func (m mortal) SavePositions(ctx context.Context, all []engine.Saved) error {
+func (m mortal) SavePositions(ctx context.Context, all []spec.Checkpoint) error {
 	return m.Write(func() error {
 		err := m.positions.SavePositions(ctx, all)
 		if err == nil {

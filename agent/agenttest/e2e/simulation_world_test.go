@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // world is what outlives an agent: what sources hold and destinations got. It checks
@@ -121,7 +121,7 @@ func (m *machine) simulation() bubble {
 	}
 }
 
-func (m *machine) saved(all []engine.Saved) {
+func (m *machine) saved(all []spec.Checkpoint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range all {

@@ -48,7 +48,7 @@ func (s *store) Position(context.Context, string, string) (record.Position, erro
 	return s.saved, nil
 }
 
-func (s *store) SavePositions(_ context.Context, all []engine.Saved) error {
+func (s *store) SavePositions(_ context.Context, all []spec.Checkpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range all {
