@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
 var (
@@ -322,7 +323,7 @@ func (l pluginList) resolved(ctx context.Context, settings map[string]string, fo
 	var wrong []error
 	for _, problem := range problems {
 		path := strings.TrimPrefix(problem.Path, "/connectors/0/settings/")
-		name := strings.NewReplacer("~1", "/", "~0", "~").Replace(path)
+		name := pointer.Unescape(path)
 		message := strings.TrimPrefix(problem.Message, fmt.Sprintf("setting %q of connector %q: ", name, ""))
 		wrong = append(wrong, &api.SettingError{Setting: name, Message: message})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
 // Catalog knows the plugins that an agent with this configuration has. It runs the
@@ -111,7 +112,7 @@ func checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType
 		if strings.Contains(settings[wrong.Setting], "$") {
 			continue
 		}
-		found := problem(path+"/settings/"+pointer(wrong.Setting), "config.field_invalid", wrong.Error())
+		found := problem(path+"/settings/"+pointer.Escape(wrong.Setting), "config.field_invalid", wrong.Error())
 		if !described.Complete() {
 			found.Severity = spec.SeverityWarning
 		}
@@ -131,9 +132,4 @@ func checkProcessors(path string, processors []spec.Processor) []spec.Problem {
 
 func problem(path, code, message string) spec.Problem {
 	return spec.Problem{Path: path, Severity: spec.SeverityError, Code: code, Message: message}
-}
-
-// pointer escapes a name for use in a JSON pointer.
-func pointer(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }

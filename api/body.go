@@ -16,6 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
 const (
@@ -266,7 +267,7 @@ func unknownField(field, name string, fields map[string]reflect.Type) error {
 		names = append(names, n)
 	}
 	e := fieldError(spec.CodeUnknown, field, fmt.Sprintf("%s is not a field of this request", field))
-	if near := spec.Suggest(name, names); near != "" {
+	if near := spelling.Closest(name, names); near != "" {
 		e.Suggest("did you mean %q?", near)
 	}
 	return e

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
 // origin is who changed a pipeline, in its history.
@@ -230,19 +231,16 @@ var renamed = map[string]string{
 
 // within names fields of requests about the resource that the pointer prefix leads to.
 func within(prefix string) naming {
-	return func(pointer string) string {
-		tokens, inside := strings.CutPrefix(pointer, prefix+"/")
+	return func(at string) string {
+		tokens, inside := strings.CutPrefix(at, prefix+"/")
 		first, more, _ := strings.Cut(strings.TrimPrefix(tokens, "/"), "/")
 		path, ok := renamed[first]
 		if !ok || !inside || prefix == dlqPrefix && first == "settings" {
-			path = join("", unescape.Replace(first))
+			path = join("", pointer.Unescape(first))
 		}
 		return follow(path, more)
 	}
 }
-
-// unescape undoes what JSON pointers do to names.
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // follow returns the path of what the tokens of a JSON pointer lead to from path.
 func follow(path, tokens string) string {
@@ -254,7 +252,7 @@ func follow(path, tokens string) string {
 			path += "[" + token + "]"
 			continue
 		}
-		path = join(path, unescape.Replace(token))
+		path = join(path, pointer.Unescape(token))
 	}
 	return path
 }

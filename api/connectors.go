@@ -8,6 +8,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
 var connectorTypes = map[rest.ConnectorType]spec.ConnectorType{
@@ -21,7 +22,7 @@ func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
 	}
 	message := "type must be TYPE_SOURCE or TYPE_DESTINATION, not " + strconv.Quote(string(t))
 	e := fieldError(rest.ReasonConnectorType, "type", message)
-	if near := spec.Suggest(string(t), t.Enum()); near != "" {
+	if near := spelling.Closest(string(t), t.Enum()); near != "" {
 		e.Suggest("did you mean %q?", near)
 	}
 	return "", e

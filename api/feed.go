@@ -307,10 +307,12 @@ func (f *feed) run() {
 		case now := <-look.C:
 			f.take()
 			f.look(now)
-			if isClosed(changed) {
+			select {
+			case <-changed:
 				if changed = f.hub.changed(); f.hub.gone(f.id) {
 					farewell = &closeError{statusNormal, "the connector was deleted"}
 				}
+			default:
 			}
 		case <-end:
 			end, farewell = nil, &closeError{statusGoingAway, "the agent is shutting down"}
@@ -431,15 +433,6 @@ func (f *feed) hurry() {
 		if s.behind {
 			_ = s.under.SetWriteDeadline(time.Now().Add(closeTimeout))
 		}
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
 // resource is a pipeline, or a connector or processor of one.
@@ -104,7 +105,7 @@ func changeOf(r resource, action rest.ResourceAction, differences []spec.Change)
 
 // configPath returns the name that a field of a resource has in a document. What comes
 // after settings is one name, dots included.
-func configPath(pointer string) string {
-	pointer = strings.TrimPrefix(inDocument(pointer), "/")
-	return unescape.Replace(strings.ReplaceAll(pointer, "/", "."))
+func configPath(at string) string {
+	at = strings.TrimPrefix(inDocument(at), "/")
+	return pointer.Unescape(strings.ReplaceAll(at, "/", "."))
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
 // notFound says that nothing matches name, written as ref, and what there is instead.
@@ -24,7 +24,7 @@ func notFound(name Name, ref string, specs []Specification) error {
 		return fmt.Errorf("cannot find plugin %q: of %s there is %s", ref, name.Name, strings.Join(same, ", "))
 	}
 	hint := ""
-	if near := sdk.Closest(name.Name, names); near != "" {
+	if near := spelling.Closest(name.Name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q? ", near)
 	}
 	return fmt.Errorf("cannot find plugin %q: %sthere is %s", ref, hint, strings.Join(all, ", "))

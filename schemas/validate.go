@@ -8,10 +8,11 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
 // Violation is one demand of a schema that a value does not meet.
@@ -60,23 +61,23 @@ func (d *document) collect(e *jsonschema.ValidationError, v any, found []Violati
 	}
 	_, fragment, _ := strings.Cut(e.AbsoluteKeywordLocation, "#")
 	at := unescape(fragment)
-	pointer := unescape(e.InstanceLocation)
-	leaf := Violation{InstancePointer: pointer, Keyword: at[strings.LastIndexByte(at, '/')+1:], Message: e.Message}
+	instance := unescape(e.InstanceLocation)
+	leaf := Violation{InstancePointer: instance, Keyword: at[strings.LastIndexByte(at, '/')+1:], Message: e.Message}
 	switch leaf.Keyword {
 	case "required":
 		return append(found, d.missing(leaf, at, v)...)
 	case "additionalProperties":
 		return append(found, d.unknown(leaf, at, v)...)
 	}
-	leaf.Want = words(lookup(d.source, at))
+	leaf.Want = words(pointer.Get(d.source, at))
 	return append(found, leaf)
 }
 
 // missing makes one violation per property that is required at and absent from v.
 func (d *document) missing(leaf Violation, at string, v any) []Violation {
-	object, _ := lookup(v, leaf.InstancePointer).(map[string]any)
+	object, _ := pointer.Get(v, leaf.InstancePointer).(map[string]any)
 	var found []Violation
-	for _, name := range words(lookup(d.source, at)) {
+	for _, name := range words(pointer.Get(d.source, at)) {
 		if _, ok := object[name]; !ok {
 			leaf.Property = name
 			found = append(found, leaf)
@@ -88,9 +89,9 @@ func (d *document) missing(leaf Violation, at string, v any) []Violation {
 // unknown makes one violation per property of v that the schema at does not name.
 func (d *document) unknown(leaf Violation, at string, v any) []Violation {
 	schema := strings.TrimSuffix(at, "/additionalProperties")
-	known, _ := lookup(d.source, schema+"/properties").(map[string]any)
-	patterns, _ := lookup(d.source, schema+"/patternProperties").(map[string]any)
-	object, _ := lookup(v, leaf.InstancePointer).(map[string]any)
+	known, _ := pointer.Get(d.source, schema+"/properties").(map[string]any)
+	patterns, _ := pointer.Get(d.source, schema+"/patternProperties").(map[string]any)
+	object, _ := pointer.Get(v, leaf.InstancePointer).(map[string]any)
 	leaf.Want = slices.Sorted(maps.Keys(known))
 	var found []Violation
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -98,7 +99,7 @@ func (d *document) unknown(leaf Violation, at string, v any) []Violation {
 			continue
 		}
 		one := leaf
-		one.InstancePointer += "/" + Escape(name)
+		one.InstancePointer += "/" + pointer.Escape(name)
 		one.Property = name
 		found = append(found, one)
 	}
@@ -114,44 +115,12 @@ func matches(patterns map[string]any, name string) bool {
 	return false
 }
 
-// Escape returns name as one token of a JSON pointer.
-func Escape(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
-}
-
-// Unescape undoes Escape.
-func Unescape(token string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-}
-
 // unescape undoes the URL escaping the validator adds to JSON pointers.
 func unescape(location string) string {
 	if s, err := url.PathUnescape(location); err == nil {
 		return s
 	}
 	return location
-}
-
-// lookup returns what pointer refers to in v, or nil.
-func lookup(v any, pointer string) any {
-	if pointer == "" {
-		return v
-	}
-	for token := range strings.SplitSeq(pointer[1:], "/") {
-		switch in := v.(type) {
-		case map[string]any:
-			v = in[Unescape(token)]
-		case []any:
-			i, err := strconv.Atoi(token)
-			if err != nil || i < 0 || i >= len(in) {
-				return nil
-			}
-			v = in[i]
-		default:
-			return nil
-		}
-	}
-	return v
 }
 
 // words returns the text of v, or of each element when v is a list.

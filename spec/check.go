@@ -9,7 +9,8 @@ import (
 	"strings"
 	"text/template/parse"
 
-	"github.com/conduit-agent/conduit/schemas"
+	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
 // maxQualifiedID is the longest id by which the agent knows a connector.
@@ -149,7 +150,7 @@ func checkPlugin(r *report, at, plugin string) {
 	name, version, versioned := strings.Cut(rest, "@")
 	switch {
 	case !slices.Contains(pluginKinds, kind):
-		r.add(at, SeverityError, CodeInvalid, "plugin %q starts with %q, which must be builtin, standalone or any%s", plugin, kind, didYouMean(kind, pluginKinds))
+		r.add(at, SeverityError, CodeInvalid, "plugin %q starts with %q, which must be builtin, standalone or any%s", plugin, kind, spelling.Hint(kind, pluginKinds))
 	case !pluginName.MatchString(name), versioned && !pluginVer.MatchString(version):
 		r.add(at, SeverityError, CodeInvalid, "%q is not the name of a plugin: write name or name@version, with builtin: or standalone: before it where both exist", plugin)
 	}
@@ -173,7 +174,7 @@ func checkRedacted(r *report, at string, p *Pipeline) {
 func checkSettings(r *report, at string, settings map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if _, problem := scan(settings[name]); problem != "" {
-			r.add(at+"/settings/"+schemas.Escape(name), SeverityError, CodeReference, "setting %q: %s", name, problem)
+			r.add(at+"/settings/"+pointer.Escape(name), SeverityError, CodeReference, "setting %q: %s", name, problem)
 		}
 	}
 }

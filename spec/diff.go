@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/conduit-agent/conduit/schemas"
+	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
 // Change is one difference between two versions of a pipeline. It never contains the
@@ -84,7 +84,7 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	changed(d, "/name", a.Name, b.Name, EffectNone)
 	changed(d, "/description", a.Description, b.Description, EffectNone)
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
-		d.connector("/connectors/"+schemas.Escape(id), a, b)
+		d.connector("/connectors/"+pointer.Escape(id), a, b)
 	})
 	d.queue(&a.DLQ, &b.DLQ)
 	d.allProcessors(a, b)
@@ -140,7 +140,7 @@ func (d *differ) allProcessors(a, b *Pipeline) {
 	d.processors("", a.Processors, b.Processors, effect)
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
 		if a != nil && b != nil {
-			d.processors("/connectors/"+schemas.Escape(id), a.Processors, b.Processors, effect)
+			d.processors("/connectors/"+pointer.Escape(id), a.Processors, b.Processors, effect)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func (d *differ) processors(at string, a, b []Processor, effect Effect) {
 		d.add(at, ActionChange, effect)
 	}
 	each(a, b, id, func(id string, a, b *Processor) {
-		at := at + "/" + schemas.Escape(id)
+		at := at + "/" + pointer.Escape(id)
 		switch {
 		case a == nil:
 			d.add(at, ActionAdd, effect)
@@ -170,15 +170,15 @@ func (d *differ) processors(at string, a, b []Processor, effect Effect) {
 func (d *differ) settings(at string, a, b map[string]string, effect Effect) {
 	for name := range a {
 		if _, ok := b[name]; !ok {
-			d.add(at+"/settings/"+schemas.Escape(name), ActionRemove, effect)
+			d.add(at+"/settings/"+pointer.Escape(name), ActionRemove, effect)
 		}
 	}
 	for name, value := range b {
 		before, ok := a[name]
 		if !ok {
-			d.add(at+"/settings/"+schemas.Escape(name), ActionAdd, effect)
+			d.add(at+"/settings/"+pointer.Escape(name), ActionAdd, effect)
 		} else if before != value {
-			d.add(at+"/settings/"+schemas.Escape(name), ActionChange, effect)
+			d.add(at+"/settings/"+pointer.Escape(name), ActionChange, effect)
 		}
 	}
 }

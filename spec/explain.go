@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/schemas"
+	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
 // checkSchema reports where the document fields does not meet the schema.
@@ -19,18 +21,18 @@ func checkSchema(r *report, fields map[string]any) {
 func explain(r *report, fields map[string]any, v schemas.Violation) {
 	at := v.InstancePointer
 	name, of := lastToken(at), subject(fields, at)
-	value := valueAt(fields, at)
+	value := pointer.Get(fields, at)
 	switch v.Keyword {
 	case "required":
 		r.add(at+"/"+v.Property, SeverityError, CodeRequired, "%s has no %s: %s", of, v.Property, advice(v.Property))
 	case "additionalProperties":
 		r.addName(at, SeverityError, CodeUnknown, "%s has no field %q%s (fields: %s)",
-			of, v.Property, didYouMean(v.Property, v.Want), strings.Join(v.Want, ", "))
+			of, v.Property, spelling.Hint(v.Property, v.Want), strings.Join(v.Want, ", "))
 	case "type":
 		explainType(r, at, of, value, v.Want)
 	case "enum":
 		r.add(at, SeverityError, CodeInvalid, "%s of %s must be %s, not %q%s",
-			name, of, strings.Join(v.Want, " or "), fmt.Sprint(value), didYouMean(fmt.Sprint(value), v.Want))
+			name, of, strings.Join(v.Want, " or "), fmt.Sprint(value), spelling.Hint(fmt.Sprint(value), v.Want))
 	case "minLength", "pattern":
 		explainText(r, at, of, value)
 	case "maxLength":
@@ -47,7 +49,7 @@ func explainType(r *report, at, of string, value any, want []string) {
 	name := lastToken(at)
 	switch {
 	case inSettings(at):
-		name = schemas.Unescape(name)
+		name = pointer.Unescape(name)
 		r.add(at, SeverityError, CodeInvalid, "setting %q of %s must be a single value, not %s: write its parts as settings of their own, like %s.part: value",
 			name, of, kind(value), name)
 	case want[0] == "integer":
@@ -115,7 +117,7 @@ func subject(fields map[string]any, at string) string {
 	what, tokens := "the file", strings.Split(strings.TrimPrefix(at, "/"), "/")
 	var value any = fields
 	for i, token := range tokens {
-		value = valueAt(value, "/"+token)
+		value = pointer.Get(value, "/"+token)
 		item, ok := value.(map[string]any)
 		if !ok {
 			continue
@@ -141,23 +143,4 @@ func named(one, index string, id any) string {
 	}
 	i, _ := strconv.Atoi(index)
 	return fmt.Sprintf("%s number %d", one, i+1)
-}
-
-// valueAt returns what the pointer at leads to in value, or nil.
-func valueAt(value any, at string) any {
-	for token := range strings.SplitSeq(strings.TrimPrefix(at, "/"), "/") {
-		switch in := value.(type) {
-		case map[string]any:
-			value = in[schemas.Unescape(token)]
-		case []any:
-			i, err := strconv.Atoi(token)
-			if err != nil || i < 0 || i >= len(in) {
-				return nil
-			}
-			value = in[i]
-		default:
-			return nil
-		}
-	}
-	return value
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/schemas"
+	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
 // Place returns where in the file a Change to p stands. What the file does not spell
@@ -38,7 +38,7 @@ func (p *Parsed) pointer(path string) string {
 	parts, processors := strings.Split(path, "/"), p.Pipeline.Processors
 	for i := 1; i < len(parts)-1 && i < 4; i += 2 {
 		index := -1
-		id := schemas.Unescape(parts[i+1])
+		id := pointer.Unescape(parts[i+1])
 		switch parts[i] {
 		case "connectors":
 			index = slices.IndexFunc(p.Pipeline.Connectors, func(c Connector) bool { return c.ID == id })

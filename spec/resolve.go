@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/schemas"
+	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
 // Lookup finds the values of references. A nil function refuses its kind.
@@ -182,7 +182,7 @@ func eachProcessor(at string, all []Processor, do func(path, what string, text *
 func eachSetting(at, of string, settings map[string]string, do func(path, what string, text *string)) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		value := settings[name]
-		do(at+"/settings/"+schemas.Escape(name), fmt.Sprintf("setting %q of %s", name, of), &value)
+		do(at+"/settings/"+pointer.Escape(name), fmt.Sprintf("setting %q of %s", name, of), &value)
 		settings[name] = value
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/conduit-agent/conduit/schemas"
+	"github.com/conduit-agent/conduit/spec/pointer"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -101,7 +101,7 @@ func (v *values) mapping(n *yaml.Node, at string) map[string]any {
 }
 
 func (v *values) field(fields map[string]any, lines map[string]int, key, item *yaml.Node, at string) {
-	to := at + "/" + schemas.Escape(key.Value)
+	to := at + "/" + pointer.Escape(key.Value)
 	if line, again := lines[key.Value]; again {
 		v.addAt(mark(key), to, SeverityError, CodeDuplicateKey,
 			fmt.Sprintf("%q is written twice, at lines %d and %d: remove one of them", key.Value, line, key.Line))
@@ -136,10 +136,10 @@ func (v *values) inherit(fields map[string]any, parent *yaml.Node, at string) {
 	from := &values{report{places: map[string]place{}}}
 	inherited := from.mapping(parent, at)
 	v.problems = append(v.problems, from.problems...)
-	for pointer, p := range from.places {
-		token, _, _ := strings.Cut(pointer[len(at)+1:], "/")
-		if _, own := fields[schemas.Unescape(token)]; !own {
-			v.places[pointer] = p
+	for to, p := range from.places {
+		token, _, _ := strings.Cut(to[len(at)+1:], "/")
+		if _, own := fields[pointer.Unescape(token)]; !own {
+			v.places[to] = p
 		}
 	}
 	for name, value := range inherited {

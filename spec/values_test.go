@@ -244,17 +244,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestSuggest(t *testing.T) {
-	words := []string{"running", "stopped", "id", "plugin"}
-	for word, want := range map[string]string{
-		"Running": "running", "stoped": "stopped", "plguin": "plugin", "di": "id", "xyzzy": "", "running": "", "": "",
-	} {
-		if got := spec.Suggest(word, words); got != want {
-			t.Errorf("Suggest(%q) = %q, want %q", word, got, want)
-		}
-	}
-}
-
 // The example of the documentation is a file that works.
 func TestDocumentedExample(t *testing.T) {
 	_, rest, _ := strings.Cut(string(read(t, "README.md")), "```yaml\n")

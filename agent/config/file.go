@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
 // PathKey is the flag, and as CONDUIT_CONFIG_PATH the variable, that names the file.
@@ -68,7 +70,7 @@ func (l *loader) fileValue(values map[string]any, f leaf, place string) {
 		}
 		return
 	}
-	l.failAt(place, "no such setting: %s%s", f.key, didYouMean(f.key, keys))
+	l.failAt(place, "no such setting: %s%s", f.key, spelling.Hint(f.key, keys))
 }
 
 // flatten returns the values below n, in the order of the file.

@@ -14,7 +14,7 @@ import (
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
 
-	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
 // Sources are the places settings come from, each overlaying the one before it.
@@ -131,7 +131,7 @@ func (l *loader) variable(values map[string]any, name, text string) {
 			return
 		}
 	}
-	l.warn(name, "no such setting%s", didYouMean(name, names))
+	l.warn(name, "no such setting%s", spelling.Hint(name, names))
 }
 
 func (l *loader) flags(flags map[string]string) {
@@ -175,11 +175,4 @@ func (s *Setting) typed(value any) any {
 		return d
 	}
 	return value
-}
-
-func didYouMean(word string, candidates []string) string {
-	if c := spec.Suggest(word, candidates); c != "" {
-		return fmt.Sprintf("; did you mean %s?", c)
-	}
-	return ""
 }

@@ -86,7 +86,7 @@ func TestProblems(t *testing.T) {
 		flags map[string]string
 		want  string
 	}{
-		{"unknown key", "log:\n  levle: info\n", nil, nil, "conduit.yaml:2:3: no such setting: log.levle; did you mean log.level?"},
+		{"unknown key", "log:\n  levle: info\n", nil, nil, "conduit.yaml:2:3: no such setting: log.levle; did you mean \"log.level\"?"},
 		{"unknown dotted key", "x.y: 1\n", nil, nil, "conduit.yaml:1:1: no such setting: x.y"},
 		{"string for a number", "pipelines:\n  error-recovery:\n    max-retries: 'five'\n", nil, nil, `conduit.yaml:3:5: pipelines.error-recovery.max-retries: "five" is not a whole number`},
 		{"number below the least", "pipelines.error-recovery.backoff-factor: 0", nil, nil, "conduit.yaml:1:1: pipelines.error-recovery.backoff-factor: must be >= 1 but found 0"},
@@ -138,7 +138,7 @@ func TestWarnings(t *testing.T) {
 		{"other store", "db.type: badger\n", nil, "conduit.yaml:1:1: db.type has no effect: state is kept in SQLite, at db.sqlite.path"},
 		{"this store", "db.type: sqlite\n", nil, ""},
 		{"variable of another agent", "", []string{"CONDUIT_DB_BADGER_PATH=x"}, "CONDUIT_DB_BADGER_PATH: has no effect: state is kept in SQLite, at db.sqlite.path"},
-		{"misspelt variable", "", []string{"CONDUIT_LOG_LEVLE=x"}, "CONDUIT_LOG_LEVLE: no such setting; did you mean CONDUIT_LOG_LEVEL?"},
+		{"misspelt variable", "", []string{"CONDUIT_LOG_LEVLE=x"}, "CONDUIT_LOG_LEVLE: no such setting; did you mean \"CONDUIT_LOG_LEVEL\"?"},
 		{"empty variable", "", []string{"CONDUIT_LOG_LEVEL=", "CONDUIT_LOG_LEVLE="}, ""},
 		{"path of the file", "", []string{"CONDUIT_CONFIG_PATH=x"}, ""},
 		{"empty groups and values", "log:\npipelines: {}\ndb: {sqlite: {path: }}\n", nil, ""},

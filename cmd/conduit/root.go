@@ -10,7 +10,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
 // run runs the command that args name and returns the exit code.
@@ -68,7 +68,7 @@ func (p *program) group(c *ffcli.Command) *ffcli.Command {
 			names = append(names, s.Name)
 		}
 		return invalidf("no such command: %s %s%s\nRun '%s --help' for the commands.",
-			path(c), args[0], didYouMean(args[0], names), path(c))
+			path(c), args[0], spelling.Hint(args[0], names), path(c))
 	}
 	return c
 }
@@ -120,7 +120,7 @@ func (e *flagError) explain(c *ffcli.Command) error {
 		var names []string
 		c.FlagSet.VisitAll(func(f *flag.Flag) { names = append(names, "--"+f.Name) })
 		name = "--" + strings.TrimPrefix(name, "-")
-		message = "no such flag: " + name + didYouMean(name, names)
+		message = "no such flag: " + name + spelling.Hint(name, names)
 	}
 	return invalidf("%s\nRun '%s --help' for the flags.", message, path(c))
 }
@@ -134,11 +134,4 @@ func path(c *ffcli.Command) string {
 		}
 	}
 	return c.Name
-}
-
-func didYouMean(word string, candidates []string) string {
-	if c := spec.Suggest(word, candidates); c != "" {
-		return "; did you mean " + c + "?"
-	}
-	return ""
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
 // SettingError says what is wrong with one setting.
@@ -249,4 +251,13 @@ func splitList(s string) []string {
 		list[i] = strings.TrimSpace(list[i])
 	}
 	return list
+}
+
+// unknownMessage says that name is no parameter, and which one of p, or of what its
+// patterns stand for, may be meant.
+func unknownMessage(name string, p, instances Parameters) string {
+	known := slices.AppendSeq(slices.Collect(maps.Keys(p)), maps.Keys(instances))
+	known = slices.DeleteFunc(known, isPattern)
+	slices.Sort(known)
+	return "is not a setting of this connector" + spelling.Hint(name, known)
 }

@@ -1,0 +1,42 @@
+// Package pointer reads and writes JSON pointers (RFC 6901), such as
+// /pipelines/0/connectors/1/settings/path.
+package pointer
+
+import (
+	"strconv"
+	"strings"
+)
+
+var (
+	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+// Escape returns name as one token of a pointer.
+func Escape(name string) string { return escaper.Replace(name) }
+
+// Unescape undoes Escape.
+func Unescape(token string) string { return unescaper.Replace(token) }
+
+// Get returns what pointer leads to in v, which is made of map[string]any and []any, or
+// nil if there is nothing. The empty pointer leads to v.
+func Get(v any, pointer string) any {
+	if pointer == "" {
+		return v
+	}
+	for token := range strings.SplitSeq(pointer[1:], "/") {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[Unescape(token)]
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(in) {
+				return nil
+			}
+			v = in[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}

@@ -1,0 +1,27 @@
+package spelling_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/spec/spelling"
+)
+
+func TestClosest(t *testing.T) {
+	words := []string{"running", "stopped", "id", "plugin", "rate"}
+	for word, want := range map[string]string{
+		"Running": "running", "stoped": "stopped", "plguin": "plugin", "di": "id", "Rates": "rate",
+		"xyzzy": "", "running": "", "": "", strings.Repeat("plugin", 11): "",
+	} {
+		if got := spelling.Closest(word, words); got != want {
+			t.Errorf("Closest(%q) = %q, want %q", word, got, want)
+		}
+		hint := ""
+		if want != "" {
+			hint = `; did you mean "` + want + `"?`
+		}
+		if got := spelling.Hint(word, words); got != hint {
+			t.Errorf("Hint(%q) = %q, want %q", word, got, hint)
+		}
+	}
+}
