@@ -32,16 +32,19 @@ func TestMain(m *testing.M) {
 }
 
 var roles = map[string]func(){
-	"connector": func() { wire.Serve(testConnector) },
-	"version1":  serveVersion1,
-	"odd":       serveOdd,
-	"fast":      serveFast,
-	"flood":     serveFlood,
-	"host":      hostUntilKilled,
-	"chatter":   func() { fmt.Println("hello"); select {} },
-	"future":    func() { fmt.Println("1|7|tcp|localhost:1|grpc"); select {} },
-	"silent":    func() { select {} },
-	"dead":      func() { fmt.Fprintln(os.Stderr, "panic: no disk"); os.Exit(2) },
+	"connector":   func() { wire.Serve(testConnector) },
+	"version1":    serveVersion1,
+	"odd":         serveOdd,
+	"fast":        serveFast,
+	"flood":       serveFlood,
+	"host":        hostUntilKilled,
+	"chatter":     func() { fmt.Println("hello"); select {} },
+	"future":      func() { fmt.Println("1|7|tcp|localhost:1|grpc"); select {} },
+	"away":        func() { fmt.Println("1|2|tcp|192.0.2.1:1|grpc"); select {} },
+	"odd network": func() { fmt.Println("1|2|udp|localhost:1|grpc"); select {} },
+	"certificate": sayCertificate,
+	"silent":      func() { select {} },
+	"dead":        func() { fmt.Fprintln(os.Stderr, "panic: no disk"); os.Exit(2) },
 }
 
 // client returns a client of this binary in the given role.

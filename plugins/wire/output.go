@@ -13,31 +13,6 @@ import (
 // maxLine bounds a line of output; what is longer comes in pieces.
 const maxLine = 64 << 10
 
-// firstLine hands out the first line written to it and drops the rest.
-type firstLine struct {
-	line chan string
-	buf  []byte
-	done bool
-}
-
-func newFirstLine() *firstLine { return &firstLine{line: make(chan string, 1)} }
-
-// Write takes everything.
-func (w *firstLine) Write(p []byte) (int, error) {
-	if w.done {
-		return len(p), nil
-	}
-	w.buf = append(w.buf, p[:min(len(p), maxLine)]...)
-	if i := bytes.IndexByte(w.buf, '\n'); i >= 0 || len(w.buf) >= maxLine {
-		if i < 0 {
-			i = maxLine
-		}
-		w.line <- string(w.buf[:i])
-		w.done, w.buf = true, nil
-	}
-	return len(p), nil
-}
-
 // Bounds of what is kept of a plugin's output to explain its end.
 const (
 	keptLines    = 8
@@ -51,6 +26,7 @@ type logWriter struct {
 	flood    *flood
 	mu       sync.Mutex
 	buf      []byte   // guarded by mu: a line not finished
+	over     bool     // guarded by mu: what comes now is not waited for
 	kept     []string // guarded by mu: last lines that were no plain log lines
 	panicked bool     // guarded by mu: a stack trace follows
 }
@@ -80,16 +56,25 @@ func (w *logWriter) Write(p []byte) (int, error) {
 			w.buf = w.buf[:0]
 		}
 	}
+	if w.over {
+		w.finish()
+	}
 	return n, nil
 }
 
-// flush logs a last line that has no end.
+// flush logs a last line that has no end. What is written after it is logged at once.
 func (w *logWriter) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.over = true
+	w.finish()
+	w.flood.tell()
+}
+
+// finish logs a line that has no end. The caller holds mu.
+func (w *logWriter) finish() {
 	w.emit(w.buf)
 	w.buf = nil
-	w.flood.tell()
 }
 
 // last returns the last lines that may explain why the plugin ended.

@@ -10,15 +10,15 @@ func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// endChildren waits until the process has ended, and ends what is left of its group. The
-// process is not reaped yet, so that its id cannot mean another one.
-func endChildren(pid int) {
+// endGroup waits until the process has ended, and ends what is left of its group. The
+// process is not reaped yet, so that its id cannot mean another one. It reports whether
+// it could wait.
+func endGroup(pid int) bool {
 	const byPID = 1
-	for {
-		_, _, err := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
-		if err != syscall.EINTR {
-			break
-		}
+	var errno syscall.Errno = syscall.EINTR
+	for errno == syscall.EINTR {
+		_, _, errno = syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
 	}
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	return errno == 0
 }

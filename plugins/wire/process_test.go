@@ -2,7 +2,12 @@ package wire_test
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +23,9 @@ import (
 func TestPluginsThatDoNotStart(t *testing.T) {
 	tests := []struct{ role, want string }{
 		{"chatter", `not a connector: it said "hello"`},
-		{"future", `version "7"`},
+		{"future", "incompatible API version with plugin. Plugin version: 7"},
+		{"away", "not this machine's own address"},
+		{"odd network", `unknown network "udp"`},
 		{"silent", "did not get ready"},
 		{"dead", "no disk"},
 	}
@@ -39,6 +46,42 @@ func TestPluginsThatDoNotStart(t *testing.T) {
 	c := &wire.Client{Path: filepath.Join(t.TempDir(), "missing")}
 	if _, err := c.Specify(testContext(t)); err == nil {
 		t.Error("missing executable: want an error")
+	}
+}
+
+// sayCertificate shakes hands as a plugin would that was asked for a certificate.
+func sayCertificate() {
+	public, private, _ := ed25519.GenerateKey(nil)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(nil, template, template, public, private)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("1|2|unix|/nowhere|grpc|" + base64.RawStdEncoding.EncodeToString(der))
+	select {}
+}
+
+// Nobody asks for a certificate, and one that comes harms nobody.
+func TestPluginWithACertificate(t *testing.T) {
+	c, _ := client(t, "certificate")
+	if _, err := c.Specify(testContext(t)); err == nil || !strings.Contains(err.Error(), "/nowhere") {
+		t.Errorf("got %v, want that it cannot be dialled", err)
+	}
+}
+
+func TestStartThatIsCancelled(t *testing.T) {
+	c, _ := client(t, "silent")
+	before := childrenOf(t, os.Getpid())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { _, err := c.Source(ctx, "pipe:src"); done <- err }()
+	eventually(t, "the process runs", func() bool { return len(childrenOf(t, os.Getpid())) > len(before) })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if got := childrenOf(t, os.Getpid()); len(got) != len(before) {
+		t.Errorf("processes %v are left", got)
 	}
 }
 

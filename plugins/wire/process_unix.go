@@ -8,5 +8,5 @@ import "syscall"
 // terminal's Ctrl-C.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// endChildren does nothing: here nothing tells that a process has ended without reaping it.
-func endChildren(int) {}
+// endGroup does nothing: here nothing tells that a process has ended without reaping it.
+func endGroup(int) bool { return false }

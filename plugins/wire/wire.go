@@ -3,6 +3,20 @@
 //
 // Records cross it in their encoded form; neither side decodes a batch that it only
 // passes on.
+//
+// go-plugin's Client starts the executables, shakes hands, dials, reads their output and
+// ends them, over a runner of this package. Five facts about go-plugin (v1.8.0) decide
+// what is not left to it:
+//
+//   - It neither gives a plugin a process group nor a parent-death signal, and it waits for
+//     the end of output that a grandchild may hold open for ever: so the runner.
+//   - It panics on a certificate that it did not ask for, and puts a first line of any
+//     length into an error: so the runner passes on five fields of a bounded line.
+//   - Its reader of log lines panics when @message, @level or @timestamp is no string, and
+//     rounds integers: so its logger is off and the lines go to ours.
+//   - It asks a plugin to exit without a deadline, and waits two seconds for one that does
+//     not know the request: so an interceptor.
+//   - Its broker remembers whatever a plugin announces: so the stream is never opened.
 package wire
 
 import (

@@ -1,0 +1,266 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	hclog "github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin/runner"
+)
+
+// executable runs an executable for go-plugin: in a process group of its own, which ends
+// with the agent, and with bounded output.
+type executable struct {
+	cmd    *exec.Cmd
+	dir    string // private, for its socket; go-plugin makes it
+	stdout *handshakeLine
+	stderr *io.PipeReader
+	feed   *io.PipeWriter // into stderr
+
+	ended chan struct{} // closed when the process has ended and writes no more
+	read  chan struct{} // closed when all that it wrote is read, too
+	once  sync.Once     // closes read
+	err   error         // why it has ended, set before ended is closed
+
+	mu     sync.Mutex
+	id     int  // guarded by mu: of the process; 0: not started
+	reaped bool // guarded by mu: the id may mean another process
+	killed bool // guarded by mu: Kill was called
+}
+
+func newExecutable(path string, env []string) *executable {
+	r := &executable{cmd: exec.Command(path), stdout: newHandshakeLine(), ended: make(chan struct{}), read: make(chan struct{})}
+	r.stderr, r.feed = io.Pipe()
+	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = env, r.stdout, r.feed
+	r.cmd.SysProcAttr = processAttributes()
+	r.cmd.WaitDelay = time.Second // a grandchild may hold on to the output
+	return r
+}
+
+// prepare takes what go-plugin has to say to the plugin, behind what it inherits.
+func (r *executable) prepare(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
+	r.cmd.Env, r.dir = append(r.cmd.Env, cmd.Env...), dir
+	return r, nil
+}
+
+// Start starts the process.
+func (r *executable) Start(context.Context) error {
+	started := make(chan error)
+	go r.run(started)
+	err := <-started
+	if err != nil {
+		_ = os.RemoveAll(r.dir) // go-plugin does so for what was started
+	}
+	return err
+}
+
+// run starts the process and waits for its end. Both happen on one thread that lives
+// as long, because the process is killed when the thread that started it ends.
+func (r *executable) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := r.cmd.Start()
+	if err != nil {
+		started <- err
+		return
+	}
+	pid := r.cmd.Process.Pid
+	r.begin(pid)
+	started <- nil
+	if endGroup(pid) {
+		r.setReaped()
+	}
+	if r.err = r.cmd.Wait(); r.err == nil {
+		r.err = errors.New("exit status 0")
+	}
+	r.setReaped()
+	r.stdout.close()
+	_ = r.feed.Close()
+	close(r.ended)
+}
+
+// begin takes note of the process, which may be unwanted already.
+func (r *executable) begin(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.id = pid
+	if r.killed {
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	}
+}
+
+func (r *executable) setReaped() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reaped = true
+}
+
+// Wait waits until the process has ended. It is called when all output is read.
+func (r *executable) Wait(context.Context) error {
+	<-r.ended
+	r.once.Do(func() { close(r.read) })
+	return r.err
+}
+
+// Kill tells the process and all its children to end, and ends them if they do not.
+func (r *executable) Kill(context.Context) error {
+	r.signal(syscall.SIGTERM)
+	timer := time.NewTimer(terminateTimeout)
+	defer timer.Stop()
+	select {
+	case <-r.ended:
+	case <-timer.C:
+		r.signal(syscall.SIGKILL)
+	}
+	return nil
+}
+
+// signal sends a signal to the process group.
+func (r *executable) signal(s syscall.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.killed = true
+	if r.id != 0 && !r.reaped {
+		_ = syscall.Kill(-r.id, s)
+	}
+}
+
+// Stdout has the line of the handshake.
+func (r *executable) Stdout() io.ReadCloser { return r.stdout.reader }
+
+// Stderr has what the process writes to its log.
+func (r *executable) Stderr() io.ReadCloser { return r.stderr }
+
+// Name returns the path.
+func (r *executable) Name() string { return r.cmd.Path }
+
+// ID returns the id of the process, nothing when none was started.
+func (r *executable) ID() string {
+	if pid := r.pid(); pid != 0 {
+		return strconv.Itoa(pid)
+	}
+	return ""
+}
+
+// Diagnose has nothing to add.
+func (r *executable) Diagnose(context.Context) string { return "" }
+
+// PluginToHost refuses addresses of other machines.
+func (r *executable) PluginToHost(network, address string) (string, string, error) {
+	switch {
+	case network != "unix" && network != "tcp":
+		return "", "", fmt.Errorf("it listens on an unknown network %.20q", network)
+	case network == "tcp" && !isLocal(address):
+		return "", "", fmt.Errorf("it listens at %.100q, which is not this machine's own address", address)
+	}
+	return network, address, nil
+}
+
+// HostToPlugin is not needed: the plugin never dials.
+func (r *executable) HostToPlugin(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+func (r *executable) exited() <-chan struct{} { return r.read }
+
+func (r *executable) exitError() error { return r.err }
+
+func (r *executable) pid() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.id
+}
+
+// whyNotReady says why there is no connection to the plugin, for which go-plugin gives err.
+func (r *executable) whyNotReady(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("it did not get ready: %w", context.Cause(ctx))
+	}
+	return r.stdout.explain(err)
+}
+
+// isLocal reports whether only this machine can be listening at the address.
+func isLocal(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip.IsLoopback())
+}
+
+// handshakeFields is how many fields of the handshake are for the host: what follows is a
+// certificate, on which go-plugin panics unless it has asked for one.
+const handshakeFields = 5
+
+// maxHandshake bounds the line of the handshake.
+const maxHandshake = 4 << 10
+
+// handshakeLine hands the first line that a plugin prints to go-plugin, if it may be the
+// line of the handshake, and drops the rest.
+type handshakeLine struct {
+	reader *io.PipeReader
+	writer *io.PipeWriter
+	buf    []byte // owned by Write
+	done   bool   // owned by Write
+
+	mu    sync.Mutex
+	first string // guarded by mu: what was printed; empty: nothing yet
+	valid bool   // guarded by mu: it may be the line of the handshake
+}
+
+func newHandshakeLine() *handshakeLine {
+	l := &handshakeLine{}
+	l.reader, l.writer = io.Pipe()
+	return l
+}
+
+// Write takes everything.
+func (l *handshakeLine) Write(p []byte) (int, error) {
+	if l.done {
+		return len(p), nil
+	}
+	l.buf = append(l.buf, p[:min(len(p), maxHandshake)]...)
+	line, _, found := strings.Cut(string(l.buf), "\n")
+	if found || len(l.buf) >= maxHandshake {
+		l.done, l.buf = true, nil
+		l.hand(strings.TrimSpace(line))
+	}
+	return len(p), nil
+}
+
+func (l *handshakeLine) hand(line string) {
+	fields := strings.Split(line, "|")
+	l.mu.Lock()
+	l.first, l.valid = line, len(fields) >= handshakeFields
+	l.mu.Unlock()
+	if len(fields) >= handshakeFields {
+		_, _ = io.WriteString(l.writer, strings.Join(fields[:handshakeFields], "|")+"\n")
+	}
+	l.close()
+}
+
+// close tells that no line comes any more.
+func (l *handshakeLine) close() { _ = l.writer.Close() }
+
+// explain returns why there is no connection, which err says if the line was what
+// go-plugin expects.
+func (l *handshakeLine) explain(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.valid:
+		return err
+	case l.first != "":
+		return fmt.Errorf("it is not a connector: it said %.100q", l.first)
+	}
+	return errors.New("it ended before it was ready")
+}
