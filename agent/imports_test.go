@@ -17,7 +17,8 @@ var allowed = map[string][]string{
 	"agent/config":                    {"schemas", "spec", "spec/spelling"},
 	"plugins/connector":               {"plugins/record"},
 	"plugins/schema":                  {"plugins/record"},
-	"plugins/sdk":                     {"plugins/record", "plugins/schema", "spec/spelling"},
+	"plugins/sdk":                     {"plugins/record", "plugins/schema", "plugins/template", "spec/spelling"},
+	"plugins/template":                {"plugins/record", "plugins/schema"},
 	"plugins/wire":                    {"spec/notify", "plugins/sdk", "plugins/record", "plugins/schema", "plugins/wire/wirepb"},
 	"plugins/wire/wirepb":             {"plugins/wire/wirepb"},
 	"plugins/builtin":                 {"plugins/sdk", "plugins/record", "plugins/builtin/generator", "plugins/builtin/log", "plugins/builtin/file"},
@@ -56,7 +57,7 @@ var homes = map[string][]string{
 	"github.com/peterbourgon/ff/v3":            {"cmd/conduit"},
 	"github.com/hamba/avro/v2":                 {"plugins/schema"},
 	"github.com/prometheus/client_golang":      {"agent"},
-	"github.com/Masterminds/sprig/v3":          {"plugins/sdk"},
+	"github.com/Masterminds/sprig/v3":          {"plugins/template"},
 	"github.com/coreos/go-systemd":             {"agent", "cmd/conduit"},
 	"golang.org/x/term":                        {"cmd/conduit"},
 }

@@ -1,0 +1,126 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"text/template"
+	"text/template/parse"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// machine executes one template, one record at a time.
+type machine struct {
+	template *template.Template
+	out      []byte
+	limit    int // length of out that is too much
+	steps    uint
+	deadline time.Time
+}
+
+func newMachine(parsed *template.Template, used template.FuncMap) *machine {
+	m := &machine{}
+	t, err := parsed.Clone()
+	if err != nil {
+		panic(err) // only html/template has a reason
+	}
+	bounded := template.FuncMap{stepName: m.step}
+	for name, f := range used {
+		bounded[name] = m.bounded(name, f)
+	}
+	m.template = t.Funcs(bounded)
+	return m
+}
+
+func (m *machine) run(dst []byte, r *record.Record) ([]byte, error) {
+	m.out, m.limit, m.steps, m.deadline = dst, len(dst)+maxOutput, 0, time.Now().Add(maxTime)
+	err := m.template.Execute(m, viewOf(r))
+	out := m.out
+	m.out = nil
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// Write takes the output of the template.
+func (m *machine) Write(p []byte) (int, error) {
+	if len(m.out)+len(p) > m.limit {
+		return 0, errOutput
+	}
+	m.out = append(m.out, p...)
+	return len(p), nil
+}
+
+var (
+	errOutput = fmt.Errorf("it makes more than %d bytes", maxOutput)
+	errNodes  = fmt.Errorf("it makes a value of more than %d values, or nested more than %d deep", maxNodes, maxDepth)
+	errTime   = fmt.Errorf("it takes longer than %s", maxTime)
+	errCycle  = errors.New("a value cannot contain itself")
+)
+
+// stepName is the function that is called in every iteration and in every template
+// that a template calls.
+const stepName = "conduit_step"
+
+func (m *machine) step() (string, error) {
+	if m.steps++; m.steps%64 == 0 && time.Now().After(m.deadline) {
+		return "", errTime
+	}
+	return "", nil
+}
+
+// guardLoops puts a call of step at the beginning of every range body of t and of every
+// template.
+func guardLoops(t *template.Template) {
+	trees, err := parse.Parse("", "{{"+stepName+"}}", "", "", map[string]any{stepName: (*machine).step})
+	if err != nil {
+		panic(err)
+	}
+	step := trees[""].Root.Nodes[0]
+	for _, each := range t.Templates() {
+		if each.Tree == nil || each.Root == nil {
+			continue
+		}
+		eachNode(each.Root, func(n parse.Node) {
+			if r, ok := n.(*parse.RangeNode); ok {
+				r.List.Nodes = append([]parse.Node{step.Copy()}, r.List.Nodes...)
+			}
+		})
+		each.Root.Nodes = append([]parse.Node{step.Copy()}, each.Root.Nodes...)
+	}
+}
+
+// bounded returns f with a check of what goes in and what comes out. A panic becomes the
+// error of the template.
+func (m *machine) bounded(name string, f any) any {
+	fn := reflect.ValueOf(f)
+	call := fn.Call
+	if fn.Type().IsVariadic() {
+		call = fn.CallSlice
+	}
+	grows := growth[name]
+	return reflect.MakeFunc(fn.Type(), func(args []reflect.Value) []reflect.Value {
+		if _, err := m.step(); err != nil {
+			panic(err)
+		}
+		if err := weigh(args); err != nil {
+			panic(err)
+		}
+		if mutators[name] {
+			if err := refuseCycle(args); err != nil {
+				panic(err)
+			}
+		}
+		if grows != nil && grows(args) > maxOutput {
+			panic(errOutput)
+		}
+		results := call(args)
+		if err := weigh(results); err != nil {
+			panic(err)
+		}
+		return results
+	}).Interface()
+}

@@ -1,0 +1,165 @@
+// Package template runs Go templates over records, within bounds: what a template can ask
+// for in memory and time is limited, and it reaches nothing but its record.
+//
+// The functions are those of text/template and of sprig, without the ones that read the
+// environment or the network.
+package template
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"text/template"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+)
+
+// The bounds of one execution.
+const (
+	maxOutput = 16 << 20        // bytes that a template or one of its functions may make
+	maxNodes  = 100_000         // values inside one argument or result of a function
+	maxDepth  = 100             // nesting of such a value
+	maxTime   = 2 * time.Second // looked at in every iteration and every call
+)
+
+// Template is a parsed template. It may be used from several goroutines.
+type Template struct {
+	constant bool   // it has no action
+	text     string // of a constant template
+	direct   []part // nil: it needs text/template
+	strict   bool
+	parts    schema.Parts
+	pool     sync.Pool // of *machine
+}
+
+// Parse parses a template that executes for every record. In a strict template a key that
+// a map does not have is an error, else it is printed as "<no value>".
+func Parse(text string, strict bool) (*Template, error) {
+	t := &Template{strict: strict}
+	if !strings.Contains(text, "{{") {
+		t.constant, t.text = true, text
+		return t, nil
+	}
+	missing := "missingkey=default"
+	if strict {
+		missing = "missingkey=error"
+	}
+	used, err := usedFunctions(text)
+	if err != nil {
+		return nil, fmt.Errorf("cannot parse the template: %w", err)
+	}
+	parsed, err := template.New("").Option(missing).Funcs(used).Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("cannot parse the template: %w", err)
+	}
+	if parsed.Tree == nil { // nothing but definitions or comments
+		t.constant = true
+		return t, nil
+	}
+	t.parts = partsOf(parsed)
+	t.direct = compiler{strict}.parts(parsed.Root)
+	guardLoops(parsed)
+	t.pool.New = func() any { return newMachine(parsed, used) }
+	return t, nil
+}
+
+// Parts returns the parts of a record in which the template looks at structured data.
+func (t *Template) Parts() schema.Parts { return t.parts }
+
+// Constant returns the text of a template that is the same for every record.
+func (t *Template) Constant() (string, bool) { return t.text, t.constant }
+
+// Append appends what the template makes of r to dst. On error it returns dst as it was given.
+func (t *Template) Append(dst []byte, r *record.Record) ([]byte, error) {
+	if t.constant {
+		return append(dst, t.text...), nil
+	}
+	if out, ok := t.appendDirect(dst, r); ok {
+		return out, nil
+	}
+	m := t.pool.Get().(*machine)
+	defer t.pool.Put(m)
+	return m.run(dst, r)
+}
+
+func (t *Template) appendDirect(dst []byte, r *record.Record) ([]byte, bool) {
+	if t.direct == nil {
+		return dst, false
+	}
+	out := dst
+	for i := range t.direct {
+		p := &t.direct[i]
+		if p.eval == nil {
+			out = append(out, p.text...)
+			continue
+		}
+		v, ok := p.eval(r)
+		if !ok {
+			return dst, false
+		}
+		if out, ok = v.append(out, t.strict); !ok {
+			return dst, false
+		}
+	}
+	return out, true
+}
+
+// Condition is a template whose output is a boolean. It may be used from several goroutines.
+type Condition struct {
+	template *Template
+	eval     expression // nil unless the template is one expression of direct access
+}
+
+// ParseCondition parses a condition. It returns nil for a text that is empty or only
+// white space: there is no condition then.
+func ParseCondition(text string) (*Condition, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	t, err := Parse(text, false)
+	if err != nil {
+		return nil, err
+	}
+	if t.constant {
+		if _, err := parseBool(t.text); err != nil {
+			return nil, err
+		}
+	}
+	c := &Condition{template: t}
+	if len(t.direct) == 1 {
+		c.eval = t.direct[0].eval
+	}
+	return c, nil
+}
+
+// Parts returns the parts of a record in which the condition looks at structured data.
+func (c *Condition) Parts() schema.Parts { return c.template.parts }
+
+// Match reports whether r meets the condition.
+func (c *Condition) Match(r *record.Record) (bool, error) {
+	if c.eval != nil {
+		if v, ok := c.eval(r); ok && v.kind == boolean {
+			return v.n != 0, nil
+		}
+	}
+	var small [64]byte
+	out, err := c.template.Append(small[:0], r)
+	if err != nil {
+		return false, fmt.Errorf("cannot evaluate the condition: %w", err)
+	}
+	return parseBool(string(out))
+}
+
+func parseBool(s string) (bool, error) {
+	b, err := strconv.ParseBool(s)
+	if err != nil {
+		if len(s) > 100 {
+			s = s[:100] + "…"
+		}
+		return false, fmt.Errorf("cannot use the output of the condition, %q: it must be true or false, without white space around it", s)
+	}
+	return b, nil
+}

@@ -1,0 +1,205 @@
+package template_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/template"
+)
+
+func sample() *record.Record {
+	return &record.Record{
+		Position:  record.Position("p1"),
+		Operation: record.OperationCreate,
+		Metadata:  record.NewMetadata(map[string]string{"m": "v", "a.b": "dotted"}),
+		Key:       record.Raw([]byte("k")),
+		After:     record.Structured(map[string]any{"a": int64(1), "f": 1.0, "s": "text", "t": true, "n": map[string]any{"x": "deep"}}),
+	}
+}
+
+func TestConditions(t *testing.T) {
+	for text, want := range map[string]string{
+		`{{ eq .Metadata.m "v" }}`:                  "true",
+		`{{ eq .Metadata.none "v" }}`:               "false",
+		`{{ ne .Metadata.none "v" }}`:               "true",
+		`{{ index .Metadata "a.b" | eq "dotted" }}`: "true",
+		`{{ eq .Operation "create" }}`:              "incompatible types for comparison",
+		`{{ eq .Operation.String "create" }}`:       "true",
+		`{{ .Operation | toString | eq "create" }}`: "true",
+		`{{ eq .Payload.After.f 1 }}`:               "incompatible types for comparison",
+		`{{ eq .Payload.After.f 1.0 }}`:             "true",
+		`{{ eq .Payload.After.a 1 }}`:               "true",
+		`{{ eq .Key "k" }}`:                         "incompatible types for comparison",
+		`{{ eq (printf "%s" .Key) "k" }}`:           "true",
+		`{{ .Payload.Before.x }}`:                   "nil pointer evaluating interface {}.x",
+		`{{ hasKey .Payload.After "a" }}`:           "true",
+		`{{ .Foo }}`:                                "can't evaluate field Foo",
+		`{{ and .Payload.After.t (gt .Payload.After.a 0) (eq .Payload.After.n.x "deep") }}`: "true",
+		`{{ or (eq .Metadata.m "x") (lt .Payload.After.f 0.5) }}`:                           "false",
+		`{{ not .Payload.After.t }}`:                                                        "false",
+		` {{ true }}`:                                                                       "it must be true or false",
+		`{{ .Operation }}`:                                                                  `the output of the condition, "create"`,
+		`{{ (.Map).operation | eq "create" }}`:                                              "true",
+	} {
+		c, err := template.ParseCondition(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		got, err := c.Match(sample())
+		if err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", text, err, want)
+			}
+		} else if fmt.Sprint(got) != want {
+			t.Errorf("%s: %v, want %s", text, got, want)
+		}
+	}
+}
+
+func TestConditionsThatCannotBe(t *testing.T) {
+	for text, want := range map[string]string{
+		`{{ .Metadata["a.b"] }}`:  "bad character",
+		`{{ bad .Key }}`:          `function "bad" not defined`,
+		`{{ env "HOME" }}`:        `function "env" not defined`,
+		`{{ getHostByName "x" }}`: `function "getHostByName" not defined`,
+		`yes`:                     "must be true or false",
+		`{{ if }}`:                "missing value for if",
+	} {
+		if _, err := template.ParseCondition(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	if c, err := template.ParseCondition(" \n"); c != nil || err != nil {
+		t.Errorf("a blank condition is %v, %v", c, err)
+	}
+}
+
+func TestPartsOfTemplates(t *testing.T) {
+	for text, want := range map[string]schema.Parts{
+		`{{ .Metadata.m }}`:                        {},
+		`{{ .Operation }}{{ .Position }}`:          {},
+		`{{ .Key.id }}`:                            {Key: true},
+		`{{ with .Payload }}{{ .After }}{{ end }}`: {Payload: true},
+		`{{ toJson . }}`:                           {Key: true, Payload: true},
+		`{{ $r := . }}{{ $r.Key }}`:                {Key: true, Payload: true},
+		`{{ $.Key }}`:                              {Key: true},
+		`{{ template "x" . }}{{ define "x" }}{{ .Key }}{{ end }}`: {Key: true, Payload: true},
+	} {
+		tpl, err := template.Parse(text, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tpl.Parts(); got != want {
+			t.Errorf("%s: looks at %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+func TestTemplatesAreBounded(t *testing.T) {
+	for text, want := range map[string]string{
+		`{{ repeat 1000000000 "x" }}`:          "makes more than",
+		`{{ until 1000000000 | len }}`:         "makes more than",
+		`{{ untilStep 0 1000000000 1 | len }}`: "makes more than",
+		`{{ seq 1 1 1000000000 }}`:             "makes more than",
+		`{{ nindent 1000000000 "x" }}`:         "makes more than",
+		`{{ randAlpha 1000000000 }}`:           "makes more than",
+		`{{ $s := "0123456789" }}{{ range until 60 }}{{ $s = printf "%s%s" $s $s }}{{ end }}`:   "makes more than",
+		`{{ $s := "0123456789" }}{{ range until 60 }}{{ $s = cat $s $s }}{{ end }}`:             "makes more than",
+		`{{ $s := repeat 100000 "a" }}{{ replace "a" $s $s }}`:                                  "makes more than",
+		`{{ $s := repeat 100000 "a" }}{{ regexReplaceAll "a" $s $s }}`:                          "makes more than",
+		`{{ $l := list 1 }}{{ range until 60 }}{{ $l = list $l $l }}{{ end }}`:                  "makes a value of more",
+		`{{ $d := dict }}{{ $_ := set $d "x" $d }}{{ $d }}`:                                     "cannot contain itself",
+		`{{ $d := dict }}{{ $_ := merge $d (dict "x" (list $d)) }}{{ $d }}`:                     "cannot contain itself",
+		`{{ range 1000000000000 }}{{ end }}`:                                                    "takes longer than",
+		`{{ range 10000000000 }}` + strings.Repeat("0123456789", 1000) + `{{ end }}`:            "makes more than",
+		`{{ define "x" }}{{ template "x" . }}{{ template "x" . }}{{ end }}{{ template "x" . }}`: "exceeded maximum template depth",
+	} {
+		t.Run(text[:min(len(text), 60)], func(t *testing.T) {
+			t.Parallel()
+			tpl, err := template.Parse(text, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			out, err := tpl.Append([]byte("kept"), sample())
+			if err == nil || !strings.Contains(err.Error(), want) || string(out) != "kept" {
+				t.Errorf("%d bytes, %v; want %s", len(out), err, want)
+			}
+			if d := time.Since(start); d > time.Minute {
+				t.Errorf("took %s", d)
+			}
+		})
+	}
+}
+
+// TestDirectAccessIsTheTemplate compares expressions that are compiled to direct access
+// with text/template, which the same text inside "with" is left to.
+func TestDirectAccessIsTheTemplate(t *testing.T) {
+	operands := []string{`.Metadata.m`, `.Metadata.none`, `.Operation`, `.Operation.String`, `.Key`, `.Key.id`, `.Payload.Before`,
+		`.Payload.After.a`, `.Payload.After.f`, `.Payload.After.s`, `.Payload.After.t`, `.Payload.After.n.x`, `.Payload.After.n`, `.Payload.After.none`,
+		`"v"`, `"text"`, `""`, `1`, `1.0`, `0`, `-2.5`, `true`, `(index .Metadata "m")`, `(index .Metadata "none")`, `(index .Payload.After "a")`, `(index .Payload.After "none")`,
+		`(printf "%s" .Key)`, `(printf "%s" .Operation)`, `(toString .Payload.After.s)`, `(not .Payload.After.t)`}
+	calls := []string{"eq %s %s", "ne %s %s", "lt %s %s", "le %s %s", "gt %s %s", "ge %s %s", "and %s %s", "or %s %s", "contains %s %s", "hasPrefix %s %s", "hasSuffix %s %s"}
+	texts := slices.Clone(operands)
+	for _, call := range calls {
+		for _, a := range operands {
+			for _, b := range operands {
+				texts = append(texts, fmt.Sprintf(call, a, b))
+			}
+		}
+	}
+	other := func(v any) *record.Record {
+		r := sample()
+		r.Key = record.Structured(map[string]any{"id": v})
+		r.After = record.Structured(map[string]any{"a": v, "f": v, "s": v, "t": v, "n": v})
+		return r
+	}
+	records := []*record.Record{sample(), {}, other(nil), other("text"), other(""), other(2.5), other(int64(0)), other(1), other(true), other([]any{}), other(map[string]any{"x": ""})}
+	for i, text := range texts {
+		strict, r := i%2 == 0, records[i%len(records)]
+		got, gotErr := run("<{{ "+text+" }}>", strict, r)
+		want, wantErr := run("<{{ with $ }}{{ "+text+" }}{{ end }}>", strict, r)
+		if got != want || (gotErr == nil) != (wantErr == nil) {
+			t.Errorf("%s of %v: %q, %v; text/template makes %q, %v", text, r, got, gotErr, want, wantErr)
+		}
+	}
+}
+
+func run(text string, strict bool, r *record.Record) (string, error) {
+	tpl, err := template.Parse(text, strict)
+	if err != nil {
+		return "", nil // both cannot be parsed
+	}
+	out, err := tpl.Append(nil, r)
+	return string(out), err
+}
+
+func TestDirectAccessTakesNoMemory(t *testing.T) {
+	r := sample()
+	r.After = record.Raw([]byte("a line"))
+	tpl, err := template.Parse(`{{ printf "%s" .Payload.After }} of {{ .Metadata.m }}`, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := template.ParseCondition(`{{ and (eq .Metadata.m "v") (eq .Operation.String "create") }}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 0, 100)
+	if n := testing.AllocsPerRun(100, func() {
+		if out, err := tpl.Append(buf, r); err != nil || string(out) != "a line of v" {
+			t.Errorf("%q, %v", out, err)
+		}
+		if ok, err := c.Match(r); !ok || err != nil {
+			t.Errorf("%v, %v", ok, err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
