@@ -146,7 +146,7 @@ func (a *Agent) guardStore(ctx context.Context) error {
 // wire makes the parts and connects them.
 func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
-	a.Committer = &engine.Committer{Store: positions{a.Store}, Interval: c.DB.CommitInterval}
+	a.Committer = &engine.Committer{Store: a.Store, Interval: c.DB.CommitInterval}
 	a.schemas = &schema.Cache{Registry: a.Store.Schemas()}
 	a.Executables = newExecutables(c, a.Store.Schemas(), os.Environ(), log)
 	a.plugged = make(chan struct{}, 1)
@@ -161,7 +161,7 @@ func (a *Agent) wire() {
 	a.inputs = &inputs{apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, log: log}
 	window := engine.DefaultWindow
 	window.Shared, window.Turns = engine.NewShared(), engine.NewTurns()
-	a.Runner = &runner{plugins: a.Plugins, Store: positions{a.Store}, committer: a.Committer, taps: &a.taps, window: window, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,
+	a.Runner = &runner{plugins: a.Plugins, Store: a.Store, committer: a.Committer, taps: &a.taps, window: window, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,
 		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
 	a.Loop = &reconcile.Loop{
 		Store:           a.Store,

@@ -210,8 +210,11 @@ func (o *observed) Changed() <-chan struct{} { return o.changes.next() }
 
 // Position returns where a source got.
 func (o *observed) Position(ctx context.Context, connectorID string) (record.Position, error) {
-	position, _, err := o.Store.Position(ctx, connectorID)
-	return position, err
+	c, err := o.Store.Checkpoint(ctx, connectorID)
+	if c == nil {
+		return nil, err
+	}
+	return c.Position, err
 }
 
 // Restart has a pipeline restarted.

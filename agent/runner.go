@@ -17,7 +17,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/connector"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -28,7 +27,7 @@ var (
 	_ reconcile.Runner    = (*runner)(nil)
 	_ reconcile.Run       = (*observedRun)(nil)
 	_ reconcile.Amendment = (*observedAmendment)(nil)
-	_ engine.Store        = positions{}
+	_ engine.Store        = (*store.DB)(nil)
 	_ engine.Plugins      = dispenser{}
 )
 
@@ -332,17 +331,4 @@ var errNoProcessors = errors.New("no processor plugins exist in this version; re
 
 func (d dispenser) Processor(_ context.Context, id string, p spec.Processor) (engine.Processor, error) {
 	return nil, fmt.Errorf("processor plugin %q does not exist: %w", p.Plugin, errNoProcessors)
-}
-
-// positions is the store as the engine sees it.
-type positions struct{ *store.DB }
-
-// Position returns where the plugin of this name is to resume a source. A position that
-// another one saved could mean anything to it.
-func (p positions) Position(ctx context.Context, connectorID, plugin string) (record.Position, error) {
-	position, saver, err := p.DB.Position(ctx, connectorID)
-	if err != nil || saver != "" && saver != plugin {
-		return nil, err
-	}
-	return position, nil
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// MaxPosition is the greatest length of a position, in bytes.
-const MaxPosition = 64 << 10
-
 // source makes an sdk.Source a connector.Source. Read and Ack run on the goroutine that calls them.
 type source struct {
 	instance
@@ -94,9 +91,9 @@ func (s *source) batch(records []record.Record) (*record.Batch, error) {
 		switch n := len(records[i].Position); {
 		case n == 0:
 			return nil, s.fail(s.fault("record %d of %d has no position", i+1, len(records)))
-		case n > MaxPosition:
+		case n > record.MaxPosition:
 			return nil, s.fail(s.fault("the position of record %d of %d has %d bytes, more than %d",
-				i+1, len(records), n, MaxPosition))
+				i+1, len(records), n, record.MaxPosition))
 		}
 	}
 	stamp(records, s.id)

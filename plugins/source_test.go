@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -77,8 +76,8 @@ func TestReadChecksPositions(t *testing.T) {
 		want string
 	}{
 		"empty":    {0, `connector "orders:db" (builtin:fake): record 2 of 3 has no position`},
-		"longest":  {plugins.MaxPosition, ""},
-		"too long": {plugins.MaxPosition + 1, `the position of record 2 of 3 has 65537 bytes, more than 65536`},
+		"longest":  {record.MaxPosition, ""},
+		"too long": {record.MaxPosition + 1, `the position of record 2 of 3 has 65537 bytes, more than 65536`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, s := reading(t, func(context.Context) ([]record.Record, error) {

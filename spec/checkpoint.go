@@ -7,8 +7,17 @@ import "github.com/conduit-agent/conduit/plugins/record"
 type Checkpoint struct {
 	ConnectorID string // qualified
 	PipelineID  string
-	Plugin      string // name of the one that can read the position
+	Plugin      string // name of the one that can read the position; "" for any
 	Position    record.Position
 	Epoch       int64 // of the run that saves it
 	Sequence    int64 // number of records settled in that run
+}
+
+// PositionFor returns the position for the plugin of this name: nil when c is nil or
+// another plugin saved it, to which the bytes could mean anything.
+func (c *Checkpoint) PositionFor(plugin string) record.Position {
+	if c == nil || c.Plugin != "" && c.Plugin != plugin {
+		return nil
+	}
+	return c.Position
 }

@@ -67,7 +67,7 @@ func (d *benchDestination) Flush(context.Context) error { return nil }
 
 type discardStore struct{ *fakeStore }
 
-func (discardStore) SavePositions(context.Context, []spec.Checkpoint) error { return nil }
+func (discardStore) SaveCheckpoints(context.Context, []spec.Checkpoint) error { return nil }
 
 // BenchmarkEngine moves b.N records through an engine whose connectors cost nothing:
 // what it shows is the engine's own cost per record.

@@ -131,7 +131,7 @@ func (c *Committer) commit(ctx context.Context) bool {
 
 func (c *Committer) save(ctx context.Context, positions []spec.Checkpoint) error {
 	begin := time.Now()
-	if err := c.Store.SavePositions(ctx, positions); err != nil {
+	if err := c.Store.SaveCheckpoints(ctx, positions); err != nil {
 		return err
 	}
 	c.Commits.observe(DurationBounds, time.Since(begin).Seconds(), 1)

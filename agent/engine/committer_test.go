@@ -22,7 +22,7 @@ type commitLog struct {
 	fail    func(ids []string) error
 }
 
-func (l *commitLog) SavePositions(_ context.Context, positions []spec.Checkpoint) error {
+func (l *commitLog) SaveCheckpoints(_ context.Context, positions []spec.Checkpoint) error {
 	var ids []string
 	for _, p := range positions {
 		ids = append(ids, p.ConnectorID)

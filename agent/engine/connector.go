@@ -7,7 +7,6 @@ import (
 	"context"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -24,14 +23,13 @@ type Plugins interface {
 
 // Store keeps what must survive a crash.
 type Store interface {
-	// Position returns where the plugin of this name is to resume the source with this
-	// qualified id, nil if it never got anywhere.
-	Position(ctx context.Context, connectorID, plugin string) (record.Position, error)
-	// SavePositions makes all positions durable in one transaction. When it returns nil
-	// they survive a power cut; when it returns an error none of them changed.
-	SavePositions(ctx context.Context, positions []spec.Checkpoint) error
+	// Checkpoint returns where the source with this qualified id got, nil if nowhere.
+	Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error)
+	// SaveCheckpoints makes all checkpoints durable in one transaction. When it returns
+	// nil they survive a power cut; when it returns an error none of them changed.
+	SaveCheckpoints(ctx context.Context, checkpoints []spec.Checkpoint) error
 	// BeginRun returns the epoch of a new run of the pipeline, greater than any before.
-	// From then on positions of earlier epochs are refused.
+	// From then on checkpoints of earlier epochs are refused.
 	BeginRun(ctx context.Context, pipelineID string) (epoch int64, err error)
 	// ConnectorState returns the state of a connector, nil if it was never started.
 	ConnectorState(ctx context.Context, connectorID string) (*spec.ConnectorState, error)

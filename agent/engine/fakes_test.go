@@ -36,17 +36,16 @@ func newFakeStore(t *testing.T) *fakeStore {
 	return &fakeStore{t: t, positions: map[string]spec.Checkpoint{}, epochs: map[string]int64{}, connectors: map[string]spec.ConnectorState{}}
 }
 
-func (s *fakeStore) Position(_ context.Context, id, plugin string) (record.Position, error) {
+func (s *fakeStore) Checkpoint(_ context.Context, id string) (*spec.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.positions[id]
-	if p.Plugin != "" && p.Plugin != plugin {
-		return nil, nil
+	if c, ok := s.positions[id]; ok {
+		return &c, nil
 	}
-	return p.Position, nil
+	return nil, nil
 }
 
-func (s *fakeStore) SavePositions(_ context.Context, positions []spec.Checkpoint) error {
+func (s *fakeStore) SaveCheckpoints(_ context.Context, positions []spec.Checkpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.commits++

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -321,12 +320,11 @@ func (r *run) openSource(ctx context.Context, o *opened[connector.Source]) error
 	if err := notifyLifecycle(ctx, r.Pipeline, o); err != nil {
 		return err
 	}
-	var position record.Position
-	position, err := r.Store.Position(ctx, o.id, spec.PluginName(o.plugin))
+	checkpoint, err := r.Store.Checkpoint(ctx, o.id)
 	if err != nil {
 		return fmt.Errorf("cannot read the position of source %s: %w", o.id, err)
 	}
-	if err := o.connector.Open(ctx, position); err != nil {
+	if err := o.connector.Open(ctx, checkpoint.PositionFor(spec.PluginName(o.plugin))); err != nil {
 		return fmt.Errorf("cannot open source %s: %w", o.id, err)
 	}
 	return nil

@@ -14,10 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// maxPosition is how long a position may be. Positions are kept for every record in
-// flight and written to the store.
-const maxPosition = 64 << 10
-
 // maxAcks is how many positions are acknowledged at once: a list of all that one commit
 // covers would take more memory than the positions.
 const maxAcks = 1024
@@ -129,8 +125,8 @@ func (s *sourceRun) endTurns() {
 // left for every destination.
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
 	for i := range b.Len() {
-		if l := len(b.Position(i)); l == 0 || l > maxPosition {
-			return permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, maxPosition))
+		if l := len(b.Position(i)); l == 0 || l > record.MaxPosition {
+			return permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition))
 		}
 	}
 	f := s.flight(b)

@@ -269,7 +269,7 @@ func TestDeletePipeline(t *testing.T) {
 	epoch, err := db.BeginRun(ctx, "p")
 	must(t, err)
 	save := func(seq int64) error {
-		return db.SavePositions(ctx, []spec.Checkpoint{{ConnectorID: "p:src", PipelineID: "p", Position: []byte("pos"), Epoch: epoch, Sequence: seq}})
+		return db.SaveCheckpoints(ctx, []spec.Checkpoint{{ConnectorID: "p:src", PipelineID: "p", Position: []byte("pos"), Epoch: epoch, Sequence: seq}})
 	}
 	must(t, save(1))
 	must(t, db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "p"}}, spec.Event{Pipeline: "p"}))
@@ -282,8 +282,8 @@ func TestDeletePipeline(t *testing.T) {
 		t.Error("a pipeline with connectors was deleted")
 	}
 	must(t, db.DeleteConnector(ctx, "p:src"))
-	if pos, _, err := db.Position(ctx, "p:src"); pos != nil || err != nil {
-		t.Errorf("position of a forgotten connector: %q, %v", pos, err)
+	if pos, err := db.Checkpoint(ctx, "p:src"); pos != nil || err != nil {
+		t.Errorf("checkpoint of a forgotten connector: %v, %v", pos, err)
 	}
 	must(t, save(2))
 	must(t, db.DeletePipeline(ctx, "p"))
@@ -293,12 +293,12 @@ func TestDeletePipeline(t *testing.T) {
 	}
 	states, err := db.States(ctx)
 	must(t, err)
-	pos, _, err := db.Position(ctx, "p:src")
+	pos, err := db.Checkpoint(ctx, "p:src")
 	must(t, err)
 	events, err := db.Events(ctx, 0, 10)
 	must(t, err)
 	if len(states) != 0 || pos != nil || len(events) != 1 || actions(t, db, "p") != "declare withdraw" {
-		t.Errorf("states %v, position %q, events %v", states, pos, events)
+		t.Errorf("states %v, checkpoint %v, events %v", states, pos, events)
 	}
 	// In one history a generation stands for one thing only.
 	must(t, db.Apply(ctx, declare(pipeline("p"), pipeline("q"))))

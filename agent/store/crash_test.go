@@ -58,7 +58,7 @@ func commitForEver(path string) error {
 	}
 	epoch, err := db.BeginRun(ctx, "p")
 	for seq := int64(1); err == nil; seq++ {
-		if err = db.SavePositions(ctx, []spec.Checkpoint{position("p:a", epoch, seq), position("p:b", epoch, seq)}); err == nil {
+		if err = db.SaveCheckpoints(ctx, []spec.Checkpoint{position("p:a", epoch, seq), position("p:b", epoch, seq)}); err == nil {
 			fmt.Println(seq)
 		}
 	}
@@ -71,7 +71,7 @@ func TestKillLosesNothingCommitted(t *testing.T) {
 		committed := killAfter(t, path, 1+cycle*3)
 		db := open(t, path)
 		for _, id := range []string{"p:a", "p:b"} {
-			pos, _, err := db.Position(t.Context(), id)
+			pos, err := positionOf(db, id)
 			must(t, err)
 			saved, err := strconv.Atoi(strings.TrimPrefix(string(pos), "pos-"))
 			if err != nil || saved < committed {

@@ -31,20 +31,20 @@ func (e environmentError) Error() string { return string(e) }
 // Environment tells the command line that the machine is in the way.
 func (environmentError) Environment() bool { return true }
 
-// PositionError says which position made SavePositions fail.
-type PositionError struct {
+// CheckpointError says which checkpoint made SaveCheckpoints fail.
+type CheckpointError struct {
 	ConnectorID string
 	PipelineID  string
 	Err         error // ErrFenced, ErrOutOfOrder, …
 }
 
 // Error implements error.
-func (e *PositionError) Error() string {
-	return fmt.Sprintf("cannot save the position of connector %q: %v", e.ConnectorID, e.Err)
+func (e *CheckpointError) Error() string {
+	return fmt.Sprintf("cannot save the checkpoint of connector %q: %v", e.ConnectorID, e.Err)
 }
 
 // Unwrap returns the reason.
-func (e *PositionError) Unwrap() error { return e.Err }
+func (e *CheckpointError) Unwrap() error { return e.Err }
 
 // classify adds the error of ours that an error of SQLite amounts to.
 func classify(err error) error {

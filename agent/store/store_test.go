@@ -234,7 +234,7 @@ func TestFailingWriteLeavesItsNeighboursAlone(t *testing.T) {
 	errs := db.Together(
 		func() error { return db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "a"}}) },
 		func() error {
-			return db.SavePositions(ctx, []spec.Checkpoint{{ConnectorID: "p:s", PipelineID: "p", Position: record.Position("1"), Epoch: 7, Sequence: 1}})
+			return db.SaveCheckpoints(ctx, []spec.Checkpoint{{ConnectorID: "p:s", PipelineID: "p", Position: record.Position("1"), Epoch: 7, Sequence: 1}})
 		},
 		func() error { return db.SaveStates(cancelled, []spec.State{spec.State{PipelineID: "b"}}) },
 		func() error { return db.SaveStates(ctx, []spec.State{spec.State{PipelineID: "c"}}) },

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -181,7 +180,7 @@ func checkStrange(c *checker) {
 		"structured":     func(r *record.Record) { r.After = record.Structured(map[string]any{"a": "x", "b": nil}) },
 		"structured key": func(r *record.Record) { r.Key = record.Structured(map[string]any{"id": "1"}) },
 		"no metadata":    func(r *record.Record) { r.Metadata = nil },
-		"long position":  func(r *record.Record) { r.Position = slices.Repeat(record.Position("x"), plugins.MaxPosition) },
+		"long position":  func(r *record.Record) { r.Position = slices.Repeat(record.Position("x"), record.MaxPosition) },
 	}
 	for name, change := range strange {
 		w := c.openWriter(c.host.Target.Destination(c))

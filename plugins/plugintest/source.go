@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -177,8 +176,8 @@ func checkRecords(c *checker) {
 
 func (c *checker) record(i int, r record.Record, before time.Time) {
 	c.Helper()
-	if n := len(r.Position); n == 0 || n > plugins.MaxPosition {
-		c.Errorf("record %d has a position of %d bytes: want 1 to %d", i, n, plugins.MaxPosition)
+	if n := len(r.Position); n == 0 || n > record.MaxPosition {
+		c.Errorf("record %d has a position of %d bytes: want 1 to %d", i, n, record.MaxPosition)
 	}
 	if r.Operation < record.OperationCreate || r.Operation > record.OperationSnapshot {
 		c.Errorf("record %d has the unknown operation %d", i, r.Operation)

@@ -15,6 +15,10 @@ import (
 // read it; to everybody else it is opaque bytes, unique within the source and never empty.
 type Position []byte
 
+// MaxPosition is the greatest length of a position in bytes. Positions are kept for every
+// record in flight and written to the store.
+const MaxPosition = 64 << 10
+
 // Operation says what happened to the entity that a record describes.
 // The numbers are those of the connector protocol (opencdc.v1.Operation).
 type Operation int32

@@ -209,9 +209,6 @@ func (s *Source) batch(f frame) (*record.Batch, error) {
 	return b, err
 }
 
-// maxPosition is the greatest length of a position.
-const maxPosition = 64 << 10
-
 // check returns how many records of b, from the first on, can be taken, and what is wrong
 // with the next one. Nobody else may look into it before it reaches another plugin.
 func check(b *record.Batch) (int, error) {
@@ -220,8 +217,8 @@ func check(b *record.Batch) (int, error) {
 		switch n := len(b.Position(i)); {
 		case n == 0:
 			return i, fmt.Errorf("record %d of %d has no position", i+1, b.Len())
-		case n > maxPosition:
-			return i, fmt.Errorf("the position of record %d of %d has %d bytes, more than %d", i+1, b.Len(), n, maxPosition)
+		case n > record.MaxPosition:
+			return i, fmt.Errorf("the position of record %d of %d has %d bytes, more than %d", i+1, b.Len(), n, record.MaxPosition)
 		}
 	}
 	return readable, err

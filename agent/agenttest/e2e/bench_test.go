@@ -15,7 +15,6 @@ import (
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/connector"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -156,8 +155,8 @@ func (p benchPlugins) Processor(_ context.Context, id string, _ spec.Processor) 
 // memory is a store that remembers nothing.
 type memory struct{}
 
-func (memory) Position(context.Context, string, string) (record.Position, error)    { return nil, nil }
-func (memory) SavePositions(context.Context, []spec.Checkpoint) error               { return nil }
+func (memory) Checkpoint(context.Context, string) (*spec.Checkpoint, error)         { return nil, nil }
+func (memory) SaveCheckpoints(context.Context, []spec.Checkpoint) error             { return nil }
 func (memory) BeginRun(context.Context, string) (int64, error)                      { return 1, nil }
 func (memory) ConnectorState(context.Context, string) (*spec.ConnectorState, error) { return nil, nil }
 func (memory) SaveConnectorState(context.Context, *spec.ConnectorState) error       { return nil }

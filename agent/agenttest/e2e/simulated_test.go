@@ -6,9 +6,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
-	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -29,7 +27,7 @@ type bubble struct {
 // the file system, no network.
 func runIn(ctx context.Context, o agent.Options, b bubble) error {
 	o.Wired = func(a *agent.Agent) {
-		m := mortal{a.Store, a.Runner.Store, &b}
+		m := mortal{a.Store, &b}
 		a.Plugins.Builtin = append(a.Plugins.Builtin, b.Connectors...)
 		a.Executables.Interval = time.Hour
 		a.Files.Watch.Unheard, a.Files.Watch.Poll = true, b.Poll
@@ -43,7 +41,6 @@ func runIn(ctx context.Context, o agent.Options, b bubble) error {
 // mortal is a store whose writes may be lost.
 type mortal struct {
 	*store.DB
-	positions engine.Store
 	*bubble
 }
 
@@ -81,16 +78,12 @@ func (m mortal) BeginRun(ctx context.Context, id string) (epoch int64, err error
 	return epoch, err
 }
 
-func (m mortal) SavePositions(ctx context.Context, all []spec.Checkpoint) error {
+func (m mortal) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint) error {
 	return m.Write(func() error {
-		err := m.positions.SavePositions(ctx, all)
+		err := m.DB.SaveCheckpoints(ctx, all)
 		if err == nil {
 			m.Saved(all)
 		}
 		return err
 	})
-}
-
-func (m mortal) Position(ctx context.Context, connectorID, plugin string) (record.Position, error) {
-	return m.positions.Position(ctx, connectorID, plugin)
 }

@@ -326,12 +326,12 @@ func TestOversizedMessages(t *testing.T) { // by itself: it looks at the memory
 	if n := allocated() - before; n > 20<<20 { // of 24 MiB
 		t.Errorf("%d bytes were allocated for messages that were not read", n)
 	}
-	if n, _ := strconv.Atoi(string(s.saved)); n > 4 {
+	if n, _ := strconv.Atoi(string(s.saved.Position)); n > 4 {
 		t.Errorf("saved position %d", n)
 	}
 	says(t, "the run", runPipeline(t, c, s, "", "", func() bool {
-		pos, _ := s.Position(t.Context(), "", "")
-		return string(pos) == "10"
+		c, _ := s.Checkpoint(t.Context(), "")
+		return string(c.Position) == "10"
 	}), "")
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
-	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -39,20 +38,21 @@ func (plugins) Processor(context.Context, string, spec.Processor) (engine.Proces
 // store keeps the position of the one source.
 type store struct {
 	mu    sync.Mutex
-	saved record.Position // guarded by mu
+	saved spec.Checkpoint // guarded by mu
 }
 
-func (s *store) Position(context.Context, string, string) (record.Position, error) {
+func (s *store) Checkpoint(context.Context, string) (*spec.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.saved, nil
+	c := s.saved
+	return &c, nil
 }
 
-func (s *store) SavePositions(_ context.Context, all []spec.Checkpoint) error {
+func (s *store) SaveCheckpoints(_ context.Context, all []spec.Checkpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range all {
-		s.saved = p.Position
+	for _, c := range all {
+		s.saved = c
 	}
 	return nil
 }
@@ -103,11 +103,11 @@ func TestPipelines(t *testing.T) {
 			s := &store{}
 			c, _ := client(t, "")
 			err := runPipeline(t, c, s, tt.source, tt.destination, func() bool {
-				pos, _ := s.Position(t.Context(), "", "")
-				return tt.want == "" && string(pos) == "10"
+				c, _ := s.Checkpoint(t.Context(), "")
+				return tt.want == "" && string(c.Position) == "10"
 			})
 			says(t, "the run", err, tt.want)
-			if n, _ := strconv.Atoi(string(s.saved)); n > tt.saved {
+			if n, _ := strconv.Atoi(string(s.saved.Position)); n > tt.saved {
 				t.Errorf("saved position %d, want at most %d", n, tt.saved)
 			}
 		})
