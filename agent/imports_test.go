@@ -55,7 +55,7 @@ var homes = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},
 	"github.com/knadh/koanf":                   {"agent/config"},
 	"github.com/peterbourgon/ff/v3":            {"cmd/conduit"},
-	"github.com/hamba/avro/v2":                 {"plugins/schema"},
+	"github.com/twmb/avro":                     {"plugins/schema"},
 	"github.com/prometheus/client_golang":      {"agent"},
 	"github.com/Masterminds/sprig/v3":          {"plugins/template"},
 	"github.com/coreos/go-systemd":             {"agent", "cmd/conduit"},

@@ -1,29 +1,24 @@
 package schema
 
-import (
-	"fmt"
-
-	"github.com/hamba/avro/v2"
-)
+import "fmt"
 
 // Codec encodes and decodes objects with one Avro schema: plain Avro binary, without any
 // header. It may be used from several goroutines.
 type Codec struct {
-	schema avro.Schema
+	root *avroType
 }
 
 // Parse returns the codec of an Avro schema in JSON. The schema describes an object: it
 // is a record or a map. Any other text is an ErrInvalidSchema.
 func Parse(text string) (*Codec, error) {
-	// A cache of its own keeps names of one schema from being known in the next.
-	s, err := avro.ParseWithCache(text, "", &avro.SchemaCache{})
+	t, err := parseType(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidSchema, err)
 	}
-	if t := s.Type(); t != avro.Record && t != avro.Map {
-		return nil, fmt.Errorf("%w: it describes a %s, not an object", ErrInvalidSchema, t)
+	if t.kind != avroRecord && t.kind != avroMap {
+		return nil, fmt.Errorf("%w: it describes a %s, not an object", ErrInvalidSchema, t.name)
 	}
-	return &Codec{schema: s}, nil
+	return &Codec{root: t}, nil
 }
 
 // Append appends the encoded object to dst. It fails when m does not have what the schema
@@ -31,7 +26,7 @@ func Parse(text string) (*Codec, error) {
 // A missing field is encoded as its default, or as null where the schema allows it.
 // Times lose what is below the unit of the schema.
 func (c *Codec) Append(dst []byte, m map[string]any) ([]byte, error) {
-	out, err := appendValue(dst, c.schema, m, 0)
+	out, err := appendValue(dst, c.root, m, 0)
 	if err != nil {
 		return dst, fmt.Errorf("cannot encode with the schema: %w", err)
 	}
@@ -43,7 +38,7 @@ func (c *Codec) Append(dst []byte, m map[string]any) ([]byte, error) {
 // text, enums as string.
 func (c *Codec) Decode(data []byte) (map[string]any, error) {
 	d := decoder{data: data, steps: maxSteps + 16*len(data)}
-	v, err := d.value(c.schema, 0)
+	v, err := d.value(c.root, 0)
 	if err == nil && len(d.data) > 0 {
 		err = fmt.Errorf("%d bytes too many", len(d.data))
 	}
@@ -51,19 +46,4 @@ func (c *Codec) Decode(data []byte) (map[string]any, error) {
 		return nil, fmt.Errorf("cannot decode with the schema: %w", err)
 	}
 	return v.(map[string]any), nil
-}
-
-// deref follows a reference to a named type.
-func deref(s avro.Schema) avro.Schema {
-	if ref, ok := s.(*avro.RefSchema); ok {
-		return ref.Schema()
-	}
-	return s
-}
-
-func logical(s avro.Schema) avro.LogicalType {
-	if l, ok := s.(avro.LogicalTypeSchema); ok && l.Logical() != nil {
-		return l.Logical().Type()
-	}
-	return ""
 }

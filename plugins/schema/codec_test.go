@@ -10,7 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/google/go-cmp/cmp"
-	"github.com/hamba/avro/v2"
+	"github.com/twmb/avro"
 	"pgregory.net/rapid"
 )
 
@@ -74,10 +74,75 @@ func TestCodec(t *testing.T) {
 			if diff := cmp.Diff(object{"v": test.want}, got); diff != "" {
 				t.Error(diff)
 			}
-			if err := avro.Unmarshal(avro.MustParse(test.schema), b[1:], new(any)); err != nil {
-				t.Errorf("another decoder does not read it: %v", err)
+			if rest, err := avro.MustParse(test.schema).Decode(b[1:], new(any)); err != nil || len(rest) > 0 {
+				t.Errorf("another decoder leaves %d bytes: %v", len(rest), err)
 			}
 		})
+	}
+}
+
+// What is no valid decimal is what it is without the logical type, as the Avro
+// specification demands. The rest of the schema is kept exactly.
+func TestInvalidDecimals(t *testing.T) {
+	for name, typ := range map[string]string{
+		"no precision":            `{"type":"bytes","logicalType":"decimal"}`,
+		"precision 0":             `{"type":"bytes","logicalType":"decimal","precision":0,"scale":0}`,
+		"more scale":              `{"type":"bytes","logicalType":"decimal","precision":2,"scale":5}`,
+		"precision that is text":  `{"type":"bytes","logicalType":"decimal","precision":"2"}`,
+		"too small":               `{"type":"fixed","name":"f","size":2,"logicalType":"decimal","precision":20,"scale":5}`,
+		"on text":                 `{"type":"string","logicalType":"decimal","precision":2}`,
+		"another that is invalid": `{"type":"string","logicalType":"timestamp-micros"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := schema.Parse(recordOf(`{"name":"v","type":` + typ + `},{"name":"w","type":"long","default":9007199254740993}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := c.Append(nil, object{"v": []byte("12")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.Decode(b)
+			if text, ok := got["v"].(string); ok {
+				got["v"] = []byte(text)
+			}
+			if diff := cmp.Diff(object{"v": []byte("12"), "w": int64(9007199254740993)}, got); err != nil || diff != "" {
+				t.Error(err, diff)
+			}
+		})
+	}
+}
+
+// A name refers to a type defined before it, in the namespace around it or, with dots, in
+// any.
+func TestReferences(t *testing.T) {
+	inner := object{"w": nil}
+	for text, value := range map[string]any{
+		recordOf(`{"name":"v","type":["null","r"]}`):                                                                                                                   object{"v": nil},
+		`{"type":"record","name":"n.r","fields":[{"name":"v","type":["null","r"]}]}`:                                                                                   object{"v": nil},
+		`{"type":"record","name":"r","namespace":"n","fields":[{"name":"v","type":["null","n.r"]}]}`:                                                                   object{"v": nil},
+		`{"type":"record","name":"r","namespace":"n","fields":[{"name":"v","type":{"type":"record","name":"o.i","fields":[{"name":"w","type":["null","i","n.r"]}]}}]}`: inner,
+		`{"type":"record","name":"n.r","fields":[{"name":"v","type":{"type":"record","name":"i","namespace":"","fields":[{"name":"w","type":["null","i","n.r"]}]}}]}`:  inner,
+		`{"type":"record","name":"a.r","fields":[{"name":"u","type":{"type":"record","name":"i","fields":[{"name":"w","type":"null"}]}},{"name":"v","type":"i"}]}`:     inner,
+	} {
+		c, err := schema.Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		m := object{"v": value}
+		if strings.Contains(text, `"u"`) {
+			m["u"] = inner
+		}
+		b, err := c.Append(nil, m)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		got, err := c.Decode(b)
+		if diff := cmp.Diff(m, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", text, err, diff)
+		}
 	}
 }
 
@@ -320,5 +385,18 @@ func BenchmarkAppend(b *testing.B) {
 	}
 	if !bytes.Contains(buf, []byte("some name")) {
 		b.Fatal("not encoded")
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	m := object{"id": 1, "name": "some name", "at": time.Now(), "ok": true, "d": time.Second}
+	text, _ := schema.Infer(m)
+	c, _ := schema.Parse(text)
+	buf, _ := c.Append(nil, m)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Decode(buf); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -4,22 +4,11 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-
-	"github.com/hamba/avro/v2"
 )
-
-func decimalOf(s avro.Schema) (*avro.DecimalLogicalSchema, bool) {
-	l, ok := s.(avro.LogicalTypeSchema)
-	if !ok {
-		return nil, false
-	}
-	d, ok := l.Logical().(*avro.DecimalLogicalSchema)
-	return d, ok
-}
 
 // decimalBytes returns v as a big-endian two's complement number of size bytes, as few
 // as it takes when size is 0. v is the text of a decimal number, or a number.
-func decimalBytes(d *avro.DecimalLogicalSchema, v any, size int) ([]byte, error) {
+func decimalBytes(t *avroType, v any, size int) ([]byte, error) {
 	if b, ok := v.([]byte); ok { // the default in a schema
 		return b, nil
 	}
@@ -28,9 +17,9 @@ func decimalBytes(d *avro.DecimalLogicalSchema, v any, size int) ([]byte, error)
 	if !ok || len(text) > 4096 {
 		return nil, fmt.Errorf("a %T that is no decimal number", v)
 	}
-	r.Mul(r, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(d.Scale())), nil)))
+	r.Mul(r, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(t.scale)), nil)))
 	if !r.IsInt() {
-		return nil, fmt.Errorf("a number with more than %d decimals", d.Scale())
+		return nil, fmt.Errorf("a number with more than %d decimals", t.scale)
 	}
 	n := r.Num()
 	width := n.BitLen()/8 + 1
@@ -47,17 +36,17 @@ func decimalBytes(d *avro.DecimalLogicalSchema, v any, size int) ([]byte, error)
 }
 
 // decimalText is the reverse of decimalBytes.
-func decimalText(d *avro.DecimalLogicalSchema, b []byte) string {
+func decimalText(t *avroType, b []byte) string {
 	n := new(big.Int).SetBytes(b)
 	if len(b) > 0 && b[0]&0x80 != 0 {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 	}
 	digits := []byte(new(big.Int).Abs(n).String())
-	if d.Scale() > 0 {
-		for len(digits) <= d.Scale() {
+	if t.scale > 0 {
+		for len(digits) <= t.scale {
 			digits = slices.Insert(digits, 0, '0')
 		}
-		digits = slices.Insert(digits, len(digits)-d.Scale(), '.')
+		digits = slices.Insert(digits, len(digits)-t.scale, '.')
 	}
 	if n.Sign() < 0 {
 		digits = slices.Insert(digits, 0, '-')

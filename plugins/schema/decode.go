@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/hamba/avro/v2"
 )
 
 // maxSteps bounds the values that a few bytes can stand for: nulls take no bytes at all.
@@ -21,70 +19,71 @@ type decoder struct {
 	steps int // values that may still come
 }
 
-func (d *decoder) value(s avro.Schema, depth int) (any, error) {
+func (d *decoder) value(t *avroType, depth int) (any, error) {
 	if d.steps--; d.steps < 0 {
 		return nil, errors.New("more values than the data can stand for")
 	}
 	if depth > maxDepth {
 		return nil, errTooDeep
 	}
-	switch s := deref(s).(type) {
-	case *avro.UnionSchema:
-		i, err := d.index(len(s.Types()))
+	switch t.kind {
+	case avroNull:
+		return nil, nil
+	case avroUnion:
+		i, err := d.index(len(t.branches))
 		if err != nil {
 			return nil, err
 		}
-		return d.value(s.Types()[i], depth+1)
-	case *avro.RecordSchema:
-		return d.record(s, depth)
-	case *avro.MapSchema:
-		return d.object(s, depth)
-	case *avro.ArraySchema:
-		return d.array(s, depth)
-	case *avro.EnumSchema:
-		i, err := d.index(len(s.Symbols()))
+		return d.value(t.branches[i], depth+1)
+	case avroRecord:
+		return d.record(t, depth)
+	case avroMap:
+		return d.object(t, depth)
+	case avroArray:
+		return d.array(t, depth)
+	case avroEnum:
+		i, err := d.index(len(t.symbols))
 		if err != nil {
 			return nil, err
 		}
-		return s.Symbols()[i], nil
-	case *avro.FixedSchema:
-		b, err := d.take(int64(s.Size()))
-		return bytesValue(s, b), err
-	case *avro.PrimitiveSchema:
-		return d.primitive(s)
+		return t.symbols[i], nil
+	case avroFixed:
+		b, err := d.take(int64(t.size))
+		return bytesValue(t, b), err
 	}
-	return nil, nil // null
+	return d.primitive(t)
 }
 
-func (d *decoder) record(s *avro.RecordSchema, depth int) (any, error) {
-	m := make(map[string]any, min(len(s.Fields()), len(d.data)+8))
-	for _, f := range s.Fields() {
-		v, err := d.value(f.Type(), depth+1)
+func (d *decoder) record(t *avroType, depth int) (any, error) {
+	m := make(map[string]any, min(len(t.fields), len(d.data)+8))
+	for i := range t.fields {
+		f := &t.fields[i]
+		v, err := d.value(f.typ, depth+1)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
-		m[f.Name()] = v
+		m[f.name] = v
 	}
 	return m, nil
 }
 
-func (d *decoder) object(s *avro.MapSchema, depth int) (any, error) {
+func (d *decoder) object(t *avroType, depth int) (any, error) {
 	m := map[string]any{}
 	err := d.blocks(func() error {
 		k, err := d.bytes()
 		if err != nil {
 			return err
 		}
-		m[string(k)], err = d.value(s.Values(), depth+1)
+		m[string(k)], err = d.value(t.items, depth+1)
 		return err
 	})
 	return m, err
 }
 
-func (d *decoder) array(s *avro.ArraySchema, depth int) (any, error) {
+func (d *decoder) array(t *avroType, depth int) (any, error) {
 	a := []any{}
 	err := d.blocks(func() error {
-		v, err := d.value(s.Items(), depth+1)
+		v, err := d.value(t.items, depth+1)
 		a = append(a, v)
 		return err
 	})
@@ -115,60 +114,60 @@ func (d *decoder) blocks(item func() error) error {
 	}
 }
 
-func (d *decoder) primitive(s *avro.PrimitiveSchema) (any, error) {
-	switch s.Type() {
-	case avro.Boolean:
+func (d *decoder) primitive(t *avroType) (any, error) {
+	switch t.kind {
+	case avroBoolean:
 		b, err := d.take(1)
 		if err == nil && b[0] > 1 {
 			err = fmt.Errorf("%d is no boolean", b[0])
 		}
 		return err == nil && b[0] == 1, err
-	case avro.Int, avro.Long:
+	case avroInt, avroLong:
 		n, err := d.long()
-		if err == nil && s.Type() == avro.Int && n != int64(int32(n)) {
+		if err == nil && t.kind == avroInt && n != int64(int32(n)) {
 			err = errRange
 		}
-		return integerValue(s, n), err
-	case avro.Float:
+		return integerValue(t, n), err
+	case avroFloat:
 		b, err := d.take(4)
 		if err != nil {
 			return nil, err
 		}
 		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), nil
-	case avro.Double:
+	case avroDouble:
 		b, err := d.take(8)
 		if err != nil {
 			return nil, err
 		}
 		return math.Float64frombits(binary.LittleEndian.Uint64(b)), nil
-	case avro.String:
+	case avroString:
 		b, err := d.bytes()
 		return string(b), err
-	case avro.Bytes:
+	case avroBytes:
 		b, err := d.bytes()
-		return bytesValue(s, b), err
+		return bytesValue(t, b), err
 	}
 	return nil, nil
 }
 
-func bytesValue(s avro.Schema, b []byte) any {
-	if dec, ok := decimalOf(s); ok {
-		return decimalText(dec, b)
+func bytesValue(t *avroType, b []byte) any {
+	if t.logical == logicalDecimal {
+		return decimalText(t, b)
 	}
 	return append([]byte{}, b...)
 }
 
-func integerValue(s avro.Schema, n int64) any {
-	switch logical(s) {
-	case avro.TimestampMicros, avro.LocalTimestampMicros:
+func integerValue(t *avroType, n int64) any {
+	switch t.logical {
+	case logicalTimestampMicros, logicalLocalTimestampMicros:
 		return time.UnixMicro(n).UTC()
-	case avro.TimestampMillis, avro.LocalTimestampMillis:
+	case logicalTimestampMillis, logicalLocalTimestampMillis:
 		return time.UnixMilli(n).UTC()
-	case avro.Date:
+	case logicalDate:
 		return time.Unix(n*86400, 0).UTC()
-	case avro.TimeMicros:
+	case logicalTimeMicros:
 		return time.Duration(n) * time.Microsecond
-	case avro.TimeMillis:
+	case logicalTimeMillis:
 		return time.Duration(n) * time.Millisecond
 	}
 	return n

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"time"
-
-	"github.com/hamba/avro/v2"
 )
 
 // maxDepth bounds the nesting of values.
@@ -21,124 +18,109 @@ var (
 	errRange   = errors.New("number out of range")
 )
 
-func appendValue(dst []byte, s avro.Schema, v any, depth int) ([]byte, error) {
+func appendValue(dst []byte, t *avroType, v any, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return nil, errTooDeep
 	}
-	s = deref(s)
-	switch s := s.(type) {
-	case *avro.UnionSchema:
-		return appendUnion(dst, s, v, depth)
-	case *avro.RecordSchema:
+	switch t.kind {
+	case avroUnion:
+		return appendUnion(dst, t, v, depth)
+	case avroRecord:
 		if m, ok := v.(map[string]any); ok {
-			return appendRecord(dst, s, m, depth)
+			return appendRecord(dst, t, m, depth)
 		}
-	case *avro.MapSchema:
+	case avroMap:
 		if m, ok := v.(map[string]any); ok {
-			return appendMap(dst, s, m, depth)
+			return appendMap(dst, t, m, depth)
 		}
-	case *avro.ArraySchema:
+	case avroArray:
 		if a, ok := v.([]any); ok {
-			return appendArray(dst, s, a, depth)
+			return appendArray(dst, t, a, depth)
 		}
-	case *avro.EnumSchema:
-		if i := slices.Index(s.Symbols(), fmt.Sprint(v)); i >= 0 {
+	case avroEnum:
+		if i := slices.Index(t.symbols, fmt.Sprint(v)); i >= 0 {
 			return binary.AppendVarint(dst, int64(i)), nil
 		}
-	case *avro.FixedSchema:
-		return appendFixed(dst, s, v)
-	case *avro.NullSchema:
+	case avroFixed:
+		return appendFixed(dst, t, v)
+	case avroNull:
 		if v == nil {
 			return dst, nil
 		}
-	case *avro.PrimitiveSchema:
-		return appendPrimitive(dst, s, v)
+	default:
+		return appendPrimitive(dst, t, v)
 	}
-	return nil, mismatch(s, v)
+	return nil, mismatch(t, v)
 }
 
-func mismatch(s avro.Schema, v any) error {
-	if l := logical(s); l != "" {
-		return fmt.Errorf("a %T is no %s (%s)", v, s.Type(), l)
+func mismatch(t *avroType, v any) error {
+	if t.logical != "" {
+		return fmt.Errorf("a %T is no %s (%s)", v, t.name, t.logical)
 	}
-	return fmt.Errorf("a %T is no %s", v, s.Type())
+	return fmt.Errorf("a %T is no %s", v, t.name)
 }
 
-func appendRecord(dst []byte, s *avro.RecordSchema, m map[string]any, depth int) ([]byte, error) {
+func appendRecord(dst []byte, t *avroType, m map[string]any, depth int) ([]byte, error) {
 	var err error
 	known := 0
-	for _, f := range s.Fields() {
-		v, ok := m[f.Name()]
+	for i := range t.fields {
+		f := &t.fields[i]
+		v, ok := m[f.name]
 		if ok {
 			known++
 		} else if v, err = missing(f); err != nil {
 			return nil, err
 		}
-		if dst, err = appendValue(dst, f.Type(), v, depth+1); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		if dst, err = appendValue(dst, f.typ, v, depth+1); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
 	}
 	if known < len(m) {
-		return nil, unknownField(s, m)
+		return nil, unknownField(t, m)
 	}
 	return dst, nil
 }
 
 // missing returns what stands for a field that the object does not have.
-func missing(f *avro.Field) (any, error) {
-	if f.HasDefault() {
-		return plainDefault(f.Default()), nil
-	}
-	switch t := deref(f.Type()).(type) {
-	case *avro.NullSchema:
+func missing(f *avroField) (any, error) {
+	switch {
+	case f.hasDefault:
+		return f.fallback, nil
+	case f.typ.kind == avroNull || f.typ.nullable:
 		return nil, nil
-	case *avro.UnionSchema:
-		if slices.ContainsFunc(t.Types(), func(s avro.Schema) bool { return s.Type() == avro.Null }) {
-			return nil, nil
-		}
 	}
-	return nil, fmt.Errorf("%s: is missing", f.Name())
+	return nil, fmt.Errorf("%s: is missing", f.name)
 }
 
-// plainDefault turns the array that stands for the default of a fixed into bytes.
-func plainDefault(def any) any {
-	if v := reflect.ValueOf(def); v.IsValid() && v.Kind() == reflect.Array {
-		b := make([]byte, v.Len())
-		reflect.Copy(reflect.ValueOf(b), v)
-		return b
-	}
-	return def
-}
-
-func unknownField(s *avro.RecordSchema, m map[string]any) error {
+func unknownField(t *avroType, m map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if !slices.ContainsFunc(s.Fields(), func(f *avro.Field) bool { return f.Name() == name }) {
+		if !slices.ContainsFunc(t.fields, func(f avroField) bool { return f.name == name }) {
 			return fmt.Errorf("%s: is not in the schema", name)
 		}
 	}
 	return nil
 }
 
-func appendMap(dst []byte, s *avro.MapSchema, m map[string]any, depth int) ([]byte, error) {
+func appendMap(dst []byte, t *avroType, m map[string]any, depth int) ([]byte, error) {
 	if len(m) > 0 {
 		dst = binary.AppendVarint(dst, int64(len(m)))
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		var err error
-		if dst, err = appendValue(appendString(dst, k), s.Values(), m[k], depth+1); err != nil {
+		if dst, err = appendValue(appendString(dst, k), t.items, m[k], depth+1); err != nil {
 			return nil, fmt.Errorf("%s: %w", k, err)
 		}
 	}
 	return append(dst, 0), nil
 }
 
-func appendArray(dst []byte, s *avro.ArraySchema, a []any, depth int) ([]byte, error) {
+func appendArray(dst []byte, t *avroType, a []any, depth int) ([]byte, error) {
 	if len(a) > 0 {
 		dst = binary.AppendVarint(dst, int64(len(a)))
 	}
 	for i, v := range a {
 		var err error
-		if dst, err = appendValue(dst, s.Items(), v, depth+1); err != nil {
+		if dst, err = appendValue(dst, t.items, v, depth+1); err != nil {
 			return nil, fmt.Errorf("[%d]: %w", i, err)
 		}
 	}
@@ -146,16 +128,16 @@ func appendArray(dst []byte, s *avro.ArraySchema, a []any, depth int) ([]byte, e
 }
 
 // appendUnion takes the branch that is made for v, or else the first that can hold it.
-func appendUnion(dst []byte, s *avro.UnionSchema, v any, depth int) ([]byte, error) {
+func appendUnion(dst []byte, t *avroType, v any, depth int) ([]byte, error) {
 	k := kindOf(v)
 	for pass := range 2 {
-		for i, t := range s.Types() {
-			if natural := naturalKind(deref(t)) == k; natural != (pass == 0) {
+		for i, branch := range t.branches {
+			if natural := branch.natural == k; natural != (pass == 0) {
 				continue
 			}
-			if out, err := appendValue(binary.AppendVarint(dst, int64(i)), t, v, depth+1); err == nil {
+			if out, err := appendValue(binary.AppendVarint(dst, int64(i)), branch, v, depth+1); err == nil {
 				return out, nil
-			} else if pass == 0 && len(s.Types()) == 2 && s.Nullable() {
+			} else if pass == 0 && len(t.branches) == 2 && t.nullable {
 				return nil, err // the only branch there is for v knows best
 			}
 		}
@@ -163,56 +145,31 @@ func appendUnion(dst []byte, s *avro.UnionSchema, v any, depth int) ([]byte, err
 	return nil, fmt.Errorf("no branch of the union holds a %T", v)
 }
 
-// naturalKind returns the kind of values that s is made for.
-func naturalKind(s avro.Schema) kind {
-	switch s.Type() {
-	case avro.Null:
-		return kindNull
-	case avro.Boolean:
-		return kindBool
-	case avro.Int, avro.Long:
-		switch logical(s) {
-		case "", avro.TimeMillis, avro.TimeMicros:
-			return kindLong
-		}
-		return kindTime
-	case avro.Float, avro.Double:
-		return kindDouble
-	case avro.String, avro.Enum:
-		return kindString
-	case avro.Bytes, avro.Fixed:
-		return kindBytes
-	case avro.Array:
-		return kindArray
-	}
-	return kindObject
-}
-
-func appendPrimitive(dst []byte, s *avro.PrimitiveSchema, v any) ([]byte, error) {
-	switch s.Type() {
-	case avro.Boolean:
+func appendPrimitive(dst []byte, t *avroType, v any) ([]byte, error) {
+	switch t.kind {
+	case avroBoolean:
 		if b, ok := v.(bool); ok {
 			return append(dst, map[bool]byte{true: 1}[b]), nil
 		}
-	case avro.Int, avro.Long:
-		n, ok, err := integer(s, v)
-		if err == nil && s.Type() == avro.Int && n != int64(int32(n)) {
+	case avroInt, avroLong:
+		n, ok, err := integer(t, v)
+		if err == nil && t.kind == avroInt && n != int64(int32(n)) {
 			err = errRange
 		}
 		if ok {
 			return binary.AppendVarint(dst, n), err
 		}
-	case avro.Float:
+	case avroFloat:
 		if f, ok := toFloat(v); ok {
 			return binary.LittleEndian.AppendUint32(dst, math.Float32bits(float32(f))), nil
 		}
-	case avro.Double:
+	case avroDouble:
 		if f, ok := toFloat(v); ok {
 			return binary.LittleEndian.AppendUint64(dst, math.Float64bits(f)), nil
 		}
-	case avro.String, avro.Bytes:
-		if d, ok := decimalOf(s); ok {
-			b, err := decimalBytes(d, v, 0)
+	case avroString, avroBytes:
+		if t.logical == logicalDecimal {
+			b, err := decimalBytes(t, v, 0)
 			return append(binary.AppendVarint(dst, int64(len(b))), b...), err
 		}
 		switch v := v.(type) {
@@ -222,52 +179,52 @@ func appendPrimitive(dst []byte, s *avro.PrimitiveSchema, v any) ([]byte, error)
 			return append(binary.AppendVarint(dst, int64(len(v))), v...), nil
 		}
 	}
-	return nil, mismatch(s, v)
+	return nil, mismatch(t, v)
 }
 
 func appendString(dst []byte, v string) []byte {
 	return append(binary.AppendVarint(dst, int64(len(v))), v...)
 }
 
-func appendFixed(dst []byte, s *avro.FixedSchema, v any) ([]byte, error) {
-	if d, ok := decimalOf(s); ok {
-		b, err := decimalBytes(d, v, s.Size())
+func appendFixed(dst []byte, t *avroType, v any) ([]byte, error) {
+	if t.logical == logicalDecimal {
+		b, err := decimalBytes(t, v, t.size)
 		return append(dst, b...), err
 	}
 	b, ok := v.([]byte)
-	if !ok || len(b) != s.Size() {
-		return nil, fmt.Errorf("want %d bytes", s.Size())
+	if !ok || len(b) != t.size {
+		return nil, fmt.Errorf("want %d bytes", t.size)
 	}
 	return append(dst, b...), nil
 }
 
 // integer returns v in the unit of s.
-func integer(s avro.Schema, v any) (n int64, ok bool, err error) {
+func integer(t *avroType, v any) (n int64, ok bool, err error) {
 	switch v := v.(type) {
 	case time.Time:
-		n, err = fromTime(logical(s), v)
+		n, err = fromTime(t.logical, v)
 		return n, true, err
 	case time.Duration:
-		switch logical(s) {
-		case avro.TimeMillis:
+		switch t.logical {
+		case logicalTimeMillis:
 			return v.Milliseconds(), true, nil
-		case avro.TimeMicros:
+		case logicalTimeMicros:
 			return v.Microseconds(), true, nil
 		}
 	}
 	return toInt(v)
 }
 
-func fromTime(l avro.LogicalType, t time.Time) (int64, error) {
+func fromTime(logical string, t time.Time) (int64, error) {
 	if y := t.Year(); y < -290000 || y > 290000 {
 		return 0, errRange
 	}
-	switch l {
-	case avro.TimestampMicros, avro.LocalTimestampMicros:
+	switch logical {
+	case logicalTimestampMicros, logicalLocalTimestampMicros:
 		return t.UnixMicro(), nil
-	case avro.TimestampMillis, avro.LocalTimestampMillis:
+	case logicalTimestampMillis, logicalLocalTimestampMillis:
 		return t.UnixMilli(), nil
-	case avro.Date:
+	case logicalDate:
 		return floorDiv(t.Unix(), 86400), nil
 	}
 	return 0, errors.New("a time.Time is no plain integer")
