@@ -1,0 +1,117 @@
+//go:build !minimal
+
+package javascript
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dop251/goja"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type config struct {
+	Script  string        `json:"script" desc:"The text of the script. It has to define a function process, which gets a record and returns what becomes of it."`
+	Path    string        `json:"script.path" desc:"A file with the script, instead of script."`
+	Timeout time.Duration `json:"timeout" default:"1s" desc:"How long the script may take for one record; at most 10s." validate:"gt=0s,lt=10001ms"`
+	Memory  int64         `json:"memory" default:"134217728" desc:"By how many bytes the memory of the agent may grow while the script handles one record." validate:"gt=1048575"`
+}
+
+// processor runs a script for every record.
+type processor struct {
+	config  config
+	program *goja.Program
+	guard   guard
+	leak    leak
+	log     *slog.Logger
+	scripts *scriptLog
+	runtime *runtime
+}
+
+func newProcessor() sdk.Processor { return &processor{} }
+
+func (*processor) Parameters() sdk.Parameters { return sdk.ParametersOf(config{}) }
+
+// Configure compiles the script, and runs it once, so that what is wrong with it outside
+// of process is found when a declaration is checked.
+func (p *processor) Configure(ctx context.Context, settings map[string]string) error {
+	if err := sdk.Decode(settings, &p.config); err != nil {
+		return err
+	}
+	name, text, err := p.config.readScript()
+	if err != nil {
+		return err
+	}
+	if p.program, err = compile(name, text); err != nil {
+		return settingError(p.config.setting(), err.Error())
+	}
+	p.guard.timeout, p.guard.memory = p.config.Timeout, uint64(p.config.Memory)
+	p.leak.limit = uint64(p.config.Memory)
+	p.log = slog.New(slog.DiscardHandler)
+	if _, err := p.start(); err != nil {
+		return settingError(p.config.setting(), err.Error())
+	}
+	return nil
+}
+
+func (c *config) setting() string {
+	if c.Path != "" {
+		return "script.path"
+	}
+	return "script"
+}
+
+func settingError(setting, message string) error {
+	return sdk.SettingError{Setting: setting, Message: message}
+}
+
+func (p *processor) start() (*runtime, error) {
+	return newRuntime(p.program, newScriptLog(p.log), &p.guard)
+}
+
+func (p *processor) Open(ctx context.Context) (err error) {
+	p.log = sdk.Logger(ctx)
+	p.runtime, err = p.start()
+	return err
+}
+
+func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	if p.leak.found(b.Len(), p.log) {
+		if err := p.Open(ctx); err != nil {
+			return fmt.Errorf("cannot start the script again: %w", err)
+		}
+	}
+	p.guard.begin(p.runtime.vm)
+	defer p.guard.end()
+	for i := range b.Len() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		p.guard.next()
+		p.processOne(b, i)
+	}
+	return nil
+}
+
+func (p *processor) processOne(b *sdk.ProcessBatch, i int) {
+	out, err := p.runtime.run(b.Record(i))
+	switch {
+	case err != nil:
+		b.Refuse(i, err)
+	case out.filtered:
+		b.Filter(i)
+	case out.pieces != nil:
+		b.Replace(i, out.pieces)
+	default:
+		out.record.Position = b.Record(i).Position
+		*b.Record(i) = out.record
+	}
+}
+
+func (p *processor) Teardown(context.Context) error {
+	p.runtime = nil
+	return nil
+}

@@ -1,0 +1,360 @@
+//go:build !minimal
+
+package javascript
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dop251/goja"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// recordObject shows a record to the script, with the members Position, Operation,
+// Metadata, Key and Payload. A nil value is not looked at, and as in r.
+type recordObject struct {
+	call     *call
+	r        record.Record
+	self     *goja.Object
+	position goja.Value
+	metadata goja.Value
+	key      goja.Value
+	payload  payloadObject
+	change   *goja.Object // payload, wrapped
+	meta     metadataObject
+}
+
+// payloadObject is the member Payload, with Before and After.
+type payloadObject struct {
+	record        *recordObject
+	before, after goja.Value
+}
+
+// newRecord returns a wrapped r.
+func (c *call) newRecord(r record.Record) *recordObject {
+	o := &recordObject{call: c, r: r}
+	o.payload.record, o.meta.record = o, o
+	o.self = c.vm.NewDynamicObject(o)
+	return o
+}
+
+var recordKeys = []string{"Position", "Operation", "Metadata", "Key", "Payload"}
+
+func (o *recordObject) Keys() []string         { return slices.Clone(recordKeys) }
+func (o *recordObject) Has(key string) bool    { return slices.Contains(recordKeys, key) }
+func (o *recordObject) Delete(key string) bool { return !o.Has(key) }
+
+func (o *recordObject) Get(key string) goja.Value {
+	o.call.check()
+	switch key {
+	case "Payload":
+		if o.change == nil {
+			o.change = o.call.vm.NewDynamicObject(&o.payload)
+		}
+		return o.change
+	case "Metadata":
+		if o.metadata == nil {
+			o.metadata = o.call.vm.NewDynamicObject(&o.meta)
+		}
+		return o.metadata
+	case "Key":
+		return o.call.wrapData(&o.key, o.r.Key)
+	case "Operation":
+		return o.call.vm.ToValue(o.operation())
+	case "Position":
+		if o.position == nil {
+			o.position = o.call.vm.NewDynamicArray(&octets{call: o.call, b: o.r.Position})
+		}
+		return o.position
+	}
+	return nil
+}
+
+func (o *recordObject) operation() string {
+	if o.r.Operation == 0 {
+		return ""
+	}
+	return o.r.Operation.String()
+}
+
+func (o *recordObject) Set(key string, v goja.Value) bool {
+	o.call.check()
+	var err error
+	switch key {
+	case "Payload":
+		err = o.setPayload(v)
+	case "Metadata":
+		err = o.setMetadata(v)
+	case "Key":
+		err = o.call.setData(&o.key, v)
+	case "Operation":
+		o.r.Operation, err = parseOperation(v)
+	case "Position":
+		o.position = v
+	default:
+		err = errors.New("a record has only Position, Operation, Metadata, Key and Payload")
+	}
+	if err != nil {
+		panic(o.call.vm.NewTypeError("cannot set %s: %v", key, err))
+	}
+	return true
+}
+
+func parseOperation(v goja.Value) (record.Operation, error) {
+	if s := v.String(); s != "" {
+		return record.ParseOperation(s)
+	}
+	return 0, nil
+}
+
+// setPayload takes Before and After from another Payload or object.
+func (o *recordObject) setPayload(v goja.Value) error {
+	from, ok := v.(*goja.Object)
+	if !ok || from.ClassName() != "Object" {
+		return errors.New("want an object with Before and After")
+	}
+	before, after := from.Get("Before"), from.Get("After")
+	if err := o.call.setData(&o.payload.before, before); err != nil {
+		return err
+	}
+	return o.call.setData(&o.payload.after, after)
+}
+
+func (o *recordObject) setMetadata(v goja.Value) error {
+	var m record.Metadata
+	if !isNothing(v) {
+		from, ok := v.(*goja.Object)
+		if !ok || from.ClassName() != "Object" {
+			return errors.New("want an object")
+		}
+		for _, k := range from.Keys() {
+			text, err := metadataText(from.Get(k))
+			if err != nil {
+				return fmt.Errorf("%s: %w", k, err)
+			}
+			m.Set(k, text)
+		}
+	}
+	o.r.Metadata, o.meta.owned = m, true
+	return nil
+}
+
+func (o *payloadObject) Keys() []string { return []string{"Before", "After"} }
+func (o *payloadObject) Has(key string) bool {
+	return key == "Before" || key == "After"
+}
+func (o *payloadObject) Delete(key string) bool { return !o.Has(key) }
+
+func (o *payloadObject) Get(key string) goja.Value {
+	c := o.record.call
+	c.check()
+	switch key {
+	case "After":
+		return c.wrapData(&o.after, o.record.r.After)
+	case "Before":
+		return c.wrapData(&o.before, o.record.r.Before)
+	}
+	return nil
+}
+
+func (o *payloadObject) Set(key string, v goja.Value) bool {
+	c := o.record.call
+	c.check()
+	var err error
+	switch key {
+	case "After":
+		err = c.setData(&o.after, v)
+	case "Before":
+		err = c.setData(&o.before, v)
+	default:
+		err = errors.New("a payload has only Before and After")
+	}
+	if err != nil {
+		panic(c.vm.NewTypeError("cannot set Payload.%s: %v", key, err))
+	}
+	return true
+}
+
+// wrapData returns what slot holds, which is d as the script sees it unless it is set.
+func (c *call) wrapData(slot *goja.Value, d record.Data) goja.Value {
+	if *slot == nil {
+		if b, ok := d.Raw(); ok {
+			*slot = c.wrap(b)
+		} else if m, ok := d.Structured(); ok {
+			*slot = c.wrap(m)
+		} else {
+			*slot = goja.Null()
+		}
+	}
+	return *slot
+}
+
+// setData puts v into slot if a key or one side of a payload can be that.
+func (c *call) setData(slot *goja.Value, v goja.Value) error {
+	if isNothing(v) {
+		*slot = goja.Null()
+		return nil
+	}
+	*slot = v
+	if o, ok := v.(*goja.Object); ok {
+		if _, raw := rawBytes(o); raw || o.ClassName() == "Object" {
+			return nil
+		}
+		return fmt.Errorf("want an object, RawData, text or null, not a %s", o.ClassName())
+	}
+	if _, ok := v.Export().(string); !ok {
+		return fmt.Errorf("want an object, RawData, text or null, not %s", v)
+	}
+	return nil
+}
+
+func isNothing(v goja.Value) bool { return v == nil || goja.IsNull(v) || goja.IsUndefined(v) }
+
+// rawBytes returns the bytes that an object of the kind of RawData holds.
+func rawBytes(o *goja.Object) ([]byte, bool) {
+	switch w := exported(o).(type) {
+	case *octets:
+		return w.b, true
+	case []byte:
+		return w, true
+	case goja.ArrayBuffer:
+		return w.Bytes(), true
+	}
+	return nil, false
+}
+
+// data returns what slot holds as d was or as the script set it.
+func (c *call) data(slot goja.Value, d record.Data, take bool) (record.Data, error) {
+	switch {
+	case slot == nil && take:
+		return d, nil
+	case slot == nil:
+		return d.Clone(), nil
+	case goja.IsNull(slot):
+		return record.Data{}, nil
+	}
+	o, ok := slot.(*goja.Object)
+	if !ok {
+		return record.Raw([]byte(slot.String())), nil
+	}
+	if b, ok := rawBytes(o); ok {
+		return record.Raw(slices.Clone(b)), nil
+	}
+	v, err := c.resolve(slot, 0, take)
+	if err != nil {
+		return record.Data{}, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return record.Data{}, fmt.Errorf("want an object, not a %T", v)
+	}
+	return record.Structured(m), nil
+}
+
+// result returns the record as the script left it. Unless take is set it shares nothing
+// with the record that was given to the script.
+func (o *recordObject) result(take bool) (r record.Record, err error) {
+	if err := o.checkPosition(); err != nil {
+		return r, err
+	}
+	r = record.Record{Position: o.r.Position, Operation: o.r.Operation, Metadata: o.r.Metadata}
+	if !take {
+		r.Metadata = r.Metadata.Clone()
+	}
+	if r.Key, err = o.call.data(o.key, o.r.Key, take); err != nil {
+		return r, fmt.Errorf("cannot set Key: %w", err)
+	}
+	if r.Before, err = o.call.data(o.payload.before, o.r.Before, take); err != nil {
+		return r, fmt.Errorf("cannot set Payload.Before: %w", err)
+	}
+	if r.After, err = o.call.data(o.payload.after, o.r.After, take); err != nil {
+		return r, fmt.Errorf("cannot set Payload.After: %w", err)
+	}
+	return r, nil
+}
+
+// checkPosition refuses another position than that of the record being processed: only
+// its source can make positions.
+func (o *recordObject) checkPosition() error {
+	if isNothing(o.position) {
+		return nil
+	}
+	b := []byte(nil)
+	if p, ok := o.position.(*goja.Object); ok {
+		b, _ = rawBytes(p)
+	} else {
+		b = []byte(o.position.String())
+	}
+	if len(b) > 0 && !bytes.Equal(b, o.call.position) {
+		return errors.New("cannot set Position: it belongs to the source, which could not acknowledge another one")
+	}
+	return nil
+}
+
+// metadataObject shows the metadata of a record.
+type metadataObject struct {
+	record *recordObject
+	owned  bool // record.r.Metadata is a copy that may be changed
+}
+
+func (o *metadataObject) find(key string) int {
+	o.record.call.check()
+	return slices.IndexFunc(o.record.r.Metadata, func(f record.Field) bool { return f.Key == key })
+}
+
+func (o *metadataObject) Get(key string) goja.Value {
+	if i := o.find(key); i >= 0 {
+		return o.record.call.vm.ToValue(o.record.r.Metadata[i].Value)
+	}
+	return nil
+}
+
+func (o *metadataObject) Has(key string) bool { return o.find(key) >= 0 }
+
+func (o *metadataObject) own() {
+	if !o.owned {
+		m := o.record.r.Metadata
+		o.record.r.Metadata, o.owned = append(make(record.Metadata, 0, len(m)+2), m...), true
+	}
+}
+
+func (o *metadataObject) Set(key string, v goja.Value) bool {
+	c := o.record.call
+	c.check()
+	text, err := metadataText(v)
+	if err != nil {
+		panic(c.vm.NewTypeError("cannot set Metadata.%s: %v", key, err))
+	}
+	o.own()
+	o.record.r.Metadata.Set(key, text)
+	return true
+}
+
+func metadataText(v goja.Value) (string, error) {
+	if isNothing(v) {
+		return "", nil
+	}
+	if o, ok := v.(*goja.Object); ok {
+		return "", fmt.Errorf("want text, not a %s", o.ClassName())
+	}
+	return v.String(), nil
+}
+
+func (o *metadataObject) Delete(key string) bool {
+	o.record.call.check()
+	o.own()
+	o.record.r.Metadata.Delete(key)
+	return true
+}
+
+func (o *metadataObject) Keys() []string {
+	o.record.call.check()
+	keys := make([]string, len(o.record.r.Metadata))
+	for i, f := range o.record.r.Metadata {
+		keys[i] = f.Key
+	}
+	return keys
+}

@@ -1,0 +1,176 @@
+//go:build !minimal
+
+package javascript
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dop251/goja"
+	"github.com/dop251/goja/parser"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// maxCallDepth bounds how deep calls of functions may be nested.
+const maxCallDepth = 2048
+
+// runtime is a script in a JavaScript runtime of its own. Global variables of the script
+// live as long as it.
+type runtime struct {
+	vm      *goja.Runtime
+	process goja.Callable
+	date    *goja.Object
+	call    *call // the one that runs
+}
+
+// newRuntime runs the program, which has to define the function process. The guard stops
+// it when it takes too long.
+func newRuntime(program *goja.Program, l *scriptLog, g *guard) (*runtime, error) {
+	r := &runtime{vm: goja.New()}
+	r.vm.SetMaxCallStackSize(maxCallDepth)
+	r.vm.SetParserOptions(parser.WithDisableSourceMaps)
+	r.date = r.vm.Get("Date").(*goja.Object)
+	r.call = &call{vm: r.vm, date: r.date}
+	if err := errors.Join(boundLengths(r.vm), r.defineGlobals(l)); err != nil {
+		return nil, err
+	}
+	g.begin(r.vm)
+	_, err := r.vm.RunProgram(program)
+	g.end()
+	if err != nil {
+		return nil, fmt.Errorf("cannot run the script: %w", describe(err))
+	}
+	process, ok := goja.AssertFunction(r.vm.Get("process"))
+	if !ok {
+		return nil, errors.New("the script has no function process: begin with: function process(record) { return record }")
+	}
+	r.process = process
+	return r, nil
+}
+
+func (r *runtime) defineGlobals(l *scriptLog) error {
+	return errors.Join(
+		r.vm.Set("Record", r.constructor(func(goja.ConstructorCall) *goja.Object {
+			return r.call.newRecord(record.Record{}).self
+		})),
+		r.vm.Set("RawData", r.constructor(func(c goja.ConstructorCall) *goja.Object {
+			var b []byte
+			if len(c.Arguments) > 0 {
+				b = []byte(c.Arguments[0].String())
+			}
+			return r.vm.NewDynamicArray(&octets{call: r.call, b: b, owned: true})
+		})),
+		r.vm.Set("StructuredData", r.constructor(func(goja.ConstructorCall) *goja.Object {
+			return r.vm.NewObject()
+		})),
+		r.vm.Set("require", func(c goja.FunctionCall) goja.Value {
+			panic(r.vm.NewTypeError("cannot require %q: scripts cannot load files or modules", c.Argument(0).String()))
+		}),
+		r.vm.Set("logger", l.logger(r.vm)),
+		r.vm.Set("console", l.console(r.vm)),
+	)
+}
+
+// constructor returns a function that makes an object with or without new.
+func (r *runtime) constructor(construct func(goja.ConstructorCall) *goja.Object) goja.Value {
+	f := r.vm.ToValue(func(c goja.ConstructorCall) *goja.Object { return construct(c) }).(*goja.Object)
+	return r.vm.ToValue(r.vm.NewProxy(f, &goja.ProxyTrapConfig{
+		Apply: func(_ *goja.Object, _ goja.Value, args []goja.Value) goja.Value {
+			return construct(goja.ConstructorCall{Arguments: args})
+		},
+	}))
+}
+
+// outcome is what a script made of a record: one record, several, or none.
+type outcome struct {
+	record   record.Record
+	pieces   []record.Record
+	filtered bool
+}
+
+// run calls process with r. The data of r belongs to the outcome when that is one record,
+// and is as it was otherwise.
+func (r *runtime) run(in *record.Record) (out outcome, err error) {
+	c := r.call
+	c.over, c.position = false, in.Position
+	defer func() {
+		c.over = true
+		r.call = &call{vm: r.vm, date: r.date, over: true}
+	}()
+	arg := c.newRecord(*in)
+	v, err := r.process(goja.Undefined(), arg.self)
+	if err != nil {
+		return out, describe(err)
+	}
+	// Members of the script's objects may be getters, which can throw.
+	if thrown := r.vm.Try(func() { out, err = c.outcome(v) }); thrown != nil {
+		return out, describe(thrown)
+	}
+	return out, err
+}
+
+// outcome reads what process returned.
+func (c *call) outcome(v goja.Value) (out outcome, err error) {
+	if isNothing(v) {
+		out.filtered = true
+		return out, nil
+	}
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return out, fmt.Errorf("process returned %s, want a record, an array of records, or null", v.ExportType())
+	}
+	switch returned := exported(o).(type) {
+	case *recordObject:
+		out.record, err = returned.result(true)
+		return out, err
+	case *goja.Promise:
+		return c.settled(returned)
+	}
+	if o.ClassName() != "Array" {
+		return out, fmt.Errorf("process returned an object of class %s that is no record: change the record it got, or make one with new Record()", o.ClassName())
+	}
+	return c.split(o)
+}
+
+// settled reads what an async function returned. Nothing in a script can be waited for, so
+// it has ended, unless it waits for what never comes.
+func (c *call) settled(p *goja.Promise) (outcome, error) {
+	switch p.State() {
+	case goja.PromiseStateFulfilled:
+		return c.outcome(p.Result())
+	case goja.PromiseStateRejected:
+		return outcome{}, fmt.Errorf("%s", limitText(p.Result().String()))
+	}
+	return outcome{}, errors.New("process returned a promise that nothing settles: there are no timers and no network in a script")
+}
+
+func (c *call) split(o *goja.Object) (out outcome, err error) {
+	n := int(o.Get("length").ToInteger())
+	if n > maxPieces {
+		return out, fmt.Errorf("process returned %d records, at most %d may be made of one", n, maxPieces)
+	}
+	out.filtered = n == 0
+	for i := range n {
+		piece, ok := exportedValue(o.Get(fmt.Sprint(i))).(*recordObject)
+		if !ok {
+			return out, fmt.Errorf("process returned an array in which [%d] is no record", i)
+		}
+		r, err := piece.result(false)
+		if err != nil {
+			return out, fmt.Errorf("[%d]: %w", i, err)
+		}
+		out.pieces = append(out.pieces, r)
+	}
+	return out, nil
+}
+
+// maxPieces bounds how many records a script may make of one.
+const maxPieces = 100_000
+
+func exportedValue(v goja.Value) any {
+	if o, ok := v.(*goja.Object); ok {
+		return exported(o)
+	}
+	return nil
+}

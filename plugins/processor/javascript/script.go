@@ -1,0 +1,100 @@
+//go:build !minimal
+
+package javascript
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/dop251/goja"
+	"github.com/dop251/goja/parser"
+)
+
+// maxScript bounds the size of a script file.
+const maxScript = 4 << 20
+
+// readScript returns the text of the script and the name that errors have for it.
+func (c *config) readScript() (name, text string, err error) {
+	switch {
+	case c.Script != "" && c.Path != "":
+		return "", "", settingError("script", "only one of script and script.path may be set")
+	case c.Script != "":
+		return "script", c.Script, nil
+	case c.Path == "":
+		return "", "", settingError("script", "one of script and script.path must be set")
+	}
+	info, err := os.Stat(c.Path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err == nil && info.Size() > maxScript {
+		err = fmt.Errorf("larger than %d bytes", maxScript)
+	}
+	if err != nil {
+		return "", "", settingError("script.path", fmt.Sprintf("cannot read the script: %v", err))
+	}
+	b, err := os.ReadFile(c.Path)
+	if err != nil {
+		return "", "", settingError("script.path", fmt.Sprintf("cannot read the script: %v", err))
+	}
+	return c.Path, string(b), nil
+}
+
+// compile parses and compiles a script. Errors begin with name:line:column.
+func compile(name, text string) (*goja.Program, error) {
+	// A comment that names a source map must not make the parser read that file.
+	tree, err := parser.ParseFile(nil, name, text, 0, parser.WithDisableSourceMaps)
+	if err != nil {
+		var list parser.ErrorList
+		if errors.As(err, &list) && len(list) > 0 {
+			p := list[0].Position
+			return nil, fmt.Errorf("%s:%d:%d: %s", name, p.Line, p.Column, syntaxMessage(list[0].Message))
+		}
+		return nil, fmt.Errorf("%s: %s", name, syntaxMessage(err.Error()))
+	}
+	program, err := goja.CompileAST(tree, false)
+	if syntax := (*goja.CompilerSyntaxError)(nil); errors.As(err, &syntax) && syntax.File != nil {
+		p := syntax.File.Position(syntax.Offset)
+		return nil, fmt.Errorf("%s:%d:%d: %s", name, p.Line, p.Column, syntaxMessage(syntax.Message))
+	}
+	return program, err
+}
+
+func syntaxMessage(s string) string { return "SyntaxError: " + strings.TrimPrefix(s, "SyntaxError: ") }
+
+// describe turns an error of a script into one that says where it was thrown.
+func describe(err error) error {
+	var interrupted *goja.InterruptedError
+	if errors.As(err, &interrupted) {
+		reason, _ := interrupted.Value().(error)
+		return fmt.Errorf("%s%w", place(interrupted.Stack()), reason)
+	}
+	var overflow *goja.StackOverflowError
+	if errors.As(err, &overflow) {
+		return fmt.Errorf("%sRangeError: calls are nested deeper than %d", place(overflow.Stack()), maxCallDepth)
+	}
+	var thrown *goja.Exception
+	if errors.As(err, &thrown) {
+		return fmt.Errorf("%s%s", place(thrown.Stack()), limitText(thrownText(thrown)))
+	}
+	return err
+}
+
+func thrownText(e *goja.Exception) string {
+	if v := e.Value(); v != nil {
+		return v.String()
+	}
+	return "undefined"
+}
+
+// place returns the innermost position inside the script, "name:line:column: ".
+func place(stack []goja.StackFrame) string {
+	for i := range stack {
+		if p := stack[i].Position(); p.Line > 0 {
+			return fmt.Sprintf("%s:%d:%d: ", p.Filename, p.Line, p.Column)
+		}
+	}
+	return ""
+}

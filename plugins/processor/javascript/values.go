@@ -1,0 +1,338 @@
+//go:build !minimal
+
+package javascript
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dop251/goja"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// maxDepth bounds how deep the objects that a script makes may be nested.
+const maxDepth = 1000
+
+// call is one call of process. What wraps a record's data is usable only until the call
+// ends: from then on the data belongs to somebody else.
+type call struct {
+	vm       *goja.Runtime
+	date     *goja.Object // the constructor Date
+	over     bool
+	position record.Position // of the record that is processed
+}
+
+// check throws when the call is over.
+func (c *call) check() {
+	if c.over {
+		panic(c.vm.NewTypeError("this record has been handed on: copy what is to be kept of it"))
+	}
+}
+
+// wrap returns v, a value of structured data, as the script sees it. Objects and lists are
+// wrapped, not copied.
+func (c *call) wrap(v any) goja.Value {
+	switch v := v.(type) {
+	case nil:
+		return goja.Null()
+	case string, bool, int, int64, float64:
+		return c.vm.ToValue(v)
+	case map[string]any:
+		return c.vm.NewDynamicObject(&object{call: c, m: v})
+	case []any:
+		return c.vm.NewDynamicArray(&list{call: c, items: v})
+	case []byte:
+		return c.vm.NewDynamicArray(&octets{call: c, b: v})
+	case time.Time:
+		date, err := c.vm.New(c.date, c.vm.ToValue(v.UnixMilli()))
+		if err != nil {
+			panic(err)
+		}
+		return date
+	case time.Duration:
+		return c.vm.ToValue(int64(v))
+	case int8, int16, int32, uint8, uint16, uint32, uint, uint64, float32:
+		return c.vm.ToValue(v)
+	case json.Number:
+		if f, err := v.Float64(); err == nil {
+			return c.vm.ToValue(f)
+		}
+	}
+	return c.vm.ToValue(fmt.Sprint(v))
+}
+
+// editable reports whether the wrapped v can be changed in place.
+func editable(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any, []byte:
+		return true
+	}
+	return false
+}
+
+// unwrap returns v as structured data holds it. What it returns shares nothing with what a
+// script or another record may still change.
+func (c *call) unwrap(v goja.Value, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
+	}
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return unwrapPrimitive(v)
+	}
+	switch w := exported(o).(type) {
+	case *object:
+		return w.copied(depth)
+	case *list:
+		return w.copied(depth)
+	case *octets:
+		return slices.Clone(w.b), nil
+	case *metadataObject:
+		return anyMap(w.record.r.Metadata), nil
+	case *recordObject, *payloadObject:
+		return nil, errors.New("a record or payload cannot be a value inside of another")
+	case time.Time:
+		return w, nil
+	case goja.ArrayBuffer:
+		return slices.Clone(w.Bytes()), nil
+	case func(goja.FunctionCall) goja.Value:
+		return nil, errors.New("a function cannot be a value of a record")
+	case bool, string, int64, float64: // Boolean, String, Number objects
+		return w, nil
+	}
+	return c.unwrapObject(o, depth)
+}
+
+func anyMap(m record.Metadata) map[string]any {
+	out := make(map[string]any, len(m))
+	for _, f := range m {
+		out[f.Key] = f.Value
+	}
+	return out
+}
+
+func unwrapPrimitive(v goja.Value) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	switch e := v.Export().(type) {
+	case nil, bool, string, int64:
+		return e, nil
+	case float64:
+		if math.IsNaN(e) || math.IsInf(e, 0) {
+			return nil, fmt.Errorf("%v cannot be a value of a record", e)
+		}
+		return e, nil
+	default:
+		return nil, fmt.Errorf("a %s cannot be a value of a record", v.ExportType())
+	}
+}
+
+// unwrapObject copies an object that the script made.
+func (c *call) unwrapObject(o *goja.Object, depth int) (any, error) {
+	switch o.ClassName() {
+	case "Array":
+		out := make([]any, o.Get("length").ToInteger())
+		for i := range out {
+			var err error
+			if out[i], err = c.unwrap(o.Get(strconv.Itoa(i)), depth+1); err != nil {
+				return nil, fmt.Errorf("[%d]: %w", i, err)
+			}
+		}
+		return out, nil
+	case "Object":
+		if b, ok := typedArray(o); ok {
+			return b, nil
+		}
+		keys := o.Keys()
+		out := make(map[string]any, len(keys))
+		for _, k := range keys {
+			v, err := c.unwrap(o.Get(k), depth+1)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", k, err)
+			}
+			out[k] = v
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("a %s cannot be a value of a record", o.ClassName())
+}
+
+// typedArray returns the bytes of a Uint8Array, Uint8ClampedArray or DataView.
+func typedArray(o *goja.Object) ([]byte, bool) {
+	b, ok := exported(o).([]byte)
+	return slices.Clone(b), ok
+}
+
+var plainObject, plainList = reflect.TypeFor[map[string]any](), reflect.TypeFor[[]any]()
+
+// exported returns the Go value behind o, nil for an object or array that a script made:
+// to export those would copy all of it.
+func exported(o *goja.Object) any {
+	if t := o.ExportType(); t == plainObject || t == plainList {
+		return nil
+	}
+	return o.Export()
+}
+
+// object shows a map to the script. What the script sets is kept beside it until the call
+// ends, so that a record that is refused in the end is as it came.
+type object struct {
+	call  *call
+	m     map[string]any
+	edits map[string]goja.Value // nil value: deleted; also nested values that were looked at
+	taken bool                  // has been handed on as part of a record
+}
+
+func (o *object) Get(key string) goja.Value {
+	o.call.check()
+	if v, ok := o.edits[key]; ok {
+		return v
+	}
+	v, ok := o.m[key]
+	if !ok {
+		return nil
+	}
+	w := o.call.wrap(v)
+	if editable(v) {
+		o.edit(key, w) // the same object the next time
+	}
+	return w
+}
+
+func (o *object) edit(key string, v goja.Value) {
+	if o.edits == nil {
+		o.edits = make(map[string]goja.Value)
+	}
+	o.edits[key] = v
+}
+
+func (o *object) Set(key string, v goja.Value) bool {
+	o.call.check()
+	if _, nested := v.(*goja.Object); !nested {
+		if _, err := unwrapPrimitive(v); err != nil {
+			panic(o.call.vm.NewTypeError("cannot set %q: %v", key, err))
+		}
+	}
+	o.edit(key, v)
+	return true
+}
+
+func (o *object) Has(key string) bool {
+	o.call.check()
+	if v, ok := o.edits[key]; ok {
+		return v != nil
+	}
+	_, ok := o.m[key]
+	return ok
+}
+
+func (o *object) Delete(key string) bool {
+	o.call.check()
+	if _, ok := o.m[key]; ok {
+		o.edit(key, nil)
+	} else {
+		delete(o.edits, key)
+	}
+	return true
+}
+
+// Keys returns the keys in order of the alphabet: structured data has no other.
+func (o *object) Keys() []string {
+	o.call.check()
+	keys := make([]string, 0, len(o.m)+len(o.edits))
+	for k := range o.m {
+		if v, ok := o.edits[k]; !ok || v != nil {
+			keys = append(keys, k)
+		}
+	}
+	for k, v := range o.edits {
+		if _, ok := o.m[k]; !ok && v != nil {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// take returns the map with the edits in it. The second time it is a copy, so that no two
+// places of records hold the same map.
+func (o *object) take(depth int) (map[string]any, error) {
+	if o.taken {
+		return o.copied(depth)
+	}
+	o.taken = true
+	return o.m, o.apply(o.m, depth, true)
+}
+
+// copied returns a deep copy of the map with the edits in it.
+func (o *object) copied(depth int) (map[string]any, error) {
+	out := make(map[string]any, len(o.m)+len(o.edits))
+	for k, v := range o.m {
+		if _, edited := o.edits[k]; !edited {
+			out[k] = clone(v)
+		}
+	}
+	return out, o.apply(out, depth, false)
+}
+
+// apply puts the edits into m. What is nested and came with the record is taken or copied.
+func (o *object) apply(m map[string]any, depth int, take bool) error {
+	for k, v := range o.edits {
+		if v == nil {
+			delete(m, k)
+			continue
+		}
+		value, err := o.call.resolve(v, depth+1, take)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		m[k] = value
+	}
+	return nil
+}
+
+// resolve returns v as structured data holds it: what came with the record is taken as it
+// is, if it may be, and everything else copied.
+func (c *call) resolve(v goja.Value, depth int, take bool) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
+	}
+	if o, ok := v.(*goja.Object); ok && take {
+		switch w := exported(o).(type) {
+		case *object:
+			return w.take(depth)
+		case *list:
+			return w.take(depth)
+		}
+	}
+	return c.unwrap(v, depth)
+}
+
+func clone(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := maps.Clone(v)
+		for k, e := range out {
+			out[k] = clone(e)
+		}
+		return out
+	case []any:
+		out := slices.Clone(v)
+		for i, e := range out {
+			out[i] = clone(e)
+		}
+		return out
+	case []byte:
+		return slices.Clone(v)
+	}
+	return v
+}
