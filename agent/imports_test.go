@@ -25,8 +25,9 @@ var allowed = map[string][]string{
 	"plugins":                         {"spec/notify", "plugins/connector", "plugins/sdk", "plugins/wire", "plugins/builtin", "plugins/record", "plugins/schema", "spec/spelling"},
 	"plugins/plugintest":              {"plugins", "plugins/connector", "plugins/sdk", "plugins/wire", "plugins/record", "plugins/schema"},
 	"plugins/sdk/starter":             {}, "plugins/sdk/example": {"plugins/sdk", "plugins/wire", "plugins/record"},
-	"plugins/exec":             {"plugins/sdk", "plugins/wire", "plugins/record"},
-	"plugins/plugintest/chaos": {"plugins/connector", "plugins/wire/wirepb"},
+	"plugins/processor/javascript":                     {"plugins/sdk", "plugins/record"},
+	"plugins/exec":                                     {"plugins/sdk", "plugins/wire", "plugins/record"},
+	"plugins/plugintest/chaos":                         {"plugins/connector", "plugins/wire/wirepb"},
 	"plugins/plugintest/chaos/conduit-connector-chaos": {"plugins/plugintest/chaos"},
 	"spec":         {"plugins/record", "schemas", "spec/pointer", "spec/spelling"},
 	"agent/engine": {"spec", "spec/notify", "plugins/connector", "plugins/record"},
@@ -59,6 +60,8 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang":      {"agent"},
 	"github.com/Masterminds/sprig/v3":          {"plugins/template"},
 	"github.com/coreos/go-systemd":             {"agent", "cmd/conduit"},
+	"github.com/dop251/goja":                   {"plugins/processor/javascript"},
+	"github.com/dlclark/regexp2/v2":            {"plugins/processor/javascript"},
 	"golang.org/x/term":                        {"cmd/conduit"},
 }
 
