@@ -19,11 +19,12 @@ var allowed = map[string][]string{
 	"plugins/schema":                  {"plugins/record"},
 	"plugins/sdk":                     {"plugins/record", "plugins/schema", "plugins/template", "spec/spelling"},
 	"plugins/template":                {"plugins/record", "plugins/schema"},
-	"plugins/wire":                    {"spec/notify", "plugins/sdk", "plugins/record", "plugins/schema", "plugins/wire/wirepb"},
+	"plugins/wire":                    {"plugins/sdk", "plugins/record", "plugins/schema", "plugins/wire/wirepb"},
 	"plugins/wire/wirepb":             {"plugins/wire/wirepb"},
+	"plugins/standalone":              {"spec/notify", "plugins/sdk", "plugins/record", "plugins/schema", "plugins/wire", "plugins/wire/wirepb"},
 	"plugins/builtin":                 {"plugins/sdk", "plugins/record", "plugins/builtin/generator", "plugins/builtin/log", "plugins/builtin/file"},
-	"plugins":                         {"spec/notify", "plugins/connector", "plugins/sdk", "plugins/wire", "plugins/builtin", "plugins/record", "plugins/schema", "spec/spelling"},
-	"plugins/plugintest":              {"plugins", "plugins/connector", "plugins/sdk", "plugins/wire", "plugins/record", "plugins/schema"},
+	"plugins":                         {"spec/notify", "plugins/connector", "plugins/sdk", "plugins/standalone", "plugins/builtin", "plugins/record", "plugins/schema", "spec/spelling"},
+	"plugins/plugintest":              {"plugins", "plugins/connector", "plugins/sdk", "plugins/standalone", "plugins/record", "plugins/schema"},
 	"plugins/sdk/starter":             {}, "plugins/sdk/example": {"plugins/sdk", "plugins/wire", "plugins/record"},
 	"plugins/processor/javascript":                     {"plugins/sdk", "plugins/record"},
 	"plugins/exec":                                     {"plugins/sdk", "plugins/wire", "plugins/record"},
@@ -46,8 +47,8 @@ var allowed = map[string][]string{
 // homes says which package an outside library lives in. A library that is not listed
 // may be imported anywhere.
 var homes = map[string][]string{
-	"github.com/hashicorp/go-plugin":           {"plugins/wire"},
-	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb", "plugins/plugintest/chaos"},
+	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
+	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb", "plugins/standalone", "plugins/plugintest/chaos"},
 	"github.com/mattn/go-sqlite3":              {"agent/store"},
 	"database/sql":                             {"agent/store"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},

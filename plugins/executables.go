@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // Executables is the Registry of the connector executables in a directory. Each is run
@@ -38,13 +39,13 @@ type Executables struct {
 	looking sync.Mutex // held while the directory is compared with what is known
 
 	mu       sync.Mutex
-	dirErr   error              // guarded by mu: why Dir could not be read
-	files    map[string]*file   // guarded by mu: by path; values are replaced, never modified
-	plugins  map[Name]*file     // guarded by mu: files that are plugins, each name once
-	problems map[string]string  // guarded by mu: by path, why a file is no plugin
-	news     chan struct{}      // guarded by mu: closed when something of this changes
-	running  map[*running]bool  // guarded by mu: connectors
-	server   *wire.SchemaServer // guarded by mu: nil until there is a file
+	dirErr   error                    // guarded by mu: why Dir could not be read
+	files    map[string]*file         // guarded by mu: by path; values are replaced, never modified
+	plugins  map[Name]*file           // guarded by mu: files that are plugins, each name once
+	problems map[string]string        // guarded by mu: by path, why a file is no plugin
+	news     chan struct{}            // guarded by mu: closed when something of this changes
+	running  map[*running]bool        // guarded by mu: connectors
+	server   *standalone.SchemaServer // guarded by mu: nil until there is a file
 }
 
 // file is one file in the directory. Links are followed: path is what is run.
@@ -55,7 +56,7 @@ type file struct {
 	pending     bool  // what it is now is not known yet
 	running     bool  // it is being specified
 	sum         string
-	spec        *wire.Specification // of the content with this sum; nil: none
+	spec        *sdk.Specification // of the content with this sum; nil: none
 }
 
 // Problem says why a file is not used.

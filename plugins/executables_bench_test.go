@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // BenchmarkExecutable measures the stations of a plugin process: to ask what it is, to
@@ -14,7 +14,7 @@ func BenchmarkExecutable(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := &wire.Client{Path: exe, Env: append(os.Environ(), versionVariable+"=v1.0.0")}
+	c := &standalone.Client{Path: exe, Env: append(os.Environ(), versionVariable+"=v1.0.0")}
 	b.Run("specify", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := c.Specify(b.Context()); err != nil {
@@ -27,7 +27,7 @@ func BenchmarkExecutable(b *testing.B) {
 }
 
 // benchmarkProcess measures either the start of a process or its end.
-func benchmarkProcess(b *testing.B, c *wire.Client, start bool) {
+func benchmarkProcess(b *testing.B, c *standalone.Client, start bool) {
 	b.StopTimer()
 	for range b.N {
 		if start {

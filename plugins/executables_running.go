@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // Change says what became, on disk, of the executable that a running connector was
@@ -110,7 +110,7 @@ func (e *Executables) changed(r *running) (reason, what string) {
 
 // runningSource is a source that is noted to run until its end.
 type runningSource struct {
-	*wire.Source
+	*standalone.Source
 	end func()
 }
 
@@ -122,7 +122,7 @@ func (s *runningSource) Teardown(ctx context.Context) error {
 
 // runningDestination is a destination that is noted to run until its end.
 type runningDestination struct {
-	*wire.Destination
+	*standalone.Destination
 	end func()
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // specifyPending has work find out what the pending files are. It reports whether some
@@ -59,7 +59,7 @@ func (e *Executables) specified(ctx context.Context, f file) file {
 		f.pending = false
 		return f
 	}
-	var spec wire.Specification
+	var spec sdk.Specification
 	if err == nil {
 		timeout, cancel := context.WithTimeout(ctx, e.specifyTimeout())
 		defer cancel()
@@ -94,7 +94,7 @@ func explainStart(err error) error {
 }
 
 // checkName refuses names that no pipeline could refer to.
-func checkName(s *wire.Specification) error {
+func checkName(s *sdk.Specification) error {
 	if strings.ContainsAny(s.Name, "@:/ \t\r\n") || strings.ContainsAny(s.Version, " \t\r\n") || s.Version == "" || s.Version == Latest {
 		return fmt.Errorf("it calls itself %.100q, version %.100q, which pipelines cannot refer to", s.Name, s.Version)
 	}
@@ -104,7 +104,7 @@ func checkName(s *wire.Specification) error {
 // sides returns the settings of the source and of the destination of a plugin. A plugin
 // that lists none for a side has no such side if it was made with an SDK that lists
 // its own settings for every side there is; of others that is not known.
-func sides(s *wire.Specification) (source, destination sdk.Parameters) {
+func sides(s *sdk.Specification) (source, destination sdk.Parameters) {
 	if listsOwn(s.Source) || listsOwn(s.Destination) {
 		return s.Source, s.Destination
 	}
@@ -129,10 +129,10 @@ func listsOwn(params sdk.Parameters) bool {
 }
 
 // clientOf returns what starts f.
-func (e *Executables) clientOf(f *file) *wire.Client {
+func (e *Executables) clientOf(f *file) *standalone.Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := &wire.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Schemas: e.server}
+	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Schemas: e.server}
 	if f.spec != nil {
 		c.Name = string(KindStandalone) + ":" + f.spec.Name
 	}
@@ -151,7 +151,7 @@ func (e *Executables) serveSchemas(ctx context.Context, work *sync.WaitGroup) {
 		e.Log.Error("cannot serve schemas to plugins", "component", "plugins", "err", err)
 		return
 	}
-	server := &wire.SchemaServer{Registry: e.Schemas, Listener: listener}
+	server := &standalone.SchemaServer{Registry: e.Schemas, Listener: listener}
 	e.server = server
 	work.Go(func() {
 		if err := server.Run(ctx); err != nil {

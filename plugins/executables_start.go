@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // patience is how long to wait for what may be a better choice than the plugin there is.
@@ -144,7 +144,7 @@ func (e *Executables) Destination(ctx context.Context, plugin Name, connectorID 
 
 // client returns what starts the plugin, and its file, if that is still the one that was
 // specified.
-func (e *Executables) client(plugin Name) (*wire.Client, *file, error) {
+func (e *Executables) client(plugin Name) (*standalone.Client, *file, error) {
 	e.init()
 	e.mu.Lock()
 	f := e.plugins[plugin]

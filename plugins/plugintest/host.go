@@ -14,14 +14,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // host makes instances of the connector that is checked.
 type host struct {
 	Target
-	client    *wire.Client  // nil when the connector is called as it is
-	inProcess *plugins.Host // nil when it is reached over the connector protocol
+	client    *standalone.Client // nil when the connector is called as it is
+	inProcess *plugins.Host      // nil when it is reached over the connector protocol
 }
 
 // newHost returns a host that lends the connector a registry of schemas of its own.
@@ -29,7 +29,7 @@ func newHost(t *testing.T, target Target) *host {
 	target.Patience = cmp.Or(target.Patience, 5*time.Second)
 	d := target.Patience
 	registry := &schema.Memory{}
-	client := &wire.Client{Path: target.Path, Env: target.Env, CallTimeout: d, StopTimeout: d}
+	client := &standalone.Client{Path: target.Path, Env: target.Env, CallTimeout: d, StopTimeout: d}
 	if target.Path == "" {
 		sdk.Standard(target.Connector) // whose panics, unlike those in a host, are seen
 		if target.Source != nil {
@@ -48,12 +48,12 @@ func newHost(t *testing.T, target Target) *host {
 	return &host{Target: target, client: client}
 }
 
-func serveSchemas(t *testing.T, registry schema.Registry) *wire.SchemaServer {
+func serveSchemas(t *testing.T, registry schema.Registry) *standalone.SchemaServer {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &wire.SchemaServer{Registry: registry, Listener: listener}
+	server := &standalone.SchemaServer{Registry: registry, Listener: listener}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
@@ -73,12 +73,12 @@ func (h *host) name() string {
 	return string(plugins.KindBuiltin) + ":" + h.Connector.Name
 }
 
-func (h *host) specification(ctx context.Context) (wire.Specification, error) {
+func (h *host) specification(ctx context.Context) (sdk.Specification, error) {
 	if h.client != nil {
 		return h.client.Specify(ctx)
 	}
 	s, err := h.inProcess.Specification(h.name())
-	return wire.Specification{Name: s.Name.Name, Version: s.Name.Version, Summary: s.Summary,
+	return sdk.Specification{Name: s.Name.Name, Version: s.Name.Version, Summary: s.Summary,
 		Description: s.Description, Author: s.Author, Source: s.Source, Destination: s.Destination}, err
 }
 

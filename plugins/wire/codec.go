@@ -8,30 +8,31 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// frame is an encoded message. A frame handed to a stream belongs to it.
-type frame []byte
+// Frame is an encoded message. A Frame handed to a stream belongs to it.
+type Frame []byte
 
-// codec passes frames as they are and leaves all other messages to protobuf. It keeps
+// Codec passes frames as they are and leaves all other messages to protobuf. It keeps
 // protobuf's name, so the other side cannot tell.
-type codec struct{ encoding.CodecV2 }
+type Codec struct{ encoding.CodecV2 }
 
-func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }
+// NewCodec returns the codec.
+func NewCodec() Codec { return Codec{encoding.GetCodecV2("proto")} }
 
 // Marshal returns the encoded form of v.
-func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if f, ok := v.(frame); ok {
+func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
+	if f, ok := v.(Frame); ok {
 		return mem.BufferSlice{mem.SliceBuffer(f)}, nil
 	}
 	return c.CodecV2.Marshal(v)
 }
 
 // Unmarshal reads data into v.
-func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if f, ok := v.(*frame); ok {
+func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if f, ok := v.(*Frame); ok {
 		*f = data.Materialize()
 		return nil
 	}
-	if _, ok := v.(frame); ok {
+	if _, ok := v.(Frame); ok {
 		return fmt.Errorf("cannot read into a frame: want a pointer")
 	}
 	return c.CodecV2.Unmarshal(data, v)

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// appendPositions appends the message by which a host acknowledges records to a source.
-func appendPositions(dst []byte, positions []record.Position) []byte {
+// AppendPositions appends the message by which a host acknowledges records to a source.
+func AppendPositions(dst []byte, positions []record.Position) []byte {
 	for _, p := range positions {
 		dst = protowire.AppendTag(dst, 1, protowire.BytesType)
 		dst = protowire.AppendBytes(dst, p)
@@ -16,8 +16,8 @@ func appendPositions(dst []byte, positions []record.Position) []byte {
 	return dst
 }
 
-// parsePositions reads what appendPositions writes.
-func parsePositions(b []byte) ([]record.Position, error) {
+// ParsePositions reads what AppendPositions writes.
+func ParsePositions(b []byte) ([]record.Position, error) {
 	var positions []record.Position
 	err := eachBytes(b, func(num protowire.Number, v []byte) error {
 		if num == 1 {
@@ -28,40 +28,40 @@ func parsePositions(b []byte) ([]record.Position, error) {
 	return positions, err
 }
 
-// ack is a destination's answer to one record; an empty err means that it was written.
-type ack struct {
-	position record.Position
-	err      string
+// Ack is a destination's answer to one record.
+type Ack struct {
+	Position record.Position
+	Error    string // why it was refused; empty: it is written
 }
 
-// appendAck appends one ack to the message by which a destination answers.
-func appendAck(dst []byte, a ack) []byte {
+// AppendAck appends one Ack to the message by which a destination answers.
+func AppendAck(dst []byte, a Ack) []byte {
 	dst = protowire.AppendTag(dst, 1, protowire.BytesType)
-	n := protowire.SizeTag(1) + protowire.SizeBytes(len(a.position))
-	if a.err != "" {
-		n += protowire.SizeTag(2) + protowire.SizeBytes(len(a.err))
+	n := protowire.SizeTag(1) + protowire.SizeBytes(len(a.Position))
+	if a.Error != "" {
+		n += protowire.SizeTag(2) + protowire.SizeBytes(len(a.Error))
 	}
 	dst = protowire.AppendVarint(dst, uint64(n))
 	return appendAckBody(dst, a)
 }
 
-func appendAckBody(dst []byte, a ack) []byte {
+func appendAckBody(dst []byte, a Ack) []byte {
 	dst = protowire.AppendTag(dst, 1, protowire.BytesType)
-	dst = protowire.AppendBytes(dst, a.position)
-	if a.err != "" {
+	dst = protowire.AppendBytes(dst, a.Position)
+	if a.Error != "" {
 		dst = protowire.AppendTag(dst, 2, protowire.BytesType)
-		dst = protowire.AppendString(dst, a.err)
+		dst = protowire.AppendString(dst, a.Error)
 	}
 	return dst
 }
 
-// parseAcks reads the acks of one message; in version 1 there is one, not nested.
-func parseAcks(b []byte, version int) ([]ack, error) {
-	if version == version1 {
+// ParseAcks reads the Acks of one message; in version 1 there is one, not nested.
+func ParseAcks(b []byte, version int) ([]Ack, error) {
+	if version == Version1 {
 		a, err := parseAck(b)
-		return []ack{a}, err
+		return []Ack{a}, err
 	}
-	var acks []ack
+	var acks []Ack
 	err := eachBytes(b, func(num protowire.Number, v []byte) error {
 		if num != 1 {
 			return nil
@@ -73,13 +73,13 @@ func parseAcks(b []byte, version int) ([]ack, error) {
 	return acks, err
 }
 
-func parseAck(b []byte) (a ack, err error) {
+func parseAck(b []byte) (a Ack, err error) {
 	err = eachBytes(b, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
-			a.position = v
+			a.Position = v
 		case 2:
-			a.err = string(v)
+			a.Error = string(v)
 		}
 		return nil
 	})

@@ -2,115 +2,81 @@ package wire
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"net"
-	"sync"
+	"fmt"
 
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connutilsv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
-// noSchemas is the target given to plugins when there is no schema service. Some do
-// not start without one, and most never call it.
-const noSchemas = "127.0.0.1:1"
-
-// SchemaServer serves a registry to connector processes. Each has a token of its own
-// and is served until it ends.
-type SchemaServer struct {
-	connutilsv1.UnimplementedSchemaServiceServer
-
-	Registry schema.Registry
-	Listener net.Listener // on loopback
-
-	mu     sync.Mutex
-	tokens map[string]string // guarded by mu: token → connector id
+// hostSchemas is the host's registry as a plugin sees it.
+type hostSchemas struct {
+	conn   *grpc.ClientConn
+	client connutilsv1.SchemaServiceClient
+	token  string
 }
 
-// Run serves until ctx ends.
-func (s *SchemaServer) Run(ctx context.Context) error {
-	server := grpc.NewServer(grpc.UnaryInterceptor(s.authenticate))
-	connutilsv1.RegisterSchemaServiceServer(server, s)
-	defer context.AfterFunc(ctx, server.Stop)()
-	err := server.Serve(s.Listener)
-	if ctx.Err() != nil {
-		return nil
+// DialSchemas returns the registry at target, nil when there is none. It connects at
+// the first use.
+func DialSchemas(target, token string) (schema.Registry, error) {
+	if target == "" {
+		return nil, nil
 	}
-	return err
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, fmt.Errorf("cannot use schema service %s: %w", target, err)
+	}
+	return &hostSchemas{conn: conn, client: connutilsv1.NewSchemaServiceClient(conn), token: token}, nil
 }
 
-// register returns where a connector finds its schemas, and the token to show there.
-func (s *SchemaServer) register(connectorID string) (target, token string) {
-	token = rand.Text()
-	if s == nil {
-		return noSchemas, token
+// Close ends the connection.
+func (h *hostSchemas) Close() error { return h.conn.Close() }
+
+// Create stores text as the newest version of subject.
+func (h *hostSchemas) Create(ctx context.Context, subject string, typ schema.Type, text string) (schema.Schema, error) {
+	resp, err := h.client.CreateSchema(h.withToken(ctx), &connutilsv1.CreateSchemaRequest{
+		Subject: subject, Type: schemav1.Schema_Type(typ), Bytes: []byte(text)})
+	if err != nil {
+		return schema.Schema{}, fmt.Errorf("cannot create schema of %q: %w", subject, schemaError(err))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tokens == nil {
-		s.tokens = make(map[string]string)
-	}
-	s.tokens[token] = connectorID
-	return s.Listener.Addr().String(), token
+	return schemaFrom(resp.GetSchema()), nil
 }
 
-// cache returns the registry for the host's own use, nil when there is none.
-func (s *SchemaServer) cache() *schema.Cache {
-	if s == nil {
-		return nil
+// Get returns one version of a subject.
+func (h *hostSchemas) Get(ctx context.Context, subject string, version int) (schema.Schema, error) {
+	resp, err := h.client.GetSchema(h.withToken(ctx), &connutilsv1.GetSchemaRequest{Subject: subject, Version: int32(version)})
+	if err != nil {
+		return schema.Schema{}, fmt.Errorf("cannot get schema %q version %d: %w", subject, version, schemaError(err))
 	}
-	return &schema.Cache{Registry: s.Registry}
+	return schemaFrom(resp.GetSchema()), nil
 }
 
-func (s *SchemaServer) revoke(token string) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.tokens, token)
+func (h *hostSchemas) withToken(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, TokenKey, h.token)
 }
 
-func (s *SchemaServer) authenticate(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	for _, token := range metadata.ValueFromIncomingContext(ctx, tokenKey) {
-		s.mu.Lock()
-		_, ok := s.tokens[token]
-		s.mu.Unlock()
-		if ok {
-			return next(ctx, req)
+func schemaError(err error) error {
+	err = PlainError(err)
+	for _, known := range schemaErrors {
+		if err.Error() == known.Error() {
+			return known
 		}
 	}
-	return nil, status.Error(codes.Unauthenticated, "invalid token")
-}
-
-// CreateSchema stores a schema.
-func (s *SchemaServer) CreateSchema(ctx context.Context, req *connutilsv1.CreateSchemaRequest) (*connutilsv1.CreateSchemaResponse, error) {
-	got, err := s.Registry.Create(ctx, req.GetSubject(), schema.Type(req.GetType()), string(req.GetBytes()))
-	if err != nil {
-		return nil, schemaStatus(err)
-	}
-	return &connutilsv1.CreateSchemaResponse{Schema: schemaTo(got)}, nil
-}
-
-// GetSchema returns a schema.
-func (s *SchemaServer) GetSchema(ctx context.Context, req *connutilsv1.GetSchemaRequest) (*connutilsv1.GetSchemaResponse, error) {
-	got, err := s.Registry.Get(ctx, req.GetSubject(), int(req.GetVersion()))
-	if err != nil {
-		return nil, schemaStatus(err)
-	}
-	return &connutilsv1.GetSchemaResponse{Schema: schemaTo(got)}, nil
+	return err
 }
 
 // schemaErrors are the errors that clients tell apart, by their texts.
 var schemaErrors = []error{schema.ErrSubjectNotFound, schema.ErrVersionNotFound, schema.ErrInvalidSchema,
 	context.Canceled, context.DeadlineExceeded}
 
-func schemaStatus(err error) error {
+// SchemaStatus returns the error of a registry as the service answers with it.
+func SchemaStatus(err error) error {
 	for _, known := range schemaErrors {
 		if errors.Is(err, known) {
 			return status.Error(codes.Unknown, known.Error())
@@ -119,7 +85,8 @@ func schemaStatus(err error) error {
 	return err
 }
 
-func schemaTo(s schema.Schema) *schemav1.Schema {
+// SchemaMessage returns the form of a schema on the wire.
+func SchemaMessage(s schema.Schema) *schemav1.Schema {
 	return &schemav1.Schema{Subject: s.Subject, Version: int32(s.Version), Id: int32(s.ID), Type: schemav1.Schema_Type(s.Type), Bytes: []byte(s.Text)}
 }
 

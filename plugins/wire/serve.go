@@ -23,35 +23,43 @@ import (
 //
 //	func main() { wire.Serve(connector) }
 func Serve(c sdk.Connector) {
-	log := newHostLogger(os.Stderr, os.Getenv(envLogLevel))
-	schemas, err := dialSchemas(os.Getenv(envSchemaTarget), os.Getenv(envToken))
+	log := newHostLogger(os.Stderr, os.Getenv(EnvLogLevel))
+	schemas, err := DialSchemas(os.Getenv(EnvSchemaTarget), os.Getenv(EnvToken))
 	if err != nil {
 		log.Warn("connector runs without schemas", "err", err)
 	}
-	env := &sdk.Env{ConnectorID: os.Getenv(envConnectorID), PluginName: c.Name, Logger: log, Schemas: schemas}
+	env := &sdk.Env{ConnectorID: os.Getenv(EnvConnectorID), PluginName: c.Name, Logger: log, Schemas: schemas}
 	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: handshake,
+		HandshakeConfig: Handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{
-			version2: {"connector": &served{connector: c, env: env}},
+			Version2: {"connector": &served{connector: c, env: env}},
 		},
-		GRPCServer: func(options []grpc.ServerOption) *grpc.Server { return newServer(options, announcedMax()) },
+		GRPCServer: func(options []grpc.ServerOption) *grpc.Server { return newServer(announcedMax(), options...) },
 		Logger:     hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
 	})
 }
 
 // announcedMax returns how large a message is that the host may send.
 func announcedMax() int {
-	size, err := strconv.Atoi(os.Getenv(envMaxMessage))
+	size, err := strconv.Atoi(os.Getenv(EnvMaxMessage))
 	if err != nil || size <= 0 {
-		return defaultMaxMessage
+		return DefaultMaxMessage
 	}
 	return size
 }
 
+// NewServer returns a server of one instance of c, for a host in the same process. It
+// takes messages of size bytes.
+func NewServer(c sdk.Connector, env *sdk.Env, size int) *grpc.Server {
+	server := newServer(size)
+	register(server, c, env)
+	return server
+}
+
 // newServer returns a gRPC server that takes messages of size bytes.
-func newServer(options []grpc.ServerOption, size int) *grpc.Server {
+func newServer(size int, options ...grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(options,
-		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ForceServerCodecV2(NewCodec()),
 		grpc.MaxRecvMsgSize(size), grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.InitialWindowSize(1<<20), grpc.InitialConnWindowSize(4<<20),
 		grpc.ReadBufferSize(128<<10), grpc.WriteBufferSize(128<<10))...)
@@ -72,7 +80,7 @@ func (s *served) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error {
 
 // GRPCClient is never called: this side only serves.
 func (s *served) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errUnimplemented
+	return nil, ErrUnimplemented
 }
 
 // register makes server serve one instance of c.
@@ -95,12 +103,12 @@ type specifierServer struct {
 
 // Specify says what the connector is.
 func (s *specifierServer) Specify(context.Context, *connectorv2.Specifier_Specify_Request) (*connectorv2.Specifier_Specify_Response, error) {
-	return &connectorv2.Specifier_Specify_Response{Specification: specificationOf(s.connector)}, nil
+	return &connectorv2.Specifier_Specify_Response{Specification: specificationOf(s.connector.Specification())}, nil
 }
 
 // newHostLogger returns a logger whose lines a host understands.
 func newHostLogger(w io.Writer, level string) *slog.Logger {
-	least, ok := logLevels[strings.ToLower(level)]
+	least, ok := LogLevel(level)
 	if !ok {
 		least = slog.LevelInfo
 	}
@@ -125,6 +133,22 @@ func hostAttr(groups []string, a slog.Attr) slog.Attr {
 		return slog.String("@level", levelName(level))
 	}
 	return a
+}
+
+// LogLevel returns the level that plugins and hosts call by this name.
+func LogLevel(name string) (level slog.Level, known bool) {
+	level, known = logLevels[strings.ToLower(name)]
+	return level, known
+}
+
+var logLevels = map[string]slog.Level{
+	"trace": slog.LevelDebug - 4,
+	"debug": slog.LevelDebug,
+	"info":  slog.LevelInfo,
+	"warn":  slog.LevelWarn,
+	"error": slog.LevelError,
+	"fatal": slog.LevelError + 4,
+	"panic": slog.LevelError + 4,
 }
 
 func levelName(l slog.Level) string {

@@ -80,7 +80,7 @@ func (d *destinationServer) run(stream grpc.ServerStream) error {
 
 func (d *destinationServer) writeAll(ctx context.Context, stream grpc.ServerStream, answers *answers) error {
 	for {
-		var f frame
+		var f Frame
 		err := stream.RecvMsg(&f)
 		switch {
 		case errors.Is(err, io.EOF): // nothing more comes
@@ -219,9 +219,9 @@ func (a *answers) settled(n int, err error) {
 			text = "refused" // an empty text would say that it was written
 		}
 	}
-	var f frame
+	var f Frame
 	for ; n > 0 && len(a.waiting) > 0; n-- {
-		f = appendAck(f, ack{position: a.waiting[0].At(a.next), err: text})
+		f = AppendAck(f, Ack{Position: a.waiting[0].At(a.next), Error: text})
 		if a.next++; a.next == a.waiting[0].Len() {
 			a.waiting, a.next = a.waiting[1:], 0
 		}

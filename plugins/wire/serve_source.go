@@ -133,11 +133,11 @@ func (s *sourceServer) sendRecords(stream grpc.ServerStream, records []record.Re
 		}
 	}
 	b := record.NewBatch(records)
-	f, err := b.AppendWire(make(frame, 0, b.Size()+100*b.Len()), 0, b.Len())
+	f, err := b.AppendWire(make(Frame, 0, b.Size()+100*b.Len()), 0, b.Len())
 	if err != nil {
 		return err
 	}
-	if err := stream.SendMsg(frame(f)); err != nil {
+	if err := stream.SendMsg(Frame(f)); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -150,14 +150,14 @@ func (s *sourceServer) sendRecords(stream grpc.ServerStream, records []record.Re
 func (s *sourceServer) ack(stream grpc.ServerStream) error {
 	ctx := sdk.WithEnv(stream.Context(), s.env)
 	for {
-		var f frame
+		var f Frame
 		if err := stream.RecvMsg(&f); err != nil {
 			if errors.Is(err, io.EOF) || stream.Context().Err() != nil {
 				return nil
 			}
 			return err
 		}
-		positions, err := parsePositions(f)
+		positions, err := ParsePositions(f)
 		if err != nil {
 			return err
 		}

@@ -7,33 +7,17 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 )
 
-// Specification is what a plugin says about itself.
-type Specification struct {
-	Name        string
-	Summary     string
-	Description string
-	Version     string
-	Author      string
-
-	Source      sdk.Parameters // nil when it names none, which is a hint that it is no source
-	Destination sdk.Parameters // nil when it names none, which is a hint that it is no destination
+func specificationOf(s sdk.Specification) *connectorv2.Specification {
+	return &connectorv2.Specification{
+		Name: s.Name, Summary: s.Summary, Description: s.Description, Version: s.Version, Author: s.Author,
+		SourceParams: parametersTo(s.Source), DestinationParams: parametersTo(s.Destination),
+	}
 }
 
-func specificationOf(c sdk.Connector) *connectorv2.Specification {
-	s := &connectorv2.Specification{
-		Name: c.Name, Summary: c.Summary, Description: c.Description, Version: c.Version, Author: c.Author,
-	}
-	if c.NewSource != nil {
-		s.SourceParams = parametersTo(c.NewSource().Parameters())
-	}
-	if c.NewDestination != nil {
-		s.DestinationParams = parametersTo(c.NewDestination().Parameters())
-	}
-	return s
-}
-
-func specificationFrom(s *connectorv2.Specification) Specification {
-	return Specification{
+// SpecificationFrom reads the form of version 2. Parameters are nil when the plugin names
+// none, which is a hint that it has no such side.
+func SpecificationFrom(s *connectorv2.Specification) sdk.Specification {
+	return sdk.Specification{
 		Name: s.GetName(), Summary: s.GetSummary(), Description: s.GetDescription(),
 		Version: s.GetVersion(), Author: s.GetAuthor(),
 		Source: parametersFrom(s.GetSourceParams()), Destination: parametersFrom(s.GetDestinationParams()),
@@ -67,10 +51,10 @@ func parametersFrom(params map[string]*configv1.Parameter) sdk.Parameters {
 	return out
 }
 
-// specificationFromV1 reads the form of version 1, in which a parameter may be
+// SpecificationFromV1 reads the form of version 1, in which a parameter may be
 // required without a validation that says so.
-func specificationFromV1(s *connectorv1.Specifier_Specify_Response) Specification {
-	return Specification{
+func SpecificationFromV1(s *connectorv1.Specifier_Specify_Response) sdk.Specification {
+	return sdk.Specification{
 		Name: s.GetName(), Summary: s.GetSummary(), Description: s.GetDescription(),
 		Version: s.GetVersion(), Author: s.GetAuthor(),
 		Source: parametersFromV1(s.GetSourceParams()), Destination: parametersFromV1(s.GetDestinationParams()),

@@ -17,12 +17,12 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/connector"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // What the engine finds out about a destination by a type assertion.
-var _ connector.StopAndWaiter = (*wire.Destination)(nil)
+var _ connector.StopAndWaiter = (*standalone.Destination)(nil)
 
 // skip skips a test for which something is missing, except in CI, where nothing may be.
 func skip(t *testing.T, format string, args ...any) {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // serveVariable makes this test binary the connector.
@@ -51,7 +51,7 @@ func (l *logs) String() string {
 	return l.buf.String()
 }
 
-func client(t *testing.T, start string, env ...string) (*wire.Client, *logs) {
+func client(t *testing.T, start string, env ...string) (*standalone.Client, *logs) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -59,7 +59,7 @@ func client(t *testing.T, start string, env ...string) (*wire.Client, *logs) {
 	}
 	out := &logs{}
 	env = append(env, serveVariable+"=1", chaos.StartVariable+"="+start, "GORACE=atexit_sleep_ms=0")
-	return &wire.Client{Path: exe, Env: append(os.Environ(), env...),
+	return &standalone.Client{Path: exe, Env: append(os.Environ(), env...),
 		Log:         slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		CallTimeout: 500 * time.Millisecond, StopTimeout: 300 * time.Millisecond}, out
 }
@@ -183,7 +183,7 @@ func TestChildrenEnd(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, c *wire.Client, mode string, pos record.Position) *wire.Source {
+func open(t *testing.T, c *standalone.Client, mode string, pos record.Position) *standalone.Source {
 	t.Helper()
 	s, err := c.Source(testContext(t), "pipe:src")
 	if err != nil {
@@ -200,7 +200,7 @@ func open(t *testing.T, c *wire.Client, mode string, pos record.Position) *wire.
 }
 
 // readAll reads n records, or up to the end when n is 0, and returns their positions.
-func readAll(ctx context.Context, s *wire.Source, n int) (string, error) {
+func readAll(ctx context.Context, s *standalone.Source, n int) (string, error) {
 	var got []string
 	for len(got) < n || n == 0 {
 		b, err := s.Read(ctx)

@@ -14,12 +14,12 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // plugins starts the connector for everything.
-type plugins struct{ client *wire.Client }
+type plugins struct{ client *standalone.Client }
 
 func (p plugins) Source(ctx context.Context, _, id string) (connector.Source, error) {
 	return p.client.Source(ctx, id)
@@ -115,7 +115,7 @@ func TestPipelines(t *testing.T) {
 }
 
 // runPipeline runs a pipeline of the two and drains it when done says so.
-func runPipeline(t *testing.T, c *wire.Client, s *store, source, destination string, done func() bool) error {
+func runPipeline(t *testing.T, c *standalone.Client, s *store, source, destination string, done func() bool) error {
 	t.Helper()
 	ctx, log := testContext(t), slog.New(slog.DiscardHandler)
 	declared := &spec.Pipeline{ID: "pipe", DLQ: spec.DLQ{Plugin: "chaos", WindowSize: 1}, Connectors: []spec.Connector{

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/sdk/starter"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 var update = flag.Bool("update", false, "write the example anew")
@@ -81,7 +81,7 @@ func TestBuild(t *testing.T) {
 // specify checks that the executable says what it is.
 func specify(t *testing.T, path string) {
 	t.Helper()
-	s, err := (&wire.Client{Path: path}).Specify(t.Context())
+	s, err := (&standalone.Client{Path: path}).Specify(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

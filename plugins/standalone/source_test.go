@@ -1,4 +1,4 @@
-package wire_test
+package standalone_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 func TestSpecify(t *testing.T) {
@@ -40,7 +40,7 @@ func TestSpecify(t *testing.T) {
 }
 
 // readAll reads until the end and acknowledges everything.
-func readAll(ctx context.Context, t *testing.T, s *wire.Source) []record.Record {
+func readAll(ctx context.Context, t *testing.T, s *standalone.Source) []record.Record {
 	t.Helper()
 	var all []record.Record
 	for {
@@ -163,7 +163,7 @@ func TestSourceReadsToTheLastPosition(t *testing.T) {
 	}
 }
 
-func openSource(ctx context.Context, t *testing.T, c *wire.Client, settings map[string]string) *wire.Source {
+func openSource(ctx context.Context, t *testing.T, c *standalone.Client, settings map[string]string) *standalone.Source {
 	t.Helper()
 	s, err := c.Source(ctx, "pipe:src")
 	if err != nil {
@@ -220,7 +220,7 @@ func TestSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := &schema.Memory{}
-	server := &wire.SchemaServer{Registry: registry, Listener: listener}
+	server := &standalone.SchemaServer{Registry: registry, Listener: listener}
 	serving, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- server.Run(serving) }()

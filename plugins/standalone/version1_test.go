@@ -1,4 +1,4 @@
-package wire_test
+package standalone_test
 
 import (
 	"context"

@@ -1,9 +1,10 @@
-package wire
+package standalone
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"github.com/conduit-agent/conduit/plugins/wire"
 	"log/slog"
 	"slices"
 	"strings"
@@ -125,21 +126,11 @@ func (w *logWriter) plainLevel(line string) slog.Level {
 		return slog.LevelError
 	}
 	if name, _, ok := strings.Cut(strings.TrimPrefix(line, "["), "]"); ok && line[0] == '[' {
-		if level, ok := logLevels[strings.ToLower(name)]; ok {
+		if level, ok := wire.LogLevel(name); ok {
 			return level
 		}
 	}
 	return slog.LevelDebug
-}
-
-var logLevels = map[string]slog.Level{
-	"trace": slog.LevelDebug - 4,
-	"debug": slog.LevelDebug,
-	"info":  slog.LevelInfo,
-	"warn":  slog.LevelWarn,
-	"error": slog.LevelError,
-	"fatal": slog.LevelError + 4,
-	"panic": slog.LevelError + 4,
 }
 
 // hostKeys are what the host says of a log line. A plugin that says the same must not
@@ -156,7 +147,7 @@ func parseLogObject(line []byte) (slog.Level, string, []slog.Attr, bool) {
 	if json.Unmarshal(line, &fields) != nil {
 		return 0, "", nil, false
 	}
-	level, ok := logLevels[strings.ToLower(text(fields["@level"]))]
+	level, ok := wire.LogLevel(text(fields["@level"]))
 	if !ok {
 		return 0, "", nil, false
 	}

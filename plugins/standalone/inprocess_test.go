@@ -1,4 +1,4 @@
-package wire_test
+package standalone_test
 
 import (
 	"log/slog"
@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // A connector served from this process is driven as one in its own, and leaves nothing.
 func TestServedFromThisProcess(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx := testContext(t)
-	c := &wire.Client{Connector: &testConnector, Log: slog.New(slog.DiscardHandler)}
+	c := &standalone.Client{Connector: &testConnector, Log: slog.New(slog.DiscardHandler)}
 	if spec, err := c.Specify(ctx); err != nil || spec.Name != testConnector.Name {
 		t.Errorf("specification %+v, %v", spec, err)
 	}

@@ -1,4 +1,4 @@
-package wire_test
+package standalone_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
@@ -27,7 +28,7 @@ func BenchmarkForward(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			c := &wire.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=fast"), Log: slog.New(slog.DiscardHandler)}
+			c := &standalone.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=fast"), Log: slog.New(slog.DiscardHandler)}
 			s, err := c.Source(ctx, "pipe:src")
 			if err != nil {
 				b.Fatal(err)

@@ -1,4 +1,4 @@
-package wire
+package standalone
 
 import (
 	"context"
@@ -10,7 +10,9 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // Destination is a destination connector in a process of its own. Its methods are
@@ -22,9 +24,9 @@ type Destination struct {
 	settled func(n int, err error)
 	schemas *schema.Cache // nil: none
 
-	careful bool       // whether Write waits for the answers
-	answers chan []ack // to a Write that waits for them
-	report  sync.Mutex // held while settled runs, which a careful Write calls too
+	careful bool            // whether Write waits for the answers
+	answers chan []wire.Ack // to a Write that waits for them
+	report  sync.Mutex      // held while settled runs, which a careful Write calls too
 
 	last     record.Position // of the records sent
 	flushing chan struct{}   // closed when no more records come
@@ -33,8 +35,8 @@ type Destination struct {
 }
 
 func newDestination(c *connector) *Destination {
-	return &Destination{connector: *c, schemas: c.client.Schemas.cache(), flushing: make(chan struct{}), done: make(chan struct{}), answers: make(chan []ack),
-		expected: expected{changed: make(chan struct{}, 1), empty: make(chan struct{}, 1)}}
+	return &Destination{connector: *c, schemas: c.client.Schemas.cache(), flushing: make(chan struct{}), done: make(chan struct{}), answers: make(chan []wire.Ack),
+		expected: expected{changed: notify.NewSignal(), empty: notify.NewSignal()}}
 }
 
 // Open prepares for writing. From then on settled is called as the plugin answers, one
@@ -87,7 +89,7 @@ func (d *Destination) Write(ctx context.Context, b *record.Batch) error {
 }
 
 // send sends a message whose last record is at position last.
-func (d *Destination) send(ctx context.Context, f frame, last record.Position) error {
+func (d *Destination) send(ctx context.Context, f wire.Frame, last record.Position) error {
 	d.last = append(d.last[:0], last...)
 	if err := d.stream.send(ctx, f); err != nil {
 		return fmt.Errorf("cannot write to connector %s: %w", d.id, d.reason(err))
@@ -119,10 +121,10 @@ func namesSchema(r record.Record) bool {
 
 // encode returns a message of the records i to j-1, as many as fit. With an error it is
 // record i that cannot be sent.
-func (d *Destination) encode(b *record.Batch, i int) (f frame, j int, err error) {
-	f = make(frame, 0, min(b.Size()+100*(b.Len()-i), targetMessage+targetMessage/8))
+func (d *Destination) encode(b *record.Batch, i int) (f wire.Frame, j int, err error) {
+	f = make(wire.Frame, 0, min(b.Size()+100*(b.Len()-i), targetMessage+targetMessage/8))
 	for j = i; j < b.Len() && len(f) < targetMessage; j++ {
-		if d.p.version == version1 && j > i {
+		if d.p.version == wire.Version1 && j > i {
 			break
 		}
 		g, err := b.AppendWire(f, j, j+1)
@@ -159,7 +161,7 @@ func (d *Destination) results() error {
 				return d.stream.failure()
 			}
 			d.stream.took(f)
-			acks, err := parseAcks(f, d.p.version)
+			acks, err := wire.ParseAcks(f, d.p.version)
 			if err != nil {
 				return err
 			}
@@ -177,7 +179,7 @@ func (d *Destination) results() error {
 }
 
 // settle passes on the plugin's answers, neighbours of one kind together.
-func (d *Destination) settle(acks []ack) error {
+func (d *Destination) settle(acks []wire.Ack) error {
 	written := 0
 	flush := func() {
 		if written > 0 {
@@ -188,15 +190,15 @@ func (d *Destination) settle(acks []ack) error {
 	defer func() { flush(); d.settleRefused() }()
 	d.settleRefused()
 	for _, a := range acks {
-		partDone, err := d.take(a.position)
+		partDone, err := d.take(a.Position)
 		if err != nil {
 			return err
 		}
-		if a.err == "" {
+		if a.Error == "" {
 			written++
 		} else {
 			flush()
-			d.settled(1, errors.New(a.err))
+			d.settled(1, errors.New(a.Error))
 		}
 		if partDone {
 			flush()

@@ -1,4 +1,4 @@
-package wire_test
+package standalone_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connutilsv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
 	"google.golang.org/grpc"
@@ -24,13 +24,13 @@ func TestSchemaServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &wire.SchemaServer{Registry: &schema.Memory{}, Listener: listener}
+	server := &standalone.SchemaServer{Registry: &schema.Memory{}, Listener: listener}
 	serving, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- server.Run(serving) }()
 	t.Cleanup(func() { stop(); <-done })
 
-	target, token := wire.RegisterToken(server, "pipe:src")
+	target, token := standalone.RegisterToken(server, "pipe:src")
 	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestSchemaServer(t *testing.T) {
 	if _, err := client.CreateSchema(with(token), create); status.Convert(err).Message() != "invalid schema" {
 		t.Errorf("got %v", err)
 	}
-	wire.RevokeToken(server, token)
+	standalone.RevokeToken(server, token)
 	if _, err := client.GetSchema(with(token), &connutilsv1.GetSchemaRequest{Subject: "s", Version: 1}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("with a revoked token: got %v", err)
 	}
@@ -83,7 +83,7 @@ func TestStructuredDataLeavesEncoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := &schema.Memory{}
-	server := &wire.SchemaServer{Registry: registry, Listener: listener}
+	server := &standalone.SchemaServer{Registry: registry, Listener: listener}
 	serving, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- server.Run(serving) }()

@@ -1,4 +1,4 @@
-package wire
+package standalone
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/wire"
 	hclog "github.com/hashicorp/go-hclog"
 	plugin "github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
@@ -65,8 +66,8 @@ func startProcess(ctx context.Context, path string, env []string, maxReceive int
 // what is worth telling is in the errors.
 func (p *process) config() *plugin.ClientConfig {
 	return &plugin.ClientConfig{
-		HandshakeConfig:  handshake,
-		VersionedPlugins: map[int]plugin.PluginSet{version1: {}, version2: {}},
+		HandshakeConfig:  wire.Handshake,
+		VersionedPlugins: map[int]plugin.PluginSet{wire.Version1: {}, wire.Version2: {}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		SkipHostEnv:      true,
 		Stderr:           p.stderr,
@@ -74,7 +75,7 @@ func (p *process) config() *plugin.ClientConfig {
 		SyncStderr:       p.printed,
 		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Off, Output: io.Discard}),
 		GRPCDialOptions: []grpc.DialOption{
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(p.maxReceive), grpc.ForceCodecV2(newCodec())),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(p.maxReceive), grpc.ForceCodecV2(wire.NewCodec())),
 			grpc.WithInitialWindowSize(1 << 20), grpc.WithInitialConnWindowSize(4 << 20),
 			grpc.WithReadBufferSize(128 << 10), grpc.WithWriteBufferSize(128 << 10),
 			grpc.WithUnaryInterceptor(p.shutdown), grpc.WithStreamInterceptor(auxiliaryStream),
@@ -118,7 +119,7 @@ const maxPrinted = 1 << 20
 func auxiliaryStream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	switch method {
 	case "/plugin.GRPCBroker/StartStream":
-		return nil, errUnimplemented
+		return nil, wire.ErrUnimplemented
 	case "/plugin.GRPCStdio/StreamStdio":
 		options = append(options, grpc.MaxCallRecvMsgSize(maxPrinted))
 	}
@@ -155,7 +156,7 @@ func (p *process) explain(err error) error {
 	}
 	code := status.Code(err)
 	lost := code == codes.Unavailable || p.exitedWithin(0)
-	err = plainError(err)
+	err = wire.PlainError(err)
 	if errors.Is(err, io.EOF) {
 		return err
 	}
@@ -170,3 +171,13 @@ func (p *process) explain(err error) error {
 	}
 	return fmt.Errorf("%w (the plugin process ended: %w)", err, p.runner.exitError())
 }
+
+// lostError means that the plugin went away or did not answer, rather than that it
+// refused something.
+type lostError struct{ error }
+
+// Lost reports that another try may well succeed.
+func (lostError) Lost() bool { return true }
+
+// Unwrap returns the cause.
+func (e lostError) Unwrap() error { return e.error }

@@ -1,4 +1,4 @@
-package wire
+package standalone
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/spec/notify"
 	"google.golang.org/grpc"
 )
 
@@ -19,12 +21,12 @@ type stream struct {
 	cancel context.CancelFunc
 	ctx    context.Context // of the call: ends with cancel
 
-	received chan frame    // closed after the last message; who takes one says so with took
-	queued   atomic.Int64  // bytes in received
-	room     chan struct{} // capacity 1: something was taken
-	over     chan struct{} // closed by send when it finds that the stream has ended
-	ended    chan struct{} // closed when it is known why, which may be before received is
-	err      error         // why it ended, set before ended is closed
+	received chan wire.Frame // closed after the last message; who takes one says so with took
+	queued   atomic.Int64    // bytes in received
+	room     notify.Signal   // something was taken
+	over     chan struct{}   // closed by send when it finds that the stream has ended
+	ended    chan struct{}   // closed when it is known why, which may be before received is
+	err      error           // why it ended, set before ended is closed
 
 	closeOnce sync.Once
 }
@@ -45,7 +47,7 @@ func (c *connector) openStream() (*stream, error) {
 		return nil, fmt.Errorf("cannot run connector %s: %w", c.id, c.p.explain(err))
 	}
 	s := &stream{conn: c, grpc: g, ctx: ctx, cancel: cancel,
-		received: make(chan frame, receivedAhead), room: make(chan struct{}, 1), over: make(chan struct{}), ended: make(chan struct{})}
+		received: make(chan wire.Frame, receivedAhead), room: notify.NewSignal(), over: make(chan struct{}), ended: make(chan struct{})}
 	go s.receive()
 	return s, nil
 }
@@ -55,9 +57,9 @@ func (c *connector) openStream() (*stream, error) {
 // bounds, before that is queued.
 func (s *stream) receive() {
 	defer close(s.received)
-	var left []frame
+	var left []wire.Frame
 	for {
-		var f frame
+		var f wire.Frame
 		if s.err = s.grpc.RecvMsg(&f); s.err != nil {
 			break
 		}
@@ -75,7 +77,7 @@ func (s *stream) receive() {
 
 // queue waits until there is room for f and queues it. It returns false when the stream
 // is cancelled or over is closed first.
-func (s *stream) queue(f frame, over <-chan struct{}) bool {
+func (s *stream) queue(f wire.Frame, over <-chan struct{}) bool {
 	size := int64(len(f))
 	for n := s.queued.Load(); n > 0 && n+size > receivedAheadBytes; n = s.queued.Load() {
 		select {
@@ -98,14 +100,14 @@ func (s *stream) queue(f frame, over <-chan struct{}) bool {
 }
 
 // took tells that f was taken from received.
-func (s *stream) took(f frame) {
+func (s *stream) took(f wire.Frame) {
 	s.queued.Add(-int64(len(f)))
-	notify(s.room)
+	s.room.Notify()
 }
 
 // send sends a message, which then belongs to the stream. When ctx ends first, the
 // stream is broken.
-func (s *stream) send(ctx context.Context, f frame) error {
+func (s *stream) send(ctx context.Context, f wire.Frame) error {
 	defer context.AfterFunc(ctx, s.cancel)()
 	err := s.grpc.SendMsg(f)
 	switch {
@@ -120,7 +122,7 @@ func (s *stream) send(ctx context.Context, f frame) error {
 		<-s.ended
 		return s.failure()
 	}
-	return plainError(err)
+	return wire.PlainError(err)
 }
 
 // failure says why the stream has ended.

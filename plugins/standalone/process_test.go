@@ -1,4 +1,4 @@
-package wire_test
+package standalone_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 func TestPluginsThatDoNotStart(t *testing.T) {
@@ -43,7 +43,7 @@ func TestPluginsThatDoNotStart(t *testing.T) {
 			}
 		})
 	}
-	c := &wire.Client{Path: filepath.Join(t.TempDir(), "missing")}
+	c := &standalone.Client{Path: filepath.Join(t.TempDir(), "missing")}
 	if _, err := c.Specify(testContext(t)); err == nil {
 		t.Error("missing executable: want an error")
 	}
@@ -91,7 +91,7 @@ const pidVariable = "WIRE_TEST_READY"
 // hostUntilKilled is a host that starts a plugin and is killed.
 func hostUntilKilled() {
 	exe, _ := os.Executable()
-	c := &wire.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=connector")}
+	c := &standalone.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=connector")}
 	if _, err := c.Source(context.Background(), "pipe:src"); err != nil {
 		panic(err)
 	}

@@ -1,4 +1,4 @@
-package wire_test
+package standalone_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
 	"google.golang.org/grpc"
@@ -188,7 +188,7 @@ func TestSourcesThatEndUnread(t *testing.T) {
 			c, _ := client(t, "odd")
 			c.StopTimeout = 200 * time.Millisecond
 			s := openSource(ctx, t, c, map[string]string{"mode": mode})
-			eventually(t, "no more is taken ahead", func() bool { return wire.SourceIsAhead(s) })
+			eventually(t, "no more is taken ahead", func() bool { return standalone.SourceIsAhead(s) })
 			dies := mode == "crowd, then die"
 			if !dies {
 				if err := s.Stop(ctx); err != nil {
@@ -198,7 +198,7 @@ func TestSourcesThatEndUnread(t *testing.T) {
 			var err error
 			eventually(t, "the end is noticed", func() bool {
 				err = s.Ack(ctx, []record.Position{record.Position("1")})
-				return err != nil || wire.SourceHasEnded(s)
+				return err != nil || standalone.SourceHasEnded(s)
 			})
 			if !dies && err != nil || dies && (err == nil || !strings.Contains(err.Error(), "the plugin process ended: exit status 3")) {
 				t.Errorf("acknowledgement: %v", err)
@@ -360,7 +360,7 @@ func TestDestinationThatDiesUnheard(t *testing.T) {
 	if err := d.Write(ctx, batch(make([]string, crowded)...)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "no more is taken ahead", func() bool { return wire.DestinationIsAhead(d) })
+	eventually(t, "no more is taken ahead", func() bool { return standalone.DestinationIsAhead(d) })
 	eventually(t, "the end is noticed", func() bool { err = d.Write(ctx, batch("a")); return err != nil })
 	if !strings.Contains(err.Error(), "the plugin process ended: exit status 3") || ctx.Err() != nil {
 		t.Errorf("Write: %v, context: %v", err, ctx.Err())

@@ -1,4 +1,4 @@
-package wire
+package standalone
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv1"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"google.golang.org/protobuf/proto"
@@ -36,29 +37,29 @@ type Client struct {
 }
 
 // Specify starts the plugin, asks what it is, and ends it.
-func (c *Client) Specify(ctx context.Context) (Specification, error) {
+func (c *Client) Specify(ctx context.Context) (sdk.Specification, error) {
 	conn, err := c.connect(ctx, "load-specifications")
 	if err != nil {
-		return Specification{}, err
+		return sdk.Specification{}, err
 	}
 	defer conn.end()
 	ctx, cancel := context.WithTimeout(ctx, c.callTimeout())
 	defer cancel()
-	var spec Specification
-	if conn.p.version == version1 {
+	var spec sdk.Specification
+	if conn.p.version == wire.Version1 {
 		var resp connectorv1.Specifier_Specify_Response
 		err = conn.p.conn.Invoke(ctx, "/connector.v1.SpecifierPlugin/Specify", &connectorv1.Specifier_Specify_Request{}, &resp)
-		spec = specificationFromV1(&resp)
+		spec = wire.SpecificationFromV1(&resp)
 	} else {
 		var resp connectorv2.Specifier_Specify_Response
 		err = conn.p.conn.Invoke(ctx, "/connector.v2.SpecifierPlugin/Specify", &connectorv2.Specifier_Specify_Request{}, &resp)
-		spec = specificationFrom(resp.GetSpecification())
+		spec = wire.SpecificationFrom(resp.GetSpecification())
 	}
 	if err == nil && spec.Name == "" {
 		err = errors.New("it gives no name")
 	}
 	if err != nil {
-		return Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", c.name(), conn.p.explain(err))
+		return sdk.Specification{}, fmt.Errorf("cannot get the specification of plugin %s: %w", c.name(), conn.p.explain(err))
 	}
 	return spec, nil
 }
@@ -139,16 +140,16 @@ func (c *Client) environment(connectorID, target, token string) []string {
 		level = "info" // plugins take none for silence
 	}
 	return append(env,
-		envSchemaTarget+"="+target,
-		envToken+"="+token,
-		envConnectorID+"="+connectorID,
-		envLogLevel+"="+level,
-		envMaxMessage+"="+strconv.Itoa(c.maxMessage()))
+		wire.EnvSchemaTarget+"="+target,
+		wire.EnvToken+"="+token,
+		wire.EnvConnectorID+"="+connectorID,
+		wire.EnvLogLevel+"="+level,
+		wire.EnvMaxMessage+"="+strconv.Itoa(c.maxMessage()))
 }
 
 func (c *Client) maxMessage() int {
 	if c.MaxMessage == 0 {
-		return defaultMaxMessage
+		return wire.DefaultMaxMessage
 	}
 	return c.MaxMessage
 }
@@ -211,7 +212,7 @@ func (c *connector) LifecycleOnDeleted(ctx context.Context, settings map[string]
 
 func (c *connector) lifecycle(ctx context.Context, method string, req proto.Message) error {
 	err := c.call(ctx, method, c.client.callTimeout(), req, &connectorv2.Source_Lifecycle_OnCreated_Response{})
-	if errors.Is(err, errUnimplemented) {
+	if errors.Is(err, wire.ErrUnimplemented) {
 		return nil
 	}
 	return err
@@ -219,7 +220,7 @@ func (c *connector) lifecycle(ctx context.Context, method string, req proto.Mess
 
 func (c *connector) open(ctx context.Context, pos record.Position) error {
 	method := "Open"
-	if c.p.version == version1 {
+	if c.p.version == wire.Version1 {
 		method = "Start"
 	}
 	return c.call(ctx, method, c.client.callTimeout(), &connectorv2.Source_Open_Request{Position: pos}, &connectorv2.Source_Open_Response{})
@@ -255,7 +256,7 @@ func (c *connector) method(name string) string {
 func (c *connector) teardown(ctx context.Context) error {
 	err := c.call(ctx, "Teardown", teardownTimeout, &connectorv2.Source_Teardown_Request{}, &connectorv2.Source_Teardown_Response{})
 	c.end()
-	if errors.Is(err, errUnimplemented) {
+	if errors.Is(err, wire.ErrUnimplemented) {
 		return nil
 	}
 	return err
@@ -265,3 +266,7 @@ func (c *connector) end() {
 	c.p.kill()
 	c.client.Schemas.revoke(c.token)
 }
+
+// PID returns the id of the connector's process, which is also that of its process
+// group, or 0 when it has none of its own.
+func (c *connector) PID() int { return c.p.runner.pid() }

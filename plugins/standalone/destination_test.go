@@ -1,4 +1,4 @@
-package wire_test
+package standalone_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
 // results collects what a destination settles.
@@ -40,7 +40,7 @@ func (r *results) get() (int, []string, error) {
 	return r.n, r.failed, r.broken
 }
 
-func openDestination(ctx context.Context, t *testing.T, c *wire.Client, settings map[string]string) (*wire.Destination, *results) {
+func openDestination(ctx context.Context, t *testing.T, c *standalone.Client, settings map[string]string) (*standalone.Destination, *results) {
 	t.Helper()
 	d, err := c.Destination(ctx, "pipe:dst")
 	if err != nil {

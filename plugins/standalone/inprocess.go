@@ -1,4 +1,4 @@
-package wire
+package standalone
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire"
 	plugin "github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
@@ -30,12 +31,12 @@ type inProcess struct {
 // serveHere serves an instance of the connector from this process and connects to it as
 // if it were another one.
 func (c *Client) serveHere(connectorID, target, token string, log *slog.Logger) (*process, error) {
-	schemas, err := dialSchemas(target, token)
+	schemas, err := wire.DialSchemas(target, token)
 	if err != nil {
 		return nil, err
 	}
-	r := &inProcess{name: c.Connector.Name, server: newServer(nil, c.maxMessage()), used: schemas, ended: make(chan struct{})}
-	register(r.server, *c.Connector, &sdk.Env{ConnectorID: connectorID, PluginName: c.Connector.Name, Logger: log, Schemas: schemas})
+	env := &sdk.Env{ConnectorID: connectorID, PluginName: c.Connector.Name, Logger: log, Schemas: schemas}
+	r := &inProcess{name: c.Connector.Name, server: wire.NewServer(*c.Connector, env, c.maxMessage()), used: schemas, ended: make(chan struct{})}
 	address, err := r.serve()
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve connector %s: %w", c.Connector.Name, err)
@@ -48,7 +49,7 @@ func (c *Client) serveHere(connectorID, target, token string, log *slog.Logger) 
 		p.kill()
 		return nil, fmt.Errorf("cannot serve connector %s: %w", c.Connector.Name, err)
 	}
-	p.version = version2 // an attached plugin is not asked
+	p.version = wire.Version2 // an attached plugin is not asked
 	return p, nil
 }
 

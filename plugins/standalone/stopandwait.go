@@ -1,4 +1,4 @@
-package wire
+package standalone
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
 // StopAndWait makes the destination wait, from its first Write on, for the answers
@@ -18,7 +19,7 @@ import (
 func (d *Destination) StopAndWait() { d.careful = true }
 
 // answer hands answers to the Write that waits for them.
-func (d *Destination) answer(acks []ack) {
+func (d *Destination) answer(acks []wire.Ack) {
 	select {
 	case d.answers <- acks:
 	case <-d.flushing:
@@ -29,7 +30,7 @@ func (d *Destination) answer(acks []ack) {
 // writeCarefully sends the records i to j-1 of b, encoded in f, and settles those that
 // are settled. It returns the first record that is to be sent next. With refused, record
 // i cannot be sent at all.
-func (d *Destination) writeCarefully(ctx context.Context, b *record.Batch, f frame, i, j int, refused error) (next int, err error) {
+func (d *Destination) writeCarefully(ctx context.Context, b *record.Batch, f wire.Frame, i, j int, refused error) (next int, err error) {
 	if refused != nil {
 		d.settled(1, refused)
 		return j, nil
@@ -37,15 +38,15 @@ func (d *Destination) writeCarefully(ctx context.Context, b *record.Batch, f fra
 	if err := d.send(ctx, f, b.Position(j-1)); err != nil {
 		return i, err
 	}
-	var acks []ack
+	var acks []wire.Ack
 	for len(acks) < j-i {
 		more, err := d.awaitAnswers(ctx)
 		if err != nil {
 			return i, err
 		}
 		for _, a := range more {
-			if len(acks) == j-i || !bytes.Equal(a.position, b.Position(i+len(acks))) {
-				return i, fmt.Errorf("cannot write to connector %s: the plugin answered record %.100q out of turn", d.id, a.position)
+			if len(acks) == j-i || !bytes.Equal(a.Position, b.Position(i+len(acks))) {
+				return i, fmt.Errorf("cannot write to connector %s: the plugin answered record %.100q out of turn", d.id, a.Position)
 			}
 			acks = append(acks, a)
 		}
@@ -53,7 +54,7 @@ func (d *Destination) writeCarefully(ctx context.Context, b *record.Batch, f fra
 	return i + d.settleCarefully(acks), nil
 }
 
-func (d *Destination) awaitAnswers(ctx context.Context) ([]ack, error) {
+func (d *Destination) awaitAnswers(ctx context.Context) ([]wire.Ack, error) {
 	select {
 	case acks := <-d.answers:
 		return acks, nil
@@ -66,10 +67,10 @@ func (d *Destination) awaitAnswers(ctx context.Context) ([]ack, error) {
 
 // settleCarefully settles a message by its answers and returns how many of its records
 // are settled. What was refused only because a record before it failed is not.
-func (d *Destination) settleCarefully(acks []ack) int {
+func (d *Destination) settleCarefully(acks []wire.Ack) int {
 	for i := 0; i < len(acks); {
 		n := i
-		for n < len(acks) && acks[n].err == "" {
+		for n < len(acks) && acks[n].Error == "" {
 			n++
 		}
 		if n > i {
@@ -77,8 +78,8 @@ func (d *Destination) settleCarefully(acks []ack) int {
 			i = n
 			continue
 		}
-		d.settled(1, errors.New(acks[i].err))
-		if i++; i < len(acks) && allSay(acks[i:], acks[i-1].err) {
+		d.settled(1, errors.New(acks[i].Error))
+		if i++; i < len(acks) && allSay(acks[i:], acks[i-1].Error) {
 			return i
 		}
 	}
@@ -86,9 +87,9 @@ func (d *Destination) settleCarefully(acks []ack) int {
 }
 
 // allSay reports whether all answers are refusals with the same text.
-func allSay(acks []ack, text string) bool {
+func allSay(acks []wire.Ack, text string) bool {
 	for _, a := range acks {
-		if a.err != text {
+		if a.Error != text {
 			return false
 		}
 	}

@@ -1,4 +1,4 @@
-package wire_test
+package standalone_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"go.uber.org/goleak"
 )
@@ -48,14 +49,14 @@ var roles = map[string]func(){
 }
 
 // client returns a client of this binary in the given role.
-func client(t *testing.T, role string) (*wire.Client, *logs) {
+func client(t *testing.T, role string) (*standalone.Client, *logs) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := &logs{}
-	return &wire.Client{
+	return &standalone.Client{
 		Path: exe, Env: append(os.Environ(), roleVariable+"="+role, "CONDUIT_CONNECTOR_ID=stray", "PLUGIN_MULTIPLEX_GRPC=true", "GORACE=atexit_sleep_ms=0"),
 		Log: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}, out

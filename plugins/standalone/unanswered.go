@@ -1,4 +1,4 @@
-package wire
+package standalone
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // expected are the records written to a destination that it has not answered, in order.
@@ -14,8 +15,8 @@ type expected struct {
 	mu      sync.Mutex
 	parts   []part        // guarded by mu
 	count   int           // guarded by mu: records in parts
-	changed chan struct{} // capacity 1: a refusal was added
-	empty   chan struct{} // capacity 1: nothing is expected any more
+	changed notify.Signal // a refusal was added
+	empty   notify.Signal // nothing is expected any more
 }
 
 // part is a message on its way, or a record that was never sent.
@@ -31,7 +32,7 @@ func (e *expected) expect(positions record.Positions, refused error) {
 	e.count += positions.Len()
 	e.mu.Unlock()
 	if refused != nil {
-		notify(e.changed)
+		e.changed.Notify()
 	}
 }
 
@@ -83,13 +84,6 @@ func (e *expected) outstanding() int {
 
 func (e *expected) noteEmpty() {
 	if e.outstanding() == 0 {
-		notify(e.empty)
-	}
-}
-
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		e.empty.Notify()
 	}
 }

@@ -1,4 +1,4 @@
-package wire
+package standalone
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 )
 
@@ -65,7 +66,7 @@ func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
 }
 
 // next waits for a message.
-func (s *Source) next(ctx context.Context) (frame, error) {
+func (s *Source) next(ctx context.Context) (wire.Frame, error) {
 	if s.atEnd() { // what a source reads after that does not count
 		return nil, io.EOF
 	}
@@ -162,7 +163,7 @@ func isClosed(c <-chan struct{}) bool {
 
 // gather appends to f the messages that are there: messages with repeated fields may
 // be joined by joining their bytes.
-func (s *Source) gather(f frame) frame {
+func (s *Source) gather(f wire.Frame) wire.Frame {
 	for len(f) < maxRead {
 		select {
 		case g, ok := <-s.stream.received:
@@ -182,7 +183,7 @@ func (s *Source) gather(f frame) frame {
 
 // batch returns the records in f up to the first that cannot be taken, and what is wrong
 // with that one. It returns nil when there are none before.
-func (s *Source) batch(f frame) (*record.Batch, error) {
+func (s *Source) batch(f wire.Frame) (*record.Batch, error) {
 	b, err := record.NewEncodedBatch(f)
 	if err != nil {
 		return nil, err
@@ -231,12 +232,12 @@ const maxAcks = 1000
 // plugin that has ended its side after Stop gets none: it reads those records again.
 func (s *Source) Ack(ctx context.Context, positions []record.Position) error {
 	n := maxAcks
-	if s.p.version == version1 {
+	if s.p.version == wire.Version1 {
 		n = 1
 	}
 	for len(positions) > 0 {
 		k := s.ackable(positions[:min(n, len(positions))])
-		if err := s.stream.send(ctx, appendPositions(nil, positions[:k])); err != nil {
+		if err := s.stream.send(ctx, wire.AppendPositions(nil, positions[:k])); err != nil {
 			if isClosed(s.stream.ended) && errors.Is(s.stream.err, io.EOF) && isClosed(s.stopping) {
 				return nil
 			}

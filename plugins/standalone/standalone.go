@@ -1,0 +1,35 @@
+// Package standalone runs connector executables, each in a process of its own, and drives
+// them over the connector protocol.
+//
+// go-plugin's Client starts the executables, shakes hands, dials, reads their output and
+// ends them, over a runner of this package. Five facts about go-plugin (v1.8.0) decide
+// what is not left to it:
+//
+//   - It neither gives a plugin a process group nor a parent-death signal, and it waits for
+//     the end of output that a grandchild may hold open for ever: so the runner.
+//   - It panics on a certificate that it did not ask for, and puts a first line of any
+//     length into an error: so the runner passes on five fields of a bounded line.
+//   - Its reader of log lines panics when @message, @level or @timestamp is no string, and
+//     rounds integers: so its logger is off and the lines go to ours.
+//   - It asks a plugin to exit without a deadline, and waits two seconds for one that does
+//     not know the request: so an interceptor.
+//   - Its broker remembers whatever a plugin announces: so the stream is never opened.
+package standalone
+
+import "time"
+
+// defaultMaxReceive bounds a message of a plugin: batches of large records fit, a plugin
+// gone mad cannot take all memory at once.
+const defaultMaxReceive = 256 << 20
+
+// How long a plugin may take, unless the Client says otherwise.
+const (
+	defaultStartTimeout = time.Minute
+	defaultCallTimeout  = time.Minute
+	teardownTimeout     = 65 * time.Second // plugins wait up to 60 s for their own readers
+	defaultStopTimeout  = 65 * time.Second
+	streamEndTimeout    = time.Second // from half-closing a stream to cancelling it
+	maxQuiet            = 2 * time.Second
+	shutdownTimeout     = 2 * time.Second // from asking a process to exit to telling it
+	terminateTimeout    = time.Second     // from telling it to killing it
+)
