@@ -1,0 +1,182 @@
+// What the page knows of the agent: requests, the stream of changes, and the signals they feed.
+
+import { signal, computed } from './ui.js';
+
+const tokenKey = 'conduit.token';
+
+/** The token sent with each request. It is kept for the session of the browser tab only. */
+export const token = signal(sessionStorage.getItem(tokenKey) || '');
+/** connecting, live, lost or login */
+export const link = signal('connecting');
+export const session = signal({ role: 'admin' });
+/** Status of each pipeline, by id. Replaced, never modified. */
+export const pipelines = signal(new Map());
+export const files = signal([]);
+export const directory = signal(null);
+/** Rates by pipeline: {records, bytes, lag, connectors}; the last minutes of records/s in series. */
+export const rates = signal(new Map());
+export const series = new Map();
+export const events = signal([]);
+export const toasts = signal([]);
+
+export const mayWrite = computed(() => session().role === 'admin');
+
+/** An answer that is not a success, as the agent words it. */
+export class Refusal extends Error {
+  constructor(status, body) {
+    super(body?.message || `the agent answered with ${status}`);
+    this.status = status;
+    const info = body?.details?.find((d) => d.reason);
+    this.reason = info?.reason || '';
+    this.suggestion = info?.metadata?.suggestion || '';
+    this.violations = body?.details?.flatMap((d) => d.fieldViolations || []) || [];
+  }
+}
+
+export function setToken(value) {
+  token.set(value);
+  if (value) sessionStorage.setItem(tokenKey, value); else sessionStorage.removeItem(tokenKey);
+  reconnect();
+}
+
+function headers(more) {
+  const all = { ...more };
+  if (token.peek()) all.Authorization = 'Bearer ' + token.peek();
+  return all;
+}
+
+/** Performs a request. A body that is no text is sent as JSON. Returns the parsed answer. */
+export async function call(method, path, body, { type, signal: abort } = {}) {
+  const options = { method, headers: headers({ Accept: 'application/json' }), signal: abort };
+  if (body !== undefined) {
+    options.headers['Content-Type'] = type || 'application/json';
+    options.body = type ? body : JSON.stringify(body);
+  }
+  const answer = await fetch(path, options);
+  const text = await answer.text();
+  const json = (answer.headers.get('Content-Type') || '').includes('json');
+  const parsed = json && text ? JSON.parse(text) : text;
+  if (answer.status === 401) link.set('login');
+  if (!answer.ok) throw new Refusal(answer.status, json ? parsed : { message: text.slice(0, 300) });
+  return parsed;
+}
+
+export const get = (path, options) => call('GET', path, undefined, options);
+export const post = (path, body = {}, options) => call('POST', path, body, options);
+
+/** The path of a pipeline in the API. */
+export const pipelinePath = (id) => '/v1/pipelines/' + encodeURIComponent(id);
+
+/** Shows a message for some seconds; one about an error stays until it is closed. */
+export function toast(text, kind = 'good') {
+  const item = { text, kind, id: Math.random() };
+  toasts.update((all) => [...all.slice(-3), item]);
+  if (kind !== 'bad') setTimeout(() => dismiss(item), 6000);
+}
+
+export const dismiss = (item) => toasts.update((all) => all.filter((t) => t !== item));
+
+/** Runs an action of the user's and says how it went. */
+export async function attempt(what, action) {
+  try {
+    const result = await action();
+    if (what) toast(what);
+    return result ?? true;
+  } catch (e) {
+    toast(e.message + (e.suggestion ? ': ' + e.suggestion : ''), 'bad');
+    return undefined;
+  }
+}
+
+/** Calls each(event, data) for the messages of a server-sent stream until it ends. */
+async function readStream(body, each) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '', name = '', data = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split('\n');
+    rest = lines.pop();
+    for (const line of lines) {
+      if (line === '') {
+        if (data) each(name, JSON.parse(data));
+        name = data = '';
+      } else if (line.startsWith('event:')) name = line.slice(6).trim();
+      else if (line.startsWith('data:')) data += line.slice(5);
+    }
+  }
+}
+
+const seriesLength = 180;
+const eventsKept = 500;
+
+const handlers = {
+  session(s) { session.set(s); },
+  statuses(m) {
+    const next = m.all ? new Map() : new Map(pipelines.peek());
+    for (const s of m.statuses || []) next.set(s.id, s);
+    for (const id of m.gone || []) { next.delete(id); series.delete(id); }
+    pipelines.set(next);
+  },
+  files(m) { files.set(m.files || []); directory.set(m.directory || null); },
+  rates(m) {
+    const next = new Map();
+    for (const r of m) {
+      next.set(r.id, r);
+      const points = series.get(r.id) || r.series?.slice(-seriesLength) || [];
+      if (!r.series || series.has(r.id)) points.push(r.records);
+      if (points.length > seriesLength) points.shift();
+      series.set(r.id, points);
+    }
+    rates.set(next);
+  },
+  events(list) {
+    const known = new Set(events.peek().map((e) => e.id));
+    const more = list.filter((e) => !known.has(e.id));
+    if (more.length) events.update((all) => [...all, ...more].slice(-eventsKept));
+  },
+};
+
+let abort = null;
+let delay = 500;
+
+/** Follows the agent until the page ends, and comes back by itself when the agent does. */
+export async function follow() {
+  for (;;) {
+    abort = new AbortController();
+    try {
+      const answer = await fetch('/v1/watch', { headers: headers({ Accept: 'text/event-stream' }), signal: abort.signal });
+      if (answer.status === 401 || answer.status === 403) link.set('login');
+      else if (answer.ok) {
+        link.set('live');
+        delay = 500;
+        series.clear();
+        await readStream(answer.body, (name, data) => handlers[name]?.(data));
+        link.set('lost');
+      } else link.set('lost');
+    } catch { if (link.peek() !== 'login') link.set('lost'); }
+    await pause(link.peek() === 'login' ? Infinity : delay + Math.random() * delay);
+    delay = Math.min(delay * 1.6, 10000);
+  }
+}
+
+let wake = () => {};
+const pause = (ms) => new Promise((done) => { wake = done; if (ms < Infinity) setTimeout(done, ms); });
+
+/** Connects anew at once. */
+export function reconnect() {
+  link.set('connecting');
+  delay = 500;
+  abort?.abort();
+  wake();
+}
+
+/** Opens the inspector of path. Returns a function that closes it. */
+export function inspect(path, { message, closed }) {
+  const url = new URL(path, location.href.replace(/^http/, 'ws'));
+  const protocols = token.peek() ? ['conduit', 'bearer.' + token.peek()] : ['conduit'];
+  const socket = new WebSocket(url, protocols);
+  socket.onmessage = (m) => message(JSON.parse(m.data));
+  socket.onclose = (e) => closed(e);
+  return () => { socket.onclose = socket.onmessage = null; socket.close(); };
+}

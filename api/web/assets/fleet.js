@@ -1,0 +1,175 @@
+// All pipelines: what is broken first, then every one.
+
+import { h, signal, memo, forget } from './ui.js';
+import * as agent from './agent.js';
+import { count, bytes, duration, version, place, severity, condition, plural, isTrue } from './format.js';
+import { phase, sparkline, problem, empty, questionDialog } from './parts.js';
+
+const search = signal('');
+const only = signal('all');
+const order = signal({ by: 'attention', down: false });
+const selected = signal(null);
+const top = signal(0);
+
+const rowHeight = 53;
+const windowed = 120; // from so many rows on only those in sight are rendered
+
+const filters = {
+  all: ['All', () => true],
+  attention: ['Need attention', (s) => severity(s) > 0],
+  running: ['Running', (s) => s.state.phase === 'running'],
+  stopped: ['Stopped', (s) => s.state.phase === 'stopped'],
+};
+
+const compare = {
+  attention: (a, b) => severity(b) - severity(a),
+  id: () => 0,
+  status: (a, b) => a.state.phase.localeCompare(b.state.phase),
+  owner: (a, b) => place(a.owner).localeCompare(place(b.owner), 'en', { numeric: true }),
+  records: (a, b) => rate(b, 'records') - rate(a, 'records'),
+  bytes: (a, b) => rate(b, 'bytes') - rate(a, 'bytes'),
+  lag: (a, b) => rate(b, 'lag') - rate(a, 'lag'),
+};
+
+const rate = (s, name) => agent.rates.peek().get(s.id)?.[name] ?? -1;
+
+function listed() {
+  const words = search().toLowerCase().split(/\s+/).filter(Boolean), { by, down } = order();
+  if (by === 'records' || by === 'bytes' || by === 'lag') agent.rates();
+  const all = [...agent.pipelines().values()].filter((s) => filters[only()][1](s) &&
+    words.every((w) => (s.id + ' ' + (s.name || '') + ' ' + place(s.owner) + ' ' + s.state.phase).toLowerCase().includes(w)));
+  all.sort((a, b) => compare[by](a, b) || a.id.localeCompare(b.id, 'en', { numeric: true }));
+  return down ? all.reverse() : all;
+}
+
+export function fleet() {
+  const total = agent.pipelines().size;
+  if (!total && agent.link() === 'connecting') return h('p', { class: 'quiet' }, 'Asking the agent…');
+  const list = listed();
+  return h('div', { class: 'fleet' },
+    h('div', { class: 'title' }, h('h1', null, 'Pipelines'), summary(),
+      h('span', { class: 'grow' }),
+      agent.mayWrite() ? h('a', { class: 'button', href: '#/new' }, 'New pipeline') : null),
+    attention(),
+    total ? [bar(list.length, total), table(list)] : nothing(),
+    questionDialog());
+}
+
+function summary() {
+  let records = 0, size = 0, going = 0;
+  for (const r of agent.rates().values()) { records += r.records; size += r.bytes; }
+  for (const s of agent.pipelines().values()) if (s.state.phase === 'running') going++;
+  return h('p', { class: 'quiet summary' }, `${going} of ${agent.pipelines().size} running · ${count(records)} records/s · ${bytes(size)}/s`);
+}
+
+function nothing() {
+  return empty('No pipelines yet', h('p', null, 'Save a file into the directory of pipeline files, and it runs within milliseconds:'),
+    h('pre', null, 'conduit pipelines init'), h('p', null, 'or ', h('a', { href: '#/new' }, 'make one here'), '.'));
+}
+
+const shownProblems = 8;
+
+function attention() {
+  const dir = agent.directory();
+  const wrong = agent.files().flatMap((f) => (f.problems || []).filter((p) => p.severity === 'error'));
+  const pipelines = [...agent.pipelines().values()].filter((s) => severity(s) > 1 && condition(s, 'Valid')?.status !== 'False').sort((a, b) => severity(b) - severity(a));
+  const bad = dir && dir.state !== 'ok' && dir.state !== 'polled';
+  if (!wrong.length && !pipelines.length && !bad) return null;
+  return h('section', { class: 'attention', 'aria-label': 'Needs attention' },
+    h('h2', null, 'Needs attention'),
+    bad ? h('div', { class: 'problem bad' }, `The directory of the pipeline files is ${dir.state}: ${dir.message || ''} Pipelines go on as they were declared.`) : null,
+    wrong.slice(0, shownProblems).map((p, i) => h('div', { key: 'f' + p.file + p.line + i }, problem(p), after(p))),
+    pipelines.slice(0, shownProblems).map((s) => h('div', { class: 'problem ' + (severity(s) > 3 ? 'bad' : 'warn'), key: s.id },
+      h('div', null, phase(s), ' ', h('a', { href: '#/pipelines/' + encodeURIComponent(s.id) }, s.id), ': ', version(s)),
+      h('div', { class: 'quiet clamp' }, why(s)))),
+    more(wrong.length + pipelines.length - Math.min(wrong.length, shownProblems) - Math.min(pipelines.length, shownProblems)));
+}
+
+/** What runs in spite of a problem of its file. */
+function after(p) {
+  const s = p.pipeline && agent.pipelines().get(p.pipeline);
+  if (!s) return null;
+  return h('p', { class: 'quiet' }, h('a', { href: '#/pipelines/' + encodeURIComponent(s.id) }, s.id), ' ', s.state.phase === 'running' ? 'goes on: it ' + version(s) + '.' : 'is ' + s.state.phase + '.');
+}
+
+const more = (n) => (n > 0 ? h('p', { class: 'quiet' }, `and ${n} more: choose “Need attention” below`) : null);
+
+export function why(s) {
+  return s.state.error || s.state.lastAttempt?.error || s.conditions.find((c) => c.status === 'True' && (c.type === 'RolledBack' || c.type === 'Conflict' || c.type === 'PluginChanged'))?.message || '';
+}
+
+function bar(shown, total) {
+  return h('div', { class: 'bar' },
+    h('input', { type: 'search', id: 'search', placeholder: 'Search ( / )', 'aria-label': 'Search pipelines', value: search(), oninput: (e) => search.set(e.target.value), onkeydown: searchKey }),
+    h('div', { class: 'segments', role: 'group', 'aria-label': 'Which pipelines' }, Object.entries(filters).map(([key, [label]]) =>
+      h('button', { key, 'aria-pressed': String(only() === key), onclick: () => only.set(key) }, label))),
+    h('span', { class: 'quiet', role: 'status' }, shown === total ? plural(total, 'pipeline') : `${shown} of ${total}`));
+}
+
+function searchKey(e) {
+  if (e.key === 'ArrowDown' || e.key === 'Enter') { document.querySelector('tbody a')?.focus(); e.preventDefault(); }
+  if (e.key === 'Escape') search.set('');
+}
+
+const columns = [['status', 'Status'], ['id', 'Pipeline'], ['owner', 'Declared in'], [null, 'Version'], ['records', 'Records/s', 'num'],
+  ['bytes', 'Bytes/s', 'num'], ['lag', 'Ack lag', 'num'], [null, 'Last error']];
+
+function head() {
+  const { by, down } = order();
+  return h('thead', null, h('tr', null, columns.map(([key, label, kind]) => h('th', { key: label, scope: 'col', class: kind || '', 'aria-sort': key && by === key ? (down ? 'descending' : 'ascending') : null },
+    key ? h('button', { class: 'plain', onclick: () => order.set({ by: key, down: by === key ? !down : false }) }, label, h('span', { 'aria-hidden': 'true', class: 'arrow' }, by === key ? (down ? '▲' : '▼') : '')) : label))));
+}
+
+function table(list) {
+  if (!list.length) return empty('No pipeline matches', h('button', { onclick: () => { search.set(''); only.set('all'); } }, 'Show all'));
+  let from = 0, to = list.length;
+  if (list.length > windowed) {
+    from = Math.max(0, Math.floor(top() / rowHeight) - 10);
+    to = Math.min(list.length, from + Math.ceil(innerHeight / rowHeight) + 24);
+    from = Math.min(from, Math.max(0, to - 1));
+  }
+  const rates = agent.rates();
+  return h('div', { class: 'scroll' }, h('table', { class: 'rows', 'aria-rowcount': list.length + 1 },
+    h('caption', { class: 'hidden' }, 'Pipelines'), head(),
+    h('tbody', { ref: watchScroll },
+      from ? h('tr', { key: ' before', 'aria-hidden': 'true' }, h('td', { colspan: columns.length, class: 'spacer', style: { height: from * rowHeight + 'px' } })) : null,
+      list.slice(from, to).map((s, i) => memo('row ' + s.id, [s, rates.get(s.id), from + i, selected() === s.id], () => row(s, rates.get(s.id), from + i))),
+      to < list.length ? h('tr', { key: ' after', 'aria-hidden': 'true' }, h('td', { colspan: columns.length, class: 'spacer', style: { height: (list.length - to) * rowHeight + 'px' } })) : null)));
+}
+
+let body = null;
+function watchScroll(el) {
+  body = el;
+  forget((key) => key.startsWith('row ') && !agent.pipelines.peek().has(key.slice(4)));
+  measure();
+}
+function measure() {
+  if (body) top.set(Math.max(0, Math.floor(-body.getBoundingClientRect().top / rowHeight / 8) * rowHeight * 8));
+}
+addEventListener('scroll', measure, { passive: true });
+
+function row(s, r, index) {
+  return h('tr', { key: s.id, class: 'sev' + severity(s), 'aria-rowindex': index + 2 },
+    h('td', { 'data-label': 'Status' }, phase(s)),
+    h('th', { scope: 'row', 'data-label': 'Pipeline' }, h('a', { href: '#/pipelines/' + encodeURIComponent(s.id), onkeydown: rowKey }, s.id), s.name && s.name !== s.id ? h('small', { class: 'quiet clip' }, s.name) : null),
+    h('td', { 'data-label': 'Declared in', class: 'mono clip' }, place(s.owner)),
+    h('td', { 'data-label': 'Version', class: isTrue(s, 'RolledBack') ? 'warn-text' : 'quiet' }, version(s)),
+    h('td', { 'data-label': 'Records/s', class: 'num' }, h('span', { class: 'with-spark' }, sparkline(r && agent.series.get(s.id)), h('span', null, r ? count(r.records) : '–'))),
+    h('td', { 'data-label': 'Bytes/s', class: 'num' }, r ? bytes(r.bytes) : '–'),
+    h('td', { 'data-label': 'Ack lag', class: 'num' }, r && r.lag !== undefined ? duration(r.lag) : '–'),
+    h('td', { 'data-label': 'Last error', class: 'error clip', title: why(s) }, why(s)));
+}
+
+function rowKey(e) {
+  const move = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[e.key];
+  if (!move) return;
+  const links = [...document.querySelectorAll('tbody th a')];
+  links[links.indexOf(e.target) + move]?.focus();
+  e.preventDefault();
+}
+
+addEventListener('keydown', (e) => {
+  if (e.target.closest?.('input, textarea, select, dialog') || e.ctrlKey || e.metaKey) return;
+  if (e.key === '/') { const box = document.getElementById('search'); if (box) { box.focus(); e.preventDefault(); } }
+  if ((e.key === 'j' || e.key === 'ArrowDown') && !e.target.closest?.('tbody, pre, main a')) { const first = document.querySelector('.fleet tbody th a'); if (first) { first.focus(); e.preventDefault(); } }
+});

@@ -1,0 +1,93 @@
+// The topology of a pipeline as a drawing: sources, processors, destinations, dead letters.
+// Layout by layers: a column for each stage, a row for each node, links as curves.
+
+import { h } from './ui.js';
+import { count, bytes } from './format.js';
+
+const nodeWidth = 176, nodeHeight = 58, gapX = 84, gapY = 22, margin = 14;
+
+/** Columns of nodes {id, title, sub, kind, href, note, slow} and links {from, to, label, kind} of a pipeline. */
+export function topology(p, rate) {
+  const own = (c) => p.processors.filter((x) => x.parent.id === c.id);
+  const sources = p.connectors.filter((c) => c.type === 'TYPE_SOURCE'), destinations = p.connectors.filter((c) => c.type === 'TYPE_DESTINATION');
+  const common = p.processors.filter((x) => x.parent.type === 'TYPE_PIPELINE');
+  const columns = [], links = [];
+  const put = (column, node) => { (columns[column] ||= []).push(node); return node; };
+  const depth = Math.max(0, ...sources.map((c) => own(c).length)), tail = Math.max(0, ...destinations.map((c) => own(c).length));
+  const chain = (from, list, column) => list.reduce((before, x, i) => {
+    const node = put(column + i, processorNode(x, rate));
+    links.push({ from: before, to: node, label: edge(rate(before.id)) });
+    return node;
+  }, from);
+  const ends = sources.map((c) => chain(put(0, connectorNode(c, rate)), own(c), 1));
+  const first = 1 + depth, after = first + common.length;
+  let heads = ends;
+  if (common.length) {
+    const node = put(first, processorNode(common[0], rate));
+    for (const e of ends) links.push({ from: e, to: node, label: edge(rate(e.id)) });
+    heads = [chain(node, common.slice(1), first + 1)];
+  }
+  for (const c of destinations) {
+    const list = own(c), node = connectorNode(c, rate), stages = [];
+    list.forEach((x, i) => stages.push(put(after + tail - list.length + i, processorNode(x, rate))));
+    put(after + tail, node);
+    [...stages, node].reduce((from, to, i) => {
+      for (const f of i ? [from] : heads) links.push({ from: f, to, label: edge(rate(i ? from.id : c.id)), slow: to.slow });
+      return to;
+    }, null);
+  }
+  const dead = put(after + tail, { id: 'dlq', title: 'dead letters', sub: p.dlq?.plugin || '', kind: 'dlq' });
+  const lastSource = heads[0];
+  if (lastSource) links.push({ from: lastSource, to: dead, kind: 'dlq', label: p.refused ? count(p.refused) : '' });
+  return { columns: columns.filter(Boolean), links };
+}
+
+const edge = (r) => (r ? `${count(r.records)}/s` : '');
+
+function connectorNode(c, rate) {
+  const r = rate(c.id), id = c.id.slice(c.pipelineId.length + 1);
+  return { id: c.id, title: c.config.name || id, sub: c.plugin, kind: c.type === 'TYPE_SOURCE' ? 'source' : 'destination', note: r ? bytes(r.bytes) + '/s' : '', slow: r?.slow };
+}
+
+function processorNode(x, rate) {
+  const r = rate(x.id);
+  return { id: x.id, title: x.id.split(':').pop(), sub: x.plugin, kind: 'processor', note: r?.refused ? `${count(r.refused)} refused/s` : x.condition ? 'conditional' : '', slow: r?.slow };
+}
+
+/** Draws a topology. pick is called with the id of a node that is chosen. */
+export function graph({ columns, links }, { pick, chosen }) {
+  // Nodes of a column stand in the order of the middle of those that lead to them.
+  const rows = Math.max(...columns.map((c) => c.length));
+  const width = columns.length * (nodeWidth + gapX) - gapX + 2 * margin, height = rows * (nodeHeight + gapY) - gapY + 2 * margin;
+  columns.forEach((column, x) => {
+    if (x) {
+      const middle = (n) => { const from = links.filter((l) => l.to === n && l.from.y !== undefined); return n.kind === 'dlq' ? Infinity : from.length ? from.reduce((s, l) => s + l.from.y, 0) / from.length : 0; };
+      column.sort((a, b) => middle(a) - middle(b));
+    }
+    const start = (height - (column.length * (nodeHeight + gapY) - gapY)) / 2;
+    column.forEach((n, i) => { n.x = margin + x * (nodeWidth + gapX); n.y = start + i * (nodeHeight + gapY); });
+  });
+  return h('div', { class: 'graph scroll', tabindex: 0, role: 'group', 'aria-label': 'How records flow' },
+    h('svg', { viewBox: `0 0 ${width} ${height}`, width, height, class: 'topology' },
+      links.map((l) => link(l)), columns.flat().map((n) => node(n, pick, chosen))));
+}
+
+function link(l) {
+  const x1 = l.from.x + nodeWidth, y1 = l.from.y + nodeHeight / 2, x2 = l.to.x, y2 = l.to.y + nodeHeight / 2, bend = Math.max(24, (x2 - x1) / 2);
+  return h('g', { key: l.from.id + '>' + l.to.id, class: 'edge ' + (l.kind || '') + (l.slow ? ' slow' : '') },
+    h('path', { d: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}` }),
+    l.label ? h('text', { x: x2 - gapX / 2, y: y2 - 7 + (y1 > y2 ? 16 : 0), 'text-anchor': 'middle' }, l.label) : null);
+}
+
+const clip = (text, n) => (text.length > n ? text.slice(0, n - 1) + '…' : text);
+
+function node(n, pick, chosen) {
+  const go = n.kind === 'dlq' ? null : () => pick(n.id);
+  const describe = `${n.kind === 'dlq' ? 'dead letters' : n.kind} ${n.title}, ${n.sub}${n.note ? ', ' + n.note : ''}${n.slow ? ', ' + n.slow : ''}`;
+  return h('g', { key: n.id, class: `node ${n.kind}${n.slow ? ' slow' : ''}${chosen === n.id ? ' chosen' : ''}`, transform: `translate(${n.x} ${n.y})`,
+    role: go ? 'button' : 'img', tabindex: go ? 0 : null, 'aria-label': describe, onclick: go, onkeydown: go && ((e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); go(); } }) },
+    h('title', null, n.slow || describe),
+    h('rect', { width: nodeWidth, height: nodeHeight, rx: 8 }),
+    h('text', { x: 12, y: 22, class: 'name' }, clip(n.title, 20)), h('text', { x: 12, y: 38, class: 'sub' }, clip(n.sub, 26)),
+    h('text', { x: 12, y: 51, class: 'sub' }, n.slow ? clip(n.slow, 28) : n.note));
+}

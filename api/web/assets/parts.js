@@ -1,0 +1,101 @@
+// Pieces that several views use.
+
+import { h, signal } from './ui.js';
+import { severity, isTrue } from './format.js';
+import * as agent from './agent.js';
+
+const words = {
+  running: 'Running', stopped: 'Stopped', starting: 'Starting', stopping: 'Stopping', recovering: 'Recovering', degraded: 'Degraded',
+};
+
+/** The phase of a pipeline: a mark with a shape of its own, and a word. */
+export function phase(s) {
+  const p = s.state.phase;
+  const rolled = p === 'running' && isTrue(s, 'RolledBack');
+  const kind = rolled ? 'warn' : { running: 'good', starting: 'busy', stopping: 'busy', recovering: 'warn', degraded: 'bad' }[p] || 'off';
+  return h('span', { class: 'phase ' + kind }, h('span', { class: 'mark', 'aria-hidden': 'true' }), rolled ? 'Rolled back' : words[p] || p,
+    s.override ? h('small', { title: `The ${s.owner.kind === 'file' ? 'file' : 'declaration'} says ${s.declared}.` }, ' by hand') : null);
+}
+
+/** A line of what was measured, the newest at the right. */
+export function sparkline(points, { width = 96, height = 22, label } = {}) {
+  if (!points || points.length < 2) return h('svg', { class: 'spark', width, height, 'aria-hidden': 'true' });
+  const top = Math.max(...points, 1e-9), step = width / (points.length - 1);
+  const at = points.map((v, i) => `${(i * step).toFixed(1)},${(height - 1 - (v / top) * (height - 3)).toFixed(1)}`).join(' ');
+  return h('svg', { class: 'spark', width, height, viewBox: `0 0 ${width} ${height}`, role: label ? 'img' : null, 'aria-label': label, 'aria-hidden': label ? null : 'true' },
+    h('polygon', { points: `0,${height} ${at} ${width},${height}` }), h('polyline', { points: at }));
+}
+
+/** A question with a way out; answers whether it was confirmed. */
+export const question = signal(null);
+
+export function ask({ title, text, yes = 'Yes', danger = false, body = null }) {
+  return new Promise((answer) => question.set({ title, text, yes, danger, body, answer }));
+}
+
+export function questionDialog() {
+  const q = question();
+  if (!q) return null;
+  const close = (value) => { question.set(null); q.answer(value); };
+  return h('dialog', { key: 'question', ref: (el) => el?.showModal(), oncancel: () => close(false), 'aria-labelledby': 'question-title' },
+    h('h2', { id: 'question-title' }, q.title), q.text ? h('p', null, q.text) : null, q.body,
+    h('div', { class: 'actions' },
+      h('button', { onclick: () => close(false) }, 'Cancel'),
+      h('button', { class: q.danger ? 'danger' : 'primary', onclick: () => close(true), ref: (el) => el?.focus() }, q.yes)));
+}
+
+/** A button that is shown to those who may use it, and is off while what it did goes on. */
+const busy = signal(new Set());
+
+export function action(label, key, run, { kind = '', disabled = false } = {}) {
+  if (!agent.mayWrite()) return null;
+  const going = busy().has(key);
+  const click = async () => {
+    busy.update((all) => new Set(all).add(key));
+    try { await run(); } finally { busy.update((all) => { const rest = new Set(all); rest.delete(key); return rest; }); }
+  };
+  return h('button', { class: kind, key, disabled: disabled || going, 'aria-busy': going ? 'true' : null, onclick: click }, label);
+}
+
+/** Copies text and says so. */
+export function copyButton(text, label = 'Copy') {
+  return h('button', { class: 'plain', onclick: () => agent.attempt('copied', () => copy(text())) }, label);
+}
+
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = Object.assign(document.createElement('textarea'), { value: text }); // pages without TLS have no clipboard
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand('copy');
+  area.remove();
+  if (!done) throw new Error('the browser does not allow copying');
+}
+
+/** What is wrong, where, and the lines it is about. */
+export function problem(p, { link = true } = {}) {
+  const where = [p.file, p.line, p.column].filter(Boolean).join(':');
+  return h('div', { class: 'problem ' + (p.severity === 'error' ? 'bad' : 'warn') },
+    h('div', null, link && p.file ? h('a', { class: 'mono', href: '#/files/' + encodeURIComponent(p.file) }, where) : h('span', { class: 'mono' }, where || p.path), ' ', p.message),
+    excerpt(p));
+}
+
+function excerpt(p) {
+  if (!p.excerpt?.length) return null;
+  return h('pre', { class: 'excerpt', tabindex: 0, 'aria-label': 'The lines of the file' }, p.excerpt.flatMap((l) => [
+    h('span', { class: l.line === p.line ? 'hit' : '' }, String(l.line).padStart(4) + ' │ ' + l.text + '\n'),
+    l.line === p.line && p.column ? h('span', { class: 'caret' }, '     │ ' + ' '.repeat(p.column - 1) + '^\n') : null]));
+}
+
+/** A state of affairs with nothing to show, and what to do next. */
+export function empty(title, ...more) {
+  return h('section', { class: 'empty' }, h('h2', null, title), more);
+}
+
+/** Tabs that are links, so that each has an address. */
+export function tabs(base, all, at) {
+  return h('nav', { class: 'tabs', 'aria-label': 'Views of this pipeline' }, all.map(([path, label, extra]) =>
+    h('a', { key: path, href: base + (path && '/' + path), 'aria-current': at === path ? 'page' : null }, label, extra)));
+}
+
+export { severity };

@@ -1,0 +1,196 @@
+// One pipeline: how records flow, the records themselves, what is declared, its history, its dead letters.
+
+import { h, signal } from './ui.js';
+import * as agent from './agent.js';
+import { ago, bytes, clock, count, duration, place, plural, severity, version } from './format.js';
+import { action, ask, copyButton, empty, phase, problem, question, questionDialog, sparkline, tabs } from './parts.js';
+import { graph, topology } from './graph.js';
+import { inspector } from './inspector.js';
+import { declaration, planView } from './editor.js';
+import { why } from './fleet.js';
+
+const detail = signal(null); // {id, key, connectors, processors, dlq, yaml}
+const history = signal(null);
+const compared = signal(null);
+const chosen = signal('');
+let loading = '';
+
+/** Loads what the stream of changes does not have, again after each change of the declaration. */
+function load(s) {
+  const key = `${s.id} ${s.generation} ${s.owner.kind} ${s.digest}`;
+  if (loading === key) return;
+  loading = key;
+  const id = encodeURIComponent(s.id), path = agent.pipelinePath(s.id);
+  if (detail.peek()?.id !== s.id) { detail.set(null); compared.set(null); chosen.set(''); }
+  Promise.all([agent.get('/v1/pipelines/' + id), agent.get('/v1/connectors?pipelineId=' + id), agent.get('/v1/processors'), agent.get(path + '/dead-letter-queue'), exported(s.id), agent.get(path + '/history')])
+    .then(([pipeline, connectors, processors, dlq, yaml, revisions]) => {
+      if (loading !== key) return;
+      const parents = new Set([s.id, ...connectors.map((c) => c.id)]);
+      detail.set({ id: s.id, pipeline, connectors, processors: processors.filter((p) => parents.has(p.parent.id)), dlq, yaml });
+      history.set(revisions.reverse());
+    }).catch((e) => { loading = ''; if (e.status !== 404) agent.toast(e.message, 'bad'); });
+}
+
+const exported = (id) => agent.call('POST', agent.pipelinePath(id) + '/export', {}).catch(() => '');
+
+export function pipeline(id, tab = '') {
+  const s = agent.pipelines().get(id);
+  if (!s) {
+    return agent.link() === 'live' ? empty(`There is no pipeline ${id}`, h('p', null, 'It may have been deleted, or its file not been saved yet.'), h('a', { href: '#/', class: 'button' }, 'All pipelines')) : h('p', { class: 'quiet' }, 'Asking the agent…');
+  }
+  load(s);
+  const base = '#/pipelines/' + encodeURIComponent(id);
+  return h('div', { class: 'pipeline', key: id },
+    heading(s),
+    tabs(base, [['', 'Overview'], ['records', 'Records'], ['declaration', 'Declaration'], ['history', 'History'], ['dead-letters', 'Dead letters']], tab),
+    tab === '' ? overview(s) : tab === 'records' ? records(s) : tab === 'declaration' ? declaration(s, detail()) : tab === 'history' ? revisions(s) : deadLetters(s),
+    questionDialog());
+}
+
+function heading(s) {
+  const d = detail(), active = ['running', 'starting', 'recovering'].includes(s.state.phase);
+  const path = agent.pipelinePath(s.id);
+  const act = (verb, done) => () => agent.attempt(done, () => agent.post(`${path}/${verb}?wait=30s`));
+  return h('div', { class: 'title' },
+    h('div', null, h('a', { href: '#/', class: 'quiet' }, 'Pipelines'), h('h1', null, d?.pipeline.config.name && d.pipeline.config.name !== s.id ? d.pipeline.config.name : s.id),
+      h('p', { class: 'quiet' }, phase(s), ' since ', h('time', { datetime: s.state.since, title: clock(s.state.since) }, duration((Date.now() - Date.parse(s.state.since)) / 1000)), ' · ', version(s), ' · declared in ', s.owner.kind === 'file' ? h('a', { class: 'mono', href: '#/files/' + encodeURIComponent(s.owner.path) }, place(s.owner)) : 'API')),
+    h('span', { class: 'grow' }),
+    active ? action('Stop', 'stop', act('stop', 'stopped')) : action('Start', 'start', act('start', 'started'), { kind: 'primary' }),
+    s.state.phase === 'stopping' ? action('Stop now', 'force', () => agent.attempt('stopped; what was in flight is delivered again', () => agent.post(path + '/stop', { force: true })), { kind: 'danger' }) : null,
+    action('Restart', 'restart', act('restart', 'restarted'), { disabled: !active }),
+    s.owner.kind === 'api' ? action('Delete', 'delete', () => drop(s), { kind: 'danger' }) : null);
+}
+
+async function drop(s) {
+  const d = detail.peek();
+  if (!await ask({ title: `Delete ${s.id}?`, text: 'It is stopped, its connectors clean up after themselves, and its positions are forgotten.', yes: 'Delete', danger: true })) return;
+  const done = await agent.attempt(`${s.id} is deleted`, async () => {
+    if (s.state.phase !== 'stopped') await agent.post(agent.pipelinePath(s.id) + '/stop?wait=1m');
+    for (const p of d.processors) await agent.call('DELETE', '/v1/processors/' + encodeURIComponent(p.id));
+    for (const c of d.connectors) await agent.call('DELETE', '/v1/connectors/' + encodeURIComponent(c.id));
+    await agent.call('DELETE', agent.pipelinePath(s.id));
+  });
+  if (done) location.hash = '#/';
+}
+
+function overview(s) {
+  const d = detail(), r = agent.rates().get(s.id), e = why(s);
+  const rate = (id) => r?.stages?.[id];
+  const pick = (id) => { chosen.set(chosen.peek() === id ? '' : id); };
+  return h('div', { class: 'stack' },
+    e && severity(s) ? h('div', { class: 'problem ' + (severity(s) > 3 ? 'bad' : 'warn'), role: 'alert' }, h('pre', { class: 'wrap' }, e), s.state.retryAt && s.state.phase === 'recovering' ? h('p', { class: 'quiet' }, `Next try at ${clock(s.state.retryAt)}, after ${plural(s.state.failures || 1, 'failure')}. Saving or restarting tries at once.`) : null) : null,
+    (s.problems || []).map((p, i) => h('div', { key: i }, problem(p))),
+    figures(s, r),
+    d ? graph(topology({ ...d, refused: r?.refused }, rate), { pick, chosen: chosen() }) : h('p', { class: 'quiet graph-space' }, 'Loading…'),
+    d && chosen() ? stageCard(d, chosen(), rate(chosen()), s) : null,
+    h('div', { class: 'columns' }, conditions(s), recent(s)));
+}
+
+function figures(s, r) {
+  const figure = (label, value, extra) => h('div', { class: 'figure' }, h('span', { class: 'quiet' }, label), h('b', null, value), extra);
+  return h('div', { class: 'figures card' },
+    figure('Records/s', r ? count(r.records) : '–', sparkline(agent.series.get(s.id), { width: 180, height: 34, label: 'records per second over the last minutes' })),
+    figure('Bytes/s', r ? bytes(r.bytes) : '–'), figure('Ack lag', r?.lag === undefined ? '–' : duration(r.lag)),
+    figure('Refused', r ? count(r.refused || 0) : '–'));
+}
+
+function stageCard(d, id, r, s) {
+  const c = d.connectors.find((x) => x.id === id) || d.processors.find((x) => x.id === id);
+  if (!c) return null;
+  const processor = !!c.parent;
+  return h('section', { class: 'card', 'aria-label': id },
+    h('div', { class: 'title' }, h('h2', null, id), h('span', { class: 'grow' }), h('a', { class: 'button', href: `#/pipelines/${encodeURIComponent(s.id)}/records` }, 'Its records')),
+    h('dl', { class: 'facts' }, fact('Plugin', h('code', null, c.plugin)), processor && c.condition ? fact('Condition', h('code', null, c.condition)) : null,
+      r ? fact('Now', `${count(r.records)} records/s, ${bytes(r.bytes)}/s`) : null, c.sourceState?.position ? fact('Position', h('code', { class: 'clip' }, text(c.sourceState.position))) : null,
+      Object.entries(c.config.settings).sort().map(([k, v]) => fact(k, h('code', { class: 'wrap' }, v)))));
+}
+
+const text = (base64) => { try { return atob(base64); } catch { return base64; } };
+const fact = (name, value) => [h('dt', null, name), h('dd', null, value)];
+
+function conditions(s) {
+  return h('section', { class: 'card' }, h('h2', null, 'Conditions'), h('ul', { class: 'conditions' }, s.conditions.map((c) => {
+    const good = (c.status === 'True') === ['Valid', 'Applied', 'Ready'].includes(c.type);
+    return h('li', { key: c.type }, h('span', { class: 'phase ' + (good ? 'good' : 'warn') }, h('span', { class: 'mark', 'aria-hidden': 'true' }), c.type), h('span', { class: 'quiet' }, good ? '' : (c.status === 'True' ? 'yes' : 'no') + (c.message ? ': ' + c.message : c.reason ? ': ' + c.reason : '')));
+  })));
+}
+
+function recent(s) {
+  const list = agent.events().filter((e) => e.pipeline === s.id).slice(-8).reverse();
+  return h('section', { class: 'card' }, h('h2', null, 'Events'), list.length ? h('ul', { class: 'events' }, list.map((e) => h('li', { key: e.id, class: e.type }, h('time', { class: 'quiet', title: e.at }, ago(e.at)), ' ', h('b', null, e.reason), ' ', h('span', { class: 'clamp' }, e.message)))) : h('p', { class: 'quiet' }, 'None that the agent remembers.'));
+}
+
+function records(s) {
+  const d = detail();
+  if (!d) return h('p', { class: 'quiet' }, 'Loading…');
+  const id = (x) => x.id.slice(s.id.length + 1) || x.id, enc = encodeURIComponent, stages = [];
+  const processors = (parent) => d.processors.filter((p) => p.parent.id === parent).forEach((p) => stages.push(
+    { label: `before ${id(p)}`, path: `/v1/processors/${enc(p.id)}/inspect-in` }, { label: `after ${id(p)}`, path: `/v1/processors/${enc(p.id)}/inspect-out` }));
+  for (const c of d.connectors.filter((x) => x.type === 'TYPE_SOURCE')) { stages.push({ label: `source ${id(c)}`, path: `/v1/connectors/${enc(c.id)}/inspect` }); processors(c.id); }
+  processors(s.id);
+  for (const c of d.connectors.filter((x) => x.type !== 'TYPE_SOURCE')) { processors(c.id); stages.push({ label: `destination ${id(c)}`, path: `/v1/connectors/${enc(c.id)}/inspect` }); }
+  return inspector(stages, s.state.phase === 'running');
+}
+
+function revisions(s) {
+  const list = history();
+  if (!list) return h('p', { class: 'quiet' }, 'Loading…');
+  if (!list.length) return empty('No history yet');
+  return h('div', { class: 'columns wide-right' },
+    h('ol', { class: 'history card' }, list.map((r, i) => h('li', { key: r.number, class: compared()?.number === r.number ? 'chosen' : '' },
+      h('button', { class: 'plain', onclick: () => compare(s, r, list[i + 1]) }, h('b', null, `version ${r.generation}`), ' ', h('span', { class: 'quiet' }, `revision ${r.number} · ${r.action}`), r.generation === s.state.runningGeneration ? h('span', { class: 'badge good' }, 'runs') : null,
+        h('br'), h('small', { class: 'quiet' }, `${r.origin} · ${clock(r.at)}`)),
+      r.spec && r.number !== list[0].number && s.owner.kind === 'api' ? action('Roll back to this', 'rollback' + r.number, () => rollback(s, r)) : null))),
+    h('section', { class: 'card', 'aria-live': 'polite' }, compared() ? comparison(compared()) : h('p', { class: 'quiet' }, 'Choose a revision to see what it changed.', s.owner.kind === 'file' ? ` To go back, save the earlier text in ${s.owner.path}.` : '')));
+}
+
+async function compare(s, r, before) {
+  if (!before) return compared.set({ number: r.number, title: `Revision ${r.number} is the first that is kept.`, changes: [] });
+  const from = before.spec || {}, to = r.spec || {};
+  compared.set({ number: r.number, title: `What revision ${r.number} changed`, changes: fields(from, to) });
+}
+
+/** The fields in which two declarations differ. */
+function fields(a, b) {
+  const flat = (p) => {
+    const out = new Map(), walk = (v, at) => {
+      if (v && typeof v === 'object') Object.entries(v).forEach(([k, x]) => walk(x, at ? `${at}.${Array.isArray(v) ? x?.id ?? k : k}` : k));
+      else out.set(at, v);
+    };
+    walk(p, '');
+    return out;
+  };
+  const x = flat(a), y = flat(b);
+  return [...new Set([...x.keys(), ...y.keys()])].filter((k) => x.get(k) !== y.get(k)).map((k) => ({ path: k, from: x.get(k), to: y.get(k) }));
+}
+
+function comparison(c) {
+  return [h('h2', null, c.title), c.changes.length ? h('div', { class: 'scroll' }, h('table', { class: 'diff' }, h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Field'), h('th', { scope: 'col' }, 'Before'), h('th', { scope: 'col' }, 'After'))),
+    h('tbody', null, c.changes.map((d) => h('tr', { key: d.path }, h('th', { scope: 'row', class: 'mono' }, d.path), h('td', { class: 'removed' }, d.from === undefined ? '' : String(d.from)), h('td', { class: 'added' }, d.to === undefined ? '' : String(d.to))))))) : h('p', { class: 'quiet' }, 'Nothing that affects what runs.')];
+}
+
+async function rollback(s, r) {
+  const now = history.peek()[0].spec || {};
+  if (!await ask({ title: `Roll back to revision ${r.number}?`, body: comparison({ title: 'What this changes', changes: fields(now, r.spec) }), yes: 'Roll back' })) return;
+  await agent.attempt(`rolled back to revision ${r.number}`, () => agent.post(agent.pipelinePath(s.id) + '/rollback?live', { revision: r.number }));
+}
+
+function deadLetters(s) {
+  const d = detail();
+  if (!d) return h('p', { class: 'quiet' }, 'Loading…');
+  const r = agent.rates().get(s.id), q = d.dlq;
+  return h('section', { class: 'card' }, h('h2', null, 'Dead-letter queue'),
+    h('p', null, `Refused records go to ${q.plugin}. `, Number(q.windowSize) === 0 ? 'Any number of refusals is tolerated.' : Number(q.windowNackThreshold) === 0 ? 'The first refusal stops the pipeline.' : `More than ${q.windowNackThreshold} refusals among ${q.windowSize} records stop the pipeline.`),
+    h('dl', { class: 'facts' }, fact('Refused since start', r ? count(r.refused || 0) : '–'), Object.entries(q.settings).map(([k, v]) => fact(k, h('code', null, v)))),
+    agent.events().some((e) => e.pipeline === s.id && e.reason === 'Failed') ? h('p', { class: 'quiet' }, 'Why the last refusal stopped the pipeline stands in its events.') : null);
+}
+
+addEventListener('keydown', (e) => {
+  const page = document.querySelector('.pipeline');
+  if (!page || e.ctrlKey || e.metaKey || e.altKey || e.target.closest?.('input, textarea, select, dialog')) return;
+  const tab = page.querySelectorAll('nav.tabs a')[Number(e.key) - 1];
+  if (tab) { tab.click(); e.preventDefault(); }
+  if (e.key === 'Escape' && !question.peek()) location.hash = '#/';
+});
+
+export { copyButton, planView };

@@ -1,0 +1,101 @@
+// Package web is the web UI: the files of the page, which the binary holds. The page is
+// written on the web platform itself, as ES modules that the browser loads as they are
+// (assets/ui.js has the signals and the renderer), and asks the REST API for everything.
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+)
+
+//go:embed assets
+var files embed.FS
+
+// ContentSecurityPolicy lets the page load scripts, styles and images from the agent only,
+// connect to the agent only, and make no markup from text.
+const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+var mediaTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+// file is a file of the page as it is sent.
+type file struct {
+	media       string
+	tag         string // ETag, quoted
+	plain, gzip []byte
+}
+
+// all are the files by name. They are compressed once, when the page is first asked for.
+var all = sync.OnceValue(func() map[string]*file {
+	entries, err := files.ReadDir("assets")
+	if err != nil {
+		panic(err) // they are part of the binary
+	}
+	out := map[string]*file{}
+	for _, e := range entries {
+		content, err := files.ReadFile("assets/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		sum := sha256.Sum256(content)
+		out[e.Name()] = &file{
+			media: mediaTypes[path.Ext(e.Name())], tag: `"` + hex.EncodeToString(sum[:8]) + `"`,
+			plain: content, gzip: compress(content),
+		}
+	}
+	return out
+})
+
+func compress(content []byte) []byte {
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is valid
+	_, err := w.Write(content)
+	if cerr := w.Close(); err != nil || cerr != nil {
+		panic(fmt.Sprintf("cannot compress in memory: %v %v", err, cerr))
+	}
+	return b.Bytes()
+}
+
+// Serve answers with the file of this name, index.html for an empty one, compressed when
+// the client accepts that. It reports whether there is such a file. The files hold no data
+// of the agent, so they need no token.
+func Serve(w http.ResponseWriter, r *http.Request, name string) bool {
+	if name == "" {
+		name = "index.html"
+	}
+	f := all()[name]
+	if f == nil {
+		return false
+	}
+	header := w.Header()
+	header.Set("Content-Security-Policy", ContentSecurityPolicy)
+	header.Set("Content-Type", f.media)
+	header.Set("Cache-Control", "no-cache") // kept, and asked for anew with its tag
+	header.Set("ETag", f.tag)
+	header.Set("Vary", "Accept-Encoding")
+	if strings.Contains(r.Header.Get("If-None-Match"), f.tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return true
+	}
+	content := f.plain
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		header.Set("Content-Encoding", "gzip")
+		content = f.gzip
+	}
+	header.Set("Content-Length", fmt.Sprint(len(content)))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(content) // an error is the client's leaving
+	}
+	return true
+}
