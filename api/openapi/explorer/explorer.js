@@ -74,6 +74,37 @@ async function send(method, path, operation, inputs, body, out) {
   }
 }
 
+// quoted returns text as one word of a shell.
+const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'");
+
+// curl returns the request as a command. The token stands in it as a variable.
+function curl(method, path, operation, inputs, body) {
+  const url = new URL(address(path, operation, inputs), location.href);
+  const words = ["curl"];
+  if (operation["x-streaming"]) words.push("-N");
+  else if (method !== "GET") words.push("-X", method);
+  words.push(quoted(url.href));
+  if (token()) words.push("-H", '"Authorization: Bearer $CONDUIT_API_TOKEN"');
+  for (const p of operation.parameters) {
+    const value = p.in === "header" && inputs["header" + p.name].value;
+    if (value) words.push("-H", quoted(p.name + ": " + value));
+  }
+  if (body !== null) words.push("-H", quoted("Content-Type: application/json"), "-d", quoted(body));
+  return words.join(" ");
+}
+
+// missing returns what an answer that is no upgrade says, which a WebSocket keeps from the page.
+async function missing(path, operation, inputs) {
+  const headers = token() ? { Authorization: "Bearer " + token() } : {};
+  const abort = new AbortController();
+  try {
+    const response = await fetch(address(path, operation, inputs), { headers, signal: abort.signal });
+    if (response.ok) return abort.abort(), "";
+    const error = await response.json();
+    return response.status + " " + error.message;
+  } catch { return ""; }
+}
+
 function listen(path, operation, inputs, out) {
   const url = new URL(address(path, operation, inputs), location.href);
   url.protocol = url.protocol.replace("http", "ws");
@@ -81,13 +112,17 @@ function listen(path, operation, inputs, out) {
   const socket = new WebSocket(url, protocols);
   const messages = [];
   out.textContent = "connecting…";
-  socket.onopen = () => { out.textContent = "waiting for records…"; };
+  let opened = false;
+  socket.onopen = () => { opened = true; out.textContent = "waiting for records…"; };
   socket.onmessage = (event) => {
     messages.unshift(json(JSON.parse(event.data)));
     messages.length = Math.min(messages.length, maxMessages);
     out.textContent = messages.join("\n");
   };
-  socket.onclose = (event) => { out.prepend("closed " + event.code + " " + event.reason + "\n"); };
+  socket.onclose = async (event) => {
+    out.prepend("closed " + event.code + " " + event.reason + "\n");
+    if (!opened) out.textContent = (await missing(path, operation, inputs)) || "The agent does not answer.";
+  };
   return socket;
 }
 
@@ -95,7 +130,7 @@ function tryIt(method, path, operation) {
   const box = element("form");
   const inputs = {};
   for (const p of operation.parameters) {
-    const input = element("input", { value: p.in === "path" ? p.example || "" : "", required: p.required, placeholder: p.example || "", autocomplete: "off" });
+    const input = element("input", { value: p.in === "path" ? p.example || "" : "", size: Math.max(24, (p.example || "").length + 2), required: p.required, placeholder: p.example || "", autocomplete: "off" });
     inputs[p.in + p.name] = input;
     box.append(element("label", { className: "parameter" }, p.name + (p.required ? " *" : ""), input, element("span", { textContent: p.description || p.in })));
   }
@@ -107,12 +142,22 @@ function tryIt(method, path, operation) {
   }
   const out = element("pre", { textContent: "Nothing was sent yet.", ariaLive: "polite" });
   const button = element("button", { textContent: "Try it" });
-  box.append(element("p", {}, button), element("h3", { textContent: "Response" }), out);
+  const copy = element("button", { type: "button", className: "plain", textContent: "Copy as curl" });
+  const sent = () => (body && body.value.trim() ? body.value : null);
+  copy.onclick = async () => {
+    const command = curl(method, path, operation, inputs, sent());
+    try {
+      await navigator.clipboard.writeText(command);
+      out.textContent = "Copied:\n" + command;
+    } catch { out.textContent = command; } // pages without TLS have no clipboard
+  };
+  box.append(element("p", {}, button, copy), element("h3", { textContent: "Response" }), out);
   let socket = null;
   box.onsubmit = (event) => {
     event.preventDefault();
     if (!operation["x-streaming"]) {
-      send(method, path, operation, inputs, body && body.value.trim() ? body.value : null, out);
+      if (method === "DELETE" && !confirm("DELETE " + address(path, operation, inputs) + "?\n\nThis cannot be taken back.")) return;
+      send(method, path, operation, inputs, sent(), out);
       return;
     }
     if (socket && socket.readyState <= 1) {
@@ -129,7 +174,7 @@ function tryIt(method, path, operation) {
 function show(method, path, operation, root) {
   const details = element("details", { className: "operation", id: operation.operationId },
     element("summary", {},
-      element("span", { className: "method", textContent: method }),
+      element("span", { className: "method " + method.toLowerCase(), textContent: method }),
       element("span", { className: "path", textContent: path }),
       element("span", { className: "summary", textContent: operation.summary })));
   details.dataset.text = [method, path, operation.summary, operation.description].join(" ").toLowerCase();
