@@ -123,7 +123,9 @@ addEventListener('keydown', (e) => {
   if (page) { location.hash = '#/' + page[0]; e.preventDefault(); }
 });
 
-mount(document.getElementById('app'), () => agent.link() === 'login'
+const root = document.getElementById('app');
+root.replaceChildren();
+mount(root, () => agent.link() === 'login'
   ? [header(), login(), messages()]
   : [h('a', { class: 'skip', href: '#main', onclick: (e) => { e.preventDefault(); document.getElementById('main').focus(); } }, 'To the content'),
     header(), h('main', { id: 'main', tabindex: -1 }, content()), messages(), dialogs()]);

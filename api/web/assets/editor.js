@@ -2,7 +2,6 @@
 
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
-import { plural } from './format.js';
 import { action, ask, copyButton, problem } from './parts.js';
 
 /** A text with line numbers, colours, the agent's problems at their lines and its completions. */
@@ -177,5 +176,3 @@ export function declaration(s, detail) {
       file ? null : [dirty ? action('Discard edits', 'discard', () => { edits.delete(s.id); editor.text.set(edit.base); }) : null, action('Plan and apply…', 'apply', apply, { kind: 'primary', disabled: !dirty || editor.broken })]),
     editor.view(), dirty || editor.broken ? editor.problems() : null);
 }
-
-export { plural };

@@ -4,7 +4,7 @@
 import { h } from './ui.js';
 import { count, bytes } from './format.js';
 
-const nodeWidth = 176, nodeHeight = 58, gapX = 84, gapY = 22, margin = 14;
+const nodeWidth = 176, nodeHeight = 64, gapX = 84, gapY = 22, margin = 14;
 
 /** Columns of nodes {id, title, sub, kind, href, note, slow} and links {from, to, label, kind} of a pipeline. */
 export function topology(p, rate) {
@@ -88,6 +88,6 @@ function node(n, pick, chosen) {
     role: go ? 'button' : 'img', tabindex: go ? 0 : null, 'aria-label': describe, onclick: go, onkeydown: go && ((e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); go(); } }) },
     h('title', null, n.slow || describe),
     h('rect', { width: nodeWidth, height: nodeHeight, rx: 8 }),
-    h('text', { x: 12, y: 22, class: 'name' }, clip(n.title, 20)), h('text', { x: 12, y: 38, class: 'sub' }, clip(n.sub, 26)),
-    h('text', { x: 12, y: 51, class: 'sub' }, n.slow ? clip(n.slow, 28) : n.note));
+    h('text', { x: 12, y: 23, class: 'name' }, clip(n.title, 20)), h('text', { x: 12, y: 39, class: 'sub' }, clip(n.sub, 26)),
+    h('text', { x: 12, y: 54, class: 'sub' }, n.slow ? clip(n.slow, 28) : n.note));
 }

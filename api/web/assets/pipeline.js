@@ -3,10 +3,10 @@
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
 import { ago, bytes, clock, count, duration, place, plural, severity, version } from './format.js';
-import { action, ask, copyButton, empty, phase, problem, question, questionDialog, sparkline, tabs } from './parts.js';
+import { action, ask, empty, phase, problem, question, questionDialog, sparkline, tabs } from './parts.js';
 import { graph, topology } from './graph.js';
 import { inspector } from './inspector.js';
-import { declaration, planView } from './editor.js';
+import { declaration } from './editor.js';
 import { why } from './fleet.js';
 
 const detail = signal(null); // {id, key, connectors, processors, dlq, yaml}
@@ -110,8 +110,8 @@ const fact = (name, value) => [h('dt', null, name), h('dd', null, value)];
 
 function conditions(s) {
   return h('section', { class: 'card' }, h('h2', null, 'Conditions'), h('ul', { class: 'conditions' }, s.conditions.map((c) => {
-    const good = (c.status === 'True') === ['Valid', 'Applied', 'Ready'].includes(c.type);
-    return h('li', { key: c.type }, h('span', { class: 'phase ' + (good ? 'good' : 'warn') }, h('span', { class: 'mark', 'aria-hidden': 'true' }), c.type), h('span', { class: 'quiet' }, good ? '' : (c.status === 'True' ? 'yes' : 'no') + (c.message ? ': ' + c.message : c.reason ? ': ' + c.reason : '')));
+    const wanted = ['Valid', 'Applied', 'Ready'].includes(c.type), good = (c.status === 'True') === wanted;
+    return h('li', { key: c.type }, h('span', { class: 'phase ' + (good ? (wanted ? 'good' : 'off') : 'warn') }, h('span', { class: 'mark', 'aria-hidden': 'true' }), c.type), h('span', { class: 'quiet' }, good ? (wanted ? 'yes' : 'no') : (c.status === 'True' ? 'yes' : 'no') + (c.message ? ': ' + c.message : c.reason ? ': ' + c.reason : '')));
   })));
 }
 
@@ -192,5 +192,3 @@ addEventListener('keydown', (e) => {
   if (tab) { tab.click(); e.preventDefault(); }
   if (e.key === 'Escape' && !question.peek()) location.hash = '#/';
 });
-
-export { copyButton, planView };

@@ -44,7 +44,7 @@ const signs = { TYPE_GREATER_THAN: 'greater than ', TYPE_LESS_THAN: 'less than '
 const rules = (p) => p.validations.filter((v) => signs[v.type]).map((v) => h('small', { class: 'quiet' }, ` (${signs[v.type]}${v.value})`));
 
 function example(p, kind, params) {
-  const needed = Object.keys(params).filter((n) => need(params[n]));
-  const settings = needed.length ? ['  settings:', ...needed.map((n) => `    ${n}: ${params[n].default || (params[n].type === 'TYPE_INT' ? '1' : '…')}`)] : [];
+  const needed = Object.keys(params).filter((n) => need(params[n]) && !params[n].default && !n.includes('*'));
+  const settings = needed.length ? ['  settings:', ...needed.map((n) => `    ${n}: ${params[n].type === 'TYPE_INT' ? 1 : '…'}`)] : [];
   return kind === 'processor' ? [`- id: ${short(p.name).replace(/\./g, '-')}`, `  plugin: ${short(p.name)}`, ...settings].join('\n') : [`- id: ${kind === 'source' ? 'in' : 'out'}`, `  type: ${kind}`, `  plugin: ${short(p.name)}`, ...settings].join('\n');
 }
