@@ -1,0 +1,26 @@
+package rest
+
+// PipelineRates is what a pipeline moves, measured over the last seconds.
+type PipelineRates struct {
+	ID      string   `json:"id" doc:"Of the pipeline."`
+	Records float64  `json:"records" doc:"Read per second, by all sources."`
+	Bytes   float64  `json:"bytes" doc:"Read per second, by all sources."`
+	Lag     *float64 `json:"lag,omitempty" doc:"Seconds from settled to acknowledged, the mean of the last seconds; left out when nothing was acknowledged."`
+	Oldest  *float64 `json:"oldest,omitempty" doc:"Seconds since the oldest record that is not acknowledged was read; left out when there is none."`
+	Refused uint64   `json:"refused" doc:"Records that went to the dead-letter queue since the agent started."`
+	// Stages has the rates of connectors and processors by their qualified id.
+	Stages map[string]StageRates `json:"stages"`
+	// Series has the records read per second of the last minutes, one for each second,
+	// the newest last.
+	Series []float64 `json:"series,omitempty" doc:"Records per second of the last minutes, one for each second, the newest last."`
+}
+
+// StageRates is what passes a connector or a processor, measured over the last seconds.
+type StageRates struct {
+	Records  float64 `json:"records" doc:"Per second."`
+	Bytes    float64 `json:"bytes" doc:"Per second."`
+	Refused  float64 `json:"refused,omitempty" doc:"Per second."`
+	Filtered float64 `json:"filtered,omitempty" doc:"Per second, by a processor."`
+	Busy     float64 `json:"busy" doc:"Share of the time that it spends reading, processing or writing, from 0 to 1."`
+	Slow     string  `json:"slow,omitempty" doc:"Says who waits for it, when it is what holds the pipeline back."`
+}
