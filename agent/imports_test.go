@@ -12,6 +12,7 @@ const module = "github.com/conduit-agent/conduit"
 // allowed says which of our packages each package may import. Imports run one way: a
 // child never imports its parent, and the parts meet only in agent.
 var allowed = map[string][]string{
+	"spec/yamldoc":   {"spec/pointer"},
 	"plugins/record": {}, "spec/spelling": {}, "spec/pointer": {}, "spec/notify": {}, "schemas": {"spec/pointer"}, "reconcile/watch": {}, "agent/agenttest/bench": {},
 	"agent/agenttest/bench/connector": {"plugins/builtin", "plugins/builtin/file", "plugins/builtin/generator", "plugins/record", "plugins/sdk", "plugins/wire"},
 	"agent/config":                    {"schemas", "spec", "spec/spelling"},
@@ -30,10 +31,10 @@ var allowed = map[string][]string{
 	"plugins/exec":                                     {"plugins/sdk", "plugins/wire", "plugins/record"},
 	"plugins/plugintest/chaos":                         {"plugins/connector", "plugins/wire/wirepb"},
 	"plugins/plugintest/chaos/conduit-connector-chaos": {"plugins/plugintest/chaos"},
-	"spec":         {"plugins/record", "schemas", "spec/pointer", "spec/spelling"},
+	"spec":         {"plugins/record", "schemas", "spec/pointer", "spec/spelling", "spec/yamldoc"},
 	"agent/engine": {"spec", "spec/notify", "plugins/connector", "plugins/record"},
 	"agent/store":  {"spec", "plugins/record", "plugins/schema"},
-	"reconcile":    {"spec", "spec/notify", "reconcile/watch"},
+	"reconcile":    {"spec", "spec/notify", "reconcile/watch", "spec/yamldoc"},
 	"api":          {"spec", "spec/notify", "plugins/record", "api/rest", "api/openapi", "spec/pointer", "spec/spelling"},
 	"api/rest":     {"spec"},
 	"api/openapi":  {},

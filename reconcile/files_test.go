@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
 // parse reads words: "a:1" is version 1 of pipeline a, "!a" is a with errors, "?"
@@ -34,7 +35,7 @@ func parse(path string, data []byte) spec.File {
 		case w == "?":
 			f.Broken = true
 		case ok:
-			f.Pipelines = append(f.Pipelines, spec.Parsed{Pipeline: pipeline(id, version), Line: i + 1, Marks: map[string]spec.Mark{"/id": {Line: i + 1, Column: 7}}})
+			f.Pipelines = append(f.Pipelines, spec.Parsed{Pipeline: pipeline(id, version), Line: i + 1, Marks: map[string]yamldoc.Mark{"/id": {Line: i + 1, Column: 7}}})
 		default:
 			f.Invalid = append(f.Invalid, w[1:])
 			f.Problems = append(f.Problems, spec.Problem{File: path, Line: i + 1, Column: 3, Pipeline: w[1:], Severity: spec.SeverityError, Message: "bad"})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
 // index holds what Decide decides about and knows which of it changed since that was
@@ -125,9 +126,9 @@ func (x *index) see(files []watch.File, parse func(path string, data []byte) spe
 
 // idMark returns the one mark that decisions need: those of all fields take more memory
 // than what is declared.
-func idMark(marks map[string]spec.Mark) map[string]spec.Mark {
+func idMark(marks map[string]yamldoc.Mark) map[string]yamldoc.Mark {
 	if mark, ok := marks["/id"]; ok {
-		return map[string]spec.Mark{"/id": mark}
+		return map[string]yamldoc.Mark{"/id": mark}
 	}
 	return nil
 }

@@ -119,8 +119,8 @@ func checkIDs(r *report, at, what string, id func(int) (string, bool)) {
 			continue
 		}
 		where := fmt.Sprintf("numbers %d and %d in the list", before+1, i+1)
-		if m := r.find(fmt.Sprintf("%s/%d/id", at, before)).value; m.Line > 0 {
-			where = fmt.Sprintf("at lines %d and %d", m.Line, r.find(fmt.Sprintf("%s/%d/id", at, i)).value.Line)
+		if m := r.find(fmt.Sprintf("%s/%d/id", at, before)).Value; m.Line > 0 {
+			where = fmt.Sprintf("at lines %d and %d", m.Line, r.find(fmt.Sprintf("%s/%d/id", at, i)).Value.Line)
 		}
 		r.add(fmt.Sprintf("%s/%d/id", at, i), SeverityError, CodeDuplicateID, "two %ss have the id %q, %s: give each an id of its own", what, id, where)
 	}

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
 // document reads one document of a pipeline file.
 type document struct {
-	values
+	report
 	export   bool // settings may be Redacted
 	minor    int  // the file format is 2.minor
 	broken   bool // pipelines may be declared whose id is not in declared
@@ -22,25 +22,23 @@ type document struct {
 // declared is a pipeline whose id could be read.
 type declared struct {
 	parsed Parsed
-	path   string // JSON pointer in the document
-	id     Mark   // where the id stands
+	path   string       // JSON pointer in the document
+	id     yamldoc.Mark // where the id stands
 	valid  bool
 }
 
 // latest is the newest minor version of the file format.
 const latest = 2
 
-// readDocument reads the document below root. nodes counts over all documents.
-func readDocument(root *yaml.Node, nodes *int, export bool) *document {
-	d := &document{export: export, values: values{report{places: map[string]place{"": {mark(root), mark(root)}}}}}
-	if problem := checkBounds(root, nodes); problem != nil {
-		d.problems, d.broken = []Problem{*problem}, true
+func readDocument(from *yamldoc.Document, export bool) *document {
+	d := &document{export: export, report: report{places: from.Places, problems: problemsOf(from.Faults)}}
+	if from.TooLarge {
+		d.broken = true
 		return d
 	}
-	value, _ := d.value(root, "")
-	fields, ok := value.(map[string]any)
+	fields, ok := from.Value.(map[string]any)
 	if !ok {
-		d.add("", SeverityError, CodeParse, "a pipeline file starts with \"version: 2.2\" and \"pipelines:\", this document is %s", kind(value))
+		d.add("", SeverityError, CodeParse, "a pipeline file starts with \"version: 2.2\" and \"pipelines:\", this document is %s", kind(from.Value))
 		d.broken = true
 		return d
 	}
@@ -103,19 +101,19 @@ func (d *document) readPipelines(fields map[string]any) {
 
 // partition sorts problems and places by the pipeline they are in, by its pointer;
 // problems outside of pipelines are under "".
-func (d *document) partition() (map[string][]Problem, map[string]map[string]Mark) {
+func (d *document) partition() (map[string][]Problem, map[string]map[string]yamldoc.Mark) {
 	problems := map[string][]Problem{}
 	for _, p := range d.problems {
 		at, _ := pipelineOf(p.Path)
 		problems[at] = append(problems[at], p)
 	}
-	marks := map[string]map[string]Mark{}
+	marks := map[string]map[string]yamldoc.Mark{}
 	for pointer, p := range d.places {
 		at, rest := pipelineOf(pointer)
 		if marks[at] == nil {
-			marks[at] = map[string]Mark{}
+			marks[at] = map[string]yamldoc.Mark{}
 		}
-		marks[at][rest] = p.value
+		marks[at][rest] = p.Value
 	}
 	return problems, marks
 }
@@ -182,7 +180,7 @@ func (d *document) prepareProcessor(processor map[string]any, at string) {
 
 // readPipeline checks the pipeline at the pointer at, whose problems are r, and keeps
 // it if its id is readable. outside says that the document around it has an error.
-func (d *document) readPipeline(r *report, item any, at string, marks map[string]Mark, outside bool) {
+func (d *document) readPipeline(r *report, item any, at string, marks map[string]yamldoc.Mark, outside bool) {
 	fields, _ := item.(map[string]any)
 	p := decode(fields)
 	if fields != nil {
@@ -199,8 +197,8 @@ func (d *document) readPipeline(r *report, item any, at string, marks map[string
 		return
 	}
 	d.declared = append(d.declared, declared{
-		parsed: Parsed{Pipeline: p, Line: r.find(at).value.Line, Marks: marks},
-		path:   at, id: r.find(at + "/id").value,
+		parsed: Parsed{Pipeline: p, Line: r.find(at).Value.Line, Marks: marks},
+		path:   at, id: r.find(at + "/id").Value,
 		valid: !outside && !hasError(r.problems),
 	})
 }

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
 // File is what a pipeline file says, and what is wrong with it.
@@ -22,12 +25,9 @@ type File struct {
 // Parsed is one pipeline of a file that has no error, normalized.
 type Parsed struct {
 	Pipeline Pipeline
-	Line     int             // where it starts
-	Marks    map[string]Mark // JSON pointer within the pipeline ("/connectors/0/settings/rate") → where its value stands
+	Line     int                     // where it starts
+	Marks    map[string]yamldoc.Mark // JSON pointer within the pipeline ("/connectors/0/settings/rate") → where its value stands
 }
-
-// Mark is a place in a file, counted from 1.
-type Mark struct{ Line, Column int }
 
 // maxProblems bounds what is reported of one file; nobody reads more.
 const maxProblems = 100
@@ -46,41 +46,58 @@ func ParseExport(data []byte) File { return parseFile("", data, true) }
 
 func parseFile(path string, data []byte, export bool) File {
 	var f File
-	text, problem := checkText(data)
-	if problem != nil {
-		f.Broken = true
-		f.Problems = []Problem{*problem}
-	} else {
-		f.parse(text, export)
-	}
+	f.read(data, export)
 	f.Problems = finish(path, f.Problems)
 	return f
 }
 
-// parse reads every document of text. Settings of an export may be Redacted.
-func (f *File) parse(text []byte, export bool) {
+// read reads every document of data. Settings of an export may be Redacted.
+func (f *File) read(data []byte, export bool) {
+	docs, faults := yamldoc.Read(data, grammar)
 	var all []declared
-	nodes, empty := 0, true
-	for _, c := range split(text) {
-		docs, err := c.parse()
-		for _, node := range docs {
-			d := readDocument(node, &nodes, export)
-			f.Problems = append(f.Problems, d.problems...)
-			f.Broken = f.Broken || d.broken
-			all = append(all, d.declared...)
-		}
-		if err != nil {
-			f.Broken = true
-			f.Problems = append(f.Problems, *err)
-		}
-		empty = empty && len(docs) == 0 && err == nil
+	for i := range docs {
+		d := readDocument(&docs[i], export)
+		f.Problems = append(f.Problems, d.problems...)
+		f.Broken = f.Broken || d.broken
+		all = append(all, d.declared...)
 	}
-	if empty {
+	f.Problems = append(f.Problems, problemsOf(faults)...)
+	f.Broken = f.Broken || len(faults) > 0
+	if len(docs) == 0 && len(faults) == 0 {
 		f.Broken = true
 		f.Problems = append(f.Problems, Problem{Line: 1, Severity: SeverityError, Code: CodeParse,
 			Message: "the file is empty: to declare that it has no pipelines, write \"pipelines: []\""})
 	}
 	f.accept(all)
+}
+
+// numbers are the fields that are whole numbers; all other scalars are text.
+var numbers = []string{"workers", "window-size", "window-nack-threshold"}
+
+// grammar says what scalars of a pipeline file mean.
+var grammar = yamldoc.Grammar{
+	Number: func(at string) bool {
+		return !inSettings(at) && slices.Contains(numbers, lastToken(at))
+	},
+	Text: inSettings,
+}
+
+// inSettings reports whether at is a field of settings, or below one.
+func inSettings(at string) bool { return strings.Contains(at, "/settings/") }
+
+func lastToken(at string) string { return at[strings.LastIndexByte(at, '/')+1:] }
+
+var faultCodes = map[yamldoc.Kind]string{
+	yamldoc.Unreadable: CodeParse, yamldoc.DuplicateKey: CodeDuplicateKey, yamldoc.Invalid: CodeInvalid,
+}
+
+func problemsOf(faults []yamldoc.Fault) []Problem {
+	var all []Problem
+	for _, f := range faults {
+		all = append(all, Problem{Line: f.Line, Column: f.Column, Path: f.Path, Severity: SeverityError,
+			Code: faultCodes[f.Kind], Message: f.Message})
+	}
+	return all
 }
 
 // accept takes over the pipelines without errors whose id is declared once.

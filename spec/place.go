@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
 // Place returns where in the file a Change to p stands. What the file does not spell
 // out, such as something removed, is at the closest thing around it.
-func (p *Parsed) Place(c Change) Mark {
+func (p *Parsed) Place(c Change) yamldoc.Mark {
 	return p.closest(p.pointer(c.Path))
 }
 
@@ -22,7 +23,7 @@ func (p *Parsed) Locate(problem Problem, file string) Problem {
 	return problem
 }
 
-func (p *Parsed) closest(at string) Mark {
+func (p *Parsed) closest(at string) yamldoc.Mark {
 	for at != "" {
 		if mark, ok := p.Marks[at]; ok {
 			return mark

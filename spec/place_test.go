@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
 func TestPlace(t *testing.T) {
@@ -44,7 +45,7 @@ pipelines:
 		{"", 3, 5},
 	}
 	for _, tt := range tests {
-		if got, want := f.Pipelines[0].Place(spec.Change{Path: tt.path}), (spec.Mark{Line: tt.line, Column: tt.column}); got != want {
+		if got, want := f.Pipelines[0].Place(spec.Change{Path: tt.path}), (yamldoc.Mark{Line: tt.line, Column: tt.column}); got != want {
 			t.Errorf("%s: at %v, want %v", tt.path, got, want)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
 // Codes of problems. They are stable: programs may branch on them.
@@ -24,33 +26,30 @@ const (
 	CodeDeclaredTwice = "pipeline.duplicate_id" // by several files
 )
 
-// place is where a value and its name stand.
-type place struct{ key, value Mark }
-
 // report collects problems of one document. places is nil when it has no text.
 type report struct {
-	places   map[string]place
+	places   map[string]yamldoc.Place
 	problems []Problem
 }
 
 // add reports a problem of the value at the pointer path.
 func (r *report) add(path string, severity Severity, code, format string, args ...any) {
-	r.addAt(r.find(path).value, path, severity, code, fmt.Sprintf(format, args...))
+	r.addAt(r.find(path).Value, path, severity, code, fmt.Sprintf(format, args...))
 }
 
 // addName reports a problem of the name of the field at the pointer path.
 func (r *report) addName(path string, severity Severity, code, format string, args ...any) {
-	r.addAt(r.find(path).key, path, severity, code, fmt.Sprintf(format, args...))
+	r.addAt(r.find(path).Key, path, severity, code, fmt.Sprintf(format, args...))
 }
 
-func (r *report) addAt(m Mark, path string, severity Severity, code, message string) {
+func (r *report) addAt(m yamldoc.Mark, path string, severity Severity, code, message string) {
 	r.problems = append(r.problems, Problem{
 		Line: m.Line, Column: m.Column, Path: path, Severity: severity, Code: code, Message: message,
 	})
 }
 
 // find returns the place of path, or of the nearest thing around it.
-func (r *report) find(path string) place {
+func (r *report) find(path string) yamldoc.Place {
 	for {
 		if p, ok := r.places[path]; ok || path == "" {
 			return p

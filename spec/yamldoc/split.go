@@ -1,4 +1,4 @@
-package spec
+package yamldoc
 
 import (
 	"bytes"
@@ -66,7 +66,7 @@ func hasContent(line []byte) bool {
 
 // parse returns the root nodes of the chunk's documents up to the first syntax error.
 // Lines of the nodes are those of the file.
-func (c chunk) parse() ([]*yaml.Node, *Problem) {
+func (c chunk) parse() ([]*yaml.Node, *Fault) {
 	var docs []*yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(c.text))
 	for {
@@ -99,7 +99,7 @@ var syntaxErrorText = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 // blockError matches errors whose line the library counts from zero.
 var blockError = regexp.MustCompile(`^did not find expected (key|',' or|node content|'-' indicator|<)`)
 
-func (c chunk) syntaxError(err error) *Problem {
+func (c chunk) syntaxError(err error) *Fault {
 	line, message := 1, err.Error()
 	if m := syntaxErrorText.FindStringSubmatch(message); m != nil {
 		message = m[2]
@@ -110,7 +110,7 @@ func (c chunk) syntaxError(err error) *Problem {
 			}
 		}
 	}
-	return &Problem{Line: line + c.line, Column: c.indent(line), Severity: SeverityError, Code: CodeParse,
+	return &Fault{Mark: Mark{line + c.line, c.indent(line)},
 		Message: fmt.Sprintf("the YAML is not valid here or shortly after: %s%s", message, syntaxHint(message))}
 }
 

@@ -1,4 +1,4 @@
-package spec
+package yamldoc
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ type measurer struct {
 }
 
 // checkBounds returns why root is too large to read; nodes counts over all documents.
-func checkBounds(root *yaml.Node, nodes *int) *Problem {
+func checkBounds(root *yaml.Node, nodes *int) *Fault {
 	m := measurer{known: map[*yaml.Node]extent{}, open: map[*yaml.Node]bool{}}
 	e := m.measure(root)
 	*nodes = min(*nodes+e.nodes, maxNodes+1)
@@ -45,8 +45,7 @@ func checkBounds(root *yaml.Node, nodes *int) *Problem {
 	default:
 		return nil
 	}
-	return &Problem{Line: at.Line, Column: at.Column, Severity: SeverityError, Code: CodeParse,
-		Message: "cannot read the document: " + why}
+	return &Fault{Mark: mark(at), Message: "cannot read the document: " + why}
 }
 
 // measure never counts further than one above each bound, so nothing overflows.

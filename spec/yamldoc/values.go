@@ -1,0 +1,166 @@
+package yamldoc
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/conduit-agent/conduit/spec/pointer"
+	"go.yaml.in/yaml/v3"
+)
+
+// reader turns YAML nodes into values, and remembers where everything stood. Scalars keep
+// their source text: 012, 1.10 and yes stay as written.
+type reader struct {
+	Grammar
+	places map[string]Place
+	faults []Fault
+}
+
+func (r *reader) add(m Mark, kind Kind, path, format string, args ...any) {
+	r.faults = append(r.faults, Fault{Mark: m, Kind: kind, Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// value returns the value of n, which stands at the pointer at. ok is false if there
+// is none: a null outside of settings, or something that was reported.
+func (r *reader) value(n *yaml.Node, at string) (value any, ok bool) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind == yaml.ScalarNode {
+		return r.scalar(n, at)
+	}
+	if tag := n.ShortTag(); tag != "!!map" && tag != "!!seq" {
+		r.unknownTag(n, at)
+		return nil, false
+	}
+	if n.Kind == yaml.SequenceNode {
+		return r.list(n, at), true
+	}
+	return r.mapping(n, at), true
+}
+
+func (r *reader) scalar(n *yaml.Node, at string) (any, bool) {
+	switch n.ShortTag() {
+	case "!!null":
+		return "", r.Text(at)
+	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!!merge":
+		if number, ok := wholeNumber(n); ok && r.Number(at) {
+			return number, true
+		}
+		return n.Value, true
+	default:
+		r.unknownTag(n, at)
+		return nil, false
+	}
+}
+
+// wholeNumber reads n as a decimal number. A leading zero means octal to some and
+// nothing to others, so it is refused.
+func wholeNumber(n *yaml.Node) (int, bool) {
+	if n.ShortTag() != "!!int" || (len(n.Value) > 1 && n.Value[0] == '0') {
+		return 0, false
+	}
+	i, err := strconv.Atoi(n.Value)
+	return i, err == nil
+}
+
+func (r *reader) list(n *yaml.Node, at string) []any {
+	list := make([]any, 0, len(n.Content))
+	for i, item := range n.Content {
+		at := at + "/" + strconv.Itoa(i)
+		r.places[at] = Place{mark(item), mark(item)}
+		value, _ := r.value(item, at)
+		list = append(list, value)
+	}
+	return list
+}
+
+// mapping returns the fields of n. Fields merged from elsewhere (<<) give way to its own.
+func (r *reader) mapping(n *yaml.Node, at string) map[string]any {
+	fields := map[string]any{}
+	lines := map[string]int{}
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, item := n.Content[i], n.Content[i+1]
+		if key.Kind == yaml.AliasNode {
+			key = key.Alias
+		}
+		if key.Kind != yaml.ScalarNode {
+			r.add(r.mark(n, at), Invalid, at, "the name of a field must be text, not a list or map")
+			continue
+		}
+		if key.ShortTag() == "!!merge" {
+			merged = append(merged, item)
+			continue
+		}
+		r.field(fields, lines, key, item, at)
+	}
+	for _, item := range merged {
+		r.merge(fields, item, at)
+	}
+	return fields
+}
+
+func (r *reader) field(fields map[string]any, lines map[string]int, key, item *yaml.Node, at string) {
+	to := at + "/" + pointer.Escape(key.Value)
+	if line, again := lines[key.Value]; again {
+		r.add(mark(key), DuplicateKey, to, "%q is written twice, at lines %d and %d: remove one of them", key.Value, line, key.Line)
+		return
+	}
+	lines[key.Value] = key.Line
+	r.places[to] = Place{mark(key), mark(item)}
+	if value, ok := r.value(item, to); ok {
+		fields[key.Value] = value
+	}
+}
+
+// merge adds what fields lacks from the mapping, or list of mappings, item.
+func (r *reader) merge(fields map[string]any, item *yaml.Node, at string) {
+	if item.Kind == yaml.AliasNode {
+		item = item.Alias
+	}
+	switch item.Kind {
+	case yaml.MappingNode:
+		r.inherit(fields, item, at)
+	case yaml.SequenceNode:
+		for _, one := range item.Content {
+			r.merge(fields, one, at)
+		}
+	default:
+		r.add(mark(item), Invalid, at, "<< needs a map or an alias of one, for example <<: *defaults")
+	}
+}
+
+// inherit adds to fields what they lack from the mapping parent, places included.
+func (r *reader) inherit(fields map[string]any, parent *yaml.Node, at string) {
+	from := &reader{Grammar: r.Grammar, places: map[string]Place{}}
+	inherited := from.mapping(parent, at)
+	r.faults = append(r.faults, from.faults...)
+	for to, p := range from.places {
+		token, _, _ := strings.Cut(to[len(at)+1:], "/")
+		if _, own := fields[pointer.Unescape(token)]; !own {
+			r.places[to] = p
+		}
+	}
+	for name, value := range inherited {
+		if _, own := fields[name]; !own {
+			fields[name] = value
+		}
+	}
+}
+
+func (r *reader) unknownTag(n *yaml.Node, at string) {
+	r.add(r.mark(n, at), Invalid, at, "the tag %s is not supported: write plain text, numbers, lists and maps", n.ShortTag())
+}
+
+// mark returns the place of the value at the pointer at: that of the alias it was written
+// as, if any, or else that of n.
+func (r *reader) mark(n *yaml.Node, at string) Mark {
+	if place, ok := r.places[at]; ok {
+		return place.Value
+	}
+	return mark(n)
+}
+
+func mark(n *yaml.Node) Mark { return Mark{Line: n.Line, Column: n.Column} }

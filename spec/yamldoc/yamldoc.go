@@ -1,0 +1,80 @@
+// Package yamldoc turns YAML text that people write into plain values, and says where in
+// the text each of them stands. What a text may grow to is bounded before anything is made
+// of it.
+package yamldoc
+
+import "go.yaml.in/yaml/v3"
+
+// Mark is a place in a text, counted from 1.
+type Mark struct{ Line, Column int }
+
+// Place is where a value and its name stand. The name of an item of a list stands where
+// the item does.
+type Place struct{ Key, Value Mark }
+
+// Kind says what is wrong.
+type Kind int
+
+// The kinds of faults.
+const (
+	Unreadable   Kind = iota // no YAML, or more than is read
+	DuplicateKey             // a field that is written twice
+	Invalid                  // YAML that has no meaning here
+)
+
+// Fault is something wrong with a text, in words that say what to do.
+type Fault struct {
+	Mark
+	Kind    Kind
+	Path    string // JSON pointer of the value in its document; empty for Unreadable
+	Message string
+}
+
+// Document is one document of a text.
+type Document struct {
+	Root   Mark             // where it starts
+	Value  any              // map[string]any, []any, string and int; what has a fault is left out
+	Places map[string]Place // by JSON pointer; that of Value is ""
+	Faults []Fault
+	// TooLarge reports that the document is beyond a bound. It has one Fault and no Value.
+	TooLarge bool
+}
+
+// Grammar says what scalars mean, by the JSON pointers of their values.
+type Grammar struct {
+	Number func(at string) bool // a whole number there is an int; everything else is text, as written
+	Text   func(at string) bool // a null there is the empty text; elsewhere the value is absent
+}
+
+// Read returns the documents of text that are not empty, and what is wrong outside of
+// them: a syntax error ends its document, but not those after it.
+func Read(text []byte, g Grammar) ([]Document, []Fault) {
+	text, fault := checkText(text)
+	if fault != nil {
+		return nil, []Fault{*fault}
+	}
+	var docs []Document
+	var faults []Fault
+	nodes := 0
+	for _, c := range split(text) {
+		roots, fault := c.parse()
+		for _, root := range roots {
+			docs = append(docs, g.read(root, &nodes))
+		}
+		if fault != nil {
+			faults = append(faults, *fault)
+		}
+	}
+	return docs, faults
+}
+
+// read reads the document below root. nodes counts over all documents.
+func (g Grammar) read(root *yaml.Node, nodes *int) Document {
+	at := mark(root)
+	if fault := checkBounds(root, nodes); fault != nil {
+		return Document{Root: at, Places: map[string]Place{}, Faults: []Fault{*fault}, TooLarge: true}
+	}
+	r := reader{Grammar: g, places: map[string]Place{"": {at, at}}}
+	value, _ := r.value(root, "")
+	return Document{Root: at, Value: value, Places: r.places, Faults: r.faults}
+}
