@@ -1,0 +1,186 @@
+// Package live sends pages what they show: everything first, then what changed.
+package live
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+const (
+	// interval is the time between two messages of rates.
+	interval = time.Second
+	// settle is how long changes are collected before they are sent: an action makes
+	// several in a row.
+	settle = 50 * time.Millisecond
+	// latest is how many events a page gets that has none yet.
+	latest = 200
+	// most is how many events are sent at once.
+	most = 500
+)
+
+// Source is what pages follow. All functions may be called concurrently.
+type Source struct {
+	Statuses  func(ctx context.Context) ([]rest.PipelineStatus, error)
+	Files     func(ctx context.Context) ([]spec.FileState, error)
+	Directory func() spec.Directory
+	// Events returns up to limit events with an id above after, oldest first; when after
+	// is negative the newest ones instead, oldest first too.
+	Events func(ctx context.Context, after int64, limit int) ([]spec.Event, error)
+	// Rates returns the rates of the pipelines that run, with their series.
+	Rates func() []rest.PipelineRates
+	// Changed returns a channel that is closed soon after the next change.
+	Changed func() <-chan struct{}
+}
+
+// Follow sends everything by calling send, and then what has changed, until ctx ends or
+// send fails. The messages are those of rest.Watch*, each under its name.
+func (s *Source) Follow(ctx context.Context, send func(name string, message any) error) error {
+	f := follower{Source: s, send: send, statuses: map[string][]byte{}, after: -1}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		changed := s.Changed() // before the look, so that no change falls between
+		if err := f.changes(ctx); err != nil {
+			return err
+		}
+		if err := f.rates(); err != nil {
+			return err
+		}
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+				if err := f.rates(); err != nil {
+					return err
+				}
+			case <-changed:
+				waiting = false
+			}
+		}
+		if !sleep(ctx, settle) {
+			return nil
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// follower is what one page knows.
+type follower struct {
+	*Source
+	send     func(name string, message any) error
+	statuses map[string][]byte // by pipeline id, as sent
+	files    []byte            // as sent
+	begun    bool
+	after    int64 // last event sent
+	series   bool  // the series were sent; from then on the page continues them
+}
+
+// changes sends what is not as it was sent last.
+func (f *follower) changes(ctx context.Context) error {
+	for _, send := range []func(context.Context) error{f.changedStatuses, f.changedFiles, f.newEvents} {
+		if err := send(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *follower) changedStatuses(ctx context.Context) error {
+	all, err := f.Statuses(ctx)
+	if err != nil {
+		return err
+	}
+	m := rest.WatchStatuses{All: !f.begun, Statuses: []json.RawMessage{}, Gone: []string{}}
+	seen := map[string]bool{}
+	for i := range all {
+		id := all[i].ID
+		seen[id] = true
+		b, err := json.Marshal(&all[i])
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(b, f.statuses[id]) {
+			f.statuses[id] = b
+			m.Statuses = append(m.Statuses, b)
+		}
+	}
+	for id := range f.statuses {
+		if !seen[id] {
+			delete(f.statuses, id)
+			m.Gone = append(m.Gone, id)
+		}
+	}
+	slices.Sort(m.Gone)
+	if f.begun && len(m.Statuses) == 0 && len(m.Gone) == 0 {
+		return nil
+	}
+	f.begun = true
+	return f.send("statuses", m)
+}
+
+func (f *follower) changedFiles(ctx context.Context) error {
+	files, err := f.Files(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(rest.WatchFiles{Files: files, Directory: f.Directory()})
+	if err != nil || bytes.Equal(b, f.files) {
+		return err
+	}
+	f.files = b
+	return f.send("files", json.RawMessage(b))
+}
+
+func (f *follower) newEvents(ctx context.Context) error {
+	for {
+		limit := most
+		if f.after < 0 {
+			limit = latest
+		}
+		events, err := f.Events(ctx, f.after, limit)
+		if err != nil {
+			return err
+		}
+		f.after = max(f.after, 0)
+		if len(events) == 0 {
+			return nil
+		}
+		f.after = events[len(events)-1].ID
+		if err := f.send("events", events); err != nil || len(events) < most {
+			return err
+		}
+	}
+}
+
+// rates sends what the pipelines move. The series are sent once.
+func (f *follower) rates() error {
+	all := f.Rates()
+	if f.series {
+		all = slices.Clone(all)
+		for i := range all {
+			all[i].Series = nil
+		}
+	}
+	f.series = true
+	if all == nil {
+		all = []rest.PipelineRates{}
+	}
+	return f.send("rates", all)
+}
