@@ -13,17 +13,17 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-func (p *program) connectorsCommand() *ffcli.Command {
+func connectorsCommand(p *program) *ffcli.Command {
 	return p.group(&ffcli.Command{
 		Name:        "connectors",
 		ShortUsage:  "conduit connectors COMMAND [flags]",
 		ShortHelp:   "Show connectors and the records that pass them.",
 		LongHelp:    "They ask the running agent.\n\nExample:\n  conduit connectors inspect orders:shop",
-		Subcommands: []*ffcli.Command{p.connectorsListCommand(), p.connectorsDescribeCommand(), p.inspectCommand()},
+		Subcommands: []*ffcli.Command{connectorsListCommand(p), connectorsDescribeCommand(p), inspectCommand(p)},
 	})
 }
 
-func (p *program) connectorsListCommand() *ffcli.Command {
+func connectorsListCommand(p *program) *ffcli.Command {
 	var pipeline string
 	return p.remote("ls", remoteCommand{
 		usage: "conduit connectors ls",
@@ -58,7 +58,7 @@ func connectorType(c rest.Connector) string {
 	return strings.ToLower(strings.TrimPrefix(string(c.Type), "TYPE_"))
 }
 
-func (p *program) connectorsDescribeCommand() *ffcli.Command {
+func connectorsDescribeCommand(p *program) *ffcli.Command {
 	return p.remote("describe", remoteCommand{
 		usage:     "conduit connectors describe ID",
 		short:     "Show a connector, its settings and how far it got.",

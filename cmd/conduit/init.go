@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
-func (p *program) initCommand() *ffcli.Command {
+func initCommand(p *program) *ffcli.Command {
 	flags := newFlags("init")
 	dir := flags.String("path", ".", "`DIR` to set up")
 	force := flags.Bool("force", false, "write conduit.yaml anew when it exists")

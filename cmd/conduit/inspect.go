@@ -31,7 +31,7 @@ func (w *words) String() string { return strings.Join(*w, " ") }
 // Set implements flag.Value.
 func (w *words) Set(text string) error { *w = append(*w, text); return nil }
 
-func (p *program) inspectCommand() *ffcli.Command {
+func inspectCommand(p *program) *ffcli.Command {
 	var i inspection
 	return p.remote("inspect", remoteCommand{
 		usage: "conduit connectors inspect ID",

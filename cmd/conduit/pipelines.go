@@ -2,7 +2,7 @@ package main
 
 import "github.com/peterbourgon/ff/v3/ffcli"
 
-func (p *program) pipelinesCommand() *ffcli.Command {
+func pipelinesCommand(p *program) *ffcli.Command {
 	return p.group(&ffcli.Command{
 		Name:       "pipelines",
 		ShortUsage: "conduit pipelines COMMAND [flags]",
@@ -12,10 +12,10 @@ func (p *program) pipelinesCommand() *ffcli.Command {
 Example:
   conduit pipelines validate pipelines`,
 		Subcommands: []*ffcli.Command{
-			p.pipelinesInitCommand(), p.validateCommand(), p.planCommand(),
-			p.pipelinesListCommand(), p.pipelinesDescribeCommand(),
-			p.startCommand(), p.stopCommand(), p.restartCommand(),
-			p.historyCommand(), p.diffCommand(), p.rollbackCommand(), p.exportCommand(), p.adoptCommand(),
+			pipelinesInitCommand(p), validateCommand(p), planCommand(p),
+			pipelinesListCommand(p), pipelinesDescribeCommand(p),
+			startCommand(p), stopCommand(p), restartCommand(p),
+			historyCommand(p), diffCommand(p), rollbackCommand(p), exportCommand(p), adoptCommand(p),
 		},
 	})
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/conduit-agent/conduit/api/client"
 )
 
-func (p *program) startCommand() *ffcli.Command {
+func startCommand(p *program) *ffcli.Command {
 	return p.act("start", "started", "Start a pipeline.",
 		`Returns when the pipeline runs, or with the reason why it does not. A pipeline of a file
 that declares it stopped runs until the file changes.`, (*client.Client).StartPipeline)
 }
 
-func (p *program) stopCommand() *ffcli.Command {
+func stopCommand(p *program) *ffcli.Command {
 	return p.act("stop", "stopped", "Stop a pipeline.",
 		`Returns when records in flight are settled and all connectors are closed. A pipeline of a
 file that declares it running is stopped until the file changes. With --force it does not wait for
 the records in flight: they are delivered again when the pipeline starts.`, (*client.Client).StopPipeline)
 }
 
-func (p *program) restartCommand() *ffcli.Command {
+func restartCommand(p *program) *ffcli.Command {
 	return p.act("restart", "restarted", "Stop a pipeline and start it again.",
 		`Returns when it runs again. It resumes from its saved position, and uses what is now
 installed of its plugins. A pipeline that waits for a retry is tried at once.`, (*client.Client).RestartPipeline)

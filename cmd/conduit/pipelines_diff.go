@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-func (p *program) diffCommand() *ffcli.Command {
+func diffCommand(p *program) *ffcli.Command {
 	return p.remote("diff", remoteCommand{
 		usage: "conduit pipelines diff ID [FROM [TO]]",
 		short: "Show what a change of a pipeline was: fields, values and effect.",

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func (p *program) historyCommand() *ffcli.Command {
+func historyCommand(p *program) *ffcli.Command {
 	return p.remote("history", remoteCommand{
 		usage: "conduit pipelines history ID",
 		short: "List what was declared of a pipeline, oldest first.",
@@ -58,7 +58,7 @@ func changedWords(before, after *spec.Pipeline) string {
 	return words
 }
 
-func (p *program) rollbackCommand() *ffcli.Command {
+func rollbackCommand(p *program) *ffcli.Command {
 	return p.remote("rollback", remoteCommand{
 		usage: "conduit pipelines rollback ID REVISION",
 		short: "Declare again what a revision declared.",

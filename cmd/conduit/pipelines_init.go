@@ -23,7 +23,7 @@ type pipelinesInit struct {
 	force               bool
 }
 
-func (p *program) pipelinesInitCommand() *ffcli.Command {
+func pipelinesInitCommand(p *program) *ffcli.Command {
 	flags, a := newFlags("init"), &pipelinesInit{}
 	flags.StringVar(&a.source, "source", "", "`PLUGIN` to read from (default generator)")
 	flags.StringVar(&a.destination, "destination", "", "`PLUGIN` to write to (default log)")

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func (p *program) pipelinesListCommand() *ffcli.Command {
+func pipelinesListCommand(p *program) *ffcli.Command {
 	return p.remote("ls", remoteCommand{
 		usage: "conduit pipelines ls",
 		short: "List the pipelines.",
@@ -50,7 +50,7 @@ func moment(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-func (p *program) pipelinesDescribeCommand() *ffcli.Command {
+func pipelinesDescribeCommand(p *program) *ffcli.Command {
 	return p.remote("describe", remoteCommand{
 		usage:     "conduit pipelines describe ID",
 		short:     "Show what is declared of a pipeline, what runs, and what happened.",

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func (p *program) exportCommand() *ffcli.Command {
+func exportCommand(p *program) *ffcli.Command {
 	return p.remote("export", remoteCommand{
 		usage: "conduit pipelines export ID",
 		short: "Print a pipeline as a pipeline file.",
@@ -38,7 +38,7 @@ Example:
 	})
 }
 
-func (p *program) adoptCommand() *ffcli.Command {
+func adoptCommand(p *program) *ffcli.Command {
 	owner := string(spec.OwnerFile)
 	return p.remote("adopt", remoteCommand{
 		usage: "conduit pipelines adopt ID [FILE]",

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func (p *program) planCommand() *ffcli.Command {
+func planCommand(p *program) *ffcli.Command {
 	flags := newFlags("plan")
 	at := newAgentFlags(flags, "pipelines.path", "db.sqlite.path", "pipelines.deletion-grace", "pipelines.cleanup-delay")
 	asJSON := flags.Bool("json", false, "print JSON")

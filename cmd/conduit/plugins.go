@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 )
 
-func (p *program) pluginsCommand() *ffcli.Command {
+func pluginsCommand(p *program) *ffcli.Command {
 	return p.group(&ffcli.Command{
 		Name:       "plugins",
 		ShortUsage: "conduit plugins COMMAND [flags]",
@@ -23,11 +23,11 @@ names. No agent needs to run: every executable is asked what it is.
 
 Example:
   conduit plugins describe file`,
-		Subcommands: []*ffcli.Command{p.pluginsListCommand(), p.pluginsDescribeCommand(), p.pluginsInitCommand()},
+		Subcommands: []*ffcli.Command{pluginsListCommand(p), pluginsDescribeCommand(p), pluginsInitCommand(p)},
 	})
 }
 
-func (p *program) pluginsListCommand() *ffcli.Command {
+func pluginsListCommand(p *program) *ffcli.Command {
 	flags := newFlags("ls")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return &ffcli.Command{
@@ -57,7 +57,7 @@ Example:
 	}
 }
 
-func (p *program) pluginsDescribeCommand() *ffcli.Command {
+func pluginsDescribeCommand(p *program) *ffcli.Command {
 	flags := newFlags("describe")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return &ffcli.Command{

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk/starter"
 )
 
-func (p *program) pluginsInitCommand() *ffcli.Command {
+func pluginsInitCommand(p *program) *ffcli.Command {
 	flags := newFlags("init")
 	dir := flags.String("path", "", "`DIR` to write to (default the name)")
 	replace := flags.String("replace", "", "build against the checkout of the agent in `DIR`")

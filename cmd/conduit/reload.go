@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func (p *program) reloadCommand() *ffcli.Command {
+func reloadCommand(p *program) *ffcli.Command {
 	var wait, prune bool
 	timeout := time.Minute
 	return p.remote("reload", remoteCommand{

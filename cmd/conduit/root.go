@@ -51,7 +51,7 @@ Examples:
   conduit run              run everything under pipelines
   conduit status           see how it fares`,
 		Subcommands: []*ffcli.Command{
-			p.initCommand(), p.runCommand(), p.pipelinesCommand(), p.connectorsCommand(), p.pluginsCommand(), p.statusCommand(), p.reloadCommand(), p.schemaCommand(), p.versionCommand(),
+			initCommand(p), runCommand(p), pipelinesCommand(p), connectorsCommand(p), pluginsCommand(p), statusCommand(p), reloadCommand(p), schemaCommand(p), versionCommand(p),
 		},
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 )
 
-func (p *program) runCommand() *ffcli.Command {
+func runCommand(p *program) *ffcli.Command {
 	flags := newFlags("run")
 	s := settingFlags(flags)
 	return &ffcli.Command{

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/schemas"
 )
 
-func (p *program) schemaCommand() *ffcli.Command {
+func schemaCommand(p *program) *ffcli.Command {
 	flags := newFlags("schema")
 	return &ffcli.Command{
 		Name:       "schema",

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func (p *program) statusCommand() *ffcli.Command {
+func statusCommand(p *program) *ffcli.Command {
 	var watch bool
 	interval := time.Second
 	return p.remote("status", remoteCommand{

@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func (p *program) validateCommand() *ffcli.Command {
+func validateCommand(p *program) *ffcli.Command {
 	flags := newFlags("validate")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return &ffcli.Command{

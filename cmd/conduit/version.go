@@ -38,7 +38,7 @@ func thisBuild() build {
 	return b
 }
 
-func (p *program) versionCommand() *ffcli.Command {
+func versionCommand(p *program) *ffcli.Command {
 	flags := newFlags("version")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return &ffcli.Command{
