@@ -15,6 +15,9 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/idempotency"
+	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -24,10 +27,10 @@ import (
 )
 
 var (
-	_ api.Desired  = (*store.DB)(nil)
-	_ api.Observed = (*observed)(nil)
-	_ api.Plugins  = pluginList{}
-	_ api.Answers  = (*store.DB)(nil)
+	_ desired.Store       = (*store.DB)(nil)
+	_ resource.Observed   = (*observed)(nil)
+	_ desired.Plugins     = pluginList{}
+	_ idempotency.Answers = (*store.DB)(nil)
 )
 
 // serveAPI listens, so that a failure to is the agent's failure to start, and returns
@@ -83,7 +86,7 @@ func (a *Agent) secure(server *api.Server, c config.API) (err error) {
 // Ready returns why the agent is not ready.
 func (a *Agent) Ready(ctx context.Context) error {
 	if a.Files.Status().At.IsZero() {
-		return api.ErrStarting
+		return resource.ErrStarting
 	}
 	if err := a.Store.InPlace(); err != nil {
 		return err
@@ -290,7 +293,7 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 		_, params, err = parameters(l.agent.Plugins, plugin, typ)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", api.ErrPluginNotFound, err)
+		return fmt.Errorf("%w: %w", desired.ErrPluginNotFound, err)
 	}
 	var found secrets
 	if settings, err = l.resolved(ctx, settings, &found); err != nil {
@@ -311,7 +314,7 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 	}
 	var wrong []error
 	for _, s := range params.Check(settings) {
-		wrong = append(wrong, &api.SettingError{Setting: s.Setting, Message: found.cover(s.Message)})
+		wrong = append(wrong, &desired.SettingError{Setting: s.Setting, Message: found.cover(s.Message)})
 	}
 	if len(wrong) > 0 {
 		return errors.Join(wrong...)
@@ -328,7 +331,7 @@ func (l pluginList) resolved(ctx context.Context, settings map[string]string, fo
 		path := strings.TrimPrefix(problem.Path, "/connectors/0/settings/")
 		name := pointer.Unescape(path)
 		message := strings.TrimPrefix(problem.Message, fmt.Sprintf("setting %q of connector %q: ", name, ""))
-		wrong = append(wrong, &api.SettingError{Setting: name, Message: message})
+		wrong = append(wrong, &desired.SettingError{Setting: name, Message: message})
 	}
 	return resolved, errors.Join(wrong...)
 }

@@ -9,108 +9,28 @@ package api
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/idempotency"
+	"github.com/conduit-agent/conduit/api/inspect"
+	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/spec"
 )
-
-// What an implementation of Observed or Plugins returns for the caller to branch on.
-var (
-	ErrPluginNotFound = errors.New("plugin not found")
-	ErrStarting       = errors.New("the agent is starting")
-)
-
-// Desired is the desired state of all pipelines.
-type Desired interface {
-	// Declarations returns all desired state, withdrawn pipelines included, by id.
-	Declarations(ctx context.Context) ([]spec.Declaration, error)
-	// Get returns the desired state of one pipeline, withdrawn or not, or an error that is
-	// spec.ErrNotFound.
-	Get(ctx context.Context, id string) (spec.Declaration, error)
-	// ApplyIf performs c in one transaction if every pipeline named in expect is declared in
-	// that version (spec.Declaration.Version), an empty one meaning that it is not declared or
-	// is withdrawn. Otherwise it changes nothing and returns an error that is spec.ErrConflict.
-	ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]string) error
-	// SetOverride makes the pipeline run or stop whatever its declaration says, until the
-	// declaration changes. The declared status ends an override.
-	SetOverride(ctx context.Context, id string, status spec.Status) error
-	// History returns the revisions of a pipeline that are kept, oldest first.
-	History(ctx context.Context, id string) ([]spec.Revision, error)
-	// FileStates returns what is known of the pipeline files, by path.
-	FileStates(ctx context.Context) ([]spec.FileState, error)
-	// Events returns up to limit events with an id above after, oldest first; when after
-	// is negative the newest ones instead, oldest first too.
-	Events(ctx context.Context, after int64, limit int) ([]spec.Event, error)
-}
-
-// Observed is what is observed of pipelines and connectors, and how they are nudged.
-type Observed interface {
-	// State returns the state of a pipeline, false when nothing was observed of it.
-	State(id string) (spec.State, bool)
-	// Changed returns a channel that is closed soon after the next change of any state or
-	// of desired state. Who waits looks again from time to time in any case.
-	Changed() <-chan struct{}
-	// Position returns where the source with this qualified id got, nil if nowhere.
-	Position(ctx context.Context, connectorID string) (record.Position, error)
-	// Restart has a pipeline restarted, or started at once if it waits after a failure. It
-	// returns when that is noted.
-	Restart(ctx context.Context, id string) error
-	// CutOff ends a pipeline that is to stop without waiting for the records in flight. It
-	// returns when that is noted.
-	CutOff(ctx context.Context, id string) error
-	// CleanUp is called after the connector was removed from its pipeline: if it was ever
-	// started, LifecycleOnDeleted is called; then its state and position are forgotten.
-	CleanUp(ctx context.Context, connectorID string) error
-	// PluginChanges returns what became of executables that connectors run from, by connector.
-	PluginChanges() []spec.PluginChange
-	// Ready returns why the agent is not ready: ErrStarting, or what is unavailable.
-	Ready(ctx context.Context) error
-	// Directory returns how it stands with the directory of the pipeline files.
-	Directory() spec.Directory
-}
-
-// Plugins is what is known of connector plugins.
-type Plugins interface {
-	// Plugins describes all plugins, by name.
-	Plugins() []rest.Plugin
-	// Check has a fresh instance of the plugin accept the settings, references in them
-	// resolved, and tears it down. The error is ErrPluginNotFound, contains a
-	// SettingError for every setting that is wrong, or says why the plugin refuses.
-	Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error
-}
-
-// SettingError says what is wrong with one setting. Check may join several.
-type SettingError struct {
-	Setting string
-	Message string
-}
-
-// Error returns the message with the setting before it.
-func (e *SettingError) Error() string { return "setting " + e.Setting + ": " + e.Message }
-
-// Taps lets the inspector see records.
-type Taps interface {
-	// Observe calls f with every batch that passes the connector until stop is called. f
-	// returns at once, leaves the batch alone and keeps nothing of it. It may be called
-	// concurrently.
-	Observe(connectorID string, f func(*record.Batch)) (stop func())
-}
 
 // Server serves the API. Desired, Observed, Plugins, Taps and Answers must be set, before first use.
 type Server struct {
-	Desired  Desired
-	Observed Observed
-	Plugins  Plugins
-	Taps     Taps
-	Answers  Answers
+	Desired  desired.Store
+	Observed resource.Observed
+	Plugins  desired.Plugins
+	Taps     inspect.Taps
+	Answers  idempotency.Answers
 	// Show makes of a record what the inspector shows of it: structured data may pass
 	// connectors encoded. It may be called concurrently. nil: records are shown as they pass.
 	Show    func(*record.Record)
@@ -132,14 +52,12 @@ type Server struct {
 	once      sync.Once
 	handler   http.Handler
 	log       *slog.Logger
-	going     going
-	guesses   guesses
-	inspector hub
-	streams   atomic.Int64  // answers that go on
+	state     *desired.State
+	guard     *guard.Guard
+	inspector *inspect.Hub
+	requests  *idempotency.Requests
 	closing   chan struct{} // closed when long answers are to end
 	closeOnce sync.Once
-	commit    sync.Mutex // held to compare and apply
-	stats     stats
 }
 
 func (s *Server) init() {
@@ -149,9 +67,12 @@ func (s *Server) init() {
 		}
 		s.log = s.log.With("component", "api")
 		s.closing = make(chan struct{})
-		s.inspector.taps, s.inspector.show, s.inspector.closing = s.Taps, s.Show, s.closing
-		s.inspector.changed, s.inspector.gone = func() <-chan struct{} { return s.Observed.Changed() }, s.forgotten
-		s.handler = s.protect(s.router())
+		s.state = &desired.State{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
+		s.guard = &guard.Guard{Hosts: s.Hosts, ReadToken: s.ReadToken, AdminToken: s.AdminToken, Log: s.log}
+		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed, Gone: s.state.Forgotten, Limits: sessionLimits}
+		s.requests = &idempotency.Requests{Answers: s.Answers, Log: s.log}
+		base := resource.Base{Desired: s.state, Observed: s.Observed, Guard: s.guard, Closing: s.closing}
+		s.handler = s.guard.Protect(s.router(s.routes(base)))
 	})
 }
 
@@ -167,19 +88,20 @@ var (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
 	idleTimeout   = 60 * time.Second
+	placeTimeout  = 2 * time.Second // for a new connection to wait for a place
+	sessionLimits = inspect.DefaultLimits
 )
 
 const (
 	shutdownTimeout = 5 * time.Second
 	maxHeader       = 16 << 10
-	maxStreams      = 256 // answers that go on, beside inspector sessions
 )
 
 // Serve serves on l until ctx ends. Then it takes no more requests, ends streams within
 // a second, and returns when the requests in progress are answered or took too long.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.init()
-	limited := newLimiter(l, s.log)
+	limited := guard.Limit(inspect.Listen(l), placeTimeout, s.log)
 	l = limited
 	if s.TLS != nil {
 		l = tls.NewListener(l, s.TLS)
@@ -187,7 +109,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ConnContext: withConn, ConnState: limited.observe,
+		ConnContext: withConn, ConnState: limited.Observe,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
@@ -205,39 +127,28 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		server.Close()
 	}
 	<-failed
-	s.inspector.open.Wait()
+	s.inspector.Wait()
 	return nil
 }
 
 // endStreams has all answers end that would go on for ever.
 func (s *Server) endStreams() { s.closeOnce.Do(func() { close(s.closing) }) }
 
-// long returns a context that ends with r's or when the server ends, and lifts the limit
-// on the time that reading r may take, which would end a long answer, too.
-func (s *Server) long(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // there is none when the writer knows no deadlines
-	ctx, cancel := context.WithCancel(r.Context())
-	go func() {
-		select {
-		case <-s.closing:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+// withConn has requests know their connection.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return inspect.WithConn(guard.WithConn(ctx, c), c)
 }
 
-// stream is long for an answer that goes on. Its connection is no longer one of those
-// that are limited: streams are, on their own. end has another one be possible.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request) (ctx context.Context, end func(), err error) {
-	if s.streams.Add(1) > maxStreams {
-		s.streams.Add(-1)
-		return nil, nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", maxStreams)
-	}
-	if c := connection(r); c != nil {
-		c.release()
-	}
-	w.Header().Set("Connection", "close") // it has no place for further requests
-	ctx, cancel := s.long(w, r)
-	return ctx, func() { cancel(); s.streams.Add(-1) }, nil
+// Stats is what the server counts.
+type Stats struct {
+	Panics   uint64            // requests that ended in a panic
+	Sessions map[string]int    // inspector sessions by connector
+	Dropped  map[string]uint64 // records that inspectors did not get to see, by connector
+}
+
+// Stats returns what the server counted until now.
+func (s *Server) Stats() Stats {
+	s.init()
+	sessions, dropped := s.inspector.Stats()
+	return Stats{Panics: s.guard.Panics(), Sessions: sessions, Dropped: dropped}
 }

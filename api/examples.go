@@ -3,6 +3,9 @@ package api
 import (
 	"time"
 
+	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -117,18 +120,18 @@ var (
 
 // exampleErrors has an error for each status.
 var exampleErrors = []*rest.Error{
-	fieldError(spec.CodeUnknown, "config.nme", "config.nme is not a field of this request").Suggest("did you mean %q?", "name"),
-	tokenNeeded(),
-	readOnly(),
+	jsonhttp.FieldError(spec.CodeUnknown, "config.nme", "config.nme is not a field of this request").Suggest("did you mean %q?", "name"),
+	guard.TokenNeeded(),
+	guard.ReadOnly(),
 	rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "pipeline %q not found", "orders").Suggest("GET /v1/pipelines lists the pipelines there are"),
-	ownedByFile(&spec.Declaration{Pipeline: exampleDeclared, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}}),
-	outOfDate(),
-	tooLarge(),
-	notJSON(),
+	desired.OwnedByFile(&spec.Declaration{Pipeline: exampleDeclared, Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}}),
+	desired.OutOfDate(),
+	jsonhttp.TooLarge(),
+	jsonhttp.NotJSON(),
 	rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %q is not a name of this server", "example.org").Suggest("use localhost, or add the name to api.allowed-hosts"),
 	rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "too many wrong tokens came from this address").Suggest("send a valid token, or wait a second"),
 	rest.Errorf(rest.Internal, rest.ReasonInternal, "this is a mistake in the agent, its log says more"),
 	rest.Errorf(rest.Unimplemented, rest.ReasonUnimplemented, "processor %q cannot be inspected: the agent has no processor plugins, so no records pass it", "orders:mark"),
-	rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already", maxConns).Suggest("close some, or try again later"),
+	rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already", guard.MaxConns).Suggest("close some, or try again later"),
 	rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "pipeline orders is stopping, and still not done").Suggest("it goes on; ask for its status, or give ?wait= more time"),
 }

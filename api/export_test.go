@@ -1,6 +1,11 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/resource"
+)
 
 // Hurry gives clients little time to send headers, a whole request, and another one,
 // until restore is called.
@@ -13,16 +18,17 @@ func Hurry(header, read, idle time.Duration) (restore func()) {
 // HurrySessions gives clients of the inspector this time to take a message or to answer
 // a ping, and that time between pings, until restore is called.
 func HurrySessions(answer, ping time.Duration) (restore func()) {
-	a, p := streamTimeout, pingInterval
-	streamTimeout, pingInterval = answer, ping
-	return func() { streamTimeout, pingInterval = a, p }
+	old := sessionLimits
+	sessionLimits.Answer, sessionLimits.Ping = answer, ping
+	return func() { sessionLimits = old }
 }
 
-// FilterBurst has filters take that much time at once, until restore is called.
+// FilterBurst has filters take that much time at once, none when it is negative, until
+// restore is called.
 func FilterBurst(d time.Duration) (restore func()) {
-	old := filterBurst
-	filterBurst = d
-	return func() { filterBurst = old }
+	old := sessionLimits
+	sessionLimits.Filter = d
+	return func() { sessionLimits = old }
 }
 
 // HurryPlaces has new connections wait that long for a place until restore is called.
@@ -34,7 +40,7 @@ func HurryPlaces(d time.Duration) (restore func()) {
 
 // How many connections and streams there may be.
 const (
-	MaxConns   = maxConns
-	MaxRefused = maxRefused
-	MaxStreams = maxStreams
+	MaxConns   = guard.MaxConns
+	MaxRefused = guard.MaxRefused
+	MaxStreams = resource.MaxStreams
 )

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -296,7 +297,7 @@ func (w *world) Check(_ context.Context, _ spec.ConnectorType, plugin string, se
 	defer w.mu.Unlock()
 	w.checks++
 	if name := strings.TrimPrefix(plugin, "builtin:"); name != "generator" && name != "log" && name != "file" {
-		return fmt.Errorf("cannot find plugin %q: %w", plugin, api.ErrPluginNotFound)
+		return fmt.Errorf("cannot find plugin %q: %w", plugin, desired.ErrPluginNotFound)
 	}
 	for _, value := range settings {
 		if value == rest.Redacted {
@@ -305,7 +306,7 @@ func (w *world) Check(_ context.Context, _ spec.ConnectorType, plugin string, se
 	}
 	if rate := settings["rate"]; rate != "" {
 		if _, err := strconv.ParseFloat(rate, 64); err != nil {
-			return errors.Join(&api.SettingError{Setting: "rate", Message: "must be a number, not " + strconv.Quote(rate)})
+			return errors.Join(&desired.SettingError{Setting: "rate", Message: "must be a number, not " + strconv.Quote(rate)})
 		}
 	}
 	return nil

@@ -265,7 +265,7 @@ func TestRatesDropNothing(t *testing.T) {
 
 // What filters had no time to look at may have been what they look for.
 func TestFiltersWithoutTime(t *testing.T) {
-	t.Cleanup(api.FilterBurst(0))
+	t.Cleanup(api.FilterBurst(-1))
 	w, s, c := inspectable(t)
 	seen, stop := seeing(t, s, c, []string{"metadata.marked=yes"})
 	w.pass("a:gen", many(1000, 10)...)

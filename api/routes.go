@@ -8,19 +8,22 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/openapi"
+	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
 // handle answers a request with a body, or with an error. When both are nil it has
 // answered itself.
-type handle func(s *Server, w http.ResponseWriter, r *http.Request) (any, error)
+type handle func(w http.ResponseWriter, r *http.Request) (any, error)
 
 // route is an operation and what performs it.
 type route struct {
 	openapi.Operation
 	handle handle
-	need   role
+	need   guard.Role
 	media  []string // of bodies, beside JSON
 }
 
@@ -30,15 +33,15 @@ var reserved = []string{"/v1/pipelines/import", "/v1/pipelines/plan", "/v1/pipel
 
 // router dispatches requests to the routes. The tree of httprouter cannot tell a word
 // from an id, so those paths share a node and are told apart here.
-func (s *Server) router() http.Handler {
+func (s *Server) router(routes []route) http.Handler {
 	router := httprouter.New()
 	router.RedirectTrailingSlash, router.RedirectFixedPath, router.HandleOPTIONS = false, false, false
-	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, notFound()) })
+	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { jsonhttp.Fail(s.log, w, r, jsonhttp.NotFound()) })
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		allow := strings.Split(w.Header().Get("Allow"), ", ") // of the router, which adds OPTIONS always
 		allow = slices.DeleteFunc(allow, func(method string) bool { return method == http.MethodOptions })
 		w.Header().Set("Allow", strings.Join(allow, ", "))
-		s.fail(w, r, methodNotAllowed(r))
+		jsonhttp.Fail(s.log, w, r, methodNotAllowed(r))
 	})
 	nodes := map[string]map[string]*route{} // "METHOD /pattern" → word, or "" for an id
 	for i := range routes {
@@ -99,7 +102,7 @@ func (s *Server) dispatch(words map[string]*route, allow func() string) httprout
 		}
 		if rt == nil {
 			w.Header().Set("Allow", allow())
-			s.fail(w, r, methodNotAllowed(r))
+			jsonhttp.Fail(s.log, w, r, methodNotAllowed(r))
 			return
 		}
 		for _, p := range params {
@@ -111,21 +114,21 @@ func (s *Server) dispatch(words map[string]*route, allow func() string) httprout
 
 // serve checks what is the same for all routes and has the route answer.
 func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
-	err := s.authorize(r, rt.need)
+	err := s.guard.Authorize(r, rt.need)
 	if err == nil {
-		err = checkMedia(r, rt.media...)
+		err = jsonhttp.CheckMedia(r, rt.media...)
 	}
 	if err != nil {
-		s.fail(w, r, err)
+		jsonhttp.Fail(s.log, w, r, err)
 		return
 	}
-	s.byKey(w, r, func(w http.ResponseWriter, r *http.Request) {
-		body, err := rt.handle(s, w, r)
+	s.requests.Once(w, r, func(w http.ResponseWriter, r *http.Request) {
+		body, err := rt.handle(w, r)
 		switch {
 		case err != nil:
-			s.fail(w, r, err)
+			jsonhttp.Fail(s.log, w, r, err)
 		case body != nil:
-			answer(w, r, http.StatusOK, body)
+			jsonhttp.Answer(w, r, http.StatusOK, body)
 		}
 	})
 }
@@ -133,6 +136,7 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 // document is the OpenAPI document, which is the same for all servers but the version.
 var document = sync.OnceValue(func() []byte {
 	var all []openapi.Operation
+	routes := new(Server).routes(resource.Base{})
 	for i := range routes {
 		all = append(all, documented(&routes[i]))
 	}
@@ -149,7 +153,7 @@ var document = sync.OnceValue(func() []byte {
 func documented(rt *route) openapi.Operation {
 	o := rt.Operation
 	errors := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusInternalServerError, http.StatusServiceUnavailable}
-	if rt.need > roleNone {
+	if rt.need > guard.None {
 		errors = append(errors, http.StatusUnauthorized, http.StatusTooManyRequests)
 	}
 	if o.Request != nil {
@@ -158,8 +162,8 @@ func documented(rt *route) openapi.Operation {
 	errors = append(errors, o.Errors...)
 	slices.Sort(errors)
 	o.Errors = slices.Compact(errors)
-	if slices.Contains(rt.media, mediaYAML) {
-		o.Also = map[string]string{mediaYAML: exampleFile}
+	if slices.Contains(rt.media, resource.MediaYAML) {
+		o.Also = map[string]string{resource.MediaYAML: exampleFile}
 	}
 	return o
 }
@@ -171,22 +175,39 @@ func (s *Server) explorer(router *httprouter.Router) {
 		name := params.ByName("file")
 		switch name {
 		case "openapi.json":
-			write(w, http.StatusOK, "application/json", document())
+			jsonhttp.Write(w, http.StatusOK, "application/json", document())
 			return
 		case "":
 			name = "index.html"
 		}
 		content, media, ok := openapi.File(name)
 		if !ok {
-			s.fail(w, r, notFound())
+			jsonhttp.Fail(s.log, w, r, jsonhttp.NotFound())
 			return
 		}
 		w.Header().Set("Content-Security-Policy", openapi.ContentSecurityPolicy)
-		write(w, http.StatusOK, media, content)
+		jsonhttp.Write(w, http.StatusOK, media, content)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		router.Handle(method, "/openapi/", serve)
 		router.Handle(method, "/openapi/:file", serve)
 		router.Handler(method, "/openapi", http.RedirectHandler("/openapi/", http.StatusFound))
 	}
+}
+
+// inspect shows the records that pass a connector from now on.
+func (s *Server) inspect(w http.ResponseWriter, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	if _, _, err := s.state.Connector(r.Context(), id); err != nil {
+		return nil, err
+	}
+	return nil, s.inspector.Serve(w, r, id)
+}
+
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) (any, error) {
+	if s.Metrics == nil {
+		return nil, jsonhttp.NotFound()
+	}
+	s.Metrics.ServeHTTP(w, r)
+	return nil, nil
 }

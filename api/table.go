@@ -2,8 +2,11 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
+	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/openapi"
+	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
@@ -30,128 +33,175 @@ var (
 
 const notInspectable = "Always refused: the agent has no processor plugins, so no records pass a processor. Connectors can be inspected."
 
-// routes are all operations of the API, in the order of the document.
-var routes = []route{
-	{openapi.Operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines", Query: []openapi.Param{nameParam},
-		Response: list(examplePipeline), Errors: []int{400}}, (*Server).listPipelines, roleRead, nil},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines", ID: "createPipeline", Tag: "pipelines", Summary: "Create a pipeline",
-		Description: "The pipeline is stopped and empty. The id may be chosen.", Headers: postHeaders,
-		Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 409}}, (*Server).createPipeline, roleAdmin, nil},
-	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}", ID: "getPipeline", Tag: "pipelines", Summary: "Get a pipeline",
-		Answer: generation, Response: examplePipeline, Errors: []int{404}}, (*Server).getPipeline, roleRead, nil},
-	{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}", ID: "updatePipeline", Tag: "pipelines", Summary: "Change name and description", Headers: ifMatch,
-		Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).updatePipeline, roleAdmin, nil},
-	{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}", ID: "deletePipeline", Tag: "pipelines", Summary: "Delete a pipeline that is stopped and empty",
-		Query: waits, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, (*Server).deletePipeline, roleAdmin, nil},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines", Summary: "Start all connectors of a pipeline",
-		Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file runs until the file changes.",
-		Query:       waits, Headers: actHeaders, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, (*Server).start, roleAdmin, nil},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines", Summary: "Stop all connectors of a pipeline",
-		Description: "Answers when all records in flight are settled and the connectors are closed. With force, records in flight are not waited for, and delivered again.",
-		Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, (*Server).stop, roleAdmin, nil},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines", Summary: "Stop a pipeline and start it again",
-		Query: waits, Headers: actHeaders, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, (*Server).restart, roleAdmin, nil},
-	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/status", ID: "getPipelineStatus", Tag: "pipelines", Summary: "Get what is declared, what runs and what is wrong",
-		Response: exampleStatus, Errors: []int{404}}, (*Server).status, roleRead, nil},
-	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/history", ID: "getPipelineHistory", Tag: "pipelines", Summary: "List the revisions of a pipeline, oldest first",
-		Response: list(exampleRevision), Errors: []int{404}}, (*Server).history, roleRead, nil},
-	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/diff", ID: "getPipelineDiff", Tag: "pipelines", Summary: "Get what distinguishes two generations of a pipeline",
-		Description: "The latest generation and what was there before it, unless others are asked for. Secrets are *** in it.",
-		Query:       []openapi.Param{{Name: "from", Description: "generation, or the word running"}, {Name: "to", Description: "generation, or the word running; default the latest"}},
-		Response:    exampleDiff, Errors: []int{400, 404}}, (*Server).diff, roleRead, nil},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/rollback", ID: "rollbackPipeline", Tag: "pipelines", Summary: "Declare what a revision declared",
-		Description: "The pipeline stays running or stopped as it is.",
-		Query:       live, Headers: actHeaders, Request: exampleRollback, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).rollback, roleAdmin, nil},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it, or to the API",
-		Headers: actHeaders, Request: exampleAdopt, Optional: true, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, (*Server).adopt, roleAdmin, nil},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines", Summary: "Get a pipeline as a pipeline file",
-		Description: "Secrets are *** in it.", Response: exampleFile, MediaType: mediaYAML, Errors: []int{404}}, (*Server).export, roleRead, nil},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines/import", ID: "importPipelines", Tag: "pipelines", Summary: "Declare the pipelines of a pipeline file, all or none",
-		Description: "The body is a pipeline file in JSON, or in YAML with the media type application/yaml. Pipelines that exist are replaced.",
-		Query:       live, Headers: postHeaders, Request: exampleImport, Answer: generation, Response: list(examplePipeline), Errors: []int{400, 409}}, (*Server).importFile, roleAdmin, []string{mediaYAML}},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines/plan", ID: "planPipeline", Tag: "pipelines", Summary: "Get what making a pipeline as a document says would change",
-		Description: "The document is the whole pipeline: what is not in it would be deleted. Nothing is changed, and values of settings are never shown. What applying the document would refuse is refused.",
-		Request:     exampleDocumentPlan, Response: exampleDocumentDiff, Errors: []int{400, 404, 409}}, (*Server).planDocument, roleAdmin, nil},
-	{openapi.Operation{Method: post, Path: "/v1/pipelines/apply", ID: "applyPipeline", Tag: "pipelines", Summary: "Make a pipeline as a document says, as it was planned",
-		Description: "Refused with 412 unless the hash is that of the plan, so that nothing changes but what was seen. The pipeline is created if there is none. " +
-			"Answers when the change is stored; a running pipeline goes on with it, as with a change of its file.",
-		Headers: postHeaders, Request: exampleDocumentApply, Answer: generation, Response: exampleDocumentDiff, Errors: []int{400, 404, 409, 412}}, (*Server).applyDocument, roleAdmin, nil},
-	{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
-		Response: exampleDLQ, Errors: []int{404}}, (*Server).getDLQ, roleRead, nil},
-	{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
-		Description: "What is left out has the defaults of pipeline files: the log plugin, a window of 1, a threshold of 0.",
-		Query:       live, Headers: ifMatch, Request: requestDLQ, Answer: generation, Response: exampleDLQ, Errors: []int{400, 404, 409, 412}}, (*Server).updateDLQ, roleAdmin, nil},
+// routes returns all operations of the API, in the order of the document.
+func (s *Server) routes(base resource.Base) []route {
+	return slices.Concat(s.pipelineRoutes(base), s.stateRoutes(base), s.connectorRoutes(base), s.processorRoutes(base), s.pluginRoutes(base), s.agentRoutes(base))
+}
 
-	{openapi.Operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors", Summary: "List connectors",
-		Query: []openapi.Param{{Name: "pipelineId", Description: "only those of this pipeline"}}, Response: list(exampleConnector)}, (*Server).listConnectors, roleRead, nil},
-	{openapi.Operation{Method: post, Path: "/v1/connectors", ID: "createConnector", Tag: "connectors", Summary: "Create a connector",
-		Description: "The plugin is started to accept the settings, and ended.",
-		Query:       live, Headers: postHeaders, Request: requestConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409}}, (*Server).createConnector, roleAdmin, nil},
-	{openapi.Operation{Method: get, Path: "/v1/connectors/{id}", ID: "getConnector", Tag: "connectors", Summary: "Get a connector and how far it got",
-		Response: exampleConnector, Errors: []int{404}}, (*Server).getConnector, roleRead, nil},
-	{openapi.Operation{Method: put, Path: "/v1/connectors/{id}", ID: "updateConnector", Tag: "connectors", Summary: "Replace the settings of a connector",
-		Description: "Without plugin the plugin stays, and settings that are *** keep their value.",
-		Query:       live, Headers: ifMatch, Request: updateConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, (*Server).updateConnector, roleAdmin, nil},
-	{openapi.Operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors", Summary: "Delete a connector",
-		Description: "If it was ever started, its plugin is started once more to clean up.",
-		Query:       []openapi.Param{liveParam, waitParam}, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 500, 504}}, (*Server).deleteConnector, roleAdmin, nil},
-	{openapi.Operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
-		Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, (*Server).validateConnector, roleAdmin, nil},
-	{openapi.Operation{Method: get, Path: "/v1/connectors/{id}/inspect", ID: "inspectConnector", Tag: "connectors", Summary: "See the records that pass a connector",
-		Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
-		Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
-			{Name: "rate", Description: "most records per second", Example: "10"}},
-		Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, (*Server).inspect, roleRead, nil},
+// pipelineRoutes returns the operations of pipelines themselves.
+func (*Server) pipelineRoutes(base resource.Base) []route {
+	pipelines := &resource.Pipelines{Base: base}
+	runs := &resource.Runs{Base: base}
+	dlq := &resource.DLQ{Base: base}
+	return []route{
+		{openapi.Operation{Method: get, Path: "/v1/pipelines", ID: "listPipelines", Tag: "pipelines", Summary: "List pipelines", Query: []openapi.Param{nameParam},
+			Response: list(examplePipeline), Errors: []int{400}}, pipelines.List, guard.Read, nil},
+		{openapi.Operation{Method: post, Path: "/v1/pipelines", ID: "createPipeline", Tag: "pipelines", Summary: "Create a pipeline",
+			Description: "The pipeline is stopped and empty. The id may be chosen.", Headers: postHeaders,
+			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 409}}, pipelines.Create, guard.Admin, nil},
+		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}", ID: "getPipeline", Tag: "pipelines", Summary: "Get a pipeline",
+			Answer: generation, Response: examplePipeline, Errors: []int{404}}, pipelines.Get, guard.Read, nil},
+		{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}", ID: "updatePipeline", Tag: "pipelines", Summary: "Change name and description", Headers: ifMatch,
+			Request: requestPipeline, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, pipelines.Update, guard.Admin, nil},
+		{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}", ID: "deletePipeline", Tag: "pipelines", Summary: "Delete a pipeline that is stopped and empty",
+			Query: waits, Headers: ifMatch, Response: empty, Errors: []int{400, 404, 409, 412}}, pipelines.Delete, guard.Admin, nil},
+		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/start", ID: "startPipeline", Tag: "pipelines", Summary: "Start all connectors of a pipeline",
+			Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file runs until the file changes.",
+			Query:       waits, Headers: actHeaders, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, runs.Start, guard.Admin, nil},
+		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines", Summary: "Stop all connectors of a pipeline",
+			Description: "Answers when all records in flight are settled and the connectors are closed. With force, records in flight are not waited for, and delivered again.",
+			Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, runs.Stop, guard.Admin, nil},
+		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines", Summary: "Stop a pipeline and start it again",
+			Query: waits, Headers: actHeaders, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, runs.Restart, guard.Admin, nil},
+		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "getDLQ", Tag: "pipelines", Summary: "Get the dead-letter queue",
+			Response: exampleDLQ, Errors: []int{404}}, dlq.Get, guard.Read, nil},
+		{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}/dead-letter-queue", ID: "updateDLQ", Tag: "pipelines", Summary: "Replace the dead-letter queue",
+			Description: "What is left out has the defaults of pipeline files: the log plugin, a window of 1, a threshold of 0.",
+			Query:       live, Headers: ifMatch, Request: requestDLQ, Answer: generation, Response: exampleDLQ, Errors: []int{400, 404, 409, 412}}, dlq.Update, guard.Admin, nil},
+	}
+}
 
-	{openapi.Operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors", Summary: "List processors",
-		Query: []openapi.Param{{Name: "parentIds", Description: "only those of this pipeline or connector; may be repeated"}}, Response: list(exampleProcessor)}, (*Server).listProcessors, roleRead, nil},
-	{openapi.Operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors", Summary: "Create a processor, the last of its parent",
-		Query: live, Headers: postHeaders, Request: requestProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409}}, (*Server).createProcessor, roleAdmin, nil},
-	{openapi.Operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors", Summary: "Get a processor",
-		Response: exampleProcessor, Errors: []int{404}}, (*Server).getProcessor, roleRead, nil},
-	{openapi.Operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors", Summary: "Replace settings and condition of a processor",
-		Description: "Without plugin, condition or workers they stay as they are, and settings that are *** keep their value.",
-		Query:       live, Headers: ifMatch, Request: updateProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, (*Server).updateProcessor, roleAdmin, nil},
-	{openapi.Operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
-		Query: live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}}, (*Server).deleteProcessor, roleAdmin, nil},
+// stateRoutes returns the operations of what pipelines are and were as a whole.
+func (*Server) stateRoutes(base resource.Base) []route {
+	status := &resource.Status{Base: base}
+	history := &resource.History{Base: base}
+	owners := &resource.Owners{Base: base}
+	transfer := &resource.Transfer{Base: base}
+	documents := &resource.Documents{Base: base}
+	return []route{
+		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/status", ID: "getPipelineStatus", Tag: "pipelines", Summary: "Get what is declared, what runs and what is wrong",
+			Response: exampleStatus, Errors: []int{404}}, status.Get, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/history", ID: "getPipelineHistory", Tag: "pipelines", Summary: "List the revisions of a pipeline, oldest first",
+			Response: list(exampleRevision), Errors: []int{404}}, history.List, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/diff", ID: "getPipelineDiff", Tag: "pipelines", Summary: "Get what distinguishes two generations of a pipeline",
+			Description: "The latest generation and what was there before it, unless others are asked for. Secrets are *** in it.",
+			Query:       []openapi.Param{{Name: "from", Description: "generation, or the word running"}, {Name: "to", Description: "generation, or the word running; default the latest"}},
+			Response:    exampleDiff, Errors: []int{400, 404}}, history.Diff, guard.Read, nil},
+		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/rollback", ID: "rollbackPipeline", Tag: "pipelines", Summary: "Declare what a revision declared",
+			Description: "The pipeline stays running or stopped as it is.",
+			Query:       live, Headers: actHeaders, Request: exampleRollback, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, history.Rollback, guard.Admin, nil},
+		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/adopt", ID: "adoptPipeline", Tag: "pipelines", Summary: "Hand a pipeline over to the file that declares it, or to the API",
+			Headers: actHeaders, Request: exampleAdopt, Optional: true, Answer: generation, Response: examplePipeline, Errors: []int{400, 404, 409, 412}}, owners.Adopt, guard.Admin, nil},
+		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/export", ID: "exportPipeline", Tag: "pipelines", Summary: "Get a pipeline as a pipeline file",
+			Description: "Secrets are *** in it.", Response: exampleFile, MediaType: resource.MediaYAML, Errors: []int{404}}, transfer.Export, guard.Read, nil},
+		{openapi.Operation{Method: post, Path: "/v1/pipelines/import", ID: "importPipelines", Tag: "pipelines", Summary: "Declare the pipelines of a pipeline file, all or none",
+			Description: "The body is a pipeline file in JSON, or in YAML with the media type application/yaml. Pipelines that exist are replaced.",
+			Query:       live, Headers: postHeaders, Request: exampleImport, Answer: generation, Response: list(examplePipeline), Errors: []int{400, 409}}, transfer.Import, guard.Admin, []string{resource.MediaYAML}},
+		{openapi.Operation{Method: post, Path: "/v1/pipelines/plan", ID: "planPipeline", Tag: "pipelines", Summary: "Get what making a pipeline as a document says would change",
+			Description: "The document is the whole pipeline: what is not in it would be deleted. Nothing is changed, and values of settings are never shown. What applying the document would refuse is refused.",
+			Request:     exampleDocumentPlan, Response: exampleDocumentDiff, Errors: []int{400, 404, 409}}, documents.Plan, guard.Admin, nil},
+		{openapi.Operation{Method: post, Path: "/v1/pipelines/apply", ID: "applyPipeline", Tag: "pipelines", Summary: "Make a pipeline as a document says, as it was planned",
+			Description: "Refused with 412 unless the hash is that of the plan, so that nothing changes but what was seen. The pipeline is created if there is none. " +
+				"Answers when the change is stored; a running pipeline goes on with it, as with a change of its file.",
+			Headers: postHeaders, Request: exampleDocumentApply, Answer: generation, Response: exampleDocumentDiff, Errors: []int{400, 404, 409, 412}}, documents.Apply, guard.Admin, nil},
+	}
+}
 
-	{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-in", ID: "inspectProcessorIn", Tag: "processors", Summary: "See the records that a processor is given",
-		Description: notInspectable, Errors: []int{404, 501}}, (*Server).inspectProcessor, roleRead, nil},
-	{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-out", ID: "inspectProcessorOut", Tag: "processors", Summary: "See what a processor makes of records",
-		Description: notInspectable, Errors: []int{404, 501}}, (*Server).inspectProcessor, roleRead, nil},
+// connectorRoutes returns the operations of connectors.
+func (s *Server) connectorRoutes(base resource.Base) []route {
+	connectors := &resource.Connectors{Base: base}
+	return []route{
+		{openapi.Operation{Method: get, Path: "/v1/connectors", ID: "listConnectors", Tag: "connectors", Summary: "List connectors",
+			Query: []openapi.Param{{Name: "pipelineId", Description: "only those of this pipeline"}}, Response: list(exampleConnector)}, connectors.List, guard.Read, nil},
+		{openapi.Operation{Method: post, Path: "/v1/connectors", ID: "createConnector", Tag: "connectors", Summary: "Create a connector",
+			Description: "The plugin is started to accept the settings, and ended.",
+			Query:       live, Headers: postHeaders, Request: requestConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409}}, connectors.Create, guard.Admin, nil},
+		{openapi.Operation{Method: get, Path: "/v1/connectors/{id}", ID: "getConnector", Tag: "connectors", Summary: "Get a connector and how far it got",
+			Response: exampleConnector, Errors: []int{404}}, connectors.Get, guard.Read, nil},
+		{openapi.Operation{Method: put, Path: "/v1/connectors/{id}", ID: "updateConnector", Tag: "connectors", Summary: "Replace the settings of a connector",
+			Description: "Without plugin the plugin stays, and settings that are *** keep their value.",
+			Query:       live, Headers: ifMatch, Request: updateConnector, Answer: generation, Response: exampleConnector, Errors: []int{400, 404, 409, 412}}, connectors.Update, guard.Admin, nil},
+		{openapi.Operation{Method: remove, Path: "/v1/connectors/{id}", ID: "deleteConnector", Tag: "connectors", Summary: "Delete a connector",
+			Description: "If it was ever started, its plugin is started once more to clean up.",
+			Query:       []openapi.Param{liveParam, waitParam}, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 500, 504}}, connectors.Delete, guard.Admin, nil},
+		{openapi.Operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
+			Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, connectors.Validate, guard.Admin, nil},
+		{openapi.Operation{Method: get, Path: "/v1/connectors/{id}/inspect", ID: "inspectConnector", Tag: "connectors", Summary: "See the records that pass a connector",
+			Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
+			Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
+				{Name: "rate", Description: "most records per second", Example: "10"}},
+			Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, s.inspect, guard.Read, nil},
+	}
+}
 
-	{openapi.Operation{Method: get, Path: "/v1/connectors/plugins", ID: "listConnectorPlugins", Tag: "plugins", Summary: "List connector plugins and their settings",
-		Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, (*Server).listPlugins, roleRead, nil},
-	{openapi.Operation{Method: get, Path: "/v1/processors/plugins", ID: "listProcessorPlugins", Tag: "plugins", Summary: "List processor plugins",
-		Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, (*Server).listProcessorPlugins, roleRead, nil},
-	{openapi.Operation{Method: get, Path: "/v1/plugins", ID: "listPlugins", Tag: "plugins", Summary: "List connector plugins (former path)",
-		Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, (*Server).listPlugins, roleRead, nil},
+// processorRoutes returns the operations of processors.
+func (*Server) processorRoutes(base resource.Base) []route {
+	processors := &resource.Processors{Base: base}
+	return []route{
+		{openapi.Operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors", Summary: "List processors",
+			Query: []openapi.Param{{Name: "parentIds", Description: "only those of this pipeline or connector; may be repeated"}}, Response: list(exampleProcessor)}, processors.List, guard.Read, nil},
+		{openapi.Operation{Method: post, Path: "/v1/processors", ID: "createProcessor", Tag: "processors", Summary: "Create a processor, the last of its parent",
+			Query: live, Headers: postHeaders, Request: requestProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409}}, processors.Create, guard.Admin, nil},
+		{openapi.Operation{Method: get, Path: "/v1/processors/{id}", ID: "getProcessor", Tag: "processors", Summary: "Get a processor",
+			Response: exampleProcessor, Errors: []int{404}}, processors.Get, guard.Read, nil},
+		{openapi.Operation{Method: put, Path: "/v1/processors/{id}", ID: "updateProcessor", Tag: "processors", Summary: "Replace settings and condition of a processor",
+			Description: "Without plugin, condition or workers they stay as they are, and settings that are *** keep their value.",
+			Query:       live, Headers: ifMatch, Request: updateProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, processors.Update, guard.Admin, nil},
+		{openapi.Operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
+			Query: live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}}, processors.Delete, guard.Admin, nil},
+		{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-in", ID: "inspectProcessorIn", Tag: "processors", Summary: "See the records that a processor is given",
+			Description: notInspectable, Errors: []int{404, 501}}, processors.Inspect, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-out", ID: "inspectProcessorOut", Tag: "processors", Summary: "See what a processor makes of records",
+			Description: notInspectable, Errors: []int{404, 501}}, processors.Inspect, guard.Read, nil},
+	}
+}
 
-	{openapi.Operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent", Summary: "Get of every pipeline what is declared, what runs and what is wrong",
-		Description: "Pipelines that are declared no more are there until they have stopped.",
-		Response:    list(exampleStatus)}, (*Server).statuses, roleRead, nil},
-	{openapi.Operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent", Summary: "List the pipeline files and what is wrong with them",
-		Response: list(exampleFileState)}, (*Server).listFiles, roleRead, nil},
-	{openapi.Operation{Method: post, Path: "/v1/files/reload", ID: "reloadFiles", Tag: "agent", Summary: "Read the pipeline files now",
-		Description: "Files are read anyway when they change. Answers when desired state is in line with them. With prune, the absence of all files withdraws their pipelines.",
-		Request:     exampleReload, Optional: true, Response: list(exampleFileState), Errors: []int{400, 404, 503}}, (*Server).reload, roleAdmin, nil},
-	{openapi.Operation{Method: get, Path: "/v1/plan", ID: "getPlan", Tag: "agent", Summary: "Get what the pipeline files would change",
-		Description: "What is wrong with the files, and what would keep their pipelines from running, are problems. Values of settings are never shown.",
-		Response:    examplePlan, Errors: []int{404, 503}}, (*Server).getPlan, roleRead, nil},
-	{openapi.Operation{Method: post, Path: "/v1/plan", ID: "planFiles", Tag: "agent", Summary: "Get what pipeline files would change once they are saved",
-		Description: "Nothing is saved. The plan is about the pipelines that the files declare, or declared before; with replace, about all.",
-		Request:     examplePlanRequest, Response: examplePlan, Errors: []int{400, 404, 413, 503}}, (*Server).planFiles, roleAdmin, nil},
-	{openapi.Operation{Method: get, Path: "/v1/events", ID: "listEvents", Tag: "agent", Summary: "List what happened, oldest first",
-		Description: "With Accept: text/event-stream it goes on telling what happens.",
-		Query: []openapi.Param{{Name: "after", Description: "only events after the one with this id; the newest when left out"},
-			{Name: "limit", Description: "most events to list; default 100"}}, Response: list(exampleEvent), Errors: []int{400}}, (*Server).events, roleRead, nil},
-	{openapi.Operation{Method: get, Path: "/info", ID: "getInfo", Tag: "agent", Summary: "Get the version of the agent", Response: exampleInfo}, (*Server).info, roleRead, nil},
-	{openapi.Operation{Method: get, Path: "/healthz", ID: "getHealth", Tag: "agent", Summary: "Ask whether the agent answers; needs no token",
-		Query: []openapi.Param{{Name: "service", Description: "of one service"}}, Response: exampleHealth, Errors: []int{404}}, (*Server).health, roleNone, nil},
-	{openapi.Operation{Method: get, Path: "/readyz", ID: "getReadiness", Tag: "agent", Summary: "Ask whether the agent is ready; needs no token",
-		Response: exampleReadiness}, (*Server).ready, roleNone, nil},
-	{openapi.Operation{Method: get, Path: "/metrics", ID: "getMetrics", Tag: "agent", Summary: "Get metrics in the text format of Prometheus",
-		Response: exampleMetrics, MediaType: "text/plain", Errors: []int{404}}, (*Server).metrics, roleRead, nil},
+// pluginRoutes returns the operations of plugins.
+func (*Server) pluginRoutes(base resource.Base) []route {
+	plugins := &resource.Plugins{Base: base}
+	return []route{
+		{openapi.Operation{Method: get, Path: "/v1/connectors/plugins", ID: "listConnectorPlugins", Tag: "plugins", Summary: "List connector plugins and their settings",
+			Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/processors/plugins", ID: "listProcessorPlugins", Tag: "plugins", Summary: "List processor plugins",
+			Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Processors, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/plugins", ID: "listPlugins", Tag: "plugins", Summary: "List connector plugins (former path)",
+			Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
+	}
+}
+
+// agentRoutes returns the operations of the agent.
+func (s *Server) agentRoutes(base resource.Base) []route {
+	status := &resource.Status{Base: base}
+	files := &resource.Files{Base: base, Reloaded: s.Reload, Planned: s.Plan}
+	events := &resource.Events{Base: base}
+	health := &resource.Health{Base: base, Version: s.Version}
+	return []route{
+		{openapi.Operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent", Summary: "Get of every pipeline what is declared, what runs and what is wrong",
+			Description: "Pipelines that are declared no more are there until they have stopped.",
+			Response:    list(exampleStatus)}, status.List, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent", Summary: "List the pipeline files and what is wrong with them",
+			Response: list(exampleFileState)}, files.List, guard.Read, nil},
+		{openapi.Operation{Method: post, Path: "/v1/files/reload", ID: "reloadFiles", Tag: "agent", Summary: "Read the pipeline files now",
+			Description: "Files are read anyway when they change. Answers when desired state is in line with them. With prune, the absence of all files withdraws their pipelines.",
+			Request:     exampleReload, Optional: true, Response: list(exampleFileState), Errors: []int{400, 404, 503}}, files.Reload, guard.Admin, nil},
+		{openapi.Operation{Method: get, Path: "/v1/plan", ID: "getPlan", Tag: "agent", Summary: "Get what the pipeline files would change",
+			Description: "What is wrong with the files, and what would keep their pipelines from running, are problems. Values of settings are never shown.",
+			Response:    examplePlan, Errors: []int{404, 503}}, files.Plan, guard.Read, nil},
+		{openapi.Operation{Method: post, Path: "/v1/plan", ID: "planFiles", Tag: "agent", Summary: "Get what pipeline files would change once they are saved",
+			Description: "Nothing is saved. The plan is about the pipelines that the files declare, or declared before; with replace, about all.",
+			Request:     examplePlanRequest, Response: examplePlan, Errors: []int{400, 404, 413, 503}}, files.PlanChanges, guard.Admin, nil},
+		{openapi.Operation{Method: get, Path: "/v1/events", ID: "listEvents", Tag: "agent", Summary: "List what happened, oldest first",
+			Description: "With Accept: text/event-stream it goes on telling what happens.",
+			Query: []openapi.Param{{Name: "after", Description: "only events after the one with this id; the newest when left out"},
+				{Name: "limit", Description: "most events to list; default 100"}}, Response: list(exampleEvent), Errors: []int{400}}, events.List, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/info", ID: "getInfo", Tag: "agent", Summary: "Get the version of the agent", Response: exampleInfo}, health.Info, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/healthz", ID: "getHealth", Tag: "agent", Summary: "Ask whether the agent answers; needs no token",
+			Query: []openapi.Param{{Name: "service", Description: "of one service"}}, Response: exampleHealth, Errors: []int{404}}, health.Live, guard.None, nil},
+		{openapi.Operation{Method: get, Path: "/readyz", ID: "getReadiness", Tag: "agent", Summary: "Ask whether the agent is ready; needs no token",
+			Response: exampleReadiness}, health.Ready, guard.None, nil},
+		{openapi.Operation{Method: get, Path: "/metrics", ID: "getMetrics", Tag: "agent", Summary: "Get metrics in the text format of Prometheus",
+			Response: exampleMetrics, MediaType: "text/plain", Errors: []int{404}}, s.metrics, guard.Read, nil},
+	}
 }
 
 func list[T any](one T) []T { return []T{one} }

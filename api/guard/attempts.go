@@ -1,0 +1,69 @@
+package guard
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	wrongPerSecond = 10   // wrong tokens that an address may send
+	maxAddresses   = 1024 // that are told apart
+)
+
+// attempts limits wrong tokens by where they come from, with a token bucket each. A valid
+// token is never counted, so that nobody can lock out who shares an address with him. The
+// zero value is ready.
+type attempts struct {
+	mu   sync.Mutex
+	from map[netip.Prefix]*rate.Limiter // guarded by mu
+}
+
+// tooMany notes a wrong token, and returns whether there were too many of late.
+func (a *attempts) tooMany(remote string) bool { return !a.of(network(remote)).Allow() }
+
+// of returns the bucket of a network. When there are too many to tell apart, those that
+// are not known yet share one.
+func (a *attempts) of(n netip.Prefix) *rate.Limiter {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.from[n] == nil && len(a.from) >= maxAddresses {
+		a.forget(time.Now())
+	}
+	if a.from[n] == nil && len(a.from) >= maxAddresses {
+		n = netip.Prefix{}
+	}
+	if a.from == nil {
+		a.from = map[netip.Prefix]*rate.Limiter{}
+	}
+	if a.from[n] == nil {
+		a.from[n] = rate.NewLimiter(wrongPerSecond, wrongPerSecond)
+	}
+	return a.from[n]
+}
+
+// forget drops the buckets that are full again. The caller holds mu.
+func (a *attempts) forget(now time.Time) {
+	for n, bucket := range a.from {
+		if bucket.TokensAt(now) >= wrongPerSecond {
+			delete(a.from, n)
+		}
+	}
+}
+
+// network returns what an address counts as: itself, or the network that a host is
+// given in IPv6.
+func network(remote string) netip.Prefix {
+	ap, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip, bits := ap.Addr().Unmap().WithZone(""), 64
+	if ip.Is4() {
+		bits = 32
+	}
+	n, _ := ip.Prefix(bits) // that many fit
+	return n
+}

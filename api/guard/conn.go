@@ -1,0 +1,62 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+)
+
+// Conn is a connection that has a place among those of a Limiter.
+type Conn struct {
+	net.Conn
+	refused bool   // there are too many: its requests are not performed
+	release func() // gives up its place
+}
+
+type connKey struct{}
+
+// WithConn has requests know their connection.
+func WithConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, connOf(c))
+}
+
+// connOf returns the connection of a Limiter beneath what the HTTP server calls one, nil
+// if there is none.
+func connOf(c net.Conn) *Conn {
+	for {
+		if own, ok := c.(*Conn); ok {
+			return own
+		}
+		over, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		c = over.NetConn()
+	}
+}
+
+// connection returns the connection that r came in, nil when another server serves it.
+func connection(r *http.Request) *Conn {
+	c, _ := r.Context().Value(connKey{}).(*Conn)
+	return c
+}
+
+// Release gives up the place that the connection of r has among those that are limited.
+func Release(r *http.Request) {
+	if c := connection(r); c != nil {
+		c.release()
+	}
+}
+
+// NetConn returns the connection without its place.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// CloseWrite lets the HTTP server have the client read the answer to a request that it
+// does not read to the end.
+func (c *Conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

@@ -1,0 +1,257 @@
+// Package guard decides which requests a server answers at all, and who may ask what: names
+// of the host, pages of other sites, tokens, and how many connections there may be.
+package guard
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"crypto/subtle"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// Role is what a client may do.
+type Role int
+
+// The roles. Each may do what those before it may.
+const (
+	None Role = iota
+	Read
+	Admin
+)
+
+// Guard protects a server. Log must be set, before first use.
+type Guard struct {
+	Hosts      []string // names, beside localhost and addresses of the machine, that may be in the Host header
+	ReadToken  string   // lets read; with neither token set, everybody may do everything
+	AdminToken string   // lets do everything
+	Log        *slog.Logger
+
+	wrong  attempts
+	panics atomic.Uint64
+}
+
+// Panics returns how many requests ended in a panic.
+func (g *Guard) Panics() uint64 { return g.panics.Load() }
+
+// Protect lets only those requests reach next that are meant for this server. What it
+// checks holds for every path and needs no configuration.
+func (g *Guard) Protect(next http.Handler) http.Handler {
+	crossOrigin := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began, rec := time.Now(), &recorder{ResponseWriter: w}
+		w.Header().Set("X-Request-Id", uuid.NewString())
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("X-Frame-Options", "DENY")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		defer g.finish(rec, r, began)
+		switch err := crossOrigin.Check(r); {
+		case isRefused(r):
+			w.Header().Set("Connection", "close")
+			jsonhttp.Fail(g.Log, rec, r, rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already", MaxConns).Suggest("close some, or try again later"))
+		case !g.hostAllowed(r):
+			jsonhttp.Fail(g.Log, rec, r, rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %.100q is not a name of this server", r.Host).
+				Suggest("use localhost, or add the name to api.allowed-hosts"))
+		case err != nil, !originAllowed(r):
+			jsonhttp.Fail(g.Log, rec, r, rest.Errorf(rest.PermissionDenied, rest.ReasonOrigin, "requests from pages of other sites are refused"))
+		default:
+			next.ServeHTTP(rec, r)
+		}
+	})
+}
+
+// isRefused reports whether there were too many connections already when that of r came.
+func isRefused(r *http.Request) bool {
+	c := connection(r)
+	return c != nil && c.refused
+}
+
+// finish answers for a handler that panicked, and logs the request.
+func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
+	if p := recover(); p != nil {
+		if p == http.ErrAbortHandler {
+			panic(p)
+		}
+		g.panics.Add(1)
+		g.Log.Error("request panicked", "method", r.Method, "path", r.URL.EscapedPath(), "err", p, "stack", string(debug.Stack()))
+		if w.status == 0 {
+			jsonhttp.Fail(g.Log, w, r, rest.Errorf(rest.Internal, rest.ReasonInternal, "this is a mistake in the agent, its log says more"))
+		}
+	}
+	g.Log.Debug("request", "method", r.Method, "path", r.URL.EscapedPath(), "status", w.status,
+		"duration", time.Since(began), "remote", r.RemoteAddr, "request_id", w.Header().Get("X-Request-Id"))
+}
+
+// recorder remembers the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// hostAllowed reports whether the Host header names this machine. A page whose name was
+// made to resolve to this machine (DNS rebinding) sends its own name there.
+func (g *Guard) hostAllowed(r *http.Request) bool {
+	host := hostname(r.Host)
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		return false // an address to listen on, which pages of other sites can ask on some systems
+	}
+	if host == "localhost" || slices.ContainsFunc(g.Hosts, func(h string) bool { return hostname(h) == host }) {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	return ip.IsLoopback() && !ip.Is4In6() || ip == localIP(r)
+}
+
+// hostname returns the host of host:port in lower case, without brackets and final dot.
+func hostname(hostport string) string {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// localIP returns the address that the client connected to.
+func localIP(r *http.Request) netip.Addr {
+	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if addr == nil {
+		return netip.Addr{}
+	}
+	ap, err := netip.ParseAddrPort(addr.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap()
+}
+
+// originAllowed reports whether an upgrade to WebSocket comes from a page of this
+// server, or from no page. Browsers let any page try one.
+func originAllowed(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" || !IsUpgrade(r) {
+		return true
+	}
+	_, host, ok := strings.Cut(origin, "://")
+	return ok && strings.EqualFold(host, r.Host)
+}
+
+// IsUpgrade reports whether r is to become a WebSocket.
+func IsUpgrade(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// Authorize returns an error unless the client may do what needs the role.
+func (g *Guard) Authorize(r *http.Request, need Role) error {
+	have := g.RoleOf(r)
+	switch {
+	case have >= need:
+		return nil
+	case Bearer(r) != "" && have == None && g.wrong.tooMany(r.RemoteAddr):
+		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "too many wrong tokens came from this address").
+			Suggest("send a valid token, or wait a second")
+	case have == None:
+		if Bearer(r) != "" {
+			return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "the token is wrong").
+				Suggest("send the token that the agent was given in api.auth.read-token-file or api.auth.admin-token-file")
+		}
+		return TokenNeeded()
+	}
+	return ReadOnly()
+}
+
+// TokenNeeded is the error of a request without a token.
+func TokenNeeded() *rest.Error {
+	return rest.Errorf(rest.Unauthenticated, rest.ReasonUnauthenticated, "a token is needed").
+		Suggest("send the header Authorization: Bearer TOKEN")
+}
+
+// ReadOnly is the error of a request that the read token does not allow.
+func ReadOnly() *rest.Error {
+	return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "this token lets read only")
+}
+
+// RoleOf returns what the client may do.
+func (g *Guard) RoleOf(r *http.Request) Role {
+	if g.ReadToken == "" && g.AdminToken == "" {
+		return Admin
+	}
+	token := Bearer(r)
+	admin, read := same(token, g.AdminToken), same(token, g.ReadToken)
+	switch {
+	case admin:
+		return Admin
+	case read:
+		return Read
+	}
+	return None
+}
+
+// bearerProtocol is how a WebSocket carries a token: browsers let a page choose the
+// sub-protocols of an upgrade, but none of its headers.
+const bearerProtocol = "bearer."
+
+// Bearer returns the token that r carries, "" for none.
+func Bearer(r *http.Request) string {
+	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	if IsUpgrade(r) {
+		for _, list := range r.Header.Values("Sec-WebSocket-Protocol") {
+			for p := range strings.SplitSeq(list, ",") {
+				if token, ok := strings.CutPrefix(strings.TrimSpace(p), bearerProtocol); ok {
+					return token
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// same compares in a time that tells nothing about the secret.
+func same(token, secret string) bool {
+	a, b := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(secret))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && secret != ""
+}
+
+// Hijack lets a WebSocket take the connection over.
+func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if r.status == 0 {
+		r.status = http.StatusSwitchingProtocols
+	}
+	return http.NewResponseController(r.ResponseWriter).Hijack()
+}

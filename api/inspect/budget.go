@@ -1,0 +1,68 @@
+package inspect
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// recordBudget is a token bucket of records, which large ones take more than one token of. The
+// zero budget is full.
+type recordBudget struct {
+	mu     sync.Mutex
+	bucket *rate.Limiter // guarded by mu; nil until first use
+}
+
+// take returns how many of n records, which cost so many tokens each, are within a budget of
+// perSecond. What is taken may exceed it once, and is then made up for.
+func (b *recordBudget) take(n, cost int, perSecond int64) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now, size := time.Now(), int(min(perSecond, burst))
+	if b.bucket == nil {
+		b.bucket = rate.NewLimiter(rate.Limit(perSecond), size)
+	}
+	if b.bucket.Burst() != size || b.bucket.Limit() != rate.Limit(perSecond) {
+		b.bucket.SetLimitAt(now, rate.Limit(perSecond))
+		b.bucket.SetBurstAt(now, size)
+	}
+	left := int(b.bucket.TokensAt(now))
+	if left < 1 {
+		return 0
+	}
+	n = min(n, max(1, left/cost))
+	overdraw(b.bucket, now, n*cost)
+	return n
+}
+
+// filterShare is the part of the time of one CPU that filters may take.
+const filterShare = 32
+
+// timeBudget is a token bucket of nanoseconds that pipelines spend on filters. The zero budget
+// is full.
+type timeBudget struct {
+	once   sync.Once
+	bucket *rate.Limiter
+}
+
+// spend calls do unless too much time was spent of late, and returns whether it did. do may
+// take more time than there is, which is then made up for. burst may be spent at once.
+func (b *timeBudget) spend(burst time.Duration, do func()) bool {
+	b.once.Do(func() { b.bucket = rate.NewLimiter(rate.Limit(time.Second/filterShare), int(burst)) })
+	began := time.Now()
+	if b.bucket.TokensAt(began) <= 0 {
+		return false
+	}
+	do()
+	now := time.Now()
+	overdraw(b.bucket, now, int(now.Sub(began)))
+	return true
+}
+
+// overdraw takes n tokens, also those that the bucket does not have yet.
+func overdraw(bucket *rate.Limiter, now time.Time, n int) {
+	for size := bucket.Burst(); n > 0 && size > 0; n -= size {
+		bucket.ReserveN(now, min(n, size))
+	}
+}

@@ -1,0 +1,137 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+)
+
+// maxBacklog is how much a detached connection keeps for its client. Whoever writes
+// stops long before.
+const maxBacklog = 64 << 10
+
+// listener accepts connections that sessions can take over.
+type listener struct{ net.Listener }
+
+// Listen returns a listener whose connections sessions can take over.
+func Listen(l net.Listener) net.Listener { return listener{l} }
+
+// Accept returns the next connection.
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c}, nil
+}
+
+// conn is a connection of the server. Once detached, reading and writing do not wait for
+// the client, so that one goroutine can serve a thousand.
+type conn struct {
+	net.Conn
+	raw     syscall.RawConn // nil until detached
+	waits   bool            // Write waits, detached or not
+	backlog []byte          // of a detached connection: written, and not yet sent
+}
+
+type connKey struct{}
+
+// WithConn has requests know their connection.
+func WithConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, connOf(c))
+}
+
+// connOf returns the connection of Listen beneath what the HTTP server calls one, nil if
+// there is none.
+func connOf(c net.Conn) *conn {
+	for {
+		if own, ok := c.(*conn); ok {
+			return own
+		}
+		over, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		c = over.NetConn()
+	}
+}
+
+// connection returns the connection that r came in, nil when another server serves it.
+func connection(r *http.Request) *conn {
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	return c
+}
+
+// detach has reading and writing no longer wait.
+func (c *conn) detach() error {
+	under, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	raw, err := under.SyscallConn()
+	c.raw = raw
+	return err
+}
+
+// Read returns os.ErrDeadlineExceeded when a detached connection has nothing to read.
+func (c *conn) Read(p []byte) (n int, err error) {
+	if c.raw == nil {
+		return c.Conn.Read(p)
+	}
+	n, err = try(c.raw.Read, syscall.Read, p)
+	switch {
+	case err == syscall.EAGAIN:
+		return 0, os.ErrDeadlineExceeded
+	case err == nil && n == 0:
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// Write keeps what a detached connection cannot send at once, until flush is called.
+func (c *conn) Write(p []byte) (n int, err error) {
+	if c.raw == nil || c.waits {
+		return c.Conn.Write(p)
+	}
+	if !c.behind() {
+		if n, err = try(c.raw.Write, syscall.Write, p); err != nil && err != syscall.EAGAIN {
+			return n, err
+		}
+	}
+	if len(c.backlog)+len(p)-n > maxBacklog {
+		return n, errors.New("the client takes nothing")
+	}
+	c.backlog = append(c.backlog, p[n:]...)
+	return len(p), nil
+}
+
+// try calls do once, whether the connection is ready for it or not.
+func try(with func(func(uintptr) bool) error, do func(int, []byte) (int, error), p []byte) (n int, err error) {
+	if failed := with(func(fd uintptr) bool { n, err = do(int(fd), p); return true }); failed != nil {
+		err = failed
+	}
+	return max(n, 0), err
+}
+
+// behind reports whether the client has yet to take what was written.
+func (c *conn) behind() bool { return len(c.backlog) > 0 }
+
+// flush waits until the client took what is kept.
+func (c *conn) flush() error {
+	_, err := c.Conn.Write(c.backlog)
+	c.backlog = nil
+	return err
+}
+
+// CloseWrite lets the HTTP server have the client read the answer to a request that it
+// does not read to the end.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

@@ -1,0 +1,386 @@
+package inspect
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// feed takes records of a connector, as many as its sessions can be shown, encodes each
+// once for those with the same filter, and keeps the latest for sessions that are behind.
+// One goroutine serves all sessions: theirs would have stacks that the garbage collector
+// scans each time.
+type feed struct {
+	hub     *Hub
+	id      string // of the connector
+	count   int    // of sessions, guarded by hub.mu
+	stop    func() // ends observing
+	done    chan struct{}
+	in      chan sample
+	groups  atomic.Pointer[[]*group] // replaced, never modified; guarded by hub.mu for changes
+	skipped atomic.Uint64            // records that filters did not look at, for want of time
+	dropped atomic.Uint64
+
+	mu    sync.Mutex
+	newly []*session // guarded by mu: to be served from the next admit on
+
+	// Owned by run.
+	sessions []*session
+	finished chan finished
+	buffer   []byte // for what clients send
+}
+
+// group is the sessions of a feed that have the same filter, and what they see.
+type group struct {
+	filter  filter
+	count   int           // of sessions, guarded by hub.mu
+	matched atomic.Uint64 // records that met the filter
+	budget  recordBudget
+
+	next   uint64  // number of the frame to come, guarded by feed.mu and changed by run
+	first  uint64  // number of the oldest frame kept, owned by run
+	frames []frame // owned by run
+	size   int     // of the frames, owned by run
+}
+
+// finished says how it went to send the rest to a session that was behind.
+type finished struct {
+	session *session
+	err     error
+}
+
+// sample is the first of the records that a group wants to see of a batch that passed;
+// they are numbered from first on.
+type sample struct {
+	group *group
+	first uint64
+	batch *record.Batch
+}
+
+// frame is an encoded record.
+type frame struct {
+	message        // {"result":…}
+	number  uint64 // of the record among those for the group
+}
+
+func newFeed(h *Hub, id string) *feed {
+	f := &feed{hub: h, id: id, done: make(chan struct{}), in: make(chan sample, handOver), finished: make(chan finished), buffer: make([]byte, 1024)}
+	f.groups.Store(&[]*group{})
+	return f
+}
+
+// begin has the session be in a group, and notes where it begins to see. The caller
+// holds hub.mu.
+func (f *feed) begin(s *session) {
+	all := *f.groups.Load()
+	i := slices.IndexFunc(all, func(g *group) bool { return g.filter.key == s.wanted.filter.key })
+	if i < 0 {
+		i, all = len(all), append(slices.Clone(all), &group{filter: s.wanted.filter})
+		f.groups.Store(&all)
+	}
+	s.group = all[i]
+	s.group.count++
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.at, s.expected = s.group.next, f.seen(s.group)
+	s.shown = time.Now().Add(-s.wanted.interval)
+}
+
+// end has the session no longer be in its group. The caller holds hub.mu.
+func (f *feed) end(s *session) {
+	if s.group.count--; s.group.count == 0 {
+		left := slices.DeleteFunc(slices.Clone(*f.groups.Load()), func(g *group) bool { return g == s.group })
+		f.groups.Store(&left)
+	}
+}
+
+// seen returns how many records passed that the group may want to see: those that
+// nobody looked at may have been.
+func (f *feed) seen(g *group) uint64 {
+	if g.filter.conditions == nil {
+		return g.matched.Load()
+	}
+	return g.matched.Load() + f.skipped.Load()
+}
+
+// serve has run serve a session whose connection is taken over.
+func (f *feed) serve(s *session) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.pinged = time.Now()
+	f.newly = append(f.newly, s)
+}
+
+// observe is called by the pipeline. It takes copies of as many records as the budgets
+// have room for, usually none when records are many. Filters come first, as what they
+// look for may be rare; they look at the records where they are, as copying all of them
+// would cost more.
+func (f *feed) observe(b *record.Batch) {
+	n := b.Len()
+	if n == 0 {
+		return
+	}
+	filtered := 0
+	groups := *f.groups.Load()
+	for _, g := range groups {
+		if g.filter.conditions != nil {
+			filtered++
+			continue
+		}
+		f.offer(g, n, n, b.Size(), func(n int) (*record.Batch, error) { return b.Slice(0, n), nil })
+	}
+	if filtered > 0 && !f.hub.filters.spend(f.hub.Limits.Filter, func() { f.sift(groups, b) }) {
+		f.skipped.Add(uint64(n))
+	}
+}
+
+// sift offers the groups that have a filter what meets it.
+func (f *feed) sift(groups []*group, b *record.Batch) {
+	n, most := b.Len(), int(f.hub.perSession())
+	var found []int
+	for _, g := range groups {
+		if g.filter.conditions == nil {
+			continue
+		}
+		matched := 0
+		found = found[:0]
+		for i := range n {
+			if !g.filter.matches(b, i) {
+				continue
+			}
+			if matched++; matched <= most {
+				found = append(found, i)
+			}
+		}
+		if matched > 0 {
+			f.offer(g, matched, n, b.Size(), func(n int) (*record.Batch, error) { return pick(b, found[:n]) })
+		}
+	}
+}
+
+// pick returns the records of b at these places.
+func pick(b *record.Batch, places []int) (*record.Batch, error) {
+	picked := make([]*record.Batch, len(places))
+	for i, at := range places {
+		picked[i] = b.Slice(at, at+1)
+	}
+	return record.Join(picked)
+}
+
+// offer has the first of the records that matched, of a batch of n with that size, be
+// shown, as many as the budget of their group has room for.
+func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.Batch, error)) {
+	first := f.seen(g)
+	g.matched.Add(uint64(matched))
+	if len(f.in) == cap(f.in) {
+		return
+	}
+	taken := g.budget.take(matched, 1+size/n/bytesPerToken, f.hub.perSession())
+	if taken == 0 {
+		return
+	}
+	b, err := take(taken)
+	if err != nil {
+		return // the pipeline finds the same and says so
+	}
+	select {
+	case f.in <- sample{g, first, b.Clone()}:
+	default:
+	}
+}
+
+// run serves the sessions until the last one left.
+func (f *feed) run() {
+	poll, end, changed := time.NewTicker(pollInterval), f.hub.Closing, f.hub.Changed()
+	defer poll.Stop()
+	var ending *closeError
+	for {
+		select {
+		case s := <-f.in:
+			f.admit()
+			f.publish(s)
+		case done := <-f.finished:
+			f.resume(done)
+		case now := <-poll.C:
+			f.admit()
+			f.poll(now)
+			select {
+			case <-changed:
+				if changed = f.hub.Changed(); f.hub.Gone(f.id) {
+					ending = &closeError{statusNormal, "the connector was deleted"}
+				}
+			default:
+			}
+		case <-end:
+			end, ending = nil, &closeError{statusGoingAway, "the agent is shutting down"}
+			f.shortenDeadlines()
+		case <-f.done:
+			return
+		}
+		if ending != nil {
+			f.admit()
+			f.closeSessions(ending)
+		}
+		f.drop()
+	}
+}
+
+// admit takes in the sessions to be served.
+func (f *feed) admit() {
+	f.mu.Lock()
+	newly := f.newly
+	f.newly = nil
+	f.mu.Unlock()
+	f.sessions = append(f.sessions, newly...)
+	for _, s := range newly {
+		f.show(s, time.Now())
+	}
+}
+
+// publish encodes a sample and shows it.
+func (f *feed) publish(s sample) {
+	records, err := s.batch.Records()
+	if err != nil {
+		return // the pipeline finds the same and says so
+	}
+	for i := range records {
+		if f.hub.Show != nil {
+			f.hub.Show(&records[i])
+		}
+		text, err := record.AppendInspectJSON(newText(`{"result":`), &records[i])
+		if err != nil {
+			continue // a value that JSON has no word for
+		}
+		f.push(s.group, frame{newMessage(append(text, '}')), s.first + uint64(i)})
+	}
+	now := time.Now()
+	for _, other := range f.sessions {
+		if other.group == s.group {
+			f.show(other, now)
+		}
+	}
+}
+
+// show sends a session what there is until it is behind.
+func (f *feed) show(s *session, now time.Time) {
+	g := s.group
+	for !s.behind && s.left == nil {
+		if s.at = max(s.at, g.first); s.at == g.next {
+			return
+		}
+		next := &g.frames[s.at-g.first]
+		if next.number > s.expected {
+			f.miss(s, next.number, now)
+		}
+		f.send(s, s.next(next, now))
+	}
+}
+
+// miss notes that a session did not get to see the records before this one. Of those
+// that it did not want to see as often, it missed none.
+func (f *feed) miss(s *session, number uint64, now time.Time) {
+	missed := number - s.expected
+	if s.wanted.interval > 0 {
+		missed = min(missed, uint64(max(0, now.Sub(s.shown)/s.wanted.interval-1)))
+	}
+	f.dropped.Add(missed)
+	s.missed += missed
+	s.expected = number
+}
+
+// send sends b to a session. What it does not take at once is left to a goroutine.
+func (f *feed) send(s *session, b []byte) {
+	rest, err := s.send(b)
+	if err != nil {
+		s.left = err
+	} else if s.behind = len(rest) > 0 || s.under.behind(); s.behind {
+		_ = s.under.SetWriteDeadline(time.Now().Add(f.hub.Limits.Answer)) // it has one, or is closed
+		go func() { f.finished <- finished{s, s.finish(rest)} }()
+	}
+}
+
+// resume goes on with a session that is no longer behind.
+func (f *feed) resume(done finished) {
+	s := done.session
+	s.behind, s.left = false, done.err
+	_ = s.under.SetWriteDeadline(time.Time{})
+	f.show(s, time.Now())
+}
+
+// poll reads what clients sent, and asks for signs of life.
+func (f *feed) poll(now time.Time) {
+	for _, s := range f.sessions {
+		if s.behind {
+			continue // reading might have TLS write
+		}
+		answer, err := s.receive(f.buffer)
+		f.send(s, answer)
+		if s.left = cmp.Or(s.left, err); s.left != nil || s.behind {
+			continue
+		}
+		ping, err := s.ping(now, &f.hub.Limits)
+		f.send(s, ping)
+		s.left = cmp.Or(s.left, err)
+	}
+}
+
+// shortenDeadlines leaves sessions that are behind little time.
+func (f *feed) shortenDeadlines() {
+	for _, s := range f.sessions {
+		if s.behind {
+			_ = s.under.SetWriteDeadline(time.Now().Add(closeTimeout))
+		}
+	}
+}
+
+// closeSessions ends the sessions that are not in the middle of a message.
+func (f *feed) closeSessions(why *closeError) {
+	for _, s := range f.sessions {
+		if s.behind || s.left != nil {
+			continue
+		}
+		if !s.lines {
+			_, _ = s.conn.Read(f.buffer) // so that closing does not reset the connection
+			f.send(s, closing(why.status, why.reason))
+		}
+		s.left = cmp.Or(s.left, errLeft)
+	}
+}
+
+// drop forgets the sessions that ended.
+func (f *feed) drop() {
+	kept := f.sessions[:0]
+	for _, s := range f.sessions {
+		if s.left == nil || s.behind {
+			kept = append(kept, s)
+			continue
+		}
+		f.miss(s, max(s.expected, f.seen(s.group)), time.Now())
+		s.conn.Close()
+		f.hub.leave(f, s)
+	}
+	clear(f.sessions[len(kept):])
+	f.sessions = kept
+}
+
+// push adds a frame and forgets the oldest beyond the limits, which groups share. The
+// newest stays, however large it is.
+func (f *feed) push(g *group, fr frame) {
+	groups := max(1, len(*f.groups.Load()))
+	frames, bytes := max(1, ringFrames/groups), ringBytes/groups
+	for len(g.frames) > 0 && (len(g.frames) >= frames || g.size+len(fr.buffer) > bytes) {
+		g.size -= len(g.frames[0].buffer)
+		g.frames[0] = frame{}
+		g.frames = g.frames[1:]
+		g.first++
+	}
+	g.frames = append(g.frames, fr)
+	g.size += len(fr.buffer)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g.next++
+}

@@ -1,0 +1,78 @@
+package inspect
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// selection says which records a session wants to see.
+type selection struct {
+	filter   filter
+	interval time.Duration // between two records at least
+}
+
+// filter is what records must meet, all of it. The zero filter lets all of them through.
+type filter struct {
+	key        string // the same for filters that let the same through
+	conditions []condition
+}
+
+// condition reports whether record i of a batch meets it. It leaves encoded records encoded.
+type condition func(b *record.Batch, i int) bool
+
+// selectionOf reads ?filter=operation=create&filter=metadata.KEY=VALUE&rate=10.
+func selectionOf(r *http.Request) (selection, error) {
+	var s selection
+	query := r.URL.Query()
+	texts := slices.Clone(query["filter"])
+	slices.Sort(texts)
+	texts = slices.Compact(texts)
+	s.filter.key = strings.Join(texts, "\x00")
+	for _, text := range texts {
+		condition, err := parseCondition(text)
+		if err != nil {
+			return s, err
+		}
+		s.filter.conditions = append(s.filter.conditions, condition)
+	}
+	if text := query.Get("rate"); text != "" {
+		rate, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(rate > 0.001 && rate < 1e9) {
+			return s, jsonhttp.FieldError(spec.CodeInvalid, "rate", "rate must be a number of records per second above 0, not "+strconv.Quote(text))
+		}
+		s.interval = time.Duration(float64(time.Second) / rate)
+	}
+	return s, nil
+}
+
+func parseCondition(text string) (condition, error) {
+	name, value, ok := strings.Cut(text, "=")
+	key, isMetadata := strings.CutPrefix(name, "metadata.")
+	switch {
+	case ok && isMetadata && key != "":
+		return func(b *record.Batch, i int) bool { return b.Metadata(i, key) == value }, nil
+	case ok && name == "operation":
+		operation, err := record.ParseOperation(strings.ToLower(strings.TrimPrefix(value, "OPERATION_")))
+		if err != nil {
+			return nil, jsonhttp.FieldError(spec.CodeInvalid, "filter", err.Error())
+		}
+		return func(b *record.Batch, i int) bool { return b.Operation(i) == operation }, nil
+	}
+	return nil, jsonhttp.FieldError(spec.CodeInvalid, "filter", "filter must be operation=NAME or metadata.KEY=VALUE, not "+strconv.Quote(text))
+}
+
+func (f *filter) matches(b *record.Batch, i int) bool {
+	for _, condition := range f.conditions {
+		if !condition(b, i) {
+			return false
+		}
+	}
+	return true
+}

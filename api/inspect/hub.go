@@ -1,0 +1,166 @@
+// Package inspect streams the records that pass connectors to any number of clients, over
+// WebSocket or as lines, and takes no more from a pipeline for a thousand of them than for a few.
+package inspect
+
+import (
+	"maps"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// Taps lets the inspector see records.
+type Taps interface {
+	// Observe calls f with every batch that passes the connector until stop is called. f
+	// returns at once, leaves the batch alone and keeps nothing of it. It may be called
+	// concurrently.
+	Observe(connectorID string, f func(*record.Batch)) (stop func())
+}
+
+// What inspecting may cost. Everything is shared by all sessions of the server, so a
+// thousand of them take from a pipeline no more than a few do: each sees less.
+const (
+	rateAlone     = 2000     // messages per second to a session when there is no other
+	rateTogether  = 1000     // messages per second to all sessions together
+	rateLeast     = 1        // records per second that a connector shows in any case
+	burst         = 1000     // records that it shows at once
+	bytesPerToken = 4 << 10  // bytes of a record that cost as much as a record
+	ringFrames    = 1024     // messages that a slow session may be behind
+	ringBytes     = 8 << 20  // size of them
+	handOver      = 1000     // batches on their way to be encoded; the budget bounds their size
+	maxSessions   = 4 * 1024 // of the server
+)
+
+// pollInterval is the time between two reads of what clients sent.
+const pollInterval = 200 * time.Millisecond
+
+// Limits are what sessions give their clients, and may cost.
+type Limits struct {
+	Answer time.Duration // for a client to take a message, or to answer a ping
+	Ping   time.Duration // between signs of life
+	Filter time.Duration // that filters may take at once
+}
+
+// DefaultLimits are the limits unless there are others.
+var DefaultLimits = Limits{Answer: 10 * time.Second, Ping: 30 * time.Second, Filter: 20 * time.Millisecond}
+
+// Hub has a feed for every connector that is inspected. The exported fields must be set,
+// before first use, except for Show.
+type Hub struct {
+	Taps Taps
+	// Show makes of a record what is shown of it. It may be called concurrently. nil: records
+	// are shown as they pass.
+	Show    func(*record.Record)
+	Closing <-chan struct{}        // closed when all sessions are to end
+	Changed func() <-chan struct{} // returns what is closed when a connector may be gone
+	Gone    func(id string) bool   // reports whether a connector is
+	Limits  Limits                 // usually DefaultLimits
+
+	mu      sync.Mutex
+	feeds   map[string]*feed  // guarded by mu
+	dropped map[string]uint64 // by feeds that ended, by connector; guarded by mu
+	total   atomic.Int64      // sessions
+	open    sync.WaitGroup    // sessions
+	filters timeBudget
+}
+
+// Serve shows the records that pass the connector from now on, over WebSocket or as lines of
+// an answer that does not end. The session goes on after Serve returned, and outlives restarts
+// of the pipeline. The connection must come from a listener that Listen returned.
+func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) error {
+	wanted, err := selectionOf(r)
+	if err != nil {
+		return err
+	}
+	s := &session{wanted: wanted, lines: !isUpgrade(r), under: connection(r)}
+	f := h.join(connectorID, s) // before the client hears that it sees records
+	if f == nil {
+		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already", maxSessions)
+	}
+	if err := s.begin(w, r); err != nil || s.conn == nil {
+		h.leave(f, s)
+		return err
+	}
+	f.serve(s)
+	return nil
+}
+
+// Wait returns when all sessions have ended.
+func (h *Hub) Wait() { h.open.Wait() }
+
+// join has the session see what passes the connector from now on, once its feed serves
+// it. It returns nil if there are too many sessions. leave is to be called in the end.
+func (h *Hub) join(id string, s *session) *feed {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.total.Load() >= maxSessions {
+		return nil
+	}
+	f := h.feeds[id]
+	if f == nil {
+		f = newFeed(h, id)
+		f.stop = h.Taps.Observe(id, f.observe)
+		if h.feeds == nil {
+			h.feeds = map[string]*feed{}
+		}
+		h.feeds[id] = f
+		go f.run()
+	}
+	f.count++
+	h.total.Add(1)
+	h.open.Add(1)
+	f.begin(s)
+	return f
+}
+
+// leave ends a session of the feed.
+func (h *Hub) leave(f *feed, s *session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.open.Done()
+	h.total.Add(-1)
+	f.end(s)
+	if f.count--; f.count == 0 {
+		f.stop()
+		close(f.done)
+		delete(h.feeds, f.id)
+		if h.dropped == nil {
+			h.dropped = map[string]uint64{}
+		}
+		h.dropped[f.id] += f.dropped.Load()
+		h.forget()
+	}
+}
+
+// forget drops the counts of connectors that are gone. The caller holds mu.
+func (h *Hub) forget() {
+	maps.DeleteFunc(h.dropped, func(id string, _ uint64) bool { return h.feeds[id] == nil && h.Gone(id) })
+}
+
+// perSession returns how many messages a session is sent per second.
+func (h *Hub) perSession() int64 {
+	total := h.total.Load()
+	if total <= 1 {
+		return rateAlone
+	}
+	return max(rateLeast, rateTogether/total)
+}
+
+// Stats returns by connector how many sessions there are, and how many records were dropped.
+// Connectors that are gone are forgotten.
+func (h *Hub) Stats() (sessions map[string]int, dropped map[string]uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sessions, dropped = make(map[string]int, len(h.feeds)), make(map[string]uint64, len(h.feeds))
+	h.forget()
+	maps.Copy(dropped, h.dropped)
+	for id, f := range h.feeds {
+		sessions[id] = f.count
+		dropped[id] += f.dropped.Load()
+	}
+	return sessions, dropped
+}

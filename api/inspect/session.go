@@ -1,0 +1,143 @@
+package inspect
+
+import (
+	"errors"
+	"net"
+	"os"
+	"strconv"
+	"time"
+)
+
+const (
+	closeTimeout = 500 * time.Millisecond // to take the rest of a message when the server ends
+	dropInterval = 5 * time.Second        // between two messages about dropped records
+	pieceSize    = 16 << 10               // bytes of a message that are handed over at once
+)
+
+// session is one client that sees records. The goroutine of its feed serves it, with
+// those of all other clients, and never waits for it: a client that does not keep up is
+// behind, and has a goroutine of its own until it has taken what it was sent.
+type session struct {
+	wanted selection
+	group  *group   // of those with the same filter
+	lines  bool     // not a WebSocket
+	under  *conn    // detached
+	conn   net.Conn // under, or TLS over it
+	in     []byte   // the beginning of a frame of the client
+
+	behind   bool  // the client has yet to take a message
+	left     error // why the session ended
+	pinged   time.Time
+	awaiting bool // the answer to the ping
+
+	at       uint64 // number of the frame to read next
+	expected uint64 // number of the record that follows the last one read
+	missed   uint64 // records the client does not know to have missed
+	told     time.Time
+	shown    time.Time // when it saw the last record
+}
+
+// next returns what to show of f, if anything, or else what is to be said before it.
+func (s *session) next(f *frame, now time.Time) []byte {
+	if s.missed > 0 && now.Sub(s.told) >= dropInterval {
+		m := newMessage(append(strconv.AppendUint(newText(`{"dropped":`), s.missed, 10), '}'))
+		s.missed, s.told = 0, now
+		return s.bytes(&m)
+	}
+	s.at++
+	s.expected = max(s.expected, f.number+1)
+	if now.Sub(s.shown) < s.wanted.interval {
+		return nil
+	}
+	s.shown = now
+	return s.bytes(&f.message)
+}
+
+func (s *session) bytes(m *message) []byte {
+	if s.lines {
+		return m.line()
+	}
+	return m.socket()
+}
+
+// send writes as much of b as the client takes at once, and returns the rest. Some of
+// what is written may be kept in the connection.
+func (s *session) send(b []byte) (rest []byte, err error) {
+	for len(b) > 0 && !s.under.behind() {
+		n := min(len(b), pieceSize)
+		if _, err := s.conn.Write(b[:n]); err != nil {
+			return nil, err
+		}
+		b = b[n:]
+	}
+	return b, nil
+}
+
+// finish waits until the client took what is left of what was sent.
+func (s *session) finish(rest []byte) error {
+	if err := s.under.flush(); err != nil || len(rest) == 0 {
+		return err
+	}
+	s.under.waits = true
+	defer func() { s.under.waits = false }()
+	_, err := s.conn.Write(rest)
+	return err
+}
+
+// receive reads what the client sent, and returns an answer to it. An error ends the
+// session, after the answer.
+func (s *session) receive(buffer []byte) (answer []byte, err error) {
+	n, err := s.conn.Read(buffer)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	if s.lines {
+		return nil, err
+	}
+	if n == 0 && len(s.in) == 0 {
+		return nil, err
+	}
+	in := append(s.in, buffer[:n]...)
+	for err == nil {
+		var op byte
+		var payload []byte
+		if op, payload, in, err = nextFrame(in); err != nil {
+			break
+		}
+		switch op {
+		case opPing:
+			answer = control(opPong, payload)
+		case opPong:
+			s.awaiting = false
+		case opClose:
+			return control(opClose, payload[:min(len(payload), 2)]), errLeft
+		}
+	}
+	if s.in = nil; err == errIncomplete {
+		s.in, err = append(s.in, in...), nil
+	}
+	if wrong := (*closeError)(nil); errors.As(err, &wrong) {
+		answer = closing(wrong.status, wrong.reason)
+	}
+	return answer, err
+}
+
+var (
+	errLeft = errors.New("the client left")
+	errDead = errors.New("the client does not answer")
+)
+
+// ping returns what to send for a sign of life, nil for nothing, or that the last one
+// was not answered.
+func (s *session) ping(now time.Time, limits *Limits) ([]byte, error) {
+	switch since := now.Sub(s.pinged); {
+	case s.lines:
+		return nil, nil
+	case s.awaiting && since >= limits.Answer:
+		return nil, errDead
+	case s.awaiting, since < limits.Ping:
+		return nil, nil
+	}
+	s.pinged, s.awaiting = now, true
+	return control(opPing, nil), nil
+}

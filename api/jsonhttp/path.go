@@ -1,0 +1,35 @@
+package jsonhttp
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/conduit-agent/conduit/spec/pointer"
+)
+
+// Join appends a name to the path of a field. A name with dots is quoted.
+func Join(path, name string) string {
+	if strings.ContainsAny(name, ".[]\" ") || name == "" {
+		name = strconv.Quote(name)
+		return path + "[" + name + "]"
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// Follow returns the path of what the tokens of a JSON pointer lead to from path.
+func Follow(path, tokens string) string {
+	if tokens == "" {
+		return path
+	}
+	for token := range strings.SplitSeq(tokens, "/") {
+		if _, err := strconv.Atoi(token); err == nil {
+			path += "[" + token + "]"
+			continue
+		}
+		path = Join(path, pointer.Unescape(token))
+	}
+	return path
+}

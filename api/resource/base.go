@@ -1,0 +1,205 @@
+// Package resource performs the operations on what the API has paths for, one type for each.
+package resource
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// pollInterval is the time between two looks at what is waited for when no change is told.
+const pollInterval = 250 * time.Millisecond
+
+// ErrStarting is what Observed.Ready returns for the caller to branch on.
+var ErrStarting = errors.New("the agent is starting")
+
+// Observed is what is observed of pipelines and connectors, and how they are nudged.
+type Observed interface {
+	// State returns the state of a pipeline, false when nothing was observed of it.
+	State(id string) (spec.State, bool)
+	// Changed returns a channel that is closed soon after the next change of any state or
+	// of desired state. Who waits looks again from time to time in any case.
+	Changed() <-chan struct{}
+	// Position returns where the source with this qualified id got, nil if nowhere.
+	Position(ctx context.Context, connectorID string) (record.Position, error)
+	// Restart has a pipeline restarted, or started at once if it waits after a failure. It
+	// returns when that is noted.
+	Restart(ctx context.Context, id string) error
+	// CutOff ends a pipeline that is to stop without waiting for the records in flight. It
+	// returns when that is noted.
+	CutOff(ctx context.Context, id string) error
+	// CleanUp is called after the connector was removed from its pipeline: if it was ever
+	// started, LifecycleOnDeleted is called; then its state and position are forgotten.
+	CleanUp(ctx context.Context, connectorID string) error
+	// PluginChanges returns what became of executables that connectors run from, by connector.
+	PluginChanges() []spec.PluginChange
+	// Ready returns why the agent is not ready: ErrStarting, or what is unavailable.
+	Ready(ctx context.Context) error
+	// Directory returns how it stands with the directory of the pipeline files.
+	Directory() spec.Directory
+}
+
+// Base is what all resources share.
+type Base struct {
+	Desired  *desired.State
+	Observed Observed
+	Guard    *guard.Guard
+	Closing  <-chan struct{} // closed when long answers are to end
+}
+
+// shown returns a pipeline as the API shows it.
+func (s *Base) shown(d *spec.Declaration) rest.Pipeline {
+	p := &d.Pipeline
+	body := rest.Pipeline{
+		ID: p.ID, State: s.stateOf(d), Config: rest.PipelineConfig{Name: p.Name, Description: p.Description},
+		ConnectorIDs: []string{}, ProcessorIDs: []string{},
+		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+	for i := range p.Connectors {
+		body.ConnectorIDs = append(body.ConnectorIDs, p.QualifiedID(p.Connectors[i].ID))
+	}
+	for i := range p.Processors {
+		body.ProcessorIDs = append(body.ProcessorIDs, p.QualifiedID(p.Processors[i].ID))
+	}
+	return body
+}
+
+// stateOf returns what is observed of a pipeline, in the words of the API. A pipeline
+// counts as running from when its connectors are open until they are closed.
+func (s *Base) stateOf(d *spec.Declaration) rest.PipelineState {
+	state, known := s.Observed.State(d.Pipeline.ID)
+	if !known {
+		state.Phase, state.StoppedByUser = spec.PhaseStopped, true
+	}
+	stopped := rest.PipelineState{Status: rest.StatusStopped, StoppedReason: rest.StoppedBySystem}
+	if state.StoppedByUser || d.Want() == spec.StatusStopped {
+		stopped.StoppedReason = rest.StoppedByUser
+	}
+	running := func(status rest.PipelineStatusCode) rest.PipelineState {
+		return rest.PipelineState{Status: status, StoppedReason: rest.StoppedUnspecified}
+	}
+	switch state.Phase {
+	case spec.PhaseRunning, spec.PhaseStopping:
+		return running(rest.StatusRunning)
+	case spec.PhaseRecovering:
+		return running(rest.StatusRecovering)
+	case spec.PhaseStarting:
+		if state.Failures > 0 {
+			return running(rest.StatusRecovering)
+		}
+	case spec.PhaseDegraded:
+		degraded := running(rest.StatusDegraded)
+		degraded.Error = state.Error
+		return degraded
+	}
+	return stopped
+}
+
+// present answers with a pipeline and its ETag.
+func (s *Base) present(w http.ResponseWriter, d *spec.Declaration, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("ETag", desired.Tag(d.Pipeline))
+	jsonhttp.TellGeneration(w, d)
+	return s.shown(d), nil
+}
+
+// edit performs e for the request. The answer will tell the generation that it led to.
+func (s *Base) edit(w http.ResponseWriter, r *http.Request, e *desired.Edit) (*spec.Declaration, error) {
+	d, err := s.Desired.Edit(r, e)
+	if err == nil {
+		jsonhttp.TellGeneration(w, d)
+	}
+	return d, err
+}
+
+// vacant returns an error if a pipeline with this id is there, be it on its way out.
+func (s *Base) vacant(r *http.Request, id string) error {
+	d, err := s.Desired.Get(r.Context(), id)
+	switch {
+	case errors.Is(err, spec.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case d.Purge:
+		return beingDeleted(id)
+	case d.Withdrawn.IsZero():
+		return pipelineExists(id)
+	}
+	return rest.Errorf(rest.NotOwner, rest.ReasonOwnedByFile, "pipeline %q was declared in %s a short while ago and keeps its position in case the file comes back", id, d.Owner.Path).
+		Suggest("choose another id, or DELETE /v1/pipelines/%s to end the wait", id)
+}
+
+func beingDeleted(id string) error {
+	return rest.Errorf(rest.Aborted, rest.ReasonPipelineBeingDeleted, "pipeline %q is being deleted", id).Suggest("try again when that is done")
+}
+
+func pipelineExists(id string) error {
+	return rest.Errorf(rest.AlreadyExists, rest.ReasonPipelineExists, "pipeline %q exists already", id).
+		With("configPath", "id").Suggest("choose another id, or leave it out to get one")
+}
+
+// wait returns when done reports true or fails, at once if limit is 0: the client does
+// not want to wait. what is going on meanwhile.
+func (s *Base) wait(w http.ResponseWriter, r *http.Request, limit time.Duration, what string, done func() (bool, error)) error {
+	if limit == 0 {
+		return nil
+	}
+	ctx, cancel := s.Long(w, r)
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		changed := s.Observed.Changed()
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "%s, and still not done", what).
+				Suggest("it goes on; ask for its status, or give ?wait= more time")
+		}
+	}
+}
+
+// replaceable returns the declaration of the API that a whole pipeline replaces, nil if there is none.
+func (s *Base) replaceable(r *http.Request, id string) (*spec.Declaration, error) {
+	d, err := s.Desired.Pipeline(r.Context(), id)
+	if err != nil {
+		return nil, s.vacant(r, id)
+	}
+	return d, desired.Owned(d)
+}
+
+// notRunning is the error of what is possible only with a pipeline that runs.
+func notRunning(id string) error {
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineNotRunning, "pipeline %q is not running", id).Suggest("start it first")
+}
+
+// Long returns a context that ends with r's or when the server ends, and lifts the limit
+// on the time that reading r may take, which would end a long answer, too.
+func (s *Base) Long(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // there is none when the writer knows no deadlines
+	ctx, cancel := context.WithCancel(r.Context())
+	go func() {
+		select {
+		case <-s.Closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}

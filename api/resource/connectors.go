@@ -1,0 +1,285 @@
+package resource
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/spelling"
+)
+
+var connectorTypes = map[rest.ConnectorType]spec.ConnectorType{
+	rest.TypeSource:      spec.TypeSource,
+	rest.TypeDestination: spec.TypeDestination,
+}
+
+// Connectors is about connectors.
+type Connectors struct{ Base }
+
+func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
+	if typ, ok := connectorTypes[t]; ok {
+		return typ, nil
+	}
+	message := "type must be TYPE_SOURCE or TYPE_DESTINATION, not " + strconv.Quote(string(t))
+	e := jsonhttp.FieldError(rest.ReasonConnectorType, "type", message)
+	if near := spelling.Closest(string(t), t.Enum()); near != "" {
+		e.Suggest("did you mean %q?", near)
+	}
+	return "", e
+}
+
+// shown returns connector i of d as the API shows it.
+func (s *Connectors) shown(ctx context.Context, d *spec.Declaration, i int) (rest.Connector, error) {
+	c := &d.Pipeline.Connectors[i]
+	body := rest.Connector{
+		ID: d.Pipeline.QualifiedID(c.ID), Type: rest.TypeDestination, Plugin: c.Plugin, PipelineID: d.Pipeline.ID,
+		Config: rest.ConnectorConfig{Name: c.Name, Settings: desired.Redact(c.Settings)}, ProcessorIDs: []string{},
+		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+	for j := range c.Processors {
+		body.ProcessorIDs = append(body.ProcessorIDs, body.ID+":"+c.Processors[j].ID)
+	}
+	if c.Type == spec.TypeDestination {
+		return body, nil
+	}
+	body.Type = rest.TypeSource
+	position, err := s.Observed.Position(ctx, body.ID)
+	if position != nil {
+		body.SourceState = &rest.SourceState{Position: position}
+	}
+	return body, err
+}
+
+// List answers with all connectors, or those of a pipeline.
+func (s *Connectors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+	all, err := s.Desired.Declared(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	list, of := []rest.Connector{}, r.URL.Query().Get("pipelineId")
+	for i := range all {
+		if of != "" && of != all[i].Pipeline.ID {
+			continue
+		}
+		for j := range all[i].Pipeline.Connectors {
+			c, err := s.shown(r.Context(), &all[i], j)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, c)
+		}
+	}
+	sortByID(list, func(c rest.Connector) string { return c.ID })
+	return list, nil
+}
+
+// present answers with a connector and its ETag.
+func (s *Connectors) present(w http.ResponseWriter, r *http.Request, id string) (any, error) {
+	d, i, err := s.Desired.Connector(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("ETag", desired.Tag(d.Pipeline.Connectors[i]))
+	return s.shown(r.Context(), d, i)
+}
+
+// Get answers with a connector.
+func (s *Connectors) Get(w http.ResponseWriter, r *http.Request) (any, error) {
+	return s.present(w, r, r.PathValue("id"))
+}
+
+// Create adds a connector to a pipeline.
+func (s *Connectors) Create(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Connector
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	typ, err := connectorType(body.Type)
+	if err != nil {
+		return nil, err
+	}
+	if body.PipelineID == "" {
+		return nil, jsonhttp.FieldError(spec.CodeRequired, "pipelineId", "pipelineId is missing: it says which pipeline the connector is part of")
+	}
+	d, err := s.Desired.Pipeline(r.Context(), body.PipelineID)
+	if err != nil {
+		return nil, jsonhttp.About(err, "pipelineId")
+	}
+	settings, err := desired.Keep(body.Config.Settings, nil, "config.settings")
+	if err != nil {
+		return nil, err
+	}
+	c := spec.Connector{ID: desired.Identify(body.ID, body.PipelineID), Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: settings}
+	id := d.Pipeline.QualifiedID(c.ID)
+	if _, _, err := s.Desired.Connector(r.Context(), id); err == nil {
+		return nil, rest.Errorf(rest.AlreadyExists, rest.ReasonConnectorExists, "connector %q exists already", id).
+			With("configPath", "id").Suggest("choose another id, or leave it out to get one")
+	}
+	e := &desired.Edit{ID: body.PipelineID}
+	e.Apply = func(p *spec.Pipeline) error {
+		e.Path = "/connectors/" + strconv.Itoa(len(p.Connectors))
+		p.Connectors = append(p.Connectors, c)
+		return nil
+	}
+	if _, err := s.edit(w, r, e); err != nil {
+		return nil, err
+	}
+	return s.present(w, r, id)
+}
+
+// change changes the connector with the qualified id.
+func (s *Connectors) change(w http.ResponseWriter, r *http.Request, id string, apply func(p *spec.Pipeline, i int) error) error {
+	d, _, err := s.Desired.Connector(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	e := &desired.Edit{ID: d.Pipeline.ID}
+	e.Current = func(p *spec.Pipeline) string {
+		if i := desired.ConnectorIn(p, id); i >= 0 {
+			return desired.Tag(p.Connectors[i])
+		}
+		return ""
+	}
+	e.Apply = func(p *spec.Pipeline) error {
+		i := desired.ConnectorIn(p, id)
+		if i < 0 {
+			return rest.Errorf(rest.NotFound, rest.ReasonConnectorNotFound, "connector %q not found", id)
+		}
+		e.Path = "/connectors/" + strconv.Itoa(i)
+		return apply(p, i)
+	}
+	_, err = s.edit(w, r, e)
+	return err
+}
+
+// Update replaces the settings of a connector.
+func (s *Connectors) Update(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Connector
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	err := s.change(w, r, id, func(p *spec.Pipeline, i int) error {
+		c := &p.Connectors[i]
+		if body.ID != "" && body.ID != id {
+			return desired.Mismatch("id", id, body.ID)
+		}
+		if typ, ok := connectorTypes[body.Type]; body.Type != "" && (!ok || typ != c.Type) {
+			return jsonhttp.FieldError(rest.ReasonConnectorType, "type", "the type of a connector cannot be changed; delete it and create another")
+		}
+		if body.PipelineID != "" && body.PipelineID != p.ID {
+			return desired.Mismatch("pipelineId", p.ID, body.PipelineID)
+		}
+		settings, err := desired.Keep(body.Config.Settings, c.Settings, "config.settings")
+		c.Settings = settings
+		if body.Plugin != "" {
+			c.Plugin = body.Plugin
+		}
+		if body.Config.Name != "" {
+			c.Name = body.Config.Name
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.present(w, r, id)
+}
+
+// Delete answers when the connector is cleaned up. While its pipeline runs it
+// is left to the reconciler, which does it when a version without the connector runs.
+func (s *Connectors) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
+	id, pipelineID := r.PathValue("id"), ""
+	limit, err := jsonhttp.Wait(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.needed(r, id); err != nil {
+		return nil, err
+	}
+	err = s.change(w, r, id, func(p *spec.Pipeline, i int) error {
+		pipelineID = p.ID
+		if n := len(p.Connectors[i].Processors); n > 0 {
+			return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorProcessors, "connector %q has %d processors", id, n).
+				Suggest("delete its processors first")
+		}
+		p.Connectors = append(p.Connectors[:i:i], p.Connectors[i+1:]...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if d, err := s.Desired.Pipeline(r.Context(), pipelineID); err == nil && s.Desired.Active(d) {
+		return rest.Empty{}, nil
+	}
+	return rest.Empty{}, s.cleanUp(w, r, limit, id)
+}
+
+// needed returns an error if a pipeline that runs could not do so without the connector.
+func (s *Connectors) needed(r *http.Request, id string) error {
+	d, i, err := s.Desired.Connector(r.Context(), id)
+	if err != nil || desired.Owned(d) != nil || !s.Desired.Active(d) {
+		return err
+	}
+	c := &d.Pipeline.Connectors[i]
+	for j := range d.Pipeline.Connectors {
+		if j != i && d.Pipeline.Connectors[j].Type == c.Type {
+			return nil
+		}
+	}
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running and connector %q is its only %s", d.Pipeline.ID, id, c.Type).
+		Suggest("stop the pipeline first, or add another %s", c.Type)
+}
+
+// cleanUp returns when a connector that was deleted is cleaned up, or after limit. It is
+// gone for good, so the clean-up goes on when the client goes.
+func (s *Connectors) cleanUp(w http.ResponseWriter, r *http.Request, limit time.Duration, id string) error {
+	ctx, cancel := s.Long(w, r.WithContext(context.WithoutCancel(r.Context())))
+	cleaned := make(chan error, 1)
+	go func() {
+		defer cancel()
+		cleaned <- s.Observed.CleanUp(ctx, id)
+	}()
+	if limit == 0 {
+		return nil
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-cleaned:
+		if err != nil {
+			return rest.Errorf(rest.Internal, rest.ReasonConnectorCleanUp, "connector %q is deleted, but its clean-up failed: %v", id, err).
+				Suggest("it is tried again when its pipeline runs or is deleted")
+		}
+		return nil
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+	return rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "connector %q is deleted and being cleaned up, which is still not done", id).
+		Suggest("it goes on; if it fails, it is tried again when its pipeline runs or is deleted")
+}
+
+// Validate checks a connector without creating it.
+func (s *Connectors) Validate(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Validation
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	typ, err := connectorType(body.Type)
+	if err != nil {
+		return nil, err
+	}
+	p := &spec.Pipeline{ID: "validate", Status: spec.StatusStopped, Connectors: []spec.Connector{
+		{ID: "connector", Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: body.Config.Settings}}}
+	spec.Normalize(p)
+	if err := desired.Validate(p, desired.Within("/connectors/0")); err != nil {
+		return nil, err
+	}
+	err = s.Desired.CheckPlugin(r.Context(), typ, body.Plugin, body.Config.Settings, "plugin", "config.settings")
+	return rest.Empty{}, err
+}

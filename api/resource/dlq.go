@@ -1,0 +1,50 @@
+package resource
+
+import (
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// DLQ is about dead-letter queues.
+type DLQ struct{ Base }
+
+func presentDLQ(w http.ResponseWriter, d *spec.Declaration, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	q := &d.Pipeline.DLQ
+	w.Header().Set("ETag", desired.Tag(*q))
+	return rest.DLQ{Plugin: q.Plugin, Settings: desired.Redact(q.Settings),
+		WindowSize: rest.Count(q.WindowSize), WindowNackThreshold: rest.Count(q.WindowNackThreshold)}, nil
+}
+
+// Get answers with the dead-letter queue of a pipeline.
+func (s *DLQ) Get(w http.ResponseWriter, r *http.Request) (any, error) {
+	d, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
+	return presentDLQ(w, d, err)
+}
+
+// Update replaces the dead-letter queue. What is left out is as in a pipeline file
+// that leaves it out.
+func (s *DLQ) Update(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.DLQDocument
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	d, err := s.edit(w, r, &desired.Edit{
+		ID: r.PathValue("id"), Path: desired.DLQPath,
+		Current: func(p *spec.Pipeline) string { return desired.Tag(p.DLQ) },
+		Apply: func(p *spec.Pipeline) error {
+			q := dlqIn(&body)
+			settings, err := desired.Keep(q.Settings, p.DLQ.Settings, "settings")
+			q.Settings = settings
+			p.DLQ = q
+			return err
+		},
+	})
+	return presentDLQ(w, d, err)
+}

@@ -1,0 +1,144 @@
+package resource
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+const (
+	MaxStreams     = 256              // answers that go on, beside inspector sessions
+	eventsLimit    = 100              // events in an answer
+	maxEventsLimit = 1000             // that a client may ask for
+	takeTimeout    = 10 * time.Second // for a client to take a message
+	keepAlive      = 15 * time.Second
+)
+
+// Events tells what happened.
+type Events struct {
+	Base
+	streams atomic.Int64 // answers that go on
+}
+
+// List answers with what happened, or goes on telling it when the client accepts
+// text/event-stream.
+func (s *Events) List(w http.ResponseWriter, r *http.Request) (any, error) {
+	after, err := jsonhttp.Number(r, "after", -1)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := jsonhttp.Number(r, "limit", eventsLimit)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		return nil, s.streamEvents(w, r, after)
+	}
+	list, err := s.Desired.Events(r.Context(), after, int(min(limit, maxEventsLimit)))
+	if list == nil {
+		list = []spec.Event{}
+	}
+	return list, err
+}
+
+// stream is Long for an answer that goes on. Its connection is no longer one of those
+// that are limited: streams are, on their own. end has another one be possible.
+func (s *Events) stream(w http.ResponseWriter, r *http.Request) (ctx context.Context, end func(), err error) {
+	if s.streams.Add(1) > MaxStreams {
+		s.streams.Add(-1)
+		return nil, nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", MaxStreams)
+	}
+	guard.Release(r)
+	w.Header().Set("Connection", "close") // it has no place for further requests
+	ctx, cancel := s.Long(w, r)
+	return ctx, func() { cancel(); s.streams.Add(-1) }, nil
+}
+
+// streamEvents tells events as they happen: those after the given one, or after the one
+// that a client that was cut off received last.
+func (s *Events) streamEvents(w http.ResponseWriter, r *http.Request, after int64) error {
+	if last, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64); err == nil {
+		after = last
+	}
+	if after < 0 {
+		newest, err := s.Desired.Events(r.Context(), -1, 1)
+		if err != nil {
+			return err
+		}
+		after = 0
+		for _, e := range newest {
+			after = e.ID
+		}
+	}
+	ctx, end, err := s.stream(w, r)
+	if err != nil {
+		return err
+	}
+	defer end()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	out := &streamWriter{w: w, control: http.NewResponseController(w)}
+	out.write([]byte(": events\n\n"))
+	out.flush()
+	s.tellEvents(ctx, out, after)
+	return nil
+}
+
+func (s *Events) tellEvents(ctx context.Context, out *streamWriter, after int64) {
+	tick, alive := time.NewTicker(pollInterval), time.NewTicker(keepAlive)
+	defer tick.Stop()
+	defer alive.Stop()
+	for ctx.Err() == nil && out.err == nil {
+		changed := s.Observed.Changed()
+		list, err := s.Desired.Events(ctx, after, maxEventsLimit)
+		if err != nil {
+			return
+		}
+		for _, e := range list {
+			after = e.ID
+			text, _ := json.Marshal(e) // an event is text and numbers
+			out.write(fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Type, text))
+		}
+		out.flush()
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-alive.C:
+			out.write([]byte(": still here\n\n"))
+		case <-ctx.Done():
+		}
+	}
+}
+
+// streamWriter writes an answer that goes on. A client that takes nothing for too long
+// is given up.
+type streamWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	dirty   bool
+	err     error
+}
+
+func (s *streamWriter) write(b []byte) {
+	if s.err == nil {
+		_ = s.control.SetWriteDeadline(time.Now().Add(takeTimeout)) // not every writer can
+		_, s.err = s.w.Write(b)
+		s.dirty = true
+	}
+}
+
+func (s *streamWriter) flush() {
+	if s.err == nil && s.dirty {
+		s.err, s.dirty = s.control.Flush(), false
+	}
+}

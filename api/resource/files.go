@@ -1,0 +1,88 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Files is about the pipeline files.
+type Files struct {
+	Base
+	// Reloaded reads the files anew and returns when desired state is in line with them, or why
+	// it is not. With prune, the absence of all files counts. nil: it cannot be asked for.
+	Reloaded func(ctx context.Context, prune bool) error
+	// Planned returns what the files, with those of the request saved among them, would change,
+	// without changing anything. nil: it cannot be asked for.
+	Planned func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
+}
+
+// Reload reads the files now, and answers with what is known of them then.
+func (s *Files) Reload(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Reload
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	if s.Reloaded == nil {
+		return nil, jsonhttp.NotFound()
+	}
+	if err := s.Reloaded(r.Context(), body.Prune); err != nil {
+		if r.Context().Err() != nil {
+			return nil, r.Context().Err()
+		}
+		return nil, rest.Errorf(rest.Unavailable, rest.ReasonUnavailable, "%v", err)
+	}
+	return s.List(w, r)
+}
+
+// List answers with what is known of the pipeline files.
+func (s *Files) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+	files, err := s.Desired.FileStates(r.Context())
+	if files == nil {
+		files = []spec.FileState{}
+	}
+	directory := s.Observed.Directory().State
+	for i := range files {
+		if files[i].Pipelines == nil {
+			files[i].Pipelines = []string{}
+		}
+		if directory != "" && !directory.Followed() {
+			files[i].Unseen = directory
+		}
+	}
+	return files, err
+}
+
+// Plan answers with what the files as they are would change.
+func (s *Files) Plan(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.plan(r.Context(), rest.PlanRequest{})
+}
+
+// PlanChanges answers with what the files of the request would change. It takes the admin
+// token, because what it says of references tells what the agent can read.
+func (s *Files) PlanChanges(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.PlanRequest
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	return s.plan(r.Context(), body)
+}
+
+func (s *Files) plan(ctx context.Context, request rest.PlanRequest) (any, error) {
+	if s.Planned == nil {
+		return nil, jsonhttp.NotFound()
+	}
+	plan, err := s.Planned(ctx, request)
+	var refused *rest.Error
+	switch {
+	case err == nil:
+		return plan, nil
+	case errors.As(err, &refused), ctx.Err() != nil:
+		return nil, err
+	}
+	return nil, rest.Errorf(rest.Unavailable, rest.ReasonUnavailable, "%v", err)
+}

@@ -1,0 +1,78 @@
+package resource
+
+import (
+	"errors"
+	"net/http"
+	"runtime"
+	"slices"
+
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Health tells what answers, and whether all is well with it.
+type Health struct {
+	Base
+	Version string
+}
+
+// Info answers with the version.
+func (s *Health) Info(http.ResponseWriter, *http.Request) (any, error) {
+	return rest.Info{Version: s.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}, nil
+}
+
+// services are the names that health may be asked of.
+var services = []string{"PipelineService", "ConnectorService", "ProcessorService", "ConnectorPluginService", "ProcessorPluginService"}
+
+// Live tells that the agent answers; readiness tells more.
+func (s *Health) Live(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if name := r.URL.Query().Get("service"); name != "" && !slices.Contains(services, name) {
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no service %.60q", name)
+	}
+	return rest.Health{Status: "SERVING"}, nil
+}
+
+// Ready counts pipelines and says how it stands with the directory of their files. Those
+// who may read are told why.
+func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
+	if err := s.Observed.Ready(r.Context()); err != nil {
+		body := rest.Readiness{Status: "unavailable", Directory: s.directory(r)}
+		if errors.Is(err, ErrStarting) {
+			body.Status = "starting"
+		} else if s.Guard.RoleOf(r) >= guard.Read {
+			body.Reason = err.Error()
+		}
+		jsonhttp.Answer(w, r, http.StatusServiceUnavailable, body)
+		return nil, nil
+	}
+	all, err := s.Desired.Declared(r.Context())
+	count := &rest.ReadyPipelines{Total: len(all)}
+	for i := range all {
+		state := s.stateOf(&all[i])
+		switch state.Status {
+		case rest.StatusRunning:
+			count.Running++
+		case rest.StatusDegraded:
+			count.Degraded++
+			if s.Guard.RoleOf(r) >= guard.Read {
+				count.DegradedPipelines = append(count.DegradedPipelines, rest.DegradedPipeline{ID: all[i].Pipeline.ID, Status: state.Status, Error: state.Error})
+			}
+		}
+	}
+	return rest.Readiness{Status: "ready", Directory: s.directory(r), Pipelines: count}, err
+}
+
+// directory returns how it stands with the directory of the pipeline files, nil when
+// nobody has looked yet.
+func (s *Health) directory(r *http.Request) *spec.Directory {
+	d := s.Observed.Directory()
+	if d.State == "" {
+		return nil
+	}
+	if s.Guard.RoleOf(r) < guard.Read {
+		d.Message = ""
+	}
+	return &d
+}

@@ -1,0 +1,160 @@
+package resource
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// History tells what pipelines were before, and goes back to it.
+type History struct{ Base }
+
+// List answers for pipelines that are deleted, too.
+func (s *History) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	revisions, err := s.Desired.History(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	if len(revisions) == 0 {
+		_, err = s.Desired.Pipeline(r.Context(), id)
+	}
+	list := []spec.Revision{}
+	for _, revision := range revisions {
+		if revision.Spec != nil {
+			shown := desired.Redacted(revision.Spec)
+			revision.Spec = &shown
+		}
+		list = append(list, revision)
+	}
+	return list, err
+}
+
+// Rollback declares what a revision declared, but for the status: what runs goes on
+// running, and what is stopped stays so.
+func (s *History) Rollback(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Rollback
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	revisions, err := s.Desired.History(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.edit(w, r, &desired.Edit{
+		ID: id, Current: pipelineTag, Origin: fmt.Sprintf("rollback to %d", body.Revision),
+		Apply: func(p *spec.Pipeline) error {
+			i := slices.IndexFunc(revisions, func(v spec.Revision) bool { return v.Number == body.Revision && v.Spec != nil })
+			if i < 0 {
+				return rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound, "revision %d of pipeline %q not found", body.Revision, id).
+					With("configPath", "revision").Suggest("GET /v1/pipelines/%s/history lists the revisions there are", id)
+			}
+			status := p.Status
+			*p = *revisions[i].Spec.Clone()
+			p.Status = status
+			return nil
+		},
+	})
+	return s.present(w, d, err)
+}
+
+// wordRunning stands for the generation that runs.
+const wordRunning = "running"
+
+// Diff answers with what distinguishes two generations of a pipeline: those asked for,
+// or the latest and what was there before it. It answers for pipelines that are deleted, too.
+func (s *History) Diff(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id, query := r.PathValue("id"), r.URL.Query()
+	revisions, err := s.Desired.History(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	revisions = slices.DeleteFunc(slices.Clone(revisions), func(v spec.Revision) bool { return v.Spec == nil })
+	if len(revisions) == 0 {
+		if _, err := s.Desired.Pipeline(r.Context(), id); err != nil {
+			return nil, err
+		}
+	}
+	to, err := s.versionAt(id, "to", query.Get("to"), revisions)
+	if err != nil {
+		return nil, err
+	}
+	from := before(to, revisions)
+	if word := query.Get("from"); word != "" {
+		if from, err = s.versionAt(id, "from", word, revisions); err != nil {
+			return nil, err
+		}
+	}
+	return compared(id, from, to), nil
+}
+
+// versionAt returns the latest revision of the generation that word says, the latest of
+// all without a word.
+func (s *History) versionAt(id, field, word string, revisions []spec.Revision) (*spec.Revision, error) {
+	generation, err := strconv.ParseInt(word, 10, 64)
+	var good *spec.LastGood
+	switch {
+	case word == wordRunning:
+		state, _ := s.Observed.State(id)
+		if generation, good = state.RunningGeneration, state.LastGood; generation == 0 {
+			return nil, notRunning(id)
+		}
+	case word == "" && len(revisions) > 0:
+		return &revisions[len(revisions)-1], nil
+	case word != "" && err != nil:
+		return nil, jsonhttp.FieldError(spec.CodeInvalid, field, field+" must be the number of a generation or "+wordRunning+", not "+strconv.Quote(word))
+	}
+	for _, v := range slices.Backward(revisions) {
+		if v.Generation == generation {
+			return &v, nil
+		}
+	}
+	if good != nil && good.Generation == generation { // it has run for longer than history goes back
+		return &spec.Revision{Generation: generation, Spec: &good.Pipeline}, nil
+	}
+	return nil, rest.Errorf(rest.NotFound, rest.ReasonRevisionNotFound, "generation %d of pipeline %q not found", generation, id).
+		With("configPath", field).Suggest("GET /v1/pipelines/%s/history lists the generations there are", id)
+}
+
+// before returns the last revision that differs from to and came before it, nil if none does.
+func before(to *spec.Revision, revisions []spec.Revision) *spec.Revision {
+	for _, v := range slices.Backward(revisions) {
+		if v.Number < to.Number && len(spec.Diff(v.Spec, to.Spec)) > 0 {
+			return &v
+		}
+	}
+	return nil
+}
+
+// compared returns the difference with the values that everybody may see.
+func compared(id string, from, to *spec.Revision) rest.Diff {
+	d := rest.Diff{ID: id, To: versionOf(to), Changes: []rest.ValueChanged{}}
+	var old, shownOld *spec.Pipeline
+	if from != nil {
+		v, shown := versionOf(from), desired.Redacted(from.Spec)
+		d.From, old, shownOld = &v, from.Spec, &shown
+	}
+	shownNew := desired.Redacted(to.Spec)
+	for _, change := range spec.Diff(old, to.Spec) {
+		d.Changes = append(d.Changes, rest.ValueChanged{Change: change, Old: valueAt(shownOld, change.Path), New: valueAt(&shownNew, change.Path)})
+	}
+	return d
+}
+
+func valueAt(p *spec.Pipeline, path string) *string {
+	if text, ok := spec.Value(p, path); ok {
+		return &text
+	}
+	return nil
+}
+
+func versionOf(v *spec.Revision) rest.Version {
+	return rest.Version{Generation: v.Generation, Revision: v.Number, At: v.At, Origin: v.Origin}
+}

@@ -1,0 +1,162 @@
+package resource
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Runs starts and stops pipelines.
+type Runs struct{ Base }
+
+// Start has a pipeline run and answers when it does, or when the first attempt failed.
+func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
+	id, since := r.PathValue("id"), time.Now()
+	limit, err := jsonhttp.Wait(r)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.unchanged(w, r, id)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case d.Want() != spec.StatusRunning:
+		err = s.setStatus(w, r, d, spec.StatusRunning)
+	case s.Desired.Active(d):
+		err = rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
+			Suggest("it runs already; restart it if that is what you want")
+	default:
+		err = s.Observed.Restart(r.Context(), id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is starting", func() (bool, error) { return s.started(id, since) })
+}
+
+// Stop has a pipeline stop and answers when it did. One that is stopping already may be
+// forced to.
+func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.Stop
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	limit, err := jsonhttp.Wait(r)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.unchanged(w, r, id)
+	if err != nil {
+		return nil, err
+	}
+	if d.Want() == spec.StatusStopped && s.stopped(id) {
+		return nil, notRunning(id)
+	}
+	if d.Want() != spec.StatusStopped {
+		if err := s.setStatus(w, r, d, spec.StatusStopped); err != nil {
+			return nil, err
+		}
+	}
+	if body.Force {
+		if err := s.Observed.CutOff(r.Context(), id); err != nil {
+			return nil, err
+		}
+	}
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is stopping", func() (bool, error) { return s.stopped(id), nil })
+}
+
+// unchanged returns the declaration of a pipeline that is as the client knows it. The
+// answer will tell its generation.
+func (s *Runs) unchanged(w http.ResponseWriter, r *http.Request, id string) (*spec.Declaration, error) {
+	d, err := s.Desired.Pipeline(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	jsonhttp.TellGeneration(w, d)
+	return d, desired.Matches(r, pipelineTag(&d.Pipeline))
+}
+
+// Restart stops a pipeline and starts it again.
+func (s *Runs) Restart(w http.ResponseWriter, r *http.Request) (any, error) {
+	id, since := r.PathValue("id"), time.Now()
+	limit, err := jsonhttp.Wait(r)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.unchanged(w, r, id)
+	if err != nil {
+		return nil, err
+	}
+	if d.Want() != spec.StatusRunning {
+		return nil, notRunning(id)
+	}
+	if err := s.Observed.Restart(r.Context(), id); err != nil {
+		return nil, err
+	}
+	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is restarting", func() (bool, error) { return s.started(id, since) })
+}
+
+// setStatus changes the status that d's pipeline should be in. A file keeps what it
+// declares, and is overridden until it changes.
+func (s *Runs) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declaration, status spec.Status) error {
+	if d.Owner.Kind == spec.OwnerFile {
+		p := d.Pipeline.Clone()
+		p.Status = status
+		if err := runnable(p); err != nil {
+			return err
+		}
+		err := s.Desired.SetOverride(r.Context(), d.Pipeline.ID, status)
+		if errors.Is(err, spec.ErrNotFound) { // gone since it was read
+			_, err = s.Desired.Pipeline(r.Context(), d.Pipeline.ID)
+		}
+		return err
+	}
+	_, err := s.edit(w, r, &desired.Edit{ID: d.Pipeline.ID, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
+		p.Status = status
+		return runnable(p)
+	}})
+	return err
+}
+
+// runnable returns why a pipeline that is to run cannot.
+func runnable(p *spec.Pipeline) error {
+	if p.Status != spec.StatusRunning {
+		return nil
+	}
+	err := desired.Validate(p, desired.Within(""))
+	if e, ok := err.(*rest.Error); ok {
+		e.Kind = rest.FailedPrecondition
+	}
+	return err
+}
+
+// started reports whether the pipeline runs since then, or why it does not.
+func (s *Runs) started(id string, since time.Time) (bool, error) {
+	state, _ := s.Observed.State(id)
+	if state.Since.Before(since.Round(0)) {
+		return false, nil
+	}
+	switch state.Phase {
+	case spec.PhaseRunning:
+		return true, nil
+	case spec.PhaseRecovering, spec.PhaseDegraded:
+		e := rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineStartFailed, "cannot start pipeline %q: %s", id, state.Error)
+		if state.RetryAt != nil {
+			e.Suggest("it is tried again at %s", state.RetryAt.UTC().Format(time.RFC3339))
+		}
+		return false, e
+	}
+	return false, nil
+}
+
+func (s *Runs) stopped(id string) bool {
+	state, known := s.Observed.State(id)
+	return !known || state.Phase == spec.PhaseStopped
+}

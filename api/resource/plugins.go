@@ -1,0 +1,32 @@
+package resource
+
+import (
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// Plugins lists what pipelines can be made of.
+type Plugins struct{ Base }
+
+// Connectors answers with the connector plugins.
+func (s *Plugins) Connectors(_ http.ResponseWriter, r *http.Request) (any, error) {
+	name, err := jsonhttp.Name(r)
+	list := []rest.Plugin{}
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range s.Desired.Plugins.Plugins() {
+		if name.MatchString(p.Name) {
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
+// Processors answers with an empty list: this version has none.
+func (s *Plugins) Processors(_ http.ResponseWriter, r *http.Request) (any, error) {
+	_, err := jsonhttp.Name(r)
+	return []rest.Plugin{}, err
+}

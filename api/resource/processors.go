@@ -1,0 +1,205 @@
+package resource
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func sortByID[T any](list []T, id func(T) string) {
+	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(id(a), id(b)) })
+}
+
+func shownProcessor(d *spec.Declaration, c desired.Chain, i int) rest.Processor {
+	p := &(*c.List)[i]
+	return rest.Processor{
+		ID: c.Parent.ID + ":" + p.ID, Plugin: p.Plugin, Condition: p.Condition, Parent: c.Parent,
+		Config:    rest.ProcessorConfig{Settings: desired.Redact(p.Settings), Workers: p.Workers},
+		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+	}
+}
+
+// Processors is about processors of pipelines and connectors.
+type Processors struct{ Base }
+
+// List answers with all processors, or those of parents.
+func (s *Processors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+	all, err := s.Desired.Declared(r.Context())
+	list, of := []rest.Processor{}, r.URL.Query()["parentIds"]
+	for i := range all {
+		for _, c := range desired.Chains(&all[i].Pipeline) {
+			if len(of) > 0 && !slices.Contains(of, c.Parent.ID) {
+				continue
+			}
+			for j := range *c.List {
+				list = append(list, shownProcessor(&all[i], c, j))
+			}
+		}
+	}
+	sortByID(list, func(p rest.Processor) string { return p.ID })
+	return list, err
+}
+
+func (s *Processors) present(w http.ResponseWriter, r *http.Request, id string) (any, error) {
+	d, c, i, err := s.Desired.Processor(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("ETag", desired.Tag((*c.List)[i]))
+	return shownProcessor(d, c, i), nil
+}
+
+// Get answers with a processor.
+func (s *Processors) Get(w http.ResponseWriter, r *http.Request) (any, error) {
+	return s.present(w, r, r.PathValue("id"))
+}
+
+// chainOf returns the chain of the parent within p.
+func chainOf(p *spec.Pipeline, parent rest.Parent) (desired.Chain, error) {
+	for _, c := range desired.Chains(p) {
+		if c.Parent == parent {
+			return c, nil
+		}
+	}
+	return desired.Chain{}, rest.Errorf(rest.NotFound, rest.ReasonConnectorNotFound, "connector %q not found", parent.ID)
+}
+
+// parentPipeline returns the id of the pipeline that parent is or is part of.
+func (s *Processors) parentPipeline(r *http.Request, parent rest.Parent) (string, error) {
+	switch parent.Type {
+	case rest.ParentPipeline:
+		_, err := s.Desired.Pipeline(r.Context(), parent.ID)
+		return parent.ID, jsonhttp.About(err, "parent.id")
+	case rest.ParentConnector:
+		d, _, err := s.Desired.Connector(r.Context(), parent.ID)
+		if err != nil {
+			return "", jsonhttp.About(err, "parent.id")
+		}
+		return d.Pipeline.ID, nil
+	}
+	return "", jsonhttp.FieldError(rest.ReasonProcessorParent, "parent.type", "parent.type must be TYPE_PIPELINE or TYPE_CONNECTOR, not "+strconv.Quote(string(parent.Type)))
+}
+
+// Create adds a processor to a pipeline or a connector.
+func (s *Processors) Create(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.ProcessorRequest
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	pipelineID, err := s.parentPipeline(r, body.Parent)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := desired.Keep(body.Config.Settings, nil, "config.settings")
+	if err != nil {
+		return nil, err
+	}
+	added := spec.Processor{ID: desired.Identify(body.ID, body.Parent.ID), Plugin: cmp.Or(body.Plugin, body.Type), Condition: body.Condition, Settings: settings, Workers: body.Config.Workers}
+	id := body.Parent.ID + ":" + added.ID
+	e := &desired.Edit{ID: pipelineID}
+	e.Apply = func(p *spec.Pipeline) error {
+		c, err := chainOf(p, body.Parent)
+		if err != nil {
+			return err
+		}
+		if _, _, there := desired.ProcessorIn(p, id); there {
+			return rest.Errorf(rest.AlreadyExists, rest.ReasonProcessorExists, "processor %q exists already", id).
+				With("configPath", "id").Suggest("choose another id, or leave it out to get one")
+		}
+		e.Path = c.Path + "/" + strconv.Itoa(len(*c.List))
+		*c.List = append(*c.List, added)
+		return nil
+	}
+	if _, err := s.edit(w, r, e); err != nil {
+		return nil, err
+	}
+	return s.present(w, r, id)
+}
+
+// change changes the processor with the qualified id.
+func (s *Processors) change(w http.ResponseWriter, r *http.Request, id string, apply func(c desired.Chain, i int) error) error {
+	d, _, _, err := s.Desired.Processor(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	e := &desired.Edit{ID: d.Pipeline.ID}
+	e.Current = func(p *spec.Pipeline) string {
+		if c, i, ok := desired.ProcessorIn(p, id); ok {
+			return desired.Tag((*c.List)[i])
+		}
+		return ""
+	}
+	e.Apply = func(p *spec.Pipeline) error {
+		c, i, ok := desired.ProcessorIn(p, id)
+		if !ok {
+			return rest.Errorf(rest.NotFound, rest.ReasonProcessorNotFound, "processor %q not found", id)
+		}
+		e.Path = c.Path + "/" + strconv.Itoa(i)
+		return apply(c, i)
+	}
+	_, err = s.edit(w, r, e)
+	return err
+}
+
+// Update replaces the settings of a processor.
+func (s *Processors) Update(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.ProcessorUpdate
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	err := s.change(w, r, id, func(c desired.Chain, i int) error {
+		p := &(*c.List)[i]
+		if body.ID != "" && body.ID != id {
+			return desired.Mismatch("id", id, body.ID)
+		}
+		if body.Parent != (rest.Parent{}) && body.Parent != c.Parent {
+			return desired.Mismatch("parent.id", c.Parent.ID, body.Parent.ID)
+		}
+		settings, err := desired.Keep(body.Config.Settings, p.Settings, "config.settings")
+		p.Settings = settings
+		p.Plugin = cmp.Or(body.Plugin, body.Type, p.Plugin)
+		if body.Condition != nil {
+			p.Condition = *body.Condition
+		}
+		if body.Config.Workers != nil {
+			p.Workers = *body.Config.Workers
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.present(w, r, id)
+}
+
+// Delete removes a processor.
+func (s *Processors) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
+	err := s.change(w, r, r.PathValue("id"), func(c desired.Chain, i int) error {
+		*c.List = slices.Delete(*c.List, i, i+1)
+		return nil
+	})
+	return rest.Empty{}, err
+}
+
+// Inspect refuses: there is nothing to see as long as there are no processor
+// plugins.
+func (s *Processors) Inspect(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	d, _, _, err := s.Desired.Processor(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	e := rest.Errorf(rest.Unimplemented, rest.ReasonUnimplemented, "processor %q cannot be inspected: the agent has no processor plugins, so no records pass it", id)
+	if len(d.Pipeline.Connectors) > 0 {
+		e.Suggest("inspect a connector: GET /v1/connectors/%s/inspect", d.Pipeline.QualifiedID(d.Pipeline.Connectors[0].ID))
+	}
+	return nil, e
+}

@@ -1,0 +1,70 @@
+package resource
+
+import (
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Status tells what is known of pipelines.
+type Status struct{ Base }
+
+// Get answers with what is declared, what runs and what is wrong.
+func (s *Status) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
+	d, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.Desired.FileStates(r.Context())
+	return s.statusOf(d, files, s.Observed.PluginChanges()), err
+}
+
+// List answers with the status of every pipeline that is declared or has yet to stop.
+func (s *Status) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+	all, err := s.Desired.Declarations(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.Desired.FileStates(r.Context())
+	changes := s.Observed.PluginChanges()
+	list := make([]rest.PipelineStatus, 0, len(all))
+	for i := range all {
+		if one := s.statusOf(&all[i], files, changes); one.Withdrawn == nil || one.State.Phase != spec.PhaseStopped {
+			list = append(list, one)
+		}
+	}
+	return list, err
+}
+
+// statusOf returns what is known of d's pipeline.
+func (s *Status) statusOf(d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange) rest.PipelineStatus {
+	state, known := s.Observed.State(d.Pipeline.ID)
+	if !known {
+		state = spec.State{PipelineID: d.Pipeline.ID, Phase: spec.PhaseStopped, StoppedByUser: true, Since: d.CreatedAt}
+	}
+	if state.LastGood != nil {
+		state.LastGood = &spec.LastGood{Generation: state.LastGood.Generation, Pipeline: desired.Redacted(&state.LastGood.Pipeline)}
+	}
+	body := rest.PipelineStatus{ID: d.Pipeline.ID, Owner: d.Owner, Generation: d.Generation, Digest: d.Digest,
+		Declared: d.Pipeline.Status, Override: d.Override, State: state, Problems: []spec.Problem{}}
+	if !d.Withdrawn.IsZero() {
+		body.Withdrawn = &d.Withdrawn
+	}
+	for _, f := range files {
+		for _, p := range f.Problems {
+			if p.Pipeline == d.Pipeline.ID || p.Pipeline == "" && d.Owner.Kind == spec.OwnerFile && f.Path == d.Owner.Path {
+				body.Problems = append(body.Problems, p)
+			}
+		}
+	}
+	var own []spec.PluginChange
+	for _, c := range changes {
+		if c.Pipeline == d.Pipeline.ID {
+			own = append(own, c)
+		}
+	}
+	body.Conditions = spec.Conditions(d, &state, body.Problems, own)
+	return body
+}
