@@ -34,16 +34,16 @@ func (bareDestination) Write(_ context.Context, r []record.Record) (int, error) 
 // that do nothing. Fresh records have no metadata and are stamped; stamped ones have it.
 func BenchmarkReadWrite(b *testing.B) {
 	for _, size := range []int{1, 1000} {
-		for _, fresh := range []bool{true, false} {
-			name := map[bool]string{true: "fresh", false: "stamped"}[fresh]
+		for _, unstamped := range []bool{true, false} {
+			name := map[bool]string{true: "unstamped", false: "stamped"}[unstamped]
 			b.Run(fmt.Sprintf("%d/%s", size, name), func(b *testing.B) {
-				benchmarkReadWrite(b, size, fresh)
+				benchmarkReadWrite(b, size, unstamped)
 			})
 		}
 	}
 }
 
-func benchmarkReadWrite(b *testing.B, size int, fresh bool) {
+func benchmarkReadWrite(b *testing.B, size int, unstamped bool) {
 	source := &bareSource{records: records(0, size)}
 	h := &plugins.Host{Builtin: []sdk.Connector{{
 		Name: "bare", Version: "v1.0.0",
@@ -67,7 +67,7 @@ func benchmarkReadWrite(b *testing.B, size int, fresh bool) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if fresh {
+		if unstamped {
 			for i := range source.records {
 				source.records[i].Metadata = nil
 			}

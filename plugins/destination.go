@@ -33,7 +33,7 @@ func (d *destination) Write(ctx context.Context, b *record.Batch) error {
 	if err := d.enter(&d.main); err != nil {
 		return err
 	}
-	defer d.main.leave()
+	defer d.main.release()
 	records, err := b.Records()
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (d *destination) Flush(ctx context.Context) error {
 	if err := d.enter(&d.main); err != nil {
 		return err
 	}
-	defer d.main.leave()
+	defer d.main.release()
 	inner := d.main.context(ctx, d.env)
 	return d.written(inner, d.connector.Flush(inner))
 }

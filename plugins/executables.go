@@ -14,13 +14,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/standalone"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // Executables is the Registry of the connector executables in a directory. Each is run
 // once, in a process of its own, to say what it is, and again when its content has
-// changed. What is no plugin is told in Problems and harms nothing.
+// changed. Problems says what is no plugin; such a file harms nothing.
 //
-// Set the exported fields, then call Run or, to look once, Rescan.
+// Set the exported fields, then call Run or, to scan once, Rescan.
 type Executables struct {
 	Dir      string          // need not exist yet; its subdirectories and hidden files do not count
 	Schemas  schema.Registry // served to the plugins while Run runs; nil: none
@@ -33,17 +34,17 @@ type Executables struct {
 	SpecifyTimeout time.Duration // for an executable to say what it is; 0: 30 s
 
 	once  sync.Once
-	wake  chan struct{} // capacity 1: there is work for Run
+	wake  notify.Signal // there is work for Run
 	slots chan struct{} // as many executables are specified at a time
 
-	looking sync.Mutex // held while the directory is compared with what is known
+	scanning sync.Mutex // held while the directory is compared with what is known
 
 	mu       sync.Mutex
 	dirErr   error                    // guarded by mu: why Dir could not be read
 	files    map[string]*file         // guarded by mu: by path; values are replaced, never modified
 	plugins  map[Name]*file           // guarded by mu: files that are plugins, each name once
 	problems map[string]string        // guarded by mu: by path, why a file is no plugin
-	news     chan struct{}            // guarded by mu: closed when something of this changes
+	changes  chan struct{}            // guarded by mu: closed and replaced when any of this changes
 	running  map[*running]bool        // guarded by mu: connectors
 	server   *standalone.SchemaServer // guarded by mu: nil until there is a file
 }
@@ -73,7 +74,7 @@ const (
 
 func (e *Executables) init() {
 	e.once.Do(func() {
-		e.wake, e.slots, e.news = make(chan struct{}, 1), make(chan struct{}, parallel), make(chan struct{})
+		e.wake, e.slots, e.changes = notify.NewSignal(), make(chan struct{}, parallel), make(chan struct{})
 		e.files = map[string]*file{}
 		if e.Log == nil {
 			e.Log = slog.New(slog.DiscardHandler)
@@ -88,11 +89,11 @@ func (e *Executables) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	for {
-		e.look()
+		e.scan()
 		e.serveSchemas(ctx, &work)
 		next := cmp.Or(e.Interval, defaultInterval)
 		if e.specifyPending(ctx, &work) {
-			next = min(next, settling)
+			next = min(next, writeDebounce)
 		}
 		select {
 		case <-ctx.Done():
@@ -110,17 +111,17 @@ func (e *Executables) Rescan(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	for {
-		e.look()
+		e.scan()
 		e.specifyPending(ctx, &work)
-		news, pending := e.state()
+		changes, pending := e.state()
 		if !pending || ctx.Err() != nil {
 			return
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-news:
-		case <-time.After(settling):
+		case <-changes:
+		case <-time.After(writeDebounce):
 		}
 	}
 }
@@ -151,13 +152,13 @@ func (e *Executables) Problems() []Problem {
 
 // state returns a channel that is closed when something changes, and whether there are
 // files of which it is not known what they are.
-func (e *Executables) state() (news <-chan struct{}, pending bool) {
+func (e *Executables) state() (changes <-chan struct{}, pending bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, f := range e.files {
 		pending = pending || f.pending
 	}
-	return e.news, pending
+	return e.changes, pending
 }
 
 // classify decides which files are plugins, and says why the others are not. The caller
@@ -191,9 +192,9 @@ func (e *Executables) classify() (plugins map[Name]*file, problems map[string]st
 	return plugins, problems
 }
 
-// settle takes note of which files are plugins. It returns what to log, and whether
-// plugins came, went or changed. The caller holds mu.
-func (e *Executables) settle() (news []func(), changed bool) {
+// reclassify notes which files are plugins. It returns what to log, and whether plugins
+// came, went or changed. The caller holds mu.
+func (e *Executables) reclassify() (lines []func(), changed bool) {
 	plugins, problems := e.classify()
 	for name, f := range plugins {
 		if before := e.plugins[name]; before == nil || before.sum != f.sum || before.path != f.path {
@@ -202,7 +203,7 @@ func (e *Executables) settle() (news []func(), changed bool) {
 			if before != nil {
 				message = "plugin replaced, connectors that run go on with the one before until they are started again"
 			}
-			news = append(news, func() {
+			lines = append(lines, func() {
 				e.Log.Info(message, "component", "plugins", "plugin_name", name.String(), "path", f.entry)
 			})
 		}
@@ -210,32 +211,32 @@ func (e *Executables) settle() (news []func(), changed bool) {
 	for name, f := range e.plugins {
 		if plugins[name] == nil {
 			changed = true
-			news = append(news, func() {
+			lines = append(lines, func() {
 				e.Log.Info("plugin gone", "component", "plugins", "plugin_name", name.String(), "path", f.entry)
 			})
 		}
 	}
 	for path, reason := range problems {
 		if e.problems[path] != reason {
-			news = append(news, func() {
+			lines = append(lines, func() {
 				e.Log.Warn("file is not used as a plugin", "component", "plugins", "path", path, "err", reason)
 			})
 		}
 	}
 	e.plugins, e.problems = plugins, problems
-	close(e.news)
-	e.news = make(chan struct{})
-	return news, changed
+	close(e.changes)
+	e.changes = make(chan struct{})
+	return lines, changed
 }
 
-// update changes what is known, and tells what that means.
+// update changes what is known, logs what that means, and calls Changed.
 func (e *Executables) update(change func()) {
 	e.mu.Lock()
 	change()
-	news, changed := e.settle()
+	lines, changed := e.reclassify()
 	e.mu.Unlock()
-	for _, tell := range news {
-		tell()
+	for _, log := range lines {
+		log()
 	}
 	if changed && e.Changed != nil {
 		e.Changed()

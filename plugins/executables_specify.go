@@ -24,7 +24,7 @@ func (e *Executables) specifyPending(ctx context.Context, work *sync.WaitGroup) 
 	for path, f := range e.files {
 		switch {
 		case !f.pending || f.running:
-		case !f.print.settled(now):
+		case !f.print.quiet(now):
 			waiting = true
 		default:
 			running := *f

@@ -12,29 +12,26 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-// patience is how long to wait for what may be a better choice than the plugin there is.
-const patience = 2 * time.Second
+// substituteWait is how long to wait for what may be a better choice than the plugin there is.
+const substituteWait = 2 * time.Second
 
 // Await implements Discovery.
 func (e *Executables) Await(ctx context.Context, ref Name, substitute bool) {
 	e.init()
-	e.look()
+	e.scan()
 	for start := time.Now(); ; {
-		news, done, some := e.awaited(ref)
+		changes, done, some := e.awaited(ref)
 		if done {
 			return
 		}
-		select {
-		case e.wake <- struct{}{}:
-		default:
-		}
+		e.wake.Notify()
 		limit := e.specifyTimeout()
 		if substitute || some {
-			limit = patience
+			limit = substituteWait
 		}
 		timer := time.NewTimer(time.Until(start.Add(limit)))
 		select {
-		case <-news:
+		case <-changes:
 			timer.Stop()
 		case <-timer.C:
 			return
@@ -47,7 +44,7 @@ func (e *Executables) Await(ctx context.Context, ref Name, substitute bool) {
 
 // awaited reports whether nothing that is pending can change what ref stands for, and
 // whether it stands for something already.
-func (e *Executables) awaited(ref Name) (news <-chan struct{}, done, some bool) {
+func (e *Executables) awaited(ref Name) (changes <-chan struct{}, done, some bool) {
 	path := ""
 	if ref.isPath() {
 		path, _ = e.resolve(ref.Name)
@@ -55,7 +52,7 @@ func (e *Executables) awaited(ref Name) (news <-chan struct{}, done, some bool) 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if f := e.files[path]; f != nil {
-		return e.news, !f.pending, false
+		return e.changes, !f.pending, false
 	}
 	pending := false
 	for _, f := range e.files {
@@ -66,7 +63,7 @@ func (e *Executables) awaited(ref Name) (news <-chan struct{}, done, some bool) 
 			some = true
 		}
 	}
-	return e.news, !pending || some && ref.Version != Latest, some
+	return e.changes, !pending || some && ref.Version != Latest, some
 }
 
 // Resolve implements Discovery.

@@ -116,7 +116,7 @@ func (d *directory) rescan() {
 	defer cancel()
 	d.Rescan(ctx)
 	if ctx.Err() != nil {
-		d.Fatal("a look at the directory took too long")
+		d.Fatal("a scan of the directory took too long")
 	}
 }
 

@@ -28,13 +28,13 @@ func fingerprintOf(info fs.FileInfo) fingerprint {
 	}
 }
 
-// settling is how long a file that was just written may still be in the making.
-const settling = 300 * time.Millisecond
+// writeDebounce is how long a file has to be unchanged before it counts as written to its end.
+const writeDebounce = 300 * time.Millisecond
 
-// settled reports whether nobody wrote to the file a moment ago.
-func (f fingerprint) settled(now time.Time) bool {
+// quiet reports whether nobody wrote to the file a moment ago.
+func (f fingerprint) quiet(now time.Time) bool {
 	age := now.Sub(time.Unix(0, f.mtime))
-	return age < 0 || age >= settling
+	return age < 0 || age >= writeDebounce
 }
 
 // sum returns the SHA-256 of a file's content.

@@ -27,8 +27,8 @@ const (
 	grace = time.Second
 )
 
-// callee is what sdk.Source and sdk.Destination have in common.
-type callee interface {
+// calls are the calls that sdk.Source and sdk.Destination have in common.
+type calls interface {
 	Configure(ctx context.Context, settings map[string]string) error
 	Teardown(ctx context.Context) error
 	sdk.Lifecycle
@@ -42,10 +42,10 @@ type instance struct {
 	log      *slog.Logger
 	env      *sdk.Env
 	timeouts Timeouts
-	calls    callee
+	calls    calls
 
-	main lane // every call except Ack
-	acks lane
+	main serializer // every call except Ack
+	acks serializer
 
 	broken   atomic.Pointer[error] // why no more calls are made
 	once     sync.Once             // Teardown
@@ -58,7 +58,7 @@ func (in *instance) init(b *builtins, plugin Name, connectorID string) {
 	in.log = b.log.With("component", "plugin", "connector_id", connectorID, "plugin_name", name)
 	in.env = &sdk.Env{ConnectorID: connectorID, PluginName: name, Logger: in.log, Schemas: b.schemas}
 	in.timeouts = b.timeouts
-	in.main, in.acks = newLane(), newLane()
+	in.main, in.acks = newSerializer(), newSerializer()
 }
 
 // LogThrough has the connector, and what is said about it, logged through a handler that
@@ -101,7 +101,7 @@ func (in *instance) LifecycleOnDeleted(ctx context.Context, settings map[string]
 // does not return in time, the connector's Teardown follows if ever it does.
 func (in *instance) Teardown(ctx context.Context) error {
 	in.once.Do(func() {
-		ended := in.fault("it is torn down") // known before the calls end, which tell it
+		ended := in.fault("it is torn down") // set before the calls end, which return it
 		in.broken.CompareAndSwap(nil, &ended)
 		in.main.end()
 		in.acks.end()
@@ -114,8 +114,8 @@ func (in *instance) Teardown(ctx context.Context) error {
 }
 
 func (in *instance) tearDown(ctx context.Context) error {
-	in.acks.enter()
-	defer in.acks.leave()
+	in.acks.acquire()
+	defer in.acks.release()
 	if ctx.Err() != nil { // it was given up while it waited
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(in.timeouts.Teardown, defaultTimeout))
@@ -130,7 +130,7 @@ func (in *instance) call(ctx context.Context, timeout time.Duration, fn func(con
 		return err
 	}
 	return in.bounded(ctx, timeout, func(ctx context.Context) error {
-		if ctx.Err() != nil { // its turn came too late
+		if ctx.Err() != nil { // it waited for another call for too long
 			return ctx.Err()
 		}
 		return fn(ctx)
@@ -139,16 +139,16 @@ func (in *instance) call(ctx context.Context, timeout time.Duration, fn func(con
 
 var errGoroutineEnded = errors.New("the connector ended the goroutine of the call")
 
-// bounded calls fn on a goroutine of its own, in its turn, and waits for it no longer
-// than timeout and a grace. After that the goroutine is on its own.
+// bounded calls fn on a goroutine of its own, when no other call runs, and waits for it no
+// longer than timeout and a grace. After that the goroutine is on its own.
 func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(context.Context) error) error {
 	timeout = cmp.Or(timeout, defaultTimeout)
 	inner, cancel := context.WithTimeout(sdk.WithEnv(ctx, in.env), timeout)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		in.main.enter()
-		defer in.main.leave()
+		in.main.acquire()
+		defer in.main.release()
 		err := errGoroutineEnded
 		defer func() { done <- err }()
 		err = contain(func() error { return fn(inner) })
@@ -180,15 +180,15 @@ func await(ctx context.Context, done <-chan error) (err error, answered bool) {
 	}
 }
 
-// enter takes the turn in l, or returns why no calls are made any more. A call that was
-// given up keeps its turn, so that it is not waited for.
-func (in *instance) enter(l *lane) error {
+// enter waits until no other call of s runs, or returns why no calls are made any more: a
+// call that was given up still runs, and is not waited for.
+func (in *instance) enter(s *serializer) error {
 	if err := in.usable(); err != nil {
 		return err
 	}
-	l.enter()
+	s.acquire()
 	if err := in.usable(); err != nil {
-		l.leave()
+		s.release()
 		return err
 	}
 	return nil

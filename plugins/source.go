@@ -37,7 +37,7 @@ func (s *source) Read(ctx context.Context) (*record.Batch, error) {
 	if err := s.enter(&s.main); err != nil {
 		return nil, err
 	}
-	defer s.main.leave()
+	defer s.main.release()
 	for {
 		if err := s.readable(); err != nil {
 			return nil, s.readFailed(ctx, err)
@@ -70,7 +70,7 @@ func (s *source) read(ctx context.Context) (records []record.Record, err error) 
 }
 
 // readFailed returns what Read says of err. The end of ctx and the end after Stop are
-// told by their error values; an error of the connector must not pass for them.
+// recognized by their error values; an error of the connector must not pass for them.
 func (s *source) readFailed(ctx context.Context, err error) error {
 	switch ended := isContext(err) || errors.Is(err, io.EOF); {
 	case !ended:
@@ -108,7 +108,7 @@ func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 	if err := s.enter(&s.acks); err != nil {
 		return err
 	}
-	defer s.acks.leave()
+	defer s.acks.release()
 	return s.contained(s.ack(s.acks.context(ctx, s.env), positions))
 }
 

@@ -332,7 +332,7 @@ func TestTeardownEndsReadAndAck(t *testing.T) {
 		go func() { _, err := s.Read(t.Context()); read <- err }()
 		go func() { ack <- s.Ack(t.Context(), []record.Position{{1}}) }()
 		synctest.Wait()
-		go func() { _, err := s.Read(t.Context()); read <- err }() // waits its turn
+		go func() { _, err := s.Read(t.Context()); read <- err }() // waits for the call before
 		synctest.Wait()
 		if err := s.Teardown(t.Context()); err != nil {
 			t.Error(err)

@@ -56,7 +56,7 @@ func newCommand(ctx context.Context, args []string, log *slog.Logger) *exec.Cmd 
 	return cmd
 }
 
-// withoutPlugin leaves out what the host told this process alone.
+// withoutPlugin leaves out what is for this process only.
 func withoutPlugin(env []string) (out []string) {
 	for _, v := range env {
 		if !strings.HasPrefix(v, "CONDUIT_CONNECTOR_") && !strings.HasPrefix(v, "CONDUIT_PLUGIN_") && !strings.HasPrefix(v, "PLUGIN_") {

@@ -170,7 +170,7 @@ func (d *destination) try(lines [][]byte) (int, error) {
 	return len(lines), nil
 }
 
-// end tells the command that nothing more comes and waits for its end.
+// end closes the input of the command and waits for its end.
 func (d *destination) end() error {
 	if d.cmd == nil {
 		return nil

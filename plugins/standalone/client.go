@@ -194,18 +194,18 @@ func (c *connector) Configure(ctx context.Context, settings map[string]string) e
 	return c.call(ctx, "Configure", c.client.callTimeout(), &connectorv2.Source_Configure_Request{Config: settings}, &connectorv2.Source_Configure_Response{})
 }
 
-// LifecycleOnCreated tells that the connector is new. A plugin that does not
+// LifecycleOnCreated reports that the connector is new. A plugin that does not
 // implement it has nothing to do.
 func (c *connector) LifecycleOnCreated(ctx context.Context, settings map[string]string) error {
 	return c.lifecycle(ctx, "LifecycleOnCreated", &connectorv2.Source_Lifecycle_OnCreated_Request{Config: settings})
 }
 
-// LifecycleOnUpdated tells that the connector has other settings than before.
+// LifecycleOnUpdated reports that the connector has other settings than before.
 func (c *connector) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	return c.lifecycle(ctx, "LifecycleOnUpdated", &connectorv2.Source_Lifecycle_OnUpdated_Request{ConfigBefore: before, ConfigAfter: after})
 }
 
-// LifecycleOnDeleted tells that the connector is gone.
+// LifecycleOnDeleted reports that the connector is gone.
 func (c *connector) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
 	return c.lifecycle(ctx, "LifecycleOnDeleted", &connectorv2.Source_Lifecycle_OnDeleted_Request{Config: settings})
 }

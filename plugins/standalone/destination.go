@@ -20,13 +20,13 @@ import (
 type Destination struct {
 	connector
 	stream *stream
-	expected
+	unanswered
 	settled func(n int, err error)
 	schemas *schema.Cache // nil: none
 
-	careful bool            // whether Write waits for the answers
-	answers chan []wire.Ack // to a Write that waits for them
-	report  sync.Mutex      // held while settled runs, which a careful Write calls too
+	stopAndWait bool            // Write waits for the answers to one message before it sends the next
+	answers     chan []wire.Ack // to a Write that waits for them
+	report      sync.Mutex      // held while settled runs, which Write calls, too, when it waits for answers
 
 	last     record.Position // of the records sent
 	flushing chan struct{}   // closed when no more records come
@@ -36,7 +36,7 @@ type Destination struct {
 
 func newDestination(c *connector) *Destination {
 	return &Destination{connector: *c, schemas: c.client.Schemas.cache(), flushing: make(chan struct{}), done: make(chan struct{}), answers: make(chan []wire.Ack),
-		expected: expected{changed: notify.NewSignal(), empty: notify.NewSignal()}}
+		unanswered: unanswered{changed: notify.NewSignal(), empty: notify.NewSignal()}}
 }
 
 // Open prepares for writing. From then on settled is called as the plugin answers, one
@@ -62,13 +62,13 @@ func (d *Destination) Open(ctx context.Context, settled func(n int, err error)) 
 const targetMessage = 1 << 20
 
 // Write hands b over. It waits while the plugin does not take more. A record that
-// cannot be sent is refused in its turn.
+// cannot be sent is refused after those before it were answered.
 func (d *Destination) Write(ctx context.Context, b *record.Batch) error {
 	b = d.withSchemas(ctx, b)
 	for i := 0; i < b.Len(); {
 		f, j, refused := d.encode(b, i)
-		if d.careful {
-			if i, refused = d.writeCarefully(ctx, b, f, i, j, refused); refused != nil {
+		if d.stopAndWait {
+			if i, refused = d.writeAndWait(ctx, b, f, i, j, refused); refused != nil {
 				return refused
 			}
 			continue
@@ -160,12 +160,12 @@ func (d *Destination) results() error {
 			if !ok {
 				return d.stream.failure()
 			}
-			d.stream.took(f)
+			d.stream.release(f)
 			acks, err := wire.ParseAcks(f, d.p.version)
 			if err != nil {
 				return err
 			}
-			if d.careful {
+			if d.stopAndWait {
 				d.answer(acks)
 				continue
 			}
@@ -208,7 +208,7 @@ func (d *Destination) settle(acks []wire.Ack) error {
 	return nil
 }
 
-// settleRefused passes on refusals of our own that have come to their turn.
+// settleRefused passes on refusals of the host itself, once all before them are answered.
 func (d *Destination) settleRefused() {
 	for {
 		refused := d.takeRefused()
@@ -221,7 +221,7 @@ func (d *Destination) settleRefused() {
 }
 
 // Flush returns when every record written was settled. Plugins differ in what makes
-// them write out what they hold back: being told the last position, or seeing that
+// them write out what they hold back: Stop with the last position, or seeing that
 // nothing more comes.
 func (d *Destination) Flush(ctx context.Context) error {
 	close(d.flushing)

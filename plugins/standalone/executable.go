@@ -113,7 +113,7 @@ func (r *executable) Wait(context.Context) error {
 	return r.err
 }
 
-// Kill tells the process and all its children to end, and ends them if they do not.
+// Kill sends SIGTERM to the process and all its children, and SIGKILL if they do not end.
 func (r *executable) Kill(context.Context) error {
 	r.signal(syscall.SIGTERM)
 	timer := time.NewTimer(terminateTimeout)
@@ -248,7 +248,7 @@ func (l *handshakeLine) hand(line string) {
 	l.close()
 }
 
-// close tells that no line comes any more.
+// close says that no line comes any more.
 func (l *handshakeLine) close() { _ = l.writer.Close() }
 
 // explain returns why there is no connection, which err says if the line was what

@@ -13,8 +13,8 @@ func RegisterToken(s *SchemaServer, connectorID string) (target, token string) {
 // RevokeToken takes it back.
 func RevokeToken(s *SchemaServer, token string) { s.revoke(token) }
 
-// NewLogWriter returns what logs the output of a plugin process, and what is called when
-// that has ended.
+// NewLogWriter returns a writer that logs the output of a plugin process, and a function
+// for its end.
 func NewLogWriter(log *slog.Logger) (w io.Writer, flush func()) {
 	l := newLogWriter(log)
 	return l, l.flush

@@ -37,7 +37,7 @@ var roles = map[string]func(){
 	"version1":    serveVersion1,
 	"odd":         serveOdd,
 	"fast":        serveFast,
-	"flood":       serveFlood,
+	"eager":       serveEager,
 	"host":        hostUntilKilled,
 	"chatter":     func() { fmt.Println("hello"); select {} },
 	"future":      func() { fmt.Println("1|7|tcp|localhost:1|grpc"); select {} },

@@ -178,7 +178,7 @@ func TestSourceThatFails(t *testing.T) {
 	}
 }
 
-// That a source has ended is noticed by who acknowledges, also when more of it waits than
+// An acknowledgement returns that the source has ended, also when more of it waits than
 // is taken ahead and nobody reads until that is done.
 func TestSourcesThatEndUnread(t *testing.T) {
 	for _, mode := range []string{"crowd, then die", "crowd, then end"} {
@@ -341,7 +341,7 @@ func TestOddDestinations(t *testing.T) {
 	}
 }
 
-// That a destination has died is noticed by who writes, also when nobody attends to its
+// Write returns that the destination has died, also when nobody attends to its
 // answers until that is done.
 func TestDestinationThatDiesUnheard(t *testing.T) {
 	ctx := testContext(t)
@@ -369,8 +369,8 @@ func TestDestinationThatDiesUnheard(t *testing.T) {
 
 // Plugins made with widespread kits refuse with a record all behind it in its message.
 func TestRecordsBehindARefusedOneAreSentAgain(t *testing.T) {
-	for _, careful := range []bool{false, true} {
-		t.Run(fmt.Sprint("careful=", careful), func(t *testing.T) {
+	for _, stopAndWait := range []bool{false, true} {
+		t.Run(fmt.Sprint("stop-and-wait=", stopAndWait), func(t *testing.T) {
 			ctx := testContext(t)
 			c, _ := client(t, "odd")
 			d, err := c.Destination(ctx, "pipe:dst")
@@ -382,7 +382,7 @@ func TestRecordsBehindARefusedOneAreSentAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := []string{"1 ok", "bad record", "bad record", "bad record"}
-			if careful {
+			if stopAndWait {
 				d.StopAndWait()
 				want = []string{"1 ok", "bad record", "1 ok", "bad record"}
 			}

@@ -24,7 +24,7 @@ const (
 // and @message or plain text.
 type logWriter struct {
 	log      *slog.Logger
-	flood    *flood
+	throttle *logThrottle
 	mu       sync.Mutex
 	buf      []byte   // guarded by mu: a line not finished
 	over     bool     // guarded by mu: what comes now is not waited for
@@ -33,7 +33,7 @@ type logWriter struct {
 }
 
 func newLogWriter(log *slog.Logger) *logWriter {
-	return &logWriter{log: log, flood: &flood{log: log}}
+	return &logWriter{log: log, throttle: newLogThrottle(log)}
 }
 
 // Write takes everything.
@@ -69,7 +69,7 @@ func (w *logWriter) flush() {
 	defer w.mu.Unlock()
 	w.over = true
 	w.finish()
-	w.flood.tell()
+	w.throttle.reportDropped()
 }
 
 // finish logs a line that has no end. The caller holds mu.
@@ -89,7 +89,7 @@ func (w *logWriter) emit(line []byte) {
 	if line = bytes.TrimRight(line, "\r"); len(bytes.TrimSpace(line)) == 0 {
 		return
 	}
-	if !w.flood.allows(len(line)) {
+	if !w.throttle.allow(len(line)) {
 		if line[0] != '{' {
 			said := string(line[:min(len(line), keptLineSize)])
 			w.plainLevel(said) // it may be the last that the plugin says

@@ -40,7 +40,7 @@ type attached interface {
 
 func newProcess(r attached, maxReceive int, log *slog.Logger) *process {
 	stderr := newLogWriter(log)
-	return &process{runner: r, stderr: stderr, printed: &logWriter{log: log, flood: stderr.flood}, maxReceive: maxReceive}
+	return &process{runner: r, stderr: stderr, printed: &logWriter{log: log, throttle: stderr.throttle}, maxReceive: maxReceive}
 }
 
 // startProcess starts the executable and connects to it.
@@ -96,7 +96,7 @@ func (p *process) connect(config *plugin.ClientConfig) error {
 }
 
 // shutdown bounds the request to exit, which go-plugin makes without a deadline. What
-// does not know the request is told at once, where go-plugin would wait first.
+// does not know the request gets a signal at once, where go-plugin would wait first.
 func (p *process) shutdown(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	if method != "/plugin.GRPCController/Shutdown" {
 		return invoke(ctx, method, req, reply, conn, options...)
@@ -126,8 +126,8 @@ func auxiliaryStream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.Clie
 	return open(ctx, desc, conn, method, options...)
 }
 
-// kill ends the plugin: it is asked, then told, then killed with all its children. It
-// returns when it is gone.
+// kill ends the plugin: by request, then with SIGTERM, then with SIGKILL to its process
+// group. It returns when it is gone.
 func (p *process) kill() {
 	p.client.Kill()
 	p.printed.flush()

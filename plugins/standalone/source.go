@@ -72,7 +72,7 @@ func (s *Source) next(ctx context.Context) (wire.Frame, error) {
 	}
 	select { // what is there comes first
 	case f, ok := <-s.stream.received:
-		s.stream.took(f)
+		s.stream.release(f)
 		return f, s.ended(ok)
 	default:
 	}
@@ -81,7 +81,7 @@ func (s *Source) next(ctx context.Context) (wire.Frame, error) {
 	for {
 		select {
 		case f, ok := <-s.stream.received:
-			s.stream.took(f)
+			s.stream.release(f)
 			if s.atEnd() { // it was returned while we waited
 				return nil, io.EOF
 			}
@@ -141,7 +141,7 @@ func (s *Source) complete() bool {
 }
 
 // ended returns nil when a message was received, or why there are no more. Plugins may
-// end the stream once they were told to stop.
+// end the stream after Stop.
 func (s *Source) ended(ok bool) error {
 	if ok {
 		return nil
@@ -171,7 +171,7 @@ func (s *Source) gather(f wire.Frame) wire.Frame {
 				return f
 			}
 			f = slices.Grow(f, int(min(s.stream.queued.Load(), maxRead))) // for those that follow, too
-			s.stream.took(g)
+			s.stream.release(g)
 			f = append(f, g...)
 			continue
 		default:
@@ -211,7 +211,7 @@ func (s *Source) batch(f wire.Frame) (*record.Batch, error) {
 }
 
 // check returns how many records of b, from the first on, can be taken, and what is wrong
-// with the next one. Nobody else may look into it before it reaches another plugin.
+// with the next one. It is checked here, since nobody else decodes it before another plugin does.
 func check(b *record.Batch) (int, error) {
 	readable, err := b.CheckWire()
 	for i := range readable {
@@ -228,7 +228,7 @@ func check(b *record.Batch) (int, error) {
 // maxAcks bounds the positions in one message.
 const maxAcks = 1000
 
-// Ack tells that the records at these positions are settled, in the order read. A
+// Ack reports that the records at these positions are settled, in the order read. A
 // plugin that has ended its side after Stop gets none: it reads those records again.
 func (s *Source) Ack(ctx context.Context, positions []record.Position) error {
 	n := maxAcks

@@ -16,7 +16,7 @@ import (
 // behind it too, for the same reason and without having tried them. Those are sent
 // again, still in order. It must not be used with a connector that gathers records over
 // messages. It is called before Open.
-func (d *Destination) StopAndWait() { d.careful = true }
+func (d *Destination) StopAndWait() { d.stopAndWait = true }
 
 // answer hands answers to the Write that waits for them.
 func (d *Destination) answer(acks []wire.Ack) {
@@ -27,10 +27,10 @@ func (d *Destination) answer(acks []wire.Ack) {
 	}
 }
 
-// writeCarefully sends the records i to j-1 of b, encoded in f, and settles those that
+// writeAndWait sends the records i to j-1 of b, encoded in f, and settles those that
 // are settled. It returns the first record that is to be sent next. With refused, record
 // i cannot be sent at all.
-func (d *Destination) writeCarefully(ctx context.Context, b *record.Batch, f wire.Frame, i, j int, refused error) (next int, err error) {
+func (d *Destination) writeAndWait(ctx context.Context, b *record.Batch, f wire.Frame, i, j int, refused error) (next int, err error) {
 	if refused != nil {
 		d.settled(1, refused)
 		return j, nil
@@ -46,12 +46,12 @@ func (d *Destination) writeCarefully(ctx context.Context, b *record.Batch, f wir
 		}
 		for _, a := range more {
 			if len(acks) == j-i || !bytes.Equal(a.Position, b.Position(i+len(acks))) {
-				return i, fmt.Errorf("cannot write to connector %s: the plugin answered record %.100q out of turn", d.id, a.Position)
+				return i, fmt.Errorf("cannot write to connector %s: the plugin answered record %.100q out of order", d.id, a.Position)
 			}
 			acks = append(acks, a)
 		}
 	}
-	return i + d.settleCarefully(acks), nil
+	return i + d.settleAnswered(acks), nil
 }
 
 func (d *Destination) awaitAnswers(ctx context.Context) ([]wire.Ack, error) {
@@ -65,9 +65,9 @@ func (d *Destination) awaitAnswers(ctx context.Context) ([]wire.Ack, error) {
 	}
 }
 
-// settleCarefully settles a message by its answers and returns how many of its records
+// settleAnswered settles a message by its answers and returns how many of its records
 // are settled. What was refused only because a record before it failed is not.
-func (d *Destination) settleCarefully(acks []wire.Ack) int {
+func (d *Destination) settleAnswered(acks []wire.Ack) int {
 	for i := 0; i < len(acks); {
 		n := i
 		for n < len(acks) && acks[n].Error == "" {

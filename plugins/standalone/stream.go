@@ -21,7 +21,7 @@ type stream struct {
 	cancel context.CancelFunc
 	ctx    context.Context // of the call: ends with cancel
 
-	received chan wire.Frame // closed after the last message; who takes one says so with took
+	received chan wire.Frame // closed after the last message; whoever takes one calls release
 	queued   atomic.Int64    // bytes in received
 	room     notify.Signal   // something was taken
 	over     chan struct{}   // closed by send when it finds that the stream has ended
@@ -52,9 +52,10 @@ func (c *connector) openStream() (*stream, error) {
 	return s, nil
 }
 
-// receive queues messages until the stream ends. Who finds it over waits to be told why,
-// and may be the one who makes room: then it takes what is left, which flow control
-// bounds, before that is queued.
+// receive queues messages until the stream ends. A send that finds the stream ended waits
+// for the reason, and its caller may be the one that makes room in the queue. So, when over
+// is closed, receive takes the messages that are left, which flow control bounds, to reach
+// the reason before it queues them.
 func (s *stream) receive() {
 	defer close(s.received)
 	var left []wire.Frame
@@ -99,8 +100,8 @@ func (s *stream) queue(f wire.Frame, over <-chan struct{}) bool {
 	return false
 }
 
-// took tells that f was taken from received.
-func (s *stream) took(f wire.Frame) {
+// release makes room for as much as f, which was taken from received.
+func (s *stream) release(f wire.Frame) {
 	s.queued.Add(-int64(len(f)))
 	s.room.Notify()
 }
@@ -145,7 +146,7 @@ func (s *stream) close() {
 		select {
 		case f, ok := <-s.received:
 			if ok {
-				s.took(f)
+				s.release(f)
 				continue
 			}
 		case <-timer.C:

@@ -4,55 +4,52 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// maxLogRate is how many bytes of output of a plugin are logged in a second, and at once
+// maxLogRate is how many bytes of a plugin's output are logged per second, and at once
 // after silence.
 const maxLogRate = 1 << 20
 
-// flood keeps a plugin from filling the log. What is above the rate is left out, and how
-// much that is is logged, at most once a second.
-type flood struct {
-	log *slog.Logger
+// logThrottle keeps a plugin from filling the log: a token bucket says which lines are
+// logged. How many were dropped is logged, at most once a second.
+type logThrottle struct {
+	log    *slog.Logger
+	bucket *rate.Limiter // its tokens are bytes
 
 	mu     sync.Mutex
-	left   float64     // guarded by mu: bytes that may be logged at once
-	asOf   time.Time   // guarded by mu: when that was
-	lines  int         // guarded by mu: left out and not reported
+	lines  int         // guarded by mu: dropped and not reported
 	bytes  int         // guarded by mu: of them
 	report *time.Timer // guarded by mu: nil when there is nothing to report
 }
 
-// allows reports whether a line of n bytes may be logged. If not, it is counted.
-func (f *flood) allows(n int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	if f.asOf.IsZero() {
-		f.left = maxLogRate
-	} else {
-		f.left = min(maxLogRate, f.left+now.Sub(f.asOf).Seconds()*maxLogRate)
-	}
-	f.asOf = now
-	if f.left >= float64(n) {
-		f.left -= float64(n)
+func newLogThrottle(log *slog.Logger) *logThrottle {
+	return &logThrottle{log: log, bucket: rate.NewLimiter(maxLogRate, maxLogRate)}
+}
+
+// allow reports whether a line of n bytes may be logged. If not, it is counted.
+func (t *logThrottle) allow(n int) bool {
+	if t.bucket.AllowN(time.Now(), n) {
 		return true
 	}
-	f.lines, f.bytes = f.lines+1, f.bytes+n
-	if f.report == nil {
-		f.report = time.AfterFunc(time.Second, f.tell)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lines, t.bytes = t.lines+1, t.bytes+n
+	if t.report == nil {
+		t.report = time.AfterFunc(time.Second, t.reportDropped)
 	}
 	return false
 }
 
-// tell logs how much was left out since the last time, if anything was.
-func (f *flood) tell() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.report == nil {
+// reportDropped logs how much was dropped since the last report, if anything was.
+func (t *logThrottle) reportDropped() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.report == nil {
 		return
 	}
-	f.report.Stop()
-	f.log.Warn("plugin writes more than the log takes, some of it is left out", "lines", f.lines, "bytes", f.bytes)
-	f.report, f.lines, f.bytes = nil, 0, 0
+	t.report.Stop()
+	t.log.Warn("plugin writes more than the log takes, some of it is left out", "lines", t.lines, "bytes", t.bytes)
+	t.report, t.lines, t.bytes = nil, 0, 0
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// expected are the records written to a destination that it has not answered, in order.
-type expected struct {
+// unanswered are the records written to a destination that it has not answered, in order.
+type unanswered struct {
 	mu      sync.Mutex
 	parts   []part        // guarded by mu
 	count   int           // guarded by mu: records in parts
 	changed notify.Signal // a refusal was added
-	empty   notify.Signal // nothing is expected any more
+	empty   notify.Signal // everything is answered
 }
 
 // part is a message on its way, or a record that was never sent.
@@ -26,64 +26,64 @@ type part struct {
 	refused   error // why it was never sent
 }
 
-func (e *expected) expect(positions record.Positions, refused error) {
-	e.mu.Lock()
-	e.parts = append(e.parts, part{positions: positions, refused: refused})
-	e.count += positions.Len()
-	e.mu.Unlock()
+func (u *unanswered) expect(positions record.Positions, refused error) {
+	u.mu.Lock()
+	u.parts = append(u.parts, part{positions: positions, refused: refused})
+	u.count += positions.Len()
+	u.mu.Unlock()
 	if refused != nil {
-		e.changed.Notify()
+		u.changed.Notify()
 	}
 }
 
 var errSurplus = errors.New("the plugin answered more records than it was given")
 
-// take notes the answer for the record at pos, which must be the next one. It reports
-// whether that was the last of a message.
-func (e *expected) take(pos record.Position) (partDone bool, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.parts) == 0 || e.parts[0].refused != nil {
+// take notes the answer for the record at pos, which must be the next onu. It reports
+// whether that was the last of a messagu.
+func (u *unanswered) take(pos record.Position) (partDone bool, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.parts) == 0 || u.parts[0].refused != nil {
 		return false, errSurplus
 	}
-	p := &e.parts[0]
+	p := &u.parts[0]
 	if want := p.positions.At(p.next); !bytes.Equal(pos, want) {
 		return false, fmt.Errorf("the plugin answered record %.100q when %.100q was next", pos, want)
 	}
 	p.next++
-	e.count--
+	u.count--
 	if partDone = p.next == p.positions.Len(); partDone {
-		e.pop()
+		u.pop()
 	}
 	return partDone, nil
 }
 
 // takeRefused takes the next record if it was refused, and returns why.
-func (e *expected) takeRefused() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.parts) == 0 || e.parts[0].refused == nil {
+func (u *unanswered) takeRefused() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.parts) == 0 || u.parts[0].refused == nil {
 		return nil
 	}
-	refused := e.parts[0].refused
-	e.count--
-	e.pop()
+	refused := u.parts[0].refused
+	u.count--
+	u.pop()
 	return refused
 }
 
-func (e *expected) pop() {
-	e.parts[0] = part{}
-	e.parts = e.parts[1:]
+func (u *unanswered) pop() {
+	u.parts[0] = part{}
+	u.parts = u.parts[1:]
 }
 
-func (e *expected) outstanding() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.count
+func (u *unanswered) outstanding() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.count
 }
 
-func (e *expected) noteEmpty() {
-	if e.outstanding() == 0 {
-		e.empty.Notify()
+func (u *unanswered) noteEmpty() {
+	if u.outstanding() == 0 {
+		u.empty.Notify()
 	}
 }

@@ -118,7 +118,7 @@ func newHostLogger(w io.Writer, level string) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: least, ReplaceAttr: hostAttr}))
 }
 
-// hostAttr renames what slog adds itself to the names that hosts look for.
+// hostAttr renames what slog adds itself to the names that hosts expect.
 func hostAttr(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a

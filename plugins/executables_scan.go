@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// look compares the directory with what is known of it. Files that are new or not what
+// scan compares the directory with what is known of it. Files that are new or not what
 // they were become pending.
-func (e *Executables) look() {
-	e.looking.Lock()
-	defer e.looking.Unlock()
+func (e *Executables) scan() {
+	e.scanning.Lock()
+	defer e.scanning.Unlock()
 	found, err := list(e.Dir)
 	e.mu.Lock()
 	same := e.isKnown(found, err)
@@ -23,7 +23,7 @@ func (e *Executables) look() {
 	}
 }
 
-// isKnown reports whether nothing differs from the last look. The caller holds mu.
+// isKnown reports whether nothing differs from the last scan. The caller holds mu.
 func (e *Executables) isKnown(found map[string]*file, err error) bool {
 	if err != nil {
 		return e.dirErr != nil && e.dirErr.Error() == err.Error()
@@ -42,7 +42,7 @@ func (e *Executables) isKnown(found map[string]*file, err error) bool {
 // take makes found what is known. The caller holds mu.
 func (e *Executables) take(found map[string]*file, err error) {
 	if e.dirErr = err; err != nil {
-		return // what was there is not gone because nobody can look
+		return // a plugin is not gone because its directory cannot be read
 	}
 	for path, f := range found {
 		known := e.files[path]
@@ -64,11 +64,11 @@ func list(dir string) (map[string]*file, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot look for plugins: %w", err)
+		return nil, fmt.Errorf("cannot scan for plugins: %w", err)
 	}
 	entries, err := os.ReadDir(root)
 	if err != nil {
-		return nil, fmt.Errorf("cannot look for plugins: %w", err)
+		return nil, fmt.Errorf("cannot scan for plugins: %w", err)
 	}
 	files := make(map[string]*file, len(entries))
 	for _, entry := range entries {

@@ -13,45 +13,45 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
 
-// A batch of a floodSource.
+// A batch of an eagerSource.
 const (
-	floodRecords = 100
-	floodBytes   = 10 << 10 // of each record
+	eagerRecords = 100
+	eagerBytes   = 10 << 10 // of each record
 )
 
-// floodSource reads as fast as it is let, and appends a byte to a file for each batch.
-type floodSource struct {
+// eagerSource reads as fast as it is let, and appends a byte to a file for each batch.
+type eagerSource struct {
 	sdk.SourceBase
 	file *os.File
 	at   int
 }
 
-func (*floodSource) Parameters() sdk.Parameters {
+func (*eagerSource) Parameters() sdk.Parameters {
 	return sdk.Parameters{"tally": {Type: sdk.TypeString}}
 }
 
-func (s *floodSource) Configure(_ context.Context, settings map[string]string) (err error) {
+func (s *eagerSource) Configure(_ context.Context, settings map[string]string) (err error) {
 	s.file, err = os.OpenFile(settings["tally"], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	return err
 }
 
-func (*floodSource) Open(context.Context, record.Position) error { return nil }
+func (*eagerSource) Open(context.Context, record.Position) error { return nil }
 
-func (s *floodSource) Read(ctx context.Context) ([]record.Record, error) {
+func (s *eagerSource) Read(ctx context.Context) ([]record.Record, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	records := make([]record.Record, floodRecords)
+	records := make([]record.Record, eagerRecords)
 	for i := range records {
 		s.at++
-		records[i] = record.Record{Position: record.Position(strconv.Itoa(s.at)), Operation: record.OperationCreate, After: record.Raw(make([]byte, floodBytes))}
+		records[i] = record.Record{Position: record.Position(strconv.Itoa(s.at)), Operation: record.OperationCreate, After: record.Raw(make([]byte, eagerBytes))}
 	}
 	_, err := s.file.Write([]byte{'.'})
 	return records, err
 }
 
-func serveFlood() {
-	wire.Serve(sdk.Connector{Name: "flood", Version: "v1.0.0", NewSource: func() sdk.Source { return &floodSource{} }})
+func serveEager() {
+	wire.Serve(sdk.Connector{Name: "eager", Version: "v1.0.0", NewSource: func() sdk.Source { return &eagerSource{} }})
 }
 
 // A source that runs ahead of a host that reads nothing is held up, and goes on when
@@ -59,7 +59,7 @@ func serveFlood() {
 func TestASourceCannotRunFarAhead(t *testing.T) {
 	ctx := testContext(t)
 	tally := filepath.Join(t.TempDir(), "tally")
-	c, _ := client(t, "flood")
+	c, _ := client(t, "eager")
 	s := openSource(ctx, t, c, map[string]string{"tally": tally})
 	read := func() int {
 		info, err := os.Stat(tally)
@@ -78,7 +78,7 @@ func TestASourceCannotRunFarAhead(t *testing.T) {
 		}
 		return time.Since(since) > 300*time.Millisecond
 	})
-	if size := ahead * floodRecords * floodBytes; size > 64<<20 {
+	if size := ahead * eagerRecords * eagerBytes; size > 64<<20 {
 		t.Errorf("the source ran %d bytes ahead", size)
 	}
 	for range ahead * 2 {

@@ -1,0 +1,47 @@
+package standalone_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/standalone"
+)
+
+// Of what a plugin writes, a MiB is logged at once and a MiB each second, and the log says
+// how much more there was.
+func TestLogThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		w, end := standalone.NewLogWriter(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		line := []byte(strings.Repeat("x", 1023) + "\n")
+		write := func(n int) (logged int) {
+			out.Reset()
+			for range n {
+				_, _ = w.Write(line)
+			}
+			return strings.Count(out.String(), "level=DEBUG")
+		}
+		if n := write(4096); n < 1024 || n > 1026 {
+			t.Errorf("%d lines of a KiB are logged at once", n)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if want := "lines=30"; !strings.Contains(out.String(), want) || strings.Count(out.String(), "left out") != 1 {
+			t.Errorf("the log does not say once %s: %.200s", want, out.String()[max(0, out.Len()-200):])
+		}
+		if n := write(4096); n < 1024 || n > 1026 {
+			t.Errorf("%d lines are logged after two seconds", n)
+		}
+		out.Reset()
+		fmt.Fprint(w, "no end of line")
+		end()
+		if got := out.String(); !strings.Contains(got, "left out") || strings.Contains(got, "no end") {
+			t.Errorf("at the end the log says %q, want what was left out", got)
+		}
+	})
+}
