@@ -16,7 +16,7 @@ var allowed = map[string][]string{
 	"plugins/record": {}, "spec/spelling": {}, "spec/pointer": {}, "spec/notify": {}, "schemas": {"spec/pointer"}, "reconcile/watch": {}, "agent/agenttest/bench": {},
 	"agent/agenttest/bench/connector": {"plugins/builtin", "plugins/builtin/file", "plugins/builtin/generator", "plugins/record", "plugins/sdk", "plugins/wire"},
 	"agent/config":                    {"schemas", "spec", "spec/spelling"},
-	"plugins/connector":               {"plugins/record"},
+	"plugins/connector":               {"plugins/record", "plugins/sdk"},
 	"plugins/schema":                  {"plugins/record"},
 	"plugins/sdk":                     {"plugins/record", "plugins/schema", "plugins/template", "spec/spelling"},
 	"plugins/template":                {"plugins/record", "plugins/schema"},
@@ -48,6 +48,17 @@ var allowed = map[string][]string{
 		"plugins/record", "plugins/sdk", "plugins/schema", "plugins/builtin", "api", "api/rest", "api/desired", "api/idempotency", "api/resource", "spec/pointer"},
 	"agent/agenttest": {"agent", "agent/config", "spec"}, "agent/agenttest/e2e": {},
 	"cmd/conduit": {"agent", "agent/config", "api/client", "api/rest", "spec", "schemas", "plugins/sdk", "plugins/sdk/starter", "spec/spelling"},
+
+	// The processors: one package for each family, and their chain.
+	"plugins/processor": {"plugins/connector", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template", "spec", "spec/pointer", "spec/spelling",
+		"plugins/processor/codec", "plugins/processor/fields", "plugins/processor/flow", "plugins/processor/unwrap", "plugins/processor/enrich", "plugins/processor/window"},
+	"plugins/processor/fieldref": {"plugins/record", "plugins/schema"},
+	"plugins/processor/codec":    {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk"},
+	"plugins/processor/fields":   {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template"},
+	"plugins/processor/flow":     {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template"},
+	"plugins/processor/unwrap":   {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk"},
+	"plugins/processor/enrich":   {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template"},
+	"plugins/processor/window":   {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk"},
 }
 
 // homes says which package an outside library lives in. A library that is not listed

@@ -1,0 +1,102 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/pointer"
+)
+
+// codeNotFound is the code of the problem that there is no such processor.
+const codeNotFound = "processor.plugin_not_found"
+
+// Check returns what is wrong with declared processors: plugins that are not there,
+// conditions that cannot be parsed, settings that break a rule or that the processor refuses.
+// at is the JSON pointer of the list. Settings with references to values that are known only when
+// the pipeline starts are left to that moment.
+func (r *Registry) Check(ctx context.Context, at string, declared []spec.Processor) []spec.Problem {
+	var problems []spec.Problem
+	for i, d := range declared {
+		problems = append(problems, r.checkOne(ctx, fmt.Sprintf("%s/%d", at, i), d)...)
+	}
+	return problems
+}
+
+func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (problems []spec.Problem) {
+	add := func(path, code, format string, args ...any) {
+		problems = append(problems, spec.Problem{Path: at + path, Severity: spec.SeverityError, Code: code, Message: fmt.Sprintf(format, args...)})
+	}
+	if _, err := template.ParseCondition(d.Condition); err != nil {
+		add("/condition", spec.CodeInvalid, "condition of processor %q: %v", d.ID, err)
+	}
+	if strings.Contains(d.Plugin, "$") {
+		return problems
+	}
+	plugin, _, err := r.Find(d.Plugin)
+	if err != nil {
+		add("/plugin", codeNotFound, "%v", err)
+		return problems
+	}
+	if err := checkWorkers(plugin, d.Workers); err != nil {
+		add("/workers", spec.CodeInvalid, "workers of processor %q: %v", d.ID, err)
+	}
+	for _, wrong := range checkSettings(ctx, plugin, d.Settings) {
+		if wrong.Setting == "" {
+			add("/settings", spec.CodeInvalid, "settings of processor %q: %s", d.ID, wrong.Message)
+		} else {
+			add("/settings/"+pointer.Escape(wrong.Setting), spec.CodeInvalid, "setting %q of processor %q: %s", wrong.Setting, d.ID, wrong.Message)
+		}
+	}
+	return problems
+}
+
+// checkSettings returns what is wrong with the settings of a processor. A SettingError
+// without a setting is about all of them.
+func checkSettings(ctx context.Context, plugin sdk.ProcessorPlugin, settings map[string]string) (wrong []sdk.SettingError) {
+	err := contain(func() error {
+		for _, e := range Parameters(plugin).Check(settings) {
+			if !strings.Contains(settings[e.Setting], "$") {
+				wrong = append(wrong, e)
+			}
+		}
+		for _, value := range settings {
+			if strings.Contains(value, "$") {
+				return nil
+			}
+		}
+		if len(wrong) > 0 {
+			return nil
+		}
+		_, own, err := splitSettings(plugin, settings)
+		if err != nil {
+			return err
+		}
+		p := plugin.New()
+		return errors.Join(p.Configure(ctx, own), p.Teardown(ctx))
+	})
+	return append(wrong, settingErrors(err)...)
+}
+
+// settingErrors returns the parts of err: those that say which setting is wrong, and the others.
+func settingErrors(err error) []sdk.SettingError {
+	var one sdk.SettingError
+	switch joined := err.(type) {
+	case nil:
+		return nil
+	case interface{ Unwrap() []error }:
+		var all []sdk.SettingError
+		for _, e := range joined.Unwrap() {
+			all = append(all, settingErrors(e)...)
+		}
+		return all
+	}
+	if errors.As(err, &one) {
+		return []sdk.SettingError{one}
+	}
+	return []sdk.SettingError{{Message: err.Error()}}
+}

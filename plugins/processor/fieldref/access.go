@@ -1,0 +1,292 @@
+package fieldref
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// Get returns the value of the field in r, and whether r has it. Raw data is []byte,
+// structured data map[string]any, the operation a record.Operation, the metadata as a
+// whole map[string]string, and the record as a whole what record.Map returns. What r holds
+// is not copied. It fails when something on the way is no structured data.
+func (f *Ref) Get(r *record.Record) (any, bool, error) {
+	switch f.root {
+	case Key, Before, After:
+		d := f.data(r)
+		if len(f.path) == 0 {
+			return Value(*d), !d.IsNone(), nil
+		}
+		m, err := f.parent(d)
+		if err != nil || m == nil {
+			return nil, false, err
+		}
+		v, ok := m[f.path[len(f.path)-1]]
+		return v, ok, nil
+	case Metadata:
+		if len(f.path) == 0 {
+			return r.Metadata.Map(), r.Metadata != nil, nil
+		}
+		for i := range r.Metadata {
+			if r.Metadata[i].Key == f.path[0] {
+				return r.Metadata[i].Value, true, nil
+			}
+		}
+		return nil, false, nil
+	case Position:
+		return []byte(r.Position), len(r.Position) > 0, nil
+	case Operation:
+		return r.Operation, r.Operation != 0, nil
+	case Payload:
+		return map[string]any{"before": Value(r.Before), "after": Value(r.After)}, !r.Before.IsNone() || !r.After.IsNone(), nil
+	}
+	return r.Map(), true, nil
+}
+
+// Value returns what d holds: []byte, map[string]any or nil.
+func Value(d record.Data) any {
+	if b, ok := d.Raw(); ok {
+		return b
+	}
+	if m, ok := d.Structured(); ok {
+		return m
+	}
+	return nil
+}
+
+// Data returns data that holds v: bytes or text, an object, or nothing.
+func Data(v any) (record.Data, bool) {
+	switch v := v.(type) {
+	case nil:
+		return record.Data{}, true
+	case []byte:
+		return record.Raw(v), true
+	case string:
+		return record.Raw([]byte(v)), true
+	case map[string]any:
+		return record.Structured(v), true
+	case record.Data:
+		return v, true
+	}
+	return record.Data{}, false
+}
+
+func (f *Ref) data(r *record.Record) *record.Data {
+	switch f.root {
+	case Key:
+		return &r.Key
+	case Before:
+		return &r.Before
+	}
+	return &r.After
+}
+
+// parent returns the object that the field is in, nil when there is none.
+func (f *Ref) parent(d *record.Data) (map[string]any, error) {
+	m, ok := d.Structured()
+	if !ok {
+		if d.IsNone() {
+			return nil, nil
+		}
+		return nil, f.notStructured(0)
+	}
+	for i, name := range f.path[:len(f.path)-1] {
+		v, exists := m[name]
+		if !exists || v == nil {
+			return nil, nil
+		}
+		if m, ok = v.(map[string]any); !ok {
+			return nil, f.notStructured(i + 1)
+		}
+	}
+	return m, nil
+}
+
+func (f *Ref) notStructured(n int) error {
+	return fmt.Errorf("cannot resolve %s: %s does not contain structured data", f, &Ref{f.root, f.path[:n]})
+}
+
+var errImmutable = errors.New("the reference is immutable")
+
+// Set gives the field in r the value v, and makes the objects that are missing on the
+// way. Key and payload take bytes, text, objects and nil; metadata and the operation take
+// text; the record as a whole and its position cannot be set.
+func (f *Ref) Set(r *record.Record, v any) error {
+	switch f.root {
+	case Key, Before, After:
+		if len(f.path) > 0 {
+			return f.setNested(f.data(r), v)
+		}
+		d, ok := Data(v)
+		if !ok {
+			return f.cannotSet(v)
+		}
+		*f.data(r) = d
+		return nil
+	case Metadata:
+		return f.setMetadata(r, v)
+	case Operation:
+		return f.setOperation(r, v)
+	case Payload:
+		return f.cannotSet(v)
+	}
+	return fmt.Errorf("cannot set %s: %w", f, errImmutable)
+}
+
+func (f *Ref) cannotSet(v any) error {
+	return fmt.Errorf("cannot set %s: unexpected type %T", f, v)
+}
+
+func (f *Ref) setNested(d *record.Data, v any) error {
+	m, ok := d.Structured()
+	if !ok && !d.IsNone() {
+		return f.notStructured(0)
+	}
+	if m == nil {
+		m = make(map[string]any, 1)
+		*d = record.Structured(m)
+	}
+	last := len(f.path) - 1
+	for i, name := range f.path[:last] {
+		inner, ok := m[name].(map[string]any)
+		if !ok && m[name] != nil {
+			return f.notStructured(i + 1)
+		}
+		if inner == nil {
+			inner = make(map[string]any, 1)
+			m[name] = inner
+		}
+		m = inner
+	}
+	m[f.path[last]] = v
+	return nil
+}
+
+func (f *Ref) setMetadata(r *record.Record, v any) error {
+	if len(f.path) == 0 {
+		switch v := v.(type) {
+		case nil:
+			r.Metadata = nil
+		case map[string]string:
+			r.Metadata = record.NewMetadata(v)
+		default:
+			return f.cannotSet(v)
+		}
+		return nil
+	}
+	switch v := v.(type) {
+	case nil:
+		r.Metadata.Delete(f.path[0])
+	case string:
+		r.Metadata.Set(f.path[0], v)
+	case []byte:
+		r.Metadata.Set(f.path[0], string(v))
+	default:
+		return f.cannotSet(v)
+	}
+	return nil
+}
+
+func (f *Ref) setOperation(r *record.Record, v any) error {
+	switch v := v.(type) {
+	case record.Operation:
+		r.Operation = v
+		return nil
+	case []byte:
+		return f.setOperation(r, string(v))
+	case string:
+		if n, err := strconv.Atoi(v); err == nil && n >= 1 && n <= 4 {
+			r.Operation = record.Operation(n)
+			return nil
+		}
+		op, err := record.ParseOperation(v)
+		if err != nil {
+			return fmt.Errorf("cannot set .Operation: %w", err)
+		}
+		r.Operation = op
+		return nil
+	}
+	return f.cannotSet(v)
+}
+
+// Delete removes the field from r: what has fields is left empty, the payload as a whole
+// without both sides. A field that is not there is fine.
+func (f *Ref) Delete(r *record.Record) error {
+	switch f.root {
+	case Key, Before, After:
+		d := f.data(r)
+		if len(f.path) == 0 {
+			*d = record.Data{}
+			return nil
+		}
+		m, err := f.parent(d)
+		if err == nil {
+			delete(m, f.path[len(f.path)-1])
+		}
+		return err
+	case Metadata:
+		if len(f.path) == 0 {
+			r.Metadata = record.Metadata{}
+		} else {
+			r.Metadata.Delete(f.path[0])
+		}
+		return nil
+	case Payload:
+		r.Before, r.After = record.Data{}, record.Data{}
+		return nil
+	}
+	return fmt.Errorf("cannot delete %s: %w", f, errImmutable)
+}
+
+// Rename gives the field the new name within the same object. A field that is not there
+// is left alone. It fails when the new name is taken, and for all that has no name of its own.
+func (f *Ref) Rename(r *record.Record, name string) error {
+	if len(f.path) == 0 {
+		return fmt.Errorf("cannot rename %s: %w", f, errImmutable)
+	}
+	last := f.path[len(f.path)-1]
+	if f.root == Metadata {
+		return f.renameMetadata(r, last, name)
+	}
+	m, err := f.parent(f.data(r))
+	if err != nil {
+		return err
+	}
+	v, ok := m[last]
+	if !ok || last == name {
+		return nil
+	}
+	if _, taken := m[name]; taken {
+		return f.taken(name)
+	}
+	delete(m, last)
+	m[name] = v
+	return nil
+}
+
+func (f *Ref) renameMetadata(r *record.Record, from, to string) error {
+	has := func(key string) bool {
+		for i := range r.Metadata {
+			if r.Metadata[i].Key == key {
+				return true
+			}
+		}
+		return false
+	}
+	if !has(from) || from == to {
+		return nil
+	}
+	if has(to) {
+		return f.taken(to)
+	}
+	v := r.Metadata.Get(from)
+	r.Metadata.Delete(from)
+	r.Metadata.Set(to, v)
+	return nil
+}
+
+func (f *Ref) taken(name string) error {
+	return fmt.Errorf("cannot rename %s: field %q already exists", f, name)
+}

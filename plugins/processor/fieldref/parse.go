@@ -1,0 +1,216 @@
+// Package fieldref has references to the fields of a record, such as .Key.id or
+// .Payload.After["first name"], compiled once and used for every record.
+package fieldref
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+)
+
+// Root is the part of a record that a reference begins with.
+type Root uint8
+
+// The roots. Whole is the record itself.
+const (
+	Whole Root = iota
+	Position
+	Operation
+	Metadata
+	Key
+	Payload
+	Before
+	After
+)
+
+var rootNames = [...]string{".", ".Position", ".Operation", ".Metadata", ".Key", ".Payload", ".Payload.Before", ".Payload.After"}
+
+// Ref is a reference. It may be used from several goroutines.
+type Ref struct {
+	root Root
+	path []string // below the root
+}
+
+// Parse reads a reference: an optional '$', then '.' alone for the whole record, or names
+// that each follow a '.', or text in ["…"]. The names of a record's own parts may begin
+// with a small letter.
+func Parse(text string) (*Ref, error) {
+	segments, err := split(strings.TrimPrefix(text, "$"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read reference %q: %w", text, err)
+	}
+	ref, err := resolve(segments)
+	if err != nil {
+		return nil, fmt.Errorf("cannot resolve reference %q: %w", text, err)
+	}
+	return ref, nil
+}
+
+// ParseList reads references that are separated by commas.
+func ParseList(text string) ([]*Ref, error) {
+	var refs []*Ref
+	for _, item := range splitList(text) {
+		ref, err := Parse(strings.TrimSpace(item))
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, ref)
+	}
+	return refs, nil
+}
+
+// splitList splits text at the commas that are not inside ["…"].
+func splitList(text string) []string {
+	var items []string
+	quoted, start := false, 0
+	for i := range len(text) {
+		switch {
+		case text[i] == '"':
+			quoted = !quoted
+		case text[i] == ',' && !quoted:
+			items = append(items, text[start:i])
+			start = i + 1
+		}
+	}
+	return append(items, text[start:])
+}
+
+func split(text string) ([]string, error) {
+	if text == "." {
+		return nil, nil
+	}
+	if text == "" {
+		return nil, fmt.Errorf("it is empty; want for example .Payload.After.name")
+	}
+	var segments []string
+	for text != "" {
+		var segment string
+		var err error
+		switch {
+		case text[0] == '.':
+			segment, text, err = splitName(text[1:])
+		case strings.HasPrefix(text, `["`) && len(segments) > 0:
+			segment, text, err = splitQuoted(text[2:])
+		default:
+			r, _ := utf8.DecodeRuneInString(text)
+			err = fmt.Errorf("unexpected character %q: want '.' and a name, or [\"text\"] behind a name", r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		segments = append(segments, segment)
+	}
+	return segments, nil
+}
+
+func splitName(text string) (name, rest string, err error) {
+	end := len(text)
+	for i, r := range text {
+		if r == '.' || r == '[' {
+			end = i
+			break
+		}
+		if !(r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)) || i == 0 && r >= '0' && r <= '9' {
+			return "", "", fmt.Errorf("bad character %q in a name: write [\"…\"] for names of other than letters, digits and '_'", r)
+		}
+	}
+	if end == 0 {
+		return "", "", fmt.Errorf("a name is missing behind '.'")
+	}
+	return text[:end], text[end:], nil
+}
+
+func splitQuoted(text string) (name, rest string, err error) {
+	end := strings.Index(text, `"]`)
+	if end < 0 {
+		return "", "", fmt.Errorf(`["%s has no end: "]`, text)
+	}
+	return text[:end], text[end+2:], nil
+}
+
+func resolve(segments []string) (*Ref, error) {
+	if len(segments) == 0 {
+		return &Ref{root: Whole}, nil
+	}
+	name, rest := upperFirst(segments[0]), segments[1:]
+	switch name {
+	case "Position", "Operation":
+		if len(rest) > 0 {
+			return nil, fmt.Errorf("unexpected field %q: .%s has no fields", rest[0], name)
+		}
+		return &Ref{root: map[string]Root{"Position": Position, "Operation": Operation}[name]}, nil
+	case "Metadata":
+		if len(rest) > 1 {
+			return nil, fmt.Errorf("unexpected field %q: .Metadata fields are not structured; write .Metadata[\"a.b\"] for a key with dots", rest[1])
+		}
+		return &Ref{Metadata, rest}, nil
+	case "Key":
+		return &Ref{Key, rest}, nil
+	case "Payload":
+		return resolvePayload(rest)
+	}
+	return nil, fmt.Errorf("unexpected field %q: a record has .Position, .Operation, .Metadata, .Key and .Payload", segments[0])
+}
+
+func resolvePayload(rest []string) (*Ref, error) {
+	if len(rest) == 0 {
+		return &Ref{root: Payload}, nil
+	}
+	switch upperFirst(rest[0]) {
+	case "Before":
+		return &Ref{Before, rest[1:]}, nil
+	case "After":
+		return &Ref{After, rest[1:]}, nil
+	}
+	return nil, fmt.Errorf("unexpected field %q: .Payload has .Before and .After", rest[0])
+}
+
+func upperFirst(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
+
+// String returns the reference in its plain form.
+func (f *Ref) String() string {
+	s := rootNames[f.root]
+	for _, name := range f.path {
+		if n, rest, err := splitName(name); err == nil && n == name && rest == "" {
+			s += "." + name
+		} else {
+			s += `["` + name + `"]`
+		}
+	}
+	return s
+}
+
+// Root returns the part of a record that the reference begins with.
+func (f *Ref) Root() Root { return f.root }
+
+// IsNested reports whether the reference is to something below its root.
+func (f *Ref) IsNested() bool { return len(f.path) > 0 }
+
+// Sibling returns the reference to the field of that name beside the one of f, which is
+// nested.
+func (f *Ref) Sibling(name string) *Ref {
+	last := len(f.path) - 1
+	return &Ref{f.root, append(f.path[:last:last], name)}
+}
+
+// Parts returns the part of a record in which the reference looks at structured data.
+func (f *Ref) Parts() schema.Parts {
+	return schema.Parts{
+		Key:     f.root == Key || f.root == Whole,
+		Payload: f.root >= Payload || f.root == Whole,
+	}
+}
+
+// PartsOf returns the parts that any of the references looks at.
+func PartsOf(refs ...*Ref) (p schema.Parts) {
+	for _, f := range refs {
+		if f != nil {
+			q := f.Parts()
+			p.Key, p.Payload = p.Key || q.Key, p.Payload || q.Payload
+		}
+	}
+	return p
+}

@@ -1,0 +1,157 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Options say what a chain runs with. All but the registry may be left out.
+type Options struct {
+	Registry *Registry
+	Logger   *slog.Logger
+	Schemas  schema.Registry
+	StateDir string        // processors have a directory each in it, for what must survive a restart
+	Clock    sdk.Clock     // nil: the time of the machine
+	Timeout  time.Duration // longest that a processor may take for a batch; 0: no limit
+
+	// Tap is called with the records that a processor gets, before its condition, and with
+	// those that go on behind it. They are to be read until it returns.
+	Tap func(processorID string, out bool, records []record.Record)
+	// Stats returns where a processor counts; nil: it counts for itself.
+	Stats func(processorID, plugin string) *Stats
+}
+
+// Open starts the declared processors, whose settings have no references any more. parent is
+// what their ids are qualified with: the id of the pipeline, or that of the connector.
+func Open(ctx context.Context, parent string, declared []spec.Processor, o Options) (*Chain, error) {
+	c := &Chain{options: o, log: o.Logger}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if cache, ok := o.Schemas.(*schema.Cache); ok {
+		c.schemas = cache
+	} else if o.Schemas != nil {
+		c.schemas = &schema.Cache{Registry: o.Schemas}
+	}
+	for _, d := range declared {
+		s, err := c.openStage(ctx, parent+":"+d.ID, d)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("cannot start processor %q: %w", d.ID, err), c.Teardown(context.WithoutCancel(ctx)))
+		}
+		c.add(s)
+	}
+	return c, nil
+}
+
+func (c *Chain) add(s *stage) {
+	c.stages = append(c.stages, s)
+	c.follow.Key = c.follow.Key || s.encodes.Key
+	c.follow.Payload = c.follow.Payload || s.encodes.Payload
+	if p, ok := s.workers[0].processor.(sdk.SettleObserver); ok {
+		c.observers = append(c.observers, observer{p, s.workers[0]})
+	}
+}
+
+// openStage starts one processor. On error nothing of it is left.
+func (c *Chain) openStage(ctx context.Context, id string, d spec.Processor) (*stage, error) {
+	plugin, err := c.options.Registry.find(d)
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{id: id, plugin: d.Plugin, timeout: c.options.Timeout, bounded: plugin.Bounded}
+	if s.condition, err = template.ParseCondition(d.Condition); err != nil {
+		return nil, fmt.Errorf("condition: %w", err)
+	}
+	if s.condition != nil {
+		s.looks = s.condition.Parts()
+	}
+	options, own, err := splitSettings(plugin, d.Settings)
+	if err != nil {
+		return nil, err
+	}
+	for range max(1, d.Workers) {
+		w, err := c.openWorker(ctx, s, plugin, maps.Clone(own))
+		if err != nil {
+			return nil, errors.Join(err, s.teardown(context.WithoutCancel(ctx)))
+		}
+		s.workers = append(s.workers, w)
+	}
+	s.use(options)
+	if s.stats = (&Stats{}); c.options.Stats != nil {
+		s.stats = c.options.Stats(id, d.Plugin)
+	}
+	return s, nil
+}
+
+func (c *Chain) openWorker(ctx context.Context, s *stage, plugin sdk.ProcessorPlugin, settings map[string]string) (*worker, error) {
+	w := &worker{env: &sdk.Env{
+		ProcessorID: s.id,
+		PluginName:  s.plugin,
+		Logger:      c.log.With("processor_id", s.id, "plugin_name", s.plugin),
+		Clock:       c.options.Clock,
+	}}
+	if c.schemas != nil {
+		w.env.Schemas = c.schemas
+	}
+	if c.options.StateDir != "" {
+		w.env.StateDir = filepath.Join(c.options.StateDir, strings.ReplaceAll(s.id, ":", string(filepath.Separator)))
+	}
+	ctx = sdk.WithEnv(ctx, w.env)
+	err := contain(func() error {
+		w.processor = plugin.New()
+		if err := w.processor.Configure(ctx, settings); err != nil {
+			return fmt.Errorf("cannot configure it: %w", err)
+		}
+		if err := w.processor.Open(ctx); err != nil {
+			return fmt.Errorf("cannot open it: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		if w.processor != nil {
+			err = errors.Join(err, contain(func() error { return w.processor.Teardown(ctx) }))
+		}
+		return nil, err
+	}
+	return w, nil
+}
+
+// contain turns a panic of f into an error.
+func contain(f func() error) (err error) {
+	defer sdk.Recover(&err)
+	return f()
+}
+
+// maxWorkers bounds the instances of one processor.
+const maxWorkers = 256
+
+// find returns the plugin of a declared processor, unless it cannot run as declared.
+func (r *Registry) find(d spec.Processor) (sdk.ProcessorPlugin, error) {
+	plugin, _, err := r.Find(d.Plugin)
+	if err != nil {
+		return plugin, err
+	}
+	return plugin, checkWorkers(plugin, d.Workers)
+}
+
+func checkWorkers(plugin sdk.ProcessorPlugin, workers int) error {
+	if plugin.Stateful && workers > 1 {
+		return fmt.Errorf("%s cannot have %d workers: what it makes of a record depends on the records before it; leave workers at 1", plugin.Name, workers)
+	}
+	if workers > maxWorkers {
+		return fmt.Errorf("%s cannot have %d workers: the most is %d", plugin.Name, workers, maxWorkers)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package processor
+
+import (
+	"errors"
+	"maps"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// standardOptions are the settings that every processor has.
+type standardOptions struct {
+	DecodeKey     bool `json:"sdk.schema.decode.key.enabled" default:"true" desc:"Whether a key that is encoded with a schema is decoded before the processor sees it."`
+	DecodePayload bool `json:"sdk.schema.decode.payload.enabled" default:"true" desc:"Whether a payload that is encoded with a schema is decoded before the processor sees it."`
+	EncodeKey     bool `json:"sdk.schema.encode.key.enabled" default:"true" desc:"Whether the schema of the key follows when the processor changes the key's shape."`
+	EncodePayload bool `json:"sdk.schema.encode.payload.enabled" default:"true" desc:"Whether the schema of the payload follows when the processor changes the payload's shape."`
+}
+
+const standardPrefix = "sdk.schema."
+
+// Parameters returns all parameters of a processor: its own and the sdk.* ones.
+func Parameters(plugin sdk.ProcessorPlugin) sdk.Parameters {
+	all := sdk.ParametersOf(standardOptions{})
+	for name, value := range plugin.Defaults {
+		param := all[name]
+		param.Default = value
+		all[name] = param
+	}
+	maps.Copy(all, plugin.New().Parameters())
+	return all
+}
+
+// splitSettings checks settings against the parameters of the plugin, and returns the
+// sdk.schema.* ones and the processor's own, with their defaults.
+func splitSettings(plugin sdk.ProcessorPlugin, settings map[string]string) (o standardOptions, own map[string]string, err error) {
+	var params sdk.Parameters
+	if err := contain(func() error { params = Parameters(plugin); return nil }); err != nil {
+		return o, nil, err
+	}
+	var wrong []error
+	for _, e := range params.Check(settings) {
+		wrong = append(wrong, e)
+	}
+	if len(wrong) > 0 {
+		return o, nil, errors.Join(wrong...)
+	}
+	own, standard := params.ApplyDefaults(settings), map[string]string{}
+	maps.DeleteFunc(own, func(name, value string) bool {
+		if strings.HasPrefix(name, standardPrefix) {
+			standard[name] = value
+			return true
+		}
+		return false
+	})
+	return o, own, errors.Join(sdk.Decode(standard, &o), nil)
+}
+
+// use sets which parts are decoded before the processor sees them, and of which parts the
+// schema follows.
+func (s *stage) use(o standardOptions) {
+	parts := schema.Parts{Key: true, Payload: true}
+	if user, ok := s.workers[0].processor.(sdk.SchemaUser); ok {
+		parts = user.SchemaParts()
+	}
+	s.decodes = schema.Parts{Key: parts.Key && o.DecodeKey, Payload: parts.Payload && o.DecodePayload}
+	s.encodes = schema.Parts{Key: parts.Key && o.EncodeKey, Payload: parts.Payload && o.EncodePayload}
+}

@@ -1,0 +1,262 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
+)
+
+// stage is one processor of a chain with its condition and its instances.
+type stage struct {
+	id, plugin string
+	condition  *template.Condition // nil: always
+	looks      schema.Parts        // what the condition looks at
+	decodes    schema.Parts        // what the processor sees decoded
+	encodes    schema.Parts        // of what it may change the shape
+	bounded    bool
+	timeout    time.Duration
+	workers    []*worker
+	stats      *Stats
+
+	selected []int32    // reused
+	fates    []sdk.Fate // reused; of records that the condition or their schema refuses, and of several workers
+}
+
+// worker is an instance of a processor.
+type worker struct {
+	processor sdk.Processor
+	env       *sdk.Env
+	batch     sdk.ProcessBatch
+	hung      bool // it did not return in time: its goroutine ends it
+}
+
+// run runs the stage, which is number n of the chain, over w.
+func (s *stage) run(ctx context.Context, w *work, n int) error {
+	tap := w.chain.options.Tap
+	if tap != nil && len(w.records) > 0 {
+		tap(s.id, false, w.records)
+	}
+	selected := s.choose(ctx, w)
+	count := len(w.records)
+	if selected != nil {
+		count = len(selected)
+	}
+	fates := s.fates // of those that choose refused
+	if count > 0 || s.due(w.chain) {
+		var err error
+		if fates, err = s.process(ctx, w, selected, count, n); err != nil {
+			return err
+		}
+	}
+	if len(fates) > 0 {
+		w.apply(s, fates)
+		clear(s.fates)
+		s.fates = s.fates[:0]
+	}
+	s.stats.Out.Add(uint64(len(w.records)))
+	if tap != nil && len(w.records) > 0 {
+		tap(s.id, true, w.records)
+	}
+	return nil
+}
+
+func (s *stage) due(c *Chain) bool {
+	d := s.deadline()
+	if d.IsZero() {
+		return false
+	}
+	now := time.Now()
+	if c.options.Clock != nil {
+		now = c.options.Clock.Now()
+	}
+	return !now.Before(d)
+}
+
+func (s *stage) deadline() time.Time {
+	if t, ok := s.workers[0].processor.(sdk.TimedProcessor); ok {
+		return t.Deadline()
+	}
+	return time.Time{}
+}
+
+// choose returns the indices of the records that the processor gets, nil for all, and
+// decodes what is looked at. Records of which that cannot be decided are refused.
+func (s *stage) choose(ctx context.Context, w *work) []int32 {
+	schemas := w.chain.schemas
+	if s.condition == nil && (schemas == nil || !s.decodes.Key && !s.decodes.Payload) {
+		return nil
+	}
+	s.selected = slices.Grow(s.selected[:0], max(1, len(w.records))) // nil means all
+	for i := range w.records {
+		r := &w.records[i]
+		matches, err := true, decode(ctx, schemas, r, s.looks)
+		if err == nil && s.condition != nil {
+			matches, err = s.condition.Match(r)
+		}
+		if err == nil && matches {
+			err = decode(ctx, schemas, r, s.decodes)
+		}
+		switch {
+		case err != nil:
+			s.decide(w, i, sdk.Fate{Kind: sdk.Refused, Err: err})
+		case matches:
+			s.selected = append(s.selected, int32(i))
+		}
+	}
+	if len(s.selected) == len(w.records) {
+		return nil
+	}
+	return s.selected
+}
+
+// decode makes the parts of r structured that are encoded with a schema.
+func decode(ctx context.Context, schemas *schema.Cache, r *record.Record, parts schema.Parts) error {
+	if schemas == nil {
+		return nil
+	}
+	isRaw := func(d record.Data) bool { _, ok := d.Raw(); return ok }
+	parts.Key = parts.Key && isRaw(r.Key)
+	parts.Payload = parts.Payload && (isRaw(r.Before) || isRaw(r.After))
+	if !parts.Key && !parts.Payload {
+		return nil
+	}
+	if err := schemas.DecodeRecord(ctx, r, parts); err != nil {
+		return fmt.Errorf("cannot decode the record for a processor: %w", err)
+	}
+	return nil
+}
+
+func (s *stage) decide(w *work, i int, f sdk.Fate) {
+	if n := len(w.records); len(s.fates) == 0 {
+		if cap(s.fates) < n {
+			s.fates = make([]sdk.Fate, n)
+		}
+		s.fates = s.fates[:n]
+	}
+	s.fates[i] = f
+}
+
+// process gives the chosen records to the workers and returns the fates of all records,
+// none when all go on.
+func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n int) ([]sdk.Fate, error) {
+	start := time.Now()
+	used := s.workers[:max(1, min(len(s.workers), count))]
+	if err := s.callAll(ctx, w, used, selected, count); err != nil {
+		return nil, err
+	}
+	s.stats.observe(count, time.Since(start))
+	for _, k := range used {
+		for _, e := range k.batch.Emitted() {
+			w.chain.queue = append(w.chain.queue, pending{n + 1, e})
+		}
+	}
+	if len(used) == 1 && len(s.fates) == 0 {
+		return used[0].batch.Fates(), nil
+	}
+	for _, k := range used {
+		for i, f := range k.batch.Fates() {
+			if f.Kind != sdk.Kept {
+				s.decide(w, i, f)
+			}
+		}
+	}
+	return s.fates, nil
+}
+
+// callAll gives each worker its share of the records, in order, and waits for all.
+func (s *stage) callAll(ctx context.Context, w *work, workers []*worker, selected []int32, count int) error {
+	if len(workers) == 1 {
+		return s.call(ctx, w, workers[0], selected)
+	}
+	if selected == nil {
+		selected = s.selected[:0]
+		for i := range int32(count) {
+			selected = append(selected, i)
+		}
+		s.selected = selected
+	}
+	errs := make([]error, len(workers))
+	var wg sync.WaitGroup
+	for i, k := range workers {
+		share := selected[i*count/len(workers) : (i+1)*count/len(workers)]
+		wg.Go(func() { errs[i] = s.call(ctx, w, k, share) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// call lets a worker process its share. A panic is an error, and so is taking too long.
+func (s *stage) call(ctx context.Context, w *work, k *worker, share []int32) error {
+	k.batch.Reset(w.token, w.records, share)
+	k.batch.OnHold(nil)
+	if w.group != nil || w.origins != nil {
+		k.batch.OnHold(w.name)
+	}
+	ctx = sdk.WithEnv(ctx, k.env)
+	process := func() error { return k.processor.Process(ctx, &k.batch) }
+	if s.bounded || s.timeout <= 0 {
+		return contain(process)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return s.guard(ctx, k, process)
+}
+
+// grace is how long a processor may take to return after its time is over.
+const grace = time.Second
+
+// guard calls process and waits for it until its time is over. A processor that does not
+// return then is left to itself.
+func (s *stage) guard(ctx context.Context, k *worker, process func() error) error {
+	done, abandoned := make(chan error, 1), make(chan struct{})
+	go func() {
+		err := contain(process)
+		select {
+		case <-abandoned:
+			_ = contain(func() error { return k.processor.Teardown(context.WithoutCancel(ctx)) })
+		default:
+			done <- err
+		}
+	}()
+	select {
+	case err := <-done:
+		return s.explain(ctx, err)
+	case <-ctx.Done():
+	}
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return s.explain(ctx, err)
+	case <-t.C:
+		k.hung = true
+		close(abandoned)
+		return s.explain(ctx, ctx.Err())
+	}
+}
+
+// explain says of a processor whose time was over that this was the reason.
+func (s *stage) explain(ctx context.Context, err error) error {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("it takes longer than %s (processors.timeout)", s.timeout)
+	}
+	return err
+}
+
+func (s *stage) teardown(ctx context.Context) error {
+	var errs []error
+	for _, k := range s.workers {
+		if !k.hung {
+			errs = append(errs, contain(func() error { return k.processor.Teardown(sdk.WithEnv(ctx, k.env)) }))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,140 @@
+package processor
+
+import (
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// work is a run of records on its way through the stages: a batch, or an emission.
+type work struct {
+	chain *Chain
+	token any    // of a batch
+	group *group // of an emission; nil for a batch
+	out   *connector.Outcome
+
+	input   []record.Record // as given; a record that was split or held stays in it as it was
+	records []record.Record // what is left of it at this stage
+	origins []int32         // records[i] was made of input[origins[i]]; nil: of input[i]
+
+	original   []bool // by index of input: it was split or held. Empty while none was
+	refused    []bool // by index of input. Empty while none was
+	refusedAll bool   // a record of an emission was refused
+}
+
+func (w *work) origin(i int32) int32 {
+	if w.origins == nil {
+		return i
+	}
+	return w.origins[i]
+}
+
+// name returns what record i is called while it is held.
+func (w *work) name(i int32) sdk.Held {
+	if w.group != nil {
+		return sdk.Held{Batch: w.group, Index: w.origin(i)}
+	}
+	return sdk.Held{Batch: w.token, Index: w.origin(i)}
+}
+
+// apply replaces the records by what the fates make of them.
+func (w *work) apply(s *stage, fates []sdk.Fate) {
+	n := len(w.records)
+	for i := range fates {
+		switch fates[i].Kind {
+		case sdk.Replaced:
+			n += len(fates[i].Pieces) - 1
+		case sdk.Filtered, sdk.Refused, sdk.HeldBack:
+			n--
+		}
+	}
+	records, origins := make([]record.Record, 0, n), make([]int32, 0, n)
+	wasRefused := false
+	for i := range w.records {
+		origin := w.origin(int32(i))
+		switch f := &fates[i]; f.Kind {
+		case sdk.Kept:
+			records, origins = append(records, w.records[i]), append(origins, origin)
+		case sdk.Filtered:
+			s.stats.Filtered.Add(1)
+		case sdk.Refused:
+			s.stats.Refused.Add(1)
+			w.refuse(s.id, i, f.Err)
+			wasRefused = true
+		case sdk.Replaced:
+			w.keep(i)
+			records = append(records, f.Pieces...)
+			for range f.Pieces {
+				origins = append(origins, origin)
+			}
+		case sdk.HeldBack:
+			w.keep(i)
+			w.hold(origin)
+		}
+	}
+	w.records, w.origins = records, origins
+	if wasRefused {
+		w.dropRefused()
+	}
+}
+
+// keep puts record i, as it is at this stage, where it is found when a piece of it is refused.
+func (w *work) keep(i int) {
+	origin := w.origin(int32(i))
+	if len(w.original) == 0 {
+		w.original = make([]bool, len(w.input))
+	}
+	if !w.original[origin] {
+		w.original[origin] = true
+		w.input[origin] = w.records[i]
+	}
+}
+
+func (w *work) hold(origin int32) {
+	w.chain.holding++
+	if w.group != nil {
+		w.group.held++
+		return
+	}
+	w.out.Held = append(w.out.Held, origin)
+}
+
+func (w *work) refuse(processor string, i int, err error) {
+	r := connector.Refusal{Index: w.origin(int32(i)), Record: w.records[i], Processor: processor, Err: err}
+	if w.group != nil {
+		if !w.refusedAll {
+			r.Index, r.Settles = -1, w.group.settles
+			w.refusedAll = true
+			w.out.Refused = append(w.out.Refused, r)
+		}
+		return
+	}
+	if len(w.refused) == 0 {
+		w.refused = make([]bool, len(w.input))
+	}
+	if w.refused[r.Index] {
+		return
+	}
+	w.refused[r.Index] = true
+	if len(w.original) > 0 && w.original[r.Index] {
+		r.Record = w.input[r.Index]
+	}
+	w.out.Refused = append(w.out.Refused, r)
+}
+
+// dropRefused drops the other pieces of what was refused.
+func (w *work) dropRefused() {
+	if w.refusedAll {
+		w.records, w.origins = nil, []int32{}
+		return
+	}
+	n := 0
+	for i, origin := range w.origins {
+		if !w.refused[origin] {
+			w.records[n], w.origins[n] = w.records[i], origin
+			n++
+		}
+	}
+	clear(w.records[n:])
+	w.records, w.origins = w.records[:n], w.origins[:n]
+}
