@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/plugins"
@@ -160,7 +161,7 @@ func (a *Agent) wire() {
 	a.Plugins = newHost(a.Executables, a.Store.Schemas(), log)
 	a.inputs = &inputs{apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, log: log}
 	window := engine.DefaultWindow
-	window.Shared, window.Turns = engine.NewShared(), engine.NewTurns()
+	window.Shared, window.Scheduler = engine.NewShared(), fair.NewScheduler()
 	a.Runner = &runner{plugins: a.Plugins, Store: a.Store, committer: a.Committer, taps: &a.taps, window: window, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,
 		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
 	a.Loop = &reconcile.Loop{

@@ -72,7 +72,7 @@ func (r *runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		AckTimeout: r.ackTimeout,
 		Taps:       r.taps,
 		Stats:      r.statsOf(d.Pipeline.ID),
-		Tell:       o.secrets.coverIn,
+		Redact:     o.secrets.coverIn,
 		Log:        log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
 	if err := o.Pipeline.Prepare(ctx); err != nil {

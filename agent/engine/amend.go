@@ -15,11 +15,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// errNotMoving says that there is no run to amend, or no longer.
-var errNotMoving = errors.New("it does not run")
+// errNotRunning says that there is no run to amend, or no longer.
+var errNotRunning = errors.New("it does not run")
 
-// Amendment makes a run that of another version while it goes on. It holds what that
-// version changes, ready to be opened. Either Apply or Discard is called, once.
+// Amendment changes a run to another version while it goes on. It holds what that version
+// replaces, configured and ready to be opened. Either Apply or Discard is called, once.
 type Amendment struct {
 	p            *Pipeline
 	from, to     *version
@@ -43,8 +43,8 @@ func (p *Pipeline) Amend(ctx context.Context, declared, resolved *spec.Pipeline)
 	return a, nil
 }
 
-// effect returns what the amendment means for the run. What references resolve to may
-// have changed where the references have not.
+// effect returns what the amendment means for the run. The value of a reference may have
+// changed although the reference has not.
 func (a *Amendment) effect() spec.Effect {
 	declared, resolved := spec.EffectOf(a.from.declared, a.to.declared), spec.EffectOf(a.from.resolved, a.to.resolved)
 	if declared.Severity() > resolved.Severity() {
@@ -61,7 +61,7 @@ func (a *Amendment) prepare(ctx context.Context) (err error) {
 		}
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	a.replace()
+	a.layOut()
 	for _, o := range a.destinations {
 		g.Go(func() error { return a.p.startDestination(gctx, o) })
 	}
@@ -71,15 +71,15 @@ func (a *Amendment) prepare(ctx context.Context) (err error) {
 	return g.Wait()
 }
 
-// replace lays out the destinations and the dead-letter queue that are replaced.
-func (a *Amendment) replace() {
+// layOut lays out the destinations and the dead-letter queue that are replaced.
+func (a *Amendment) layOut() {
 	tolerance := a.from.declared.DLQ.Tolerant() != a.to.declared.DLQ.Tolerant()
 	for i, c := range a.to.declared.Connectors {
 		if c.Type != spec.TypeDestination {
 			continue
 		}
 		o := connectorOf[connector.Destination](a.to, i)
-		if !sameConnector(a.from, a.to, c.ID) || tolerance && !paceOf(a.p.Plugins.WithDefaults(o.plugin, o.settings)).gathers() {
+		if !sameConnector(a.from, a.to, c.ID) || tolerance && !batchingOf(a.p.Plugins.WithDefaults(o.plugin, o.settings)).gathers() {
 			a.destinations[o.id] = o
 		}
 	}
@@ -136,7 +136,7 @@ func (a *Amendment) Discard(ctx context.Context) {
 	}
 }
 
-// Apply makes the run that of the new version. Destinations that it replaces settle what
+// Apply changes the run to the new version. Destinations that it replaces settle what
 // was written to them and are torn down; then drained is called, and the new ones are
 // opened and get what is queued. Sources go on reading as far as the window lets them.
 // After an error the run ends with it, if it has not ended or failed already. Apply is
@@ -153,13 +153,13 @@ func (a *Amendment) apply(drained func()) error {
 	r := a.p.running.Load()
 	if r == nil {
 		a.Discard(context.Background())
-		return errNotMoving
+		return errNotRunning
 	}
 	r.amending.Lock()
 	defer r.amending.Unlock()
-	if !r.moving || a.p.version.Load() != a.from {
+	if !r.amendable || a.p.version.Load() != a.from {
 		a.Discard(r.ctx)
-		return errNotMoving
+		return errNotRunning
 	}
 	released := make(chan struct{})
 	defer close(released)
@@ -172,7 +172,7 @@ func (a *Amendment) apply(drained func()) error {
 		a.Discard(r.ctx)
 		return err
 	}
-	a.retire(r)
+	a.swap(r)
 	if err := context.Cause(r.ctx); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (a *Amendment) apply(drained func()) error {
 		r.fail(err)
 		return err
 	}
-	a.settle(r)
+	a.adopt(r)
 	return nil
 }
 
@@ -201,9 +201,9 @@ func (a *Amendment) pause(r *run, released <-chan struct{}) {
 	pausing.Wait()
 }
 
-// retire puts the new connectors in the place of the old ones, which it tears down. From
+// swap puts the new connectors in the place of the old ones, which it tears down. From
 // here on the run owns the new ones.
-func (a *Amendment) retire(r *run) {
+func (a *Amendment) swap(r *run) {
 	var old []*opened[connector.Destination]
 	for i, d := range r.dests {
 		if o := a.destinations[d.id]; o != nil {
@@ -214,7 +214,7 @@ func (a *Amendment) retire(r *run) {
 	if a.dlq != nil {
 		old = append(old, a.p.dlq)
 		a.p.dlq = a.dlq
-		r.dlq.out.Store(newLetterbox(a.dlq))
+		r.dlq.out.Store(newDeadLetterWriter(a.dlq))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), teardownTimeout)
 	defer cancel()
@@ -237,19 +237,19 @@ func (a *Amendment) open(r *run) error {
 	return g.Wait()
 }
 
-// settle has everything else follow the new version.
-func (a *Amendment) settle(r *run) {
+// adopt puts in force what the new version changes besides destinations.
+func (a *Amendment) adopt(r *run) {
 	before, after := &a.from.declared.DLQ, &a.to.declared.DLQ
 	if before.WindowSize != after.WindowSize || before.WindowNackThreshold != after.WindowNackThreshold {
-		r.dlq.look(after)
+		r.dlq.setWindow(after)
 	}
-	a.p.gathered.Store(gathered(a.p.destinations))
+	a.p.minUnsettled.Store(largestBatch(a.p.destinations))
 	for _, s := range r.sources {
 		if a.processors != nil {
 			chain := a.processors[s.id]
 			s.processors.Store(&chain)
 		}
-		notify(s.room)
+		s.room.Notify()
 	}
 	a.p.version.Store(a.to)
 }

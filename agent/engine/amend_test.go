@@ -346,7 +346,7 @@ func TestAmendmentsThatTakeARestart(t *testing.T) {
 	}
 }
 
-// The dead-letter queue is replaced between two letters, also together with the
+// The dead-letter queue is replaced between two dead letters, also together with the
 // destination that refuses records.
 func TestDeadLetterQueueIsReplaced(t *testing.T) {
 	for _, both := range []bool{false, true} {
@@ -358,9 +358,9 @@ func TestDeadLetterQueueIsReplaced(t *testing.T) {
 			old.async = true
 			d := w.destination("dst", &fakeDestination{async: true, refuse: refuseEvery(2)})
 			l := w.begin(t.Context())
-			var letters []record.Record
+			var deadLetters []record.Record
 			for i := range 50 {
-				waitFor(t, "letters", func() bool { return len(old.records()) > 5 })
+				waitFor(t, "dead letters", func() bool { return len(old.records()) > 5 })
 				w.spec.DLQ.Settings = map[string]string{"v": strconv.Itoa(i)}
 				fresh := &fakeDestination{t: t, async: i%2 == 0, instead: old}
 				w.plugins.destinations["p:dead-letter-queue"] = fresh
@@ -369,16 +369,16 @@ func TestDeadLetterQueueIsReplaced(t *testing.T) {
 					d = w.destination("dst", &fakeDestination{async: true, refuse: refuseEvery(2), instead: d})
 				}
 				l.become()
-				letters = append(letters, old.records()...)
+				deadLetters = append(deadLetters, old.records()...)
 				old = fresh
 			}
 			if err := l.stop(); err != nil {
 				t.Fatal(err)
 			}
-			letters = append(letters, old.records()...)
-			for i, letter := range letters {
-				if got, want := string(letter.Position), fmt.Sprintf("p:src/%d", 2*(i+1)); got != want {
-					t.Fatalf("letter %d is of %s, want %s", i, got, want)
+			deadLetters = append(deadLetters, old.records()...)
+			for i, deadLetter := range deadLetters {
+				if got, want := string(deadLetter.Position), fmt.Sprintf("p:src/%d", 2*(i+1)); got != want {
+					t.Fatalf("dead letter %d is of %s, want %s", i, got, want)
 				}
 			}
 		})
@@ -441,8 +441,8 @@ func TestDestinationsAreReopenedWhenRefusalsBecomeTolerated(t *testing.T) {
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if old.careful || !fresh.careful || len(fresh.calls) != 1 || gathers.tornDown != 1 || byDefault.tornDown != 1 {
-		t.Errorf("careful before %v, then %v, called %q", old.careful, fresh.careful, fresh.calls)
+	if old.stopAndWait || !fresh.stopAndWait || len(fresh.calls) != 1 || gathers.tornDown != 1 || byDefault.tornDown != 1 {
+		t.Errorf("stopAndWait before %v, then %v, called %q", old.stopAndWait, fresh.stopAndWait, fresh.calls)
 	}
 }
 
@@ -547,7 +547,7 @@ func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
 	}
 }
 
-// A flush is over only when the last result was attended to: here its letters wait for
+// A flush is over only when the last result was processed: here its dead letters wait for
 // the dead-letter queue, which is replaced as well.
 func TestFlushWaitsForDeadLetters(t *testing.T) {
 	w := newWorld(t)
@@ -577,7 +577,7 @@ func TestFlushWaitsForDeadLetters(t *testing.T) {
 		select {
 		case first.hold <- struct{}{}:
 		case <-time.After(20 * time.Second):
-			t.Fatal("the letters are not written")
+			t.Fatal("the dead letters are not written")
 		}
 	}
 	if err := <-applied; err != nil {
@@ -587,6 +587,6 @@ func TestFlushWaitsForDeadLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(first.records()) != total || s.ackedUpTo() != total {
-		t.Errorf("%d letters, acked %d, want %d", len(first.records()), s.ackedUpTo(), total)
+		t.Errorf("%d dead letters, acked %d, want %d", len(first.records()), s.ackedUpTo(), total)
 	}
 }

@@ -7,40 +7,41 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Committer makes positions durable for all pipelines of an agent, many in one
-// transaction. A source that stands alone is committed at once; under load there is
-// at most one commit per Interval.
+// Committer saves the checkpoints of all pipelines of an agent by group commit: those of
+// many sources in one transaction. While nothing was committed for Interval, a checkpoint
+// is saved at once; under load there is at most one commit per Interval.
 type Committer struct {
 	Store    Store
 	Interval time.Duration
 
 	Commits   Histogram     // seconds of a commit (DurationBounds)
-	Committed atomic.Uint64 // positions made durable
+	Committed atomic.Uint64 // checkpoints made durable
 
 	mu     sync.Mutex
 	dirty  []committable // guarded by mu
 	urgent bool          // guarded by mu
-	wake   chan struct{} // capacity 1
+	wake   notify.Signal
 	once   sync.Once
 }
 
 // committable is a source with progress to save.
 type committable interface {
-	// take returns what to save; ok is false when there is nothing.
-	take() (s spec.Checkpoint, ok bool)
-	// saved tells how it went, for what the last take returned.
+	// checkpoint returns what to save; ok is false when there is nothing.
+	checkpoint() (c spec.Checkpoint, ok bool)
+	// saved takes the outcome for what the last call of checkpoint returned.
 	saved(err error)
 }
 
 func (c *Committer) init() {
-	c.once.Do(func() { c.wake = make(chan struct{}, 1) })
+	c.once.Do(func() { c.wake = notify.NewSignal() })
 }
 
-// mark asks for s to be committed; urgent ones do not wait for the interval. A source
-// marks itself once, and again only after saved was called.
-func (c *Committer) mark(s committable, urgent bool) {
+// markDirty asks for s to be committed; urgent ones do not wait for the interval. A source
+// may do so again once checkpoint was called, also before saved is.
+func (c *Committer) markDirty(s committable, urgent bool) {
 	c.init()
 	c.mu.Lock()
 	first := len(c.dirty) == 0
@@ -48,24 +49,17 @@ func (c *Committer) mark(s committable, urgent bool) {
 	c.urgent = c.urgent || urgent
 	c.mu.Unlock()
 	if first || urgent {
-		c.signal() // for the others it waits already
+		c.wake.Notify() // for the others it waits already
 	}
 }
 
-// hurry ends the wait for the interval.
-func (c *Committer) hurry() {
+// flushNow ends the wait for the interval.
+func (c *Committer) flushNow() {
 	c.init()
 	c.mu.Lock()
 	c.urgent = true
 	c.mu.Unlock()
-	c.signal()
-}
-
-func (c *Committer) signal() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.wake.Notify()
 }
 
 // Run commits until ctx ends, and then once more what is left. It is to outlive all
@@ -83,7 +77,7 @@ func (c *Committer) Run(ctx context.Context) error {
 			c.commit(context.WithoutCancel(ctx))
 			return nil
 		}
-		if wait := time.Until(last.Add(c.Interval)); wait > 0 && !c.hurried() {
+		if wait := time.Until(last.Add(c.Interval)); wait > 0 && !c.due() {
 			timer.Reset(wait)
 			continue
 		}
@@ -93,7 +87,8 @@ func (c *Committer) Run(ctx context.Context) error {
 	}
 }
 
-func (c *Committer) hurried() bool {
+// due reports whether there is no reason to wait for the interval.
+func (c *Committer) due() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.urgent || len(c.dirty) == 0
@@ -106,22 +101,22 @@ func (c *Committer) commit(ctx context.Context) bool {
 	c.dirty, c.urgent = nil, false
 	c.mu.Unlock()
 
-	takers, positions := make([]committable, 0, len(dirty)), make([]spec.Checkpoint, 0, len(dirty))
+	sources, checkpoints := make([]committable, 0, len(dirty)), make([]spec.Checkpoint, 0, len(dirty))
 	for _, s := range dirty {
-		if p, ok := s.take(); ok {
-			takers, positions = append(takers, s), append(positions, p)
+		if p, ok := s.checkpoint(); ok {
+			sources, checkpoints = append(sources, s), append(checkpoints, p)
 		} else {
 			s.saved(nil)
 		}
 	}
-	if len(positions) == 0 {
+	if len(checkpoints) == 0 {
 		return false
 	}
-	err := c.save(ctx, positions)
-	for i, s := range takers {
-		// One source's failure must not be the others': each gets a try of its own.
-		if err != nil && len(takers) > 1 {
-			s.saved(c.save(ctx, positions[i:i+1]))
+	err := c.save(ctx, checkpoints)
+	for i, s := range sources {
+		// One source's failure must not be the others': each is tried alone.
+		if err != nil && len(sources) > 1 {
+			s.saved(c.save(ctx, checkpoints[i:i+1]))
 			continue
 		}
 		s.saved(err)
@@ -129,12 +124,12 @@ func (c *Committer) commit(ctx context.Context) bool {
 	return true
 }
 
-func (c *Committer) save(ctx context.Context, positions []spec.Checkpoint) error {
+func (c *Committer) save(ctx context.Context, checkpoints []spec.Checkpoint) error {
 	begin := time.Now()
-	if err := c.Store.SaveCheckpoints(ctx, positions); err != nil {
+	if err := c.Store.SaveCheckpoints(ctx, checkpoints); err != nil {
 		return err
 	}
 	c.Commits.observe(DurationBounds, time.Since(begin).Seconds(), 1)
-	c.Committed.Add(uint64(len(positions)))
+	c.Committed.Add(uint64(len(checkpoints)))
 	return nil
 }

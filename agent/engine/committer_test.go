@@ -38,7 +38,7 @@ func (l *commitLog) SaveCheckpoints(_ context.Context, positions []spec.Checkpoi
 
 func source(id string, result *error) engine.Committable {
 	return engine.Committable{
-		Take: func() (spec.Checkpoint, bool) {
+		Checkpoint: func() (spec.Checkpoint, bool) {
 			return spec.Checkpoint{ConnectorID: id, Position: record.Position("1")}, true
 		},
 		Saved: func(err error) { *result = err },
@@ -54,19 +54,19 @@ func TestCommitsAreGrouped(t *testing.T) {
 		go func() { done <- c.Run(ctx) }()
 		var err error
 		time.Sleep(time.Second)
-		c.Mark(source("first", &err), false) // alone: at once
+		c.MarkDirty(source("first", &err), false) // alone: at once
 		synctest.Wait()
 		time.Sleep(10 * time.Millisecond)
-		c.Mark(source("a", &err), false) // within the interval: together, at its end
+		c.MarkDirty(source("a", &err), false) // within the interval: together, at its end
 		time.Sleep(10 * time.Millisecond)
-		c.Mark(source("b", &err), false)
+		c.MarkDirty(source("b", &err), false)
 		time.Sleep(100 * time.Millisecond)
-		c.Mark(source("c", &err), false)
+		c.MarkDirty(source("c", &err), false)
 		time.Sleep(time.Millisecond)
-		c.Mark(source("last", &err), true) // urgent: at once
+		c.MarkDirty(source("last", &err), true) // urgent: at once
 		synctest.Wait()
 		time.Sleep(time.Millisecond)
-		c.Mark(source("end", &err), false) // pending when Run ends
+		c.MarkDirty(source("end", &err), false) // pending when Run ends
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -94,10 +94,10 @@ func TestOneSourcesFailureIsNotTheOthers(t *testing.T) {
 		unset := errors.New("never told")
 		results := [3]error{unset, unset, unset}
 		time.Sleep(time.Second)
-		c.Mark(source("warm-up", new(error)), false)
+		c.MarkDirty(source("warm-up", new(error)), false)
 		synctest.Wait()
 		for i, id := range []string{"a", "bad", "b"} {
-			c.Mark(source(id, &results[i]), false)
+			c.MarkDirty(source(id, &results[i]), false)
 		}
 		time.Sleep(time.Second)
 		cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // Bounds of what one Write takes when several small batches wait: coalescing saves a
@@ -28,33 +29,33 @@ const queueLength = 64
 type destinationRun struct {
 	run    *run
 	id     string                                        // qualified
-	index  int                                           // in flight.settled
+	index  int                                           // in settle.Batch
 	out    atomic.Pointer[opened[connector.Destination]] // replaced while write pauses
 	tap    *tap
 	stats  *Stats
-	queue  chan *flight
-	pauses chan (<-chan struct{}) // has write pause until what it is given is closed
+	queue  chan inFlight
+	pauses chan (<-chan struct{}) // write pauses until the channel it receives is closed
 	ended  chan struct{}          // closed when everything is written and settled
 
-	writes  sampling        // owned by write
-	batches []*record.Batch // owned by write: to be joined
+	writes sampling        // owned by write
+	joined []*record.Batch // owned by write: to be joined
 
 	mu       sync.Mutex
 	results  uint64        // guarded by mu: records settled
 	pending  []part        // guarded by mu: written and not settled, in order
 	settling bool          // guarded by mu: what was pending is being settled
-	empty    chan struct{} // capacity 1: pending is empty and nothing is being settled
+	empty    notify.Signal // pending is empty and nothing is being settled
 }
 
-// part is a flight of which n records are yet to be settled.
+// part is an in-flight batch of which n records are yet to be settled.
 type part struct {
-	f *flight
+	inFlight
 	n int
 }
 
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
 	d := &destinationRun{run: r, id: o.id, index: index, tap: r.Taps.point(o.id), stats: r.Stats.Connector(o.id),
-		queue: make(chan *flight, queueLength), pauses: make(chan (<-chan struct{})), ended: make(chan struct{}), empty: make(chan struct{}, 1)}
+		queue: make(chan inFlight, queueLength), pauses: make(chan (<-chan struct{})), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)
 	return d
 }
@@ -62,13 +63,13 @@ func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *des
 // write hands what is queued to the destination until the queue is closed, and then
 // waits until all of it is settled.
 func (d *destinationRun) write(ctx context.Context) error {
-	var flights []*flight
+	var batches []inFlight
 	for {
 		var open bool
-		if flights, open = d.next(ctx, flights[:0]); !open {
+		if batches, open = d.next(ctx, batches[:0]); !open {
 			break
 		}
-		b, err := d.expect(flights)
+		b, err := d.expect(batches)
 		if err != nil {
 			return err
 		}
@@ -88,7 +89,7 @@ func (d *destinationRun) write(ctx context.Context) error {
 	return nil
 }
 
-// flush has the destination write out what it holds back, and waits until all of it is
+// flush makes the destination write out what it holds back, and waits until all of it is
 // settled. Nothing more can be written to it.
 func (d *destinationRun) flush(ctx context.Context) error {
 	if err := d.out.Load().connector.Flush(ctx); err != nil {
@@ -97,8 +98,8 @@ func (d *destinationRun) flush(ctx context.Context) error {
 	return d.waitSettled(ctx)
 }
 
-// pause has write stop before its next write, and flushes the destination. It returns
-// when nothing is written any more; write goes on when released is closed.
+// pause stops write before its next write, and flushes the destination. It returns when
+// everything written is settled; write goes on when released is closed.
 func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) error {
 	select {
 	case d.pauses <- released:
@@ -110,22 +111,21 @@ func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) er
 	}
 }
 
-// broken wraps an error of the destination, unless the run has failed already for the
-// reason that settled found.
+// broken wraps an error of the destination.
 func (d *destinationRun) broken(doing string, err error) error {
 	return fmt.Errorf("cannot %s destination %s: %w", doing, d.id, err)
 }
 
-// next waits for a batch and takes with it what else is there. open is false when the
+// next waits for a batch and returns it with those queued behind it. open is false when the
 // queue was closed and is empty, or ctx has ended.
-func (d *destinationRun) next(ctx context.Context, flights []*flight) (_ []*flight, open bool) {
-	for len(flights) == 0 {
+func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFlight, open bool) {
+	for len(batches) == 0 {
 		select {
 		case f, ok := <-d.queue:
 			if !ok {
 				return nil, false
 			}
-			flights = append(flights, f)
+			batches = append(batches, f)
 		case released := <-d.pauses:
 			if <-released; ctx.Err() != nil {
 				return nil, false
@@ -134,34 +134,34 @@ func (d *destinationRun) next(ctx context.Context, flights []*flight) (_ []*flig
 			return nil, false
 		}
 	}
-	records, bytes := flights[0].batch.Len(), flights[0].size
+	records, bytes := batches[0].Records.Len(), batches[0].Size()
 	for records < coalesceRecords && bytes < coalesceBytes {
 		select {
 		case f, ok := <-d.queue:
 			if !ok {
-				return flights, true
+				return batches, true
 			}
-			flights = append(flights, f)
-			records, bytes = records+f.batch.Len(), bytes+f.size
+			batches = append(batches, f)
+			records, bytes = records+f.Records.Len(), bytes+f.Size()
 		default:
-			return flights, true
+			return batches, true
 		}
 	}
-	return flights, true
+	return batches, true
 }
 
-// expect notes that the results of these flights come next, and joins their batches.
+// expect notes that the results of these batches come next, and joins them.
 // It comes before Write, since results may arrive from within Write.
-func (d *destinationRun) expect(flights []*flight) (*record.Batch, error) {
-	d.batches = d.batches[:0]
+func (d *destinationRun) expect(batches []inFlight) (*record.Batch, error) {
+	d.joined = d.joined[:0]
 	d.mu.Lock()
-	for _, f := range flights {
-		d.batches = append(d.batches, f.batch)
-		d.pending = append(d.pending, part{f, f.batch.Len()})
+	for _, f := range batches {
+		d.joined = append(d.joined, f.Records)
+		d.pending = append(d.pending, part{f, f.Records.Len()})
 	}
 	d.mu.Unlock()
-	b, err := record.Join(d.batches)
-	clear(d.batches)
+	b, err := record.Join(d.joined)
+	clear(d.joined)
 	if err != nil {
 		return nil, fmt.Errorf("cannot join batches for destination %s: %w", d.id, err)
 	}
@@ -170,8 +170,8 @@ func (d *destinationRun) expect(flights []*flight) (*record.Batch, error) {
 
 var errSurplus = errors.New("it settled more records than were written")
 
-// settledBy returns the function that o calls with results. What a connector says after
-// it was replaced is void.
+// settledBy returns the function that o calls with results. Results of a connector that
+// was replaced are void.
 func (d *destinationRun) settledBy(o *opened[connector.Destination]) func(n int, refused error) {
 	return func(n int, refused error) {
 		if d.out.Load() == o {
@@ -181,7 +181,7 @@ func (d *destinationRun) settledBy(o *opened[connector.Destination]) func(n int,
 }
 
 // settled is called by the destination: the next n records are durable, or refused.
-// Once the run has failed, results are void: what failed may be a record before them.
+// Once the run has failed, results are void: the failure may concern a record before them.
 func (d *destinationRun) settled(n int, refused error) {
 	if d.run.ctx.Err() != nil {
 		return
@@ -198,7 +198,7 @@ func (d *destinationRun) settled(n int, refused error) {
 	now := time.Now()
 	for n > 0 {
 		p, k := d.pop(n)
-		if p.f == nil {
+		if p.Batch == nil {
 			d.run.fail(permanent(fmt.Errorf("cannot trust destination %s: %w", d.id, errSurplus)))
 			return
 		}
@@ -210,14 +210,14 @@ func (d *destinationRun) settled(n int, refused error) {
 			}
 			now = time.Now()
 		}
-		p.f.src.settle(p.f, d.index, k, refused != nil, now)
+		p.src.settle(p.Batch, d.index, k, refused != nil, now)
 	}
 	d.mu.Lock()
 	d.settling = false
 	empty := len(d.pending) == 0
 	d.mu.Unlock()
 	if empty {
-		notify(d.empty)
+		d.empty.Notify()
 	}
 }
 
@@ -242,13 +242,13 @@ func (d *destinationRun) pop(n int) (part, int) {
 
 // refuse sends the first k records of p to the dead-letter queue.
 func (d *destinationRun) refuse(p part, k int, cause error) error {
-	records, err := p.f.batch.Records()
+	records, err := p.Records.Records()
 	if err != nil {
 		return fmt.Errorf("cannot decode records for the dead-letter queue: %w", err)
 	}
 	at := len(records) - p.n
 	for _, r := range records[at : at+k] {
-		if err := d.run.dlq.nack(d.run.ctx, p.f.src.id, r, d.id, cause); err != nil {
+		if err := d.run.dlq.nack(d.run.ctx, p.src.id, r, d.id, cause); err != nil {
 			return err
 		}
 	}

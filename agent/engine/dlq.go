@@ -24,29 +24,29 @@ type deadLetters struct {
 	mu     sync.Mutex
 	window nackWindow // guarded by mu
 
-	write sync.Mutex                // one record at a time
-	out   atomic.Pointer[letterbox] // replaced with write held
+	write sync.Mutex                       // one record at a time
+	out   atomic.Pointer[deadLetterWriter] // replaced with write held
 }
 
-// letterbox is the destination of dead letters.
-type letterbox struct {
+// deadLetterWriter writes dead letters to the queue's destination, one at a time.
+type deadLetterWriter struct {
 	*opened[connector.Destination]
-	awaited atomic.Bool // a letter has no answer yet
+	awaited atomic.Bool // a dead letter has no answer yet
 	answers chan error  // capacity 1
 }
 
-func newLetterbox(o *opened[connector.Destination]) *letterbox {
-	return &letterbox{opened: o, answers: make(chan error, 1)}
+func newDeadLetterWriter(o *opened[connector.Destination]) *deadLetterWriter {
+	return &deadLetterWriter{opened: o, answers: make(chan error, 1)}
 }
 
 func newDeadLetters(r *run, o *opened[connector.Destination]) *deadLetters {
 	q := &deadLetters{run: r, id: o.id, stats: &r.Stats.DeadLetters, window: newNackWindow(&r.Declared.DLQ)}
-	q.out.Store(newLetterbox(o))
+	q.out.Store(newDeadLetterWriter(o))
 	return q
 }
 
-// look has the queue look back through another window from now on.
-func (q *deadLetters) look(declared *spec.DLQ) {
+// setWindow replaces the nack window, which begins empty.
+func (q *deadLetters) setWindow(declared *spec.DLQ) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.window = newNackWindow(declared)
@@ -55,7 +55,7 @@ func (q *deadLetters) look(declared *spec.DLQ) {
 // errThreshold says that more records were refused than the pipeline tolerates.
 var errThreshold = errors.New("the dead-letter queue's window-nack-threshold is exceeded")
 
-// acked tells the window that n records were handled.
+// acked counts n records in the window that were not refused.
 func (q *deadLetters) acked(n int) {
 	q.mu.Lock()
 	q.window.ack(n)
@@ -71,8 +71,8 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	if !tolerated {
 		return permanent(fmt.Errorf("%s refused a record: %w; %w", node, cause, errThreshold))
 	}
-	if q.run.Tell != nil {
-		cause = q.run.Tell(cause)
+	if q.run.Redact != nil {
+		cause = q.run.Redact(cause)
 	}
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -87,11 +87,12 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	return nil
 }
 
-// deliver writes a letter and waits for the answer. When that takes too long, it ends the
-// run: a destination that waits for it with records of its own is not to blame.
+// deliver writes a dead letter and waits for the answer. When that takes too long it ends
+// the run with an error of the queue: the destination that refused the record waits for
+// the queue and must not be taken for the one that does not answer.
 func (q *deadLetters) deliver(ctx context.Context, letter *record.Batch) error {
 	out := q.out.Load()
-	if limit := q.run.AckTimeout; limit > 0 && !out.pace.patient() {
+	if limit := q.run.AckTimeout; limit > 0 && !out.batching.unbounded() {
 		defer time.AfterFunc(limit, func() {
 			q.run.fail(fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit))
 		}).Stop()
@@ -116,23 +117,23 @@ func (q *deadLetters) broken(err error) error {
 	return refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
 }
 
-// settledBy returns the function that b calls with results. What it says after it was
-// replaced is void.
-func (q *deadLetters) settledBy(b *letterbox) func(n int, err error) {
+// settledBy returns the function that w's destination calls with results. Results of one
+// that was replaced are void.
+func (q *deadLetters) settledBy(w *deadLetterWriter) func(n int, err error) {
 	return func(n int, err error) {
 		switch {
-		case q.out.Load() != b:
+		case q.out.Load() != w:
 		case n == 0 && err != nil:
 			q.run.fail(q.broken(err))
-		case n == 1 && b.awaited.CompareAndSwap(true, false):
-			b.answers <- err
+		case n == 1 && w.awaited.CompareAndSwap(true, false):
+			w.answers <- err
 		case n > 0:
 			q.run.fail(permanent(fmt.Errorf("cannot trust the dead-letter queue %s: %w", q.id, errSurplus)))
 		}
 	}
 }
 
-// deadLetter wraps a refused record the way Conduit does, so that what reads its
+// deadLetter wraps a refused record in the format of Conduit, so that readers of its
 // dead-letter queues can read ours.
 func deadLetter(sourceID string, r record.Record, node string, cause error) record.Record {
 	var md record.Metadata

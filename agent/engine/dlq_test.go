@@ -116,7 +116,7 @@ func TestDeadLetterQueuesThatTakeTheirTime(t *testing.T) {
 }
 
 // What a dead-letter queue says it has, without having got it, is no answer to the next
-// letter.
+// dead letter.
 func TestDeadLetterQueueThatAnswersTooMuch(t *testing.T) {
 	w := newWorld(t)
 	w.spec.DLQ.WindowSize = 0

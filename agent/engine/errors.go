@@ -13,8 +13,8 @@ func (permanentError) Permanent() bool { return true }
 // Unwrap returns the cause.
 func (e permanentError) Unwrap() error { return e.error }
 
-// refused makes err permanent, unless it says that the connector was lost: then it did
-// not refuse anything, and another one may do.
+// refused makes err permanent, unless it says that the connector was lost: that refuses
+// nothing, and another attempt may succeed.
 func refused(err error) error {
 	var lost interface{ Lost() bool }
 	if errors.As(err, &lost) && lost.Lost() {

@@ -244,22 +244,22 @@ func (s *fakeSource) Stop(context.Context) error {
 // async, from a goroutine and in groups of its own.
 type fakeDestination struct {
 	fakeConnector
-	t       *testing.T
-	async   bool
-	hold    chan struct{}               // when set, Write waits for it
-	refuse  func(r record.Record) error // says which records are refused
-	failAt  int                         // Write fails at this record, counted from 1
-	gather  int                         // settles nothing before it has as many
-	surplus int                         // records settled more than written
-	reject  error                       // why batches are refused as a whole
-	got     []record.Record             // guarded by mu
-	settle  func(n int, err error)
-	careful bool
-	results chan func()
-	done    sync.WaitGroup
-	written int
-	ended   bool             // it was flushed or torn down
-	instead *fakeDestination // has to be torn down when this one opens
+	t           *testing.T
+	async       bool
+	hold        chan struct{}               // when set, Write waits for it
+	refuse      func(r record.Record) error // says which records are refused
+	failAt      int                         // Write fails at this record, counted from 1
+	gather      int                         // settles nothing before it has as many
+	surplus     int                         // records settled more than written
+	reject      error                       // why batches are refused as a whole
+	got         []record.Record             // guarded by mu
+	settle      func(n int, err error)
+	stopAndWait bool
+	results     chan func()
+	done        sync.WaitGroup
+	written     int
+	ended       bool             // it was flushed or torn down
+	instead     *fakeDestination // has to be torn down when this one opens
 }
 
 func (d *fakeDestination) Open(_ context.Context, settled func(int, error)) error {
@@ -278,7 +278,7 @@ func (d *fakeDestination) Open(_ context.Context, settled func(int, error)) erro
 	return d.openErr
 }
 
-func (d *fakeDestination) StopAndWait() { d.careful = true }
+func (d *fakeDestination) StopAndWait() { d.stopAndWait = true }
 
 func (d *fakeDestination) Write(ctx context.Context, b *record.Batch) error {
 	if d.hold != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// notifyLifecycle tells a connector that it is new, or that its settings differ from
-// those it last started with, and remembers that it was told.
+// notifyLifecycle sends a connector the event that it starts for the first time, or that
+// its settings differ from those it last started with, and saves that it got it.
 func notifyLifecycle[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C]) error {
 	if !o.lifecycle {
 		return nil

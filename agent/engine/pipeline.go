@@ -36,9 +36,10 @@ type Pipeline struct {
 	AckTimeout time.Duration
 	Taps       *Taps          // nil when nobody is to observe
 	Stats      *PipelineStats // outlives the run; Prepare makes one when it is nil
-	// Tell returns an error as records in the dead-letter queue are to tell it, nil for as it is.
-	Tell func(error) error
-	Log  *slog.Logger
+	// Redact returns an error without secrets, as dead letters are to have it; nil for
+	// errors as they are.
+	Redact func(error) error
+	Log    *slog.Logger
 
 	version      atomic.Pointer[version] // that runs, or is to begin
 	sources      []*opened[connector.Source]
@@ -46,7 +47,7 @@ type Pipeline struct {
 	dlq          *opened[connector.Destination]   // while it runs, guarded by run.amending
 	processors   map[string][]Processor           // at the beginning, by the qualified id of the source whose records they see
 	running      atomic.Pointer[run]
-	gathered     atomic.Int64 // records that a destination may wait for before it writes any
+	minUnsettled atomic.Int64 // records that a destination may wait for before it writes any, which no window may prevent
 }
 
 // version is one version of a pipeline.
@@ -58,7 +59,7 @@ type opened[C connector.Connector] struct {
 	declared  spec.Connector
 	plugin    string            // resolved
 	settings  map[string]string // resolved
-	pace      pace              // of a destination
+	batching  batching          // of a destination
 	connector C
 	lifecycle bool // gets lifecycle events
 }
@@ -66,7 +67,7 @@ type opened[C connector.Connector] struct {
 // Prepare starts the plugins of the pipeline and hands them their settings. After an
 // error nothing is left running.
 func (p *Pipeline) Prepare(ctx context.Context) error {
-	if err := p.plan(ctx); err != nil {
+	if err := p.layOut(ctx); err != nil {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
@@ -81,12 +82,12 @@ func (p *Pipeline) Prepare(ctx context.Context) error {
 		p.Discard(ctx)
 		return err
 	}
-	p.gathered.Store(gathered(p.destinations))
+	p.minUnsettled.Store(largestBatch(p.destinations))
 	return nil
 }
 
-// plan lays out what the run consists of.
-func (p *Pipeline) plan(ctx context.Context) error {
+// layOut lays out what the run consists of, and starts its processors.
+func (p *Pipeline) layOut(ctx context.Context) error {
 	if p.Stats == nil {
 		p.Stats = &PipelineStats{}
 	}
@@ -117,10 +118,10 @@ func (v *version) deadLetterQueue() *opened[connector.Destination] {
 	return &opened[connector.Destination]{id: v.declared.QualifiedID("dead-letter-queue"), plugin: v.resolved.DLQ.Plugin, settings: v.resolved.DLQ.Settings}
 }
 
-// gathered returns how many records a destination may wait for before it writes any.
-func gathered(destinations []*opened[connector.Destination]) (most int64) {
+// largestBatch returns how many records a destination may wait for before it writes any.
+func largestBatch(destinations []*opened[connector.Destination]) (most int64) {
 	for _, o := range destinations {
-		most = max(most, o.pace.size)
+		most = max(most, o.batching.size)
 	}
 	return most
 }
@@ -183,22 +184,22 @@ func start[C connector.Connector](ctx context.Context, o *opened[C], dispense fu
 	return nil
 }
 
-// startDestination starts a destination and learns its pace.
+// startDestination starts a destination and reads its batching policy.
 func (p *Pipeline) startDestination(ctx context.Context, o *opened[connector.Destination]) error {
 	if err := start(ctx, o, p.Plugins.Destination); err != nil {
 		return err
 	}
-	o.pace = paceOf(p.Plugins.WithDefaults(o.plugin, o.settings))
+	o.batching = batchingOf(p.Plugins.WithDefaults(o.plugin, o.settings))
 	return nil
 }
 
-// startDeadLetters starts a dead-letter queue. Letters come one at a time.
+// startDeadLetters starts a dead-letter queue. Dead letters come one at a time.
 func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Destination]) error {
 	if err := p.startDestination(ctx, o); err != nil {
 		return err
 	}
-	if o.pace.stalls() {
-		return permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id, o.pace.size))
+	if o.batching.stalls() {
+		return permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id, o.batching.size))
 	}
 	return nil
 }
@@ -261,7 +262,7 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 	// Only now no destination settles anything any more.
 	for _, s := range r.sources {
 		s.waitSaved()
-		s.release()
+		s.releaseMemory()
 	}
 	return err
 }
@@ -274,13 +275,13 @@ func (r *run) begin(started func()) (err error) {
 	if err := r.open(r.ctx); err != nil {
 		return err
 	}
-	r.setMoving(true)
-	defer r.setMoving(false) // waits for an amendment under way
+	r.setAmendable(true)
+	defer r.setAmendable(false) // waits for an amendment under way
 	started()
 	return r.move()
 }
 
-// open notifies the connectors of what happened in their lives and opens them.
+// open sends lifecycle events to the connectors and opens them.
 func (r *run) open(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for i, o := range r.Pipeline.destinations {
@@ -302,7 +303,7 @@ func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *o
 		return err
 	}
 	// Where refusals are tolerated, only the records that fail are to be refused.
-	if c, ok := o.connector.(connector.StopAndWaiter); ok && declared.DLQ.Tolerant() && !o.pace.gathers() {
+	if c, ok := o.connector.(connector.StopAndWaiter); ok && declared.DLQ.Tolerant() && !o.batching.gathers() {
 		c.StopAndWait()
 	}
 	if err := o.connector.Open(ctx, settled); err != nil {

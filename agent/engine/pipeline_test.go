@@ -391,16 +391,16 @@ func TestRefusedRecordsGoToTheDeadLetterQueue(t *testing.T) {
 	if s.ackedUpTo() != 100 {
 		t.Errorf("acked up to %d, want 100", s.ackedUpTo())
 	}
-	letter := w.dlq.records()[3]
-	if got, want := string(letter.Position), "p:src/40"; got != want {
-		t.Errorf("position of the letter is %q, want %q", got, want)
+	deadLetter := w.dlq.records()[3]
+	if got, want := string(deadLetter.Position), "p:src/40"; got != want {
+		t.Errorf("position of the dead letter is %q, want %q", got, want)
 	}
-	if letter.Metadata.Get(record.KeyDLQNackError) != "bad record" || letter.Metadata.Get(record.KeyDLQNackNodeID) != "p:dst" {
-		t.Errorf("metadata of the letter is %v", letter.Metadata)
+	if deadLetter.Metadata.Get(record.KeyDLQNackError) != "bad record" || deadLetter.Metadata.Get(record.KeyDLQNackNodeID) != "p:dst" {
+		t.Errorf("metadata of the dead letter is %v", deadLetter.Metadata)
 	}
-	after, ok := letter.After.Structured()
+	after, ok := deadLetter.After.Structured()
 	if !ok || after["operation"] != "create" || !reflect.DeepEqual(after["position"], []byte("40")) {
-		t.Errorf("payload of the letter is %v", after)
+		t.Errorf("payload of the dead letter is %v", after)
 	}
 }
 
@@ -461,8 +461,8 @@ func TestDestinationsAreCarefulWhereRefusalsAreTolerated(t *testing.T) {
 		if err := w.run(func() bool { return s.ackedUpTo() == 10 }); err != nil {
 			t.Fatal(err)
 		}
-		if d.careful != test.want {
-			t.Errorf("%+v: careful is %v", test, d.careful)
+		if d.stopAndWait != test.want {
+			t.Errorf("%+v: stopAndWait is %v", test, d.stopAndWait)
 		}
 	}
 }
@@ -470,15 +470,15 @@ func TestDestinationsAreCarefulWhereRefusalsAreTolerated(t *testing.T) {
 func TestDeadLetterQueueWindow(t *testing.T) {
 	for _, test := range []struct {
 		size, threshold, every int
-		letters                int // written before the pipeline stops
+		deadLetters            int // written before the pipeline stops
 		stops                  bool
 	}{
-		{size: 1, threshold: 0, every: 10, letters: 0, stops: true},
-		{size: 50, threshold: 0, every: 10, letters: 0, stops: true},
-		{size: 10, threshold: 1, every: 10, letters: 10, stops: false},
-		{size: 11, threshold: 1, every: 10, letters: 1, stops: true},
-		{size: 100, threshold: 3, every: 10, letters: 3, stops: true},
-		{size: 0, threshold: 0, every: 2, letters: 50, stops: false},
+		{size: 1, threshold: 0, every: 10, deadLetters: 0, stops: true},
+		{size: 50, threshold: 0, every: 10, deadLetters: 0, stops: true},
+		{size: 10, threshold: 1, every: 10, deadLetters: 10, stops: false},
+		{size: 11, threshold: 1, every: 10, deadLetters: 1, stops: true},
+		{size: 100, threshold: 3, every: 10, deadLetters: 3, stops: true},
+		{size: 0, threshold: 0, every: 2, deadLetters: 50, stops: false},
 	} {
 		t.Run(fmt.Sprintf("%d of %d, every %d", test.threshold, test.size, test.every), func(t *testing.T) {
 			w := newWorld(t)
@@ -490,11 +490,11 @@ func TestDeadLetterQueueWindow(t *testing.T) {
 				t.Errorf("run ended with %v, want an error: %v", err, test.stops)
 			}
 			wantPermanent(t, err)
-			if len(w.dlq.records()) != test.letters {
-				t.Errorf("%d dead letters, want %d", len(w.dlq.records()), test.letters)
+			if len(w.dlq.records()) != test.deadLetters {
+				t.Errorf("%d dead letters, want %d", len(w.dlq.records()), test.deadLetters)
 			}
-			if saved := w.store.saved("p:src"); test.stops && saved >= (test.letters+1)*test.every {
-				t.Errorf("saved %d although record %d went nowhere", saved, (test.letters+1)*test.every)
+			if saved := w.store.saved("p:src"); test.stops && saved >= (test.deadLetters+1)*test.every {
+				t.Errorf("saved %d although record %d went nowhere", saved, (test.deadLetters+1)*test.every)
 			}
 		})
 	}

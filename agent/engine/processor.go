@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -30,9 +31,9 @@ type refusal struct {
 	err    error
 }
 
-// process runs p over the batch of f and leaves in it what is to go on.
-func (f *flight) process(ctx context.Context, p Processor, refusals []refusal) ([]refusal, error) {
-	in, err := f.batch.Records()
+// process runs p over b and leaves in it what is to go on.
+func process(ctx context.Context, b *settle.Batch, p Processor, refusals []refusal) ([]refusal, error) {
+	in, err := b.Records.Records()
 	if err != nil || len(in) == 0 {
 		return refusals, err
 	}
@@ -43,17 +44,17 @@ func (f *flight) process(ctx context.Context, p Processor, refusals []refusal) (
 	if len(results) != len(in) {
 		return refusals, permanent(fmt.Errorf("cannot process records with %s: it returned %d results for %d records", p.ID(), len(results), len(in)))
 	}
-	kept, origin := make([]record.Record, 0, len(in)), make([]int32, 0, len(in))
+	kept, origins := make([]record.Record, 0, len(in)), make([]int32, 0, len(in))
 	for i, r := range results {
-		from := f.source(i)
+		from := b.Origin(i)
 		switch {
 		case r.Refused != nil:
 			refusals = append(refusals, refusal{in[i], p.ID(), r.Refused})
-			f.nacked = append(f.nacked, int32(from))
+			b.Refuse(from)
 		case !r.Filtered:
-			kept, origin = append(kept, r.Record), append(origin, int32(from))
+			kept, origins = append(kept, r.Record), append(origins, int32(from))
 		}
 	}
-	f.batch, f.origin = record.NewBatch(kept), origin
+	b.Records, b.Origins = record.NewBatch(kept), origins
 	return refusals, nil
 }

@@ -18,14 +18,14 @@ type run struct {
 	dests   []*destinationRun
 	dlq     *deadLetters
 
-	amending sync.Mutex // held while an amendment is applied
-	moving   bool       // guarded by amending: there is something to amend
+	amending  sync.Mutex // held while an amendment is applied
+	amendable bool       // guarded by amending: the run moves records
 }
 
-func (r *run) setMoving(moving bool) {
+func (r *run) setAmendable(amendable bool) {
 	r.amending.Lock()
 	defer r.amending.Unlock()
-	r.moving = moving
+	r.amendable = amendable
 }
 
 // wire connects sources, destinations and the dead-letter queue.
@@ -49,7 +49,7 @@ func (r *run) draining() bool {
 }
 
 // move runs all goroutines of the pipeline until they have ended. The first error ends
-// the run; the others are goroutines noticing that it is over.
+// the run; the errors after it are its consequences.
 func (r *run) move() error {
 	var all, reading sync.WaitGroup
 	start := func(f func(ctx context.Context) error) {
@@ -81,7 +81,7 @@ func (r *run) move() error {
 // stop waits for the order to drain, stops the sources, and closes the queues once
 // nothing more will be read.
 func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
-	if err := r.watch(ctx); err != nil {
+	if err := r.waitForDrain(ctx); err != nil {
 		return err
 	}
 	var stopping sync.WaitGroup

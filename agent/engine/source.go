@@ -9,16 +9,25 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/engine/fair"
+	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // maxAcks is how many positions are acknowledged at once: a list of all that one commit
 // covers would take more memory than the positions.
 const maxAcks = 1024
 
-// sourceRun drives one source of a running pipeline: one goroutine reads and hands on,
+// What a source may read under one lease.
+const (
+	leaseRecords = 512
+	leaseBytes   = 256 << 10
+)
+
+// sourceRun drives one source of a running pipeline: one goroutine reads and dispatches,
 // another acknowledges what was committed.
 type sourceRun struct {
 	run        *run
@@ -29,24 +38,39 @@ type sourceRun struct {
 	tap        *tap
 	stats      *Stats
 
-	turn        *turn // owned by read: the one under which it reads; nil when the next batch needs one
-	turnRecords int   // owned by read: what it may still read in its turn
-	turnBytes   int   // owned by read
+	lease        *fair.Lease // owned by read: under which it reads; nil when the next batch needs one
+	leaseRecords int         // owned by read: what it may still read under the lease
+	leaseBytes   int         // owned by read
+	reads        sampling    // owned by read
 
 	mu       sync.Mutex
-	tracker  tracker       // guarded by mu
-	turns    []spentTurn   // guarded by mu: of which something is not settled, oldest first
-	marked   bool          // guarded by mu: the committer has it on its list
-	saving   bool          // guarded by mu: the committer is at it
-	taken    uint64        // guarded by mu: what it is saving
-	commits  chan struct{} // capacity 1: committed moved
-	room     chan struct{} // capacity 1: acked or low moved
-	reads    sampling      // owned by read
-	finished bool          // guarded by mu: read to the end
+	tracker  settle.Tracker // guarded by mu
+	leases   []pendingLease // guarded by mu: oldest first
+	dirty    bool           // guarded by mu: the committer has it on its list
+	saving   bool           // guarded by mu: the committer is saving it
+	taken    uint64         // guarded by mu: the mark being saved
+	finished bool           // guarded by mu: read to the end
+
+	commits notify.Signal // the committer is done with the source, or reading has ended
+	room    notify.Signal // the window may have room
+}
+
+// inFlight is a batch on its way from src to every destination.
+type inFlight struct {
+	src *sourceRun
+	*settle.Batch
+}
+
+// pendingLease is a lease under which nothing more is read, and of whose records some are
+// not settled.
+type pendingLease struct {
+	*fair.Lease
+	last uint64 // number of the last record read under it
 }
 
 func newSourceRun(r *run, o *opened[connector.Source], chain []Processor) *sourceRun {
-	s := &sourceRun{run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.point(o.id), stats: r.Stats.Connector(o.id), commits: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	s := &sourceRun{run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.point(o.id), stats: r.Stats.Connector(o.id),
+		commits: notify.NewSignal(), room: notify.NewSignal()}
 	s.processors.Store(&chain)
 	return s
 }
@@ -57,7 +81,7 @@ func (s *sourceRun) read(ctx context.Context) error {
 		if err := s.waitForRoom(ctx); err != nil {
 			return err
 		}
-		if err := s.takeTurn(ctx); err != nil {
+		if err := s.acquireLease(ctx); err != nil {
 			return err
 		}
 		var b *record.Batch
@@ -72,52 +96,67 @@ func (s *sourceRun) read(ctx context.Context) error {
 		}
 		s.stats.Records.Add(uint64(b.Len()))
 		s.stats.passed(b.Len(), b.Size())
-		s.turnRecords, s.turnBytes = s.turnRecords-b.Len(), s.turnBytes-b.Memory()
+		s.leaseRecords, s.leaseBytes = s.leaseRecords-b.Len(), s.leaseBytes-b.Memory()
 		if err := s.dispatch(ctx, b); err != nil {
 			return err
 		}
 	}
 }
 
-// spentTurn is a turn in which nothing more is read.
-type spentTurn struct {
-	*turn
-	last uint64 // number of the last record read in it
+// waitForRoom waits until the window allows another batch. A batch may overshoot the
+// window, so that a record larger than it still passes.
+func (s *sourceRun) waitForRoom(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		unacked, unsettled, bytes := s.tracker.Read-s.tracker.Acked, s.tracker.Read-s.tracker.Low, s.tracker.Bytes()
+		s.mu.Unlock()
+		if s.run.Window.allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) {
+			return nil
+		}
+		if unacked >= uint64(s.run.Window.Unacked) {
+			s.run.Committer.flushNow()
+		}
+		select {
+		case <-s.room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
-// takeTurn waits for a turn unless something may still be read in the last one, or as much
-// again because nobody waits.
-func (s *sourceRun) takeTurn(ctx context.Context) (err error) {
-	turns := s.run.Window.Turns
-	if turns == nil || s.turnRecords > 0 && s.turnBytes > 0 {
+// acquireLease waits for a read lease, unless something may still be read under the one it
+// has, or that one is renewed.
+func (s *sourceRun) acquireLease(ctx context.Context) (err error) {
+	scheduler := s.run.Window.Scheduler
+	if scheduler == nil || s.leaseRecords > 0 && s.leaseBytes > 0 {
 		return nil
 	}
-	s.turnRecords, s.turnBytes = turnRecords, turnBytes
-	if s.turn != nil {
-		if turns.prolong(s.turn) {
+	s.leaseRecords, s.leaseBytes = leaseRecords, leaseBytes
+	if s.lease != nil {
+		if scheduler.Renew(s.lease) {
 			return nil
 		}
 		s.mu.Lock()
-		s.turns = append(s.turns, spentTurn{s.turn, s.tracker.read})
+		s.leases = append(s.leases, pendingLease{s.lease, s.tracker.Read})
 		s.mu.Unlock()
-		s.endTurns()
+		s.releaseLeases()
 	}
-	s.turn, err = turns.begin(ctx)
+	s.lease, err = scheduler.Acquire(ctx)
 	return err
 }
 
-// endTurns ends the turns of which everything is settled.
-func (s *sourceRun) endTurns() {
+// releaseLeases releases the leases of which everything is settled.
+func (s *sourceRun) releaseLeases() {
 	s.mu.Lock()
 	n := 0
-	for n < len(s.turns) && s.turns[n].last <= s.tracker.low {
+	for n < len(s.leases) && s.leases[n].last <= s.tracker.Low {
 		n++
 	}
-	over := s.turns[:n]
-	s.turns = s.turns[n:]
+	over := s.leases[:n]
+	s.leases = s.leases[n:]
 	s.mu.Unlock()
-	for _, t := range over {
-		s.run.Window.Turns.end(t.turn)
+	for _, l := range over {
+		s.run.Window.Scheduler.Release(l.Lease)
 	}
 }
 
@@ -129,24 +168,15 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
 			return permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition))
 		}
 	}
-	f := s.flight(b)
+	f := s.inFlight(b)
 	s.tap.publish(b)
-	var refusals []refusal
-	for _, p := range *s.processors.Load() {
-		var err error
-		if refusals, err = f.process(ctx, p, refusals); err != nil {
-			return err
-		}
-	}
-	for _, r := range refusals {
-		if err := s.run.dlq.nack(ctx, s.id, r.record, r.node, r.err); err != nil {
-			return err
-		}
+	if err := s.process(ctx, f); err != nil {
+		return err
 	}
 	none := false // of the records is left
-	if f.origin != nil {
-		s.stats.Filtered.Add(uint64(f.n - len(f.origin) - len(f.nacked)))
-		none = len(f.origin) == 0
+	if f.Origins != nil {
+		s.stats.Filtered.Add(uint64(f.Read() - len(f.Origins) - f.Refused()))
+		none = len(f.Origins) == 0
 	}
 	if s.add(f); none {
 		return nil
@@ -161,43 +191,56 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
 	return nil
 }
 
-// flight returns a flight of a batch that was read now.
-func (s *sourceRun) flight(b *record.Batch) *flight {
+// inFlight returns an in-flight batch of b, which was read now.
+func (s *sourceRun) inFlight(b *record.Batch) inFlight {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.tracker.flight(b, len(s.run.dests))
-	f.src, f.readAt, f.settledAt = s, now, now
-	return f
+	f := s.tracker.Batch(b, len(s.run.dests))
+	f.ReadAt, f.SettledAt = now, now
+	return inFlight{s, f}
 }
 
-// add takes f into account. It is not to be used then except by those who get it from a
+// process runs f through the processors and writes what they refuse to the dead-letter
+// queue.
+func (s *sourceRun) process(ctx context.Context, f inFlight) error {
+	var refusals []refusal
+	for _, p := range *s.processors.Load() {
+		var err error
+		if refusals, err = process(ctx, f.Batch, p, refusals); err != nil {
+			return err
+		}
+	}
+	for _, r := range refusals {
+		if err := s.run.dlq.nack(ctx, s.id, r.record, r.node, r.err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add takes f into account. From then on it belongs to those who get it from a
 // destination's queue, until they have settled all of it.
-func (s *sourceRun) add(f *flight) {
+func (s *sourceRun) add(f inFlight) {
 	s.mu.Lock()
-	held := s.tracker.bytes
-	advanced, nacked := s.tracker.add(f)
-	s.run.Window.Shared.add(s.tracker.bytes - held)
+	before := s.tracker.Bytes()
+	advanced, nacked := s.tracker.Add(f.Batch)
+	s.run.Window.Shared.add(s.tracker.Bytes() - before)
 	s.mu.Unlock()
 	if advanced > 0 {
 		s.advanced(advanced, nacked)
 	}
 }
 
-// settle is told that destination dest settled the next n records of f now; refused says
+// settle records that a destination settled the next n records of b now; refused says
 // that they went to the dead-letter queue.
-func (s *sourceRun) settle(f *flight, dest, n int, refused bool, now time.Time) {
+func (s *sourceRun) settle(b *settle.Batch, destination, n int, refused bool, now time.Time) {
 	s.mu.Lock()
-	if refused {
-		for i := range n {
-			f.nacked = append(f.nacked, int32(f.source(f.settled[dest]+i)))
-		}
-	}
-	f.settledAt = now // the last one to settle it is right
-	readAt := f.readAt
-	held := s.tracker.bytes
-	advanced, nacked := s.tracker.settle(f, dest, n)
-	s.run.Window.Shared.add(s.tracker.bytes - held)
+	b.SettledAt = now // that of the last destination stays
+	readAt := b.ReadAt
+	before := s.tracker.Bytes()
+	advanced, nacked := s.tracker.Settle(b, destination, n, refused)
+	s.run.Window.Shared.add(s.tracker.Bytes() - before)
 	s.mu.Unlock()
 	if advanced > 0 {
 		s.run.Stats.Transits.observe(DurationBounds, now.Sub(readAt).Seconds(), advanced)
@@ -205,70 +248,73 @@ func (s *sourceRun) settle(f *flight, dest, n int, refused bool, now time.Time) 
 	}
 }
 
-// advanced asks for the new low-water mark to be committed.
+// advanced asks for the low-water mark, which advanced by n records, to be committed.
 func (s *sourceRun) advanced(n, nacked int) {
 	s.run.dlq.acked(n - nacked)
 	s.mu.Lock()
-	mark := !s.marked
-	s.marked = true
+	clean := !s.dirty
+	s.dirty = true
 	urgent := s.finished
-	spent := len(s.turns) > 0 && s.turns[0].last <= s.tracker.low
+	release := len(s.leases) > 0 && s.leases[0].last <= s.tracker.Low
 	s.mu.Unlock()
-	if spent {
-		s.endTurns()
+	if release {
+		s.releaseLeases()
 	}
-	if mark {
-		s.run.Committer.mark(s, urgent)
+	if clean {
+		s.run.Committer.markDirty(s, urgent)
 	}
-	notify(s.room)
+	s.room.Notify()
 }
 
-// take returns the low-water mark for the committer.
-func (s *sourceRun) take() (spec.Checkpoint, bool) {
+// checkpoint returns the low-water mark for the committer.
+func (s *sourceRun) checkpoint() (spec.Checkpoint, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.marked, s.saving = false, true
-	s.taken = s.tracker.low
-	if s.taken == s.tracker.committed {
+	s.dirty, s.saving = false, true
+	s.taken = s.tracker.Low
+	if s.taken == s.tracker.Committed {
 		return spec.Checkpoint{}, false
 	}
 	return spec.Checkpoint{
 		ConnectorID: s.id,
 		PipelineID:  s.run.Declared.ID,
 		Plugin:      s.plugin,
-		Position:    s.tracker.position(s.taken),
+		Position:    s.tracker.Position(s.taken),
 		Epoch:       s.run.epoch,
 		Sequence:    int64(s.taken),
 	}, true
 }
 
-// saved is told by the committer how it went.
+// saved takes the outcome of saving the last checkpoint.
 func (s *sourceRun) saved(err error) {
 	s.mu.Lock()
 	s.saving = false
 	if err == nil {
-		err = s.tracker.setCommitted(s.taken)
+		if err = s.tracker.SetCommitted(s.taken); err != nil {
+			err = permanent(err)
+		}
 	}
 	s.mu.Unlock()
 	if err != nil {
 		s.run.fail(fmt.Errorf("cannot save the position of source %s: %w", s.id, err))
 	}
-	notify(s.commits)
+	s.commits.Notify()
 }
 
-// acknowledge tells the source what was committed, until all it read is acknowledged.
+// acknowledge acknowledges to the source what was committed, until all it read is
+// acknowledged.
 func (s *sourceRun) acknowledge(ctx context.Context) error {
 	var positions []record.Position
 	for {
 		s.mu.Lock()
-		positions = s.tracker.ackable(positions[:0], maxAcks)
-		done := s.finished && s.tracker.acked == s.tracker.read
+		positions = s.tracker.Ackable(positions[:0], maxAcks)
+		done := s.finished && s.tracker.Acked == s.tracker.Read
 		s.mu.Unlock()
 		if done {
 			return nil
 		}
 		if len(positions) == 0 {
-			positions = nil // most of many sources have nothing to be told
+			positions = nil // most of many sources have nothing to acknowledge
 			select {
 			case <-s.commits:
 				continue
@@ -279,27 +325,35 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 		if err := s.src.Ack(ctx, positions); err != nil {
 			return fmt.Errorf("cannot acknowledge to source %s: %w", s.id, err)
 		}
-		now := time.Now()
-		s.mu.Lock()
-		err := s.tracker.setAcked(len(positions), func(past *stretch) {
-			s.run.Stats.AckLags.observe(DurationBounds, now.Sub(past.settledAt).Seconds(), past.n)
-		})
-		s.mu.Unlock()
-		if err != nil {
+		if err := s.acked(len(positions)); err != nil {
 			return err
 		}
-		s.stats.Acked.Add(uint64(len(positions)))
-		notify(s.room)
 	}
 }
 
-// finish says that nothing more will be read.
+// acked records that the source took n more acknowledgements.
+func (s *sourceRun) acked(n int) error {
+	now := time.Now()
+	s.mu.Lock()
+	err := s.tracker.SetAcked(n, func(over *settle.Range) {
+		s.run.Stats.AckLags.observe(DurationBounds, now.Sub(over.SettledAt).Seconds(), over.N)
+	})
+	s.mu.Unlock()
+	if err != nil {
+		return permanent(err)
+	}
+	s.stats.Acked.Add(uint64(n))
+	s.room.Notify()
+	return nil
+}
+
+// finish records that nothing more will be read.
 func (s *sourceRun) finish() {
 	s.mu.Lock()
 	s.finished = true
 	s.mu.Unlock()
-	s.run.Committer.hurry()
-	notify(s.commits)
+	s.run.Committer.flushNow()
+	s.commits.Notify()
 }
 
 // waitSaved waits until the committer is done with the source, so that nothing is saved
@@ -307,48 +361,20 @@ func (s *sourceRun) finish() {
 func (s *sourceRun) waitSaved() {
 	for {
 		s.mu.Lock()
-		busy := s.marked || s.saving
+		busy := s.dirty || s.saving
 		s.mu.Unlock()
 		if !busy {
 			return
 		}
-		s.run.Committer.hurry()
+		s.run.Committer.flushNow()
 		<-s.commits
 	}
 }
 
-// release gives back the memory of what is held when the run has ended.
-func (s *sourceRun) release() {
+// releaseMemory takes what is still in flight out of the shared bound when the run has
+// ended.
+func (s *sourceRun) releaseMemory() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.run.Window.Shared.add(-s.tracker.bytes)
-}
-
-// waitForRoom waits until the window allows another batch. A batch may overshoot the
-// window, so that a record larger than it still passes.
-func (s *sourceRun) waitForRoom(ctx context.Context) error {
-	for {
-		s.mu.Lock()
-		unacked, unsettled, bytes := s.tracker.read-s.tracker.acked, s.tracker.read-s.tracker.low, s.tracker.bytes
-		s.mu.Unlock()
-		if s.run.Window.allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.gathered.Load()) {
-			return nil
-		}
-		if unacked >= uint64(s.run.Window.Unacked) {
-			s.run.Committer.hurry() // no time to wait for company
-		}
-		select {
-		case <-s.room:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// notify wakes the one who waits for c, which has capacity one.
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	s.run.Window.Shared.add(-s.tracker.Bytes())
 }

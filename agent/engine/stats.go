@@ -94,9 +94,9 @@ func (p *Pipeline) Lags() map[string]Lag {
 func (s *sourceRun) lag() Lag {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &s.tracker
-	l := Lag{Read: t.read, Settled: t.low, Committed: t.committed, Acked: t.acked}
-	if readAt, ok := t.oldest(); ok {
+	m := s.tracker.Marks
+	l := Lag{Read: m.Read, Settled: m.Low, Committed: m.Committed, Acked: m.Acked}
+	if readAt, ok := s.tracker.Oldest(); ok {
 		l.OldestUnacked = time.Since(readAt)
 	}
 	return l

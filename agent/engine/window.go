@@ -1,8 +1,13 @@
 package engine
 
-import "sync/atomic"
+import (
+	"sync/atomic"
 
-// Window bounds what may be under way from one source. A batch may overshoot it.
+	"github.com/conduit-agent/conduit/agent/engine/fair"
+)
+
+// Window bounds what may be in flight from one source: the backpressure that slow
+// destinations put on it. A batch may overshoot it.
 type Window struct {
 	// Unacked records are read and not yet acknowledged: as many may be repeated after a
 	// crash. Of the settled ones among them only the position is kept.
@@ -13,8 +18,8 @@ type Window struct {
 	Bytes int
 	// Shared is a bound for several sources together, nil for none.
 	Shared *Shared
-	// Turns says when a source may read, nil for whenever the window has room.
-	Turns *Turns
+	// Scheduler grants read leases, nil for reading whenever the window has room.
+	Scheduler *fair.Scheduler
 }
 
 // DefaultWindow lets a source of a million small records a second run on between two
@@ -22,7 +27,7 @@ type Window struct {
 var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 13, Bytes: 4 << 20}
 
 // Shared bounds the memory that the records of several sources take together. A source
-// that holds less than Each may go on in any case, so that it waits for no other.
+// that holds less than Each may read in any case, so that it waits for no other.
 type Shared struct {
 	Bytes int64
 	Each  int
@@ -41,7 +46,7 @@ func (m *Shared) add(n int) {
 	}
 }
 
-// allows reports whether a source that holds some bytes may read on.
+// allows reports whether a source that holds this many bytes may read.
 func (m *Shared) allows(held int) bool {
 	return m == nil || held < m.Each || m.used.Load() < m.Bytes
 }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// progress is how far a destination was when it was last seen to move.
+// progress is how far a destination was when it last settled something.
 type progress struct {
 	results uint64
 	at      time.Time
 }
 
-// watch waits for the order to drain. Meanwhile it looks for destinations that hold
-// records and settle none.
-func (r *run) watch(ctx context.Context) error {
+// waitForDrain waits for the order to drain. Meanwhile it is the watchdog of destinations
+// that hold records and settle none.
+func (r *run) waitForDrain(ctx context.Context) error {
 	var tick <-chan time.Time
 	if r.AckTimeout > 0 {
 		ticker := time.NewTicker(max(r.AckTimeout/4, time.Millisecond))
@@ -38,17 +38,18 @@ func (r *run) watch(ctx context.Context) error {
 	}
 }
 
-// check compares the destination's progress with what was seen of it. While its answers
-// are attended to, which may take as long as the dead-letter queue does, it counts as idle.
-func (d *destinationRun) check(seen *progress, now time.Time) error {
+// check compares the destination's progress with that of the last check. While its results
+// are being processed, which may take as long as the dead-letter queue does, it counts as
+// idle.
+func (d *destinationRun) check(last *progress, now time.Time) error {
 	d.mu.Lock()
 	results, idle := d.results, len(d.pending) == 0 || d.settling
 	d.mu.Unlock()
-	if d.out.Load().pace.patient() || idle || results != seen.results || seen.at.IsZero() {
-		*seen = progress{results, now}
+	if d.out.Load().batching.unbounded() || idle || results != last.results || last.at.IsZero() {
+		*last = progress{results, now}
 		return nil
 	}
-	if now.Sub(seen.at) < d.run.AckTimeout {
+	if now.Sub(last.at) < d.run.AckTimeout {
 		return nil
 	}
 	return fmt.Errorf("destination %s has not answered for %v although records were written to it", d.id, d.run.AckTimeout)

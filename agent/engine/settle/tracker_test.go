@@ -1,4 +1,4 @@
-package engine_test
+package settle_test
 
 import (
 	"strconv"
@@ -6,9 +6,47 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
+
+// tracker is a Tracker whose batches are told apart by number.
+type tracker struct {
+	settle.Tracker
+	all []*settle.Batch
+}
+
+// add takes a batch of records with the given positions into account; origins says which
+// of them the processors kept, nil for all.
+func (t *tracker) add(positions []record.Position, origins []int32, dests int) {
+	records := make([]record.Record, len(positions))
+	for i := range records {
+		records[i].Position = positions[i]
+	}
+	b := t.Batch(record.NewBatch(records), dests)
+	b.Origins = origins
+	t.all = append(t.all, b)
+	t.Add(b)
+}
+
+// settle settles the next n records of batch i at a destination.
+func (t *tracker) settle(i, dest, n int) { t.Settle(t.all[i], dest, n, false) }
+
+func (t *tracker) marks() (acked, committed, low, read uint64) {
+	return t.Acked, t.Committed, t.Low, t.Read
+}
+
+// commit makes the low-water mark durable and returns its position.
+func (t *tracker) commit() (record.Position, error) {
+	p := t.Position(t.Low)
+	return p, t.SetCommitted(t.Low)
+}
+
+// ack acknowledges what is committed, some at a time.
+func (t *tracker) ack() ([]record.Position, error) {
+	p := t.Ackable(nil, 1024)
+	return p, t.SetAcked(len(p), func(*settle.Range) {})
+}
 
 // model is the tracker written down naively: one flag per record and destination.
 type model struct {
@@ -33,13 +71,13 @@ func (m *model) low() (n uint64) {
 func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dests := rapid.IntRange(1, 3).Draw(t, "dests")
-		var tr engine.Tracker
+		var tr tracker
 		var m model
-		var flights [][]int // per flight and destination, records settled
-		var keptAt [][]int  // per flight, model index of each kept record
+		var batches [][]int // per batch and destination, records settled
+		var keptAt [][]int  // per batch, model index of each kept record
 		acked := 0
 		lent := map[int][]record.Position{} // what was handed out, by number; it must not change
-		next := make([]int, dests)          // flight each destination is at
+		next := make([]int, dests)          // batch each destination is at
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0:
@@ -63,26 +101,26 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 					m.kept = append(m.kept, keep)
 					m.settled = append(m.settled, make([]bool, dests))
 				}
-				flights, keptAt = append(flights, make([]int, dests)), append(keptAt, indices)
-				tr.Add(positions, origin, dests)
+				batches, keptAt = append(batches, make([]int, dests)), append(keptAt, indices)
+				tr.add(positions, origin, dests)
 			case 1, 2:
 				d := rapid.IntRange(0, dests-1).Draw(t, "dest")
-				for next[d] < len(flights) && flights[next[d]][d] == len(keptAt[next[d]]) {
+				for next[d] < len(batches) && batches[next[d]][d] == len(keptAt[next[d]]) {
 					next[d]++
 				}
-				if next[d] == len(flights) {
+				if next[d] == len(batches) {
 					continue
 				}
 				f := next[d]
-				n := rapid.IntRange(1, len(keptAt[f])-flights[f][d]).Draw(t, "settle")
+				n := rapid.IntRange(1, len(keptAt[f])-batches[f][d]).Draw(t, "settle")
 				for range n {
-					m.settled[keptAt[f][flights[f][d]]][d] = true
-					flights[f][d]++
+					m.settled[keptAt[f][batches[f][d]]][d] = true
+					batches[f][d]++
 				}
-				tr.Settle(f, d, n)
+				tr.settle(f, d, n)
 			case 3:
-				_, committed, low, _ := tr.Marks()
-				p, err := tr.Commit()
+				_, committed, low, _ := tr.marks()
+				p, err := tr.commit()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,7 +129,7 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 				}
 				lent[int(low)] = append(lent[int(low)], p)
 			case 4:
-				positions, err := tr.Ack()
+				positions, err := tr.ack()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -102,7 +140,7 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 					lent[acked] = append(lent[acked], p)
 				}
 			}
-			a, c, l, r := tr.Marks()
+			a, c, l, r := tr.marks()
 			if l != m.low() || r != uint64(len(m.kept)) || a != uint64(acked) || a > c || c > l {
 				t.Fatalf("acked %d committed %d low %d read %d; model: acked %d low %d read %d", a, c, l, r, acked, m.low(), len(m.kept))
 			}
@@ -118,18 +156,18 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 }
 
 func TestTrackerForgetsWhatIsAcked(t *testing.T) {
-	var tr engine.Tracker
+	var tr tracker
 	for i := range 1000 {
-		tr.Add([]record.Position{record.Position(strconv.Itoa(i))}, nil, 1)
-		tr.Settle(i, 0, 1)
-		if _, err := tr.Commit(); err != nil {
+		tr.add([]record.Position{record.Position(strconv.Itoa(i))}, nil, 1)
+		tr.settle(i, 0, 1)
+		if _, err := tr.commit(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tr.Ack(); err != nil {
+		if _, err := tr.ack(); err != nil {
 			t.Fatal(err)
 		}
-		if flights, bytes := tr.Held(); flights != 0 || bytes != 0 {
-			t.Fatalf("holds %d flights and %d bytes with nothing under way", flights, bytes)
+		if held, bytes := tr.Held(), tr.Bytes(); held != 0 || bytes != 0 {
+			t.Fatalf("keeps %d batches and %d bytes with nothing in flight", held, bytes)
 		}
 	}
 }
@@ -137,20 +175,20 @@ func TestTrackerForgetsWhatIsAcked(t *testing.T) {
 // What a source that reads one record at a time leaves behind is kept in few lists, and
 // acknowledged in lists of bounded length.
 func TestTrackerKeepsSettledRecordsTogether(t *testing.T) {
-	var tr engine.Tracker
+	var tr tracker
 	const n = 10_000
 	for i := range n {
-		tr.Add([]record.Position{record.Position(strconv.Itoa(i))}, nil, 1)
-		tr.Settle(i, 0, 1)
+		tr.add([]record.Position{record.Position(strconv.Itoa(i))}, nil, 1)
+		tr.settle(i, 0, 1)
 	}
-	if batches, _ := tr.Held(); batches > n/200 {
+	if batches := tr.Held(); batches > n/200 {
 		t.Errorf("%d lists are held for %d records", batches, n)
 	}
-	if _, err := tr.Commit(); err != nil {
+	if _, err := tr.commit(); err != nil {
 		t.Fatal(err)
 	}
 	for acked := 0; acked < n; {
-		positions, err := tr.Ack()
+		positions, err := tr.ack()
 		if err != nil || len(positions) == 0 || len(positions) > 5000 {
 			t.Fatalf("%d positions acknowledged at once, error %v", len(positions), err)
 		}

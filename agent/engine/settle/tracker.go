@@ -1,0 +1,188 @@
+// Package settle tracks which records of a source are settled: the low-water mark up to
+// which every destination has them, and what of that is committed and acknowledged.
+package settle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// Tracker follows the records of one source from read to acknowledged. Records are
+// counted, from 1, in the order read. Each mark is the number of the last record that got
+// there, and no mark overtakes the one to its right:
+//
+//	acked ≤ committed ≤ low ≤ read
+//
+// The zero Tracker is ready. It is not safe for concurrent use.
+type Tracker struct {
+	Marks
+
+	inFlight []*Batch // not wholly settled, oldest first
+	settled  []Range  // settled and not wholly acked, oldest first
+	idle     []*Batch // to be used again
+	bytes    int      // memory of what is in flight
+}
+
+// Marks are how far the records of a source have come.
+type Marks struct {
+	Read      uint64
+	Low       uint64 // the low-water mark: settled by every destination without a gap
+	Committed uint64 // durable as the place to resume from
+	Acked     uint64 // acknowledged to the source
+}
+
+// maxIdle is how many batches are kept for use.
+const maxIdle = 256
+
+// Batch returns an in-flight batch of b for so many destinations.
+func (t *Tracker) Batch(b *record.Batch, destinations int) *Batch {
+	var f *Batch
+	if last := len(t.idle) - 1; last >= 0 {
+		f, t.idle = t.idle[last], t.idle[:last]
+		clear(f.settled)
+	} else {
+		f = &Batch{settled: make([]int, destinations)}
+	}
+	f.n, f.Records, f.size = b.Len(), b, b.Memory()
+	f.positions = record.AppendPositions(f.positions, b)
+	return f
+}
+
+// Add takes a batch just read into account. Where the processors kept nothing of it, it
+// may be settled already; the results are those of Settle.
+func (t *Tracker) Add(b *Batch) (advanced, refused int) {
+	b.first = t.Read
+	t.Read += uint64(b.n)
+	t.bytes += b.size
+	t.inFlight = append(t.inFlight, b)
+	return t.advance()
+}
+
+// Settle takes into account that a destination settled the next n records of b, and
+// returns by how many records the low-water mark advanced and how many of those were
+// refused.
+func (t *Tracker) Settle(b *Batch, destination, n int, refused bool) (advanced, allRefused int) {
+	if refused {
+		for i := range n {
+			b.Refuse(b.Origin(b.settled[destination] + i))
+		}
+	}
+	b.settled[destination] += n
+	if len(t.inFlight) > 0 && t.inFlight[0] == b {
+		return t.advance()
+	}
+	return 0, 0
+}
+
+// advance moves the low-water mark as far as it goes.
+func (t *Tracker) advance() (advanced, refused int) {
+	for len(t.inFlight) > 0 {
+		b := t.inFlight[0]
+		before := int(t.Low - b.first)
+		done := b.done()
+		t.Low = b.first + uint64(done)
+		advanced += done - before
+		refused += b.refusedBetween(before, done)
+		if done < b.n {
+			break
+		}
+		t.bytes -= b.size
+		t.inFlight = t.inFlight[1:]
+		t.retire(b, before == 0)
+	}
+	return advanced, refused
+}
+
+// retire keeps the positions of b, which is wholly settled, and b itself for use. Unless
+// it was settled at once, its positions may be in use by those who save and acknowledge.
+func (t *Tracker) retire(b *Batch, atOnce bool) {
+	last := len(t.settled) - 1
+	if atOnce && last >= 0 && t.settled[last].takes(b) {
+		r := &t.settled[last]
+		r.N += b.n
+		r.positions = r.positions.Append(b.positions)
+		b.positions = b.positions.Empty()
+	} else {
+		t.settled = append(t.settled, Range{ReadAt: b.ReadAt, SettledAt: b.SettledAt, first: b.first, N: b.n, positions: b.positions})
+		b.positions = record.Positions{}
+	}
+	b.Records, b.Origins, b.refused = nil, nil, b.refused[:0]
+	if len(t.idle) < maxIdle {
+		t.idle = append(t.idle, b)
+	}
+}
+
+// Bytes returns the memory of what is in flight.
+func (t *Tracker) Bytes() int { return t.bytes }
+
+// Position returns the position of record seq, which must lie in (Acked, Low].
+func (t *Tracker) Position(seq uint64) record.Position {
+	if len(t.inFlight) > 0 && t.inFlight[0].first < seq {
+		b := t.inFlight[0]
+		return b.positions.At(int(seq - b.first - 1))
+	}
+	for i := len(t.settled) - 1; i >= 0; i-- {
+		if r := &t.settled[i]; r.first < seq {
+			return r.positions.At(int(seq - r.first - 1))
+		}
+	}
+	return nil
+}
+
+// SetCommitted records that everything up to seq is durable. An error is a broken
+// invariant: going on could lose records.
+func (t *Tracker) SetCommitted(seq uint64) error {
+	if seq < t.Committed || seq > t.Low {
+		return fmt.Errorf("invariant violated: record %d committed, but %d were before and %d are settled", seq, t.Committed, t.Low)
+	}
+	t.Committed = seq
+	return nil
+}
+
+// Ackable appends to dst the first positions that are durable and not yet acked, most at
+// a time.
+func (t *Tracker) Ackable(dst []record.Position, most uint64) []record.Position {
+	seq, end := t.Acked, min(t.Committed, t.Acked+most)
+	for i := range t.settled {
+		r := &t.settled[i]
+		for ; seq < end && seq < r.first+uint64(r.N); seq++ {
+			dst = append(dst, r.positions.At(int(seq-r.first)))
+		}
+	}
+	for ; seq < end; seq++ { // the others are of a batch that is settled in part
+		b := t.inFlight[0]
+		dst = append(dst, b.positions.At(int(seq-b.first)))
+	}
+	return dst
+}
+
+// SetAcked records that n more records were acknowledged to the source. With each settled
+// range that is thereby over, it calls over. An error is a broken invariant.
+func (t *Tracker) SetAcked(n int, over func(*Range)) error {
+	if t.Acked+uint64(n) > t.Committed {
+		return fmt.Errorf("invariant violated: record %d acked, but only %d are committed", t.Acked+uint64(n), t.Committed)
+	}
+	t.Acked += uint64(n)
+	gone := 0
+	for gone < len(t.settled) && t.settled[gone].first+uint64(t.settled[gone].N) <= t.Acked {
+		over(&t.settled[gone])
+		t.settled[gone] = Range{}
+		gone++
+	}
+	t.settled = t.settled[gone:]
+	return nil
+}
+
+// Oldest returns when the oldest record not yet acked was read; ok is false when there
+// is none.
+func (t *Tracker) Oldest() (at time.Time, ok bool) {
+	switch {
+	case len(t.settled) > 0:
+		return t.settled[0].ReadAt, true
+	case len(t.inFlight) > 0:
+		return t.inFlight[0].ReadAt, true
+	}
+	return time.Time{}, false
+}
