@@ -8,20 +8,20 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/engine"
-	"github.com/conduit-agent/conduit/agent/engine/fair"
+	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/api"
-	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
-	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // Options are what the agent needs to run.
@@ -41,25 +41,24 @@ type Options struct {
 
 // Agent is an agent and its parts, which are set before it runs.
 type Agent struct {
-	Store       *store.DB
-	Plugins     *plugins.Host
-	Executables *plugins.Executables
-	Committer   *engine.Committer
-	Runner      *runner
-	Files       *reconcile.Files
-	Loop        *reconcile.Loop
+	Store     *store.DB
+	Catalog   *catalog.Catalog
+	Committer *engine.Committer
+	Runner    *runner.Runner
+	Files     *reconcile.Files
+	Loop      *reconcile.Loop
 
-	options Options
-	taps    engine.Taps
-	schemas *schema.Cache // for showing records
-	phases  phases
-	changes changes
-	server  *api.Server // nil when the API is not served
-	address string      // of server
-	inputs  *inputs
-
-	degraded chan spec.State // capacity 1
-	plugged  chan struct{}   // capacity 1: plugins came, went or changed
+	options    Options
+	references *reference.Resolver
+	taps       engine.Taps
+	schemas    *schema.Cache // for showing records
+	phases     telemetry.Phases
+	metrics    *telemetry.Collector
+	summary    *telemetry.Summary
+	changes    notify.Broadcast // of what is observed, or is known of files and plugins
+	plugged    notify.Signal    // plugins came, went or changed
+	degraded   chan spec.State  // capacity 1
+	address    string           // of server
 }
 
 // Run runs the agent until ctx ends, and then shuts it down gracefully: sources stop,
@@ -70,7 +69,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a := &Agent{options: o, Store: db, degraded: make(chan spec.State, 1)}
+	a := &Agent{options: o, Store: db, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1)}
 	a.wire()
 	if o.Wired != nil {
 		o.Wired(a)
@@ -86,24 +85,24 @@ func (a *Agent) run(ctx context.Context) error {
 	// Pipelines commit, and their plugins use schemas, until their very end, so what
 	// serves them ends after them.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	supervised := a.supervised()
 	var services errgroup.Group
 	services.Go(func() error { return a.Committer.Run(serving) })
-	services.Go(func() error { return a.Executables.Run(serving) })
+	services.Go(func() error { return a.Catalog.Executables.Run(serving) })
+	services.Go(func() error { return a.recorder().Run(serving) })
+	services.Go(func() error { return a.storeGuard().Run(serving) })
+	services.Go(func() error { return supervised.Watchdog(serving) })
 	if a.options.Config.Pipelines.StatusFiles {
-		status := &statusFiles{dir: a.options.Config.DB.SQLite.Path + ".status", db: a.Store, loop: a.Loop, changes: &a.changes, log: a.options.Log}
-		services.Go(func() error { return status.Run(serving) })
+		services.Go(func() error { return a.statusFiles().Run(serving) })
 	}
-	services.Go(func() error { return a.watchdog(serving) })
-	services.Go(func() error { return a.guardStore(serving) })
-	services.Go(func() error { return a.tellPluginChanges(serving) })
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.exitOnDegraded(gctx) })
 	g.Go(func() error { return a.Files.Run(gctx) })
 	g.Go(func() error { return a.Loop.Run(gctx) })
-	g.Go(func() error { return a.inputs.Run(gctx) })
+	g.Go(func() error { return a.references.Run(gctx) })
 	g.Go(func() error { return serve(gctx) })
-	g.Go(func() error { return a.supervise(gctx) })
+	g.Go(func() error { return supervised.Run(gctx) })
 	if a.options.Started != nil {
 		a.options.Started(a)
 	}
@@ -113,88 +112,6 @@ func (a *Agent) run(ctx context.Context) error {
 	err = errors.Join(err, services.Wait())
 	a.options.Log.Info("agent stopped", "component", "agent")
 	return err
-}
-
-// placeInterval is the time between two looks at whether the store is in its place.
-const placeInterval = 2 * time.Second
-
-// guardStore says when the files of the store were deleted or replaced. What runs goes on:
-// that is no worse, and somebody may want to save what they hold.
-func (a *Agent) guardStore(ctx context.Context) error {
-	tick := time.NewTicker(placeInterval)
-	defer tick.Stop()
-	moved := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		err := a.Store.InPlace()
-		if (err != nil) == moved {
-			continue
-		}
-		moved = err != nil
-		if moved {
-			a.options.Log.Error("the store is in danger, the pipelines go on", "component", "agent", "err", err)
-		} else {
-			a.options.Log.Info("the store is in its place again", "component", "agent")
-		}
-		a.changes.notify()
-	}
-}
-
-// wire makes the parts and connects them.
-func (a *Agent) wire() {
-	c, log := a.options.Config, a.options.Log
-	a.Committer = &engine.Committer{Store: a.Store, Interval: c.DB.CommitInterval}
-	a.schemas = &schema.Cache{Registry: a.Store.Schemas()}
-	a.Executables = newExecutables(c, a.Store.Schemas(), os.Environ(), log)
-	a.plugged = make(chan struct{}, 1)
-	a.Executables.Changed = func() {
-		a.Loop.Retry()
-		select {
-		case a.plugged <- struct{}{}:
-		default:
-		}
-	}
-	a.Plugins = newHost(a.Executables, a.Store.Schemas(), log)
-	a.inputs = &inputs{apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, log: log}
-	window := engine.DefaultWindow
-	window.Shared, window.Scheduler = engine.NewShared(), fair.NewScheduler()
-	a.Runner = &runner{plugins: a.Plugins, Store: a.Store, committer: a.Committer, taps: &a.taps, window: window, inputs: a.inputs, files: c.Pipelines.Path, ackTimeout: c.Pipelines.AckTimeout, log: log,
-		running: map[string]*engine.Pipeline{}, stats: map[string]*engine.PipelineStats{}}
-	a.Loop = &reconcile.Loop{
-		Store:           a.Store,
-		Runner:          a.Runner,
-		Policy:          policy(c.Pipelines),
-		Log:             log,
-		RunDigest:       spec.RunDigest,
-		ShutdownTimeout: c.Shutdown.Timeout,
-		SaveInterval:    c.DB.CommitInterval,
-	}
-	a.Files = &reconcile.Files{
-		Store: a.Store,
-		Watch: &watch.Watcher{Dir: c.Pipelines.Path, Log: log},
-		Parse: spec.ParseFile,
-		Log:   log,
-	}
-	a.Files.Changed = a.changes.notify
-	a.Loop.Observed = a.observed
-	a.Loop.Deleted = a.Files.Wake
-	a.Store.OnChange = func() { a.Loop.Wake(); a.Files.Wake(); a.changes.notify() }
-}
-
-// observed is told every new state of a pipeline.
-func (a *Agent) observed(s spec.State) {
-	a.phases.observe(s)
-	a.changes.notify()
-	if s.Phase == spec.PhaseDegraded && a.options.Config.Pipelines.ExitOnDegraded {
-		select {
-		case a.degraded <- s:
-		default: // one is enough
-		}
-	}
 }
 
 // exitOnDegraded ends the agent when a pipeline degrades, if the settings want it so.
@@ -209,20 +126,3 @@ func (a *Agent) exitOnDegraded(ctx context.Context) error {
 
 // Address returns the address that the API listens on, "" when it is not served.
 func (a *Agent) Address() string { return a.address }
-
-func policy(p config.Pipelines) reconcile.Policy {
-	return reconcile.Policy{
-		Hold:             p.OnFailedUpdate == "hold",
-		Confirm:          p.Confirm,
-		DeletionGrace:    p.DeletionGrace,
-		CleanupDelay:     p.CleanupDelay,
-		DrainTimeout:     p.DrainTimeout,
-		MaxChanges:       reconcile.DefaultPolicy().MaxChanges,
-		ChangesWindow:    reconcile.DefaultPolicy().ChangesWindow,
-		MinDelay:         p.ErrorRecovery.MinDelay,
-		MaxDelay:         p.ErrorRecovery.MaxDelay,
-		BackoffFactor:    p.ErrorRecovery.BackoffFactor,
-		MaxRetries:       p.ErrorRecovery.MaxRetries,
-		MaxRetriesWindow: p.ErrorRecovery.MaxRetriesWindow,
-	}
-}

@@ -3,16 +3,18 @@ package agent
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
+	"net/http"
 	"strings"
 	"sync"
 
-	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/planner"
+	"github.com/conduit-agent/conduit/agent/redact"
+	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/desired"
@@ -43,7 +45,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	server := &api.Server{
 		Desired:  a.Store,
 		Observed: &observed{a},
-		Plugins:  pluginList{a},
+		Plugins:  pluginList{a.Catalog, a.Runner, a.references},
 		Taps:     &a.taps,
 		Answers:  a.Store,
 		Show:     a.show,
@@ -52,7 +54,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Version:  a.options.Version,
 		Hosts:    hosts(c),
 		Reload:   a.reload,
-		Plan:     a.Plan,
+		Plan:     a.plan,
 	}
 	if err := a.secure(server, c); err != nil {
 		return nil, &settingError{err}
@@ -61,26 +63,37 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	if err != nil {
 		return nil, &environmentError{fmt.Errorf("cannot listen on api.http.address: %w", err)}
 	}
-	a.address, a.server = l.Addr().String(), server
+	a.address, a.metrics.API = l.Addr().String(), server.Stats
 	a.options.Log.Info("API ready", "component", "api", "address", a.address)
 	return func(ctx context.Context) error { return server.Serve(ctx, l) }, nil
 }
 
-// secure sets who may do what, and refuses settings that do not say.
-func (a *Agent) secure(server *api.Server, c config.API) (err error) {
-	if server.ReadToken, err = a.token("api.auth.read-token-file", c.Auth.ReadTokenFile); err != nil {
-		return err
+// Metrics returns the handler of /metrics.
+func (a *Agent) Metrics() http.Handler { return a.metrics.Handler() }
+
+// Summary says in one line how many pipelines and pipeline files there are in which state.
+func (a *Agent) Summary(ctx context.Context) string { return a.summary.Text(ctx) }
+
+// plan compares pipeline files, with those of the request saved among them, with desired
+// state. It reports as problems, too, what would keep their pipelines from running: plugins
+// that do not exist, settings they refuse, references that lead nowhere.
+func (a *Agent) plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
+	declared, err := a.Store.Declarations(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if server.AdminToken, err = a.token("api.auth.admin-token-file", c.Auth.AdminTokenFile); err != nil {
-		return err
+	known, err := a.Store.FileStates(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if server.ReadToken != "" && server.ReadToken == server.AdminToken {
-		a.options.Log.Warn("the read token is the admin token, so that who reads may do everything", "component", "api")
+	p := planner.Of(a.options.Config.Pipelines)
+	p.Guarded = a.Files.Wary
+	rescan := sync.OnceFunc(func() { a.Catalog.Rescan(ctx) })
+	p.Check = func(pipeline *spec.Pipeline) []spec.Problem {
+		_, lost := spec.Resolve(pipeline, a.references.Lookup(ctx))
+		return append(a.Catalog.CheckFresh(ctx, pipeline, rescan), lost...)
 	}
-	if server.TLS, err = encryption(c.TLS); err != nil {
-		return err
-	}
-	return checkExposure(c, server)
+	return p.Plan(ctx, request, declared, known)
 }
 
 // Ready returns why the agent is not ready.
@@ -109,99 +122,6 @@ func (a *Agent) reload(ctx context.Context, prune bool) error {
 	return nil
 }
 
-// environmentError is an error that the machine is to blame for.
-type environmentError struct{ error }
-
-// Environment reports that nothing the user wrote is wrong.
-func (*environmentError) Environment() bool { return true }
-
-// Unwrap returns the cause.
-func (e *environmentError) Unwrap() error { return e.error }
-
-// settingError is an error that the settings are to blame for, unless its cause tells
-// that the machine is.
-type settingError struct{ error }
-
-// Invalid reports that what the user wrote is wrong.
-func (*settingError) Invalid() bool { return true }
-
-// Unwrap returns the cause.
-func (e *settingError) Unwrap() error { return e.error }
-
-// checkExposure refuses an address that others can reach when nothing keeps them out.
-func checkExposure(c config.API, s *api.Server) error {
-	host, _, err := net.SplitHostPort(c.HTTP.Address)
-	if err != nil {
-		return fmt.Errorf("cannot listen on api.http.address %q: want host:port", c.HTTP.Address)
-	}
-	ip := net.ParseIP(host)
-	local := host == "localhost" || ip != nil && ip.IsLoopback()
-	authenticated := s.AdminToken != "" || s.ReadToken != "" || s.TLS != nil && s.TLS.ClientCAs != nil
-	if local || authenticated || c.AllowUnauthenticated {
-		return nil
-	}
-	return fmt.Errorf("api.http.address %s can be reached by others and nothing keeps them out: set api.auth.admin-token-file, or api.tls.client-ca-file, "+
-		"or listen on 127.0.0.1; api.allow-unauthenticated: true lets everybody in", c.HTTP.Address)
-}
-
-// hosts returns the names under which the API may be asked.
-func hosts(c config.API) []string {
-	all := strings.FieldsFunc(c.AllowedHosts, func(r rune) bool { return r == ',' || r == ' ' })
-	if host, _, err := net.SplitHostPort(c.HTTP.Address); err == nil && host != "" {
-		all = append(all, host)
-	}
-	return all
-}
-
-// token reads the bearer token in the file that the setting names. A bare name is that
-// of a credential, if systemd handed over any.
-func (a *Agent) token(setting, file string) (string, error) {
-	if file == "" {
-		return "", nil
-	}
-	read := func(path string) (string, error) { b, err := os.ReadFile(path); return string(b), err }
-	if !strings.ContainsRune(file, os.PathSeparator) && os.Getenv("CREDENTIALS_DIRECTORY") != "" {
-		read = credential
-	} else if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
-		a.options.Log.Warn("everybody on this machine can read a token: chmod o= the file", "component", "api", "setting", setting, "file", file, "mode", info.Mode().Perm().String())
-	}
-	text, err := read(file)
-	if text = strings.TrimSpace(text); err == nil && text == "" {
-		err = fmt.Errorf("%s is empty", file)
-	}
-	if err != nil {
-		return "", fmt.Errorf("cannot read the token in %s: %w", setting, err)
-	}
-	return text, nil
-}
-
-// encryption returns the TLS settings, nil for none.
-func encryption(c config.TLS) (*tls.Config, error) {
-	if c == (config.TLS{}) {
-		return nil, nil
-	}
-	if c.CertFile == "" || c.KeyFile == "" {
-		return nil, errors.New("cannot encrypt the API: api.tls.cert-file and api.tls.key-file go together")
-	}
-	certificate, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("cannot load the certificate in api.tls.cert-file: %w", err)
-	}
-	t := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	if c.ClientCAFile == "" {
-		return t, nil
-	}
-	pem, err := os.ReadFile(c.ClientCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read api.tls.client-ca-file: %w", err)
-	}
-	t.ClientCAs, t.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !t.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("cannot read api.tls.client-ca-file: there is no PEM certificate in %s", c.ClientCAFile)
-	}
-	return t, nil
-}
-
 // observed is what runs as the API sees it.
 type observed struct{ *Agent }
 
@@ -209,7 +129,7 @@ type observed struct{ *Agent }
 func (o *observed) State(id string) (spec.State, bool) { return o.Loop.State(id) }
 
 // Changed returns a channel that is closed at the next change.
-func (o *observed) Changed() <-chan struct{} { return o.changes.next() }
+func (o *observed) Changed() <-chan struct{} { return o.changes.Next() }
 
 // Position returns where a source got.
 func (o *observed) Position(ctx context.Context, connectorID string) (record.Position, error) {
@@ -232,49 +152,21 @@ func (o *observed) CleanUp(ctx context.Context, connectorID string) error {
 }
 
 // PluginChanges returns what became of executables that connectors run from.
-func (o *observed) PluginChanges() []spec.PluginChange {
-	var all []spec.PluginChange
-	for _, c := range o.Executables.Changes() {
-		if id, ok := pipelineOf(c.ConnectorID); ok {
-			all = append(all, spec.PluginChange{Pipeline: id, Reason: c.Reason, Message: c.Message})
-		}
-	}
-	return all
-}
+func (o *observed) PluginChanges() []spec.PluginChange { return o.Catalog.Changes() }
 
 // Directory returns how it stands with the directory of the pipeline files.
 func (o *observed) Directory() spec.Directory { return o.Files.Status().Directory }
 
-// changes tells of changes to any number of listeners.
-type changes struct {
-	mu sync.Mutex
-	ch chan struct{} // closed at the next change; nil while nobody listens
+// pluginList is what is known of plugins, as the API sees it.
+type pluginList struct {
+	catalog    *catalog.Catalog
+	runner     *runner.Runner
+	references *reference.Resolver
 }
-
-func (c *changes) next() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ch == nil {
-		c.ch = make(chan struct{})
-	}
-	return c.ch
-}
-
-func (c *changes) notify() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ch != nil {
-		close(c.ch)
-		c.ch = nil
-	}
-}
-
-// pluginList is the plugin host as the API sees it.
-type pluginList struct{ agent *Agent }
 
 // Plugins describes all plugins, by name.
 func (l pluginList) Plugins() []rest.Plugin {
-	specs := l.agent.Plugins.Specifications()
+	specs := l.catalog.Host.Specifications()
 	all := make([]rest.Plugin, len(specs))
 	for i, s := range specs {
 		all[i] = rest.Plugin{Name: s.Name.String(), Summary: s.Summary, Description: s.Description, Version: s.Name.Version,
@@ -285,47 +177,37 @@ func (l pluginList) Plugins() []rest.Plugin {
 
 // Check has a fresh instance accept the settings.
 func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error {
-	_, params, err := parameters(l.agent.Plugins, plugin, typ)
-	if err != nil { // it may be so new that nobody looked
-		look, cancel := context.WithTimeout(ctx, specifyTimeout)
-		l.agent.Executables.Rescan(look)
-		cancel()
-		_, params, err = parameters(l.agent.Plugins, plugin, typ)
+	params, err := l.catalog.Parameters(ctx, plugin, typ)
+	if err != nil {
+		l.catalog.Rescan(ctx)
+		params, err = l.catalog.Parameters(ctx, plugin, typ)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", desired.ErrPluginNotFound, err)
 	}
-	var found secrets
-	if settings, err = l.resolved(ctx, settings, &found); err != nil {
+	var secrets redact.Redactor
+	if settings, err = l.resolve(ctx, settings, &secrets); err != nil {
 		return err
 	}
 	// A plugin may take settings that it does not describe; what it refuses is wrong, and
 	// the description only says where.
-	c, err := l.agent.Runner.dispense(ctx, &spec.ConnectorState{ID: "validate-" + string(typ) + "-config", Type: typ, Plugin: plugin}, &found)
-	if err != nil {
-		return err
-	}
-	err = c.Configure(ctx, settings)
-	if terr := c.Teardown(ctx); err == nil {
-		err = terr
-	}
-	if err == nil {
+	if err = l.runner.Configure(ctx, typ, plugin, settings, &secrets); err == nil {
 		return nil
 	}
 	var wrong []error
 	for _, s := range params.Check(settings) {
-		wrong = append(wrong, &desired.SettingError{Setting: s.Setting, Message: found.cover(s.Message)})
+		wrong = append(wrong, &desired.SettingError{Setting: s.Setting, Message: secrets.Text(s.Message)})
 	}
 	if len(wrong) > 0 {
 		return errors.Join(wrong...)
 	}
-	return found.coverIn(err)
+	return secrets.Error(err)
 }
 
-// resolved returns settings with their references resolved, or a SettingError for each
-// of which one cannot be. What they led to is added to found.
-func (l pluginList) resolved(ctx context.Context, settings map[string]string, found *secrets) (map[string]string, error) {
-	resolved, problems := l.agent.Runner.resolve(ctx, settings, found)
+// resolve returns settings with their references resolved, or a SettingError for each of
+// which one cannot be. What they led to is added to secrets.
+func (l pluginList) resolve(ctx context.Context, settings map[string]string, secrets *redact.Redactor) (map[string]string, error) {
+	resolved, problems := l.references.Settings(ctx, settings, secrets)
 	var wrong []error
 	for _, problem := range problems {
 		path := strings.TrimPrefix(problem.Path, "/connectors/0/settings/")

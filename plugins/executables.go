@@ -62,8 +62,8 @@ type file struct {
 
 // Problem says why a file is not used.
 type Problem struct {
-	Path   string
-	Reason string
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
 }
 
 const (

@@ -171,7 +171,7 @@ func (l *Loop) delete(p *pipe) {
 		l.Log.Info("pipeline deleted", "component", "reconcile", "pipeline_id", id)
 		l.forget(id)
 		if l.Deleted != nil {
-			l.Deleted()
+			l.Deleted(id)
 		}
 	})
 }

@@ -25,8 +25,9 @@ type Loop struct {
 	RunDigest func(*spec.Pipeline) string
 	// Observed, when set, is called with every new state of a pipeline. It must not block.
 	Observed func(spec.State)
-	// Deleted, when set, is called after a pipeline was forgotten. It must not block.
-	Deleted func()
+	// Deleted, when set, is called after a pipeline was deleted, before one with its id may
+	// run again. It must not block.
+	Deleted func(pipelineID string)
 
 	Parallel        int           // pipelines that are started at a time; default 128
 	SaveInterval    time.Duration // most to wait after a save of states that took long, for many to share the next

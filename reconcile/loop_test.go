@@ -52,7 +52,7 @@ func (w *world) policy(p reconcile.Policy) {
 	if w.end != nil {
 		w.end()
 	}
-	w.loop = &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: p, Log: w.log, RunDigest: runDigest, Deleted: func() { w.deleted.Add(1) },
+	w.loop = &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: p, Log: w.log, RunDigest: runDigest, Deleted: func(string) { w.deleted.Add(1) },
 		Observed: func(s spec.State) { w.plant.observe(s, p.Confirm) }}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -18,7 +18,7 @@ type catalog interface {
 	Check(ctx context.Context, p *spec.Pipeline) []spec.Problem
 	// Plugins returns all plugins, sorted by name, and what is in connectors.path but
 	// not used.
-	Plugins(ctx context.Context) ([]agent.Plugin, []agent.PluginProblem)
+	Plugins(ctx context.Context) ([]plugins.Specification, []plugins.Problem)
 	// Plugin returns the plugin that ref, written as in a pipeline file, stands for.
-	Plugin(ctx context.Context, ref string) (agent.Plugin, error)
+	Plugin(ctx context.Context, ref string) (plugins.Specification, error)
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/conduit-agent/conduit/agent"
+	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 )
 
@@ -24,7 +25,7 @@ func main() {
 		terminal: term.IsTerminal(int(os.Stdout.Fd())),
 		journal:  isJournal(os.Stdout, os.Getenv("JOURNAL_STREAM")),
 		catalog: func(c config.Config, log *slog.Logger) catalog {
-			return &agent.Catalog{Config: c, Log: log}
+			return plugincatalog.Offline(c, log)
 		},
 		agent: agent.Run,
 	}

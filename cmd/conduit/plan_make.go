@@ -10,8 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -63,7 +63,7 @@ func (m *planMaker) read(ctx context.Context, paths []string) (request rest.Plan
 		if request.Replace && len(paths) > 1 {
 			return request, invalidf("cannot plan for %s and more: name files, or one directory", path)
 		}
-		files, err := agent.PipelineFiles(ctx, path)
+		files, err := planner.Files(ctx, path)
 		if err != nil {
 			return request, err
 		}
@@ -136,7 +136,7 @@ func brief(err error) error {
 
 func (m *planMaker) fromStore(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
 	catalog := m.catalog(m.config, slog.New(slog.DiscardHandler))
-	plan, err := agent.MakePlan(ctx, m.config, request, func(p *spec.Pipeline) []spec.Problem { return catalog.Check(ctx, p) })
+	plan, err := planner.Offline(ctx, m.config, request, func(p *spec.Pipeline) []spec.Problem { return catalog.Check(ctx, p) })
 	var refused *rest.Error
 	if errors.As(err, &refused) || errors.Is(err, fs.ErrNotExist) {
 		return nil, invalidf("%v", err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/plugins"
 )
 
 func pluginsCommand(p *program) *ffcli.Command {
@@ -101,12 +101,11 @@ func (p *program) pluginCatalog() (catalog, error) {
 	return p.catalog(c, slog.New(slog.DiscardHandler)), nil
 }
 
-func (p *program) writePlugins(plugins []agent.Plugin, refused []agent.PluginProblem) error {
+func (p *program) writePlugins(all []plugins.Specification, refused []plugins.Problem) error {
 	tw := tabwriter.NewWriter(p.stdout, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "NAME\tVERSION\tKIND\tTYPES\tSUMMARY")
-	for _, plugin := range plugins {
-		kind, name, version := nameParts(plugin.Name)
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", name, version, kind, strings.Join(pluginTypes(plugin), ", "), oneLine(plugin.Summary))
+	for _, plugin := range all {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", plugin.Name.Name, plugin.Name.Version, plugin.Name.Kind, strings.Join(pluginTypes(plugin), ", "), oneLine(plugin.Summary))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -120,14 +119,7 @@ func (p *program) writePlugins(plugins []agent.Plugin, refused []agent.PluginPro
 	return nil
 }
 
-// nameParts takes the full name of a plugin, kind:name@version, apart.
-func nameParts(full string) (kind, name, version string) {
-	kind, rest, _ := strings.Cut(full, ":")
-	name, version, _ = strings.Cut(rest, "@")
-	return kind, name, version
-}
-
-func pluginTypes(p agent.Plugin) []string {
+func pluginTypes(p plugins.Specification) []string {
 	var types []string
 	if p.Source != nil {
 		types = append(types, "source")
@@ -151,7 +143,7 @@ func printableOnly(s string) string {
 	}, s)
 }
 
-func (p *program) describePlugin(plugin agent.Plugin) error {
+func (p *program) describePlugin(plugin plugins.Specification) error {
 	fmt.Fprintln(p.stdout, plugin.Name)
 	for _, text := range []string{plugin.Summary, plugin.Description} {
 		if text = strings.TrimSpace(printableOnly(text)); text != "" {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -32,10 +32,14 @@ func (p *program) writeParameters(side string, parameters sdk.Parameters) {
 }
 
 type pluginJSON struct {
-	agent.Plugin
-	Kind    string   `json:"kind"`
-	Version string   `json:"version"`
-	Types   []string `json:"types"`
+	Name        string       `json:"name"` // full, for example builtin:file@v1.0.0
+	Path        string       `json:"path,omitempty"`
+	Summary     string       `json:"summary"`
+	Description string       `json:"description"`
+	Author      string       `json:"author"`
+	Kind        plugins.Kind `json:"kind"`
+	Version     string       `json:"version"`
+	Types       []string     `json:"types"`
 }
 
 type parameterJSON struct {
@@ -50,23 +54,23 @@ type validationJSON struct {
 	Value string `json:"value,omitempty"`
 }
 
-func pluginToJSON(p agent.Plugin) pluginJSON {
-	kind, _, version := nameParts(p.Name)
-	return pluginJSON{Plugin: p, Kind: kind, Version: version, Types: append([]string{}, pluginTypes(p)...)}
+func pluginToJSON(p plugins.Specification) pluginJSON {
+	return pluginJSON{Name: p.Name.String(), Path: p.Path, Summary: p.Summary, Description: p.Description, Author: p.Author,
+		Kind: p.Name.Kind, Version: p.Name.Version, Types: append([]string{}, pluginTypes(p)...)}
 }
 
-func pluginListJSON(plugins []agent.Plugin, refused []agent.PluginProblem) any {
-	list := make([]pluginJSON, len(plugins))
-	for i, p := range plugins {
+func pluginListJSON(all []plugins.Specification, refused []plugins.Problem) any {
+	list := make([]pluginJSON, len(all))
+	for i, p := range all {
 		list[i] = pluginToJSON(p)
 	}
 	return struct {
-		Plugins []pluginJSON          `json:"plugins"`
-		Refused []agent.PluginProblem `json:"refused"`
-	}{list, append([]agent.PluginProblem{}, refused...)}
+		Plugins []pluginJSON      `json:"plugins"`
+		Refused []plugins.Problem `json:"refused"`
+	}{list, append([]plugins.Problem{}, refused...)}
 }
 
-func pluginDescriptionJSON(p agent.Plugin) any {
+func pluginDescriptionJSON(p plugins.Specification) any {
 	return struct {
 		pluginJSON
 		Source      map[string]parameterJSON `json:"sourceParams,omitzero"`

@@ -12,6 +12,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent"
+	machine "github.com/conduit-agent/conduit/agent/host"
 )
 
 func runCommand(p *program) *ffcli.Command {
@@ -57,12 +58,14 @@ func (p *program) runAgent(ctx context.Context, s *settings) error {
 		fmt.Fprintf(p.stdout, "conduit %s   pipelines: %s   state: %s   Ctrl-C to stop\n", version, c.Pipelines.Path, c.DB.SQLite.Path)
 	}
 	log := slog.New(newLogHandler(p.stdout, p.logFormat(c.Log.Format), c.Log.Level, p.color()))
-	if limit := limitMemory(p); limit > 0 {
-		log.Debug("memory limited by the control group", "component", "agent", "bytes", limit)
+	if p.getenv("GOMEMLIMIT") == "" { // or else the runtime has read it
+		if limit := machine.LimitMemory(); limit > 0 {
+			log.Debug("memory limited by the control group", "component", "agent", "bytes", limit)
+		}
 	}
 	started := func(*agent.Agent) {
 		time.AfterFunc(startupTime, func() {
-			if err := release(); err != nil {
+			if err := machine.ReleaseMemory(); err != nil {
 				log.Debug("memory that only starting needed is kept", "component", "agent", "err", err)
 			}
 		})

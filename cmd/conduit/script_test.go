@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -145,27 +146,27 @@ func (fakeCatalog) Parameters(_ context.Context, plugin string, typ spec.Connect
 	return p, nil
 }
 
-var fakePlugins = []agent.Plugin{
-	{Name: "builtin:file@v1.0.0", Summary: "Reads and\nwrites \x1b[31mfiles.", Source: fakeParameters["source file"], Destination: fakeParameters["destination file"]},
-	{Name: "standalone:made@v0.1.0", Path: "connectors/made", Author: "Somebody", Description: "Makes records.\nMany.", Source: sdk.Parameters{
+var fakePlugins = []plugins.Specification{
+	{Name: plugins.Name{Kind: plugins.KindBuiltin, Name: "file", Version: "v1.0.0"}, Summary: "Reads and\nwrites \x1b[31mfiles.", Source: fakeParameters["source file"], Destination: fakeParameters["destination file"]},
+	{Name: plugins.Name{Kind: plugins.KindStandalone, Name: "made", Version: "v0.1.0"}, Path: "connectors/made", Author: "Somebody", Description: "Makes records.\nMany.", Source: sdk.Parameters{
 		"rate":  {Description: "Records per second.", Type: sdk.TypeFloat, Default: "1", Validations: []sdk.Validation{{Type: sdk.ValidationGreaterThan, Value: "0"}, {Type: sdk.ValidationLessThan, Value: "9"}}},
 		"color": {Validations: []sdk.Validation{{Type: sdk.ValidationRequired}, {Type: sdk.ValidationInclusion, Value: "red,blue"}}},
 		"name":  {Validations: []sdk.Validation{{Type: sdk.ValidationRegex, Value: "^a{1,2}$"}, {Type: sdk.ValidationExclusion, Value: "a"}}},
 	}},
-	{Name: "standalone:mute@v1.0.0", Path: "connectors/mute", Destination: sdk.Parameters{}},
+	{Name: plugins.Name{Kind: plugins.KindStandalone, Name: "mute", Version: "v1.0.0"}, Path: "connectors/mute", Destination: sdk.Parameters{}},
 }
 
-func (fakeCatalog) Plugins(context.Context) ([]agent.Plugin, []agent.PluginProblem) {
-	return fakePlugins, []agent.PluginProblem{{Path: "connectors/notes.txt", Reason: "it is not\nexecutable"}}
+func (fakeCatalog) Plugins(context.Context) ([]plugins.Specification, []plugins.Problem) {
+	return fakePlugins, []plugins.Problem{{Path: "connectors/notes.txt", Reason: "it is not\nexecutable"}}
 }
 
-func (fakeCatalog) Plugin(_ context.Context, ref string) (agent.Plugin, error) {
+func (fakeCatalog) Plugin(_ context.Context, ref string) (plugins.Specification, error) {
 	for _, p := range fakePlugins {
-		if plainName(p.Name) == plainName(ref) {
+		if p.Name.Name == plainName(ref) {
 			return p, nil
 		}
 	}
-	return agent.Plugin{}, fmt.Errorf("cannot find plugin %q", ref)
+	return plugins.Specification{}, fmt.Errorf("cannot find plugin %q", ref)
 }
 
 func (f fakeCatalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {

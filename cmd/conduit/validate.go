@@ -13,7 +13,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -91,7 +91,7 @@ func pipelineFiles(ctx context.Context, paths []string) ([]pipelineFile, error) 
 			files = append(files, pipelineFile{path, content, err})
 			continue
 		}
-		all, err := agent.FilesAt(ctx, path)
+		all, err := planner.FilesAt(ctx, path)
 		if err != nil {
 			return nil, err
 		}

@@ -67,3 +67,22 @@ func TestThrottleLogsLessAndLess(t *testing.T) {
 		}
 	})
 }
+
+func TestBroadcast(t *testing.T) {
+	var b notify.Broadcast
+	b.Notify() // nobody listens
+	first, second := b.Next(), b.Next()
+	select {
+	case <-first:
+		t.Fatal("a change from before is told")
+	default:
+	}
+	b.Notify()
+	<-first
+	<-second
+	select {
+	case <-b.Next():
+		t.Error("one change is told twice")
+	default:
+	}
+}

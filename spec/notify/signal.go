@@ -1,5 +1,6 @@
-// Package notify has the two small tools with which parts of the agent tell that something
-// happened: Signal wakes a goroutine, Throttle tells the log of a failure that lasts.
+// Package notify has the small tools with which parts of the agent tell that something
+// happened: Signal wakes a goroutine, Broadcast any number of them, Throttle tells the log of
+// a failure that lasts.
 package notify
 
 // Signal wakes a goroutine that then looks at everything: many notifications that were not

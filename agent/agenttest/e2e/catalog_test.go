@@ -7,17 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // catalogOf knows the plugins of an agent in dir.
-func catalogOf(dir string) *agent.Catalog {
+func catalogOf(dir string) *catalog.Catalog {
 	var c config.Config
 	c.Connectors.Path = filepath.Join(dir, "connectors")
-	return &agent.Catalog{Config: c, Log: slog.New(slog.DiscardHandler)}
+	return catalog.Offline(c, slog.New(slog.DiscardHandler))
 }
 
 func TestCatalogKnowsExecutables(t *testing.T) {
@@ -27,7 +27,7 @@ func TestCatalogKnowsExecutables(t *testing.T) {
 	found, refused := c.Plugins(t.Context())
 	var names []string
 	for _, p := range found {
-		names = append(names, p.Name)
+		names = append(names, p.Name.String())
 	}
 	if got := strings.Join(names, " "); got != "builtin:file@v1.0.0 builtin:generator@v1.0.0 builtin:log@v1.0.0 standalone:xfile@v1.0.0" {
 		t.Errorf("found %s", got)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -69,7 +69,7 @@ func TestMakePlan(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			plan, err := agent.MakePlan(t.Context(), c, planRequest(t, tt.paths...), nothingWrong)
+			plan, err := planner.Offline(t.Context(), c, planRequest(t, tt.paths...), nothingWrong)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +84,7 @@ func TestMakePlan(t *testing.T) {
 func planRequest(t *testing.T, paths ...string) (request rest.PlanRequest) {
 	t.Helper()
 	for _, path := range paths {
-		files, err := agent.PipelineFiles(t.Context(), path)
+		files, err := planner.Files(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,8 +28,8 @@ type bubble struct {
 func runIn(ctx context.Context, o agent.Options, b bubble) error {
 	o.Wired = func(a *agent.Agent) {
 		m := mortal{a.Store, &b}
-		a.Plugins.Builtin = append(a.Plugins.Builtin, b.Connectors...)
-		a.Executables.Interval = time.Hour
+		a.Catalog.Host.Builtin = append(a.Catalog.Host.Builtin, b.Connectors...)
+		a.Catalog.Executables.Interval = time.Hour
 		a.Files.Watch.Unheard, a.Files.Watch.Poll = true, b.Poll
 		a.Files.Store, a.Loop.Store, a.Runner.Store, a.Committer.Store = m, m, m, m
 		a.Loop.Policy.Confirm = b.Confirm

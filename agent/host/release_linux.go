@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// release hands back memory that only starting needed: what the collector has freed, and
+// ReleaseMemory hands back memory that only starting needed: what the collector has freed, and
 // the pages of the executable. When code or constants of those are used again, the kernel
 // maps them again from its cache; most of what initialises a program never is.
-func release() error {
+func ReleaseMemory() error {
 	debug.FreeOSMemory()
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {

@@ -1,4 +1,6 @@
-package agent
+// Package planner works out what saved pipeline files would change, without changing
+// anything.
+package planner
 
 import (
 	"cmp"
@@ -19,13 +21,35 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// planner makes a plan.
-type planner struct {
-	dir      string // pipelines.path
+// Planner compares pipeline files, with those of a request saved among them, with desired
+// state. All fields are set before use.
+type Planner struct {
+	Dir           string // pipelines.path
+	DeletionGrace time.Duration
+	CleanupDelay  time.Duration
+	// Guarded reports whether nothing is withdrawn although all known files are gone from
+	// dir: reconcile.Files.Wary.
+	Guarded func(dir string) bool
+	// Check returns what is wrong with a pipeline, beside what parsing finds.
+	Check func(*spec.Pipeline) []spec.Problem
+}
+
+// Plan returns what would change. declared and known are the desired state so far.
+func (p *Planner) Plan(ctx context.Context, request rest.PlanRequest, declared []spec.Declaration, known []spec.FileState) (*rest.Plan, error) {
+	m := &plan{Planner: p, declared: declared, known: known, have: map[string]*spec.Declaration{}, parsed: map[string]*spec.Parsed{},
+		plan: rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{},
+			DeletionGrace: config.DurationText(p.DeletionGrace), CleanupDelay: config.DurationText(p.CleanupDelay)}}
+	for i := range declared {
+		m.have[declared[i].Pipeline.ID] = &declared[i]
+	}
+	return m.make(ctx, request)
+}
+
+// plan is a plan in the making.
+type plan struct {
+	*Planner
 	declared []spec.Declaration
 	known    []spec.FileState
-	wary     func(dir string) bool               // reconcile.Files.Wary
-	check    func(*spec.Pipeline) []spec.Problem // beside what parsing finds
 
 	have   map[string]*spec.Declaration // declared, by id
 	snap   watch.Snapshot               // of the files there would be
@@ -35,22 +59,12 @@ type planner struct {
 	plan   rest.Plan
 }
 
-func newPlanner(c config.Config, declared []spec.Declaration, known []spec.FileState) *planner {
-	m := &planner{dir: c.Pipelines.Path, declared: declared, known: known, have: map[string]*spec.Declaration{}, parsed: map[string]*spec.Parsed{},
-		plan: rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{},
-			DeletionGrace: config.DurationText(c.Pipelines.DeletionGrace), CleanupDelay: config.DurationText(c.Pipelines.CleanupDelay)}}
-	for i := range declared {
-		m.have[declared[i].Pipeline.ID] = &declared[i]
-	}
-	return m
-}
-
-func (m *planner) make(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
-	if err := m.look(ctx, &request); err != nil {
+func (m *plan) make(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
+	if err := m.read(ctx, &request); err != nil {
 		return nil, err
 	}
 	m.plan.Files = len(m.files)
-	if gone := m.gone(); len(gone) > 0 && m.wary(m.snap.Dir) {
+	if gone := m.gone(); len(gone) > 0 && m.Guarded(m.snap.Dir) {
 		m.plan.Held = gone
 		return &m.plan, nil
 	}
@@ -61,7 +75,7 @@ func (m *planner) make(ctx context.Context, request rest.PlanRequest) (*rest.Pla
 }
 
 // gone returns the paths of the known files if all of them would be gone.
-func (m *planner) gone() []string {
+func (m *plan) gone() []string {
 	known := make(map[string]*spec.FileState, len(m.known))
 	for i := range m.known {
 		known[m.known[i].Path] = &m.known[i]
@@ -69,10 +83,10 @@ func (m *planner) gone() []string {
 	return reconcile.AllGone(known, m.snap.Files)
 }
 
-// look collects the files there would be, and parses them. Files that replace all others do
+// read collects the files there would be, and parses them. Files that replace all others do
 // so in the directory that is there.
-func (m *planner) look(ctx context.Context, request *rest.PlanRequest) (err error) {
-	m.snap, err = snapshot(ctx, m.dir)
+func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) {
+	m.snap, err = snapshot(ctx, m.Dir)
 	switch {
 	case request.Replace:
 		m.snap.Files = nil
@@ -100,7 +114,7 @@ func (m *planner) look(ctx context.Context, request *rest.PlanRequest) (err erro
 }
 
 // refuse says why a file cannot be planned for.
-func (m *planner) refuse(path string) string {
+func (m *plan) refuse(path string) string {
 	switch {
 	case !watch.IsPipelineFile(path):
 		return "is not read from pipelines.path: the name of a pipeline file ends in .yaml or .yml and has no directory before it"
@@ -111,15 +125,15 @@ func (m *planner) refuse(path string) string {
 }
 
 // add adds a file, in place of one with the same name.
-func (m *planner) add(file watch.File) {
+func (m *plan) add(file watch.File) {
 	m.snap.Files = slices.DeleteFunc(m.snap.Files, func(other watch.File) bool { return other.Path == file.Path })
 	m.snap.Files = append(m.snap.Files, file)
 }
 
 // wanted reports whether the plan is about the file at path.
-func (m *planner) wanted(path string) bool { return m.named == nil || slices.Contains(m.named, path) }
+func (m *plan) wanted(path string) bool { return m.named == nil || slices.Contains(m.named, path) }
 
-func (m *planner) pipelines(changes *spec.Changes) {
+func (m *plan) pipelines(changes *spec.Changes) {
 	for i := range m.files {
 		for j := range m.files[i].Pipelines {
 			p := &m.files[i].Pipelines[j]
@@ -137,7 +151,7 @@ func (m *planner) pipelines(changes *spec.Changes) {
 }
 
 // pipeline adds what makes of the declared pipeline the one that owner wants.
-func (m *planner) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
+func (m *plan) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
 	var before *spec.Pipeline
 	one := rest.PlannedPipeline{ID: id, Action: spec.ActionChange, Effect: spec.EffectNone, File: owner.Path, Line: owner.Line}
 	if have := m.have[id]; have != nil && have.Withdrawn.IsZero() {
@@ -161,7 +175,7 @@ func (m *planner) pipeline(id string, owner spec.Owner, want *spec.Pipeline) {
 }
 
 // owner returns the path of the file that declares id so far.
-func (m *planner) owner(id string) string {
+func (m *plan) owner(id string) string {
 	if have := m.have[id]; have != nil {
 		return have.Owner.Path
 	}
@@ -185,7 +199,7 @@ func addChange(one *rest.PlannedPipeline, change spec.Change, parsed *spec.Parse
 // problems adds what is wrong with the files: what is newly found, what is known and
 // still so, what the author may not have meant, and what would keep their pipelines from
 // running.
-func (m *planner) problems(changes *spec.Changes) {
+func (m *plan) problems(changes *spec.Changes) {
 	states := map[string]spec.FileState{}
 	for _, f := range append(slices.Clone(m.known), changes.Files...) {
 		states[f.Path] = f
@@ -217,16 +231,16 @@ var warnings = map[string]string{
 }
 
 // warning returns what an event about a change of a pipeline warns of.
-func (m *planner) warning(e *spec.Event, code string) spec.Problem {
+func (m *plan) warning(e *spec.Event, code string) spec.Problem {
 	p := spec.Problem{Path: "/id", Severity: spec.SeverityWarning, Code: code, Message: e.Message}
 	return m.parsed[e.File+"\x00"+e.Pipeline].Locate(p, e.File)
 }
 
 // needs returns what would keep a pipeline from running. While it is to be stopped, that
 // is only worth a warning.
-func (m *planner) needs(path string, parsed *spec.Parsed) []spec.Problem {
+func (m *plan) needs(path string, parsed *spec.Parsed) []spec.Problem {
 	var found []spec.Problem
-	for _, problem := range m.check(&parsed.Pipeline) {
+	for _, problem := range m.Check(&parsed.Pipeline) {
 		if parsed.Pipeline.Status == spec.StatusStopped {
 			problem.Severity = spec.SeverityWarning
 		}

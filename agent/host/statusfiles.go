@@ -1,4 +1,4 @@
-package agent
+package host
 
 import (
 	"bytes"
@@ -15,35 +15,35 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// How long changes are gathered before status files are written: this long, but ten
-// times as long as writing took the last time, within bounds; how long the agent has to
-// start what there is; and when writing is tried again after it failed.
+// Changes are gathered before status files are written. The pause is writeShare times what
+// the last write took, so that writing takes a bounded part of a CPU, within bounds.
 const (
-	statusInterval = 200 * time.Millisecond
-	statusFirst    = time.Second
-	statusLongest  = 2 * time.Second
-	statusShare    = 10
-	statusRetry    = 5 * time.Second
+	writeShare = 10
+	minPause   = 200 * time.Millisecond
+	maxPause   = 2 * time.Second
+	firstPause = time.Second // in which the agent starts what there is
+	retryPause = 5 * time.Second
 )
 
-// statusFiles writes beside the store, for each pipeline file, what became of it: for
-// tools that deploy files and cannot ask the API. A status file is there as long as its
-// pipeline file is, or something that was declared in it runs. It follows what happens
-// and holds nothing up.
-type statusFiles struct {
-	dir     string // made when there is something to write
-	db      *store.DB
-	loop    *reconcile.Loop
-	changes *changes
-	log     *slog.Logger
+// StatusFiles writes for each pipeline file what became of it, for tools that deploy files
+// and cannot ask the API. A status file is there as long as its pipeline file is, or
+// something that was declared in it runs. All exported fields are set before use.
+type StatusFiles struct {
+	Dir   string // made when there is something to write
+	Store interface {
+		FileStates(ctx context.Context) ([]spec.FileState, error)
+		Declarations(ctx context.Context) ([]spec.Declaration, error)
+	}
+	State   func(id string) (spec.State, bool) // of a pipeline
+	Changes *notify.Broadcast                  // of what the files tell
+	Log     *slog.Logger
 
-	written map[string]digest // of the content, by path of the pipeline file; owned by Run
-	failing bool              // the last write failed; owned by Run
+	written map[string][sha256.Size]byte // of the content, by path of the pipeline file; owned by Run
+	failing bool                         // the last write failed; owned by Run
 }
 
 // fileStatus is what a status file says.
@@ -74,23 +74,23 @@ type pipelineResult struct {
 }
 
 // Run keeps the status files up to date until ctx ends, and writes how all ended.
-func (s *statusFiles) Run(ctx context.Context) error {
+func (s *StatusFiles) Run(ctx context.Context) error {
 	s.find()
 	last := context.WithoutCancel(ctx)
-	pause := statusFirst
+	pause := firstPause
 	for {
 		select {
 		case <-ctx.Done():
-			s.look(last)
+			s.update(last)
 			return nil
 		case <-time.After(pause):
 		}
-		changed, began := s.changes.next(), time.Now()
-		s.look(last)
-		pause = min(max(statusInterval, statusShare*time.Since(began)), statusLongest)
+		changed, began := s.Changes.Next(), time.Now()
+		s.update(last)
+		pause = min(max(minPause, writeShare*time.Since(began)), maxPause)
 		var retry <-chan time.Time
 		if s.failing {
-			retry = time.After(statusRetry)
+			retry = time.After(retryPause)
 		}
 		select {
 		case <-ctx.Done():
@@ -101,39 +101,39 @@ func (s *statusFiles) Run(ctx context.Context) error {
 }
 
 // find notes the status files that are left from the last time.
-func (s *statusFiles) find() {
-	s.written = map[string]digest{}
-	entries, _ := os.ReadDir(s.dir) // there may be none
+func (s *StatusFiles) find() {
+	s.written = map[string][sha256.Size]byte{}
+	entries, _ := os.ReadDir(s.Dir) // there may be none
 	for _, e := range entries {
 		if file, ok := strings.CutSuffix(e.Name(), ".json"); ok {
-			s.written[file] = digest{}
+			s.written[file] = [sha256.Size]byte{}
 		}
 	}
 }
 
-// look writes what changed.
-func (s *statusFiles) look(ctx context.Context) {
+// update writes what changed.
+func (s *StatusFiles) update(ctx context.Context) {
 	all, err := s.collect(ctx)
 	if err == nil {
 		err = s.write(all)
 	}
 	switch {
 	case err != nil && !s.failing:
-		s.log.Error("cannot write status files, trying again; tools that wait for them do not see what becomes of pipeline files", "component", "agent", "dir", s.dir, "err", err)
+		s.Log.Error("cannot write status files, trying again; tools that wait for them do not see what becomes of pipeline files", "component", "agent", "dir", s.Dir, "err", err)
 	case err == nil && s.failing:
-		s.log.Info("status files are written again", "component", "agent", "dir", s.dir)
+		s.Log.Info("status files are written again", "component", "agent", "dir", s.Dir)
 	}
 	s.failing = err != nil
 }
 
 // collect returns what the status files have to say, by path of the pipeline file.
-func (s *statusFiles) collect(ctx context.Context) (map[string]*fileStatus, error) {
+func (s *StatusFiles) collect(ctx context.Context) (map[string]*fileStatus, error) {
 	// In this order: what is declared is then no older than the content it is told of.
-	files, err := s.db.FileStates(ctx)
+	files, err := s.Store.FileStates(ctx)
 	if err != nil {
 		return nil, err
 	}
-	declared, err := s.db.Declarations(ctx)
+	declared, err := s.Store.Declarations(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *statusFiles) collect(ctx context.Context) (map[string]*fileStatus, erro
 	}
 	for i := range declared {
 		d := &declared[i]
-		state, _ := s.loop.State(d.Pipeline.ID)
+		state, _ := s.State(d.Pipeline.ID)
 		result := resultOf(d, &state)
 		gone := !d.Withdrawn.IsZero() && result.Phase == spec.PhaseStopped
 		if d.Owner.Kind != spec.OwnerFile || gone {
@@ -198,7 +198,7 @@ func (f *fileStatus) conclude() {
 // write writes the files that say something else by now, and removes those that have
 // nothing to say any more. One that cannot be written does not keep others from it; the
 // error is that of one of them.
-func (s *statusFiles) write(all map[string]*fileStatus) (failed error) {
+func (s *StatusFiles) write(all map[string]*fileStatus) (failed error) {
 	for path, f := range all {
 		text, err := json.Marshal(f)
 		sum := sha256.Sum256(text)
@@ -227,8 +227,8 @@ func (s *statusFiles) write(all map[string]*fileStatus) (failed error) {
 // replace puts text, indented, in the place of a status file. Readers see the old or the new one.
 // Owner and group of the agent may read it, but not everybody: errors of plugins may
 // quote settings.
-func (s *statusFiles) replace(path string, text []byte) error {
-	if err := os.MkdirAll(s.dir, 0o750); err != nil {
+func (s *StatusFiles) replace(path string, text []byte) error {
+	if err := os.MkdirAll(s.Dir, 0o750); err != nil {
 		return err
 	}
 	var indented bytes.Buffer
@@ -236,7 +236,7 @@ func (s *statusFiles) replace(path string, text []byte) error {
 		return err
 	}
 	indented.WriteByte('\n')
-	draft := filepath.Join(s.dir, ".draft")
+	draft := filepath.Join(s.Dir, ".draft")
 	if err := os.WriteFile(draft, indented.Bytes(), 0o640); err != nil {
 		return err
 	}
@@ -244,4 +244,4 @@ func (s *statusFiles) replace(path string, text []byte) error {
 }
 
 // place returns where the status file of a pipeline file is.
-func (s *statusFiles) place(path string) string { return filepath.Join(s.dir, path+".json") }
+func (s *StatusFiles) place(path string) string { return filepath.Join(s.Dir, path+".json") }

@@ -1,4 +1,4 @@
-package agent_test
+package reference
 
 import (
 	"context"
@@ -8,24 +8,22 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/conduit-agent/conduit/agent"
 )
 
 // A read that hangs is given up, and only one is under way however often it is tried.
 func TestReadsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var reads agent.Reads
+		var reads reads
 		var times atomic.Int32
 		hang := make(chan struct{})
 		read := func() (string, error) { times.Add(1); <-hang; return "content", nil }
 		ended, end := context.WithCancel(t.Context())
 		end()
-		if _, err := reads.Within(ended, time.Hour, "file", read); !errors.Is(err, context.Canceled) {
+		if _, err := within(ended, &reads, time.Hour, "file", read); !errors.Is(err, context.Canceled) {
 			t.Errorf("with a context that has ended: %v", err)
 		}
 		begin := time.Now()
-		if _, err := reads.Within(t.Context(), time.Second, "file", read); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		if _, err := within(t.Context(), &reads, time.Second, "file", read); err == nil || !strings.Contains(err.Error(), "does not answer") {
 			t.Errorf("a read that hangs: %v", err)
 		}
 		if d := time.Since(begin); d != time.Second || times.Load() != 1 {
@@ -33,7 +31,7 @@ func TestReadsThatHang(t *testing.T) {
 		}
 		close(hang)
 		synctest.Wait()
-		if text, err := reads.Within(t.Context(), time.Second, "file", read); text != "content" || err != nil || times.Load() != 2 {
+		if text, err := within(t.Context(), &reads, time.Second, "file", read); text != "content" || err != nil || times.Load() != 2 {
 			t.Errorf("after it came back: %q, %v, %d reads", text, err, times.Load())
 		}
 	})

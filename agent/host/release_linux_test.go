@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func TestOnlyWhatIsAsInTheFileIsHandedBack(t *testing.T) {
 
 func TestReleaseHandsBackTheExecutable(t *testing.T) {
 	before := residentOfFiles(t)
-	if err := release(); err != nil {
+	if err := ReleaseMemory(); err != nil {
 		t.Fatal(err)
 	}
 	if after := residentOfFiles(t); after >= before {

@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"io/fs"
@@ -11,13 +11,10 @@ import (
 	"strings"
 )
 
-// limitMemory has the collector work harder as the memory that the process may use runs
-// out, rather than let the kernel kill it: its limit is nine tenths of that of the control
-// group. The variable GOMEMLIMIT goes before. It returns the limit set, 0 for none.
-func limitMemory(p *program) int64 {
-	if p.getenv("GOMEMLIMIT") != "" {
-		return 0 // the runtime has read it
-	}
+// LimitMemory sets the memory limit of the Go runtime to nine tenths of that of the control
+// group, so that the garbage collector works harder before the kernel kills the process. It
+// returns the limit set, 0 for none.
+func LimitMemory() int64 {
 	limit, ok := groupLimit(os.DirFS("/"))
 	if !ok {
 		return 0

@@ -1,0 +1,124 @@
+// Package catalog knows which plugins an agent has, and what is wrong with how pipelines use
+// them.
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Catalog lists and describes plugins. Make it with New or Offline.
+type Catalog struct {
+	Host        *plugins.Host
+	Executables *plugins.Executables
+
+	alone bool      // nobody runs Executables
+	scan  sync.Once // of connectors.path, when alone
+}
+
+// New returns the catalogue of an agent with these settings, which is to run Executables.
+// schemas are lent to connectors.
+func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
+	executables := &plugins.Executables{
+		Dir:      c.Connectors.Path,
+		Schemas:  schemas,
+		Env:      environment(os.Environ()),
+		Log:      log,
+		LogLevel: c.Log.Level,
+	}
+	return &Catalog{
+		Host:        &plugins.Host{Builtin: builtin.All(), Standalone: executables, Schemas: schemas, Log: log},
+		Executables: executables,
+	}
+}
+
+// specifyTimeout is how long somebody who asks what plugins there are waits for one.
+const specifyTimeout = 10 * time.Second
+
+// Offline returns the catalogue that an agent with these settings would have. It runs the
+// executables the first time that it needs to know what they are.
+func Offline(c config.Config, log *slog.Logger) *Catalog {
+	all := New(c, nil, log)
+	all.alone = true
+	all.Executables.LogLevel = "error"
+	all.Executables.SpecifyTimeout = specifyTimeout
+	return all
+}
+
+// Rescan looks for executables that are so new that no scan has seen them. It gives up
+// waiting for one to say what it is after some seconds.
+func (c *Catalog) Rescan(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, specifyTimeout)
+	defer cancel()
+	c.Executables.Rescan(ctx)
+}
+
+// known returns the host once it knows the executables.
+func (c *Catalog) known(ctx context.Context) *plugins.Host {
+	if c.alone {
+		c.scan.Do(func() { c.Executables.Rescan(ctx) })
+	}
+	return c.Host
+}
+
+// Plugins returns all plugins, sorted by name, and what is in connectors.path but not used.
+func (c *Catalog) Plugins(ctx context.Context) ([]plugins.Specification, []plugins.Problem) {
+	return c.known(ctx).Specifications(), c.Executables.Problems()
+}
+
+// Plugin returns the plugin that a reference stands for.
+func (c *Catalog) Plugin(ctx context.Context, ref string) (plugins.Specification, error) {
+	return c.known(ctx).Specification(ref)
+}
+
+// Parameters returns the settings that a plugin understands as a connector of type typ.
+func (c *Catalog) Parameters(ctx context.Context, plugin string, typ spec.ConnectorType) (sdk.Parameters, error) {
+	_, params, err := parameters(c.known(ctx), plugin, typ)
+	return params, err
+}
+
+func parameters(host *plugins.Host, plugin string, typ spec.ConnectorType) (plugins.Specification, sdk.Parameters, error) {
+	s, err := host.Specification(plugin)
+	if err != nil {
+		return s, nil, err
+	}
+	p := s.Source
+	if typ == spec.TypeDestination {
+		p = s.Destination
+	}
+	if p == nil {
+		return s, nil, fmt.Errorf("plugin %s is no %s", s.Name, typ)
+	}
+	return s, p, nil
+}
+
+// withheld are the variables that no plugin inherits, and with a final '*' the
+// beginnings of their names: secrets of the agent, and what ties it to its supervisor.
+var withheld = []string{
+	"CONDUIT_API_*", "CREDENTIALS_DIRECTORY",
+	"LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC",
+}
+
+// environment returns what plugins inherit of the agent's environment.
+func environment(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(withheld, func(w string) bool {
+			prefix, open := strings.CutSuffix(w, "*")
+			return name == w || open && strings.HasPrefix(name, prefix)
+		})
+	})
+}

@@ -1,0 +1,86 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/pointer"
+)
+
+// Check returns what is wrong with the plugins of p and their settings. Paths are JSON
+// pointers within p. Settings that hold references are checked when the pipeline starts,
+// since only then their values are known.
+func (c *Catalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {
+	return check(c.known(ctx), p)
+}
+
+// CheckFresh is Check, but looks for the executables of plugins that nobody knows before it
+// says that they do not exist. rescan is called for that.
+func (c *Catalog) CheckFresh(ctx context.Context, p *spec.Pipeline, rescan func()) []spec.Problem {
+	problems := c.Check(ctx, p)
+	if slices.ContainsFunc(problems, func(p spec.Problem) bool { return p.Code == codePluginNotFound }) {
+		rescan()
+		problems = c.Check(ctx, p)
+	}
+	return problems
+}
+
+func check(host *plugins.Host, p *spec.Pipeline) []spec.Problem {
+	var problems []spec.Problem
+	for i, connector := range p.Connectors {
+		path := fmt.Sprintf("/connectors/%d", i)
+		problems = append(problems, checkPlugin(host, path, connector.Plugin, connector.Type, connector.Settings)...)
+		problems = append(problems, checkProcessors(path, connector.Processors)...)
+	}
+	problems = append(problems, checkPlugin(host, "/dead-letter-queue", p.DLQ.Plugin, spec.TypeDestination, p.DLQ.Settings)...)
+	return append(problems, checkProcessors("", p.Processors)...)
+}
+
+// codePluginNotFound is the code of problems of plugins that do not exist.
+const codePluginNotFound = "connector.plugin_not_found"
+
+func checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType, settings map[string]string) []spec.Problem {
+	if strings.Contains(plugin, "$") { // which plugin that is, is known when the pipeline starts
+		return nil
+	}
+	described, params, err := parameters(host, plugin, typ)
+	if err != nil {
+		return []spec.Problem{problem(path+"/plugin", codePluginNotFound, err.Error())}
+	}
+	var problems []spec.Problem
+	for _, wrong := range params.Check(settings) {
+		if strings.Contains(settings[wrong.Setting], "$") {
+			continue
+		}
+		found := problem(path+"/settings/"+pointer.Escape(wrong.Setting), "config.field_invalid", wrong.Error())
+		if !described.Complete() {
+			found.Severity = spec.SeverityWarning
+		}
+		problems = append(problems, found)
+	}
+	return problems
+}
+
+func checkProcessors(path string, processors []spec.Processor) []spec.Problem {
+	var problems []spec.Problem
+	for i, p := range processors {
+		problems = append(problems, problem(fmt.Sprintf("%s/processors/%d/plugin", path, i), "processor.plugin_not_found", NoProcessor(p.Plugin).Error()))
+	}
+	return problems
+}
+
+var errNoProcessors = errors.New("no processor plugins exist in this version; remove the processor")
+
+// NoProcessor returns the error of a processor plugin that does not exist.
+func NoProcessor(plugin string) error {
+	return fmt.Errorf("processor plugin %q does not exist: %w", plugin, errNoProcessors)
+}
+
+func problem(path, code, message string) spec.Problem {
+	return spec.Problem{Path: path, Severity: spec.SeverityError, Code: code, Message: message}
+}

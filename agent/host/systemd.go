@@ -1,0 +1,129 @@
+// Package host is what the agent has to do with the machine under it: systemd, the files of
+// the store, status files for tools, memory.
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+const (
+	statusDebounce = 200 * time.Millisecond // in which changes are gathered
+	statusRefresh  = 10 * time.Second       // for what no change announces
+	stopMargin     = 15 * time.Second       // for the agent to end, beside draining its pipelines
+)
+
+// Supervised reloads the pipeline files when that is asked for, and keeps systemd, if that
+// started the agent, informed of its state: sd_notify(3). All fields are set before use.
+type Supervised struct {
+	Loop            *reconcile.Loop
+	Files           *reconcile.Files
+	Reload          <-chan os.Signal                 // asks for a reload; nil: nobody does
+	ReadFiles       func(ctx context.Context) error  // reads the pipeline files anew
+	Summary         func(ctx context.Context) string // for systemctl status
+	Changes         *notify.Broadcast                // of what Summary tells
+	Check           func(ctx context.Context) error  // returns why the agent is not alive
+	ShutdownTimeout time.Duration                    // for draining the pipelines
+	Log             *slog.Logger
+}
+
+// Run supervises until ctx ends, then it returns nil.
+func (s *Supervised) Run(ctx context.Context) error {
+	if s.Files.Looked(ctx) != nil || s.Loop.Check(ctx) != nil {
+		return nil // it ended before it was up
+	}
+	last, changed := s.status(ctx), s.Changes.Next()
+	s.notify(daemon.SdNotifyReady, last)
+	tick := time.NewTicker(statusRefresh)
+	defer tick.Stop()
+	if os.Getenv("NOTIFY_SOCKET") == "" { // nobody listens
+		changed = nil
+		tick.Stop()
+	}
+	var gathered <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			granted := s.ShutdownTimeout + stopMargin
+			s.notify(daemon.SdNotifyStopping, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", granted.Microseconds()))
+			return nil
+		case <-s.Reload:
+			s.notify(daemon.SdNotifyReloading, strings.TrimSpace(daemon.SdNotifyMonotonicUsec()))
+			s.reload(ctx)
+			last = s.status(ctx)
+			s.notify(daemon.SdNotifyReady, last)
+			continue
+		case <-changed:
+			changed, gathered = nil, time.After(statusDebounce)
+			continue
+		case <-gathered:
+			changed, gathered = s.Changes.Next(), nil
+		case <-tick.C:
+		}
+		if now := s.status(ctx); now != last {
+			last = now
+			s.notify(now)
+		}
+	}
+}
+
+// reload reads the files and returns when what they say is on its way, or is known to be
+// wrong.
+func (s *Supervised) reload(ctx context.Context) {
+	log := s.Log.With("component", "agent")
+	log.Info("reading the pipeline files again")
+	if err := s.ReadFiles(ctx); err != nil {
+		log.Error("cannot read the pipeline files, what runs keeps running", "err", err)
+	}
+	_ = s.Loop.Check(ctx)
+}
+
+// Watchdog tells systemd that the agent is alive, at every third of the time that it grants,
+// for as long as Check returns nil. It returns nil when ctx ends.
+func (s *Supervised) Watchdog(ctx context.Context) error {
+	log := s.Log.With("component", "agent")
+	granted, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("cannot tell how often systemd wants a sign of life", "err", err)
+	}
+	if granted == 0 {
+		return nil
+	}
+	tick := time.NewTicker(granted / 3)
+	defer tick.Stop()
+	for {
+		err := s.Check(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			s.notify(daemon.SdNotifyWatchdog)
+		} else {
+			log.Error("systemd gets no sign of life", "err", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// status is the assignment that systemctl status shows.
+func (s *Supervised) status(ctx context.Context) string { return "STATUS=" + s.Summary(ctx) }
+
+// notify sends the assignments to systemd in one datagram, if there is a systemd.
+func (s *Supervised) notify(assignments ...string) {
+	if _, err := daemon.SdNotify(false, strings.Join(assignments, "\n")); err != nil {
+		s.Log.Warn("cannot notify systemd", "component", "agent", "err", err)
+	}
+}

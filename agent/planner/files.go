@@ -1,0 +1,66 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Offline plans for an agent that is yet to start, with these settings. One may be using the
+// store meanwhile. check is Planner.Check; references are not resolved, because the agent may
+// see other variables and files.
+func Offline(ctx context.Context, c config.Config, request rest.PlanRequest, check func(*spec.Pipeline) []spec.Problem) (*rest.Plan, error) {
+	declared, known, err := store.Peek(ctx, c.DB.SQLite.Path)
+	if err != nil {
+		return nil, err
+	}
+	p := Of(c.Pipelines)
+	p.Guarded, p.Check = new(reconcile.Files).Wary, check
+	return p.Plan(ctx, request, declared, known)
+}
+
+// Of returns a planner for these settings, without the functions that it needs.
+func Of(c config.Pipelines) *Planner {
+	return &Planner{Dir: c.Path, DeletionGrace: c.DeletionGrace, CleanupDelay: c.CleanupDelay}
+}
+
+// Files reads the pipeline files of a directory, or one file, for a request.
+func Files(ctx context.Context, path string) ([]rest.PlanFile, error) {
+	files, err := FilesAt(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]rest.PlanFile, len(files))
+	for i, f := range files {
+		if f.Err != nil {
+			return nil, fmt.Errorf("cannot read pipeline file %s: %w", f.Path, f.Err)
+		}
+		if !utf8.Valid(f.Data) {
+			return nil, fmt.Errorf("cannot read pipeline file %s: it is not UTF-8", f.Path)
+		}
+		list[i] = rest.PlanFile{Path: f.Path, Content: string(f.Data)}
+	}
+	return list, nil
+}
+
+// FilesAt returns the pipeline files of a directory, or one file, as the agent sees them,
+// those that it cannot read among them.
+func FilesAt(ctx context.Context, path string) ([]watch.File, error) {
+	snap, err := snapshot(ctx, path)
+	return snap.Files, err
+}
+
+func snapshot(ctx context.Context, path string) (snap watch.Snapshot, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err = (&watch.Watcher{Dir: path}).Run(ctx, func(s watch.Snapshot) { snap = s; cancel() })
+	return snap, cmp.Or(err, snap.Err)
+}

@@ -1,0 +1,157 @@
+// Package redact keeps values that must not be shown out of texts, errors and logs.
+package redact
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Redactor replaces secret values by the references that stand for them. It may be used
+// concurrently. The zero Redactor knows no values.
+type Redactor struct {
+	mu     sync.Mutex
+	values map[string]string // reference by value, in every form that a value has in texts; guarded by mu
+}
+
+// A value of at least longValue bytes is replaced wherever it occurs, one of at least
+// shortValue bytes where it is a word of its own. A shorter one, such as a rate, is replaced
+// between quotes only: any text may happen to contain it.
+const (
+	longValue  = 8
+	shortValue = 4
+)
+
+// Add has value replaced by reference: as it is, quoted and escaped for URLs, and each of
+// its lines as well.
+func (r *Redactor) Add(reference, value string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.values == nil {
+		r.values = map[string]string{}
+	}
+	for i, part := range append([]string{value}, strings.Split(value, "\n")...) {
+		part = strings.TrimSpace(part)
+		if part == "" || i > 0 && len(part) < longValue {
+			continue
+		}
+		quoted := strconv.Quote(part)
+		for _, form := range []string{part, quoted[1 : len(quoted)-1], url.QueryEscape(part), url.PathEscape(part)} {
+			if _, known := r.values[form]; !known {
+				r.values[form] = reference
+			}
+		}
+	}
+}
+
+// Set has r know what the others know, and nothing else. The first one that knows a value
+// names its reference.
+func (r *Redactor) Set(others ...*Redactor) {
+	all := map[string]string{}
+	for _, o := range slices.Backward(others) {
+		o.copyTo(all)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.values = all
+}
+
+func (r *Redactor) copyTo(values map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.Copy(values, r.values)
+}
+
+// Empty reports whether r knows no values.
+func (r *Redactor) Empty() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.values) == 0
+}
+
+// Text returns text with references in the place of values. Where several values could be
+// replaced the longest one is.
+func (r *Redactor) Text(text string) string {
+	found := r.in(text)
+	if len(found) == 0 {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		f := slices.IndexFunc(found, func(p pair) bool { return strings.HasPrefix(text[i:], p.value) && isWhole(text, i, i+len(p.value)) })
+		if f < 0 {
+			b.WriteByte(text[i])
+			i++
+			continue
+		}
+		b.WriteString(found[f].reference)
+		i += len(found[f].value)
+	}
+	return b.String()
+}
+
+type pair struct{ value, reference string }
+
+// in returns the values that occur in text, the longest first.
+func (r *Redactor) in(text string) []pair {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []pair
+	for value, reference := range r.values {
+		if strings.Contains(text, value) {
+			all = append(all, pair{value, reference})
+		}
+	}
+	slices.SortFunc(all, func(a, b pair) int {
+		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.value, b.value))
+	})
+	return all
+}
+
+// isWhole reports whether text[from:to] is likely to be a value of its own rather than a part
+// of something else.
+func isWhole(text string, from, to int) bool {
+	before, _ := utf8.DecodeLastRuneInString(text[:from])
+	after, _ := utf8.DecodeRuneInString(text[to:])
+	first, _ := utf8.DecodeRuneInString(text[from:])
+	last, _ := utf8.DecodeLastRuneInString(text[:to])
+	switch n := to - from; {
+	case n >= longValue:
+		return true
+	case n >= shortValue:
+		return !(isWord(before) && isWord(first)) && !(isWord(last) && isWord(after))
+	}
+	return before == after && strings.ContainsRune("\"'`", before)
+}
+
+func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// Error returns err with a redacted text. It wraps err, whose own text stays as it is.
+func (r *Redactor) Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := r.Text(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	return &redactedError{err, text}
+}
+
+// redactedError is an error whose text shows no values.
+type redactedError struct {
+	error
+	text string
+}
+
+// Error returns the redacted text.
+func (e *redactedError) Error() string { return e.text }
+
+// Unwrap returns the error with the text that is not redacted.
+func (e *redactedError) Unwrap() error { return e.error }

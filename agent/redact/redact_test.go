@@ -1,0 +1,80 @@
+package redact_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/redact"
+)
+
+func TestText(t *testing.T) {
+	for _, c := range []struct{ value, text, want string }{
+		{"hunter2secret", `open /x/hunter2secret/y: no`, `open /x/${V}/y: no`},
+		{"hunter2secret", `xhunter2secrety`, `x${V}y`},
+		{"hunter2secret\n", `"hunter2secret"`, `"${V}"`},
+		{"say \"when\"\tnow", `not "say \"when\"\tnow"`, `not "${V}"`},
+		{"a b/c&d=ef", `host?q=a+b%2Fc%26d%3Def and a%20b%2Fc&d=ef`, `host?q=${V} and ${V}`},
+		{"-----BEGIN-----\nMIIEvgIBADAN\n", `bad line MIIEvgIBADAN`, `bad line ${V}`},
+		{"port", `export to port 1 in report`, `export to ${V} 1 in report`},
+		{"/abc", `/x/abc/y /x/abcd`, `/x${V}/y /x/abcd`},
+		{"1", `a.yaml:1:1: generation 1 must be more, not "1"`, `a.yaml:1:1: generation 1 must be more, not "${V}"`},
+		{"1", `'1' 1 '1"`, `'${V}' 1 '1"`},
+		{"größe", `größen größe`, `größen ${V}`},
+		{"", `nothing ""`, `nothing ""`},
+	} {
+		if got := redactor("${V}", c.value).Text(c.text); got != c.want {
+			t.Errorf("%q without %q is %q, want %q", c.text, c.value, got, c.want)
+		}
+	}
+	if got := redactor("${A}", "secret-word", "$B", "word", "u:$A", "user:secret-word").Text("user:secret-word@host"); got != "u:$A@host" {
+		t.Errorf("the longest does not win: %q", got)
+	}
+}
+
+func TestError(t *testing.T) {
+	r := redactor("${V}", "canary-51c0a7")
+	if err := r.Error(nil); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+	plain := errors.New("harmless")
+	if err := r.Error(plain); err != plain {
+		t.Errorf("an error without values became %v", err)
+	}
+	cause := errors.New("refused canary-51c0a7")
+	if err := r.Error(fmt.Errorf("cannot open: %w", cause)); err.Error() != "cannot open: refused ${V}" || !errors.Is(err, cause) {
+		t.Errorf("redacted as %q, wraps its cause: %v", err, errors.Is(err, cause))
+	}
+}
+
+func TestHandler(t *testing.T) {
+	var b strings.Builder
+	log := slog.New(redactor("${V}", "canary-51c0a7").Handler(slog.NewTextHandler(&b, nil))).With("component", "test").WithGroup("g")
+	log.Info("done", "path", "/x/canary-51c0a7", "err", errors.New("no canary-51c0a7"), "n", 7)
+	if _, got, _ := strings.Cut(b.String(), "msg="); got != `done component=test g.path=/x/${V} g.err="no ${V}" g.n=7`+"\n" {
+		t.Errorf("logged %q", got)
+	}
+}
+
+// A redactor that is set to what others know forgets the rest.
+func TestSet(t *testing.T) {
+	r := redactor("${OLD}", "canary-old")
+	r.Set(redactor("${A}", "canary-one", "${X}", "canary-both"), redactor("${B}", "canary-two", "${Y}", "canary-both"))
+	if got := r.Text("canary-old canary-one canary-two canary-both"); got != "canary-old ${A} ${B} ${X}" {
+		t.Errorf("redacted as %q", got)
+	}
+	if r.Set(); !r.Empty() {
+		t.Error("it knows something still")
+	}
+}
+
+// redactor makes a redactor of pairs of a reference and its value.
+func redactor(pairs ...string) *redact.Redactor {
+	r := &redact.Redactor{}
+	for i := 0; i < len(pairs); i += 2 {
+		r.Add(pairs[i], pairs[i+1])
+	}
+	return r
+}

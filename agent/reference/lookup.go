@@ -1,0 +1,91 @@
+package reference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// readTimeout is how long it may take to read a file that a reference names.
+const readTimeout = 5 * time.Second
+
+var errTimeout = errors.New("the file system does not answer")
+
+// lookup finds what references in settings stand for, until ctx ends.
+func (r *reads) lookup(ctx context.Context) spec.Lookup {
+	return spec.Lookup{
+		Env: os.LookupEnv,
+		File: func(path string) (string, error) {
+			return within(ctx, r, readTimeout, "file "+path, func() (string, error) { return ReadFile(path) })
+		},
+		Credential: func(name string) (string, error) {
+			return within(ctx, r, readTimeout, "credential "+name, func() (string, error) { return ReadCredential(name) })
+		},
+	}
+}
+
+// reads are the reads of files under way, one for each name at most.
+type reads struct{ singleflight.Group }
+
+// within returns what read returns, or gives up after timeout or when ctx ends. A read that
+// hangs, as it may on a network mount that is gone, is left behind; later callers for the
+// same name wait for it instead of adding another one.
+func within[T any](ctx context.Context, r *reads, timeout time.Duration, name string, read func() (T, error)) (value T, err error) {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case done := <-r.DoChan(name, func() (any, error) { return read() }):
+		return done.Val.(T), done.Err
+	case <-ctx.Done():
+		return value, ctx.Err()
+	case <-timer.C:
+		return value, errTimeout
+	}
+}
+
+// ReadFile returns the content of a regular file of bounded size.
+func ReadFile(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	b, err := watch.ReadFile(path, info, os.OpenFile)
+	return string(b), err
+}
+
+// credentialsVariable names the directory of the credentials that systemd handed over.
+const credentialsVariable = "CREDENTIALS_DIRECTORY"
+
+// HasCredentials reports whether systemd handed over credentials (LoadCredential=).
+func HasCredentials() bool { return os.Getenv(credentialsVariable) != "" }
+
+// ReadCredential returns a credential that systemd handed over.
+func ReadCredential(name string) (string, error) {
+	if !HasCredentials() {
+		return "", errors.New("there are no credentials: set LoadCredential= in the systemd unit")
+	}
+	root, err := os.OpenRoot(os.Getenv(credentialsVariable))
+	if err != nil {
+		return "", fmt.Errorf("cannot open the credentials directory: %w", err)
+	}
+	defer root.Close()
+	info, err := root.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	b, err := watch.ReadFile(name, info, root.OpenFile)
+	return string(b), err
+}
+
+// credentialPath returns where systemd puts a credential.
+func credentialPath(name string) string {
+	return filepath.Join(os.Getenv(credentialsVariable), name)
+}

@@ -1,0 +1,97 @@
+// Package reference resolves the references ${...} in the settings of pipelines, and has a
+// pipeline applied again when a file that it refers to changes.
+package reference
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/conduit-agent/conduit/agent/redact"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Resolver resolves references, and remembers which files the settings of each pipeline took
+// values from: digests only, in memory only. Set the exported fields, then call Run.
+type Resolver struct {
+	// Apply has a pipeline take effect again. Run calls it when a referenced file changed.
+	Apply func(ctx context.Context, pipelineID string) error
+	Log   *slog.Logger
+
+	reads reads
+
+	mu   sync.Mutex
+	used map[string]*files // by pipeline; guarded by mu; values are replaced, never modified
+
+	observed map[string]*observation // by path; owned by Run
+}
+
+// Resolution is a version of a pipeline with its references resolved.
+type Resolution struct {
+	Pipeline *spec.Pipeline
+	Secrets  redact.Redactor // knows what the references led to
+
+	files map[string]digest // that values were taken from
+}
+
+// Resolve resolves the references of a pipeline that is about to run. The files that it takes
+// values from are watched from then on.
+func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolution, []spec.Problem) {
+	resolved := &Resolution{files: map[string]digest{}}
+	find := r.Lookup(ctx)
+	lookup := find
+	lookup.Found = resolved.Secrets.Add
+	lookup.File = func(path string) (string, error) { return note(resolved.files, path, path, find.File) }
+	lookup.Credential = func(name string) (string, error) {
+		return note(resolved.files, credentialPath(name), name, find.Credential)
+	}
+	var problems []spec.Problem
+	resolved.Pipeline, problems = spec.Resolve(&d.Pipeline, lookup)
+	r.tried(d.Pipeline.ID, d.Generation, resolved.files)
+	return resolved, problems
+}
+
+// note reads name and notes the digest of what is at path, the zero digest if it cannot be
+// read.
+func note(files map[string]digest, path, name string, read func(string) (string, error)) (string, error) {
+	text, err := read(name)
+	files[path] = digest{}
+	if err == nil {
+		files[path] = sha256.Sum256([]byte(text))
+	}
+	return text, err
+}
+
+// Lookup finds what references stand for, until ctx ends. How long each may take is bounded.
+func (r *Resolver) Lookup(ctx context.Context) spec.Lookup { return r.reads.lookup(ctx) }
+
+// Settings resolves the references in the settings of one connector, and adds what they led
+// to to secrets. Problems have the paths of a pipeline with these settings in its first
+// connector.
+func (r *Resolver) Settings(ctx context.Context, settings map[string]string, secrets *redact.Redactor) (map[string]string, []spec.Problem) {
+	p := &spec.Pipeline{Connectors: []spec.Connector{{Settings: settings}}}
+	lookup := r.Lookup(ctx)
+	lookup.Found = secrets.Add
+	resolved, problems := spec.Resolve(p, lookup)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return resolved.Connectors[0].Settings, nil
+}
+
+// Recall resolves settings of an earlier version. What they refer to may be gone: then a
+// setting is empty, and its name in lost. What the references led to is added to secrets.
+func (r *Resolver) Recall(settings map[string]string, secrets *redact.Redactor) (resolved map[string]string, lost []string) {
+	resolved = map[string]string{}
+	for name, value := range settings {
+		one, problems := r.Settings(context.Background(), map[string]string{name: value}, secrets)
+		if len(problems) > 0 {
+			lost = append(lost, name)
+		}
+		resolved[name] = one[name]
+	}
+	slices.Sort(lost)
+	return resolved, lost
+}

@@ -1,0 +1,147 @@
+package reference
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile/watch"
+)
+
+// How often referenced files are polled, and how soon again while one changes: it may be
+// written in pieces, so that a change counts only when two polls in a row see the same.
+const (
+	pollInterval = 500 * time.Millisecond
+	debounce     = 50 * time.Millisecond
+)
+
+// observation is a file as a poll saw it.
+type observation struct {
+	info    fs.FileInfo
+	content digest
+	stable  bool // the poll before saw the same
+}
+
+// Run watches the referenced files until ctx ends, then it returns nil.
+func (r *Resolver) Run(ctx context.Context) error {
+	r.observed = map[string]*observation{}
+	wait := pollInterval
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		wait = pollInterval
+		if !r.poll(ctx) {
+			wait = debounce
+		}
+	}
+}
+
+// poll has the pipelines applied again whose files changed. It returns false while one of
+// them is changing.
+func (r *Resolver) poll(ctx context.Context) (stable bool) {
+	changed, stable := r.compare(ctx)
+	for _, c := range changed {
+		log := r.Log.With("component", "agent", "pipeline_id", c.pipeline)
+		log.Info("a file that the pipeline refers to has changed, applying it again", "file", c.path)
+		if err := r.Apply(ctx, c.pipeline); err != nil && ctx.Err() == nil {
+			log.Debug("pipeline is not applied again", "err", err)
+		}
+	}
+	return stable
+}
+
+// change is the first file of a pipeline that changed.
+type change struct{ pipeline, path string }
+
+// compare finds the pipelines that took something else from a file than is in it now. Their
+// record of it is brought up to date, so that each change is reported once.
+func (r *Resolver) compare(ctx context.Context) (changed []change, stable bool) {
+	before := r.snapshot()
+	r.observe(ctx, before)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	stable = true
+	for _, id := range slices.Sorted(maps.Keys(before)) {
+		f := before[id]
+		if r.used[id] != f {
+			continue // resolved again meanwhile
+		}
+		now, first, calm := r.differences(f)
+		stable = stable && calm
+		if first != "" {
+			r.used[id] = &files{f.generation, renewed(f.tried, now), renewed(f.running, now)}
+			changed = append(changed, change{id, first})
+		}
+	}
+	return changed, stable
+}
+
+// differences returns what is in files now that had other content when values were taken from
+// them, and the first of them. stable is false while one changes.
+func (r *Resolver) differences(f *files) (now map[string]digest, first string, stable bool) {
+	now, stable = map[string]digest{}, true
+	taken := f.all()
+	for _, path := range slices.Sorted(maps.Keys(taken)) {
+		o := r.observed[path]
+		stable = stable && o.stable
+		// A file that is gone is no reason to stop what runs.
+		if !o.stable || o.content == (digest{}) || o.content == taken[path] {
+			continue
+		}
+		now[path], first = o.content, cmp.Or(first, path)
+	}
+	return now, first, stable
+}
+
+// observe looks at every file in use, and forgets the others.
+func (r *Resolver) observe(ctx context.Context, used map[string]*files) {
+	observed := make(map[string]*observation, len(r.observed))
+	for _, f := range used {
+		for path := range f.all() {
+			if observed[path] == nil {
+				observed[path] = r.observeFile(ctx, path, r.observed[path])
+			}
+		}
+	}
+	r.observed = observed
+}
+
+// observeFile looks at a file. One on a file system that hangs counts as gone.
+func (r *Resolver) observeFile(ctx context.Context, path string, before *observation) *observation {
+	now, err := within(ctx, &r.reads, pollInterval, "observe "+path, func() (*observation, error) { return observe(path, before), nil })
+	if err != nil {
+		return &observation{stable: true}
+	}
+	return now
+}
+
+// timestampStep is the coarsest resolution of modification times among the file systems in
+// use: within it, two changes may bear the same time.
+const timestampStep = 2 * time.Second
+
+// observe reads a file, unless its identity, size and time say that it is as it was before.
+func observe(path string, before *observation) *observation {
+	info, err := os.Stat(path)
+	if err != nil {
+		return &observation{stable: true}
+	}
+	certain := time.Since(info.ModTime()) > timestampStep
+	if certain && before != nil && before.stable && before.info != nil && os.SameFile(before.info, info) &&
+		before.info.ModTime().Equal(info.ModTime()) && before.info.Size() == info.Size() {
+		return before
+	}
+	now := &observation{info: info}
+	if data, err := watch.ReadFile(path, info, os.OpenFile); err == nil {
+		now.content = sha256.Sum256(data)
+	}
+	now.stable = before == nil || before.content == now.content
+	return now
+}

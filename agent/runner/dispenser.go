@@ -1,0 +1,92 @@
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+
+	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/redact"
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// dispenser is the plugin host for one run: it counts connectors, and redacts what those in
+// this process log.
+type dispenser struct {
+	host    *plugins.Host
+	starts  *tally
+	secrets *redact.Redactor
+}
+
+func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor) (connector.Connector, error) {
+	d := dispenser{r.Catalog.Host, &r.starts, secrets}
+	if typ == spec.TypeSource {
+		return d.Source(ctx, plugin, id)
+	}
+	return d.Destination(ctx, plugin, id)
+}
+
+func (d dispenser) Source(ctx context.Context, plugin, id string) (connector.Source, error) {
+	s, err := d.host.Source(ctx, plugin, id)
+	if err != nil {
+		return nil, err
+	}
+	d.dispensed(plugin, s)
+	return s, nil
+}
+
+func (d dispenser) Destination(ctx context.Context, plugin, id string) (connector.Destination, error) {
+	s, err := d.host.Destination(ctx, plugin, id)
+	if err != nil {
+		return nil, err
+	}
+	d.dispensed(plugin, s)
+	return s, nil
+}
+
+func (d dispenser) dispensed(plugin string, connector any) {
+	d.starts.add(plugin)
+	logs, ok := connector.(interface {
+		LogThrough(wrap func(slog.Handler) slog.Handler)
+	})
+	if ok && !d.secrets.Empty() {
+		logs.LogThrough(d.secrets.Handler)
+	}
+}
+
+func (d dispenser) WithDefaults(plugin string, settings map[string]string) map[string]string {
+	s, err := d.host.Specification(plugin)
+	if err != nil { // its executable has gone since it was started
+		return settings
+	}
+	return s.Destination.ApplyDefaults(settings)
+}
+
+func (d dispenser) Processor(_ context.Context, _ string, p spec.Processor) (engine.Processor, error) {
+	return nil, catalog.NoProcessor(p.Plugin)
+}
+
+// tally counts by name. The zero tally is ready.
+type tally struct {
+	mu sync.Mutex
+	n  map[string]uint64
+}
+
+func (t *tally) add(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n == nil {
+		t.n = map[string]uint64{}
+	}
+	t.n[name]++
+}
+
+func (t *tally) all() map[string]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.n)
+}

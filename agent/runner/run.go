@@ -1,0 +1,72 @@
+package runner
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/redact"
+	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// run is a run of the engine that keeps its secrets and is listed while it runs.
+type run struct {
+	*engine.Pipeline
+	runner   *Runner
+	resolved *reference.Resolution // that it begins with
+	current  redact.Redactor       // knows the values of the version that runs
+	secrets  redact.Redactor       // knows those, of the amendment tried last, and of settings recalled for it
+}
+
+// Run runs the pipeline.
+func (o *run) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
+	id := o.ID()
+	o.runner.setRunning(id, o.Pipeline)
+	defer o.runner.unsetRunning(id)
+	return o.secrets.Error(o.Pipeline.Run(ctx, drain, func() {
+		o.runner.References.Running(id, o.resolved)
+		started()
+	}))
+}
+
+// recall resolves the settings that a connector had in an earlier version.
+func (o *run) recall(settings map[string]string) (resolved map[string]string, lost []string) {
+	return o.runner.References.Recall(settings, &o.secrets)
+}
+
+// Amend makes ready what turns the run into one of d's pipeline.
+func (o *run) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendment, error) {
+	resolved, err := o.runner.resolve(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	o.secrets.Set(&o.current, &resolved.Secrets)
+	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, resolved.Pipeline)
+	if errors.Is(err, spec.ErrNeedsRestart) {
+		return nil, o.secrets.Error(err)
+	}
+	if err != nil {
+		return nil, o.runner.located(d, o.secrets.Error(err), o.runner.check(resolved.Pipeline))
+	}
+	return &amendment{a, o, resolved}, nil
+}
+
+// amendment is an amendment of the engine that keeps its secrets.
+type amendment struct {
+	*engine.Amendment
+	run      *run
+	resolved *reference.Resolution
+}
+
+// Apply has the run become the version.
+func (a *amendment) Apply(drained func()) error {
+	if err := a.Amendment.Apply(drained); err != nil {
+		return a.run.secrets.Error(err)
+	}
+	a.run.current.Set(&a.resolved.Secrets)
+	a.run.secrets.Set(&a.resolved.Secrets)
+	a.run.runner.References.Running(a.run.ID(), a.resolved)
+	return nil
+}

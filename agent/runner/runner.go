@@ -1,0 +1,173 @@
+// Package runner makes runs of declared pipelines: it resolves references, has plugins
+// dispensed by the host, and gives both to the engine. Values of references stay out of what
+// a run logs and reports.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/redact"
+	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+var (
+	_ reconcile.Runner    = (*Runner)(nil)
+	_ reconcile.Run       = (*run)(nil)
+	_ reconcile.Amendment = (*amendment)(nil)
+	_ engine.Plugins      = dispenser{}
+)
+
+// Runner makes runs. Set the exported fields before use.
+type Runner struct {
+	Catalog    *catalog.Catalog
+	References *reference.Resolver
+	Store      engine.Store
+	Committer  *engine.Committer
+	Taps       *engine.Taps
+	Window     engine.Window
+	AckTimeout time.Duration
+	Files      string // directory of the pipeline files, or the only one
+	Log        *slog.Logger
+
+	starts tally // of connectors, by plugin
+
+	mu      sync.Mutex
+	running map[string]*engine.Pipeline      // by pipeline id; guarded by mu
+	stats   map[string]*engine.PipelineStats // by pipeline id; guarded by mu
+}
+
+// Prepare makes a run of d's pipeline ready to go.
+func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
+	resolved, err := r.resolve(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	o := &run{runner: r, resolved: resolved}
+	o.current.Set(&resolved.Secrets)
+	o.secrets.Set(&resolved.Secrets)
+	log := slog.New(o.secrets.Handler(r.Log.Handler()))
+	o.Pipeline = &engine.Pipeline{
+		Declared:  &d.Pipeline,
+		Resolved:  resolved.Pipeline,
+		Recall:    o.recall,
+		Plugins:   dispenser{r.Catalog.Host, &r.starts, &o.secrets},
+		Store:     r.Store,
+		Committer: r.Committer,
+		Window:    r.Window,
+
+		AckTimeout: r.AckTimeout,
+		Taps:       r.Taps,
+		Stats:      r.statsOf(d.Pipeline.ID),
+		Redact:     o.secrets.Error,
+		Log:        log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
+	}
+	if err := o.Pipeline.Prepare(ctx); err != nil {
+		return nil, r.located(d, o.secrets.Error(err), r.check(resolved.Pipeline))
+	}
+	return o, nil
+}
+
+// resolve resolves the references of d's pipeline.
+func (r *Runner) resolve(ctx context.Context, d *spec.Declaration) (*reference.Resolution, error) {
+	resolved, problems := r.References.Resolve(ctx, d)
+	if len(problems) > 0 {
+		err := fmt.Errorf("cannot resolve references of pipeline %s: %w", d.Pipeline.ID, joined(problems))
+		return nil, r.located(d, err, func(*spec.Pipeline) []spec.Problem { return problems })
+	}
+	return resolved, nil
+}
+
+// Delete has a connector that was removed called with LifecycleOnDeleted.
+func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
+	var secrets redact.Redactor
+	settings, lost := r.References.Recall(c.Active, &secrets)
+	if len(lost) > 0 {
+		r.Log.Warn("cannot resolve references in the settings of a connector that is gone, it is told that they are empty",
+			"component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ID, "settings", lost)
+	}
+	connector, err := r.dispense(ctx, c.Type, c.Plugin, c.ID, &secrets)
+	if err != nil {
+		return fmt.Errorf("cannot delete connector %s: %w", c.ID, err)
+	}
+	err = connector.LifecycleOnDeleted(ctx, settings)
+	if err = errors.Join(err, connector.Teardown(ctx)); err != nil {
+		return fmt.Errorf("cannot delete connector %s: %w", c.ID, secrets.Error(err))
+	}
+	return nil
+}
+
+// Configure has a fresh instance of a plugin accept settings without references, and tears
+// it down. It returns why the plugin refuses them.
+func (r *Runner) Configure(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, secrets *redact.Redactor) error {
+	c, err := r.dispense(ctx, typ, plugin, "validate-"+string(typ)+"-config", secrets)
+	if err != nil {
+		return err
+	}
+	err = c.Configure(ctx, settings)
+	if terr := c.Teardown(ctx); err == nil {
+		err = terr
+	}
+	return err
+}
+
+// Running returns the pipelines that run, by id.
+func (r *Runner) Running() map[string]*engine.Pipeline {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.running)
+}
+
+// Stats returns what was counted of each pipeline over all its runs, by id.
+func (r *Runner) Stats() map[string]*engine.PipelineStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.stats)
+}
+
+// Starts returns how many connectors were started, by plugin.
+func (r *Runner) Starts() map[string]uint64 { return r.starts.all() }
+
+// Forget forgets what was counted of a pipeline that was deleted.
+func (r *Runner) Forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.stats, id)
+}
+
+// statsOf returns the stats in which all runs of a pipeline count.
+func (r *Runner) statsOf(id string) *engine.PipelineStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stats == nil {
+		r.stats = map[string]*engine.PipelineStats{}
+	}
+	if r.stats[id] == nil {
+		r.stats[id] = &engine.PipelineStats{}
+	}
+	return r.stats[id]
+}
+
+func (r *Runner) setRunning(id string, p *engine.Pipeline) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running == nil {
+		r.running = map[string]*engine.Pipeline{}
+	}
+	r.running[id] = p
+}
+
+func (r *Runner) unsetRunning(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, id)
+}

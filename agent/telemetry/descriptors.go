@@ -1,0 +1,48 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// connectorLabels tell connectors apart.
+var connectorLabels = []string{"pipeline_name", "pipeline_id", "plugin", "type", "component_id"}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var (
+	infoDesc       = desc("conduit_info", "Version of the agent.", "version", "go_version")
+	directoryDesc  = desc("conduit_pipelines_directory", "State of the directory of the pipeline files: 1 for the one it is in.", "state")
+	pipelinesDesc  = desc("conduit_pipelines", "Number of pipelines by status.", "status")
+	statusDesc     = desc("conduit_pipeline_status", "Status of a pipeline: 1 running, 2 stopped, 3 degraded, 4 recovering.", "pipeline_name", "pipeline_id")
+	failuresDesc   = desc("conduit_pipeline_failures", "Failures in a row that have not been outlived.", "pipeline_name", "pipeline_id")
+	connectorsDesc = desc("conduit_connectors", "Number of connectors by type.", "type")
+	processorsDesc = desc("conduit_processors", "Number of processors by where they are attached.", "type")
+
+	recordsDesc  = desc("conduit_connector_records_total", "Records read by a source, or written by a destination.", connectorLabels...)
+	ackedDesc    = desc("conduit_connector_acked_records_total", "Records acknowledged to a source.", connectorLabels...)
+	nackedDesc   = desc("conduit_connector_nacked_records_total", "Records that a destination refused.", connectorLabels...)
+	filteredDesc = desc("conduit_connector_filtered_records_total", "Records of a source that processors dropped.", connectorLabels...)
+	bytesDesc    = desc("conduit_connector_bytes_total", "Bytes of the records that passed a connector.", connectorLabels...)
+	sizesDesc    = desc("conduit_connector_bytes", "Sizes of the records that passed a connector.", connectorLabels...)
+	callsDesc    = desc("conduit_connector_execution_duration_seconds", "Time a source takes to read, waiting for records included, or a destination to write, sampled.", connectorLabels...)
+
+	sequenceDesc = desc("conduit_source_sequence", "Number of the last record of the current run that got to a stage: read, settled, committed, acked.", "pipeline_name", "pipeline_id", "component_id", "stage")
+	unackedDesc  = desc("conduit_source_oldest_unacked_seconds", "Time since the oldest record not yet acknowledged was read.", "pipeline_name", "pipeline_id", "component_id")
+
+	startsDesc   = desc("conduit_plugin_starts_total", "Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")
+	residentDesc = desc("conduit_plugin_resident_bytes", "Memory of a connector's process.", "component_id")
+	fdsDesc      = desc("conduit_plugin_open_fds", "Open file descriptors of a connector's process.", "component_id")
+	attemptsDesc = desc("conduit_reconcile_attempts_total", "Attempts to run a version of a pipeline.", "result")
+	sessionsDesc = desc("conduit_inspector_sessions", "Open inspector sessions.", "component_id")
+	droppedDesc  = desc("conduit_inspector_dropped_records_total", "Records that inspector sessions did not get to see.", "component_id")
+	panicsDesc   = desc("conduit_api_panics_total", "Requests that ended in a panic.")
+	ackLagsDesc  = desc("conduit_source_ack_lag_seconds", "Time from every destination having a record to it being acknowledged to its source.", "pipeline_name", "pipeline_id")
+
+	transitsDesc   = desc("conduit_pipeline_execution_duration_seconds", "Time from reading a record to every destination having it.", "pipeline_name", "pipeline_id")
+	dlqSizesDesc   = desc("conduit_dlq_bytes", "Sizes of the records written to the dead-letter queue.", "pipeline_name", "pipeline_id", "plugin")
+	dlqWritesDesc  = desc("conduit_dlq_execution_duration_seconds", "Time the dead-letter queue takes to write.", "pipeline_name", "pipeline_id", "plugin")
+	commitsDesc    = desc("conduit_commit_duration_seconds", "Time to make positions durable, fsync included.")
+	committedDesc  = desc("conduit_committed_positions_total", "Positions made durable.")
+	phasesDesc     = desc("conduit_pipeline_phases_total", "Times a pipeline entered a phase.", "pipeline_name", "pipeline_id", "phase")
+	recoveringDesc = desc("pipeline_recovering_count", "Times a pipeline failed and began to recover.", "pipeline_name", "pipeline_id")
+)

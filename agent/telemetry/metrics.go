@@ -1,0 +1,140 @@
+// Package telemetry makes what the parts of the agent count available: as metrics for
+// Prometheus, and as a summary in one line for people. Nothing is measured for it alone.
+package telemetry
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Store is the desired state.
+type Store interface {
+	Declarations(ctx context.Context) ([]spec.Declaration, error)
+}
+
+// Runs knows what runs, and what is counted of it, by pipeline.
+type Runs interface {
+	Running() map[string]*engine.Pipeline
+	Stats() map[string]*engine.PipelineStats
+	Starts() map[string]uint64 // of connectors, by plugin
+}
+
+// Collector collects the metrics of an agent. Names and labels are Conduit's where the
+// meaning is the same. All fields but API are set before use.
+type Collector struct {
+	Version   string
+	Store     Store
+	Runs      Runs
+	Loop      *reconcile.Loop
+	Files     *reconcile.Files
+	Committer *engine.Committer
+	Phases    *Phases
+	Processes func() []plugins.Process // of connectors
+	API       func() api.Stats         // nil while the API is not served
+}
+
+// Handler returns the handler of /metrics.
+func (c *Collector) Handler() http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), c)
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+}
+
+// Describe sends nothing: which series there are depends on what is declared.
+func (c *Collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads everything once.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	gauge, counter := gaugeTo(to), counterTo(to)
+	gauge(infoDesc, 1, c.Version, runtime.Version())
+	c.directory(gauge)
+	histogramTo(to, commitsDesc, &c.Committer.Commits, engine.DurationBounds)
+	counter(committedDesc, c.Committer.Committed.Load())
+	c.connectors(gauge, counter)
+	succeeded, failed := c.Phases.Attempts()
+	counter(attemptsDesc, succeeded, "ok")
+	counter(attemptsDesc, failed, "error")
+	c.api(gauge, counter)
+	c.pipelines(to)
+}
+
+func (c *Collector) directory(gauge gauge) {
+	for _, state := range spec.DirectoryStates {
+		in := 0.0
+		if state == c.Files.Status().Directory.State {
+			in = 1
+		}
+		gauge(directoryDesc, in, string(state))
+	}
+}
+
+// connectors reports what the plugin host counts.
+func (c *Collector) connectors(gauge gauge, counter counter) {
+	for plugin, n := range c.Runs.Starts() {
+		counter(startsDesc, n, plugin)
+	}
+	resident, fds := map[string]float64{}, map[string]float64{} // while a pipeline changes, a connector may have two
+	for _, p := range c.Processes() {
+		if u, ok := usageOf(p.PID); ok {
+			resident[p.ConnectorID] += float64(u.resident)
+			fds[p.ConnectorID] += float64(u.fds)
+		}
+	}
+	for id := range resident {
+		gauge(residentDesc, resident[id], id)
+		gauge(fdsDesc, fds[id], id)
+	}
+}
+
+// usage is what a process takes.
+type usage struct {
+	resident uint64 // bytes
+	fds      int    // open file descriptors
+}
+
+func (c *Collector) api(gauge gauge, counter counter) {
+	if c.API == nil {
+		return
+	}
+	stats := c.API()
+	for id, n := range stats.Sessions {
+		gauge(sessionsDesc, float64(n), id)
+	}
+	for id, n := range stats.Dropped {
+		counter(droppedDesc, n, id)
+	}
+	counter(panicsDesc, stats.Panics)
+}
+
+type (
+	gauge   func(d *prometheus.Desc, v float64, labels ...string)
+	counter func(d *prometheus.Desc, v uint64, labels ...string)
+)
+
+func gaugeTo(to chan<- prometheus.Metric) gauge {
+	return func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+}
+
+func counterTo(to chan<- prometheus.Metric) counter {
+	return func(d *prometheus.Desc, v uint64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+}
+
+func histogramTo(to chan<- prometheus.Metric, d *prometheus.Desc, h *engine.Histogram, bounds []float64, labels ...string) {
+	count, sum, within := h.Read(bounds)
+	to <- prometheus.MustNewConstHistogram(d, count, sum, within, labels...)
+}

@@ -1,0 +1,129 @@
+package telemetry
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// pipelines reports what is declared, and what is known of each.
+func (c *Collector) pipelines(to chan<- prometheus.Metric) {
+	declared, err := c.Store.Declarations(context.Background())
+	if err != nil {
+		return // what is declared cannot be told; the rest can
+	}
+	running, stats := c.Runs.Running(), c.Runs.Stats()
+	var counted totals
+	for i := range declared {
+		p := &declared[i].Pipeline
+		state, known := c.Loop.State(p.ID)
+		if !known {
+			state.Phase = spec.PhaseStopped
+		}
+		if declared[i].Withdrawn.IsZero() {
+			counted.add(p, state.Phase)
+		}
+		c.state(to, p, &state)
+		if s := stats[p.ID]; s != nil {
+			collectPipeline(to, p, s)
+		}
+		if r := running[p.ID]; r != nil {
+			collectLags(gaugeTo(to), p, r)
+		}
+	}
+	counted.collect(gaugeTo(to))
+}
+
+// pipelineStatus is the number a status has in conduit_pipeline_status: that of the
+// REST API's enum.
+var pipelineStatus = map[spec.Phase]float64{
+	spec.PhaseRunning: 1, spec.PhaseStopping: 1,
+	spec.PhaseStopped: 2, spec.PhaseStarting: 2,
+	spec.PhaseDegraded:   3,
+	spec.PhaseRecovering: 4,
+}
+
+func (c *Collector) state(to chan<- prometheus.Metric, p *spec.Pipeline, s *spec.State) {
+	gauge, counter := gaugeTo(to), counterTo(to)
+	gauge(statusDesc, pipelineStatus[s.Phase], p.Name, p.ID)
+	gauge(failuresDesc, float64(s.Failures), p.Name, p.ID)
+	for phase, n := range c.Phases.of(p.ID) {
+		counter(phasesDesc, n, p.Name, p.ID, string(phase))
+		if phase == spec.PhaseRecovering {
+			counter(recoveringDesc, n, p.Name, p.ID)
+		}
+	}
+}
+
+func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *engine.PipelineStats) {
+	counter := counterTo(to)
+	for _, c := range p.Connectors {
+		id := p.QualifiedID(c.ID)
+		labels := []string{p.Name, p.ID, c.Plugin, string(c.Type), id}
+		passed := s.Connector(id)
+		counter(recordsDesc, passed.Records.Load(), labels...)
+		counter(bytesDesc, passed.Bytes.Load(), labels...)
+		histogramTo(to, sizesDesc, &passed.Sizes, engine.SizeBounds, labels...)
+		if c.Type == spec.TypeSource {
+			counter(ackedDesc, passed.Acked.Load(), labels...)
+			counter(filteredDesc, passed.Filtered.Load(), labels...)
+			histogramTo(to, callsDesc, &passed.Reads, engine.DurationBounds, labels...)
+			continue
+		}
+		counter(nackedDesc, passed.Nacked.Load(), labels...)
+		histogramTo(to, callsDesc, &passed.Writes, engine.DurationBounds, labels...)
+	}
+	histogramTo(to, transitsDesc, &s.Transits, engine.DurationBounds, p.Name, p.ID)
+	histogramTo(to, ackLagsDesc, &s.AckLags, engine.DurationBounds, p.Name, p.ID)
+	histogramTo(to, dlqSizesDesc, &s.DeadLetters.Sizes, engine.SizeBounds, p.Name, p.ID, p.DLQ.Plugin)
+	histogramTo(to, dlqWritesDesc, &s.DeadLetters.Writes, engine.DurationBounds, p.Name, p.ID, p.DLQ.Plugin)
+}
+
+func collectLags(gauge gauge, p *spec.Pipeline, running *engine.Pipeline) {
+	for id, l := range running.Lags() {
+		gauge(sequenceDesc, float64(l.Read), p.Name, p.ID, id, "read")
+		gauge(sequenceDesc, float64(l.Settled), p.Name, p.ID, id, "settled")
+		gauge(sequenceDesc, float64(l.Committed), p.Name, p.ID, id, "committed")
+		gauge(sequenceDesc, float64(l.Acked), p.Name, p.ID, id, "acked")
+		gauge(unackedDesc, l.OldestUnacked.Seconds(), p.Name, p.ID, id)
+	}
+}
+
+// totals counts what is declared and not on its way out, as the API lists it.
+type totals struct {
+	phases     map[spec.Phase]int
+	connectors map[spec.ConnectorType]int
+	processors map[string]int
+}
+
+func (t *totals) add(p *spec.Pipeline, phase spec.Phase) {
+	if t.phases == nil {
+		*t = totals{map[spec.Phase]int{}, map[spec.ConnectorType]int{}, map[string]int{}}
+	}
+	t.phases[phase]++
+	t.processors["pipeline"] += len(p.Processors)
+	for _, c := range p.Connectors {
+		t.connectors[c.Type]++
+		t.processors["connector"] += len(c.Processors)
+	}
+}
+
+func (t *totals) collect(gauge gauge) {
+	for _, phase := range []spec.Phase{spec.PhaseRunning, spec.PhaseStopped, spec.PhaseDegraded, spec.PhaseRecovering} {
+		gauge(pipelinesDesc, float64(t.phases[phase]), string(phase))
+	}
+	for _, passing := range []spec.Phase{spec.PhaseStarting, spec.PhaseStopping} {
+		if n := t.phases[passing]; n > 0 {
+			gauge(pipelinesDesc, float64(n), string(passing))
+		}
+	}
+	for _, c := range []spec.ConnectorType{spec.TypeSource, spec.TypeDestination} {
+		gauge(connectorsDesc, float64(t.connectors[c]), string(c))
+	}
+	for _, of := range []string{"pipeline", "connector"} {
+		gauge(processorsDesc, float64(t.processors[of]), of)
+	}
+}

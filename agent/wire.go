@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/fair"
+	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/agent/runner"
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/agent/telemetry"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+var (
+	_ reconcile.Store = (*store.DB)(nil)
+	_ engine.Store    = (*store.DB)(nil)
+)
+
+// wire makes the parts and connects them.
+func (a *Agent) wire() {
+	c, log := a.options.Config, a.options.Log
+	a.Committer = &engine.Committer{Store: a.Store, Interval: c.DB.CommitInterval}
+	a.schemas = &schema.Cache{Registry: a.Store.Schemas()}
+	a.Catalog = catalog.New(c, a.Store.Schemas(), log)
+	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log}
+	a.Runner = &runner.Runner{
+		Catalog:    a.Catalog,
+		References: a.references,
+		Store:      a.Store,
+		Committer:  a.Committer,
+		Taps:       &a.taps,
+		Window:     window(),
+		AckTimeout: c.Pipelines.AckTimeout,
+		Files:      c.Pipelines.Path,
+		Log:        log,
+	}
+	a.Loop = &reconcile.Loop{
+		Store:           a.Store,
+		Runner:          a.Runner,
+		Policy:          policy(c.Pipelines),
+		Log:             log,
+		RunDigest:       spec.RunDigest,
+		ShutdownTimeout: c.Shutdown.Timeout,
+		SaveInterval:    c.DB.CommitInterval,
+	}
+	a.Files = &reconcile.Files{
+		Store: a.Store,
+		Watch: &watch.Watcher{Dir: c.Pipelines.Path, Log: log},
+		Parse: spec.ParseFile,
+		Log:   log,
+	}
+	a.wireTelemetry()
+	a.wireEvents()
+}
+
+func (a *Agent) wireTelemetry() {
+	a.summary = &telemetry.Summary{Store: a.Store, Loop: a.Loop, Files: a.Files}
+	a.metrics = &telemetry.Collector{
+		Version:   a.options.Version,
+		Store:     a.Store,
+		Runs:      a.Runner,
+		Loop:      a.Loop,
+		Files:     a.Files,
+		Committer: a.Committer,
+		Phases:    &a.phases,
+		Processes: a.Catalog.Executables.Processes,
+	}
+}
+
+// wireEvents has each part notify those that depend on it.
+func (a *Agent) wireEvents() {
+	a.Store.OnChange = func() { a.Loop.Wake(); a.Files.Wake(); a.changes.Notify() }
+	a.Files.Changed = a.changes.Notify
+	a.Loop.Observed = a.observe
+	a.Loop.Deleted = func(id string) { a.forget(id); a.Files.Wake() }
+	a.Catalog.Executables.Changed = func() { a.Loop.Retry(); a.plugged.Notify() }
+}
+
+// observe takes note of a new state of a pipeline.
+func (a *Agent) observe(s spec.State) {
+	a.phases.Observe(s)
+	a.changes.Notify()
+	if s.Phase == spec.PhaseDegraded && a.options.Config.Pipelines.ExitOnDegraded {
+		select {
+		case a.degraded <- s:
+		default: // one is enough
+		}
+	}
+}
+
+// forget forgets what was counted of a pipeline that was deleted.
+func (a *Agent) forget(id string) {
+	a.phases.Forget(id)
+	a.Runner.Forget(id)
+	a.references.Forget(id)
+}
+
+func (a *Agent) supervised() *host.Supervised {
+	return &host.Supervised{
+		Loop:            a.Loop,
+		Files:           a.Files,
+		Reload:          a.options.Reload,
+		ReadFiles:       func(ctx context.Context) error { return a.reload(ctx, false) },
+		Summary:         a.Summary,
+		Changes:         &a.changes,
+		Check:           a.alive,
+		ShutdownTimeout: a.options.Config.Shutdown.Timeout,
+		Log:             a.options.Log,
+	}
+}
+
+// alive returns nil when the store can be written to and the pipelines are looked after.
+func (a *Agent) alive(ctx context.Context) error {
+	if err := a.Store.Check(ctx); err != nil {
+		return err
+	}
+	return a.Loop.Check(ctx)
+}
+
+func (a *Agent) statusFiles() *host.StatusFiles {
+	return &host.StatusFiles{
+		Dir:     a.options.Config.DB.SQLite.Path + ".status",
+		Store:   a.Store,
+		State:   a.Loop.State,
+		Changes: &a.changes,
+		Log:     a.options.Log,
+	}
+}
+
+func (a *Agent) storeGuard() *host.StoreGuard {
+	return &host.StoreGuard{InPlace: a.Store.InPlace, Changed: a.changes.Notify, Log: a.options.Log}
+}
+
+func (a *Agent) recorder() *catalog.Recorder {
+	return &catalog.Recorder{
+		Executables: a.Catalog.Executables,
+		Apply:       a.Store.Apply,
+		Changed:     a.plugged,
+		Recorded:    a.changes.Notify,
+		Log:         a.options.Log,
+	}
+}
+
+func window() engine.Window {
+	w := engine.DefaultWindow
+	w.Shared, w.Scheduler = engine.NewShared(), fair.NewScheduler()
+	return w
+}
+
+func policy(p config.Pipelines) reconcile.Policy {
+	return reconcile.Policy{
+		Hold:             p.OnFailedUpdate == "hold",
+		Confirm:          p.Confirm,
+		DeletionGrace:    p.DeletionGrace,
+		CleanupDelay:     p.CleanupDelay,
+		DrainTimeout:     p.DrainTimeout,
+		MaxChanges:       reconcile.DefaultPolicy().MaxChanges,
+		ChangesWindow:    reconcile.DefaultPolicy().ChangesWindow,
+		MinDelay:         p.ErrorRecovery.MinDelay,
+		MaxDelay:         p.ErrorRecovery.MaxDelay,
+		BackoffFactor:    p.ErrorRecovery.BackoffFactor,
+		MaxRetries:       p.ErrorRecovery.MaxRetries,
+		MaxRetriesWindow: p.ErrorRecovery.MaxRetriesWindow,
+	}
+}

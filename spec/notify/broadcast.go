@@ -1,0 +1,30 @@
+package notify
+
+import "sync"
+
+// Broadcast tells any number of listeners that something changed. The zero Broadcast is
+// ready.
+type Broadcast struct {
+	mu   sync.Mutex
+	next chan struct{} // closed at the next change; nil while nobody listens
+}
+
+// Next returns a channel that is closed at the next change.
+func (b *Broadcast) Next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == nil {
+		b.next = make(chan struct{})
+	}
+	return b.next
+}
+
+// Notify closes the channels that Next returned. It never blocks.
+func (b *Broadcast) Notify() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next != nil {
+		close(b.next)
+		b.next = nil
+	}
+}
