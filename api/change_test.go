@@ -299,3 +299,38 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestsReadWhatTheyNeed counts how often requests read desired state: that of their
+// pipeline before and after a change, and that of all only to see that names are unique.
+func TestRequestsReadWhatTheyNeed(t *testing.T) {
+	w := newWorld(t)
+	h := newServer(w).Handler()
+	for _, step := range []struct {
+		method, path, body string
+		reads, gets        int
+	}{
+		{"POST", "/v1/pipelines", `{"id":"p","config":{"name":"p"}}`, 1, 2},
+		{"GET", "/v1/pipelines/p", "", 0, 1},
+		{"PUT", "/v1/pipelines/p", `{"config":{"name":"p","description":"d"}}`, 0, 2},
+		{"PUT", "/v1/pipelines/p", `{"config":{"name":"q"}}`, 1, 2},
+		{"POST", "/v1/connectors", `{"id":"in","type":"TYPE_SOURCE","plugin":"generator","pipelineId":"p"}`, 1, 2},
+		{"POST", "/v1/connectors", `{"id":"out","type":"TYPE_DESTINATION","plugin":"log","pipelineId":"p"}`, 1, 2},
+		{"GET", "/v1/connectors/p:in", "", 0, 1},
+		{"PUT", "/v1/connectors/p:in", `{"config":{"settings":{"rate":"2"}}}`, 0, 2},
+		{"POST", "/v1/processors", `{"id":"m","plugin":"field.set","parent":{"type":"TYPE_CONNECTOR","id":"p:in"}}`, 0, 2},
+		{"GET", "/v1/processors/p:in:m", "", 0, 2}, // the pipeline might be p:in
+		{"DELETE", "/v1/processors/p:in:m", "", 0, 3},
+		{"PUT", "/v1/pipelines/p/dead-letter-queue", `{"plugin":"log"}`, 0, 2},
+		{"POST", "/v1/pipelines/p/start", "", 0, 2},
+		{"GET", "/v1/pipelines/p/status", "", 0, 1},
+		{"GET", "/v1/connectors", "", 1, 0},
+		{"POST", "/v1/pipelines/p/stop", "", 0, 2},
+		{"DELETE", "/v1/connectors/p:in", "", 0, 2},
+	} {
+		w.reads, w.gets = 0, 0
+		if got := do(h, step.method, step.path, step.body); got.status != 200 || w.reads > step.reads || w.gets > step.gets {
+			t.Errorf("%s %s: %d %s; read all %d times, want at most %d, and one %d times, want at most %d",
+				step.method, step.path, got.status, got.body, w.reads, step.reads, w.gets, step.gets)
+		}
+	}
+}

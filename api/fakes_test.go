@@ -44,6 +44,8 @@ type world struct {
 	notReady  error
 	directory spec.Directory
 	checks    int
+	reads     int          // of the desired state of all pipelines
+	gets      int          // of that of one
 	check     func() error // called first by Check; nil: nothing is
 	cleanUp   func() error // called first by CleanUp; nil: nothing is
 
@@ -59,6 +61,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) Declarations(ctx context.Context) ([]spec.Declaration, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.reads++
 	var all []spec.Declaration
 	for _, id := range slices.Sorted(maps.Keys(w.declared)) {
 		d := *w.declared[id]
@@ -71,6 +74,7 @@ func (w *world) Declarations(ctx context.Context) ([]spec.Declaration, error) {
 func (w *world) Get(_ context.Context, id string) (spec.Declaration, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.gets++
 	d := w.declared[id]
 	if d == nil {
 		return spec.Declaration{}, spec.ErrNotFound

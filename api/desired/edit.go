@@ -25,10 +25,11 @@ var ErrStale = errors.New("desired state changed in the meantime")
 
 // Edit is a change of one pipeline that the API owns.
 type Edit struct {
-	ID     string // of the pipeline
-	Origin string // default: Origin
-	Live   bool   // may be made while the pipeline runs
-	Path   string // JSON pointer of the resource within the pipeline, for errors
+	ID     string            // of the pipeline
+	Of     *spec.Declaration // what is declared as far as the caller knows; nil: it did not look
+	Origin string            // default: Origin
+	Live   bool              // may be made while the pipeline runs
+	Path   string            // JSON pointer of the resource within the pipeline, for errors
 	Apply  func(p *spec.Pipeline) error
 	// Current returns the ETag of the resource before the change. nil: there is none.
 	Current func(p *spec.Pipeline) string
@@ -37,8 +38,11 @@ type Edit struct {
 // Edit performs e for the request: it is checked, and then applied unless somebody was
 // faster, in which case it starts over with what they left. It returns what it led to.
 func (s *State) Edit(r *http.Request, e *Edit) (*spec.Declaration, error) {
-	for {
-		d, err := s.Pipeline(r.Context(), e.ID)
+	for d := e.Of; ; d = nil {
+		var err error
+		if d == nil {
+			d, err = s.Pipeline(r.Context(), e.ID)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,5 +1,9 @@
 // Package inspect streams the records that pass connectors to any number of clients, over
 // WebSocket or as lines, and takes no more from a pipeline for a thousand of them than for a few.
+//
+// After the handshake it writes WebSocket frames itself, on connections that do not block: the
+// library needs three goroutines and two buffers for each client, with which a thousand clients
+// double the memory of the agent (agent/engine/BENCHMARKS.md, "Being looked at").
 package inspect
 
 import (

@@ -78,11 +78,11 @@ func (s *Connectors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return list, nil
 }
 
-// present answers with a connector and its ETag.
-func (s *Connectors) present(w http.ResponseWriter, r *http.Request, id string) (any, error) {
-	d, i, err := s.Desired.Connector(r.Context(), id)
-	if err != nil {
-		return nil, err
+// present answers with the connector id of d and its ETag.
+func (s *Connectors) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
+	i := desired.ConnectorIn(&d.Pipeline, id)
+	if i < 0 { // somebody was faster
+		return nil, desired.ConnectorNotFound(id)
 	}
 	w.Header().Set("ETag", desired.Tag(d.Pipeline.Connectors[i]))
 	return s.shown(r.Context(), d, i)
@@ -90,7 +90,12 @@ func (s *Connectors) present(w http.ResponseWriter, r *http.Request, id string) 
 
 // Get answers with a connector.
 func (s *Connectors) Get(w http.ResponseWriter, r *http.Request) (any, error) {
-	return s.present(w, r, r.PathValue("id"))
+	id := r.PathValue("id")
+	d, _, err := s.Desired.Connector(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	return s.present(w, r, d, id)
 }
 
 // Create adds a connector to a pipeline.
@@ -116,29 +121,25 @@ func (s *Connectors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 	}
 	c := spec.Connector{ID: desired.Identify(body.ID, body.PipelineID), Type: typ, Plugin: body.Plugin, Name: body.Config.Name, Settings: settings}
 	id := d.Pipeline.QualifiedID(c.ID)
-	if _, _, err := s.Desired.Connector(r.Context(), id); err == nil {
+	if desired.ConnectorIn(&d.Pipeline, id) >= 0 {
 		return nil, rest.Errorf(rest.AlreadyExists, rest.ReasonConnectorExists, "connector %q exists already", id).
 			With("configPath", "id").Suggest("choose another id, or leave it out to get one")
 	}
-	e := &desired.Edit{ID: body.PipelineID}
+	e := &desired.Edit{ID: body.PipelineID, Of: d}
 	e.Apply = func(p *spec.Pipeline) error {
 		e.Path = "/connectors/" + strconv.Itoa(len(p.Connectors))
 		p.Connectors = append(p.Connectors, c)
 		return nil
 	}
-	if _, err := s.edit(w, r, e); err != nil {
+	if d, err = s.edit(w, r, e); err != nil {
 		return nil, err
 	}
-	return s.present(w, r, id)
+	return s.present(w, r, d, id)
 }
 
-// change changes the connector with the qualified id.
-func (s *Connectors) change(w http.ResponseWriter, r *http.Request, id string, apply func(p *spec.Pipeline, i int) error) error {
-	d, _, err := s.Desired.Connector(r.Context(), id)
-	if err != nil {
-		return err
-	}
-	e := &desired.Edit{ID: d.Pipeline.ID}
+// change changes the connector of d with the qualified id. It returns what that led to.
+func (s *Connectors) change(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string, apply func(p *spec.Pipeline, i int) error) (*spec.Declaration, error) {
+	e := &desired.Edit{ID: d.Pipeline.ID, Of: d}
 	e.Current = func(p *spec.Pipeline) string {
 		if i := desired.ConnectorIn(p, id); i >= 0 {
 			return desired.Tag(p.Connectors[i])
@@ -148,13 +149,12 @@ func (s *Connectors) change(w http.ResponseWriter, r *http.Request, id string, a
 	e.Apply = func(p *spec.Pipeline) error {
 		i := desired.ConnectorIn(p, id)
 		if i < 0 {
-			return rest.Errorf(rest.NotFound, rest.ReasonConnectorNotFound, "connector %q not found", id)
+			return desired.ConnectorNotFound(id)
 		}
 		e.Path = "/connectors/" + strconv.Itoa(i)
 		return apply(p, i)
 	}
-	_, err = s.edit(w, r, e)
-	return err
+	return s.edit(w, r, e)
 }
 
 // Update replaces the settings of a connector.
@@ -164,7 +164,11 @@ func (s *Connectors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 		return nil, err
 	}
 	id := r.PathValue("id")
-	err := s.change(w, r, id, func(p *spec.Pipeline, i int) error {
+	d, _, err := s.Desired.Connector(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	d, err = s.change(w, r, d, id, func(p *spec.Pipeline, i int) error {
 		c := &p.Connectors[i]
 		if body.ID != "" && body.ID != id {
 			return desired.Mismatch("id", id, body.ID)
@@ -188,22 +192,25 @@ func (s *Connectors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return s.present(w, r, id)
+	return s.present(w, r, d, id)
 }
 
 // Delete answers when the connector is cleaned up. While its pipeline runs it
 // is left to the reconciler, which does it when a version without the connector runs.
 func (s *Connectors) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
-	id, pipelineID := r.PathValue("id"), ""
+	id := r.PathValue("id")
 	limit, err := jsonhttp.Wait(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.needed(r, id); err != nil {
+	d, i, err := s.Desired.Connector(r.Context(), id)
+	if err != nil {
 		return nil, err
 	}
-	err = s.change(w, r, id, func(p *spec.Pipeline, i int) error {
-		pipelineID = p.ID
+	if err := s.needed(d, i); err != nil {
+		return nil, err
+	}
+	d, err = s.change(w, r, d, id, func(p *spec.Pipeline, i int) error {
 		if n := len(p.Connectors[i].Processors); n > 0 {
 			return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorProcessors, "connector %q has %d processors", id, n).
 				Suggest("delete its processors first")
@@ -214,17 +221,16 @@ func (s *Connectors) Delete(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	if d, err := s.Desired.Pipeline(r.Context(), pipelineID); err == nil && s.Desired.Active(d) {
+	if s.Desired.Active(d) {
 		return rest.Empty{}, nil
 	}
 	return rest.Empty{}, s.cleanUp(w, r, limit, id)
 }
 
-// needed returns an error if a pipeline that runs could not do so without the connector.
-func (s *Connectors) needed(r *http.Request, id string) error {
-	d, i, err := s.Desired.Connector(r.Context(), id)
-	if err != nil || desired.Owned(d) != nil || !s.Desired.Active(d) {
-		return err
+// needed returns an error if a pipeline that runs could not do so without its connector i.
+func (s *Connectors) needed(d *spec.Declaration, i int) error {
+	if desired.Owned(d) != nil || !s.Desired.Active(d) {
+		return nil
 	}
 	c := &d.Pipeline.Connectors[i]
 	for j := range d.Pipeline.Connectors {
@@ -232,7 +238,7 @@ func (s *Connectors) needed(r *http.Request, id string) error {
 			return nil
 		}
 	}
-	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running and connector %q is its only %s", d.Pipeline.ID, id, c.Type).
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running and connector %q is its only %s", d.Pipeline.ID, d.Pipeline.QualifiedID(c.ID), c.Type).
 		Suggest("stop the pipeline first, or add another %s", c.Type)
 }
 

@@ -118,7 +118,7 @@ func (s *Runs) setStatus(w http.ResponseWriter, r *http.Request, d *spec.Declara
 		}
 		return err
 	}
-	_, err := s.edit(w, r, &desired.Edit{ID: d.Pipeline.ID, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
+	_, err := s.edit(w, r, &desired.Edit{ID: d.Pipeline.ID, Of: d, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
 		p.Status = status
 		return runnable(p)
 	}})

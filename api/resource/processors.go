@@ -47,10 +47,11 @@ func (s *Processors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return list, err
 }
 
-func (s *Processors) present(w http.ResponseWriter, r *http.Request, id string) (any, error) {
-	d, c, i, err := s.Desired.Processor(r.Context(), id)
-	if err != nil {
-		return nil, err
+// present answers with the processor id of d and its ETag.
+func (s *Processors) present(w http.ResponseWriter, d *spec.Declaration, id string) (any, error) {
+	c, i, ok := desired.ProcessorIn(&d.Pipeline, id)
+	if !ok { // somebody was faster
+		return nil, desired.ProcessorNotFound(id)
 	}
 	w.Header().Set("ETag", desired.Tag((*c.List)[i]))
 	return shownProcessor(d, c, i), nil
@@ -58,7 +59,12 @@ func (s *Processors) present(w http.ResponseWriter, r *http.Request, id string) 
 
 // Get answers with a processor.
 func (s *Processors) Get(w http.ResponseWriter, r *http.Request) (any, error) {
-	return s.present(w, r, r.PathValue("id"))
+	id := r.PathValue("id")
+	d, _, _, err := s.Desired.Processor(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	return s.present(w, d, id)
 }
 
 // chainOf returns the chain of the parent within p.
@@ -68,23 +74,20 @@ func chainOf(p *spec.Pipeline, parent rest.Parent) (desired.Chain, error) {
 			return c, nil
 		}
 	}
-	return desired.Chain{}, rest.Errorf(rest.NotFound, rest.ReasonConnectorNotFound, "connector %q not found", parent.ID)
+	return desired.Chain{}, desired.ConnectorNotFound(parent.ID)
 }
 
-// parentPipeline returns the id of the pipeline that parent is or is part of.
-func (s *Processors) parentPipeline(r *http.Request, parent rest.Parent) (string, error) {
+// parentPipeline returns the pipeline that parent is or is part of.
+func (s *Processors) parentPipeline(r *http.Request, parent rest.Parent) (*spec.Declaration, error) {
 	switch parent.Type {
 	case rest.ParentPipeline:
-		_, err := s.Desired.Pipeline(r.Context(), parent.ID)
-		return parent.ID, jsonhttp.About(err, "parent.id")
+		d, err := s.Desired.Pipeline(r.Context(), parent.ID)
+		return d, jsonhttp.About(err, "parent.id")
 	case rest.ParentConnector:
 		d, _, err := s.Desired.Connector(r.Context(), parent.ID)
-		if err != nil {
-			return "", jsonhttp.About(err, "parent.id")
-		}
-		return d.Pipeline.ID, nil
+		return d, jsonhttp.About(err, "parent.id")
 	}
-	return "", jsonhttp.FieldError(rest.ReasonProcessorParent, "parent.type", "parent.type must be TYPE_PIPELINE or TYPE_CONNECTOR, not "+strconv.Quote(string(parent.Type)))
+	return nil, jsonhttp.FieldError(rest.ReasonProcessorParent, "parent.type", "parent.type must be TYPE_PIPELINE or TYPE_CONNECTOR, not "+strconv.Quote(string(parent.Type)))
 }
 
 // Create adds a processor to a pipeline or a connector.
@@ -93,7 +96,7 @@ func (s *Processors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 	if err := jsonhttp.Read(w, r, &body); err != nil {
 		return nil, err
 	}
-	pipelineID, err := s.parentPipeline(r, body.Parent)
+	d, err := s.parentPipeline(r, body.Parent)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +106,7 @@ func (s *Processors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 	}
 	added := spec.Processor{ID: desired.Identify(body.ID, body.Parent.ID), Plugin: cmp.Or(body.Plugin, body.Type), Condition: body.Condition, Settings: settings, Workers: body.Config.Workers}
 	id := body.Parent.ID + ":" + added.ID
-	e := &desired.Edit{ID: pipelineID}
+	e := &desired.Edit{ID: d.Pipeline.ID, Of: d}
 	e.Apply = func(p *spec.Pipeline) error {
 		c, err := chainOf(p, body.Parent)
 		if err != nil {
@@ -117,19 +120,19 @@ func (s *Processors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 		*c.List = append(*c.List, added)
 		return nil
 	}
-	if _, err := s.edit(w, r, e); err != nil {
+	if d, err = s.edit(w, r, e); err != nil {
 		return nil, err
 	}
-	return s.present(w, r, id)
+	return s.present(w, d, id)
 }
 
-// change changes the processor with the qualified id.
-func (s *Processors) change(w http.ResponseWriter, r *http.Request, id string, apply func(c desired.Chain, i int) error) error {
+// change changes the processor with the qualified id. It returns what that led to.
+func (s *Processors) change(w http.ResponseWriter, r *http.Request, id string, apply func(c desired.Chain, i int) error) (*spec.Declaration, error) {
 	d, _, _, err := s.Desired.Processor(r.Context(), id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e := &desired.Edit{ID: d.Pipeline.ID}
+	e := &desired.Edit{ID: d.Pipeline.ID, Of: d}
 	e.Current = func(p *spec.Pipeline) string {
 		if c, i, ok := desired.ProcessorIn(p, id); ok {
 			return desired.Tag((*c.List)[i])
@@ -139,13 +142,12 @@ func (s *Processors) change(w http.ResponseWriter, r *http.Request, id string, a
 	e.Apply = func(p *spec.Pipeline) error {
 		c, i, ok := desired.ProcessorIn(p, id)
 		if !ok {
-			return rest.Errorf(rest.NotFound, rest.ReasonProcessorNotFound, "processor %q not found", id)
+			return desired.ProcessorNotFound(id)
 		}
 		e.Path = c.Path + "/" + strconv.Itoa(i)
 		return apply(c, i)
 	}
-	_, err = s.edit(w, r, e)
-	return err
+	return s.edit(w, r, e)
 }
 
 // Update replaces the settings of a processor.
@@ -155,7 +157,7 @@ func (s *Processors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 		return nil, err
 	}
 	id := r.PathValue("id")
-	err := s.change(w, r, id, func(c desired.Chain, i int) error {
+	d, err := s.change(w, r, id, func(c desired.Chain, i int) error {
 		p := &(*c.List)[i]
 		if body.ID != "" && body.ID != id {
 			return desired.Mismatch("id", id, body.ID)
@@ -177,12 +179,12 @@ func (s *Processors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return s.present(w, r, id)
+	return s.present(w, d, id)
 }
 
 // Delete removes a processor.
 func (s *Processors) Delete(w http.ResponseWriter, r *http.Request) (any, error) {
-	err := s.change(w, r, r.PathValue("id"), func(c desired.Chain, i int) error {
+	_, err := s.change(w, r, r.PathValue("id"), func(c desired.Chain, i int) error {
 		*c.List = slices.Delete(*c.List, i, i+1)
 		return nil
 	})
