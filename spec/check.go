@@ -94,7 +94,7 @@ func checkDLQ(r *report, at string, q *DLQ) {
 	checkSettings(r, at, q.Settings)
 	if n, err := strconv.Atoi(q.Settings["sdk.batch.size"]); err == nil && n > 1 {
 		r.add(at+"/settings/sdk.batch.size", SeverityError, CodeInvalid,
-			"the dead-letter queue cannot gather records: each is waited for before the pipeline goes on; remove sdk.batch.size")
+			"the dead-letter queue cannot batch records: the pipeline waits for each of them; remove sdk.batch.size")
 	}
 	if q.WindowSize > 0 && q.WindowNackThreshold >= q.WindowSize {
 		r.add(at+"/window-nack-threshold", SeverityError, CodeInvalid,

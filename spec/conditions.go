@@ -29,7 +29,7 @@ const (
 	ConditionApplied    ConditionType = "Applied"       // it runs, or is stopped, as it is declared or was asked for
 	ConditionReady      ConditionType = "Ready"         // the declared generation runs, with what it refers to, and has proved itself
 	ConditionDraining   ConditionType = "Draining"      // it is stopping, records in flight are settled
-	ConditionConflict   ConditionType = "Conflict"      // somebody who does not own it declares it, too
+	ConditionConflict   ConditionType = "Conflict"      // another file or the API declares the same id
 	ConditionRolledBack ConditionType = "RolledBack"    // another generation runs because the declared one failed
 	ConditionPlugin     ConditionType = "PluginChanged" // a connector runs a plugin whose executable is another one by now, or none
 )
@@ -73,7 +73,7 @@ func (o observation) valid(problems []Problem) Condition {
 	i := slices.IndexFunc(problems, func(p Problem) bool { return p.Severity == SeverityError && !ofOwnership(p) })
 	if i >= 0 {
 		c.Status, c.Reason = ConditionFalse, "FileHasErrors"
-		c.tell(problems[i])
+		c.report(problems[i])
 	}
 	return c
 }
@@ -87,7 +87,7 @@ func (o observation) conflict(problems []Problem) Condition {
 		if problems[i].Code == CodeOwnedByAPI {
 			c.Reason = "OwnedByAPI"
 		}
-		c.tell(problems[i])
+		c.report(problems[i])
 	}
 	return c
 }
@@ -95,7 +95,7 @@ func (o observation) conflict(problems []Problem) Condition {
 // ofOwnership reports whether a problem is about who may declare a pipeline.
 func ofOwnership(p Problem) bool { return p.Code == CodeOwnedByAPI || p.Code == CodeDeclaredTwice }
 
-func (c *Condition) tell(p Problem) {
+func (c *Condition) report(p Problem) {
 	c.Message, c.File, c.Line, c.Column = p.Message, p.File, p.Line, p.Column
 }
 
@@ -128,7 +128,7 @@ func (o observation) applied() Condition {
 	return c
 }
 
-// ready looks at the last good version: that is what runs once it has proved itself.
+// ready compares with the last known good version: that is what runs after its probation.
 func (o observation) ready() Condition {
 	c := Condition{Type: ConditionReady, Status: ConditionFalse, ObservedGeneration: o.seen()}
 	switch good := o.s.LastGood; {
@@ -193,7 +193,7 @@ func (o observation) declaredRuns() bool {
 	return o.s.Phase == PhaseRunning && o.s.RunningGeneration == o.d.Generation
 }
 
-// stale tells of what runs as it is declared, but not with what it refers to by now.
+// stale says that what runs is as declared, but not with what its references lead to now.
 func (o observation) stale() string {
 	return fmt.Sprintf("generation %d runs, but could not be applied again: %s", o.d.Generation, o.s.LastAttempt.Error)
 }

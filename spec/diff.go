@@ -90,7 +90,7 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	d.allProcessors(a, b)
 }
 
-// queue compares dead-letter queues. Destinations are told when they open whether
+// queue compares dead-letter queues. Destinations learn when they open whether
 // refusals are tolerated.
 func (d *differ) queue(a, b *DLQ) {
 	const at = "/dead-letter-queue"

@@ -9,7 +9,7 @@ import (
 )
 
 // Digest identifies all of p that affects how it runs, its status included: two
-// normalized pipelines with the same digest need not be told apart by the agent. Names
+// normalized pipelines with the same digest are the same to the agent. Names
 // and descriptions do not count, nor does the order of settings and connectors.
 // The digest of a pipeline is the same in every version of the agent.
 func Digest(p *Pipeline) string { return digest(p, p.Status) }

@@ -15,7 +15,7 @@ type DirectoryState string
 // The states of the directory.
 const (
 	DirectoryOK         DirectoryState = "ok"
-	DirectoryPolled     DirectoryState = "polled"     // changes are found by looking, because events cannot be had
+	DirectoryPolled     DirectoryState = "polled"     // changes are found by polling, because there are no events
 	DirectoryMissing    DirectoryState = "missing"    // there is no directory
 	DirectoryUnreadable DirectoryState = "unreadable" // what is there cannot be read as one
 	DirectoryHeld       DirectoryState = "held"       // all files are gone, which may be an accident: nothing is withdrawn

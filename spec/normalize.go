@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	defaultWindowSize = 1 // records looked back at
+	defaultWindowSize = 1 // latest records counted
 	defaultDLQPlugin  = "builtin:log"
 	defaultWorkers    = 1
 )
@@ -75,8 +75,8 @@ func nilIfEmpty(m map[string]string) map[string]string {
 	return m
 }
 
-// completeDLQ fills in what the fields of a dead-letter queue leave out. Unlike
-// Normalize it can tell absent from zero.
+// completeDLQ fills in what the fields of a dead-letter queue leave out. Unlike in
+// Normalize, absent and zero differ.
 func completeDLQ(fields map[string]any) {
 	if fields["plugin"] == nil {
 		fields["plugin"] = defaultDLQPlugin

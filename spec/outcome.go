@@ -11,14 +11,14 @@ const (
 )
 
 // Stale reports whether what runs was to take effect again, because of what it refers to
-// or because somebody asked, and could not: LastAttempt says why.
+// or on request, and could not: LastAttempt says why.
 func (s *State) Stale() bool {
 	a := s.LastAttempt
 	return s.RunningGeneration != 0 && a != nil && a.Generation == s.RunningGeneration && a.Error != ""
 }
 
 // OutcomeOf returns what became of a pipeline of which this generation is declared and
-// that somebody wants in status want, going by what is observed of it.
+// whose desired status is want, going by what is observed of it.
 func OutcomeOf(want Status, generation int64, s *State) Outcome {
 	runs := s.Phase == PhaseRunning && s.RunningGeneration == generation
 	tried := s.LastAttempt != nil && s.LastAttempt.Generation == generation

@@ -40,7 +40,7 @@ const maxProblems = 100
 // secret that it does not say.
 func ParseFile(path string, data []byte) File { return parseFile(path, data, false) }
 
-// ParseExport is ParseFile for what is to be held against what is declared already:
+// ParseExport is ParseFile for an export, which is compared with what is declared already:
 // settings may be Redacted.
 func ParseExport(data []byte) File { return parseFile("", data, true) }
 

@@ -14,8 +14,8 @@ type Lookup struct {
 	Env        func(name string) (value string, ok bool)
 	File       func(path string) (string, error)
 	Credential func(name string) (string, error)
-	// Found, when set, is told the value of every reference, and of every text that holds
-	// references.
+	// Found, when set, is called with the value of every reference, and of every text that
+	// holds references.
 	Found func(declared, value string)
 }
 

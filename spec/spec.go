@@ -1,5 +1,5 @@
 // Package spec is the vocabulary of the agent: what a pipeline is, what is wrong with
-// one, and how it fares. It parses, validates and compares; it opens nothing and
+// one, and what its status is. It parses, validates and compares; it opens nothing and
 // keeps no state.
 package spec
 
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Pipeline is a pipeline as somebody declared it. It is the same value in YAML files,
+// Pipeline is a pipeline as it is declared. It is the same value in YAML files,
 // in the REST API, in the store and in the engine. References such as ${VAR} in
 // settings are kept as written; Resolve replaces them in a copy when the pipeline starts.
 type Pipeline struct {
@@ -21,7 +21,7 @@ type Pipeline struct {
 	DLQ         DLQ         `json:"dead-letter-queue"`
 }
 
-// Status is the state somebody wants a pipeline in.
+// Status is the desired state of a pipeline.
 type Status string
 
 // The statuses that can be declared.
@@ -40,7 +40,7 @@ type Connector struct {
 	Processors []Processor       `json:"processors,omitempty"`
 }
 
-// ConnectorType tells the two kinds of connectors apart.
+// ConnectorType is the kind of a connector.
 type ConnectorType string
 
 // The connector types.
@@ -63,7 +63,7 @@ type Processor struct {
 type DLQ struct {
 	Plugin              string            `json:"plugin"`
 	Settings            map[string]string `json:"settings,omitempty"`
-	WindowSize          int               `json:"window-size"`           // records looked back at; 0 tolerates any number of refusals
+	WindowSize          int               `json:"window-size"`           // latest records counted; 0 tolerates any number of refusals
 	WindowNackThreshold int               `json:"window-nack-threshold"` // refusals tolerated within the window
 }
 
@@ -129,7 +129,7 @@ const (
 	PhaseRunning    Phase = "running"
 	PhaseStopping   Phase = "stopping"
 	PhaseRecovering Phase = "recovering" // failed, will be tried again at State.RetryAt
-	PhaseDegraded   Phase = "degraded"   // failed for good until somebody changes something
+	PhaseDegraded   Phase = "degraded"   // failed for good until it is changed
 )
 
 // State is what is observed of one pipeline. It never claims more than was seen.
@@ -142,7 +142,7 @@ type State struct {
 	Error             string     `json:"error,omitempty"` // why it is recovering or degraded
 	Failures          int        `json:"failures,omitempty"`
 	RetryAt           *time.Time `json:"retryAt,omitempty"`
-	StoppedByUser     bool       `json:"stoppedByUser,omitempty"` // stopped because somebody wants it so, not because the agent ended
+	StoppedByUser     bool       `json:"stoppedByUser,omitempty"` // stopped on request, not because the agent ended
 	Since             time.Time  `json:"since"`                   // when Phase was entered
 }
 
@@ -172,7 +172,7 @@ type Problem struct {
 	Message  string   `json:"message"`
 }
 
-// Severity tells problems that keep a pipeline out from those that do not.
+// Severity says whether a problem keeps a pipeline from running.
 type Severity string
 
 // The severities.
@@ -206,11 +206,11 @@ type Revision struct {
 // FileState is what the store knows of one pipeline file.
 type FileState struct {
 	Path      string    `json:"path"` // relative to pipelines.path, with slashes
-	Hash      string    `json:"hash"` // of the content last looked at; empty when unreadable
+	Hash      string    `json:"hash"` // of the content last read; empty when unreadable
 	Pipelines []string  `json:"pipelines"`
 	Problems  []Problem `json:"problems,omitempty"`
 	SeenAt    time.Time `json:"seenAt"`
-	// Unseen is the state of the directory while that keeps the file from being looked at:
-	// all this is from before. It is not stored.
+	// Unseen is the state of the directory while that keeps the file from being read; the
+	// other fields are then of the last time it was read. It is not stored.
 	Unseen DirectoryState `json:"unseen,omitempty"`
 }

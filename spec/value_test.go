@@ -6,7 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestValue looks up what the changes between two versions are about.
+// TestValue reads the values that differ between two versions.
 func TestValue(t *testing.T) {
 	old := &spec.Pipeline{ID: "p", Status: spec.StatusRunning, Name: "n",
 		Connectors: []spec.Connector{{ID: "in", Type: spec.TypeSource, Plugin: "generator", Settings: map[string]string{"a/b~c": "1", "gone": ""},

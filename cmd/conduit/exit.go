@@ -31,7 +31,7 @@ var environmental = []error{
 	syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ECONNREFUSED,
 }
 
-// exitCode returns the exit code that tells what kind of error err is. An error may
+// exitCode returns the exit code for the kind of error that err is. An error may
 // say that it comes from the environment with a method Environment() bool, and that it comes
 // from what the caller wrote with a method Invalid() bool.
 func exitCode(err error) int {

@@ -53,7 +53,7 @@ type logOutput struct {
 	w  io.Writer
 }
 
-// maxPooledLine keeps one huge record from being held in memory for good.
+// maxPooledLine keeps one huge record from being kept in memory for good.
 const maxPooledLine = 64 << 10
 
 var linePool = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}

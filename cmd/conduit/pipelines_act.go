@@ -30,14 +30,14 @@ installed of its plugins. A pipeline that waits for a retry is tried at once.`, 
 
 // act makes a command that does something to a pipeline.
 func (p *program) act(name, done, short, long string, do func(*client.Client, context.Context, string, ...client.Option) error) *ffcli.Command {
-	var hurry, force bool
+	var noWait, force bool
 	return p.remote(name, remoteCommand{
 		usage:     "conduit pipelines " + name + " ID",
 		short:     short,
 		long:      long + "\n\nExample:\n  conduit pipelines " + name + " orders",
 		arguments: 1,
 		flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&hurry, "no-wait", false, "return when the agent has noted it")
+			fs.BoolVar(&noWait, "no-wait", false, "return when the agent has noted it")
 			if name == "stop" {
 				fs.BoolVar(&force, "force", false, "cut off what does not come to rest")
 			}
@@ -45,7 +45,7 @@ func (p *program) act(name, done, short, long string, do func(*client.Client, co
 		exec: func(ctx context.Context, r *remote, args []string) error {
 			var options []client.Option
 			said := args[0] + " is " + done
-			if hurry {
+			if noWait {
 				options, said = append(options, client.NoWait()), args[0]+" is to be "+done
 			}
 			if force {

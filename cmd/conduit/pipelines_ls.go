@@ -37,7 +37,7 @@ func pipelinesListCommand(p *program) *ffcli.Command {
 	})
 }
 
-// phaseColors are those of phases that need a look, and of the one that is fine.
+// phaseColors are those of phases that need attention, and of the one that is fine.
 var phaseColors = map[spec.Phase]string{
 	spec.PhaseRunning: colorGreen, spec.PhaseRecovering: colorYellow, spec.PhaseDegraded: colorError,
 }
@@ -69,7 +69,7 @@ func pipelinesDescribeCommand(p *program) *ffcli.Command {
 	})
 }
 
-// description is all that is told about one pipeline.
+// description is all that is shown about one pipeline.
 type description struct {
 	Pipeline   rest.Pipeline       `json:"pipeline"`
 	Status     rest.PipelineStatus `json:"status"`
@@ -164,7 +164,7 @@ func conditionTable(list []spec.Condition) *table {
 }
 
 // placed is the message of a condition with the place that it is about before it, unless
-// it tells places itself.
+// it names places itself.
 func placed(c spec.Condition) string {
 	if c.File == "" || strings.Contains(c.Message, c.File+":") {
 		return c.Message

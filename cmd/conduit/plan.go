@@ -15,7 +15,7 @@ func planCommand(p *program) *ffcli.Command {
 	flags := newFlags("plan")
 	at := newAgentFlags(flags, "pipelines.path", "db.sqlite.path", "pipelines.deletion-grace", "pipelines.cleanup-delay")
 	asJSON := flags.Bool("json", false, "print JSON")
-	tell := flags.Bool("exit-code", false, "exit with 2 when something would change")
+	exitCode := flags.Bool("exit-code", false, "exit with 2 when something would change")
 	return &ffcli.Command{
 		Name:       "plan",
 		ShortUsage: "conduit pipelines plan [PATH...] [flags]",
@@ -58,7 +58,7 @@ Examples:
 			} else {
 				err = p.writePlan(plan)
 			}
-			if err == nil && (hasErrors(plan.Problems) || *tell && len(plan.Pipelines) > 0) {
+			if err == nil && (hasErrors(plan.Problems) || *exitCode && len(plan.Pipelines) > 0) {
 				return &invalidError{}
 			}
 			return err

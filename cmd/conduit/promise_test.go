@@ -22,9 +22,9 @@ import (
 	"github.com/conduit-agent/conduit/api/client"
 )
 
-// patience is how long a script waits for what must come. It is shorter than the time
-// after which the agent looks at everything even if nothing told it to.
-const patience = 10 * time.Second
+// timeLimit is how long a script waits for what must come. It is shorter than the time
+// after which the agent rescans everything even without an event.
+const timeLimit = 10 * time.Second
 
 // TestPromises shows, on the binary as it is built, that the agent keeps what it
 // promises: one script each.
@@ -151,7 +151,7 @@ func (h *host) run(ts *testscript.TestScript, command, env []string) {
 
 // terminate [DURATION] ends the agent with SIGTERM, which must go well, and not take longer.
 func (h *host) terminate(ts *testscript.TestScript, _ bool, args []string) {
-	limit, begun := patience, time.Now()
+	limit, begun := timeLimit, time.Now()
 	if len(args) > 0 {
 		limit = duration(ts, args[0])
 	}
@@ -192,7 +192,7 @@ func (h *host) end(ts *testscript.TestScript) error {
 	select {
 	case err := <-h.ended:
 		return err
-	case <-time.After(patience):
+	case <-time.After(timeLimit):
 		ts.Fatalf("the agent does not end:\n%s", h.log(ts))
 		return nil
 	}
@@ -333,7 +333,7 @@ func linesOf(ts *testscript.TestScript, file string) []string {
 }
 
 func wait(until func() bool) bool {
-	for deadline := time.Now().Add(patience); !until(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(timeLimit); !until(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return false
 		}

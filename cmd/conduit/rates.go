@@ -24,7 +24,7 @@ func (r *remote) counts(ctx context.Context) (counts, error) {
 	return counts{time.Now(), sourceRecords(text)}, nil
 }
 
-// sourceRecords adds up the records that all sources of a pipeline have read. Lines look
+// sourceRecords adds up the records that all sources of a pipeline have read. Lines have the form
 // like conduit_connector_records_total{…,pipeline_id="orders",…,type="source"} 42.
 func sourceRecords(metrics []byte) map[string]float64 {
 	records := map[string]float64{}

@@ -19,8 +19,8 @@ func reloadCommand(p *program) *ffcli.Command {
 	return p.remote("reload", remoteCommand{
 		usage: "conduit reload",
 		short: "Have the agent read the pipeline files now.",
-		long: `It reads them anyway when they change; this tells you that it did, and how it went, file by
-file. With --wait it returns when everything has settled: every pipeline runs as it is declared,
+		long: `It reads them anyway when they change; this reports that it did, and with which result, file
+by file. With --wait it returns when every pipeline runs as it is declared,
 new versions for as long as pipelines.confirm, or has failed to, and what was deleted has stopped.
 It then also says of which sources the files, as they are now, had the position lost.
 The exit code is 2 when a file has errors, and with --wait it is 1 when a pipeline does not run as
@@ -38,7 +38,7 @@ Example:
 			if err != nil {
 				return err
 			}
-			return r.tellReload(result)
+			return r.report(result)
 		},
 	})
 }
@@ -63,7 +63,7 @@ func (r *remote) reload(ctx context.Context, wait, prune bool, timeout time.Dura
 		if err != nil {
 			return nil, err
 		}
-		result.Failed, result.Waiting = settle(all)
+		result.Failed, result.Waiting = unfinished(all)
 		if len(result.Waiting) == 0 || time.Now().After(deadline) {
 			events, err := r.Client.Events(ctx, -1, warnedEvents)
 			result.Warnings = warningsOf(files, events)
@@ -75,8 +75,8 @@ func (r *remote) reload(ctx context.Context, wait, prune bool, timeout time.Dura
 	}
 }
 
-// warnedEvents is among how many of the latest events warnings are looked for: the most
-// that the agent tells at once.
+// warnedEvents is how many of the latest events are searched for warnings: the most that
+// the agent returns at once.
 const warnedEvents = 1000
 
 // warned are the reasons of events that the author of a file may not have reckoned with.
@@ -99,9 +99,9 @@ func causes(f spec.FileState, e spec.Event) bool {
 	return slices.Contains(f.Pipelines, e.Pipeline) && !e.At.Before(f.SeenAt)
 }
 
-// settle tells pipelines that failed, and those that are still on their way, from those
-// that are what is declared.
-func settle(all []pipelineStatus) (failed []pipelineStatus, waiting []string) {
+// unfinished returns the pipelines that failed, and those that are still on their way;
+// the others are what is declared.
+func unfinished(all []pipelineStatus) (failed []pipelineStatus, waiting []string) {
 	failed, waiting = []pipelineStatus{}, []string{}
 	for i := range all {
 		switch s := &all[i]; s.outcome() {
@@ -121,7 +121,7 @@ func (s *pipelineStatus) outcome() spec.Outcome {
 	return spec.OutcomeOf(cmp.Or(s.Override, s.Declared), s.Generation, &s.State)
 }
 
-func (r *remote) tellReload(result *reloadResult) error {
+func (r *remote) report(result *reloadResult) error {
 	bad := 0
 	for _, f := range result.Files {
 		if hasErrors(f.Problems) {

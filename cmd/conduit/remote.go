@@ -127,7 +127,7 @@ func tokenOf(c config.Auth) string {
 
 const dialTimeout = 5 * time.Second
 
-// transport trusts the certificate of the agent, which may be signed by nobody else, and
+// transport trusts the certificate of the agent, which may be signed by itself, and
 // the authorities of the settings. It shows the certificate of the settings.
 func transport(c config.API) (http.RoundTripper, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()

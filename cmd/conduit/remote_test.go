@@ -58,14 +58,14 @@ func TestSettle(t *testing.T) {
 		status rest.PipelineStatus
 		want   string
 	}{
-		{"runs", rest.PipelineStatus{State: runs}, "settled"},
-		{"stopped by somebody, and still running", rest.PipelineStatus{Override: spec.StatusStopped, State: runs}, "waiting"},
+		{"runs", rest.PipelineStatus{State: runs}, "finished"},
+		{"stopped on request, and still running", rest.PipelineStatus{Override: spec.StatusStopped, State: runs}, "waiting"},
 		{"withdrawn, and still running", rest.PipelineStatus{Withdrawn: new(time.Now()), State: runs}, "waiting"},
 		{"degraded", rest.PipelineStatus{State: failed}, "failed"},
 	} {
 		tt.status.ID, tt.status.Generation, tt.status.Declared = "p", 2, spec.StatusRunning
-		failed, waiting := settle([]pipelineStatus{{PipelineStatus: tt.status}})
-		got := "settled"
+		failed, waiting := unfinished([]pipelineStatus{{PipelineStatus: tt.status}})
+		got := "finished"
 		if len(failed) > 0 {
 			got = "failed"
 		} else if len(waiting) > 0 {

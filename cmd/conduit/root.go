@@ -49,7 +49,7 @@ Examples:
   conduit init             make the directories and conduit.yaml
   conduit pipelines init   write a demo pipeline
   conduit run              run everything under pipelines
-  conduit status           see how it fares`,
+  conduit status           see what runs`,
 		Subcommands: []*ffcli.Command{
 			initCommand(p), runCommand(p), pipelinesCommand(p), connectorsCommand(p), pluginsCommand(p), statusCommand(p), reloadCommand(p), schemaCommand(p), versionCommand(p),
 		},
@@ -73,8 +73,8 @@ func (p *program) group(c *ffcli.Command) *ffcli.Command {
 	return c
 }
 
-// prepare gives every command below c a quiet flag set; chosen hears which one wants
-// its usage shown.
+// prepare gives every command below c a quiet flag set; chosen is called with the
+// one whose usage is to be shown.
 func prepare(c *ffcli.Command, chosen func(*ffcli.Command)) {
 	if c.FlagSet == nil {
 		c.FlagSet = newFlags(c.Name)

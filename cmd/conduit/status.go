@@ -20,7 +20,7 @@ func statusCommand(p *program) *ffcli.Command {
 	interval := time.Second
 	return p.remote("status", remoteCommand{
 		usage: "conduit status",
-		short: "Show how the pipelines fare, and what is wrong with their files.",
+		short: "Show the status of the pipelines, and what is wrong with their files.",
 		long: `The table has for each pipeline its phase, the generation that is declared and the one that
 runs, records per second, and the error if there is one. Then follow the problems of files.
 Before it stands what is wrong with the agent, or with the directory of the pipeline files.
@@ -30,7 +30,7 @@ Examples:
   conduit status -w`,
 		flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&watch, "w", false, "go on, and refresh in place on a terminal")
-			fs.DurationVar(&interval, "interval", interval, "time over which records are counted, and between two looks")
+			fs.DurationVar(&interval, "interval", interval, "time over which records are counted, and between two refreshes")
 		},
 		exec: func(ctx context.Context, r *remote, _ []string) error {
 			if interval <= 0 {
@@ -44,7 +44,7 @@ Examples:
 	})
 }
 
-// agentStatus is how everything fares.
+// agentStatus is the status of everything.
 type agentStatus struct {
 	Agent     rest.Readiness   `json:"agent"`
 	Pipelines []pipelineStatus `json:"pipelines"`

@@ -15,7 +15,7 @@ import (
 )
 
 // service [NAME=VALUE...] starts the agent as systemd does, with the unit and the settings
-// that are shipped, in etc and var. What it tells systemd goes to the file notified, and
+// that are shipped, in etc and var. What it notifies systemd of goes to the file notified, and
 // agent.log stands for the journal.
 func (h *host) service(ts *testscript.TestScript, _ bool, args []string) {
 	moved := strings.NewReplacer("/usr/bin/", "", "/etc/conduit", ts.MkAbs("etc"), "/var/lib/conduit", ts.MkAbs("var"))
@@ -57,7 +57,7 @@ func notifySocket(ts *testscript.TestScript) string {
 	return path
 }
 
-// notified is like logged, for what the agent told systemd.
+// notified is like logged, for what the agent notified systemd of.
 func notified(ts *testscript.TestScript, neg bool, args []string) {
 	matches(ts, neg, args, func() string { return ts.ReadFile("notified") })
 }

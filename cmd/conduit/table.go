@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The colours of words, beside those of the log.
+// The colours of words; the log has its own.
 const (
 	colorGreen  = "\x1b[32m"
 	colorYellow = "\x1b[33m"

@@ -79,7 +79,7 @@ func (b *Batch) Metadata(i int, key string) string {
 // Record.Size of decoded records, the length of encoded ones.
 func (b *Batch) Size() int { return b.size }
 
-// The memory of one record beside its content, roughly: its own and that of its metadata
+// The memory of one record without its content, roughly: its own and that of its metadata
 // and of a small object when decoded, its place in the message when encoded.
 const (
 	decodedOverhead = 600

@@ -25,7 +25,7 @@ const maxGuess = 4096
 
 // NewEncodedBatch returns a batch of the records in buf, which it keeps: a protobuf
 // message whose field 1 is repeated opencdc.v1.Record, as source connectors send it
-// and destination connectors receive it. It looks for record boundaries and positions
+// and destination connectors receive it. It finds record boundaries and positions
 // only; what else is wrong with a record shows when it is decoded.
 func NewEncodedBatch(buf []byte) (*Batch, error) {
 	if len(buf) > math.MaxInt32 {

@@ -183,7 +183,7 @@ func appendTime(dst []byte, t time.Time) ([]byte, error) {
 
 const hexDigits = "0123456789abcdef"
 
-// plain tells the bytes that stand for themselves inside a JSON string. Those of
+// plain marks the bytes that stand for themselves inside a JSON string. Those of
 // HTML do not, so that the text may be embedded in a page.
 var plain = func() (t [utf8.RuneSelf]bool) {
 	for c := byte(' '); c < utf8.RuneSelf; c++ {

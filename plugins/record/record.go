@@ -12,7 +12,7 @@ import (
 )
 
 // Position marks a record's place in its source. Only the source that made it can
-// read it; to everybody else it is opaque bytes, unique within the source and never empty.
+// read it; everywhere else it is opaque bytes, unique within the source and never empty.
 type Position []byte
 
 // MaxPosition is the greatest length of a position in bytes. Positions are kept for every

@@ -34,7 +34,7 @@ type wireParser struct {
 
 func (w *wireParser) fields(lo, hi int) fields { return fields{b: w.b, at: lo, end: hi} }
 
-// bytes returns the content of the field, which nobody else refers to.
+// bytes returns the content of the field, which nothing else refers to.
 func (w *wireParser) bytes(f *fields) []byte { return w.b[f.lo:f.hi:f.hi] }
 
 func (w *wireParser) text(f *fields) (string, error) {

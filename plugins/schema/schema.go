@@ -33,7 +33,7 @@ type Registry interface {
 }
 
 // What a Registry answers. The texts are part of the connector protocol: clients
-// tell the errors apart by them.
+// distinguish the errors by them.
 var (
 	ErrSubjectNotFound = errors.New("schema subject not found")
 	ErrVersionNotFound = errors.New("schema version not found")

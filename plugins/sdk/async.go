@@ -23,13 +23,13 @@ type AsyncDestination interface {
 	// destination. An error means that the destination is broken; what was not settled
 	// never will be. The records are lent until they are settled, as in Write.
 	WriteAsync(ctx context.Context, records []record.Record, settled func(n int, err error)) error
-	// Flush writes what is held back and returns when every record was settled.
+	// Flush writes what is buffered and returns when every record was settled.
 	Flush(ctx context.Context) error
 }
 
-// holding gathers records until there are size of them, or the first is delay old.
+// writeBuffer gathers records until there are size of them, or the first is delay old.
 // Without either it writes them at once.
-type holding struct {
+type writeBuffer struct {
 	inner func(context.Context, []record.Record) (int, error)
 	size  int           // 0: unlimited
 	delay time.Duration // 0: until there are enough
@@ -37,92 +37,92 @@ type holding struct {
 	ctx    context.Context // of writes that the delay causes; ends with close
 	cancel context.CancelFunc
 
-	mu      sync.Mutex // guards the rest; held while writing and settling
-	held    []record.Record
-	settled func(n int, err error)
-	timer   *time.Timer // runs while there is something held and a delay
-	err     error       // why it is broken
+	mu       sync.Mutex // guards the rest; held while writing and settling
+	buffered []record.Record
+	settled  func(n int, err error)
+	timer    *time.Timer // runs while there is something buffered and a delay
+	err      error       // why it is broken
 }
 
-func (h *holding) open(ctx context.Context) {
-	h.ctx, h.cancel = context.WithCancel(context.WithoutCancel(ctx))
+func (b *writeBuffer) open(ctx context.Context) {
+	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
 }
 
-func (h *holding) write(ctx context.Context, records []record.Record, settled func(n int, err error)) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.err != nil {
-		return h.err
+func (b *writeBuffer) write(ctx context.Context, records []record.Record, settled func(n int, err error)) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return b.err
 	}
-	h.settled = settled
-	if h.size == 0 && h.delay == 0 {
-		h.writeAll(ctx, records)
-		return h.err
+	b.settled = settled
+	if b.size == 0 && b.delay == 0 {
+		b.writeAll(ctx, records)
+		return b.err
 	}
-	h.held = append(h.held, records...)
-	size := cmp.Or(h.size, unlimited)
-	for h.err == nil && len(h.held) >= size {
-		h.writeFirst(ctx, size)
+	b.buffered = append(b.buffered, records...)
+	size := cmp.Or(b.size, unlimited)
+	for b.err == nil && len(b.buffered) >= size {
+		b.writeFirst(ctx, size)
 	}
-	if h.err == nil && len(h.held) > 0 && h.delay > 0 && h.timer == nil {
-		h.timer = time.AfterFunc(h.delay, h.late)
+	if b.err == nil && len(b.buffered) > 0 && b.delay > 0 && b.timer == nil {
+		b.timer = time.AfterFunc(b.delay, b.late)
 	}
-	return h.err
+	return b.err
 }
 
-// late runs when the delay of the first record held is over. Nobody waits for it, so it
-// tells when h breaks.
-func (h *holding) late() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.timer = nil
-	if h.ctx.Err() != nil || h.err != nil {
+// late runs when the delay of the first buffered record is over. No caller waits for it, so it
+// reports itself that b is broken.
+func (b *writeBuffer) late() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timer = nil
+	if b.ctx.Err() != nil || b.err != nil {
 		return
 	}
-	h.writeFirst(h.ctx, len(h.held))
-	if h.err != nil && h.ctx.Err() == nil {
-		h.settled(0, h.err)
+	b.writeFirst(b.ctx, len(b.buffered))
+	if b.err != nil && b.ctx.Err() == nil {
+		b.settled(0, b.err)
 	}
 }
 
-func (h *holding) flush(ctx context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.err == nil {
-		h.writeFirst(ctx, len(h.held))
+func (b *writeBuffer) flush(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.writeFirst(ctx, len(b.buffered))
 	}
-	return h.err
+	return b.err
 }
 
-// writeFirst writes the first n records held, as writeAll does.
-func (h *holding) writeFirst(ctx context.Context, n int) {
-	batch := h.held[:n:n]
-	if h.held = h.held[n:]; len(h.held) == 0 {
-		h.held = nil
+// writeFirst writes the first n buffered records, as writeAll does.
+func (b *writeBuffer) writeFirst(ctx context.Context, n int) {
+	batch := b.buffered[:n:n]
+	if b.buffered = b.buffered[n:]; len(b.buffered) == 0 {
+		b.buffered = nil
 	}
-	if h.timer != nil { // what is left is younger
-		h.timer.Stop()
-		h.timer = nil
+	if b.timer != nil { // what is left is younger
+		b.timer.Stop()
+		b.timer = nil
 	}
-	h.writeAll(ctx, batch)
+	b.writeAll(ctx, batch)
 }
 
 // writeAll writes the records and settles them, each by itself when it is refused. When
 // it cannot go on, h is broken.
-func (h *holding) writeAll(ctx context.Context, batch []record.Record) {
+func (b *writeBuffer) writeAll(ctx context.Context, batch []record.Record) {
 	for len(batch) > 0 {
-		n, err := h.writeSome(ctx, batch)
+		n, err := b.writeSome(ctx, batch)
 		if n > 0 {
-			h.settled(n, nil)
+			b.settled(n, nil)
 			batch = batch[n:]
 		}
-		if h.err != nil {
+		if b.err != nil {
 			return
 		}
 		if err != nil {
-			h.settled(1, err)
+			b.settled(1, err)
 			batch = batch[1:]
-			if h.err = ctx.Err(); h.err != nil { // one refused too many: nothing may get ahead of it
+			if b.err = ctx.Err(); b.err != nil { // one refused too many: nothing may get ahead of it
 				return
 			}
 		}
@@ -131,28 +131,28 @@ func (h *holding) writeAll(ctx context.Context, batch []record.Record) {
 
 // writeSome returns how many records were written and why the next one was not. It
 // breaks h when that is not the record's fault.
-func (h *holding) writeSome(ctx context.Context, batch []record.Record) (n int, err error) {
-	defer Recover(&h.err)
-	n, err = h.inner(ctx, batch)
+func (b *writeBuffer) writeSome(ctx context.Context, batch []record.Record) (n int, err error) {
+	defer Recover(&b.err)
+	n, err = b.inner(ctx, batch)
 	switch {
 	case n < 0, n > len(batch), (n == len(batch)) != (err == nil):
-		h.err = fmt.Errorf("cannot write: the connector says that it wrote %d of %d records, with error %v", n, len(batch), err)
+		b.err = fmt.Errorf("cannot write: the connector says that it wrote %d of %d records, with error %v", n, len(batch), err)
 		return 0, err
 	case err != nil && (ctx.Err() != nil || errors.As(err, new(unavailableError))):
-		h.err = err
+		b.err = err
 	}
 	return n, err
 }
 
-// close gives up what is held and waits for a write that the delay caused.
-func (h *holding) close() {
-	if h.cancel == nil {
+// close gives up what is buffered and waits for a write that the delay caused.
+func (b *writeBuffer) close() {
+	if b.cancel == nil {
 		return
 	}
-	h.cancel()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.timer != nil {
-		h.timer.Stop()
+	b.cancel()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timer != nil {
+		b.timer.Stop()
 	}
 }

@@ -20,10 +20,10 @@ type collector struct {
 	size  int           // 0: unlimited
 	delay time.Duration // 0: until the batch is full
 
-	held    []record.Record    // of the next batch
-	err     error              // that read returned; for when the records before it are handed out
-	pending chan readResult    // answer of the read under way, nil when there is none
-	cancel  context.CancelFunc // of the read under way
+	buffered []record.Record    // of the next batch
+	err      error              // that read returned; for when the records before it are handed out
+	pending  chan readResult    // answer of the read under way, nil when there is none
+	cancel   context.CancelFunc // of the read under way
 }
 
 type readResult struct {
@@ -38,10 +38,10 @@ func (c *collector) Read(ctx context.Context) ([]record.Record, error) {
 		size = unlimited
 	}
 	c.fill(ctx, size)
-	batch := c.held
-	c.held = nil
+	batch := c.buffered
+	c.buffered = nil
 	if len(batch) > size && ctx.Err() == nil {
-		batch, c.held = batch[:size:size], batch[size:]
+		batch, c.buffered = batch[:size:size], batch[size:]
 	}
 	if len(batch) > 0 {
 		return batch, nil
@@ -53,11 +53,11 @@ func (c *collector) Read(ctx context.Context) ([]record.Record, error) {
 	return nil, err
 }
 
-// fill reads until size records are held, the delay is over, or nothing more can come.
+// fill reads until size records are buffered, the delay is over, or nothing more can come.
 func (c *collector) fill(ctx context.Context, size int) {
 	var late <-chan time.Time
-	for len(c.held) < size && c.err == nil && (ctx.Err() == nil || c.pending != nil) {
-		if late == nil && c.delay > 0 && len(c.held) > 0 {
+	for len(c.buffered) < size && c.err == nil && (ctx.Err() == nil || c.pending != nil) {
+		if late == nil && c.delay > 0 && len(c.buffered) > 0 {
 			timer := time.NewTimer(c.delay)
 			defer timer.Stop()
 			late = timer.C
@@ -85,7 +85,7 @@ func (c *collector) start(ctx context.Context) {
 	go func() { pending <- c.readSafely(ctx) }()
 }
 
-// readSafely makes an error of a panic: in this goroutine nobody else would.
+// readSafely makes an error of a panic, which would end the process otherwise.
 func (c *collector) readSafely(ctx context.Context) (r readResult) {
 	defer Recover(&r.err)
 	records, err := c.read(ctx)
@@ -95,10 +95,10 @@ func (c *collector) readSafely(ctx context.Context) (r readResult) {
 func (c *collector) take(r readResult) {
 	c.cancel()
 	c.pending, c.err = nil, r.err
-	if c.held == nil {
-		c.held = slices.Clip(r.records) // what lies behind them is the connector's
+	if c.buffered == nil {
+		c.buffered = slices.Clip(r.records) // what lies behind them is the connector's
 	} else {
-		c.held = append(c.held, r.records...)
+		c.buffered = append(c.buffered, r.records...)
 	}
 }
 

@@ -50,7 +50,7 @@ type Source interface {
 	// a position that is unique within the source. When ctx ends, Read returns soon,
 	// with ctx.Err() or with records. The records belong to the caller.
 	Read(ctx context.Context) ([]record.Record, error)
-	// Ack tells that the records at these positions are handled for good: every
+	// Ack reports that the records at these positions are settled: every
 	// destination has them, and a restart resumes behind the last of them. Positions
 	// come in the order read, each once.
 	Ack(ctx context.Context, positions []record.Position) error

@@ -34,7 +34,7 @@ type standardDestination struct {
 	limiter *rate.Limiter // nil: no limit
 	schemas *schema.Cache // nil: nothing to decode with
 	chunk   int           // most records in one call of the connector
-	holding holding       // batches being gathered
+	buffer  writeBuffer   // gathers batches
 }
 
 func (d *standardDestination) Parameters() Parameters {
@@ -73,8 +73,8 @@ func (d *standardDestination) Open(ctx context.Context) error {
 		d.schemas = &schema.Cache{Registry: env.Schemas}
 	}
 	ctx = d.context(ctx)
-	d.holding.inner, d.holding.size, d.holding.delay = d.Write, d.options.BatchSize, d.options.BatchDelay
-	d.holding.open(ctx)
+	d.buffer.inner, d.buffer.size, d.buffer.delay = d.Write, d.options.BatchSize, d.options.BatchDelay
+	d.buffer.open(ctx)
 	return d.Destination.Open(ctx)
 }
 
@@ -163,15 +163,15 @@ func isRaw(d record.Data) bool {
 }
 
 func (d *standardDestination) WriteAsync(ctx context.Context, records []record.Record, settled func(n int, err error)) error {
-	return d.holding.write(d.context(ctx), records, settled)
+	return d.buffer.write(d.context(ctx), records, settled)
 }
 
 func (d *standardDestination) Flush(ctx context.Context) error {
-	return d.holding.flush(d.context(ctx))
+	return d.buffer.flush(d.context(ctx))
 }
 
 func (d *standardDestination) Teardown(ctx context.Context) error {
-	d.holding.close()
+	d.buffer.close()
 	return d.Destination.Teardown(d.context(ctx))
 }
 

@@ -141,7 +141,7 @@ func TestStandardParameters(t *testing.T) {
 	}
 }
 
-// Instances share what is known of their parameters, but nobody who asks can change it.
+// Instances share what is known of their parameters, but callers cannot change it.
 func TestStandardParametersAreCopies(t *testing.T) {
 	c := sdk.Standard(sdk.Connector{NewSource: func() sdk.Source { return &feed{} }, NewDestination: func() sdk.Destination { return &sink{} }})
 	source, destination := c.NewSource(), c.NewDestination()

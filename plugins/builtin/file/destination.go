@@ -104,7 +104,7 @@ func (d *Destination) fail(written, i int, err error) (int, error) {
 func (d *Destination) start() { d.buf = append(d.buf[:0], '\n') }
 
 // flush writes the buffer, all of it or nothing. When the file has no name any more,
-// nobody would ever read what was written, and it is written again under the path.
+// what was written there would never be read, so it is written again under the path.
 func (d *Destination) flush() error {
 	for {
 		if err := d.writeBuffer(); err != nil {
@@ -152,7 +152,7 @@ func (d *Destination) isGone() (bool, error) {
 	return d.isMoved() // some file systems count no links
 }
 
-// takeBack removes the last n bytes from the file, unless somebody else wrote to it.
+// takeBack removes the last n bytes from the file, unless another process wrote to it.
 func (d *Destination) takeBack(n int) {
 	if n == 0 {
 		return
@@ -198,7 +198,7 @@ func (d *Destination) reopen() error {
 
 func (d *Destination) open() error {
 	path := d.settings.Path
-	// Opening a pipe that nobody reads fails rather than waits.
+	// Opening a pipe without a reader fails rather than waits.
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
 		return explain(path, err)

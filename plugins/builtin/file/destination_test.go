@@ -223,7 +223,7 @@ func TestDestinationFollowsRotation(t *testing.T) {
 		d := destination(t, path)
 		mustWrite(t, d, records[:1])
 		rename(t, path, path+".1")
-		mustWrite(t, d, records[1:2]) // it was looked at just now
+		mustWrite(t, d, records[1:2]) // the path was compared just now
 		time.Sleep(time.Second)
 		mustWrite(t, d, records[2:3])
 		time.Sleep(time.Second)

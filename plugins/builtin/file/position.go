@@ -11,18 +11,18 @@ import (
 
 // place is where reading stands. Its text form, the position of a record, is
 //
-//	offset ";" line ";" inode ";" head ";" turn
+//	offset ";" line ";" inode ";" head ";" switches
 //
 // with inode and head in hexadecimal and the rest in decimal; or the offset alone.
 type place struct {
-	offset int64  // behind the record
-	line   int64  // number of the line, from 1
-	inode  uint64 // of the file, 0 when not known
-	head   uint64 // hash of the file's first headBytes, or of those up to offset
-	turn   int64  // how many files, or contents of the file, were left behind
+	offset   int64  // behind the record
+	line     int64  // number of the line, from 1
+	inode    uint64 // of the file, 0 when not known
+	head     uint64 // hash of the file's first headBytes, or of those up to offset
+	switches int64  // how many files, or contents of the file, were left behind
 }
 
-// headBytes is how much of its beginning tells one file from another.
+// headBytes is how much of its beginning identifies a file.
 const headBytes = 256
 
 // parsePosition reads a position.
@@ -48,7 +48,7 @@ func parsePosition(pos record.Position) (place, error) {
 		p.line = number(fields[1], 10)
 		p.inode = uint64(number(fields[2], 16))
 		p.head = uint64(number(fields[3], 16))
-		p.turn = number(fields[4], 10)
+		p.switches = number(fields[4], 10)
 	}
 	return p, err
 }
@@ -60,7 +60,7 @@ func (p *place) appendIdentity(dst []byte) []byte {
 	dst = append(dst, ';')
 	dst = strconv.AppendUint(dst, p.head, 16)
 	dst = append(dst, ';')
-	return strconv.AppendInt(dst, p.turn, 10)
+	return strconv.AppendInt(dst, p.switches, 10)
 }
 
 // headHash returns the hash of the first bytes of a file, of which head are known,

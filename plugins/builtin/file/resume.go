@@ -34,11 +34,11 @@ func (t *tail) resume(p place) error {
 		return t.use(old, p)
 	}
 	t.log.Warn("file is another one than before and the old one is gone: what was not read of it is lost, beginning anew", "path", t.path)
-	t.turn = p.turn + 1
+	t.switches = p.switches + 1
 	if f == nil {
 		return nil
 	}
-	return t.use(f, place{turn: t.turn})
+	return t.use(f, place{switches: t.switches})
 }
 
 // resumeAtOffset goes on at the beginning of the line that the offset is in, with the
@@ -64,7 +64,7 @@ func (t *tail) resumeAtOffset(f *os.File, p place) error {
 	}
 	if l.offset+int64(len(l.buf)) < p.offset {
 		t.log.Warn("file is shorter than it was, beginning anew", "path", t.path)
-		at = place{turn: 1}
+		at = place{switches: 1}
 	}
 	return t.use(f, at)
 }

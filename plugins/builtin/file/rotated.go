@@ -50,7 +50,7 @@ func rotatedFrom(base, name string) (number int, ok bool) {
 }
 
 // compare orders files as they had the path. Those last written to within one tick of
-// the clock are told apart by their numbers, of which the newest file has the lowest.
+// the clock are ordered by their numbers, of which the newest file has the lowest.
 func (r rotated) compare(o rotated) int {
 	return cmp.Or(r.info.ModTime().Compare(o.info.ModTime()), cmp.Compare(o.number, r.number), cmp.Compare(r.name, o.name))
 }
@@ -109,7 +109,7 @@ func (t *tail) between(now *os.File) ([]rotated, error) {
 }
 
 // first opens the first of the files that can be read. It reports whether one of them
-// was moved meanwhile, so that it must be looked for again.
+// was moved meanwhile, so that it must be searched for again.
 func (t *tail) first(files []rotated) (f *os.File, moved bool) {
 	for _, r := range files {
 		name := r.name + r.packed

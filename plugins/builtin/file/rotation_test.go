@@ -91,7 +91,7 @@ func copyAndCutOff(t *testing.T, path, to string) {
 	truncate(t, path)
 }
 
-// TestRotatedBehindTheBack reads a line, lets something happen to the file while nobody
+// TestRotatedBehindTheBack reads a line, lets something happen to the file while nothing
 // reads, and goes on: with the same source, and with one that resumes.
 func TestRotatedBehindTheBack(t *testing.T) {
 	tests := map[string]struct {
@@ -177,7 +177,7 @@ func TestRotatedBehindTheBack(t *testing.T) {
 }
 
 func TestCopiedAndCutOffWithHeaders(t *testing.T) {
-	header := strings.Repeat("#", 300) // more than files are told apart by
+	header := strings.Repeat("#", 300) // longer than the head that identifies a file
 	path := newPath(t)
 	write(t, path, header+"\na1\n")
 	s := open(t, path, nil)
@@ -294,7 +294,7 @@ func TestTruncation(t *testing.T) {
 	s.wantNothing()
 	write(t, path, "a\n")
 	now := s.want("a")
-	// As long as before, and longer, before anybody looks.
+	// As long as before, and longer, between two polls.
 	truncate(t, path)
 	write(t, path, "b\n")
 	s.want("b")
@@ -323,7 +323,7 @@ func TestSameContentAgainHasOtherPositions(t *testing.T) {
 
 // TestResumeElsewhere reads a line, stops, lets something happen to the file, and goes on.
 func TestResumeElsewhere(t *testing.T) {
-	header := strings.Repeat("#", 300) // more than files are told apart by
+	header := strings.Repeat("#", 300) // longer than the head that identifies a file
 	tests := map[string]struct {
 		before  string
 		happens func(t *testing.T, path string)

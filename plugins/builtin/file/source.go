@@ -87,7 +87,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	}
 }
 
-// wait waits until ctx ends or it is time to look at the file again: soon, and less
+// wait waits until ctx ends or it is time to poll the file again: soon, and less
 // often while nothing happens.
 func (s *Source) wait(ctx context.Context) {
 	s.pause = min(max(2*s.pause, shortestPause), longestPause)
@@ -153,7 +153,7 @@ func (s *Source) appendPosition(dst []byte) []byte {
 	dst = append(dst, ';')
 	dst = strconv.AppendInt(dst, t.line, 10)
 	if headed := min(t.offset, headBytes); len(s.identity) == 0 || s.headed != headed {
-		p := place{inode: t.inode, head: headHash(t.head, t.offset), turn: t.turn}
+		p := place{inode: t.inode, head: headHash(t.head, t.offset), switches: t.switches}
 		s.identity, s.headed = p.appendIdentity(s.identity[:0]), headed
 	}
 	return append(dst, s.identity...)

@@ -20,14 +20,14 @@ type tail struct {
 	path string
 	log  *slog.Logger
 
-	lines             // of the open file; lines.file is nil while there is none
-	line    int64     // number of the last line returned
-	inode   uint64    // of the open file
-	written time.Time // when the open file was last written to, as far as was noticed
-	turn    int64     // how many files or contents were left behind
-	head    []byte    // beginning of the open file, up to headBytes, as far as it was read
-	ended   bool      // nothing will be added to the open file
-	tooLong bool      // the line is longer than is accepted
+	lines              // of the open file; lines.file is nil while there is none
+	line     int64     // number of the last line returned
+	inode    uint64    // of the open file
+	written  time.Time // when the open file was last written to, as far as was noticed
+	switches int64     // how many files or contents were left behind
+	head     []byte    // beginning of the open file, up to headBytes, as far as it was read
+	ended    bool      // nothing will be added to the open file
+	tooLong  bool      // the line is longer than is accepted
 }
 
 // next returns the next line that is complete. Behind the last newline there is one
@@ -60,7 +60,7 @@ func (t *tail) advance() (bool, error) {
 	if t.file == nil {
 		return t.open()
 	}
-	replaced, err := t.look()
+	replaced, err := t.observe()
 	if err != nil {
 		return false, err
 	}
@@ -86,7 +86,7 @@ func (t *tail) open() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, t.use(f, place{turn: t.turn})
+	return true, t.use(f, place{switches: t.switches})
 }
 
 // use goes on with the file f behind p.
@@ -97,7 +97,7 @@ func (t *tail) use(f *os.File, p place) error {
 		return fmt.Errorf("cannot examine %s: %w", t.path, err)
 	}
 	t.lines = lines{file: f, offset: p.offset}
-	t.line, t.turn = p.line, p.turn
+	t.line, t.switches = p.line, p.switches
 	t.inode, t.written = inodeOf(info), info.ModTime()
 	t.head, t.ended = nil, false
 	return t.readHead()
@@ -111,17 +111,17 @@ func (t *tail) leave() (bool, error) {
 	}
 	t.file.Close()
 	t.lines = lines{}
-	t.line, t.turn = 0, t.turn+1
+	t.line, t.switches = 0, t.switches+1
 	t.head, t.ended = nil, false
 	if f == nil {
 		return false, nil
 	}
-	return true, t.use(f, place{turn: t.turn})
+	return true, t.use(f, place{switches: t.switches})
 }
 
-// look finds out whether the open file was cut off and whether the path has gone to
+// observe finds out whether the open file was cut off and whether the path has gone to
 // another file that is being written already.
-func (t *tail) look() (replaced bool, err error) {
+func (t *tail) observe() (replaced bool, err error) {
 	under, err := os.Stat(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -156,14 +156,14 @@ func (t *tail) cutOff(info os.FileInfo) bool {
 // restart begins anew with the open file, after what a copy of its old content has more
 // than was read.
 func (t *tail) restart() error {
-	f, p := t.file, place{offset: t.offset, line: t.line, head: headHash(t.head, t.offset), turn: t.turn}
+	f, p := t.file, place{offset: t.offset, line: t.line, head: headHash(t.head, t.offset), switches: t.switches}
 	if copied := p.find(t.path, t.written); copied != nil {
 		t.log.Info("file was cut off, the rest of its copy comes first", "path", t.path, "copy", copied.Name())
 		f.Close()
 		f = copied
 	} else {
 		t.log.Warn("file was cut off and there is no copy of it: what was not read before is lost", "path", t.path, "line", t.line+1)
-		p = place{turn: t.turn + 1}
+		p = place{switches: t.switches + 1}
 	}
 	t.lines = lines{}
 	return t.use(f, p)

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// A reader that was held up makes up for this much time, so that pauses of the
+	// A reader that was late catches up for this much time, so that pauses of the
 	// machine do not lower the rate; what is older is forgotten, so that a long
-	// pause is not followed by a flood.
+	// pause is not followed by a burst.
 	catchUp = 100 * time.Millisecond
 	// Above a thousand records per second, several are made each time rather than
 	// waking up for every single one.
@@ -53,7 +53,7 @@ func (p *pacer) wait(ctx context.Context, limit int) (int, error) {
 	}
 }
 
-// took tells that n records were made.
+// took counts n records as made.
 func (p *pacer) took(n int) { p.next += float64(n) * p.Interval }
 
 // asleep returns how much is left of the sleep between two bursts.
