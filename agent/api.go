@@ -52,6 +52,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Metrics:  a.Metrics(),
 		Log:      a.options.Log,
 		Version:  a.options.Version,
+		Debug:    c.Debug,
 		Hosts:    hosts(c),
 		Reload:   a.reload,
 		Plan:     a.plan,

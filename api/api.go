@@ -40,9 +40,12 @@ type Server struct {
 	Reload func(ctx context.Context, prune bool) error
 	// Plan returns what the pipeline files, with those of the request saved among them, would
 	// change, without changing anything. nil: it cannot be asked for.
-	Plan    func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
+	Plan func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
+	// Rates returns what the pipelines that run move. nil: it is not measured.
+	Rates   func() []rest.PipelineRates
 	Log     *slog.Logger // nil discards
 	Version string
+	Debug   bool // serve profiles under /debug/pprof/
 
 	Hosts      []string    // names, beside localhost and addresses of the machine, that may be in the Host header
 	ReadToken  string      // lets read; with neither token set, everybody may do everything
@@ -71,8 +74,8 @@ func (s *Server) init() {
 		s.guard = &guard.Guard{Hosts: s.Hosts, ReadToken: s.ReadToken, AdminToken: s.AdminToken, Log: s.log}
 		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed, Gone: s.state.Forgotten, Limits: sessionLimits}
 		s.requests = &idempotency.Requests{Answers: s.Answers, Log: s.log}
-		base := resource.Base{Desired: s.state, Observed: s.Observed, Guard: s.guard, Closing: s.closing}
-		s.handler = s.guard.Protect(s.router(s.routes(base)))
+		base := resource.Base{Desired: s.state, Observed: s.Observed, Guard: s.guard, Rates: s.Rates, Closing: s.closing}
+		s.handler = s.guard.Protect(s.router(base))
 	})
 }
 

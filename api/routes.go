@@ -33,7 +33,7 @@ var reserved = []string{"/v1/pipelines/import", "/v1/pipelines/plan", "/v1/pipel
 
 // router dispatches requests to the routes. The tree of httprouter cannot tell a word
 // from an id, so those paths share a node and are told apart here.
-func (s *Server) router(routes []route) http.Handler {
+func (s *Server) router(base resource.Base) http.Handler {
 	router := httprouter.New()
 	router.RedirectTrailingSlash, router.RedirectFixedPath, router.HandleOPTIONS = false, false, false
 	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { jsonhttp.Fail(s.log, w, r, jsonhttp.NotFound()) })
@@ -43,6 +43,7 @@ func (s *Server) router(routes []route) http.Handler {
 		w.Header().Set("Allow", strings.Join(allow, ", "))
 		jsonhttp.Fail(s.log, w, r, methodNotAllowed(r))
 	})
+	routes := s.routes(base)
 	nodes := map[string]map[string]*route{} // "METHOD /pattern" → word, or "" for an id
 	for i := range routes {
 		rt := &routes[i]
@@ -57,6 +58,7 @@ func (s *Server) router(routes []route) http.Handler {
 		}
 	}
 	s.explorer(router)
+	s.profile(base, router)
 	return router
 }
 
@@ -191,6 +193,7 @@ func (s *Server) explorer(router *httprouter.Router) {
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		router.Handle(method, "/openapi/", serve)
 		router.Handle(method, "/openapi/:file", serve)
+		router.Handler(method, "/", http.RedirectHandler("/openapi/", http.StatusFound))
 		router.Handler(method, "/openapi", http.RedirectHandler("/openapi/", http.StatusFound))
 	}
 }

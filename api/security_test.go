@@ -156,3 +156,41 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("start that fails: %d %s", got.status, got.body)
 	}
 }
+
+// TestProfilesNeedTheAdminToken asks for profiles with and without what they need.
+func TestProfilesNeedTheAdminToken(t *testing.T) {
+	for _, test := range []struct {
+		what        string
+		debug       bool
+		admin, sent string
+		status      int
+		says        string
+	}{
+		{"off", false, "admin", "admin", 404, "api.debug"},
+		{"on, without tokens", true, "", "", 403, "api.auth.admin-token-file"},
+		{"on, no token sent", true, "admin", "", 401, ""},
+		{"on, the read token", true, "admin", "reader", 403, ""},
+		{"on, the admin token", true, "admin", "admin", 200, "goroutine profile"},
+	} {
+		s := newServer(newWorld(t))
+		s.Debug, s.AdminToken = test.debug, test.admin
+		if test.admin != "" {
+			s.ReadToken = "reader"
+		}
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/cmdline"} {
+			got := do(s.Handler(), "GET", path, "", "Authorization", "Bearer "+test.sent)
+			if got.status != test.status || strings.Contains(path, "debug=1") && !strings.Contains(string(got.body), test.says) {
+				t.Errorf("%s: %s: %d %.200s", test.what, path, got.status, got.body)
+			}
+		}
+	}
+}
+
+// TestTheRootLeadsSomewhere follows the first path that somebody opens.
+func TestTheRootLeadsSomewhere(t *testing.T) {
+	h := newServer(newWorld(t)).Handler()
+	got := do(h, "GET", "/", "")
+	if to := got.header.Get("Location"); got.status != 302 || do(h, "GET", to, "").status != 200 {
+		t.Errorf("%d to %q", got.status, to)
+	}
+}

@@ -177,7 +177,7 @@ func (s *Server) agentRoutes(base resource.Base) []route {
 	health := &resource.Health{Base: base, Version: s.Version}
 	return []route{
 		{openapi.Operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent", Summary: "Get of every pipeline what is declared, what runs and what is wrong",
-			Description: "Pipelines that are declared no more are there until they have stopped.",
+			Description: "Pipelines that are declared no more are there until they have stopped. Of those that run there are rates, too.",
 			Response:    list(exampleStatus)}, status.List, guard.Read, nil},
 		{openapi.Operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent", Summary: "List the pipeline files and what is wrong with them",
 			Response: list(exampleFileState)}, files.List, guard.Read, nil},

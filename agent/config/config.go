@@ -76,6 +76,7 @@ type API struct {
 	AllowUnauthenticated bool   `koanf:"allow-unauthenticated"` // default false: an address others can reach needs a token or client certificates
 	Auth                 Auth   `koanf:"auth"`
 	TLS                  TLS    `koanf:"tls"`
+	Debug                bool   `koanf:"debug"` // default false: profiles are served to the admin token
 	Client               Client `koanf:"client"`
 }
 

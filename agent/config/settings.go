@@ -51,6 +51,7 @@ func Settings() []Setting {
 		{"api.tls.cert-file", "", "Certificate of the API, PEM; with it the API speaks HTTPS.", nil},
 		{"api.tls.key-file", "", "Private key of the certificate, PEM.", nil},
 		{"api.tls.client-ca-file", "", "Certificate authorities, PEM; clients must show a certificate of one of them.", nil},
+		{"api.debug", false, "Serve profiles under /debug/pprof/ to those who have the admin token.", nil},
 		{"api.client.ca-file", "", "Certificate authorities, PEM, by which commands verify the agent, in addition to those of the machine.", nil},
 		{"api.client.cert-file", "", "Certificate that commands show to the agent, PEM.", nil},
 		{"api.client.key-file", "", "Private key of the certificate that commands show, PEM.", nil},

@@ -20,8 +20,9 @@ func (s schemas) of(example any) map[string]any {
 }
 
 var (
-	timeType = reflect.TypeFor[time.Time]()
-	rawType  = reflect.TypeFor[json.RawMessage]()
+	timeType      = reflect.TypeFor[time.Time]()
+	rawType       = reflect.TypeFor[json.RawMessage]()
+	marshalerType = reflect.TypeFor[json.Marshaler]()
 )
 
 func (s schemas) schema(t reflect.Type) map[string]any {
@@ -33,7 +34,7 @@ func (s schemas) schema(t reflect.Type) map[string]any {
 		return map[string]any{}
 	case t == timeType:
 		return map[string]any{"type": "string", "format": "date-time"}
-	case t.Kind() == reflect.Uint64: // 64-bit numbers are text
+	case t.Kind() == reflect.Uint64 && t.Implements(marshalerType): // 64-bit numbers are text
 		return map[string]any{"type": "string", "pattern": "^[0-9]+$"}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		return map[string]any{"type": "string", "contentEncoding": "base64"}
@@ -49,6 +50,8 @@ func (s schemas) schema(t reflect.Type) map[string]any {
 		return s.reference(t)
 	case reflect.String:
 		return map[string]any{"type": "string"}
+	case reflect.Float64:
+		return map[string]any{"type": "number"}
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
 	case reflect.Interface:

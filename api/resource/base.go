@@ -52,7 +52,8 @@ type Base struct {
 	Desired  *desired.State
 	Observed Observed
 	Guard    *guard.Guard
-	Closing  <-chan struct{} // closed when long answers are to end
+	Rates    func() []rest.PipelineRates // of the pipelines that run; nil: they are not measured
+	Closing  <-chan struct{}             // closed when long answers are to end
 }
 
 // shown returns a pipeline as the API shows it.

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/conduit-agent/conduit/api/desired"
@@ -18,16 +19,42 @@ func (s *Status) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	files, err := s.Desired.FileStates(r.Context())
-	return s.statusOf(d, files, s.Observed.PluginChanges()), err
+	body := s.statusOf(d, files, s.Observed.PluginChanges())
+	body.Rates = s.rates()[d.Pipeline.ID]
+	return body, err
 }
 
 // List answers with the status of every pipeline that is declared or has yet to stop.
 func (s *Status) List(_ http.ResponseWriter, r *http.Request) (any, error) {
-	all, err := s.Desired.Declarations(r.Context())
+	list, err := s.All(r.Context())
+	rates := s.rates()
+	for i := range list {
+		list[i].Rates = rates[list[i].ID]
+	}
+	return list, err
+}
+
+// rates returns what the pipelines that run move, by id.
+func (s *Status) rates() map[string]*rest.PipelineRates {
+	if s.Rates == nil {
+		return nil
+	}
+	all := s.Rates()
+	byID := make(map[string]*rest.PipelineRates, len(all))
+	for i := range all {
+		byID[all[i].ID] = &all[i]
+	}
+	return byID
+}
+
+// All returns the status of every pipeline that is declared or has yet to stop, without
+// what it moves, which is another every second.
+func (s *Status) All(ctx context.Context) ([]rest.PipelineStatus, error) {
+	all, err := s.Desired.Declarations(ctx)
 	if err != nil {
 		return nil, err
 	}
-	files, err := s.Desired.FileStates(r.Context())
+	files, err := s.Desired.FileStates(ctx)
 	changes := s.Observed.PluginChanges()
 	list := make([]rest.PipelineStatus, 0, len(all))
 	for i := range all {

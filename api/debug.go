@@ -1,0 +1,56 @@
+package api
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"strings"
+
+	"github.com/julienschmidt/httprouter"
+
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/resource"
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+const profiles = "/debug/pprof/"
+
+// profile serves profiles of the agent, which show what it has in memory.
+func (s *Server) profile(base resource.Base, router *httprouter.Router) {
+	serve := func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+		if err := s.profilable(r); err != nil {
+			jsonhttp.Fail(s.log, w, r, err)
+			return
+		}
+		ctx, cancel := base.Long(w, r) // a profile of the CPU takes as long as it is asked to
+		defer cancel()
+		r = r.WithContext(ctx)
+		switch strings.TrimPrefix(r.URL.Path, profiles) {
+		case "cmdline":
+			pprof.Cmdline(w, r)
+		case "profile":
+			pprof.Profile(w, r)
+		case "symbol":
+			pprof.Symbol(w, r)
+		case "trace":
+			pprof.Trace(w, r)
+		default:
+			pprof.Index(w, r) // which serves profiles by their names, too
+		}
+	}
+	router.GET(profiles+"*name", serve)
+	router.POST(profiles+"*name", serve)
+}
+
+// profilable returns why r may not have a profile, if so. It takes the admin token also where
+// everybody else may do everything.
+func (s *Server) profilable(r *http.Request) error {
+	switch {
+	case !s.Debug:
+		return jsonhttp.NotFound().Suggest("profiles are served with api.debug: true")
+	case s.AdminToken == "":
+		return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "profiles need the admin token, and none is set").
+			Suggest("set api.auth.admin-token-file")
+	}
+	return s.guard.Authorize(r, guard.Admin)
+}
