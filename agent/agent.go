@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -45,7 +46,7 @@ type Agent struct {
 	Catalog   *catalog.Catalog
 	Committer *engine.Committer
 	Runner    *runner.Runner
-	Files     *reconcile.Files
+	Files     *files.Reconciler
 	Loop      *reconcile.Loop
 
 	options    Options

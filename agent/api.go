@@ -88,7 +88,7 @@ func (a *Agent) plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan,
 		return nil, err
 	}
 	p := planner.Of(a.options.Config.Pipelines)
-	p.Guarded = a.Files.Wary
+	p.Guarded = a.Files.Guarded
 	rescan := sync.OnceFunc(func() { a.Catalog.Rescan(ctx) })
 	p.Check = func(pipeline *spec.Pipeline) []spec.Problem {
 		_, lost := spec.Resolve(pipeline, a.references.Lookup(ctx))
@@ -145,7 +145,7 @@ func (o *observed) Position(ctx context.Context, connectorID string) (record.Pos
 func (o *observed) Restart(ctx context.Context, id string) error { return o.Loop.Restart(ctx, id) }
 
 // CutOff has a pipeline that is to stop end at once.
-func (o *observed) CutOff(ctx context.Context, id string) error { return o.Loop.CutOff(ctx, id) }
+func (o *observed) CutOff(ctx context.Context, id string) error { return o.Loop.ForceStop(ctx, id) }
 
 // CleanUp deletes a connector that was removed.
 func (o *observed) CleanUp(ctx context.Context, connectorID string) error {

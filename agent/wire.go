@@ -14,6 +14,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/files"
+	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -38,7 +40,6 @@ func (a *Agent) wire() {
 		Taps:       &a.taps,
 		Window:     window(),
 		AckTimeout: c.Pipelines.AckTimeout,
-		Files:      c.Pipelines.Path,
 		Log:        log,
 	}
 	a.Loop = &reconcile.Loop{
@@ -50,7 +51,7 @@ func (a *Agent) wire() {
 		ShutdownTimeout: c.Shutdown.Timeout,
 		SaveInterval:    c.DB.CommitInterval,
 	}
-	a.Files = &reconcile.Files{
+	a.Files = &files.Reconciler{
 		Store: a.Store,
 		Watch: &watch.Watcher{Dir: c.Pipelines.Path, Log: log},
 		Parse: spec.ParseFile,
@@ -76,10 +77,10 @@ func (a *Agent) wireTelemetry() {
 
 // wireEvents has each part notify those that depend on it.
 func (a *Agent) wireEvents() {
-	a.Store.OnChange = func() { a.Loop.Wake(); a.Files.Wake(); a.changes.Notify() }
-	a.Files.Changed = a.changes.Notify
+	a.Store.OnChange = func(c *spec.Changes) { a.Loop.Wake(); a.Files.Changed(c); a.changes.Notify() }
+	a.Files.Notify = a.changes.Notify
 	a.Loop.Observed = a.observe
-	a.Loop.Deleted = func(id string) { a.forget(id); a.Files.Wake() }
+	a.Loop.Deleted = a.forget
 	a.Catalog.Executables.Changed = func() { a.Loop.Retry(); a.plugged.Notify() }
 }
 
@@ -154,15 +155,15 @@ func window() engine.Window {
 	return w
 }
 
-func policy(p config.Pipelines) reconcile.Policy {
-	return reconcile.Policy{
+func policy(p config.Pipelines) plan.Policy {
+	return plan.Policy{
 		Hold:             p.OnFailedUpdate == "hold",
-		Confirm:          p.Confirm,
+		Probation:        p.Confirm,
 		DeletionGrace:    p.DeletionGrace,
 		CleanupDelay:     p.CleanupDelay,
 		DrainTimeout:     p.DrainTimeout,
-		MaxChanges:       reconcile.DefaultPolicy().MaxChanges,
-		ChangesWindow:    reconcile.DefaultPolicy().ChangesWindow,
+		MaxChanges:       plan.DefaultPolicy().MaxChanges,
+		ChangesWindow:    plan.DefaultPolicy().ChangesWindow,
 		MinDelay:         p.ErrorRecovery.MinDelay,
 		MaxDelay:         p.ErrorRecovery.MaxDelay,
 		BackoffFactor:    p.ErrorRecovery.BackoffFactor,

@@ -5,170 +5,127 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // deleteTimeout bounds one attempt to clean up a connector.
 const deleteTimeout = time.Minute
 
-// act performs one action. What takes time is done by a goroutine that tells its end.
-func (l *Loop) act(a Action) {
-	p := l.pipes[a.ID]
+// act performs one action. What takes time is done by a goroutine that posts its outcome.
+func (l *Loop) act(a plan.Action) {
+	p := l.pipelines[a.ID]
+	p.log().Debug("plan decision", "action", a.Kind, "reason", a.Reason)
 	switch a.Kind {
-	case TakeUp:
-		l.takeUp(p)
-	case Flap:
-		p.Flapping = true
-		message := fmt.Sprintf("%d versions within %v: more of them wait until there is room, and the latest counts", l.Policy.MaxChanges, l.Policy.ChangesWindow)
-		l.event(p, warning, "Flapping", message)
-		l.Log.Warn("pipeline changes too often, changes wait", "component", "reconcile", "pipeline_id", a.ID, "versions", l.Policy.MaxChanges, "within", l.Policy.ChangesWindow)
-	case Start, Restart, Amend, Rollback:
-		l.launch(p, a.Kind)
-	case Stop:
-		l.stop(p, l.Policy.DrainTimeout)
-	case Abandon:
+	case plan.TakeUp:
+		p.takeUp()
+	case plan.Flap:
+		p.flap()
+	case plan.Start, plan.Restart, plan.Amend, plan.Rollback:
+		p.launch(a.Kind)
+	case plan.Stop:
+		p.stop(l.Policy.DrainTimeout)
+	case plan.Abandon:
 		p.next.cancel()
-	case Adopt:
-		l.adopt(p)
-	case Confirm:
-		l.good(p, p.run)
-		l.touch(a.ID)
-	case MarkStopped:
+	case plan.Adopt:
+		p.adopt()
+	case plan.Confirm:
+		p.keepAsGood(p.run)
+		p.touch()
+	case plan.MarkStopped:
 		p.failures, p.Again = nil, ""
-		l.update(p, func(s *spec.State) {
+		p.update(func(s *spec.State) {
 			s.Phase, s.StoppedByUser = spec.PhaseStopped, true
 			s.Error, s.RetryAt, s.Failures = "", nil, 0
 		})
-	case MarkSteady:
+	case plan.MarkSteady:
 		p.failures = nil
-		l.update(p, func(s *spec.State) { s.Failures = 0 })
-	case MarkOrphaned:
-		l.orphan(p, *a.Connector)
-	case CleanUp:
-		l.cleanUp(p, *a.Connector, func(error) {})
-	case Delete:
+		p.update(func(s *spec.State) { s.Failures = 0 })
+	case plan.MarkOrphaned:
+		p.orphan(*a.Connector)
+	case plan.CleanUp:
+		p.cleanUp(*a.Connector, func(error) {})
+	case plan.Delete:
 		l.delete(p)
-	case Forget:
+	case plan.Forget:
 		l.forget(a.ID)
 	}
 }
 
-// beside runs f outside the loop and done in the loop afterwards.
-func (l *Loop) beside(f func(), done func()) {
-	l.workers++
-	go func() {
-		f()
-		l.notes <- func() { l.workers--; done() }
-	}()
-}
-
-// tell has note run in the goroutine of Run and returns afterwards.
-func (l *Loop) tell(note func()) {
-	done := make(chan struct{})
-	l.notes <- func() { defer close(done); note() }
-	<-done
-}
-
-// takeUp makes the declared version the desired one.
-func (l *Loop) takeUp(p *pipe) {
-	now := time.Now()
-	p.Changes = without(p.Changes, func(at time.Time) bool { return !now.Before(at.Add(l.Policy.ChangesWindow)) })
-	p.Flapping = p.Flapping && len(p.Changes) > 0
-	if wanted(p.newer) {
-		p.Changes = append(p.Changes, now)
-	}
-	p.Changes = p.Changes[max(len(p.Changes)-l.Policy.MaxChanges, 0):]
-	p.desired, p.newer = p.newer, nil
-	l.touch(p.State.PipelineID)
-}
-
-// adopt takes note that what runs is what is declared.
-func (l *Loop) adopt(p *pipe) {
-	d := p.desired
-	p.run.version, p.Refused = Version{Generation: d.Generation, Digest: d.RunDigest, Pipeline: &d.Pipeline}, 0
-	l.update(p, func(s *spec.State) {
-		s.RunningGeneration, s.Error, s.RetryAt = d.Generation, "", nil
-		s.LastAttempt = &spec.Attempt{Generation: d.Generation, At: time.Now()}
-	})
-	if p.Confirm.IsZero() {
-		l.good(p, p.run)
-	}
-}
-
-// good takes note that what r runs is worth going back to.
-func (l *Loop) good(p *pipe, r *run) {
-	p.Confirm = time.Time{}
-	l.update(p, func(s *spec.State) {
-		s.LastGood = &spec.LastGood{Generation: r.version.Generation, Pipeline: *r.version.Pipeline}
-	})
+// flap reports that versions wait because there are too many.
+func (p *pipelineState) flap() {
+	p.Flapping = true
+	policy := p.loop.Policy
+	p.event(warning, "Flapping", fmt.Sprintf("%d versions within %v: more of them wait until there is room, and the latest counts", policy.MaxChanges, policy.ChangesWindow))
+	p.log().Warn("pipeline changes too often, changes wait", "versions", policy.MaxChanges, "within", policy.ChangesWindow)
 }
 
 // orphan notes since when a connector is declared no more. Nothing else writes the
 // state of a connector that does not run.
-func (l *Loop) orphan(p *pipe, c spec.ConnectorState) {
+func (p *pipelineState) orphan(c spec.ConnectorState) {
 	c.Orphaned = time.Now()
 	p.replace(c)
 	var err error
-	l.beside(func() { err = l.Store.SaveConnectorState(l.base, &c) }, func() {
+	p.loop.mail.async(func() { err = p.loop.Store.SaveConnectorState(p.loop.base, &c) }, func() {
 		if err != nil {
-			l.Log.Error("cannot save the state of a connector", "component", "reconcile", "pipeline_id", c.PipelineID, "connector_id", c.ID, "err", err)
+			p.log().Error("cannot save the state of a connector", "connector_id", c.ID, "err", err)
 		}
-		l.touch(c.PipelineID)
+		p.touch()
 	})
 }
 
-// cleanUp deletes a connector and tells then how it went. A failure is saved, with the
+// cleanUp deletes a connector and calls then with the outcome. A failure is saved, with the
 // time of the next attempt.
-func (l *Loop) cleanUp(p *pipe, c spec.ConnectorState, then func(error)) {
+func (p *pipelineState) cleanUp(c spec.ConnectorState, then func(error)) {
 	p.Cleaning = append(p.Cleaning[:len(p.Cleaning):len(p.Cleaning)], c.ID)
 	var err error
-	l.beside(func() {
-		ctx, cancel := context.WithTimeout(l.base, deleteTimeout)
+	p.loop.mail.async(func() {
+		ctx, cancel := context.WithTimeout(p.loop.base, deleteTimeout)
 		defer cancel()
-		if err = l.Runner.Delete(ctx, &c); err == nil {
-			err = l.Store.DeleteConnector(ctx, c.ID)
+		if err = p.loop.Runner.Delete(ctx, &c); err == nil {
+			err = p.loop.Store.DeleteConnector(ctx, c.ID)
 		}
 		if err == nil {
 			return
 		}
 		c.Attempts, c.Error = c.Attempts+1, err.Error()
-		c.RetryAt = time.Now().Add(l.Policy.Delay(c.ID, c.Attempts))
-		if err := l.Store.SaveConnectorState(l.base, &c); err != nil {
-			l.Log.Error("cannot save the state of a connector", "component", "reconcile", "pipeline_id", c.PipelineID, "connector_id", c.ID, "err", err)
+		c.RetryAt = time.Now().Add(p.loop.Policy.Delay(c.ID, c.Attempts))
+		if err := p.loop.Store.SaveConnectorState(p.loop.base, &c); err != nil {
+			p.log().Error("cannot save the state of a connector", "connector_id", c.ID, "err", err)
 		}
-	}, func() { l.cleaned(p, c, err); then(err) })
+	}, func() { p.cleaned(c, err); then(err) })
 }
 
-func (l *Loop) cleaned(p *pipe, c spec.ConnectorState, err error) {
-	id := c.PipelineID
+// cleaned takes note of how an attempt to delete a connector went.
+func (p *pipelineState) cleaned(c spec.ConnectorState, err error) {
 	p.Cleaning = without(p.Cleaning, func(other string) bool { return other == c.ID })
 	if err != nil {
 		p.replace(c)
-		l.Log.Warn("cannot clean up after a connector, trying again", "component", "reconcile", "pipeline_id", id, "connector_id", c.ID, "retry_at", c.RetryAt, "err", err)
-		l.event(p, warning, "CleanupFailed", "cannot clean up after connector "+c.ID+": "+err.Error())
+		p.log().Warn("cannot clean up after a connector, trying again", "connector_id", c.ID, "retry_at", c.RetryAt, "err", err)
+		p.event(warning, "CleanupFailed", "cannot clean up after connector "+c.ID+": "+err.Error())
 	} else {
-		p.connectors = without(p.connectors, func(other spec.ConnectorState) bool { return other.ID == c.ID })
-		l.event(p, normal, "CleanedUp", "connector "+c.ID+" is deleted")
+		p.drop(c.ID)
+		p.event(normal, "CleanedUp", "connector "+c.ID+" is deleted")
 	}
-	l.touch(id)
+	p.touch()
 }
 
 // delete forgets a withdrawn pipeline, here and in the store.
-func (l *Loop) delete(p *pipe) {
+func (l *Loop) delete(p *pipelineState) {
 	id := p.State.PipelineID
 	p.Deleting = true
 	var err error
-	l.beside(func() { err = l.saver.delete(l.base, id) }, func() {
+	l.mail.async(func() { err = l.observer.saver.delete(l.base, id) }, func() {
 		p.Deleting = false
-		l.stale, l.orphans, l.upTo = true, true, 0 // it may have been declared again meanwhile
+		l.reread() // it may have been declared again meanwhile
 		if err != nil {
 			p.undeleted++
 			p.NotBefore = time.Now().Add(l.Policy.Delay(id, p.undeleted) + time.Second)
-			l.touch(id)
-			l.Log.Error("cannot delete a pipeline, trying again", "component", "reconcile", "pipeline_id", id, "err", err)
+			p.touch()
+			p.log().Error("cannot delete a pipeline, trying again", "err", err)
 			return
 		}
-		l.Log.Info("pipeline deleted", "component", "reconcile", "pipeline_id", id)
+		p.log().Info("pipeline deleted")
 		l.forget(id)
 		if l.Deleted != nil {
 			l.Deleted(id)
@@ -176,24 +133,8 @@ func (l *Loop) delete(p *pipe) {
 	})
 }
 
+// forget stops observing a pipeline.
 func (l *Loop) forget(id string) {
-	delete(l.pipes, id)
-	delete(l.going, id)
-	l.mu.Lock()
-	delete(l.states, id)
-	l.mu.Unlock()
-}
-
-func (p *pipe) replace(c spec.ConnectorState) {
-	p.connectors = append(without(p.connectors, func(other spec.ConnectorState) bool { return other.ID == c.ID }), c)
-}
-
-func without[T any](all []T, drop func(T) bool) []T {
-	var kept []T
-	for _, v := range all {
-		if !drop(v) {
-			kept = append(kept, v)
-		}
-	}
-	return kept
+	delete(l.pipelines, id)
+	l.observer.forget(id)
 }

@@ -61,26 +61,27 @@ func halted(p spec.Pipeline) spec.Pipeline {
 
 // memory is a store that keeps to the contract of reconcile.Store and checks its user.
 type memory struct {
-	mu          sync.Mutex
-	declared    map[string]spec.Declaration
-	files       map[string]spec.FileState
-	states      map[string]spec.State
-	connectors  map[string]spec.ConnectorState
-	events      []spec.Event
-	saves       int           // calls of SaveStates
-	slow        time.Duration // that a SaveStates takes
-	applied     int
-	changed     []string            // ids of declarations that changed, or went; one more is one revision more
-	onApply     func(*spec.Changes) // called with what Apply is to do; may be nil
-	skew        time.Duration       // by which the clock of the machine differs where the store uses it
-	fail        error               // of every call
-	undeletable error               // of DeletePipeline
-	deleted     func()              // called when DeletePipeline has done its work, before it returns
-	reads       atomic.Int64        // of the declarations
+	mu             sync.Mutex
+	declared       map[string]spec.Declaration
+	states         map[string]spec.State
+	connectors     map[string]spec.ConnectorState
+	events         []spec.Event
+	saves          int           // calls of SaveStates
+	slow           time.Duration // that a SaveStates takes
+	applied        int
+	changed        []string      // ids of declarations that changed, or went; one more is one revision more
+	started        []string      // ids of connectors whose states changed, or went; one more is one revision more
+	connectorReads int           // calls of ConnectorStatesSince
+	connectorRows  int           // that they returned
+	skew           time.Duration // by which the clock of the machine differs where the store uses it
+	fail           error         // of every call
+	undeletable    error         // of DeletePipeline
+	deleted        func()        // called when DeletePipeline has done its work, before it returns
+	reads          atomic.Int64  // of the declarations
 }
 
 func newMemory() *memory {
-	return &memory{declared: map[string]spec.Declaration{}, files: map[string]spec.FileState{}, states: map[string]spec.State{}, connectors: map[string]spec.ConnectorState{}}
+	return &memory{declared: map[string]spec.Declaration{}, states: map[string]spec.State{}, connectors: map[string]spec.ConnectorState{}}
 }
 
 func values[V any](m *memory, all map[string]V) ([]V, error) {
@@ -112,8 +113,27 @@ func (m *memory) DeclarationsSince(_ context.Context, revision int64) (spec.Delt
 	}
 	return d, m.fail
 }
-func (m *memory) FileStates(context.Context) ([]spec.FileState, error) { return values(m, m.files) }
-func (m *memory) States(context.Context) ([]spec.State, error)         { return values(m, m.states) }
+func (m *memory) States(context.Context) ([]spec.State, error) { return values(m, m.states) }
+func (m *memory) ConnectorStatesSince(_ context.Context, revision int64) (spec.Delta[spec.ConnectorState], error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.connectorReads++
+	d := spec.Delta[spec.ConnectorState]{Revision: int64(len(m.started)) + 1, All: revision == 0}
+	ids := slices.Collect(maps.Keys(m.connectors))
+	if !d.All {
+		ids = slices.Clone(m.started[revision-1:])
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if now, ok := m.connectors[id]; ok {
+			d.Rows = append(d.Rows, now)
+		} else {
+			d.Gone = append(d.Gone, id)
+		}
+	}
+	m.connectorRows += len(d.Rows)
+	return d, m.fail
+}
 func (m *memory) ConnectorStates(context.Context) ([]spec.ConnectorState, error) {
 	return values(m, m.connectors)
 }
@@ -121,9 +141,6 @@ func (m *memory) ConnectorStates(context.Context) ([]spec.ConnectorState, error)
 func (m *memory) Apply(_ context.Context, c *spec.Changes) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.onApply != nil {
-		m.onApply(c)
-	}
 	if m.fail != nil {
 		return m.fail
 	}
@@ -146,12 +163,6 @@ func (m *memory) Apply(_ context.Context, c *spec.Changes) error {
 		now.Withdrawn, now.Purge = time.Now().Add(m.skew).Round(0), w.Purge
 		m.declared[w.ID] = now
 		m.changed = append(m.changed, w.ID)
-	}
-	for _, f := range c.Files {
-		m.files[f.Path] = f
-	}
-	for _, path := range c.Forget {
-		delete(m.files, path)
 	}
 	m.events = append(m.events, c.Events...)
 	return nil
@@ -179,6 +190,7 @@ func (m *memory) SaveConnectorState(_ context.Context, c *spec.ConnectorState) e
 		return m.fail
 	}
 	m.connectors[c.ID] = *c
+	m.started = append(m.started, c.ID)
 	return nil
 }
 
@@ -189,6 +201,7 @@ func (m *memory) DeleteConnector(_ context.Context, id string) error {
 		return m.fail
 	}
 	delete(m.connectors, id)
+	m.started = append(m.started, id)
 	return nil
 }
 
@@ -579,3 +592,28 @@ type fatal struct{ error }
 func (fatal) Permanent() bool { return true }
 
 var errBroken = errors.New("it is broken")
+
+type lockedBuilder struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuilder) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuilder) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// take returns what was written since the last call.
+func (l *lockedBuilder) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.b.Reset()
+	return l.b.String()
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -42,18 +43,18 @@ func inWorld(t *testing.T, test func(w *world)) {
 }
 
 func (w *world) start() {
-	policy := reconcile.DefaultPolicy()
+	policy := plan.DefaultPolicy()
 	policy.MaxChanges = 10
 	w.policy(policy)
 }
 
 // policy (re)starts the loop with another policy.
-func (w *world) policy(p reconcile.Policy) {
+func (w *world) policy(p plan.Policy) {
 	if w.end != nil {
 		w.end()
 	}
 	w.loop = &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: p, Log: w.log, RunDigest: runDigest, Deleted: func(string) { w.deleted.Add(1) },
-		Observed: func(s spec.State) { w.plant.observe(s, p.Confirm) }}
+		Observed: func(s spec.State) { w.plant.observe(s, p.Probation) }}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.loop.Run(ctx) }()
@@ -265,7 +266,7 @@ func TestLoopTellsWhatCannotBeAppliedAgain(t *testing.T) {
 			w.Errorf("events: %s", r)
 		}
 
-		policy := reconcile.DefaultPolicy()
+		policy := plan.DefaultPolicy()
 		policy.Hold = true
 		w.policy(policy)
 		fail()
@@ -323,7 +324,7 @@ func TestLoopTakesBackAmendments(t *testing.T) {
 // With hold, the version that cannot take over is tried again, by a start.
 func TestLoopHoldsAmendments(t *testing.T) {
 	inWorld(t, func(w *world) {
-		policy := reconcile.DefaultPolicy()
+		policy := plan.DefaultPolicy()
 		policy.Hold = true
 		w.policy(policy)
 		w.declare(flexible("p", "1"))
@@ -491,7 +492,7 @@ func TestLoopAdoptsAnEqualVersion(t *testing.T) {
 func TestLoopKeepsWhatRunsWhenPrepareFails(t *testing.T) {
 	for _, hold := range []bool{false, true} {
 		inWorld(t, func(w *world) {
-			policy := reconcile.DefaultPolicy()
+			policy := plan.DefaultPolicy()
 			policy.Hold = hold
 			w.policy(policy)
 			w.declare(pipeline("p", "1"))
@@ -588,8 +589,8 @@ func TestLoopTakesBackWhatFailsSoon(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				policy := reconcile.DefaultPolicy()
-				policy.Confirm, policy.Hold = c.confirm, c.hold
+				policy := plan.DefaultPolicy()
+				policy.Probation, policy.Hold = c.confirm, c.hold
 				w.policy(policy)
 				w.declare(pipeline("p", "1"))
 				w.declare(pipeline("p", "2"))
@@ -780,7 +781,7 @@ func TestLoopKeepsDroppedConnectorsForATakeBack(t *testing.T) {
 // An edit gives a pipeline as many retries as a new one has.
 func TestLoopForgetsFailuresAfterAnEdit(t *testing.T) {
 	inWorld(t, func(w *world) {
-		policy := reconcile.DefaultPolicy()
+		policy := plan.DefaultPolicy()
 		policy.MaxRetries = 2
 		w.policy(policy)
 		w.plant.with(func() { w.plant.badStart["1"], w.plant.badStart["2"] = errBroken, errBroken })
@@ -819,7 +820,7 @@ func TestLoopSeesWhatIsDeclaredDuringADeletion(t *testing.T) {
 
 func TestLoopHolds(t *testing.T) {
 	inWorld(t, func(w *world) {
-		policy := reconcile.DefaultPolicy()
+		policy := plan.DefaultPolicy()
 		policy.Hold = true
 		w.policy(policy)
 		w.declare(pipeline("p", "1"))
@@ -845,7 +846,7 @@ func TestLoopHoldsAcrossRestarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				policy := reconcile.DefaultPolicy()
+				policy := plan.DefaultPolicy()
 				policy.Hold = true
 				w.policy(policy)
 				w.declare(pipeline("p", "1"))
@@ -917,7 +918,7 @@ func TestLoopDegrades(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				policy := reconcile.DefaultPolicy()
+				policy := plan.DefaultPolicy()
 				policy.MaxRetries = c.retries
 				w.policy(policy)
 				w.plant.with(func() { w.plant.badStart["1"] = c.err })
@@ -1156,7 +1157,7 @@ func TestLoopCutsOff(t *testing.T) {
 		w.plant.with(func() { w.plant.slowDrain["never"] = time.Hour })
 		w.declare(pipeline("p", "never"))
 		cutOff := func() {
-			if err := w.loop.CutOff(context.Background(), "p"); err != nil {
+			if err := w.loop.ForceStop(context.Background(), "p"); err != nil {
 				w.Error(err)
 			}
 			w.pass(time.Millisecond)
@@ -1171,7 +1172,7 @@ func TestLoopCutsOff(t *testing.T) {
 		if !strings.Contains(w.store.reasons(), "StopFailed") {
 			w.Errorf("events: %s", w.store.reasons())
 		}
-		if err := w.loop.CutOff(context.Background(), "nobody"); err != nil {
+		if err := w.loop.ForceStop(context.Background(), "nobody"); err != nil {
 			w.Error(err)
 		}
 	})
@@ -1318,7 +1319,7 @@ func TestLoopSavesStatesTogether(t *testing.T) {
 		store := newMemory()
 		store.slow = 30 * time.Millisecond
 		w := &world{T: t, store: store, plant: newPlant(t, store)}
-		loop := &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: reconcile.DefaultPolicy(), RunDigest: runDigest, SaveInterval: 50 * time.Millisecond}
+		loop := &reconcile.Loop{Store: w.store, Runner: w.plant, Policy: plan.DefaultPolicy(), RunDigest: runDigest, SaveInterval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- loop.Run(ctx) }()

@@ -1,9 +1,10 @@
-// Package reconcile brings about what is declared. It turns the files of a directory
-// into desired state in the store (Files), compares desired with observed state
-// (Plan, pure), and performs the difference (Loop), one worker per pipeline.
+// Package reconcile makes what runs what is declared. Its Loop reads desired state from the
+// store, has package plan compare it with what is observed, and performs the difference, with
+// one goroutine for each pipeline. Package files brings the pipeline files into the store,
+// package watch observes them.
 //
-// It is level-triggered: an event only wakes the loop, which then looks at all that
-// changed since it looked last, and at everything now and then.
+// It is level-triggered: an event only wakes the loop, which then plans all that changed since
+// it read the store last, and everything once a minute.
 package reconcile
 
 import (
@@ -17,15 +18,13 @@ type Store interface {
 	// DeclarationsSince returns how desired state, withdrawn pipelines included, changed
 	// since a revision that it returned before: all of it, if that is not known or 0.
 	DeclarationsSince(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error)
-	// FileStates returns what is known of the pipeline files, by path. It changes by Apply
-	// only, and nobody but Files changes it.
-	FileStates(ctx context.Context) ([]spec.FileState, error)
-	// Apply performs c in one transaction.
-	Apply(ctx context.Context, c *spec.Changes) error
 	// States returns the last saved state of every pipeline, by id.
 	States(ctx context.Context) ([]spec.State, error)
 	// SaveStates replaces the states of these pipelines and records events, in one transaction.
 	SaveStates(ctx context.Context, states []spec.State, events ...spec.Event) error
+	// ConnectorStatesSince returns how the states of connectors changed since a revision that it
+	// returned before: all of them, if that is not known or 0.
+	ConnectorStatesSince(ctx context.Context, revision int64) (spec.Delta[spec.ConnectorState], error)
 	// ConnectorStates returns every connector that was ever started, by id.
 	ConnectorStates(ctx context.Context) ([]spec.ConnectorState, error)
 	// SaveConnectorState replaces the state of one connector. What c points to is not changed

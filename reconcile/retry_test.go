@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/plan"
 )
 
 func (w *world) retry() {
@@ -93,7 +93,7 @@ func TestRetryWhileStarting(t *testing.T) {
 
 func TestRetryOfACleanUp(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.policy(reconcile.Policy{MinDelay: time.Hour, MaxDelay: time.Hour, BackoffFactor: 1, MaxRetries: -1})
+		w.policy(plan.Policy{MinDelay: time.Hour, MaxDelay: time.Hour, BackoffFactor: 1, MaxRetries: -1})
 		w.declare(pipeline("p", "1"))
 		w.plant.with(func() { w.plant.badDelete["p:in"] = errBroken })
 		w.store.withdraw("p", true)

@@ -33,6 +33,9 @@ type pending struct {
 	events []spec.Event
 }
 
+// limit drops the oldest events beyond maxPendingEvents.
+func (p *pending) limit() { p.events = p.events[max(len(p.events)-maxPendingEvents, 0):] }
+
 // What a store that cannot write may cost, how many states are saved at a time, and when
 // a save that failed is tried again.
 const (
@@ -53,9 +56,7 @@ func (s *saver) put(state spec.State, events ...spec.Event) {
 	}
 	p.state = state
 	p.events = append(p.events, events...)
-	if extra := len(p.events) - maxPendingEvents; extra > 0 {
-		p.events = p.events[extra:]
-	}
+	p.limit()
 	s.mu.Unlock()
 	s.wake.Notify()
 }
@@ -78,14 +79,15 @@ func (s *saver) take() (all []*pending) {
 // giveBack puts p, which could not be saved, behind what came since.
 func (s *saver) giveBack(p *pending) {
 	s.mu.Lock()
-	state := p.state
-	if since := s.pending[p.state.PipelineID]; since != nil {
-		state = since.state
-		p.events = append(p.events, since.events...)
-		since.events = nil
+	defer s.mu.Unlock()
+	id := p.state.PipelineID
+	if since := s.pending[id]; since != nil {
+		since.events = append(p.events, since.events...)
+		since.limit()
+		return
 	}
-	s.mu.Unlock()
-	s.put(state, p.events...)
+	s.pending[id] = p
+	s.order = append(s.order, id)
 }
 
 // run saves until ctx ends, and then what is left.

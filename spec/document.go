@@ -197,7 +197,7 @@ func (d *document) readPipeline(r *report, item any, at string, marks map[string
 		return
 	}
 	d.declared = append(d.declared, declared{
-		parsed: Parsed{Pipeline: p, Line: r.find(at).Value.Line, Marks: marks},
+		parsed: Parsed{Pipeline: p, Line: r.find(at).Value.Line, Places: PlacesOf(marks)},
 		path:   at, id: r.find(at + "/id").Value,
 		valid: !outside && !hasError(r.problems),
 	})

@@ -25,8 +25,8 @@ type File struct {
 // Parsed is one pipeline of a file that has no error, normalized.
 type Parsed struct {
 	Pipeline Pipeline
-	Line     int                     // where it starts
-	Marks    map[string]yamldoc.Mark // JSON pointer within the pipeline ("/connectors/0/settings/rate") → where its value stands
+	Line     int    // where it starts
+	Places   Places // of its values
 }
 
 // maxProblems bounds what is reported of one file; nobody reads more.

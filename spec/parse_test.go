@@ -102,7 +102,7 @@ func TestMarks(t *testing.T) {
 		t.Fatal(report(f))
 	}
 	p := f.Pipelines[0]
-	if got, want := p.Marks["/connectors/0/settings/a~1b"], (yamldoc.Mark{Line: 5, Column: 54}); got != want || p.Line != 2 {
+	if got, want := p.Places.Closest("/connectors/0/settings/a~1b"), (yamldoc.Mark{Line: 5, Column: 54}); got != want || p.Line != 2 {
 		t.Errorf("got %v and line %d, want %v and line 2", got, p.Line, want)
 	}
 }

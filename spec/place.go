@@ -12,25 +12,27 @@ import (
 // Place returns where in the file a Change to p stands. What the file does not spell
 // out, such as something removed, is at the closest thing around it.
 func (p *Parsed) Place(c Change) yamldoc.Mark {
-	return p.closest(p.pointer(c.Path))
+	return p.Places.Closest(p.pointer(c.Path))
 }
 
 // Locate adds to a problem within p, whose Path is a pointer within p, where it stands in
 // the file: the place of the value, or of the closest one around it.
 func (p *Parsed) Locate(problem Problem, file string) Problem {
-	mark := p.closest(problem.Path)
-	problem.File, problem.Pipeline, problem.Line, problem.Column = file, p.Pipeline.ID, mark.Line, mark.Column
-	return problem
+	problem.File, problem.Pipeline = file, p.Pipeline.ID
+	return p.Places.locate(problem)
 }
 
-func (p *Parsed) closest(at string) yamldoc.Mark {
-	for at != "" {
-		if mark, ok := p.Marks[at]; ok {
-			return mark
-		}
-		at = at[:strings.LastIndexByte(at, '/')]
-	}
-	return p.Marks[""]
+// Locate adds to a problem within d's pipeline where it stands in the file that declares it,
+// as Parsed.Locate does. What no file declares has no place.
+func (d *Declaration) Locate(problem Problem) Problem {
+	problem.File, problem.Pipeline = d.Owner.Path, d.Pipeline.ID
+	return d.Owner.Places.locate(problem)
+}
+
+func (p Places) locate(problem Problem) Problem {
+	mark := p.Closest(problem.Path)
+	problem.Line, problem.Column = mark.Line, mark.Column
+	return problem
 }
 
 // pointer returns the path of a Change with indices in place of ids. It ends before an

@@ -96,6 +96,9 @@ type Owner struct {
 	Kind OwnerKind `json:"kind"`
 	Path string    `json:"path,omitempty"` // relative to pipelines.path, with slashes
 	Line int       `json:"line,omitempty"` // of the pipeline in the file, from 1
+	// Places are where the values of the pipeline stand in the file; empty when the file does
+	// not say, or does not say any more, what is declared.
+	Places Places `json:"-"`
 }
 
 // Declaration is the desired state of one pipeline, as the store holds it.

@@ -13,6 +13,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -26,7 +27,7 @@ const (
 // started the agent, informed of its state: sd_notify(3). All fields are set before use.
 type Supervised struct {
 	Loop            *reconcile.Loop
-	Files           *reconcile.Files
+	Files           *files.Reconciler
 	Reload          <-chan os.Signal                 // asks for a reload; nil: nobody does
 	ReadFiles       func(ctx context.Context) error  // reads the pipeline files anew
 	Summary         func(ctx context.Context) string // for systemctl status
@@ -38,7 +39,7 @@ type Supervised struct {
 
 // Run supervises until ctx ends, then it returns nil.
 func (s *Supervised) Run(ctx context.Context) error {
-	if s.Files.Looked(ctx) != nil || s.Loop.Check(ctx) != nil {
+	if s.Files.Scanned(ctx) != nil || s.Loop.Check(ctx) != nil {
 		return nil // it ended before it was up
 	}
 	last, changed := s.status(ctx), s.Changes.Next()

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -23,7 +23,7 @@ func Offline(ctx context.Context, c config.Config, request rest.PlanRequest, che
 		return nil, err
 	}
 	p := Of(c.Pipelines)
-	p.Guarded, p.Check = new(reconcile.Files).Wary, check
+	p.Guarded, p.Check = new(files.Reconciler).Guarded, check
 	return p.Plan(ctx, request, declared, known)
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -28,7 +28,7 @@ type Planner struct {
 	DeletionGrace time.Duration
 	CleanupDelay  time.Duration
 	// Guarded reports whether nothing is withdrawn although all known files are gone from
-	// dir: reconcile.Files.Wary.
+	// dir: files.Reconciler.Guarded.
 	Guarded func(dir string) bool
 	// Check returns what is wrong with a pipeline, beside what parsing finds.
 	Check func(*spec.Pipeline) []spec.Problem
@@ -53,7 +53,7 @@ type plan struct {
 
 	have   map[string]*spec.Declaration // declared, by id
 	snap   watch.Snapshot               // of the files there would be
-	files  []reconcile.Seen             // what they say
+	files  []files.Scanned              // what they say
 	parsed map[string]*spec.Parsed      // by path and id
 	named  []string                     // paths that the plan is about; all when nil
 	plan   rest.Plan
@@ -68,7 +68,7 @@ func (m *plan) make(ctx context.Context, request rest.PlanRequest) (*rest.Plan, 
 		m.plan.Held = gone
 		return &m.plan, nil
 	}
-	changes := reconcile.Decide(m.files, m.declared, m.known, time.Now())
+	changes := files.Decide(m.files, m.declared, m.known, time.Now())
 	m.pipelines(changes)
 	m.problems(changes)
 	return &m.plan, nil
@@ -80,7 +80,7 @@ func (m *plan) gone() []string {
 	for i := range m.known {
 		known[m.known[i].Path] = &m.known[i]
 	}
-	return reconcile.AllGone(known, m.snap.Files)
+	return files.AllGone(known, m.snap.Files)
 }
 
 // read collects the files there would be, and parses them. Files that replace all others do
@@ -104,7 +104,7 @@ func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) 
 	}
 	slices.SortFunc(m.snap.Files, func(a, b watch.File) int { return cmp.Compare(a.Path, b.Path) })
 	for _, f := range m.snap.Files {
-		seen := reconcile.Seen{Path: f.Path, Hash: f.Hash, Err: f.Err}
+		seen := files.Scanned{Path: f.Path, Hash: f.Hash, Err: f.Err}
 		if f.Err == nil {
 			seen.File = spec.ParseFile(f.Path, f.Data)
 		}

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -30,28 +27,13 @@ func (r *Runner) check(resolved *spec.Pipeline) func(*spec.Pipeline) []spec.Prob
 // located puts before err, which keeps d from running, the places in its file of what check
 // finds wrong.
 func (r *Runner) located(d *spec.Declaration, err error, check func(*spec.Pipeline) []spec.Problem) error {
-	if d.Owner.Kind != spec.OwnerFile {
+	if d.Owner.Places == "" {
 		return err
 	}
-	path := filepath.Join(r.Files, filepath.FromSlash(d.Owner.Path))
-	if info, serr := os.Stat(r.Files); serr == nil && !info.IsDir() {
-		path = r.Files
-	}
-	data, rerr := reference.ReadFile(path)
-	if rerr != nil {
-		return err
-	}
-	parsed, digest := spec.ParseFile(d.Owner.Path, []byte(data)), spec.Digest(&d.Pipeline)
 	var places []string
-	for i := range parsed.Pipelines {
-		p := &parsed.Pipelines[i]
-		if p.Pipeline.ID != d.Pipeline.ID || spec.Digest(&p.Pipeline) != digest {
-			continue // the file says something else by now
-		}
-		for _, problem := range check(&p.Pipeline) {
-			problem = p.Locate(problem, d.Owner.Path)
-			places = append(places, fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column))
-		}
+	for _, problem := range check(&d.Pipeline) {
+		problem = d.Locate(problem)
+		places = append(places, fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column))
 	}
 	if len(places) == 0 {
 		return err

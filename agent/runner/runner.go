@@ -36,7 +36,6 @@ type Runner struct {
 	Taps       *engine.Taps
 	Window     engine.Window
 	AckTimeout time.Duration
-	Files      string // directory of the pipeline files, or the only one
 	Log        *slog.Logger
 
 	starts tally // of connectors, by plugin

@@ -27,7 +27,7 @@ func (db *DB) ApplyIf(ctx context.Context, c *spec.Changes, expect map[string]st
 		err = db.write(ctx, a.do, a.committed)
 	}
 	if err == nil && len(c.Declare)+len(c.Withdraw) > 0 {
-		db.changed()
+		db.changed(c)
 	}
 	return wrap(err, "cannot apply changes")
 }

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -181,7 +182,8 @@ func TestApplyIf(t *testing.T) {
 func TestOnChange(t *testing.T) {
 	db, ctx := newStore(t), t.Context()
 	calls := 0
-	db.OnChange = func() { calls++ }
+	var last *spec.Changes
+	db.OnChange = func(c *spec.Changes) { calls++; last = c }
 	steps := []struct {
 		do    func() error
 		calls int
@@ -199,6 +201,43 @@ func TestOnChange(t *testing.T) {
 			t.Errorf("step %d: %d calls, want %d", i, calls, s.calls)
 		}
 	}
+	if last != nil {
+		t.Errorf("a deletion is reported as %+v", last)
+	}
+	changes := declare(pipeline("q"))
+	must(t, db.Apply(ctx, changes))
+	if last != changes {
+		t.Errorf("applied %p, reported %p", changes, last)
+	}
+}
+
+// TestConnectorStatesSince follows what started and what was cleaned up.
+func TestConnectorStatesSince(t *testing.T) {
+	db, ctx := newStore(t), t.Context()
+	save := func(id string) {
+		t.Helper()
+		must(t, db.SaveConnectorState(ctx, &spec.ConnectorState{ID: id, PipelineID: "p"}))
+	}
+	since := func(revision int64, all bool, rows, gone []string) int64 {
+		t.Helper()
+		delta, err := db.ConnectorStatesSince(ctx, revision)
+		must(t, err)
+		var ids []string
+		for _, c := range delta.Rows {
+			ids = append(ids, c.ID)
+		}
+		if delta.All != all || !slices.Equal(ids, rows) || !slices.Equal(delta.Gone, gone) {
+			t.Errorf("since %d: %+v, want %v and without %v", revision, delta, rows, gone)
+		}
+		return delta.Revision
+	}
+	save("p:a")
+	first := since(0, true, []string{"p:a"}, nil)
+	since(first, false, nil, nil)
+	save("p:b")
+	must(t, db.DeleteConnector(ctx, "p:a"))
+	second := since(first, false, []string{"p:b"}, []string{"p:a"})
+	since(second, false, nil, nil)
 }
 
 func TestOverride(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-const declarationColumns = `id, spec, owner_kind, owner_path, owner_line, generation, digest, override, withdrawn, purge, created_at, updated_at`
+const declarationColumns = `id, spec, owner_kind, owner_path, owner_line, owner_places, generation, digest, override, withdrawn, purge, created_at, updated_at`
 
 // Declarations returns all desired state, withdrawn pipelines included, by id.
 func (db *DB) Declarations(ctx context.Context) ([]spec.Declaration, error) {
@@ -54,7 +54,7 @@ func (db *DB) SetOverride(ctx context.Context, id string, status spec.Status) er
 		return err
 	}, func() { db.declarations.put(*d) })
 	if err == nil {
-		db.changed()
+		db.changed(nil)
 	}
 	return wrap(err, "cannot override the status of pipeline %q", id)
 }
@@ -78,7 +78,7 @@ func (db *DB) DeletePipeline(ctx context.Context, id string) error {
 		return err
 	}, func() { db.declarations.drop(id) })
 	if err == nil {
-		db.changed()
+		db.changed(nil)
 	}
 	return wrap(err, "cannot delete pipeline %q", id)
 }
@@ -101,9 +101,9 @@ func checkDeletable(tx *sql.Tx, id string) error {
 	return nil
 }
 
-func (db *DB) changed() {
+func (db *DB) changed(c *spec.Changes) {
 	if db.OnChange != nil {
-		db.OnChange()
+		db.OnChange(c)
 	}
 }
 
@@ -122,12 +122,12 @@ func findDeclaration(tx *sql.Tx, id string) (*spec.Declaration, string, error) {
 	return &found[0], text, nil
 }
 
-func loadDeclarations(ctx context.Context, q querier, into *cache[spec.Declaration]) error {
+func loadDeclarations(ctx context.Context, q querier, columns string, into *cache[spec.Declaration]) error {
 	scan := func(s scanner) (spec.Declaration, error) {
 		d, _, err := scanDeclaration(s)
 		return d, err
 	}
-	rows, err := queryAll(ctx, q, scan, `SELECT `+declarationColumns+` FROM pipelines`)
+	rows, err := queryAll(ctx, q, scan, `SELECT `+columns+` FROM pipelines`)
 	if err == nil {
 		into.reset(rows)
 	}
@@ -137,7 +137,7 @@ func loadDeclarations(ctx context.Context, q querier, into *cache[spec.Declarati
 func scanDeclaration(s scanner) (d spec.Declaration, text string, err error) {
 	var id string
 	var withdrawn, created, updated int64
-	if err := s.Scan(&id, &text, &d.Owner.Kind, &d.Owner.Path, &d.Owner.Line, &d.Generation, &d.Digest,
+	if err := s.Scan(&id, &text, &d.Owner.Kind, &d.Owner.Path, &d.Owner.Line, &d.Owner.Places, &d.Generation, &d.Digest,
 		&d.Override, &withdrawn, &d.Purge, &created, &updated); err != nil {
 		return d, "", err
 	}
@@ -147,8 +147,8 @@ func scanDeclaration(s scanner) (d spec.Declaration, text string, err error) {
 }
 
 func putDeclaration(tx *sql.Tx, d *spec.Declaration, text string) error {
-	_, err := exec(tx, `INSERT OR REPLACE INTO pipelines (`+declarationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		d.Pipeline.ID, text, d.Owner.Kind, d.Owner.Path, d.Owner.Line, d.Generation, d.Digest,
+	_, err := exec(tx, `INSERT OR REPLACE INTO pipelines (`+declarationColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		d.Pipeline.ID, text, d.Owner.Kind, d.Owner.Path, d.Owner.Line, d.Owner.Places, d.Generation, d.Digest,
 		d.Override, nanos(d.Withdrawn), d.Purge, nanos(d.CreatedAt), nanos(d.UpdatedAt))
 	return err
 }

@@ -47,6 +47,12 @@ func (db *DB) ConnectorStates(ctx context.Context) ([]spec.ConnectorState, error
 	return cached(db, "states of connectors", func() []spec.ConnectorState { return db.connectors.all() })
 }
 
+// ConnectorStatesSince returns how the states of connectors changed since a revision that it
+// returned before, or all of them, as DeclarationsSince does.
+func (db *DB) ConnectorStatesSince(ctx context.Context, revision int64) (spec.Delta[spec.ConnectorState], error) {
+	return cached(db, "states of connectors", func() spec.Delta[spec.ConnectorState] { return db.connectors.since(revision) })
+}
+
 // ConnectorState returns the state of a connector, nil if it was never started.
 func (db *DB) ConnectorState(ctx context.Context, id string) (*spec.ConnectorState, error) {
 	return cached(db, fmt.Sprintf("state of connector %q", id), func() *spec.ConnectorState {

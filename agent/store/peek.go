@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -29,6 +30,9 @@ func Peek(ctx context.Context, path string) (declared []spec.Declaration, files 
 	return declared, files, wrap(classify(err), "cannot read store %q", path)
 }
 
+// peekedColumns leave out what stores of earlier versions do not have.
+var peekedColumns = strings.Replace(declarationColumns, "owner_places", "'' AS owner_places", 1)
+
 func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileState, error) {
 	if err := checkHeader(path); err != nil {
 		return nil, nil, err
@@ -44,7 +48,7 @@ func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileStat
 	}
 	defer tx.Rollback()
 	db := newDB(path)
-	if err := errors.Join(loadDeclarations(ctx, tx, &db.declarations), db.files.load(ctx, tx)); err != nil {
+	if err := errors.Join(loadDeclarations(ctx, tx, peekedColumns, &db.declarations), db.files.load(ctx, tx)); err != nil {
 		return nil, nil, err
 	}
 	return db.declarations.all(), db.files.all(), nil

@@ -24,9 +24,10 @@ import (
 
 // DB is an open store. Its methods may be called from any goroutine.
 type DB struct {
-	// OnChange is called after each commit that changed desired state, from the
-	// goroutine that made the change. It must not block. Set it before the first write.
-	OnChange func()
+	// OnChange is called after each commit that changed desired state, from the goroutine
+	// that made the change, with what was passed to Apply or ApplyIf, or nil. It must not
+	// block. Set it before the first write.
+	OnChange func(c *spec.Changes)
 
 	path string
 	now  func() time.Time
@@ -186,7 +187,7 @@ func (db *DB) reopen(ctx context.Context) error {
 
 func (db *DB) load(ctx context.Context, p *pools) error {
 	return errors.Join(
-		loadDeclarations(ctx, p.reader, &db.declarations),
+		loadDeclarations(ctx, p.reader, declarationColumns, &db.declarations),
 		db.files.load(ctx, p.reader),
 		db.connectors.load(ctx, p.reader),
 	)

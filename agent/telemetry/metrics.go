@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -37,7 +38,7 @@ type Collector struct {
 	Store     Store
 	Runs      Runs
 	Loop      *reconcile.Loop
-	Files     *reconcile.Files
+	Files     *files.Reconciler
 	Committer *engine.Committer
 	Phases    *Phases
 	Processes func() []plugins.Process // of connectors

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -19,7 +20,7 @@ type Summary struct {
 		InPlace() error
 	}
 	Loop  *reconcile.Loop
-	Files *reconcile.Files
+	Files *files.Reconciler
 }
 
 // Text is like "12 running, 1 rolled back (orders.yaml:14)".

@@ -27,14 +27,14 @@ func (s *scanner) watch(dir string) bool {
 	}
 	if s.fsw == nil {
 		if s.fsw, err = s.notify(); err != nil {
-			s.fsw, s.unheard = nil, explain(err)
+			s.fsw, s.noEvents = nil, explain(err)
 			return false
 		}
 	}
 	_ = s.fsw.Remove(dir) // of the directory that was here before
 	if err := s.fsw.Add(dir); err != nil {
 		delete(s.watched, dir)
-		s.unheard = explain(err)
+		s.noEvents = explain(err)
 		return false
 	}
 	s.watched[dir] = id
@@ -98,7 +98,7 @@ func (s *scanner) pause(snap *Snapshot, settled bool) time.Duration {
 	if snap.Err == nil && (!settled || s.writing()) {
 		return s.timing.debounce
 	}
-	if snap.Err != nil || s.unheard != nil || s.remote(s.dir) {
+	if snap.Err != nil || s.noEvents != nil || s.remote(s.dir) {
 		return s.timing.poll
 	}
 	return s.timing.rescan

@@ -24,11 +24,11 @@ type scanner struct {
 	files map[string]*entry // by name
 
 	system
-	fsw     *fsnotify.Watcher
-	watched map[string]dirID // directories under watch, as they were then
-	wanted  map[string]bool  // directories this scan asked to watch
-	targets map[string]bool  // files that links lead to
-	unheard error            // why changes may come without an event
+	fsw      *fsnotify.Watcher
+	watched  map[string]dirID // directories under watch, as they were then
+	wanted   map[string]bool  // directories this scan asked to watch
+	targets  map[string]bool  // files that links lead to
+	noEvents error            // why changes may come without an event
 }
 
 func newScanner(w *Watcher) *scanner {
@@ -36,8 +36,8 @@ func newScanner(w *Watcher) *scanner {
 	if s.notify == nil {
 		s.notify = fsnotify.NewWatcher
 	}
-	if w.Unheard {
-		s.notify = func() (*fsnotify.Watcher, error) { return nil, errUnheard }
+	if w.PollOnly {
+		s.notify = func() (*fsnotify.Watcher, error) { return nil, errPollOnly }
 	}
 	if s.print == nil {
 		s.print = fingerprintOf
@@ -48,12 +48,12 @@ func newScanner(w *Watcher) *scanner {
 	return s
 }
 
-var errUnheard = errors.New("no events were asked for")
+var errPollOnly = errors.New("no events were asked for")
 
 // scan looks at everything. It returns false when a file never read before is still
 // being written: the snapshot would not be the truth.
 func (s *scanner) scan(now time.Time, fresh bool) (Snapshot, bool) {
-	s.wanted, s.targets, s.unheard = map[string]bool{}, map[string]bool{}, nil
+	s.wanted, s.targets, s.noEvents = map[string]bool{}, map[string]bool{}, nil
 	defer s.unwatch()
 	real, err := s.locate()
 	if err != nil {

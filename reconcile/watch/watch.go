@@ -21,9 +21,9 @@ type Snapshot struct {
 	// Dir identifies the directory that was looked at. It changes when another
 	// directory, or another file system, takes its place. It is "" with Err.
 	Dir string
-	// Unheard says why changes may come without an event, so that they are found by polling
+	// NoEvents says why changes may come without an event, so that they are found by polling
 	// only; nil where events can be had, and on remote file systems, which have none.
-	Unheard error
+	NoEvents error
 	// Files are the pipeline files found, sorted by path.
 	Files []File
 }
@@ -51,7 +51,7 @@ type Watcher struct {
 	Rescan   time.Duration // between scans that no event asked for; default 15 s
 	Poll     time.Duration // the same where events cannot be relied on; default 1 s
 
-	Unheard bool // ask for no events: scan every Poll, and at a Reload
+	PollOnly bool // ask for no events: scan every Poll, and at a Reload
 
 	once    sync.Once
 	reloads chan chan struct{}
@@ -89,8 +89,8 @@ func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 	var reloads []chan struct{}
 	for {
 		snap, settled := s.scan(time.Now(), len(reloads) > 0)
-		if s.unheard != errUnheard {
-			snap.Unheard = s.unheard
+		if s.noEvents != errPollOnly {
+			snap.NoEvents = s.noEvents
 		}
 		if settled && (last == nil || len(reloads) > 0 || !same(&snap, last)) {
 			last = &snap
@@ -181,7 +181,7 @@ func (w *Watcher) logger() *slog.Logger {
 
 // same reports whether a and b tell the same.
 func same(a, b *Snapshot) bool {
-	if text(a.Err) != text(b.Err) || text(a.Unheard) != text(b.Unheard) || a.Dir != b.Dir || len(a.Files) != len(b.Files) {
+	if text(a.Err) != text(b.Err) || text(a.NoEvents) != text(b.NoEvents) || a.Dir != b.Dir || len(a.Files) != len(b.Files) {
 		return false
 	}
 	for i := range a.Files {

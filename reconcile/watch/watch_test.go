@@ -436,10 +436,10 @@ func TestPollsWhenItCannotWatch(t *testing.T) {
 		o.until("a change", is(fmt.Sprint("a.yaml=", i)))
 	}
 	o.until("how to mend it", func(s watch.Snapshot) bool {
-		return errors.Is(s.Unheard, syscall.EMFILE) && strings.Contains(s.Unheard.Error(), "max_user_instances")
+		return errors.Is(s.NoEvents, syscall.EMFILE) && strings.Contains(s.NoEvents.Error(), "max_user_instances")
 	})
 	deaf.Store(false)
-	o.until("the all-clear", func(s watch.Snapshot) bool { return s.Unheard == nil && content(s) == "a.yaml=2" })
+	o.until("the all-clear", func(s watch.Snapshot) bool { return s.NoEvents == nil && content(s) == "a.yaml=2" })
 	write(t, o.path("b.yaml"), "c")
 	o.until("a change that was heard", is("a.yaml=2 b.yaml=c"))
 }

@@ -15,7 +15,7 @@ import (
 type bubble struct {
 	Connectors []sdk.Connector // beside those built in
 	Poll       time.Duration   // between two looks at the pipeline files
-	Confirm    time.Duration   // reconcile.Policy.Confirm
+	Confirm    time.Duration   // plan.Policy.Probation
 	// Write makes every change of the store but those that come over the API. It may
 	// leave it, and keep the outcome from whoever waits for it.
 	Write func(change func() error) error
@@ -30,9 +30,9 @@ func runIn(ctx context.Context, o agent.Options, b bubble) error {
 		m := mortal{a.Store, &b}
 		a.Catalog.Host.Builtin = append(a.Catalog.Host.Builtin, b.Connectors...)
 		a.Catalog.Executables.Interval = time.Hour
-		a.Files.Watch.Unheard, a.Files.Watch.Poll = true, b.Poll
+		a.Files.Watch.PollOnly, a.Files.Watch.Poll = true, b.Poll
 		a.Files.Store, a.Loop.Store, a.Runner.Store, a.Committer.Store = m, m, m, m
-		a.Loop.Policy.Confirm = b.Confirm
+		a.Loop.Policy.Probation = b.Confirm
 		agenttest.Unlimited(a)
 	}
 	return agent.Run(ctx, o)

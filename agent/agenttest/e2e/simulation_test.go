@@ -287,7 +287,7 @@ func (s *simulation) checkFiles() {
 	for _, f := range all {
 		have[f.Path] = slices.ContainsFunc(f.Problems, func(p spec.Problem) bool { return p.Severity == spec.SeverityError })
 	}
-	if held := len(s.agent.Files.Status().Held) > 0; held != s.held {
+	if held := len(s.agent.Files.Status().Retained) > 0; held != s.held {
 		s.differs("all files are held: %v, want %v", held, s.held)
 	}
 	if !s.held && !s.missing && !maps.Equal(have, s.faulty) {

@@ -1,4 +1,4 @@
-package reconcile_test
+package files_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -20,11 +20,11 @@ func TestTheStateOfTheDirectoryIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		store, told := newMemory(), 0
-		files := &reconcile.Files{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&log, nil)), Changed: func() { told++ }}
+		r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&log, nil)), Notify: func() { told++ }}
 		other := dir("")
 		other.Dir = "2"
 		deaf := dir("x=a:1")
-		deaf.Unheard = errors.New("no instances left")
+		deaf.NoEvents = errors.New("no instances left")
 		for _, step := range []struct {
 			seen    watch.Snapshot
 			state   spec.DirectoryState
@@ -43,8 +43,8 @@ func TestTheStateOfTheDirectoryIsTold(t *testing.T) {
 			for range 2 {
 				log.Reset()
 				store.events, told = nil, 0
-				_ = files.Take(t.Context(), step.seen)
-				got := files.Status().Directory
+				_ = r.Take(t.Context(), step.seen)
+				got := r.Status().Directory
 				if got.State != step.state || !strings.Contains(got.Message, step.message) || (got.Message == "") != (step.message == "") || !got.Since.Equal(began) {
 					t.Fatalf("it is %+v, want %s since %v: %s", got, step.state, began, step.message)
 				}

@@ -1,4 +1,4 @@
-package reconcile_test
+package files_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
@@ -35,7 +35,7 @@ func parse(path string, data []byte) spec.File {
 		case w == "?":
 			f.Broken = true
 		case ok:
-			f.Pipelines = append(f.Pipelines, spec.Parsed{Pipeline: pipeline(id, version), Line: i + 1, Marks: map[string]yamldoc.Mark{"/id": {Line: i + 1, Column: 7}}})
+			f.Pipelines = append(f.Pipelines, spec.Parsed{Pipeline: pipeline(id, version), Line: i + 1, Places: spec.PlacesOf(map[string]yamldoc.Mark{"/id": {Line: i + 1, Column: 7}})})
 		default:
 			f.Invalid = append(f.Invalid, w[1:])
 			f.Problems = append(f.Problems, spec.Problem{File: path, Line: i + 1, Column: 3, Pipeline: w[1:], Severity: spec.SeverityError, Message: "bad"})
@@ -78,7 +78,7 @@ func (m *memory) show() string {
 	}
 	for _, f := range m.files {
 		for _, p := range f.Problems {
-			all = append(all, "!"+strings.TrimSuffix(reconcile.Place(p), ": "))
+			all = append(all, "!"+strings.TrimSuffix(files.Place(p), ": "))
 		}
 	}
 	slices.Sort(all)
@@ -117,14 +117,14 @@ func TestFiles(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			store := newMemory()
-			files := &reconcile.Files{Store: store, Parse: parse}
+			r := &files.Reconciler{Store: store, Parse: parse}
 			for i := 0; i < len(c.steps); i += 2 {
-				_ = files.Take(t.Context(), dir(c.steps[i]))
+				_ = r.Take(t.Context(), dir(c.steps[i]))
 				if got := store.show(); got != c.steps[i+1] {
 					t.Fatalf("after %q: %q, want %q", c.steps[i], got, c.steps[i+1])
 				}
 				before := store.applied
-				_ = files.Take(t.Context(), dir(c.steps[i]))
+				_ = r.Take(t.Context(), dir(c.steps[i]))
 				if store.applied != before {
 					t.Errorf("seeing %q again changes something", c.steps[i])
 				}
@@ -149,14 +149,14 @@ func TestFilesAcrossRestarts(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			store := newMemory()
-			_ = (&reconcile.Files{Store: store, Parse: parse}).Take(t.Context(), dir(c.before))
-			files := &reconcile.Files{Store: store, Parse: parse}
+			_ = (&files.Reconciler{Store: store, Parse: parse}).Take(t.Context(), dir(c.before))
+			r := &files.Reconciler{Store: store, Parse: parse}
 			for range 2 {
-				_ = files.Take(t.Context(), dir(c.after))
+				_ = r.Take(t.Context(), dir(c.after))
 				if got := store.show(); got != c.want {
 					t.Errorf("%q, want %q", got, c.want)
 				}
-				if held := len(files.Status().Held) > 0; held != c.held {
+				if held := len(r.Status().Retained) > 0; held != c.held {
 					t.Errorf("held: %v, want %v", held, c.held)
 				}
 			}
@@ -166,20 +166,20 @@ func TestFilesAcrossRestarts(t *testing.T) {
 
 func TestFilesHoldWhenTheDirectoryIsReplaced(t *testing.T) {
 	store := newMemory()
-	files := &reconcile.Files{Store: store, Parse: parse}
-	_ = files.Take(t.Context(), dir("x=a:1|y=b:1"))
-	_ = files.Take(t.Context(), dir("!"))
-	_ = files.Take(t.Context(), dir("")) // the same directory, but nobody saw the files vanish
+	r := &files.Reconciler{Store: store, Parse: parse}
+	_ = r.Take(t.Context(), dir("x=a:1|y=b:1"))
+	_ = r.Take(t.Context(), dir("!"))
+	_ = r.Take(t.Context(), dir("")) // the same directory, but nobody saw the files vanish
 	if got := store.show(); got != "a:1@x b:1@y" {
 		t.Errorf("the directory that was missing left %q", got)
 	}
-	_ = files.Take(t.Context(), watch.Snapshot{Dir: "2"})
+	_ = r.Take(t.Context(), watch.Snapshot{Dir: "2"})
 	if got := store.show(); got != "a:1@x b:1@y" {
 		t.Errorf("the unmounted directory left %q", got)
 	}
 	s := dir("y=b:1")
 	s.Dir = "2"
-	_ = files.Take(t.Context(), s)
+	_ = r.Take(t.Context(), s)
 	if got := store.show(); got != "a:1@x† b:1@y" {
 		t.Errorf("the file that appeared left %q", got)
 	}
@@ -187,11 +187,11 @@ func TestFilesHoldWhenTheDirectoryIsReplaced(t *testing.T) {
 
 func TestFilesAndTheAPI(t *testing.T) {
 	store := newMemory()
-	files := &reconcile.Files{Store: store, Parse: parse}
+	r := &files.Reconciler{Store: store, Parse: parse}
 	store.declare(pipeline("a", "api"))
 	take := func(text, want string) {
 		t.Helper()
-		_ = files.Take(t.Context(), dir(text))
+		_ = r.Take(t.Context(), dir(text))
 		if got := store.show(); got != want {
 			t.Errorf("after %q: %q, want %q", text, got, want)
 		}
@@ -208,9 +208,9 @@ func TestFilesAndTheAPI(t *testing.T) {
 
 func TestFilesNameBothFiles(t *testing.T) {
 	store := newMemory()
-	files := &reconcile.Files{Store: store, Parse: parse}
-	_ = files.Take(t.Context(), dir("x.yaml=a:1"))
-	_ = files.Take(t.Context(), dir("w.yaml=a:2|x.yaml=a:1"))
+	r := &files.Reconciler{Store: store, Parse: parse}
+	_ = r.Take(t.Context(), dir("x.yaml=a:1"))
+	_ = r.Take(t.Context(), dir("w.yaml=a:2|x.yaml=a:1"))
 	p := store.files["w.yaml"].Problems[0]
 	if !strings.Contains(p.Message, "x.yaml") || !strings.Contains(p.Message, "w.yaml") || p.Pipeline != "a" {
 		t.Errorf("problem: %+v", p)
@@ -220,10 +220,10 @@ func TestFilesNameBothFiles(t *testing.T) {
 func TestFilesLogAProblemOnce(t *testing.T) {
 	var b lockedBuilder
 	store := newMemory()
-	files := &reconcile.Files{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&b, nil))}
+	r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&b, nil))}
 	for range 3 {
-		_ = files.Take(t.Context(), dir("x.yaml=!a|y.yaml=b:1"))
-		_ = files.Take(t.Context(), dir("x.yaml=!a|y.yaml=b:2"))
+		_ = r.Take(t.Context(), dir("x.yaml=!a|y.yaml=b:1"))
+		_ = r.Take(t.Context(), dir("x.yaml=!a|y.yaml=b:2"))
 	}
 	if n := strings.Count(b.String(), "x.yaml:1:3: bad"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, b.String())
@@ -236,12 +236,12 @@ func TestFilesSaySeldomThatTheyAreNotFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b lockedBuilder
 		store := newMemory()
-		files := &reconcile.Files{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&b, nil))}
+		r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&b, nil))}
 		look := func(at string, fail error, times int, want string) {
 			t.Helper()
 			store.set(fail)
 			for range times {
-				_ = files.Take(t.Context(), dir(at))
+				_ = r.Take(t.Context(), dir(at))
 				time.Sleep(time.Second)
 			}
 			var got []string
@@ -291,10 +291,10 @@ func TestFilesRun(t *testing.T) {
 	path := t.TempDir()
 	store := newMemory()
 	changed := make(chan struct{}, 10)
-	files := &reconcile.Files{Store: store, Parse: parse, Watch: &watch.Watcher{Dir: path}, Changed: func() { changed <- struct{}{} }}
+	r := &files.Reconciler{Store: store, Parse: parse, Watch: &watch.Watcher{Dir: path}, Notify: func() { changed <- struct{}{} }}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- files.Run(ctx) }()
+	go func() { ended <- r.Run(ctx) }()
 	write := func(data string) {
 		if err := os.WriteFile(filepath.Join(path, "x.yaml"), []byte(data), 0o600); err != nil {
 			t.Fatal(err)
@@ -313,7 +313,7 @@ func TestFilesRun(t *testing.T) {
 	write("a:1")
 	until("a:1@x.yaml")
 	write("a:2")
-	if err := files.Reload(ctx, false); err != nil {
+	if err := r.Reload(ctx, false); err != nil {
 		t.Error(err)
 	}
 	if got := store.show(); got != "a:2@x.yaml" {
@@ -321,7 +321,7 @@ func TestFilesRun(t *testing.T) {
 	}
 	store.set(errors.New("disk full"))
 	write("a:3")
-	if err := files.Reload(ctx, false); err == nil {
+	if err := r.Reload(ctx, false); err == nil {
 		t.Error("Reload is content with a store that is not")
 	}
 	store.set(nil)
@@ -334,16 +334,16 @@ func TestFilesRun(t *testing.T) {
 
 func TestFilesPrune(t *testing.T) {
 	store := newMemory()
-	_ = (&reconcile.Files{Store: store, Parse: parse}).Take(t.Context(), dir("x=a:1"))
-	files := &reconcile.Files{Store: store, Parse: parse, Watch: &watch.Watcher{Dir: t.TempDir()}}
+	_ = (&files.Reconciler{Store: store, Parse: parse}).Take(t.Context(), dir("x=a:1"))
+	r := &files.Reconciler{Store: store, Parse: parse, Watch: &watch.Watcher{Dir: t.TempDir()}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- files.Run(ctx) }()
+	go func() { ended <- r.Run(ctx) }()
 	for _, step := range []struct {
 		prune bool
 		want  string
 	}{{false, "a:1@x"}, {true, "a:1@x†"}} {
-		if err := files.Reload(ctx, step.prune); err != nil {
+		if err := r.Reload(ctx, step.prune); err != nil {
 			t.Error(err)
 		}
 		if got := store.show(); got != step.want {
@@ -360,10 +360,10 @@ func TestFilesPrune(t *testing.T) {
 func TestFilesWithTheRealParser(t *testing.T) {
 	const file = "version: 2.2\npipelines:\n  - id: %s\n    connectors:\n      - {id: in, type: source, plugin: generator, settings: {rate: %d}}\n      - {id: out, type: destination, plugin: log}\n"
 	store := newMemory()
-	files := &reconcile.Files{Store: store, Parse: spec.ParseFile}
+	r := &files.Reconciler{Store: store, Parse: spec.ParseFile}
 	take := func(path, data string) {
 		t.Helper()
-		err := files.Take(t.Context(), watch.Snapshot{Dir: "1", Files: []watch.File{{Path: path, Data: []byte(data), Hash: data}}})
+		err := r.Take(t.Context(), watch.Snapshot{Dir: "1", Files: []watch.File{{Path: path, Data: []byte(data), Hash: data}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +380,7 @@ func TestFilesWithTheRealParser(t *testing.T) {
 	if d := store.declared["a"]; !d.Withdrawn.IsZero() || spec.RunDigest(&d.Pipeline) != first || store.applied != applied+1 {
 		t.Errorf("after a bad edit: %+v, %d changes", d, store.applied-applied)
 	}
-	if p := store.files["x.yaml"].Problems; len(p) != 1 || reconcile.Place(p[0]) != "x.yaml:7:5: " || p[0].Pipeline != "a" {
+	if p := store.files["x.yaml"].Problems; len(p) != 1 || files.Place(p[0]) != "x.yaml:7:5: " || p[0].Pipeline != "a" {
 		t.Errorf("problems: %+v", p)
 	}
 	take("x.yaml", "version: 2.2\npipelines: [\n")
@@ -404,7 +404,7 @@ func TestFilesAreParsedAtTheSameTime(t *testing.T) {
 	store := newMemory()
 	var entered atomic.Int32
 	both := make(chan struct{})
-	files := &reconcile.Files{Store: store, Parse: func(path string, data []byte) spec.File {
+	r := &files.Reconciler{Store: store, Parse: func(path string, data []byte) spec.File {
 		if entered.Add(1) == 2 {
 			close(both)
 		}
@@ -415,10 +415,84 @@ func TestFilesAreParsedAtTheSameTime(t *testing.T) {
 		}
 		return parse(path, data)
 	}}
-	if err := files.Take(t.Context(), dir("x=a:1|y=b:1|z=!d|zz=c:1")); err != nil {
+	if err := r.Take(t.Context(), dir("x=a:1|y=b:1|z=!d|zz=c:1")); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := store.show(), "!z:1:3 a:1@x b:1@y c:1@zz"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestFilesIgnoreTheirOwnChanges has desired state changed by a file and by somebody else, with a
+// store that reports every change: only what somebody else did is read again.
+func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		r := &files.Reconciler{Store: store, Parse: parse, Watch: &watch.Watcher{Dir: filepath.Join(t.TempDir(), "none"), PollOnly: true, Poll: time.Hour}}
+		store.onApply = func(c *spec.Changes) {
+			if len(c.Declare)+len(c.Withdraw) > 0 { // as the store does
+				r.Changed(c)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		synctest.Wait()
+		if err := r.Take(ctx, dir("x.yaml=a:1")); err != nil {
+			t.Fatal(err)
+		}
+		reads := store.reads
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if store.reads != reads {
+			t.Errorf("desired state is read %d times after a change of our own", store.reads-reads)
+		}
+		store.update("a", func(d *spec.Declaration) { d.Withdrawn = time.Now() })
+		r.Changed(&spec.Changes{})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := store.show(); store.reads == reads || got != "a:1@x.yaml" {
+			t.Errorf("after somebody withdrew it: %d reads more, %s", store.reads-reads, got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFilesKnowWhereDeclarationsStand saves a file with another place for the same pipeline, and
+// then one in which the declared version does not stand any more.
+func TestFilesKnowWhereDeclarationsStand(t *testing.T) {
+	store := newMemory()
+	r := &files.Reconciler{Store: store, Parse: spec.ParseFile}
+	text := "version: \"2.2\"\npipelines:\n  - id: a\n    connectors:\n      - {id: s, type: source, plugin: generator, settings: {rate: \"1\"}}\n      - {id: d, type: destination, plugin: log}\n"
+	take := func(text string) *spec.Declaration {
+		t.Helper()
+		if err := r.Take(t.Context(), watch.Snapshot{Dir: "1", Files: []watch.File{{Path: "x.yaml", Data: []byte(text), Hash: text}}}); err != nil {
+			t.Fatal(err)
+		}
+		d := store.declared["a"]
+		return &d
+	}
+	at := func(d *spec.Declaration) string {
+		p := d.Locate(spec.Problem{Path: "/connectors/0/settings/rate"})
+		return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+	}
+	d := take(text)
+	if got, want := at(d), "x.yaml:5:67"; got != want {
+		t.Errorf("the rate is at %s, want %s", got, want)
+	}
+	d = take("# moved\n\n" + text)
+	if got, want := at(d), "x.yaml:7:67"; got != want || d.Generation != 1 || d.Owner.Line != 5 {
+		t.Errorf("after a move the rate is at %s, want %s: %+v", got, want, d)
+	}
+	for name, bad := range map[string]string{"with an error": strings.Replace(text, "source", "sauce", 1), "not YAML": "{" + text} {
+		if d = take(bad); d.Owner.Places != "" || d.Generation != 1 || !d.Withdrawn.IsZero() {
+			t.Errorf("%s: the places are still %q: %+v", name, d.Owner.Places, d)
+		}
+		if d = take(text); at(d) != "x.yaml:5:67" {
+			t.Errorf("mended after %s: the rate is at %s", name, at(d))
+		}
 	}
 }

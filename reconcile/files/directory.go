@@ -1,4 +1,4 @@
-package reconcile
+package files
 
 import (
 	"context"
@@ -12,18 +12,18 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// directory returns how the directory was found in a look at which these files were held.
-func directory(s *watch.Snapshot, held []string, before spec.Directory) spec.Directory {
+// directory returns how the directory was found in a scan after which these files are retained.
+func directory(s *watch.Snapshot, retained []string, before spec.Directory) spec.Directory {
 	now := spec.Directory{State: spec.DirectoryOK, Since: before.Since}
 	switch {
 	case errors.Is(s.Err, fs.ErrNotExist):
 		now.State, now.Message = spec.DirectoryMissing, s.Err.Error()
 	case s.Err != nil:
 		now.State, now.Message = spec.DirectoryUnreadable, s.Err.Error()
-	case len(held) > 0:
-		now.State, now.Message = spec.DirectoryHeld, heldMessage(held)
-	case s.Unheard != nil:
-		now.State, now.Message = spec.DirectoryPolled, fmt.Sprintf("changes of the pipeline files are found a little later, because events cannot be had: %v", s.Unheard)
+	case len(retained) > 0:
+		now.State, now.Message = spec.DirectoryHeld, massDeletion(retained)
+	case s.NoEvents != nil:
+		now.State, now.Message = spec.DirectoryPolled, fmt.Sprintf("changes of the pipeline files are found a little later, because events cannot be had: %v", s.NoEvents)
 	}
 	if now.State != before.State {
 		now.Since = time.Now()
@@ -34,29 +34,29 @@ func directory(s *watch.Snapshot, held []string, before spec.Directory) spec.Dir
 // mostNamed is how many files a message names.
 const mostNamed = 5
 
-func heldMessage(held []string) string {
-	names := strings.Join(held[:min(len(held), mostNamed)], ", ")
-	if more := len(held) - mostNamed; more > 0 {
+func massDeletion(retained []string) string {
+	names := strings.Join(retained[:min(len(retained), mostNamed)], ", ")
+	if more := len(retained) - mostNamed; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
 	return fmt.Sprintf("all pipeline files are gone (%s), so nothing is withdrawn until one appears; to confirm that it is meant: conduit reload --prune", names)
 }
 
-// directoryReasons are the reasons of the events that tell of a state of the directory.
+// directoryReasons are the reasons of the events that report a state of the directory.
 var directoryReasons = map[spec.DirectoryState]string{
 	spec.DirectoryOK: "SourceFollowed", spec.DirectoryPolled: "WatchDegraded", spec.DirectoryMissing: "SourceMissing",
 	spec.DirectoryUnreadable: "SourceUnreadable", spec.DirectoryHeld: "MassDeletionHeld",
 }
 
 // observe logs and records how the directory is now, if that is not as it was before. That
-// it is in order when it is first looked at goes without saying. f.mu is held.
-func (f *Files) observe(ctx context.Context, before spec.Directory) {
-	now := f.status.Directory
+// it is in order at the first scan goes without saying. r.mu is held.
+func (r *Reconciler) observe(ctx context.Context, before spec.Directory) {
+	now := r.status.Directory
 	first := before.State == "" && now.State == spec.DirectoryOK
 	if ctx.Err() != nil || first || now.State == before.State && now.Message == before.Message {
 		return
 	}
-	log, e := f.Log.With("component", "files"), spec.Event{Type: warning, Reason: directoryReasons[now.State], Message: now.Message}
+	log, e := r.Log.With("component", "files"), spec.Event{Type: warning, Reason: directoryReasons[now.State], Message: now.Message}
 	switch now.State {
 	case spec.DirectoryOK:
 		e.Type, e.Message = normal, "the pipelines directory is in order again, its files are followed"
@@ -68,10 +68,10 @@ func (f *Files) observe(ctx context.Context, before spec.Directory) {
 	default:
 		log.Error("pipeline files are not followed, what runs keeps running", "err", now.Message)
 	}
-	if err := f.Store.Apply(ctx, &spec.Changes{Events: []spec.Event{e}}); err != nil {
+	if err := r.Store.Apply(ctx, &spec.Changes{Events: []spec.Event{e}}); err != nil {
 		log.Error("cannot record an event", "reason", e.Reason, "err", err)
 	}
-	if f.Changed != nil {
-		f.Changed()
+	if r.Notify != nil {
+		r.Notify()
 	}
 }

@@ -1,4 +1,4 @@
-package reconcile
+package files
 
 import (
 	"runtime"
@@ -9,11 +9,10 @@ import (
 
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
 // index holds what Decide decides about and knows which of it changed since that was
-// settled. A decision about a pipeline depends on the files that declare it and on the
+// applied. A decision about a pipeline depends on the files that declare it and on the
 // one that owns it, and so on what else those declare and own: the rest stays as it is.
 type index struct {
 	files     map[string]*indexed          // by path
@@ -23,16 +22,16 @@ type index struct {
 	owned     map[string]map[string]bool   // ids of the pipelines of a file, by path
 	withdrawn map[string]bool              // ids
 
-	look  int             // number of the last look at the files
+	scan  int             // number of the last scan
 	all   bool            // anything may have changed
 	paths map[string]bool // files that changed
 	ids   map[string]bool // pipelines that changed, or are declared by other files
 }
 
-// indexed is a file as it was in a look.
+// indexed is a file as it was in a scan.
 type indexed struct {
-	Seen
-	look int
+	Scanned
+	scan int
 }
 
 func newIndex() *index { return &index{files: map[string]*indexed{}, claims: map[string][]string{}} }
@@ -83,27 +82,24 @@ func (x *index) undeclare(id string) {
 	}
 }
 
-// see takes up a look at the files. Those that changed are parsed.
-func (x *index) see(files []watch.File, parse func(path string, data []byte) spec.File) {
-	x.look++
+// update takes up a scan of the files. Those that changed are parsed.
+func (x *index) update(files []watch.File, parse func(path string, data []byte) spec.File) {
+	x.scan++
 	var changed []int
 	for i := range files {
 		file := &files[i]
 		before := x.files[file.Path]
 		if before != nil && before.Hash == file.Hash && sameError(before.Err, file.Err) {
-			before.look = x.look
+			before.scan = x.scan
 			continue
 		}
 		x.drop(before)
-		x.files[file.Path] = &indexed{Seen: Seen{Path: file.Path, Hash: file.Hash, Err: file.Err}, look: x.look}
+		x.files[file.Path] = &indexed{Scanned: Scanned{Path: file.Path, Hash: file.Hash, Err: file.Err}, scan: x.scan}
 		changed = append(changed, i)
 	}
 	eachAtOnce(changed, func(i int) {
 		if now := x.files[files[i].Path]; now.Err == nil {
 			now.File = parse(now.Path, files[i].Data)
-			for i := range now.Pipelines {
-				now.Pipelines[i].Marks = idMark(now.Pipelines[i].Marks)
-			}
 		}
 	})
 	for _, i := range changed {
@@ -117,23 +113,14 @@ func (x *index) see(files []watch.File, parse func(path string, data []byte) spe
 		return
 	}
 	for path, f := range x.files {
-		if f.look != x.look {
+		if f.scan != x.scan {
 			x.drop(f)
 			delete(x.files, path)
 		}
 	}
 }
 
-// idMark returns the one mark that decisions need: those of all fields take more memory
-// than what is declared.
-func idMark(marks map[string]yamldoc.Mark) map[string]yamldoc.Mark {
-	if mark, ok := marks["/id"]; ok {
-		return map[string]yamldoc.Mark{"/id": mark}
-	}
-	return nil
-}
-
-// eachAtOnce calls do with every one of all, on as many goroutines as there are processors.
+// eachAtOnce calls do with every one of all, on as many goroutines as there are CPUs.
 func eachAtOnce(all []int, do func(i int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -162,7 +149,7 @@ func (x *index) drop(f *indexed) {
 }
 
 // ids returns the pipelines that f declares, those with errors included.
-func (f *Seen) ids() []string {
+func (f *Scanned) ids() []string {
 	ids := slices.Clone(f.Invalid)
 	for i := range f.Pipelines {
 		ids = append(ids, f.Pipelines[i].Pipeline.ID)
@@ -176,7 +163,7 @@ func sameError(a, b error) bool {
 
 // undecided returns what Decide has to be given. It decides about that as it would if it
 // were given everything, and nothing about the rest.
-func (x *index) undecided() (files []Seen, declared []spec.Declaration, known []spec.FileState) {
+func (x *index) undecided() (files []Scanned, declared []spec.Declaration, known []spec.FileState) {
 	if x.all {
 		return x.take(x.everything())
 	}
@@ -249,10 +236,10 @@ func (p *part) pipeline(id string) {
 }
 
 // take returns what there is of paths and ids, each list in order.
-func (x *index) take(paths, ids map[string]bool) (files []Seen, declared []spec.Declaration, known []spec.FileState) {
+func (x *index) take(paths, ids map[string]bool) (files []Scanned, declared []spec.Declaration, known []spec.FileState) {
 	for path := range paths {
 		if f := x.files[path]; f != nil {
-			files = append(files, f.Seen)
+			files = append(files, f.Scanned)
 		}
 		if k := x.known[path]; k != nil {
 			known = append(known, *k)
@@ -263,14 +250,14 @@ func (x *index) take(paths, ids map[string]bool) (files []Seen, declared []spec.
 			declared = append(declared, *d)
 		}
 	}
-	slices.SortFunc(files, func(a, b Seen) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(files, func(a, b Scanned) int { return strings.Compare(a.Path, b.Path) })
 	slices.SortFunc(known, func(a, b spec.FileState) int { return strings.Compare(a.Path, b.Path) })
 	slices.SortFunc(declared, func(a, b spec.Declaration) int { return strings.Compare(a.Pipeline.ID, b.Pipeline.ID) })
 	return files, declared, known
 }
 
-// settled takes note that what was decided about the undecided is applied.
-func (x *index) settled(c *spec.Changes) {
+// applied takes note that what was decided about the undecided is applied.
+func (x *index) applied(c *spec.Changes) {
 	for _, path := range c.Forget {
 		delete(x.known, path)
 	}

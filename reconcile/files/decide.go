@@ -1,4 +1,4 @@
-package reconcile
+package files
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Seen is a pipeline file as it is now.
-type Seen struct {
+// Scanned is a pipeline file as it was scanned last.
+type Scanned struct {
 	Path string
 	Hash string // of the content; "" with Err
 	Err  error  // why it could not be read
@@ -18,10 +18,10 @@ type Seen struct {
 }
 
 // Decide returns how desired state has to change so that it is what the files say.
-// files must be all there are, from a complete look: what is missing is withdrawn.
+// files must be all there are, from a complete scan: what is missing is withdrawn.
 // It is pure; when its changes were applied it returns none.
-func Decide(files []Seen, declared []spec.Declaration, known []spec.FileState, now time.Time) *spec.Changes {
-	d := decision{now: now, seen: map[string]*Seen{}, declared: map[string]*spec.Declaration{}, known: map[string]*spec.FileState{},
+func Decide(files []Scanned, declared []spec.Declaration, known []spec.FileState, now time.Time) *spec.Changes {
+	d := decision{now: now, scanned: map[string]*Scanned{}, declared: map[string]*spec.Declaration{}, known: map[string]*spec.FileState{},
 		claims: map[string][]claim{}, problems: map[string][]spec.Problem{}, restored: map[string]bool{}}
 	for i := range declared {
 		d.declared[declared[i].Pipeline.ID] = &declared[i]
@@ -33,7 +33,7 @@ func Decide(files []Seen, declared []spec.Declaration, known []spec.FileState, n
 		d.collect(&files[i])
 	}
 	for _, id := range sortedKeys(d.claims) {
-		d.settle(id, d.claims[id])
+		d.assign(id, d.claims[id])
 	}
 	for i := range declared {
 		d.unclaimed(&declared[i])
@@ -43,7 +43,7 @@ func Decide(files []Seen, declared []spec.Declaration, known []spec.FileState, n
 		d.record(&files[i])
 	}
 	for i := range known {
-		if d.seen[known[i].Path] == nil {
+		if d.scanned[known[i].Path] == nil {
 			d.changes.Forget = append(d.changes.Forget, known[i].Path)
 		}
 	}
@@ -52,7 +52,7 @@ func Decide(files []Seen, declared []spec.Declaration, known []spec.FileState, n
 
 type decision struct {
 	now      time.Time
-	seen     map[string]*Seen             // by path
+	scanned  map[string]*Scanned          // by path
 	declared map[string]*spec.Declaration // by id
 	known    map[string]*spec.FileState   // by path
 	claims   map[string][]claim           // by pipeline id
@@ -68,8 +68,8 @@ type claim struct {
 	parsed *spec.Parsed
 }
 
-func (d *decision) collect(f *Seen) {
-	d.seen[f.Path] = f
+func (d *decision) collect(f *Scanned) {
+	d.scanned[f.Path] = f
 	for i := range f.Pipelines {
 		id := f.Pipelines[i].Pipeline.ID
 		d.claims[id] = append(d.claims[id], claim{f.Path, &f.Pipelines[i]})
@@ -79,8 +79,8 @@ func (d *decision) collect(f *Seen) {
 	}
 }
 
-// settle decides who of those that declare pipeline id gets it.
-func (d *decision) settle(id string, claims []claim) {
+// assign decides which of the files that declare pipeline id owns it.
+func (d *decision) assign(id string, claims []claim) {
 	have := d.declared[id]
 	switch {
 	case have == nil:
@@ -92,7 +92,7 @@ func (d *decision) settle(id string, claims []claim) {
 			"pipeline %q belongs to the API; hand it over with `conduit pipelines adopt %s`, or choose another id", id, id)
 	case have.Owner.Kind == spec.OwnerFile && d.claimed(claims, have.Owner.Path):
 		d.keep(id, have, claims)
-	case have.Withdrawn.IsZero() && d.opaque(have.Owner.Path):
+	case have.Withdrawn.IsZero() && d.unreadable(have.Owner.Path):
 		d.refuse(id, claims, spec.CodeDeclaredTwice, "pipeline %q belongs to %s, which has errors; mend or remove it first", id, have.Owner.Path)
 	default:
 		d.grant(id, have, claims)
@@ -103,9 +103,9 @@ func (d *decision) claimed(claims []claim, path string) bool {
 	return slices.ContainsFunc(claims, func(c claim) bool { return c.path == path })
 }
 
-// opaque reports whether the file at path is there but does not tell all it declares.
-func (d *decision) opaque(path string) bool {
-	f := d.seen[path]
+// unreadable reports whether the file at path is there but does not tell all it declares.
+func (d *decision) unreadable(path string) bool {
+	f := d.scanned[path]
 	return f != nil && (f.Err != nil || f.Broken)
 }
 
@@ -117,13 +117,15 @@ func (d *decision) keep(id string, have *spec.Declaration, claims []claim) {
 			d.refuse(id, []claim{c}, spec.CodeDeclaredTwice, "pipeline %q is declared in %s already; remove it from %s or from there, or choose another id", id, have.Owner.Path, c.path)
 		case c.parsed != nil:
 			d.declare(have, c)
-		default:
+		case !have.Withdrawn.IsZero():
 			d.restore(have)
+		default:
+			d.misplace(have)
 		}
 	}
 }
 
-// grant gives a pipeline that no present file owns to the only file that wants it.
+// grant gives a pipeline that no present file owns to the only file that declares it.
 func (d *decision) grant(id string, have *spec.Declaration, claims []claim) {
 	if len(claims) == 1 {
 		if claims[0].parsed != nil {
@@ -144,7 +146,7 @@ func (d *decision) refuse(id string, claims []claim, code, format string, args .
 			continue // it has its own problem
 		}
 		p := spec.Problem{File: c.path, Line: c.parsed.Line, Path: "/id", Pipeline: id, Severity: spec.SeverityError, Code: code, Message: fmt.Sprintf(format, args...)}
-		if mark, ok := c.parsed.Marks["/id"]; ok {
+		if mark, ok := c.parsed.Places.Mark("/id"); ok {
 			p.Line, p.Column = mark.Line, mark.Column
 		}
 		d.problems[c.path] = append(d.problems[c.path], p)
@@ -152,9 +154,9 @@ func (d *decision) refuse(id string, claims []claim, code, format string, args .
 }
 
 func (d *decision) declare(have *spec.Declaration, c claim) {
-	owner := spec.Owner{Kind: spec.OwnerFile, Path: c.path, Line: c.parsed.Line}
+	owner := spec.Owner{Kind: spec.OwnerFile, Path: c.path, Line: c.parsed.Line, Places: c.parsed.Places}
 	want := &c.parsed.Pipeline
-	if have != nil && have.Withdrawn.IsZero() && have.Owner == owner && samePipeline(&have.Pipeline, want) {
+	if have != nil && have.Withdrawn.IsZero() && have.Owner == owner && spec.Equal(&have.Pipeline, want) {
 		return
 	}
 	d.changes.Declare = append(d.changes.Declare, spec.Declare{Pipeline: *want, Owner: owner, Origin: origin(owner)})
@@ -165,7 +167,7 @@ func (d *decision) declare(have *spec.Declaration, c claim) {
 		d.added = append(d.added, want)
 	case !have.Withdrawn.IsZero():
 		reason = "Restored"
-	case !samePipeline(&have.Pipeline, want):
+	case !spec.Equal(&have.Pipeline, want):
 		reason = "Changed"
 	case have.Owner.Path != c.path:
 		reason = "Moved"
@@ -177,11 +179,8 @@ func (d *decision) declare(have *spec.Declaration, c claim) {
 
 // restore ends the withdrawal of a pipeline whose file is back, though with errors.
 func (d *decision) restore(have *spec.Declaration) {
-	if have.Withdrawn.IsZero() {
-		return
-	}
 	d.restored[have.Pipeline.ID] = true
-	d.changes.Declare = append(d.changes.Declare, spec.Declare{Pipeline: have.Pipeline, Owner: have.Owner, Origin: origin(have.Owner)})
+	d.declareAgain(have)
 	d.event(have.Pipeline.ID, have.Owner.Path, normal, "Restored", have.Owner.Path+" is back with errors, its last good version counts")
 }
 
@@ -191,18 +190,35 @@ func (d *decision) unclaimed(have *spec.Declaration) {
 	if have.Owner.Kind != spec.OwnerFile || d.claims[id] != nil {
 		return
 	}
-	opaque := d.opaque(have.Owner.Path)
+	unreadable := d.unreadable(have.Owner.Path)
 	switch {
-	case have.Withdrawn.IsZero() && !opaque:
+	case have.Withdrawn.IsZero() && !unreadable:
 		d.changes.Withdraw = append(d.changes.Withdraw, spec.Withdraw{ID: id, Origin: origin(have.Owner)})
 		d.event(id, have.Owner.Path, normal, "Withdrawn", have.Owner.Path+" no longer declares it")
-	case !have.Withdrawn.IsZero() && !have.Purge && opaque && d.known[have.Owner.Path] == nil:
+	case !have.Withdrawn.IsZero() && !have.Purge && unreadable && d.known[have.Owner.Path] == nil:
 		d.restore(have)
+	case have.Withdrawn.IsZero():
+		d.misplace(have)
 	}
 }
 
+// misplace takes note that the file says something else by now than what is declared, so
+// that no place in it is one of the declaration.
+func (d *decision) misplace(have *spec.Declaration) {
+	if have.Owner.Places != "" {
+		d.declareAgain(have)
+	}
+}
+
+// declareAgain has the last good version declared, which stands nowhere in the file.
+func (d *decision) declareAgain(have *spec.Declaration) {
+	owner := have.Owner
+	owner.Places = ""
+	d.changes.Declare = append(d.changes.Declare, spec.Declare{Pipeline: have.Pipeline, Owner: owner, Origin: origin(owner)})
+}
+
 // record notes what is known of a file from now on.
-func (d *decision) record(f *Seen) {
+func (d *decision) record(f *Scanned) {
 	s := spec.FileState{Path: f.Path, Hash: f.Hash, Pipelines: d.pipelines(f), SeenAt: d.now}
 	s.Problems = append(slices.Clone(f.Problems), d.problems[f.Path]...)
 	if f.Err != nil {
@@ -226,12 +242,12 @@ func (d *decision) record(f *Seen) {
 
 // pipelines returns the ids that f declares, those included that it is only known to
 // have declared before it broke.
-func (d *decision) pipelines(f *Seen) []string {
+func (d *decision) pipelines(f *Scanned) []string {
 	ids := slices.Clone(f.Invalid)
 	for _, p := range f.Pipelines {
 		ids = append(ids, p.Pipeline.ID)
 	}
-	if d.opaque(f.Path) {
+	if d.unreadable(f.Path) {
 		for id, have := range d.declared {
 			if have.Owner.Kind == spec.OwnerFile && have.Owner.Path == f.Path && (have.Withdrawn.IsZero() || d.restored[id]) {
 				ids = append(ids, id)

@@ -1,4 +1,4 @@
-package reconcile_test
+package files_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -32,7 +32,7 @@ func TestFilesDecideAsIfAboutEverything(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		store, content := newMemory(), map[string]string{}
-		files := &reconcile.Files{Store: store, Parse: parse}
+		r := &files.Reconciler{Store: store, Parse: parse}
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			id, path := ids.Draw(t, "id"), paths.Draw(t, "path")
 			var fail error
@@ -49,29 +49,29 @@ func TestFilesDecideAsIfAboutEverything(t *testing.T) {
 			case op == 8 && declared && d.Withdrawn.IsZero():
 				store.withdraw(id, rapid.Bool().Draw(t, "purge"))
 			case op == 9 && declared && !d.Withdrawn.IsZero():
-				_ = store.deletePipeline(id)
+				_ = store.DeletePipeline(nil, id)
 			case op == 10 && declared:
 				store.update(id, func(d *spec.Declaration) { d.Owner = spec.Owner{Kind: spec.OwnerFile, Path: path, Line: 1} })
 			}
 			if rapid.IntRange(0, 4).Draw(t, "fail") == 0 {
 				fail = errBroken
 			}
-			expectSame(t, store, files, content, fail)
+			expectSame(t, store, r, content, fail)
 		}
 	})
 }
 
 // expectSame has files look at content and fails t unless all that is decided of it is
 // what is decided of everything. fail is what the store says to that.
-func expectSame(t *rapid.T, store *memory, files *reconcile.Files, content map[string]string, fail error) {
+func expectSame(t *rapid.T, store *memory, r *files.Reconciler, content map[string]string, fail error) {
 	var parts []string
 	for _, path := range slices.Sorted(maps.Keys(content)) {
 		parts = append(parts, path+content[path])
 	}
 	snap := dir(strings.Join(parts, "|"))
-	var seen []reconcile.Seen
+	var seen []files.Scanned
 	for _, f := range snap.Files {
-		s := reconcile.Seen{Path: f.Path, Hash: f.Hash, Err: f.Err}
+		s := files.Scanned{Path: f.Path, Hash: f.Hash, Err: f.Err}
 		if f.Err == nil {
 			s.File = parse(f.Path, f.Data)
 		}
@@ -79,12 +79,12 @@ func expectSame(t *rapid.T, store *memory, files *reconcile.Files, content map[s
 	}
 	declared, _ := values(store, store.declared)
 	known, _ := values(store, store.files)
-	want := reconcile.Decide(seen, declared, known, time.Now())
+	want := files.Decide(seen, declared, known, time.Now())
 	got := &spec.Changes{}
 	store.onApply = func(c *spec.Changes) { got = c; store.fail = fail }
-	_ = files.Take(t.Context(), snap)
+	_ = r.Take(t.Context(), snap)
 	store.onApply, store.fail = nil, nil
-	if len(files.Status().Held) > 0 {
+	if len(r.Status().Retained) > 0 {
 		want = &spec.Changes{}
 	}
 	if diff := cmp.Diff(plainly(want), plainly(got)); diff != "" {

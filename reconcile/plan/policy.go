@@ -1,4 +1,4 @@
-package reconcile
+package plan
 
 import (
 	"hash/fnv"
@@ -10,10 +10,10 @@ import (
 // and never retries; DefaultPolicy is what users get.
 type Policy struct {
 	// Hold keeps a version that cannot start as the one to run, and retries it: no other is
-	// started, though one that runs goes on. Otherwise the last good version runs again until
+	// started, though one that runs goes on. Otherwise the last known good version runs again until
 	// somebody changes something.
 	Hold          bool
-	Confirm       time.Duration // a new version that fails sooner after its start is handled like one that cannot start
+	Probation     time.Duration // a new version that fails sooner after its start is handled like one that cannot start
 	DeletionGrace time.Duration // from a withdrawal until the pipeline stops
 	CleanupDelay  time.Duration // from then until its connectors are cleaned up
 	DrainTimeout  time.Duration // a stop that takes longer is forced; 0 waits for ever
@@ -33,7 +33,7 @@ type Policy struct {
 // DefaultPolicy returns the documented defaults.
 func DefaultPolicy() Policy {
 	return Policy{
-		Confirm:       5 * time.Second,
+		Probation:     5 * time.Second,
 		DeletionGrace: 10 * time.Second,
 		CleanupDelay:  10 * time.Minute,
 		DrainTimeout:  30 * time.Second,
@@ -49,8 +49,8 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// room returns when one more version may be taken up, given when others were, oldest first.
-func (p Policy) room(changes []time.Time) time.Time {
+// nextChange returns when one more version may be taken up, given when others were, oldest first.
+func (p Policy) nextChange(changes []time.Time) time.Time {
 	if p.MaxChanges <= 0 || len(changes) < p.MaxChanges {
 		return time.Time{}
 	}

@@ -6,21 +6,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// How long a pipeline that is slow to start may keep others from starting, what is
-// granted to plugins that are not needed after all, and how long a change waits for the
-// end of an amendment rather than restarting the pipeline.
+// How long a pipeline that is slow to start may keep others from starting, and what is
+// granted to plugins that are not needed after all.
 const (
 	slotTime       = 2 * time.Second
 	discardTimeout = 10 * time.Second
-	amendPatience  = 5 * time.Second
 )
 
 // launch is a version on its way to become the run.
 type launch struct {
-	version     Version
+	pipeline    *pipelineState
+	loop        *Loop
+	version     plan.Version
 	declaration spec.Declaration
 	ctx         context.Context // ends when it is abandoned
 	cancel      context.CancelFunc
@@ -32,7 +33,7 @@ type launch struct {
 // run is a version that runs. All but ended is owned by the loop.
 type run struct {
 	inner    Run
-	version  Version
+	version  plan.Version
 	drain    chan struct{}
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed after everything of it has ended and was noted
@@ -44,13 +45,14 @@ type run struct {
 
 // launch begins to start a version. From here until its run has ended, one goroutine
 // owns it; the run it replaces has ended before it begins.
-func (l *Loop) launch(p *pipe, kind Kind) {
+func (p *pipelineState) launch(kind plan.Kind) {
 	d := p.desired
-	n := &launch{version: Version{Generation: d.Generation, Digest: d.RunDigest}, declaration: d.Declaration, old: p.run, amend: kind == Amend}
-	if kind == Rollback {
+	l := p.loop
+	n := &launch{pipeline: p, loop: l, version: plan.Version{Generation: d.Generation, Digest: d.RunDigest}, declaration: d.Declaration, old: p.run, amend: kind == plan.Amend}
+	if kind == plan.Rollback {
 		good := p.State.LastGood
-		n.version = Version{Generation: good.Generation, Digest: l.RunDigest(&good.Pipeline), Instead: d.Generation}
-		n.declaration.Pipeline, n.declaration.Generation = good.Pipeline, good.Generation
+		n.version = plan.Version{Generation: good.Generation, Digest: l.RunDigest(&good.Pipeline), Instead: d.Generation}
+		n.declaration.Pipeline, n.declaration.Generation, n.declaration.Owner.Places = good.Pipeline, good.Generation, ""
 	} else {
 		p.Refused = 0
 	}
@@ -61,62 +63,65 @@ func (l *Loop) launch(p *pipe, kind Kind) {
 	n.ctx, n.cancel = context.WithCancel(l.base)
 	p.next = n
 	if p.run == nil {
-		l.update(p, func(s *spec.State) { s.Phase, s.StoppedByUser, s.RetryAt = spec.PhaseStarting, false, nil })
+		p.update(func(s *spec.State) { s.Phase, s.StoppedByUser, s.RetryAt = spec.PhaseStarting, false, nil })
 	}
-	l.workers++
-	go l.work(p, n)
+	l.mail.workers++
+	go n.work()
 }
 
-func (l *Loop) work(p *pipe, n *launch) {
-	defer func() { l.notes <- func() { l.workers-- } }()
+// work prepares the version, has it take over from the one that runs, and runs it.
+func (n *launch) work() {
+	l, p := n.loop, n.pipeline
+	defer func() { l.mail.notes <- func() { l.mail.workers-- } }()
 	defer n.cancel()
-	release, ok := l.slot(n.ctx)
+	release, ok := n.slot()
 	if !ok {
-		l.tell(func() { l.abandoned(p, n) })
+		l.mail.post(func() { n.abandoned() })
 		return
 	}
 	defer release()
-	if n.amend && l.amend(p, n) {
+	if n.amend && n.amendOld() {
 		return
 	}
 	next, err := l.Runner.Prepare(n.ctx, &n.declaration)
 	if err != nil {
-		l.tell(func() { l.notPrepared(p, n, err) })
+		l.mail.post(func() { n.notPrepared(err) })
 		return
 	}
-	r, ok := l.takeOver(p, n, next)
+	r, ok := n.takeOver(next)
 	if !ok {
-		l.discard(next)
-		l.tell(func() { l.abandoned(p, n) })
+		n.discard(next)
+		l.mail.post(func() { n.abandoned() })
 		return
 	}
 	ctx, cancel := context.WithCancel(l.base)
 	defer cancel()
-	l.tell(func() { l.begun(p, n, r, cancel) })
+	l.mail.post(func() { n.begun(r, cancel) })
 	err = r.inner.Run(ctx, r.drain, func() {
 		release()
-		l.tell(func() { l.ran(p, r, "Started") })
+		l.mail.post(func() { p.ran(r, "Started") })
 	})
-	l.tell(func() { l.ended(p, r, err) })
+	l.mail.post(func() { p.ended(r, err) })
 	close(r.ended)
 }
 
-// amend has the old run become the version of n. It returns false when that takes a new run.
-func (l *Loop) amend(p *pipe, n *launch) bool {
+// amendOld has the old run become the version of n. It returns false when that takes a new run.
+func (n *launch) amendOld() bool {
+	l, p := n.loop, n.pipeline
 	r := n.old
 	amendment, err := r.inner.Amend(n.ctx, &n.declaration)
 	if err != nil {
 		if errors.Is(err, spec.ErrNeedsRestart) {
 			return false
 		}
-		l.tell(func() { l.notPrepared(p, n, err) })
+		l.mail.post(func() { n.notPrepared(err) })
 		return true
 	}
 	var begins bool
-	l.tell(func() { begins = l.amending(p, n, r) })
+	l.mail.post(func() { begins = n.amending(r) })
 	if !begins {
-		l.discard(amendment)
-		l.tell(func() { l.abandoned(p, n) })
+		n.discard(amendment)
+		l.mail.post(func() { n.abandoned() })
 		return true
 	}
 	inTime := func() bool { return true }
@@ -125,30 +130,31 @@ func (l *Loop) amend(p *pipe, n *launch) bool {
 	}
 	err = amendment.Apply(func() {
 		if inTime() {
-			l.tell(func() { l.drained(p, n, r) })
+			l.mail.post(func() { n.drained(r) })
 		}
 	})
 	inTime()
 	if err == nil {
-		l.tell(func() { l.ran(p, r, "Amended") })
+		l.mail.post(func() { p.ran(r, "Amended") })
 	}
 	return true
 }
 
 // discard tears down what is not needed after all.
-func (l *Loop) discard(of interface{ Discard(ctx context.Context) }) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.base), discardTimeout)
+func (n *launch) discard(of interface{ Discard(ctx context.Context) }) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.loop.base), discardTimeout)
 	defer cancel()
 	of.Discard(ctx)
 }
 
 // takeOver drains the old run and waits for its end. It returns false when the new
 // one was abandoned meanwhile.
-func (l *Loop) takeOver(p *pipe, n *launch, next Run) (*run, bool) {
+func (n *launch) takeOver(next Run) (*run, bool) {
+	l, p := n.loop, n.pipeline
 	if n.old != nil {
-		l.tell(func() {
+		l.mail.post(func() {
 			if n.ctx.Err() == nil && p.run == n.old {
-				l.stop(p, l.Policy.DrainTimeout)
+				p.stop(l.Policy.DrainTimeout)
 			}
 		})
 		select {
@@ -159,28 +165,15 @@ func (l *Loop) takeOver(p *pipe, n *launch, next Run) (*run, bool) {
 	return &run{inner: next, version: n.version, drain: make(chan struct{}), ended: make(chan struct{})}, n.ctx.Err() == nil
 }
 
-// slot waits for a turn to start. Release gives it back, as does time.
-func (l *Loop) slot(ctx context.Context) (release func(), ok bool) {
+// slot waits for permission to start: a semaphore bounds how many start at a time. Release
+// gives it back, as does time.
+func (n *launch) slot() (release func(), ok bool) {
 	select {
-	case l.slots <- struct{}{}:
-	case <-ctx.Done():
+	case n.loop.slots <- struct{}{}:
+	case <-n.ctx.Done():
 		return nil, false
 	}
-	give := sync.OnceFunc(func() { <-l.slots })
+	give := sync.OnceFunc(func() { <-n.loop.slots })
 	timer := time.AfterFunc(slotTime, give)
 	return func() { timer.Stop(); give() }, true
-}
-
-// stop asks the run of p to end, and cancels it when it has not after timeout; 0
-// leaves it to others to lose patience.
-func (l *Loop) stop(p *pipe, timeout time.Duration) {
-	r := p.run
-	if !r.stopping {
-		r.stopping = true
-		close(r.drain)
-		l.update(p, func(s *spec.State) { s.Phase = spec.PhaseStopping })
-	}
-	if timeout > 0 && r.force == nil {
-		r.force = time.AfterFunc(timeout, r.cancel)
-	}
 }

@@ -1,0 +1,168 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile/plan"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// reread has all of desired state read again.
+func (l *Loop) reread() { l.stale, l.declared, l.started = true, 0, 0 }
+
+// refresh reads desired state when it may have changed. It returns false when that
+// has to be tried again.
+func (l *Loop) refresh(ctx context.Context) bool {
+	if !l.stale {
+		return true
+	}
+	err := l.read(ctx)
+	if ctx.Err() == nil {
+		l.reading.Observe(l.Log.With("component", "reconcile"), err)
+	}
+	if err != nil {
+		return false
+	}
+	l.stale = false
+	if !l.known {
+		l.known, l.touched = true, nil
+	}
+	return true
+}
+
+// read takes up what changed of desired state and of the connectors that were started.
+func (l *Loop) read(ctx context.Context) error {
+	declarations, err := l.Store.DeclarationsSince(ctx, l.declared)
+	if err != nil {
+		return err
+	}
+	connectors, err := l.Store.ConnectorStatesSince(ctx, l.started)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for i := range declarations.Rows {
+		l.declare(&declarations.Rows[i], now)
+	}
+	for _, id := range gone(l.pipelines, &declarations) {
+		if p := l.pipelines[id]; p != nil && p.desired != nil {
+			p.desired, p.newer = nil, nil
+			p.touch()
+		}
+	}
+	l.takeConnectors(&connectors, now)
+	l.declared, l.started = declarations.Revision, connectors.Revision
+	return nil
+}
+
+// gone returns which of the pipelines are not declared any more.
+func gone(pipelines map[string]*pipelineState, delta *spec.Delta[spec.Declaration]) []string {
+	if !delta.All {
+		return delta.Gone
+	}
+	left := make(map[string]bool, len(delta.Rows))
+	for i := range delta.Rows {
+		left[delta.Rows[i].Pipeline.ID] = true
+	}
+	var gone []string
+	for id := range pipelines {
+		if !left[id] {
+			gone = append(gone, id)
+		}
+	}
+	return gone
+}
+
+// declare takes up what is declared of one pipeline.
+func (l *Loop) declare(d *spec.Declaration, now time.Time) {
+	id := d.Pipeline.ID
+	p := l.pipelines[id]
+	if p == nil {
+		p = newPipeline(l, spec.State{PipelineID: id, Phase: spec.PhaseStopped, Since: now})
+		l.pipelines[id] = p
+		l.observer.publish(p.State)
+	}
+	before := p.desired
+	if before != nil && sameToRun(&p.stored, d) {
+		p.relocate(d)
+		return
+	}
+	p.touch()
+	declared := &plan.Desired{Declaration: *d}
+	declared.Withdrawn = p.withdrawn(d, now)
+	p.stored = *d
+	if latest := cmp.Or(p.newer, before); latest != nil && latest.Digest != "" && latest.Digest == d.Digest {
+		declared.RunDigest = latest.RunDigest
+	} else {
+		declared.RunDigest = l.RunDigest(&d.Pipeline)
+		p.failures = nil
+	}
+	if before == nil || before.RunDigest == declared.RunDigest {
+		p.desired, p.newer = declared, nil
+		return
+	}
+	wished := *before
+	wished.Pipeline.Status, wished.Override, wished.Withdrawn, wished.Purge = d.Pipeline.Status, d.Override, declared.Withdrawn, d.Purge
+	p.desired, p.newer = &wished, declared
+}
+
+// sameToRun reports whether b is what a was, or differs in nothing that matters to what runs.
+func sameToRun(a, b *spec.Declaration) bool {
+	return a.Generation == b.Generation && a.Digest == b.Digest && a.Override == b.Override && a.Purge == b.Purge &&
+		a.Withdrawn.Equal(b.Withdrawn) && a.UpdatedAt.Equal(b.UpdatedAt)
+}
+
+// relocate takes up where the version that was declared last stands in its file.
+func (p *pipelineState) relocate(d *spec.Declaration) {
+	if p.stored.Owner == d.Owner {
+		return
+	}
+	p.stored = *d
+	latest := *cmp.Or(p.newer, p.desired)
+	latest.Owner = d.Owner
+	if p.newer != nil {
+		p.newer = &latest
+	} else {
+		p.desired = &latest
+	}
+}
+
+// takeConnectors takes up what changed of the connectors that were started.
+func (l *Loop) takeConnectors(delta *spec.Delta[spec.ConnectorState], now time.Time) {
+	if delta.All {
+		l.takeAllConnectors(delta.Rows, now)
+		return
+	}
+	for _, c := range delta.Rows {
+		if p := l.pipelines[c.PipelineID]; p != nil {
+			p.replace(p.timed(c, now))
+			p.touch()
+		}
+	}
+	for _, id := range delta.Gone {
+		for i := range id { // either may have colons
+			if p := l.pipelines[id[:i]]; p != nil && strings.HasPrefix(id[i:], ":") {
+				p.drop(id)
+				p.touch()
+			}
+		}
+	}
+}
+
+func (l *Loop) takeAllConnectors(all []spec.ConnectorState, now time.Time) {
+	byPipeline := map[*pipelineState][]spec.ConnectorState{}
+	for _, c := range all {
+		if p := l.pipelines[c.PipelineID]; p != nil {
+			byPipeline[p] = append(byPipeline[p], p.timed(c, now))
+		}
+	}
+	for _, p := range l.pipelines {
+		if len(p.connectors)+len(byPipeline[p]) > 0 {
+			p.connectors = byPipeline[p]
+			p.touch()
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package reconcile
+
+import (
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+// Saver is a saver of which nothing is saved by itself.
+type Saver struct{ saver }
+
+// NewSaver returns a saver to which nothing was handed.
+func NewSaver() *Saver {
+	return &Saver{saver{wake: notify.NewSignal(), pending: map[string]*pending{}}}
+}
+
+// Put has s saved.
+func (s *Saver) Put(state spec.State) { s.put(state) }
+
+// Fail takes what waits and returns what puts it back, as after a save that failed.
+func (s *Saver) Fail() (putBack func()) {
+	taken := s.take()
+	return func() {
+		for _, p := range taken {
+			s.giveBack(p)
+		}
+	}
+}
+
+// Waiting returns the states that wait to be saved.
+func (s *Saver) Waiting() (states []spec.State) {
+	for _, p := range s.take() {
+		states = append(states, p.state)
+	}
+	return states
+}

@@ -1,0 +1,183 @@
+package files_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pipeline returns a running pipeline with one source, whose setting makes versions.
+func pipeline(id, version string) spec.Pipeline {
+	return spec.Pipeline{ID: id, Status: spec.StatusRunning, Connectors: []spec.Connector{
+		{ID: "in", Type: spec.TypeSource, Plugin: "fake", Settings: map[string]string{"version": version}},
+	}}
+}
+
+// digest stands in for that of spec.
+func digest(p *spec.Pipeline) string {
+	c := *p
+	c.Name, c.Description = "", ""
+	return fmt.Sprint(c)
+}
+
+// memory is a store that keeps to the contract of files.Store and checks its user.
+type memory struct {
+	mu       sync.Mutex
+	declared map[string]spec.Declaration
+	files    map[string]spec.FileState
+	events   []spec.Event
+	applied  int
+	changed  []string            // ids of declarations that changed, or went; one more is one revision more
+	reads    int                 // calls of DeclarationsSince
+	onApply  func(*spec.Changes) // called with what Apply is to do; may be nil
+	fail     error               // of every call
+}
+
+func newMemory() *memory {
+	return &memory{declared: map[string]spec.Declaration{}, files: map[string]spec.FileState{}}
+}
+
+func values[V any](m *memory, all map[string]V) ([]V, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []V
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, all[k])
+	}
+	return list, m.fail
+}
+
+func (m *memory) DeclarationsSince(_ context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reads++
+	d := spec.Delta[spec.Declaration]{Revision: int64(len(m.changed)) + 1, All: revision == 0}
+	ids := slices.Collect(maps.Keys(m.declared))
+	if !d.All {
+		ids = slices.Clone(m.changed[revision-1:])
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if now, ok := m.declared[id]; ok {
+			d.Rows = append(d.Rows, now)
+		} else {
+			d.Gone = append(d.Gone, id)
+		}
+	}
+	return d, m.fail
+}
+
+func (m *memory) FileStates(context.Context) ([]spec.FileState, error) { return values(m, m.files) }
+
+func (m *memory) Apply(_ context.Context, c *spec.Changes) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.onApply != nil {
+		m.onApply(c)
+	}
+	if m.fail != nil {
+		return m.fail
+	}
+	m.applied++
+	for _, d := range c.Declare {
+		now := m.declared[d.Pipeline.ID]
+		now.Pipeline, now.Owner, now.Withdrawn, now.Purge = d.Pipeline, d.Owner, time.Time{}, false
+		if sum := digest(&d.Pipeline); sum != now.Digest {
+			now.Digest, now.Override = sum, ""
+			now.Generation++
+		}
+		m.declared[d.Pipeline.ID] = now
+		m.changed = append(m.changed, d.Pipeline.ID)
+	}
+	for _, w := range c.Withdraw {
+		now, ok := m.declared[w.ID]
+		if !ok || !now.Withdrawn.IsZero() && !w.Purge {
+			return fmt.Errorf("withdrawal of %q, which is not declared", w.ID)
+		}
+		now.Withdrawn, now.Purge = time.Now().Round(0), w.Purge
+		m.declared[w.ID] = now
+		m.changed = append(m.changed, w.ID)
+	}
+	for _, f := range c.Files {
+		m.files[f.Path] = f
+	}
+	for _, path := range c.Forget {
+		delete(m.files, path)
+	}
+	m.events = append(m.events, c.Events...)
+	return nil
+}
+
+func (m *memory) declare(ps ...spec.Pipeline) {
+	c := &spec.Changes{}
+	for _, p := range ps {
+		c.Declare = append(c.Declare, spec.Declare{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}})
+	}
+	if err := m.Apply(context.Background(), c); err != nil {
+		panic(err)
+	}
+}
+
+func (m *memory) withdraw(id string, purge bool) {
+	if err := m.Apply(context.Background(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Purge: purge}}}); err != nil {
+		panic(err)
+	}
+}
+
+func (m *memory) reasons() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []string
+	for _, e := range m.events {
+		all = append(all, e.Reason)
+	}
+	return strings.Join(all, " ")
+}
+
+func (m *memory) set(fail error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = fail
+}
+
+var errBroken = errors.New("broken")
+
+// DeletePipeline forgets a withdrawn pipeline.
+func (m *memory) DeletePipeline(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.declared[id].Withdrawn.IsZero() {
+		return fmt.Errorf("%q is declared", id)
+	}
+	delete(m.declared, id)
+	m.changed = append(m.changed, id)
+	return m.fail
+}
+
+func (m *memory) declaration(id string) (spec.Declaration, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d, ok := m.declared[id]
+	return d, ok
+}
+
+func (m *memory) update(id string, change func(*spec.Declaration)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.declared[id]
+	change(&d)
+	m.declared[id] = d
+	m.changed = append(m.changed, id)
+}

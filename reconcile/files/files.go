@@ -1,0 +1,349 @@
+// Package files brings the desired state in the store in line with the pipeline files of a
+// directory.
+//
+// Absence is not deletion: what is withdrawn is decided from a complete scan only, a file
+// that cannot be read or parsed keeps what it declared, and the absence of all files counts
+// only after files were seen to vanish or a person confirmed it (the mass-delete guard).
+package files
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+// Reconciler brings the desired state in the store in line with the pipeline files.
+type Reconciler struct {
+	Store Store
+	Watch *watch.Watcher
+	// Parse is spec.ParseFile. Several files are parsed at the same time.
+	Parse func(path string, data []byte) spec.File
+	Log   *slog.Logger
+	// Notify, when set, is called after desired state changed, or the state of the directory.
+	Notify func()
+
+	once    sync.Once
+	wake    notify.Signal
+	scanned chan struct{}                // closed after the first scan was taken
+	own     atomic.Pointer[spec.Changes] // being applied by this reconciler
+
+	mu        sync.Mutex // guards what follows
+	last      *watch.Snapshot
+	index     *index
+	upTo      int64  // the revision of desired state that index holds; 0 to read all
+	dir       string // the directory of the last scan,
+	populated bool   // in which there were files,
+	confirmed bool   // or whose emptiness somebody confirmed
+	status    Status
+	throttle  notify.Throttle
+}
+
+// fullInterval is how often everything is compared, should a change have gone unnoticed.
+const fullInterval = time.Minute
+
+// wakeDelay is how long after a change by others the files are compared with it.
+const wakeDelay = 50 * time.Millisecond
+
+// Store is what a Reconciler needs of the store.
+type Store interface {
+	// DeclarationsSince returns how desired state, withdrawn pipelines included, changed
+	// since a revision that it returned before: all of it, if that is not known or 0.
+	DeclarationsSince(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error)
+	// FileStates returns what is known of the pipeline files, by path. It changes by Apply
+	// only, and nobody but the Reconciler changes it.
+	FileStates(ctx context.Context) ([]spec.FileState, error)
+	// Apply performs c in one transaction.
+	Apply(ctx context.Context, c *spec.Changes) error
+}
+
+// Event types.
+const (
+	normal  = "normal"
+	warning = "warning"
+)
+
+// Status says how reading the pipeline files goes.
+type Status struct {
+	Err       error          // why the directory or the store could not be used, nil when all is well
+	Retained  []string       // files that are gone with all others, so that nothing is withdrawn
+	Directory spec.Directory // how it was found
+	At        time.Time      // of the last scan
+}
+
+func (r *Reconciler) init() {
+	r.once.Do(func() {
+		r.wake, r.scanned, r.index = notify.NewSignal(), make(chan struct{}), newIndex()
+		r.throttle = notify.Throttle{Fails: "pipeline files are not followed, what runs keeps running", Recovered: "pipeline files are followed again"}
+		if r.Log == nil {
+			r.Log = slog.New(slog.DiscardHandler)
+		}
+	})
+}
+
+// Run follows the files until ctx ends, then it returns nil.
+func (r *Reconciler) Run(ctx context.Context) error {
+	r.init()
+	watched := make(chan error, 1)
+	go func() { watched <- r.Watch.Run(ctx, func(s watch.Snapshot) { _ = r.Take(ctx, s) }) }()
+	var due <-chan time.Time // when what others changed is compared
+	all := time.NewTicker(fullInterval)
+	defer all.Stop()
+	for ctx.Err() == nil {
+		var retry <-chan time.Time
+		if r.pending() {
+			retry = time.After(time.Second)
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.wake:
+			if due == nil { // many changes are compared together
+				due = time.After(wakeDelay)
+			}
+		case <-due:
+			due = nil
+			if retry == nil {
+				_ = r.retry(ctx)
+			}
+		case <-retry:
+			_ = r.retry(ctx)
+		case <-all.C:
+			r.invalidate()
+			_ = r.retry(ctx)
+		}
+	}
+	return <-watched
+}
+
+// Changed has the files compared with desired state again after that was changed by c, or
+// in another way if c is nil. What the reconciler changed itself does not count. It never
+// blocks.
+func (r *Reconciler) Changed(c *spec.Changes) {
+	if c == nil || c != r.own.Load() {
+		r.Wake()
+	}
+}
+
+// Wake has the files compared with desired state again. It never blocks.
+func (r *Reconciler) Wake() {
+	r.init()
+	r.wake.Notify()
+}
+
+// Reload reads all files and returns when the store is in line with them, or why it is
+// not. With prune, the absence of all files counts: their pipelines are withdrawn.
+func (r *Reconciler) Reload(ctx context.Context, prune bool) error {
+	r.invalidate()
+	if err := r.Watch.Reload(ctx); err != nil {
+		return fmt.Errorf("cannot reload the pipeline files: %w", err)
+	}
+	if prune {
+		r.mu.Lock()
+		r.confirmed = true
+		r.mu.Unlock()
+		if err := r.retry(ctx); err != nil {
+			return err
+		}
+	}
+	return r.Status().Err
+}
+
+// Scanned returns nil once the files have been scanned for the first time, however that
+// went.
+func (r *Reconciler) Scanned(ctx context.Context) error {
+	r.init()
+	select {
+	case <-r.scanned:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Status returns how it went last.
+func (r *Reconciler) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
+
+// invalidate has everything decided anew the next time.
+func (r *Reconciler) invalidate() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.upTo = 0
+}
+
+// pending reports whether the last snapshot could not be applied.
+func (r *Reconciler) pending() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status.Err != nil && r.last != nil && r.last.Err == nil
+}
+
+func (r *Reconciler) retry(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		return nil
+	}
+	return r.apply(ctx, r.last)
+}
+
+// Take brings desired state in line with a scan.
+func (r *Reconciler) Take(ctx context.Context, s watch.Snapshot) error {
+	r.init()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.Err != nil || s.Dir != r.dir {
+		r.dir, r.populated, r.confirmed, r.upTo = s.Dir, false, false, 0
+	}
+	r.last = &s
+	return r.apply(ctx, &s)
+}
+
+// apply does the work of Take and keeps its outcome. r.mu is held.
+func (r *Reconciler) apply(ctx context.Context, s *watch.Snapshot) error {
+	retained, err := r.decide(ctx, s)
+	before := r.status
+	if before.At.IsZero() {
+		close(r.scanned)
+	}
+	r.status = Status{Err: err, Retained: retained, Directory: directory(s, retained, before.Directory), At: time.Now()}
+	r.observe(ctx, before.Directory)
+	if ctx.Err() == nil {
+		if s.Err != nil || err != nil && before.Err != nil && before.Err.Error() != err.Error() {
+			r.throttle.Reset() // it is another one
+		}
+		if s.Err == nil { // else observe logs it
+			r.throttle.Observe(r.Log.With("component", "files"), err)
+		}
+	}
+	if err != nil && s.Err == nil {
+		r.Wake() // to have Run try again
+	}
+	return err
+}
+
+// decide decides what s changes and applies that to the store. It returns the files that are
+// retained. r.mu is held.
+func (r *Reconciler) decide(ctx context.Context, s *watch.Snapshot) (retained []string, err error) {
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	if err := r.read(ctx); err != nil {
+		return r.status.Retained, err
+	}
+	if r.guarded() {
+		if gone := AllGone(r.index.known, s.Files); len(gone) > 0 {
+			return gone, nil
+		}
+	}
+	if len(s.Files) > 0 {
+		r.populated, r.confirmed = true, false
+	}
+	r.index.update(s.Files, r.Parse)
+	files, declared, known := r.index.undecided()
+	c := Decide(files, declared, known, time.Now())
+	if c.Empty() {
+		r.index.applied(c)
+		return nil, nil
+	}
+	r.own.Store(c)
+	err = r.Store.Apply(ctx, c)
+	r.own.Store(nil)
+	if err != nil {
+		r.upTo = 0
+		return nil, fmt.Errorf("cannot save the desired state: %w", err)
+	}
+	r.index.applied(c)
+	r.report(c)
+	if r.Notify != nil {
+		r.Notify()
+	}
+	return nil, nil
+}
+
+// guarded reports whether the absence of all files counts as an accident: an empty directory
+// may be a disk that is not mounted, unless files were seen to vanish from it. r.mu is held.
+func (r *Reconciler) guarded() bool { return !r.populated && !r.confirmed }
+
+// Guarded reports whether nothing would be withdrawn if the directory that Snapshot.Dir
+// identifies were found without any files now (the mass-delete guard).
+func (r *Reconciler) Guarded(dir string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.guarded() || dir != r.dir
+}
+
+// AllGone returns the paths of the known files, sorted, if files shows nothing of the directory
+// being in use. An empty file that was never seen before does not: it may be in the place of
+// the directory.
+func AllGone(known map[string]*spec.FileState, files []watch.File) []string {
+	if slices.ContainsFunc(files, func(f watch.File) bool { return len(f.Data) > 0 || f.Err != nil || known[f.Path] != nil }) {
+		return nil
+	}
+	return sortedKeys(known)
+}
+
+// read takes up what others changed of desired state.
+func (r *Reconciler) read(ctx context.Context) error {
+	delta, err := r.Store.DeclarationsSince(ctx, r.upTo)
+	if err != nil {
+		return fmt.Errorf("cannot read the desired state: %w", err)
+	}
+	if delta.All {
+		known, err := r.Store.FileStates(ctx)
+		if err != nil {
+			return fmt.Errorf("cannot read what is known of the pipeline files: %w", err)
+		}
+		r.index.reset(delta.Rows, known)
+		r.upTo = delta.Revision
+		return nil
+	}
+	for i := range delta.Rows {
+		r.index.declare(&delta.Rows[i])
+	}
+	for _, id := range delta.Gone {
+		r.index.undeclare(id)
+	}
+	r.upTo = delta.Revision
+	return nil
+}
+
+// report logs what was decided. A file's problems are logged when they change.
+func (r *Reconciler) report(c *spec.Changes) {
+	log := r.Log.With("component", "files")
+	for _, file := range c.Files {
+		for _, p := range file.Problems {
+			if p.Severity == spec.SeverityWarning {
+				about(log, p.Pipeline).Warn(Place(p)+p.Message, "code", p.Code)
+			} else {
+				about(log, p.Pipeline).Error(Place(p)+p.Message, "code", p.Code)
+			}
+		}
+	}
+	for _, e := range c.Events {
+		switch {
+		case e.Type == normal:
+			about(log, e.Pipeline).Info(e.Message, "file", e.File, "reason", e.Reason)
+		case e.Pipeline != "": // what is wrong with a file was said above
+			about(log, e.Pipeline).Warn(e.Message, "file", e.File, "reason", e.Reason)
+		}
+	}
+}
+
+// about returns a logger for what concerns a pipeline, if it is known which.
+func about(log *slog.Logger, pipelineID string) *slog.Logger {
+	if pipelineID == "" {
+		return log
+	}
+	return log.With("pipeline_id", pipelineID)
+}

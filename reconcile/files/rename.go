@@ -1,0 +1,39 @@
+package files
+
+import (
+	"fmt"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// warnOfRenames tells of new pipelines that are what a withdrawn one is, but for the id:
+// their sources begin anew.
+func (d *decision) warnOfRenames(declared []spec.Declaration) {
+	if len(d.added) == 0 {
+		return
+	}
+	old := map[string]string{}
+	for i := range declared {
+		have := &declared[i]
+		gone := d.claims[have.Pipeline.ID] == nil && !d.unreadable(have.Owner.Path)
+		if have.Owner.Kind == spec.OwnerFile && gone && !have.Purge {
+			old[anonymous(&have.Pipeline)] = have.Pipeline.ID
+		}
+	}
+	for _, p := range d.added {
+		if len(old) == 0 {
+			return
+		}
+		if id := old[anonymous(p)]; id != "" {
+			d.event(p.ID, d.claims[p.ID][0].path, warning, "LooksRenamed", fmt.Sprintf("pipeline %q is what %q was, which is withdrawn: with another id its sources begin anew; "+
+				"to go on from where %[2]q got, give it that id again within pipelines.cleanup-delay; its name may be another", p.ID, id))
+		}
+	}
+}
+
+// anonymous identifies all of p that affects how it runs, but its id.
+func anonymous(p *spec.Pipeline) string {
+	unnamed := *p
+	unnamed.ID = ""
+	return spec.RunDigest(&unnamed)
+}

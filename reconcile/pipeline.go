@@ -1,0 +1,138 @@
+package reconcile
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile/plan"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// pipelineState is all the loop knows of one pipeline. It is owned by the goroutine of
+// Loop.Run, as are its methods.
+type pipelineState struct {
+	plan.Observed
+	loop       *Loop
+	stored     spec.Declaration // as it was read; desired has other times
+	desired    *plan.Desired
+	newer      *plan.Desired // what is declared, when that is another version than desired
+	connectors []spec.ConnectorState
+	run        *run
+	next       *launch
+	failures   []time.Time // when each no longer counts
+	undeleted  int         // attempts to delete the pipeline that failed
+	untouched  bool        // Refused could not be prepared, so that trying it again disturbs nothing
+}
+
+// newPipeline returns the state of a pipeline of which nothing runs.
+func newPipeline(l *Loop, s spec.State) *pipelineState {
+	return &pipelineState{Observed: plan.Observed{State: s}, loop: l}
+}
+
+// touch has the pipeline planned.
+func (p *pipelineState) touch() {
+	if touched := p.loop.touched; touched != nil {
+		touched[p.State.PipelineID] = true
+	}
+}
+
+// log returns a logger for what concerns the pipeline.
+func (p *pipelineState) log() *slog.Logger {
+	return p.loop.Log.With("component", "reconcile", "pipeline_id", p.State.PipelineID)
+}
+
+// observed returns what is observed of the pipeline now.
+func (p *pipelineState) observed() plan.Observed {
+	o := p.Observed
+	o.Newer = p.newer != nil
+	if p.run != nil {
+		o.Run, o.Stopping, o.Amending = &p.run.version, p.run.stopping, p.run.amending
+	}
+	if p.next != nil {
+		o.Next, o.Abandoned = &p.next.version, p.next.ctx.Err() != nil
+	}
+	return o
+}
+
+// update changes the state of p in a copy, reports it to observers and has it saved.
+func (p *pipelineState) update(change func(*spec.State)) {
+	s := p.State
+	change(&s)
+	if s.Phase != p.State.Phase {
+		s.Since = time.Now()
+	}
+	p.State = s
+	p.loop.observer.observe(s)
+}
+
+func (p *pipelineState) event(kind, reason, message string) {
+	p.loop.observer.record(p.State, spec.Event{At: time.Now(), Pipeline: p.State.PipelineID, Type: kind, Reason: reason, Message: message})
+}
+
+// takeUp makes the declared version the desired one.
+func (p *pipelineState) takeUp() {
+	now := time.Now()
+	p.Changes = without(p.Changes, func(at time.Time) bool { return !now.Before(at.Add(p.loop.Policy.ChangesWindow)) })
+	p.Flapping = p.Flapping && len(p.Changes) > 0
+	if p.newer.Wanted() {
+		p.Changes = append(p.Changes, now)
+	}
+	p.Changes = p.Changes[max(len(p.Changes)-p.loop.Policy.MaxChanges, 0):]
+	p.desired, p.newer = p.newer, nil
+	p.touch()
+}
+
+// adopt takes note that what runs is what is declared.
+func (p *pipelineState) adopt() {
+	d := p.desired
+	p.run.version, p.Refused = plan.Version{Generation: d.Generation, Digest: d.RunDigest, Pipeline: &d.Pipeline}, 0
+	p.update(func(s *spec.State) {
+		s.RunningGeneration, s.Error, s.RetryAt = d.Generation, "", nil
+		s.LastAttempt = &spec.Attempt{Generation: d.Generation, At: time.Now()}
+	})
+	if p.Probation.IsZero() {
+		p.keepAsGood(p.run)
+	}
+}
+
+// keepAsGood makes what r runs the last known good version.
+func (p *pipelineState) keepAsGood(r *run) {
+	p.Probation = time.Time{}
+	p.update(func(s *spec.State) {
+		s.LastGood = &spec.LastGood{Generation: r.version.Generation, Pipeline: *r.version.Pipeline}
+	})
+}
+
+// stop asks the run of p to end, and cancels it when it has not after timeout; 0
+// leaves it to others to force its end.
+func (p *pipelineState) stop(timeout time.Duration) {
+	r := p.run
+	if !r.stopping {
+		r.stopping = true
+		close(r.drain)
+		p.update(func(s *spec.State) { s.Phase = spec.PhaseStopping })
+	}
+	if timeout > 0 && r.force == nil {
+		r.force = time.AfterFunc(timeout, r.cancel)
+	}
+}
+
+// replace puts c in the place of what is known of the connector.
+func (p *pipelineState) replace(c spec.ConnectorState) {
+	p.connectors = append(without(p.connectors, func(other spec.ConnectorState) bool { return other.ID == c.ID }), c)
+}
+
+// drop forgets a connector.
+func (p *pipelineState) drop(connectorID string) {
+	p.connectors = without(p.connectors, func(c spec.ConnectorState) bool { return c.ID == connectorID })
+}
+
+func without[T any](all []T, drop func(T) bool) []T {
+	var kept []T
+	for _, v := range all {
+		if !drop(v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}

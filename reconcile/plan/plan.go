@@ -1,0 +1,302 @@
+// Package plan compares what is desired of pipelines with what is observed of them and says
+// what to do about the difference. It is pure: the time is an argument, nothing is started or
+// stopped here.
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Desired is what somebody wants of one pipeline. While Observed.Newer it is a version that
+// was declared before, with the status that is wanted now.
+type Desired struct {
+	spec.Declaration
+	RunDigest string // of Pipeline: equal digests run alike
+}
+
+// Observed is what is observed of one pipeline.
+type Observed struct {
+	State     spec.State
+	Run       *Version    // the run there is; nil when nothing runs
+	Newer     bool        // another version is declared than the one that is desired
+	Changes   []time.Time // when versions that were to run were taken up lately, oldest first
+	Flapping  bool        // it was reported that versions wait
+	Stopping  bool        // Run was asked to end
+	Amending  bool        // Run ends in order what another version replaces, to become that
+	OpensBy   time.Time   // until when changes wait for an amended Run to have opened what is new
+	Next      *Version    // being prepared, or waiting for Run to end; nil when nothing is
+	Abandoned bool        // Next was given up and will soon be gone
+	Refused   int64       // generation that failed and is not tried again by itself
+	Again     Kind        // somebody asked for the version to take effect again: by Restart, or by Amend if that will do
+	Probation time.Time   // when that of Run ends; zero when it has none
+	Steady    time.Time   // when State.Failures no longer count
+	Cleaning  []string    // connectors being cleaned up
+	Deleting  bool        // the pipeline is being deleted
+	NotBefore time.Time   // next attempt to delete the pipeline
+}
+
+// Version is a version of a pipeline that runs or is about to.
+type Version struct {
+	Generation int64
+	Digest     string
+	Pipeline   *spec.Pipeline // never modified
+	Instead    int64          // the generation that failed and that this one stands in for, or 0
+}
+
+// Kind is what an Action does.
+type Kind string
+
+// The kinds of actions.
+const (
+	TakeUp       Kind = "take-up"       // desire the version that is declared
+	Flap         Kind = "flap"          // report that versions wait because there are too many
+	Start        Kind = "start"         // prepare and run the declared version; nothing runs
+	Restart      Kind = "restart"       // prepare the declared version, then drain what runs, then run it
+	Amend        Kind = "amend"         // prepare what the declared version changes, then have what runs become it
+	Rollback     Kind = "rollback"      // prepare and run the last known good version; nothing runs
+	Stop         Kind = "stop"          // drain what runs
+	Abandon      Kind = "abandon"       // give up what is being prepared
+	Adopt        Kind = "adopt"         // what runs is as good as the declared version
+	Confirm      Kind = "confirm"       // the probation of what runs is over: it is the last known good version
+	MarkStopped  Kind = "mark-stopped"  // nothing runs, and that is how it should be
+	MarkSteady   Kind = "mark-steady"   // it has run long enough for its failures to be forgotten
+	MarkOrphaned Kind = "mark-orphaned" // the connector is declared no more
+	CleanUp      Kind = "clean-up"      // delete the connector
+	Delete       Kind = "delete"        // forget a withdrawn pipeline
+	Forget       Kind = "forget"        // stop observing a pipeline that nobody knows
+)
+
+// Action is one thing to do about one pipeline.
+type Action struct {
+	Kind      Kind
+	ID        string               // of the pipeline
+	Connector *spec.ConnectorState // of MarkOrphaned and CleanUp
+	Reason    string               // why, for people
+}
+
+// Actions returns what to do now so that what runs becomes what is desired, and when to plan
+// again if nothing happens before, zero for never. It is pure.
+func Actions(desired []Desired, observed []Observed, connectors []spec.ConnectorState, now time.Time, policy Policy) ([]Action, time.Time) {
+	p := planner{now: now, policy: policy}
+	byID := make(map[string]*Observed, len(observed))
+	for i := range observed {
+		byID[observed[i].State.PipelineID] = &observed[i]
+	}
+	started := map[string][]spec.ConnectorState{}
+	for _, c := range connectors {
+		started[c.PipelineID] = append(started[c.PipelineID], c)
+	}
+	for i := range desired {
+		d := &desired[i]
+		o := byID[d.Pipeline.ID]
+		if o == nil {
+			o = &Observed{}
+		}
+		delete(byID, d.Pipeline.ID)
+		p.plan(d, o, started[d.Pipeline.ID])
+	}
+	for i := range observed {
+		if byID[observed[i].State.PipelineID] != nil {
+			p.undeclared(&observed[i])
+		}
+	}
+	return p.actions, p.next
+}
+
+type planner struct {
+	now     time.Time
+	policy  Policy
+	actions []Action
+	next    time.Time
+}
+
+func (p *planner) do(kind Kind, id, reason string) {
+	p.actions = append(p.actions, Action{Kind: kind, ID: id, Reason: reason})
+}
+
+// before reports whether t is still to come, and if so has the loop plan again then.
+func (p *planner) before(t time.Time) bool {
+	if !p.now.Before(t) {
+		return false
+	}
+	if p.next.IsZero() || t.Before(p.next) {
+		p.next = t
+	}
+	return true
+}
+
+func (p *planner) plan(d *Desired, o *Observed, connectors []spec.ConnectorState) {
+	if o.Newer && p.takesUp(d, o) {
+		return
+	}
+	switch {
+	case o.Next != nil:
+		p.preparing(d, o)
+	case o.Run != nil && o.Stopping:
+		// Its end will be noticed.
+	case o.Run != nil:
+		p.running(d, o)
+		p.orphans(d, o, connectors)
+	case !d.Withdrawn.IsZero():
+		p.withdrawn(d, o, connectors)
+	default:
+		p.idle(d, o)
+	}
+}
+
+// takesUp has the declared version taken up, unless too many were lately. What is not to
+// run, or was asked to start anew, does not wait.
+func (p *planner) takesUp(d *Desired, o *Observed) bool {
+	id := d.Pipeline.ID
+	if d.Wanted() && o.Again != Restart && p.before(p.policy.nextChange(o.Changes)) {
+		if !o.Flapping {
+			p.do(Flap, id, fmt.Sprintf("%d versions were taken up within %v", len(o.Changes), p.policy.ChangesWindow))
+		}
+		return false
+	}
+	p.do(TakeUp, id, "another version is declared")
+	return true
+}
+
+// Wanted reports whether the pipeline is to run.
+func (d *Desired) Wanted() bool { return d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning }
+
+// unwanted says why the pipeline is not to run.
+func unwanted(d *Desired) string {
+	switch {
+	case d.Purge:
+		return "it is being deleted"
+	case !d.Withdrawn.IsZero():
+		return "it was withdrawn"
+	case d.Override != "":
+		return "it was stopped by a person"
+	}
+	return "its declared status is stopped"
+}
+
+// graceEnd is when a withdrawn pipeline has to stop.
+func (p *planner) graceEnd(d *Desired) time.Time {
+	if d.Purge {
+		return d.Withdrawn
+	}
+	return d.Withdrawn.Add(p.policy.DeletionGrace)
+}
+
+// preparing gives up a version on its way that is not the one to run any more.
+func (p *planner) preparing(d *Desired, o *Observed) {
+	if o.Abandoned {
+		return
+	}
+	obsolete := o.Next.Digest != d.RunDigest
+	if o.Next.Instead != 0 {
+		obsolete = o.Next.Instead != d.Generation
+	}
+	switch {
+	case !d.Wanted():
+		p.do(Abandon, d.Pipeline.ID, unwanted(d))
+	case obsolete:
+		p.do(Abandon, d.Pipeline.ID, "another version is declared than the one that is being prepared")
+	}
+}
+
+// running compares what runs with what is declared.
+func (p *planner) running(d *Desired, o *Observed) {
+	id := d.Pipeline.ID
+	if o.State.Failures > 0 && o.State.Phase == spec.PhaseRunning && o.State.RetryAt == nil && !p.before(o.Steady) {
+		p.do(MarkSteady, id, "it runs long enough for its failures not to count any more")
+	}
+	if !o.Probation.IsZero() && !p.before(o.Probation) {
+		p.do(Confirm, id, "its probation is over")
+	}
+	switch {
+	case !d.Wanted():
+		if d.Withdrawn.IsZero() || d.Want() != spec.StatusRunning || !p.before(p.graceEnd(d)) {
+			p.do(Stop, id, unwanted(d))
+		}
+	case p.cleaning(d, o), o.Amending, p.before(o.OpensBy):
+	case o.Again == Amend && o.State.RunningGeneration != 0:
+		p.do(Amend, id, "it is to be applied again")
+	case o.Again != "":
+		p.do(Restart, id, "it is to be started again")
+	case o.Run.Digest == d.RunDigest && (o.State.RetryAt == nil || edited(d, o)):
+		if o.State.RunningGeneration != 0 && o.Run.Generation != d.Generation {
+			p.do(Adopt, id, fmt.Sprintf("generation %d runs like generation %d", d.Generation, o.Run.Generation))
+		}
+	case o.Refused == d.Generation || p.backingOff(d, o):
+	case amends(d, o):
+		p.do(Amend, id, differs(d, o)+", which takes no restart")
+	default:
+		p.do(Restart, id, differs(d, o))
+	}
+}
+
+// differs says that what runs is not what is declared.
+func differs(d *Desired, o *Observed) string {
+	return fmt.Sprintf("generation %d is declared and generation %d runs", d.Generation, o.Run.Generation)
+}
+
+// amends reports whether what runs can become the declared version while it goes on.
+func amends(d *Desired, o *Observed) bool {
+	return o.State.RunningGeneration != 0 && spec.EffectOf(o.Run.Pipeline, &d.Pipeline).Severity() <= spec.EffectRestartDestination.Severity()
+}
+
+// idle starts a pipeline unless it has to wait or is not to run.
+func (p *planner) idle(d *Desired, o *Observed) {
+	id := d.Pipeline.ID
+	switch {
+	case !d.Wanted():
+		if o.State.Phase != spec.PhaseStopped || !o.State.StoppedByUser {
+			p.do(MarkStopped, id, unwanted(d))
+		}
+	case o.Deleting || p.cleaning(d, o):
+	case o.Again != "":
+		p.do(Start, id, "it is to be started again")
+	case o.State.Phase == spec.PhaseDegraded && !edited(d, o):
+	case o.State.Phase == spec.PhaseRecovering && p.backingOff(d, o):
+	case o.Refused == d.Generation && o.State.LastGood != nil:
+		p.do(Rollback, id, fmt.Sprintf("generation %d fails", d.Generation))
+	case o.State.Phase == spec.PhaseRecovering && !edited(d, o):
+		p.do(Start, id, fmt.Sprintf("its backoff after %d failures is over", o.State.Failures))
+	default:
+		p.do(Start, id, fmt.Sprintf("generation %d is to run and nothing runs", d.Generation))
+	}
+}
+
+// undeclared is about a pipeline that is neither declared nor withdrawn.
+func (p *planner) undeclared(o *Observed) {
+	id, reason := o.State.PipelineID, "nothing declares it"
+	switch {
+	case o.Next != nil && !o.Abandoned:
+		p.do(Abandon, id, reason)
+	case o.Next != nil, o.Stopping, o.Deleting, len(o.Cleaning) > 0:
+	case o.Run != nil:
+		p.do(Stop, id, reason)
+	default:
+		p.do(Forget, id, reason)
+	}
+}
+
+// edited reports whether the declaration is not the one that was tried last.
+func edited(d *Desired, o *Observed) bool {
+	return o.State.LastAttempt == nil || o.State.LastAttempt.Generation != d.Generation
+}
+
+func (p *planner) backingOff(d *Desired, o *Observed) bool {
+	return !edited(d, o) && o.State.RetryAt != nil && p.before(*o.State.RetryAt)
+}
+
+// cleaning reports whether a connector of the pipeline is being cleaned up: it must
+// not start before that has ended.
+func (p *planner) cleaning(d *Desired, o *Observed) bool {
+	return slices.ContainsFunc(o.Cleaning, func(id string) bool { return declares(d, id) })
+}
+
+func declares(d *Desired, qualified string) bool {
+	id, ok := strings.CutPrefix(qualified, d.Pipeline.ID+":")
+	return ok && slices.ContainsFunc(d.Pipeline.Connectors, func(c spec.Connector) bool { return c.ID == id })
+}

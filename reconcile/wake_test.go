@@ -1,0 +1,66 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLoopReadsOnlyWhatChanged wakes the loop often while a pipeline is withdrawn: the states of
+// connectors that did not change are not read again.
+func TestLoopReadsOnlyWhatChanged(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for i := range 50 {
+			w.declare(pipeline(fmt.Sprint("p", i), "1"))
+		}
+		w.store.withdraw("p7", false)
+		w.wake()
+		w.pass(20 * time.Second) // it is stopped, and waits for its clean-up
+		w.store.mu.Lock()
+		before := w.store.connectorRows
+		w.store.mu.Unlock()
+		for range 30 {
+			w.wake()
+		}
+		w.store.mu.Lock()
+		read := w.store.connectorRows - before
+		w.store.mu.Unlock()
+		if before == 0 || read > 0 {
+			t.Errorf("%d states of connectors were read before and %d in 30 wakes that changed nothing", before, read)
+		}
+	})
+}
+
+// TestLoopSaysWhyItActs runs a pipeline through its life with the log at debug level.
+func TestLoopSaysWhyItActs(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var log lockedBuilder
+		w.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		w.start()
+		w.declare(pipeline("p", "1"))
+		w.declare(pipeline("p", "2"))
+		w.declare(halted(pipeline("p", "2")))
+		w.store.withdraw("p", true)
+		w.wake()
+		var decisions []string
+		for line := range strings.Lines(log.take()) {
+			if _, said, ok := strings.Cut(line, `msg="plan decision" component=reconcile pipeline_id=p `); ok {
+				decisions = append(decisions, strings.TrimSpace(said))
+			}
+		}
+		want := []string{
+			`action=start reason="generation 1 is to run and nothing runs"`,
+			`action=take-up reason="another version is declared"`,
+			`action=restart reason="generation 2 is declared and generation 1 runs"`,
+			`action=stop reason="its declared status is stopped"`,
+			`action=mark-stopped reason="its declared status is stopped"`,
+			`action=clean-up reason="it is being deleted"`,
+			`action=delete reason="it is withdrawn and all its connectors are cleaned up"`,
+		}
+		if got, want := strings.Join(decisions, "\n"), strings.Join(want, "\n"); got != want {
+			t.Errorf("decisions:\n%s\nwant:\n%s", got, want)
+		}
+	})
+}

@@ -1,0 +1,34 @@
+package spec
+
+import (
+	"maps"
+	"slices"
+)
+
+// Equal reports whether a and b are written down alike, in all that Digest leaves out, too.
+// A missing list or map is the same as an empty one.
+func Equal(a, b *Pipeline) bool {
+	return a.ID == b.ID && a.Status == b.Status && a.Name == b.Name && a.Description == b.Description &&
+		slices.EqualFunc(a.Connectors, b.Connectors, equalConnectors) &&
+		slices.EqualFunc(a.Processors, b.Processors, equalProcessors) &&
+		a.DLQ.SameQueue(&b.DLQ) && a.DLQ.WindowSize == b.DLQ.WindowSize && a.DLQ.WindowNackThreshold == b.DLQ.WindowNackThreshold
+}
+
+func equalConnectors(a, b Connector) bool {
+	return a.ID == b.ID && a.Name == b.Name && a.SameSystem(&b) && slices.EqualFunc(a.Processors, b.Processors, equalProcessors)
+}
+
+func equalProcessors(a, b Processor) bool {
+	return a.ID == b.ID && a.Plugin == b.Plugin && a.Condition == b.Condition && a.Workers == b.Workers && maps.Equal(a.Settings, b.Settings)
+}
+
+// SameSystem reports whether c and o are the same plugin with the same settings, whatever
+// their ids and names.
+func (c *Connector) SameSystem(o *Connector) bool {
+	return c.Type == o.Type && c.Plugin == o.Plugin && maps.Equal(c.Settings, o.Settings)
+}
+
+// SameQueue reports whether q and o send refused records to the same place.
+func (q *DLQ) SameQueue(o *DLQ) bool {
+	return q.Plugin == o.Plugin && maps.Equal(q.Settings, o.Settings)
+}
