@@ -1,6 +1,9 @@
 package spec
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Changes is a change of desired state, applied by the store in one transaction: all
 // of it or nothing. An id may be in one of Declare and Withdraw only.
@@ -47,4 +50,25 @@ type ConnectorState struct {
 	Attempts   int               `json:"attempts,omitempty"` // failed attempts at LifecycleOnDeleted
 	RetryAt    time.Time         `json:"retryAt,omitzero"`   // next attempt at LifecycleOnDeleted
 	Error      string            `json:"error,omitempty"`    // of the last attempt
+}
+
+// Superseded returns the state under which c is kept when a plugin of another name takes
+// its place, until LifecycleOnDeleted was called: its id is the connector's with the name
+// of the plugin, which no declared connector can have.
+func (c ConnectorState) Superseded() *ConnectorState {
+	c.ID = SupersededID(c.ID, c.Plugin)
+	c.Orphaned, c.Attempts, c.RetryAt, c.Error = time.Time{}, 0, time.Time{}, ""
+	return &c
+}
+
+// SupersededID returns the id of the state of a connector whose plugin was replaced.
+func SupersededID(connectorID, plugin string) string {
+	return connectorID + "@" + PluginName(plugin)
+}
+
+// ConnectorID returns the qualified id under which c was declared; superseded reports that
+// another plugin took its place since.
+func (c *ConnectorState) ConnectorID() (id string, superseded bool) {
+	id, _, superseded = strings.Cut(c.ID, "@")
+	return id, superseded
 }

@@ -605,6 +605,47 @@ func TestLifecycleEvents(t *testing.T) {
 	}
 }
 
+// A connector whose plugin was replaced by another is kept, to be cleaned up; the other
+// one is a connector that starts for the first time, unless it is the one from before.
+func TestLifecycleOfAReplacedPlugin(t *testing.T) {
+	w := newWorld(t)
+	w.destination("dst", &fakeDestination{})
+	for i, step := range []struct {
+		plugin, k  string
+		want       []string
+		superseded string
+	}{
+		{"builtin:a@v1", "1", []string{"created map[k:1]"}, ""},
+		{"builtin:a@v2", "1", nil, ""},
+		{"b", "1", []string{"created map[k:1]"}, "builtin:a@v2 map[k:1]"},
+		{"standalone:a@v3", "2", []string{"updated map[k:1] map[k:2]"}, "b map[k:1]"},
+		{"b", "1", nil, "standalone:a@v3 map[k:2]"},
+	} {
+		s := w.source("src", 3)
+		w.spec.Connectors[1].Plugin, w.spec.Connectors[1].Settings = step.plugin, map[string]string{"k": step.k}
+		if err := w.run(func() bool { return true }); err != nil {
+			t.Fatalf("start %d: %v", i+1, err)
+		}
+		if got := s.calls[1:]; !slices.Equal(got, step.want) {
+			t.Errorf("start %d: lifecycle calls %q, want %q", i+1, got, step.want)
+		}
+		if step.superseded == "" {
+			continue
+		}
+		name, _, _ := strings.Cut(step.superseded, " ")
+		kept, _ := w.store.ConnectorState(t.Context(), spec.SupersededID("p:src", name))
+		if kept == nil || kept.PipelineID != "p" || kept.Type != spec.TypeSource || fmt.Sprint(kept.Plugin, " ", kept.Active) != step.superseded {
+			t.Fatalf("start %d: %+v is kept to be cleaned up, want %s", i+1, kept, step.superseded)
+		}
+		if id, superseded := kept.ConnectorID(); id != "p:src" || !superseded {
+			t.Errorf("start %d: it is kept as that of %q, superseded %v", i+1, id, superseded)
+		}
+	}
+	if s, _ := w.store.ConnectorState(t.Context(), "p:src"); s.Plugin != "b" {
+		t.Errorf("the connector in use is that of %s", s.Plugin)
+	}
+}
+
 func TestFailedPrepareTearsDown(t *testing.T) {
 	w := newWorld(t)
 	s := w.source("src", 10)

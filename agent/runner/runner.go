@@ -86,15 +86,25 @@ func (r *Runner) resolve(ctx context.Context, d *spec.Declaration) (*reference.R
 	return resolved, nil
 }
 
-// Delete has a connector that was removed called with LifecycleOnDeleted.
+// Delete has a connector that was removed, or whose plugin was replaced, called with
+// LifecycleOnDeleted.
 func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
+	id, superseded := c.ConnectorID()
+	if superseded {
+		switch current, err := r.Store.ConnectorState(ctx, id); {
+		case err != nil:
+			return err
+		case current != nil && spec.PluginName(current.Plugin) == spec.PluginName(c.Plugin):
+			return nil // it has its plugin back, which is in use
+		}
+	}
 	var secrets redact.Redactor
 	settings, lost := r.References.Recall(c.Active, &secrets)
 	if len(lost) > 0 {
-		r.Log.Warn("cannot resolve references in the settings of a connector that is gone, it is told that they are empty",
+		r.Log.Warn("cannot resolve references in the settings of a connector that is gone, its deletion event has them empty",
 			"component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ID, "settings", lost)
 	}
-	connector, err := r.dispense(ctx, c.Type, c.Plugin, c.ID, &secrets)
+	connector, err := r.dispense(ctx, c.Type, c.Plugin, id, &secrets)
 	if err != nil {
 		return fmt.Errorf("cannot delete connector %s: %w", c.ID, err)
 	}

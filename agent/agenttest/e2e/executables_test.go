@@ -616,3 +616,27 @@ func TestCleanUpOfAReferencedPlugin(t *testing.T) {
 	waitCleaned(t, a)
 	l.want("OnDeleted v=1, Teardown")
 }
+
+// A plugin that another one replaces under the same connector is cleaned up, with the
+// settings that it had, and the connector goes on with the other one.
+func TestCleanUpOfAReplacedPlugin(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	install(t, dir, "journal")
+	a := agenttest.Start(t, dir, func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
+	l := &life{T: t, path: a.Path("journal")}
+	a.Save("p.yaml", journaled(dir, "1", "running"))
+	a.WaitPhase("p", spec.PhaseRunning, 1)
+	other := strings.Replace(journaled(dir, "1", "running"), "plugin: journal", "plugin: builtin:generator", 1)
+	a.Save("p.yaml", strings.Replace(other, `settings: {v: "1"}`, `settings: {format.type: raw, format.options.n: int, rate: "100"}`, 1))
+	a.WaitPhase("p", spec.PhaseRunning, 2)
+	a.Wait("the plugin is cleaned up", func() bool {
+		all, err := a.Store.ConnectorStates(t.Context())
+		return err == nil && len(all) == 2 && !slices.ContainsFunc(all, func(c spec.ConnectorState) bool {
+			return c.ID != "p:src" && c.ID != "p:dst"
+		})
+	})
+	l.want("Configure v=1, OnCreated v=1, Open, Teardown, OnDeleted v=1, Teardown")
+	if s, err := a.Store.ConnectorState(t.Context(), "p:src"); err != nil || s.Plugin != "builtin:generator" {
+		t.Errorf("the connector in use is %+v, %v", s, err)
+	}
+}
