@@ -28,7 +28,7 @@ func Settings() []Setting {
 		{"pipelines.drain-timeout", 30 * time.Second, "How long a pipeline that is to stop may take to settle the records in flight, before it is cut off and they are delivered again; 0s for ever.", nil},
 		{"pipelines.deletion-grace", 10 * time.Second, "How long a pipeline goes on after its file is gone. The file coming back in time changes nothing.", nil},
 		{"pipelines.cleanup-delay", 10 * time.Minute, "How long a withdrawn pipeline's positions are kept before its connectors clean up.", nil},
-		{"pipelines.ack-timeout", 5 * time.Minute, "How long a destination may hold records without writing any before its pipeline is started again; 0s for ever. One with sdk.batch.* or sdk.rate.* may take any time.", nil},
+		{"pipelines.ack-timeout", 5 * time.Minute, "How long a destination may hold records without writing any, or a source may take for an acknowledgement, before the pipeline is started again; 0s for ever. A destination with sdk.batch.* or sdk.rate.* may take any time.", nil},
 		{"pipelines.exit-on-degraded", false, "Exit when a pipeline fails for good.", nil},
 		{"pipelines.status-files", true, "Write into the directory of db.sqlite.path what became of each pipeline file, for tools that deploy files and cannot ask the API.", nil},
 		{"pipelines.error-recovery.min-delay", time.Second, "Pause before a failed pipeline is started again for the first time.", nil},

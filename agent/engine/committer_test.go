@@ -107,3 +107,39 @@ func TestOneSourcesFailureIsNotTheOthers(t *testing.T) {
 		}
 	})
 }
+
+// A source that advances while its checkpoint is being saved may say so at once, and is
+// committed again.
+func TestSourceAdvancesWhileItIsSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saving, goOn := make(chan struct{}), make(chan struct{})
+		log := &commitLog{start: time.Now(), fail: func([]string) error {
+			saving <- struct{}{}
+			<-goOn
+			return nil
+		}}
+		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		calls := ""
+		s := engine.Committable{
+			Checkpoint: func() (spec.Checkpoint, bool) {
+				calls += "checkpoint "
+				return spec.Checkpoint{ConnectorID: "a"}, true
+			},
+			Saved: func(error) { calls += "saved " },
+		}
+		c.MarkDirty(s, false)
+		<-saving
+		c.MarkDirty(s, false)
+		goOn <- struct{}{}
+		<-saving
+		goOn <- struct{}{}
+		cancel()
+		<-done
+		if want := "checkpoint saved checkpoint saved "; calls != want || len(log.commits) != 2 {
+			t.Errorf("called %q, %d commits; want %q and 2", calls, len(log.commits), want)
+		}
+	})
+}

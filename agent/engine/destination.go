@@ -54,7 +54,7 @@ type part struct {
 }
 
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
-	d := &destinationRun{run: r, id: o.id, index: index, tap: r.Taps.point(o.id), stats: r.Stats.Connector(o.id),
+	d := &destinationRun{run: r, id: o.id, index: index, tap: r.Taps.acquire(o.id), stats: r.Stats.Connector(o.id),
 		queue: make(chan inFlight, queueLength), pauses: make(chan (<-chan struct{})), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)
 	return d
@@ -103,7 +103,7 @@ func (d *destinationRun) flush(ctx context.Context) error {
 func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) error {
 	select {
 	case d.pauses <- released:
-		return d.flush(ctx)
+		return abandonable(ctx, func() error { return d.flush(ctx) }, func() string { return "flushing destination " + d.id })
 	case <-d.ended:
 		return nil
 	case <-ctx.Done():

@@ -15,3 +15,17 @@ func (a committableAdapter) saved(err error)                     { a.Committable
 
 // MarkDirty marks a source as having progress to save.
 func (c *Committer) MarkDirty(s Committable, urgent bool) { c.markDirty(committableAdapter{s}, urgent) }
+
+// Points returns how many connectors are observed or run.
+func (t *Taps) Points() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.points)
+}
+
+// Connectors returns of how many connectors there are stats.
+func (s *PipelineStats) Connectors() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.connectors)
+}

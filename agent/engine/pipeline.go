@@ -31,8 +31,8 @@ type Pipeline struct {
 	Committer *Committer
 	Window    Window
 	// AckTimeout is how long a destination, also that of dead letters, may hold records
-	// without settling any, 0 for ever. It does not count for one that gathers records or
-	// is to go slowly.
+	// without settling any, and a call of a source's Ack may take; 0 for ever. It does not
+	// count for a destination that gathers records or is to go slowly.
 	AckTimeout time.Duration
 	Taps       *Taps          // nil when nobody is to observe
 	Stats      *PipelineStats // outlives the run; Prepare makes one when it is nil
@@ -243,12 +243,14 @@ func end[C connector.Connector](ctx context.Context, o *opened[C]) error {
 
 // Run moves records until drain is closed and everything read is settled and
 // acknowledged, which gives nil, or until something fails or ctx ends. started is
-// called once all connectors are open. When Run returns, all it started has ended.
+// called once all connectors are open. When Run returns, all it started has ended, except
+// calls of connectors that ignore the end of their context; the error then names them.
 func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain}
 	r.wire()
+	defer r.release()
 	p.running.Store(r)
 	defer p.running.Store(nil)
 	err := r.begin(started)

@@ -34,6 +34,7 @@ type world struct {
 	committer *engine.Committer
 	window    engine.Window
 	taps      *engine.Taps
+	stats     *engine.PipelineStats
 
 	ackTimeout time.Duration
 }
@@ -98,6 +99,7 @@ func (w *world) pipeline() *engine.Pipeline {
 		Committer: w.committer,
 		Window:    w.window,
 		Taps:      w.taps,
+		Stats:     w.stats,
 
 		AckTimeout: w.ackTimeout,
 		Log:        slog.New(slog.DiscardHandler),

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// progress is how far a destination was when it last settled something.
+// progress is how far a connector was when it last answered.
 type progress struct {
-	results uint64
+	answers uint64
 	at      time.Time
 }
 
-// waitForDrain waits for the order to drain. Meanwhile it is the watchdog of destinations
-// that hold records and settle none.
+// waitForDrain waits for the order to drain. Meanwhile it is the watchdog of connectors
+// that do not answer: destinations that hold records and settle none, and sources that do
+// not return from Ack.
 func (r *run) waitForDrain(ctx context.Context) error {
 	var tick <-chan time.Time
 	if r.AckTimeout > 0 {
@@ -21,7 +22,7 @@ func (r *run) waitForDrain(ctx context.Context) error {
 		defer ticker.Stop()
 		tick = ticker.C
 	}
-	seen := make([]progress, len(r.dests))
+	dests, sources := make([]progress, len(r.dests)), make([]progress, len(r.sources))
 	for {
 		select {
 		case <-r.drain:
@@ -30,27 +31,41 @@ func (r *run) waitForDrain(ctx context.Context) error {
 			return context.Cause(ctx)
 		case now := <-tick:
 			for i, d := range r.dests {
-				if err := d.check(&seen[i], now); err != nil {
-					return err
+				if dests[i].stalled(d.progress, now, r.AckTimeout) {
+					return fmt.Errorf("destination %s has not answered for %v although records were written to it", d.id, r.AckTimeout)
+				}
+			}
+			for i, s := range r.sources {
+				if sources[i].stalled(s.progress, now, r.AckTimeout) {
+					return fmt.Errorf("source %s has not answered for %v although records were acknowledged to it", s.id, r.AckTimeout)
 				}
 			}
 		}
 	}
 }
 
-// check compares the destination's progress with that of the last check. While its results
-// are being processed, which may take as long as the dead-letter queue does, it counts as
-// idle.
-func (d *destinationRun) check(last *progress, now time.Time) error {
+// stalled reports whether the connector has not answered for as long as the limit, and
+// otherwise keeps how far it is.
+func (p *progress) stalled(now func() (answers uint64, idle bool), at time.Time, limit time.Duration) bool {
+	answers, idle := now()
+	if idle || answers != p.answers || p.at.IsZero() {
+		*p = progress{answers, at}
+		return false
+	}
+	return at.Sub(p.at) >= limit
+}
+
+// progress returns how many records the destination has settled, and whether it may take
+// any time for the next. While its results are being processed, which may take as long as
+// the dead-letter queue does, it counts as idle.
+func (d *destinationRun) progress() (answers uint64, idle bool) {
 	d.mu.Lock()
-	results, idle := d.results, len(d.pending) == 0 || d.settling
-	d.mu.Unlock()
-	if d.out.Load().batching.unbounded() || idle || results != last.results || last.at.IsZero() {
-		*last = progress{results, now}
-		return nil
-	}
-	if now.Sub(last.at) < d.run.AckTimeout {
-		return nil
-	}
-	return fmt.Errorf("destination %s has not answered for %v although records were written to it", d.id, d.run.AckTimeout)
+	defer d.mu.Unlock()
+	return d.results, len(d.pending) == 0 || d.settling || d.out.Load().batching.unbounded()
+}
+
+// progress returns how many records were acknowledged to the source, and whether it has
+// returned from Ack.
+func (s *sourceRun) progress() (answers uint64, idle bool) {
+	return s.stats.Acked.Load(), !s.acking.Load()
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -31,11 +32,26 @@ func (r *run) setAmendable(amendable bool) {
 // wire connects sources, destinations and the dead-letter queue.
 func (r *run) wire() {
 	r.dlq = newDeadLetters(r, r.Pipeline.dlq)
+	var ids []string
+	for _, c := range r.Declared.Connectors {
+		ids = append(ids, r.Declared.QualifiedID(c.ID))
+	}
+	r.Stats.retain(ids)
 	for i, o := range r.Pipeline.destinations {
 		r.dests = append(r.dests, newDestinationRun(r, i, o))
 	}
 	for _, o := range r.Pipeline.sources {
 		r.sources = append(r.sources, newSourceRun(r, o, r.processors[o.id]))
+	}
+}
+
+// release gives back what wire took.
+func (r *run) release() {
+	for _, s := range r.sources {
+		r.Taps.release(s.id)
+	}
+	for _, d := range r.dests {
+		r.Taps.release(d.id)
 	}
 }
 
@@ -51,9 +67,10 @@ func (r *run) draining() bool {
 // move runs all goroutines of the pipeline until they have ended. The first error ends
 // the run; the errors after it are its consequences.
 func (r *run) move() error {
-	var all, reading sync.WaitGroup
-	start := func(f func(ctx context.Context) error) {
-		all.Go(func() {
+	var goroutines group
+	var reading sync.WaitGroup
+	start := func(name string, f func(ctx context.Context) error) {
+		goroutines.start(name, func() {
 			if err := f(r.ctx); err != nil {
 				r.fail(err)
 			}
@@ -61,21 +78,19 @@ func (r *run) move() error {
 	}
 	for _, s := range r.sources {
 		reading.Add(1)
-		start(func(ctx context.Context) error {
+		start("reading from source "+s.id, func(ctx context.Context) error {
 			defer reading.Done()
 			defer s.finish()
 			return s.read(ctx)
 		})
-		start(s.acknowledge)
+		start("acknowledging to source "+s.id, s.acknowledge)
 	}
 	for _, d := range r.dests {
-		start(d.write)
+		start("writing to destination "+d.id, d.write)
 	}
-	if err := r.stop(r.ctx, &reading); err != nil {
-		r.fail(err)
-	}
-	all.Wait()
-	return context.Cause(r.ctx)
+	start("stopping sources", func(ctx context.Context) error { return r.stop(ctx, &reading) })
+	abandoned := goroutines.wait(r.ctx)
+	return errors.Join(context.Cause(r.ctx), abandoned)
 }
 
 // stop waits for the order to drain, stops the sources, and closes the queues once

@@ -51,6 +51,7 @@ type sourceRun struct {
 	taken    uint64         // guarded by mu: the mark being saved
 	finished bool           // guarded by mu: read to the end
 
+	acking  atomic.Bool   // a call of Ack has not returned
 	commits notify.Signal // the committer is done with the source, or reading has ended
 	room    notify.Signal // the window may have room
 }
@@ -69,7 +70,7 @@ type pendingLease struct {
 }
 
 func newSourceRun(r *run, o *opened[connector.Source], chain []Processor) *sourceRun {
-	s := &sourceRun{run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.point(o.id), stats: r.Stats.Connector(o.id),
+	s := &sourceRun{run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.acquire(o.id), stats: r.Stats.Connector(o.id),
 		commits: notify.NewSignal(), room: notify.NewSignal()}
 	s.processors.Store(&chain)
 	return s
@@ -93,6 +94,9 @@ func (s *sourceRun) read(ctx context.Context) error {
 			return fmt.Errorf("cannot read from source %s: it ended by itself", s.id)
 		case err != nil:
 			return fmt.Errorf("cannot read from source %s: %w", s.id, err)
+		}
+		if ctx.Err() != nil { // the run may have abandoned this goroutine
+			return context.Cause(ctx)
 		}
 		s.stats.Records.Add(uint64(b.Len()))
 		s.stats.passed(b.Len(), b.Size())
@@ -322,9 +326,11 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 		}
+		s.acking.Store(true)
 		if err := s.src.Ack(ctx, positions); err != nil {
 			return fmt.Errorf("cannot acknowledge to source %s: %w", s.id, err)
 		}
+		s.acking.Store(false)
 		if err := s.acked(len(positions)); err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,6 +70,14 @@ func (s *PipelineStats) Connector(id string) *Stats {
 		s.connectors[id] = c
 	}
 	return c
+}
+
+// retain forgets the stats of connectors that are not among ids, which the pipeline has
+// no more.
+func (s *PipelineStats) retain(ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.connectors, func(id string, _ *Stats) bool { return !slices.Contains(ids, id) })
 }
 
 // Lag says how far a source is from its end of the pipeline. Sequences count the

@@ -12,11 +12,12 @@ import (
 // A connector that nobody observes costs one atomic load per batch. The zero Taps is ready.
 type Taps struct {
 	mu     sync.Mutex
-	points map[string]*tap // guarded by mu
+	points map[string]*tap // guarded by mu: those in use, by connector id
 }
 
 // tap is where the records of one connector pass. A nil tap has no observers.
 type tap struct {
+	uses      int                         // guarded by Taps.mu: runs and observers
 	observers atomic.Pointer[[]*observer] // replaced, never modified
 }
 
@@ -26,13 +27,14 @@ type observer struct{ observe func(b *record.Batch) }
 // and a destination's before writing, until stop is called. f must return at once and
 // must not change the records; it may keep them. It may be called concurrently.
 func (t *Taps) Observe(connectorID string, f func(b *record.Batch)) (stop func()) {
-	p, o := t.point(connectorID), &observer{f}
+	p, o := t.acquire(connectorID), &observer{f}
 	t.change(p, func(all []*observer) []*observer { return append(all, o) })
-	return func() {
+	return sync.OnceFunc(func() {
 		t.change(p, func(all []*observer) []*observer {
 			return slices.DeleteFunc(all, func(other *observer) bool { return other == o })
 		})
-	}
+		t.release(connectorID)
+	})
 }
 
 // change replaces the observers of p by what f makes of a copy of them.
@@ -50,7 +52,8 @@ func (t *Taps) change(p *tap, f func(all []*observer) []*observer) {
 	p.observers.Store(&all)
 }
 
-func (t *Taps) point(connectorID string) *tap {
+// acquire returns the tap of a connector, to be released after use.
+func (t *Taps) acquire(connectorID string) *tap {
 	if t == nil {
 		return nil
 	}
@@ -64,7 +67,22 @@ func (t *Taps) point(connectorID string) *tap {
 		}
 		t.points[connectorID] = p
 	}
+	p.uses++
 	return p
+}
+
+// release ends a use of the tap of a connector, which is forgotten with the last one.
+func (t *Taps) release(connectorID string) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.points[connectorID]; p.uses > 1 {
+		p.uses--
+	} else {
+		delete(t.points, connectorID)
+	}
 }
 
 // publish shows b to the observers.

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// abandonAfter is how long the goroutines of a run may take to end after its context. A
+// connector in this process can ignore the end of its context for ever.
+const abandonAfter = 10 * time.Second
+
+// group is the goroutines of a run, each with a name for what it does.
+type group struct {
+	mu      sync.Mutex
+	running map[string]struct{} // guarded by mu
+	all     sync.WaitGroup
+}
+
+// start runs f in a goroutine. The name is unique in the group.
+func (g *group) start(name string, f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.running == nil {
+		g.running = map[string]struct{}{}
+	}
+	g.running[name] = struct{}{}
+	g.all.Go(func() {
+		defer g.end(name)
+		f()
+	})
+}
+
+func (g *group) end(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.running, name)
+}
+
+// wait waits until all goroutines have ended. Those that have not ended abandonAfter ctx
+// did are abandoned; the error names them.
+func (g *group) wait(ctx context.Context) error {
+	return abandonable(ctx, func() error { g.all.Wait(); return nil }, func() string {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return strings.Join(slices.Sorted(maps.Keys(g.running)), ", ")
+	})
+}
+
+// abandonable returns what f returns, or an error that names what it does when it has not
+// returned abandonAfter ctx ended.
+func abandonable(ctx context.Context, f func() error, name func() string) error {
+	returned := make(chan error, 1)
+	go func() { returned <- f() }()
+	select {
+	case err := <-returned:
+		return err
+	case <-ctx.Done():
+	}
+	limit := time.NewTimer(abandonAfter)
+	defer limit.Stop()
+	select {
+	case err := <-returned:
+		return err
+	case <-limit.C:
+		return fmt.Errorf("cannot end %s: it has not returned %v after the end of its context", name(), abandonAfter)
+	}
+}
