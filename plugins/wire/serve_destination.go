@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -25,6 +26,10 @@ type destinationServer struct {
 	tearOnce sync.Once
 	ran      sync.WaitGroup // Run
 
+	ended   chan struct{} // closed when Run has ended
+	endOnce sync.Once
+	failure error // why Run has ended, set before ended is closed; nil: in good order
+
 	calls sync.Mutex // held while the destination writes or flushes
 
 	mu    sync.Mutex
@@ -33,7 +38,7 @@ type destinationServer struct {
 }
 
 func newDestinationServer(c sdk.Connector, env *sdk.Env) *destinationServer {
-	d := &destinationServer{env: env, torn: make(chan struct{}), moved: make(chan struct{})}
+	d := &destinationServer{env: env, torn: make(chan struct{}), ended: make(chan struct{}), moved: make(chan struct{})}
 	if c.NewDestination != nil {
 		d.destination = c.NewDestination().(sdk.AsyncDestination) // it is a standard one
 	}
@@ -59,10 +64,11 @@ func (d *destinationServer) Open(ctx context.Context, _ *connectorv2.Destination
 }
 
 // run takes records and answers each until the host closes the stream.
-func (d *destinationServer) run(stream grpc.ServerStream) error {
+func (d *destinationServer) run(stream grpc.ServerStream) (err error) {
 	if d.destination == nil {
 		return errNoDestination
 	}
+	defer func() { d.endOnce.Do(func() { d.failure = err; close(d.ended) }) }()
 	ctx, cancel := context.WithCancel(sdk.WithEnv(stream.Context(), d.env))
 	written := make(chan error, 1)
 	answers := &answers{stream: stream, broken: make(chan error, 1)}
@@ -134,22 +140,49 @@ func (d *destinationServer) flush(ctx context.Context) error {
 	return d.destination.Flush(ctx)
 }
 
-// Stop returns when the record at the last position, and all before it, are answered.
+// stopTimeout bounds Stop, and how long Teardown waits for the connector. Hosts may wait
+// for either without a limit.
+const stopTimeout = time.Minute
+
+var errStopTimeout = fmt.Errorf("it did not end within %v", stopTimeout)
+
+// Stop returns when the record at the last position, and all before it, are answered, or
+// when that cannot be any more, because Run has failed or takes too long.
 func (d *destinationServer) Stop(ctx context.Context, req *connectorv2.Destination_Stop_Request) (*connectorv2.Destination_Stop_Response, error) {
 	if d.destination == nil {
 		return nil, errNoDestination
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, stopTimeout, errStopTimeout)
+	defer cancel()
+	flushed := make(chan error, 1)
+	go func() { flushed <- d.flushAt(ctx, req.GetLastPosition()) }()
+	var err error
+	select {
+	case err = <-flushed:
+	case <-d.ended:
+		err = d.failure
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot flush what was written: %w", err)
+	}
+	return &connectorv2.Destination_Stop_Response{}, nil
+}
+
+// flushAt waits until the record at the position was taken in and flushes.
+func (d *destinationServer) flushAt(ctx context.Context, last record.Position) error {
 	for {
 		d.mu.Lock()
-		reached, moved := bytes.Equal(d.last, req.GetLastPosition()), d.moved
+		reached, moved := bytes.Equal(d.last, last), d.moved
 		d.mu.Unlock()
 		if reached {
-			return &connectorv2.Destination_Stop_Response{}, d.flush(sdk.WithEnv(ctx, d.env))
+			return d.flush(sdk.WithEnv(ctx, d.env))
 		}
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -160,8 +193,24 @@ func (d *destinationServer) Teardown(ctx context.Context, _ *connectorv2.Destina
 	if d.destination == nil {
 		return &connectorv2.Destination_Teardown_Response{}, nil
 	}
-	d.ran.Wait()
+	if err := waitRun(ctx, &d.ran); err != nil {
+		return nil, fmt.Errorf("cannot tear down: the connector still writes: %w", err)
+	}
 	return &connectorv2.Destination_Teardown_Response{}, d.destination.Teardown(sdk.WithEnv(ctx, d.env))
+}
+
+// waitRun waits for what Run started.
+func waitRun(ctx context.Context, ran *sync.WaitGroup) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stopTimeout, errStopTimeout)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { ran.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // LifecycleOnCreated is called before the first Open.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -121,6 +123,7 @@ func (s *sourceServer) send(stream grpc.ServerStream) error {
 }
 
 func (s *sourceServer) sendRecords(stream grpc.ServerStream, records []record.Record) error {
+	fillMetadata(records)
 	for i := range records {
 		if len(records[i].Position) == 0 {
 			return errors.New("cannot send a record without a position")
@@ -144,6 +147,21 @@ func (s *sourceServer) sendRecords(stream grpc.ServerStream, records []record.Re
 	s.last = records[len(records)-1].Position
 	s.mu.Unlock()
 	return nil
+}
+
+// fillMetadata gives records without metadata the time at which they were read: some
+// hosts lose what they add to metadata that is empty.
+func fillMetadata(records []record.Record) {
+	var readAt record.Metadata // shared, and with no room to grow in place
+	for i := range records {
+		if len(records[i].Metadata) > 0 {
+			continue
+		}
+		if readAt == nil {
+			readAt = record.Metadata{{Key: record.KeyReadAt, Value: strconv.FormatInt(time.Now().UnixNano(), 10)}}
+		}
+		records[i].Metadata = readAt
+	}
 }
 
 // ack hands acknowledgements to the source until the host closes its side.
@@ -195,7 +213,9 @@ func (s *sourceServer) Teardown(ctx context.Context, _ *connectorv2.Source_Teard
 	if s.source == nil {
 		return &connectorv2.Source_Teardown_Response{}, nil
 	}
-	s.ran.Wait()
+	if err := waitRun(ctx, &s.ran); err != nil {
+		return nil, fmt.Errorf("cannot tear down: the connector still reads or acknowledges: %w", err)
+	}
 	return &connectorv2.Source_Teardown_Response{}, s.source.Teardown(sdk.WithEnv(ctx, s.env))
 }
 
