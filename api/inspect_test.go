@@ -298,6 +298,36 @@ func TestInspectorsOfDeletedConnectors(t *testing.T) {
 	eventually(t, "the session ends", func() bool { return len(s.Stats().Sessions) == 0 && w.watched("a:gen") == 0 })
 }
 
+// TestCountsOfDeletedConnectors has records be dropped and their connector be deleted: its
+// count goes, that of another stays.
+func TestCountsOfDeletedConnectors(t *testing.T) {
+	t.Cleanup(api.FilterBurst(-1))
+	w, s, c := inspectable(t)
+	w.fromAPI(pipelineOf("b", spec.StatusStopped))
+	for _, id := range []string{"a:gen", "b:gen"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = c.Inspect(ctx, id, []string{"operation=delete"}, func(client.Message) error { return nil })
+		}()
+		eventually(t, "the session is open", func() bool { return s.Stats().Sessions[id] == 1 })
+		w.pass(id, many(10, 1)...)
+		cancel()
+		<-ended
+		eventually(t, "the session ends", func() bool { return s.Stats().Sessions[id] == 0 })
+	}
+	if got := s.Stats().Dropped; got["a:gen"] != 10 || got["b:gen"] != 10 {
+		t.Errorf("dropped %v, want 10 each", got)
+	}
+	if err := w.ApplyIf(t.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: "b", Purge: true}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Stats().Dropped; got["a:gen"] != 10 || len(got) != 1 {
+		t.Errorf("dropped %v after b was deleted, want those of a", got)
+	}
+}
+
 // Clients that do not answer are left, others are not.
 func TestInspectorsShowSignsOfLife(t *testing.T) {
 	t.Cleanup(api.HurrySessions(300*time.Millisecond, 100*time.Millisecond))

@@ -31,8 +31,8 @@ type route struct {
 var reserved = []string{"/v1/pipelines/import", "/v1/pipelines/plan", "/v1/pipelines/apply",
 	"/v1/connectors/plugins", "/v1/connectors/validate", "/v1/processors/plugins"}
 
-// router dispatches requests to the routes. The tree of httprouter cannot tell a word
-// from an id, so those paths share a node and are told apart here.
+// router dispatches requests to the routes. The tree of httprouter cannot distinguish a
+// word from an id, so those paths share a node and are distinguished here.
 func (s *Server) router(base resource.Base) http.Handler {
 	router := httprouter.New()
 	router.RedirectTrailingSlash, router.RedirectFixedPath, router.HandleOPTIONS = false, false, false
@@ -147,7 +147,7 @@ var document = sync.OnceValue(func() []byte {
 		failures[e.HTTP] = e.Body()
 	}
 	return openapi.Document("conduit API", "v1",
-		"Pipelines, connectors and processors of a conduit agent, how they fare, and the records that pass. "+
+		"Pipelines, connectors and processors of a conduit agent, their state, and the records that pass. "+
 			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, failures)
 })
 

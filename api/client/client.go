@@ -65,7 +65,7 @@ func NoWait() Option { return Query("wait", "0") }
 func Live() Option { return Query("live", "true") }
 
 // Generation sets to, once the request is answered, to the generation of the pipeline
-// that it led to, 0 if the answer tells none.
+// that it led to, 0 if the answer has none.
 func Generation(to *int64) Option {
 	return func(r *http.Request) { *r = *r.WithContext(context.WithValue(r.Context(), generationKey{}, to)) }
 }

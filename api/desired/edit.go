@@ -26,7 +26,7 @@ var ErrStale = errors.New("desired state changed in the meantime")
 // Edit is a change of one pipeline that the API owns.
 type Edit struct {
 	ID     string            // of the pipeline
-	Of     *spec.Declaration // what is declared as far as the caller knows; nil: it did not look
+	Of     *spec.Declaration // what is declared as far as the caller knows; nil: it is read
 	Origin string            // default: Origin
 	Live   bool              // may be made while the pipeline runs
 	Path   string            // JSON pointer of the resource within the pipeline, for errors

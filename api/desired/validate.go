@@ -60,7 +60,7 @@ func Within(prefix string) Naming {
 }
 
 // CheckPlugins has the plugins accept what p changes about connectors and the
-// dead-letter queue of old, nil for none. The error tells all that is wrong.
+// dead-letter queue of old, nil for none. The error has all that is wrong.
 func (s *State) CheckPlugins(ctx context.Context, old, p *spec.Pipeline, field Naming) (wrong error) {
 	for i := range p.Connectors {
 		c, at := &p.Connectors[i], "/connectors/"+strconv.Itoa(i)

@@ -10,7 +10,7 @@ import (
 
 const (
 	wrongPerSecond = 10   // wrong tokens that an address may send
-	maxAddresses   = 1024 // that are told apart
+	maxAddresses   = 1024 // that have a bucket of their own
 )
 
 // attempts limits wrong tokens by where they come from, with a token bucket each. A valid
@@ -24,7 +24,7 @@ type attempts struct {
 // tooMany notes a wrong token, and returns whether there were too many of late.
 func (a *attempts) tooMany(remote string) bool { return !a.of(network(remote)).Allow() }
 
-// of returns the bucket of a network. When there are too many to tell apart, those that
+// of returns the bucket of a network. When there are too many, those that
 // are not known yet share one.
 func (a *attempts) of(n netip.Prefix) *rate.Limiter {
 	a.mu.Lock()

@@ -242,7 +242,7 @@ func Bearer(r *http.Request) string {
 	return ""
 }
 
-// same compares in a time that tells nothing about the secret.
+// same compares in constant time.
 func same(token, secret string) bool {
 	a, b := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(secret))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && secret != ""

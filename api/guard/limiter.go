@@ -35,7 +35,7 @@ func Limit(l net.Listener, wait time.Duration, log *slog.Logger) *Limiter {
 	return &Limiter{Listener: l, log: log, wait: wait, freed: notify.NewSignal(), held: map[*Conn]bool{}}
 }
 
-// Accept returns the next connection that has a place, or may be told that it has none.
+// Accept returns the next connection that has a place, or may be answered that it has none.
 func (l *Limiter) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -78,7 +78,7 @@ func (l *Limiter) refuse() {
 	l.refusing = true
 }
 
-// admit returns whether c has a place, or is to be told that it has none.
+// admit returns whether c has a place, or is to be answered that it has none.
 func (l *Limiter) admit(c *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,13 +115,13 @@ func (l *Limiter) remove(c *Conn) {
 	}
 }
 
-// free has Accept look for a place. The caller holds mu.
+// free has Accept try again. The caller holds mu.
 func (l *Limiter) free() {
 	l.refusing = l.refusing && len(l.held) >= MaxConns
 	l.freed.Notify()
 }
 
-// Observe is told what becomes of a connection.
+// Observe follows the state of a connection; it is for http.Server.ConnState.
 func (l *Limiter) Observe(c net.Conn, state http.ConnState) {
 	own := connOf(c)
 	switch state {

@@ -118,7 +118,7 @@ func (q *Requests) remember(w http.ResponseWriter, r *http.Request, key string, 
 	}
 	if held.status != 0 {
 		w.WriteHeader(held.status)
-		_, _ = w.Write(held.body.Bytes()) // nobody is left to tell
+		_, _ = w.Write(held.body.Bytes()) // the client is gone
 	}
 }
 
@@ -128,7 +128,7 @@ func replay(w http.ResponseWriter, a *spec.Answer) {
 	}
 	w.Header().Set("Idempotent-Replayed", "true")
 	w.WriteHeader(a.Status)
-	_, _ = w.Write(a.Body) // nobody is left to tell
+	_, _ = w.Write(a.Body) // the client is gone
 }
 
 // holder holds an answer back.

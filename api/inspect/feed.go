@@ -22,7 +22,7 @@ type feed struct {
 	done    chan struct{}
 	in      chan sample
 	groups  atomic.Pointer[[]*group] // replaced, never modified; guarded by hub.mu for changes
-	skipped atomic.Uint64            // records that filters did not look at, for want of time
+	skipped atomic.Uint64            // records that filters did not inspect, for want of time
 	dropped atomic.Uint64
 
 	mu    sync.Mutex
@@ -99,7 +99,7 @@ func (f *feed) end(s *session) {
 }
 
 // seen returns how many records passed that the group may want to see: those that
-// nobody looked at may have been.
+// no filter inspected may have been.
 func (f *feed) seen(g *group) uint64 {
 	if g.filter.conditions == nil {
 		return g.matched.Load()
@@ -117,7 +117,7 @@ func (f *feed) serve(s *session) {
 
 // observe is called by the pipeline. It takes copies of as many records as the budgets
 // have room for, usually none when records are many. Filters come first, as what they
-// look for may be rare; they look at the records where they are, as copying all of them
+// select may be rare; they inspect the records where they are, as copying all of them
 // would cost more.
 func (f *feed) observe(b *record.Batch) {
 	n := b.Len()

@@ -30,18 +30,18 @@ type session struct {
 	pinged   time.Time
 	awaiting bool // the answer to the ping
 
-	at       uint64 // number of the frame to read next
-	expected uint64 // number of the record that follows the last one read
-	missed   uint64 // records the client does not know to have missed
-	told     time.Time
+	at       uint64    // number of the frame to read next
+	expected uint64    // number of the record that follows the last one read
+	missed   uint64    // dropped records that the client has not heard of
+	reported time.Time // when the client last heard of dropped records
 	shown    time.Time // when it saw the last record
 }
 
 // next returns what to show of f, if anything, or else what is to be said before it.
 func (s *session) next(f *frame, now time.Time) []byte {
-	if s.missed > 0 && now.Sub(s.told) >= dropInterval {
+	if s.missed > 0 && now.Sub(s.reported) >= dropInterval {
 		m := newMessage(append(strconv.AppendUint(newText(`{"dropped":`), s.missed, 10), '}'))
-		s.missed, s.told = 0, now
+		s.missed, s.reported = 0, now
 		return s.bytes(&m)
 	}
 	s.at++

@@ -37,11 +37,11 @@ func Write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // nobody is left to tell
+	_, _ = w.Write(body) // the client is gone
 }
 
-// TellGeneration says in the answer which generation of its pipeline d is.
-func TellGeneration(w http.ResponseWriter, d *spec.Declaration) {
+// SetGeneration says in the answer which generation of its pipeline d is.
+func SetGeneration(w http.ResponseWriter, d *spec.Declaration) {
 	w.Header().Set(rest.HeaderGeneration, strconv.FormatInt(d.Generation, 10))
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// pollInterval is the time between two looks at what is waited for when no change is told.
+// pollInterval is the time between two checks of a condition when no change is notified.
 const pollInterval = 250 * time.Millisecond
 
 // ErrStarting is what Observed.Ready returns for the caller to branch on.
@@ -110,15 +110,15 @@ func (s *Base) present(w http.ResponseWriter, d *spec.Declaration, err error) (a
 		return nil, err
 	}
 	w.Header().Set("ETag", desired.Tag(d.Pipeline))
-	jsonhttp.TellGeneration(w, d)
+	jsonhttp.SetGeneration(w, d)
 	return s.shown(d), nil
 }
 
-// edit performs e for the request. The answer will tell the generation that it led to.
+// edit performs e for the request. The answer has the generation that it led to in a header.
 func (s *Base) edit(w http.ResponseWriter, r *http.Request, e *desired.Edit) (*spec.Declaration, error) {
 	d, err := s.Desired.Edit(r, e)
 	if err == nil {
-		jsonhttp.TellGeneration(w, d)
+		jsonhttp.SetGeneration(w, d)
 	}
 	return d, err
 }

@@ -50,7 +50,7 @@ func (s *Documents) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, planStale(d.pipeline.ID)
 	}
 	if len(d.diff.Changes) == 0 {
-		jsonhttp.TellGeneration(w, d.basis)
+		jsonhttp.SetGeneration(w, d.basis)
 		return d.diff, nil
 	}
 	if err := s.feasible(r, d); err != nil {
@@ -65,14 +65,14 @@ func (s *Documents) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if now, err := s.Desired.Pipeline(r.Context(), d.pipeline.ID); err == nil {
-		jsonhttp.TellGeneration(w, now)
+		jsonhttp.SetGeneration(w, now)
 	}
 	return d.diff, nil
 }
 
 func planStale(id string) error {
 	return rest.Errorf(rest.PreconditionFailed, rest.ReasonPlanStale, "the plan for pipeline %q is out of date: the document or what is declared is another by now", id).
-		Suggest("POST the document to /v1/pipelines/plan again, look at what it changes, and send the new hash")
+		Suggest("POST the document to /v1/pipelines/plan again, review what it changes, and send the new hash")
 }
 
 // draft is a document held against what is declared.

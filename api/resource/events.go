@@ -24,7 +24,7 @@ const (
 	keepAlive      = 15 * time.Second
 )
 
-// Events tells what happened.
+// Events lists and streams what happened.
 type Events struct {
 	Base
 	streams atomic.Int64 // answers that go on
@@ -64,7 +64,7 @@ func (s *Events) stream(w http.ResponseWriter, r *http.Request) (ctx context.Con
 	return ctx, func() { cancel(); s.streams.Add(-1) }, nil
 }
 
-// streamEvents tells events as they happen: those after the given one, or after the one
+// streamEvents sends events as they happen: those after the given one, or after the one
 // that a client that was cut off received last.
 func (s *Events) streamEvents(w http.ResponseWriter, r *http.Request, after int64) error {
 	if last, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64); err == nil {
@@ -90,11 +90,11 @@ func (s *Events) streamEvents(w http.ResponseWriter, r *http.Request, after int6
 	out := &streamWriter{w: w, control: http.NewResponseController(w)}
 	out.write([]byte(": events\n\n"))
 	out.flush()
-	s.tellEvents(ctx, out, after)
+	s.sendEvents(ctx, out, after)
 	return nil
 }
 
-func (s *Events) tellEvents(ctx context.Context, out *streamWriter, after int64) {
+func (s *Events) sendEvents(ctx context.Context, out *streamWriter, after int64) {
 	tick, alive := time.NewTicker(pollInterval), time.NewTicker(keepAlive)
 	defer tick.Stop()
 	defer alive.Stop()

@@ -63,7 +63,7 @@ func (s *Files) Plan(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // PlanChanges answers with what the files of the request would change. It takes the admin
-// token, because what it says of references tells what the agent can read.
+// token, because problems with references reveal what the agent can read.
 func (s *Files) PlanChanges(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.PlanRequest
 	if err := jsonhttp.Read(w, r, &body); err != nil {

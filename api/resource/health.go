@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Health tells what answers, and whether all is well with it.
+// Health reports liveness, readiness and the version of the agent.
 type Health struct {
 	Base
 	Version string
@@ -26,7 +26,7 @@ func (s *Health) Info(http.ResponseWriter, *http.Request) (any, error) {
 // services are the names that health may be asked of.
 var services = []string{"PipelineService", "ConnectorService", "ProcessorService", "ConnectorPluginService", "ProcessorPluginService"}
 
-// Live tells that the agent answers; readiness tells more.
+// Live reports that the agent answers; readiness says more.
 func (s *Health) Live(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if name := r.URL.Query().Get("service"); name != "" && !slices.Contains(services, name) {
 		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no service %.60q", name)
@@ -35,7 +35,7 @@ func (s *Health) Live(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Ready counts pipelines and says how it stands with the directory of their files. Those
-// who may read are told why.
+// who may read learn why.
 func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.Observed.Ready(r.Context()); err != nil {
 		body := rest.Readiness{Status: "unavailable", Directory: s.directory(r)}
@@ -65,7 +65,7 @@ func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // directory returns how it stands with the directory of the pipeline files, nil when
-// nobody has looked yet.
+// it was not read yet.
 func (s *Health) directory(r *http.Request) *spec.Directory {
 	d := s.Observed.Directory()
 	if d.State == "" {

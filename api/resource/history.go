@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// History tells what pipelines were before, and goes back to it.
+// History lists and compares the revisions of pipelines, and restores them.
 type History struct{ Base }
 
 // List answers for pipelines that are deleted, too.

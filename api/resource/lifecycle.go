@@ -73,13 +73,13 @@ func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // unchanged returns the declaration of a pipeline that is as the client knows it. The
-// answer will tell its generation.
+// answer has its generation in a header.
 func (s *Runs) unchanged(w http.ResponseWriter, r *http.Request, id string) (*spec.Declaration, error) {
 	d, err := s.Desired.Pipeline(r.Context(), id)
 	if err != nil {
 		return nil, err
 	}
-	jsonhttp.TellGeneration(w, d)
+	jsonhttp.SetGeneration(w, d)
 	return d, desired.Matches(r, pipelineTag(&d.Pipeline))
 }
 

@@ -65,7 +65,7 @@ func (s *Owners) newOwner(r *http.Request, d *spec.Declaration, body *rest.Adopt
 	return spec.Owner{}, jsonhttp.FieldError(spec.CodeInvalid, "owner", "owner must be file or api")
 }
 
-// conflict makes of desired.ErrStale what a client is told.
+// conflict returns desired.ErrStale as the client sees it.
 func conflict(err error) error {
 	if err == desired.ErrStale {
 		return rest.Errorf(rest.Aborted, rest.ReasonChanged, "somebody else changed it in the meantime").Suggest("try again")

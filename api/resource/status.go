@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Status tells what is known of pipelines.
+// Status reports what is known of pipelines.
 type Status struct{ Base }
 
 // Get answers with what is declared, what runs and what is wrong.

@@ -118,7 +118,7 @@ func fileField(i int) desired.Naming {
 	}
 }
 
-// problemsError returns an error that tells all errors of a file.
+// problemsError returns an error that has all errors of a file.
 func problemsError(problems []spec.Problem) error {
 	var e *rest.Error
 	for _, p := range problems {

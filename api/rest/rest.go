@@ -343,7 +343,7 @@ type Health struct {
 	Status string `json:"status"`
 }
 
-// Readiness says whether the agent is ready, and how its pipelines fare.
+// Readiness says whether the agent is ready, and counts its pipelines.
 type Readiness struct {
 	Status    string          `json:"status" doc:"ready, starting or unavailable."`
 	Reason    string          `json:"reason,omitempty"`
