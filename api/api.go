@@ -48,6 +48,7 @@ type Server struct {
 	Debug   bool // serve profiles under /debug/pprof/
 
 	Hosts      []string    // names, beside localhost and addresses of the machine, that may be in the Host header
+	Origins    []string    // of pages of other sites that may use the API
 	ReadToken  string      // lets read; with neither token set, everybody may do everything
 	AdminToken string      // lets do everything
 	TLS        *tls.Config // nil: no TLS
@@ -71,7 +72,7 @@ func (s *Server) init() {
 		s.log = s.log.With("component", "api")
 		s.closing = make(chan struct{})
 		s.state = &desired.State{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
-		s.guard = &guard.Guard{Hosts: s.Hosts, ReadToken: s.ReadToken, AdminToken: s.AdminToken, Log: s.log}
+		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken, Log: s.log}
 		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed, Gone: s.state.Forgotten, Limits: sessionLimits}
 		s.requests = &idempotency.Requests{Answers: s.Answers, Log: s.log}
 		base := resource.Base{Desired: s.state, Observed: s.Observed, Guard: s.guard, Rates: s.Rates, Closing: s.closing}

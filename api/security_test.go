@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -192,5 +193,82 @@ func TestTheRootLeadsSomewhere(t *testing.T) {
 	got := do(h, "GET", "/", "")
 	if to := got.header.Get("Location"); got.status != 302 || do(h, "GET", to, "").status != 200 {
 		t.Errorf("%d to %q", got.status, to)
+	}
+}
+
+// TestPagesOfOtherSites asks as browsers do for pages of this and of other sites.
+func TestPagesOfOtherSites(t *testing.T) {
+	s := newServer(newWorld(t))
+	s.Origins = []string{"https://ui.example"}
+	h := s.Handler()
+	fetch := func(site string, more ...string) []string {
+		return append([]string{"Sec-Fetch-Site", site, "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "empty"}, more...)
+	}
+	navigate := func(dest string) []string {
+		return []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", dest}
+	}
+	for _, c := range []struct {
+		what    string
+		headers []string
+		status  int
+	}{
+		{"no browser", nil, 200},
+		{"a page of this server", fetch("same-origin"), 200},
+		{"typed by a person", fetch("none"), 200},
+		{"another site", fetch("cross-site"), 403},
+		{"another port", fetch("same-site"), 403},
+		{"another site, its origin like ours", fetch("cross-site", "Origin", "http://localhost:8080"), 403},
+		{"a link", navigate("document"), 200},
+		{"a frame", navigate("iframe"), 403},
+		{"an old browser", []string{"Origin", "http://evil.example"}, 403},
+		{"a page of a file", []string{"Origin", "null"}, 403},
+		{"an allowed origin", fetch("cross-site", "Origin", "https://ui.example"), 200},
+		{"nearly an allowed origin", fetch("cross-site", "Origin", "https://ui.example.evil"), 403},
+	} {
+		got := do(h, "GET", "/v1/pipelines", "", c.headers...)
+		if got.status != c.status {
+			t.Errorf("%s: %d %s, want %d", c.what, got.status, got.body, c.status)
+		}
+		shared := got.header.Get("Access-Control-Allow-Origin")
+		if want := map[bool]string{true: "https://ui.example"}[c.what == "an allowed origin"]; shared != want || got.header.Get("Vary") != "Origin" {
+			t.Errorf("%s: shared with %q, want %q; Vary: %s", c.what, shared, want, got.header.Get("Vary"))
+		}
+	}
+	ask := func(origin string) call {
+		return do(h, "OPTIONS", "/v1/pipelines", "", "Origin", origin, "Sec-Fetch-Site", "cross-site", "Access-Control-Request-Method", "POST")
+	}
+	if got := ask("https://ui.example"); got.status != 204 || !strings.Contains(got.header.Get("Access-Control-Allow-Methods"), "POST") ||
+		!strings.Contains(got.header.Get("Access-Control-Allow-Headers"), "Authorization") {
+		t.Errorf("preflight of an allowed origin: %d %v", got.status, got.header)
+	}
+	if got := ask("http://evil.example"); got.status != 403 || got.header.Get("Access-Control-Allow-Methods") != "" {
+		t.Errorf("preflight of another origin: %d %v", got.status, got.header)
+	}
+	write := do(h, "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, "Origin", "https://ui.example", "Sec-Fetch-Site", "cross-site")
+	if write.status != 200 || write.header.Get("Access-Control-Expose-Headers") == "" {
+		t.Errorf("write of an allowed origin: %d %v", write.status, write.header)
+	}
+}
+
+// TestPatternsAreBounded sends regular expressions that would take much memory.
+func TestPatternsAreBounded(t *testing.T) {
+	h := newServer(newWorld(t)).Handler()
+	for pattern, status := range map[string]int{
+		"builtin:.*":                            200,
+		"(generator|log|file){1,3}":             200,
+		strings.Repeat("a", 512):                200,
+		strings.Repeat("a", 513):                400,
+		strings.Repeat("(x{1000})", 50):         400,
+		"((a{10}){10}){10}":                     400,
+		`[\pL\pN]{1000}`:                        400,
+		strings.Repeat(`\pL{1000}`, 1400)[:510]: 400,
+		"a)|(?:b":                               400,
+	} {
+		for _, path := range []string{"/v1/connectors/plugins", "/v1/pipelines", "/v1/processors/plugins"} {
+			got := do(h, "GET", path+"?name="+url.QueryEscape(pattern), "")
+			if got.status != status {
+				t.Errorf("%s %.40s: %d %s, want %d", path, pattern, got.status, got.body, status)
+			}
+		}
 	}
 }

@@ -35,6 +35,7 @@ const (
 // Guard protects a server. Log must be set, before first use.
 type Guard struct {
 	Hosts      []string // names, beside localhost and addresses of the machine, that may be in the Host header
+	Origins    []string // of pages of other sites that may use the API, as browsers send them
 	ReadToken  string   // lets read; with neither token set, everybody may do everything
 	AdminToken string   // lets do everything
 	Log        *slog.Logger
@@ -49,23 +50,27 @@ func (g *Guard) Panics() uint64 { return g.panics.Load() }
 // Protect lets only those requests reach next that are meant for this server. What it
 // checks holds for every path and needs no configuration.
 func (g *Guard) Protect(next http.Handler) http.Handler {
-	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began, rec := time.Now(), &recorder{ResponseWriter: w}
 		w.Header().Set("X-Request-Id", uuid.NewString())
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("X-Frame-Options", "DENY")
 		w.Header().Set("Referrer-Policy", "no-referrer")
+		if len(g.Origins) > 0 {
+			w.Header().Add("Vary", "Origin") // for caches: the answer to another origin is another
+		}
 		defer g.finish(rec, r, began)
-		switch err := crossOrigin.Check(r); {
+		switch {
 		case isRefused(r):
 			w.Header().Set("Connection", "close")
 			jsonhttp.Fail(g.Log, rec, r, rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already", MaxConns).Suggest("close some, or try again later"))
 		case !g.hostAllowed(r):
 			jsonhttp.Fail(g.Log, rec, r, rest.Errorf(rest.Misdirected, rest.ReasonHost, "the Host header %.100q is not a name of this server", r.Host).
 				Suggest("use localhost, or add the name to api.allowed-hosts"))
-		case err != nil, !originAllowed(r):
-			jsonhttp.Fail(g.Log, rec, r, rest.Errorf(rest.PermissionDenied, rest.ReasonOrigin, "requests from pages of other sites are refused"))
+		case !g.sameSite(r):
+			jsonhttp.Fail(g.Log, rec, r, rest.Errorf(rest.PermissionDenied, rest.ReasonOrigin, "requests from pages of other sites are refused").
+				Suggest("list the origin of the page in api.http.cors.allowed-origins"))
+		case g.share(rec, r):
 		default:
 			next.ServeHTTP(rec, r)
 		}
@@ -159,19 +164,8 @@ func localIP(r *http.Request) netip.Addr {
 	return ap.Addr().Unmap()
 }
 
-// originAllowed reports whether an upgrade to WebSocket comes from a page of this
-// server, or from no page. Browsers let any page try one.
-func originAllowed(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" || !IsUpgrade(r) {
-		return true
-	}
-	_, host, ok := strings.Cut(origin, "://")
-	return ok && strings.EqualFold(host, r.Host)
-}
-
-// IsUpgrade reports whether r is to become a WebSocket.
-func IsUpgrade(r *http.Request) bool {
+// isUpgrade reports whether r is to become a WebSocket.
+func isUpgrade(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
@@ -230,7 +224,7 @@ func Bearer(r *http.Request) string {
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)
 	}
-	if IsUpgrade(r) {
+	if isUpgrade(r) {
 		for _, list := range r.Header.Values("Sec-WebSocket-Protocol") {
 			for p := range strings.SplitSeq(list, ",") {
 				if token, ok := strings.CutPrefix(strings.TrimSpace(p), bearerProtocol); ok {

@@ -1,8 +1,10 @@
 package jsonhttp
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"time"
 
@@ -10,6 +12,9 @@ import (
 )
 
 const (
+	maxPattern      = 512  // bytes of a regular expression
+	maxInstructions = 1000 // that it is compiled to, about
+
 	defaultWait = 60 * time.Second // for what an action leads to
 	maxWait     = 10 * time.Minute // that a client may ask for
 )
@@ -47,11 +52,17 @@ func Name(r *http.Request) (*regexp.Regexp, error) {
 	if name == "" {
 		return regexp.MustCompile(""), nil
 	}
-	re, err := regexp.Compile("^(?:" + name + ")$")
+	if len(name) > maxPattern {
+		return nil, FieldError(spec.CodeTooLong, "name", fmt.Sprintf("name is longer than %d bytes", maxPattern))
+	}
+	parsed, err := syntax.Parse(name, syntax.Perl)
 	if err != nil {
 		return nil, FieldError(spec.CodeInvalid, "name", "name is not a regular expression: "+err.Error())
 	}
-	return re, nil
+	if instructions(parsed) > maxInstructions {
+		return nil, FieldError(spec.CodeTooLong, "name", "name repeats so much that it takes too much memory")
+	}
+	return regexp.Compile("^(?:" + name + ")$")
 }
 
 // Wait returns how long the client wants to wait: seconds, or a duration such as 90s.
@@ -69,4 +80,19 @@ func Wait(r *http.Request) (time.Duration, error) {
 		return 0, FieldError(spec.CodeInvalid, "wait", "wait must be a time from 0 to "+maxWait.String())
 	}
 	return d, nil
+}
+
+// instructions returns to how many instructions re is compiled, about, without compiling it.
+func instructions(re *syntax.Regexp) int {
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n = min(n+instructions(sub), maxInstructions+1)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return min(n, maxInstructions+1)
 }
