@@ -56,6 +56,7 @@ type Agent struct {
 	phases     telemetry.Phases
 	metrics    *telemetry.Collector
 	summary    *telemetry.Summary
+	rates      *telemetry.Rates
 	changes    notify.Broadcast // of what is observed, or is known of files and plugins
 	plugged    notify.Signal    // plugins came, went or changed
 	degraded   chan spec.State  // capacity 1
@@ -92,6 +93,7 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return a.Catalog.Executables.Run(serving) })
 	services.Go(func() error { return a.recorder().Run(serving) })
 	services.Go(func() error { return a.storeGuard().Run(serving) })
+	services.Go(func() error { return a.rates.Run(serving) })
 	services.Go(func() error { return supervised.Watchdog(serving) })
 	if a.options.Config.Pipelines.StatusFiles {
 		services.Go(func() error { return a.statusFiles().Run(serving) })

@@ -56,6 +56,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Hosts:    hosts(c),
 		Reload:   a.reload,
 		Plan:     a.plan,
+		Rates:    a.rates.All,
 	}
 	if err := a.secure(server, c); err != nil {
 		return nil, &settingError{err}

@@ -50,7 +50,7 @@ var allowed = map[string][]string{
 	"agent/reference": {"agent/redact", "reconcile/watch", "spec"},
 	"agent/catalog":   {"agent/config", "plugins", "plugins/builtin", "plugins/schema", "plugins/sdk", "spec", "spec/pointer"},
 	"agent/runner":    {"agent/catalog", "agent/engine", "agent/redact", "agent/reference", "plugins", "plugins/connector", "reconcile", "spec"},
-	"agent/telemetry": {"agent/engine", "api", "plugins", "reconcile", "reconcile/files", "spec"},
+	"agent/telemetry": {"agent/engine", "api", "api/rest", "plugins", "reconcile", "reconcile/files", "spec"},
 	"agent/planner":   {"agent/config", "agent/store", "api/rest", "reconcile/files", "reconcile/watch", "spec"},
 	"agent/host":      {"reconcile", "reconcile/files", "spec", "spec/notify"},
 	"agent": {"agent/catalog", "agent/config", "agent/engine", "agent/host", "agent/planner", "agent/redact", "agent/reference", "agent/runner", "agent/store",

@@ -63,6 +63,7 @@ func (a *Agent) wire() {
 
 func (a *Agent) wireTelemetry() {
 	a.summary = &telemetry.Summary{Store: a.Store, Loop: a.Loop, Files: a.Files}
+	a.rates = &telemetry.Rates{Runs: a.Runner}
 	a.metrics = &telemetry.Collector{
 		Version:   a.options.Version,
 		Store:     a.Store,

@@ -57,7 +57,7 @@ func (l *live) become() {
 // writes waits until a first write to a destination is under way.
 func (l *live) writes(id string) {
 	l.w.t.Helper()
-	waitFor(l.w.t, "a write", func() bool { return l.Stats.Connector(id).Bytes.Load() > 0 })
+	waitFor(l.w.t, "a write", func() bool { return l.Stats.Destination(id).Bytes.Load() > 0 })
 }
 
 func (l *live) stop() error {
@@ -148,7 +148,7 @@ func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
 	old := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
 	l := w.begin(t.Context())
 	l.writes("p:dst")
-	waitFor(t, "a full queue", func() bool { return l.Stats.Connector("p:src").Records.Load() > 100 })
+	waitFor(t, "a full queue", func() bool { return l.Stats.Source("p:src").Records.Load() > 100 })
 	w.set(1, "v", "2")
 	fresh := w.destination("dst", &fakeDestination{instead: old})
 	a, err := l.amend()

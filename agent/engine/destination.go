@@ -54,7 +54,7 @@ type part struct {
 }
 
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
-	d := &destinationRun{run: r, id: o.id, index: index, tap: r.Taps.acquire(o.id), stats: r.Stats.Connector(o.id),
+	d := &destinationRun{run: r, id: o.id, index: index, tap: r.Taps.acquire(o.id), stats: r.Stats.Destination(o.id),
 		queue: make(chan inFlight, queueLength), pauses: make(chan (<-chan struct{})), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)
 	return d

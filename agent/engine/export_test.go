@@ -27,5 +27,5 @@ func (t *Taps) Points() int {
 func (s *PipelineStats) Connectors() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.connectors)
+	return len(s.sources) + len(s.destinations)
 }

@@ -33,6 +33,14 @@ func (h *Histogram) observe(bounds []float64, v float64, n int) {
 	}
 }
 
+// Sum returns how many values there are, and their sum.
+func (h *Histogram) Sum() (count uint64, sum float64) {
+	for i := range h.buckets {
+		count += h.buckets[i].Load()
+	}
+	return count, math.Float64frombits(h.sum.Load())
+}
+
 // Read returns how many values there are, their sum, and how many of them are within
 // each of the bounds.
 func (h *Histogram) Read(bounds []float64) (count uint64, sum float64, within map[float64]uint64) {

@@ -309,11 +309,11 @@ func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
-	for p.Stats.Connector("p:src").Records.Load() < 50 {
+	for p.Stats.Source("p:src").Records.Load() < 50 {
 		time.Sleep(100 * time.Microsecond) // until the window is full
 	}
 	time.Sleep(5 * time.Millisecond) // time in which a faulty window would let more through
-	if n := p.Stats.Connector("p:src").Records.Load(); n >= uint64(50+s.maxBatch) {
+	if n := p.Stats.Source("p:src").Records.Load(); n >= uint64(50+s.maxBatch) {
 		t.Errorf("%d records read with a window of 50", n)
 	}
 	close(d.hold)
@@ -340,7 +340,7 @@ func TestSharedWindowBoundsAllSources(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
-		readA, readB := &p.Stats.Connector("p:a").Records, &p.Stats.Connector("p:b").Records
+		readA, readB := &p.Stats.Source("p:a").Records, &p.Stats.Source("p:b").Records
 		for readA.Load() == 0 || readB.Load() == 0 || readA.Load()+readB.Load() < most*3/4 {
 			time.Sleep(100 * time.Microsecond) // until the window is full
 		}

@@ -70,7 +70,7 @@ type pendingLease struct {
 }
 
 func newSourceRun(r *run, o *opened[connector.Source], chain []Processor) *sourceRun {
-	s := &sourceRun{run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.acquire(o.id), stats: r.Stats.Connector(o.id),
+	s := &sourceRun{run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.acquire(o.id), stats: r.Stats.Source(o.id),
 		commits: notify.NewSignal(), room: notify.NewSignal()}
 	s.processors.Store(&chain)
 	return s

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // Stats counts what passed one connector, or the dead-letter queue, since the agent
@@ -21,16 +23,16 @@ type Stats struct {
 	Writes   Histogram     // seconds that a destination's Write takes; sampled
 }
 
-// sampled is how many calls share one measurement of the time: at one record a call,
-// reading the clock would cost as much as the rest.
-const sampled = 8
+// CallsPerMeasurement is how many calls share one measurement of the time: at one record a
+// call, reading the clock would cost as much as the rest.
+const CallsPerMeasurement = 8
 
 // sampling counts calls of which some are measured.
 type sampling int
 
 // timed calls call and now and then measures how long it takes.
 func (s *sampling) timed(h *Histogram, call func() error) error {
-	if *s++; *s%sampled != 1 {
+	if *s++; *s%CallsPerMeasurement != 1 {
 		return call()
 	}
 	begin := time.Now()
@@ -53,21 +55,27 @@ type PipelineStats struct {
 	Transits    Histogram // seconds from the end of a read to the record being settled for good
 	AckLags     Histogram // seconds from there to the record being acknowledged to its source
 
-	mu         sync.Mutex
-	connectors map[string]*Stats // guarded by mu
+	mu           sync.Mutex
+	sources      map[string]*Stats // by qualified id; guarded by mu
+	destinations map[string]*Stats // by qualified id; guarded by mu
 }
 
-// Connector returns the stats of a connector by qualified id, new ones if there are none.
-func (s *PipelineStats) Connector(id string) *Stats {
+// Source returns the stats of a source by qualified id, new ones if there are none.
+func (s *PipelineStats) Source(id string) *Stats { return s.connector(&s.sources, id) }
+
+// Destination returns the stats of a destination by qualified id, new ones if there are none.
+func (s *PipelineStats) Destination(id string) *Stats { return s.connector(&s.destinations, id) }
+
+func (s *PipelineStats) connector(all *map[string]*Stats, id string) *Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.connectors[id]
+	if *all == nil {
+		*all = map[string]*Stats{}
+	}
+	c := (*all)[id]
 	if c == nil {
 		c = &Stats{}
-		if s.connectors == nil {
-			s.connectors = map[string]*Stats{}
-		}
-		s.connectors[id] = c
+		(*all)[id] = c
 	}
 	return c
 }
@@ -77,7 +85,22 @@ func (s *PipelineStats) Connector(id string) *Stats {
 func (s *PipelineStats) retain(ids []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.connectors, func(id string, _ *Stats) bool { return !slices.Contains(ids, id) })
+	gone := func(id string, _ *Stats) bool { return !slices.Contains(ids, id) }
+	maps.DeleteFunc(s.sources, gone)
+	maps.DeleteFunc(s.destinations, gone)
+}
+
+// Each calls f with the stats of every connector that ran, by qualified id. f must not call
+// methods of s.
+func (s *PipelineStats) Each(f func(typ spec.ConnectorType, id string, stats *Stats)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, c := range s.sources {
+		f(spec.TypeSource, id, c)
+	}
+	for id, c := range s.destinations {
+		f(spec.TypeDestination, id, c)
+	}
 }
 
 // Lag says how far a source is from its end of the pipeline. Sequences count the

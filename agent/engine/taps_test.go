@@ -48,7 +48,7 @@ func TestNothingIsKeptOfConnectorsThatAreGone(t *testing.T) {
 	if taps, stats := w.taps.Points(), w.stats.Connectors(); taps != 0 || stats != 2 {
 		t.Errorf("%d taps without observers, stats of %d connectors; want 0 and 2", taps, stats)
 	}
-	if n := w.stats.Connector("p:dst").Records.Load(); n != 50 {
+	if n := w.stats.Destination("p:dst").Records.Load(); n != 50 {
 		t.Errorf("%d records counted of the connector that stayed, want 50", n)
 	}
 }

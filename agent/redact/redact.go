@@ -68,11 +68,11 @@ func (r *Redactor) copyTo(values map[string]string) {
 	maps.Copy(values, r.values)
 }
 
-// Empty reports whether r knows no values.
-func (r *Redactor) Empty() bool {
+// Len returns how many values r knows, each form that one has in texts counted.
+func (r *Redactor) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.values) == 0
+	return len(r.values)
 }
 
 // Text returns text with references in the place of values. Where several values could be

@@ -65,7 +65,7 @@ func TestSet(t *testing.T) {
 	if got := r.Text("canary-old canary-one canary-two canary-both"); got != "canary-old ${A} ${B} ${X}" {
 		t.Errorf("redacted as %q", got)
 	}
-	if r.Set(); !r.Empty() {
+	if r.Set(); r.Len() != 0 {
 		t.Error("it knows something still")
 	}
 }

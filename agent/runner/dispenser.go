@@ -53,7 +53,7 @@ func (d dispenser) dispensed(plugin string, connector any) {
 	logs, ok := connector.(interface {
 		LogThrough(wrap func(slog.Handler) slog.Handler)
 	})
-	if ok && !d.secrets.Empty() {
+	if ok && d.secrets.Len() > 0 {
 		logs.LogThrough(d.secrets.Handler)
 	}
 }

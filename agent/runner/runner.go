@@ -143,6 +143,14 @@ func (r *Runner) Stats() map[string]*engine.PipelineStats {
 	return maps.Clone(r.stats)
 }
 
+// Pipeline returns a pipeline if it runs, and what was counted of it over all its runs; nil
+// for what there is not.
+func (r *Runner) Pipeline(id string) (*engine.Pipeline, *engine.PipelineStats) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running[id], r.stats[id]
+}
+
 // Starts returns how many connectors were started, by plugin.
 func (r *Runner) Starts() map[string]uint64 { return r.starts.all() }
 

@@ -29,6 +29,8 @@ type Runs interface {
 	Running() map[string]*engine.Pipeline
 	Stats() map[string]*engine.PipelineStats
 	Starts() map[string]uint64 // of connectors, by plugin
+	// Pipeline returns one of those that run, and its stats; nil for what there is not.
+	Pipeline(id string) (*engine.Pipeline, *engine.PipelineStats)
 }
 
 // Collector collects the metrics of an agent. Names and labels are Conduit's where the

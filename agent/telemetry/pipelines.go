@@ -63,7 +63,7 @@ func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *engine.Pi
 	for _, c := range p.Connectors {
 		id := p.QualifiedID(c.ID)
 		labels := []string{p.Name, p.ID, c.Plugin, string(c.Type), id}
-		passed := s.Connector(id)
+		passed := statsOf(s, c.Type, id)
 		counter(recordsDesc, passed.Records.Load(), labels...)
 		counter(bytesDesc, passed.Bytes.Load(), labels...)
 		histogramTo(to, sizesDesc, &passed.Sizes, engine.SizeBounds, labels...)
@@ -80,6 +80,13 @@ func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *engine.Pi
 	histogramTo(to, ackLagsDesc, &s.AckLags, engine.DurationBounds, p.Name, p.ID)
 	histogramTo(to, dlqSizesDesc, &s.DeadLetters.Sizes, engine.SizeBounds, p.Name, p.ID, p.DLQ.Plugin)
 	histogramTo(to, dlqWritesDesc, &s.DeadLetters.Writes, engine.DurationBounds, p.Name, p.ID, p.DLQ.Plugin)
+}
+
+func statsOf(s *engine.PipelineStats, typ spec.ConnectorType, id string) *engine.Stats {
+	if typ == spec.TypeSource {
+		return s.Source(id)
+	}
+	return s.Destination(id)
 }
 
 func collectLags(gauge gauge, p *spec.Pipeline, running *engine.Pipeline) {

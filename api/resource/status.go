@@ -29,7 +29,10 @@ func (s *Status) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	list, err := s.All(r.Context())
 	rates := s.rates()
 	for i := range list {
-		list[i].Rates = rates[list[i].ID]
+		if one := rates[list[i].ID]; one != nil {
+			one.Series = nil // of a thousand pipelines they are a megabyte
+			list[i].Rates = one
+		}
 	}
 	return list, err
 }

@@ -17,10 +17,10 @@ type PipelineRates struct {
 
 // StageRates is what passes a connector or a processor, measured over the last seconds.
 type StageRates struct {
-	Records  float64 `json:"records" doc:"Per second."`
-	Bytes    float64 `json:"bytes" doc:"Per second."`
-	Refused  float64 `json:"refused,omitempty" doc:"Per second."`
-	Filtered float64 `json:"filtered,omitempty" doc:"Per second, by a processor."`
-	Busy     float64 `json:"busy" doc:"Share of the time that it spends reading, processing or writing, from 0 to 1."`
-	Slow     string  `json:"slow,omitempty" doc:"Says who waits for it, when it is what holds the pipeline back."`
+	Records  float64  `json:"records" doc:"Per second."`
+	Bytes    float64  `json:"bytes" doc:"Per second."`
+	Refused  float64  `json:"refused,omitempty" doc:"Per second."`
+	Filtered float64  `json:"filtered,omitempty" doc:"Per second, by a processor."`
+	Busy     *float64 `json:"busy,omitempty" doc:"Share of the time that a destination spends writing, from 0 to 1, estimated from a sample of its calls; left out when there are too few."`
+	Slow     string   `json:"slow,omitempty" doc:"Says who waits for it, when it is what holds the pipeline back."`
 }

@@ -265,7 +265,7 @@ type PipelineStatus struct {
 	Withdrawn  *time.Time       `json:"withdrawn,omitempty" doc:"Since when nobody declares it any more. It is about to stop."`
 	State      spec.State       `json:"state"`
 	Problems   []spec.Problem   `json:"problems" doc:"Of the files that declare it."`
-	Rates      *PipelineRates   `json:"rates,omitempty" doc:"What it moves, while it runs."`
+	Rates      *PipelineRates   `json:"rates,omitempty" doc:"What it moves, while it runs. Lists leave out the series."`
 	Conditions []spec.Condition `json:"conditions" doc:"Valid, Applied, Ready, Draining, Conflict, RolledBack and PluginChanged, each true or false."`
 }
 

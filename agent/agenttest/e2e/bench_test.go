@@ -102,7 +102,7 @@ func BenchmarkPipeline(b *testing.B) {
 			b.ResetTimer()
 			used := processorTime(b)
 			go func() { ended <- p.Run(ctx, drain, func() {}) }()
-			settled := &p.Stats.Connector("p:dst").Records
+			settled := &p.Stats.Destination("p:dst").Records
 			for settled.Load() < uint64(b.N) {
 				time.Sleep(time.Millisecond)
 			}

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -141,5 +143,46 @@ func TestReadmeListsAllMetrics(t *testing.T) {
 		if !strings.Contains(string(readme), "`"+name[1]+"`") {
 			t.Errorf("README.md does not list %s", name[1])
 		}
+	}
+}
+
+// The status of a pipeline tells what it moves, while it runs.
+func TestStatusTellsRates(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 1000, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 0)
+	var rates *rest.PipelineRates
+	w.Wait("rates", func() bool {
+		var status rest.PipelineStatus
+		if err := json.Unmarshal([]byte(w.do("GET", "/v1/pipelines/p/status", "").body), &status); err != nil {
+			t.Fatal(err)
+		}
+		rates = status.Rates
+		return rates != nil && rates.Lag != nil && rates.Stages["p:dst"].Records > 0
+	})
+	if src := rates.Stages["p:src"]; rates.ID != "p" || rates.Records <= 0 || rates.Records > 10_000 || src.Records != rates.Records || rates.Bytes <= 0 || len(rates.Series) == 0 {
+		t.Errorf("rates %+v", rates)
+	}
+	w.Save("p.yaml", made(w.Dir, "p", 1000, "status: stopped"))
+	w.WaitPhase("p", spec.PhaseStopped, 0)
+	if body := w.do("GET", "/v1/pipelines/p/status", "").body; strings.Contains(body, `"rates"`) {
+		t.Errorf("it has rates although it is stopped: %s", body)
+	}
+}
+
+// What is counted of a pipeline is forgotten when it is deleted.
+func TestCountsOfDeletedPipelinesAreForgotten(t *testing.T) {
+	w := startWeb(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
+	w.Save("p.yaml", made(w.Dir, "p", 1000, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 0)
+	w.Save("q.yaml", made(w.Dir, "q", 1000, ""))
+	w.WaitPhase("q", spec.PhaseRunning, 0)
+	if stats := w.Runner.Stats(); stats["p"] == nil || stats["q"] == nil {
+		t.Fatalf("stats of %v", stats)
+	}
+	w.Save("p.yaml", "version: \"2.2\"\npipelines: []\n")
+	w.Wait("the pipeline to be deleted", func() bool { return w.Runner.Stats()["p"] == nil })
+	if w.Runner.Stats()["q"] == nil {
+		t.Error("the other one is forgotten, too")
 	}
 }

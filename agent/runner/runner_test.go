@@ -1,0 +1,112 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/agent/runner"
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// newRunner returns a runner of the plugins compiled in, with a store of its own.
+func newRunner(t *testing.T) *runner.Runner {
+	t.Helper()
+	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
+	db, err := store.Open(t.Context(), filepath.Join(dir, "conduit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	var c config.Config
+	c.Connectors.Path = filepath.Join(dir, "connectors")
+	return &runner.Runner{
+		Catalog: catalog.Offline(c, log), References: &reference.Resolver{Log: log}, Store: db,
+		Committer: &engine.Committer{Store: db}, Taps: &engine.Taps{}, Window: engine.DefaultWindow, Log: log,
+	}
+}
+
+// declared returns a version of a pipeline that writes to the path.
+func declared(path, fsync string) *spec.Declaration {
+	return &spec.Declaration{Owner: spec.Owner{Kind: spec.OwnerAPI}, Pipeline: spec.Pipeline{
+		ID: "p", Name: "p", Status: spec.StatusRunning,
+		Connectors: []spec.Connector{
+			{ID: "src", Type: spec.TypeSource, Plugin: "builtin:generator", Settings: map[string]string{"rate": "1", "format.type": "structured", "format.options.n": "int"}},
+			{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": path, "fsync": fsync}},
+		},
+		DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1},
+	}}
+}
+
+// running returns a run of d that runs until the test ends.
+func running(t *testing.T, r *runner.Runner, d *spec.Declaration) reconcile.Run {
+	t.Helper()
+	run, err := r.Prepare(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	drain, started, ended := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+	go func() { ended <- r.Committer.Run(ctx) }()
+	go func() { ended <- run.Run(ctx, drain, func() { close(started) }) }()
+	select {
+	case <-started:
+	case err := <-ended:
+		t.Fatalf("it does not run: %v", err)
+	}
+	t.Cleanup(func() {
+		close(drain)
+		if err := <-ended; err != nil {
+			t.Errorf("the run ended with %v", err)
+		}
+		end()
+		<-ended
+	})
+	return run
+}
+
+// The values of a version that was refused are in no text, but are forgotten when another
+// one is tried.
+func TestRefusedAmendmentsLeaveNoSecrets(t *testing.T) {
+	r := newRunner(t)
+	t.Setenv("CURRENT", "canary-current")
+	path := filepath.Join(t.TempDir(), "${CURRENT}")
+	run := running(t, r, declared(path, "true"))
+	before := runner.Secrets(run)
+	if before == 0 {
+		t.Fatal("the run knows no secrets")
+	}
+	for i := range 10 {
+		t.Setenv("REFUSED", fmt.Sprint("canary-refused-", i))
+		_, err := run.Amend(t.Context(), declared(path, "${REFUSED}"))
+		if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "${REFUSED}") {
+			t.Fatalf("amended, error %v", err)
+		}
+		if n := runner.Secrets(run); n > 2*before {
+			t.Fatalf("after %d amendments it knows %d forms of values, and %d before them", i+1, n, before)
+		}
+	}
+	if text := runner.Redacted(run, "canary-current canary-refused-9"); text != "${CURRENT} ${REFUSED}" {
+		t.Errorf("shows %q", text)
+	}
+}
+
+func TestForget(t *testing.T) {
+	r := newRunner(t)
+	running(t, r, declared(filepath.Join(t.TempDir(), "out"), "true"))
+	if _, stats := r.Pipeline("p"); stats == nil || len(r.Stats()) != 1 {
+		t.Fatal("nothing is counted of what was prepared")
+	}
+	if r.Forget("p"); len(r.Stats()) != 0 {
+		t.Errorf("stats of %v are kept", r.Stats())
+	}
+}

@@ -1,0 +1,20 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Sample reads the counters of all pipelines at the time now.
+func (r *Rates) Sample(now time.Time) { r.sample(now) }
+
+// Histories returns how many pipelines rates are kept of.
+func (r *Rates) Histories() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.pipelines)
+}
+
+// Of returns how often a pipeline entered each phase.
+func (p *Phases) Of(id string) map[spec.Phase]uint64 { return p.of(id) }

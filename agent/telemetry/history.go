@@ -1,0 +1,140 @@
+package telemetry
+
+import (
+	"maps"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// A rate is measured between the first and the last of rateSamples samples; a series holds
+// seriesLength of them.
+const (
+	rateSamples  = 6
+	seriesLength = 180
+)
+
+// history is what the samples of one pipeline showed, in rings.
+type history struct {
+	n      int // samples so far
+	at     [rateSamples]time.Time
+	lags   [rateSamples]lags
+	stages map[string]*stage // by qualified id of the connector
+	series [seriesLength]float32
+}
+
+// lags sums up how long records took to be acknowledged.
+type lags struct {
+	records uint64
+	seconds float64
+}
+
+// stage is what the samples showed of one connector.
+type stage struct {
+	typ     spec.ConnectorType
+	n       int // history.n when it was sampled last
+	samples [rateSamples]counters
+}
+
+// counters are those of a connector at one time.
+type counters struct {
+	records, bytes, refused, filtered uint64
+	writes                            uint64  // that were measured
+	writing                           float64 // seconds that those took
+}
+
+// sample adds what the counters show now.
+func (h *history) sample(s *engine.PipelineStats, now time.Time) {
+	i := h.n % rateSamples
+	h.at[i] = now
+	h.lags[i].records, h.lags[i].seconds = s.AckLags.Sum()
+	s.Each(func(typ spec.ConnectorType, id string, stats *engine.Stats) {
+		one := h.stages[id]
+		if one == nil || one.typ != typ {
+			one = &stage{typ: typ}
+			h.stages[id] = one
+		}
+		c := counters{records: stats.Records.Load(), bytes: stats.Bytes.Load(), refused: stats.Nacked.Load(), filtered: stats.Filtered.Load()}
+		c.writes, c.writing = stats.Writes.Sum()
+		one.samples[i], one.n = c, h.n
+	})
+	maps.DeleteFunc(h.stages, func(_ string, s *stage) bool { return s.n != h.n }) // the pipeline has it no more
+	if h.n > 0 {
+		records, _ := h.read((h.n - 1) % rateSamples)
+		h.series[h.n%seriesLength] = float32(records)
+	}
+	h.n++
+}
+
+// read returns the records and bytes that all sources read per second between the sample at
+// index from and the one taken last.
+func (h *history) read(from int) (records, bytes float64) {
+	to := h.n % rateSamples
+	seconds := h.at[to].Sub(h.at[from]).Seconds()
+	for _, s := range h.stages {
+		if s.typ == spec.TypeSource {
+			records += perSecond(s.samples[from].records, s.samples[to].records, seconds)
+			bytes += perSecond(s.samples[from].bytes, s.samples[to].bytes, seconds)
+		}
+	}
+	return records, bytes
+}
+
+func perSecond(before, now uint64, seconds float64) float64 {
+	if now <= before || seconds <= 0 {
+		return 0
+	}
+	return float64(now-before) / seconds
+}
+
+// rates returns the rates over the samples that are kept. There are two at least.
+func (h *history) rates() *rest.PipelineRates {
+	from, to := max(0, h.n-rateSamples)%rateSamples, (h.n-1)%rateSamples
+	seconds := h.at[to].Sub(h.at[from]).Seconds()
+	all := &rest.PipelineRates{Stages: make(map[string]rest.StageRates, len(h.stages)), Series: h.seriesSoFar()}
+	for id, s := range h.stages {
+		one := s.rates(from, to, seconds)
+		all.Stages[id] = one
+		if s.typ == spec.TypeSource {
+			all.Records += one.Records
+			all.Bytes += one.Bytes
+		}
+	}
+	if n := h.lags[to].records - h.lags[from].records; n > 0 {
+		mean := (h.lags[to].seconds - h.lags[from].seconds) / float64(n)
+		all.Lag = &mean
+	}
+	return all
+}
+
+// seriesSoFar returns the series, the oldest value first.
+func (h *history) seriesSoFar() []float64 {
+	length := min(h.n-1, seriesLength)
+	all := make([]float64, length)
+	for i := range all {
+		all[i] = float64(h.series[(h.n-length+i)%seriesLength])
+	}
+	return all
+}
+
+func (s *stage) rates(from, to int, seconds float64) rest.StageRates {
+	before, now := s.samples[from], s.samples[to]
+	all := rest.StageRates{
+		Records:  perSecond(before.records, now.records, seconds),
+		Bytes:    perSecond(before.bytes, now.bytes, seconds),
+		Refused:  perSecond(before.refused, now.refused, seconds),
+		Filtered: perSecond(before.filtered, now.filtered, seconds),
+	}
+	// With fewer measurements, the calls between them weigh too much.
+	const minWrites, slow = 3, 0.9
+	if now.writes-before.writes >= minWrites && seconds > 0 {
+		busy := min(1, (now.writing-before.writing)*engine.CallsPerMeasurement/seconds)
+		all.Busy = &busy
+		if busy >= slow {
+			all.Slow = "the sources wait for it"
+		}
+	}
+	return all
+}

@@ -1,0 +1,101 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// sampleInterval is how often the counters of pipelines are read.
+const sampleInterval = time.Second
+
+// Rates turns the counters of pipelines into rates over the last seconds, and keeps a short
+// history of the records read per second. Set Runs, then call Run.
+type Rates struct {
+	Runs Runs
+
+	mu        sync.Mutex
+	pipelines map[string]*history // by id; guarded by mu
+}
+
+// Run samples until ctx ends, then it returns nil.
+func (r *Rates) Run(ctx context.Context) error {
+	tick := time.NewTicker(sampleInterval)
+	defer tick.Stop()
+	for {
+		r.sample(time.Now())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// sample reads the counters of all pipelines, and forgets those that are gone.
+func (r *Rates) sample(now time.Time) {
+	stats := r.Runs.Stats()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pipelines == nil {
+		r.pipelines = map[string]*history{}
+	}
+	maps.DeleteFunc(r.pipelines, func(id string, _ *history) bool { return stats[id] == nil })
+	for id, s := range stats {
+		h := r.pipelines[id]
+		if h == nil {
+			h = &history{stages: map[string]*stage{}}
+			r.pipelines[id] = h
+		}
+		h.sample(s, now)
+	}
+}
+
+// All returns the rates of the pipelines that run, by id, with their series.
+func (r *Rates) All() []rest.PipelineRates {
+	all := []rest.PipelineRates{}
+	for id := range r.Runs.Running() {
+		if one := r.Of(id); one != nil {
+			all = append(all, *one)
+		}
+	}
+	slices.SortFunc(all, func(a, b rest.PipelineRates) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// Of returns the rates of a pipeline with their series, nil while it does not run and until
+// it was sampled twice.
+func (r *Rates) Of(id string) *rest.PipelineRates {
+	running, stats := r.Runs.Pipeline(id)
+	if running == nil || stats == nil {
+		return nil
+	}
+	all := r.measured(id)
+	if all == nil {
+		return nil
+	}
+	all.Refused = stats.DeadLetters.Records.Load()
+	for _, lag := range running.Lags() {
+		if oldest := lag.OldestUnacked.Seconds(); oldest > 0 && (all.Oldest == nil || oldest > *all.Oldest) {
+			all.Oldest = &oldest
+		}
+	}
+	return all
+}
+
+func (r *Rates) measured(id string) *rest.PipelineRates {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.pipelines[id]
+	if h == nil || h.n < 2 {
+		return nil
+	}
+	all := h.rates()
+	all.ID = id
+	return all
+}
