@@ -62,13 +62,14 @@ var allowed = map[string][]string{
 	// The processors: one package for each family, and their chain.
 	"plugins/processor": {"plugins/connector", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template", "spec", "spec/pointer", "spec/spelling",
 		"plugins/processor/codec", "plugins/processor/fields", "plugins/processor/flow", "plugins/processor/unwrap", "plugins/processor/enrich", "plugins/processor/window"},
-	"plugins/processor/fieldref": {"plugins/record", "plugins/schema"},
-	"plugins/processor/codec":    {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk"},
-	"plugins/processor/fields":   {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template"},
-	"plugins/processor/flow":     {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template"},
-	"plugins/processor/unwrap":   {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk"},
-	"plugins/processor/enrich":   {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template"},
-	"plugins/processor/window":   {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk"},
+	"plugins/processor/fieldref":  {"plugins/record", "plugins/schema"},
+	"plugins/processor/jsonvalue": {},
+	"plugins/processor/codec":     {"plugins/processor/fieldref", "plugins/processor/jsonvalue", "plugins/record", "plugins/schema", "plugins/sdk"},
+	"plugins/processor/fields":    {"plugins/processor/fieldref", "plugins/processor/jsonvalue", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template"},
+	"plugins/processor/flow":      {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template"},
+	"plugins/processor/unwrap":    {"plugins/processor/fieldref", "plugins/processor/jsonvalue", "plugins/record", "plugins/schema", "plugins/sdk"},
+	"plugins/processor/enrich":    {"plugins/processor/fieldref", "plugins/processor/jsonvalue", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template"},
+	"plugins/processor/window":    {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk"},
 }
 
 // homes says which package an outside library lives in. A library that is not listed

@@ -81,3 +81,15 @@ func (r *Schemas) Get(ctx context.Context, subject string, version int) (schema.
 	}
 	return schema.Schema{}, schema.ErrSubjectNotFound
 }
+
+// ByID returns the schema with this id, schema.ErrSubjectNotFound when there is none.
+func (r *Schemas) ByID(ctx context.Context, id int) (schema.Schema, error) {
+	s := schema.Schema{ID: id}
+	err := r.db.use(func(p *pools) error {
+		return p.reader.QueryRowContext(ctx, `SELECT type, text FROM schemas WHERE id = ?`, id).Scan(&s.Type, &s.Text)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return schema.Schema{}, schema.ErrSubjectNotFound
+	}
+	return s, wrap(err, "cannot read schema %d", id)
+}

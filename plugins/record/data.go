@@ -53,12 +53,13 @@ func (d Data) Equal(o Data) bool {
 func (d Data) Clone() Data {
 	d.raw = bytes.Clone(d.raw)
 	if d.kind == structured {
-		d.structured, _ = cloneValue(d.structured).(map[string]any)
+		d.structured, _ = CloneValue(d.structured).(map[string]any)
 	}
 	return d
 }
 
-func cloneValue(v any) any {
+// CloneValue returns a deep copy of a value of structured data.
+func CloneValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if v == nil {
@@ -66,7 +67,7 @@ func cloneValue(v any) any {
 		}
 		m := make(map[string]any, len(v))
 		for k, e := range v {
-			m[k] = cloneValue(e)
+			m[k] = CloneValue(e)
 		}
 		return m
 	case []any:
@@ -75,7 +76,7 @@ func cloneValue(v any) any {
 		}
 		s := make([]any, len(v))
 		for i, e := range v {
-			s[i] = cloneValue(e)
+			s[i] = CloneValue(e)
 		}
 		return s
 	case []byte:

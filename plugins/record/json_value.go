@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// appendValue appends v as encoding/json writes it, without reflection for the
-// types that structured data is made of.
-func appendValue(dst []byte, v any) ([]byte, error) {
+// AppendValue appends a value of structured data as encoding/json writes it, without
+// reflection for the types that structured data is made of. It fails on what JSON cannot hold.
+func AppendValue(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
 		return append(dst, "null"...), nil
@@ -37,7 +37,7 @@ func appendValue(dst []byte, v any) ([]byte, error) {
 		}
 		return appendMetadata(dst, NewMetadata(v), "null"), nil
 	case []any:
-		return appendArray(dst, v, appendValue)
+		return appendArray(dst, v, AppendValue)
 	case []string:
 		return appendArray(dst, v, func(dst []byte, s string) ([]byte, error) {
 			return appendString(dst, s), nil
@@ -115,7 +115,7 @@ func appendObject(dst []byte, m map[string]any) ([]byte, error) {
 		dst = appendString(dst, members[i].key)
 		dst = append(dst, ':')
 		var err error
-		if dst, err = appendValue(dst, members[i].value); err != nil {
+		if dst, err = AppendValue(dst, members[i].value); err != nil {
 			return dst, fmt.Errorf("%s: %w", members[i].key, err)
 		}
 	}

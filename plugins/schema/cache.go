@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"fmt"
 	"sync"
 )
 
@@ -18,6 +19,7 @@ type Cache struct {
 	created  map[createKey]Schema
 	versions map[versionKey]Schema
 	codecs   map[versionKey]*Codec
+	byID     map[int]Schema
 }
 
 type createKey struct {
@@ -42,6 +44,17 @@ func (c *Cache) Create(ctx context.Context, subject string, typ Type, text strin
 func (c *Cache) Get(ctx context.Context, subject string, version int) (Schema, error) {
 	return remember(c, &c.versions, versionKey{subject, version}, func() (Schema, error) {
 		return c.Registry.Get(ctx, subject, version)
+	})
+}
+
+// ByID is IDRegistry.ByID. It fails when the other registry is none.
+func (c *Cache) ByID(ctx context.Context, id int) (Schema, error) {
+	return remember(c, &c.byID, id, func() (Schema, error) {
+		r, ok := c.Registry.(IDRegistry)
+		if !ok {
+			return Schema{}, fmt.Errorf("cannot find schema %d: the registry has no ids", id)
+		}
+		return r.ByID(ctx, id)
 	})
 }
 

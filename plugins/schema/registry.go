@@ -53,3 +53,15 @@ func (m *Memory) Get(_ context.Context, subject string, version int) (Schema, er
 	}
 	return versions[version-1], nil
 }
+
+// ByID is IDRegistry.ByID.
+func (m *Memory) ByID(_ context.Context, id int) (Schema, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for text, known := range m.ids {
+		if known == id {
+			return Schema{ID: id, Type: TypeAvro, Text: text}, nil
+		}
+	}
+	return Schema{}, ErrSubjectNotFound
+}

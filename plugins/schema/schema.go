@@ -32,6 +32,14 @@ type Registry interface {
 	Get(ctx context.Context, subject string, version int) (Schema, error)
 }
 
+// IDRegistry is a Registry that also finds schemas by their id.
+type IDRegistry interface {
+	Registry
+	// ByID returns a schema with this id, without subject and version. It returns
+	// ErrSubjectNotFound when there is none.
+	ByID(ctx context.Context, id int) (Schema, error)
+}
+
 // What a Registry answers. The texts are part of the connector protocol: clients
 // distinguish the errors by them.
 var (

@@ -106,6 +106,16 @@ func (b *ProcessBatch) at(i int) int32 {
 	return int32(i)
 }
 
+// Each calls do for every record, and refuses those for which it fails. It returns nil.
+func (b *ProcessBatch) Each(do func(r *record.Record) error) error {
+	for i := range b.Len() {
+		if err := do(b.Record(i)); err != nil {
+			b.Refuse(i, err)
+		}
+	}
+	return nil
+}
+
 // Filter ends record i here: it counts as handled.
 func (b *ProcessBatch) Filter(i int) { b.decide(i, Fate{Kind: Filtered}) }
 

@@ -9,7 +9,7 @@ import (
 
 // newTemplate returns the format that executes text for every record.
 func newTemplate(text string) (Format, error) {
-	t, err := template.Parse(text, true)
+	t, err := template.Parse(text, template.Strict)
 	if err != nil {
 		return nil, err
 	}

@@ -15,13 +15,14 @@ import (
 type machine struct {
 	template *template.Template
 	out      []byte
-	limit    int // length of out that is too much
+	limit    int  // length of out that is too much
+	exact    bool // nil must not be printed
 	steps    uint
 	deadline time.Time
 }
 
-func newMachine(parsed *template.Template, used template.FuncMap) *machine {
-	m := &machine{}
+func newMachine(parsed *template.Template, used template.FuncMap, exact bool) *machine {
+	m := &machine{exact: exact}
 	t, err := parsed.Clone()
 	if err != nil {
 		panic(err) // only html/template has a reason
@@ -45,10 +46,14 @@ func (m *machine) run(dst []byte, r *record.Record) ([]byte, error) {
 	return out, nil
 }
 
-// Write takes the output of the template.
+// Write takes the output of the template. Every text and every value that is printed
+// comes in a call of its own.
 func (m *machine) Write(p []byte) (int, error) {
 	if len(m.out)+len(p) > m.limit {
 		return 0, errOutput
+	}
+	if s := string(p); m.exact && (s == "<nil>" || s == "<no value>") {
+		return 0, errNil
 	}
 	m.out = append(m.out, p...)
 	return len(p), nil
@@ -58,6 +63,7 @@ var (
 	errOutput = fmt.Errorf("it makes more than %d bytes", maxOutput)
 	errNodes  = fmt.Errorf("it makes a value of more than %d values, or nested more than %d deep", maxNodes, maxDepth)
 	errTime   = fmt.Errorf("it takes longer than %s", maxTime)
+	errNil    = errors.New("it prints a value that is not there")
 	errCycle  = errors.New("a value cannot contain itself")
 )
 

@@ -35,16 +35,25 @@ type Template struct {
 	pool     sync.Pool // of *machine
 }
 
-// Parse parses a template that executes for every record. In a strict template a key that
-// a map does not have is an error, else it is printed as "<no value>".
-func Parse(text string, strict bool) (*Template, error) {
-	t := &Template{strict: strict}
+// Mode says what a template does about values that are not there.
+type Mode uint8
+
+// The modes.
+const (
+	Lenient Mode = iota // it prints a key that a map does not have as "<no value>"
+	Strict              // such a key is an error
+	Exact               // such a key is an error, and so is printing nil
+)
+
+// Parse parses a template that executes for every record.
+func Parse(text string, mode Mode) (*Template, error) {
+	t := &Template{strict: mode != Lenient}
 	if !strings.Contains(text, "{{") {
 		t.constant, t.text = true, text
 		return t, nil
 	}
 	missing := "missingkey=default"
-	if strict {
+	if t.strict {
 		missing = "missingkey=error"
 	}
 	used, err := usedFunctions(text)
@@ -60,9 +69,9 @@ func Parse(text string, strict bool) (*Template, error) {
 		return t, nil
 	}
 	t.parts = partsOf(parsed)
-	t.direct = compiler{strict}.parts(parsed.Root)
+	t.direct = compiler{t.strict}.parts(parsed.Root)
 	guardLoops(parsed)
-	t.pool.New = func() any { return newMachine(parsed, used) }
+	t.pool.New = func() any { return newMachine(parsed, used, mode == Exact) }
 	return t, nil
 }
 
@@ -119,7 +128,7 @@ func ParseCondition(text string) (*Condition, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
-	t, err := Parse(text, false)
+	t, err := Parse(text, Lenient)
 	if err != nil {
 		return nil, err
 	}

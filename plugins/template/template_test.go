@@ -91,7 +91,7 @@ func TestPartsOfTemplates(t *testing.T) {
 		`{{ $.Key }}`:                              {Key: true},
 		`{{ template "x" . }}{{ define "x" }}{{ .Key }}{{ end }}`: {Key: true, Payload: true},
 	} {
-		tpl, err := template.Parse(text, false)
+		tpl, err := template.Parse(text, template.Lenient)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 	} {
 		t.Run(text[:min(len(text), 60)], func(t *testing.T) {
 			t.Parallel()
-			tpl, err := template.Parse(text, false)
+			tpl, err := template.Parse(text, template.Lenient)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,11 @@ func TestDirectAccessIsTheTemplate(t *testing.T) {
 }
 
 func run(text string, strict bool, r *record.Record) (string, error) {
-	tpl, err := template.Parse(text, strict)
+	mode := template.Lenient
+	if strict {
+		mode = template.Exact
+	}
+	tpl, err := template.Parse(text, mode)
 	if err != nil {
 		return "", nil // both cannot be parsed
 	}
@@ -183,7 +187,7 @@ func run(text string, strict bool, r *record.Record) (string, error) {
 func TestDirectAccessTakesNoMemory(t *testing.T) {
 	r := sample()
 	r.After = record.Raw([]byte("a line"))
-	tpl, err := template.Parse(`{{ printf "%s" .Payload.After }} of {{ .Metadata.m }}`, true)
+	tpl, err := template.Parse(`{{ printf "%s" .Payload.After }} of {{ .Metadata.m }}`, template.Strict)
 	if err != nil {
 		t.Fatal(err)
 	}

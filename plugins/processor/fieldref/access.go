@@ -111,7 +111,7 @@ func (f *Ref) notStructured(n int) error {
 var errImmutable = errors.New("the reference is immutable")
 
 // Set gives the field in r the value v, and makes the objects that are missing on the
-// way. Key and payload take bytes, text, objects and nil; metadata and the operation take
+// way. A key or payload that becomes raw has no schema any more. Key and payload take bytes, text, objects and nil; metadata and the operation take
 // text; the record as a whole and its position cannot be set.
 func (f *Ref) Set(r *record.Record, v any) error {
 	switch f.root {
@@ -124,6 +124,9 @@ func (f *Ref) Set(r *record.Record, v any) error {
 			return f.cannotSet(v)
 		}
 		*f.data(r) = d
+		if _, raw := d.Raw(); raw {
+			f.dropSchema(r)
+		}
 		return nil
 	case Metadata:
 		return f.setMetadata(r, v)
@@ -133,6 +136,19 @@ func (f *Ref) Set(r *record.Record, v any) error {
 		return f.cannotSet(v)
 	}
 	return fmt.Errorf("cannot set %s: %w", f, errImmutable)
+}
+
+// dropSchema removes the names of the schema that raw data would be decoded with: it is
+// not encoded with that one.
+func (f *Ref) dropSchema(r *record.Record) {
+	subject, version := record.KeyPayloadSchemaSubject, record.KeyPayloadSchemaVersion
+	if f.root == Key {
+		subject, version = record.KeyKeySchemaSubject, record.KeyKeySchemaVersion
+	}
+	if r.Metadata.Get(subject) != "" || r.Metadata.Get(version) != "" {
+		r.Metadata.Delete(subject)
+		r.Metadata.Delete(version)
+	}
 }
 
 func (f *Ref) cannotSet(v any) error {

@@ -214,3 +214,9 @@ func PartsOf(refs ...*Ref) (p schema.Parts) {
 	}
 	return p
 }
+
+// Of returns the reference to a root.
+func Of(root Root) *Ref { return &Ref{root: root} }
+
+// Name returns the last name of a nested reference.
+func (f *Ref) Name() string { return f.path[len(f.path)-1] }

@@ -1,0 +1,258 @@
+package codec
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+const header = 5 // a zero byte and the id of the schema
+
+// maxCodecs bounds the schemas that an instance remembers.
+const maxCodecs = 1024
+
+// avroDecode decodes a field with the schema that its header names.
+type avroDecode struct {
+	field
+	codecs map[uint32]*schema.Codec
+}
+
+type avroDecodeSettings struct {
+	Field string `json:"field" default:".Payload.After" desc:"Reference to the field."`
+}
+
+// Parameters implements sdk.Processor.
+func (d *avroDecode) Parameters() sdk.Parameters { return sdk.ParametersOf(avroDecodeSettings{}) }
+
+// Configure implements sdk.Processor.
+func (d *avroDecode) Configure(_ context.Context, settings map[string]string) error {
+	var s avroDecodeSettings
+	if err := sdk.Decode(settings, &s); err != nil {
+		return err
+	}
+	if err := d.parse(s.Field); err != nil {
+		return err
+	}
+	return checkStructured(d.ref)
+}
+
+// checkStructured refuses references to what can hold no object.
+func checkStructured(f *fieldref.Ref) error {
+	switch f.Root() {
+	case fieldref.Key, fieldref.Before, fieldref.After:
+		return nil
+	}
+	return sdk.SettingError{Setting: "field", Message: fmt.Sprintf("%s cannot hold structured data: want something in .Key, .Payload.Before or .Payload.After", f)}
+}
+
+// Open implements sdk.Processor.
+func (d *avroDecode) Open(ctx context.Context) error {
+	_, err := registry(ctx)
+	return err
+}
+
+func registry(ctx context.Context) (schema.IDRegistry, error) {
+	r, ok := sdk.EnvFrom(ctx).Schemas.(schema.IDRegistry)
+	if !ok {
+		return nil, errors.New("there is no schema registry")
+	}
+	return r, nil
+}
+
+// Process implements sdk.Processor.
+func (d *avroDecode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	return b.Each(func(r *record.Record) error {
+		v, _, err := d.ref.Get(r)
+		if err != nil {
+			return err
+		}
+		data, ok := textOf(v)
+		if !ok {
+			return fmt.Errorf("%s: %w", d.ref, unexpected(v))
+		}
+		m, err := d.decode(ctx, data)
+		if err != nil {
+			return fmt.Errorf("cannot decode %s: %w", d.ref, err)
+		}
+		return d.ref.Set(r, m)
+	})
+}
+
+func (d *avroDecode) decode(ctx context.Context, data []byte) (map[string]any, error) {
+	if len(data) < header || data[0] != 0 {
+		return nil, errors.New("the data does not begin with a zero byte and the id of a schema")
+	}
+	id := binary.BigEndian.Uint32(data[1:])
+	codec := d.codecs[id]
+	if codec == nil {
+		r, err := registry(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s, err := r.ByID(ctx, int(id))
+		if err != nil {
+			return nil, fmt.Errorf("cannot get schema %d: %w", id, err)
+		}
+		if codec, err = schema.Parse(s.Text); err != nil {
+			return nil, err
+		}
+		if d.codecs == nil || len(d.codecs) >= maxCodecs {
+			d.codecs = map[uint32]*schema.Codec{}
+		}
+		d.codecs[id] = codec
+	}
+	return codec.Decode(data[header:])
+}
+
+// avroEncode encodes a field with a registered schema, or with one for its shape.
+type avroEncode struct {
+	field
+	settings avroEncodeSettings
+	known    []encoding // the one used last first; with a registered schema there is one
+}
+
+// encoding is a schema, and the shape of the data it is for; nil for any.
+type encoding struct {
+	shape *schema.Shape
+	id    int
+	codec *schema.Codec
+}
+
+type avroEncodeSettings struct {
+	Field    string `json:"field" default:".Payload.After" desc:"Reference to the field."`
+	Strategy string `json:"schema.strategy" validate:"required,inclusion=preRegistered|autoRegister" desc:"Where the schema is from: preRegistered is one that is registered, autoRegister one that is inferred from the data and registered."`
+	Subject  string `json:"schema.preRegistered.subject" desc:"Subject of the registered schema."`
+	Version  *int   `json:"schema.preRegistered.version" validate:"gt=0" desc:"Version of the registered schema."`
+	Auto     string `json:"schema.autoRegister.subject" desc:"Subject under which inferred schemas are registered."`
+}
+
+// Parameters implements sdk.Processor.
+func (e *avroEncode) Parameters() sdk.Parameters { return sdk.ParametersOf(avroEncodeSettings{}) }
+
+// Configure implements sdk.Processor.
+func (e *avroEncode) Configure(_ context.Context, settings map[string]string) error {
+	s := &e.settings
+	if err := sdk.Decode(settings, s); err != nil {
+		return err
+	}
+	if err := e.parse(s.Field); err != nil {
+		return err
+	}
+	switch {
+	case s.Strategy == "autoRegister" && s.Auto == "":
+		return sdk.SettingError{Setting: "schema.autoRegister.subject", Message: "subject required for schema strategy 'autoRegister'"}
+	case s.Strategy == "preRegistered" && s.Subject == "":
+		return sdk.SettingError{Setting: "schema.preRegistered.subject", Message: "subject required for schema strategy 'preRegistered'"}
+	case s.Strategy == "preRegistered" && s.Version == nil:
+		return sdk.SettingError{Setting: "schema.preRegistered.version", Message: "version needs to be positive: it is not set"}
+	}
+	return checkStructured(e.ref)
+}
+
+// Open implements sdk.Processor.
+func (e *avroEncode) Open(ctx context.Context) error {
+	r, err := registry(ctx)
+	if err != nil || e.settings.Strategy == "autoRegister" {
+		return err
+	}
+	s, err := r.Get(ctx, e.settings.Subject, *e.settings.Version)
+	if err != nil {
+		return fmt.Errorf("cannot get version %d of schema %q: %w", *e.settings.Version, e.settings.Subject, err)
+	}
+	codec, err := schema.Parse(s.Text)
+	if err != nil {
+		return err
+	}
+	e.known = []encoding{{nil, s.ID, codec}}
+	return nil
+}
+
+// Process implements sdk.Processor.
+func (e *avroEncode) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	var broken error
+	_ = b.Each(func(r *record.Record) error {
+		m, err := e.object(r)
+		if err != nil {
+			return err
+		}
+		k, err := e.encoding(ctx, m)
+		if err != nil {
+			if !errors.Is(err, schema.ErrInvalidSchema) {
+				broken = err
+			}
+			return err
+		}
+		out := binary.BigEndian.AppendUint32(make([]byte, 1, 64), uint32(k.id))
+		if out, err = k.codec.Append(out, m); err != nil {
+			return fmt.Errorf("cannot encode %s: %w", e.ref, err)
+		}
+		return e.ref.Set(r, out)
+	})
+	return broken
+}
+
+// object returns the object in the field, which may be JSON text.
+func (e *avroEncode) object(r *record.Record) (map[string]any, error) {
+	v, _, err := e.ref.Get(r)
+	if err != nil {
+		return nil, err
+	}
+	if m, ok := v.(map[string]any); ok {
+		return m, nil
+	}
+	b, ok := textOf(v)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", e.ref, unexpected(v))
+	}
+	if len(b) == 0 {
+		return map[string]any{}, nil
+	}
+	if v, err = jsonvalue.Parse(b); err != nil {
+		return nil, fmt.Errorf("%s holds no JSON object: %w", e.ref, err)
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s holds no JSON object: %w", e.ref, unexpected(v))
+	}
+	return m, nil
+}
+
+// maxShapes bounds the shapes of data that are remembered.
+const maxShapes = 64
+
+// encoding returns the schema for m, which it infers and registers once for every shape.
+func (e *avroEncode) encoding(ctx context.Context, m map[string]any) (encoding, error) {
+	for i, k := range e.known {
+		if k.shape == nil || k.shape.Fits(m) {
+			copy(e.known[1:], e.known[:i])
+			e.known[0] = k
+			return k, nil
+		}
+	}
+	shape, err := schema.ShapeOf(m)
+	if err != nil {
+		return encoding{}, fmt.Errorf("%w: cannot infer a schema for %s: %w", schema.ErrInvalidSchema, e.ref, err)
+	}
+	r, err := registry(ctx)
+	if err != nil {
+		return encoding{}, err
+	}
+	s, err := r.Create(ctx, e.settings.Auto, schema.TypeAvro, shape.Avro())
+	if err != nil {
+		return encoding{}, fmt.Errorf("cannot register the schema of %s: %w", e.ref, err)
+	}
+	codec, err := schema.Parse(s.Text)
+	if err != nil {
+		return encoding{}, err
+	}
+	e.known = slices.Insert(e.known[:min(len(e.known), maxShapes-1)], 0, encoding{shape, s.ID, codec})
+	return e.known[0], nil
+}

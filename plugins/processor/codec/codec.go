@@ -1,0 +1,66 @@
+// Package codec has the processors that encode and decode a field: avro, base64, json.
+package codec
+
+import (
+	"fmt"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Plugins returns the processors of this package.
+func Plugins() []sdk.ProcessorPlugin {
+	return []sdk.ProcessorPlugin{
+		plugin("avro.decode", "Decodes a field from Avro.", "The data begins with a zero byte and the id of its schema in four bytes, as the schema registry of Confluent has it.",
+			func() sdk.Processor { return &avroDecode{} }),
+		plugin("avro.encode", "Encodes a field to Avro.", "The data begins with a zero byte and the id of its schema in four bytes. The schema is one that is registered, or is inferred from the data and registered, once for every shape of data.",
+			func() sdk.Processor { return &avroEncode{} }),
+		plugin("base64.decode", "Decodes a field from base64.", "The alphabet is the standard one, with padding. The result is text. A field that is not there is left alone.",
+			func() sdk.Processor { return &convert{do: base64Decode} }),
+		plugin("base64.encode", "Encodes a field to base64.", "The alphabet is the standard one, with padding. Numbers and booleans are encoded as their text. A field that is not there is left alone.",
+			func() sdk.Processor { return &convert{do: base64Encode} }),
+		plugin("json.decode", "Decodes a field from JSON.", "What is structured already, and a field that is not there, is left alone; empty text becomes null. Numbers become floats, except integers that a float would change.",
+			func() sdk.Processor { return &jsonConvert{convert{do: jsonDecode}} }),
+		plugin("json.encode", "Encodes a field to JSON.", "The text is compact and has its keys sorted. A field that is not there is left alone.",
+			func() sdk.Processor { return &jsonConvert{convert{do: jsonEncode}} }),
+	}
+}
+
+func plugin(name, summary, description string, instance func() sdk.Processor) sdk.ProcessorPlugin {
+	return sdk.ProcessorPlugin{
+		Name: name, Summary: summary, Description: description, Version: "v0.1.0", Author: "conduit",
+		New: instance, Bounded: true,
+	}
+}
+
+// field gives a processor one field that it works on.
+type field struct {
+	sdk.ProcessorBase
+	ref *fieldref.Ref
+}
+
+// SchemaParts implements sdk.SchemaUser.
+func (f *field) SchemaParts() schema.Parts { return f.ref.Parts() }
+
+func (f *field) parse(text string) (err error) {
+	if f.ref, err = fieldref.Parse(text); err != nil {
+		return sdk.SettingError{Setting: "field", Message: err.Error()}
+	}
+	return nil
+}
+
+// change replaces the value of the field by what do makes of it. A field that is not
+// there, or null, is left alone.
+func (f *field) change(r *record.Record, do func(v any) (any, error)) error {
+	v, ok, err := f.ref.Get(r)
+	if err != nil || !ok || v == nil {
+		return err
+	}
+	out, err := do(v)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.ref, err)
+	}
+	return f.ref.Set(r, out)
+}

@@ -1,0 +1,129 @@
+package codec
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// convert replaces a value by another form of it.
+type convert struct {
+	field
+	do func(v any) (any, error)
+}
+
+type base64Settings struct {
+	Field string `json:"field" validate:"required,exclusion=.Position" desc:"Reference to the field."`
+}
+
+// Parameters implements sdk.Processor.
+func (c *convert) Parameters() sdk.Parameters { return sdk.ParametersOf(base64Settings{}) }
+
+// Configure implements sdk.Processor.
+func (c *convert) Configure(_ context.Context, settings map[string]string) error {
+	var s base64Settings
+	if err := sdk.Decode(settings, &s); err != nil {
+		return err
+	}
+	if err := c.parse(s.Field); err != nil {
+		return err
+	}
+	switch c.ref.Root() {
+	case fieldref.Position, fieldref.Operation, fieldref.Whole, fieldref.Payload:
+		return sdk.SettingError{Setting: "field", Message: fmt.Sprintf("%s cannot be encoded or decoded", c.ref)}
+	case fieldref.Metadata:
+		if !c.ref.IsNested() {
+			return sdk.SettingError{Setting: "field", Message: "name a key of the metadata, such as .Metadata.key"}
+		}
+	}
+	return nil
+}
+
+// Process implements sdk.Processor.
+func (c *convert) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	return b.Each(func(r *record.Record) error { return c.change(r, c.do) })
+}
+
+// jsonConvert is a convert of a key or payload.
+type jsonConvert struct{ convert }
+
+type jsonSettings struct {
+	Field string `json:"field" validate:"required,exclusion=.Payload,regex=^\\.([Pp]ayload|[Kk]ey).*" desc:"Reference to the field, in the key or the payload."`
+}
+
+// Parameters implements sdk.Processor.
+func (c *jsonConvert) Parameters() sdk.Parameters { return sdk.ParametersOf(jsonSettings{}) }
+
+func base64Encode(v any) (any, error) {
+	var b []byte
+	switch v := v.(type) {
+	case []byte:
+		b = v
+	case string:
+		b = []byte(v)
+	case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, time.Duration:
+		b = fmt.Append(nil, v)
+	default:
+		return nil, unexpected(v)
+	}
+	return base64.StdEncoding.EncodeToString(b), nil
+}
+
+func base64Decode(v any) (any, error) {
+	b, ok := textOf(v)
+	if !ok {
+		return nil, unexpected(v)
+	}
+	out := make([]byte, base64.StdEncoding.DecodedLen(len(b)))
+	n, err := base64.StdEncoding.Decode(out, b)
+	if err != nil {
+		return nil, fmt.Errorf("cannot decode the value: %w", err)
+	}
+	return string(out[:n]), nil
+}
+
+func jsonDecode(v any) (any, error) {
+	switch v.(type) {
+	case map[string]any, []any:
+		return v, nil
+	}
+	b, ok := textOf(v)
+	if !ok {
+		return nil, unexpected(v)
+	}
+	if len(b) == 0 {
+		return nil, nil
+	}
+	out, err := jsonvalue.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("cannot decode the value as JSON: %w", err)
+	}
+	return out, nil
+}
+
+func jsonEncode(v any) (any, error) {
+	b, err := record.AppendValue(nil, v)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the value as JSON: %w", err)
+	}
+	return string(b), nil
+}
+
+// textOf returns the bytes of bytes or text.
+func textOf(v any) ([]byte, bool) {
+	switch v := v.(type) {
+	case []byte:
+		return v, true
+	case string:
+		return []byte(v), true
+	}
+	return nil, false
+}
+
+func unexpected(v any) error { return fmt.Errorf("unexpected data type %T", v) }

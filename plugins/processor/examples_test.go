@@ -1,0 +1,189 @@
+package processor_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+var update = flag.Bool("update", false, "write the pages of the processors into README.md")
+
+// example is what a processor makes of one record. In its file, text is raw data, an
+// object structured data.
+type example struct {
+	Title     string            `yaml:"title"`
+	Settings  map[string]string `yaml:"settings"`
+	Condition string            `yaml:"condition"`
+	Schemas   []string          `yaml:"schemas"` // that are registered, with the ids 1, 2, …
+	Before    []exampleRecord   `yaml:"before"`  // records that went before
+	In        exampleRecord     `yaml:"in"`
+	Out       []exampleRecord   `yaml:"out"`
+	Error     string            `yaml:"error"` // why the record is refused
+	NoRun     bool              `yaml:"norun"` // it needs a service; tests of its package run it
+}
+
+type exampleRecord struct {
+	Operation string            `yaml:"operation,omitempty"`
+	Metadata  map[string]string `yaml:"metadata,omitempty,flow"`
+	Key       any               `yaml:"key,omitempty,flow"`
+	Before    any               `yaml:"before,omitempty,flow"`
+	After     any               `yaml:"after,omitempty,flow"`
+}
+
+func (e exampleRecord) record(t *testing.T) record.Record {
+	t.Helper()
+	r := record.Record{Position: record.Position("1"), Operation: record.OperationCreate, Metadata: record.NewMetadata(e.Metadata)}
+	if e.Operation != "" {
+		var err error
+		if r.Operation, err = record.ParseOperation(e.Operation); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Key, r.Before, r.After = exampleData(t, e.Key), exampleData(t, e.Before), exampleData(t, e.After)
+	return r
+}
+
+func exampleData(t *testing.T, v any) record.Data {
+	t.Helper()
+	switch v := v.(type) {
+	case nil:
+		return record.Data{}
+	case string:
+		return record.Raw([]byte(v))
+	case map[string]any:
+		return record.Structured(wide(v).(map[string]any))
+	}
+	t.Fatalf("an example has a %T for data", v)
+	return record.Data{}
+}
+
+// wide makes the integers of YAML those of records.
+func wide(v any) any {
+	switch v := v.(type) {
+	case int:
+		return int64(v)
+	case []any:
+		for i := range v {
+			v[i] = wide(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = wide(v[k])
+		}
+	}
+	return v
+}
+
+func examplesOf(t *testing.T, name string) []example {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "examples", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var examples []example
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&examples); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return examples
+}
+
+func TestExamples(t *testing.T) {
+	for _, plugin := range processor.Builtins() {
+		for _, e := range examplesOf(t, plugin.Name) {
+			t.Run(plugin.Name+"/"+e.Title, func(t *testing.T) {
+				if e.NoRun {
+					t.Skip("tests of its package run it against a server")
+				}
+				runExample(t, plugin, e)
+			})
+		}
+	}
+}
+
+func runExample(t *testing.T, plugin sdk.ProcessorPlugin, e example) {
+	schemas, ctx := &schema.Memory{}, context.Background()
+	for i, text := range e.Schemas {
+		if _, err := schemas.Create(ctx, fmt.Sprintf("example%d", i), schema.TypeAvro, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := processor.Options{Registry: &processor.Registry{Builtin: []sdk.ProcessorPlugin{plugin}}, Schemas: schemas, StateDir: t.TempDir()}
+	declared := []spec.Processor{{ID: "example", Plugin: plugin.Name, Settings: e.Settings, Condition: e.Condition}}
+	if problems := o.Registry.Check(ctx, "", declared); len(problems) > 0 {
+		t.Fatalf("the declaration has problems: %v", problems)
+	}
+	c, err := processor.Open(ctx, "p", declared, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Teardown(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	for i, r := range e.Before {
+		if _, err := c.Process(ctx, -i, []record.Record{r.record(t)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := c.Process(ctx, 1, []record.Record{e.In.record(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareExample(t, e, out)
+}
+
+func compareExample(t *testing.T, e example, out connector.Outcome) {
+	t.Helper()
+	if e.Error != "" {
+		if len(out.Refused) != 1 || !strings.Contains(out.Refused[0].Err.Error(), e.Error) {
+			t.Errorf("refused %v, want %q", out.Refused, e.Error)
+		}
+		return
+	}
+	if len(out.Refused) > 0 {
+		t.Fatalf("refused: %v", out.Refused[0].Err)
+	}
+	got, want := []record.Record{}, []record.Record{}
+	got = append(got, out.Records...)
+	for _, emitted := range out.Emitted {
+		got = append(got, emitted.Records...)
+	}
+	for _, r := range e.Out {
+		want = append(want, r.record(t))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryExampleIsOfAProcessor(t *testing.T) {
+	files, err := filepath.Glob("testdata/examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".yaml")
+		if !slices.ContainsFunc(processor.Builtins(), func(p sdk.ProcessorPlugin) bool { return p.Name == name }) {
+			t.Errorf("%s: there is no processor %s", f, name)
+		}
+	}
+}

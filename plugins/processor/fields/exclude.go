@@ -1,0 +1,126 @@
+package fields
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// exclude removes fields.
+type exclude struct{ references }
+
+type fieldsSettings struct {
+	Fields string `json:"fields" validate:"required" desc:"Comma list of references to the fields."`
+}
+
+// Parameters implements sdk.Processor.
+func (e *exclude) Parameters() sdk.Parameters { return sdk.ParametersOf(fieldsSettings{}) }
+
+// Configure implements sdk.Processor.
+func (e *exclude) Configure(_ context.Context, settings map[string]string) error {
+	var s fieldsSettings
+	if err := sdk.Decode(settings, &s); err != nil {
+		return err
+	}
+	return e.parse("fields", s.Fields)
+}
+
+// Process implements sdk.Processor.
+func (e *exclude) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	return b.Each(func(r *record.Record) error {
+		for _, ref := range e.refs {
+			if err := ref.Delete(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// include removes all but the fields.
+type include struct {
+	references
+	roots [fieldref.After + 1][]*fieldref.Ref // by root, of those that have nested references
+	keep  map[string]bool                     // keys of the metadata
+	whole map[fieldref.Root]bool              // roots that stay as they are
+}
+
+// Parameters implements sdk.Processor.
+func (i *include) Parameters() sdk.Parameters { return sdk.ParametersOf(fieldsSettings{}) }
+
+// Configure implements sdk.Processor.
+func (i *include) Configure(_ context.Context, settings map[string]string) error {
+	var s fieldsSettings
+	if err := sdk.Decode(settings, &s); err != nil {
+		return err
+	}
+	if err := i.parse("fields", s.Fields); err != nil {
+		return err
+	}
+	i.keep, i.whole = map[string]bool{}, map[fieldref.Root]bool{}
+	for _, ref := range i.refs {
+		switch {
+		case ref.Root() == fieldref.Payload:
+			i.whole[fieldref.Before], i.whole[fieldref.After] = true, true
+		case !ref.IsNested():
+			i.whole[ref.Root()] = true
+		default:
+			i.roots[ref.Root()] = append(i.roots[ref.Root()], ref)
+		}
+	}
+	return nil
+}
+
+// Process implements sdk.Processor.
+func (i *include) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	return b.Each(func(r *record.Record) error {
+		for _, root := range []fieldref.Root{fieldref.Key, fieldref.Before, fieldref.After} {
+			if err := i.reduce(r, root); err != nil {
+				return err
+			}
+		}
+		if refs := i.roots[fieldref.Metadata]; len(refs) > 0 && !i.whole[fieldref.Metadata] {
+			r.Metadata = slices.DeleteFunc(r.Metadata, func(f record.Field) bool {
+				return !strings.HasPrefix(f.Key, "opencdc.") && !strings.HasPrefix(f.Key, "conduit.") &&
+					!slices.ContainsFunc(refs, func(ref *fieldref.Ref) bool { return ref.Name() == f.Key })
+			})
+		}
+		return nil
+	})
+}
+
+// reduce leaves in one part of r the listed fields.
+func (i *include) reduce(r *record.Record, root fieldref.Root) error {
+	refs, part := i.roots[root], fieldref.Of(root)
+	if len(refs) == 0 || i.whole[root] {
+		return nil
+	}
+	if v, ok, _ := part.Get(r); !ok {
+		return nil
+	} else if m, ok := v.(map[string]any); ok && len(m) == 0 {
+		return nil
+	}
+	from := *r
+	reduced := record.Record{}
+	for _, ref := range refs {
+		v, ok, err := ref.Get(&from)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := ref.Set(&reduced, v); err != nil {
+			return err
+		}
+	}
+	v, ok, _ := part.Get(&reduced)
+	if !ok {
+		v = map[string]any{}
+	}
+	return part.Set(r, v)
+}

@@ -1,0 +1,57 @@
+// Package fields has the processors that work on fields: convert, exclude, include, mask,
+// rename, set.
+package fields
+
+import (
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Plugins returns the processors of this package.
+func Plugins() []sdk.ProcessorPlugin {
+	return []sdk.ProcessorPlugin{
+		plugin("field.convert", "Converts a field to another type.", "The value becomes text and that is read as the type. Times are read from Unix nanoseconds and from RFC 3339. A field that is not there, or null, is left alone.",
+			func() sdk.Processor { return &convert{} }),
+		plugin("field.exclude", "Removes fields.", "What has fields of its own is left empty. A field that is not there is fine.",
+			func() sdk.Processor { return &exclude{} }),
+		plugin("field.include", "Keeps only the fields that are listed.", "Everything else is removed from the key, from both sides of the payload and from the metadata, each only when one of its fields is listed. Metadata that begins with opencdc. or conduit. stays.",
+			func() sdk.Processor { return &include{} }),
+		plugin("field.mask", "Hides values that nobody should see.", "Values are replaced by a text, by a keyed hash, or are cut. They are chosen by field, or by what they look like: then all texts below the fields are searched, and only what matches is hidden.",
+			func() sdk.Processor { return &mask{} }),
+		plugin("field.rename", "Renames fields.", "A field keeps its place. One that is not there is left alone; a name that is taken is an error.",
+			func() sdk.Processor { return &rename{} }),
+		plugin("field.set", "Sets a field.", "The value is a template over the record. It is text unless a type is asked for. A template that looks at a field that is not there is an error.",
+			func() sdk.Processor { return &set{} }),
+	}
+}
+
+func plugin(name, summary, description string, instance func() sdk.Processor) sdk.ProcessorPlugin {
+	return sdk.ProcessorPlugin{
+		Name: name, Summary: summary, Description: description, Version: "v0.1.0", Author: "conduit",
+		New: instance, Bounded: true,
+	}
+}
+
+// references are the fields that a processor works on.
+type references struct {
+	sdk.ProcessorBase
+	refs []*fieldref.Ref
+}
+
+// SchemaParts implements sdk.SchemaUser.
+func (f *references) SchemaParts() schema.Parts { return fieldref.PartsOf(f.refs...) }
+
+// parse reads a comma list of references to what can be changed.
+func (f *references) parse(setting, text string) (err error) {
+	if f.refs, err = fieldref.ParseList(text); err != nil {
+		return sdk.SettingError{Setting: setting, Message: err.Error()}
+	}
+	for _, ref := range f.refs {
+		switch ref.Root() {
+		case fieldref.Position, fieldref.Operation, fieldref.Whole:
+			return sdk.SettingError{Setting: setting, Message: ref.String() + " cannot be among the fields"}
+		}
+	}
+	return nil
+}

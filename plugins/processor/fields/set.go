@@ -1,0 +1,129 @@
+package fields
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
+)
+
+// set sets a field.
+type set struct {
+	references
+	template *template.Template
+	constant any  // the value of a template without actions
+	shared   bool // all records may have the constant itself
+	read     func(text string) (any, error)
+	scratch  []byte
+}
+
+type setSettings struct {
+	Field string `json:"field" validate:"required,exclusion=.Position" desc:"Reference to the field."`
+	Value string `json:"value" validate:"required" desc:"Template over the record that makes the value."`
+	Type  string `json:"type" default:"string" validate:"inclusion=string|int|float|bool|time|json" desc:"Type of the value. With json the text is read as JSON."`
+}
+
+// Parameters implements sdk.Processor.
+func (p *set) Parameters() sdk.Parameters { return sdk.ParametersOf(setSettings{}) }
+
+// Configure implements sdk.Processor.
+func (p *set) Configure(_ context.Context, settings map[string]string) error {
+	var s setSettings
+	if err := sdk.Decode(settings, &s); err != nil {
+		return err
+	}
+	ref, err := fieldref.Parse(s.Field)
+	if err != nil {
+		return sdk.SettingError{Setting: "field", Message: err.Error()}
+	}
+	p.refs = []*fieldref.Ref{ref}
+	if err := checkSettable(ref, s.Type); err != nil {
+		return err
+	}
+	if p.template, err = template.Parse(s.Value, template.Exact); err != nil {
+		return sdk.SettingError{Setting: "value", Message: err.Error()}
+	}
+	p.read = readers[s.Type]
+	if s.Type == "json" {
+		p.read = func(text string) (any, error) { return jsonvalue.Parse([]byte(text)) }
+	}
+	return p.prepare(s.Type)
+}
+
+// prepare makes the value of a constant template, and checks that the field takes it.
+func (p *set) prepare(typ string) error {
+	text, ok := p.template.Constant()
+	if !ok {
+		return nil
+	}
+	v, err := p.read(text)
+	if err == nil {
+		err = p.refs[0].Set(&record.Record{}, v)
+	}
+	if err != nil {
+		return sdk.SettingError{Setting: "value", Message: err.Error()}
+	}
+	p.constant, p.shared = v, typ != "json" && p.refs[0].IsNested()
+	return nil
+}
+
+func checkSettable(ref *fieldref.Ref, typ string) error {
+	wrong := func(message string) error {
+		return sdk.SettingError{Setting: "field", Message: fmt.Sprintf("%s %s", ref, message)}
+	}
+	switch ref.Root() {
+	case fieldref.Whole, fieldref.Position, fieldref.Payload:
+		return wrong("cannot be set")
+	case fieldref.Metadata:
+		if !ref.IsNested() {
+			return wrong("cannot be set as a whole; name a key of it, such as .Metadata.key")
+		}
+	case fieldref.Key, fieldref.Before, fieldref.After:
+		if ref.IsNested() {
+			return nil
+		}
+		if typ == "json" {
+			return nil
+		}
+	}
+	if typ != "string" {
+		return wrong(fmt.Sprintf("cannot hold a value of type %s", typ))
+	}
+	return nil
+}
+
+// SchemaParts implements sdk.SchemaUser.
+func (p *set) SchemaParts() schema.Parts {
+	parts, looks := p.references.SchemaParts(), p.template.Parts()
+	return schema.Parts{Key: parts.Key || looks.Key, Payload: parts.Payload || looks.Payload}
+}
+
+// Process implements sdk.Processor.
+func (p *set) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	ref := p.refs[0]
+	if _, ok := p.template.Constant(); ok {
+		return b.Each(func(r *record.Record) error {
+			v := p.constant
+			if !p.shared {
+				v = record.CloneValue(v)
+			}
+			return ref.Set(r, v)
+		})
+	}
+	return b.Each(func(r *record.Record) error {
+		var err error
+		if p.scratch, err = p.template.Append(p.scratch[:0], r); err != nil {
+			return fmt.Errorf("cannot make the value of %s: %w", ref, err)
+		}
+		v, err := p.read(string(p.scratch))
+		if err != nil {
+			return fmt.Errorf("cannot make the value of %s: %w", ref, err)
+		}
+		return ref.Set(r, v)
+	})
+}

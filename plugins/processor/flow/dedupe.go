@@ -1,0 +1,168 @@
+package flow
+
+import (
+	"context"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// dedupe drops records whose key was seen within the window.
+type dedupe struct {
+	sdk.ProcessorBase
+	key    []*fieldref.Ref
+	count  int
+	period time.Duration // 0: no limit
+
+	seen    map[key]time.Time
+	order   []sighting         // the oldest first; what was seen again later stands for nothing
+	pending map[any][]sighting // by batch that is not settled
+	journal *journal           // nil without a directory
+}
+
+// sighting is a key and when it was first seen.
+type sighting struct {
+	key key
+	at  time.Time
+}
+
+type dedupeSettings struct {
+	Key   string        `json:"key" default:".Key" desc:"Comma list of references to the fields that tell records apart."`
+	Count int           `json:"window.count" default:"100000" validate:"gt=0,lt=10000001" desc:"Keys that are remembered. The oldest is forgotten first."`
+	Time  time.Duration `json:"window.time" default:"0" desc:"How long a key is remembered after it was first seen. 0: until count others came."`
+}
+
+// Parameters implements sdk.Processor.
+func (p *dedupe) Parameters() sdk.Parameters { return sdk.ParametersOf(dedupeSettings{}) }
+
+// Configure implements sdk.Processor.
+func (p *dedupe) Configure(_ context.Context, settings map[string]string) error {
+	var s dedupeSettings
+	err := sdk.Decode(settings, &s)
+	if err != nil {
+		return err
+	}
+	if p.key, err = fieldref.ParseList(s.Key); err != nil {
+		return sdk.SettingError{Setting: "key", Message: err.Error()}
+	}
+	if s.Time < 0 {
+		return sdk.SettingError{Setting: "window.time", Message: "must not be negative"}
+	}
+	p.count, p.period = s.Count, s.Time
+	return nil
+}
+
+// SchemaParts implements sdk.SchemaUser.
+func (p *dedupe) SchemaParts() schema.Parts { return fieldref.PartsOf(p.key...) }
+
+// Open implements sdk.Processor.
+func (p *dedupe) Open(ctx context.Context) error {
+	p.seen, p.pending = map[key]time.Time{}, map[any][]sighting{}
+	dir := sdk.EnvFrom(ctx).StateDir
+	if dir == "" {
+		return nil
+	}
+	var known []sighting
+	var err error
+	if p.journal, known, err = openJournal(dir); err != nil {
+		return err
+	}
+	for _, s := range known {
+		p.remember(s)
+	}
+	return nil
+}
+
+// Process implements sdk.Processor.
+func (p *dedupe) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	now := sdk.Now(ctx)
+	p.forget(now)
+	for i := range b.Len() {
+		k, has, err := keyOf(b.Record(i), p.key)
+		switch {
+		case err != nil:
+			b.Refuse(i, err)
+		case !has:
+		case p.saw(k):
+			b.Filter(i)
+		default:
+			s := sighting{k, now}
+			p.remember(s)
+			if token := b.Token(); token != nil && p.journal != nil {
+				p.pending[token] = append(p.pending[token], s)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *dedupe) saw(k key) bool {
+	_, ok := p.seen[k]
+	return ok
+}
+
+func (p *dedupe) remember(s sighting) {
+	p.seen[s.key] = s.at
+	p.order = append(p.order, s)
+	for len(p.seen) > p.count {
+		p.forgetOldest()
+	}
+}
+
+// forget forgets what is older than the window.
+func (p *dedupe) forget(now time.Time) {
+	for p.period > 0 && len(p.order) > 0 && now.Sub(p.order[0].at) >= p.period {
+		p.forgetOldest()
+	}
+}
+
+func (p *dedupe) forgetOldest() {
+	oldest := p.order[0]
+	p.order = p.order[1:]
+	if at, ok := p.seen[oldest.key]; ok && at.Equal(oldest.at) {
+		delete(p.seen, oldest.key)
+	}
+}
+
+// Settled implements sdk.SettleObserver: what was learned from the batch is made durable.
+func (p *dedupe) Settled(_ context.Context, token any) error {
+	learned, ok := p.pending[token]
+	if !ok {
+		return nil
+	}
+	delete(p.pending, token)
+	if err := p.journal.append(learned); err != nil {
+		return err
+	}
+	if p.journal.entries > 2*p.count+minCompact {
+		return p.journal.rewrite(p.settled())
+	}
+	return nil
+}
+
+// settled returns what is remembered and durable.
+func (p *dedupe) settled() []sighting {
+	open := map[key]bool{}
+	for _, batch := range p.pending {
+		for _, s := range batch {
+			open[s.key] = true
+		}
+	}
+	var all []sighting
+	for _, s := range p.order {
+		if at, ok := p.seen[s.key]; ok && at.Equal(s.at) && !open[s.key] {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Teardown implements sdk.Processor.
+func (p *dedupe) Teardown(context.Context) error {
+	if p.journal == nil {
+		return nil
+	}
+	return p.journal.close()
+}

@@ -1,0 +1,46 @@
+// Package flow has the processors that decide which records go on, how many and when:
+// clone, dedupe, error, filter, sample, split, throttle.
+package flow
+
+import (
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Plugins returns the processors of this package.
+func Plugins() []sdk.ProcessorPlugin {
+	plugins := []sdk.ProcessorPlugin{
+		plugin("clone", "Makes copies of a record.", "The record goes on together with its copies. Each has its number in the metadata clone.index, from 0, which is the record itself.",
+			func() sdk.Processor { return &clone{} }),
+		plugin("dedupe", "Drops records that were seen before.", "A record is known by the fields of its key. Keys are remembered within a window, across restarts too: what was learned from a record is made durable only when the record is settled, so that none is lost. A record without any of the fields goes on.",
+			func() sdk.Processor { return &dedupe{} }),
+		plugin("error", "Refuses every record.", "The record goes to the dead-letter queue. With a condition it turns records that must not be into errors.",
+			func() sdk.Processor { return &refuse{} }),
+		plugin("filter", "Drops every record.", "The record counts as handled. It is of use with a condition, which says what to drop.",
+			func() sdk.Processor { return filter{} }),
+		plugin("sample", "Lets a part of the records go on.", "It is one of so many, or a share. With a key, records with equal keys have the same fate.",
+			func() sdk.Processor { return &sample{} }),
+		plugin("split", "Makes one record of each item of a list.", "The field is replaced by the item, and the metadata split.index has its number from 0. A record with an empty list is dropped.",
+			func() sdk.Processor { return &split{} }),
+		plugin("throttle", "Slows records down to a rate.", "Records that come faster wait, in order, and are not acknowledged until they went on. Only when asked to does it drop them.",
+			func() sdk.Processor { return &throttle{} }),
+	}
+	for i := range plugins {
+		switch p := &plugins[i]; p.Name {
+		case "dedupe", "throttle":
+			p.Stateful = true
+		case "error", "filter":
+			p.Defaults = map[string]string{
+				"sdk.schema.decode.key.enabled": "false", "sdk.schema.decode.payload.enabled": "false",
+				"sdk.schema.encode.key.enabled": "false", "sdk.schema.encode.payload.enabled": "false",
+			}
+		}
+	}
+	return plugins
+}
+
+func plugin(name, summary, description string, instance func() sdk.Processor) sdk.ProcessorPlugin {
+	return sdk.ProcessorPlugin{
+		Name: name, Summary: summary, Description: description, Version: "v0.1.0", Author: "conduit",
+		New: instance, Bounded: true,
+	}
+}

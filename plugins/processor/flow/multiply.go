@@ -1,0 +1,133 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// The metadata keys of the numbers of copies and of items.
+const (
+	keyCloneIndex = "clone.index"
+	keySplitIndex = "split.index"
+)
+
+// clone makes copies of a record.
+type clone struct {
+	sdk.ProcessorBase
+	count int
+}
+
+type cloneSettings struct {
+	Count int `json:"count" validate:"required,gt=0,lt=10001" desc:"Number of copies, beside the record itself."`
+}
+
+// Parameters implements sdk.Processor.
+func (p *clone) Parameters() sdk.Parameters { return sdk.ParametersOf(cloneSettings{}) }
+
+// Configure implements sdk.Processor.
+func (p *clone) Configure(_ context.Context, settings map[string]string) error {
+	var s cloneSettings
+	if err := sdk.Decode(settings, &s); err != nil {
+		return err
+	}
+	p.count = s.Count
+	return nil
+}
+
+// SchemaParts implements sdk.SchemaUser.
+func (p *clone) SchemaParts() schema.Parts { return schema.Parts{} }
+
+// Process implements sdk.Processor.
+func (p *clone) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Len() {
+		pieces := make([]record.Record, 1+p.count)
+		for n := range pieces {
+			pieces[n] = b.Record(i).Clone()
+			pieces[n].Metadata.Set(keyCloneIndex, strconv.Itoa(n))
+		}
+		b.Replace(i, pieces)
+	}
+	return nil
+}
+
+// split makes one record of each item of a list.
+type split struct {
+	sdk.ProcessorBase
+	ref *fieldref.Ref
+}
+
+type splitSettings struct {
+	Field string `json:"field" validate:"required,regex=^\\.([Pp]ayload|[Kk]ey).*" desc:"Reference to the list, in the key or the payload."`
+}
+
+// Parameters implements sdk.Processor.
+func (p *split) Parameters() sdk.Parameters { return sdk.ParametersOf(splitSettings{}) }
+
+// Configure implements sdk.Processor.
+func (p *split) Configure(_ context.Context, settings map[string]string) error {
+	var s splitSettings
+	if err := sdk.Decode(settings, &s); err != nil {
+		return err
+	}
+	var err error
+	if p.ref, err = fieldref.Parse(s.Field); err != nil {
+		return sdk.SettingError{Setting: "field", Message: err.Error()}
+	}
+	if !p.ref.IsNested() {
+		return sdk.SettingError{Setting: "field", Message: fmt.Sprintf("%s cannot hold a list; name a field inside it", p.ref)}
+	}
+	return nil
+}
+
+// SchemaParts implements sdk.SchemaUser.
+func (p *split) SchemaParts() schema.Parts { return p.ref.Parts() }
+
+// Process implements sdk.Processor.
+func (p *split) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Len() {
+		pieces, err := p.pieces(b.Record(i))
+		if err != nil {
+			b.Refuse(i, err)
+			continue
+		}
+		b.Replace(i, pieces)
+	}
+	return nil
+}
+
+func (p *split) pieces(r *record.Record) ([]record.Record, error) {
+	v, _, err := p.ref.Get(r)
+	if err != nil {
+		return nil, err
+	}
+	items, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("field %q is not a list but %s", p.ref, kindOf(v))
+	}
+	// The list itself is not to be copied into every piece.
+	if err := p.ref.Set(r, nil); err != nil {
+		return nil, err
+	}
+	pieces := make([]record.Record, len(items))
+	for n, item := range items {
+		pieces[n] = r.Clone()
+		pieces[n].Metadata.Set(keySplitIndex, strconv.Itoa(n))
+		if err := p.ref.Set(&pieces[n], record.CloneValue(item)); err != nil {
+			return nil, err
+		}
+	}
+	return pieces, p.ref.Set(r, v)
+}
+
+func kindOf(v any) string {
+	if v == nil {
+		return "missing or null"
+	}
+	return fmt.Sprintf("a %T", v)
+}

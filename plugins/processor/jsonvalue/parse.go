@@ -1,0 +1,302 @@
+// Package jsonvalue reads JSON as values of structured data.
+package jsonvalue
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxDepth bounds the nesting of arrays and objects.
+const maxDepth = 1000
+
+// Parse returns the value that b holds: nil, bool, string, []any or map[string]any of
+// these, or a number. Numbers are float64, as JSON has no others; only an integer that
+// float64 would change is an int64.
+func Parse(b []byte) (any, error) {
+	p := parser{text: string(b)} // one copy, which keys and texts share
+	p.space()
+	v, err := p.value(0)
+	if p.space(); err == nil && p.at < len(p.text) {
+		err = errSyntax
+	}
+	if errors.Is(err, errSyntax) {
+		return nil, explain(b)
+	}
+	return v, err
+}
+
+var errSyntax = errors.New("syntax error")
+
+// explain returns what encoding/json says about text that is no JSON.
+func explain(b []byte) error {
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	return errSyntax
+}
+
+type parser struct {
+	text string
+	at   int
+}
+
+func (p *parser) space() {
+	for p.at < len(p.text) {
+		switch p.text[p.at] {
+		case ' ', '\t', '\n', '\r':
+			p.at++
+		default:
+			return
+		}
+	}
+}
+
+// peek returns the next byte, 0 at the end.
+func (p *parser) peek() byte {
+	if p.at < len(p.text) {
+		return p.text[p.at]
+	}
+	return 0
+}
+
+func (p *parser) value(depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
+	}
+	switch c := p.peek(); {
+	case c == '{':
+		return p.object(depth)
+	case c == '[':
+		return p.array(depth)
+	case c == '"':
+		return p.str()
+	case c == '-' || c >= '0' && c <= '9':
+		return p.number()
+	case strings.HasPrefix(p.text[p.at:], "true"):
+		p.at += 4
+		return true, nil
+	case strings.HasPrefix(p.text[p.at:], "false"):
+		p.at += 5
+		return false, nil
+	case strings.HasPrefix(p.text[p.at:], "null"):
+		p.at += 4
+		return nil, nil
+	}
+	return nil, errSyntax
+}
+
+func (p *parser) object(depth int) (any, error) {
+	p.at++
+	m := make(map[string]any, 4)
+	for first := true; ; first = false {
+		p.space()
+		if first && p.peek() == '}' {
+			p.at++
+			return m, nil
+		}
+		if p.peek() != '"' {
+			return nil, errSyntax
+		}
+		k, err := p.str()
+		if err != nil {
+			return nil, err
+		}
+		p.space()
+		if p.peek() != ':' {
+			return nil, errSyntax
+		}
+		p.at++
+		p.space()
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		m[k] = v
+		if more, err := p.more('}'); !more {
+			return m, err
+		}
+	}
+}
+
+func (p *parser) array(depth int) (any, error) {
+	p.at++
+	a := []any{}
+	for first := true; ; first = false {
+		p.space()
+		if first && p.peek() == ']' {
+			p.at++
+			return a, nil
+		}
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		a = append(a, v)
+		if more, err := p.more(']'); !more {
+			return a, err
+		}
+	}
+}
+
+// more reads a comma, or the end of an array or object.
+func (p *parser) more(end byte) (bool, error) {
+	p.space()
+	c := p.peek()
+	p.at++
+	switch c {
+	case ',':
+		return true, nil
+	case end:
+		return false, nil
+	}
+	return false, errSyntax
+}
+
+// number reads a number as the grammar of JSON has it.
+func (p *parser) number() (any, error) {
+	start, integer := p.at, true
+	if p.peek() == '-' {
+		p.at++
+	}
+	if p.peek() == '0' {
+		p.at++
+	} else if !p.digits() {
+		return nil, errSyntax
+	}
+	if p.peek() == '.' {
+		integer = false
+		if p.at++; !p.digits() {
+			return nil, errSyntax
+		}
+	}
+	if c := p.peek(); c == 'e' || c == 'E' {
+		integer = false
+		if p.at++; p.peek() == '+' || p.peek() == '-' {
+			p.at++
+		}
+		if !p.digits() {
+			return nil, errSyntax
+		}
+	}
+	return parseNumber(p.text[start:p.at], integer)
+}
+
+func (p *parser) digits() bool {
+	start := p.at
+	for c := p.peek(); c >= '0' && c <= '9'; c = p.peek() {
+		p.at++
+	}
+	return p.at > start
+}
+
+func parseNumber(s string, integer bool) (any, error) {
+	if integer && len(s) < 20 {
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil && !(n == 0 && s[0] == '-') {
+			if f := float64(n); n > -1<<53 && n < 1<<53 || f < math.MaxInt64 && int64(f) == n {
+				return f, nil
+			}
+			return n, nil
+		}
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return nil, fmt.Errorf("number %s is out of range", s)
+	}
+	return f, nil
+}
+
+// str reads a string. What has no escapes shares the text.
+func (p *parser) str() (string, error) {
+	p.at++
+	start := p.at
+	for p.at < len(p.text) {
+		switch c := p.text[p.at]; {
+		case c == '"':
+			s := p.text[start:p.at]
+			p.at++
+			return valid(s), nil
+		case c == '\\':
+			return p.escaped(start)
+		case c < ' ':
+			return "", errSyntax
+		}
+		p.at++
+	}
+	return "", errSyntax
+}
+
+// valid returns s with every byte that is no UTF-8 replaced.
+func valid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return string([]rune(s)) // U+FFFD for every byte that is wrong
+}
+
+func (p *parser) escaped(start int) (string, error) {
+	b := append(make([]byte, 0, p.at-start+16), p.text[start:p.at]...)
+	for p.at < len(p.text) {
+		c := p.text[p.at]
+		p.at++
+		switch {
+		case c == '"':
+			return valid(string(b)), nil
+		case c < ' ':
+			return "", errSyntax
+		case c != '\\':
+			b = append(b, c)
+			continue
+		}
+		if p.peek() == 'u' {
+			r, ok := p.unicode()
+			if !ok {
+				return "", errSyntax
+			}
+			b = utf8.AppendRune(b, r)
+			continue
+		}
+		i := strings.IndexByte(`"\/bfnrt`, p.peek())
+		if i < 0 || p.at == len(p.text) {
+			return "", errSyntax
+		}
+		b = append(b, "\"\\/\b\f\n\r\t"[i])
+		p.at++
+	}
+	return "", errSyntax
+}
+
+// unicode reads uXXXX, and the second half of a surrogate pair.
+func (p *parser) unicode() (rune, bool) {
+	r, ok := p.hex(p.at)
+	if !ok {
+		return 0, false
+	}
+	p.at += 5
+	if !utf16.IsSurrogate(r) {
+		return r, true
+	}
+	if p.peek() == '\\' {
+		if low, ok := p.hex(p.at + 1); ok {
+			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				p.at += 6
+				return pair, true
+			}
+		}
+	}
+	return utf8.RuneError, true
+}
+
+func (p *parser) hex(at int) (rune, bool) {
+	if at+5 > len(p.text) || p.text[at] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(p.text[at+1:at+5], 16, 32)
+	return rune(n), err == nil
+}

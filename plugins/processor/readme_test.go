@@ -1,0 +1,114 @@
+package processor_test
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// TestREADME compares the pages of the processors in README.md with their descriptions
+// and examples. With -update it writes them.
+func TestREADME(t *testing.T) {
+	const begin, end = "<!-- processors -->\n", "<!-- /processors -->\n"
+	b, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(b), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("README.md has no place for the processors: want %s and %s", begin, end)
+	}
+	var pages strings.Builder
+	plugins := slices.SortedFunc(slices.Values(processor.Builtins()), func(a, b sdk.ProcessorPlugin) int { return cmp.Compare(a.Name, b.Name) })
+	for _, p := range plugins {
+		writePage(t, &pages, p)
+	}
+	want := head + begin + pages.String() + end + tail
+	if *update {
+		if err := os.WriteFile("README.md", []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(b) {
+		t.Error("README.md is not what the processors say of themselves; run go test ./plugins/processor -run README -update")
+	}
+}
+
+func writePage(t *testing.T, w *strings.Builder, p sdk.ProcessorPlugin) {
+	fmt.Fprintf(w, "\n## %s\n\n%s %s\n", p.Name, p.Summary, p.Description)
+	if p.Stateful {
+		fmt.Fprint(w, "\nIt keeps state: `workers` must be 1.\n")
+	}
+	params := p.New().Parameters()
+	if len(params) > 0 {
+		fmt.Fprint(w, "\n| setting | default | |\n|---|---|---|\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		param := params[name]
+		def := ""
+		if param.Default != "" {
+			def = "`" + param.Default + "`"
+		}
+		fmt.Fprintf(w, "| `%s` | %s | %s%s |\n", name, def, strings.ReplaceAll(param.Description, "|", `\|`), rules(param))
+	}
+	for _, e := range examplesOf(t, p.Name) {
+		fmt.Fprintf(w, "\n**%s**\n\n```yaml\n%s```\n", e.Title, exampleText(t, e))
+	}
+}
+
+func rules(p sdk.Parameter) string {
+	var all []string
+	for _, v := range p.Validations {
+		switch v.Type {
+		case sdk.ValidationRequired:
+			all = append(all, "required")
+		case sdk.ValidationInclusion:
+			all = append(all, "one of "+strings.ReplaceAll(v.Value, ",", ", "))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(all, "; ") + ")"
+}
+
+// exampleText is the example as YAML: the declaration, and the records in comments of it.
+func exampleText(t *testing.T, e example) string {
+	var text bytes.Buffer
+	write := func(v any) {
+		enc := yaml.NewEncoder(&text)
+		enc.SetIndent(2)
+		if err := enc.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e.Condition != "" {
+		write(map[string]any{"condition": e.Condition})
+	}
+	if len(e.Settings) > 0 {
+		write(map[string]any{"settings": e.Settings})
+	}
+	for _, r := range e.Before {
+		write(map[string]any{"before": r})
+	}
+	write(map[string]any{"in": e.In})
+	switch {
+	case e.Error != "":
+		write(map[string]any{"refused": e.Error})
+	case len(e.Out) == 0:
+		fmt.Fprintln(&text, "out: []")
+	default:
+		write(map[string]any{"out": e.Out})
+	}
+	return text.String()
+}

@@ -1,0 +1,169 @@
+// Package unwrap has the processors that take a record out of an envelope in which
+// another system put it: Debezium, Kafka Connect, or a record of our own kind.
+package unwrap
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Plugins returns the processors of this package.
+func Plugins() []sdk.ProcessorPlugin {
+	return []sdk.ProcessorPlugin{
+		plugin("unwrap.debezium", "Unwraps a record of Debezium.", "The field holds the envelope, structured or as JSON. Operation, before and after come from its payload; the members of its source go to the metadata, the others too, below debezium. A tombstone, which holds nothing, is left as it is.",
+			func() sdk.Processor {
+				return &unwrapper{parameters: sdk.ParametersOf(payloadSettings{}), unwrap: debezium}
+			}),
+		plugin("unwrap.kafkaconnect", "Unwraps a record of Kafka Connect.", "The field holds the envelope, structured or as JSON. The object in its payload becomes the payload of a record that was created.",
+			func() sdk.Processor {
+				return &unwrapper{parameters: sdk.ParametersOf(payloadSettings{}), unwrap: kafkaConnect}
+			}),
+		plugin("unwrap.opencdc", "Unwraps a record in the form of OpenCDC.", "The field holds the record, structured or as JSON. It takes the place of the one around it, whose position stays.",
+			func() sdk.Processor { return &unwrapper{parameters: sdk.ParametersOf(anySettings{}), unwrap: openCDC} }),
+	}
+}
+
+func plugin(name, summary, description string, instance func() sdk.Processor) sdk.ProcessorPlugin {
+	return sdk.ProcessorPlugin{
+		Name: name, Summary: summary, Description: description, Version: "v0.1.0", Author: "conduit",
+		New: instance, Bounded: true,
+	}
+}
+
+// unwrapper replaces a record by what is in one of its fields.
+type unwrapper struct {
+	sdk.ProcessorBase
+	parameters sdk.Parameters
+	ref        *fieldref.Ref
+	unwrap     func(r *record.Record, ref *fieldref.Ref) error
+}
+
+type payloadSettings struct {
+	Field string `json:"field" default:".Payload.After" validate:"regex=^\\.[Pp]ayload" desc:"Reference to the field that holds the envelope."`
+}
+
+type anySettings struct {
+	Field string `json:"field" default:".Payload.After" desc:"Reference to the field that holds the record."`
+}
+
+// Parameters implements sdk.Processor.
+func (u *unwrapper) Parameters() sdk.Parameters { return u.parameters }
+
+// SchemaParts implements sdk.SchemaUser: the key is unwrapped, too.
+func (u *unwrapper) SchemaParts() schema.Parts { return schema.Parts{Key: true, Payload: true} }
+
+// Configure implements sdk.Processor.
+func (u *unwrapper) Configure(_ context.Context, settings map[string]string) error {
+	text := u.parameters.ApplyDefaults(settings)["field"]
+	ref, err := fieldref.Parse(text)
+	if err == nil {
+		switch ref.Root() {
+		case fieldref.Key, fieldref.Before, fieldref.After, fieldref.Metadata:
+		default:
+			err = fmt.Errorf("%s cannot hold a record", ref)
+		}
+	}
+	if err != nil {
+		return sdk.SettingError{Setting: "field", Message: err.Error()}
+	}
+	u.ref = ref
+	return nil
+}
+
+// Process implements sdk.Processor.
+func (u *unwrapper) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	return b.Each(func(r *record.Record) error { return u.unwrap(r, u.ref) })
+}
+
+// objectOf returns the object that v is, or holds as JSON. nil is no object.
+func objectOf(v any) (map[string]any, error) {
+	switch text := v.(type) {
+	case map[string]any:
+		return text, nil
+	case string:
+		return parseObject([]byte(text))
+	case []byte:
+		return parseObject(text)
+	}
+	return nil, fmt.Errorf("unexpected data type %T", v)
+}
+
+func parseObject(b []byte) (map[string]any, error) {
+	v, err := jsonvalue.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the data as JSON: %w", err)
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the data is a %T, not an object", v)
+	}
+	return m, nil
+}
+
+// unwrapKey replaces a key that is an envelope by its payload. Any other key stays.
+func unwrapKey(r *record.Record) {
+	m, err := objectOf(fieldref.Value(r.Key))
+	if err != nil {
+		return
+	}
+	v, ok := m["payload"]
+	if !ok {
+		return
+	}
+	if inner, ok := v.(map[string]any); ok {
+		r.Key = record.Structured(inner)
+	} else {
+		r.Key = record.Raw([]byte(textOf(v)))
+	}
+	forget(r, record.KeyKeySchemaSubject, record.KeyKeySchemaVersion)
+}
+
+// forget removes what the metadata says of data that is replaced.
+func forget(r *record.Record, keys ...string) {
+	for _, k := range keys {
+		if r.Metadata.Get(k) != "" {
+			r.Metadata.Delete(k)
+		}
+	}
+}
+
+// textOf returns the text of a value in an envelope. Whole numbers have no exponent, lists
+// and objects are JSON.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case map[string]any, []any:
+		if b, err := record.AppendValue(nil, v); err == nil {
+			return string(b)
+		}
+	}
+	return fmt.Sprint(v)
+}
+
+// flatten puts the values of m into the metadata, with the names of objects around them
+// and a dot before theirs. nulls are left out.
+func flatten(md *record.Metadata, prefix string, m map[string]any) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		switch v := m[k].(type) {
+		case nil:
+		case map[string]any:
+			flatten(md, prefix+k+".", v)
+		default:
+			md.Set(prefix+k, textOf(v))
+		}
+	}
+}
