@@ -1,0 +1,7 @@
+//go:build !unix
+
+package wasm
+
+import "io/fs"
+
+func changeOf(fs.FileInfo) any { return nil }

@@ -1,0 +1,158 @@
+//go:build !minimal
+
+package wasm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
+)
+
+// guest is one running module. It fetches a command, answers it, and fetches the next.
+type guest struct {
+	ctx      context.Context // of the guest's life; carries the guest
+	kill     context.CancelFunc
+	commands chan []byte // closed: there are no more
+	replies  chan []byte
+	done     chan struct{} // closed when it has ended
+	exit     error         // why; set before done is closed
+	services services
+	output   *output
+
+	// owned by the guest's goroutine
+	command  []byte // fetched, but too long for the buffer
+	awaiting bool   // a command was fetched and not answered
+	parked   parked // an answer of a service that was too long for the buffer
+
+	ended bool // owned by the caller: commands is closed
+}
+
+type guestKey struct{}
+
+func guestFrom(ctx context.Context) *guest {
+	g, _ := ctx.Value(guestKey{}).(*guest)
+	return g
+}
+
+func (g *guest) run(module api.Module) {
+	_, err := module.ExportedFunction("_start").Call(g.ctx)
+	var exit *sys.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ExitCode() == 0:
+		err = errors.New("it exited")
+	case errors.As(err, &exit) && exit.ExitCode() == sys.ExitCodeContextCanceled:
+		err = errors.New("it was stopped")
+	case errors.As(err, &exit):
+		err = fmt.Errorf("it exited with code %d", exit.ExitCode())
+	case err == nil:
+		err = errors.New("it returned")
+	}
+	if last := g.output.last(); last != "" {
+		err = fmt.Errorf("%w: %s", err, last)
+	}
+	g.exit = err
+	_ = module.Close(context.Background())
+	g.kill()
+	close(g.done)
+}
+
+// errDied is what calls of a guest that has ended return.
+var errDied = errors.New("the processor ended")
+
+// killGrace is how long a guest may take to end when it is killed.
+const killGrace = 5 * time.Second
+
+// call has the guest execute one command and returns the answer. When ctx ends before
+// that, the guest is killed: it cannot be asked again.
+func (g *guest) call(ctx context.Context, command []byte) ([]byte, error) {
+	if ctx.Err() == nil {
+		select {
+		case g.commands <- command:
+		case <-g.done:
+		case <-ctx.Done():
+		}
+	}
+	select {
+	case reply := <-g.replies:
+		return reply, nil
+	case <-g.done:
+		return nil, fmt.Errorf("%w: %w", errDied, g.exit)
+	case <-ctx.Done():
+		g.kill()
+		select {
+		case <-g.done:
+		case <-time.After(killGrace):
+		}
+		return nil, ctx.Err()
+	}
+}
+
+// ask has the guest execute any command but process.
+func (g *guest) ask(ctx context.Context, request *processorv1.CommandRequest) (*processorv1.CommandResponse, error) {
+	command, err := proto.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the command: %w", err)
+	}
+	reply, err := g.call(ctx, command)
+	if err != nil {
+		return nil, err
+	}
+	response := &processorv1.CommandResponse{}
+	if err := proto.Unmarshal(reply, response); err != nil {
+		return nil, fmt.Errorf("cannot read the answer of the processor: %w", err)
+	}
+	if e := response.GetError(); e != nil {
+		return nil, &guestError{code: e.GetCode(), message: e.GetMessage()}
+	}
+	return response, nil
+}
+
+// guestError is an error that the processor answered with.
+type guestError struct {
+	code    uint32
+	message string
+}
+
+func (e *guestError) Error() string { return e.message }
+
+// stop ends the guest after what it does, at the latest when ctx ends.
+func (g *guest) stop(ctx context.Context) {
+	if !g.ended {
+		g.ended = true
+		close(g.commands)
+	}
+	select {
+	case <-g.done:
+	case <-ctx.Done():
+		g.kill()
+	}
+	g.kill()
+	select {
+	case <-g.done:
+	case <-time.After(killGrace):
+	}
+}
+
+// Numbers of fields in CommandRequest and CommandResponse.
+const (
+	requestProcess  = 4
+	responseError   = 1
+	responseProcess = 5
+)
+
+// processCommand returns the command to process the records, which are encoded as fields
+// of Process.Request already.
+func processCommand(records []byte) []byte {
+	b := make([]byte, 0, len(records)+16)
+	b = protowire.AppendTag(b, requestProcess, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(len(records)))
+	return append(b, records...)
+}

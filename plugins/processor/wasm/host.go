@@ -1,0 +1,188 @@
+//go:build !minimal
+
+package wasm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/procutilsv1"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
+)
+
+// What host functions return instead of a size.
+const (
+	codeNoMoreCommands         = 4294967294
+	codeUnknownCommandResponse = 4294967292
+	codeOutOfRange             = 4294967291
+	codeInternal               = 4294967290
+	codeSubjectNotFound        = 4294967289
+	codeVersionNotFound        = 4294967288
+	codeInvalidSchema          = 4294967287
+	codeEgressDisabled         = 4294967286
+	codeEgressForbidden        = 4294967285
+	codeEgressInvalid          = 4294967284
+	codeEgressDNS              = 4294967283
+	codeEgressTimeout          = 4294967282
+	codeEgressTooLarge         = 4294967281
+	codeEgressTransport        = 4294967280
+)
+
+// instantiateHost makes the module "conduit", whose functions take a buffer and return
+// the size of what they put there, or a code.
+func instantiateHost(ctx context.Context, r wazero.Runtime) error {
+	builder := r.NewHostModuleBuilder("conduit")
+	for name, f := range map[string]func(*guest, context.Context, buffer) uint32{
+		"command_request":  (*guest).commandRequest,
+		"command_response": (*guest).commandResponse,
+		"create_schema":    service((*guest).createSchema),
+		"get_schema":       service((*guest).getSchema),
+		"http_request":     service((*guest).httpRequest),
+	} {
+		call := func(ctx context.Context, m api.Module, stack []uint64) {
+			b := buffer{m.Memory(), uint32(stack[0]), uint32(stack[1])}
+			code := uint32(codeInternal)
+			if g := guestFrom(ctx); g != nil && b.memory != nil {
+				code = f(g, ctx, b)
+			}
+			stack[0] = uint64(code)
+		}
+		builder = builder.NewFunctionBuilder().
+			WithGoModuleFunction(api.GoModuleFunc(call), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}, []api.ValueType{api.ValueTypeI32}).
+			Export(name)
+	}
+	_, err := builder.Instantiate(ctx)
+	return err
+}
+
+// buffer is memory of a guest.
+type buffer struct {
+	memory    api.Memory
+	at, space uint32
+}
+
+func (b buffer) bytes() ([]byte, bool) { return b.memory.Read(b.at, b.space) }
+
+// commandRequest puts the next command into b, waiting for it. A command that is too long
+// is kept for the next call.
+func (g *guest) commandRequest(ctx context.Context, b buffer) uint32 {
+	if g.command == nil {
+		select {
+		case command, ok := <-g.commands:
+			if !ok {
+				return codeNoMoreCommands
+			}
+			g.command = command
+		case <-ctx.Done():
+			return codeInternal
+		}
+	}
+	size := uint32(len(g.command))
+	if size > b.space {
+		return size
+	}
+	if !b.memory.Write(b.at, g.command) {
+		return codeOutOfRange
+	}
+	g.command, g.awaiting, g.parked = nil, true, parked{}
+	return size
+}
+
+// commandResponse takes the answer to the last command from b.
+func (g *guest) commandResponse(ctx context.Context, b buffer) uint32 {
+	reply, ok := b.bytes()
+	if !ok {
+		return codeOutOfRange
+	}
+	if !g.awaiting {
+		return codeUnknownCommandResponse
+	}
+	select {
+	case g.replies <- slices.Clone(reply):
+		g.awaiting = false
+		return 0
+	case <-ctx.Done():
+		return codeInternal
+	}
+}
+
+// parked is an answer that was too long for the buffer. It is given to the next call that
+// begins with the same request.
+type parked struct{ request, answer []byte }
+
+// service makes a host function of a function from request to answer.
+func service(f func(g *guest, ctx context.Context, request []byte) (answer proto.Message, code uint32)) func(*guest, context.Context, buffer) uint32 {
+	return func(g *guest, ctx context.Context, b buffer) uint32 {
+		request, ok := b.bytes()
+		if !ok {
+			return codeOutOfRange
+		}
+		answer := g.parked.answer
+		if answer == nil || !bytes.HasPrefix(request, g.parked.request) {
+			m, code := f(g, ctx, request)
+			if code != 0 {
+				return code
+			}
+			var err error
+			if answer, err = proto.Marshal(m); err != nil {
+				return codeInternal
+			}
+			g.parked = parked{slices.Clone(request), answer}
+		}
+		if uint32(len(answer)) > b.space {
+			return uint32(len(answer))
+		}
+		g.parked = parked{}
+		if !b.memory.Write(b.at, answer) {
+			return codeOutOfRange
+		}
+		return uint32(len(answer))
+	}
+}
+
+func (g *guest) createSchema(ctx context.Context, request []byte) (proto.Message, uint32) {
+	r := &procutilsv1.CreateSchemaRequest{}
+	if err := proto.Unmarshal(request, r); err != nil || g.services.schemas == nil {
+		return nil, codeInternal
+	}
+	s, err := g.services.schemas.Create(ctx, r.GetSubject(), schema.Type(r.GetType()), string(r.GetBytes()))
+	if err != nil {
+		return nil, schemaCode(err)
+	}
+	return &procutilsv1.CreateSchemaResponse{Schema: schemaMessage(s)}, 0
+}
+
+func (g *guest) getSchema(ctx context.Context, request []byte) (proto.Message, uint32) {
+	r := &procutilsv1.GetSchemaRequest{}
+	if err := proto.Unmarshal(request, r); err != nil || g.services.schemas == nil {
+		return nil, codeInternal
+	}
+	s, err := g.services.schemas.Get(ctx, r.GetSubject(), int(r.GetVersion()))
+	if err != nil {
+		return nil, schemaCode(err)
+	}
+	return &procutilsv1.GetSchemaResponse{Schema: schemaMessage(s)}, 0
+}
+
+func schemaMessage(s schema.Schema) *schemav1.Schema {
+	return &schemav1.Schema{Subject: s.Subject, Version: int32(s.Version), Id: int32(s.ID), Type: schemav1.Schema_Type(s.Type), Bytes: []byte(s.Text)}
+}
+
+func schemaCode(err error) uint32 {
+	switch {
+	case errors.Is(err, schema.ErrSubjectNotFound):
+		return codeSubjectNotFound
+	case errors.Is(err, schema.ErrVersionNotFound):
+		return codeVersionNotFound
+	case errors.Is(err, schema.ErrInvalidSchema):
+		return codeInvalidSchema
+	}
+	return codeInternal
+}

@@ -1,0 +1,70 @@
+//go:build minimal
+
+package wasm
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Modules stands for the processors of a directory in a build that cannot run them. Every
+// file there is a Problem.
+type Modules struct {
+	options Options
+
+	mu    sync.Mutex
+	paths []string // guarded by mu
+}
+
+// New returns the modules that the options describe.
+func New(o Options) *Modules { return &Modules{options: o} }
+
+// Run watches the directory until ctx ends.
+func (m *Modules) Run(ctx context.Context) error {
+	for {
+		m.Rescan(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(cmp.Or(m.options.Interval, defaultInterval)):
+		}
+	}
+}
+
+// Rescan looks at the directory once.
+func (m *Modules) Rescan(context.Context) {
+	files, _ := list(m.options.Dir)
+	paths := make([]string, 0, len(files))
+	for path := range files {
+		paths = append(paths, path)
+	}
+	slices.SortFunc(paths, strings.Compare)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.paths = paths
+}
+
+// Plugins returns nothing.
+func (m *Modules) Plugins() []sdk.ProcessorPlugin { return nil }
+
+// Problems returns every file with the reason that this build cannot run it.
+func (m *Modules) Problems() (problems []Problem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, path := range m.paths {
+		problems = append(problems, Problem{path, "this build has no WebAssembly: it was built with -tags minimal"})
+	}
+	return problems
+}
+
+// Sum returns nothing.
+func (m *Modules) Sum(name, version string) string { return "" }
+
+// Close does nothing.
+func (m *Modules) Close(context.Context) error { return nil }

@@ -1,0 +1,237 @@
+//go:build !minimal
+
+package wasm
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Modules are the processors in a directory. Each file is compiled and asked what it is
+// when it appears and when it changes. What is no processor is told in Problems and harms
+// nothing.
+type Modules struct {
+	options Options
+
+	engineOnce sync.Once
+	engine     *engine
+	engineErr  error
+
+	scanning sync.Mutex // held while the directory is compared with what is known
+
+	mu      sync.Mutex
+	dirErr  error            // guarded by mu: why the directory could not be read
+	files   map[string]*file // guarded by mu: by path; values are replaced, never modified
+	plugins []*module        // guarded by mu: each name and version once
+}
+
+// file is one file of the directory.
+type file struct {
+	stamp  stamp
+	module *module // nil: it is no processor
+	err    error   // why not
+}
+
+// New returns the modules that the options describe. Nothing is read before Run or Rescan.
+func New(o Options) *Modules {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Log = o.Log.With("component", "processor.wasm")
+	return &Modules{options: o}
+}
+
+// Run watches the directory until ctx ends. Processors that run outlive it.
+func (m *Modules) Run(ctx context.Context) error {
+	for {
+		next := cmp.Or(m.options.Interval, defaultInterval)
+		if !m.scan(ctx) {
+			next = min(next, settling)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(next):
+		}
+	}
+}
+
+// Rescan looks at the directory once and returns when it is known what every file in it
+// is, or when ctx ends.
+func (m *Modules) Rescan(ctx context.Context) {
+	for !m.scan(ctx) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(settling / 3):
+		}
+	}
+}
+
+// Plugins describes the processors that are known now.
+func (m *Modules) Plugins() []sdk.ProcessorPlugin {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	plugins := make([]sdk.ProcessorPlugin, len(m.plugins))
+	for i, module := range m.plugins {
+		plugins[i] = module.plugin(m)
+	}
+	return plugins
+}
+
+// Sum returns the SHA-256 of the module's file in hexadecimal, empty when there is none of
+// that name and version. It changes when the file does.
+func (m *Modules) Sum(name, version string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, module := range m.plugins {
+		if module.spec.Name == name && module.spec.Version == version {
+			return module.sum
+		}
+	}
+	return ""
+}
+
+// Problems returns what is not used and why, by path.
+func (m *Modules) Problems() (problems []Problem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dirErr != nil {
+		problems = append(problems, Problem{m.options.Dir, m.dirErr.Error()})
+	}
+	for _, path := range slices.Sorted(maps.Keys(m.files)) {
+		f := m.files[path]
+		if f.err != nil {
+			problems = append(problems, Problem{path, f.err.Error()})
+		} else if !slices.Contains(m.plugins, f.module) {
+			problems = append(problems, Problem{path, fmt.Sprintf("another file is processor %s@%s, too", f.module.spec.Name, f.module.spec.Version)})
+		}
+	}
+	return problems
+}
+
+// Close releases the compiled code. No processor may run.
+func (m *Modules) Close(ctx context.Context) error {
+	m.engineOnce.Do(func() {})
+	if m.engine == nil {
+		return nil
+	}
+	return m.engine.close(ctx)
+}
+
+// theEngine makes the engine when it is first needed: an agent without modules pays nothing.
+func (m *Modules) theEngine() (*engine, error) {
+	m.engineOnce.Do(func() {
+		m.engine, m.engineErr = newEngine(context.Background(), m.options.CacheDir, m.options.Memory)
+	})
+	if m.engine == nil && m.engineErr == nil {
+		return nil, fmt.Errorf("cannot use modules that were closed")
+	}
+	return m.engine, m.engineErr
+}
+
+// scan compares the directory with what is known. It returns false when a file is in the
+// making, so that it is not known what it is.
+func (m *Modules) scan(ctx context.Context) (complete bool) {
+	m.scanning.Lock()
+	defer m.scanning.Unlock()
+	found, err := list(m.options.Dir)
+	m.mu.Lock()
+	known := m.files
+	changed := (err == nil) != (m.dirErr == nil)
+	m.dirErr = err
+	m.mu.Unlock()
+	if err != nil {
+		return true // what was there is not gone because nobody can look
+	}
+	files := make(map[string]*file, len(found))
+	complete = true
+	for _, path := range slices.Sorted(maps.Keys(found)) {
+		info, old := found[path], known[path]
+		switch {
+		case old != nil && old.stamp == stampOf(info):
+			files[path] = old
+			continue
+		case !settled(info, time.Now()):
+			complete = false
+			if old != nil {
+				files[path] = old // used as what it was until it is known what it is
+			}
+			continue
+		}
+		files[path] = m.inspect(ctx, path, info)
+		changed = true
+	}
+	if changed || len(files) != len(known) {
+		m.replace(files)
+	}
+	return complete
+}
+
+// replace makes files what is known.
+func (m *Modules) replace(files map[string]*file) {
+	m.mu.Lock()
+	before := m.files
+	m.files, m.plugins = files, nil
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		f := files[path]
+		if f.module != nil && !slices.ContainsFunc(m.plugins, f.module.sameName) {
+			m.plugins = append(m.plugins, f.module)
+		}
+	}
+	m.mu.Unlock()
+	for path, f := range before {
+		if f.module != nil && (files[path] == nil || files[path].module != f.module) {
+			f.module.users.retire()
+		}
+	}
+	if m.options.Changed != nil {
+		m.options.Changed()
+	}
+}
+
+// inspect finds out what a file is.
+func (m *Modules) inspect(ctx context.Context, path string, info fs.FileInfo) *file {
+	f := &file{stamp: stampOf(info)}
+	f.module, f.err = m.load(ctx, path)
+	if f.err != nil {
+		m.options.Log.Warn("cannot load processor", "plugin_path", path, "err", f.err)
+	}
+	return f
+}
+
+// load reads a file and gets the description of the processor in it, which is kept: a
+// module that was seen once is not compiled before it is used.
+func (m *Modules) load(ctx context.Context, path string) (*module, error) {
+	content, err := readModule(path)
+	if err != nil {
+		return nil, err
+	}
+	hash := sha256.Sum256(content)
+	module := &module{modules: m, path: path, sum: hex.EncodeToString(hash[:])}
+	if module.spec = m.keptSpecification(module.sum); module.spec != nil {
+		return module, nil
+	}
+	if err := module.compile(ctx, content); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if module.spec, err = module.specify(ctx); err != nil {
+		module.users.retire()
+		return nil, fmt.Errorf("cannot find out which processor it is: %w", err)
+	}
+	m.options.Log.Debug("loaded processor", "plugin_path", path, "plugin_name", module.spec.Name, "took", time.Since(start))
+	m.keepSpecification(module.sum, module.spec)
+	return module, nil
+}

@@ -1,0 +1,115 @@
+//go:build !minimal
+
+package wasm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	maxLine      = 64 << 10 // bytes of one line of output
+	linesASecond = 200
+)
+
+// output writes what guests print to the log, a line at a time: JSON objects with their
+// level, message and fields, and anything else as it is.
+type output struct {
+	log     *slog.Logger
+	limiter *rate.Limiter
+
+	mu      sync.Mutex
+	dropped int    // guarded by mu
+	tail    string // guarded by mu: the line that says why it panicked, or the last line that is no JSON
+}
+
+func newOutput(log *slog.Logger) *output {
+	return &output{log: log, limiter: rate.NewLimiter(linesASecond, linesASecond)}
+}
+
+// stream returns a writer for stdout or stderr of one guest.
+func (o *output) stream() io.Writer { return &lines{output: o} }
+
+type lines struct {
+	output *output
+	part   []byte
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	n := len(b)
+	for {
+		line, rest, ended := bytes.Cut(b, []byte("\n"))
+		l.part = append(l.part, line[:min(len(line), maxLine-len(l.part))]...)
+		if !ended {
+			return n, nil
+		}
+		l.output.line(l.part)
+		l.part, b = l.part[:0], rest
+	}
+}
+
+// last returns what a guest that ended printed about why.
+func (o *output) last() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.tail
+}
+
+func (o *output) line(b []byte) {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 {
+		return
+	}
+	level, message, attrs, ok := parseLine(b)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !ok && !strings.HasPrefix(o.tail, "panic:") && !strings.HasPrefix(o.tail, "fatal error:") {
+		o.tail = message[:min(len(message), 500)]
+	}
+	if !o.log.Enabled(context.Background(), level) {
+		return
+	}
+	if !o.limiter.Allow() {
+		o.dropped++
+		return
+	}
+	if o.dropped > 0 {
+		o.log.Warn("lines of the processor were not logged: it logs too much", "lines", o.dropped)
+		o.dropped = 0
+	}
+	o.log.Log(context.Background(), level, message, attrs...)
+}
+
+var levels = map[string]slog.Level{
+	"trace": slog.LevelDebug - 4, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	"fatal": slog.LevelError, "panic": slog.LevelError,
+}
+
+func parseLine(b []byte) (level slog.Level, message string, attrs []any, ok bool) {
+	var object map[string]any
+	if b[0] != '{' || json.Unmarshal(b, &object) != nil {
+		return slog.LevelInfo, strings.ToValidUTF8(string(b), "\uFFFD"), nil, false
+	}
+	name, _ := object["level"].(string)
+	level, known := levels[name]
+	if !known {
+		level = slog.LevelDebug
+	}
+	message, _ = object["message"].(string)
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if key != "level" && key != "message" && key != "time" {
+			attrs = append(attrs, key, fmt.Sprint(object[key]))
+		}
+	}
+	return level, message, attrs, true
+}

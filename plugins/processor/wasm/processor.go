@@ -1,0 +1,272 @@
+//go:build !minimal
+
+package wasm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
+)
+
+const (
+	lifecycleTimeout = 30 * time.Second // for a guest to configure or open
+	teardownTimeout  = 5 * time.Second
+
+	// maxCommand is how many bytes of records go to a guest in one command, one record at
+	// least: what it decodes takes a multiple of that of its memory.
+	maxCommand = 1 << 20
+)
+
+// processor is an instance of a module.
+type processor struct {
+	module *module
+	policy EgressPolicy
+
+	settings map[string]string // those of the guest
+	config   guestConfig
+	guest    *guest // nil: not started, or ended
+	using    bool   // counted among the users of the module
+}
+
+// Parameters are those of the module, and those by which it declares what it sends to.
+func (p *processor) Parameters() sdk.Parameters {
+	params := sdk.ParametersOf(egressConfig{})
+	for name, q := range p.module.spec.GetParameters() {
+		params[name] = parameterFrom(q)
+	}
+	return params
+}
+
+func parameterFrom(p *configv1.Parameter) sdk.Parameter {
+	out := sdk.Parameter{Default: p.GetDefault(), Description: p.GetDescription(), Type: sdk.ParameterType(p.GetType())}
+	for _, v := range p.GetValidations() {
+		out.Validations = append(out.Validations, sdk.Validation{Type: sdk.ValidationType(v.GetType()), Value: v.GetValue()})
+	}
+	return out
+}
+
+// SchemaParts returns none for a module that decodes what is encoded with schemas itself,
+// which its parameters say.
+func (p *processor) SchemaParts() schema.Parts {
+	_, itself := p.module.spec.GetParameters()["sdk.schema.decode.payload.enabled"]
+	return schema.Parts{Key: !itself, Payload: !itself}
+}
+
+// Configure starts a guest and has it check the settings.
+func (p *processor) Configure(ctx context.Context, settings map[string]string) error {
+	env := sdk.EnvFrom(ctx)
+	var wanted egressConfig
+	p.settings = maps.Clone(settings)
+	asked := map[string]string{}
+	for name := range sdk.ParametersOf(wanted) {
+		if v, ok := p.settings[name]; ok {
+			asked[name] = v
+			delete(p.settings, name)
+		}
+	}
+	if err := sdk.Decode(asked, &wanted); err != nil {
+		return err
+	}
+	e, err := p.policy.newEgress(wanted, env.Logger)
+	if err != nil {
+		return sdk.SettingError{Setting: "sdk.egress.allow", Message: err.Error()}
+	}
+	p.config = guestConfig{
+		processorID: env.ConnectorID, logLevel: logLevel(env.Logger), output: newOutput(env.Logger),
+		services: services{schemas: env.Schemas, egress: e},
+	}
+	if !p.using {
+		p.using = true
+		p.module.users.add()
+	}
+	return p.start(ctx)
+}
+
+// start starts a guest and configures it.
+func (p *processor) start(ctx context.Context) (err error) {
+	if p.guest, err = p.module.start(ctx, p.config); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lifecycleTimeout)
+	defer cancel()
+	_, err = p.guest.ask(ctx, &processorv1.CommandRequest{Request: &processorv1.CommandRequest_Configure{
+		Configure: &processorv1.Configure_Request{Parameters: p.settings}}})
+	return err
+}
+
+// Open opens the guest.
+func (p *processor) Open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lifecycleTimeout)
+	defer cancel()
+	_, err := p.guest.ask(ctx, &processorv1.CommandRequest{Request: &processorv1.CommandRequest_Open{Open: &processorv1.Open_Request{}}})
+	return err
+}
+
+// Process hands the records to the guest, as many at a time as it may have. When the guest
+// ends, or fails altogether, another one gets the records one at a time, and those that
+// none can process are refused.
+func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	for at := 0; at < b.Len(); {
+		end := p.commandEnd(b, at)
+		n, err := p.processRange(ctx, b, at, end)
+		if isFailure(err) {
+			n, err = end-at, p.processEach(ctx, b, at, end, err)
+		}
+		if err != nil {
+			return err
+		}
+		at += n
+	}
+	return nil
+}
+
+// isFailure reports whether the guest ended, or answered with an error, while it had
+// records: one of them may be the reason.
+func isFailure(err error) bool {
+	var answered *guestError
+	return errors.Is(err, errDied) || errors.As(err, &answered)
+}
+
+// processEach processes the records from at to end-1 one at a time after failed, which
+// happened to all of them together.
+func (p *processor) processEach(ctx context.Context, b *sdk.ProcessBatch, at, end int, failed error) error {
+	if end-at == 1 {
+		b.Refuse(at, fmt.Errorf("cannot process the record: %w", failed))
+		return nil
+	}
+	sdk.Logger(ctx).Warn("the processor failed: it gets the records one at a time", "err", failed)
+	for i := at; i < end; i++ {
+		_, err := p.processRange(ctx, b, i, i+1)
+		if isFailure(err) {
+			err = p.processEach(ctx, b, i, i+1, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commandEnd returns the end of the records from at on that go into one command.
+func (p *processor) commandEnd(b *sdk.ProcessBatch, at int) int {
+	size, end := 0, at
+	for end < b.Len() && (end == at || size < maxCommand) {
+		size += b.Record(end).Size()
+		end++
+	}
+	return end
+}
+
+// processRange processes the records from at to end-1 and returns for how many of them it
+// is known what becomes of them.
+func (p *processor) processRange(ctx context.Context, b *sdk.ProcessBatch, at, end int) (int, error) {
+	if err := p.ready(ctx); err != nil {
+		return 0, err
+	}
+	encoded, sent := encode(b, at, end)
+	if len(sent) == 0 {
+		return end - at, nil
+	}
+	reply, err := p.guest.call(ctx, processCommand(encoded))
+	if err != nil {
+		p.drop()
+		return 0, err
+	}
+	results, err := parseReply(reply)
+	if err != nil {
+		return 0, fmt.Errorf("cannot process: %w", err)
+	}
+	if len(results) == 0 || len(results) > len(sent) {
+		return 0, fmt.Errorf("cannot process: the processor was given %d records and returned %d", len(sent), len(results))
+	}
+	for i, r := range results {
+		r.apply(b, sent[i])
+	}
+	if len(results) < len(sent) { // the rest is given to it again
+		return sent[len(results)] - at, nil
+	}
+	return end - at, nil
+}
+
+// ready starts a guest if there is none.
+func (p *processor) ready(ctx context.Context) error {
+	if p.guest != nil {
+		return nil
+	}
+	err := p.start(ctx)
+	if err == nil {
+		err = p.Open(ctx)
+	}
+	if err != nil {
+		p.drop()
+		return fmt.Errorf("cannot start the processor again: %v", err) // no fault of a record
+	}
+	return nil
+}
+
+// drop lets go of the guest without asking it.
+func (p *processor) drop() {
+	if p.guest != nil {
+		p.guest.kill()
+		p.guest = nil
+	}
+}
+
+// encode appends the records as fields of Process.Request. One that cannot be encoded is
+// refused. It returns the indices of the others.
+func encode(b *sdk.ProcessBatch, at, end int) (encoded []byte, sent []int) {
+	var one []byte
+	for i := at; i < end; i++ {
+		var err error
+		if one, err = record.AppendWire(one[:0], b.Record(i)); err != nil {
+			b.Refuse(i, fmt.Errorf("cannot hand the record to the processor: %w", err))
+			continue
+		}
+		encoded = protowire.AppendTag(encoded, 1, protowire.BytesType)
+		encoded = protowire.AppendBytes(encoded, one)
+		sent = append(sent, i)
+	}
+	return encoded, sent
+}
+
+// apply makes the result what becomes of record i.
+func (r *result) apply(b *sdk.ProcessBatch, i int) {
+	switch r.kind {
+	case sdk.Filtered:
+		b.Filter(i)
+	case sdk.Refused:
+		b.Refuse(i, r.err)
+	case sdk.Replaced:
+		b.Replace(i, r.pieces)
+	default:
+		r.record.Position = b.Record(i).Position
+		*b.Record(i) = r.record
+	}
+}
+
+// Teardown ends the guest.
+func (p *processor) Teardown(ctx context.Context) error {
+	if p.using {
+		p.using = false
+		defer p.module.users.done()
+	}
+	if p.guest == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, teardownTimeout)
+	defer cancel()
+	_, err := p.guest.ask(ctx, &processorv1.CommandRequest{Request: &processorv1.CommandRequest_Teardown{Teardown: &processorv1.Teardown_Request{}}})
+	p.guest.stop(ctx)
+	p.guest = nil
+	return err
+}

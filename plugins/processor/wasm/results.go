@@ -1,0 +1,145 @@
+//go:build !minimal
+
+package wasm
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// result is what a guest made of one record.
+type result struct {
+	kind   sdk.FateKind
+	record record.Record   // when kept
+	pieces []record.Record // when replaced
+	err    error           // when refused
+}
+
+var errMalformed = errors.New("cannot read the answer of the processor: malformed protobuf")
+
+// parseReply reads the answer to the command process.
+func parseReply(b []byte) (results []result, err error) {
+	err = eachField(b, func(number protowire.Number, content []byte) error {
+		switch number {
+		case responseError:
+			return parseError(content)
+		case responseProcess:
+			results, err = parseResults(content)
+			return err
+		}
+		return nil
+	})
+	return results, err
+}
+
+// eachField calls f for every field of the message that has a length.
+func eachField(b []byte, f func(protowire.Number, []byte) error) error {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return errMalformed
+		}
+		b = b[n:]
+		if kind != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
+				return errMalformed
+			}
+			b = b[n:]
+			continue
+		}
+		content, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return errMalformed
+		}
+		b = b[n:]
+		if err := f(number, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseError reads the message Error.
+func parseError(b []byte) error {
+	e := &guestError{}
+	err := eachField(b, func(number protowire.Number, content []byte) error {
+		if number == 2 {
+			e.message = string(content)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return e
+}
+
+func parseResults(b []byte) (results []result, err error) {
+	err = eachField(b, func(number protowire.Number, content []byte) error {
+		if number != 1 {
+			return nil
+		}
+		r, err := parseResult(content)
+		results = append(results, r)
+		return err
+	})
+	return results, err
+}
+
+var errNoResult = errors.New("the processor did not say what becomes of the record")
+
+// parseResult reads the message ProcessedRecord.
+func parseResult(b []byte) (result, error) {
+	r := result{kind: sdk.Refused, err: errNoResult}
+	err := eachField(b, func(number protowire.Number, content []byte) (err error) {
+		switch number {
+		case 1:
+			r = result{kind: sdk.Kept}
+			r.record, err = record.ParseWire(content)
+		case 2:
+			r = result{kind: sdk.Filtered}
+		case 3:
+			r, err = parseErrorRecord(content)
+		case 4:
+			r = result{kind: sdk.Replaced}
+			r.pieces, err = parseRecords(content)
+		}
+		return err
+	})
+	return r, err
+}
+
+func parseErrorRecord(b []byte) (result, error) {
+	refusal := &guestError{message: "the processor refused the record"}
+	err := eachField(b, func(number protowire.Number, content []byte) error {
+		if number != 1 {
+			return nil
+		}
+		err := parseError(content)
+		if errors.As(err, &refusal) {
+			return nil
+		}
+		return err
+	})
+	return result{kind: sdk.Refused, err: refusal}, err
+}
+
+func parseRecords(b []byte) (records []record.Record, err error) {
+	err = eachField(b, func(number protowire.Number, content []byte) error {
+		if number != 1 {
+			return nil
+		}
+		r, err := record.ParseWire(content)
+		if err != nil {
+			return fmt.Errorf("cannot read a piece: %w", err)
+		}
+		records = append(records, r)
+		return nil
+	})
+	return records, err
+}

@@ -1,0 +1,197 @@
+//go:build !minimal
+
+package wasm
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+)
+
+// magicCookie tells a guest that it was started by a host of processors.
+const magicCookie = "3stnegqd0x02axggy0vrc4izjeq2zik6g7somyb3ye4vy5iivvjm5s1edppl5oja"
+
+const (
+	pageSize      = 64 << 10
+	defaultMemory = 512 << 20
+)
+
+// engine compiles modules and runs guests. There is one for all modules of a directory.
+type engine struct {
+	runtime wazero.Runtime
+	cache   wazero.CompilationCache
+}
+
+// newEngine returns an engine that keeps compiled code in cacheDir, or nowhere when that
+// is empty, and gives no guest more than memory bytes.
+func newEngine(ctx context.Context, cacheDir string, memory int64) (*engine, error) {
+	e := &engine{cache: wazero.NewCompilationCache()}
+	if cacheDir != "" {
+		var err error
+		if e.cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
+			return nil, fmt.Errorf("cannot keep compiled processors: %w", err)
+		}
+	}
+	if memory == 0 {
+		memory = defaultMemory
+	}
+	config := wazero.NewRuntimeConfigCompiler().
+		WithCompilationCache(e.cache).
+		WithMemoryLimitPages(uint32(min(memory/pageSize, 65536))).
+		WithCloseOnContextDone(true). // without it a guest that loops could not be stopped
+		WithDebugInfoEnabled(false)
+	e.runtime = wazero.NewRuntimeWithConfig(ctx, config)
+	if _, err := wasi_snapshot_preview1.Instantiate(ctx, e.runtime); err != nil {
+		return nil, fmt.Errorf("cannot provide WASI: %w", err)
+	}
+	if err := instantiateHost(ctx, e.runtime); err != nil {
+		return nil, fmt.Errorf("cannot provide the functions of the host: %w", err)
+	}
+	return e, nil
+}
+
+func (e *engine) close(ctx context.Context) error {
+	return errors.Join(e.runtime.Close(ctx), e.cache.Close(ctx))
+}
+
+// compile compiles the file's content, which takes long unless it is in the cache.
+func (e *engine) compile(ctx context.Context, content []byte) (wazero.CompiledModule, error) {
+	ctx = experimental.WithCompilationWorkers(ctx, max(1, runtime.NumCPU()/2))
+	compiled, err := e.runtime.CompileModule(ctx, content)
+	if err != nil {
+		return nil, fmt.Errorf("cannot compile it: %w", err)
+	}
+	if _, ok := compiled.ExportedFunctions()["_start"]; !ok {
+		_ = compiled.Close(ctx)
+		return nil, errors.New(`it exports no function "_start": build it as a command, not as a library`)
+	}
+	if len(compiled.ExportedMemories()) == 0 {
+		_ = compiled.Close(ctx)
+		return nil, errors.New("it exports no memory")
+	}
+	return compiled, nil
+}
+
+// guestConfig says how one guest is started.
+type guestConfig struct {
+	processorID string
+	logLevel    string
+	output      *output
+	services    services
+}
+
+// start starts a guest. It waits for commands until stop or kill.
+func (e *engine) start(compiled wazero.CompiledModule, c guestConfig) (*guest, error) {
+	g := &guest{
+		services: c.services, output: c.output,
+		commands: make(chan []byte), replies: make(chan []byte), done: make(chan struct{}),
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), guestKey{}, g))
+	g.ctx, g.kill = ctx, cancel
+	module, err := e.runtime.InstantiateModule(ctx, compiled, g.moduleConfig(c))
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("cannot start the processor: %w", err)
+	}
+	go g.run(module)
+	return g, nil
+}
+
+func (g *guest) moduleConfig(c guestConfig) wazero.ModuleConfig {
+	return wazero.NewModuleConfig().
+		WithName(""). // any number of instances
+		WithStartFunctions().
+		WithEnv("CONDUIT_MAGIC_COOKIE", magicCookie).
+		WithEnv("CONDUIT_PROCESSOR_ID", c.processorID).
+		WithEnv("CONDUIT_LOG_LEVEL", c.logLevel).
+		WithStdout(c.output.stream()).
+		WithStderr(c.output.stream()).
+		WithSysWalltime().
+		WithSysNanotime().
+		WithNanosleep(g.sleep).
+		WithRandSource(rand.Reader)
+}
+
+// sleep sleeps until the guest is killed, at most.
+func (g *guest) sleep(ns int64) {
+	timer := time.NewTimer(time.Duration(ns))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-g.ctx.Done():
+	}
+}
+
+// logLevel is the level at which a guest should log to log.
+func logLevel(log *slog.Logger) string {
+	for _, level := range []struct {
+		level slog.Level
+		name  string
+	}{{slog.LevelDebug - 4, "trace"}, {slog.LevelDebug, "debug"}, {slog.LevelInfo, "info"}, {slog.LevelWarn, "warn"}} {
+		if log.Enabled(context.Background(), level.level) {
+			return level.name
+		}
+	}
+	return "error"
+}
+
+// readModule reads a file that may be a module.
+func readModule(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxModule {
+		return nil, fmt.Errorf("it is larger than %d MiB", maxModule>>20)
+	}
+	return os.ReadFile(path)
+}
+
+// maxModule bounds the size of a module's file.
+const maxModule = 512 << 20
+
+// users counts who uses something that is closed after the last of them.
+type users struct {
+	mu      sync.Mutex
+	n       int
+	retired bool
+	close   func()
+}
+
+func (u *users) add() {
+	u.mu.Lock()
+	u.n++
+	u.mu.Unlock()
+}
+
+func (u *users) done() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.n--
+	u.closeUnused()
+}
+
+// retire makes the last user close it.
+func (u *users) retire() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.retired = true
+	u.closeUnused()
+}
+
+func (u *users) closeUnused() {
+	if u.retired && u.n == 0 && u.close != nil {
+		u.close()
+		u.close = nil
+	}
+}

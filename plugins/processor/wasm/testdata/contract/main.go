@@ -1,0 +1,246 @@
+//go:build wasip1
+
+// Command contract is a processor that is written against the contract itself, with the
+// generated messages, as one made with another SDK is. The setting "mode" says what it does.
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/procutilsv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
+	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
+)
+
+//go:wasmimport conduit command_request
+func commandRequest(at unsafe.Pointer, space uint32) uint32
+
+//go:wasmimport conduit command_response
+func commandResponse(at unsafe.Pointer, size uint32) uint32
+
+//go:wasmimport conduit create_schema
+func createSchema(at unsafe.Pointer, space uint32) uint32
+
+//go:wasmimport conduit get_schema
+func getSchema(at unsafe.Pointer, space uint32) uint32
+
+//go:wasmimport conduit http_request
+func httpRequest(at unsafe.Pointer, space uint32) uint32
+
+var (
+	buffer = make([]byte, 1024)
+	mode   string
+	calls  int
+	kept   [][]byte
+)
+
+func main() {
+	if os.Getenv("CONDUIT_MAGIC_COOKIE") != "3stnegqd0x02axggy0vrc4izjeq2zik6g7somyb3ye4vy5iivvjm5s1edppl5oja" {
+		os.Exit(1)
+	}
+	for {
+		n := commandRequest(unsafe.Pointer(&buffer[0]), uint32(len(buffer)))
+		if n == 4294967294 {
+			os.Exit(0)
+		}
+		if n >= 4294967195 {
+			os.Exit(3)
+		}
+		if int(n) > len(buffer) {
+			buffer = make([]byte, n)
+			continue
+		}
+		request := &processorv1.CommandRequest{}
+		if err := proto.Unmarshal(buffer[:n], request); err != nil {
+			os.Exit(4)
+		}
+		answer, err := proto.Marshal(execute(request))
+		if err != nil {
+			os.Exit(5)
+		}
+		if commandResponse(unsafe.Pointer(unsafe.SliceData(answer)), uint32(len(answer))) != 0 {
+			os.Exit(6)
+		}
+	}
+}
+
+func execute(request *processorv1.CommandRequest) *processorv1.CommandResponse {
+	switch r := request.Request.(type) {
+	case *processorv1.CommandRequest_Specify:
+		return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Specify{Specify: specification()}}
+	case *processorv1.CommandRequest_Configure:
+		mode = r.Configure.Parameters["mode"]
+		if mode == "badconfig" {
+			return failure("config invalid: mode")
+		}
+		return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Configure{Configure: &processorv1.Configure_Response{}}}
+	case *processorv1.CommandRequest_Open:
+		fmt.Println(`{"level":"info","message":"opened","time":"x","mode":"` + mode + `"}`)
+		fmt.Fprintln(os.Stderr, "plain text")
+		return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Open{Open: &processorv1.Open_Response{}}}
+	case *processorv1.CommandRequest_Process:
+		return process(r.Process.Records)
+	}
+	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Teardown{Teardown: &processorv1.Teardown_Response{}}}
+}
+
+func specification() *processorv1.Specify_Response {
+	return &processorv1.Specify_Response{Name: "contract", Summary: "A test.", Description: "It does what mode says.", Version: "v1.2.3", Author: "test",
+		Parameters: map[string]*configv1.Parameter{
+			"mode": {Default: "prefix", Description: "What to do.", Type: configv1.Parameter_TYPE_STRING,
+				Validations: []*configv1.Validation{{Type: configv1.Validation_TYPE_REQUIRED}}},
+			"sdk.schema.decode.payload.enabled": {Default: "true", Type: configv1.Parameter_TYPE_BOOL},
+		}}
+}
+
+func failure(message string) *processorv1.CommandResponse {
+	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Error{Error: &processorv1.Error{Code: 1, Message: message}}}
+}
+
+func process(records []*opencdcv1.Record) *processorv1.CommandResponse {
+	calls++
+	out := &processorv1.Process_Response{}
+	for i, r := range records {
+		text := string(r.GetPayload().GetAfter().GetRawData())
+		switch {
+		case text == "die":
+			panic("the guest cannot bear this record")
+		case text == "exit":
+			os.Exit(7)
+		case text == "loop":
+			for {
+			}
+		case text == "sleep":
+			time.Sleep(time.Hour)
+		case text == "fail":
+			return failure("cannot do any of these")
+		case mode == "short" && i == 2:
+			return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Process{Process: out}}
+		case mode == "many":
+			out.Records = append(out.Records, single(r), single(r))
+			continue
+		case mode == "none":
+			continue
+		}
+		out.Records = append(out.Records, processOne(r, text))
+	}
+	return &processorv1.CommandResponse{Response: &processorv1.CommandResponse_Process{Process: out}}
+}
+
+func single(r *opencdcv1.Record) *processorv1.ProcessedRecord {
+	return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_SingleRecord{SingleRecord: r}}
+}
+
+func processOne(r *opencdcv1.Record, text string) *processorv1.ProcessedRecord {
+	if r.Metadata == nil {
+		r.Metadata = map[string]string{}
+	}
+	switch {
+	case text == "filter":
+		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_FilterRecord{FilterRecord: &processorv1.FilterRecord{}}}
+	case text == "error":
+		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_ErrorRecord{ErrorRecord: &processorv1.ErrorRecord{
+			Error: &processorv1.Error{Code: 5, Message: "a bad record"}}}}
+	case text == "unset":
+		return &processorv1.ProcessedRecord{}
+	case strings.HasPrefix(text, "split "):
+		multi := &processorv1.MultiRecord{}
+		for _, word := range strings.Fields(text)[1:] {
+			multi.Records = append(multi.Records, raw(word))
+		}
+		return &processorv1.ProcessedRecord{Record: &processorv1.ProcessedRecord_MultiRecord{MultiRecord: multi}}
+	case strings.HasPrefix(text, "grow "):
+		n, _ := strconv.Atoi(strings.TrimPrefix(text, "grow "))
+		for range n {
+			kept = append(kept, make([]byte, 1<<20))
+		}
+		for i := range kept {
+			kept[i][i%len(kept[i])] = 1
+		}
+	case text == "random":
+		b := make([]byte, 16)
+		_, _ = rand.Read(b)
+		r.Metadata["random"] = hex.EncodeToString(b)
+	case text == "environment":
+		r.Metadata["id"], r.Metadata["level"] = os.Getenv("CONDUIT_PROCESSOR_ID"), os.Getenv("CONDUIT_LOG_LEVEL")
+		r.Metadata["environment"] = strings.Join(os.Environ()[3:], " ")
+		_, err := os.ReadFile("/etc/passwd")
+		r.Metadata["file"] = fmt.Sprint(err)
+		r.Metadata["args"] = strconv.Itoa(len(os.Args))
+		r.Metadata["year"] = strconv.Itoa(time.Now().Year())
+	case strings.HasPrefix(text, "http"):
+		r.Metadata["http"] = get(text)
+	case text == "schema":
+		r.Metadata["schema"] = schemas()
+	}
+	r.Metadata["calls"] = strconv.Itoa(calls)
+	if r.GetPayload().GetAfter().GetStructuredData() == nil {
+		r.Payload.After = raw("hello, " + text).Payload.After
+	}
+	return single(r)
+}
+
+func raw(text string) *opencdcv1.Record {
+	return &opencdcv1.Record{Payload: &opencdcv1.Change{After: &opencdcv1.Data{Data: &opencdcv1.Data_RawData{RawData: []byte(text)}}}}
+}
+
+// call calls a function of the host as the contract says: again with more space when the
+// answer is longer than the request.
+func call(f func(unsafe.Pointer, uint32) uint32, request proto.Message, answer proto.Message) uint32 {
+	b, _ := proto.Marshal(request)
+	n := f(unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b)))
+	if n < 4294967195 && int(n) > len(b) {
+		b = append(b, make([]byte, int(n)-len(b))...)
+		n = f(unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b)))
+	}
+	if n >= 4294967195 {
+		return n
+	}
+	if err := proto.Unmarshal(b[:n], answer); err != nil {
+		return 1
+	}
+	return 0
+}
+
+func get(text string) string {
+	words := strings.Fields(text)
+	request := &procutilsv1.HTTPRequest{Method: "GET", Url: words[0]}
+	for _, w := range words[1:] {
+		if name, value, ok := strings.Cut(w, ":"); ok {
+			request.Headers = append(request.Headers, &procutilsv1.HTTPHeader{Key: name, Values: []string{value}})
+		} else {
+			request.AuthSecretRef = w
+		}
+	}
+	answer := &procutilsv1.HTTPResponse{}
+	if code := call(httpRequest, request, answer); code != 0 {
+		return fmt.Sprintf("code %d", code)
+	}
+	return fmt.Sprintf("%d %s", answer.StatusCode, answer.Body)
+}
+
+func schemas() string {
+	created := &procutilsv1.CreateSchemaResponse{}
+	code := call(createSchema, &procutilsv1.CreateSchemaRequest{Subject: "s", Type: schemav1.Schema_TYPE_AVRO,
+		Bytes: []byte(`{"type":"record","name":"r","fields":[{"name":"a","type":"long"}]}`)}, created)
+	if code != 0 {
+		return fmt.Sprintf("create: %d", code)
+	}
+	got := &procutilsv1.GetSchemaResponse{}
+	if code := call(getSchema, &procutilsv1.GetSchemaRequest{Subject: "s", Version: created.Schema.Version}, got); code != 0 {
+		return fmt.Sprintf("get: %d", code)
+	}
+	missing := call(getSchema, &procutilsv1.GetSchemaRequest{Subject: "other", Version: 1}, got)
+	return fmt.Sprintf("%s %d %s %d", got.Schema.Subject, got.Schema.Version, got.Schema.Bytes, missing)
+}

@@ -1,0 +1,629 @@
+//go:build !minimal
+
+package wasm_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/conduit-agent/conduit/plugins/processor/wasm"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// The modules that tests run, and a cache of compiled code for all of them.
+var contractModule, sdkModule, cacheDir string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "wasm")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		cacheDir = filepath.Join(dir, "cache")
+		contractModule, sdkModule = build(dir, "contract"), build(dir, "sdk")
+		code := m.Run()
+		if err := goleak.Find(goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop")); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		return code
+	}())
+}
+
+func build(dir, name string) string {
+	path := filepath.Join(dir, name+".wasm")
+	cmd := exec.Command("go", "build", "-o", path, "./testdata/"+name)
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("cannot build %s: %v\n%s", name, err, out))
+	}
+	return path
+}
+
+// journal is a log that tests read while it is written.
+type journal struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.Write(b)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.String()
+}
+
+func (j *journal) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// newModules returns the modules of a directory with these files, by name.
+func newModules(t testing.TB, o wasm.Options, files map[string]string) *wasm.Modules {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	if o.CacheDir == "" {
+		o.CacheDir = cacheDir
+	}
+	for name, from := range files {
+		install(t, filepath.Join(o.Dir, name), from)
+	}
+	m := wasm.New(o)
+	t.Cleanup(func() {
+		if err := m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// install puts the module from into the directory, as a file that is not in the making.
+func install(t testing.TB, path, from string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(path+".new", b, 0o600)
+	}
+	if err == nil {
+		err = os.Chtimes(path+".new", time.Now(), time.Now().Add(-time.Hour))
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// find returns the processor of that name.
+func find(t testing.TB, m *wasm.Modules, name string) sdk.ProcessorPlugin {
+	t.Helper()
+	m.Rescan(t.Context())
+	for _, p := range m.Plugins() {
+		if p.Name == name {
+			return p
+		}
+	}
+	t.Fatalf("no processor %s among %+v; problems: %+v", name, m.Plugins(), m.Problems())
+	panic("unreachable")
+}
+
+type setup struct {
+	settings map[string]string
+	log      *slog.Logger
+	schemas  schema.Registry
+}
+
+// open returns an instance that is ready to process.
+func open(t testing.TB, plugin sdk.ProcessorPlugin, s setup) sdk.Processor {
+	t.Helper()
+	p, err := configure(t, plugin, s)
+	if err == nil {
+		err = p.Open(envContext(t, s))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func configure(t testing.TB, plugin sdk.ProcessorPlugin, s setup) (sdk.Processor, error) {
+	p := plugin.New()
+	t.Cleanup(func() {
+		if err := p.Teardown(context.Background()); err != nil {
+			t.Log("teardown:", err)
+		}
+	})
+	params := p.Parameters()
+	if errs := params.Check(s.settings); len(errs) > 0 {
+		return p, errs[0]
+	}
+	return p, p.Configure(envContext(t, s), params.ApplyDefaults(s.settings))
+}
+
+func envContext(t testing.TB, s setup) context.Context {
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	return sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "pipe:proc", Logger: s.log, Schemas: s.schemas})
+}
+
+// process hands one record per text to the processor, and returns what becomes of them.
+func process(t testing.TB, p sdk.Processor, texts ...string) (fates []sdk.Fate, records []record.Record) {
+	t.Helper()
+	fates, records, err := tryProcess(t.Context(), p, texts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fates, records
+}
+
+func tryProcess(ctx context.Context, p sdk.Processor, texts ...string) ([]sdk.Fate, []record.Record, error) {
+	records := make([]record.Record, len(texts))
+	for i, text := range texts {
+		records[i] = record.Record{Position: record.Position(fmt.Sprint(i)), Operation: record.OperationCreate, After: record.Raw([]byte(text))}
+	}
+	b := sdk.NewProcessBatch(nil, records, nil)
+	err := p.Process(ctx, b)
+	fates := b.Fates()
+	if fates == nil {
+		fates = make([]sdk.Fate, len(texts))
+	}
+	return fates, records, err
+}
+
+func after(r record.Record) string {
+	b, _ := r.After.Raw()
+	return string(b)
+}
+
+func TestSpecification(t *testing.T) {
+	m := newModules(t, wasm.Options{}, map[string]string{"a": contractModule, "b.wasm": sdkModule})
+	p := find(t, m, "contract")
+	if p.Summary != "A test." || p.Description != "It does what mode says." || p.Version != "v1.2.3" || p.Author != "test" {
+		t.Errorf("got %+v", p)
+	}
+	params := p.New().Parameters()
+	if q := params["mode"]; q.Default != "prefix" || q.Type != sdk.TypeString || len(q.Validations) != 1 || q.Validations[0].Type != sdk.ValidationRequired {
+		t.Errorf("mode is %+v", q)
+	}
+	if _, ok := params["sdk.egress.allow"]; !ok {
+		t.Errorf("there is no sdk.egress.allow in %v", params)
+	}
+	q := find(t, m, "with-sdk").New().Parameters()["prefix"]
+	if q.Default != "hello, " || q.Description != "What to put before the payload." || len(q.Validations) != 1 || q.Validations[0] != (sdk.Validation{Type: sdk.ValidationExclusion, Value: "x"}) {
+		t.Errorf("prefix is %+v", q)
+	}
+	if len(m.Problems()) > 0 {
+		t.Errorf("problems are %+v", m.Problems())
+	}
+}
+
+func TestResults(t *testing.T) {
+	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{})
+	fates, records := process(t, p, "one", "filter", "error", "unset", "split a b", "split ", strings.Repeat("x", 100_000))
+	for i, want := range []sdk.FateKind{sdk.Kept, sdk.Filtered, sdk.Refused, sdk.Refused, sdk.Replaced, sdk.Filtered, sdk.Kept} {
+		if fates[i].Kind != want {
+			t.Errorf("fate of record %d is %+v, want %v", i, fates[i], want)
+		}
+	}
+	if after(records[0]) != "hello, one" || len(after(records[6])) != 100_007 || string(records[0].Position) != "0" || records[0].Operation != record.OperationCreate {
+		t.Errorf("records are %.300v", records)
+	}
+	if got := fates[2].Err.Error(); got != "a bad record" {
+		t.Errorf("error is %q", got)
+	}
+	if pieces := fates[4].Pieces; len(pieces) != 2 || after(pieces[1]) != "b" || string(pieces[1].Position) != "4" {
+		t.Errorf("pieces are %+v", pieces)
+	}
+}
+
+// What goes through a module keeps everything that the contract can say.
+func TestRecordsSurvive(t *testing.T) {
+	want := record.Record{Position: record.Position("p"), Operation: record.OperationSnapshot,
+		Metadata: record.NewMetadata(map[string]string{"a": "b"}), Key: record.Raw([]byte{0, 255}),
+		Before: record.Structured(map[string]any{}), After: record.Structured(map[string]any{"n": nil, "f": 1.5, "b": true, "s": "é", "l": []any{1.0, map[string]any{"x": "y"}}})}
+	m := newModules(t, wasm.Options{}, map[string]string{"a": contractModule, "b": sdkModule})
+	for name, change := range map[string]func(*record.Record){
+		"contract": func(r *record.Record) { r.Metadata.Set("calls", "1") },
+		"with-sdk": func(r *record.Record) { m, _ := r.After.Structured(); m["seen"] = true },
+	} {
+		records := []record.Record{want.Clone()}
+		b := sdk.NewProcessBatch(nil, records, nil)
+		if err := open(t, find(t, m, name), setup{}).Process(t.Context(), b); err != nil || b.Fates() != nil && b.Fates()[0].Kind != sdk.Kept {
+			t.Fatal(err, b.Fates())
+		}
+		wanted := want.Clone()
+		change(&wanted)
+		if !records[0].Equal(wanted) {
+			t.Errorf("%s: got %v, want %v", name, records[0].Map(), wanted.Map())
+		}
+	}
+}
+
+// A module that answers with fewer results gets the rest again; more than it was given,
+// and none at all, is an error.
+func TestCounts(t *testing.T) {
+	plugin := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
+	p := open(t, plugin, setup{settings: map[string]string{"mode": "short"}})
+	_, records := process(t, p, "a", "b", "c", "d", "e")
+	for i, want := range []string{"1", "1", "2", "2", "3"} {
+		if got := records[i].Metadata.Get("calls"); got != want {
+			t.Errorf("record %d was processed by call %s, want %s", i, got, want)
+		}
+	}
+	for _, mode := range []string{"many", "none"} {
+		p := open(t, plugin, setup{settings: map[string]string{"mode": mode}})
+		if _, _, err := tryProcess(t.Context(), p, "a", "b"); err == nil || !strings.Contains(err.Error(), "was given 2 records and returned") {
+			t.Errorf("%s: error is %v", mode, err)
+		}
+	}
+}
+
+// A guest that ends is started again. The record it cannot bear is refused; others are
+// not touched by that.
+func TestDeadGuests(t *testing.T) {
+	plugin := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
+	for text, want := range map[string]string{
+		"die":  "it exited with code 2: panic: the guest cannot bear this record",
+		"exit": "it exited with code 7",
+		"fail": "cannot do any of these",
+	} {
+		var log journal
+		p := open(t, plugin, setup{log: log.logger()})
+		fates, records := process(t, p, "a", text, "b", text)
+		if fates[0].Kind != sdk.Kept || fates[2].Kind != sdk.Kept || after(records[0]) != "hello, a" || after(records[2]) != "hello, b" {
+			t.Errorf("%s: fates are %+v, records are %v", text, fates, records)
+		}
+		for _, i := range []int{1, 3} {
+			if fates[i].Kind != sdk.Refused || !strings.Contains(fates[i].Err.Error(), want) {
+				t.Errorf("%s: fate of %d is %+v, want %q", text, i, fates[i], want)
+			}
+		}
+		if _, records := process(t, p, "after"); after(records[0]) != "hello, after" {
+			t.Errorf("%s: then it makes %v", text, records)
+		}
+		if n := strings.Count(log.String(), "msg=opened"); text == "die" && n != 4 {
+			t.Errorf("it was opened %d times, want 4", n)
+		}
+	}
+}
+
+// A guest that hangs is stopped when its time is over.
+func TestTimeLimit(t *testing.T) {
+	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{})
+	for _, text := range []string{"loop", "sleep"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		start := time.Now()
+		if _, _, err := tryProcess(ctx, p, text); err != context.DeadlineExceeded {
+			t.Errorf("%s: error is %v", text, err)
+		}
+		if took := time.Since(start); took > 4*time.Second {
+			t.Errorf("%s: it took %v", text, took)
+		}
+		cancel()
+		if _, records := process(t, p, "after"); after(records[0]) != "hello, after" {
+			t.Errorf("%s: then it makes %v", text, records)
+		}
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	p := open(t, find(t, newModules(t, wasm.Options{Memory: 64 << 20}, map[string]string{"a": contractModule}), "contract"), setup{})
+	fates, _ := process(t, p, "grow 5", "grow 200")
+	if fates[0].Kind != sdk.Kept || fates[1].Kind != sdk.Refused || !strings.Contains(fates[1].Err.Error(), "out of memory") {
+		t.Errorf("fates are %+v", fates)
+	}
+}
+
+func TestRandomnessIsReal(t *testing.T) {
+	plugin := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
+	seen := map[string]bool{}
+	for range 2 {
+		_, records := process(t, open(t, plugin, setup{}), "random", "random")
+		seen[records[0].Metadata.Get("random")], seen[records[1].Metadata.Get("random")] = true, true
+	}
+	if len(seen) != 4 || seen[""] {
+		t.Errorf("got %v", seen)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("SECRET", "x")
+	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{log: (&journal{}).logger()})
+	_, records := process(t, p, "environment")
+	got := records[0].Metadata.Map()
+	if got["id"] != "pipe:proc" || got["level"] != "debug" || got["environment"] != "" || got["args"] != "0" || !strings.Contains(got["file"], "/etc/passwd") || got["year"] != fmt.Sprint(time.Now().UTC().Year()) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestLog(t *testing.T) {
+	var log journal
+	open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract"), setup{log: log.logger()})
+	for _, want := range []string{`level=INFO msg=opened mode=prefix`, `level=INFO msg="plain text"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("there is no %s in %s", want, log.String())
+		}
+	}
+}
+
+func TestSchemas(t *testing.T) {
+	p := open(t, find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule, "b": sdkModule}), "contract"), setup{schemas: &schema.Memory{}})
+	_, records := process(t, p, "schema", "schema")
+	want := `s 1 {"type":"record","name":"r","fields":[{"name":"a","type":"long"}]} 4294967289`
+	if got := records[0].Metadata.Get("schema"); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	m := newModules(t, wasm.Options{}, map[string]string{"a": contractModule, "b": sdkModule})
+	for _, test := range []struct {
+		name, setting, value, want string
+	}{
+		{"contract", "mode", "badconfig", "config invalid: mode"},
+		{"contract", "other", "x", `"other"`},
+		{"with-sdk", "prefix", "x", `"prefix"`},
+		{"contract", "sdk.egress.allow", "http://example.com", "sdk.egress.allow"},
+	} {
+		_, err := configure(t, find(t, m, test.name), setup{settings: map[string]string{test.setting: test.value}})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: error is %v", test, err)
+		}
+	}
+}
+
+// A module made with our SDK does what the same processor does in the agent.
+func TestOurSDK(t *testing.T) {
+	var log journal
+	m := newModules(t, wasm.Options{Egress: wasm.EgressPolicy{Enabled: true}}, map[string]string{"b": sdkModule})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Answer", r.Header.Get("X-Test"))
+		w.WriteHeader(201)
+		fmt.Fprint(w, strings.Repeat("a", 3000))
+	}))
+	defer server.Close()
+	p := open(t, find(t, m, "with-sdk"), setup{log: log.logger(), schemas: &schema.Memory{}, settings: map[string]string{"prefix": "hi:", "sdk.egress.allow": server.URL}})
+	fates, records := process(t, p, "one", "filter", "refuse", "clone", "schema", server.URL)
+	for i, want := range []sdk.FateKind{sdk.Kept, sdk.Filtered, sdk.Refused, sdk.Replaced, sdk.Kept, sdk.Kept} {
+		if fates[i].Kind != want {
+			t.Errorf("fate of record %d is %+v, want %v", i, fates[i], want)
+		}
+	}
+	if after(records[0]) != "hi:one" || fates[2].Err.Error() != "refused" || len(fates[3].Pieces) != 2 || after(fates[3].Pieces[1]) != "clone" {
+		t.Errorf("fates are %+v, records are %v", fates, records)
+	}
+	if got := records[4].Metadata; got.Get("schema") != `s1{"type":"record","name":"r","fields":[]}<nil>` || got.Get("missing") != schema.ErrSubjectNotFound.Error() {
+		t.Errorf("schemas: %v", got)
+	}
+	if got := records[5].Metadata.Get("http"); got != "201"+strings.Repeat("a", 3000)+"[a] <nil>" {
+		t.Errorf("answer is %.100s", got)
+	}
+	if !strings.Contains(log.String(), `level=WARN msg=opened prefix=hi:`) {
+		t.Errorf("log is %s", log.String())
+	}
+	for text, want := range map[string]string{"panic": "panic: oh no", "break": "broken", "hold": "cannot hold records back"} {
+		if fates, _ := process(t, p, text); fates[0].Kind != sdk.Refused || !strings.Contains(fates[0].Err.Error(), want) {
+			t.Errorf("%s: fate is %+v", text, fates[0])
+		}
+	}
+}
+
+func TestEgress(t *testing.T) {
+	var authorization string
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) {
+		authorization = r.Header.Get("Authorization")
+		fmt.Fprint(w, "ok ", r.Header.Get("X-Mine"))
+	})
+	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://example.com/", 302) })
+	mux.HandleFunc("/large", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, strings.Repeat("x", 5000)) })
+	hang := make(chan struct{})
+	mux.HandleFunc("/hang", func(w http.ResponseWriter, r *http.Request) { <-hang })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	defer close(hang)
+	other := httptest.NewServer(mux)
+	defer other.Close()
+	t.Setenv("CONDUIT_SECRET_MY_KEY", "Bearer s3cret")
+	_, port, _ := net.SplitHostPort(other.Listener.Addr().String())
+
+	var log journal
+	policy := wasm.EgressPolicy{Enabled: true, MaxResponseBytes: 4000, SecretRefs: []string{"my-key"}, Timeout: time.Second}
+	plugin := find(t, newModules(t, wasm.Options{Egress: policy}, map[string]string{"a": contractModule}), "contract")
+	p := open(t, plugin, setup{log: log.logger(), settings: map[string]string{
+		"sdk.egress.allow": server.URL + ",localhost:" + port + ",nowhere.invalid", "sdk.egress.secretRefs": "my-key,other"}})
+	for text, want := range map[string]string{
+		server.URL + "/ok X-Mine:v":              "200 ok v",
+		server.URL + "/ok my-key":                "200 ok ",
+		server.URL + "/ok other":                 "code 4294967285",
+		server.URL + "/ok Host:x":                "code 4294967284",
+		server.URL + "/ok Proxy-Authorization:x": "code 4294967284",
+		server.URL + "/ok Authorization:x":       "code 4294967284",
+		server.URL + "/redirect":                 "302 ",
+		server.URL + "/large":                    "code 4294967281",
+		server.URL + "/hang":                     "code 4294967282",
+		other.URL + "/ok":                        "code 4294967285",
+		"http://169.254.169.254/":                "code 4294967285",
+		"https://localhost:" + port + "/ok":      "code 4294967285",
+		"https://nowhere.invalid/":               "code 4294967283",
+		"http://user:password@" + server.URL[7:]: "code 4294967284",
+	} {
+		_, records := process(t, p, text)
+		if got := records[0].Metadata.Get("http"); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %.200s, want %s", text, got, want)
+		}
+	}
+	if authorization != "Bearer s3cret" && authorization != "" {
+		t.Errorf("authorization is %q", authorization)
+	}
+	if strings.Contains(log.String(), "s3cret") || strings.Contains(log.String(), "password") {
+		t.Error("the log has a secret")
+	}
+	if !strings.Contains(log.String(), "egress call denied") || !strings.Contains(log.String(), `msg="egress call" decision=allowed method=GET`) {
+		t.Errorf("log is %s", log.String())
+	}
+	// Without leave of the agent nothing is sent, whatever the processor asks for.
+	closed := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
+	_, records := process(t, open(t, closed, setup{settings: map[string]string{"sdk.egress.allow": server.URL}}), server.URL+"/ok")
+	if got := records[0].Metadata.Get("http"); got != "code 4294967286" {
+		t.Errorf("not enabled: got %s", got)
+	}
+	// What the agent does not allow is not allowed by asking.
+	policy.Allow = []string{"example.com"}
+	narrow := find(t, newModules(t, wasm.Options{Egress: policy}, map[string]string{"a": contractModule}), "contract")
+	_, records = process(t, open(t, narrow, setup{settings: map[string]string{"sdk.egress.allow": server.URL}}), server.URL+"/ok")
+	if got := records[0].Metadata.Get("http"); got != "code 4294967285" {
+		t.Errorf("outside of the ceiling: got %s", got)
+	}
+}
+
+// Files come, change and go while processors run.
+func TestDirectoryIsLive(t *testing.T) {
+	dir := t.TempDir()
+	var log journal
+	changed := make(chan struct{}, 100)
+	m := newModules(t, wasm.Options{Dir: dir, Log: log.logger(), Interval: 10 * time.Millisecond, Changed: func() { changed <- struct{}{} }}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- m.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+
+	path := filepath.Join(dir, "it")
+	install(t, path, contractModule)
+	<-changed
+	p := open(t, find(t, m, "contract"), setup{})
+	sum := m.Sum("contract", "v1.2.3")
+	if len(sum) != 64 {
+		t.Fatalf("sum is %q", sum)
+	}
+	install(t, path, sdkModule)
+	<-changed
+	if find(t, m, "with-sdk"); len(m.Plugins()) != 1 || m.Sum("contract", "v1.2.3") != "" {
+		t.Errorf("processors are %+v", m.Plugins())
+	}
+	if _, records := process(t, p, "old"); after(records[0]) != "hello, old" {
+		t.Error("the one that runs is not what it was")
+	}
+	// What ends now is started again from the file, which is another.
+	if _, _, err := tryProcess(t.Context(), p, "die"); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	<-changed
+	if m.Rescan(t.Context()); len(m.Plugins()) != 0 {
+		t.Errorf("processors are %+v", m.Plugins())
+	}
+}
+
+func TestProblems(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"text": "no module", "empty": "\x00asm\x01\x00\x00\x00", ".hidden": "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := newModules(t, wasm.Options{Dir: dir}, map[string]string{"one": contractModule, "two": contractModule})
+	find(t, m, "contract")
+	var got strings.Builder
+	for _, p := range m.Problems() {
+		fmt.Fprintf(&got, "%s: %s\n", filepath.Base(p.Path), p.Reason)
+	}
+	want := `empty: it exports no function "_start": build it as a command, not as a library
+text: cannot compile it: invalid magic number
+two: another file is processor contract@v1.2.3, too
+`
+	if got.String() != want {
+		t.Errorf("got  %s\nwant %s", got.String(), want)
+	}
+}
+
+// A second start needs neither to compile nor to run a module to know what it is.
+func TestSecondStart(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	start := func() (found, opened time.Duration) {
+		began := time.Now()
+		m := newModules(t, wasm.Options{Dir: dir, CacheDir: cache}, nil)
+		plugin := find(t, m, "contract")
+		found = time.Since(began)
+		open(t, plugin, setup{})
+		return found, time.Since(began)
+	}
+	install(t, filepath.Join(dir, "it"), contractModule)
+	found, opened := start()
+	foundAgain, openedAgain := start()
+	t.Logf("first start: found after %v, opened after %v; second: %v, %v", found, opened, foundAgain, openedAgain)
+	if foundAgain > found/5 {
+		t.Errorf("the second start took %v to find the module, the first %v", foundAgain, found)
+	}
+	if openedAgain > opened/2 {
+		t.Errorf("the second start took %v to open the processor, the first %v", openedAgain, opened)
+	}
+}
+
+// Each worker has an instance of its own.
+func TestInstancesRunAtOnce(t *testing.T) {
+	plugin := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
+	slow, fast := open(t, plugin, setup{}), open(t, plugin, setup{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, _, err := tryProcess(ctx, slow, "loop")
+		ended <- err
+	}()
+	if _, records := process(t, fast, "x"); after(records[0]) != "hello, x" {
+		t.Errorf("got %v", records)
+	}
+	cancel()
+	if err := <-ended; err != context.Canceled {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func BenchmarkModule(b *testing.B) {
+	m := newModules(b, wasm.Options{}, map[string]string{"a": contractModule, "b": sdkModule})
+	for _, name := range []string{"contract", "with-sdk"} {
+		plugin := find(b, m, name)
+		for _, size := range []int{1, 100, 1000} {
+			b.Run(fmt.Sprintf("%s/batch=%d", name, size), func(b *testing.B) {
+				p := open(b, plugin, setup{})
+				texts := make([]string, size)
+				for i := range texts {
+					texts[i] = "world"
+				}
+				for b.Loop() {
+					if _, _, err := tryProcess(b.Context(), p, texts...); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/record")
+			})
+		}
+	}
+}

@@ -1,0 +1,24 @@
+//go:build !wasip1
+
+package wasmguest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Serve runs the processor for the host that started the module. It returns when the host
+// has no more commands. In a program that is no module it ends the program.
+func Serve(plugin sdk.ProcessorPlugin) {
+	fmt.Fprintf(os.Stderr, "%s is a processor: build it with GOOS=wasip1 GOARCH=wasm.\n", plugin.Name)
+	os.Exit(1)
+}
+
+// HTTP sends a request by way of the host, which lets a processor reach only what its
+// setting sdk.egress.allow names. In a program that is no module it fails.
+func HTTP(Request) (Response, error) {
+	return Response{}, errors.New("cannot send the request: this is no module")
+}
