@@ -204,7 +204,7 @@ func (m *Modules) replace(files map[string]*file) {
 // inspect finds out what a file is.
 func (m *Modules) inspect(ctx context.Context, path string, info fs.FileInfo) *file {
 	f := &file{stamp: stampOf(info)}
-	f.module, f.err = m.load(ctx, path)
+	f.module, f.err = m.load(ctx, path, f.stamp)
 	if f.err != nil {
 		m.options.Log.Warn("cannot load processor", "plugin_path", path, "err", f.err)
 	}
@@ -213,13 +213,13 @@ func (m *Modules) inspect(ctx context.Context, path string, info fs.FileInfo) *f
 
 // load reads a file and gets the description of the processor in it, which is kept: a
 // module that was seen once is not compiled before it is used.
-func (m *Modules) load(ctx context.Context, path string) (*module, error) {
+func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, error) {
 	content, err := readModule(path)
 	if err != nil {
 		return nil, err
 	}
 	hash := sha256.Sum256(content)
-	module := &module{modules: m, path: path, sum: hex.EncodeToString(hash[:])}
+	module := &module{modules: m, path: path, stamp: s, sum: hex.EncodeToString(hash[:])}
 	if module.spec = m.keptSpecification(module.sum); module.spec != nil {
 		return module, nil
 	}
