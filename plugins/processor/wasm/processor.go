@@ -13,7 +13,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/configv1"
 )
@@ -55,11 +54,11 @@ func parameterFrom(p *configv1.Parameter) sdk.Parameter {
 	return out
 }
 
-// SchemaParts returns none for a module that decodes what is encoded with schemas itself,
-// which its parameters say.
-func (p *processor) SchemaParts() schema.Parts {
-	_, itself := p.module.spec.GetParameters()["sdk.schema.decode.payload.enabled"]
-	return schema.Parts{Key: !itself, Payload: !itself}
+// schemaSettings let modules decode and encode data by its schema. The host does that for
+// them, once for a shape of data and not for every record.
+var schemaSettings = []string{
+	"sdk.schema.decode.key.enabled", "sdk.schema.decode.payload.enabled",
+	"sdk.schema.encode.key.enabled", "sdk.schema.encode.payload.enabled",
 }
 
 // Configure starts a guest and has it check the settings.
@@ -77,12 +76,17 @@ func (p *processor) Configure(ctx context.Context, settings map[string]string) e
 	if err := sdk.Decode(asked, &wanted); err != nil {
 		return err
 	}
+	for _, name := range schemaSettings {
+		if _, knows := p.module.spec.GetParameters()[name]; knows {
+			p.settings[name] = "false"
+		}
+	}
 	e, err := p.policy.newEgress(wanted, env.Logger)
 	if err != nil {
 		return sdk.SettingError{Setting: "sdk.egress.allow", Message: err.Error()}
 	}
 	p.config = guestConfig{
-		processorID: env.ConnectorID, logLevel: logLevel(env.Logger), output: newOutput(env.Logger),
+		processorID: env.ProcessorID, logLevel: logLevel(env.Logger), output: newOutput(env.Logger),
 		services: services{schemas: env.Schemas, egress: e},
 	}
 	if !p.using {

@@ -168,7 +168,7 @@ func envContext(t testing.TB, s setup) context.Context {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	return sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "pipe:proc", Logger: s.log, Schemas: s.schemas})
+	return sdk.WithEnv(t.Context(), &sdk.Env{ProcessorID: "pipe:proc", Logger: s.log, Schemas: s.schemas})
 }
 
 // process hands one record per text to the processor, and returns what becomes of them.

@@ -29,7 +29,7 @@ type server struct {
 }
 
 func newServer(plugin sdk.ProcessorPlugin, id, level string, out io.Writer, schemas schema.Registry) *server {
-	env := &sdk.Env{ConnectorID: id, PluginName: plugin.Name, Logger: newLogger(out, level), Schemas: schemas}
+	env := &sdk.Env{ProcessorID: id, PluginName: plugin.Name, Logger: newLogger(out, level), Schemas: schemas}
 	return &server{plugin: plugin, processor: plugin.New(), ctx: sdk.WithEnv(context.Background(), env)}
 }
 
