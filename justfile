@@ -14,9 +14,9 @@ build:
 test:
     go test ./...
 
-# Check everything, as CI does.
+# Check everything, as CI does, and change nothing.
 check:
-    .ci/run
+    .ci/check
 
 # Show on the built binary that the promises are kept, one line each.
 promises:

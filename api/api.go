@@ -9,6 +9,7 @@ package api
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -130,9 +131,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if server.Shutdown(end) != nil {
 		server.Close()
 	}
-	<-failed
+	err := <-failed
 	s.inspector.Wait()
-	return nil
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
 }
 
 // endStreams has all answers end that would go on for ever.

@@ -473,7 +473,7 @@ func TestInspectFromNowhere(t *testing.T) {
 		t.Errorf("%d sessions", n)
 	}
 	c, _ := serve(t, s)
-	request, err := http.NewRequest("GET", c.URL+"/v1/connectors/a:gen/inspect", nil)
+	request, err := http.NewRequest(http.MethodGet, c.URL+"/v1/connectors/a:gen/inspect", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

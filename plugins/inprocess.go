@@ -153,7 +153,7 @@ func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(
 		defer func() { done <- err }()
 		err = contain(func() error { return fn(inner) })
 	}()
-	err, answered := await(inner, done)
+	answered, err := await(inner, done)
 	if inner.Err() != nil && ctx.Err() == nil && (!answered || isContext(err)) {
 		err = in.fault("no answer within %v: %w", timeout, context.DeadlineExceeded)
 	}
@@ -164,19 +164,19 @@ func (in *instance) bounded(ctx context.Context, timeout time.Duration, fn func(
 }
 
 // await returns what comes through done, or after ctx ended and a grace, that nothing came.
-func await(ctx context.Context, done <-chan error) (err error, answered bool) {
+func await(ctx context.Context, done <-chan error) (answered bool, err error) {
 	select {
 	case err = <-done:
-		return err, true
+		return true, err
 	case <-ctx.Done():
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case err = <-done:
-		return err, true
+		return true, err
 	case <-timer.C:
-		return ctx.Err(), false
+		return false, ctx.Err()
 	}
 }
 

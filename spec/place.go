@@ -40,7 +40,7 @@ func (p Places) locate(problem Problem) Problem {
 func (p *Parsed) pointer(path string) string {
 	parts, processors := strings.Split(path, "/"), p.Pipeline.Processors
 	for i := 1; i < len(parts)-1 && i < 4; i += 2 {
-		index := -1
+		var index int
 		id := pointer.Unescape(parts[i+1])
 		switch parts[i] {
 		case "connectors":

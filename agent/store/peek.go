@@ -46,7 +46,7 @@ func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileStat
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot begin to read: %w", err)
 	}
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }() // nothing was written
 	db := newDB(path)
 	if err := errors.Join(loadDeclarations(ctx, tx, peekedColumns, &db.declarations), db.files.load(ctx, tx)); err != nil {
 		return nil, nil, err

@@ -87,7 +87,7 @@ func (db *DB) open(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			db.lock.release()
+			_ = db.lock.release() // err says more
 		}
 	}()
 	if err := createFile(ctx, db.path, db.now); err != nil {

@@ -172,7 +172,7 @@ func (c *Client) Inspect(ctx context.Context, connectorID string, filters []stri
 	if err != nil {
 		return dialError(err, c.URL, response)
 	}
-	defer conn.CloseNow()
+	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(-1)
 	for {
 		_, text, err := conn.Read(ctx)

@@ -135,7 +135,7 @@ func values(at *location, plugins []Plugin) []rest.Completion {
 func names(at *location, plugins []Plugin) []rest.Completion {
 	var all []rest.Completion
 	for _, p := range plugins {
-		fits := false
+		var fits bool
 		switch {
 		case at.in("processors"):
 			fits = p.Processor != nil

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -86,7 +87,7 @@ func isRefused(r *http.Request) bool {
 // finish answers for a handler that panicked, and logs the request.
 func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 	if p := recover(); p != nil {
-		if p == http.ErrAbortHandler {
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(p)
 		}
 		g.panics.Add(1)

@@ -84,7 +84,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 	}
 	n, err = try(c.raw.Read, syscall.Read, p)
 	switch {
-	case err == syscall.EAGAIN:
+	case errors.Is(err, syscall.EAGAIN):
 		return 0, os.ErrDeadlineExceeded
 	case err == nil && n == 0:
 		return 0, io.EOF
@@ -98,7 +98,7 @@ func (c *conn) Write(p []byte) (n int, err error) {
 		return c.Conn.Write(p)
 	}
 	if !c.behind() {
-		if n, err = try(c.raw.Write, syscall.Write, p); err != nil && err != syscall.EAGAIN {
+		if n, err = try(c.raw.Write, syscall.Write, p); err != nil && !errors.Is(err, syscall.EAGAIN) {
 			return n, err
 		}
 	}

@@ -113,7 +113,7 @@ func (s *session) receive(buffer []byte) (answer []byte, err error) {
 			return control(opClose, payload[:min(len(payload), 2)]), errLeft
 		}
 	}
-	if s.in = nil; err == errIncomplete {
+	if s.in = nil; errors.Is(err, errIncomplete) {
 		s.in, err = append(s.in, in...), nil
 	}
 	if wrong := (*closeError)(nil); errors.As(err, &wrong) {

@@ -104,7 +104,7 @@ func decode(body []byte, v any) error {
 	w.UseNumber()
 	err := w.value("", reflect.TypeOf(v).Elem(), 0)
 	if err == nil {
-		if _, end := w.Token(); end != io.EOF {
+		if _, end := w.Token(); !errors.Is(end, io.EOF) {
 			err = rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "there is more after the end of the JSON value")
 		}
 	}

@@ -16,8 +16,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+// MaxStreams bounds the answers that go on, without inspector sessions.
+const MaxStreams = 256
+
 const (
-	MaxStreams     = 256              // answers that go on, beside inspector sessions
 	eventsLimit    = 100              // events in an answer
 	maxEventsLimit = 1000             // that a client may ask for
 	takeTimeout    = 10 * time.Second // for a client to take a message

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -67,7 +68,7 @@ func (s *Owners) newOwner(r *http.Request, d *spec.Declaration, body *rest.Adopt
 
 // conflict returns desired.ErrStale as the client sees it.
 func conflict(err error) error {
-	if err == desired.ErrStale {
+	if errors.Is(err, desired.ErrStale) {
 		return rest.Errorf(rest.Aborted, rest.ReasonChanged, "somebody else changed it in the meantime").Suggest("try again")
 	}
 	return err

@@ -136,7 +136,8 @@ func (b *writeBuffer) writeSome(ctx context.Context, batch []record.Record) (n i
 	n, err = b.inner(ctx, batch)
 	switch {
 	case n < 0, n > len(batch), (n == len(batch)) != (err == nil):
-		b.err = fmt.Errorf("cannot write: the connector says that it wrote %d of %d records, with error %v", n, len(batch), err)
+		reported := fmt.Sprint(err)
+		b.err = fmt.Errorf("cannot write: the connector says that it wrote %d of %d records, with error %s", n, len(batch), reported)
 		return 0, err
 	case err != nil && (ctx.Err() != nil || errors.As(err, new(unavailableError))):
 		b.err = err

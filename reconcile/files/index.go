@@ -158,7 +158,10 @@ func (f *Scanned) ids() []string {
 }
 
 func sameError(a, b error) bool {
-	return a == b || a != nil && b != nil && a.Error() == b.Error()
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return a.Error() == b.Error()
 }
 
 // undecided returns what Decide has to be given. It decides about that as it would if it

@@ -5,6 +5,7 @@ package watch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"sync"
@@ -89,7 +90,7 @@ func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 	var reloads []chan struct{}
 	for {
 		snap, settled := s.scan(time.Now(), len(reloads) > 0)
-		if s.noEvents != errPollOnly {
+		if !errors.Is(s.noEvents, errPollOnly) {
 			snap.NoEvents = s.noEvents
 		}
 		if settled && (last == nil || len(reloads) > 0 || !same(&snap, last)) {

@@ -32,7 +32,8 @@ func checkBounds(root *yaml.Node, nodes *int) *Fault {
 	m := measurer{known: map[*yaml.Node]extent{}, open: map[*yaml.Node]bool{}}
 	e := m.measure(root)
 	*nodes = min(*nodes+e.nodes, maxNodes+1)
-	at, why := root, ""
+	at := root
+	var why string
 	switch {
 	case m.fault != nil:
 		at, why = m.fault, fmt.Sprintf("the anchor %q contains itself", m.fault.Value)

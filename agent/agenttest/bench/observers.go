@@ -61,7 +61,11 @@ func scrape(ctx context.Context, _ *bench, a *agent) (end func() error, err erro
 }
 
 func get(url string, to io.Writer) error {
-	resp, err := http.Get(url)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
@@ -126,7 +130,7 @@ func inspectors(n int) observer {
 
 // upgrade opens a WebSocket.
 func upgrade(address, path string) (net.Conn, error) {
-	conn, err := net.Dial("tcp", address)
+	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, err
 	}

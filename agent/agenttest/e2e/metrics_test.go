@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
@@ -35,7 +36,7 @@ func scrape(t *testing.T, a *agenttest.Agent, series string) float64 {
 // metricsOf returns what /metrics shows.
 func metricsOf(a *agenttest.Agent) string {
 	w := httptest.NewRecorder()
-	a.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	a.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return w.Body.String()
 }
 
@@ -134,7 +135,7 @@ func TestReadmeListsAllMetrics(t *testing.T) {
 	a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
 	a.WaitPhase("p", spec.PhaseRunning, 0)
 	w := httptest.NewRecorder()
-	a.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	a.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	names := regexp.MustCompile(`(?m)^# TYPE ((?:conduit|pipeline)_\w+) `).FindAllStringSubmatch(w.Body.String(), -1)
 	if len(names) < 20 {
 		t.Fatalf("only %d metrics:\n%s", len(names), w.Body)

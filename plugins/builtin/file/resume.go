@@ -54,7 +54,7 @@ func (t *tail) resumeAtOffset(f *os.File, p place) error {
 			continue
 		}
 		err := l.fill()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

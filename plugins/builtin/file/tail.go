@@ -68,7 +68,7 @@ func (t *tail) advance() (bool, error) {
 	switch {
 	case err == nil:
 		return true, t.readHead()
-	case err != io.EOF:
+	case !errors.Is(err, io.EOF):
 		return false, fmt.Errorf("cannot read line %d of %s: %w", t.line+1, t.path, err)
 	case replaced:
 		t.ended = true
@@ -176,7 +176,7 @@ func (t *tail) readHead() error {
 		return nil
 	}
 	t.head = make([]byte, known)
-	if _, err := t.file.ReadAt(t.head, 0); err != nil && err != io.EOF {
+	if _, err := t.file.ReadAt(t.head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("cannot read %s: %w", t.path, err)
 	}
 	return nil

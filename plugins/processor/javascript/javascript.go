@@ -27,7 +27,6 @@ type processor struct {
 	guard   guard
 	leak    leak
 	log     *slog.Logger
-	scripts *scriptLog
 	runtime *runtime
 }
 

@@ -282,7 +282,7 @@ func (o *recordObject) checkPosition() error {
 	if isNothing(o.position) {
 		return nil
 	}
-	b := []byte(nil)
+	var b []byte
 	if p, ok := o.position.(*goja.Object); ok {
 		b, _ = rawBytes(p)
 	} else {
