@@ -80,6 +80,12 @@ func (l *logs) String() string {
 	return l.buf.String()
 }
 
+func (l *logs) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buf.Reset()
+}
+
 // testContext ends before the test would be killed.
 func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -1,7 +1,6 @@
 package standalone_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -16,11 +15,11 @@ import (
 // how much more there was.
 func TestLogThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		w, end := standalone.NewLogWriter(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		out := &logs{}
+		w, end := standalone.NewLogWriter(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		line := []byte(strings.Repeat("x", 1023) + "\n")
 		write := func(n int) (logged int) {
-			out.Reset()
+			out.reset()
 			for range n {
 				_, _ = w.Write(line)
 			}
@@ -32,12 +31,12 @@ func TestLogThrottle(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if want := "lines=30"; !strings.Contains(out.String(), want) || strings.Count(out.String(), "left out") != 1 {
-			t.Errorf("the log does not say once %s: %.200s", want, out.String()[max(0, out.Len()-200):])
+			t.Errorf("the log does not say once %s: %.200s", want, out.String()[max(0, len(out.String())-200):])
 		}
 		if n := write(4096); n < 1024 || n > 1026 {
 			t.Errorf("%d lines are logged after two seconds", n)
 		}
-		out.Reset()
+		out.reset()
 		fmt.Fprint(w, "no end of line")
 		end()
 		if got := out.String(); !strings.Contains(got, "left out") || strings.Contains(got, "no end") {

@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
+	hclog "github.com/hashicorp/go-hclog"
 	plugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 )
@@ -80,7 +81,7 @@ func realHost(t *testing.T) *grpc.ClientConn {
 	}
 	cmd := exec.Command(exe)
 	cmd.Env = []string{serveVariable + "=1", wire.EnvSchemaTarget + "=127.0.0.1:1", wire.EnvToken + "=token", wire.EnvConnectorID + "=pipe:conn", wire.EnvLogLevel + "=info", "GORACE=atexit_sleep_ms=0"}
-	client := plugin.NewClient(&plugin.ClientConfig{Cmd: cmd, HandshakeConfig: wire.Handshake, AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+	client := plugin.NewClient(&plugin.ClientConfig{Cmd: cmd, HandshakeConfig: wire.Handshake, AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: hclog.NewNullLogger(),
 		VersionedPlugins: map[int]plugin.PluginSet{1: {}, 2: {}}})
 	t.Cleanup(func() {
 		began := time.Now()
