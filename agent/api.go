@@ -168,11 +168,11 @@ type pluginList struct {
 
 // Plugins describes all plugins, by name.
 func (l pluginList) Plugins() []rest.Plugin {
-	specs := l.catalog.Host.Specifications()
-	all := make([]rest.Plugin, len(specs))
-	for i, s := range specs {
-		all[i] = rest.Plugin{Name: s.Name.String(), Summary: s.Summary, Description: s.Description, Version: s.Name.Version,
-			Author: s.Author, SourceParams: restParameters(s.Source), DestinationParams: restParameters(s.Destination)}
+	installed := l.catalog.Host.Installed()
+	all := make([]rest.Plugin, len(installed))
+	for i, p := range installed {
+		all[i] = rest.Plugin{Name: p.FullName().String(), Summary: p.Summary, Description: p.Description, Version: p.Version,
+			Author: p.Author, SourceParams: restParameters(p.Source), DestinationParams: restParameters(p.Destination)}
 	}
 	return all
 }

@@ -19,13 +19,13 @@ type builtins struct {
 	log        *slog.Logger
 	timeouts   Timeouts
 
-	once     sync.Once
-	standard []sdk.Connector // those that could be described, with the sdk.* settings
-	specs    []Specification // of the same
+	once      sync.Once
+	standard  []sdk.Connector // those that could be described, with the sdk.* settings
+	installed []Installed     // the same
 }
 
-// Specifications describes the connectors. Those whose description panics are left out.
-func (b *builtins) Specifications() []Specification {
+// Installed returns the connectors. Those whose description panics are left out.
+func (b *builtins) Installed() []Installed {
 	b.once.Do(func() {
 		for _, c := range b.connectors {
 			if err := b.add(c); err != nil {
@@ -33,14 +33,14 @@ func (b *builtins) Specifications() []Specification {
 			}
 		}
 	})
-	return b.specs
+	return b.installed
 }
 
 func (b *builtins) add(c sdk.Connector) error {
 	return contain(func() error {
 		c = sdk.Standard(c)
-		spec := specify(c)
-		b.standard, b.specs = append(b.standard, c), append(b.specs, spec)
+		installed := Installed{Specification: c.Specification(), Kind: KindBuiltin}
+		b.standard, b.installed = append(b.standard, c), append(b.installed, installed)
 		return nil
 	})
 }
@@ -79,26 +79,10 @@ func (b *builtins) Destination(_ context.Context, plugin Name, connectorID strin
 
 // connector returns the connector with this name, which is one of those described.
 func (b *builtins) connector(plugin Name) (sdk.Connector, error) {
-	for i, s := range b.Specifications() {
-		if s.Name == plugin {
+	for i, p := range b.Installed() {
+		if p.FullName() == plugin {
 			return b.standard[i], nil
 		}
 	}
 	return sdk.Connector{}, fmt.Errorf("cannot find plugin %q", plugin)
-}
-
-func specify(c sdk.Connector) Specification {
-	s := Specification{
-		Name:        Name{Kind: KindBuiltin, Name: c.Name, Version: c.Version},
-		Summary:     c.Summary,
-		Description: c.Description,
-		Author:      c.Author,
-	}
-	if c.NewSource != nil {
-		s.Source = c.NewSource().Parameters()
-	}
-	if c.NewDestination != nil {
-		s.Destination = c.NewDestination().Parameters()
-	}
-	return s
 }

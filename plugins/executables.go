@@ -126,17 +126,17 @@ func (e *Executables) Rescan(ctx context.Context) {
 	}
 }
 
-// Specifications describes the plugins that are known now.
-func (e *Executables) Specifications() []Specification {
+// Installed returns the plugins that are known now.
+func (e *Executables) Installed() []Installed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	specs := make([]Specification, 0, len(e.plugins))
-	for name, f := range e.plugins {
-		s := Specification{Name: name, Path: f.entry, Summary: f.spec.Summary, Description: f.spec.Description, Author: f.spec.Author}
-		s.Source, s.Destination = sides(f.spec)
-		specs = append(specs, s)
+	all := make([]Installed, 0, len(e.plugins))
+	for _, f := range e.plugins {
+		p := Installed{Specification: *f.spec, Kind: KindStandalone, Path: f.entry}
+		p.Source, p.Destination = sides(f.spec)
+		all = append(all, p)
 	}
-	return specs
+	return all
 }
 
 // Problems returns what is not used and why, by path.

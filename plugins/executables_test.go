@@ -103,8 +103,8 @@ func (d *directory) runs(name string) int {
 // names returns the names of the plugins there are.
 func (d *directory) names() string {
 	var names []string
-	for _, s := range d.Specifications() {
-		names = append(names, s.Name.String())
+	for _, s := range d.Installed() {
+		names = append(names, s.FullName().String())
 	}
 	slices.Sort(names)
 	return strings.Join(names, " ")
@@ -189,8 +189,8 @@ func TestFilesThatAreNoPlugins(t *testing.T) {
 		}
 	}
 	d.rescan()
-	specs := d.Specifications()
-	if len(specs) != 1 || specs[0].Name.String() != "standalone:counter@v1.0.0" || specs[0].Summary != "counts" ||
+	specs := d.Installed()
+	if len(specs) != 1 || specs[0].FullName().String() != "standalone:counter@v1.0.0" || specs[0].Summary != "counts" ||
 		specs[0].Path != good || specs[0].Source["from"].Type != sdk.TypeInt || specs[0].Destination != nil {
 		t.Errorf("found %+v", specs)
 	}
@@ -512,7 +512,7 @@ func TestOnlyWhatWasSpecifiedIsStarted(t *testing.T) {
 	d := newDirectory(t)
 	d.plugin("p", "v1.0.0", "")
 	d.rescan()
-	name := d.Specifications()[0].Name
+	name := d.Installed()[0].FullName()
 	d.plugin("p", "v1.0.0", "echo other")
 	if _, err := d.Source(t.Context(), name, "p:src"); err == nil || !strings.Contains(err.Error(), "has changed") {
 		t.Errorf("replaced: error %v", err)

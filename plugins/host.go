@@ -27,8 +27,8 @@ type Host struct {
 
 // Registry makes instances of one kind of plugin.
 type Registry interface {
-	// Specifications describes the plugins there are now, in any order.
-	Specifications() []Specification
+	// Installed returns the plugins there are now, in any order.
+	Installed() []Installed
 	// Source makes an instance of the plugin with exactly this name. It runs but is
 	// not configured.
 	Source(ctx context.Context, plugin Name, connectorID string) (connector.Source, error)
@@ -47,67 +47,68 @@ type Discovery interface {
 	Resolve(path string) (Name, error)
 }
 
-// Specification describes a plugin.
-type Specification struct {
-	Name        Name // the full name, for example builtin:generator@v1.0.0
-	Summary     string
-	Description string
-	Author      string
-	Path        string // of the executable; empty when built in
+// Installed is a plugin that references can name: what it says about itself, and where it
+// is.
+type Installed struct {
+	sdk.Specification
+	Kind Kind
+	Path string // of the executable; empty when built in
+}
 
-	Source      sdk.Parameters // settings of a source; nil when the plugin has none
-	Destination sdk.Parameters // settings of a destination; nil when the plugin has none
+// FullName returns the plugin's full name, for example builtin:generator@v1.0.0.
+func (p Installed) FullName() Name {
+	return Name{Kind: p.Kind, Name: p.Name, Version: p.Version}
 }
 
 // Complete reports whether the parameters are all the settings that the plugin takes. Of
 // executables made without an SDK that lists its own settings this is not known: some
 // take more, or other names.
-func (s *Specification) Complete() bool {
-	return s.Name.Kind == KindBuiltin || listsOwn(s.Source) || listsOwn(s.Destination)
+func (p Installed) Complete() bool {
+	return p.Kind == KindBuiltin || listsOwn(p.Source) || listsOwn(p.Destination)
 }
 
-// Specifications describes all plugins, sorted by name.
-func (h *Host) Specifications() []Specification {
-	var all []Specification
+// Installed returns all plugins, sorted by name.
+func (h *Host) Installed() []Installed {
+	var all []Installed
 	for _, r := range h.registries() {
-		all = append(all, r.Specifications()...)
+		all = append(all, r.Installed()...)
 	}
-	slices.SortFunc(all, func(a, b Specification) int { return a.Name.compare(b.Name) })
+	slices.SortFunc(all, func(a, b Installed) int { return a.FullName().compare(b.FullName()) })
 	return all
 }
 
-// Specification describes the plugin that the reference stands for. When there is
-// none, the error names those there are.
-func (h *Host) Specification(plugin string) (Specification, error) {
-	s, _, err := h.find(plugin)
-	return s, err
+// Find returns the plugin that the reference stands for. When there is none, the error
+// names those there are.
+func (h *Host) Find(plugin string) (Installed, error) {
+	found, _, err := h.find(plugin)
+	return found, err
 }
 
 // Source makes a source of the plugin that the reference stands for, for the connector
 // with this id. It is not configured. Teardown must be called on it.
 func (h *Host) Source(ctx context.Context, plugin, connectorID string) (connector.Source, error) {
 	h.await(ctx, plugin)
-	spec, registry, err := h.find(plugin)
-	if err == nil && spec.Source == nil {
-		err = fmt.Errorf("plugin %s is a destination only", spec.Name)
+	found, registry, err := h.find(plugin)
+	if err == nil && found.Source == nil {
+		err = fmt.Errorf("plugin %s is a destination only", found.FullName())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
 	}
-	return registry.Source(ctx, spec.Name, connectorID)
+	return registry.Source(ctx, found.FullName(), connectorID)
 }
 
 // Destination makes a destination as Source makes a source.
 func (h *Host) Destination(ctx context.Context, plugin, connectorID string) (connector.Destination, error) {
 	h.await(ctx, plugin)
-	spec, registry, err := h.find(plugin)
-	if err == nil && spec.Destination == nil {
-		err = fmt.Errorf("plugin %s is a source only", spec.Name)
+	found, registry, err := h.find(plugin)
+	if err == nil && found.Destination == nil {
+		err = fmt.Errorf("plugin %s is a source only", found.FullName())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
 	}
-	return registry.Destination(ctx, spec.Name, connectorID)
+	return registry.Destination(ctx, found.FullName(), connectorID)
 }
 
 // await waits for plugins that may be the one that the reference stands for.
@@ -117,36 +118,36 @@ func (h *Host) await(ctx context.Context, plugin string) {
 		return
 	}
 	h.registries()
-	_, substitute := newest(h.builtin.Specifications(), name)
+	_, substitute := newest(h.builtin.Installed(), name)
 	h.Standalone.Await(ctx, name, substitute)
 }
 
 // find returns the newest plugin that matches, of the first registry that has one.
-func (h *Host) find(plugin string) (Specification, Registry, error) {
+func (h *Host) find(plugin string) (Installed, Registry, error) {
 	name, err := ParseName(plugin)
 	if err != nil {
-		return Specification{}, nil, err
+		return Installed{}, nil, err
 	}
 	if name.isPath() && name.Kind != KindBuiltin && h.Standalone != nil {
 		if name, err = h.Standalone.Resolve(name.Name); err != nil {
-			return Specification{}, nil, err
+			return Installed{}, nil, err
 		}
 	}
 	for _, r := range h.registries() {
-		if s, ok := newest(r.Specifications(), name); ok {
+		if s, ok := newest(r.Installed(), name); ok {
 			return s, r, nil
 		}
 	}
-	return Specification{}, nil, notFound(name, plugin, h.Specifications())
+	return Installed{}, nil, notFound(name, plugin, h.Installed())
 }
 
-func newest(specs []Specification, name Name) (found Specification, ok bool) {
-	for _, s := range specs {
-		if !name.Matches(s.Name) {
+func newest(all []Installed, name Name) (found Installed, ok bool) {
+	for _, p := range all {
+		if !name.Matches(p.FullName()) {
 			continue
 		}
-		if !ok || CompareVersions(s.Name.Version, found.Name.Version) > 0 {
-			found, ok = s, true
+		if !ok || CompareVersions(p.Version, found.Version) > 0 {
+			found, ok = p, true
 		}
 	}
 	return found, ok

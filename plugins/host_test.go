@@ -43,12 +43,12 @@ func (executables) Resolve(path string) (plugins.Name, error) {
 	return plugins.ParseName("standalone:kafka@v2.0.0")
 }
 
-func (e executables) Specifications() (specs []plugins.Specification) {
+func (e executables) Installed() (all []plugins.Installed) {
 	for _, text := range e {
 		name, _ := plugins.ParseName("standalone:" + text)
-		specs = append(specs, plugins.Specification{Name: name, Source: sdk.Parameters{}})
+		all = append(all, plugins.Installed{Kind: name.Kind, Specification: sdk.Specification{Name: name.Name, Version: name.Version, Source: sdk.Parameters{}}})
 	}
-	return specs
+	return all
 }
 
 func (e executables) Source(_ context.Context, name plugins.Name, id string) (connector.Source, error) {
@@ -59,10 +59,10 @@ func (e executables) Destination(context.Context, plugins.Name, string) (connect
 	panic("there are no destinations")
 }
 
-func TestSpecifications(t *testing.T) {
+func TestInstalled(t *testing.T) {
 	var got []string
-	for _, s := range sampleHost().Specifications() {
-		got = append(got, s.Name.String())
+	for _, s := range sampleHost().Installed() {
+		got = append(got, s.FullName().String())
 	}
 	want := "builtin:file@v1.9.0 builtin:file@v1.10.0 builtin:generator@v1.0.0 builtin:log@v1.0.0 " +
 		"standalone:file@v0.1.0 standalone:kafka@v2.0.0 standalone:kafka@v10.0.0"
@@ -71,9 +71,9 @@ func TestSpecifications(t *testing.T) {
 	}
 }
 
-func TestSpecification(t *testing.T) {
+func TestFind(t *testing.T) {
 	h := sampleHost()
-	s, err := h.Specification("log")
+	s, err := h.Find("log")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,8 +92,8 @@ func TestSpecification(t *testing.T) {
 		"builtin:log@v1.0.0":  "builtin:log@v1.0.0",
 		"builtin:file@v1.9.0": "builtin:file@v1.9.0",
 	} {
-		if s, err := h.Specification(ref); err != nil || s.Name.String() != want {
-			t.Errorf("Specification(%q) = %v, %v, want %s", ref, s.Name, err, want)
+		if s, err := h.Find(ref); err != nil || s.FullName().String() != want {
+			t.Errorf("Find(%q) = %v, %v, want %s", ref, s.FullName(), err, want)
 		}
 	}
 }
@@ -107,12 +107,12 @@ func TestUnknownPlugin(t *testing.T) {
 		"wasm:log":          `prefix "wasm" is none of`,
 		"builtin:generator": "",
 	} {
-		_, err := sampleHost().Specification(ref)
+		_, err := sampleHost().Find(ref)
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(), want) {
-			t.Errorf("Specification(%q) gave error %v, want one with %q", ref, err, want)
+			t.Errorf("Find(%q) gave error %v, want one with %q", ref, err, want)
 		}
 	}
-	if _, err := new(plugins.Host).Specification("log"); err == nil || err.Error() != `cannot find plugin "log": there are no plugins` {
+	if _, err := new(plugins.Host).Find("log"); err == nil || err.Error() != `cannot find plugin "log": there are no plugins` {
 		t.Errorf("an empty host gave error %v", err)
 	}
 }
@@ -151,7 +151,7 @@ func TestPanicWhileStarting(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 	h = newHost(sdk.Connector{NewSource: func() sdk.Source { panic("no specification") }})
-	if specs := h.Specifications(); len(specs) != 0 {
+	if specs := h.Installed(); len(specs) != 0 {
 		t.Errorf("got %v", specs)
 	}
 }
@@ -169,7 +169,7 @@ func TestComplete(t *testing.T) {
 		{plugins.KindStandalone, nil, own, true},
 		{plugins.KindStandalone, sdk.Parameters{}, sdk.Parameters{}, false},
 	} {
-		s := plugins.Specification{Name: plugins.Name{Kind: c.kind, Name: "p", Version: "v1.0.0"}, Source: c.source, Destination: c.destination}
+		s := plugins.Installed{Kind: c.kind, Specification: sdk.Specification{Name: "p", Version: "v1.0.0", Source: c.source, Destination: c.destination}}
 		if got := s.Complete(); got != c.want {
 			t.Errorf("%+v: %v", s, got)
 		}

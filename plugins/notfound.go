@@ -8,15 +8,15 @@ import (
 )
 
 // notFound says that nothing matches name, written as ref, and what there is instead.
-func notFound(name Name, ref string, specs []Specification) error {
-	if len(specs) == 0 {
+func notFound(name Name, ref string, installed []Installed) error {
+	if len(installed) == 0 {
 		return fmt.Errorf("cannot find plugin %q: there are no plugins", ref)
 	}
 	var all, same, names []string
-	for _, s := range specs {
-		full := s.Name.String()
-		all, names = append(all, full), append(names, s.Name.Name)
-		if s.Name.Name == name.Name {
+	for _, p := range installed {
+		full := p.FullName().String()
+		all, names = append(all, full), append(names, p.Name)
+		if p.Name == name.Name {
 			same = append(same, full)
 		}
 	}

@@ -75,13 +75,13 @@ func (c *Catalog) known(ctx context.Context) *plugins.Host {
 }
 
 // Plugins returns all plugins, sorted by name, and what is in connectors.path but not used.
-func (c *Catalog) Plugins(ctx context.Context) ([]plugins.Specification, []plugins.Problem) {
-	return c.known(ctx).Specifications(), c.Executables.Problems()
+func (c *Catalog) Plugins(ctx context.Context) ([]plugins.Installed, []plugins.Problem) {
+	return c.known(ctx).Installed(), c.Executables.Problems()
 }
 
 // Plugin returns the plugin that a reference stands for.
-func (c *Catalog) Plugin(ctx context.Context, ref string) (plugins.Specification, error) {
-	return c.known(ctx).Specification(ref)
+func (c *Catalog) Plugin(ctx context.Context, ref string) (plugins.Installed, error) {
+	return c.known(ctx).Find(ref)
 }
 
 // Parameters returns the settings that a plugin understands as a connector of type typ.
@@ -90,19 +90,19 @@ func (c *Catalog) Parameters(ctx context.Context, plugin string, typ spec.Connec
 	return params, err
 }
 
-func parameters(host *plugins.Host, plugin string, typ spec.ConnectorType) (plugins.Specification, sdk.Parameters, error) {
-	s, err := host.Specification(plugin)
+func parameters(host *plugins.Host, plugin string, typ spec.ConnectorType) (plugins.Installed, sdk.Parameters, error) {
+	found, err := host.Find(plugin)
 	if err != nil {
-		return s, nil, err
+		return found, nil, err
 	}
-	p := s.Source
+	params := found.Source
 	if typ == spec.TypeDestination {
-		p = s.Destination
+		params = found.Destination
 	}
-	if p == nil {
-		return s, nil, fmt.Errorf("plugin %s is no %s", s.Name, typ)
+	if params == nil {
+		return found, nil, fmt.Errorf("plugin %s is no %s", found.FullName(), typ)
 	}
-	return s, p, nil
+	return found, params, nil
 }
 
 // withheld are the variables that no plugin inherits, and with a final '*' the

@@ -59,11 +59,11 @@ func (d dispenser) dispensed(plugin string, connector any) {
 }
 
 func (d dispenser) WithDefaults(plugin string, settings map[string]string) map[string]string {
-	s, err := d.host.Specification(plugin)
+	installed, err := d.host.Find(plugin)
 	if err != nil { // its executable has gone since it was started
 		return settings
 	}
-	return s.Destination.ApplyDefaults(settings)
+	return installed.Destination.ApplyDefaults(settings)
 }
 
 func (d dispenser) Processor(_ context.Context, _ string, p spec.Processor) (engine.Processor, error) {

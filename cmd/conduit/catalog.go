@@ -18,7 +18,7 @@ type catalog interface {
 	Check(ctx context.Context, p *spec.Pipeline) []spec.Problem
 	// Plugins returns all plugins, sorted by name, and what is in connectors.path but
 	// not used.
-	Plugins(ctx context.Context) ([]plugins.Specification, []plugins.Problem)
+	Plugins(ctx context.Context) ([]plugins.Installed, []plugins.Problem)
 	// Plugin returns the plugin that ref, written as in a pipeline file, stands for.
-	Plugin(ctx context.Context, ref string) (plugins.Specification, error)
+	Plugin(ctx context.Context, ref string) (plugins.Installed, error)
 }

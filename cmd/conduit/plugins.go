@@ -101,11 +101,11 @@ func (p *program) pluginCatalog() (catalog, error) {
 	return p.catalog(c, slog.New(slog.DiscardHandler)), nil
 }
 
-func (p *program) writePlugins(all []plugins.Specification, refused []plugins.Problem) error {
+func (p *program) writePlugins(all []plugins.Installed, refused []plugins.Problem) error {
 	tw := tabwriter.NewWriter(p.stdout, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "NAME\tVERSION\tKIND\tTYPES\tSUMMARY")
 	for _, plugin := range all {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", plugin.Name.Name, plugin.Name.Version, plugin.Name.Kind, strings.Join(pluginTypes(plugin), ", "), oneLine(plugin.Summary))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", plugin.Name, plugin.Version, plugin.Kind, strings.Join(pluginTypes(plugin), ", "), oneLine(plugin.Summary))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (p *program) writePlugins(all []plugins.Specification, refused []plugins.Pr
 	return nil
 }
 
-func pluginTypes(p plugins.Specification) []string {
+func pluginTypes(p plugins.Installed) []string {
 	var types []string
 	if p.Source != nil {
 		types = append(types, "source")
@@ -143,8 +143,8 @@ func printableOnly(s string) string {
 	}, s)
 }
 
-func (p *program) describePlugin(plugin plugins.Specification) error {
-	fmt.Fprintln(p.stdout, plugin.Name)
+func (p *program) describePlugin(plugin plugins.Installed) error {
+	fmt.Fprintln(p.stdout, plugin.FullName())
 	for _, text := range []string{plugin.Summary, plugin.Description} {
 		if text = strings.TrimSpace(printableOnly(text)); text != "" {
 			fmt.Fprintf(p.stdout, "%s\n", text)

@@ -54,12 +54,12 @@ type validationJSON struct {
 	Value string `json:"value,omitempty"`
 }
 
-func pluginToJSON(p plugins.Specification) pluginJSON {
-	return pluginJSON{Name: p.Name.String(), Path: p.Path, Summary: p.Summary, Description: p.Description, Author: p.Author,
-		Kind: p.Name.Kind, Version: p.Name.Version, Types: append([]string{}, pluginTypes(p)...)}
+func pluginToJSON(p plugins.Installed) pluginJSON {
+	return pluginJSON{Name: p.FullName().String(), Path: p.Path, Summary: p.Summary, Description: p.Description, Author: p.Author,
+		Kind: p.Kind, Version: p.Version, Types: append([]string{}, pluginTypes(p)...)}
 }
 
-func pluginListJSON(all []plugins.Specification, refused []plugins.Problem) any {
+func pluginListJSON(all []plugins.Installed, refused []plugins.Problem) any {
 	list := make([]pluginJSON, len(all))
 	for i, p := range all {
 		list[i] = pluginToJSON(p)
@@ -70,7 +70,7 @@ func pluginListJSON(all []plugins.Specification, refused []plugins.Problem) any 
 	}{list, append([]plugins.Problem{}, refused...)}
 }
 
-func pluginDescriptionJSON(p plugins.Specification) any {
+func pluginDescriptionJSON(p plugins.Installed) any {
 	return struct {
 		pluginJSON
 		Source      map[string]parameterJSON `json:"sourceParams,omitzero"`

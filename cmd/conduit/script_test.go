@@ -146,27 +146,27 @@ func (fakeCatalog) Parameters(_ context.Context, plugin string, typ spec.Connect
 	return p, nil
 }
 
-var fakePlugins = []plugins.Specification{
-	{Name: plugins.Name{Kind: plugins.KindBuiltin, Name: "file", Version: "v1.0.0"}, Summary: "Reads and\nwrites \x1b[31mfiles.", Source: fakeParameters["source file"], Destination: fakeParameters["destination file"]},
-	{Name: plugins.Name{Kind: plugins.KindStandalone, Name: "made", Version: "v0.1.0"}, Path: "connectors/made", Author: "Somebody", Description: "Makes records.\nMany.", Source: sdk.Parameters{
+var fakePlugins = []plugins.Installed{
+	{Kind: plugins.KindBuiltin, Specification: sdk.Specification{Name: "file", Version: "v1.0.0", Summary: "Reads and\nwrites \x1b[31mfiles.", Source: fakeParameters["source file"], Destination: fakeParameters["destination file"]}},
+	{Kind: plugins.KindStandalone, Path: "connectors/made", Specification: sdk.Specification{Name: "made", Version: "v0.1.0", Author: "Somebody", Description: "Makes records.\nMany.", Source: sdk.Parameters{
 		"rate":  {Description: "Records per second.", Type: sdk.TypeFloat, Default: "1", Validations: []sdk.Validation{{Type: sdk.ValidationGreaterThan, Value: "0"}, {Type: sdk.ValidationLessThan, Value: "9"}}},
 		"color": {Validations: []sdk.Validation{{Type: sdk.ValidationRequired}, {Type: sdk.ValidationInclusion, Value: "red,blue"}}},
 		"name":  {Validations: []sdk.Validation{{Type: sdk.ValidationRegex, Value: "^a{1,2}$"}, {Type: sdk.ValidationExclusion, Value: "a"}}},
-	}},
-	{Name: plugins.Name{Kind: plugins.KindStandalone, Name: "mute", Version: "v1.0.0"}, Path: "connectors/mute", Destination: sdk.Parameters{}},
+	}}},
+	{Kind: plugins.KindStandalone, Path: "connectors/mute", Specification: sdk.Specification{Name: "mute", Version: "v1.0.0", Destination: sdk.Parameters{}}},
 }
 
-func (fakeCatalog) Plugins(context.Context) ([]plugins.Specification, []plugins.Problem) {
+func (fakeCatalog) Plugins(context.Context) ([]plugins.Installed, []plugins.Problem) {
 	return fakePlugins, []plugins.Problem{{Path: "connectors/notes.txt", Reason: "it is not\nexecutable"}}
 }
 
-func (fakeCatalog) Plugin(_ context.Context, ref string) (plugins.Specification, error) {
+func (fakeCatalog) Plugin(_ context.Context, ref string) (plugins.Installed, error) {
 	for _, p := range fakePlugins {
-		if p.Name.Name == plainName(ref) {
+		if p.Name == plainName(ref) {
 			return p, nil
 		}
 	}
-	return plugins.Specification{}, fmt.Errorf("cannot find plugin %q", ref)
+	return plugins.Installed{}, fmt.Errorf("cannot find plugin %q", ref)
 }
 
 func (f fakeCatalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {

@@ -77,9 +77,8 @@ func (h *host) specification(ctx context.Context) (sdk.Specification, error) {
 	if h.client != nil {
 		return h.client.Specify(ctx)
 	}
-	s, err := h.inProcess.Specification(h.name())
-	return sdk.Specification{Name: s.Name.Name, Version: s.Name.Version, Summary: s.Summary,
-		Description: s.Description, Author: s.Author, Source: s.Source, Destination: s.Destination}, err
+	p, err := h.inProcess.Find(h.name())
+	return p.Specification, err
 }
 
 const (

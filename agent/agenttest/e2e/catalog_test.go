@@ -27,7 +27,7 @@ func TestCatalogKnowsExecutables(t *testing.T) {
 	found, refused := c.Plugins(t.Context())
 	var names []string
 	for _, p := range found {
-		names = append(names, p.Name.String())
+		names = append(names, p.FullName().String())
 	}
 	if got := strings.Join(names, " "); got != "builtin:file@v1.0.0 builtin:generator@v1.0.0 builtin:log@v1.0.0 standalone:xfile@v1.0.0" {
 		t.Errorf("found %s", got)

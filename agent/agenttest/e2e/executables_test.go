@@ -242,7 +242,7 @@ func TestManyExecutablesLeaveNothing(t *testing.T) {
 		}
 		a.Save("all.yaml", b.String())
 	}
-	a.Wait("the plugins are known", func() bool { return len(a.Catalog.Host.Specifications()) == 5 })
+	a.Wait("the plugins are known", func() bool { return len(a.Catalog.Host.Installed()) == 5 })
 	a.Wait("their processes are gone", func() bool { return len(children(os.Getpid())) == 0 })
 	save("stopped", 10)
 	all(spec.PhaseStopped, 0)
