@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -28,25 +27,6 @@ func TestAgentURL(t *testing.T) {
 		if (err != nil) != (want == "") || err == nil && got != want {
 			t.Errorf("%q: %q, %v; want %q", address, got, err, want)
 		}
-	}
-}
-
-func TestSourceRecords(t *testing.T) {
-	got := sourceRecords([]byte(`# HELP conduit_connector_records_total Records.
-conduit_connector_records_total{component_id="a:in",pipeline_id="a",pipeline_name="a",plugin="x",type="source"} 40
-conduit_connector_records_total{component_id="a:in2",pipeline_id="a",pipeline_name="a",plugin="x",type="source"} 2
-conduit_connector_records_total{component_id="a:out",pipeline_id="a",pipeline_name="a",plugin="x",type="destination"} 7
-conduit_connector_records_total{component_id="b:in",pipeline_id="b",pipeline_name="b",plugin="x",type="source"} 1.5e+06
-conduit_connector_acked_records_total{component_id="b:in",pipeline_id="b",pipeline_name="b",plugin="x",type="source"} 3
-`))
-	if want := map[string]float64{"a": 42, "b": 1.5e6}; !maps.Equal(got, want) {
-		t.Fatalf("got %v, want %v", got, want)
-	}
-	now := time.Now()
-	after := counts{now.Add(2 * time.Second), map[string]float64{"a": 10, "reset": 1, "new": 9}}
-	rates := after.rates(counts{now, map[string]float64{"a": 4, "reset": 5}})
-	if want := map[string]float64{"a": 3}; !maps.Equal(rates, want) {
-		t.Errorf("rates are %v, want %v", rates, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ Examples:
   conduit status -w`,
 		flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&watch, "w", false, "go on, and refresh in place on a terminal")
-			fs.DurationVar(&interval, "interval", interval, "time over which records are counted, and between two refreshes")
+			fs.DurationVar(&interval, "interval", interval, "time to wait for the rates of pipelines that have only begun to run, and between two refreshes")
 		},
 		exec: func(ctx context.Context, r *remote, _ []string) error {
 			if interval <= 0 {
@@ -53,23 +54,19 @@ type agentStatus struct {
 
 type pipelineStatus struct {
 	rest.PipelineStatus
-	RecordsPerSecond *float64 `json:"recordsPerSecond,omitempty"` // read by all sources; not known of a pipeline that is new
+	RecordsPerSecond *float64 `json:"recordsPerSecond,omitempty"` // read by all sources; not known of a pipeline that has only begun to run
 }
 
-// onceStatus counts over an interval if there is something to count.
+// onceStatus gives the agent the time of an interval to measure rates that it does not have.
 func (r *remote) onceStatus(ctx context.Context, interval time.Duration) error {
-	before, _ := r.counts(ctx) // without counts there are no rates
 	s, err := r.status(ctx)
+	if err == nil && s.unmeasured() {
+		if err = sleep(ctx, interval); err == nil {
+			s, err = r.status(ctx)
+		}
+	}
 	if err != nil {
 		return err
-	}
-	if s.running() && before.records != nil {
-		if err := sleep(ctx, interval-time.Since(before.at)); err != nil {
-			return err
-		}
-		if after, err := r.counts(ctx); err == nil {
-			s.rate(after.rates(before))
-		}
 	}
 	return r.writeStatus(r.stdout, s)
 }
@@ -78,9 +75,7 @@ func (r *remote) onceStatus(ctx context.Context, interval time.Duration) error {
 func (r *remote) watchStatus(ctx context.Context, interval time.Duration) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	var before counts
 	for first := true; ; first = false {
-		after, _ := r.counts(ctx)
 		s, err := r.status(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -91,16 +86,12 @@ func (r *remote) watchStatus(ctx context.Context, interval time.Duration) error 
 		var page bytes.Buffer
 		if err != nil {
 			fmt.Fprintln(&page, r.explain(err))
-		} else {
-			s.rate(after.rates(before))
-			if err := r.writeStatus(&page, s); err != nil {
-				return err
-			}
+		} else if err := r.writeStatus(&page, s); err != nil {
+			return err
 		}
 		if err := r.refresh(page.Bytes(), first); err != nil {
 			return err
 		}
-		before = after
 		if sleep(ctx, interval) != nil {
 			return nil
 		}
@@ -155,26 +146,20 @@ func (r *remote) statuses(ctx context.Context) ([]pipelineStatus, error) {
 	list, err := r.Statuses(ctx)
 	all := make([]pipelineStatus, 0, len(list))
 	for _, one := range list {
-		all = append(all, pipelineStatus{PipelineStatus: one})
+		status := pipelineStatus{PipelineStatus: one}
+		if one.Rates != nil {
+			status.RecordsPerSecond = &one.Rates.Records
+		}
+		all = append(all, status)
 	}
 	return all, err
 }
 
-func (s *agentStatus) running() bool {
-	for i := range s.Pipelines {
-		if s.Pipelines[i].State.RunningGeneration > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *agentStatus) rate(rates map[string]float64) {
-	for i := range s.Pipelines {
-		if rate, ok := rates[s.Pipelines[i].ID]; ok {
-			s.Pipelines[i].RecordsPerSecond = &rate
-		}
-	}
+// unmeasured reports whether a pipeline runs whose rates are not known yet.
+func (s *agentStatus) unmeasured() bool {
+	return slices.ContainsFunc(s.Pipelines, func(p pipelineStatus) bool {
+		return p.State.RunningGeneration > 0 && p.RecordsPerSecond == nil
+	})
 }
 
 func (r *remote) writeStatus(to io.Writer, s agentStatus) error {
