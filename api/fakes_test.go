@@ -44,6 +44,7 @@ type world struct {
 	notReady  error
 	directory spec.Directory
 	checks    int
+	restarts  int
 	reads     int          // of the desired state of all pipelines
 	gets      int          // of that of one
 	check     func() error // called first by Check; nil: nothing is
@@ -159,6 +160,19 @@ func (w *world) observe(id string, d *spec.Declaration) {
 	w.states[id] = s
 }
 
+// freeze has nothing observed change until thaw is called.
+func (w *world) freeze() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.frozen = true
+}
+
+func (w *world) restarted() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.restarts
+}
+
 func (w *world) thaw() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,6 +239,7 @@ func (w *world) Position(_ context.Context, id string) (record.Position, error) 
 func (w *world) Restart(_ context.Context, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.restarts++
 	delete(w.states, id)
 	w.reconcile()
 	return nil

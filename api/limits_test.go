@@ -41,7 +41,8 @@ func hold(t *testing.T, url, request string, n int, answered bool) []net.Conn {
 }
 
 const (
-	unfinished = "POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
+	unfinished = "POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+	waiting    = "POST /v1/pipelines/a/restart?wait=10m HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
 	finished   = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 
@@ -52,10 +53,12 @@ func anew(c *client.Client) *client.Client {
 
 func TestTooManyConnections(t *testing.T) {
 	t.Cleanup(api.HurryPlaces(50 * time.Millisecond))
-	_, s, c := inspectable(t)
+	w, s, c := inspectable(t)
 	inspector := look(t, c.URL, "")
 	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
-	held := hold(t, c.URL, unfinished, api.MaxConns, false)
+	w.freeze()
+	held := hold(t, c.URL, waiting, api.MaxConns, false)
+	eventually(t, "all requests are received", func() bool { return w.restarted() == api.MaxConns })
 	other := anew(c)
 	for range 3 {
 		err := other.Healthy(t.Context())
@@ -86,8 +89,10 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 // Connections that come at once wait for their turn.
 func TestConnectionsWait(t *testing.T) {
 	t.Cleanup(api.HurryPlaces(time.Minute))
-	_, _, c := inspectable(t)
-	held := hold(t, c.URL, unfinished, api.MaxConns, false)
+	w, _, c := inspectable(t)
+	w.freeze()
+	held := hold(t, c.URL, waiting, api.MaxConns, false)
+	eventually(t, "all requests are received", func() bool { return w.restarted() == api.MaxConns })
 	answered := make(chan error, 1)
 	go func() { answered <- anew(c).Healthy(t.Context()) }()
 	select {
@@ -100,6 +105,44 @@ func TestConnectionsWait(t *testing.T) {
 	}
 	if err := <-answered; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSlowBodiesLeaveRoom holds more connections than there may be, each with a request that
+// never ends: the agent stays reachable, and whoever may not ask is refused at once.
+func TestSlowBodiesLeaveRoom(t *testing.T) {
+	for name, admin := range map[string]string{"everybody may ask": "", "with a token": "admin"} {
+		w := newWorld(t)
+		s := newServer(w)
+		s.AdminToken = admin
+		c, stop := serve(t, s)
+		slow := hold(t, c.URL, unfinished, api.MaxConns+50, false)
+		for range 3 {
+			began := time.Now()
+			if err := anew(c).Healthy(t.Context()); err != nil || time.Since(began) > time.Second {
+				t.Errorf("%s: after %v: %v", name, time.Since(began), err)
+			}
+		}
+		if admin != "" {
+			refusedAtOnce(t, slow[len(slow)-20:])
+		}
+		for _, conn := range slow {
+			conn.Close()
+		}
+		stop()
+	}
+}
+
+// refusedAtOnce checks that the requests on the connections are refused, and that the
+// connections end without the rest of the requests.
+func refusedAtOnce(t *testing.T, conns []net.Conn) {
+	t.Helper()
+	for i, conn := range conns {
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401 ") {
+			t.Fatalf("connection %d: %.80q, error %v", i, answer, err)
+		}
 	}
 }
 

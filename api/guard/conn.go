@@ -5,13 +5,21 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
+	"time"
 )
 
 // Conn is a connection that has a place among those of a Limiter.
 type Conn struct {
 	net.Conn
-	refused bool   // there are too many: its requests are not performed
-	release func() // gives up its place
+	limiter *Limiter
+	network netip.Prefix // that it comes from
+	refused bool         // there are too many: its requests are not performed
+
+	// Guarded by limiter.mu.
+	idle     bool      // it waits for its next request
+	complete bool      // its request was received to the end
+	since    time.Time // it is idle, or its request has begun
 }
 
 type connKey struct{}
@@ -45,7 +53,7 @@ func connection(r *http.Request) *Conn {
 // Release gives up the place that the connection of r has among those that are limited.
 func Release(r *http.Request) {
 	if c := connection(r); c != nil {
-		c.release()
+		c.limiter.remove(c)
 	}
 }
 

@@ -52,7 +52,7 @@ func (g *Guard) Panics() uint64 { return g.panics.Load() }
 // checks holds for every path and needs no configuration.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began, rec := time.Now(), &recorder{ResponseWriter: w}
+		began, rec := time.Now(), &recorder{ResponseWriter: w, body: follow(r)}
 		w.Header().Set("X-Request-Id", uuid.NewString())
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("X-Frame-Options", "DENY")
@@ -104,12 +104,14 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 type recorder struct {
 	http.ResponseWriter
 	status int
+	body   *body // of the request; nil when there is none to wait for
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
+		r.refuseBody()
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
@@ -120,6 +122,16 @@ func (r *recorder) Write(b []byte) (int, error) {
 		r.status = http.StatusOK
 	}
 	return r.ResponseWriter.Write(b)
+}
+
+// refuseBody has the connection end with the answer when that is an error and the body was not
+// read: the server would wait for the rest of it first.
+func (r *recorder) refuseBody() {
+	if r.body == nil || r.body.done || r.status < http.StatusBadRequest {
+		return
+	}
+	r.Header().Set("Connection", "close")
+	_ = http.NewResponseController(r.ResponseWriter).SetReadDeadline(time.Now()) // not every writer can
 }
 
 // Unwrap lets http.ResponseController reach the connection.

@@ -1,9 +1,11 @@
 package guard
 
 import (
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -12,13 +14,15 @@ import (
 
 // How many connections there may be beside streams, which are counted apart.
 const (
-	MaxConns   = 256
-	MaxRefused = 32 // more, to say that there are too many
+	MaxConns      = 256
+	MaxPerAddress = 128 // from one address other than those of this machine
+	MaxRefused    = 32  // more, to answer that there are too many
 )
 
-// Limiter accepts a limited number of connections. When there are too many, one that
-// waits for its next request is closed in favour of a new one. If there is none, new
-// ones wait for a while, as many may come at once, and are refused then until one ends.
+// Limiter accepts a limited number of connections. When there are too many, one that waits
+// for its next request is closed in favour of a new one, or else the one that has taken
+// longest to send its request. If there is none of these, new ones wait for a while, as many
+// may come at once, and are refused then until one ends.
 type Limiter struct {
 	net.Listener
 	log   *slog.Logger
@@ -26,13 +30,14 @@ type Limiter struct {
 	freed notify.Signal // there may be a place
 
 	mu       sync.Mutex
-	held     map[*Conn]bool // guarded by mu: whether it waits for its next request
-	refusing bool           // guarded by mu: no place came free for too long
+	held     map[*Conn]struct{}   // guarded by mu
+	from     map[netip.Prefix]int // connections by address, guarded by mu
+	refusing bool                 // guarded by mu: no place came free for too long
 }
 
 // Limit limits the connections that l accepts. A new one waits as long for a place.
 func Limit(l net.Listener, wait time.Duration, log *slog.Logger) *Limiter {
-	return &Limiter{Listener: l, log: log, wait: wait, freed: notify.NewSignal(), held: map[*Conn]bool{}}
+	return &Limiter{Listener: l, log: log, wait: wait, freed: notify.NewSignal(), held: map[*Conn]struct{}{}, from: map[netip.Prefix]int{}}
 }
 
 // Accept returns the next connection that has a place, or may be answered that it has none.
@@ -42,13 +47,23 @@ func (l *Limiter) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		own := &Conn{Conn: c}
-		own.release = func() { l.remove(own) }
+		own := &Conn{Conn: c, limiter: l, network: remoteNetwork(c), since: time.Now()}
 		if l.admit(own) || l.await(own) {
 			return own, nil
 		}
 		c.Close() // there are too many even to say so
 	}
+}
+
+// remoteNetwork returns the network that the limit for one address counts c for, the zero one
+// for none: on this machine everybody has the same address, and so has all that a proxy there
+// passes on.
+func remoteNetwork(c net.Conn) netip.Prefix {
+	n := network(c.RemoteAddr().String())
+	if n.Addr().IsLoopback() {
+		return netip.Prefix{}
+	}
+	return n
 }
 
 // await returns whether c is admitted in the end.
@@ -82,27 +97,43 @@ func (l *Limiter) refuse() {
 func (l *Limiter) admit(c *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.held) >= MaxConns && !l.closeIdle() {
-		if !l.refusing || len(l.held) >= MaxConns+MaxRefused {
+	anybody := func(*Conn) bool { return true }
+	switch own := func(o *Conn) bool { return o.network == c.network }; {
+	case c.network.IsValid() && l.from[c.network] >= MaxPerAddress && !l.evict(own):
+		c.refused = true
+	case len(l.held) >= MaxConns && !l.evict(anybody):
+		if !l.refusing {
 			return false
 		}
 		c.refused = true
 	}
-	l.held[c] = false
+	if len(l.held) >= MaxConns+MaxRefused {
+		return false
+	}
+	l.held[c] = struct{}{}
+	l.from[c.network]++
 	return true
 }
 
-// closeIdle closes a connection that waits for its next request, if there is one. The
-// caller holds mu.
-func (l *Limiter) closeIdle() bool {
-	for c, idle := range l.held {
-		if idle {
-			c.Close()
-			delete(l.held, c)
-			return true
+// evict closes one of the connections that may be: one that waits for its next request, or
+// else the one whose request has been incomplete for longest. It reports whether there was
+// one. The caller holds mu.
+func (l *Limiter) evict(may func(*Conn) bool) bool {
+	var found *Conn
+	for c := range l.held {
+		if !may(c) || c.refused || !c.idle && c.complete {
+			continue
+		}
+		if found == nil || c.idle && !found.idle || c.idle == found.idle && c.since.Before(found.since) {
+			found = c
 		}
 	}
-	return false
+	if found == nil {
+		return false
+	}
+	found.Close()
+	l.forget(found)
+	return true
 }
 
 // remove gives up the place of a connection, if it has one.
@@ -110,8 +141,16 @@ func (l *Limiter) remove(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, held := l.held[c]; held {
-		delete(l.held, c)
+		l.forget(c)
 		l.free()
+	}
+}
+
+// forget drops a connection that is held. The caller holds mu.
+func (l *Limiter) forget(c *Conn) {
+	delete(l.held, c)
+	if l.from[c.network]--; l.from[c.network] == 0 {
+		delete(l.from, c.network)
 	}
 }
 
@@ -130,9 +169,49 @@ func (l *Limiter) Observe(c net.Conn, state http.ConnState) {
 	case http.StateIdle, http.StateActive:
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		own.idle, own.complete, own.since = state == http.StateIdle, false, time.Now()
 		if _, held := l.held[own]; held {
-			l.held[own] = state == http.StateIdle
 			l.free()
 		}
 	}
+}
+
+// received notes that the request on c was received to its end.
+func (l *Limiter) received(c *Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.complete = true
+}
+
+// body is the body of a request, whose end is noted.
+type body struct {
+	io.ReadCloser
+	conn *Conn
+	done bool
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF && !b.done {
+		b.done = true
+		b.conn.limiter.received(b.conn)
+	}
+	return n, err
+}
+
+// follow has the connection of r know when r is received, and returns its body, nil if there
+// is none to wait for.
+func follow(r *http.Request) *body {
+	c := connection(r)
+	switch {
+	case c == nil:
+		return nil
+	case r.Body == nil || r.Body == http.NoBody:
+		c.limiter.received(c)
+		return nil
+	}
+	b := &body{ReadCloser: r.Body, conn: c}
+	r.Body = b
+	return b
 }
