@@ -59,6 +59,7 @@ type Agent struct {
 	rates      *telemetry.Rates
 	changes    notify.Broadcast // of what is observed, or is known of files and plugins
 	plugged    notify.Signal    // plugins came, went or changed
+	syncs      engine.Histogram // of the store
 	degraded   chan spec.State  // capacity 1
 	address    string           // of server
 }

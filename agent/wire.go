@@ -71,6 +71,7 @@ func (a *Agent) wireTelemetry() {
 		Loop:      a.Loop,
 		Files:     a.Files,
 		Committer: a.Committer,
+		Syncs:     &a.syncs,
 		Phases:    &a.phases,
 		Processes: a.Catalog.Executables.Processes,
 	}
@@ -80,6 +81,7 @@ func (a *Agent) wireTelemetry() {
 func (a *Agent) wireEvents() {
 	a.Store.OnChange = func(c *spec.Changes) { a.Loop.Wake(); a.Files.Changed(c); a.changes.Notify() }
 	a.Files.Notify = a.changes.Notify
+	a.Store.Synced = a.syncs.Took
 	a.Loop.Observed = a.observe
 	a.Loop.Deleted = a.forget
 	a.Catalog.Executables.Changed = func() { a.Loop.Retry(); a.plugged.Notify() }

@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"sync/atomic"
+	"time"
 )
 
 // Bounds of the histograms, upper and inclusive: bytes of a record, seconds of a call.
@@ -17,6 +18,9 @@ type Histogram struct {
 	buckets [13]atomic.Uint64 // the last one is for what is above all bounds
 	sum     atomic.Uint64     // bits of a float64
 }
+
+// Took counts a call that took d (DurationBounds).
+func (h *Histogram) Took(d time.Duration) { h.observe(DurationBounds, d.Seconds(), 1) }
 
 // observe counts n values that are about v each.
 func (h *Histogram) observe(bounds []float64, v float64, n int) {

@@ -90,6 +90,13 @@ func (s *PipelineStats) retain(ids []string) {
 	maps.DeleteFunc(s.destinations, gone)
 }
 
+// Ran reports whether a connector with this qualified id ran.
+func (s *PipelineStats) Ran(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sources[id] != nil || s.destinations[id] != nil
+}
+
 // Each calls f with the stats of every connector that ran, by qualified id. f must not call
 // methods of s.
 func (s *PipelineStats) Each(f func(typ spec.ConnectorType, id string, stats *Stats)) {

@@ -18,12 +18,12 @@ import (
 // this process log.
 type dispenser struct {
 	host    *plugins.Host
-	starts  *tally
 	secrets *redact.Redactor
+	started func(plugin, id string) // called for each connector
 }
 
 func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor) (connector.Connector, error) {
-	d := dispenser{r.Catalog.Host, &r.starts, secrets}
+	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }}
 	if typ == spec.TypeSource {
 		return d.Source(ctx, plugin, id)
 	}
@@ -35,7 +35,7 @@ func (d dispenser) Source(ctx context.Context, plugin, id string) (connector.Sou
 	if err != nil {
 		return nil, err
 	}
-	d.dispensed(plugin, s)
+	d.dispensed(plugin, id, s)
 	return s, nil
 }
 
@@ -44,12 +44,12 @@ func (d dispenser) Destination(ctx context.Context, plugin, id string) (connecto
 	if err != nil {
 		return nil, err
 	}
-	d.dispensed(plugin, s)
+	d.dispensed(plugin, id, s)
 	return s, nil
 }
 
-func (d dispenser) dispensed(plugin string, connector any) {
-	d.starts.add(plugin)
+func (d dispenser) dispensed(plugin, id string, connector any) {
+	d.started(plugin, id)
 	logs, ok := connector.(interface {
 		LogThrough(wrap func(slog.Handler) slog.Handler)
 	})

@@ -38,7 +38,8 @@ type Runner struct {
 	AckTimeout time.Duration
 	Log        *slog.Logger
 
-	starts tally // of connectors, by plugin
+	starts   tally // of connectors, by plugin
+	restarts tally // of connectors that ran before, by plugin
 
 	mu      sync.Mutex
 	running map[string]*engine.Pipeline      // by pipeline id; guarded by mu
@@ -55,18 +56,19 @@ func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 	o.current.Set(&resolved.Secrets)
 	o.secrets.Set(&resolved.Secrets)
 	log := slog.New(o.secrets.Handler(r.Log.Handler()))
+	stats := r.statsOf(d.Pipeline.ID)
 	o.Pipeline = &engine.Pipeline{
 		Declared:  &d.Pipeline,
 		Resolved:  resolved.Pipeline,
 		Recall:    o.recall,
-		Plugins:   dispenser{r.Catalog.Host, &r.starts, &o.secrets},
+		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }},
 		Store:     r.Store,
 		Committer: r.Committer,
 		Window:    r.Window,
 
 		AckTimeout: r.AckTimeout,
 		Taps:       r.Taps,
-		Stats:      r.statsOf(d.Pipeline.ID),
+		Stats:      stats,
 		Redact:     o.secrets.Error,
 		Log:        log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
@@ -129,6 +131,14 @@ func (r *Runner) Configure(ctx context.Context, typ spec.ConnectorType, plugin s
 	return err
 }
 
+// started counts a connector that was started; again says that it ran before.
+func (r *Runner) started(plugin string, again bool) {
+	r.starts.add(plugin)
+	if again {
+		r.restarts.add(plugin)
+	}
+}
+
 // Running returns the pipelines that run, by id.
 func (r *Runner) Running() map[string]*engine.Pipeline {
 	r.mu.Lock()
@@ -153,6 +163,9 @@ func (r *Runner) Pipeline(id string) (*engine.Pipeline, *engine.PipelineStats) {
 
 // Starts returns how many connectors were started, by plugin.
 func (r *Runner) Starts() map[string]uint64 { return r.starts.all() }
+
+// Restarts returns how many connectors were started for a run that ran before, by plugin.
+func (r *Runner) Restarts() map[string]uint64 { return r.restarts.all() }
 
 // Forget forgets what was counted of a pipeline that was deleted.
 func (r *Runner) Forget(id string) {

@@ -28,6 +28,9 @@ type DB struct {
 	// that made the change, with what was passed to Apply or ApplyIf, or nil. It must not
 	// block. Set it before the first write.
 	OnChange func(c *spec.Changes)
+	// Synced is called with how long it took to write a transaction to the disk, with fsync.
+	// Set it before the first write.
+	Synced func(took time.Duration)
 
 	path string
 	now  func() time.Time

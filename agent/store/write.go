@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // write is one change waiting for its commit.
@@ -83,7 +84,7 @@ func finish(batch []*write, err error) {
 // commit performs batch in one transaction, all of it or nothing.
 func (db *DB) commit(batch []*write) error {
 	return db.use(func(p *pools) error {
-		if err := transact(p.writer, batch); err != nil {
+		if err := db.transact(p.writer, batch); err != nil {
 			return err
 		}
 		for _, w := range batch {
@@ -95,7 +96,7 @@ func (db *DB) commit(batch []*write) error {
 	})
 }
 
-func transact(writer *sql.DB, batch []*write) error {
+func (db *DB) transact(writer *sql.DB, batch []*write) error {
 	tx, err := writer.BeginTx(context.Background(), nil)
 	if err != nil {
 		return err
@@ -105,7 +106,12 @@ func transact(writer *sql.DB, batch []*write) error {
 			return errors.Join(err, rollback(tx))
 		}
 	}
-	return tx.Commit()
+	begin := time.Now()
+	err = tx.Commit()
+	if db.Synced != nil {
+		db.Synced(time.Since(begin))
+	}
+	return err
 }
 
 // rollback undoes tx. SQLite itself has done so after some errors, which is as good.

@@ -30,6 +30,7 @@ var (
 	unackedDesc  = desc("conduit_source_oldest_unacked_seconds", "Time since the oldest record not yet acknowledged was read.", "pipeline_name", "pipeline_id", "component_id")
 
 	startsDesc   = desc("conduit_plugin_starts_total", "Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")
+	restartsDesc = desc("conduit_plugin_restarts_total", "Times a connector was started again for a run: after a failure, a change or a stop.", "plugin")
 	residentDesc = desc("conduit_plugin_resident_bytes", "Memory of a connector's process.", "component_id")
 	fdsDesc      = desc("conduit_plugin_open_fds", "Open file descriptors of a connector's process.", "component_id")
 	attemptsDesc = desc("conduit_reconcile_attempts_total", "Attempts to run a version of a pipeline.", "result")
@@ -42,6 +43,7 @@ var (
 	dlqSizesDesc   = desc("conduit_dlq_bytes", "Sizes of the records written to the dead-letter queue.", "pipeline_name", "pipeline_id", "plugin")
 	dlqWritesDesc  = desc("conduit_dlq_execution_duration_seconds", "Time the dead-letter queue takes to write.", "pipeline_name", "pipeline_id", "plugin")
 	commitsDesc    = desc("conduit_commit_duration_seconds", "Time to make positions durable, fsync included.")
+	syncsDesc      = desc("conduit_fsync_duration_seconds", "Time to write a transaction of the store to the disk, with fsync.")
 	committedDesc  = desc("conduit_committed_positions_total", "Positions made durable.")
 	phasesDesc     = desc("conduit_pipeline_phases_total", "Times a pipeline entered a phase.", "pipeline_name", "pipeline_id", "phase")
 	recoveringDesc = desc("pipeline_recovering_count", "Times a pipeline failed and began to recover.", "pipeline_name", "pipeline_id")

@@ -28,7 +28,8 @@ type Store interface {
 type Runs interface {
 	Running() map[string]*engine.Pipeline
 	Stats() map[string]*engine.PipelineStats
-	Starts() map[string]uint64 // of connectors, by plugin
+	Starts() map[string]uint64   // of connectors, by plugin
+	Restarts() map[string]uint64 // of connectors for a run, by plugin
 	// Pipeline returns one of those that run, and its stats; nil for what there is not.
 	Pipeline(id string) (*engine.Pipeline, *engine.PipelineStats)
 }
@@ -42,6 +43,7 @@ type Collector struct {
 	Loop      *reconcile.Loop
 	Files     *files.Reconciler
 	Committer *engine.Committer
+	Syncs     *engine.Histogram // seconds to write a transaction of the store to the disk
 	Phases    *Phases
 	Processes func() []plugins.Process // of connectors
 	API       func() api.Stats         // nil while the API is not served
@@ -63,6 +65,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	gauge(infoDesc, 1, c.Version, runtime.Version())
 	c.directory(gauge)
 	histogramTo(to, commitsDesc, &c.Committer.Commits, engine.DurationBounds)
+	histogramTo(to, syncsDesc, c.Syncs, engine.DurationBounds)
 	counter(committedDesc, c.Committer.Committed.Load())
 	c.connectors(gauge, counter)
 	succeeded, failed := c.Phases.Attempts()
@@ -86,6 +89,9 @@ func (c *Collector) directory(gauge gauge) {
 func (c *Collector) connectors(gauge gauge, counter counter) {
 	for plugin, n := range c.Runs.Starts() {
 		counter(startsDesc, n, plugin)
+	}
+	for plugin, n := range c.Runs.Restarts() {
+		counter(restartsDesc, n, plugin)
 	}
 	resident, fds := map[string]float64{}, map[string]float64{} // while a pipeline changes, a connector may have two
 	for _, p := range c.Processes() {

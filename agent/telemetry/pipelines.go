@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,10 +61,12 @@ func (c *Collector) state(to chan<- prometheus.Metric, p *spec.Pipeline, s *spec
 
 func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *engine.PipelineStats) {
 	counter := counterTo(to)
+	ran := map[string]*engine.Stats{}
+	s.Each(func(_ spec.ConnectorType, id string, stats *engine.Stats) { ran[id] = stats })
 	for _, c := range p.Connectors {
 		id := p.QualifiedID(c.ID)
 		labels := []string{p.Name, p.ID, c.Plugin, string(c.Type), id}
-		passed := statsOf(s, c.Type, id)
+		passed := cmp.Or(ran[id], &engine.Stats{})
 		counter(recordsDesc, passed.Records.Load(), labels...)
 		counter(bytesDesc, passed.Bytes.Load(), labels...)
 		histogramTo(to, sizesDesc, &passed.Sizes, engine.SizeBounds, labels...)
@@ -80,13 +83,6 @@ func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *engine.Pi
 	histogramTo(to, ackLagsDesc, &s.AckLags, engine.DurationBounds, p.Name, p.ID)
 	histogramTo(to, dlqSizesDesc, &s.DeadLetters.Sizes, engine.SizeBounds, p.Name, p.ID, p.DLQ.Plugin)
 	histogramTo(to, dlqWritesDesc, &s.DeadLetters.Writes, engine.DurationBounds, p.Name, p.ID, p.DLQ.Plugin)
-}
-
-func statsOf(s *engine.PipelineStats, typ spec.ConnectorType, id string) *engine.Stats {
-	if typ == spec.TypeSource {
-		return s.Source(id)
-	}
-	return s.Destination(id)
 }
 
 func collectLags(gauge gauge, p *spec.Pipeline, running *engine.Pipeline) {

@@ -23,6 +23,7 @@ func (r runs) Running() map[string]*engine.Pipeline {
 
 func (r runs) Stats() map[string]*engine.PipelineStats { return r }
 func (r runs) Starts() map[string]uint64               { return nil }
+func (r runs) Restarts() map[string]uint64             { return nil }
 
 func (r runs) Pipeline(id string) (*engine.Pipeline, *engine.PipelineStats) {
 	if r[id] == nil {

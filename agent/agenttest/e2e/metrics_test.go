@@ -79,6 +79,31 @@ func TestMetricsCountWhatPassed(t *testing.T) {
 	if v := scrape(t, a, "conduit_committed_positions_total"); v < 1 || v > n {
 		t.Errorf("%v positions committed for %v records", v, n)
 	}
+	syncs, commits := scrape(t, a, "conduit_fsync_duration_seconds_count"), scrape(t, a, "conduit_commit_duration_seconds_count")
+	if took := scrape(t, a, "conduit_fsync_duration_seconds_sum"); syncs < commits || commits < 1 || took <= 0 {
+		t.Errorf("%v writes to the disk in %v s for %v commits", syncs, took, commits)
+	}
+}
+
+// A connector that runs again has been started again; one that is only checked has not.
+func TestMetricsCountRestarts(t *testing.T) {
+	d := deskIn(t, "")
+	d.Save("p.yaml", d.made("p", 1))
+	d.runs("p", 1)
+	for version := 2; version <= 3; version++ {
+		d.Save("p.yaml", d.made("p", version))
+		d.runs("p", version)
+	}
+	d.Save("q.yaml", d.made("q", 1))
+	d.runs("q", 1)
+	for series, want := range map[string]float64{
+		`conduit_plugin_restarts_total{plugin="builtin:generator"}`: 2,
+		`conduit_plugin_starts_total{plugin="builtin:generator"}`:   4,
+	} {
+		if got := scrape(t, d.Agent, series); got != want {
+			t.Errorf("%s is %v, want %v", series, got, want)
+		}
+	}
 }
 
 // Series have the name of the pipeline, which may be that of another one, and its id. The
