@@ -1,0 +1,62 @@
+package expr
+
+import (
+	"context"
+
+	lang "github.com/expr-lang/expr"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Filter describes expr.filter.
+func Filter() sdk.ProcessorPlugin {
+	return sdk.ProcessorPlugin{
+		Name:    "expr.filter",
+		Summary: "Let those records go on for which an expression is true.",
+		Description: "Evaluates an expression for every record. When it is false the record ends here, as handled. " +
+			"The expression may refer to operation, position, metadata, key, before and after.",
+		Version: "v0.1.0", Author: "conduit", Bounded: true,
+		New: func() sdk.Processor { return &filter{} },
+	}
+}
+
+type filterConfig struct {
+	Expression string `json:"expression" desc:"What must be true of a record that goes on, for example: after.price > 100 && metadata.region == \"eu\"" validate:"required"`
+}
+
+type filter struct {
+	sdk.ProcessorBase
+	environment *environment
+	program     *program
+}
+
+func (*filter) Parameters() sdk.Parameters { return sdk.ParametersOf(filterConfig{}) }
+
+func (p *filter) Configure(ctx context.Context, settings map[string]string) (err error) {
+	var c filterConfig
+	if err := sdk.Decode(settings, &c); err != nil {
+		return err
+	}
+	p.environment = newEnvironment(ctx)
+	p.program, err = p.environment.compile(source{setting: "expression", text: c.Expression}, c.Expression, lang.AsBool())
+	if err != nil {
+		return sdk.SettingError{Setting: "expression", Message: err.Error()}
+	}
+	return nil
+}
+
+func (p *filter) SchemaParts() schema.Parts { return p.environment.parts() }
+
+func (p *filter) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Len() {
+		p.environment.look(b.Record(i))
+		keep, err := p.program.run(p.environment)
+		if err != nil {
+			b.Refuse(i, err)
+		} else if keep != true {
+			b.Filter(i)
+		}
+	}
+	return ctx.Err()
+}

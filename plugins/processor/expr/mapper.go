@@ -1,0 +1,180 @@
+// Package expr has the processors expr.map and expr.filter, whose settings are expressions
+// of expr-lang. They are compiled and type-checked when a declaration is checked.
+package expr
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Map describes expr.map.
+func Map() sdk.ProcessorPlugin {
+	return sdk.ProcessorPlugin{
+		Name:    "expr.map",
+		Summary: "Set fields to what expressions make of a record.",
+		Description: "Evaluates a line \"reference = expression\" for each field to set. All expressions see the record as it came. " +
+			"They may refer to operation, position, metadata, key, before and after.",
+		Version: "v0.1.0", Author: "conduit", Bounded: true,
+		New: func() sdk.Processor { return &mapper{} },
+	}
+}
+
+type mapConfig struct {
+	Mapping string `json:"mapping" desc:"Lines \"reference = expression\", for example: .Payload.After.total = after.price * after.count. An expression goes on in lines that begin with white space; lines that begin with # are comments." validate:"required"`
+}
+
+type mapper struct {
+	sdk.ProcessorBase
+	environment *environment
+	assignments []assignment
+	values      []any // of one record, by assignment
+}
+
+// assignment sets a field to the value of an expression.
+type assignment struct {
+	field   *fieldref.Ref
+	program *program
+}
+
+func (*mapper) Parameters() sdk.Parameters { return sdk.ParametersOf(mapConfig{}) }
+
+func (p *mapper) Configure(ctx context.Context, settings map[string]string) error {
+	var c mapConfig
+	if err := sdk.Decode(settings, &c); err != nil {
+		return err
+	}
+	p.environment, p.assignments = newEnvironment(ctx), nil
+	for _, s := range statements(c.Mapping) {
+		a, err := p.environment.compileAssignment(s)
+		if err != nil {
+			return sdk.SettingError{Setting: "mapping", Message: err.Error()}
+		}
+		p.assignments = append(p.assignments, a)
+	}
+	if len(p.assignments) == 0 {
+		return sdk.SettingError{Setting: "mapping", Message: "it has no line with an expression"}
+	}
+	p.values = make([]any, len(p.assignments))
+	return nil
+}
+
+// statements returns the statements of a mapping, each with its place.
+func statements(mapping string) (all []source) {
+	lines := strings.Split(mapping, "\n")
+	for n, line := range lines {
+		switch trimmed := strings.TrimSpace(line); {
+		case trimmed == "" || trimmed[0] == '#':
+		case (line[0] == ' ' || line[0] == '\t') && len(all) > 0:
+			last := &all[len(all)-1]
+			last.column = n - last.line // for now: the lines after the first
+		default:
+			all = append(all, source{setting: "mapping", text: mapping, line: n})
+		}
+	}
+	return all
+}
+
+// compileAssignment compiles one statement.
+func (e *environment) compileAssignment(s source) (a assignment, err error) {
+	lines := strings.Split(s.text, "\n")[s.line:]
+	statement := strings.Join(lines[:s.column+1], "\n")
+	reference, expression, ok := cutAssignment(statement)
+	if !ok {
+		s.column = 0
+		return a, fmt.Errorf("%s:%d: want reference = expression, for example: .Payload.After.total = after.price * after.count", s.setting, s.line+1)
+	}
+	if a.field, err = fieldref.Parse(strings.TrimSpace(reference)); err != nil {
+		return a, fmt.Errorf("%s:%d: %w", s.setting, s.line+1, err)
+	}
+	if err := settable(a.field); err != nil {
+		return a, fmt.Errorf("%s:%d: %w", s.setting, s.line+1, err)
+	}
+	s.column = len([]rune(reference)) + 1
+	a.program, err = e.compile(s, expression)
+	return a, err
+}
+
+// cutAssignment cuts a statement at the '=' behind the reference.
+func cutAssignment(s string) (reference, expression string, ok bool) {
+	quoted := false
+	for i := range len(s) {
+		switch {
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == '=' && !quoted:
+			return s[:i], s[i+1:], true
+		}
+	}
+	return "", "", false
+}
+
+// settable refuses references that can never be set.
+func settable(f *fieldref.Ref) error {
+	switch f.Root() {
+	case fieldref.Key, fieldref.Before, fieldref.After, fieldref.Operation:
+		return nil
+	case fieldref.Metadata:
+		if f.IsNested() {
+			return nil
+		}
+	}
+	return fmt.Errorf("cannot set %s: name a field of it", f)
+}
+
+// SchemaParts returns the parts that the expressions look at, and those that are set.
+func (p *mapper) SchemaParts() schema.Parts {
+	parts := p.environment.parts()
+	for _, a := range p.assignments {
+		set := a.field.Parts()
+		parts.Key, parts.Payload = parts.Key || set.Key, parts.Payload || set.Payload
+	}
+	return parts
+}
+
+func (p *mapper) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Len() {
+		if err := p.processOne(b, i); err != nil {
+			b.Refuse(i, err)
+		}
+	}
+	return ctx.Err()
+}
+
+// processOne evaluates all expressions before it sets a field.
+func (p *mapper) processOne(b *sdk.ProcessBatch, i int) (err error) {
+	r := b.Record(i)
+	p.environment.look(r)
+	for n, a := range p.assignments {
+		v, err := a.program.run(p.environment)
+		if err == nil {
+			p.values[n], err = own(v, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for n, a := range p.assignments {
+		v := p.values[n]
+		if a.field.Root() == fieldref.Metadata {
+			v = metadataValue(v)
+		}
+		if err := a.field.Set(r, v); err != nil {
+			return fmt.Errorf("mapping:%d: %w", a.program.source.line+1, err)
+		}
+	}
+	return nil
+}
+
+// metadataValue returns v as metadata holds it: text, or nil, which removes the key.
+func metadataValue(v any) any {
+	if v == nil {
+		return nil
+	}
+	s, _ := text(v)
+	return s
+}

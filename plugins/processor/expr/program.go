@@ -1,0 +1,258 @@
+package expr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	lang "github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/types"
+	"github.com/expr-lang/expr/vm"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+const (
+	maxNodes  = 5000      // of one expression
+	maxSteps  = 1_000_000 // elements that the predicates of one expression may look at for one record
+	maxMemory = 1_000_000 // elements of lists and texts that one expression may make for one record
+)
+
+// names are what an expression may refer to. Nothing is known of the fields of an object
+// before a record comes: their values have any type.
+var names = types.Map{
+	"operation": types.String,
+	"position":  types.Any,
+	"metadata":  types.TypeOf(map[string]string{}),
+	"key":       types.Any,
+	"before":    types.Any,
+	"after":     types.Any,
+}
+
+// environment is what the expressions of one processor run in.
+type environment struct {
+	clock  sdk.Clock
+	steps  int
+	values map[string]any
+	used   map[string]bool
+	vm     vm.VM
+}
+
+func newEnvironment(ctx context.Context) *environment {
+	e := &environment{clock: sdk.EnvFrom(ctx).Clock, values: make(map[string]any, len(names)), used: map[string]bool{}}
+	for name := range names {
+		e.values[name] = nil
+	}
+	e.vm.MemoryBudget = maxMemory
+	return e
+}
+
+// compile compiles and type-checks an expression. The setting and the text it is in, with
+// the offset of the expression there, are for errors.
+func (e *environment) compile(in source, expression string, options ...lang.Option) (*program, error) {
+	uses := &namesUsed{used: e.used}
+	compiled, err := lang.Compile(expression, append([]lang.Option{
+		lang.Env(names), lang.MaxNodes(maxNodes),
+		lang.Patch(countSteps{}), lang.Patch(uses),
+		lang.Function("countStep", e.countStep, new(func(any) any)),
+		lang.DisableBuiltin("now"), lang.Function("now", e.now, new(func() time.Time)),
+		lang.Function("text", text, new(func(any) string)),
+	}, options...)...)
+	if err != nil {
+		return nil, in.describe(err)
+	}
+	return &program{source: in, compiled: compiled}, nil
+}
+
+func (e *environment) now(...any) (any, error) {
+	if e.clock != nil {
+		return e.clock.Now(), nil
+	}
+	return time.Now(), nil
+}
+
+var errSteps = fmt.Errorf("it looks at more than %d elements", maxSteps)
+
+// countStep is put around what is done with each element of a list: loops inside of loops
+// would end only after years otherwise.
+func (e *environment) countStep(args ...any) (any, error) {
+	if e.steps++; e.steps > maxSteps {
+		return nil, errSteps
+	}
+	return args[0], nil
+}
+
+type countSteps struct{}
+
+// Visit puts countStep around the body of a predicate.
+func (countSteps) Visit(node *ast.Node) {
+	predicate, ok := (*node).(*ast.PredicateNode)
+	if !ok {
+		return
+	}
+	if call, ok := predicate.Node.(*ast.CallNode); ok {
+		if name, ok := call.Callee.(*ast.IdentifierNode); ok && name.Value == "countStep" {
+			return
+		}
+	}
+	call := &ast.CallNode{Callee: &ast.IdentifierNode{Value: "countStep"}, Arguments: []ast.Node{predicate.Node}}
+	call.SetLocation(predicate.Node.Location())
+	predicate.Node = call
+}
+
+// namesUsed finds the names that expressions refer to.
+type namesUsed struct{ used map[string]bool }
+
+// Visit adds the name that the node is.
+func (n *namesUsed) Visit(node *ast.Node) {
+	if id, ok := (*node).(*ast.IdentifierNode); ok {
+		n.used[id.Value] = true
+	}
+}
+
+// text is a function of expressions: raw data as text, and anything else as it is printed.
+func text(args ...any) (any, error) {
+	switch v := args[0].(type) {
+	case nil:
+		return "", nil
+	case []byte:
+		return string(v), nil
+	}
+	return fmt.Sprint(args[0]), nil
+}
+
+// parts returns the parts of a record that have to be decoded for the expressions.
+func (e *environment) parts() schema.Parts {
+	return schema.Parts{Key: e.used["key"], Payload: e.used["before"] || e.used["after"]}
+}
+
+// look makes r what the expressions see.
+func (e *environment) look(r *record.Record) {
+	if e.used["after"] {
+		e.values["after"] = value(r.After)
+	}
+	if e.used["before"] {
+		e.values["before"] = value(r.Before)
+	}
+	if e.used["key"] {
+		e.values["key"] = value(r.Key)
+	}
+	if e.used["metadata"] {
+		e.values["metadata"] = r.Metadata.Map()
+	}
+	if e.used["operation"] {
+		e.values["operation"] = r.Operation.String()
+	}
+	if e.used["position"] {
+		e.values["position"] = []byte(r.Position)
+	}
+}
+
+// value returns what d holds: nil, []byte or map[string]any.
+func value(d record.Data) any {
+	if m, ok := d.Structured(); ok {
+		return m
+	}
+	if b, ok := d.Raw(); ok {
+		return b
+	}
+	return nil
+}
+
+// program is a compiled expression.
+type program struct {
+	source   source
+	compiled *vm.Program
+}
+
+// run evaluates the expression for the record that the environment was shown.
+func (p *program) run(e *environment) (any, error) {
+	e.steps = 0
+	v, err := e.vm.Run(p.compiled, e.values)
+	if err != nil {
+		return nil, p.source.describe(err)
+	}
+	return v, nil
+}
+
+// source is where an expression stands, for errors.
+type source struct {
+	setting string
+	text    string // of the setting
+	line    int    // of the expression's first line in text, from 0
+	column  int    // of the expression in that line, from 0
+}
+
+// describe returns err with the place in the setting, and the line there with a caret.
+func (s source) describe(err error) error {
+	var at *file.Error
+	if !errors.As(err, &at) {
+		return fmt.Errorf("%s: %w", s.setting, err)
+	}
+	line, column := s.line+max(at.Line, 1)-1, at.Column
+	if at.Line <= 1 {
+		column += s.column
+	}
+	lines := strings.Split(s.text, "\n")
+	shown := ""
+	if line < len(lines) {
+		shown = fmt.Sprintf("\n| %s\n| %s^", strings.ReplaceAll(lines[line], "\t", " "), strings.Repeat(" ", column))
+	}
+	return fmt.Errorf("%s:%d:%d: %s%s", s.setting, line+1, column+1, at.Message, shown)
+}
+
+// maxDepth bounds how deep what an expression returns may be nested.
+const maxDepth = 1000
+
+// own returns v as structured data holds it, sharing nothing with a record.
+func own(v any, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
+	}
+	switch v := v.(type) {
+	case nil, bool, string, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, time.Time, time.Duration:
+		return v, nil
+	case []byte:
+		return append([]byte{}, v...), nil
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			var err error
+			if out[k], err = own(e, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return ownReflected(reflect.ValueOf(v), depth)
+}
+
+// ownReflected does the work of own for lists and maps of other types.
+func ownReflected(v reflect.Value, depth int) (_ any, err error) {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Array:
+		out := make([]any, v.Len())
+		for i := range out {
+			if out[i], err = own(v.Index(i).Interface(), depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case reflect.Map:
+		out := make(map[string]any, v.Len())
+		for _, k := range v.MapKeys() {
+			if out[fmt.Sprint(k.Interface())], err = own(v.MapIndex(k).Interface(), depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("a value of type %s cannot be in a record", v.Type())
+}
