@@ -27,6 +27,7 @@ var allowed = map[string][]string{
 	"plugins":                         {"spec/notify", "plugins/connector", "plugins/sdk", "plugins/standalone", "plugins/builtin", "plugins/record", "plugins/schema", "spec/spelling"},
 	"plugins/plugintest":              {"plugins", "plugins/connector", "plugins/sdk", "plugins/standalone", "plugins/record", "plugins/schema"},
 	"plugins/sdk/starter":             {}, "plugins/sdk/example": {"plugins/sdk", "plugins/wire", "plugins/record"},
+	"plugins/processor/expr":                           {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk"},
 	"plugins/processor/javascript":                     {"plugins/sdk", "plugins/record"},
 	"plugins/processor/wasm":                           {"plugins/sdk", "plugins/record", "plugins/schema", "plugins/processor/wasm/wasmpb", "plugins/wire/wirepb"},
 	"plugins/processor/wasm/wasmpb":                    {"plugins/wire/wirepb"},
@@ -64,7 +65,8 @@ var allowed = map[string][]string{
 
 	// The processors: one package for each family, and their chain.
 	"plugins/processor": {"plugins/connector", "plugins/record", "plugins/schema", "plugins/sdk", "plugins/template", "spec", "spec/pointer", "spec/spelling",
-		"plugins/processor/codec", "plugins/processor/fields", "plugins/processor/flow", "plugins/processor/unwrap", "plugins/processor/enrich", "plugins/processor/window"},
+		"plugins/processor/codec", "plugins/processor/fields", "plugins/processor/flow", "plugins/processor/unwrap", "plugins/processor/enrich", "plugins/processor/window",
+		"plugins/processor/expr", "plugins/processor/javascript", "plugins/processor/webhook", "plugins/processor/ai"},
 	"plugins/processor/fieldref":  {"plugins/record", "plugins/schema"},
 	"plugins/processor/jsonvalue": {},
 	"plugins/processor/codec":     {"plugins/processor/fieldref", "plugins/processor/jsonvalue", "plugins/record", "plugins/schema", "plugins/sdk"},
@@ -92,6 +94,7 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang":      {"agent/telemetry"},
 	"github.com/Masterminds/sprig/v3":          {"plugins/template"},
 	"github.com/coreos/go-systemd":             {"agent/host", "cmd/conduit"},
+	"github.com/expr-lang/expr":                {"plugins/processor/expr"},
 	"github.com/tetratelabs/wazero":            {"plugins/processor/wasm"},
 	"github.com/dop251/goja":                   {"plugins/processor/javascript"},
 	"github.com/dlclark/regexp2/v2":            {"plugins/processor/javascript"},

@@ -12,6 +12,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
+// Plugins returns the processors of this package.
+func Plugins() []sdk.ProcessorPlugin { return []sdk.ProcessorPlugin{Filter(), Map()} }
+
 // Map describes expr.map.
 func Map() sdk.ProcessorPlugin {
 	return sdk.ProcessorPlugin{

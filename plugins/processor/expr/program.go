@@ -217,7 +217,9 @@ func own(v any, depth int) (any, error) {
 		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
 	}
 	switch v := v.(type) {
-	case nil, bool, string, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, time.Time, time.Duration:
+	case int:
+		return int64(v), nil
+	case nil, bool, string, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64, time.Time, time.Duration:
 		return v, nil
 	case []byte:
 		return append([]byte{}, v...), nil
