@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -286,9 +289,16 @@ func inspect(t *testing.T, path string, killed []time.Time) (o outcome) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	seen := []entry{{}} // as if a record 0 had come before the first
-	for s := bufio.NewScanner(f); s.Scan(); {
-		e, err := parse(s.Bytes())
+	seen := []entry{{}}                                  // as if a record 0 had come before the first
+	for r, ended := bufio.NewReader(f), false; !ended; { // lines of any length: a torn one may be long
+		line, err := r.ReadBytes('\n')
+		if ended = errors.Is(err, io.EOF); err != nil && !ended {
+			t.Fatalf("cannot read what arrived: %v", err)
+		}
+		if len(line) == 0 {
+			continue
+		}
+		e, err := parse(line)
 		if err != nil {
 			o.torn++
 			continue
@@ -305,6 +315,23 @@ func inspect(t *testing.T, path string, killed []time.Time) (o outcome) {
 		o.last = max(o.last, e.number)
 	}
 	return o
+}
+
+// TestInspectReadsLongLines has a torn line among the records that is longer than what a
+// bufio.Scanner takes: what follows it is not lost.
+func TestInspectReadsLongLines(t *testing.T) {
+	record := func(n int) string {
+		position := base64.StdEncoding.EncodeToString([]byte(strconv.Itoa(n)))
+		return fmt.Sprintf("{\"position\":%q,\"metadata\":{\"opencdc.readAt\":\"1\"},\"payload\":{}}\n", position)
+	}
+	path := filepath.Join(t.TempDir(), "out")
+	text := record(1) + strings.Repeat("x", 2*bufio.MaxScanTokenSize) + "\n" + record(2) + record(3)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o := inspect(t, path, nil); o.last != 3 || o.torn != 1 {
+		t.Errorf("%+v, want the records up to 3 and one torn line", o)
+	}
 }
 
 // repeat notes that the file steps back to e, and reports whether there was a kill
