@@ -13,7 +13,7 @@ const module = "github.com/conduit-agent/conduit"
 // child never imports its parent, and the parts meet only in agent.
 var allowed = map[string][]string{
 	"spec/yamldoc":   {"spec/pointer"},
-	"plugins/record": {}, "spec/spelling": {}, "spec/pointer": {}, "spec/notify": {}, "schemas": {"spec/pointer"}, "reconcile/watch": {}, "agent/agenttest/bench": {},
+	"plugins/record": {}, "spec/spelling": {}, "spec/pointer": {}, "spec/notify": {}, "spec/fingerprint": {}, "schemas": {"spec/pointer"}, "reconcile/watch": {"spec/fingerprint", "spec/notify"}, "agent/agenttest/bench": {},
 	"agent/agenttest/bench/connector": {"plugins/builtin", "plugins/builtin/file", "plugins/builtin/generator", "plugins/record", "plugins/sdk", "plugins/wire"},
 	"agent/config":                    {"schemas", "spec", "spec/spelling"},
 	"plugins/connector":               {"plugins/record", "plugins/sdk"},
@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"plugins/wire/wirepb":             {"plugins/wire/wirepb"},
 	"plugins/standalone":              {"spec/notify", "plugins/sdk", "plugins/record", "plugins/schema", "plugins/wire", "plugins/wire/wirepb"},
 	"plugins/builtin":                 {"plugins/sdk", "plugins/record", "plugins/builtin/generator", "plugins/builtin/log", "plugins/builtin/file"},
-	"plugins":                         {"spec/notify", "plugins/connector", "plugins/sdk", "plugins/standalone", "plugins/builtin", "plugins/record", "plugins/schema", "spec/spelling"},
+	"plugins":                         {"spec/notify", "spec/fingerprint", "plugins/connector", "plugins/sdk", "plugins/standalone", "plugins/builtin", "plugins/record", "plugins/schema", "spec/spelling"},
 	"plugins/plugintest":              {"plugins", "plugins/connector", "plugins/sdk", "plugins/standalone", "plugins/record", "plugins/schema"},
 	"plugins/sdk/starter":             {}, "plugins/sdk/example": {"plugins/sdk", "plugins/wire", "plugins/record"},
 	"plugins/processor/expr":                           {"plugins/processor/fieldref", "plugins/record", "plugins/schema", "plugins/sdk"},
@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	"api/openapi":     {}, "api/web": {}, "api/editor": {"api/rest", "schemas"}, "api/live": {"api/rest", "spec"},
 	"api/client":      {"spec", "plugins/record", "api/rest"},
 	"agent/redact":    {},
-	"agent/reference": {"agent/redact", "reconcile/watch", "spec"},
+	"agent/reference": {"agent/redact", "reconcile/watch", "spec", "spec/fingerprint", "spec/notify"},
 	"agent/catalog":   {"agent/config", "plugins", "plugins/builtin", "plugins/schema", "plugins/sdk", "spec", "spec/pointer"},
 	"agent/runner":    {"agent/catalog", "agent/engine", "agent/redact", "agent/reference", "plugins", "plugins/connector", "reconcile", "spec"},
 	"agent/telemetry": {"agent/engine", "api", "api/rest", "plugins", "reconcile", "reconcile/files", "spec"},

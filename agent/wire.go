@@ -31,7 +31,8 @@ func (a *Agent) wire() {
 	a.Committer = &engine.Committer{Store: a.Store, Interval: c.DB.CommitInterval}
 	a.schemas = &schema.Cache{Registry: a.Store.Schemas()}
 	a.Catalog = catalog.New(c, a.Store.Schemas(), log)
-	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log}
+	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
+	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
 	a.Runner = &runner.Runner{
 		Catalog:    a.Catalog,
 		References: a.references,

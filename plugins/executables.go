@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/standalone"
+	"github.com/conduit-agent/conduit/spec/fingerprint"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -30,7 +31,11 @@ type Executables struct {
 	LogLevel string          // what plugins should log; empty: info
 	Changed  func()          // when set, called after plugins came, went or changed; must not block
 
-	Interval       time.Duration // between two looks at Dir; 0: a second
+	// Watch calls scan when something may have changed at the paths that scan returned last, when
+	// wake was received, and after the time that it returned, until ctx ends. nil scans once
+	// each Interval.
+	Watch          func(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error
+	Interval       time.Duration // between two scans of Dir without Watch; 0: a second
 	SpecifyTimeout time.Duration // for an executable to say what it is; 0: 30 s
 
 	once  sync.Once
@@ -52,7 +57,7 @@ type Executables struct {
 // file is one file in the directory. Links are followed: path is what is run.
 type file struct {
 	path, entry string
-	print       fingerprint
+	print       fingerprint.Print
 	err         error // why it is no plugin
 	pending     bool  // what it is now is not known yet
 	running     bool  // it is being specified
@@ -88,23 +93,35 @@ func (e *Executables) Run(ctx context.Context) error {
 	e.init()
 	var work sync.WaitGroup
 	defer work.Wait()
-	for {
+	watch := e.Watch
+	if watch == nil {
+		watch = e.poll
+	}
+	return watch(ctx, e.wake, func() (paths []string, again time.Duration) {
 		e.scan()
 		e.serveSchemas(ctx, &work)
-		next := cmp.Or(e.Interval, defaultInterval)
 		if e.specifyPending(ctx, &work) {
-			next = min(next, writeDebounce)
+			again = writeDebounce
 		}
+		return e.watched(), again
+	})
+}
+
+// poll is Watch without anything that says when to scan.
+func (e *Executables) poll(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error {
+	interval := cmp.Or(e.Interval, defaultInterval)
+	for {
+		_, again := scan()
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-e.wake:
-		case <-time.After(next):
+		case <-wake:
+		case <-time.After(min(interval, cmp.Or(again, interval))):
 		}
 	}
 }
 
-// Rescan looks at the directory once and returns when it is known what every file in
+// Rescan scans the directory once and returns when it is known what every file in
 // it is, or when ctx ends.
 func (e *Executables) Rescan(ctx context.Context) {
 	e.init()

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
 // scan compares the directory with what is known of it. Files that are new or not what
@@ -21,6 +23,20 @@ func (e *Executables) scan() {
 	if !same {
 		e.update(func() { e.take(found, err) })
 	}
+}
+
+// watched returns what the next scan depends on: the directory, and where links in it lead to.
+func (e *Executables) watched() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	paths := []string{e.Dir}
+	for path, f := range e.files {
+		paths = append(paths, f.entry)
+		if path != f.entry {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // isKnown reports whether nothing differs from the last scan. The caller holds mu.
@@ -115,11 +131,11 @@ func inspect(root, name string) *file {
 	case info.IsDir():
 		return nil
 	case !info.Mode().IsRegular():
-		return &file{path: target, print: fingerprintOf(info), err: errors.New("it is not a regular file")}
+		return &file{path: target, print: fingerprint.Of(info), err: errors.New("it is not a regular file")}
 	case info.Mode().Perm()&0o111 == 0:
-		return &file{path: target, print: fingerprintOf(info), err: errors.New("it is not executable (chmod +x)")}
+		return &file{path: target, print: fingerprint.Of(info), err: errors.New("it is not executable (chmod +x)")}
 	}
-	return &file{path: target, print: fingerprintOf(info), pending: true}
+	return &file{path: target, print: fingerprint.Of(info), pending: true}
 }
 
 // inside returns what path stands for when all links are followed, which must be in

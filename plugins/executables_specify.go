@@ -24,7 +24,7 @@ func (e *Executables) specifyPending(ctx context.Context, work *sync.WaitGroup) 
 	for path, f := range e.files {
 		switch {
 		case !f.pending || f.running:
-		case !f.print.quiet(now):
+		case !f.print.Quiet(now, writeDebounce):
 			waiting = true
 		default:
 			running := *f

@@ -52,8 +52,15 @@ func (r *Resolver) change(id string, change func(*files)) {
 	if before := r.used[id]; before != nil {
 		f = *before
 	}
+	watched := f.all()
 	change(&f)
 	r.used[id] = &f
+	for path := range f.all() {
+		if _, ok := watched[path]; !ok {
+			r.init()
+			r.wake.Notify()
+		}
+	}
 	if len(f.tried)+len(f.running) == 0 {
 		delete(r.used, id)
 	}

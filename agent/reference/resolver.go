@@ -10,7 +10,9 @@ import (
 	"sync"
 
 	"github.com/conduit-agent/conduit/agent/redact"
+	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // Resolver resolves references, and remembers which files the settings of each pipeline took
@@ -19,7 +21,10 @@ type Resolver struct {
 	// Apply has a pipeline take effect again. Run calls it when a referenced file changed.
 	Apply func(ctx context.Context, pipelineID string) error
 	Log   *slog.Logger
+	Watch watch.Trigger // says when to scan the files; Run sets its times
 
+	once  sync.Once
+	wake  notify.Signal // other files are in use
 	reads reads
 
 	mu   sync.Mutex
@@ -27,6 +32,8 @@ type Resolver struct {
 
 	observed map[string]*observation // by path; owned by Run
 }
+
+func (r *Resolver) init() { r.once.Do(func() { r.wake = notify.NewSignal() }) }
 
 // Resolution is a version of a pipeline with its references resolved.
 type Resolution struct {

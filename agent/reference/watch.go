@@ -4,49 +4,47 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// How often referenced files are polled, and how soon again while one changes: it may be
-// written in pieces, so that a change counts only when two polls in a row see the same.
+// How often referenced files are scanned where events of them cannot be had, and how soon
+// again while one changes: it may be written in pieces, so that a change counts only when two
+// scans in a row see the same.
 const (
 	pollInterval = 500 * time.Millisecond
 	debounce     = 50 * time.Millisecond
 )
 
-// observation is a file as a poll saw it.
+// observation is a file as a scan saw it.
 type observation struct {
-	info    fs.FileInfo
+	print   fingerprint.Print
+	certain bool // an equal print means equal content
 	content digest
-	stable  bool // the poll before saw the same
+	stable  bool // the scan before saw the same
 }
 
 // Run watches the referenced files until ctx ends, then it returns nil.
 func (r *Resolver) Run(ctx context.Context) error {
+	r.init()
 	r.observed = map[string]*observation{}
-	wait := pollInterval
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
+	r.Watch.Debounce, r.Watch.Poll = debounce, pollInterval
+	return r.Watch.Run(ctx, r.wake, func() (paths []string, again time.Duration) {
+		if !r.scan(ctx) {
+			again = debounce
 		}
-		wait = pollInterval
-		if !r.poll(ctx) {
-			wait = debounce
-		}
-	}
+		return slices.Sorted(maps.Keys(r.observed)), again
+	})
 }
 
-// poll has the pipelines applied again whose files changed. It returns false while one of
+// scan has the pipelines applied again whose files changed. It returns false while one of
 // them is changing.
-func (r *Resolver) poll(ctx context.Context) (stable bool) {
+func (r *Resolver) scan(ctx context.Context) (stable bool) {
 	changed, stable := r.compare(ctx)
 	for _, c := range changed {
 		log := r.Log.With("component", "agent", "pipeline_id", c.pipeline)
@@ -101,7 +99,7 @@ func (r *Resolver) differences(f *files) (now map[string]digest, first string, s
 	return now, first, stable
 }
 
-// observe looks at every file in use, and forgets the others.
+// observe observes every file in use, and forgets the others.
 func (r *Resolver) observe(ctx context.Context, used map[string]*files) {
 	observed := make(map[string]*observation, len(r.observed))
 	for _, f := range used {
@@ -114,7 +112,7 @@ func (r *Resolver) observe(ctx context.Context, used map[string]*files) {
 	r.observed = observed
 }
 
-// observeFile looks at a file. One on a file system that hangs counts as gone.
+// observeFile observes a file. One on a file system that hangs counts as gone.
 func (r *Resolver) observeFile(ctx context.Context, path string, before *observation) *observation {
 	now, err := within(ctx, &r.reads, pollInterval, "observe "+path, func() (*observation, error) { return observe(path, before), nil })
 	if err != nil {
@@ -123,22 +121,17 @@ func (r *Resolver) observeFile(ctx context.Context, path string, before *observa
 	return now
 }
 
-// timestampStep is the coarsest resolution of modification times among the file systems in
-// use: within it, two changes may bear the same time.
-const timestampStep = 2 * time.Second
-
-// observe reads a file, unless its identity, size and time say that it is as it was before.
+// observe reads a file, unless its fingerprint says that it is as it was before.
 func observe(path string, before *observation) *observation {
 	info, err := os.Stat(path)
 	if err != nil {
 		return &observation{stable: true}
 	}
-	certain := time.Since(info.ModTime()) > timestampStep
-	if certain && before != nil && before.stable && before.info != nil && os.SameFile(before.info, info) &&
-		before.info.ModTime().Equal(info.ModTime()) && before.info.Size() == info.Size() {
+	print := fingerprint.Of(info)
+	if before != nil && before.stable && before.certain && before.print == print {
 		return before
 	}
-	now := &observation{info: info}
+	now := &observation{print: print, certain: print.Certain(time.Now())}
 	if data, err := watch.ReadFile(path, info, os.OpenFile); err == nil {
 		now.content = sha256.Sum256(data)
 	}

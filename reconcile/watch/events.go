@@ -1,66 +1,12 @@
 package watch
 
 import (
-	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 )
-
-// watch asks for events of a directory and reports whether that is new. Where events
-// are not to be had the directory is polled.
-func (s *scanner) watch(dir string) bool {
-	if dir == "" || s.wanted[dir] {
-		return false
-	}
-	s.wanted[dir] = true
-	id, err := statDir(dir)
-	if err != nil {
-		return false
-	}
-	if known, ok := s.watched[dir]; ok && known == id {
-		return false
-	}
-	if s.fsw == nil {
-		if s.fsw, err = s.notify(); err != nil {
-			s.fsw, s.noEvents = nil, explain(err)
-			return false
-		}
-	}
-	_ = s.fsw.Remove(dir) // of the directory that was here before
-	if err := s.fsw.Add(dir); err != nil {
-		delete(s.watched, dir)
-		s.noEvents = explain(err)
-		return false
-	}
-	s.watched[dir] = id
-	return true
-}
-
-// unwatch gives up the directories that no longer matter.
-func (s *scanner) unwatch() {
-	for dir := range s.watched {
-		if !s.wanted[dir] {
-			_ = s.fsw.Remove(dir)
-			delete(s.watched, dir)
-		}
-	}
-}
-
-// explain says what to do about an error of the system that keeps events from us.
-func explain(err error) error {
-	switch {
-	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%w; raise the limit with: sysctl fs.inotify.max_user_watches=524288", err)
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return fmt.Errorf("%w; raise the limit with: sysctl fs.inotify.max_user_instances=1024", err)
-	}
-	return err
-}
 
 // quiet returns how long nothing must follow ev before a scan, 0 when ev is of no
 // interest. A file that was renamed into place is complete; one that is written to, or
@@ -98,7 +44,7 @@ func (s *scanner) pause(snap *Snapshot, settled bool) time.Duration {
 	if snap.Err == nil && (!settled || s.writing()) {
 		return s.timing.debounce
 	}
-	if snap.Err != nil || s.noEvents != nil || s.remote(s.dir) {
+	if snap.Err != nil || s.err != nil || s.remote(s.dir) {
 		return s.timing.poll
 	}
 	return s.timing.rescan
@@ -112,24 +58,4 @@ func (s *scanner) writing() bool {
 		}
 	}
 	return false
-}
-
-func (s *scanner) events() <-chan fsnotify.Event {
-	if s.fsw == nil {
-		return nil
-	}
-	return s.fsw.Events
-}
-
-func (s *scanner) errors() <-chan error {
-	if s.fsw == nil {
-		return nil
-	}
-	return s.fsw.Errors
-}
-
-func (s *scanner) close() {
-	if s.fsw != nil {
-		_ = s.fsw.Close()
-	}
 }

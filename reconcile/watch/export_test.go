@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
 // Deafen has w get no events, but err, while deaf is true.
@@ -23,9 +25,9 @@ func (w *Watcher) Notify(notify func() (*fsnotify.Watcher, error)) { w.system.no
 
 // Stamp stops the clock of the file system: every file seems to have been changed at t.
 func (w *Watcher) Stamp(t time.Time) {
-	w.system.print = func(fi fs.FileInfo) fingerprint {
-		f := fingerprintOf(fi)
-		f.mtime, f.ctime = t.UnixNano(), t.UnixNano()
+	w.system.print = func(fi fs.FileInfo) fingerprint.Print {
+		f := fingerprint.Of(fi)
+		f.Mtime, f.Ctime = t.UnixNano(), t.UnixNano()
 		return f
 	}
 }
@@ -37,7 +39,7 @@ func (w *Watcher) Remote() { w.system.remote = func(string) bool { return true }
 // target and watches dir.
 func (w *Watcher) Quiet(ev fsnotify.Event, target, dir string) time.Duration {
 	s := newScanner(w)
-	s.targets, s.watched[dir] = map[string]bool{target: true}, dirID{}
+	s.targets, s.watched[dir] = map[string]bool{target: true}, fingerprint.ID{}
 	return s.quiet(ev)
 }
 

@@ -12,26 +12,25 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
 // entry is a file as it was read.
 type entry struct {
 	file  File
-	print fingerprint
+	print fingerprint.Print
 	// certain is whether an equal fingerprint means equal content. It does not when the
 	// file was read so soon after a change that another one could bear the same time.
 	certain bool
 	since   time.Time // when it began to look unsettled; zero when it is settled
 }
 
-// settleTime is the coarsest resolution of file times to be expected.
-const settleTime = 2 * time.Second
-
 var errChanging = errors.New("the file keeps changing while it is read")
 
-// look returns what is in a file, as it was before while it is being written. A nil
+// scanFile returns what is in a file, as it was before while it is being written. A nil
 // entry means that there is no such file (true) or none yet (false).
-func (s *scanner) look(root *os.Root, dir, name string, now time.Time, fresh bool) (*entry, bool) {
+func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, fresh bool) (*entry, bool) {
 	prior := s.files[name]
 	fi, err := root.Lstat(name)
 	if err == nil && fi.Mode()&fs.ModeSymlink != 0 {
@@ -57,12 +56,12 @@ func (s *scanner) look(root *os.Root, dir, name string, now time.Time, fresh boo
 	case err != nil:
 		return unreadable(name, err), true
 	}
-	return &entry{file: File{Path: name, Data: data, Hash: hash(data)}, print: print, certain: now.Sub(print.newest()) > settleTime}, true
+	return &entry{file: File{Path: name, Data: data, Hash: hash(data)}, print: print, certain: print.Certain(now)}, true
 }
 
 // unsettled decides about a file that is empty or changed while it was read. It gets
 // another chance, an empty one for the time of a debounce, a changing one for longer.
-func (s *scanner) unsettled(prior *entry, name string, print fingerprint, now time.Time, err error) (*entry, bool) {
+func (s *scanner) unsettled(prior *entry, name string, print fingerprint.Print, now time.Time, err error) (*entry, bool) {
 	since, patience := now, s.timing.debounce
 	if prior != nil && !prior.since.IsZero() {
 		since = prior.since
@@ -78,7 +77,7 @@ func (s *scanner) unsettled(prior *entry, name string, print fingerprint, now ti
 		}
 		return e, true
 	}
-	replaced := prior != nil && prior.print.id != print.id // what it was is nowhere any more
+	replaced := prior != nil && prior.print.ID != print.ID // what it was is nowhere any more
 	if prior == nil || prior.placeholder() || replaced && err == nil {
 		s.files[name] = &entry{since: since}
 		return nil, false
@@ -93,12 +92,16 @@ func (e *entry) placeholder() bool { return e.file.Path == "" }
 
 // follow watches the places that a linked file depends on.
 func (s *scanner) follow(dir, name string) {
-	real, places, err := trail(filepath.Join(dir, name))
+	real, links, err := trail(filepath.Join(dir, name))
 	if err == nil {
 		s.targets[real] = true
 		real = filepath.Dir(real)
 	}
-	for _, place := range append(places, real) {
+	places := []string{real}
+	for _, link := range links {
+		places = append(places, filepath.Dir(link))
+	}
+	for _, place := range places {
 		if place == dir || strings.HasPrefix(place, dir+"/") {
 			s.watch(place)
 		}
@@ -106,19 +109,19 @@ func (s *scanner) follow(dir, name string) {
 }
 
 // readStable reads a regular file whose fingerprint is the same before and after.
-func (s *scanner) readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint, error) {
+func (s *scanner) readStable(root *os.Root, name string, fi fs.FileInfo) ([]byte, fingerprint.Print, error) {
 	f, before, err := openRegular(name, fi, root.OpenFile)
 	if err != nil {
-		return nil, fingerprint{}, err
+		return nil, fingerprint.Print{}, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
 	if err != nil {
-		return nil, fingerprint{}, err
+		return nil, fingerprint.Print{}, err
 	}
 	after, err := f.Stat()
 	if err != nil {
-		return nil, fingerprint{}, err
+		return nil, fingerprint.Print{}, err
 	}
 	print := s.print(after)
 	if s.print(before) != print || int64(len(data)) != after.Size() {

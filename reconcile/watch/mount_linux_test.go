@@ -120,7 +120,7 @@ func TestQueueOverflow(t *testing.T) {
 		write(t, o.path("b.yaml"), "b")
 		o.until("another file", is("a.yaml=b b.yaml=b"))
 	})
-	if !strings.Contains(log.String(), "events of the pipelines directory were lost") {
+	if !strings.Contains(log.String(), "events of the file system were lost") {
 		t.Errorf("nothing was lost:\n%s", log.String())
 	}
 }

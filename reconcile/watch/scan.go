@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
-// scanner looks at the directory and keeps what it saw, to read only what changed.
+// scanner scans the directory and keeps what it saw, to read only what changed.
 // It is owned by Watcher.Run.
 type scanner struct {
 	dir    string
@@ -24,23 +26,23 @@ type scanner struct {
 	files map[string]*entry // by name
 
 	system
-	fsw      *fsnotify.Watcher
-	watched  map[string]dirID // directories under watch, as they were then
-	wanted   map[string]bool  // directories this scan asked to watch
-	targets  map[string]bool  // files that links lead to
-	noEvents error            // why changes may come without an event
+	hints
+	targets map[string]bool // files that links lead to
 }
 
 func newScanner(w *Watcher) *scanner {
-	s := &scanner{dir: w.Dir, log: w.logger(), timing: w.timing(), files: map[string]*entry{}, watched: map[string]dirID{}, system: w.system}
-	if s.notify == nil {
-		s.notify = fsnotify.NewWatcher
-	}
-	if w.PollOnly {
-		s.notify = func() (*fsnotify.Watcher, error) { return nil, errPollOnly }
+	log := logger(w.Log)
+	s := &scanner{dir: w.Dir, log: log, timing: w.timing(), files: map[string]*entry{}, system: w.system}
+	switch {
+	case w.PollOnly:
+		s.hints = newHints(func() (*fsnotify.Watcher, error) { return nil, errPollOnly }, log)
+	case w.system.notify != nil:
+		s.hints = newHints(w.system.notify, log)
+	default:
+		s.hints = newHints(fsnotify.NewWatcher, log)
 	}
 	if s.print == nil {
-		s.print = fingerprintOf
+		s.print = fingerprint.Of
 	}
 	if s.remote == nil {
 		s.remote = remote
@@ -50,11 +52,12 @@ func newScanner(w *Watcher) *scanner {
 
 var errPollOnly = errors.New("no events were asked for")
 
-// scan looks at everything. It returns false when a file never read before is still
+// scan scans everything. It returns false when a file never read before is still
 // being written: the snapshot would not be the truth.
 func (s *scanner) scan(now time.Time, fresh bool) (Snapshot, bool) {
-	s.wanted, s.targets, s.noEvents = map[string]bool{}, map[string]bool{}, nil
-	defer s.unwatch()
+	s.begin()
+	s.targets = map[string]bool{}
+	defer s.end()
 	real, err := s.locate()
 	if err != nil {
 		return Snapshot{Err: fmt.Errorf("cannot find pipelines in %s: %w", s.dir, err)}, true
@@ -75,10 +78,10 @@ func (s *scanner) scan(now time.Time, fresh bool) (Snapshot, bool) {
 // where a link on the way there may be changed, and what there is of a missing path.
 func (s *scanner) locate() (string, error) {
 	for {
-		real, places, err := trail(s.dir)
+		real, links, err := trail(s.dir)
 		added := s.watch(real)
-		for _, p := range places {
-			added = s.watch(p) || added
+		for _, link := range links {
+			added = s.watch(filepath.Dir(link)) || added
 		}
 		if !added {
 			return real, err
@@ -101,17 +104,17 @@ func (s *scanner) read(dir, only string, now time.Time, fresh bool) (Snapshot, b
 	if err != nil {
 		return Snapshot{}, false, err
 	}
-	snap, settled := Snapshot{Dir: identify(self).String()}, true
+	snap, settled := Snapshot{Dir: fingerprint.Identify(self).String()}, true
 	var others []string // files that were not there before
 	seen := make(map[string]*entry, len(names))
 	snap.Files = make([]File, 0, len(names))
 	for _, name := range names {
-		e, ok := s.look(root, dir, name, now, fresh)
+		e, ok := s.scanFile(root, dir, name, now, fresh)
 		if e == nil {
 			settled = settled && ok
 			continue
 		}
-		if before := s.files[name]; before == nil || before.print.id != e.print.id {
+		if before := s.files[name]; before == nil || before.print.ID != e.print.ID {
 			others = append(others, name)
 		}
 		seen[name] = e
@@ -188,9 +191,9 @@ func IsPipelineFile(name string) bool {
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// trail follows the links on the way to path. It returns where it ends and the
-// directories in which the links stand. With an error, real is as far as it got.
-func trail(path string) (real string, places []string, err error) {
+// trail follows the links on the way to path. It returns where it ends and the links, each
+// under its own real path. With an error, real is as far as it got.
+func trail(path string) (real string, found []string, err error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", nil, err
@@ -207,27 +210,27 @@ func trail(path string) (real string, places []string, err error) {
 		}
 		fi, err := os.Lstat(next)
 		if err != nil {
-			return real, places, err
+			return real, found, err
 		}
 		if fi.Mode()&fs.ModeSymlink == 0 {
 			if len(rest) > 0 && !fi.IsDir() {
-				return real, places, &fs.PathError{Op: "open", Path: next, Err: errors.New("not a directory")}
+				return real, found, &fs.PathError{Op: "open", Path: next, Err: errors.New("not a directory")}
 			}
 			real = next
 			continue
 		}
 		if links++; links > maxLinks {
-			return real, places, &fs.PathError{Op: "open", Path: path, Err: errors.New("too many levels of links")}
+			return real, found, &fs.PathError{Op: "open", Path: path, Err: errors.New("too many levels of links")}
 		}
 		target, err := os.Readlink(next)
 		if err != nil {
-			return real, places, err
+			return real, found, err
 		}
-		places = append(places, real)
+		found = append(found, next)
 		if filepath.IsAbs(target) {
 			real = "/"
 		}
 		rest = append(strings.Split(target, "/"), rest...)
 	}
-	return real, places, nil
+	return real, found, nil
 }

@@ -1,5 +1,6 @@
-// Package watch observes a directory of pipeline files. Events of the file system are
-// hints; every report is a complete scan.
+// Package watch observes files: a directory of pipeline files (Watcher), or files and
+// directories anywhere (Trigger). Events of the file system are hints that say when to scan;
+// what changed only a complete scan says, and one is made at intervals in any case.
 package watch
 
 import (
@@ -12,14 +13,17 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/conduit-agent/conduit/spec/fingerprint"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// Snapshot is one complete look at the directory.
+// Snapshot is one complete scan of the directory.
 type Snapshot struct {
-	// Err says why the directory could not be looked at: missing, unreadable. Files is
+	// Err says why the directory could not be scanned: missing, unreadable. Files is
 	// then empty, and nothing may be concluded from the absence of a file.
 	Err error
-	// Dir identifies the directory that was looked at. It changes when another
+	// Dir identifies the directory that was scanned. It changes when another
 	// directory, or another file system, takes its place. It is "" with Err.
 	Dir string
 	// NoEvents says why changes may come without an event, so that they are found by polling
@@ -54,20 +58,24 @@ type Watcher struct {
 
 	PollOnly bool // ask for no events: scan every Poll, and at a Reload
 
-	once    sync.Once
-	reloads chan chan struct{}
-	system  system
+	once     sync.Once
+	reload   notify.Signal
+	mu       sync.Mutex
+	awaiting []chan struct{} // guarded by mu; each to be closed after a reload
+	system   system
 }
+
+func (w *Watcher) init() { w.once.Do(func() { w.reload = notify.NewSignal() }) }
 
 // Reload scans now, reading every file afresh, and reports even if nothing changed. It
 // returns when the report was made; Run must be running.
 func (w *Watcher) Reload(ctx context.Context) error {
+	w.init()
 	done := make(chan struct{})
-	select {
-	case w.requests() <- done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	w.mu.Lock()
+	w.awaiting = append(w.awaiting, done)
+	w.mu.Unlock()
+	w.reload.Notify()
 	select {
 	case <-done:
 		return nil
@@ -76,22 +84,28 @@ func (w *Watcher) Reload(ctx context.Context) error {
 	}
 }
 
-func (w *Watcher) requests() chan chan struct{} {
-	w.once.Do(func() { w.reloads = make(chan chan struct{}) })
-	return w.reloads
+// requested returns the reloads that were asked for, each to be closed when it is done.
+func (w *Watcher) requested() []chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.awaiting
+	w.awaiting = nil
+	return all
 }
 
 // Run calls report with the first scan, and then with every scan that differs from the
 // one before. Calls do not overlap. It returns nil when ctx ends.
 func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
+	w.init()
 	s := newScanner(w)
 	defer s.close()
 	var last *Snapshot
 	var reloads []chan struct{}
-	for {
+	for ctx.Err() == nil {
+		reloads = append(reloads, w.requested()...)
 		snap, settled := s.scan(time.Now(), len(reloads) > 0)
-		if !errors.Is(s.noEvents, errPollOnly) {
-			snap.NoEvents = s.noEvents
+		if !errors.Is(s.err, errPollOnly) {
+			snap.NoEvents = s.err
 		}
 		if settled && (last == nil || len(reloads) > 0 || !same(&snap, last)) {
 			last = &snap
@@ -103,81 +117,39 @@ func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 			}
 			reloads = nil
 		}
-		if done := w.wait(ctx, s, s.pause(&snap, settled)); done != nil {
-			reloads = append(reloads, done)
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
+		s.wait(ctx, s.pause(&snap, settled), s.timing.maxWait, w.reload, s.quiet)
 	}
-}
-
-// wait returns when it is time to scan: pause has passed, what happened has come to
-// rest, or a reload was asked for, whose channel it then returns.
-func (w *Watcher) wait(ctx context.Context, s *scanner, pause time.Duration) chan struct{} {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	var first, due time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case done := <-w.requests():
-			return done
-		case <-timer.C:
-			return nil
-		case err := <-s.errors():
-			s.log.Warn("events of the pipelines directory were lost, looking at everything", "err", err)
-			return nil
-		case ev := <-s.events():
-			quiet := s.quiet(ev)
-			if quiet == 0 {
-				continue
-			}
-			now := time.Now()
-			if first.IsZero() {
-				first = now
-			}
-			due = later(due, now.Add(quiet))
-			if limit := first.Add(s.timing.maxWait); due.After(limit) {
-				due = limit
-			}
-			timer.Reset(time.Until(due))
-		}
-	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+	return nil
 }
 
 // system is what the scanner asks of the system. Tests put their own in.
 type system struct {
 	notify func() (*fsnotify.Watcher, error)
-	print  func(fs.FileInfo) fingerprint
+	print  func(fs.FileInfo) fingerprint.Print
 	remote func(dir string) bool
 }
 
 // timing is the settings of a Watcher with defaults filled in.
 type timing struct{ debounce, maxWait, rescan, poll time.Duration }
 
+// defaultTiming is that of a Watcher and of a Trigger.
+var defaultTiming = timing{debounce: 25 * time.Millisecond, maxWait: 2 * time.Second, rescan: 15 * time.Second, poll: time.Second}
+
 func (w *Watcher) timing() timing {
 	return timing{
-		debounce: cmp.Or(w.Debounce, 25*time.Millisecond),
-		maxWait:  cmp.Or(w.MaxWait, 2*time.Second),
-		rescan:   cmp.Or(w.Rescan, 15*time.Second),
-		poll:     cmp.Or(w.Poll, time.Second),
+		debounce: cmp.Or(w.Debounce, defaultTiming.debounce),
+		maxWait:  cmp.Or(w.MaxWait, defaultTiming.maxWait),
+		rescan:   cmp.Or(w.Rescan, defaultTiming.rescan),
+		poll:     cmp.Or(w.Poll, defaultTiming.poll),
 	}
 }
 
-func (w *Watcher) logger() *slog.Logger {
-	if w.Log == nil {
+// logger returns log for this package, or one that discards if log is nil.
+func logger(log *slog.Logger) *slog.Logger {
+	if log == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	return w.Log.With("component", "watch")
+	return log.With("component", "watch")
 }
 
 // same reports whether a and b tell the same.

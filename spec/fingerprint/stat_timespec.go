@@ -1,6 +1,6 @@
 //go:build darwin || freebsd || netbsd
 
-package watch
+package fingerprint
 
 import "syscall"
 

@@ -1,0 +1,157 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/conduit-agent/conduit/spec/fingerprint"
+)
+
+// hints are the events of the directories that matter. They only say when to scan: which
+// directories matter is found anew by each scan, between begin and end.
+type hints struct {
+	notify  func() (*fsnotify.Watcher, error)
+	log     *slog.Logger
+	fsw     *fsnotify.Watcher
+	watched map[string]fingerprint.ID // directories under watch, as they were then
+	wanted  map[string]bool           // directories that this scan needs
+	err     error                     // why changes may come without an event
+}
+
+func newHints(notify func() (*fsnotify.Watcher, error), log *slog.Logger) hints {
+	return hints{notify: notify, log: log, watched: map[string]fingerprint.ID{}}
+}
+
+func (h *hints) begin() { h.wanted, h.err = map[string]bool{}, nil }
+
+// watch asks for events of a directory and reports whether that is new. Where events
+// are not to be had the directory is polled.
+func (h *hints) watch(dir string) bool {
+	if dir == "" || h.wanted[dir] {
+		return false
+	}
+	h.wanted[dir] = true
+	id, err := statDir(dir)
+	if err != nil {
+		return false
+	}
+	if known, ok := h.watched[dir]; ok && known == id {
+		return false
+	}
+	if h.fsw == nil {
+		if h.fsw, err = h.notify(); err != nil {
+			h.fsw, h.err = nil, explain(err)
+			return false
+		}
+	}
+	_ = h.fsw.Remove(dir) // of the directory that was here before
+	if err := h.fsw.Add(dir); err != nil {
+		delete(h.watched, dir)
+		h.err = explain(err)
+		return false
+	}
+	h.watched[dir] = id
+	return true
+}
+
+func statDir(dir string) (fingerprint.ID, error) {
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return fingerprint.ID{}, err
+	}
+	if !fi.IsDir() {
+		return fingerprint.ID{}, syscall.ENOTDIR
+	}
+	return fingerprint.Identify(fi), nil
+}
+
+// end gives up the directories that no longer matter.
+func (h *hints) end() {
+	for dir := range h.watched {
+		if !h.wanted[dir] {
+			_ = h.fsw.Remove(dir)
+			delete(h.watched, dir)
+		}
+	}
+}
+
+// explain says what to do about an error of the system that keeps events from us.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w; raise the limit with: sysctl fs.inotify.max_user_watches=524288", err)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return fmt.Errorf("%w; raise the limit with: sysctl fs.inotify.max_user_instances=1024", err)
+	}
+	return err
+}
+
+// wait returns when it is time to scan: pause has passed, wake was received, or events were
+// followed by the quiet that each asks for (debounce), 0 for one of no interest, though not
+// later than maxWait after the first.
+func (h *hints) wait(ctx context.Context, pause, maxWait time.Duration, wake <-chan struct{}, quiet func(fsnotify.Event) time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	var first, due time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+			return
+		case <-timer.C:
+			return
+		case err := <-h.errors():
+			h.log.Warn("events of the file system were lost, scanning everything", "err", err)
+			return
+		case ev := <-h.events():
+			d := quiet(ev)
+			if d == 0 {
+				continue
+			}
+			now := time.Now()
+			if first.IsZero() {
+				first = now
+			}
+			due = later(due, now.Add(d))
+			if limit := first.Add(maxWait); due.After(limit) {
+				due = limit
+			}
+			timer.Reset(time.Until(due))
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (h *hints) events() <-chan fsnotify.Event {
+	if h.fsw == nil {
+		return nil
+	}
+	return h.fsw.Events
+}
+
+func (h *hints) errors() <-chan error {
+	if h.fsw == nil {
+		return nil
+	}
+	return h.fsw.Errors
+}
+
+func (h *hints) close() {
+	if h.fsw != nil {
+		_ = h.fsw.Close()
+	}
+}

@@ -1,0 +1,155 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Trigger calls for scans of files and directories that may be anywhere. Its zero value is
+// ready for use.
+type Trigger struct {
+	Log *slog.Logger
+
+	Debounce time.Duration // how long it must be quiet after an event; default 25 ms
+	MaxWait  time.Duration // a stream of events delays a scan no longer; default 2 s
+	Rescan   time.Duration // between scans that no event asked for; default 15 s
+	Poll     time.Duration // the same where events cannot be had; default 1 s
+
+	PollOnly bool // ask for no events: scan every Poll
+}
+
+// Run calls scan at once, when something may have changed at the paths that it returned last,
+// when wake was received, and at intervals in any case, because events only say when to scan.
+// A path may be that of a file, of a directory, all of whose entries count, or of something
+// that is not there yet. scan also returns after how long it wants to be called again in any
+// case, 0 for no wish. Run returns nil when ctx ends.
+func (t *Trigger) Run(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error {
+	r := &triggerRun{timing: t.timing(), hints: newHints(fsnotify.NewWatcher, logger(t.Log)), hanging: map[string]<-chan located{}}
+	if t.PollOnly {
+		r.notify = func() (*fsnotify.Watcher, error) { return nil, errPollOnly }
+	}
+	defer r.close()
+	for ctx.Err() == nil {
+		paths, again := scan()
+		if r.follow(ctx, paths) {
+			continue // something may have changed before the watch was in place
+		}
+		pause := r.timing.rescan
+		if r.err != nil || r.unheard {
+			pause = r.timing.poll
+		}
+		if again > 0 {
+			pause = min(pause, again)
+		}
+		r.wait(ctx, pause, r.timing.maxWait, wake, r.quiet)
+	}
+	return nil
+}
+
+func (t *Trigger) timing() timing {
+	return timing{
+		debounce: cmp.Or(t.Debounce, defaultTiming.debounce),
+		maxWait:  cmp.Or(t.MaxWait, defaultTiming.maxWait),
+		rescan:   cmp.Or(t.Rescan, defaultTiming.rescan),
+		poll:     cmp.Or(t.Poll, defaultTiming.poll),
+	}
+}
+
+// triggerRun is what one Run of a Trigger knows. It is owned by it.
+type triggerRun struct {
+	hints
+	timing  timing
+	names   map[string]bool           // files, links and missing names whose events count
+	whole   map[string]bool           // directories of which all events count
+	unheard bool                      // a path is where events do not come
+	hanging map[string]<-chan located // paths on file systems that did not answer in time
+}
+
+// located is what a path leads to.
+type located struct {
+	names  []string // links on the way, and the path itself, as they would be named by events
+	dirs   []string // to watch
+	whole  string   // the directory that path is; "" for anything else
+	remote bool
+}
+
+// follow watches what paths depend on and reports whether some of that is new.
+func (r *triggerRun) follow(ctx context.Context, paths []string) (added bool) {
+	r.begin()
+	defer r.end()
+	r.names, r.whole, r.unheard = map[string]bool{}, map[string]bool{}, false
+	for _, path := range paths {
+		l, ok := r.locate(ctx, path)
+		if !ok || l.remote {
+			r.unheard = true
+			continue
+		}
+		for _, name := range l.names {
+			r.names[name] = true
+		}
+		if l.whole != "" {
+			r.whole[l.whole] = true
+		}
+		for _, dir := range l.dirs {
+			added = r.watch(dir) || added
+		}
+	}
+	return added
+}
+
+// locate finds out what a path leads to. It returns false while the file system does not
+// answer, as one on a network may not: that must not keep the other paths from being watched.
+func (r *triggerRun) locate(ctx context.Context, path string) (located, bool) {
+	answer := r.hanging[path]
+	if answer == nil {
+		c := make(chan located, 1)
+		go func() { c <- locate(path) }()
+		answer = c
+	}
+	timer := time.NewTimer(r.timing.poll)
+	defer timer.Stop()
+	if r.hanging[path] != nil {
+		timer.Reset(0) // it was waited for
+	}
+	select {
+	case l := <-answer:
+		delete(r.hanging, path)
+		return l, true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	r.hanging[path] = answer
+	return located{}, false
+}
+
+func locate(path string) located {
+	real, links, err := trail(path)
+	l := located{names: append(links, real), dirs: []string{filepath.Dir(real)}, remote: remote(real)}
+	for _, link := range links {
+		l.dirs = append(l.dirs, filepath.Dir(link))
+	}
+	if fi, serr := os.Stat(real); err != nil || serr == nil && fi.IsDir() { // the path, or what there is of it
+		l.whole, l.dirs = real, append(l.dirs, real)
+	}
+	return l
+}
+
+// quiet returns how long nothing must follow ev before a scan, 0 when ev is of no interest.
+func (r *triggerRun) quiet(ev fsnotify.Event) time.Duration {
+	if _, ours := r.watched[ev.Name]; ours && ev.Op&(fsnotify.Remove|fsnotify.Rename) != 0 {
+		delete(r.watched, ev.Name)
+		return r.timing.debounce
+	}
+	dir, name := filepath.Split(ev.Name)
+	if r.names[ev.Name] || r.whole[filepath.Clean(dir)] || strings.HasPrefix(name, "..") {
+		return r.timing.debounce
+	}
+	return 0
+}

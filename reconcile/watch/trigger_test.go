@@ -1,0 +1,149 @@
+package watch_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+// triggered is a Trigger at work, and the scans that it called for.
+type triggered struct {
+	*testing.T
+	scans chan time.Time
+
+	mu    sync.Mutex
+	paths []string // guarded by mu
+}
+
+// trigger runs t for paths until the test ends.
+func trigger(t *testing.T, trigger *watch.Trigger, wake notify.Signal, paths ...string) *triggered {
+	t.Helper()
+	w := &triggered{T: t, scans: make(chan time.Time, 1000), paths: paths}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- trigger.Run(ctx, wake, func() ([]string, time.Duration) {
+			w.scans <- time.Now()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.paths, 0
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return w
+}
+
+// rests waits until no scan was called for during d.
+func (w *triggered) rests(d time.Duration) {
+	for {
+		select {
+		case <-w.scans:
+		case <-time.After(d):
+			return
+		}
+	}
+}
+
+// scan waits for a scan after what.
+func (w *triggered) scan(what string) {
+	w.Helper()
+	select {
+	case <-w.scans:
+	case <-time.After(10 * time.Second):
+		w.Fatalf("no scan after %s", what)
+	}
+}
+
+// TestTriggerSeesWhatMayChangeAPath has every kind of change that leads to other content at a
+// path, with intervals so long that only events can be the cause of a scan.
+func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := func(elem ...string) string { return filepath.Join(append([]string{dir}, elem...)...) }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{"files", "a", "b", "whole", "links"} {
+		must(os.Mkdir(path(d), 0o755))
+	}
+	write(t, path("files", "one"), "1")
+	write(t, path("a", "two"), "1")
+	write(t, path("b", "two"), "2")
+	must(os.Symlink("a", path("..data"))) // as Kubernetes mounts a secret
+	must(os.Symlink(path("..data", "two"), path("links", "two")))
+	w := trigger(t, &watch.Trigger{Rescan: time.Hour, Poll: time.Hour}, nil, path("files", "one"), path("links", "two"), path("whole"), path("later", "deep", "file"))
+	w.rests(300 * time.Millisecond)
+	steps := []struct {
+		name string
+		do   func()
+	}{
+		{"a write", func() { write(t, path("files", "one"), "2") }},
+		{"a rename over it", func() {
+			write(t, path("files", ".tmp"), "3")
+			must(os.Rename(path("files", ".tmp"), path("files", "one")))
+		}},
+		{"a chmod", func() { must(os.Chmod(path("files", "one"), 0o600)) }},
+		{"its removal", func() { must(os.Remove(path("files", "one"))) }},
+		{"its return", func() { write(t, path("files", "one"), "4") }},
+		{"a write behind links", func() { write(t, path("a", "two"), "5") }},
+		{"another target of a link on the way", func() { must(os.Symlink("b", path("..tmp"))); must(os.Rename(path("..tmp"), path("..data"))) }},
+		{"a write to the new target", func() { write(t, path("b", "two"), "6") }},
+		{"a new entry of a directory", func() { write(t, path("whole", "entry"), "1") }},
+		{"a write to an entry of a directory", func() { write(t, path("whole", "entry"), "2") }},
+		{"the directory of a path that was missing", func() { must(os.Mkdir(path("later"), 0o755)) }},
+		{"the one below", func() { must(os.Mkdir(path("later", "deep"), 0o755)) }},
+		{"a file that was missing", func() { write(t, path("later", "deep", "file"), "1") }},
+		{"another directory in its place", func() {
+			must(os.Rename(path("later", "deep"), path("old")))
+			must(os.Mkdir(path("later", "deep"), 0o755))
+		}},
+		{"a file in that", func() { write(t, path("later", "deep", "file"), "2") }},
+	}
+	for _, s := range steps {
+		s.do()
+		w.scan(s.name)
+		w.rests(200 * time.Millisecond)
+	}
+	write(t, path("files", "other"), "1")
+	select {
+	case <-w.scans:
+		t.Error("a file that nobody asked for, in the directory of one, causes a scan")
+	case <-time.After(200 * time.Millisecond):
+	}
+}
+
+// TestTriggerScansAnyway has no events, and then a wake-up: the intervals hold.
+func TestTriggerScansAnyway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wake := notify.NewSignal()
+		w := trigger(t, &watch.Trigger{PollOnly: true, Poll: time.Second, Rescan: time.Minute}, wake, t.TempDir())
+		first := <-w.scans
+		if pause := (<-w.scans).Sub(first); pause != time.Second {
+			t.Errorf("the next scan comes after %v, want 1s", pause)
+		}
+		wake.Notify()
+		synctest.Wait()
+		select {
+		case <-w.scans:
+		default:
+			t.Error("a wake-up causes no scan")
+		}
+	})
+}
