@@ -16,7 +16,7 @@ type Checkpoint struct {
 // PositionFor returns the position for the plugin of this name: nil when c is nil or
 // another plugin saved it, to which the bytes could mean anything.
 func (c *Checkpoint) PositionFor(plugin string) record.Position {
-	if c == nil || c.Plugin != "" && c.Plugin != plugin {
+	if c == nil || c.Plugin != "" && PluginName(c.Plugin) != plugin {
 		return nil
 	}
 	return c.Position

@@ -4,6 +4,7 @@
 package spec
 
 import (
+	"path"
 	"strings"
 	"time"
 )
@@ -71,9 +72,13 @@ type DLQ struct {
 func (q *DLQ) Tolerant() bool { return q.WindowSize == 0 || q.WindowNackThreshold > 0 }
 
 // PluginName returns what a reference to a plugin, [builtin:|standalone:|any:]name[@version],
-// names, wherever it is from and whatever version of it is meant.
+// names, wherever it is from and whatever version of it is meant. A path names the plugin
+// that its file is called after.
 func PluginName(reference string) string {
 	name := reference[strings.IndexByte(reference, ':')+1:]
+	if strings.Contains(name, "/") {
+		return path.Base(name)
+	}
 	name, _, _ = strings.Cut(name, "@")
 	return name
 }

@@ -14,6 +14,9 @@ import (
 type Plugins interface {
 	Source(ctx context.Context, plugin, connectorID string) (connector.Source, error)
 	Destination(ctx context.Context, plugin, connectorID string) (connector.Destination, error)
+	// ByName returns a reference by name to the plugin that plugin stands for now, which
+	// may be the path of an executable: the same plugin has the same name either way.
+	ByName(plugin string) string
 	// WithDefaults returns settings together with the defaults of the other settings that
 	// the plugin takes as a destination.
 	WithDefaults(plugin string, settings map[string]string) map[string]string

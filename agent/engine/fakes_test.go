@@ -379,6 +379,8 @@ func (p *fakePlugins) Destination(_ context.Context, plugin, id string) (connect
 	return nil, fmt.Errorf("no plugin %s", plugin)
 }
 
+func (p *fakePlugins) ByName(plugin string) string { return plugin }
+
 func (p *fakePlugins) WithDefaults(plugin string, settings map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, p.defaults[plugin])

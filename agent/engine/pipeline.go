@@ -72,7 +72,7 @@ func (p *Pipeline) Prepare(ctx context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for _, s := range p.sources {
-		g.Go(func() error { return start(gctx, s, p.Plugins.Source) })
+		g.Go(func() error { return start(gctx, p, s, p.Plugins.Source) })
 	}
 	for _, d := range p.destinations {
 		g.Go(func() error { return p.startDestination(gctx, d) })
@@ -165,12 +165,12 @@ func (p *Pipeline) startProcessors(ctx context.Context, parent string, declared 
 }
 
 // start starts and configures one connector.
-func start[C connector.Connector](ctx context.Context, o *opened[C], dispense func(ctx context.Context, plugin, id string) (C, error)) error {
+func start[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C], dispense func(ctx context.Context, plugin, id string) (C, error)) error {
 	c, err := dispense(ctx, o.plugin, o.id)
 	if err != nil {
 		return fmt.Errorf("cannot start connector %s: %w", o.id, err)
 	}
-	o.connector = c
+	o.connector, o.plugin = c, p.Plugins.ByName(o.plugin)
 	settings := maps.Clone(o.settings)
 	if settings == nil {
 		settings = map[string]string{}
@@ -186,7 +186,7 @@ func start[C connector.Connector](ctx context.Context, o *opened[C], dispense fu
 
 // startDestination starts a destination and reads its batching policy.
 func (p *Pipeline) startDestination(ctx context.Context, o *opened[connector.Destination]) error {
-	if err := start(ctx, o, p.Plugins.Destination); err != nil {
+	if err := start(ctx, p, o, p.Plugins.Destination); err != nil {
 		return err
 	}
 	o.batching = batchingOf(p.Plugins.WithDefaults(o.plugin, o.settings))

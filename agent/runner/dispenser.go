@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
@@ -49,13 +50,31 @@ func (d dispenser) Destination(ctx context.Context, plugin, id string) (connecto
 }
 
 func (d dispenser) dispensed(plugin, id string, connector any) {
-	d.started(plugin, id)
+	d.started(d.name(plugin), id)
 	logs, ok := connector.(interface {
 		LogThrough(wrap func(slog.Handler) slog.Handler)
 	})
 	if ok && d.secrets.Len() > 0 {
 		logs.LogThrough(d.secrets.Handler)
 	}
+}
+
+// ByName turns the path of an executable into the name of its plugin. Other references stay.
+func (d dispenser) ByName(plugin string) string {
+	if strings.Contains(plugin, "/") {
+		return d.name(plugin)
+	}
+	return plugin
+}
+
+// name returns the kind and the name of the plugin that a reference stands for, without
+// its version.
+func (d dispenser) name(plugin string) string {
+	installed, err := d.host.Find(plugin)
+	if err != nil { // its executable has gone since it was started
+		return plugin
+	}
+	return string(installed.Kind) + ":" + installed.Name
 }
 
 func (d dispenser) WithDefaults(plugin string, settings map[string]string) map[string]string {

@@ -144,6 +144,8 @@ func (p benchPlugins) Destination(ctx context.Context, plugin, id string) (conne
 	return p.host.Destination(ctx, plugin, id)
 }
 
+func (benchPlugins) ByName(plugin string) string { return plugin }
+
 func (benchPlugins) WithDefaults(_ string, settings map[string]string) map[string]string {
 	return settings
 }

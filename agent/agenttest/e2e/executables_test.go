@@ -115,6 +115,13 @@ func TestExecutablesMoveRecords(t *testing.T) {
 	}
 	a.Save("both.yaml", moved(a.Dir, "both", "./xgenerator", "xfile", 4000))
 	a.WaitPhase("both", spec.PhaseRunning, 2)
+	a.Save("both.yaml", moved(a.Dir, "both", "standalone:xgenerator", "./xfile", 4000)) // the same plugins
+	a.WaitPhase("both", spec.PhaseRunning, 3)
+	n := len(numbers(t, a.Path("both.jsonl")))
+	a.Wait("more records of both", func() bool { return len(numbers(t, a.Path("both.jsonl"))) > n+100 })
+	if v := scrape(t, a, `conduit_plugin_starts_total{plugin="standalone:xgenerator"}`); v < 4 {
+		t.Errorf("standalone:xgenerator was started %v times by name and by path, want 4 at least", v)
+	}
 	a.Stop()
 	if left := children(os.Getpid()); len(left) != before {
 		t.Errorf("processes %v are left", left)

@@ -29,6 +29,8 @@ func (p plugins) Destination(ctx context.Context, _, id string) (connector.Desti
 	return p.client.Destination(ctx, id)
 }
 
+func (plugins) ByName(plugin string) string { return plugin }
+
 func (plugins) WithDefaults(_ string, settings map[string]string) map[string]string { return settings }
 
 func (plugins) Processor(context.Context, string, spec.Processor) (engine.Processor, error) {
