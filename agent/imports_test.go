@@ -33,18 +33,24 @@ plugins/builtin:      plugins/builtin/file plugins/builtin/generator plugins/bui
 plugins/processor:    plugins/connector plugins/processor/codec plugins/processor/enrich plugins/processor/expr plugins/processor/fieldref plugins/processor/fields
   plugins/processor/flow plugins/processor/javascript plugins/processor/jsonvalue plugins/processor/unwrap plugins/processor/webhook
   plugins/processor/ai plugins/processor/window plugins/schema plugins/sdk plugins/template spec
+plugins/processor/jsonvalue:
+plugins/processor/fieldref: plugins/schema
+plugins/processor/codec plugins/processor/enrich plugins/processor/fields plugins/processor/flow plugins/processor/unwrap plugins/processor/window:
+  plugins/processor/fieldref plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/javascript plugins/processor/expr: plugins/processor/fieldref plugins/schema plugins/sdk
 plugins/processor/wasm: plugins/processor/wasm/wasmpb plugins/schema plugins/sdk plugins/wire/wirepb
 plugins:              plugins/builtin plugins/connector plugins/schema plugins/sdk plugins/standalone
 plugins/plugintest:   plugins plugins/connector plugins/schema plugins/sdk plugins/standalone
-plugins/plugintest/chaos: plugins/connector plugins/plugintest/chaos plugins/wire/wirepb
+plugins/plugintest/chaos: plugins/connector plugins/wire/wirepb
+plugins/plugintest/chaos/conduit-connector-chaos: plugins/plugintest/chaos
 reconcile/plan:       spec
 reconcile:            reconcile/plan spec
 reconcile/files:      reconcile/watch spec
 api/rest:             spec
 api/openapi api/web:
 api/editor:           api/rest schemas
-api/client api/inspect api/jsonhttp api/live: api/jsonhttp api/rest spec
+api/client api/jsonhttp api/live: api/rest spec
+api/inspect:          api/jsonhttp api/rest spec
 api/guard:            api/jsonhttp api/rest
 api/idempotency:      api/guard api/jsonhttp api/rest spec
 api/desired:          api/jsonhttp api/rest spec

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -119,4 +120,31 @@ func TestPlanOfAnAgent(t *testing.T) {
 		declared, err := w.Store.Declarations(t.Context())
 		return err == nil && len(declared) == 1 && !declared[0].Withdrawn.IsZero()
 	})
+}
+
+// planned is a pipeline file with one pipeline.
+func planned(id, status, rate string) string {
+	return fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: %s
+    status: %s
+    connectors:
+      - {id: in, type: source, plugin: generator, settings: {rate: %q, format.type: raw}}
+      - {id: out, type: destination, plugin: log}
+`, id, status, rate)
+}
+
+func planLines(plan *rest.Plan) []string {
+	var lines []string
+	for _, p := range plan.Pipelines {
+		var changes []string
+		for _, c := range p.Changes {
+			changes = append(changes, fmt.Sprintf("%s@%d:%d", c.Path, c.Line, c.Column))
+		}
+		lines = append(lines, fmt.Sprintf("%s %s: %s %s→%s at %s:%d [%s]", p.Action, p.ID, p.Effect, p.From, p.To, filepath.Base(p.File), p.Line, strings.Join(changes, " ")))
+	}
+	for _, p := range plan.Problems {
+		lines = append(lines, filepath.Base(p.File)+": "+p.Code)
+	}
+	return lines
 }

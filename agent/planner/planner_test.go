@@ -1,4 +1,4 @@
-package e2e_test
+package planner_test
 
 import (
 	"fmt"
@@ -28,9 +28,9 @@ pipelines:
 `, id, status, rate)
 }
 
-// TestMakePlan compares files with declared state: "p" of p.yaml runs, "s" of s.yaml is
+// TestOffline compares files with declared state: "p" of p.yaml runs, "s" of s.yaml is
 // declared to run and was stopped by somebody, "a" belongs to the API, "w" is withdrawn.
-func TestMakePlan(t *testing.T) {
+func TestOffline(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		files map[string]string // in pipelines.path; those named after it lie beside it
@@ -59,7 +59,7 @@ func TestMakePlan(t *testing.T) {
 			dir := t.TempDir()
 			t.Chdir(dir)
 			c := config.Config{Pipelines: config.Pipelines{Path: "pipelines"}, DB: config.DB{SQLite: config.SQLite{Path: "conduit.db"}}}
-			declareForPlan(t, c.DB.SQLite.Path)
+			declare(t, c.DB.SQLite.Path)
 			for name, text := range tt.files {
 				path := filepath.Join("pipelines", name)
 				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -69,7 +69,7 @@ func TestMakePlan(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			plan, err := planner.Offline(t.Context(), c, planRequest(t, tt.paths...), nothingWrong)
+			plan, err := planner.Offline(t.Context(), c, requestOf(t, tt.paths...), nothingWrong)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,8 +80,8 @@ func TestMakePlan(t *testing.T) {
 	}
 }
 
-// planRequest is that of files to be saved, or of one directory.
-func planRequest(t *testing.T, paths ...string) (request rest.PlanRequest) {
+// requestOf is that of files to be saved, or of one directory.
+func requestOf(t *testing.T, paths ...string) (request rest.PlanRequest) {
 	t.Helper()
 	for _, path := range paths {
 		files, err := planner.Files(t.Context(), path)
@@ -112,7 +112,7 @@ func planLines(plan *rest.Plan) []string {
 	return lines
 }
 
-func declareForPlan(t *testing.T, path string) {
+func declare(t *testing.T, path string) {
 	db, err := store.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
