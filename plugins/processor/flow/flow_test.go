@@ -1,0 +1,222 @@
+package flow_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/processor/flow"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// open returns an instance of the processor, with its state in dir.
+func open(t *testing.T, name, dir string, settings map[string]string) (sdk.Processor, context.Context) {
+	t.Helper()
+	ctx := sdk.WithEnv(context.Background(), &sdk.Env{StateDir: dir})
+	for _, plugin := range flow.Plugins() {
+		if plugin.Name != name {
+			continue
+		}
+		p := plugin.New()
+		params := p.Parameters()
+		if err := p.Configure(ctx, params.ApplyDefaults(settings)); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Open(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return p, ctx
+	}
+	t.Fatalf("there is no processor %s", name)
+	return nil, nil
+}
+
+func withKeys(keys ...string) []record.Record {
+	records := make([]record.Record, len(keys))
+	for i, k := range keys {
+		records[i] = record.Record{Position: fmt.Append(nil, i), Key: record.Raw([]byte(k))}
+	}
+	return records
+}
+
+// process returns the keys that go on, and the batch.
+func process(t *testing.T, p sdk.Processor, ctx context.Context, token any, keys ...string) ([]string, *sdk.ProcessBatch) {
+	t.Helper()
+	records := withKeys(keys...)
+	b := sdk.NewProcessBatch(token, records, nil)
+	if err := p.Process(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	goOn := []string{}
+	for i, r := range records {
+		if f := b.Fates(); f == nil || f[i].Kind == sdk.Kept {
+			k, _ := r.Key.Raw()
+			goOn = append(goOn, string(k))
+		}
+	}
+	return goOn, b
+}
+
+func want(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %v go on, want %v", what, got, want)
+	}
+}
+
+func TestDedupeForgetsByCountAndTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, ctx := open(t, "dedupe", "", map[string]string{"window.count": "2", "window.time": "1m"})
+		got, _ := process(t, p, ctx, 1, "a", "b", "a", "c", "a")
+		want(t, "the third key makes the first forgotten", got, "a", "b", "c", "a")
+		time.Sleep(59 * time.Second)
+		got, _ = process(t, p, ctx, 2, "c", "a", "")
+		want(t, "within the time", got, "")
+		time.Sleep(time.Second)
+		got, _ = process(t, p, ctx, 3, "a")
+		want(t, "after the time", got, "a")
+	})
+}
+
+func TestDedupeKeepsWhatIsSettledOverARestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	p, ctx := open(t, "dedupe", dir, nil)
+	process(t, p, ctx, "one", "a", "b")
+	process(t, p, ctx, "two", "c", "a")
+	if err := p.(sdk.SettleObserver).Settled(ctx, "one"); err != nil {
+		t.Fatal(err)
+	}
+	// The batch two is not settled: its records are read again after the crash.
+	p, ctx = open(t, "dedupe", dir, nil)
+	got, _ := process(t, p, ctx, "again", "c", "a", "b", "d")
+	want(t, "after a crash", got, "c", "d")
+	if err := p.Teardown(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDedupeReadsATornJournal(t *testing.T) {
+	dir := t.TempDir()
+	p, ctx := open(t, "dedupe", dir, nil)
+	process(t, p, ctx, "one", "a", "b")
+	if err := p.(sdk.SettleObserver).Settled(ctx, "one"); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "seen")
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, info.Size()-5); err != nil {
+		t.Fatal(err)
+	}
+	p, ctx = open(t, "dedupe", dir, nil)
+	got, _ := process(t, p, ctx, "two", "a", "b")
+	want(t, "what was torn", got, "b")
+	if err := p.(sdk.SettleObserver).Settled(ctx, "two"); err != nil {
+		t.Fatal(err)
+	}
+	p, ctx = open(t, "dedupe", dir, nil)
+	got, _ = process(t, p, ctx, "three", "a", "b")
+	want(t, "what was appended behind it", got)
+}
+
+func TestDedupeCompactsItsJournal(t *testing.T) {
+	dir := t.TempDir()
+	p, ctx := open(t, "dedupe", dir, map[string]string{"window.count": "10"})
+	for batch := range 200 {
+		keys := make([]string, 100)
+		for i := range keys {
+			keys[i] = fmt.Sprint(batch, ".", i)
+		}
+		process(t, p, ctx, batch, keys...)
+		if err := p.(sdk.SettleObserver).Settled(ctx, batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Stat(filepath.Join(dir, "seen"))
+	if err != nil || info.Size() > 11_000*24 {
+		t.Errorf("the journal has %d bytes after 20,000 keys, %v", info.Size(), err)
+	}
+	p, ctx = open(t, "dedupe", dir, map[string]string{"window.count": "10"})
+	got, _ := process(t, p, ctx, "again", "199.99", "0.0")
+	want(t, "after compaction", got, "0.0")
+}
+
+func TestThrottleDelaysInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, ctx := open(t, "throttle", "", map[string]string{"rate": "10"})
+		timed := p.(sdk.TimedProcessor)
+		keys := make([]string, 25)
+		for i := range keys {
+			keys[i] = fmt.Sprintf("%02d", i)
+		}
+		start := time.Now()
+		out, _ := process(t, p, ctx, "one", keys...)
+		if len(out) != 10 {
+			t.Fatalf("%d go on at once, want the 10 of a second", len(out))
+		}
+		settled := map[sdk.Held]bool{}
+		for extra := true; !timed.Deadline().IsZero(); extra = false {
+			time.Sleep(time.Until(timed.Deadline()))
+			var late []string
+			if extra {
+				late = []string{"25"} // comes while others wait
+			}
+			kept, b := process(t, p, ctx, "two", late...)
+			if len(kept) > 0 {
+				t.Fatalf("%v overtakes what waits", kept)
+			}
+			for _, e := range b.Emitted() {
+				for _, r := range e.Records {
+					k, _ := r.Key.Raw()
+					out = append(out, string(k))
+				}
+				for _, h := range e.Settles {
+					settled[h] = true
+				}
+			}
+		}
+		if !slices.Equal(out, append(keys, "25")) || len(settled) != 16 {
+			t.Errorf("%v, %d settled", out, len(settled))
+		}
+		if d := time.Since(start); d < 1500*time.Millisecond || d > 1800*time.Millisecond {
+			t.Errorf("26 records took %s, want about 1.6 s", d)
+		}
+	})
+}
+
+func TestSampleByKeyTreatsEqualKeysAlike(t *testing.T) {
+	p, ctx := open(t, "sample", "", map[string]string{"ratio": "0.5", "key": ".Key"})
+	var keys []string
+	for i := range 1000 {
+		keys = append(keys, fmt.Sprint(i%200))
+	}
+	got, _ := process(t, p, ctx, 1, keys...)
+	counts := map[string]int{}
+	for _, k := range got {
+		counts[k]++
+	}
+	for k, n := range counts {
+		if n != 5 {
+			t.Errorf("key %s goes on %d times of 5", k, n)
+		}
+	}
+	if n := len(counts); n < 60 || n > 140 {
+		t.Errorf("%d of 200 keys go on, want about half", n)
+	}
+}
+
+func TestSampleByRatio(t *testing.T) {
+	p, ctx := open(t, "sample", "", map[string]string{"ratio": "0.25"})
+	got, _ := process(t, p, ctx, 1, make([]string, 10_000)...)
+	if n := len(got); n < 2200 || n > 2800 {
+		t.Errorf("%d of 10000 go on, want about a quarter", n)
+	}
+}
