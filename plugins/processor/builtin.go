@@ -4,16 +4,18 @@ import (
 	"slices"
 
 	"github.com/conduit-agent/conduit/plugins/processor/codec"
+	"github.com/conduit-agent/conduit/plugins/processor/enrich"
 	"github.com/conduit-agent/conduit/plugins/processor/expr"
 	"github.com/conduit-agent/conduit/plugins/processor/fields"
 	"github.com/conduit-agent/conduit/plugins/processor/flow"
 	"github.com/conduit-agent/conduit/plugins/processor/javascript"
 	"github.com/conduit-agent/conduit/plugins/processor/unwrap"
+	"github.com/conduit-agent/conduit/plugins/processor/window"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // Builtins returns the processors that are compiled in.
 func Builtins() []sdk.ProcessorPlugin {
 	return slices.Concat(codec.Plugins(), fields.Plugins(), flow.Plugins(), unwrap.Plugins(),
-		expr.Plugins(), javascript.Plugins())
+		enrich.Plugins(), window.Plugins(), expr.Plugins(), javascript.Plugins())
 }

@@ -220,3 +220,8 @@ func Of(root Root) *Ref { return &Ref{root: root} }
 
 // Name returns the last name of a nested reference.
 func (f *Ref) Name() string { return f.path[len(f.path)-1] }
+
+// Child returns the reference to the field of that name inside the one of f.
+func (f *Ref) Child(name string) *Ref {
+	return &Ref{f.root, append(f.path[:len(f.path):len(f.path)], name)}
+}

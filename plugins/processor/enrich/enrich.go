@@ -1,0 +1,69 @@
+// Package enrich has the processors that add to a record what is known elsewhere: in a
+// file or behind HTTP.
+package enrich
+
+import (
+	"fmt"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Plugins returns the processors of this package.
+func Plugins() []sdk.ProcessorPlugin {
+	return []sdk.ProcessorPlugin{
+		{
+			Name: "enrich.file", Version: "v0.1.0", Author: "conduit", Bounded: true,
+			Summary:     "Adds fields from a table in a file.",
+			Description: "The table is CSV with a line of names, or a JSON list of objects. It is read again when the file changes; while it cannot be read, the table from before is used.",
+			New:         func() sdk.Processor { return &file{} },
+		},
+		{
+			Name: "enrich.http", Version: "v0.1.0", Author: "conduit",
+			Summary:     "Adds what an HTTP service answers.",
+			Description: "Answers are cached by URL. A request that fails, or is answered with 429 or 5xx, is repeated with exponential backoff and jitter; any other answer from 400 on refuses the record, except 404, which means that there is nothing.",
+			New:         func() sdk.Processor { return &web{} },
+		},
+	}
+}
+
+// onMissing does with record i what the setting says when there is nothing to add.
+func onMissing(b *sdk.ProcessBatch, i int, setting, what string) {
+	switch setting {
+	case "refuse":
+		b.Refuse(i, fmt.Errorf("there is nothing for %s", what))
+	case "filter":
+		b.Filter(i)
+	}
+}
+
+// parseTarget reads the reference to what is added.
+func parseTarget(text string) (*fieldref.Ref, error) {
+	ref, err := fieldref.Parse(text)
+	if err == nil {
+		switch ref.Root() {
+		case fieldref.Key, fieldref.Before, fieldref.After, fieldref.Metadata:
+		default:
+			err = fmt.Errorf("nothing can be added to %s", ref)
+		}
+	}
+	if err != nil {
+		return nil, sdk.SettingError{Setting: "target", Message: err.Error()}
+	}
+	return ref, nil
+}
+
+// addRow sets the values of the row below target.
+func addRow(r *record.Record, target *fieldref.Ref, row map[string]any) error {
+	for name, v := range row {
+		ref := target.Child(name)
+		if ref.Root() == fieldref.Metadata {
+			v = fmt.Sprint(v)
+		}
+		if err := ref.Set(r, record.CloneValue(v)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

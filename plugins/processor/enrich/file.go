@@ -1,0 +1,135 @@
+package enrich
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// file adds fields from a table in a file.
+type file struct {
+	sdk.ProcessorBase
+	settings fileSettings
+	key      *fieldref.Ref
+	target   *fieldref.Ref
+
+	table map[string]map[string]any // rows by the text of their key
+	seen  os.FileInfo               // the file that was read last, or could not be
+	next  time.Time                 // when the file is looked at again
+}
+
+type fileSettings struct {
+	Path    string   `json:"path" validate:"required" desc:"The file."`
+	Format  string   `json:"format" default:"auto" validate:"inclusion=auto|csv|json" desc:"csv or json; auto goes by the end of the name."`
+	Key     string   `json:"key" validate:"required" desc:"Reference to the field whose value is looked up."`
+	Column  string   `json:"column" desc:"Column of the table in which it is looked up. Empty: the first one of a CSV table."`
+	Columns []string `json:"columns" desc:"Comma list of the columns that are added. Empty: all but that of the key."`
+	Target  string   `json:"target" default:".Payload.After" desc:"Reference to the object that the columns are added to."`
+	Missing string   `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter" desc:"What becomes of a record that is not in the table."`
+}
+
+// Parameters implements sdk.Processor.
+func (p *file) Parameters() sdk.Parameters { return sdk.ParametersOf(fileSettings{}) }
+
+// Configure implements sdk.Processor.
+func (p *file) Configure(_ context.Context, settings map[string]string) (err error) {
+	if err := sdk.Decode(settings, &p.settings); err != nil {
+		return err
+	}
+	if p.key, err = fieldref.Parse(p.settings.Key); err != nil {
+		return sdk.SettingError{Setting: "key", Message: err.Error()}
+	}
+	p.target, err = parseTarget(p.settings.Target)
+	return err
+}
+
+// SchemaParts implements sdk.SchemaUser.
+func (p *file) SchemaParts() schema.Parts { return fieldref.PartsOf(p.key, p.target) }
+
+// Open implements sdk.Processor.
+func (p *file) Open(ctx context.Context) error {
+	info, err := os.Stat(p.settings.Path)
+	if err != nil {
+		return fmt.Errorf("cannot read the table: %w", err)
+	}
+	p.seen, p.next = info, sdk.Now(ctx).Add(lookAgain)
+	p.table, err = readTable(p.settings)
+	return err
+}
+
+// lookAgain is the time after which the file is looked at again, when there are records.
+const lookAgain = time.Second
+
+// refresh reads the table again when its file changed.
+func (p *file) refresh(ctx context.Context) {
+	now := sdk.Now(ctx)
+	if now.Before(p.next) {
+		return
+	}
+	p.next = now.Add(lookAgain)
+	info, err := os.Stat(p.settings.Path)
+	if err == nil && os.SameFile(info, p.seen) && info.ModTime().Equal(p.seen.ModTime()) && info.Size() == p.seen.Size() {
+		return
+	}
+	var table map[string]map[string]any
+	if err == nil {
+		p.seen = info
+		table, err = readTable(p.settings)
+	}
+	if err != nil {
+		sdk.Logger(ctx).Warn("the table cannot be read again; the one from before is used", "component", "processor", "err", err)
+		return
+	}
+	p.table = table
+}
+
+// Process implements sdk.Processor.
+func (p *file) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	p.refresh(ctx)
+	for i := range b.Len() {
+		r := b.Record(i)
+		v, _, err := p.key.Get(r)
+		if err != nil {
+			b.Refuse(i, err)
+			continue
+		}
+		text := textOf(v)
+		row, ok := p.table[text]
+		if !ok {
+			onMissing(b, i, p.settings.Missing, strconv.Quote(text))
+			continue
+		}
+		if err := addRow(r, p.target, row); err != nil {
+			b.Refuse(i, err)
+		}
+	}
+	return nil
+}
+
+// textOf returns the text that a value is looked up by.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case []byte:
+		return string(v)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
+}
+
+// wanted reports whether a column is added.
+func (s *fileSettings) wanted(column, keyColumn string) bool {
+	if len(s.Columns) == 0 {
+		return column != keyColumn
+	}
+	return slices.Contains(s.Columns, column)
+}

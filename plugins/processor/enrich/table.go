@@ -1,0 +1,124 @@
+package enrich
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+)
+
+// maxTable bounds the file of a table.
+const maxTable = 64 << 20
+
+// readTable returns the rows of the table by the text of their key. Of rows with equal
+// keys the last one counts.
+func readTable(s fileSettings) (map[string]map[string]any, error) {
+	b, err := readFile(s.Path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the table: %w", err)
+	}
+	var table map[string]map[string]any
+	if s.Format == "json" || s.Format == "auto" && strings.EqualFold(filepath.Ext(s.Path), ".json") {
+		table, err = readJSON(b, s)
+	} else {
+		table, err = readCSV(b, s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the table %s: %w", s.Path, err)
+	}
+	return table, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxTable+1))
+	if err == nil && len(b) > maxTable {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxTable)
+	}
+	return b, err
+}
+
+func readCSV(b []byte, s fileSettings) (map[string]map[string]any, error) {
+	in := csv.NewReader(bytes.NewReader(b))
+	names, err := in.Read()
+	if err == io.EOF {
+		return nil, errors.New("it has no line of names")
+	}
+	if err != nil {
+		return nil, err
+	}
+	key := 0
+	if s.Column != "" {
+		if key = slices.Index(names, s.Column); key < 0 {
+			return nil, fmt.Errorf("it has no column %q but %s", s.Column, strings.Join(names, ", "))
+		}
+	}
+	table := map[string]map[string]any{}
+	for {
+		fields, err := in.Read()
+		if err == io.EOF {
+			return table, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		row := map[string]any{}
+		for i, name := range names {
+			if s.wanted(name, names[key]) {
+				row[name] = fields[i]
+			}
+		}
+		table[fields[key]] = row
+	}
+}
+
+func readJSON(b []byte, s fileSettings) (map[string]map[string]any, error) {
+	if s.Column == "" {
+		return nil, errors.New("the setting column is needed for JSON")
+	}
+	v, err := jsonvalue.Parse(b)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, errors.New("it is no list of objects")
+	}
+	table := map[string]map[string]any{}
+	for i, item := range list {
+		object, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("item %d is no object", i)
+		}
+		key, ok := object[s.Column]
+		if !ok {
+			return nil, fmt.Errorf("item %d has no %q", i, s.Column)
+		}
+		row := map[string]any{}
+		for name, v := range object {
+			if s.wanted(name, s.Column) {
+				row[name] = v
+			}
+		}
+		table[textOf(key)] = row
+	}
+	return table, nil
+}

@@ -1,0 +1,254 @@
+package enrich
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
+)
+
+// web adds what an HTTP service answers.
+type web struct {
+	sdk.ProcessorBase
+	settings webSettings
+	url      *template.Template
+	target   *fieldref.Ref
+	client   *http.Client
+	cache    cache
+}
+
+type webSettings struct {
+	URL      string            `json:"url" validate:"required" desc:"URL of the request, a template over the record. Use urlquery for values from records."`
+	Headers  map[string]string `json:"headers.*" desc:"Header of the request."`
+	Target   string            `json:"target" default:".Payload.After.enrichment" desc:"Reference to the field that the answer is put into."`
+	Body     string            `json:"body" default:"json" validate:"inclusion=json|text" desc:"What the answer is read as."`
+	Timeout  time.Duration     `json:"timeout" default:"5s" validate:"gt=0" desc:"Longest wait for an answer."`
+	MaxBytes int64             `json:"maxBytes" default:"1048576" validate:"gt=0,lt=67108865" desc:"Longest answer."`
+	Missing  string            `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter" desc:"What becomes of a record for which the answer is 404."`
+	TTL      time.Duration     `json:"cache.ttl" default:"1m" desc:"How long an answer is used again. 0: never."`
+	Size     int               `json:"cache.size" default:"10000" validate:"gt=0,lt=1000001" desc:"Answers that are remembered. What was not used for longest is forgotten first."`
+	Retries  int               `json:"retries" default:"3" validate:"gt=-1,lt=101" desc:"How often a request is repeated."`
+	Min      time.Duration     `json:"backoff.min" default:"100ms" validate:"gt=0" desc:"Pause before the first repetition. It doubles from one to the next."`
+	Max      time.Duration     `json:"backoff.max" default:"5s" validate:"gt=0" desc:"Longest pause."`
+}
+
+// Parameters implements sdk.Processor.
+func (p *web) Parameters() sdk.Parameters { return sdk.ParametersOf(webSettings{}) }
+
+// Configure implements sdk.Processor.
+func (p *web) Configure(_ context.Context, settings map[string]string) (err error) {
+	if err := sdk.Decode(settings, &p.settings); err != nil {
+		return err
+	}
+	if p.url, err = template.Parse(p.settings.URL, template.Exact); err != nil {
+		return sdk.SettingError{Setting: "url", Message: err.Error()}
+	}
+	if text, ok := p.url.Constant(); ok {
+		if err := checkURL(text); err != nil {
+			return sdk.SettingError{Setting: "url", Message: err.Error()}
+		}
+	}
+	p.target, err = parseTarget(p.settings.Target)
+	return err
+}
+
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return errors.New("it is no URL") // which the error of Parse would repeat, with its secrets
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return errors.New("want a URL that begins with http:// or https:// and names a host")
+	}
+	return nil
+}
+
+// SchemaParts implements sdk.SchemaUser.
+func (p *web) SchemaParts() schema.Parts {
+	a, b := p.url.Parts(), p.target.Parts()
+	return schema.Parts{Key: a.Key || b.Key, Payload: a.Payload || b.Payload}
+}
+
+// Open implements sdk.Processor.
+func (p *web) Open(context.Context) error {
+	p.client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+	p.cache = cache{size: p.settings.Size, ttl: p.settings.TTL}
+	return nil
+}
+
+// Teardown implements sdk.Processor.
+func (p *web) Teardown(context.Context) error {
+	if p.client != nil {
+		p.client.CloseIdleConnections()
+	}
+	return nil
+}
+
+// Process implements sdk.Processor.
+func (p *web) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Len() {
+		r := b.Record(i)
+		a, err := p.answer(ctx, r)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err == nil && a.found {
+			err = p.target.Set(r, record.CloneValue(a.value))
+		}
+		switch {
+		case err != nil:
+			b.Refuse(i, err)
+		case !a.found:
+			onMissing(b, i, p.settings.Missing, "it at the service")
+		}
+	}
+	return nil
+}
+
+// answer returns what the service says about r, from the cache if it is there.
+func (p *web) answer(ctx context.Context, r *record.Record) (answer, error) {
+	text, err := p.url.Append(nil, r)
+	if err != nil {
+		return answer{}, fmt.Errorf("cannot make the URL: %w", err)
+	}
+	now := sdk.Now(ctx)
+	if a, ok := p.cache.get(string(text), now); ok {
+		return a, nil
+	}
+	a, err := p.ask(ctx, string(text))
+	if err == nil {
+		p.cache.put(string(text), a, now)
+	}
+	return a, err
+}
+
+// ask asks the service, again and again if need be.
+func (p *web) ask(ctx context.Context, text string) (a answer, err error) {
+	if err := checkURL(text); err != nil {
+		return a, fmt.Errorf("cannot use the URL: %w", err)
+	}
+	pause := p.settings.Min
+	for try := 0; ; try++ {
+		var again bool
+		if a, again, err = p.once(ctx, text); err == nil || !again || try == p.settings.Retries {
+			return a, err
+		}
+		// Full jitter: clients that failed together do not come back together.
+		if err := sdk.Sleep(ctx, pause/2+rand.N(pause/2+1)); err != nil {
+			return a, err
+		}
+		pause = min(2*pause, p.settings.Max)
+	}
+}
+
+// once makes one request; again reports whether another may well succeed.
+func (p *web) once(ctx context.Context, text string) (a answer, again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.settings.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, text, nil)
+	if err != nil {
+		return a, false, errors.New("cannot make the request: it is no URL")
+	}
+	for name, v := range p.settings.Headers {
+		req.Header.Set(name, v)
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return a, true, fmt.Errorf("cannot ask %s: %w", req.URL.Host, withoutURL(err))
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, p.settings.MaxBytes+1))
+	switch {
+	case err != nil:
+		return a, true, fmt.Errorf("cannot read the answer of %s: %w", req.URL.Host, withoutURL(err))
+	case resp.StatusCode == http.StatusNotFound:
+		return a, false, nil
+	case resp.StatusCode >= 300:
+		again = resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests
+		return a, again, fmt.Errorf("%s answers with status %d", req.URL.Host, resp.StatusCode)
+	case int64(len(body)) > p.settings.MaxBytes:
+		return a, false, fmt.Errorf("the answer of %s has more than %d bytes", req.URL.Host, p.settings.MaxBytes)
+	}
+	a.found, a.value = true, string(body)
+	if p.settings.Body == "json" {
+		if a.value, err = jsonvalue.Parse(body); err != nil {
+			return answer{}, false, fmt.Errorf("the answer of %s is no JSON: %w", req.URL.Host, err)
+		}
+	}
+	return a, false, nil
+}
+
+// withoutURL returns the cause of an error of net/http, which repeats the URL: that may
+// hold a secret.
+func withoutURL(err error) error {
+	var e *url.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// answer is what the service said.
+type answer struct {
+	found bool
+	value any
+	until time.Time
+}
+
+// cache remembers answers by URL; what was not used for longest is forgotten first.
+type cache struct {
+	size    int
+	ttl     time.Duration
+	entries map[string]*list.Element // of *entry
+	used    list.List                // the last one used first
+}
+
+type entry struct {
+	url string
+	answer
+}
+
+func (c *cache) get(url string, now time.Time) (answer, bool) {
+	e, ok := c.entries[url]
+	if !ok {
+		return answer{}, false
+	}
+	a := e.Value.(*entry).answer
+	if !now.Before(a.until) {
+		c.remove(e)
+		return answer{}, false
+	}
+	c.used.MoveToFront(e)
+	return a, true
+}
+
+func (c *cache) put(url string, a answer, now time.Time) {
+	if c.ttl <= 0 {
+		return
+	}
+	if c.entries == nil {
+		c.entries = map[string]*list.Element{}
+	}
+	if len(c.entries) >= c.size {
+		c.remove(c.used.Back())
+	}
+	a.until = now.Add(c.ttl)
+	c.entries[url] = c.used.PushFront(&entry{url, a})
+}
+
+func (c *cache) remove(e *list.Element) {
+	delete(c.entries, e.Value.(*entry).url)
+	c.used.Remove(e)
+}

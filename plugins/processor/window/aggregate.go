@@ -1,0 +1,341 @@
+package window
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// aggregate gathers records by window and key.
+type aggregate struct {
+	sdk.ProcessorBase
+	settings settings
+	key      []*fieldref.Ref
+	time     *fieldref.Ref // nil: the time of the machine
+	columns  []column
+
+	windows   map[int64]*span // open ones by their beginning in nanoseconds
+	holding   int
+	watermark int64     // with time: windows up to here have ended
+	last      time.Time // with time: when a record came last
+}
+
+// span is one window.
+type span struct {
+	begin, end int64
+	groups     map[string]*group
+}
+
+// group is what was gathered for one key in one window.
+type group struct {
+	key    []any
+	values []value
+	last   record.Record // position of the last record, and what metadata they share
+	held   []sdk.Held    // whose last window this is
+}
+
+// Parameters implements sdk.Processor.
+func (a *aggregate) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
+
+// Configure implements sdk.Processor.
+func (a *aggregate) Configure(_ context.Context, values map[string]string) (err error) {
+	s := &a.settings
+	if err := sdk.Decode(values, s); err != nil {
+		return err
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	if a.columns, err = s.columns(); err != nil {
+		return err
+	}
+	if s.Key != "" {
+		if a.key, err = fieldref.ParseList(s.Key); err != nil {
+			return sdk.SettingError{Setting: "key", Message: err.Error()}
+		}
+	}
+	for _, ref := range a.key {
+		if !ref.IsNested() {
+			return sdk.SettingError{Setting: "key", Message: fmt.Sprintf("%s has no name for the results; name a field inside it", ref)}
+		}
+	}
+	if s.Time != "" {
+		if a.time, err = fieldref.Parse(s.Time); err != nil {
+			return sdk.SettingError{Setting: "time", Message: err.Error()}
+		}
+	}
+	a.windows = map[int64]*span{}
+	return nil
+}
+
+// SchemaParts implements sdk.SchemaUser.
+func (a *aggregate) SchemaParts() schema.Parts {
+	refs := append(slices.Clone(a.key), a.time)
+	for _, c := range a.columns {
+		refs = append(refs, c.ref)
+	}
+	return fieldref.PartsOf(refs...)
+}
+
+// Deadline implements sdk.TimedProcessor: the end of the first window. By the time of
+// records it is when none came for as long as a window is.
+func (a *aggregate) Deadline() time.Time {
+	if len(a.windows) == 0 {
+		return time.Time{}
+	}
+	if a.time != nil {
+		return a.last.Add(a.settings.Size + a.settings.Lateness)
+	}
+	first := slices.Min(slices.Collect(maps.Keys(a.windows)))
+	return time.Unix(0, a.windows[first].end)
+}
+
+// Process implements sdk.Processor.
+func (a *aggregate) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	now := sdk.Now(ctx)
+	if a.time == nil {
+		a.endUntil(b, now.UnixNano())
+	} else if b.Len() == 0 && !now.Before(a.Deadline()) {
+		a.endAll(b)
+	}
+	for i := range b.Len() {
+		a.last = now
+		err := a.gather(b, i, now)
+		if err != nil {
+			b.Refuse(i, err)
+		}
+	}
+	return nil
+}
+
+// gather adds record i to its windows and holds it, or says why it cannot be.
+func (a *aggregate) gather(b *sdk.ProcessBatch, i int, now time.Time) error {
+	r := b.Record(i)
+	at, err := a.timeOf(r, now)
+	if err != nil {
+		return err
+	}
+	begins := a.begins(at.UnixNano())
+	if len(begins) == 0 {
+		if a.settings.Late == "drop" {
+			b.Filter(i)
+			return nil
+		}
+		return fmt.Errorf("it is late: its time is %s, and windows up to %s have ended", at.UTC().Format(time.RFC3339Nano), time.Unix(0, a.watermark).UTC().Format(time.RFC3339Nano))
+	}
+	key, id, err := a.keyOf(r)
+	if err != nil {
+		return err
+	}
+	values, err := a.valuesOf(r)
+	if err != nil {
+		return err
+	}
+	groups := make([]*group, len(begins))
+	for n, begin := range begins {
+		groups[n] = a.group(begin, id, key)
+		if err := a.fits(groups[n], values); err != nil {
+			return err
+		}
+	}
+	for _, g := range groups {
+		a.take(g, r, values)
+	}
+	g := groups[len(groups)-1]
+	g.held = append(g.held, b.Hold(i))
+	a.holding++
+	if a.time != nil {
+		a.advance(b, at)
+	}
+	if a.holding >= a.settings.Records {
+		a.endAll(b)
+	}
+	return nil
+}
+
+// advance ends the windows that no record is expected for, now that there is one of time at.
+func (a *aggregate) advance(b *sdk.ProcessBatch, at time.Time) {
+	if w := at.Add(-a.settings.Lateness).UnixNano(); w > a.watermark {
+		a.watermark = w
+		a.endUntil(b, w)
+	}
+}
+
+func (a *aggregate) timeOf(r *record.Record, now time.Time) (time.Time, error) {
+	if a.time == nil {
+		return now, nil
+	}
+	v, _, err := a.time.Get(r)
+	if err != nil {
+		return now, err
+	}
+	switch v := v.(type) {
+	case time.Time:
+		return v, nil
+	case int64:
+		return time.Unix(0, v), nil
+	case float64:
+		return time.Unix(0, int64(v)), nil
+	case string:
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			return time.Unix(0, n), nil
+		}
+		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
+			return t, nil
+		}
+	}
+	return now, fmt.Errorf("%s is no time: want a time, RFC 3339 or Unix nanoseconds", a.time)
+}
+
+// begins returns where the open windows around t begin, the earliest first.
+func (a *aggregate) begins(t int64) []int64 {
+	size, slide := int64(a.settings.Size), int64(a.settings.Slide)
+	last := t - ((t%slide)+slide)%slide
+	var begins []int64
+	for begin := last; begin > t-size; begin -= slide {
+		if a.time == nil || begin+size > a.watermark {
+			begins = append(begins, begin)
+		}
+	}
+	slices.Reverse(begins)
+	return begins
+}
+
+// keyOf returns the values of the key, and a text that only equal keys have.
+func (a *aggregate) keyOf(r *record.Record) (key []any, id string, err error) {
+	var text []byte
+	for _, ref := range a.key {
+		v, _, err := ref.Get(r)
+		if err != nil {
+			return nil, "", err
+		}
+		if text, err = record.AppendValue(append(text, ','), v); err != nil {
+			return nil, "", fmt.Errorf("cannot group by %s: %w", ref, err)
+		}
+		key = append(key, record.CloneValue(v))
+	}
+	return key, string(text), nil
+}
+
+func (a *aggregate) valuesOf(r *record.Record) ([]any, error) {
+	values := make([]any, len(a.columns))
+	for i := range a.columns {
+		c := &a.columns[i]
+		if c.ref == nil {
+			continue
+		}
+		v, _, err := c.ref.Get(r)
+		if err != nil {
+			return nil, err
+		}
+		if v != nil {
+			if err := c.check(v); err != nil {
+				return nil, fmt.Errorf("cannot compute %s of %s: %w", c.function, c.ref, err)
+			}
+		}
+		values[i] = v
+	}
+	return values, nil
+}
+
+func (a *aggregate) group(begin int64, id string, key []any) *group {
+	w := a.windows[begin]
+	if w == nil {
+		w = &span{begin: begin, end: begin + int64(a.settings.Size), groups: map[string]*group{}}
+		a.windows[begin] = w
+	}
+	g := w.groups[id]
+	if g == nil {
+		g = &group{key: key, values: make([]value, len(a.columns))}
+		w.groups[id] = g
+	}
+	return g
+}
+
+// fits reports why the values cannot be added to the group.
+func (a *aggregate) fits(g *group, values []any) error {
+	for i, c := range a.columns {
+		if v := values[i]; v != nil && g.values[i].v != nil && (c.function == "min" || c.function == "max") {
+			if _, err := compare(v, g.values[i].v); err != nil {
+				return fmt.Errorf("cannot compute %s of %s: %w", c.function, c.ref, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *aggregate) take(g *group, r *record.Record, values []any) {
+	if g.last.Position == nil {
+		for _, k := range []string{record.KeySourceConnectorID, record.KeyCollection} {
+			if v := r.Metadata.Get(k); v != "" {
+				g.last.Metadata.Set(k, v)
+			}
+		}
+	}
+	g.last.Position = r.Position
+	for i := range a.columns {
+		if c := &a.columns[i]; c.ref == nil || values[i] != nil {
+			_ = c.take(&g.values[i], values[i]) // checked before
+		}
+	}
+}
+
+// endUntil ends the windows whose end is not after t.
+func (a *aggregate) endUntil(b *sdk.ProcessBatch, t int64) {
+	for _, begin := range slices.Sorted(maps.Keys(a.windows)) {
+		if w := a.windows[begin]; w.end <= t {
+			a.end(b, w)
+		}
+	}
+}
+
+func (a *aggregate) endAll(b *sdk.ProcessBatch) {
+	for _, begin := range slices.Sorted(maps.Keys(a.windows)) {
+		a.end(b, a.windows[begin])
+	}
+}
+
+// end emits the records of a window, one for each group.
+func (a *aggregate) end(b *sdk.ProcessBatch, w *span) {
+	delete(a.windows, w.begin)
+	for _, g := range slices.SortedFunc(maps.Values(w.groups), func(x, y *group) int { return cmp.Compare(fmt.Sprint(x.key), fmt.Sprint(y.key)) }) {
+		if !slices.ContainsFunc(g.values, func(v value) bool { return v.count > 0 }) && len(g.held) == 0 {
+			continue
+		}
+		a.holding -= len(g.held)
+		b.Emit(sdk.Emission{Records: []record.Record{a.result(w, g)}, Settles: g.held})
+	}
+}
+
+func (a *aggregate) result(w *span, g *group) record.Record {
+	r := g.last
+	r.Operation = record.OperationCreate
+	r.Metadata.Set("window.start", time.Unix(0, w.begin).UTC().Format(time.RFC3339Nano))
+	r.Metadata.Set("window.end", time.Unix(0, w.end).UTC().Format(time.RFC3339Nano))
+	after := make(map[string]any, len(a.key)+len(a.columns))
+	if len(a.key) > 0 {
+		key := make(map[string]any, len(a.key))
+		for i, ref := range a.key {
+			key[ref.Name()], after[ref.Name()] = g.key[i], record.CloneValue(g.key[i])
+		}
+		r.Key = record.Structured(key)
+	}
+	for i, c := range a.columns {
+		if c.function == "count" {
+			after[c.name] = g.values[i].count
+		} else {
+			after[c.name] = g.values[i].v
+		}
+	}
+	r.After = record.Structured(after)
+	return r
+}

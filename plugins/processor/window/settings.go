@@ -1,0 +1,72 @@
+package window
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type settings struct {
+	Key      string            `json:"key" desc:"Comma list of references to the fields that group the records. Without one there is one group."`
+	Size     time.Duration     `json:"window.size" validate:"required,gt=0" desc:"Length of a window. Windows begin at multiples of it, or of window.slide, since 1970."`
+	Slide    time.Duration     `json:"window.slide" default:"0" desc:"Time between the beginnings of two windows: less than window.size makes them overlap. 0: each begins where the one before ends."`
+	Records  int               `json:"window.records" default:"4000" validate:"gt=0,lt=8001" desc:"Records that may be held at once, at most as many as may be in flight. When there are as many, all windows end early."`
+	Time     string            `json:"time" desc:"Reference to the time of a record: a time, RFC 3339, or Unix nanoseconds. Without one it is the time of the machine."`
+	Lateness time.Duration     `json:"lateness" default:"0" desc:"With time: how much later than others a record may come."`
+	Late     string            `json:"late" default:"refuse" validate:"inclusion=refuse|drop" desc:"With time: what becomes of a record whose windows have ended."`
+	Fields   map[string]string `json:"fields.*" desc:"What to compute, by the name of the field that gets it: count, or sum, min, max, first or last of a reference, as in sum(.Payload.After.amount)."`
+}
+
+// maxOverlap bounds the windows that a record is in.
+const maxOverlap = 1000
+
+var callPattern = regexp.MustCompile(`^(count|sum|min|max|first|last)(?:\((.*)\))?$`)
+
+// column is one field of the results.
+type column struct {
+	name, function string
+	ref            *fieldref.Ref // nil for a count of records
+}
+
+func (s *settings) columns() ([]column, error) {
+	var columns []column
+	for _, name := range slices.Sorted(maps.Keys(s.Fields)) {
+		setting := "fields." + name
+		m := callPattern.FindStringSubmatch(s.Fields[name])
+		if m == nil || m[2] == "" && m[1] != "count" {
+			return nil, sdk.SettingError{Setting: setting, Message: fmt.Sprintf("cannot compute %q: want count, or sum(…), min(…), max(…), first(…) or last(…) of a reference", s.Fields[name])}
+		}
+		c := column{name: name, function: m[1]}
+		if m[2] != "" {
+			var err error
+			if c.ref, err = fieldref.Parse(m[2]); err != nil {
+				return nil, sdk.SettingError{Setting: setting, Message: err.Error()}
+			}
+		}
+		columns = append(columns, c)
+	}
+	if len(columns) == 0 {
+		columns = []column{{name: "count", function: "count"}}
+	}
+	return columns, nil
+}
+
+func (s *settings) check() error {
+	if s.Slide == 0 {
+		s.Slide = s.Size
+	}
+	switch {
+	case s.Slide < 0 || s.Slide > s.Size:
+		return sdk.SettingError{Setting: "window.slide", Message: fmt.Sprintf("must be between 0 and window.size, which is %s: records between two windows would be lost", s.Size)}
+	case s.Size/s.Slide > maxOverlap:
+		return sdk.SettingError{Setting: "window.slide", Message: fmt.Sprintf("each record would be in %d windows; the most is %d", s.Size/s.Slide, maxOverlap)}
+	case s.Lateness < 0:
+		return sdk.SettingError{Setting: "lateness", Message: "must not be negative"}
+	}
+	return nil
+}
