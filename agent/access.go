@@ -40,8 +40,8 @@ func (*environmentError) Environment() bool { return true }
 // Unwrap returns the cause.
 func (e *environmentError) Unwrap() error { return e.error }
 
-// settingError is an error that the settings are to blame for, unless its cause tells
-// that the machine is.
+// settingError is an error that the settings are to blame for, unless its cause is an
+// environmentError.
 type settingError struct{ error }
 
 // Invalid reports that what the user wrote is wrong.

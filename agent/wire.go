@@ -121,7 +121,7 @@ func (a *Agent) supervised() *host.Supervised {
 	}
 }
 
-// alive returns nil when the store can be written to and the pipelines are looked after.
+// alive returns nil when the store can be written to and the loop answers.
 func (a *Agent) alive(ctx context.Context) error {
 	if err := a.Store.Check(ctx); err != nil {
 		return err

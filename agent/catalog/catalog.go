@@ -58,7 +58,7 @@ func Offline(c config.Config, log *slog.Logger) *Catalog {
 	return all
 }
 
-// Rescan looks for executables that are so new that no scan has seen them. It gives up
+// Rescan scans connectors.path for executables that are so new that no scan has seen them. It gives up
 // waiting for one to say what it is after some seconds.
 func (c *Catalog) Rescan(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, specifyTimeout)

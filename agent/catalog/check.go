@@ -19,8 +19,8 @@ func (c *Catalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {
 	return check(c.known(ctx), p)
 }
 
-// CheckFresh is Check, but looks for the executables of plugins that nobody knows before it
-// says that they do not exist. rescan is called for that.
+// CheckFresh is Check, but when a plugin is not known it calls rescan, and checks again before
+// it says that the plugin does not exist.
 func (c *Catalog) CheckFresh(ctx context.Context, p *spec.Pipeline, rescan func()) []spec.Problem {
 	problems := c.Check(ctx, p)
 	if slices.ContainsFunc(problems, func(p spec.Problem) bool { return p.Code == codePluginNotFound }) {

@@ -11,8 +11,8 @@ import (
 	"github.com/conduit-agent/conduit/schemas"
 )
 
-// check says what is wrong with a value for s, "" when nothing is. The schema decides;
-// the words are those of the setting.
+// check returns what is wrong with a value for s, "" when nothing is. The schema decides;
+// the message names the setting.
 func (s *Setting) check(value any) string {
 	if value == nil {
 		return ""

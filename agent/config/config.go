@@ -85,7 +85,7 @@ type HTTP struct {
 	Address string `koanf:"address"` // default 127.0.0.1:8080
 }
 
-// Auth says who may use the API. A bare file name is looked for among systemd's credentials.
+// Auth says who may use the API. A bare file name is searched for among systemd's credentials.
 type Auth struct {
 	ReadTokenFile  string `koanf:"read-token-file"`
 	AdminTokenFile string `koanf:"admin-token-file"`

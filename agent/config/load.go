@@ -76,7 +76,7 @@ type loader struct {
 	values   *koanf.Koanf
 	warnings []Warning
 	errs     []error
-	nodes    int // of the file, looked at so far
+	nodes    int // of the file, visited so far
 }
 
 func (l *loader) fail(err error) {
@@ -159,8 +159,8 @@ func (l *loader) text(values map[string]any, s Setting, place, text string) {
 	values[s.Key] = s.typed(value)
 }
 
-// warnInert warns of a setting that others have and this agent has not, unless what it
-// asks for is what is done anyway.
+// warnInert warns of a setting that other agents have and this one ignores, unless it asks
+// for what this agent does anyway.
 func (l *loader) warnInert(place, name, key string, value any, note string) {
 	if key == "db.type" && value == "sqlite" {
 		return

@@ -39,7 +39,7 @@ type StatusFiles struct {
 		Declarations(ctx context.Context) ([]spec.Declaration, error)
 	}
 	State   func(id string) (spec.State, bool) // of a pipeline
-	Changes *notify.Broadcast                  // of what the files tell
+	Changes *notify.Broadcast                  // of what the files report
 	Log     *slog.Logger
 
 	written map[string][sha256.Size]byte // of the content, by path of the pipeline file; owned by Run
@@ -128,7 +128,8 @@ func (s *StatusFiles) update(ctx context.Context) {
 
 // collect returns what the status files have to say, by path of the pipeline file.
 func (s *StatusFiles) collect(ctx context.Context) (map[string]*fileStatus, error) {
-	// In this order: what is declared is then no older than the content it is told of.
+	// Files before declarations, so that no declaration is older than the content that it is
+	// reported for.
 	files, err := s.Store.FileStates(ctx)
 	if err != nil {
 		return nil, err

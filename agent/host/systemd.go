@@ -31,7 +31,7 @@ type Supervised struct {
 	Reload          <-chan os.Signal                 // asks for a reload; nil: nobody does
 	ReadFiles       func(ctx context.Context) error  // reads the pipeline files anew
 	Summary         func(ctx context.Context) string // for systemctl status
-	Changes         *notify.Broadcast                // of what Summary tells
+	Changes         *notify.Broadcast                // of what Summary reports
 	Check           func(ctx context.Context) error  // returns why the agent is not alive
 	ShutdownTimeout time.Duration                    // for draining the pipelines
 	Log             *slog.Logger
@@ -88,13 +88,13 @@ func (s *Supervised) reload(ctx context.Context) {
 	_ = s.Loop.Check(ctx)
 }
 
-// Watchdog tells systemd that the agent is alive, at every third of the time that it grants,
+// Watchdog notifies systemd that the agent is alive, at every third of the time that it grants,
 // for as long as Check returns nil. It returns nil when ctx ends.
 func (s *Supervised) Watchdog(ctx context.Context) error {
 	log := s.Log.With("component", "agent")
 	granted, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn("cannot tell how often systemd wants a sign of life", "err", err)
+		log.Warn("cannot read how often systemd expects a watchdog notification", "err", err)
 	}
 	if granted == 0 {
 		return nil
@@ -109,7 +109,7 @@ func (s *Supervised) Watchdog(ctx context.Context) error {
 		if err == nil {
 			s.notify(daemon.SdNotifyWatchdog)
 		} else {
-			log.Error("systemd gets no sign of life", "err", err)
+			log.Error("no watchdog notification is sent to systemd", "err", err)
 		}
 		select {
 		case <-tick.C:

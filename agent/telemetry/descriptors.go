@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// connectorLabels tell connectors apart.
+// connectorLabels identify a connector.
 var connectorLabels = []string{"pipeline_name", "pipeline_id", "plugin", "type", "component_id"}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

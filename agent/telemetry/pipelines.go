@@ -14,7 +14,7 @@ import (
 func (c *Collector) pipelines(to chan<- prometheus.Metric) {
 	declared, err := c.Store.Declarations(context.Background())
 	if err != nil {
-		return // what is declared cannot be told; the rest can
+		return // the store cannot be read; the other metrics are sent
 	}
 	running, stats := c.Runs.Running(), c.Runs.Stats()
 	var counted totals

@@ -2,5 +2,5 @@
 
 package telemetry
 
-// usageOf returns false: only Linux tells without another program being run.
+// usageOf returns false: only Linux has /proc to read it from.
 func usageOf(int) (usage, bool) { return usage{}, false }

@@ -377,3 +377,23 @@ func (w *web) doBriefly(method, path string, headers ...string) int {
 	response.Body.Close()
 	return response.StatusCode
 }
+
+// Profiles are served when the settings say so, to the admin token only.
+func TestProfilesOfAnAgent(t *testing.T) {
+	for _, debug := range []bool{false, true} {
+		w := startWeb(t, "", func(c *config.Config) {
+			c.API.Debug, c.API.Auth.AdminTokenFile = debug, secretFile(t, "admin")
+		})
+		const path = "/debug/pprof/goroutine?debug=1"
+		if status := w.doBriefly("GET", path); status != http.StatusUnauthorized && debug || status == http.StatusOK {
+			t.Errorf("debug %v: without a token: %d", debug, status)
+		}
+		want := http.StatusNotFound
+		if debug {
+			want = http.StatusOK
+		}
+		if status := w.doBriefly("GET", path, "Authorization", "Bearer admin"); status != want {
+			t.Errorf("debug %v: with the token: %d, want %d", debug, status, want)
+		}
+	}
+}

@@ -251,7 +251,7 @@ func TestDestinationsThatCannotTakeOver(t *testing.T) {
 }
 
 // The dead-letter queue of a pipeline whose destination refuses everything is moved from
-// file to file: every record is a letter, once and in order, and both processes stay.
+// file to file: every record is a dead letter, once and in order, and both processes stay.
 func TestDeadLetterQueueChangesUnderLoad(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal", "chaos")
@@ -273,11 +273,11 @@ func TestDeadLetterQueueChangesUnderLoad(t *testing.T) {
 	}
 	d.started("p", 1)
 	d.Stop()
-	wantAll(t, letters(t, d.Path("one.jsonl")), letters(t, d.Path("two.jsonl")))
+	wantAll(t, deadLetters(t, d.Path("one.jsonl")), deadLetters(t, d.Path("two.jsonl")))
 }
 
-// letters returns the numbers of the records in a file of dead letters.
-func letters(t *testing.T, path string) (out []int) {
+// deadLetters returns the numbers of the records in a file of dead letters.
+func deadLetters(t *testing.T, path string) (out []int) {
 	t.Helper()
 	for _, line := range completeLines(path) {
 		var r struct{ Position []byte }
@@ -286,7 +286,7 @@ func letters(t *testing.T, path string) (out []int) {
 			t.Fatal(err)
 		}
 		if _, err := fmt.Sscanf(string(r.Position), "p:src/%d", &n); err != nil {
-			t.Fatalf("%s: letter at %q: %v", filepath.Base(path), r.Position, err)
+			t.Fatalf("%s: dead letter at %q: %v", filepath.Base(path), r.Position, err)
 		}
 		out = append(out, n)
 	}

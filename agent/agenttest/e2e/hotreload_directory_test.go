@@ -20,8 +20,8 @@ func short(c *config.Config) {
 	c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 20*time.Millisecond, time.Hour
 }
 
-// patient leaves it to others to have something tried again.
-func patient(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour }
+// retryLater leaves what failed as it is until something changes.
+func retryLater(c *config.Config) { c.Pipelines.ErrorRecovery.MinDelay = time.Hour }
 
 func shorter(c *config.Config) {
 	c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 20*time.Millisecond, 20*time.Millisecond

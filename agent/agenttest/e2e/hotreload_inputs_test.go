@@ -105,7 +105,7 @@ func TestReferencedFilesOfDestinations(t *testing.T) {
 func TestReferencedFilesMendPipelines(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {
 		t.Parallel()
-		d := deskIn(t, "", patient)
+		d := deskIn(t, "", retryLater)
 		d.Save("p.yaml", d.secretly("p", "secret"))
 		d.Wait("its failure", func() bool { return d.State("p").Phase == spec.PhaseRecovering })
 		d.put("secret", "1001")
@@ -113,7 +113,7 @@ func TestReferencedFilesMendPipelines(t *testing.T) {
 	})
 	t.Run("wrong after a rollback", func(t *testing.T) {
 		t.Parallel()
-		d := deskIn(t, "", patient)
+		d := deskIn(t, "", retryLater)
 		d.put("secret", "nonsense")
 		d.Save("p.yaml", d.made("p", 1))
 		d.runs("p", 1)
@@ -124,7 +124,7 @@ func TestReferencedFilesMendPipelines(t *testing.T) {
 	})
 	t.Run("wrong, so that the last good version came back", func(t *testing.T) {
 		t.Parallel()
-		d := deskIn(t, "", patient)
+		d := deskIn(t, "", retryLater)
 		d.put("secret", d.Path("missing/p.jsonl"))
 		d.Save("p.yaml", d.made("p", 1))
 		d.runs("p", 1)
@@ -144,7 +144,7 @@ func TestReferencedFilesOfRefusedEdits(t *testing.T) {
 	for name, edit := range map[string]string{"without files": "nonsense", "with another file": "${file:other}"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := deskIn(t, "", patient)
+			d := deskIn(t, "", retryLater)
 			d.put("secret", "1001")
 			d.put("other", "nonsense")
 			d.Save("p.yaml", d.secretly("p", "secret"))
@@ -193,7 +193,7 @@ func TestReferencedFilesThatCannotBeRead(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := deskIn(t, "", patient)
+			d := deskIn(t, "", retryLater)
 			path := d.Path("secret")
 			d.must(c.make(d, path))
 			d.Save("p.yaml", d.secretly("p", "secret"))
@@ -211,7 +211,7 @@ func TestReferencedFilesThatCannotBeRead(t *testing.T) {
 func TestCredentialsThatCannotBeRead(t *testing.T) {
 	t.Setenv("CREDENTIALS_DIRECTORY", t.TempDir())
 	path := filepath.Join(os.Getenv("CREDENTIALS_DIRECTORY"), "rate")
-	d := deskIn(t, "", patient)
+	d := deskIn(t, "", retryLater)
 	d.must(mkfifo(path))
 	d.Save("p.yaml", strings.Replace(d.made("p", 1), "rate: 1", "rate: '${credential:rate}'", 1))
 	d.Wait("its failure", func() bool {

@@ -30,7 +30,7 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 		for _, update := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, update %v", name, update), func(t *testing.T) {
 				dir := agenttest.NewDir(t)
-				w := startWeb(t, dir, patient)
+				w := startWeb(t, dir, retryLater)
 				if err := os.WriteFile(w.Path("secret"), []byte(secret+"\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -73,7 +73,7 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 	}
 }
 
-// What connectors in the agent's process log is covered, too.
+// What connectors in the agent's process log is redacted, too.
 func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
 	t.Setenv("LEAK", "canary-51c0a7")
 	d := deskIn(t, "")

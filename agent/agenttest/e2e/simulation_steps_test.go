@@ -41,7 +41,7 @@ func (s *simulation) step() {
 func (s *simulation) happen() {
 	switch n := s.IntN(28); {
 	case n >= 24:
-		s.hurry()
+		s.changeRapidly()
 	case n < 9:
 		s.changes(true)
 	case n < 11:
@@ -153,8 +153,8 @@ func (s *simulation) changes(looks bool) {
 	}
 }
 
-// hurry changes a pipeline time and again, each time before what runs has proved itself.
-func (s *simulation) hurry() {
+// changeRapidly changes a pipeline several times, each time within the probation of what runs.
+func (s *simulation) changeRapidly() {
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(s.model.declared)) {
 		d := s.model.declared[id]
@@ -176,7 +176,7 @@ func (s *simulation) hurry() {
 			v.flaw = pick(s, flawPlugin, flawSettings, flawOpen)
 		}
 		c.says[id] = v
-		s.say("hurry %s %v", d.owner, &c)
+		s.say("change rapidly %s %v", d.owner, &c)
 		s.save("save", d.owner, &c, true)
 		if s.look(); s.IntN(4) == 0 {
 			s.say("restarted")
@@ -426,19 +426,19 @@ func (s *simulation) request() {
 
 // requestOwned is about a pipeline that the API owns.
 func (s *simulation) requestOwned(id string, d *intent, declare func(version, spec.Owner)) {
-	var heirs []string
+	var owners []string
 	for _, name := range slices.Sorted(maps.Keys(s.known)) {
 		if c := s.files[name]; c != nil && !s.missing {
 			if v, ok := c.says[id]; ok && v.flaw != flawInvalid {
-				heirs = append(heirs, name)
+				owners = append(owners, name)
 			}
 		}
 	}
 	switch {
-	case len(heirs) > 0 && s.IntN(2) == 0:
-		s.say("adopt %s %s", id, heirs[0])
-		declare(d.version, spec.Owner{Kind: spec.OwnerFile, Path: heirs[0]})
-		d.owner = heirs[0]
+	case len(owners) > 0 && s.IntN(2) == 0:
+		s.say("adopt %s %s", id, owners[0])
+		declare(d.version, spec.Owner{Kind: spec.OwnerFile, Path: owners[0]})
+		d.owner = owners[0]
 	case s.IntN(3) == 0:
 		s.say("remove %s", id)
 		s.must(s.agent.Store.Apply(s.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Origin: "api", Purge: true}}}))
