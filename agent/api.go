@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,6 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/pointer"
 )
@@ -167,15 +165,7 @@ type pluginList struct {
 }
 
 // Plugins describes all plugins, by name.
-func (l pluginList) Plugins() []rest.Plugin {
-	installed := l.catalog.Host.Installed()
-	all := make([]rest.Plugin, len(installed))
-	for i, p := range installed {
-		all[i] = rest.Plugin{Name: p.FullName().String(), Summary: p.Summary, Description: p.Description, Version: p.Version,
-			Author: p.Author, SourceParams: restParameters(p.Source), DestinationParams: restParameters(p.Destination)}
-	}
-	return all
-}
+func (l pluginList) Plugins() []rest.Plugin { return l.catalog.Described() }
 
 // Check has a fresh instance accept the settings.
 func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error {
@@ -218,28 +208,6 @@ func (l pluginList) resolve(ctx context.Context, settings map[string]string, sec
 		wrong = append(wrong, &desired.SettingError{Setting: name, Message: message})
 	}
 	return resolved, errors.Join(wrong...)
-}
-
-var parameterTypes = map[sdk.ParameterType]string{
-	sdk.TypeString: "TYPE_STRING", sdk.TypeInt: "TYPE_INT", sdk.TypeFloat: "TYPE_FLOAT",
-	sdk.TypeBool: "TYPE_BOOL", sdk.TypeFile: "TYPE_FILE", sdk.TypeDuration: "TYPE_DURATION",
-}
-
-var validationTypes = map[sdk.ValidationType]string{
-	sdk.ValidationRequired: "TYPE_REQUIRED", sdk.ValidationGreaterThan: "TYPE_GREATER_THAN", sdk.ValidationLessThan: "TYPE_LESS_THAN",
-	sdk.ValidationInclusion: "TYPE_INCLUSION", sdk.ValidationExclusion: "TYPE_EXCLUSION", sdk.ValidationRegex: "TYPE_REGEX",
-}
-
-func restParameters(params sdk.Parameters) map[string]rest.Parameter {
-	all := make(map[string]rest.Parameter, len(params))
-	for name, p := range params {
-		rules := make([]rest.ParameterRule, len(p.Validations))
-		for i, v := range p.Validations {
-			rules[i] = rest.ParameterRule{Type: cmp.Or(validationTypes[v.Type], "TYPE_UNSPECIFIED"), Value: v.Value}
-		}
-		all[name] = rest.Parameter{Default: p.Default, Description: p.Description, Type: cmp.Or(parameterTypes[p.Type], "TYPE_UNSPECIFIED"), Validations: rules}
-	}
-	return all
 }
 
 // show makes structured what the schemas of a record say is structured. A record that

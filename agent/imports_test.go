@@ -60,13 +60,13 @@ agent/engine:         agent/engine/fair agent/engine/settle plugins/connector sp
 agent/store:          plugins/schema spec
 agent/config:         schemas spec
 agent/reference:      agent/redact reconcile/watch spec
-agent/catalog:        agent/config plugins plugins/builtin plugins/schema plugins/sdk spec
+agent/catalog:        agent/config api/rest plugins plugins/builtin plugins/schema plugins/sdk spec
 agent/runner:         agent/catalog agent/engine agent/redact agent/reference plugins plugins/connector reconcile spec
 agent/telemetry:      agent/engine api api/rest plugins reconcile reconcile/files spec
 agent/planner:        agent/config agent/store api/rest reconcile/files reconcile/watch spec
 agent/host:           reconcile reconcile/files spec
 agent: agent/catalog agent/config agent/engine agent/engine/fair agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
-  api api/desired api/idempotency api/resource api/rest plugins/schema plugins/sdk reconcile reconcile/files reconcile/plan reconcile/watch spec
+  api api/desired api/idempotency api/resource api/rest plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/agenttest:      agent agent/config spec
 agent/agenttest/bench:
 agent/agenttest/bench/connector: plugins/builtin plugins/builtin/file plugins/builtin/generator plugins/sdk plugins/wire
