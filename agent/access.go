@@ -28,7 +28,8 @@ func (a *Agent) secure(server *api.Server, c config.API) (err error) {
 	if server.TLS, err = encryption(c.TLS); err != nil {
 		return err
 	}
-	return checkExposure(c, server)
+	server.Origins, err = origins(c.HTTP.CORS.AllowedOrigins)
+	return err
 }
 
 // environmentError is an error that the machine is to blame for.
@@ -50,22 +51,6 @@ func (*settingError) Invalid() bool { return true }
 // Unwrap returns the cause.
 func (e *settingError) Unwrap() error { return e.error }
 
-// checkExposure refuses an address that others can reach when nothing keeps them out.
-func checkExposure(c config.API, s *api.Server) error {
-	host, _, err := net.SplitHostPort(c.HTTP.Address)
-	if err != nil {
-		return fmt.Errorf("cannot listen on api.http.address %q: want host:port", c.HTTP.Address)
-	}
-	ip := net.ParseIP(host)
-	local := host == "localhost" || ip != nil && ip.IsLoopback()
-	authenticated := s.AdminToken != "" || s.ReadToken != "" || s.TLS != nil && s.TLS.ClientCAs != nil
-	if local || authenticated || c.AllowUnauthenticated {
-		return nil
-	}
-	return fmt.Errorf("api.http.address %s can be reached by others and nothing keeps them out: set api.auth.admin-token-file, or api.tls.client-ca-file, "+
-		"or listen on 127.0.0.1; api.allow-unauthenticated: true lets everybody in", c.HTTP.Address)
-}
-
 // hosts returns the names under which the API may be asked.
 func hosts(c config.API) []string {
 	all := strings.FieldsFunc(c.AllowedHosts, func(r rune) bool { return r == ',' || r == ' ' })
@@ -81,7 +66,7 @@ func (a *Agent) token(setting, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	read := func(path string) (string, error) { b, err := os.ReadFile(path); return string(b), err }
+	read := reference.ReadFile
 	if !strings.ContainsRune(file, os.PathSeparator) && reference.HasCredentials() {
 		read = reference.ReadCredential
 	} else if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
@@ -105,7 +90,7 @@ func encryption(c config.TLS) (*tls.Config, error) {
 	if c.CertFile == "" || c.KeyFile == "" {
 		return nil, errors.New("cannot encrypt the API: api.tls.cert-file and api.tls.key-file go together")
 	}
-	certificate, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+	certificate, err := keyPair(c.CertFile, c.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot load the certificate in api.tls.cert-file: %w", err)
 	}
@@ -113,13 +98,26 @@ func encryption(c config.TLS) (*tls.Config, error) {
 	if c.ClientCAFile == "" {
 		return t, nil
 	}
-	pem, err := os.ReadFile(c.ClientCAFile)
+	pem, err := reference.ReadFile(c.ClientCAFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read api.tls.client-ca-file: %w", err)
 	}
 	t.ClientCAs, t.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !t.ClientCAs.AppendCertsFromPEM(pem) {
+	if !t.ClientCAs.AppendCertsFromPEM([]byte(pem)) {
 		return nil, fmt.Errorf("cannot read api.tls.client-ca-file: there is no PEM certificate in %s", c.ClientCAFile)
 	}
 	return t, nil
+}
+
+// keyPair reads a certificate and its key, in regular files of sensible size.
+func keyPair(certFile, keyFile string) (tls.Certificate, error) {
+	certificate, err := reference.ReadFile(certFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := reference.ReadFile(keyFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair([]byte(certificate), []byte(key))
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/redact"
@@ -59,13 +61,34 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	if err := a.secure(server, c); err != nil {
 		return nil, &settingError{err}
 	}
-	l, err := net.Listen("tcp", c.HTTP.Address)
+	address, err := a.tcpAddress(c, server)
+	if err != nil {
+		return nil, &settingError{err}
+	}
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, &environmentError{fmt.Errorf("cannot listen on api.http.address: %w", err)}
 	}
+	serve := func(ctx context.Context) error { return server.Serve(ctx, l) }
+	if c.HTTP.Socket != "" {
+		local, err := listenSocket(c.HTTP)
+		if err != nil {
+			l.Close()
+			return nil, err
+		}
+		serve = func(ctx context.Context) error { return serveBoth(ctx, server, l, local) }
+	}
 	a.address, a.metrics.API = l.Addr().String(), server.Stats
 	a.options.Log.Info("API ready", "component", "api", "address", a.address)
-	return func(ctx context.Context) error { return server.Serve(ctx, l) }, nil
+	return serve, nil
+}
+
+// serveBoth serves on two listeners until ctx ends, or until one of them fails.
+func serveBoth(ctx context.Context, server *api.Server, l, local net.Listener) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Serve(ctx, l) })
+	group.Go(func() error { return server.Serve(ctx, local) })
+	return group.Wait()
 }
 
 // Metrics returns the handler of /metrics.

@@ -102,13 +102,14 @@ const (
 	maxHeader       = 16 << 10
 )
 
-// Serve serves on l until ctx ends. Then it takes no more requests, ends streams within
+// Serve serves on l until ctx ends. Whoever opens a Unix socket may do everything, so its mode
+// decides who may; it is not encrypted. Then it takes no more requests, ends streams within
 // a second, and returns when the requests in progress are answered or took too long.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.init()
 	limited := guard.Limit(inspect.Listen(l), placeTimeout, s.log)
 	l = limited
-	if s.TLS != nil {
+	if s.TLS != nil && l.Addr().Network() != "unix" {
 		l = tls.NewListener(l, s.TLS)
 	}
 	server := &http.Server{

@@ -82,7 +82,16 @@ type API struct {
 
 // HTTP says where the API listens.
 type HTTP struct {
-	Address string `koanf:"address"` // default 127.0.0.1:8080
+	Address     string `koanf:"address"`      // default 127.0.0.1:8080
+	Socket      string `koanf:"socket"`       // a Unix socket, too, for whoever may open it; empty: none
+	SocketMode  string `koanf:"socket-mode"`  // default 0600, in octal
+	SocketGroup string `koanf:"socket-group"` // empty: that of the agent
+	CORS        CORS   `koanf:"cors"`
+}
+
+// CORS says which pages of other sites may use the API.
+type CORS struct {
+	AllowedOrigins string `koanf:"allowed-origins"` // comma-separated; around them may be brackets
 }
 
 // Auth says who may use the API. A bare file name is searched for among systemd's credentials.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -13,6 +14,12 @@ import (
 
 // PathKey is the flag, and as CONDUIT_CONFIG_PATH the variable, that names the file.
 const PathKey = "config.path"
+
+// Settings that are written in their own way: a list, and an octal number.
+const (
+	listKey  = "api.http.cors.allowed-origins"
+	octalKey = "api.http.socket-mode"
+)
 
 // Bounds of nesting and size, so that aliases of themselves and of aliases end.
 const (
@@ -101,6 +108,12 @@ func (l *loader) flatten(path, key string, n *yaml.Node, depth int) []leaf {
 		return leaves
 	}
 	f := leaf{key: key, value: scalar(n), line: n.Line, column: n.Column}
+	switch {
+	case key == listKey && n.Kind == yaml.SequenceNode:
+		f.value = joined(n)
+	case key == octalKey && n.Kind == yaml.ScalarNode:
+		f.value = n.Value // which YAML takes for a number
+	}
 	if key == "" {
 		if f.value != nil { // nothing but comments is fine
 			l.failAt(fmt.Sprintf("%s:%d:%d", path, n.Line, n.Column), "must be settings, written key: value")
@@ -108,6 +121,15 @@ func (l *loader) flatten(path, key string, n *yaml.Node, depth int) []leaf {
 		return nil
 	}
 	return []leaf{f}
+}
+
+// joined returns the items of n, separated by commas.
+func joined(n *yaml.Node) string {
+	var items []string
+	for _, item := range n.Content {
+		items = append(items, item.Value)
+	}
+	return strings.Join(items, ",")
 }
 
 // scalar returns the value of n as JSON would have it; what JSON cannot have is text.

@@ -49,7 +49,7 @@ func TestDefaults(t *testing.T) {
 				MaxRetries: -1, MaxRetriesWindow: 5 * time.Minute,
 			},
 		},
-		API:      config.API{Enabled: true, HTTP: config.HTTP{Address: "127.0.0.1:8080"}},
+		API:      config.API{Enabled: true, HTTP: config.HTTP{Address: "127.0.0.1:8080", SocketMode: "0600"}},
 		Shutdown: config.Shutdown{Timeout: 30 * time.Second},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || warnings != nil || err != "" {
@@ -197,4 +197,24 @@ func FuzzFile(f *testing.F) {
 			t.Errorf("accepted as %+v", c)
 		}
 	})
+}
+
+// TestSettingsOfTheirOwnForm checks an octal number that is none in YAML, and a list.
+func TestSettingsOfTheirOwnForm(t *testing.T) {
+	for text, want := range map[string]config.HTTP{
+		"{socket-mode: 0660}":   {SocketMode: "0660"},
+		"{socket-mode: '0640'}": {SocketMode: "0640"},
+		"{cors: {allowed-origins: [https://a.example, https://b.example]}}": {SocketMode: "0600", CORS: config.CORS{AllowedOrigins: "https://a.example,https://b.example"}},
+		"{cors: {allowed-origins: '[]'}}":                                   {SocketMode: "0600", CORS: config.CORS{AllowedOrigins: "[]"}},
+		"{cors: {allowed-origins: []}}":                                     {SocketMode: "0600"},
+	} {
+		got, warnings, err := load(t, "api: {http: "+text+"}", nil, nil)
+		want.Address = "127.0.0.1:8080"
+		if got.API.HTTP != want || warnings != nil || err != "" {
+			t.Errorf("%s: %+v, warnings %v, error %s", text, got.API.HTTP, warnings, err)
+		}
+	}
+	if _, _, err := load(t, "api: {http: {socket-mode: 0999}}", nil, nil); !strings.Contains(err, "socket-mode") {
+		t.Errorf("a mode that is none: %q", err)
+	}
 }

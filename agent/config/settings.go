@@ -44,6 +44,10 @@ func Settings() []Setting {
 		{"log.format", "cli", "Form of log lines: cli for people, json for machines.", []string{"cli", "json"}},
 		{"api.enabled", true, "Serve the REST API, the inspector and the explorer.", nil},
 		{"api.http.address", "127.0.0.1:8080", "Address the API listens on. One that others can reach needs a token or client certificates.", nil},
+		{"api.http.socket", "", "Unix socket that serves the API, too, to whoever may open it, without a token.", nil},
+		{"api.http.socket-mode", "0600", "Who may open the socket, as chmod has it.", nil},
+		{"api.http.socket-group", "", "Group that the socket belongs to.", nil},
+		{"api.http.cors.allowed-origins", "", "Origins, separated by commas, whose pages may use the API like its own, such as https://ui.example.com.", nil},
 		{"api.allowed-hosts", "", "Names, separated by commas, under which the API may be reached, in addition to localhost and addresses.", nil},
 		{"api.allow-unauthenticated", false, "Let everybody who can reach the API do everything, whatever the address.", nil},
 		{"api.auth.read-token-file", "", "File with the bearer token that lets read. A bare name is searched for among systemd's credentials.", nil},
@@ -57,6 +61,16 @@ func Settings() []Setting {
 		{"api.client.key-file", "", "Private key of the certificate that commands show, PEM.", nil},
 		{"shutdown.timeout", 30 * time.Second, "How long to wait for records in flight when the agent ends.", nil},
 	}
+}
+
+// Default returns the default of the setting with this key, nil if there is none.
+func Default(key string) any {
+	for _, s := range Settings() {
+		if s.Key == key {
+			return s.Default
+		}
+	}
+	return nil
 }
 
 // Env returns the name of the environment variable of s.
@@ -117,7 +131,6 @@ var inert = []struct{ key, note string }{
 	{"db.badger.", "state is kept in SQLite, at db.sqlite.path"},
 	{"db.postgres.", "state is kept in SQLite, at db.sqlite.path"},
 	{"db.sqlite.table", "the tables of the store have fixed names"},
-	{"api.http.cors.", "pages of other origins have no access"},
 	{"api.http.ui.", "there is no web UI yet"},
 	{"api.grpc.", "the API is served over HTTP only"},
 	{"api.allow-live-restart-apply", "changes always take effect live"},

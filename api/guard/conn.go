@@ -14,6 +14,7 @@ type Conn struct {
 	net.Conn
 	limiter *Limiter
 	network netip.Prefix // that it comes from
+	peer    *peer        // who opened it through a Unix socket; nil for any other connection
 	refused bool         // there are too many: its requests are not performed
 
 	// Guarded by limiter.mu.
@@ -54,6 +55,32 @@ func connection(r *http.Request) *Conn {
 func Release(r *http.Request) {
 	if c := connection(r); c != nil {
 		c.limiter.remove(c)
+	}
+}
+
+// peer is the process that opened a connection through a Unix socket.
+type peer struct {
+	uid, gid uint32
+	pid      int32
+	known    bool // the system told
+}
+
+// attributes returns for the log who p is.
+func (p *peer) attributes() []any {
+	if !p.known {
+		return []any{"remote", "socket"}
+	}
+	return []any{"remote", "socket", "uid", p.uid, "gid", p.gid, "pid", p.pid}
+}
+
+// innermost returns the connection beneath all that is laid over it.
+func innermost(c net.Conn) net.Conn {
+	for {
+		over, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return c
+		}
+		c = over.NetConn()
 	}
 }
 

@@ -47,7 +47,7 @@ func (l *Limiter) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		own := &Conn{Conn: c, limiter: l, network: remoteNetwork(c), since: time.Now()}
+		own := &Conn{Conn: c, limiter: l, network: remoteNetwork(c), peer: peerOf(c), since: time.Now()}
 		if l.admit(own) || l.await(own) {
 			return own, nil
 		}

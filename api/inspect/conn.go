@@ -60,6 +60,9 @@ func connOf(c net.Conn) *conn {
 	}
 }
 
+// NetConn returns the connection beneath.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // connection returns the connection that r came in, nil when another server serves it.
 func connection(r *http.Request) *conn {
 	c, _ := r.Context().Value(connKey{}).(*conn)

@@ -96,6 +96,9 @@ func newAgentFlags(fs *flag.FlagSet, keys ...string) *agentFlags {
 
 // dial returns the agent at address, by default at the one of the settings.
 func (p *program) dial(c config.Config, address string) (*remote, error) {
+	if socket := localSocket(c.API.HTTP); address == "" && socket != "" {
+		return &remote{program: p, Client: &client.Client{URL: "http://localhost", HTTP: &http.Client{Transport: throughSocket(socket)}}}, nil
+	}
 	scheme, token, encrypted := "http", p.getenv(tokenVariable), c.API.Client != config.Client{}
 	if address == "" { // the settings say more about this agent, and its token is for no other
 		address, token = c.API.HTTP.Address, cmp.Or(token, tokenOf(c.API.Auth))
@@ -113,6 +116,34 @@ func (p *program) dial(c config.Config, address string) (*remote, error) {
 		return nil, err
 	}
 	return &remote{program: p, Client: &client.Client{URL: at, Token: token, HTTP: &http.Client{Transport: t}}}, nil
+}
+
+// serviceSocket is where an agent that is installed as a service serves commands.
+const serviceSocket = "/run/conduit/api.sock"
+
+// localSocket returns the Unix socket by which the agent of the settings is reached, "" when
+// there is none, or none that the user may open.
+func localSocket(c config.HTTP) string {
+	path := c.Socket
+	if usual := config.Default("api.http.address"); path == "" && c.Address == usual {
+		path = serviceSocket
+	}
+	conn, err := net.DialTimeout("unix", path, dialTimeout)
+	if err != nil {
+		return ""
+	}
+	conn.Close()
+	return path
+}
+
+// throughSocket makes all connections through the Unix socket.
+func throughSocket(path string) http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Proxy = nil
+	t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
+	}
+	return t
 }
 
 // tokenOf returns the agent's own token, if the user may read it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -77,6 +78,50 @@ func agentAt(t *testing.T, token string) string {
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// TestCommandsFindTheSocket has an agent behind a Unix socket; what is asked for with
+// --api.address, or cannot be opened, is asked over TCP.
+func TestCommandsFindTheSocket(t *testing.T) {
+	t.Chdir(t.TempDir())
+	url := agentAt(t, "secret")
+	if err := os.Mkdir("s", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", "s/api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "localhost" || r.Header.Get("Authorization") != "" {
+			t.Errorf("asked as %q with %q", r.Host, r.Header.Get("Authorization"))
+		}
+		switch r.URL.Path {
+		case "/v1/status":
+			json.NewEncoder(w).Encode([]rest.PipelineStatus{{ID: "through-the-socket"}})
+		case "/readyz":
+			json.NewEncoder(w).Encode(rest.Readiness{Status: "ready"})
+		default:
+			json.NewEncoder(w).Encode([]any{})
+		}
+	})}
+	go local.Serve(l)
+	defer local.Close()
+	for socket, want := range map[string]string{"s/api": "through-the-socket", "s/none": "orders"} {
+		for _, args := range [][]string{{"status"}, {"status", "--api.address", url}} {
+			var stdout, stderr bytes.Buffer
+			p := &program{stdout: &stdout, stderr: &stderr, environ: []string{tokenVariable + "=secret",
+				"CONDUIT_API_HTTP_SOCKET=" + socket, "CONDUIT_API_HTTP_ADDRESS=" + strings.TrimPrefix(url, "http://")}}
+			code := p.run(t.Context(), args)
+			expect := want
+			if len(args) > 1 {
+				expect = "orders"
+			}
+			if code != exitOK || !strings.Contains(stdout.String(), expect) {
+				t.Errorf("%s, %v: ended with %d, %s%s; want %s", socket, args, code, &stdout, &stderr, expect)
+			}
+		}
+	}
 }
 
 // pages ends the context when n pages were written.

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package guard
+
+import "net"
+
+// peerOf returns who opened a connection through a Unix socket, nil for any other connection.
+func peerOf(c net.Conn) *peer {
+	if _, ok := innermost(c).(*net.UnixConn); ok {
+		return &peer{}
+	}
+	return nil
+}
