@@ -13,11 +13,14 @@ var keepAnswers = 10_000
 
 const keepAnswersFor = 24 * time.Hour
 
+// answers are what requests with an Idempotency-Key were answered.
+type answers struct{ *sqlite }
+
 // Answer returns the answer under the key, nil if there is none or it is too old.
-func (db *DB) Answer(ctx context.Context, key string) (*spec.Answer, error) {
+func (s answers) Answer(ctx context.Context, key string) (*spec.Answer, error) {
 	var all []spec.Answer
-	err := db.use(func(p *pools) (err error) {
-		all, err = queryAll(ctx, p.reader, scanAnswer, `SELECT request, status, header, body FROM answers WHERE key = ? AND at > ?`, key, nanos(db.now().Add(-keepAnswersFor)))
+	err := s.use(func(p *pools) (err error) {
+		all, err = queryAll(ctx, p.reader, scanAnswer, `SELECT request, status, header, body FROM answers WHERE key = ? AND at > ?`, key, nanos(s.now().Add(-keepAnswersFor)))
 		return err
 	})
 	if err != nil || len(all) == 0 {
@@ -37,13 +40,13 @@ func scanAnswer(s scanner) (a spec.Answer, err error) {
 
 // KeepAnswer keeps an answer under the key and forgets those that are too old, and the
 // oldest beyond keepAnswers.
-func (db *DB) KeepAnswer(ctx context.Context, key string, a *spec.Answer) error {
+func (s answers) KeepAnswer(ctx context.Context, key string, a *spec.Answer) error {
 	header, err := encode(&a.Header)
 	if err != nil {
 		return wrap(err, "cannot keep an answer")
 	}
-	err = db.write(ctx, func(tx *sql.Tx) error {
-		now := db.now()
+	err = s.write(ctx, func(tx *sql.Tx) error {
+		now := s.now()
 		if _, err := exec(tx, `INSERT OR REPLACE INTO answers (key, request, at, status, header, body) VALUES (?, ?, ?, ?, ?, ?)`,
 			key, a.Request, nanos(now), a.Status, header, append([]byte{}, a.Body...)); err != nil {
 			return err

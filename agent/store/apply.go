@@ -145,6 +145,11 @@ func (a *application) declare(tx *sql.Tx, c *spec.Declare, text string) error {
 		return err
 	}
 	a.new = append(a.new, d)
+	if old == nil {
+		if _, err := exec(tx, `DELETE FROM deleted WHERE pipeline_id = ?`, d.Pipeline.ID); err != nil {
+			return err
+		}
+	}
 	if !changed {
 		return nil
 	}

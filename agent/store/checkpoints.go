@@ -8,10 +8,13 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+// checkpoints are the positions to resume sources from, and the runs that may save them.
+type checkpoints struct{ *sqlite }
+
 // BeginRun returns the epoch of a new run of the pipeline, greater than any before.
 // From then on positions of earlier epochs are refused.
-func (db *DB) BeginRun(ctx context.Context, pipelineID string) (epoch int64, err error) {
-	err = db.write(ctx, func(tx *sql.Tx) (err error) {
+func (s checkpoints) BeginRun(ctx context.Context, pipelineID string) (epoch int64, err error) {
+	err = s.write(ctx, func(tx *sql.Tx) (err error) {
 		epoch, err = nextEpoch(tx, pipelineID)
 		return err
 	}, nil)
@@ -19,15 +22,27 @@ func (db *DB) BeginRun(ctx context.Context, pipelineID string) (epoch int64, err
 }
 
 func nextEpoch(tx *sql.Tx, pipelineID string) (epoch int64, err error) {
-	err = tx.QueryRow(`INSERT INTO runs (pipeline_id, epoch) VALUES (?, 1)
+	err = tx.QueryRow(`INSERT INTO runs (pipeline_id, epoch)
+		SELECT ?, 1 + coalesce((SELECT epoch FROM runs WHERE pipeline_id = ''), 0) WHERE true
 		ON CONFLICT (pipeline_id) DO UPDATE SET epoch = epoch + 1 RETURNING epoch`, pipelineID).Scan(&epoch)
 	return epoch, err
 }
 
+// endRuns keeps the runs of a pipeline that is deleted from saving positions. Its row is not
+// needed any more, because epochs of other pipelines, and of one with this id, begin above it.
+func endRuns(tx *sql.Tx, pipelineID string) error {
+	if _, err := exec(tx, `INSERT INTO runs (pipeline_id, epoch) SELECT '', epoch FROM runs WHERE pipeline_id = ?
+		ON CONFLICT (pipeline_id) DO UPDATE SET epoch = max(epoch, excluded.epoch)`, pipelineID); err != nil {
+		return err
+	}
+	_, err := exec(tx, `DELETE FROM runs WHERE pipeline_id = ?`, pipelineID)
+	return err
+}
+
 // Checkpoint returns where the source with this qualified id got, nil if nowhere.
-func (db *DB) Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error) {
+func (s checkpoints) Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error) {
 	c := &spec.Checkpoint{ConnectorID: connectorID}
-	err := db.use(func(p *pools) error {
+	err := s.use(func(p *pools) error {
 		// Not bound to the end of ctx, which costs more than the query.
 		return p.reader.QueryRowContext(context.WithoutCancel(ctx), `SELECT pipeline_id, plugin, position, epoch, sequence FROM positions WHERE connector_id = ?`, connectorID).
 			Scan(&c.PipelineID, &c.Plugin, (*[]byte)(&c.Position), &c.Epoch, &c.Sequence)
@@ -43,8 +58,8 @@ func (db *DB) Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpo
 // of an epoch that is not its pipeline's latest is refused (ErrFenced), and so is one
 // with a smaller sequence than the one before it (ErrOutOfOrder); the error is then a
 // *CheckpointError. Saving the same sequence again changes nothing.
-func (db *DB) SaveCheckpoints(ctx context.Context, checkpoints []spec.Checkpoint) error {
-	return db.write(ctx, func(tx *sql.Tx) error {
+func (s checkpoints) SaveCheckpoints(ctx context.Context, checkpoints []spec.Checkpoint) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
 		for i := range checkpoints {
 			if err := saveCheckpoint(tx, &checkpoints[i]); err != nil {
 				return &CheckpointError{checkpoints[i].ConnectorID, checkpoints[i].PipelineID, err}

@@ -16,12 +16,13 @@ import (
 // readers is the number of connections that read at the same time.
 const readers = 4
 
-// Settings that hold for every connection are in the DSN: a PRAGMA sent through a pool
+// Settings that hold for every connection are in the DSN, with secure_delete for the one that
+// writes, which overwrites what is deleted: a PRAGMA sent through a pool
 // reaches only one connection, and the driver's own default of synchronous loses
 // commits when the power fails.
 const (
 	commonDSN = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=64"
-	writerDSN = "mode=rw&_journal_mode=WAL&_txlock=immediate&" + commonDSN
+	writerDSN = "mode=rw&_journal_mode=WAL&_txlock=immediate&_secure_delete=on&" + commonDSN
 	readerDSN = "mode=ro&_query_only=1&" + commonDSN
 )
 

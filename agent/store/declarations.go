@@ -59,11 +59,12 @@ func (db *DB) SetOverride(ctx context.Context, id string, status spec.Status) er
 	return wrap(err, "cannot override the status of pipeline %q", id)
 }
 
-// DeletePipeline forgets a withdrawn pipeline: declaration, state and positions. Its
-// revisions and events stay. It refuses while the pipeline is declared or has
+// DeletePipeline forgets a withdrawn pipeline: declaration, state and positions. Its events
+// stay, and its revisions, without secrets, for as long as Retention says. It refuses while the pipeline is declared or has
 // connector states left. Runs that have not ended cannot save positions any more.
 func (db *DB) DeletePipeline(ctx context.Context, id string) error {
-	err := db.write(ctx, func(tx *sql.Tx) error {
+	secrets := false
+	err := db.write(ctx, func(tx *sql.Tx) (err error) {
 		if err := checkDeletable(tx, id); err != nil {
 			return err
 		}
@@ -74,11 +75,17 @@ func (db *DB) DeletePipeline(ctx context.Context, id string) error {
 				return err
 			}
 		}
-		_, err := nextEpoch(tx, id)
+		if err := endRuns(tx, id); err != nil {
+			return err
+		}
+		secrets, err = db.retire(tx, id)
 		return err
 	}, func() { db.declarations.drop(id) })
 	if err == nil {
 		db.changed(nil)
+	}
+	if err == nil && secrets {
+		err = db.truncateLog(ctx)
 	}
 	return wrap(err, "cannot delete pipeline %q", id)
 }

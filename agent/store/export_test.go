@@ -55,6 +55,12 @@ func (db *DB) Exec(query string) error {
 	return err
 }
 
+// Count returns how many rows a table has.
+func (db *DB) Count(table string) (n int, err error) {
+	err = db.pools.reader.QueryRow("SELECT count(*) FROM " + table).Scan(&n)
+	return n, err
+}
+
 // Schema returns the definitions of all tables and indexes.
 func (db *DB) Schema() ([]string, error) {
 	return queryAll(context.Background(), db.pools.reader, func(s scanner) (d string, err error) { return d, s.Scan(&d) },
@@ -103,7 +109,7 @@ func OpenRaw(path, params string) error {
 
 // Together commits the writes in one go and returns their errors.
 func (db *DB) Together(writes ...func() error) []error {
-	db.turn <- struct{}{}
+	db.commits <- struct{}{}
 	errs := make([]chan error, len(writes))
 	for i, w := range writes {
 		errs[i] = make(chan error, 1)
@@ -115,7 +121,7 @@ func (db *DB) Together(writes ...func() error) []error {
 		db.queueMu.Unlock()
 	}
 	db.commitQueue()
-	<-db.turn
+	<-db.commits
 	all := make([]error, len(writes))
 	for i := range errs {
 		all[i] = <-errs[i]

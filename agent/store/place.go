@@ -8,17 +8,17 @@ import (
 // InPlace returns nil while the paths of the store lead to the files that it has open.
 // The error is ErrMoved: a file was deleted or replaced. The store then goes on as
 // before with files that nobody will find again.
-func (db *DB) InPlace() error {
-	db.mu.RLock()
-	defer db.mu.RUnlock()
-	if db.closed || db.pools == nil {
+func (q *sqlite) InPlace() error {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if q.closed || q.pools == nil {
 		return nil // there is nothing open
 	}
-	if err := db.pools.inPlace(); err != nil {
+	if err := q.pools.inPlace(); err != nil {
 		return err
 	}
-	if info, err := db.lock.file.Stat(); err == nil && !leadsTo(db.lock.file.Name(), info) {
-		return fmt.Errorf("%w: %q was deleted or replaced, so that nothing keeps a second agent away from the store; restart this agent", ErrMoved, db.lock.file.Name())
+	if info, err := q.lock.file.Stat(); err == nil && !leadsTo(q.lock.file.Name(), info) {
+		return fmt.Errorf("%w: %q was deleted or replaced, so that nothing keeps a second agent away from the store; restart this agent", ErrMoved, q.lock.file.Name())
 	}
 	return nil
 }

@@ -22,37 +22,37 @@ type write struct {
 // fails does not take the others with it. A write that has begun is not abandoned when
 // ctx ends, because its outcome would be unknown. After the commit, committed is
 // called, in the order of the commits.
-func (db *DB) write(ctx context.Context, do func(tx *sql.Tx) error, committed func()) error {
+func (q *sqlite) write(ctx context.Context, do func(tx *sql.Tx) error, committed func()) error {
 	w := &write{cancelled: ctx.Err, do: do, committed: committed, done: make(chan struct{})}
-	db.queueMu.Lock()
-	db.queue = append(db.queue, w)
-	db.queueMu.Unlock()
+	q.queueMu.Lock()
+	q.queue = append(q.queue, w)
+	q.queueMu.Unlock()
 	select {
 	case <-w.done:
 		return w.err
-	case db.turn <- struct{}{}:
+	case q.commits <- struct{}{}:
 	}
-	db.commitQueue()
-	<-db.turn
+	q.commitQueue()
+	<-q.commits
 	<-w.done
 	return w.err
 }
 
 // Check returns nil when the store can be written to. It waits as long as that takes.
-func (db *DB) Check(ctx context.Context) error {
-	err := db.write(ctx, func(*sql.Tx) error { return nil }, nil)
+func (q *sqlite) Check(ctx context.Context) error {
+	err := q.write(ctx, func(*sql.Tx) error { return nil }, nil)
 	if err != nil {
 		return fmt.Errorf("cannot write to the store: %w", err)
 	}
 	return nil
 }
 
-// commitQueue commits everything that waits. The caller holds the turn.
-func (db *DB) commitQueue() {
-	db.queueMu.Lock()
-	batch := db.queue
-	db.queue = nil
-	db.queueMu.Unlock()
+// commitQueue commits everything that waits. The caller holds the semaphore.
+func (q *sqlite) commitQueue() {
+	q.queueMu.Lock()
+	batch := q.queue
+	q.queue = nil
+	q.queueMu.Unlock()
 	live := batch[:0:0]
 	for _, w := range batch {
 		if w.err = w.cancelled(); w.err != nil {
@@ -64,13 +64,13 @@ func (db *DB) commitQueue() {
 	if len(live) == 0 {
 		return
 	}
-	err := db.commit(live)
+	err := q.commit(live)
 	if err == nil || len(live) == 1 || untrustworthy(err) {
 		finish(live, err)
 		return
 	}
 	for i := range live {
-		finish(live[i:i+1], db.commit(live[i:i+1]))
+		finish(live[i:i+1], q.commit(live[i:i+1]))
 	}
 }
 
@@ -82,9 +82,9 @@ func finish(batch []*write, err error) {
 }
 
 // commit performs batch in one transaction, all of it or nothing.
-func (db *DB) commit(batch []*write) error {
-	return db.use(func(p *pools) error {
-		if err := db.transact(p.writer, batch); err != nil {
+func (q *sqlite) commit(batch []*write) error {
+	return q.use(func(p *pools) error {
+		if err := q.transact(p.writer, batch); err != nil {
 			return err
 		}
 		for _, w := range batch {
@@ -96,7 +96,7 @@ func (db *DB) commit(batch []*write) error {
 	})
 }
 
-func (db *DB) transact(writer *sql.DB, batch []*write) error {
+func (q *sqlite) transact(writer *sql.DB, batch []*write) error {
 	tx, err := writer.BeginTx(context.Background(), nil)
 	if err != nil {
 		return err
@@ -108,8 +108,8 @@ func (db *DB) transact(writer *sql.DB, batch []*write) error {
 	}
 	begin := time.Now()
 	err = tx.Commit()
-	if db.Synced != nil {
-		db.Synced(time.Since(begin))
+	if q.Synced != nil {
+		q.Synced(time.Since(begin))
 	}
 	return err
 }

@@ -1,0 +1,160 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/secret"
+)
+
+// Retention bounds what is kept of the history of deleted pipelines. The pipelines that were
+// deleted first are forgotten first. A zero field keeps nothing.
+type Retention struct {
+	Age       time.Duration // since the deletion
+	Pipelines int
+	Bytes     int64 // of all their revisions
+}
+
+// DefaultRetention returns the documented defaults.
+func DefaultRetention() Retention {
+	return Retention{Age: 30 * 24 * time.Hour, Pipelines: 1000, Bytes: 16 << 20}
+}
+
+// Prune forgets the history of deleted pipelines that exceeds the retention, and leaves nothing
+// of what was deleted before in the file or its log.
+func (db *DB) Prune(ctx context.Context) error {
+	err := db.write(ctx, db.prune, nil)
+	if err == nil {
+		err = db.truncateLog(ctx)
+	}
+	return wrap(err, "cannot forget the history of deleted pipelines")
+}
+
+// Purge forgets the history of a deleted pipeline and its events now, and leaves nothing of them
+// in the file or its log. It returns spec.ErrNotFound when nothing is known of the pipeline, and
+// spec.ErrConflict when it is not deleted.
+func (db *DB) Purge(ctx context.Context, id string) error {
+	err := db.write(ctx, func(tx *sql.Tx) error {
+		if d, _, err := findDeclaration(tx, id); err != nil || d != nil {
+			return cmp.Or[error](err, spec.ErrConflict)
+		}
+		var forgotten int64
+		for _, query := range []string{
+			`DELETE FROM revisions WHERE pipeline_id = ?`, `DELETE FROM deleted WHERE pipeline_id = ?`, `DELETE FROM events WHERE pipeline_id = ?`,
+		} {
+			n, err := exec(tx, query, id)
+			if err != nil {
+				return err
+			}
+			forgotten += n
+		}
+		if forgotten == 0 {
+			return spec.ErrNotFound
+		}
+		return nil
+	}, nil)
+	if err == nil {
+		err = db.truncateLog(ctx)
+	}
+	return wrap(err, "cannot purge pipeline %q", id)
+}
+
+// truncateLog writes the write-ahead log back into the file and empties it. A reader that is at
+// work has it done another time.
+func (db *DB) truncateLog(ctx context.Context) error {
+	return db.use(func(p *pools) error {
+		var busy, frames, written int
+		return p.writer.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &written)
+	})
+}
+
+// retire makes what is kept of a pipeline that is deleted the history of a deleted one: secrets
+// that its settings held are left out of it. It reports whether there were any. What exceeds the
+// retention is forgotten.
+func (db *DB) retire(tx *sql.Tx, id string) (secrets bool, err error) {
+	if secrets, err = redactRevisions(tx, id); err != nil {
+		return false, err
+	}
+	if _, err := exec(tx, `INSERT OR REPLACE INTO deleted (pipeline_id, at, bytes)
+		SELECT ?1, ?2, sum(length(origin) + coalesce(length(spec), 0)) FROM revisions WHERE pipeline_id = ?1 HAVING count(*) > 0`,
+		id, nanos(db.now())); err != nil {
+		return false, err
+	}
+	return secrets, db.prune(tx)
+}
+
+// redactRevisions leaves the values of secret settings out of the revisions of a pipeline, and
+// reports whether there were any.
+func redactRevisions(tx *sql.Tx, id string) (found bool, err error) {
+	revisions, err := queryAll(context.Background(), tx, scanRevision, `SELECT `+revisionColumns+` FROM revisions WHERE pipeline_id = ? AND spec IS NOT NULL`, id)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range revisions {
+		if !redact(r.Spec) {
+			continue
+		}
+		found = true
+		text, err := encode(r.Spec)
+		if err != nil {
+			return false, fmt.Errorf("cannot encode revision %d: %w", r.Number, err)
+		}
+		if _, err := exec(tx, `UPDATE revisions SET spec = ? WHERE pipeline_id = ? AND number = ?`, text, id, r.Number); err != nil {
+			return false, err
+		}
+	}
+	return found, nil
+}
+
+// redact replaces the secret settings of p and reports whether there were any.
+func redact(p *spec.Pipeline) (found bool) {
+	settings := []map[string]string{p.DLQ.Settings}
+	processors := p.Processors
+	for i := range p.Connectors {
+		settings = append(settings, p.Connectors[i].Settings)
+		processors = append(processors[:len(processors):len(processors)], p.Connectors[i].Processors...)
+	}
+	for i := range processors {
+		settings = append(settings, processors[i].Settings)
+	}
+	for _, s := range settings {
+		for name, value := range s {
+			if secret.Is(name, value) {
+				s[name], found = spec.Redacted, true
+			}
+		}
+	}
+	return found
+}
+
+// prune forgets the history of deleted pipelines that exceeds the retention, the first deleted
+// first.
+func (db *DB) prune(tx *sql.Tx) error {
+	type row struct {
+		id        string
+		at, bytes int64
+	}
+	all, err := queryAll(context.Background(), tx, func(s scanner) (r row, err error) { return r, s.Scan(&r.id, &r.at, &r.bytes) },
+		`SELECT pipeline_id, at, bytes FROM deleted ORDER BY at DESC, pipeline_id`)
+	if err != nil {
+		return err
+	}
+	var bytes int64
+	oldest := nanos(db.now().Add(-db.Retention.Age))
+	for i, r := range all {
+		bytes += r.bytes
+		if i < db.Retention.Pipelines && bytes <= db.Retention.Bytes && r.at > oldest {
+			continue
+		}
+		for _, query := range []string{`DELETE FROM revisions WHERE pipeline_id = ?`, `DELETE FROM deleted WHERE pipeline_id = ?`} {
+			if _, err := exec(tx, query, r.id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
