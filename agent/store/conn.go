@@ -17,8 +17,8 @@ import (
 const readers = 4
 
 // Settings that hold for every connection are in the DSN, with secure_delete for the one that
-// writes, which overwrites what is deleted: a PRAGMA sent through a pool
-// reaches only one connection, and the driver's own default of synchronous loses
+// writes, which overwrites what is deleted. A PRAGMA sent through a pool would
+// reach only one connection, and the driver's own default of synchronous loses
 // commits when the power fails.
 const (
 	commonDSN = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_stmt_cache_size=64"
