@@ -1,0 +1,79 @@
+package catalog_test
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func offline(t *testing.T) *catalog.Catalog {
+	var c config.Config
+	c.Connectors.Path = t.TempDir()
+	return catalog.Offline(c, slog.New(slog.DiscardHandler))
+}
+
+// Secrets of the agent and what ties it to its supervisor are withheld from plugins.
+func TestEnvironment(t *testing.T) {
+	got := catalog.Environment([]string{"CONDUIT_API_TOKEN=x", "CONDUIT_API=y", "CONDUIT_APIS=z", "CREDENTIALS_DIRECTORY=/x", "NOTIFY_SOCKET=/x",
+		"WATCHDOG_PID=1", "WATCHDOG_PIDS=1", "AWS_REGION=here", "EMPTY="})
+	if want := []string{"CONDUIT_API=y", "CONDUIT_APIS=z", "WATCHDOG_PIDS=1", "AWS_REGION=here", "EMPTY="}; !slices.Equal(got, want) {
+		t.Errorf("plugins inherit %q, want %q", got, want)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	p := &spec.Pipeline{ID: "p",
+		Connectors: []spec.Connector{
+			{ID: "a", Type: spec.TypeSource, Plugin: "generator", Settings: map[string]string{"rate": "fast", "format.type": "raw", "burst/size": "1"}},
+			{ID: "b", Type: spec.TypeSource, Plugin: "builtin:log"},
+			{ID: "c", Type: spec.TypeDestination, Plugin: "builtin:lgo"},
+			{ID: "d", Type: spec.TypeDestination, Plugin: "builtin:$PLUGIN"},
+			{ID: "e", Type: spec.TypeSource, Plugin: "generator", Settings: map[string]string{"rate": "${RATE}", "format.type": "raw"}},
+		},
+		DLQ: spec.DLQ{Plugin: "builtin:log"},
+	}
+	var got []string
+	for _, problem := range offline(t).Check(t.Context(), p) {
+		got = append(got, string(problem.Severity)+" "+problem.Code+" "+problem.Path)
+	}
+	slices.Sort(got)
+	want := []string{
+		"error config.field_invalid /connectors/0/settings/burst~1size",
+		"error config.field_invalid /connectors/0/settings/rate",
+		"error connector.plugin_not_found /connectors/1/plugin",
+		"error connector.plugin_not_found /connectors/2/plugin",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("problems\n%q\nwant\n%q", got, want)
+	}
+}
+
+// A plugin that is not known is searched for once more before it counts as missing.
+func TestCheckFresh(t *testing.T) {
+	c := offline(t)
+	for plugin, want := range map[string]int{"builtin:log": 0, "nowhere": 1} {
+		scans := 0
+		p := &spec.Pipeline{Connectors: []spec.Connector{{ID: "a", Type: spec.TypeDestination, Plugin: plugin}}, DLQ: spec.DLQ{Plugin: "builtin:log"}}
+		problems := c.CheckFresh(t.Context(), p, func() { scans++ })
+		if scans != want || len(problems) != want {
+			t.Errorf("%s: %d scans, problems %v; want %d of each", plugin, scans, problems, want)
+		}
+	}
+}
+
+func TestDescribed(t *testing.T) {
+	all := offline(t).Described()
+	i := slices.IndexFunc(all, func(p rest.Plugin) bool { return p.Name == "builtin:generator@v1.0.0" })
+	if i < 0 {
+		t.Fatalf("the generator is not among %d plugins", len(all))
+	}
+	g := all[i]
+	if rate := g.SourceParams["rate"]; g.Summary == "" || rate.Type == "TYPE_UNSPECIFIED" || rate.Description == "" || len(g.DestinationParams) != 0 {
+		t.Errorf("the generator is described as %+v", g)
+	}
+}
