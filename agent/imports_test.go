@@ -33,7 +33,8 @@ plugins/builtin:      plugins/builtin/file plugins/builtin/generator plugins/bui
 plugins/processor:    plugins/connector plugins/processor/codec plugins/processor/enrich plugins/processor/expr plugins/processor/fieldref plugins/processor/fields
   plugins/processor/flow plugins/processor/javascript plugins/processor/jsonvalue plugins/processor/unwrap plugins/processor/webhook
   plugins/processor/ai plugins/processor/window plugins/schema plugins/sdk plugins/template spec
-plugins/processor/jsonvalue:
+plugins/processor/jsonvalue plugins/processor/httpcall:
+plugins/processor/webhook plugins/processor/ai: plugins/processor/fieldref plugins/processor/httpcall plugins/schema plugins/sdk plugins/template
 plugins/processor/fieldref: plugins/schema
 plugins/processor/codec plugins/processor/enrich plugins/processor/fields plugins/processor/flow plugins/processor/unwrap plugins/processor/window:
   plugins/processor/fieldref plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
@@ -90,6 +91,7 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang":      {"agent/telemetry"},
 	"github.com/Masterminds/sprig/v3":          {"plugins/template"},
 	"github.com/coreos/go-systemd":             {"agent/host", "cmd/conduit"},
+	"github.com/klauspost/compress":            {"plugins/processor/ai"},
 	"github.com/expr-lang/expr":                {"plugins/processor/expr"},
 	"github.com/tetratelabs/wazero":            {"plugins/processor/wasm"},
 	"github.com/dop251/goja":                   {"plugins/processor/javascript"},

@@ -3,6 +3,7 @@ package processor
 import (
 	"slices"
 
+	"github.com/conduit-agent/conduit/plugins/processor/ai"
 	"github.com/conduit-agent/conduit/plugins/processor/codec"
 	"github.com/conduit-agent/conduit/plugins/processor/enrich"
 	"github.com/conduit-agent/conduit/plugins/processor/expr"
@@ -10,6 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/processor/flow"
 	"github.com/conduit-agent/conduit/plugins/processor/javascript"
 	"github.com/conduit-agent/conduit/plugins/processor/unwrap"
+	"github.com/conduit-agent/conduit/plugins/processor/webhook"
 	"github.com/conduit-agent/conduit/plugins/processor/window"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -17,5 +19,5 @@ import (
 // Builtins returns the processors that are compiled in.
 func Builtins() []sdk.ProcessorPlugin {
 	return slices.Concat(codec.Plugins(), fields.Plugins(), flow.Plugins(), unwrap.Plugins(),
-		enrich.Plugins(), window.Plugins(), expr.Plugins(), javascript.Plugins())
+		enrich.Plugins(), window.Plugins(), expr.Plugins(), javascript.Plugins(), webhook.Plugins(), ai.Plugins())
 }
