@@ -31,6 +31,7 @@ func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, i
 	return d.Destination(ctx, plugin, id)
 }
 
+// Source returns a new instance of a plugin as a source.
 func (d dispenser) Source(ctx context.Context, plugin, id string) (connector.Source, error) {
 	s, err := d.host.Source(ctx, plugin, id)
 	if err != nil {
@@ -40,6 +41,7 @@ func (d dispenser) Source(ctx context.Context, plugin, id string) (connector.Sou
 	return s, nil
 }
 
+// Destination returns a new instance of a plugin as a destination.
 func (d dispenser) Destination(ctx context.Context, plugin, id string) (connector.Destination, error) {
 	s, err := d.host.Destination(ctx, plugin, id)
 	if err != nil {
@@ -77,6 +79,7 @@ func (d dispenser) name(plugin string) string {
 	return string(installed.Kind) + ":" + installed.Name
 }
 
+// WithDefaults returns settings together with the defaults that the plugin declares.
 func (d dispenser) WithDefaults(plugin string, settings map[string]string) map[string]string {
 	installed, err := d.host.Find(plugin)
 	if err != nil { // its executable has gone since it was started
@@ -85,6 +88,7 @@ func (d dispenser) WithDefaults(plugin string, settings map[string]string) map[s
 	return installed.Destination.ApplyDefaults(settings)
 }
 
+// Processor returns an error: there are none.
 func (d dispenser) Processor(_ context.Context, _ string, p spec.Processor) (engine.Processor, error) {
 	return nil, catalog.NoProcessor(p.Plugin)
 }
