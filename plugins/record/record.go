@@ -47,6 +47,9 @@ func (o Operation) String() string {
 	return fmt.Sprintf("Operation(%d)", int32(o))
 }
 
+// MarshalText returns what String does.
+func (o Operation) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
 // ParseOperation reads the text form that String writes.
 func ParseOperation(s string) (Operation, error) {
 	for o, name := range operationNames {

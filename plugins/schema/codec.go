@@ -33,9 +33,9 @@ func (c *Codec) Append(dst []byte, m map[string]any) ([]byte, error) {
 	return out, nil
 }
 
-// Decode returns the object that data encodes. Integers come as int64, floats as float64,
-// timestamps and dates as time.Time in UTC, times of day as time.Duration, decimals as
-// text, enums as string.
+// Decode returns the object that data encodes. Integers come as int64, floats as float32, doubles as float64,
+// timestamps and dates as time.Time in UTC, times of day as time.Duration, enums as string,
+// decimals as the text of a fraction in lowest terms: 3/2, or 3 for a whole number.
 func (c *Codec) Decode(data []byte) (map[string]any, error) {
 	d := decoder{data: data, steps: maxSteps + 16*len(data)}
 	v, err := d.value(c.root, 0)

@@ -3,7 +3,6 @@ package schema
 import (
 	"fmt"
 	"math/big"
-	"slices"
 )
 
 // decimalBytes returns v as a big-endian two's complement number of size bytes, as few
@@ -41,15 +40,6 @@ func decimalText(t *avroType, b []byte) string {
 	if len(b) > 0 && b[0]&0x80 != 0 {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 	}
-	digits := []byte(new(big.Int).Abs(n).String())
-	if t.scale > 0 {
-		for len(digits) <= t.scale {
-			digits = slices.Insert(digits, 0, '0')
-		}
-		digits = slices.Insert(digits, len(digits)-t.scale, '.')
-	}
-	if n.Sign() < 0 {
-		digits = slices.Insert(digits, 0, '-')
-	}
-	return string(digits)
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(t.scale)), nil)
+	return new(big.Rat).SetFrac(n, unit).RatString()
 }

@@ -133,7 +133,7 @@ func (d *decoder) primitive(t *avroType) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), nil
+		return math.Float32frombits(binary.LittleEndian.Uint32(b)), nil
 	case avroDouble:
 		b, err := d.take(8)
 		if err != nil {

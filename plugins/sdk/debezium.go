@@ -53,13 +53,11 @@ type connectPayload struct {
 
 type connectSchema struct {
 	Type     string          `json:"type"`
-	Optional bool            `json:"optional"`
-	Field    string          `json:"field,omitempty"`
+	Optional bool            `json:"optional,omitempty"`
 	Name     string          `json:"name,omitempty"`
 	Fields   []connectSchema `json:"fields,omitempty"`
 	Items    *connectSchema  `json:"items,omitempty"`
-	Keys     *connectSchema  `json:"keys,omitempty"`
-	Values   *connectSchema  `json:"values,omitempty"`
+	Field    string          `json:"field,omitempty"`
 }
 
 func (d debezium) format(dst []byte, r *record.Record) ([]byte, error) {
@@ -67,15 +65,13 @@ func (d debezium) format(dst []byte, r *record.Record) ([]byte, error) {
 		Before: d.object(r.Before), After: d.object(r.After), Source: r.Metadata.Map(),
 		Op: debeziumOp(r.Operation), Millis: readAt(r.Metadata),
 	}
-	text := &connectSchema{Type: "string"}
+	before, after := objectSchema("before", p.Before, p.After), objectSchema("after", p.After, p.Before)
 	b, err := json.Marshal(connectEnvelope{Payload: p, Schema: connectSchema{
 		Type: "struct", Name: d.Name, Fields: []connectSchema{
-			objectSchema("before", p.Before),
-			objectSchema("after", p.After),
-			{Type: "map", Field: "source", Optional: true, Keys: text, Values: text},
+			before, after, sourceSchema(r.Metadata),
 			{Type: "string", Field: "op"},
 			{Type: "int64", Field: "ts_ms", Optional: true},
-			{Type: "struct", Field: "transaction", Optional: true},
+			{Type: "struct", Field: "transaction", Optional: true, Fields: transactionFields},
 		},
 	}})
 	if err != nil {
@@ -84,12 +80,32 @@ func (d debezium) format(dst []byte, r *record.Record) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
-// object gives raw data the form of an object with one field.
-func (d debezium) object(data record.Data) record.Data {
-	if b, ok := data.Raw(); ok {
-		return record.Structured(map[string]any{d.RawKey: b})
+// transactionFields are those of the transaction, which is always null.
+var transactionFields = []connectSchema{
+	{Type: "string", Field: "id"}, {Type: "int64", Field: "total_order"}, {Type: "int64", Field: "data_collection_order"},
+}
+
+// sourceSchema describes the metadata, which is sorted by key.
+func sourceSchema(m record.Metadata) connectSchema {
+	s := connectSchema{Type: "struct", Field: "source", Optional: true}
+	for i := range m {
+		s.Fields = append(s.Fields, connectSchema{Type: "string", Field: m[i].Key})
 	}
-	return data
+	return s
+}
+
+// object returns raw data that is a JSON object as that object, and other raw data as an
+// object with one field.
+func (d debezium) object(data record.Data) record.Data {
+	b, ok := data.Raw()
+	if !ok {
+		return data
+	}
+	var m map[string]any
+	if json.Unmarshal(b, &m) == nil && m != nil {
+		return record.Structured(m)
+	}
+	return record.Structured(map[string]any{d.RawKey: b})
 }
 
 func debeziumOp(o record.Operation) string {
@@ -113,40 +129,47 @@ func readAt(m record.Metadata) *int64 {
 	return &ms
 }
 
-func objectSchema(field string, d record.Data) connectSchema {
-	m, _ := d.Structured()
+// objectSchema describes the data, or when there is none the other data of the record,
+// which has the same fields.
+func objectSchema(field string, data, other record.Data) connectSchema {
+	m, ok := data.Structured()
+	if !ok {
+		m, _ = other.Structured()
+	}
 	s := valueSchema(m)
-	s.Field = field
+	s.Field, s.Optional = field, true
 	return s
 }
 
-// valueSchema describes v as record.AppendJSON writes it. Anything may be null.
+// valueSchema describes v as record.AppendJSON writes it.
 func valueSchema(v any) connectSchema {
-	s := connectSchema{Type: "string", Optional: true}
 	switch v := v.(type) {
+	case nil:
+		return connectSchema{Type: "string", Optional: true}
 	case bool:
-		s.Type = "boolean"
-	case float32, float64:
-		s.Type = "double"
+		return connectSchema{Type: "boolean"}
+	case float32:
+		return connectSchema{Type: "float"}
+	case float64:
+		return connectSchema{Type: "double"}
 	case []byte:
-		s.Type = "bytes"
+		return connectSchema{Type: "bytes"}
 	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, time.Duration:
-		s.Type = "int64"
+		return connectSchema{Type: "int64"}
 	case []any:
-		s.Type = "array"
-		var first any
+		items := connectSchema{Type: "string", Optional: true}
 		if i := slices.IndexFunc(v, func(e any) bool { return e != nil }); i >= 0 {
-			first = v[i]
+			items = valueSchema(v[i])
 		}
-		items := valueSchema(first)
-		s.Items = &items
+		return connectSchema{Type: "array", Items: &items}
 	case map[string]any:
-		s.Type = "struct"
+		s := connectSchema{Type: "struct"}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			f := valueSchema(v[k])
 			f.Field = k
 			s.Fields = append(s.Fields, f)
 		}
+		return s
 	}
-	return s
+	return connectSchema{Type: "string"}
 }

@@ -32,7 +32,7 @@ type standardDestination struct {
 	options destinationOptions
 	format  Format        // nil: the default
 	limiter *rate.Limiter // nil: no limit
-	schemas *schema.Cache // nil: nothing to decode with
+	schemas *schema.Cache // nil: nothing to decode or encode with
 	chunk   int           // most records in one call of the connector
 	buffer  writeBuffer   // gathers batches
 }
@@ -69,7 +69,7 @@ func (d *standardDestination) Configure(ctx context.Context, settings map[string
 }
 
 func (d *standardDestination) Open(ctx context.Context) error {
-	if env := EnvFrom(ctx); env.Schemas != nil && (d.options.KeyEnabled || d.options.PayloadEnabled) {
+	if env := EnvFrom(ctx); env.Schemas != nil {
 		d.schemas = &schema.Cache{Registry: env.Schemas}
 	}
 	ctx = d.context(ctx)
@@ -110,9 +110,9 @@ func (d *standardDestination) Write(ctx context.Context, records []record.Record
 	return done, nil
 }
 
-// writePart writes the records before the first that cannot be decoded.
+// writePart writes the records before the first that cannot be converted.
 func (d *standardDestination) writePart(ctx context.Context, records []record.Record) (int, error) {
-	records, ready, refused := d.decode(ctx, records)
+	records, ready, refused := d.convert(ctx, records)
 	if ready > 0 {
 		if d.limiter != nil {
 			if err := d.limiter.WaitN(ctx, ready); err != nil {
@@ -126,24 +126,28 @@ func (d *standardDestination) writePart(ctx context.Context, records []record.Re
 	return ready, refused
 }
 
-// decode decodes the raw parts of records that name their schema, in a copy if there are
-// any: the records are lent. It returns with them the number of good records before the
-// first that cannot be decoded.
-func (d *standardDestination) decode(ctx context.Context, records []record.Record) (decoded []record.Record, ready int, err error) {
+// convert decodes the raw parts of records that name their schema, and encodes the structured
+// ones where the settings say that parts are not decoded: a source in the same process did
+// not encode them. It does so in a copy, if there are any: the records are lent. It returns
+// with them the number of good records before the first that cannot be converted.
+func (d *standardDestination) convert(ctx context.Context, records []record.Record) (converted []record.Record, ready int, err error) {
 	if d.schemas == nil {
 		return records, len(records), nil
 	}
 	copied := false
 	for i := range records {
-		parts := d.encoded(&records[i])
-		if parts == (schema.Parts{}) {
+		decode, encode := d.encoded(&records[i]), d.structured(&records[i])
+		if decode == (schema.Parts{}) && encode == (schema.Parts{}) {
 			continue
 		}
 		if !copied {
 			records, copied = slices.Clone(records), true
 		}
-		if err := d.schemas.DecodeRecord(ctx, &records[i], parts); err != nil {
+		if err := d.schemas.DecodeRecord(ctx, &records[i], decode); err != nil {
 			return records, i, fmt.Errorf("cannot decode the record: %w", err)
+		}
+		if err := d.schemas.EncodeRecord(ctx, &records[i], encode); err != nil {
+			return records, i, fmt.Errorf("cannot encode the record: %w", err)
 		}
 	}
 	return records, len(records), nil
@@ -155,6 +159,22 @@ func (d *standardDestination) encoded(r *record.Record) schema.Parts {
 		Key:     d.options.KeyEnabled && isRaw(r.Key) && r.Metadata.Get(record.KeyKeySchemaSubject) != "",
 		Payload: d.options.PayloadEnabled && (isRaw(r.After) || isRaw(r.Before)) && r.Metadata.Get(record.KeyPayloadSchemaSubject) != "",
 	}
+}
+
+// structured says which parts of r are to be encoded.
+func (d *standardDestination) structured(r *record.Record) schema.Parts {
+	if d.options.KeyEnabled && d.options.PayloadEnabled {
+		return schema.Parts{}
+	}
+	return schema.Parts{
+		Key:     !d.options.KeyEnabled && isStructured(r.Key) && r.Metadata.Get(record.KeyKeySchemaSubject) != "",
+		Payload: !d.options.PayloadEnabled && (isStructured(r.After) || isStructured(r.Before)) && r.Metadata.Get(record.KeyPayloadSchemaSubject) != "",
+	}
+}
+
+func isStructured(d record.Data) bool {
+	_, ok := d.Structured()
+	return ok
 }
 
 func isRaw(d record.Data) bool {

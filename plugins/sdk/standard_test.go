@@ -587,13 +587,12 @@ func TestRecordFormats(t *testing.T) {
 		"template": {"template", `{{ .Position }} {{ .Operation }} {{ .Key }} {{ .Payload.Before }} {{ .Payload.After.id }} {{ index .Metadata "opencdc.readAt" | trunc 3 }}`,
 			"p update k b 1 170"},
 		"debezium": {"debezium/json", "debezium.schema.name=orders, debezium.rawData.key=raw",
-			`{"schema":{"type":"struct","optional":false,"name":"orders","fields":[` +
-				`{"type":"struct","optional":true,"field":"before","fields":[{"type":"bytes","optional":true,"field":"raw"}]},` +
-				`{"type":"struct","optional":true,"field":"after","fields":[{"type":"int64","optional":true,"field":"id"},` +
-				`{"type":"array","optional":true,"field":"l","items":{"type":"string","optional":true}},` +
-				`{"type":"struct","optional":true,"field":"o","fields":[{"type":"bytes","optional":true,"field":"b"},{"type":"double","optional":true,"field":"f"},{"type":"boolean","optional":true,"field":"t"}]}]},` +
-				`{"type":"map","optional":true,"field":"source","keys":{"type":"string","optional":false},"values":{"type":"string","optional":false}},` +
-				`{"type":"string","optional":false,"field":"op"},{"type":"int64","optional":true,"field":"ts_ms"},{"type":"struct","optional":true,"field":"transaction"}]},` +
+			`{"schema":{"type":"struct","name":"orders","fields":[` +
+				`{"type":"struct","optional":true,"fields":[{"type":"bytes","field":"raw"}],"field":"before"},` +
+				`{"type":"struct","optional":true,"fields":[{"type":"int64","field":"id"},{"type":"array","items":{"type":"string"},"field":"l"},` +
+				`{"type":"struct","fields":[{"type":"bytes","field":"b"},{"type":"double","field":"f"},{"type":"boolean","field":"t"}],"field":"o"}],"field":"after"},` +
+				`{"type":"struct","optional":true,"fields":[{"type":"string","field":"opencdc.readAt"}],"field":"source"},` +
+				`{"type":"string","field":"op"},{"type":"int64","optional":true,"field":"ts_ms"},` + debeziumTransaction + `]},` +
 				`"payload":{"before":{"raw":"Yg=="},"after":{"id":1,"l":[null,"x"],"o":{"b":"eQ==","f":1.5,"t":true}},"source":{"opencdc.readAt":"1700000000123456789"},` +
 				`"op":"u","ts_ms":1700000000123,"transaction":null}}`},
 	}
@@ -608,6 +607,62 @@ func TestRecordFormats(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+const debeziumTransaction = `{"type":"struct","optional":true,"fields":[{"type":"string","field":"id"},` +
+	`{"type":"int64","field":"total_order"},{"type":"int64","field":"data_collection_order"}],"field":"transaction"}`
+
+// A raw payload that is a JSON object is one in the Debezium form, too, and the side that is
+// not there has the schema of the other.
+func TestDebeziumOfRawJSON(t *testing.T) {
+	s := &sink{}
+	d := openDestination(t, t.Context(), s, map[string]string{"sdk.record.format": "debezium/json"})
+	r := record.Record{Position: record.Position("p"), Operation: record.OperationCreate, After: record.Raw([]byte(`{"id":7161666510241023999}`))}
+	if n, err := d.Write(t.Context(), []record.Record{r}); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	want := `{"schema":{"type":"struct","fields":[{"type":"struct","optional":true,"fields":[{"type":"double","field":"id"}],"field":"before"},` +
+		`{"type":"struct","optional":true,"fields":[{"type":"double","field":"id"}],"field":"after"},{"type":"struct","optional":true,"field":"source"},` +
+		`{"type":"string","field":"op"},{"type":"int64","optional":true,"field":"ts_ms"},` + debeziumTransaction + `]},` +
+		`"payload":{"before":null,"after":{"id":7161666510241024000},"source":null,"op":"c","ts_ms":null,"transaction":null}}`
+	if diff := cmp.Diff(want+"\n", s.text); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What reaches a template is the record in the OpenCDC form, with its methods.
+func TestTemplateRoot(t *testing.T) {
+	r := record.Record{
+		Position: record.Position("p"), Operation: record.OperationCreate,
+		Metadata: record.NewMetadata(map[string]string{record.KeyCreatedAt: "1700000000123456789", record.KeyCollection: "users", record.KeyPayloadSchemaVersion: "3"}),
+		Key:      record.Raw([]byte("k")), After: record.Structured(map[string]any{"id": int64(1), "in": map[string]any{"x": "y"}}),
+	}
+	for text, want := range map[string]string{
+		`{{ toJson .Operation }}`:                                   `"create"`,
+		`{{ .Metadata.GetCreatedAt.UTC.Format "15:04:05.000000" }}`: "22:13:20.123456",
+		`{{ .Metadata.GetCollection }}`:                             "users",
+		`{{ add .Metadata.GetPayloadSchemaVersion 1 }}`:             "4",
+		`{{ printf "%s" .Payload.After.Bytes }}`:                    `{"id":1,"in":{"x":"y"}}`,
+		`{{ .Key.Bytes }}`:                                          "k",
+		`{{ .Map.operation }}`:                                      "create",
+		`{{ typeOf .Payload.After.id }}`:                            "int64",
+		`{{ dig "in" "x" "none" .Payload.After }}`:                  "y",
+		`{{ hasKey .Payload.After "id" }}`:                          "true",
+		`{{ toJson . }}`: `{"position":"cA==","operation":"create","metadata":{"opencdc.collection":"users","opencdc.createdAt":"1700000000123456789",` +
+			`"opencdc.payload.schema.version":"3"},"key":"aw==","payload":{"before":null,"after":{"id":1,"in":{"x":"y"}}}}`,
+	} {
+		s := &sink{}
+		d := openDestination(t, t.Context(), s, map[string]string{"sdk.record.format": "template", "sdk.record.format.options": text})
+		if n, err := d.Write(t.Context(), []record.Record{r}); n != 1 || err != nil || s.text != want+"\n" {
+			t.Errorf("%s: wrote %d, %q, %v; want %q", text, n, s.text, err, want)
+		}
+	}
+	for _, text := range []string{`{{ .Metadata.GetReadAt }}`, `{{ .Metadata.GetNothing }}`} {
+		d := openDestination(t, t.Context(), &sink{}, map[string]string{"sdk.record.format": "template", "sdk.record.format.options": text})
+		if n, err := d.Write(t.Context(), []record.Record{r}); n != 0 || err == nil {
+			t.Errorf("%s: wrote %d, %v", text, n, err)
+		}
 	}
 }
 
@@ -659,6 +714,37 @@ func TestDestinationDecodes(t *testing.T) {
 	}
 	if !s.got[0].After.Equal(record.Structured(m)) || !s.got[1].After.Equal(record.Raw(b)) {
 		t.Errorf("got %v", s.got)
+	}
+}
+
+// A destination that decodes nothing gets what a source in another process sends: parts
+// encoded with the schemas that the metadata names.
+func TestDestinationThatDecodesNothing(t *testing.T) {
+	reg := &schema.Memory{}
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Schemas: reg})
+	m := map[string]any{"a": int64(1)}
+	text, err := schema.Infer(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reg.Create(ctx, "s", schema.TypeAvro, text); err != nil {
+		t.Fatal(err)
+	}
+	rs := numbered(1, 3)
+	for i := range rs {
+		rs[i].Key, rs[i].After = record.Structured(m), record.Structured(m)
+	}
+	rs[0].Metadata = record.NewMetadata(map[string]string{record.KeyPayloadSchemaSubject: "s", record.KeyPayloadSchemaVersion: "1"})
+	s := &sink{}
+	d := openDestination(t, ctx, s, map[string]string{"sdk.schema.extract.payload.enabled": "false", "sdk.schema.extract.key.enabled": "false"})
+	if n, err := d.Write(ctx, rs); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	if !s.got[0].After.Equal(record.Raw([]byte{2})) || !s.got[0].Key.Equal(record.Structured(m)) || !s.got[1].After.Equal(record.Structured(m)) {
+		t.Errorf("got %v", s.got)
+	}
+	if !rs[0].After.Equal(record.Structured(m)) {
+		t.Errorf("the record lent is now %v", rs[0])
 	}
 }
 

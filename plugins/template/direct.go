@@ -161,9 +161,11 @@ func (c compiler) field(path []string) expression {
 
 func field(path []string) expression {
 	switch {
+	case isMethod(path):
+		return nil
 	case path[0] == "Metadata" && len(path) == 2:
 		key := path[1]
-		return func(r *record.Record) (value, bool) { return metadata(r, key) }
+		return func(r *record.Record) (value, bool) { return metadataValue(r, key) }
 	case path[0] == "Operation" && len(path) == 1:
 		return func(r *record.Record) (value, bool) { return value{kind: operation, n: int64(r.Operation)}, true }
 	case path[0] == "Operation" && len(path) == 2 && path[1] == "String":
@@ -178,7 +180,7 @@ func field(path []string) expression {
 	return nil
 }
 
-func metadata(r *record.Record, key string) (value, bool) {
+func metadataValue(r *record.Record, key string) (value, bool) {
 	for i := range r.Metadata {
 		if r.Metadata[i].Key == key {
 			return value{kind: str, s: r.Metadata[i].Value}, true

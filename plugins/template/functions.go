@@ -23,8 +23,21 @@ var allFunctions = sync.OnceValue(func() template.FuncMap {
 	funcs["html"] = template.HTMLEscaper
 	funcs["js"] = template.JSEscaper
 	funcs["urlquery"] = template.URLQueryEscaper
+	funcs["dig"] = dig(funcs["dig"].(func(...any) (any, error)))
 	return funcs
 })
+
+// dig is sprig's, which takes no other type of map than map[string]any.
+func dig(inner func(...any) (any, error)) func(...any) (any, error) {
+	return func(args ...any) (any, error) {
+		if last := len(args) - 1; last >= 0 {
+			if m, ok := args[last].(structured); ok {
+				args[last] = map[string]any(m)
+			}
+		}
+		return inner(args...)
+	}
+}
 
 // mutators change their first argument.
 var mutators = map[string]bool{

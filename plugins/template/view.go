@@ -8,7 +8,7 @@ import (
 type view struct {
 	Position  text
 	Operation record.Operation
-	Metadata  map[string]string
+	Metadata  metadata
 	Key       any
 	Payload   payload
 
@@ -16,7 +16,7 @@ type view struct {
 }
 
 type payload struct {
-	Before, After any // nil, text or map[string]any
+	Before, After any // nil, text or structured
 }
 
 // text are raw bytes that print as text.
@@ -29,7 +29,7 @@ func viewOf(r *record.Record) view {
 	return view{
 		Position:  text(r.Position),
 		Operation: r.Operation,
-		Metadata:  r.Metadata.Map(),
+		Metadata:  metadata(r.Metadata.Map()),
 		Key:       dataOf(r.Key),
 		Payload:   payload{dataOf(r.Before), dataOf(r.After)},
 		record:    r,
@@ -41,7 +41,7 @@ func dataOf(d record.Data) any {
 		return text(b)
 	}
 	if m, ok := d.Structured(); ok {
-		return m
+		return structured(m)
 	}
 	return nil
 }

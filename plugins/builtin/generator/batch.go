@@ -39,7 +39,7 @@ func (b *batch) start(n int, random *rand.Rand) {
 	b.text = make([]byte, 0, min(n*b.perRecord, batchBytes))
 	b.bytes = 0
 	b.random = random
-	b.now = now
+	b.now = now.Truncate(time.Microsecond) // schemas say no more
 	b.createdAt = strconv.FormatInt(now.UnixNano(), 10)
 	b.nowJSON = now.AppendFormat(b.nowJSON[:0], `"`+time.RFC3339Nano+`"`)
 }

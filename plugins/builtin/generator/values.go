@@ -33,7 +33,8 @@ var kinds = map[string]kind{
 }
 
 // value returns a random value: a number from 0 up, a word, the current time, true or
-// false, or less than a thousand seconds.
+// false, or less than a thousand
+// seconds in nanoseconds.
 func (b *batch) value(k kind) any {
 	switch k {
 	case kindString:
@@ -46,9 +47,9 @@ func (b *batch) value(k kind) any {
 	case kindBool:
 		return b.random.Uint64()&1 == 0
 	case kindDuration:
-		return time.Duration(b.random.IntN(1000)) * time.Second
+		return int64(b.random.IntN(1000)) * int64(time.Second)
 	default:
-		return b.random.Int()
+		return b.random.Int64()
 	}
 }
 
