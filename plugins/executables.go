@@ -29,7 +29,10 @@ type Executables struct {
 	Env      []string        // what plugins inherit, as NAME=value; nil: all that this process has
 	Log      *slog.Logger    // nil discards
 	LogLevel string          // what plugins should log; empty: info
-	Changed  func()          // when set, called after plugins came, went or changed; must not block
+
+	RefuseWritable bool // executables that others can change are not used; else they are warned of
+
+	Changed func() // when set, called after plugins came, went or changed; must not block
 
 	// Watch calls scan when something may have changed at the paths that scan returned last, when
 	// wake was received, and after the time that it returned, until ctx ends. nil scans once
@@ -49,6 +52,7 @@ type Executables struct {
 	files    map[string]*file         // guarded by mu: by path; values are replaced, never modified
 	plugins  map[Name]*file           // guarded by mu: files that are plugins, each name once
 	problems map[string]string        // guarded by mu: by path, why a file is no plugin
+	warnings map[string]string        // guarded by mu: by path, how others can change a plugin
 	changes  chan struct{}            // guarded by mu: closed and replaced when any of this changes
 	running  map[*running]bool        // guarded by mu: connectors
 	server   *standalone.SchemaServer // guarded by mu: nil until there is a file
@@ -59,6 +63,7 @@ type file struct {
 	path, entry string
 	print       fingerprint.Print
 	err         error // why it is no plugin
+	writable    error // how others can change it
 	pending     bool  // what it is now is not known yet
 	running     bool  // it is being specified
 	sum         string
@@ -240,7 +245,15 @@ func (e *Executables) reclassify() (lines []func(), changed bool) {
 			})
 		}
 	}
-	e.plugins, e.problems = plugins, problems
+	warnings := e.writable()
+	for path, reason := range warnings {
+		if e.warnings[path] != reason {
+			lines = append(lines, func() {
+				e.Log.Warn("plugin can be changed by others, who can run as the agent what they like", "component", "plugins", "path", path, "err", reason)
+			})
+		}
+	}
+	e.plugins, e.problems, e.warnings = plugins, problems, warnings
 	close(e.changes)
 	e.changes = make(chan struct{})
 	return lines, changed

@@ -16,7 +16,7 @@ import (
 func (e *Executables) scan() {
 	e.scanning.Lock()
 	defer e.scanning.Unlock()
-	found, err := list(e.Dir)
+	found, err := e.list()
 	e.mu.Lock()
 	same := e.isKnown(found, err)
 	e.mu.Unlock()
@@ -48,7 +48,7 @@ func (e *Executables) isKnown(found map[string]*file, err error) bool {
 		return false
 	}
 	for path, f := range found {
-		if known := e.files[path]; known == nil || !known.running && (known.print != f.print || known.entry != f.entry) {
+		if known := e.files[path]; known == nil || !known.running && (!known.sameAs(f)) {
 			return false
 		}
 	}
@@ -64,7 +64,7 @@ func (e *Executables) take(found map[string]*file, err error) {
 		known := e.files[path]
 		switch {
 		case known == nil:
-		case known.running || known.print == f.print && known.entry == f.entry:
+		case known.running || known.sameAs(f):
 			found[path] = known
 		case f.err == nil: // used as what it was until it is known what it is
 			f.sum, f.spec = known.sum, known.spec
@@ -73,9 +73,9 @@ func (e *Executables) take(found map[string]*file, err error) {
 	e.files = found
 }
 
-// list returns the files in dir, by path. A directory that is not there has none.
-func list(dir string) (map[string]*file, error) {
-	root, err := realDir(dir)
+// list returns the files in Dir, by path. A directory that is not there has none.
+func (e *Executables) list() (map[string]*file, error) {
+	root, err := realDir(e.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -91,11 +91,11 @@ func list(dir string) (map[string]*file, error) {
 		if entry.IsDir() || strings.HasPrefix(entry.Name(), ".") {
 			continue
 		}
-		f := inspect(root, entry.Name())
+		f := e.inspect(root, entry.Name())
 		if f == nil || files[f.path] != nil {
 			continue // two links to one file are one plugin
 		}
-		f.entry = filepath.Join(dir, entry.Name())
+		f.entry = filepath.Join(e.Dir, entry.Name())
 		files[f.path] = f
 	}
 	return files, nil
@@ -108,6 +108,19 @@ func realDir(dir string) (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(abs)
+}
+
+// inspect returns what can be said of a file without running it, and whether it may be run
+// by the settings, nil when it is none or gone.
+func (e *Executables) inspect(root, name string) *file {
+	f := inspect(root, name)
+	if f == nil || f.err != nil {
+		return f
+	}
+	if f.writable = writableByOthers(f.path); f.writable != nil && e.RefuseWritable {
+		f.pending, f.err = false, f.writable
+	}
+	return f
 }
 
 // inspect returns what can be said of a file without running it, nil when it is none

@@ -153,7 +153,7 @@ func (e *Executables) client(plugin Name) (*standalone.Client, *file, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot find plugin %q: %w", plugin, err)
 	}
-	now := inspect(root, filepath.Base(f.entry))
+	now := e.inspect(root, filepath.Base(f.entry))
 	switch {
 	case now == nil:
 		return nil, nil, fmt.Errorf("cannot find plugin %q: %s is gone", plugin, f.entry)

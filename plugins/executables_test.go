@@ -524,3 +524,51 @@ func TestOnlyWhatWasSpecifiedIsStarted(t *testing.T) {
 		t.Errorf("removed: error %v", err)
 	}
 }
+
+// What others can change is warned of, once, or not used; until its mode is mended.
+func TestPluginsThatOthersCanChange(t *testing.T) {
+	t.Parallel()
+	for _, refuse := range []bool{false, true} {
+		d := newDirectory(t)
+		d.RefuseWritable = refuse
+		path := d.plugin("p", "v1.0.0", "")
+		check := func(what, reason string) {
+			t.Helper()
+			d.rescan()
+			problems := d.Problems()
+			switch used := len(d.Installed()) == 1; {
+			case used != (reason == "" || !refuse):
+				t.Errorf("%s, refuse=%v: used %v", what, refuse, used)
+			case refuse && reason != "" && (len(problems) != 1 || !strings.Contains(problems[0].Reason, reason)):
+				t.Errorf("%s: problems %v, want %q", what, problems, reason)
+			case !refuse && strings.Count(d.log.String(), reason) != 1 && reason != "":
+				t.Errorf("%s: the log does not say %q once: %s", what, reason, d.log.String())
+			}
+		}
+		chmod := func(path string, mode os.FileMode) {
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check("as it was made", "")
+		chmod(path, 0o757)
+		check("file that all may write", "p has mode 0757 (chmod o-w)")
+		chmod(path, 0o755)
+		check("mended", "")
+		chmod(d.dir, 0o777)
+		check("directory that all may write", filepath.Base(d.dir)+" has mode 0777")
+		if refuse {
+			if _, err := d.Source(t.Context(), plugins.Name{Kind: plugins.KindStandalone, Name: "counter", Version: "v1.0.0"}, "p:src"); err == nil {
+				t.Error("a refused plugin is started")
+			}
+		}
+		chmod(d.dir, 0o755)
+		check("mended", "")
+		if os.Geteuid() == 0 {
+			if err := os.Chown(path, 4242, 0); err != nil {
+				t.Fatal(err)
+			}
+			check("file of somebody else", "belongs to user 4242")
+		}
+	}
+}

@@ -35,9 +35,11 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 	executables := &plugins.Executables{
 		Dir:      c.Connectors.Path,
 		Schemas:  schemas,
-		Env:      environment(os.Environ()),
+		Env:      environment(os.Environ(), c.Connectors.Environment),
 		Log:      log,
 		LogLevel: c.Log.Level,
+
+		RefuseWritable: c.Connectors.WritableByOthers == "refuse",
 	}
 	return &Catalog{
 		Host:        &plugins.Host{Builtin: builtin.All(), Standalone: executables, Schemas: schemas, Log: log},
@@ -105,20 +107,34 @@ func parameters(host *plugins.Host, plugin string, typ spec.ConnectorType) (plug
 	return found, params, nil
 }
 
-// withheld are the variables that no plugin inherits, and with a final '*' the
-// beginnings of their names: secrets of the agent, and what ties it to its supervisor.
+// withheld are the variables that no plugin inherits, as patterns: the agent's settings and
+// secrets, and what ties it to its supervisor.
 var withheld = []string{
-	"CONDUIT_API_*", "CREDENTIALS_DIRECTORY",
+	"CONDUIT_*", "CREDENTIALS_DIRECTORY",
 	"LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC",
 }
 
-// environment returns what plugins inherit of the agent's environment.
-func environment(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.ContainsFunc(withheld, func(w string) bool {
-			prefix, open := strings.CutSuffix(w, "*")
-			return name == w || open && strings.HasPrefix(name, prefix)
-		})
+// environment returns what plugins get of the agent's environment, by the setting
+// connectors.environment.
+func environment(environ []string, setting string) []string {
+	wanted := []string{"*"}
+	if setting != "" && setting != "inherit" {
+		wanted = strings.FieldsFunc(setting, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	env := []string{} // nil would be all there is
+	for _, v := range environ {
+		if name, _, _ := strings.Cut(v, "="); matches(wanted, name) && !matches(withheld, name) {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// matches reports whether one of the patterns, names of which a final '*' stands for any
+// ending, is that of name.
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		prefix, open := strings.CutSuffix(pattern, "*")
+		return name == pattern || open && strings.HasPrefix(name, prefix)
 	})
 }

@@ -19,9 +19,9 @@ func offline(t *testing.T) *catalog.Catalog {
 
 // Secrets of the agent and what ties it to its supervisor are withheld from plugins.
 func TestEnvironment(t *testing.T) {
-	got := catalog.Environment([]string{"CONDUIT_API_TOKEN=x", "CONDUIT_API=y", "CONDUIT_APIS=z", "CREDENTIALS_DIRECTORY=/x", "NOTIFY_SOCKET=/x",
-		"WATCHDOG_PID=1", "WATCHDOG_PIDS=1", "AWS_REGION=here", "EMPTY="})
-	if want := []string{"CONDUIT_API=y", "CONDUIT_APIS=z", "WATCHDOG_PIDS=1", "AWS_REGION=here", "EMPTY="}; !slices.Equal(got, want) {
+	got := catalog.Environment([]string{"CONDUIT_API_TOKEN=x", "CONDUIT_LOG_LEVEL=z", "CONDUITS=y", "CREDENTIALS_DIRECTORY=/x", "NOTIFY_SOCKET=/x",
+		"WATCHDOG_PID=1", "WATCHDOG_PIDS=1", "AWS_REGION=here", "EMPTY="}, "inherit")
+	if want := []string{"CONDUITS=y", "WATCHDOG_PIDS=1", "AWS_REGION=here", "EMPTY="}; !slices.Equal(got, want) {
 		t.Errorf("plugins inherit %q, want %q", got, want)
 	}
 }

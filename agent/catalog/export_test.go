@@ -1,4 +1,4 @@
 package catalog
 
-// Environment returns what plugins inherit of an environment.
-func Environment(environ []string) []string { return environment(environ) }
+// Environment returns what plugins get of an environment by connectors.environment.
+func Environment(environ []string, setting string) []string { return environment(environ, setting) }

@@ -34,9 +34,11 @@ type Log struct {
 	Format string `koanf:"format"` // cli, json
 }
 
-// Connectors says where connector executables are.
+// Connectors says where connector executables are, and what they may do.
 type Connectors struct {
-	Path string `koanf:"path"`
+	Path             string `koanf:"path"`
+	Environment      string `koanf:"environment"`        // inherit, or comma-separated names
+	WritableByOthers string `koanf:"writable-by-others"` // warn, refuse
 }
 
 // Processors says where processor executables are.

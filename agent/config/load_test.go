@@ -38,7 +38,7 @@ func TestDefaults(t *testing.T) {
 	want := config.Config{
 		DB:         config.DB{SQLite: config.SQLite{Path: "conduit.db"}, CommitInterval: 50 * time.Millisecond},
 		Log:        config.Log{Level: "info", Format: "cli"},
-		Connectors: config.Connectors{Path: "./connectors"},
+		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn"},
 		Processors: config.Processors{Path: "./processors"},
 		Pipelines: config.Pipelines{
 			Path: "./pipelines", OnFailedUpdate: "rollback", StatusFiles: true, AckTimeout: 5 * time.Minute,

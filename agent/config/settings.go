@@ -37,6 +37,8 @@ func Settings() []Setting {
 		{"pipelines.error-recovery.max-retries", -1, "Attempts before a pipeline counts as failed for good; -1 means no end.", nil},
 		{"pipelines.error-recovery.max-retries-window", 5 * time.Minute, "A failure this long ago no longer counts as an attempt.", nil},
 		{"connectors.path", "./connectors", "Directory of connector executables.", nil},
+		{"connectors.environment", "inherit", "What connector executables get of the agent's environment: inherit for all but what is the agent's own, or names separated by commas, of which a final * stands for any ending.", nil},
+		{"connectors.writable-by-others", "warn", "What to do with connector executables that somebody but root and the agent's user owns or may write, or whose directory is so: warn of them, or refuse to run them.", []string{"warn", "refuse"}},
 		{"processors.path", "./processors", "Directory of processor executables.", nil},
 		{"db.sqlite.path", "conduit.db", "File that keeps state: what is declared, positions, history.", nil},
 		{"db.commit-interval", 50 * time.Millisecond, "Least time between two commits of positions, or of states, under load.", nil},

@@ -58,6 +58,9 @@ func (p *program) runAgent(ctx context.Context, s *settings) error {
 		fmt.Fprintf(p.stdout, "conduit %s   pipelines: %s   state: %s   Ctrl-C to stop\n", version, c.Pipelines.Path, c.DB.SQLite.Path)
 	}
 	log := slog.New(newLogHandler(p.stdout, p.logFormat(c.Log.Format), c.Log.Level, p.color()))
+	if err := machine.Isolate(); err != nil {
+		log.Warn("the agent is not fully apart from the connectors that it starts", "component", "agent", "err", err)
+	}
 	if p.getenv("GOMEMLIMIT") == "" { // or else the runtime has read it
 		if limit := machine.LimitMemory(); limit > 0 {
 			log.Debug("memory limited by the control group", "component", "agent", "bytes", limit)

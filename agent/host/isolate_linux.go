@@ -1,0 +1,42 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Isolate keeps what the agent starts apart from it: other processes of its user cannot
+// read its memory and environment, no descriptor that it was started with is passed on, and
+// processes that lose their parent become its own, so that they can be ended.
+func Isolate() error {
+	return errors.Join(
+		control("hide the memory", unix.PR_SET_DUMPABLE, 0),
+		control("adopt processes", unix.PR_SET_CHILD_SUBREAPER, 1),
+		closeOnExec(),
+	)
+}
+
+func control(what string, option int, value uintptr) error {
+	if err := unix.Prctl(option, value, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot %s: %w", what, err)
+	}
+	return nil
+}
+
+// closeOnExec marks all descriptors but the three standard ones.
+func closeOnExec() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("cannot list open files: %w", err)
+	}
+	for _, entry := range entries {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package plugins
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// sameAs reports whether a file is what it was, as far as can be said without running it.
+func (f *file) sameAs(other *file) bool {
+	return f.print == other.print && f.entry == other.entry && fmt.Sprint(f.writable) == fmt.Sprint(other.writable)
+}
+
+// writable returns how others can change the files that may be plugins, by path. The caller
+// holds mu.
+func (e *Executables) writable() map[string]string {
+	warnings := map[string]string{}
+	for _, f := range e.files {
+		if f.err == nil && f.writable != nil {
+			warnings[f.entry] = f.writable.Error()
+		}
+	}
+	return warnings
+}
+
+// writableByOthers returns how somebody other than root and this process's user can change
+// the executable at path, or put another one in its place; nil if nobody can.
+func writableByOthers(path string) error {
+	for _, checked := range []string{path, filepath.Dir(path)} {
+		info, err := os.Stat(checked)
+		if err != nil {
+			return err
+		}
+		if reason := othersWrite(info); reason != "" {
+			return fmt.Errorf("others can change it: %s %s", checked, reason)
+		}
+	}
+	return nil
+}
+
+// othersWrite says why others can write to a file, nothing if they cannot. A group counts
+// as others unless it is root's or this process's own.
+func othersWrite(info fs.FileInfo) string {
+	stat := info.Sys().(*syscall.Stat_t)
+	mode := info.Mode().Perm()
+	switch {
+	case stat.Uid != 0 && int(stat.Uid) != os.Geteuid():
+		return fmt.Sprintf("belongs to user %d (chown it to root or to the agent's user)", stat.Uid)
+	case mode&0o002 != 0:
+		return fmt.Sprintf("has mode %04o (chmod o-w)", mode)
+	case mode&0o020 != 0 && stat.Gid != 0 && int(stat.Gid) != os.Getegid():
+		return fmt.Sprintf("has mode %04o and group %d (chmod g-w)", mode, stat.Gid)
+	}
+	return ""
+}
