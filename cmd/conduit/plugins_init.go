@@ -18,16 +18,19 @@ import (
 func pluginsInitCommand(p *program) *ffcli.Command {
 	flags := newFlags("init")
 	dir := flags.String("path", "", "`DIR` to write to (default the name)")
+	processor := flags.Bool("processor", false, "write a processor, a WebAssembly module, instead of a connector")
 	replace := flags.String("replace", "", "build against the checkout of the agent in `DIR`")
 	return &ffcli.Command{
 		Name:       "init",
 		ShortUsage: "conduit plugins init NAME [flags]",
-		ShortHelp:  "Write a connector to start from.",
+		ShortHelp:  "Write a connector or a processor to start from.",
 		LongHelp: `Writes the folder of a Go program that is a connector: a source, a destination, a test of
-both, and a README that says how to build and run it. It overwrites nothing.
+both, and a README that says how to build and run it; with --processor, that of a processor,
+which is built as a WebAssembly module. It overwrites nothing.
 
 Example:
-  conduit plugins init mine`,
+  conduit plugins init mine
+  conduit plugins init --processor mine`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
 			words, err := positional(flags, args, 1)
@@ -37,19 +40,23 @@ Example:
 			if len(words) == 0 {
 				return invalidf("which name? For example: conduit plugins init mine")
 			}
-			return p.pluginsInit(words[0], cmp.Or(*dir, words[0]), *replace)
+			kind := starter.Connector
+			if *processor {
+				kind = starter.Processor
+			}
+			return p.pluginsInit(kind, words[0], cmp.Or(*dir, words[0]), *replace)
 		},
 	}
 }
 
-// pluginName is what may name a connector, a Go module and a pipeline.
+// pluginName is what may name a plugin, a Go module and a pipeline.
 var pluginName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,59}$`)
 
-func (p *program) pluginsInit(name, dir, replace string) (err error) {
+func (p *program) pluginsInit(kind starter.Kind, name, dir, replace string) (err error) {
 	if !pluginName.MatchString(name) {
-		return invalidf("not a name for a connector: %q; use small letters, digits and '-', at most 60", name)
+		return invalidf("not a name for a %s: %q; use small letters, digits and '-', at most 60", kind, name)
 	}
-	c := starter.Connector{Name: name, Version: thisBuild().Version}
+	c := starter.Plugin{Kind: kind, Name: name, Version: thisBuild().Version}
 	released := semver.IsValid(c.Version) && semver.Build(c.Version) == ""
 	if !released {
 		c.Version = "v0.0.0"

@@ -2,6 +2,7 @@ package starter_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"io/fs"
@@ -9,7 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/conduit-agent/conduit/plugins/processor/wasm"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/sdk/starter"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
@@ -18,7 +23,7 @@ var update = flag.Bool("update", false, "write the example anew")
 
 // TestExample makes sure that the example is what a newcomer gets.
 func TestExample(t *testing.T) {
-	files, err := starter.Connector{Name: "example", Version: "v0.0.0"}.Files()
+	files, err := starter.Plugin{Kind: starter.Connector, Name: "example", Version: "v0.0.0"}.Files()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +49,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "source.go"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (starter.Connector{Name: "x"}).Write(dir); !errors.Is(err, fs.ErrExist) {
+	if err := (starter.Plugin{Kind: starter.Connector, Name: "x"}).Write(dir); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v", err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
@@ -52,14 +57,49 @@ func TestNothingIsOverwritten(t *testing.T) {
 	}
 }
 
-// TestBuild builds the connector as a newcomer does, against this checkout.
+// TestBuild builds a connector as a newcomer does, against this checkout.
 func TestBuild(t *testing.T) {
+	specify(t, build(t, starter.Connector))
+}
+
+// TestBuildProcessor builds a processor and has it process a record.
+func TestBuildProcessor(t *testing.T) {
+	path := build(t, starter.Processor, "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	old := time.Now().Add(-time.Hour) // not in the making
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Rename(path, filepath.Join(dir, "mine.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	modules := wasm.New(wasm.Options{Dir: dir})
+	defer func() { _ = modules.Close(context.Background()) }()
+	modules.Rescan(t.Context())
+	plugins := modules.Plugins()
+	if len(plugins) != 1 || plugins[0].Name != "mine" {
+		t.Fatalf("plugins are %+v, problems %+v", plugins, modules.Problems())
+	}
+	p := plugins[0].New()
+	defer func() { _ = p.Teardown(context.Background()) }()
+	if err := errors.Join(p.Configure(t.Context(), p.Parameters().ApplyDefaults(nil)), p.Open(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	records := []record.Record{{After: record.Raw([]byte("x"))}}
+	if err := p.Process(t.Context(), sdk.NewProcessBatch(nil, records, nil)); err != nil || records[0].Metadata.Get("greeting") != "hello" {
+		t.Errorf("%v, %v", records[0].Map(), err)
+	}
+}
+
+// build writes the folder of a plugin, and builds and tests it. It returns what was built.
+func build(t *testing.T, kind starter.Kind, environment ...string) string {
+	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "mine")
-	if err := (starter.Connector{Name: "mine", Version: "v0.0.0", Replace: root}).Write(dir); err != nil {
+	if err := (starter.Plugin{Kind: kind, Name: "mine", Version: "v0.0.0", Replace: root}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
@@ -69,13 +109,21 @@ func TestBuild(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-o", "mine", ".")
-	build.Dir = dir
-	build.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	run(t, dir, environment, "build", "-mod=mod", "-o", "mine", ".")
+	if kind == starter.Processor {
+		run(t, dir, nil, "test", "-mod=mod", ".")
 	}
-	specify(t, filepath.Join(dir, "mine"))
+	return filepath.Join(dir, "mine")
+}
+
+func run(t *testing.T, dir string, environment []string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GOPROXY=off"), environment...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, out)
+	}
 }
 
 // specify checks that the executable says what it is.
