@@ -65,13 +65,15 @@ agent/catalog:        agent/config api/rest plugins plugins/builtin plugins/sche
 agent/runner:         agent/catalog agent/engine agent/redact agent/reference plugins plugins/connector reconcile spec
 agent/telemetry:      agent/engine api api/rest plugins reconcile reconcile/files spec
 agent/planner:        agent/config agent/store api/rest reconcile/files reconcile/watch spec
+agent/dryrun:         plugins/connector plugins/processor plugins/schema plugins/sdk spec
+agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/watch spec
 agent/host:           reconcile reconcile/files spec
 agent: agent/catalog agent/config agent/engine agent/engine/fair agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
   api api/desired api/idempotency api/resource api/rest plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/agenttest:      agent agent/config spec
 agent/agenttest/bench:
 agent/agenttest/bench/connector: plugins/builtin plugins/builtin/file plugins/builtin/generator plugins/sdk plugins/wire
-cmd/conduit: agent agent/catalog agent/config agent/host agent/planner api/client api/rest plugins plugins/sdk plugins/sdk/starter schemas spec
+cmd/conduit: agent agent/catalog agent/config agent/dryrun agent/host agent/pipelinetest agent/planner api/client api/rest plugins plugins/processor plugins/sdk plugins/sdk/starter schemas spec
 `
 
 // homes says which package an outside library lives in. A library that is not listed

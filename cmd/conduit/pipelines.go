@@ -7,12 +7,12 @@ func pipelinesCommand(p *program) *ffcli.Command {
 		Name:       "pipelines",
 		ShortUsage: "conduit pipelines COMMAND [flags]",
 		ShortHelp:  "Write and check pipeline files; show and control pipelines.",
-		LongHelp: `init, validate and plan need no running agent, the others do.
+		LongHelp: `init, validate, plan, test and dry-run need no running agent, the others do.
 
 Example:
   conduit pipelines validate pipelines`,
 		Subcommands: []*ffcli.Command{
-			pipelinesInitCommand(p), validateCommand(p), planCommand(p),
+			pipelinesInitCommand(p), validateCommand(p), planCommand(p), testCommand(p), dryRunCommand(p),
 			pipelinesListCommand(p), pipelinesDescribeCommand(p),
 			startCommand(p), stopCommand(p), restartCommand(p),
 			historyCommand(p), diffCommand(p), rollbackCommand(p), exportCommand(p), adoptCommand(p),

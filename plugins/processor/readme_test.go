@@ -45,7 +45,7 @@ func TestREADME(t *testing.T) {
 }
 
 func writePage(t *testing.T, w *strings.Builder, p sdk.ProcessorPlugin) {
-	fmt.Fprintf(w, "\n## %s\n\n%s %s\n", p.Name, p.Summary, p.Description)
+	fmt.Fprintf(w, "\n### %s\n\n%s %s\n", p.Name, p.Summary, p.Description)
 	if p.Stateful {
 		fmt.Fprint(w, "\nIt keeps state: `workers` must be 1.\n")
 	}

@@ -156,6 +156,9 @@ func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n
 	for _, k := range used {
 		for _, e := range k.batch.Emitted() {
 			w.chain.queue = append(w.chain.queue, pending{n + 1, e})
+			if tap := w.chain.options.Tap; tap != nil && len(e.Records) > 0 {
+				tap(s.id, true, e.Records)
+			}
 		}
 	}
 	if len(used) == 1 && len(s.fates) == 0 {

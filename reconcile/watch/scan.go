@@ -182,13 +182,20 @@ func (s *scanner) names(root *os.Root, only string) ([]string, error) {
 }
 
 // IsPipelineFile tells the names of pipeline files from those of what editors leave
-// beside them.
+// beside them, and from files of tests.
 func IsPipelineFile(name string) bool {
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.ContainsRune(name, filepath.Separator) {
 		return false
 	}
 	ext := strings.ToLower(filepath.Ext(name))
-	return ext == ".yaml" || ext == ".yml"
+	return (ext == ".yaml" || ext == ".yml") && !IsTestFile(name)
+}
+
+// IsTestFile tells the names of files of tests, which lie beside the pipeline files: those
+// of orders.yaml are in orders.test.yaml.
+func IsTestFile(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasSuffix(name, ".test.yaml") || strings.HasSuffix(name, ".test.yml")
 }
 
 // trail follows the links on the way to path. It returns where it ends and the links, each

@@ -1,0 +1,261 @@
+// Package dryrun runs the processors of a pipeline over records, without its connectors
+// and by a clock of its own. It is what tests of pipelines and dry runs are made of.
+package dryrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Options say what a dry run needs.
+type Options struct {
+	Registry *processor.Registry
+	Schemas  schema.Registry // nil: schemas that exist for this run only
+	Start    time.Time       // what the clock shows at the beginning
+	Timeout  time.Duration   // longest that a processor may take
+	Steps    func(Step)      // called for what each processor got and made of it; nil: nobody asks
+}
+
+// Step is what a processor made of a run of records. Its records are copies.
+type Step struct {
+	Processor string // qualified id
+	In, Out   []record.Record
+}
+
+// Letter is a record that went to the dead-letter queue.
+type Letter struct {
+	Record    record.Record
+	Processor string
+	Err       error
+}
+
+// Run is a dry run of one pipeline. Its methods are called one at a time.
+type Run struct {
+	pipeline     *spec.Pipeline
+	clock        *clock
+	sources      map[string]*processor.Chain
+	shared       *processor.Chain
+	destinations []*destination
+	letters      []Letter
+	coverage     map[string]*Coverage
+	pending      map[string]Step // by processor: what it got
+	steps        func(Step)
+}
+
+type destination struct {
+	id      string
+	chain   *processor.Chain
+	records []record.Record
+}
+
+// Coverage says what of a processor was seen at work.
+type Coverage struct {
+	Processor    string `json:"processor"`
+	HasCondition bool   `json:"hasCondition"`
+	Processed    uint64 `json:"processed"` // records that met its condition
+	Skipped      uint64 `json:"skipped"`   // records that did not
+
+	stats *processor.Stats
+	seen  uint64
+}
+
+// Open starts the processors of p, whose settings have no references any more.
+func Open(ctx context.Context, p *spec.Pipeline, o Options) (*Run, error) {
+	r := &Run{pipeline: p, clock: &clock{now: o.Start}, sources: map[string]*processor.Chain{}, coverage: map[string]*Coverage{}, pending: map[string]Step{}, steps: o.Steps}
+	if o.Schemas == nil {
+		o.Schemas = &schema.Memory{}
+	}
+	err := r.open(ctx, o)
+	if err != nil {
+		return nil, errors.Join(err, r.Close(ctx))
+	}
+	return r, nil
+}
+
+func (r *Run) open(ctx context.Context, o Options) (err error) {
+	options := processor.Options{Registry: o.Registry, Schemas: o.Schemas, Clock: r.clock, Timeout: o.Timeout, Tap: r.tap,
+		Stats: func(id, _ string) *processor.Stats { return r.coverage[id].stats }}
+	chain := func(parent string, declared []spec.Processor) (*processor.Chain, error) {
+		for _, d := range declared {
+			id := parent + ":" + d.ID
+			r.coverage[id] = &Coverage{Processor: id, HasCondition: d.Condition != "", stats: &processor.Stats{}}
+		}
+		return processor.Open(ctx, parent, declared, options)
+	}
+	if r.shared, err = chain(r.pipeline.ID, r.pipeline.Processors); err != nil {
+		return err
+	}
+	for _, c := range r.pipeline.Connectors {
+		opened, err := chain(r.pipeline.ID+":"+c.ID, c.Processors)
+		if err != nil {
+			return err
+		}
+		if c.Type == spec.TypeSource {
+			r.sources[c.ID] = opened
+		} else {
+			r.destinations = append(r.destinations, &destination{id: c.ID, chain: opened})
+		}
+	}
+	return nil
+}
+
+// Close ends the processors.
+func (r *Run) Close(ctx context.Context) error {
+	var errs []error
+	for _, c := range r.chains() {
+		if c != nil {
+			errs = append(errs, c.Teardown(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Run) chains() []*processor.Chain {
+	all := []*processor.Chain{r.shared}
+	for _, c := range r.pipeline.Connectors {
+		if chain := r.sources[c.ID]; chain != nil {
+			all = append(all, chain)
+		}
+	}
+	for _, d := range r.destinations {
+		all = append(all, d.chain)
+	}
+	return all
+}
+
+// Feed lets the source read a record, and sees it through.
+func (r *Run) Feed(ctx context.Context, source string, rec record.Record) error {
+	chain := r.sources[source]
+	if chain == nil {
+		return fmt.Errorf("pipeline %q has no source %q", r.pipeline.ID, source)
+	}
+	out, err := r.pass(ctx, chain, []item{{rec, &origin{}}})
+	if err != nil {
+		return err
+	}
+	return r.onward(ctx, out)
+}
+
+// onward takes what left a source through the processors of the pipeline and of the destinations.
+func (r *Run) onward(ctx context.Context, items []item) error {
+	if len(items) == 0 {
+		return nil
+	}
+	items, err := r.pass(ctx, r.shared, items)
+	if err != nil {
+		return err
+	}
+	return r.deliver(ctx, items)
+}
+
+func (r *Run) deliver(ctx context.Context, items []item) error {
+	for _, d := range r.destinations {
+		own := make([]item, len(items))
+		for i, it := range items {
+			own[i] = item{it.record.Clone(), it.origin}
+		}
+		out, err := r.pass(ctx, d.chain, own)
+		if err != nil {
+			return err
+		}
+		d.take(out)
+	}
+	return nil
+}
+
+func (d *destination) take(items []item) {
+	for _, it := range items {
+		d.records = append(d.records, it.record)
+	}
+}
+
+// Advance lets time pass, and processors emit when their time comes.
+func (r *Run) Advance(ctx context.Context, d time.Duration) error {
+	end := r.clock.now.Add(d)
+	for {
+		chain, at := r.next()
+		if chain == nil || at.After(end) {
+			r.clock.set(end)
+			return nil
+		}
+		r.clock.set(at)
+		out, err := r.pass(ctx, chain, nil)
+		if err == nil {
+			err = r.emitted(ctx, chain, out)
+		}
+		if err != nil {
+			return err
+		}
+		if !chain.Deadline().IsZero() && !chain.Deadline().After(at) {
+			return fmt.Errorf("a processor of pipeline %q asks for a time that has come", r.pipeline.ID)
+		}
+	}
+}
+
+// next returns the chain whose deadline comes first.
+func (r *Run) next() (first *processor.Chain, at time.Time) {
+	for _, c := range r.chains() {
+		if d := c.Deadline(); !d.IsZero() && (first == nil || d.Before(at)) {
+			first, at = c, d
+		}
+	}
+	return first, at
+}
+
+// emitted takes on what a chain emitted by time.
+func (r *Run) emitted(ctx context.Context, chain *processor.Chain, items []item) error {
+	if chain == r.shared {
+		return r.deliver(ctx, items)
+	}
+	for _, d := range r.destinations {
+		if d.chain == chain {
+			d.take(items)
+			return nil
+		}
+	}
+	return r.onward(ctx, items)
+}
+
+// Delivered returns what a destination got, and whether there is one with this id.
+func (r *Run) Delivered(id string) ([]record.Record, bool) {
+	for _, d := range r.destinations {
+		if d.id == id {
+			return d.records, true
+		}
+	}
+	return nil, false
+}
+
+// Letters returns what went to the dead-letter queue.
+func (r *Run) Letters() []Letter { return r.letters }
+
+// Coverage returns what of each processor was seen, in the order of the pipeline.
+func (r *Run) Coverage() []Coverage {
+	var all []Coverage
+	add := func(parent string, declared []spec.Processor) {
+		for _, d := range declared {
+			c := *r.coverage[parent+":"+d.ID]
+			c.Processed = c.stats.In.Load()
+			c.Skipped = c.seen - c.Processed
+			all = append(all, c)
+		}
+	}
+	for _, typ := range []spec.ConnectorType{spec.TypeSource, "", spec.TypeDestination} {
+		if typ == "" {
+			add(r.pipeline.ID, r.pipeline.Processors)
+		}
+		for _, c := range r.pipeline.Connectors {
+			if c.Type == typ {
+				add(r.pipeline.ID+":"+c.ID, c.Processors)
+			}
+		}
+	}
+	return all
+}
