@@ -23,7 +23,7 @@ func (p *pipelineState) warnOfLostPositions(before, now *spec.Pipeline) {
 				"to go on from its position declare a source with its id again within pipelines.cleanup-delay", old.ID)
 		case spec.PluginName(now.Connectors[k].Plugin) != spec.PluginName(old.Plugin):
 			message = fmt.Sprintf("source %q has the plugin %s instead of %s, whose position means nothing to it, and began anew; "+
-				"the other plugin was not told that the connector is gone", old.ID, now.Connectors[k].Plugin, old.Plugin)
+				"the other plugin is cleaned up after pipelines.cleanup-delay", old.ID, now.Connectors[k].Plugin, old.Plugin)
 		default:
 			continue
 		}

@@ -40,8 +40,8 @@ func (s *scanner) unreadable(name string) bool {
 }
 
 // pause returns how long to wait for an event before scanning anyway.
-func (s *scanner) pause(snap *Snapshot, settled bool) time.Duration {
-	if snap.Err == nil && (!settled || s.writing()) {
+func (s *scanner) pause(snap *Snapshot, stable bool) time.Duration {
+	if snap.Err == nil && (!stable || s.writing()) {
 		return s.timing.debounce
 	}
 	if snap.Err != nil || s.err != nil || s.remote(s.dir) {

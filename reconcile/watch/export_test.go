@@ -44,7 +44,7 @@ func (w *Watcher) Quiet(ev fsnotify.Event, target, dir string) time.Duration {
 }
 
 // Scans returns what scans as w does, without waiting for events.
-func (w *Watcher) Scans() func(fresh bool) {
+func (w *Watcher) Scans() func(reread bool) {
 	s := newScanner(w)
-	return func(fresh bool) { s.scan(time.Now(), fresh) }
+	return func(reread bool) { s.scan(time.Now(), reread) }
 }

@@ -23,14 +23,14 @@ type entry struct {
 	// certain is whether an equal fingerprint means equal content. It does not when the
 	// file was read so soon after a change that another one could bear the same time.
 	certain bool
-	since   time.Time // when it began to look unsettled; zero when it is settled
+	since   time.Time // when it began to look unstable; zero when it is stable
 }
 
 var errChanging = errors.New("the file keeps changing while it is read")
 
 // scanFile returns what is in a file, as it was before while it is being written. A nil
 // entry means that there is no such file (true) or none yet (false).
-func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, fresh bool) (*entry, bool) {
+func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, reread bool) (*entry, bool) {
 	prior := s.files[name]
 	fi, err := root.Lstat(name)
 	if err == nil && fi.Mode()&fs.ModeSymlink != 0 {
@@ -44,7 +44,7 @@ func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, fresh
 		return unreadable(name, err), true
 	}
 	print := s.print(fi)
-	if prior != nil && prior.certain && prior.print == print && !fresh {
+	if prior != nil && prior.certain && prior.print == print && !reread {
 		return prior, true
 	}
 	data, print, err := s.readStable(root, name, fi)
@@ -52,16 +52,16 @@ func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, fresh
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, true
 	case errors.Is(err, errChanging), err == nil && len(data) == 0:
-		return s.unsettled(prior, name, print, now, err)
+		return s.unstable(prior, name, print, now, err)
 	case err != nil:
 		return unreadable(name, err), true
 	}
 	return &entry{file: File{Path: name, Data: data, Hash: hash(data)}, print: print, certain: print.Certain(now)}, true
 }
 
-// unsettled decides about a file that is empty or changed while it was read. It gets
+// unstable decides about a file that is empty or changed while it was read. It gets
 // another chance, an empty one for the time of a debounce, a changing one for longer.
-func (s *scanner) unsettled(prior *entry, name string, print fingerprint.Print, now time.Time, err error) (*entry, bool) {
+func (s *scanner) unstable(prior *entry, name string, print fingerprint.Print, now time.Time, err error) (*entry, bool) {
 	since, patience := now, s.timing.debounce
 	if prior != nil && !prior.since.IsZero() {
 		since = prior.since
@@ -87,7 +87,7 @@ func (s *scanner) unsettled(prior *entry, name string, print fingerprint.Print, 
 	return &keep, true
 }
 
-// placeholder reports whether e only remembers since when a new file is unsettled.
+// placeholder reports whether e only remembers since when a new file is unstable.
 func (e *entry) placeholder() bool { return e.file.Path == "" }
 
 // follow watches the places that a linked file depends on.

@@ -54,7 +54,7 @@ var errPollOnly = errors.New("no events were asked for")
 
 // scan scans everything. It returns false when a file never read before is still
 // being written: the snapshot would not be the truth.
-func (s *scanner) scan(now time.Time, fresh bool) (Snapshot, bool) {
+func (s *scanner) scan(now time.Time, reread bool) (Snapshot, bool) {
 	s.begin()
 	s.targets = map[string]bool{}
 	defer s.end()
@@ -67,11 +67,11 @@ func (s *scanner) scan(now time.Time, fresh bool) (Snapshot, bool) {
 		real, only = filepath.Dir(real), filepath.Base(real)
 		s.watch(real)
 	}
-	snap, settled, err := s.read(real, only, now, fresh)
+	snap, stable, err := s.read(real, only, now, reread)
 	if err != nil {
 		return Snapshot{Err: fmt.Errorf("cannot read the pipelines in %s: %w", s.dir, err)}, true
 	}
-	return snap, settled
+	return snap, stable
 }
 
 // locate returns the real path of the directory. It watches the directory, every place
@@ -90,7 +90,7 @@ func (s *scanner) locate() (string, error) {
 	}
 }
 
-func (s *scanner) read(dir, only string, now time.Time, fresh bool) (Snapshot, bool, error) {
+func (s *scanner) read(dir, only string, now time.Time, reread bool) (Snapshot, bool, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Snapshot{}, false, err
@@ -104,14 +104,14 @@ func (s *scanner) read(dir, only string, now time.Time, fresh bool) (Snapshot, b
 	if err != nil {
 		return Snapshot{}, false, err
 	}
-	snap, settled := Snapshot{Dir: fingerprint.Identify(self).String()}, true
+	snap, stable := Snapshot{Dir: fingerprint.Identify(self).String()}, true
 	var others []string // files that were not there before
 	seen := make(map[string]*entry, len(names))
 	snap.Files = make([]File, 0, len(names))
 	for _, name := range names {
-		e, ok := s.scanFile(root, dir, name, now, fresh)
+		e, ok := s.scanFile(root, dir, name, now, reread)
 		if e == nil {
-			settled = settled && ok
+			stable = stable && ok
 			continue
 		}
 		if before := s.files[name]; before == nil || before.print.ID != e.print.ID {
@@ -120,7 +120,7 @@ func (s *scanner) read(dir, only string, now time.Time, fresh bool) (Snapshot, b
 		seen[name] = e
 		snap.Files = append(snap.Files, e.file)
 	}
-	if settled {
+	if stable {
 		s.files = seen
 	} else {
 		for name, e := range seen {
@@ -128,7 +128,7 @@ func (s *scanner) read(dir, only string, now time.Time, fresh bool) (Snapshot, b
 		}
 	}
 	s.warnOfMounts(dir, others)
-	return snap, settled, nil
+	return snap, stable, nil
 }
 
 // warnOfMounts tells which of these files are mounted by themselves. Such a mount goes

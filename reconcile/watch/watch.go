@@ -103,21 +103,21 @@ func (w *Watcher) Run(ctx context.Context, report func(Snapshot)) error {
 	var reloads []chan struct{}
 	for ctx.Err() == nil {
 		reloads = append(reloads, w.requested()...)
-		snap, settled := s.scan(time.Now(), len(reloads) > 0)
+		snap, stable := s.scan(time.Now(), len(reloads) > 0)
 		if !errors.Is(s.err, errPollOnly) {
 			snap.NoEvents = s.err
 		}
-		if settled && (last == nil || len(reloads) > 0 || !same(&snap, last)) {
+		if stable && (last == nil || len(reloads) > 0 || !same(&snap, last)) {
 			last = &snap
 			report(snap)
 		}
-		if settled {
+		if stable {
 			for _, done := range reloads {
 				close(done)
 			}
 			reloads = nil
 		}
-		s.wait(ctx, s.pause(&snap, settled), s.timing.maxWait, w.reload, s.quiet)
+		s.wait(ctx, s.pause(&snap, stable), s.timing.maxWait, w.reload, s.quiet)
 	}
 	return nil
 }
