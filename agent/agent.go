@@ -68,7 +68,7 @@ type Agent struct {
 // what is in flight is written and acknowledged, positions are saved. It returns an
 // error when the agent cannot start or cannot go on.
 func Run(ctx context.Context, o Options) error {
-	db, err := store.Open(ctx, o.Config.DB.SQLite.Path)
+	db, err := store.Open(ctx, o.Config.DB.SQLite.Path, store.WithLog(o.Log))
 	if err != nil {
 		return err
 	}
@@ -94,6 +94,7 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return a.Catalog.Executables.Run(serving) })
 	services.Go(func() error { return a.recorder().Run(serving) })
 	services.Go(func() error { return a.storeGuard().Run(serving) })
+	services.Go(func() error { return a.pruner().Run(serving) })
 	services.Go(func() error { return a.rates.Run(serving) })
 	services.Go(func() error { return supervised.Watchdog(serving) })
 	if a.options.Config.Pipelines.StatusFiles {

@@ -28,6 +28,8 @@ var (
 // wire makes the parts and connects them.
 func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
+	h := c.DB.History
+	a.Store.Retention = store.Retention{Age: h.MaxAge, Pipelines: h.MaxPipelines, Bytes: int64(h.MaxBytes)}
 	a.Committer = &engine.Committer{Store: a.Store, Interval: c.DB.CommitInterval}
 	a.schemas = &schema.Cache{Registry: a.Store.Schemas()}
 	a.Catalog = catalog.New(c, a.Store.Schemas(), log)
@@ -137,6 +139,10 @@ func (a *Agent) statusFiles() *host.StatusFiles {
 		Changes: &a.changes,
 		Log:     a.options.Log,
 	}
+}
+
+func (a *Agent) pruner() *host.Pruner {
+	return &host.Pruner{Prune: a.Store.Prune, Log: a.options.Log}
 }
 
 func (a *Agent) storeGuard() *host.StoreGuard {

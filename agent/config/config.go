@@ -21,6 +21,14 @@ type Config struct {
 type DB struct {
 	SQLite         SQLite        `koanf:"sqlite"`
 	CommitInterval time.Duration `koanf:"commit-interval"`
+	History        History       `koanf:"history"`
+}
+
+// History bounds what is kept of the history of deleted pipelines.
+type History struct {
+	MaxAge       time.Duration `koanf:"max-age"`
+	MaxPipelines int           `koanf:"max-pipelines"`
+	MaxBytes     int           `koanf:"max-bytes"`
 }
 
 // SQLite says where the SQLite database is.

@@ -36,7 +36,8 @@ func load(t *testing.T, yaml string, env []string, flags map[string]string) (con
 func TestDefaults(t *testing.T) {
 	got, warnings, err := load(t, "", nil, nil)
 	want := config.Config{
-		DB:         config.DB{SQLite: config.SQLite{Path: "conduit.db"}, CommitInterval: 50 * time.Millisecond},
+		DB: config.DB{SQLite: config.SQLite{Path: "conduit.db"}, CommitInterval: 50 * time.Millisecond,
+			History: config.History{MaxAge: 720 * time.Hour, MaxPipelines: 1000, MaxBytes: 16 << 20}},
 		Log:        config.Log{Level: "info", Format: "cli"},
 		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn"},
 		Processors: config.Processors{Path: "./processors"},

@@ -27,8 +27,12 @@ func DefaultRetention() Retention {
 // Prune forgets the history of deleted pipelines that exceeds the retention, and leaves nothing
 // of what was deleted before in the file or its log.
 func (db *DB) Prune(ctx context.Context) error {
-	err := db.write(ctx, db.prune, nil)
-	if err == nil {
+	forgotten := false
+	err := db.write(ctx, func(tx *sql.Tx) (err error) {
+		forgotten, err = db.prune(tx)
+		return err
+	}, nil)
+	if err == nil && (forgotten || db.logKept.Load()) {
 		err = db.truncateLog(ctx)
 	}
 	return wrap(err, "cannot forget the history of deleted pipelines")
@@ -63,12 +67,14 @@ func (db *DB) Purge(ctx context.Context, id string) error {
 	return wrap(err, "cannot purge pipeline %q", id)
 }
 
-// truncateLog writes the write-ahead log back into the file and empties it. A reader that is at
-// work has it done another time.
+// truncateLog writes the write-ahead log back into the file and empties it. While a reader is in
+// the way it is left to the next Prune.
 func (db *DB) truncateLog(ctx context.Context) error {
 	return db.use(func(p *pools) error {
 		var busy, frames, written int
-		return p.writer.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &written)
+		err := p.writer.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &written)
+		db.logKept.Store(busy != 0)
+		return err
 	})
 }
 
@@ -84,7 +90,8 @@ func (db *DB) retire(tx *sql.Tx, id string) (secrets bool, err error) {
 		id, nanos(db.now())); err != nil {
 		return false, err
 	}
-	return secrets, db.prune(tx)
+	_, err = db.prune(tx)
+	return secrets, err
 }
 
 // redactRevisions leaves the values of secret settings out of the revisions of a pipeline, and
@@ -132,8 +139,8 @@ func redact(p *spec.Pipeline) (found bool) {
 }
 
 // prune forgets the history of deleted pipelines that exceeds the retention, the first deleted
-// first.
-func (db *DB) prune(tx *sql.Tx) error {
+// first, and reports whether there was any.
+func (db *DB) prune(tx *sql.Tx) (forgotten bool, err error) {
 	type row struct {
 		id        string
 		at, bytes int64
@@ -141,7 +148,7 @@ func (db *DB) prune(tx *sql.Tx) error {
 	all, err := queryAll(context.Background(), tx, func(s scanner) (r row, err error) { return r, s.Scan(&r.id, &r.at, &r.bytes) },
 		`SELECT pipeline_id, at, bytes FROM deleted ORDER BY at DESC, pipeline_id`)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var bytes int64
 	oldest := nanos(db.now().Add(-db.Retention.Age))
@@ -152,9 +159,10 @@ func (db *DB) prune(tx *sql.Tx) error {
 		}
 		for _, query := range []string{`DELETE FROM revisions WHERE pipeline_id = ?`, `DELETE FROM deleted WHERE pipeline_id = ?`} {
 			if _, err := exec(tx, query, r.id); err != nil {
-				return err
+				return false, err
 			}
 		}
+		forgotten = true
 	}
-	return nil
+	return forgotten, nil
 }

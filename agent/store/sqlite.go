@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -17,6 +18,7 @@ type sqlite struct {
 
 	path string
 	now  func() time.Time
+	log  *slog.Logger
 	lock *fileLock
 	load func(ctx context.Context, p *pools) error // reads what is held in memory
 
@@ -30,7 +32,7 @@ type sqlite struct {
 }
 
 func newSQLite(path string) *sqlite {
-	return &sqlite{path: path, now: time.Now, commits: make(chan struct{}, 1)}
+	return &sqlite{path: path, now: time.Now, log: slog.New(slog.DiscardHandler), commits: make(chan struct{}, 1)}
 }
 
 func (q *sqlite) open(ctx context.Context) (err error) {
@@ -48,6 +50,7 @@ func (q *sqlite) open(ctx context.Context) (err error) {
 	if err := checkHeader(q.path); err != nil {
 		return err
 	}
+	tighten(q.path, q.log)
 	return q.reopen(ctx)
 }
 

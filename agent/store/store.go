@@ -15,7 +15,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
@@ -35,6 +37,8 @@ type DB struct {
 	checkpoints
 	answers
 
+	logKept atomic.Bool // the write-ahead log holds what was deleted
+
 	declarations cache[spec.Declaration] // as committed; loaded together with pools
 	files        docs[spec.FileState]
 	connectors   docs[spec.ConnectorState]
@@ -42,6 +46,9 @@ type DB struct {
 
 // Option changes how a store is opened.
 type Option func(*DB)
+
+// WithLog makes the store log to log. Otherwise it logs nothing.
+func WithLog(log *slog.Logger) Option { return func(db *DB) { db.log = log } }
 
 // WithClock makes the store take the time from now instead of time.Now.
 func WithClock(now func() time.Time) Option { return func(db *DB) { db.now = now } }

@@ -1,0 +1,33 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// pruneInterval is how often history that is too old is forgotten. What is too much is
+// forgotten when a pipeline is deleted.
+const pruneInterval = time.Hour
+
+// Pruner forgets the history of deleted pipelines when its time is over.
+type Pruner struct {
+	Prune func(ctx context.Context) error // of the store
+	Log   *slog.Logger
+}
+
+// Run prunes at once, and then at intervals until ctx ends. Then it returns nil.
+func (p *Pruner) Run(ctx context.Context) error {
+	tick := time.NewTicker(pruneInterval)
+	defer tick.Stop()
+	for {
+		if err := p.Prune(ctx); err != nil && ctx.Err() == nil {
+			p.Log.Warn("history is kept for longer than it should be, trying again later", "component", "agent", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
