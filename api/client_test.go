@@ -129,7 +129,15 @@ func TestClientDoesEverything(t *testing.T) {
 	if _, _, err = c.Adopt(ctx, "p", ""); client.Reason(err) != rest.ReasonNoFile {
 		t.Errorf("adopted by no file: %v", err)
 	}
+	if err := c.Purge(ctx, "p"); client.Reason(err) != rest.ReasonPipelineNotDeleted {
+		t.Errorf("purged although it is declared: %v", err)
+	}
 	must(nil, c.DeletePipeline(ctx, "p"))
+	delete(w.declared, "p") // it is cleaned up
+	must(nil, c.Purge(ctx, "p"))
+	if err := c.Purge(ctx, "p"); client.Reason(err) != rest.ReasonPipelineNotFound {
+		t.Errorf("purged twice: %v", err)
+	}
 	w.fromFile("q.yaml", pipelineOf("q", spec.StatusRunning))
 	if all, err := c.Statuses(ctx); err != nil || len(all) != 1 || all[0].Owner.Path != "q.yaml" {
 		t.Errorf("statuses %+v %v", all, err)

@@ -200,6 +200,19 @@ func (w *world) History(_ context.Context, id string) ([]spec.Revision, error) {
 	return slices.Clone(w.history[id]), nil
 }
 
+func (w *world) Purge(_ context.Context, id string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.declared[id] != nil:
+		return fmt.Errorf("cannot purge: %w", spec.ErrConflict)
+	case len(w.history[id]) == 0:
+		return fmt.Errorf("cannot purge: %w", spec.ErrNotFound)
+	}
+	delete(w.history, id)
+	return nil
+}
+
 func (w *world) FileStates(context.Context) ([]spec.FileState, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -137,6 +137,9 @@ func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 	case "stopPipeline", "restartPipeline":
 		orders.Status = spec.StatusRunning
 		declare(orders)
+	case "purgePipelineHistory":
+		declare(orders)
+		delete(w.declared, "orders")
 	default:
 		declare(orders)
 	}

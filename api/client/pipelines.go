@@ -77,6 +77,12 @@ func (c *Client) History(ctx context.Context, id string) ([]spec.Revision, error
 	return get[[]spec.Revision](ctx, c, at(pipelines, id, "/history"))
 }
 
+// Purge forgets the history and the events of a deleted pipeline.
+func (c *Client) Purge(ctx context.Context, id string) error {
+	_, err := c.call(ctx, http.MethodDelete, at(pipelines, id, "/history"), nil, nil, nil)
+	return err
+}
+
 // Diff returns what distinguishes two generations of a pipeline: numbers, or the word
 // running. Empty ones are the latest and what was there before it.
 func (c *Client) Diff(ctx context.Context, id, from, to string) (rest.Diff, error) {

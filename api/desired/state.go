@@ -31,6 +31,9 @@ type Store interface {
 	SetOverride(ctx context.Context, id string, status spec.Status) error
 	// History returns the revisions of a pipeline that are kept, oldest first.
 	History(ctx context.Context, id string) ([]spec.Revision, error)
+	// Purge forgets the history and the events of a deleted pipeline. The error is
+	// spec.ErrNotFound when nothing is known of it, spec.ErrConflict when it is not deleted.
+	Purge(ctx context.Context, id string) error
 	// FileStates returns what is known of the pipeline files, by path.
 	FileStates(ctx context.Context) ([]spec.FileState, error)
 	// Events returns up to limit events with an id above after, oldest first; when after

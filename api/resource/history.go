@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -34,6 +35,21 @@ func (s *History) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 		list = append(list, revision)
 	}
 	return list, err
+}
+
+// Purge forgets the history and the events of a deleted pipeline.
+func (s *History) Purge(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	err := s.Desired.Purge(r.Context(), id)
+	switch {
+	case errors.Is(err, spec.ErrNotFound):
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonPipelineNotFound, "nothing is kept of a pipeline %q", id).
+			With("pipelineId", id)
+	case errors.Is(err, spec.ErrConflict):
+		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineNotDeleted, "pipeline %q is not deleted", id).
+			With("pipelineId", id).Suggest("DELETE /v1/pipelines/%s first, or remove its file and wait for pipelines.cleanup-delay", id)
+	}
+	return struct{}{}, err
 }
 
 // Rollback declares what a revision declared, but for the status: what runs goes on

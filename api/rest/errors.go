@@ -46,6 +46,7 @@ const (
 	ReasonPipelineNotRunning   = "pipeline.not_running"
 	ReasonPipelineStartFailed  = "pipeline.start_failed"
 	ReasonPipelineBeingDeleted = "pipeline.being_deleted"
+	ReasonPipelineNotDeleted   = "pipeline.not_deleted"
 	ReasonPipelineConnectors   = "orchestrator.pipeline_has_connectors_attached"
 	ReasonPipelineProcessors   = "orchestrator.pipeline_has_processors_attached"
 	ReasonConnectorNotFound    = "connector.instance_not_found"

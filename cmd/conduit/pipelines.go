@@ -15,7 +15,7 @@ Example:
 			pipelinesInitCommand(p), validateCommand(p), planCommand(p), testCommand(p), dryRunCommand(p),
 			pipelinesListCommand(p), pipelinesDescribeCommand(p),
 			startCommand(p), stopCommand(p), restartCommand(p),
-			historyCommand(p), diffCommand(p), rollbackCommand(p), exportCommand(p), adoptCommand(p),
+			historyCommand(p), diffCommand(p), rollbackCommand(p), purgeCommand(p), exportCommand(p), adoptCommand(p),
 		},
 	})
 }

@@ -17,7 +17,8 @@ func historyCommand(p *program) *ffcli.Command {
 		usage: "conduit pipelines history ID",
 		short: "List what was declared of a pipeline, oldest first.",
 		long: `Each revision stands with who made it and what it changed. The last 100 are
-kept, also those of pipelines that are gone.
+kept. Those of a pipeline that is deleted are kept, without the values of
+secret settings, as db.history.max-age and its like say.
 
 Example:
   conduit pipelines history orders`,
@@ -35,6 +36,26 @@ Example:
 				before = v.Spec
 			}
 			return r.show(revisions, &t)
+		},
+	})
+}
+
+func purgeCommand(p *program) *ffcli.Command {
+	return p.remote("purge", remoteCommand{
+		usage: "conduit pipelines purge ID",
+		short: "Forget the history and the events of a deleted pipeline now.",
+		long: `Without this they are forgotten when they exceed db.history.max-age,
+db.history.max-pipelines or db.history.max-bytes. Nothing of them is left in
+the files of the store. It cannot be undone.
+
+Example:
+  conduit pipelines purge orders`,
+		arguments: 1,
+		exec: func(ctx context.Context, r *remote, args []string) error {
+			if err := r.Purge(ctx, args[0]); err != nil {
+				return err
+			}
+			return r.say(struct{}{}, "nothing is kept of %s any more", args[0])
 		},
 	})
 }

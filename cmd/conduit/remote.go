@@ -271,6 +271,7 @@ var advice = map[string]string{
 	rest.ReasonPipelineNotFound:   "'conduit pipelines ls' lists the pipelines there are",
 	rest.ReasonConnectorNotFound:  "'conduit connectors ls' lists the connectors there are; an id has the form PIPELINE:CONNECTOR",
 	rest.ReasonRevisionNotFound:   "'conduit pipelines history %[1]s' lists what there is",
+	rest.ReasonPipelineNotDeleted: "remove its file, or, if it belongs to the API, DELETE /v1/pipelines/%[1]s; it is deleted after pipelines.cleanup-delay",
 	rest.ReasonPipelineRunning:    "to start it again: conduit pipelines restart %[1]s",
 	rest.ReasonPipelineNotRunning: "'conduit pipelines describe %[1]s' says why",
 	rest.ReasonOwnedByFile:        "change the file, which takes effect when it is saved, or hand the pipeline over first: conduit pipelines adopt %[1]s --owner api",

@@ -113,7 +113,7 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in", "connectors inspect orders:in -n 1",
 		"pipelines ls", "pipelines describe orders", "pipelines history orders", "pipelines diff orders", "pipelines export orders",
 		"pipelines plan", "pipelines stop orders", "pipelines start orders", "pipelines restart orders",
-		"pipelines adopt orders --owner api", "pipelines rollback orders 1",
+		"pipelines adopt orders --owner api", "pipelines rollback orders 1", "pipelines purge orders",
 	} {
 		words := strings.Fields(command)
 		code, stdout, stderr := g.run(admin, slices.Concat(words, []string{"--json"}, g.flags())...)
