@@ -209,15 +209,25 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 	if err = l.runner.Configure(ctx, typ, plugin, settings, &secrets); err == nil {
 		return nil
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	all := params.Check(settings)
 	var wrong []error
-	for _, s := range params.Check(settings) {
+	for _, s := range all[:min(len(all), maxProblems)] {
 		wrong = append(wrong, &desired.SettingError{Setting: s.Setting, Message: secrets.Text(s.Message)})
+	}
+	if more := len(all) - maxProblems; more > 0 {
+		wrong = append(wrong, fmt.Errorf("and %d more problems", more))
 	}
 	if len(wrong) > 0 {
 		return errors.Join(wrong...)
 	}
 	return secrets.Error(err)
 }
+
+// maxProblems is how many problems of one connector are reported; nobody reads more.
+const maxProblems = 100
 
 // resolve returns settings with their references resolved, or a SettingError for each of
 // which one cannot be. What they led to is added to secrets.

@@ -83,6 +83,30 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
+// TestReadersKeepNothing sends requests that change nothing with a key: their answers are not
+// kept, and the key stays free for a write.
+func TestReadersKeepNothing(t *testing.T) {
+	w := newWorld(t)
+	w.fromFile("p.yaml", pipelineOf("p", spec.StatusStopped))
+	s := newServer(w)
+	s.ReadToken, s.AdminToken = "reader", "admin"
+	h := s.Handler()
+	for _, token := range []string{"reader", "admin"} {
+		for range 2 {
+			got := do(h, "POST", "/v1/pipelines/p/export", "", "Idempotency-Key", "k", "Authorization", "Bearer "+token)
+			if got.status != 200 || got.header.Get("Idempotent-Replayed") != "" {
+				t.Errorf("export with the %s token: %d %s", token, got.status, got.body)
+			}
+		}
+	}
+	if got := do(h, "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, "Idempotency-Key", "other", "Authorization", "Bearer reader"); got.status != 403 || len(w.answers) != 0 {
+		t.Errorf("a write with the read token: %d, %d answers are kept", got.status, len(w.answers))
+	}
+	if got := do(h, "POST", "/v1/pipelines", `{"config":{"name":"n"}}`, "Idempotency-Key", "k", "Authorization", "Bearer admin"); got.status != 200 || len(w.answers) != 1 {
+		t.Errorf("a write with the same key: %d %s, %d answers are kept", got.status, got.body, len(w.answers))
+	}
+}
+
 func TestAdopt(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()

@@ -8,8 +8,11 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// keepAnswers is the number of answers that are kept, and keepAnswersFor how long.
-var keepAnswers = 10_000
+// How many answers are kept, how many bytes of them, and for how long.
+var (
+	keepAnswers      = 10_000
+	keepAnswersBytes = 32 << 20
+)
 
 const keepAnswersFor = 24 * time.Hour
 
@@ -39,7 +42,7 @@ func scanAnswer(s scanner) (a spec.Answer, err error) {
 }
 
 // KeepAnswer keeps an answer under the key and forgets those that are too old, and the
-// oldest beyond keepAnswers.
+// oldest beyond the limits of number and size.
 func (s answers) KeepAnswer(ctx context.Context, key string, a *spec.Answer) error {
 	header, err := encode(&a.Header)
 	if err != nil {
@@ -52,6 +55,11 @@ func (s answers) KeepAnswer(ctx context.Context, key string, a *spec.Answer) err
 			return err
 		}
 		_, err := exec(tx, `DELETE FROM answers WHERE at <= ? OR id <= (SELECT max(id) FROM answers) - ?`, nanos(now.Add(-keepAnswersFor)), keepAnswers)
+		if err != nil {
+			return err
+		}
+		_, err = exec(tx, `DELETE FROM answers WHERE id <= (SELECT max(id) FROM
+			(SELECT id, sum(length(body) + length(header)) OVER (ORDER BY id DESC) AS size FROM answers) WHERE size > ?)`, keepAnswersBytes)
 		return err
 	}, nil)
 	return wrap(err, "cannot keep an answer")

@@ -47,3 +47,31 @@ func TestAnswers(t *testing.T) {
 	look("one", nil)
 	look("0", one)
 }
+
+// TestAnswersTakeLittleRoom keeps answers until they are larger than there is room for.
+func TestAnswersTakeLittleRoom(t *testing.T) {
+	t.Cleanup(store.KeepAnswersBytes(1000))
+	db, ctx := newStore(t), t.Context()
+	answer := func(size int) *spec.Answer {
+		return &spec.Answer{Request: []byte{1}, Status: 200, Header: map[string][]string{}, Body: make([]byte, size)}
+	}
+	kept := func() (all string) {
+		for _, key := range []string{"a", "b", "c", "d", "e"} {
+			if got, err := db.Answer(ctx, key); err != nil {
+				t.Fatal(err)
+			} else if got != nil {
+				all += key
+			}
+		}
+		return all
+	}
+	for _, step := range []struct {
+		key, want string
+		size      int
+	}{{"a", "a", 400}, {"b", "ab", 400}, {"c", "bc", 400}, {"d", "d", 900}, {"e", "", 2000}} {
+		must(t, db.KeepAnswer(ctx, step.key, answer(step.size)))
+		if got := kept(); got != step.want {
+			t.Errorf("after %s: %q are kept, want %q", step.key, got, step.want)
+		}
+	}
+}

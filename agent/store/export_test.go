@@ -154,6 +154,13 @@ func (db *DB) HoldReaders() (release func(), err error) {
 	return release, nil
 }
 
+// KeepAnswersBytes has the store keep that many bytes of answers until restore is called.
+func KeepAnswersBytes(n int) (restore func()) {
+	old := keepAnswersBytes
+	keepAnswersBytes = n
+	return func() { keepAnswersBytes = old }
+}
+
 // KeepAnswers has the store keep that many answers until restore is called.
 func KeepAnswers(n int) (restore func()) {
 	old := keepAnswers

@@ -1,9 +1,11 @@
 package desired
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -100,17 +102,14 @@ func Join(first, second error) error {
 // are in the request.
 func (s *State) CheckPlugin(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, pluginField, settingsField string) error {
 	err := s.Plugins.Check(ctx, typ, plugin, settings)
-	hide := func(text string) string {
-		for name, value := range settings {
-			if secret.Is(name, value) {
-				text = rest.Hide(text, value)
-			}
-		}
-		return text
-	}
-	switch wrong := settingErrors(err); {
+	switch {
 	case err == nil:
 		return nil
+	case ctx.Err() != nil:
+		return err
+	}
+	hide := hider(settings)
+	switch wrong := settingErrors(err); {
 	case errors.Is(err, ErrPluginNotFound):
 		return rest.Errorf(rest.NotFound, rest.ReasonPluginNotFound, "%v", err).With("configPath", pluginField).
 			Suggest("GET /v1/connectors/plugins lists the plugins there are")
@@ -120,10 +119,26 @@ func (s *State) CheckPlugin(ctx context.Context, typ spec.ConnectorType, plugin 
 			e.Violations = append(e.Violations, rest.Violation{Field: jsonhttp.Join(settingsField, w.Setting), Description: hide(w.Message)})
 		}
 		return e.With("configPath", e.Violations[0].Field)
-	case ctx.Err() != nil:
-		return err
 	}
 	return rest.Errorf(rest.FailedPrecondition, rest.ReasonConnectorRefused, "invalid connector config: %s", hide(err.Error())).With("configPath", settingsField)
+}
+
+// hider returns a function that replaces all secret values of settings in a text, the longest
+// that there is at a place.
+func hider(settings map[string]string) func(text string) string {
+	var values []string
+	for name, value := range settings {
+		if value = strings.TrimSpace(value); secret.Is(name, value) {
+			quoted := strconv.Quote(value)
+			values = append(values, value, quoted[1:len(quoted)-1])
+		}
+	}
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	var pairs []string
+	for _, value := range slices.Compact(values) {
+		pairs = append(pairs, value, rest.Redacted)
+	}
+	return strings.NewReplacer(pairs...).Replace
 }
 
 // settingErrors returns every SettingError that err is made of.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
@@ -23,17 +22,6 @@ const Redacted = spec.Redacted
 // HeaderGeneration is the header of the answer to a write that says which generation of
 // the pipeline it led to; of several pipelines, in their order.
 const HeaderGeneration = "Conduit-Generation"
-
-// Hide returns text without value, as it is and as it is quoted.
-func Hide(text, value string) string {
-	quoted := strconv.Quote(strings.TrimSpace(value))
-	for _, form := range []string{value, quoted[1 : len(quoted)-1]} {
-		if form != "" {
-			text = strings.ReplaceAll(text, form, Redacted)
-		}
-	}
-	return text
-}
 
 // Pipeline is a pipeline, apart from its connectors and processors.
 type Pipeline struct {

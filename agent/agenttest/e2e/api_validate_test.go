@@ -1,0 +1,40 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// TestValidationIsBounded has a connector be checked with thousands of settings that are all
+// wrong, secret ones among them.
+func TestValidationIsBounded(t *testing.T) {
+	a := agenttest.Start(t, "")
+	c := &client.Client{URL: "http://" + a.Address()}
+	settings := map[string]string{}
+	for i := range 8000 {
+		settings[fmt.Sprintf("raet.%d.password", i)] = fmt.Sprintf("wrong-%d-value", i)
+	}
+	began := time.Now()
+	err := c.ValidateConnector(t.Context(), rest.Validation{Type: rest.TypeSource, Plugin: "generator", Config: rest.ConnectorConfig{Settings: settings}})
+	took := time.Since(began)
+	var e *rest.Error
+	if !errors.As(err, &e) || len(e.Violations) == 0 || len(e.Violations) > 101 || strings.Contains(fmt.Sprint(e, e.Violations), "wrong-") {
+		t.Errorf("%.300v", err)
+	}
+	if took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := c.ValidateConnector(ctx, rest.Validation{Type: rest.TypeSource, Plugin: "generator", Config: rest.ConnectorConfig{Settings: settings}}); err == nil {
+		t.Error("a client that leaves gets an answer")
+	}
+}
