@@ -9,31 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
-	"github.com/conduit-agent/conduit/spec/secret"
 )
-
-// Redact returns settings with the secret ones hidden, never nil.
-func Redact(settings map[string]string) map[string]string {
-	shown := make(map[string]string, len(settings))
-	for name, value := range settings {
-		if secret.Is(name, value) {
-			value = rest.Redacted
-		}
-		shown[name] = value
-	}
-	return shown
-}
-
-// Redacted returns a copy of p that everybody may see.
-func Redacted(p *spec.Pipeline) spec.Pipeline {
-	c := p.Clone()
-	EachSettings(c, func(_, _ string, settings *map[string]string) {
-		if *settings != nil {
-			*settings = Redact(*settings)
-		}
-	})
-	return *c
-}
 
 // Keep replaces *** in settings by what old has there. at is where the settings are in
 // the request.

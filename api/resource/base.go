@@ -56,6 +56,11 @@ type Base struct {
 	Closing  <-chan struct{}             // closed when long answers are to end
 }
 
+// view returns what the client sees of settings.
+func (s *Base) view(r *http.Request) *desired.View {
+	return s.Desired.View(s.Guard.RoleOf(r) < guard.Admin)
+}
+
 // shown returns a pipeline as the API shows it.
 func (s *Base) shown(d *spec.Declaration) rest.Pipeline {
 	p := &d.Pipeline

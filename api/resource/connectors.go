@@ -34,11 +34,11 @@ func connectorType(t rest.ConnectorType) (spec.ConnectorType, error) {
 }
 
 // shown returns connector i of d as the API shows it.
-func (s *Connectors) shown(ctx context.Context, d *spec.Declaration, i int) (rest.Connector, error) {
+func (s *Connectors) shown(ctx context.Context, view *desired.View, d *spec.Declaration, i int) (rest.Connector, error) {
 	c := &d.Pipeline.Connectors[i]
 	body := rest.Connector{
 		ID: d.Pipeline.QualifiedID(c.ID), Type: rest.TypeDestination, Plugin: c.Plugin, PipelineID: d.Pipeline.ID,
-		Config: rest.ConnectorConfig{Name: c.Name, Settings: desired.Redact(c.Settings)}, ProcessorIDs: []string{},
+		Config: rest.ConnectorConfig{Name: c.Name, Settings: view.Settings(c.Type, c.Plugin, c.Settings)}, ProcessorIDs: []string{},
 		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
 	for j := range c.Processors {
@@ -61,13 +61,13 @@ func (s *Connectors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, of := []rest.Connector{}, r.URL.Query().Get("pipelineId")
+	view, list, of := s.view(r), []rest.Connector{}, r.URL.Query().Get("pipelineId")
 	for i := range all {
 		if of != "" && of != all[i].Pipeline.ID {
 			continue
 		}
 		for j := range all[i].Pipeline.Connectors {
-			c, err := s.shown(r.Context(), &all[i], j)
+			c, err := s.shown(r.Context(), view, &all[i], j)
 			if err != nil {
 				return nil, err
 			}
@@ -85,7 +85,7 @@ func (s *Connectors) present(w http.ResponseWriter, r *http.Request, d *spec.Dec
 		return nil, desired.ConnectorNotFound(id)
 	}
 	w.Header().Set("ETag", desired.Tag(d.Pipeline.Connectors[i]))
-	return s.shown(r.Context(), d, i)
+	return s.shown(r.Context(), s.view(r), d, i)
 }
 
 // Get answers with a connector.

@@ -12,20 +12,20 @@ import (
 // DLQ is about dead-letter queues.
 type DLQ struct{ Base }
 
-func presentDLQ(w http.ResponseWriter, d *spec.Declaration, err error) (any, error) {
+func (s *DLQ) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
 	q := &d.Pipeline.DLQ
 	w.Header().Set("ETag", desired.Tag(*q))
-	return rest.DLQ{Plugin: q.Plugin, Settings: desired.Redact(q.Settings),
+	return rest.DLQ{Plugin: q.Plugin, Settings: s.view(r).Settings(spec.TypeDestination, q.Plugin, q.Settings),
 		WindowSize: rest.Count(q.WindowSize), WindowNackThreshold: rest.Count(q.WindowNackThreshold)}, nil
 }
 
 // Get answers with the dead-letter queue of a pipeline.
 func (s *DLQ) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	d, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
-	return presentDLQ(w, d, err)
+	return s.present(w, r, d, err)
 }
 
 // Update replaces the dead-letter queue. What is left out is as in a pipeline file
@@ -46,5 +46,5 @@ func (s *DLQ) Update(w http.ResponseWriter, r *http.Request) (any, error) {
 			return err
 		},
 	})
-	return presentDLQ(w, d, err)
+	return s.present(w, r, d, err)
 }

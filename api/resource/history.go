@@ -26,10 +26,10 @@ func (s *History) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if len(revisions) == 0 {
 		_, err = s.Desired.Pipeline(r.Context(), id)
 	}
-	list := []spec.Revision{}
+	view, list := s.view(r), []spec.Revision{}
 	for _, revision := range revisions {
 		if revision.Spec != nil {
-			shown := desired.Redacted(revision.Spec)
+			shown := view.Pipeline(revision.Spec)
 			revision.Spec = &shown
 		}
 		list = append(list, revision)
@@ -108,7 +108,7 @@ func (s *History) Diff(_ http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return compared(id, from, to), nil
+	return compared(s.view(r), id, from, to), nil
 }
 
 // versionAt returns the latest revision of the generation that word says, the latest of
@@ -149,15 +149,15 @@ func before(to *spec.Revision, revisions []spec.Revision) *spec.Revision {
 	return nil
 }
 
-// compared returns the difference with the values that everybody may see.
-func compared(id string, from, to *spec.Revision) rest.Diff {
+// compared returns the difference with the values that the client sees.
+func compared(view *desired.View, id string, from, to *spec.Revision) rest.Diff {
 	d := rest.Diff{ID: id, To: versionOf(to), Changes: []rest.ValueChanged{}}
 	var old, shownOld *spec.Pipeline
 	if from != nil {
-		v, shown := versionOf(from), desired.Redacted(from.Spec)
+		v, shown := versionOf(from), view.Pipeline(from.Spec)
 		d.From, old, shownOld = &v, from.Spec, &shown
 	}
-	shownNew := desired.Redacted(to.Spec)
+	shownNew := view.Pipeline(to.Spec)
 	for _, change := range spec.Diff(old, to.Spec) {
 		d.Changes = append(d.Changes, rest.ValueChanged{Change: change, Old: valueAt(shownOld, change.Path), New: valueAt(&shownNew, change.Path)})
 	}

@@ -17,11 +17,11 @@ func sortByID[T any](list []T, id func(T) string) {
 	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(id(a), id(b)) })
 }
 
-func shownProcessor(d *spec.Declaration, c desired.Chain, i int) rest.Processor {
+func shownProcessor(view *desired.View, d *spec.Declaration, c desired.Chain, i int) rest.Processor {
 	p := &(*c.List)[i]
 	return rest.Processor{
 		ID: c.Parent.ID + ":" + p.ID, Plugin: p.Plugin, Condition: p.Condition, Parent: c.Parent,
-		Config:    rest.ProcessorConfig{Settings: desired.Redact(p.Settings), Workers: p.Workers},
+		Config:    rest.ProcessorConfig{Settings: view.Settings("", p.Plugin, p.Settings), Workers: p.Workers},
 		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
 }
@@ -32,14 +32,14 @@ type Processors struct{ Base }
 // List answers with all processors, or those of parents.
 func (s *Processors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	all, err := s.Desired.Declared(r.Context())
-	list, of := []rest.Processor{}, r.URL.Query()["parentIds"]
+	view, list, of := s.view(r), []rest.Processor{}, r.URL.Query()["parentIds"]
 	for i := range all {
 		for _, c := range desired.Chains(&all[i].Pipeline) {
 			if len(of) > 0 && !slices.Contains(of, c.Parent.ID) {
 				continue
 			}
 			for j := range *c.List {
-				list = append(list, shownProcessor(&all[i], c, j))
+				list = append(list, shownProcessor(view, &all[i], c, j))
 			}
 		}
 	}
@@ -48,13 +48,13 @@ func (s *Processors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // present answers with the processor id of d and its ETag.
-func (s *Processors) present(w http.ResponseWriter, d *spec.Declaration, id string) (any, error) {
+func (s *Processors) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
 	c, i, ok := desired.ProcessorIn(&d.Pipeline, id)
 	if !ok { // somebody was faster
 		return nil, desired.ProcessorNotFound(id)
 	}
 	w.Header().Set("ETag", desired.Tag((*c.List)[i]))
-	return shownProcessor(d, c, i), nil
+	return shownProcessor(s.view(r), d, c, i), nil
 }
 
 // Get answers with a processor.
@@ -64,7 +64,7 @@ func (s *Processors) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.present(w, d, id)
+	return s.present(w, r, d, id)
 }
 
 // chainOf returns the chain of the parent within p.
@@ -123,7 +123,7 @@ func (s *Processors) Create(w http.ResponseWriter, r *http.Request) (any, error)
 	if d, err = s.edit(w, r, e); err != nil {
 		return nil, err
 	}
-	return s.present(w, d, id)
+	return s.present(w, r, d, id)
 }
 
 // change changes the processor with the qualified id. It returns what that led to.
@@ -179,7 +179,7 @@ func (s *Processors) Update(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return s.present(w, d, id)
+	return s.present(w, r, d, id)
 }
 
 // Delete removes a processor.

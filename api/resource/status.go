@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/conduit-agent/conduit/api/desired"
@@ -19,14 +18,14 @@ func (s *Status) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	files, err := s.Desired.FileStates(r.Context())
-	body := s.statusOf(d, files, s.Observed.PluginChanges())
+	body := s.statusOf(s.view(r), d, files, s.Observed.PluginChanges())
 	body.Rates = s.rates()[d.Pipeline.ID]
 	return body, err
 }
 
 // List answers with the status of every pipeline that is declared or has yet to stop.
 func (s *Status) List(_ http.ResponseWriter, r *http.Request) (any, error) {
-	list, err := s.All(r.Context())
+	list, err := s.All(r)
 	rates := s.rates()
 	for i := range list {
 		if one := rates[list[i].ID]; one != nil {
@@ -52,16 +51,16 @@ func (s *Status) rates() map[string]*rest.PipelineRates {
 
 // All returns the status of every pipeline that is declared or has yet to stop, without
 // what it moves, which is another every second.
-func (s *Status) All(ctx context.Context) ([]rest.PipelineStatus, error) {
-	all, err := s.Desired.Declarations(ctx)
+func (s *Status) All(r *http.Request) ([]rest.PipelineStatus, error) {
+	all, err := s.Desired.Declarations(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	files, err := s.Desired.FileStates(ctx)
-	changes := s.Observed.PluginChanges()
+	files, err := s.Desired.FileStates(r.Context())
+	view, changes := s.view(r), s.Observed.PluginChanges()
 	list := make([]rest.PipelineStatus, 0, len(all))
 	for i := range all {
-		if one := s.statusOf(&all[i], files, changes); one.Withdrawn == nil || one.State.Phase != spec.PhaseStopped {
+		if one := s.statusOf(view, &all[i], files, changes); one.Withdrawn == nil || one.State.Phase != spec.PhaseStopped {
 			list = append(list, one)
 		}
 	}
@@ -69,13 +68,13 @@ func (s *Status) All(ctx context.Context) ([]rest.PipelineStatus, error) {
 }
 
 // statusOf returns what is known of d's pipeline.
-func (s *Status) statusOf(d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange) rest.PipelineStatus {
+func (s *Status) statusOf(view *desired.View, d *spec.Declaration, files []spec.FileState, changes []spec.PluginChange) rest.PipelineStatus {
 	state, known := s.Observed.State(d.Pipeline.ID)
 	if !known {
 		state = spec.State{PipelineID: d.Pipeline.ID, Phase: spec.PhaseStopped, StoppedByUser: true, Since: d.CreatedAt}
 	}
 	if state.LastGood != nil {
-		state.LastGood = &spec.LastGood{Generation: state.LastGood.Generation, Pipeline: desired.Redacted(&state.LastGood.Pipeline)}
+		state.LastGood = &spec.LastGood{Generation: state.LastGood.Generation, Pipeline: view.Pipeline(&state.LastGood.Pipeline)}
 	}
 	body := rest.PipelineStatus{ID: d.Pipeline.ID, Owner: d.Owner, Generation: d.Generation, Digest: d.Digest,
 		Declared: d.Pipeline.Status, Override: d.Override, State: state, Problems: []spec.Problem{}}

@@ -26,13 +26,13 @@ func (s *Transfer) Export(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	w.Header().Set("ETag", desired.Tag(d.Pipeline))
-	jsonhttp.Write(w, http.StatusOK, MediaYAML, exported(&d.Pipeline))
+	jsonhttp.Write(w, http.StatusOK, MediaYAML, exported(s.view(r), &d.Pipeline))
 	return nil, nil
 }
 
 // exported returns p as a pipeline file, which says what it lacks.
-func exported(p *spec.Pipeline) []byte {
-	shown := desired.Redacted(p)
+func exported(view *desired.View, p *spec.Pipeline) []byte {
+	shown := view.Pipeline(p)
 	file, lacks := spec.Marshal(shown), false
 	desired.EachSettings(&shown, func(_, _ string, settings *map[string]string) {
 		for _, value := range *settings {

@@ -34,7 +34,7 @@ var inside = regexp.MustCompile(strings.Join([]string{
 // and values that contain a secret. References are shown as written, with what they become
 // without a variable. In doubt it is a secret.
 func Is(name, value string) bool {
-	if value == "" || reference.MatchString(value) {
+	if value == "" || IsReference(value) {
 		return false
 	}
 	segments := strings.Split(name, ".")
@@ -78,3 +78,6 @@ func words(name string) []string {
 	flush(len(runes))
 	return all
 }
+
+// IsReference reports whether value is only a reference, so that it says nothing itself.
+func IsReference(value string) bool { return reference.MatchString(value) }
