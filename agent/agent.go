@@ -72,7 +72,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a := &Agent{options: o, Store: db, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1)}
+	registry, err := schemaRegistry(o.Config.Schemas, db.Schemas())
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	a := &Agent{options: o, Store: db, schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1)}
 	a.wire()
 	if o.Wired != nil {
 		o.Wired(a)

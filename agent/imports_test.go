@@ -21,7 +21,7 @@ plugins/record spec/fingerprint spec/notify spec/pointer spec/secret spec/spelli
 reconcile/watch schemas spec/yamldoc agent/engine/settle:
 spec:                 schemas spec/yamldoc
 plugins/schema:
-plugins/template:     plugins/schema
+plugins/template plugins/confluent: plugins/schema
 plugins/sdk:          plugins/schema plugins/template
 plugins/sdk/starter:
 plugins/sdk/wasmguest: plugins/schema plugins/sdk
@@ -69,7 +69,7 @@ agent/dryrun:         plugins/connector plugins/processor plugins/schema plugins
 agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/watch spec
 agent/host:           reconcile reconcile/files spec
 agent: agent/catalog agent/config agent/engine agent/engine/fair agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
-  api api/desired api/idempotency api/resource api/rest plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
+  api api/desired api/idempotency api/resource api/rest plugins/confluent plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/agenttest:      agent agent/config spec
 agent/agenttest/bench:
 agent/agenttest/bench/connector: plugins/builtin plugins/builtin/file plugins/builtin/generator plugins/sdk plugins/wire

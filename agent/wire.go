@@ -12,7 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
-	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/plan"
@@ -31,8 +30,7 @@ func (a *Agent) wire() {
 	h := c.DB.History
 	a.Store.Retention = store.Retention{Age: h.MaxAge, Pipelines: h.MaxPipelines, Bytes: int64(h.MaxBytes)}
 	a.Committer = &engine.Committer{Store: a.Store, Interval: c.DB.CommitInterval}
-	a.schemas = &schema.Cache{Registry: a.Store.Schemas()}
-	a.Catalog = catalog.New(c, a.Store.Schemas(), log)
+	a.Catalog = catalog.New(c, a.schemas.Registry, log)
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
 	a.Runner = &runner.Runner{

@@ -8,13 +8,14 @@ import "time"
 // flags and, in capitals with '_' for '.' and '-' and CONDUIT_ before it, in the
 // environment. Settings says what each key means.
 type Config struct {
-	DB         DB         `koanf:"db"`
-	Log        Log        `koanf:"log"`
-	Connectors Connectors `koanf:"connectors"`
-	Processors Processors `koanf:"processors"`
-	Pipelines  Pipelines  `koanf:"pipelines"`
-	API        API        `koanf:"api"`
-	Shutdown   Shutdown   `koanf:"shutdown"`
+	DB         DB             `koanf:"db"`
+	Log        Log            `koanf:"log"`
+	Connectors Connectors     `koanf:"connectors"`
+	Processors Processors     `koanf:"processors"`
+	Pipelines  Pipelines      `koanf:"pipelines"`
+	API        API            `koanf:"api"`
+	Shutdown   Shutdown       `koanf:"shutdown"`
+	Schemas    SchemaRegistry `koanf:"schema-registry"`
 }
 
 // DB says where state is kept.
@@ -127,4 +128,34 @@ type Client struct {
 // Shutdown says how the agent ends.
 type Shutdown struct {
 	Timeout time.Duration `koanf:"timeout"`
+}
+
+// SchemaRegistry says where schemas are kept.
+type SchemaRegistry struct {
+	Type      string    `koanf:"type"` // builtin, confluent
+	Confluent Confluent `koanf:"confluent"`
+}
+
+// Confluent says how to reach a Confluent schema registry.
+type Confluent struct {
+	ConnectionString string        `koanf:"connection-string"`
+	Auth             ConfluentAuth `koanf:"auth"`
+}
+
+// ConfluentAuth says how to log in there.
+type ConfluentAuth struct {
+	Type   string     `koanf:"type"` // none, basic, bearer
+	Basic  BasicAuth  `koanf:"basic"`
+	Bearer BearerAuth `koanf:"bearer"`
+}
+
+// BasicAuth is a user name with a password.
+type BasicAuth struct {
+	Username string `koanf:"username"`
+	Password string `koanf:"password"`
+}
+
+// BearerAuth is a token.
+type BearerAuth struct {
+	Token string `koanf:"token"`
 }

@@ -55,8 +55,11 @@ func (l *loader) file(path string, content []byte) {
 }
 
 func (l *loader) fileValue(values map[string]any, f leaf, place string) {
-	if note, ok := inertNote(f.key); ok {
-		l.warnInert(place, f.key+" ", f.key, f.value, note)
+	if f.key == PathKey { // says where this file is, which is known
+		return
+	}
+	if foreign, ok := foreignKey(f.key); ok {
+		l.warnForeign(place, f.key+" ", foreign, f.value)
 		return
 	}
 	var keys []string

@@ -76,7 +76,8 @@ type loader struct {
 	values   *koanf.Koanf
 	warnings []Warning
 	errs     []error
-	nodes    int // of the file, visited so far
+	warned   map[string]bool // foreign keys
+	nodes    int             // of the file, visited so far
 }
 
 func (l *loader) fail(err error) {
@@ -125,11 +126,9 @@ func (l *loader) variable(values map[string]any, name, text string) {
 		}
 		names = append(names, s.Env())
 	}
-	for _, k := range inert {
-		if group := envName(k.key); name == group || strings.HasSuffix(group, "_") && strings.HasPrefix(name, group) {
-			l.warnInert(name, "", k.key, text, k.note)
-			return
-		}
+	if f, ok := foreignVariable(name); ok {
+		l.warnForeign(name, "", f, text)
+		return
 	}
 	l.warn(name, "no such setting%s", spelling.Hint(name, names))
 }
@@ -142,9 +141,14 @@ func (l *loader) flags(flags map[string]string) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(flags)) {
-		if _, known := defaults()[key]; !known {
-			l.failAt("--"+key, "no such setting")
+		if _, known := defaults()[key]; known {
+			continue
 		}
+		if f, ok := foreignKey(key); ok {
+			l.warnForeign("--"+key, "", f, flags[key])
+			continue
+		}
+		l.failAt("--"+key, "no such setting")
 	}
 	l.overlay(values)
 }
@@ -159,13 +163,17 @@ func (l *loader) text(values map[string]any, s Setting, place, text string) {
 	values[s.Key] = s.typed(value)
 }
 
-// warnInert warns of a setting that other agents have and this one ignores, unless it asks
-// for what this agent does anyway.
-func (l *loader) warnInert(place, name, key string, value any, note string) {
-	if key == "db.type" && value == "sqlite" {
+// warnForeign warns of a setting that has no effect, once for each key, unless what it asks
+// for is what is done anyway.
+func (l *loader) warnForeign(place, name string, f Foreign, value any) {
+	if text := fmt.Sprint(value); value == nil || text == "" || text == f.same || l.warned[f.Key] {
 		return
 	}
-	l.warn(place, "%shas no effect: %s", name, note)
+	if l.warned == nil {
+		l.warned = map[string]bool{}
+	}
+	l.warned[f.Key] = true
+	l.warn(place, "%shas no effect: %s", name, f.note)
 }
 
 // typed returns a checked value in the type of the setting.

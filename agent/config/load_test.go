@@ -52,6 +52,7 @@ func TestDefaults(t *testing.T) {
 		},
 		API:      config.API{Enabled: true, HTTP: config.HTTP{Address: "127.0.0.1:8080", SocketMode: "0600"}},
 		Shutdown: config.Shutdown{Timeout: 30 * time.Second},
+		Schemas:  config.SchemaRegistry{Type: "builtin", Confluent: config.Confluent{Auth: config.ConfluentAuth{Type: "none"}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || warnings != nil || err != "" {
 		t.Errorf("(-want +got):\n%s%v %s", diff, warnings, err)
@@ -128,6 +129,33 @@ func TestAliasesOfAliases(t *testing.T) {
 	}
 }
 
+// A conduit.yaml that a Conduit wrote, and every variable and flag of it, is taken with
+// warnings only, one for each key that asks for something else than what is done.
+func TestForeignSettings(t *testing.T) {
+	for _, f := range config.ForeignSettings() {
+		name := "CONDUIT_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(f.Key))
+		for where, warn := range map[string]func() ([]string, string){
+			f.Key + " ": func() ([]string, string) { _, w, err := load(t, f.Key+": other\n", nil, nil); return w, err },
+			name:        func() ([]string, string) { _, w, err := load(t, "", []string{name + "=other"}, nil); return w, err },
+			"--" + f.Key: func() ([]string, string) {
+				_, w, err := load(t, "", nil, map[string]string{f.Key: "other"})
+				return w, err
+			},
+		} {
+			if warnings, err := warn(); err != "" || len(warnings) != 1 || !strings.Contains(warnings[0], where) || !strings.Contains(warnings[0], "has no effect: ") {
+				t.Errorf("%s: got %v %v", where, warnings, err)
+			}
+		}
+	}
+	if len(config.ForeignSettings()) < 20 {
+		t.Error("keys are missing")
+	}
+	_, warnings, err := load(t, "config.path: /etc/conduit.yaml\ndb.type: badger\ndev.enabled: true\n", []string{"CONDUIT_DB_TYPE=postgres"}, map[string]string{"db.type": "inmemory"})
+	if err != "" || len(warnings) != 1 {
+		t.Errorf("got %v %v", warnings, err)
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	tests := []struct {
 		name string
@@ -135,10 +163,10 @@ func TestWarnings(t *testing.T) {
 		env  []string
 		want string
 	}{
-		{"group of another agent", "api:\n  grpc:\n    address: :8084\n", nil, "conduit.yaml:3:5: api.grpc.address has no effect: the API is served over HTTP only"},
-		{"other store", "db.type: badger\n", nil, "conduit.yaml:1:1: db.type has no effect: state is kept in SQLite, at db.sqlite.path"},
+		{"group of another agent", "api:\n  grpc:\n    address: :8084\n", nil, "conduit.yaml:3:5: api.grpc.address has no effect: the API is served over HTTP only, at api.http.address"},
+		{"other store", "db.type: badger\n", nil, "conduit.yaml:1:1: db.type has no effect: state is kept in SQLite, at db.sqlite.path; conduit migrate takes over the state of a Conduit"},
 		{"this store", "db.type: sqlite\n", nil, ""},
-		{"variable of another agent", "", []string{"CONDUIT_DB_BADGER_PATH=x"}, "CONDUIT_DB_BADGER_PATH: has no effect: state is kept in SQLite, at db.sqlite.path"},
+		{"variable of another agent", "", []string{"CONDUIT_DB_BADGER_PATH=x"}, "CONDUIT_DB_BADGER_PATH: has no effect: state is kept in SQLite, at db.sqlite.path; conduit migrate takes over the state of a Conduit"},
 		{"misspelt variable", "", []string{"CONDUIT_LOG_LEVLE=x"}, "CONDUIT_LOG_LEVLE: no such setting; did you mean \"CONDUIT_LOG_LEVEL\"?"},
 		{"empty variable", "", []string{"CONDUIT_LOG_LEVEL=", "CONDUIT_LOG_LEVLE="}, ""},
 		{"path of the file", "", []string{"CONDUIT_CONFIG_PATH=x"}, ""},

@@ -64,6 +64,12 @@ func Settings() []Setting {
 		{"api.client.ca-file", "", "Certificate authorities, PEM, by which commands verify the agent, in addition to those of the machine.", nil},
 		{"api.client.cert-file", "", "Certificate that commands show to the agent, PEM.", nil},
 		{"api.client.key-file", "", "Private key of the certificate that commands show, PEM.", nil},
+		{"schema-registry.type", "builtin", "Where schemas are kept: builtin keeps them in the store, confluent at a Confluent schema registry.", []string{"builtin", "confluent"}},
+		{"schema-registry.confluent.connection-string", "", "URL of the Confluent schema registry.", nil},
+		{"schema-registry.confluent.auth.type", "none", "How to log in at the Confluent schema registry.", []string{"none", "basic", "bearer"}},
+		{"schema-registry.confluent.auth.basic.username", "", "User name at the Confluent schema registry.", nil},
+		{"schema-registry.confluent.auth.basic.password", "", "Password at the Confluent schema registry.", nil},
+		{"schema-registry.confluent.auth.bearer.token", "", "Token at the Confluent schema registry.", nil},
 		{"shutdown.timeout", 30 * time.Second, "How long to wait for records in flight when the agent ends.", nil},
 	}
 }
@@ -127,34 +133,6 @@ func (s *Setting) parse(text string) any {
 		}
 	}
 	return text
-}
-
-// inert are the keys, and with a final dot the groups of keys, that other agents with
-// this file format have and that do nothing here, and what to know about it.
-var inert = []struct{ key, note string }{
-	{"db.type", "state is kept in SQLite, at db.sqlite.path"},
-	{"db.badger.", "state is kept in SQLite, at db.sqlite.path"},
-	{"db.postgres.", "state is kept in SQLite, at db.sqlite.path"},
-	{"db.sqlite.table", "the tables of the store have fixed names"},
-	{"api.http.ui.", "there is no web UI yet"},
-	{"api.grpc.", "the API is served over HTTP only"},
-	{"api.allow-live-restart-apply", "changes always take effect live"},
-	{"connectors.max-receive-record-size", "records may have any size"},
-	{"install.", "connectors are files in connectors.path"},
-	{"processors.egress.", "there are no processors yet"},
-	{"schema-registry.", "the schema registry is built in"},
-	{"preview.", "there is one engine"},
-	{"dev.", "pipeline files are always watched"},
-}
-
-// inertNote returns what to say about a key that has no effect.
-func inertNote(key string) (string, bool) {
-	for _, k := range inert {
-		if key == k.key || strings.HasSuffix(k.key, ".") && strings.HasPrefix(key+".", k.key) {
-			return k.note, true
-		}
-	}
-	return "", false
 }
 
 // isGroup reports whether key is the first part of the key of a setting.

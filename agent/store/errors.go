@@ -15,6 +15,7 @@ var (
 	ErrLocked     error = environmentError("store is in use")
 	ErrNewer            = errors.New("store was written by a newer version")
 	ErrDamaged          = errors.New("store is damaged")
+	ErrForeign          = errors.New("it is the state of a Conduit")
 	ErrFull       error = environmentError("no space left for the store")
 	ErrReadOnly   error = environmentError("store is read-only")
 	ErrIO         error = environmentError("store cannot be read or written")

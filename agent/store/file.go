@@ -82,6 +82,11 @@ func checkHeader(path string) error {
 	if err != nil {
 		return err
 	}
+	if info.IsDir() {
+		if err := foreignDirectory(path); err != nil {
+			return err
+		}
+	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%w: not a regular file; give db.sqlite.path another name", ErrDamaged)
 	}
@@ -95,6 +100,11 @@ func checkHeader(path string) error {
 		return fmt.Errorf("%w: not a database (%d bytes of header); restore it from a backup, or move it away to begin anew: every source then starts from its beginning", ErrDamaged, n)
 	}
 	if id := binary.BigEndian.Uint32(header[headerAppID:]); id != applicationID {
+		if id == 0 {
+			if err := foreignDatabase(path); err != nil {
+				return err
+			}
+		}
 		return fmt.Errorf("%w: a database of another application (id %#x); give db.sqlite.path another name", ErrDamaged, id)
 	}
 	return nil

@@ -27,7 +27,43 @@ func settingFlags(fs *flag.FlagSet, keys ...string) *settings {
 		fs.Var(&settingFlag{setting, s.given}, setting.Key, flagText(setting))
 		fs.Lookup(setting.Key).DefValue = setting.DefaultText()
 	}
+	if len(keys) == 0 {
+		s.foreignFlags(fs)
+	}
 	return s
+}
+
+// foreignFlags defines the flags that Conduit has and that do nothing here, and its short
+// names of others. Help does not show them.
+func (s *settings) foreignFlags(fs *flag.FlagSet) {
+	for _, f := range config.ForeignSettings() {
+		fs.Var(&foreignFlag{f.Key, f.Bool, s.given}, f.Key, hidden)
+	}
+	for alias, key := range config.Aliases {
+		fs.Var(&foreignFlag{key, key != "pipelines.path", s.given}, alias, hidden)
+	}
+}
+
+// hidden is the text of flags that help does not show.
+const hidden = "hidden"
+
+// foreignFlag keeps the text of a flag under its key.
+type foreignFlag struct {
+	key   string
+	bare  bool // it may stand without a value
+	given map[string]string
+}
+
+// String implements flag.Value.
+func (f *foreignFlag) String() string { return "" }
+
+// IsBoolFlag lets it stand without a value.
+func (f *foreignFlag) IsBoolFlag() bool { return f.bare }
+
+// Set implements flag.Value.
+func (f *foreignFlag) Set(text string) error {
+	f.given[f.key] = text
+	return nil
 }
 
 func flagText(s config.Setting) string {

@@ -32,6 +32,9 @@ func usage(c *ffcli.Command) string {
 func writeFlags(b *strings.Builder, fs *flag.FlagSet) {
 	heading := "\nFlags:\n"
 	fs.VisitAll(func(f *flag.Flag) {
+		if f.Usage == hidden {
+			return
+		}
 		arg, text := flag.UnquoteUsage(f)
 		if s, ok := f.Value.(*settingFlag); ok && !s.IsBoolFlag() {
 			arg = s.Type()

@@ -1,0 +1,151 @@
+// Package confluent keeps schemas at a server that speaks the REST interface of the
+// Confluent Schema Registry.
+package confluent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/schema"
+)
+
+// Registry is a schema.Registry at a server. It may be used from several goroutines.
+type Registry struct {
+	URL      *url.URL
+	Username string // with Password, for basic authentication; empty: none
+	Password string
+	Token    string // for bearer authentication; empty: none
+}
+
+var _ schema.Registry = (*Registry)(nil)
+
+// New returns the registry at connection, the URL of a server.
+func New(connection string) (*Registry, error) {
+	u, err := url.Parse(connection)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("the connection string of the schema registry must be a URL such as https://registry.example.com")
+	}
+	return &Registry{URL: u}, nil
+}
+
+// Bounds of one request.
+const (
+	timeout   = 10 * time.Second
+	maxAnswer = 16 << 20 // bytes
+)
+
+const mediaType = "application/vnd.schemaregistry.v1+json"
+
+// The codes of errors that the interface has.
+const (
+	codeSubjectNotFound = 40401
+	codeVersionNotFound = 40402
+	codeInvalidSchema   = 42201
+)
+
+type answer struct {
+	Subject string `json:"subject"`
+	Version int    `json:"version"`
+	ID      int    `json:"id"`
+	Schema  string `json:"schema"`
+	Code    int    `json:"error_code"`
+	Message string `json:"message"`
+}
+
+type request struct {
+	Schema string `json:"schema"`
+}
+
+// Create is schema.Registry.Create. The server decides whether the schema is compatible
+// with the versions before it.
+func (r *Registry) Create(ctx context.Context, subject string, typ schema.Type, text string) (schema.Schema, error) {
+	if typ != schema.TypeAvro {
+		return schema.Schema{}, fmt.Errorf("%w: type %d is not Avro", schema.ErrInvalidSchema, typ)
+	}
+	if _, err := schema.Parse(text); err != nil {
+		return schema.Schema{}, err
+	}
+	body := request{Schema: text}
+	if _, err := r.do(ctx, http.MethodPost, body, "subjects", subject, "versions"); err != nil {
+		return schema.Schema{}, fmt.Errorf("cannot register a schema of subject %q: %w", subject, err)
+	}
+	found, err := r.do(ctx, http.MethodPost, body, "subjects", subject) // the version that it has now
+	if err != nil {
+		return schema.Schema{}, fmt.Errorf("cannot find the schema of subject %q that was registered: %w", subject, err)
+	}
+	return schema.Schema{Subject: subject, Version: found.Version, ID: found.ID, Type: typ, Text: text}, nil
+}
+
+// Get is schema.Registry.Get.
+func (r *Registry) Get(ctx context.Context, subject string, version int) (schema.Schema, error) {
+	found, err := r.do(ctx, http.MethodGet, nil, "subjects", subject, "versions", strconv.Itoa(version))
+	if err != nil {
+		return schema.Schema{}, fmt.Errorf("cannot get version %d of subject %q: %w", version, subject, err)
+	}
+	return schema.Schema{Subject: subject, Version: found.Version, ID: found.ID, Type: schema.TypeAvro, Text: found.Schema}, nil
+}
+
+// do sends a request to the path of these elements and returns the answer.
+func (r *Registry) do(ctx context.Context, method string, body any, elements ...string) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	for i := range elements {
+		elements[i] = url.PathEscape(elements[i])
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.URL.JoinPath(elements...).String(), bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", mediaType)
+	if body != nil {
+		req.Header.Set("Content-Type", mediaType)
+	}
+	switch {
+	case r.Username != "":
+		req.SetBasicAuth(r.Username, r.Password)
+	case r.Token != "":
+		req.Header.Set("Authorization", "Bearer "+r.Token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return read(resp)
+}
+
+func read(resp *http.Response) (*answer, error) {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	var a answer
+	err = json.Unmarshal(text, &a)
+	switch {
+	case a.Code == codeSubjectNotFound:
+		return nil, schema.ErrSubjectNotFound
+	case a.Code == codeVersionNotFound:
+		return nil, schema.ErrVersionNotFound
+	case a.Code == codeInvalidSchema:
+		return nil, fmt.Errorf("%w: %s", schema.ErrInvalidSchema, a.Message)
+	case resp.StatusCode != http.StatusOK && a.Message != "":
+		return nil, fmt.Errorf("the schema registry answers %s: %s", resp.Status, a.Message)
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the schema registry answers %s", resp.Status)
+	case err != nil:
+		return nil, fmt.Errorf("the schema registry answers with no JSON: %w", err)
+	}
+	return &a, nil
+}
