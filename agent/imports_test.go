@@ -57,12 +57,12 @@ api/idempotency:      api/guard api/jsonhttp api/rest spec
 api/desired:          api/jsonhttp api/rest spec
 api/resource:         api/desired api/guard api/jsonhttp api/rest spec
 api:                  api/desired api/guard api/idempotency api/inspect api/jsonhttp api/openapi api/resource api/rest spec
-agent/engine:         agent/engine/fair agent/engine/settle plugins/connector spec
+agent/engine:         agent/engine/fair agent/engine/settle plugins/connector plugins/sdk spec
 agent/store:          plugins/schema spec
 agent/config:         schemas spec
 agent/reference:      agent/redact reconcile/watch spec
-agent/catalog:        agent/config api/rest plugins plugins/builtin plugins/schema plugins/sdk spec
-agent/runner:         agent/catalog agent/engine agent/redact agent/reference plugins plugins/connector reconcile spec
+agent/catalog:        agent/config api/rest plugins plugins/builtin plugins/processor plugins/schema plugins/sdk spec
+agent/runner:         agent/catalog agent/engine agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
 agent/telemetry:      agent/engine api api/rest plugins reconcile reconcile/files spec
 agent/planner:        agent/config agent/store api/rest reconcile/files reconcile/watch spec
 agent/dryrun:         plugins/connector plugins/processor plugins/schema plugins/sdk spec

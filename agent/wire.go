@@ -41,7 +41,10 @@ func (a *Agent) wire() {
 		Taps:       &a.taps,
 		Window:     window(),
 		AckTimeout: c.Pipelines.AckTimeout,
-		Log:        log,
+
+		ProcessorTimeout: c.Processors.Timeout,
+		StateDir:         c.DB.SQLite.Path + ".processors",
+		Log:              log,
 	}
 	a.Loop = &reconcile.Loop{
 		Store:           a.Store,

@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -23,6 +24,7 @@ import (
 // Catalog lists and describes plugins. Make it with New or Offline.
 type Catalog struct {
 	Host        *plugins.Host
+	Processors  *processor.Registry
 	Executables *plugins.Executables
 
 	alone bool      // nobody runs Executables
@@ -43,6 +45,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 	}
 	return &Catalog{
 		Host:        &plugins.Host{Builtin: builtin.All(), Standalone: executables, Schemas: schemas, Log: log},
+		Processors:  &processor.Registry{Builtin: processor.Builtins()},
 		Executables: executables,
 	}
 }

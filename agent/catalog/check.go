@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ import (
 // pointers within p. Settings that hold references are checked when the pipeline starts,
 // since only then their values are known.
 func (c *Catalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {
-	return check(c.known(ctx), p)
+	return c.check(ctx, c.known(ctx), p)
 }
 
 // CheckFresh is Check, but when a plugin is not known it calls rescan, and checks again before
@@ -30,15 +29,15 @@ func (c *Catalog) CheckFresh(ctx context.Context, p *spec.Pipeline, rescan func(
 	return problems
 }
 
-func check(host *plugins.Host, p *spec.Pipeline) []spec.Problem {
+func (c *Catalog) check(ctx context.Context, host *plugins.Host, p *spec.Pipeline) []spec.Problem {
 	var problems []spec.Problem
 	for i, connector := range p.Connectors {
 		path := fmt.Sprintf("/connectors/%d", i)
 		problems = append(problems, checkPlugin(host, path, connector.Plugin, connector.Type, connector.Settings)...)
-		problems = append(problems, checkProcessors(path, connector.Processors)...)
+		problems = append(problems, c.Processors.Check(ctx, path+"/processors", connector.Processors)...)
 	}
 	problems = append(problems, checkPlugin(host, "/dead-letter-queue", p.DLQ.Plugin, spec.TypeDestination, p.DLQ.Settings)...)
-	return append(problems, checkProcessors("", p.Processors)...)
+	return append(problems, c.Processors.Check(ctx, "/processors", p.Processors)...)
 }
 
 // codePluginNotFound is the code of problems of plugins that do not exist.
@@ -64,21 +63,6 @@ func checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType
 		problems = append(problems, found)
 	}
 	return problems
-}
-
-func checkProcessors(path string, processors []spec.Processor) []spec.Problem {
-	var problems []spec.Problem
-	for i, p := range processors {
-		problems = append(problems, problem(fmt.Sprintf("%s/processors/%d/plugin", path, i), "processor.plugin_not_found", NoProcessor(p.Plugin).Error()))
-	}
-	return problems
-}
-
-var errNoProcessors = errors.New("no processor plugins exist in this version; remove the processor")
-
-// NoProcessor returns the error of a processor plugin that does not exist.
-func NoProcessor(plugin string) error {
-	return fmt.Errorf("processor plugin %q does not exist: %w", plugin, errNoProcessors)
 }
 
 func problem(path, code, message string) spec.Problem {

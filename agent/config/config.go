@@ -50,9 +50,10 @@ type Connectors struct {
 	WritableByOthers string `koanf:"writable-by-others"` // warn, refuse
 }
 
-// Processors says where processor executables are.
+// Processors says where processor executables are, and how long they may take.
 type Processors struct {
-	Path string `koanf:"path"`
+	Path    string        `koanf:"path"`
+	Timeout time.Duration `koanf:"timeout"` // default 30s; 0 for ever
 }
 
 // Pipelines says where pipeline files are and how changes of them are handled.

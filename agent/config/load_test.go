@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 			History: config.History{MaxAge: 720 * time.Hour, MaxPipelines: 1000, MaxBytes: 16 << 20}},
 		Log:        config.Log{Level: "info", Format: "cli"},
 		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn"},
-		Processors: config.Processors{Path: "./processors"},
+		Processors: config.Processors{Path: "./processors", Timeout: 30 * time.Second},
 		Pipelines: config.Pipelines{
 			Path: "./pipelines", OnFailedUpdate: "rollback", StatusFiles: true, AckTimeout: 5 * time.Minute,
 			Confirm: 5 * time.Second, DrainTimeout: 30 * time.Second,

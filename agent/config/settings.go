@@ -40,6 +40,7 @@ func Settings() []Setting {
 		{"connectors.environment", "inherit", "What connector executables get of the agent's environment: inherit for all but what is the agent's own, or names separated by commas, of which a final * stands for any ending.", nil},
 		{"connectors.writable-by-others", "warn", "What to do with connector executables that somebody but root and the agent's user owns or may write, or whose directory is so: warn of them, or refuse to run them.", []string{"warn", "refuse"}},
 		{"processors.path", "./processors", "Directory of processor executables.", nil},
+		{"processors.timeout", 30 * time.Second, "How long a processor may take for a batch of records before its pipeline is started again; 0s for ever.", nil},
 		{"db.sqlite.path", "conduit.db", "File that keeps state: what is declared, positions, history.", nil},
 		{"db.commit-interval", 50 * time.Millisecond, "Least time between two commits of positions, or of states, under load.", nil},
 		{"db.history.max-age", 30 * 24 * time.Hour, "How long the history of a deleted pipeline is kept. Values of secret settings are not kept in it.", nil},

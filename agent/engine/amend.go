@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -25,7 +24,7 @@ type Amendment struct {
 	from, to     *version
 	destinations map[string]*opened[connector.Destination] // that are replaced, by qualified id
 	dlq          *opened[connector.Destination]            // nil when it stays
-	processors   map[string][]Processor                    // by the qualified id of their source; nil when they stay
+	chains       map[string]connector.Chain                // that are replaced, by the qualified id of what declares them; nil for none
 }
 
 // Amend starts the plugins that another version of the pipeline changes and hands them
@@ -55,13 +54,15 @@ func (a *Amendment) effect() spec.Effect {
 
 // prepare starts what is new.
 func (a *Amendment) prepare(ctx context.Context) (err error) {
-	if !sameProcessors(a.from, a.to) {
-		if a.processors, err = a.p.chains(ctx, a.to); err != nil {
-			return err
-		}
+	a.layOut()
+	changed := changedChains(a.from, a.to)
+	if len(changed) > 0 && !a.exchangeable(changed) {
+		return spec.ErrNeedsRestart
+	}
+	if a.chains, err = a.p.openChains(ctx, changed); err != nil {
+		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	a.layOut()
 	for _, o := range a.destinations {
 		g.Go(func() error { return a.p.startDestination(gctx, o) })
 	}
@@ -88,7 +89,21 @@ func (a *Amendment) layOut() {
 	}
 }
 
-// all returns what the amendment puts in place.
+// exchangeable reports whether chains can be replaced while the run goes on: what is queued
+// for a destination that is replaced has passed the former ones, and one that has records or
+// state of its own is not to lose them.
+func (a *Amendment) exchangeable(changed map[string]declaredChain) bool {
+	r := a.p.running.Load()
+	if len(a.destinations) > 0 || a.dlq != nil || r == nil {
+		return r == nil
+	}
+	return !slices.ContainsFunc(r.stages(), func(st *stage) bool {
+		_, ok := changed[st.id]
+		return ok && !st.exchangeable()
+	})
+}
+
+// all returns the connectors that the amendment puts in place.
 func (a *Amendment) all() []*opened[connector.Destination] {
 	all := slices.Collect(maps.Values(a.destinations))
 	if a.dlq != nil {
@@ -114,24 +129,11 @@ func sameQueue(a, b *spec.Pipeline) bool {
 	return a.DLQ.Plugin == b.DLQ.Plugin && maps.Equal(a.DLQ.Settings, b.DLQ.Settings)
 }
 
-// sameProcessors reports whether all processors are the same in both versions.
-func sameProcessors(a, b *version) bool {
-	chains := func(p *spec.Pipeline) map[string][]spec.Processor {
-		all := map[string][]spec.Processor{"": p.Processors}
-		for _, c := range p.Connectors {
-			all[c.ID] = c.Processors
-		}
-		maps.DeleteFunc(all, func(_ string, chain []spec.Processor) bool { return len(chain) == 0 })
-		return all
-	}
-	return reflect.DeepEqual(chains(a.declared), chains(b.declared)) && reflect.DeepEqual(chains(a.resolved), chains(b.resolved))
-}
-
 // Discard tears down what Amend started.
 func (a *Amendment) Discard(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
 	defer cancel()
-	if err := endAll(ctx, a.all()); err != nil {
+	if err := errors.Join(endAll(ctx, a.all()), teardownChains(ctx, a.chains)); err != nil {
 		a.p.Log.Warn("cannot tear down", "err", err)
 	}
 }
@@ -245,11 +247,27 @@ func (a *Amendment) adopt(r *run) {
 	}
 	a.p.minUnsettled.Store(largestBatch(a.p.destinations))
 	for _, s := range r.sources {
-		if a.processors != nil {
-			chain := a.processors[s.id]
-			s.processors.Store(&chain)
-		}
 		s.room.Notify()
 	}
+	a.exchange(r)
 	a.p.version.Store(a.to)
+}
+
+// exchange puts the new chains in the place of the former ones, each between two batches.
+func (a *Amendment) exchange(r *run) {
+	former := map[string]connector.Chain{}
+	for _, st := range r.stages() {
+		chain, ok := a.chains[st.id]
+		if !ok {
+			continue
+		}
+		if former[st.id] = st.install(chain); chain != nil && !slices.ContainsFunc(r.dests, func(d *destinationRun) bool { return d.stage == st }) {
+			r.startTending(st)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), teardownTimeout)
+	defer cancel()
+	if err := teardownChains(ctx, former); err != nil {
+		a.p.Log.Warn("cannot tear down", "err", err)
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -446,23 +447,36 @@ func TestDestinationsAreReopenedWhenRefusalsBecomeTolerated(t *testing.T) {
 	}
 }
 
-// brand is a processor that writes its name into the key of records.
-type brand string
+// brand is a processor that writes its setting v into the key of records.
+type brand struct {
+	sdk.ProcessorBase
+	v string
+}
 
-func (b brand) ID() string { return "p:brand" }
+func (*brand) Parameters() sdk.Parameters { return sdk.Parameters{"v": {}} }
 
-func (b brand) Process(_ context.Context, records []record.Record) ([]engine.Processed, error) {
-	out := make([]engine.Processed, len(records))
-	for i, r := range records {
-		r.Key = record.Raw([]byte(b))
-		out[i].Record = r
+func (b *brand) Configure(_ context.Context, settings map[string]string) error {
+	b.v = settings["v"]
+	return nil
+}
+
+func (b *brand) Process(_ context.Context, batch *sdk.ProcessBatch) error {
+	for i := range batch.Len() {
+		batch.Record(i).Key = record.Raw([]byte(b.v))
 	}
-	return out, nil
+	return nil
 }
 
 // Processors are exchanged, added and removed between two batches.
 func TestProcessorsAreReplaced(t *testing.T) {
+	for _, at := range []string{"pipeline", "source", "destination"} {
+		t.Run(at, func(t *testing.T) { testProcessorsAreReplaced(t, at) })
+	}
+}
+
+func testProcessorsAreReplaced(t *testing.T, at string) {
 	w := newWorld(t)
+	w.plugins.processors["brand"] = func() sdk.Processor { return &brand{} }
 	w.source("src", 1<<30)
 	d := w.destination("dst", &fakeDestination{})
 	l := w.begin(t.Context())
@@ -470,12 +484,18 @@ func TestProcessorsAreReplaced(t *testing.T) {
 	want := []string{"p:src"}
 	waitFor(t, "a record", func() bool { return len(d.records()) > 0 })
 	for i := range 20 {
-		w.spec.Processors = nil
+		chain := &w.spec.Processors
+		switch at {
+		case "source":
+			chain = &w.spec.Connectors[0].Processors
+		case "destination":
+			chain = &w.spec.Connectors[1].Processors
+		}
+		*chain = nil
 		name := "p:src"
 		if i%3 != 2 {
 			name = fmt.Sprint("v", i)
-			w.spec.Processors = []spec.Processor{{ID: "brand", Settings: map[string]string{"v": name}}}
-			w.plugins.processors["p:brand"] = brand(name)
+			*chain = []spec.Processor{{ID: "brand", Plugin: "brand", Settings: map[string]string{"v": name}}}
 		}
 		want = append(want, name)
 		l.become()

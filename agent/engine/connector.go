@@ -20,8 +20,9 @@ type Plugins interface {
 	// WithDefaults returns settings together with the defaults of the other settings that
 	// the plugin takes as a destination.
 	WithDefaults(plugin string, settings map[string]string) map[string]string
-	// Processor returns a processor that is ready to process.
-	Processor(ctx context.Context, id string, p spec.Processor) (Processor, error)
+	// Processors returns a running chain of processors, which parent declares: its
+	// qualified id.
+	Processors(ctx context.Context, parent string, declared []spec.Processor) (connector.Chain, error)
 }
 
 // Store keeps what must survive a crash.

@@ -31,13 +31,16 @@ type destinationRun struct {
 	id     string                                        // qualified
 	index  int                                           // in settle.Batch
 	out    atomic.Pointer[opened[connector.Destination]] // replaced while write pauses
-	tap    *tap
+	stage  *stage                                        // of its own processors
+	before *tap                                          // what comes to its processors
+	tap    *tap                                          // what is written
 	stats  *Stats
 	queue  chan inFlight
 	pauses chan (<-chan struct{}) // write pauses until the channel it receives is closed
 	ended  chan struct{}          // closed when everything is written and settled
 
 	writes sampling        // owned by write
+	parts  []part          // owned by write: to be written
 	joined []*record.Batch // owned by write: to be joined
 
 	mu       sync.Mutex
@@ -47,14 +50,16 @@ type destinationRun struct {
 	empty    notify.Signal // pending is empty and nothing is being settled
 }
 
-// part is an in-flight batch of which n records are yet to be settled.
+// part is what the destination gets of an in-flight batch; n records of it are yet to be
+// settled.
 type part struct {
 	inFlight
-	n int
+	batch *record.Batch
+	n     int
 }
 
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
-	d := &destinationRun{run: r, id: o.id, index: index, tap: r.Taps.acquire(o.id), stats: r.Stats.Destination(o.id),
+	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.acquire(In(o.id)), tap: r.Taps.acquire(o.id), stats: r.Stats.Destination(o.id),
 		queue: make(chan inFlight, queueLength), pauses: make(chan (<-chan struct{})), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)
 	return d
@@ -69,7 +74,13 @@ func (d *destinationRun) write(ctx context.Context) error {
 		if batches, open = d.next(ctx, batches[:0]); !open {
 			break
 		}
-		b, err := d.expect(batches)
+		if err := d.prepare(ctx, batches); err != nil {
+			return err
+		}
+		if len(d.parts) == 0 {
+			continue
+		}
+		b, err := d.expect()
 		if err != nil {
 			return err
 		}
@@ -117,7 +128,8 @@ func (d *destinationRun) broken(doing string, err error) error {
 }
 
 // next waits for a batch and returns it with those queued behind it. open is false when the
-// queue was closed and is empty, or ctx has ended.
+// queue was closed and is empty, or ctx has ended. There is no batch when only the
+// processors are to be attended to.
 func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFlight, open bool) {
 	for len(batches) == 0 {
 		select {
@@ -126,6 +138,8 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 				return nil, false
 			}
 			batches = append(batches, f)
+		case <-d.stage.wake:
+			return nil, true
 		case released := <-d.pauses:
 			if <-released; ctx.Err() != nil {
 				return nil, false
@@ -150,16 +164,17 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 	return batches, true
 }
 
-// expect notes that the results of these batches come next, and joins them.
-// It comes before Write, since results may arrive from within Write.
-func (d *destinationRun) expect(batches []inFlight) (*record.Batch, error) {
+// expect notes that the results of the parts come next, and joins them. It comes before
+// Write, since results may arrive from within Write.
+func (d *destinationRun) expect() (*record.Batch, error) {
 	d.joined = d.joined[:0]
 	d.mu.Lock()
-	for _, f := range batches {
-		d.joined = append(d.joined, f.Records)
-		d.pending = append(d.pending, part{f, f.Records.Len()})
+	for _, p := range d.parts {
+		d.joined = append(d.joined, p.batch)
+		d.pending = append(d.pending, p)
 	}
 	d.mu.Unlock()
+	clear(d.parts)
 	b, err := record.Join(d.joined)
 	clear(d.joined)
 	if err != nil {
@@ -210,7 +225,7 @@ func (d *destinationRun) settled(n int, refused error) {
 			}
 			now = time.Now()
 		}
-		p.src.settle(p.Batch, d.index, k, refused != nil, now)
+		p.src.settle(p.inFlight, d.index, k, refused != nil, now)
 	}
 	d.mu.Lock()
 	d.settling = false
@@ -242,13 +257,13 @@ func (d *destinationRun) pop(n int) (part, int) {
 
 // refuse sends the first k records of p to the dead-letter queue.
 func (d *destinationRun) refuse(p part, k int, cause error) error {
-	records, err := p.Records.Records()
+	records, err := p.batch.Records()
 	if err != nil {
 		return fmt.Errorf("cannot decode records for the dead-letter queue: %w", err)
 	}
 	at := len(records) - p.n
-	for _, r := range records[at : at+k] {
-		if err := d.run.dlq.nack(d.run.ctx, p.src.id, r, d.id, cause); err != nil {
+	for i := at; i < at+k; i++ {
+		if err := d.refuseAt(p, i, records[i], cause); err != nil {
 			return err
 		}
 	}

@@ -12,9 +12,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -361,7 +362,8 @@ func (d *fakeDestination) records() []record.Record {
 type fakePlugins struct {
 	sources      map[string]connector.Source
 	destinations map[string]connector.Destination
-	processors   map[string]engine.Processor
+	processors   map[string]func() sdk.Processor // by the name of their plugin
+	options      processor.Options
 	defaults     map[string]map[string]string // by plugin
 }
 
@@ -388,9 +390,12 @@ func (p *fakePlugins) WithDefaults(plugin string, settings map[string]string) ma
 	return all
 }
 
-func (p *fakePlugins) Processor(_ context.Context, id string, d spec.Processor) (engine.Processor, error) {
-	if q, ok := p.processors[id]; ok {
-		return q, nil
+// Processors opens a real chain of processors that the test made.
+func (p *fakePlugins) Processors(ctx context.Context, parent string, declared []spec.Processor) (connector.Chain, error) {
+	o := p.options
+	o.Registry = &processor.Registry{}
+	for name, make := range p.processors {
+		o.Registry.Builtin = append(o.Registry.Builtin, sdk.ProcessorPlugin{Name: name, Version: "v1.0.0", New: make})
 	}
-	return nil, fmt.Errorf("no plugin %s", d.Plugin)
+	return processor.Open(ctx, parent, declared, o)
 }

@@ -17,34 +17,44 @@ const abandonAfter = 10 * time.Second
 // group is the goroutines of a run, each with a name for what it does.
 type group struct {
 	mu      sync.Mutex
-	running map[string]struct{} // guarded by mu
-	all     sync.WaitGroup
+	running map[string]struct{} // guarded by mu; wait is among them until it is called
+	over    chan struct{}       // closed when none is running any more
 }
 
-// start runs f in a goroutine. The name is unique in the group.
+// waiting is the name of what keeps a group from being over before wait is called.
+const waiting = ""
+
+func newGroup() *group {
+	return &group{running: map[string]struct{}{waiting: {}}, over: make(chan struct{})}
+}
+
+// start runs f in a goroutine, unless all others have ended. The name is unique in the group.
 func (g *group) start(name string, f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.running == nil {
-		g.running = map[string]struct{}{}
+	if len(g.running) == 0 {
+		return
 	}
 	g.running[name] = struct{}{}
-	g.all.Go(func() {
+	go func() {
 		defer g.end(name)
 		f()
-	})
+	}()
 }
 
 func (g *group) end(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.running, name)
+	if delete(g.running, name); len(g.running) == 0 {
+		close(g.over)
+	}
 }
 
 // wait waits until all goroutines have ended. Those that have not ended abandonAfter ctx
 // did are abandoned; the error names them.
 func (g *group) wait(ctx context.Context) error {
-	return abandonable(ctx, func() error { g.all.Wait(); return nil }, func() string {
+	g.end(waiting)
+	return abandonable(ctx, func() error { <-g.over; return nil }, func() string {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return strings.Join(slices.Sorted(maps.Keys(g.running)), ", ")

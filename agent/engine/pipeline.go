@@ -45,7 +45,7 @@ type Pipeline struct {
 	sources      []*opened[connector.Source]
 	destinations []*opened[connector.Destination] // while it runs, guarded by run.amending
 	dlq          *opened[connector.Destination]   // while it runs, guarded by run.amending
-	processors   map[string][]Processor           // at the beginning, by the qualified id of the source whose records they see
+	chains       map[string]connector.Chain       // until it runs, by the qualified id of what declares the processors
 	running      atomic.Pointer[run]
 	minUnsettled atomic.Int64 // records that a destination may wait for before it writes any, which no window may prevent
 }
@@ -93,7 +93,7 @@ func (p *Pipeline) layOut(ctx context.Context) error {
 	}
 	v := &version{p.Declared, p.Resolved}
 	var err error
-	if p.processors, err = p.chains(ctx, v); err != nil {
+	if p.chains, err = p.openChains(ctx, v.chains()); err != nil {
 		return err
 	}
 	for i, c := range v.declared.Connectors {
@@ -126,43 +126,8 @@ func largestBatch(destinations []*opened[connector.Destination]) (most int64) {
 	return most
 }
 
-// chains starts the processors of v. They are returned by the qualified id of the source
-// whose records they see.
-func (p *Pipeline) chains(ctx context.Context, v *version) (map[string][]Processor, error) {
-	chains := map[string][]Processor{}
-	common, err := p.startProcessors(ctx, p.ID(), v.resolved.Processors)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range v.resolved.Connectors {
-		id := v.resolved.QualifiedID(c.ID)
-		own, err := p.startProcessors(ctx, id, c.Processors)
-		switch {
-		case err != nil:
-			return nil, err
-		case c.Type == spec.TypeSource:
-			chains[id] = append(own, common...)
-		case len(own) > 0:
-			return nil, permanent(fmt.Errorf("cannot start connector %s: processors of a destination are not supported, attach them to the pipeline or to a source", id))
-		}
-	}
-	return chains, nil
-}
-
 // ID returns the id of the pipeline.
 func (p *Pipeline) ID() string { return p.Declared.ID }
-
-func (p *Pipeline) startProcessors(ctx context.Context, parent string, declared []spec.Processor) ([]Processor, error) {
-	var processors []Processor
-	for _, d := range declared {
-		processor, err := p.Plugins.Processor(ctx, parent+":"+d.ID, d)
-		if err != nil {
-			return nil, fmt.Errorf("cannot start processor %s:%s: %w", parent, d.ID, err)
-		}
-		processors = append(processors, processor)
-	}
-	return processors, nil
-}
 
 // start starts and configures one connector.
 func start[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C], dispense func(ctx context.Context, plugin, id string) (C, error)) error {
@@ -220,6 +185,7 @@ func (p *Pipeline) teardown(ctx context.Context) error {
 		g.Go(func() error { return end(ctx, s) })
 	}
 	g.Go(func() error { return endAll(ctx, append(p.destinations, p.dlq)) })
+	g.Go(func() error { return teardownChains(ctx, p.chains) })
 	return g.Wait()
 }
 
@@ -248,13 +214,13 @@ func end[C connector.Connector](ctx context.Context, o *opened[C]) error {
 func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain}
+	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain, goroutines: newGroup()}
 	r.wire()
-	defer r.release()
+	defer r.releaseTaps()
 	p.running.Store(r)
 	defer p.running.Store(nil)
 	err := r.begin(started)
-	if terr := p.teardown(ctx); terr != nil {
+	if terr := errors.Join(p.teardown(ctx), r.endChains(ctx)); terr != nil {
 		if err == nil {
 			p.Log.Warn("cannot tear down", "err", terr)
 		} else {

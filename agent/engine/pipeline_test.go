@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -59,7 +59,7 @@ func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *w
 		plugins: &fakePlugins{
 			sources:      map[string]connector.Source{},
 			destinations: map[string]connector.Destination{},
-			processors:   map[string]engine.Processor{},
+			processors:   map[string]func() sdk.Processor{},
 			defaults:     map[string]map[string]string{},
 		},
 	}
@@ -673,66 +673,5 @@ func TestFailedOpenTearsDown(t *testing.T) {
 	}
 	if s.tornDown != 1 || d.tornDown != 1 || w.dlq.tornDown != 1 {
 		t.Errorf("torn down %d, %d, %d times; want once each", s.tornDown, d.tornDown, w.dlq.tornDown)
-	}
-}
-
-// sieve is a processor that drops multiples of three and refuses multiples of five.
-type sieve struct{ calls atomic.Int64 }
-
-func (*sieve) ID() string { return "p:sieve" }
-
-func (p *sieve) Process(_ context.Context, records []record.Record) ([]engine.Processed, error) {
-	p.calls.Add(1)
-	out := make([]engine.Processed, len(records))
-	for i, r := range records {
-		out[i].Record = r
-		switch v := values(records[i : i+1])[0]; {
-		case v%3 == 0:
-			out[i].Filtered = true
-		case v%5 == 0:
-			out[i].Refused = errors.New("multiple of five")
-		}
-	}
-	return out, nil
-}
-
-// Processors of a destination are refused rather than left out in silence.
-func TestProcessorsOfADestinationAreRefused(t *testing.T) {
-	w := newWorld(t)
-	w.source("src", 1)
-	w.destination("dst", &fakeDestination{})
-	w.spec.Connectors[1].Processors = []spec.Processor{{ID: "sieve"}}
-	w.plugins.processors["p:dst:sieve"] = &sieve{}
-	err := w.pipeline().Prepare(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "processors of a destination are not supported") {
-		t.Fatalf("Prepare returned %v", err)
-	}
-	wantPermanent(t, err)
-}
-
-func TestProcessorsDropAndRefuse(t *testing.T) {
-	w := newWorld(t)
-	w.spec.DLQ.WindowSize = 0
-	w.spec.Processors = []spec.Processor{{ID: "sieve"}}
-	w.plugins.processors["p:sieve"] = &sieve{}
-	s := w.source("src", 300)
-	d := w.destination("dst", &fakeDestination{async: true})
-	if err := w.run(func() bool { return s.ackedUpTo() == 300 }); err != nil {
-		t.Fatal(err)
-	}
-	var kept []int
-	refused := 0
-	for _, v := range upTo(300) {
-		switch {
-		case v%3 == 0:
-		case v%5 == 0:
-			refused++
-		default:
-			kept = append(kept, v)
-		}
-	}
-	wantValues(t, d.records(), kept)
-	if len(w.dlq.records()) != refused {
-		t.Errorf("%d dead letters, want %d", len(w.dlq.records()), refused)
 	}
 }

@@ -16,8 +16,11 @@ type run struct {
 	drain <-chan struct{}
 
 	sources []*sourceRun
+	stage   *stage // of the processors of the pipeline
 	dests   []*destinationRun
 	dlq     *deadLetters
+
+	goroutines *group
 
 	amending  sync.Mutex // held while an amendment is applied
 	amendable bool       // guarded by amending: the run moves records
@@ -41,17 +44,25 @@ func (r *run) wire() {
 		r.dests = append(r.dests, newDestinationRun(r, i, o))
 	}
 	for _, o := range r.Pipeline.sources {
-		r.sources = append(r.sources, newSourceRun(r, o, r.processors[o.id]))
+		r.sources = append(r.sources, newSourceRun(r, o))
 	}
+	r.stage = newStage(r.ID())
+	for _, st := range r.stages() {
+		if chain := r.chains[st.id]; chain != nil {
+			st.install(chain)
+		}
+	}
+	r.chains = nil
 }
 
-// release gives back what wire took.
-func (r *run) release() {
+// releaseTaps gives back what wire took.
+func (r *run) releaseTaps() {
 	for _, s := range r.sources {
 		r.Taps.release(s.id)
 	}
 	for _, d := range r.dests {
 		r.Taps.release(d.id)
+		r.Taps.release(In(d.id))
 	}
 }
 
@@ -67,14 +78,12 @@ func (r *run) draining() bool {
 // move runs all goroutines of the pipeline until they have ended. The first error ends
 // the run; the errors after it are its consequences.
 func (r *run) move() error {
-	var goroutines group
 	var reading sync.WaitGroup
-	start := func(name string, f func(ctx context.Context) error) {
-		goroutines.start(name, func() {
-			if err := f(r.ctx); err != nil {
-				r.fail(err)
-			}
-		})
+	start := r.start
+	for _, st := range r.upstream() {
+		if st.active.Load() {
+			r.startTending(st)
+		}
 	}
 	for _, s := range r.sources {
 		reading.Add(1)
@@ -89,8 +98,17 @@ func (r *run) move() error {
 		start("writing to destination "+d.id, d.write)
 	}
 	start("stopping sources", func(ctx context.Context) error { return r.stop(ctx, &reading) })
-	abandoned := goroutines.wait(r.ctx)
+	abandoned := r.goroutines.wait(r.ctx)
 	return errors.Join(context.Cause(r.ctx), abandoned)
+}
+
+// start runs f in a goroutine of the run, which an error of f ends.
+func (r *run) start(name string, f func(ctx context.Context) error) {
+	r.goroutines.start(name, func() {
+		if err := f(r.ctx); err != nil {
+			r.fail(err)
+		}
+	})
 }
 
 // stop waits for the order to drain, stops the sources, and closes the queues once
@@ -109,8 +127,22 @@ func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
 	}
 	stopping.Wait()
 	reading.Wait()
+	r.stage.close()
+	for _, s := range r.sources {
+		s.stage.close()
+	}
 	for _, d := range r.dests {
 		close(d.queue)
+	}
+	for _, d := range r.dests {
+		select {
+		case <-d.ended:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	for _, s := range r.sources {
+		s.drain()
 	}
 	return nil
 }

@@ -30,13 +30,13 @@ const (
 // sourceRun drives one source of a running pipeline: one goroutine reads and dispatches,
 // another acknowledges what was committed.
 type sourceRun struct {
-	run        *run
-	id         string // qualified
-	plugin     string // its name
-	src        connector.Source
-	processors atomic.Pointer[[]Processor] // of the next batch; replaced, never modified
-	tap        *tap
-	stats      *Stats
+	run    *run
+	id     string // qualified
+	plugin string // its name
+	src    connector.Source
+	stage  *stage // of its own processors
+	tap    *tap
+	stats  *Stats
 
 	lease        *fair.Lease // owned by read: under which it reads; nil when the next batch needs one
 	leaseRecords int         // owned by read: what it may still read under the lease
@@ -50,16 +50,31 @@ type sourceRun struct {
 	saving   bool           // guarded by mu: the committer is saving it
 	taken    uint64         // guarded by mu: the mark being saved
 	finished bool           // guarded by mu: read to the end
+	drained  bool           // guarded by mu: destinations have settled all they will get
+	blocked  bool           // guarded by mu: the window has no room
 
 	acking  atomic.Bool   // a call of Ack has not returned
 	commits notify.Signal // the committer is done with the source, or reading has ended
 	room    notify.Signal // the window may have room
 }
 
-// inFlight is a batch on its way from src to every destination.
+// inFlight is a batch on its way from src to every destination, or what processors made
+// of records of it.
 type inFlight struct {
 	src *sourceRun
 	*settle.Batch
+	*passage // nil for one that passed no processors
+}
+
+// whenSettled has do called when all of f is settled.
+func (f inFlight) whenSettled(do func()) {
+	f.src.mu.Lock()
+	defer f.src.mu.Unlock()
+	if before := f.Settled; before != nil {
+		f.Settled = func() { before(); do() }
+	} else {
+		f.Settled = do
+	}
 }
 
 // pendingLease is a lease under which nothing more is read, and of whose records some are
@@ -69,11 +84,9 @@ type pendingLease struct {
 	last uint64 // number of the last record read under it
 }
 
-func newSourceRun(r *run, o *opened[connector.Source], chain []Processor) *sourceRun {
-	s := &sourceRun{run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.acquire(o.id), stats: r.Stats.Source(o.id),
+func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
+	return &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.acquire(o.id), stats: r.Stats.Source(o.id),
 		commits: notify.NewSignal(), room: notify.NewSignal()}
-	s.processors.Store(&chain)
-	return s
 }
 
 // read moves batches from the source to the destinations until the source has ended.
@@ -112,6 +125,7 @@ func (s *sourceRun) read(ctx context.Context) error {
 func (s *sourceRun) waitForRoom(ctx context.Context) error {
 	for {
 		s.mu.Lock()
+		s.blocked = false
 		unacked, unsettled, bytes := s.tracker.Read-s.tracker.Acked, s.tracker.Read-s.tracker.Low, s.tracker.Bytes()
 		s.mu.Unlock()
 		if s.run.Window.allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) {
@@ -119,6 +133,9 @@ func (s *sourceRun) waitForRoom(ctx context.Context) error {
 		}
 		if unacked >= uint64(s.run.Window.Unacked) {
 			s.run.Committer.flushNow()
+		}
+		if err := s.run.checkHeld(s); err != nil {
+			return err
 		}
 		select {
 		case <-s.room:
@@ -164,8 +181,7 @@ func (s *sourceRun) releaseLeases() {
 	}
 }
 
-// dispatch takes b into account, runs it through the processors and queues what is
-// left for every destination.
+// dispatch runs b through the processors and queues what is left for every destination.
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
 	for i := range b.Len() {
 		if l := len(b.Position(i)); l == 0 || l > record.MaxPosition {
@@ -173,26 +189,13 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
 		}
 	}
 	f := s.inFlight(b)
+	if s.stage.active.Load() || s.run.stage.active.Load() {
+		s.tap.publishCopy(b)
+		return s.process(ctx, f)
+	}
 	s.tap.publish(b)
-	if err := s.process(ctx, f); err != nil {
-		return err
-	}
-	none := false // of the records is left
-	if f.Origins != nil {
-		s.stats.Filtered.Add(uint64(f.Read() - len(f.Origins) - f.Refused()))
-		none = len(f.Origins) == 0
-	}
-	if s.add(f); none {
-		return nil
-	}
-	for _, d := range s.run.dests {
-		select {
-		case d.queue <- f:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
+	s.add(f)
+	return s.run.queue(ctx, f)
 }
 
 // inFlight returns an in-flight batch of b, which was read now.
@@ -202,53 +205,48 @@ func (s *sourceRun) inFlight(b *record.Batch) inFlight {
 	defer s.mu.Unlock()
 	f := s.tracker.Batch(b, len(s.run.dests))
 	f.ReadAt, f.SettledAt = now, now
-	return inFlight{s, f}
-}
-
-// process runs f through the processors and writes what they refuse to the dead-letter
-// queue.
-func (s *sourceRun) process(ctx context.Context, f inFlight) error {
-	var refusals []refusal
-	for _, p := range *s.processors.Load() {
-		var err error
-		if refusals, err = process(ctx, f.Batch, p, refusals); err != nil {
-			return err
-		}
-	}
-	for _, r := range refusals {
-		if err := s.run.dlq.nack(ctx, s.id, r.record, r.node, r.err); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inFlight{s, f, nil}
 }
 
 // add takes f into account. From then on it belongs to those who get it from a
 // destination's queue, until they have settled all of it.
 func (s *sourceRun) add(f inFlight) {
-	s.mu.Lock()
-	before := s.tracker.Bytes()
-	advanced, nacked := s.tracker.Add(f.Batch)
-	s.run.Window.Shared.add(s.tracker.Bytes() - before)
-	s.mu.Unlock()
-	if advanced > 0 {
-		s.advanced(advanced, nacked)
-	}
+	s.track(f, time.Time{}, func() settle.Change { return s.tracker.Add(f.Batch) })
 }
 
-// settle records that a destination settled the next n records of b now; refused says
+// settle records that a destination settled the next n records of f now; refused says
 // that they went to the dead-letter queue.
-func (s *sourceRun) settle(b *settle.Batch, destination, n int, refused bool, now time.Time) {
+func (s *sourceRun) settle(f inFlight, destination, n int, refused bool, now time.Time) {
+	s.track(f, now, func() settle.Change { return s.tracker.Settle(f.Batch, destination, n, refused) })
+}
+
+// release records that a piece of an input that a processor held is settled.
+func (s *sourceRun) release(f inFlight, input int) {
+	s.track(f, time.Now(), func() settle.Change { return s.tracker.Release(f.Batch, input) })
+}
+
+// track runs event under mu and draws the consequences. now is when a destination or a
+// processor settled something, zero when none did.
+func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change) {
 	s.mu.Lock()
-	b.SettledAt = now // that of the last destination stays
-	readAt := b.ReadAt
-	before := s.tracker.Bytes()
-	advanced, nacked := s.tracker.Settle(b, destination, n, refused)
+	if !now.IsZero() {
+		f.SettledAt = now // that of the last one stays
+	}
+	readAt, before := f.ReadAt, s.tracker.Bytes()
+	c := event()
 	s.run.Window.Shared.add(s.tracker.Bytes() - before)
 	s.mu.Unlock()
-	if advanced > 0 {
-		s.run.Stats.Transits.observe(DurationBounds, now.Sub(readAt).Seconds(), advanced)
-		s.advanced(advanced, nacked)
+	if c.Advanced > 0 {
+		if !now.IsZero() {
+			s.run.Stats.Transits.observe(DurationBounds, now.Sub(readAt).Seconds(), c.Advanced)
+		}
+		s.advanced(c.Advanced, c.Refused)
+	}
+	if c.Complete {
+		s.run.release(f.settles)
+	}
+	if f.passage != nil {
+		s.room.Notify() // what is in flight may wait only for what processors hold
 	}
 }
 
@@ -312,7 +310,7 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 	for {
 		s.mu.Lock()
 		positions = s.tracker.Ackable(positions[:0], maxAcks)
-		done := s.finished && s.tracker.Acked == s.tracker.Read
+		done := s.finished && (s.tracker.Acked == s.tracker.Read || s.drained && s.tracker.Acked == s.tracker.Low)
 		s.mu.Unlock()
 		if done {
 			return nil
@@ -359,6 +357,15 @@ func (s *sourceRun) finish() {
 	s.finished = true
 	s.mu.Unlock()
 	s.run.Committer.flushNow()
+	s.commits.Notify()
+}
+
+// drain records that the destinations have settled everything. What is not settled then is
+// held by processors, and read again in the next run.
+func (s *sourceRun) drain() {
+	s.mu.Lock()
+	s.drained = true
+	s.mu.Unlock()
 	s.commits.Notify()
 }
 

@@ -11,8 +11,10 @@ import (
 // Taps lets observers see the records that pass connectors, whichever run they pass in.
 // A connector that nobody observes costs one atomic load per batch. The zero Taps is ready.
 type Taps struct {
+	observing atomic.Int32 // observers there are
+
 	mu     sync.Mutex
-	points map[string]*tap // guarded by mu: those in use, by connector id
+	points map[string]*tap // guarded by mu: those in use, by what they observe
 }
 
 // tap is where the records of one connector pass. A nil tap has no observers.
@@ -29,10 +31,12 @@ type observer struct{ observe func(b *record.Batch) }
 func (t *Taps) Observe(connectorID string, f func(b *record.Batch)) (stop func()) {
 	p, o := t.acquire(connectorID), &observer{f}
 	t.change(p, func(all []*observer) []*observer { return append(all, o) })
+	t.observing.Add(1)
 	return sync.OnceFunc(func() {
 		t.change(p, func(all []*observer) []*observer {
 			return slices.DeleteFunc(all, func(other *observer) bool { return other == o })
 		})
+		t.observing.Add(-1)
 		t.release(connectorID)
 	})
 }
@@ -82,6 +86,31 @@ func (t *Taps) release(connectorID string) {
 		p.uses--
 	} else {
 		delete(t.points, connectorID)
+	}
+}
+
+// In is what to observe of a processor for the records that come to it, before its condition,
+// and of a destination for those that come to its processors.
+func In(id string) string { return id + "/in" }
+
+// Out is what to observe of a processor for the records that go on behind it.
+func Out(id string) string { return id + "/out" }
+
+// Publish shows records that pass a processor to its observers. It copies them for that.
+func (t *Taps) Publish(point string, records []record.Record) {
+	if t == nil || t.observing.Load() == 0 {
+		return
+	}
+	t.mu.Lock()
+	p := t.points[point]
+	t.mu.Unlock()
+	p.publishCopy(record.NewBatch(records))
+}
+
+// publishCopy shows a copy of b to the observers, because b will be changed.
+func (p *tap) publishCopy(b *record.Batch) {
+	if p != nil && p.observers.Load() != nil {
+		p.publish(b.Clone())
 	}
 }
 

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/conduit-agent/conduit/agent/catalog"
-	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -21,10 +20,11 @@ type dispenser struct {
 	host    *plugins.Host
 	secrets *redact.Redactor
 	started func(plugin, id string) // called for each connector
+	chains  processor.Options       // with what processors run
 }
 
 func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor) (connector.Connector, error) {
-	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }}
+	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{}}
 	if typ == spec.TypeSource {
 		return d.Source(ctx, plugin, id)
 	}
@@ -86,11 +86,6 @@ func (d dispenser) WithDefaults(plugin string, settings map[string]string) map[s
 		return settings
 	}
 	return installed.Destination.ApplyDefaults(settings)
-}
-
-// Processor returns an error: there are none.
-func (d dispenser) Processor(_ context.Context, _ string, p spec.Processor) (engine.Processor, error) {
-	return nil, catalog.NoProcessor(p.Plugin)
 }
 
 // tally counts by name. The zero tally is ready.

@@ -36,7 +36,10 @@ type Runner struct {
 	Taps       *engine.Taps
 	Window     engine.Window
 	AckTimeout time.Duration
-	Log        *slog.Logger
+	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.
+	ProcessorTimeout time.Duration
+	StateDir         string // of what processors keep, a directory for each pipeline; "" for none
+	Log              *slog.Logger
 
 	starts   tally // of connectors, by plugin
 	restarts tally // of connectors that ran before, by plugin
@@ -44,6 +47,8 @@ type Runner struct {
 	mu      sync.Mutex
 	running map[string]*engine.Pipeline      // by pipeline id; guarded by mu
 	stats   map[string]*engine.PipelineStats // by pipeline id; guarded by mu
+
+	processors map[string]*ProcessorStats // by pipeline id; guarded by mu
 }
 
 // Prepare makes a run of d's pipeline ready to go.
@@ -61,7 +66,7 @@ func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Declared:  &d.Pipeline,
 		Resolved:  resolved.Pipeline,
 		Recall:    o.recall,
-		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }},
+		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log)},
 		Store:     r.Store,
 		Committer: r.Committer,
 		Window:    r.Window,
@@ -167,11 +172,14 @@ func (r *Runner) Starts() map[string]uint64 { return r.starts.all() }
 // Restarts returns how many connectors were started for a run that ran before, by plugin.
 func (r *Runner) Restarts() map[string]uint64 { return r.restarts.all() }
 
-// Forget forgets what was counted of a pipeline that was deleted.
+// Forget forgets what was counted of a pipeline that was deleted, and what its processors
+// kept.
 func (r *Runner) Forget(id string) {
+	r.forgetState(id)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.stats, id)
+	delete(r.processors, id)
 }
 
 // statsOf returns the stats in which all runs of a pipeline count.

@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -150,8 +151,8 @@ func (benchPlugins) WithDefaults(_ string, settings map[string]string) map[strin
 	return settings
 }
 
-func (p benchPlugins) Processor(_ context.Context, id string, _ spec.Processor) (engine.Processor, error) {
-	return nil, fmt.Errorf("no processor %s", id)
+func (benchPlugins) Processors(_ context.Context, parent string, declared []spec.Processor) (connector.Chain, error) {
+	return processor.Open(context.Background(), parent, declared, processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
 }
 
 // memory is a store that remembers nothing.

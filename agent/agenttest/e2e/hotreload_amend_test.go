@@ -234,7 +234,7 @@ func TestDestinationsThatCannotTakeOver(t *testing.T) {
 		d.grown("p.jsonl")
 	}
 	failed(amended{settings: "pth: x"}.text(20000), "p.yaml:12:25") // line and column of the setting
-	failed(amended{settings: good.settings, more: "    processors: [{id: x, plugin: field.set}]\n"}.text(20000), "processor plugin")
+	failed(amended{settings: good.settings, more: "    processors: [{id: x, plugin: no.such}]\n"}.text(20000), `cannot find processor "no.such"`)
 	if n := d.starts("p"); n != 1 {
 		t.Errorf("it was started %d times", n)
 	}

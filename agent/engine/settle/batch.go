@@ -1,68 +1,140 @@
 package settle
 
 import (
+	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Batch is an in-flight batch: on its way from its source to every destination. It belongs
-// to the Tracker that made it, which uses it again when all of it is settled.
+// Batch is an in-flight batch: on its way from its source to every destination, or an
+// emission of a processor, which takes the same way. It belongs to the Tracker that made
+// it, which uses it again when all of it is settled.
+//
+// The records it was made of are its inputs. Processors make several pieces of an input,
+// or none, and may hold it: it is settled when no piece of it is under way or held.
 type Batch struct {
 	ReadAt    time.Time
 	SettledAt time.Time     // when a destination settled some of it last
-	Records   *record.Batch // what the destinations get
-	Origins   []int32       // index of the record read for each of Records; nil: one to one
+	Records   *record.Batch // what goes on to the destinations
+	Origins   []int32       // index of the input of each of Records, ascending; nil: one to one
+	Settled   func()        // called when all of it is settled, unless it is nil
 
 	first     uint64           // records read before it
-	n         int              // records read in it
-	positions record.Positions // of the records read
-	settled   []int            // per destination, how many of Records are settled
-	refused   []int32          // indices of records read that were refused
+	n         int              // inputs
+	positions record.Positions // of the inputs
+	branches  []branch         // by destination
+	refused   []int32          // indices of inputs that were refused
+	held      []uint32         // pieces held by index of input; nil while none was held
+	low       int              // inputs that are settled, from the first on
 	size      int              // memory that it takes
+	emitted   bool
+	complete  bool // of an emission: all of it is settled
 }
 
-// Read returns how many records were read in the batch.
-func (b *Batch) Read() int { return b.n }
+// branch is the way of a batch to one destination.
+type branch struct {
+	settled int
+	own     bool    // the processors of the destination changed what it gets
+	origins []int32 // then: as Batch.Origins
+	total   int     // then: how many records it gets
+}
+
+// Inputs returns of how many records the batch was made.
+func (b *Batch) Inputs() int { return b.n }
+
+// Emitted reports whether the batch is an emission of a processor.
+func (b *Batch) Emitted() bool { return b.emitted }
 
 // Size returns the memory that the batch takes.
 func (b *Batch) Size() int { return b.size }
 
-// Origin returns the index of the record read that record i of Records came from.
-func (b *Batch) Origin(i int) int {
-	if b.Origins != nil {
-		return int(b.Origins[i])
+// Origin returns the index of the input that record i for a destination was made of.
+func (b *Batch) Origin(destination, i int) int {
+	if _, origins := b.branch(destination); origins != nil {
+		return int(origins[i])
 	}
 	return i
 }
 
-// Refuse marks the record read with this index as refused.
-func (b *Batch) Refuse(index int) { b.refused = append(b.refused, int32(index)) }
+// Pieces returns how many of the records for a destination were made of an input, and
+// how many of those come before record i.
+func (b *Batch) Pieces(destination, input, i int) (pieces, before int) {
+	total, origins := b.branch(destination)
+	if origins == nil {
+		return 1, 0
+	}
+	from, _ := slices.BinarySearch(origins, int32(input))
+	for to := from; to < total && int(origins[to]) == input; to++ {
+		pieces++
+	}
+	return pieces, i - from
+}
 
-// Refused returns how many records were marked as refused.
+// SettledBy returns how many of its records a destination has settled.
+func (b *Batch) SettledBy(destination int) int { return b.branches[destination].settled }
+
+// Refuse marks an input as refused, and reports whether it was not marked before.
+func (b *Batch) Refuse(input int) bool {
+	if slices.Contains(b.refused, int32(input)) {
+		return false
+	}
+	b.refused = append(b.refused, int32(input))
+	return true
+}
+
+// IsRefused reports whether an input was marked as refused.
+func (b *Batch) IsRefused(input int) bool { return slices.Contains(b.refused, int32(input)) }
+
+// Refused returns how many inputs were marked as refused.
 func (b *Batch) Refused() int { return len(b.refused) }
 
-// done returns how many of the records read are settled by every destination without a
-// gap.
-func (b *Batch) done() int {
-	kept := b.n
-	if b.Origins != nil {
-		kept = len(b.Origins)
+// Hold counts a piece of an input that a processor holds.
+func (b *Batch) Hold(input int) {
+	if b.held == nil {
+		b.held = make([]uint32, b.n)
 	}
-	done := kept
-	for _, s := range b.settled {
-		done = min(done, s)
-	}
+	b.held[input]++
+}
+
+func (b *Batch) branch(destination int) (total int, origins []int32) {
+	br := &b.branches[destination]
 	switch {
-	case done == kept:
-		return b.n
+	case br.own:
+		return br.total, br.origins
 	case b.Origins != nil:
-		return int(b.Origins[done])
+		return len(b.Origins), b.Origins
+	}
+	return b.n, nil
+}
+
+// done returns how many of the inputs, from the first on, are settled. It never falls.
+func (b *Batch) done() int {
+	b.low = max(b.low, b.settledUpTo())
+	return b.low
+}
+
+func (b *Batch) settledUpTo() int {
+	done := b.n
+	for d := range b.branches {
+		total, origins := b.branch(d)
+		switch settled := b.branches[d].settled; {
+		case settled == total:
+		case origins != nil:
+			done = min(done, int(origins[settled]))
+		default:
+			done = min(done, settled)
+		}
+	}
+	for i := b.low; i < min(done, len(b.held)); i++ {
+		if b.held[i] > 0 {
+			return i
+		}
 	}
 	return done
 }
 
-// refusedBetween counts the refused records with an index in [from, to).
+// refusedBetween counts the refused inputs with an index in [from, to).
 func (b *Batch) refusedBetween(from, to int) (n int) {
 	for _, i := range b.refused {
 		if int(i) >= from && int(i) < to {

@@ -23,6 +23,7 @@ type Tracker struct {
 	settled  []Range  // settled and not wholly acked, oldest first
 	idle     []*Batch // to be used again
 	bytes    int      // memory of what is in flight
+	emitted  int      // emissions that are not settled
 }
 
 // Marks are how far the records of a source have come.
@@ -41,18 +42,40 @@ func (t *Tracker) Batch(b *record.Batch, destinations int) *Batch {
 	var f *Batch
 	if last := len(t.idle) - 1; last >= 0 {
 		f, t.idle = t.idle[last], t.idle[:last]
-		clear(f.settled)
+		clear(f.branches)
 	} else {
-		f = &Batch{settled: make([]int, destinations)}
+		f = &Batch{branches: make([]branch, destinations)}
 	}
 	f.n, f.Records, f.size = b.Len(), b, b.Memory()
 	f.positions = record.AppendPositions(f.positions, b)
 	return f
 }
 
+// Emission returns a batch of records that a processor emitted for these destinations of
+// so many. It counts at once, and has no positions.
+func (t *Tracker) Emission(b *record.Batch, destinations int, takes func(destination int) bool) *Batch {
+	f := &Batch{n: b.Len(), Records: b, size: b.Memory(), emitted: true, branches: make([]branch, destinations)}
+	for d := range f.branches {
+		f.branches[d].own = !takes(d)
+	}
+	t.bytes += f.size
+	t.emitted++
+	return f
+}
+
+// Change is what follows from an event for the marks.
+type Change struct {
+	Advanced int  // by how many records the low-water mark advanced
+	Refused  int  // of those
+	Complete bool // of an emission: all of it is settled
+}
+
 // Add takes a batch just read into account. Where the processors kept nothing of it, it
-// may be settled already; the results are those of Settle.
-func (t *Tracker) Add(b *Batch) (advanced, refused int) {
+// may be settled already.
+func (t *Tracker) Add(b *Batch) Change {
+	if extra := len(b.Origins) - b.n; extra > 0 {
+		b.size += b.Records.Memory() // pieces beside the records that they were made of
+	}
 	b.first = t.Read
 	t.Read += uint64(b.n)
 	t.bytes += b.size
@@ -60,39 +83,73 @@ func (t *Tracker) Add(b *Batch) (advanced, refused int) {
 	return t.advance()
 }
 
-// Settle takes into account that a destination settled the next n records of b, and
-// returns by how many records the low-water mark advanced and how many of those were
-// refused.
-func (t *Tracker) Settle(b *Batch, destination, n int, refused bool) (advanced, allRefused int) {
+// Settle takes into account that a destination settled its next n records of b; refused
+// marks their inputs as refused.
+func (t *Tracker) Settle(b *Batch, destination, n int, refused bool) Change {
 	if refused {
 		for i := range n {
-			b.Refuse(b.Origin(b.settled[destination] + i))
+			b.Refuse(b.Origin(destination, b.branches[destination].settled+i))
 		}
 	}
-	b.settled[destination] += n
-	if len(t.inFlight) > 0 && t.inFlight[0] == b {
+	b.branches[destination].settled += n
+	return t.changed(b)
+}
+
+// Branch takes into account what the processors of a destination made of b before the
+// destination got any of it: of which input each record is.
+func (t *Tracker) Branch(b *Batch, destination int, origins []int32) Change {
+	b.branches[destination] = branch{own: true, origins: origins, total: len(origins)}
+	return t.changed(b)
+}
+
+// Release takes into account that a piece of an input that was held is settled.
+func (t *Tracker) Release(b *Batch, input int) Change {
+	b.held[input]--
+	return t.changed(b)
+}
+
+// Check returns what follows for an emission of which processors kept nothing.
+func (t *Tracker) Check(b *Batch) Change { return t.changed(b) }
+
+func (t *Tracker) changed(b *Batch) Change {
+	switch {
+	case b.emitted:
+		if b.complete || b.done() < b.n {
+			return Change{}
+		}
+		b.complete = true
+		t.bytes -= b.size
+		t.emitted--
+		if b.Settled != nil {
+			b.Settled()
+		}
+		return Change{Complete: true}
+	case len(t.inFlight) > 0 && t.inFlight[0] == b:
 		return t.advance()
 	}
-	return 0, 0
+	return Change{}
 }
 
 // advance moves the low-water mark as far as it goes.
-func (t *Tracker) advance() (advanced, refused int) {
+func (t *Tracker) advance() (c Change) {
 	for len(t.inFlight) > 0 {
 		b := t.inFlight[0]
 		before := int(t.Low - b.first)
 		done := b.done()
 		t.Low = b.first + uint64(done)
-		advanced += done - before
-		refused += b.refusedBetween(before, done)
+		c.Advanced += done - before
+		c.Refused += b.refusedBetween(before, done)
 		if done < b.n {
 			break
 		}
 		t.bytes -= b.size
 		t.inFlight = t.inFlight[1:]
+		if b.Settled != nil {
+			b.Settled()
+		}
 		t.retire(b, before == 0)
 	}
-	return advanced, refused
+	return c
 }
 
 // retire keeps the positions of b, which is wholly settled, and b itself for use. Unless
@@ -108,10 +165,23 @@ func (t *Tracker) retire(b *Batch, atOnce bool) {
 		t.settled = append(t.settled, Range{ReadAt: b.ReadAt, SettledAt: b.SettledAt, first: b.first, N: b.n, positions: b.positions})
 		b.positions = record.Positions{}
 	}
-	b.Records, b.Origins, b.refused = nil, nil, b.refused[:0]
+	b.Records, b.Origins, b.Settled, b.held, b.low, b.refused = nil, nil, nil, nil, 0, b.refused[:0]
 	if len(t.idle) < maxIdle {
 		t.idle = append(t.idle, b)
 	}
+}
+
+// WaitsForHeld reports whether nothing is in flight but what waits for records that
+// processors hold.
+func (t *Tracker) WaitsForHeld() bool {
+	for _, b := range t.inFlight {
+		for d := range b.branches {
+			if total, _ := b.branch(d); b.branches[d].settled < total {
+				return false
+			}
+		}
+	}
+	return len(t.inFlight) > 0 && t.emitted == 0
 }
 
 // Bytes returns the memory of what is in flight.

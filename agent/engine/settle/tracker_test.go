@@ -24,7 +24,9 @@ func (t *tracker) add(positions []record.Position, origins []int32, dests int) {
 		records[i].Position = positions[i]
 	}
 	b := t.Batch(record.NewBatch(records), dests)
-	b.Origins = origins
+	if b.Origins = origins; origins != nil {
+		b.Records = record.NewBatch(make([]record.Record, len(origins)))
+	}
 	t.all = append(t.all, b)
 	t.Add(b)
 }

@@ -33,7 +33,7 @@ func (plugins) ByName(plugin string) string { return plugin }
 
 func (plugins) WithDefaults(_ string, settings map[string]string) map[string]string { return settings }
 
-func (plugins) Processor(context.Context, string, spec.Processor) (engine.Processor, error) {
+func (plugins) Processors(context.Context, string, []spec.Processor) (connector.Chain, error) {
 	return nil, errors.New("there are none")
 }
 

@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// declaredChain is the processors of a pipeline or of one of its connectors.
+type declaredChain struct{ declared, resolved []spec.Processor }
+
+// chains returns the processors of v by the qualified id of what declares them.
+func (v *version) chains() map[string]declaredChain {
+	all := map[string]declaredChain{}
+	add := func(id string, declared, resolved []spec.Processor) {
+		if len(declared) > 0 {
+			all[id] = declaredChain{declared, resolved}
+		}
+	}
+	add(v.declared.ID, v.declared.Processors, v.resolved.Processors)
+	for i, c := range v.declared.Connectors {
+		add(v.declared.QualifiedID(c.ID), c.Processors, v.resolved.Connectors[i].Processors)
+	}
+	return all
+}
+
+// changedChains returns the chains that are not the same in both versions, those that b has
+// no more without processors.
+func changedChains(a, b *version) map[string]declaredChain {
+	before, changed := a.chains(), b.chains()
+	for id, chain := range before {
+		if now, ok := changed[id]; !ok {
+			changed[id] = declaredChain{}
+		} else if reflect.DeepEqual(chain, now) {
+			delete(changed, id)
+		}
+	}
+	return changed
+}
+
+// openChains starts processors. After an error none is left running.
+func (p *Pipeline) openChains(ctx context.Context, declared map[string]declaredChain) (map[string]connector.Chain, error) {
+	if len(declared) == 0 {
+		return nil, nil
+	}
+	chains := make(map[string]connector.Chain, len(declared))
+	for _, id := range slices.Sorted(maps.Keys(declared)) {
+		chains[id] = nil
+		if len(declared[id].declared) == 0 {
+			continue
+		}
+		chain, err := p.Plugins.Processors(ctx, id, declared[id].resolved)
+		if err != nil {
+			err = fmt.Errorf("cannot start the processors of %s: %w", id, err)
+			if wrong := (sdk.SettingError{}); errors.As(err, &wrong) {
+				err = permanent(err)
+			}
+			return nil, errors.Join(err, teardownChains(context.WithoutCancel(ctx), chains))
+		}
+		chains[id] = chain
+	}
+	return chains, nil
+}
+
+func teardownChains(ctx context.Context, chains map[string]connector.Chain) error {
+	var errs []error
+	for id, chain := range chains {
+		if chain == nil {
+			continue
+		}
+		if err := chain.Teardown(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("cannot tear down the processors of %s: %w", id, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// endChains ends the processors when nothing moves any more.
+func (r *run) endChains(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
+	defer cancel()
+	var errs []error
+	for _, st := range r.stages() {
+		errs = append(errs, st.teardown(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// upstream returns the places for processors that are before the destinations' queues.
+func (r *run) upstream() []*stage {
+	all := []*stage{r.stage}
+	for _, s := range r.sources {
+		all = append(all, s.stage)
+	}
+	return all
+}
+
+// stages returns all places for processors.
+func (r *run) stages() []*stage {
+	all := r.upstream()
+	for _, d := range r.dests {
+		all = append(all, d.stage)
+	}
+	return all
+}
+
+// startTending starts the goroutine that tends the processors before the queues.
+func (r *run) startTending(st *stage) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.tended || st.closed {
+		return
+	}
+	st.tended = true
+	var of *sourceRun
+	for _, s := range r.sources {
+		if s.stage == st {
+			of = s
+		}
+	}
+	r.start("tending the processors of "+st.id, func(ctx context.Context) error { return r.tend(ctx, st, of) })
+}

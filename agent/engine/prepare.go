@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine/settle"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// prepare makes the parts to write of batches: what the processors of the destination make
+// of them, if there are any.
+func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) error {
+	d.parts = d.parts[:0]
+	if !d.stage.active.Load() {
+		for _, f := range batches {
+			d.part(f)
+		}
+		return nil
+	}
+	d.stage.mu.Lock()
+	defer d.stage.mu.Unlock()
+	if d.stage.chain == nil {
+		for _, f := range batches {
+			d.part(f)
+		}
+		return nil
+	}
+	emitted, err := d.stage.attend(ctx, d.run)
+	if err != nil {
+		return err
+	}
+	d.emit(d.run.sources[0], emitted)
+	for _, f := range batches {
+		if err := d.process(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part appends what the destination gets of f when it has no processors: pieces of a
+// record that was refused meanwhile are left out.
+func (d *destinationRun) part(f inFlight) {
+	if f.passage == nil {
+		d.parts = append(d.parts, part{f, f.Records, f.Records.Len()})
+		return
+	}
+	records, origins, dropped := d.remaining(f)
+	if dropped {
+		d.branch(f, records, origins)
+		return
+	}
+	d.parts = append(d.parts, part{f, f.Records, f.Records.Len()})
+}
+
+// remaining returns the records of f without those of which the input, or the emission,
+// was refused while another piece of it was on its way here.
+func (d *destinationRun) remaining(f inFlight) (records []record.Record, origins []int32, dropped bool) {
+	f.src.mu.Lock()
+	defer f.src.mu.Unlock()
+	if f.Refused() == 0 || f.Origins == nil && !f.Emitted() {
+		return nil, nil, false
+	}
+	all, err := f.Records.Records()
+	if err != nil {
+		return nil, nil, false // it was decoded for the processors
+	}
+	records, origins = make([]record.Record, 0, len(all)), make([]int32, 0, len(all))
+	for i, r := range all {
+		input := f.Origin(d.index, i)
+		pieces, _ := f.Pieces(d.index, input, i)
+		if !f.Emitted() && (pieces == 1 || !f.IsRefused(input)) {
+			records, origins = append(records, r), append(origins, int32(input))
+		}
+	}
+	return records, origins, len(records) < len(all)
+}
+
+// process runs the processors of the destination over f.
+func (d *destinationRun) process(ctx context.Context, f inFlight) error {
+	d.before.publishCopy(f.Records)
+	b := f.Records
+	if len(d.run.dests) > 1 {
+		b = b.Clone() // the others get the same records
+	}
+	records, err := b.Records()
+	if err != nil {
+		return fmt.Errorf("cannot decode records for processors: %w", err)
+	}
+	origins := f.Origins
+	if f.passage != nil {
+		if left, origin, dropped := d.remaining(f); dropped {
+			records, origins = left, origin
+		}
+	}
+	f, m, err := d.stage.process(ctx, f, records, origins)
+	if err != nil {
+		return err
+	}
+	if m.origins == nil {
+		d.parts = append(d.parts, part{f, record.NewBatch(m.records), len(m.records)})
+	} else {
+		d.branch(f, m.records, m.origins)
+	}
+	d.emit(f.src, m.emitted)
+	return nil
+}
+
+// branch takes into account that the destination gets these records of f, and appends them
+// to the parts.
+func (d *destinationRun) branch(f inFlight, records []record.Record, origins []int32) {
+	if len(records) > 0 {
+		d.parts = append(d.parts, part{f, record.NewBatch(records), len(records)})
+	}
+	f.src.track(f, time.Now(), func() settle.Change { return f.src.tracker.Branch(f.Batch, d.index, origins) })
+}
+
+// emit appends what the processors of the destination emitted to the parts.
+func (d *destinationRun) emit(s *sourceRun, emitted []sdk.Emission) {
+	for _, f := range s.emissions(emitted, &d.index) {
+		if n := f.Records.Len(); n > 0 {
+			d.parts = append(d.parts, part{f, f.Records, n})
+		}
+		s.track(f, time.Time{}, func() settle.Change { return s.tracker.Check(f.Batch) })
+	}
+}

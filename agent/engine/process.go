@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine/settle"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// process passes f, which was read from the source, through its processors and those of
+// the pipeline, and queues what they let go.
+func (s *sourceRun) process(ctx context.Context, f inFlight) error {
+	s.stage.mu.Lock()
+	defer s.stage.mu.Unlock()
+	emitted, err := s.stage.pass(ctx, &f)
+	if err != nil {
+		return err
+	}
+	return s.forward(ctx, f, s.emissions(emitted, nil))
+}
+
+// pass runs the chain over f, which is left with what goes on. It returns what the chain
+// emitted.
+func (st *stage) pass(ctx context.Context, f *inFlight) ([]sdk.Emission, error) {
+	if st.chain == nil || f.Records.Len() == 0 {
+		return nil, nil
+	}
+	records, err := f.Records.Records()
+	if err != nil {
+		return nil, fmt.Errorf("cannot decode records for processors: %w", err)
+	}
+	var m made
+	if *f, m, err = st.process(ctx, *f, records, f.Origins); err != nil {
+		return nil, err
+	}
+	f.Records, f.Origins = record.NewBatch(m.records), m.origins
+	return m.emitted, nil
+}
+
+// hold takes into account which records a chain holds.
+func (f inFlight) hold(g *given, t *token, held []int32) {
+	if len(held) == 0 {
+		return
+	}
+	f.src.mu.Lock()
+	defer f.src.mu.Unlock()
+	for _, i := range held {
+		input := t.input(i)
+		g.held = append(g.held, int32(input))
+		f.Hold(input)
+	}
+}
+
+// emissions takes what processors emitted into account, for the destination with this
+// index or, when it is nil, for all.
+func (s *sourceRun) emissions(emitted []sdk.Emission, destination *int) []inFlight {
+	var all []inFlight
+	for _, e := range emitted {
+		s.mu.Lock()
+		f := s.tracker.Emission(record.NewBatch(e.Records), len(s.run.dests), func(d int) bool { return destination == nil || d == *destination })
+		f.ReadAt = time.Now()
+		s.run.Window.Shared.add(f.Size())
+		s.mu.Unlock()
+		all = append(all, inFlight{s, f, &passage{settles: e.Settles}})
+	}
+	return all
+}
+
+// forward passes a batch, unless it is the zero inFlight, and emissions through the
+// processors of the pipeline and queues what they let go.
+func (s *sourceRun) forward(ctx context.Context, f inFlight, emitted []inFlight) error {
+	st := s.run.stage
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if f.Batch != nil {
+		emitted = slices.Insert(emitted, 0, f)
+	}
+	for _, f := range emitted {
+		more, err := st.pass(ctx, &f)
+		if err != nil {
+			return err
+		}
+		for _, f := range slices.Insert(s.emissions(more, nil), 0, f) {
+			if err := s.hand(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hand takes what processors left of a batch into account and queues it.
+func (s *sourceRun) hand(ctx context.Context, f inFlight) error {
+	none := f.Records.Len() == 0
+	if f.Emitted() {
+		s.track(f, time.Time{}, func() settle.Change { return s.tracker.Check(f.Batch) })
+	} else {
+		s.stats.Filtered.Add(f.filtered())
+		s.add(f)
+	}
+	if none {
+		return nil
+	}
+	return s.run.queue(ctx, f)
+}
+
+// filtered returns how many inputs the processors dropped.
+func (f inFlight) filtered() uint64 {
+	if f.Origins == nil {
+		return 0
+	}
+	there := make([]bool, f.Inputs())
+	for _, i := range f.Origins {
+		there[i] = true
+	}
+	for _, g := range f.given {
+		for _, i := range g.held {
+			there[i] = true
+		}
+	}
+	n := uint64(0)
+	for i := range there {
+		if !there[i] && !f.IsRefused(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// queue queues f for every destination.
+func (r *run) queue(ctx context.Context, f inFlight) error {
+	for _, d := range r.dests {
+		select {
+		case d.queue <- f:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// tend lets the processors of the source, or those of the pipeline when s is nil, emit
+// when their time has come and learn what is settled. It returns when nothing more will be
+// queued.
+func (r *run) tend(ctx context.Context, st *stage, s *sourceRun) error {
+	for {
+		select {
+		case <-st.wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if over, err := r.awake(ctx, st, s); over || err != nil {
+			return err
+		}
+	}
+}
+
+func (r *run) awake(ctx context.Context, st *stage, s *sourceRun) (over bool, err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.closed || st.chain == nil {
+		return st.closed, nil
+	}
+	emitted, err := st.attend(ctx, r)
+	if err != nil || len(emitted) == 0 {
+		return false, err
+	}
+	if s != nil {
+		return false, s.forward(ctx, inFlight{}, s.emissions(emitted, nil))
+	}
+	for _, f := range r.sources[0].emissions(emitted, nil) {
+		if err := f.src.hand(ctx, f); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// attend lets the chain learn what is settled, and returns what it emits now.
+func (st *stage) attend(ctx context.Context, r *run) ([]sdk.Emission, error) {
+	if err := st.learn(ctx); err != nil {
+		return nil, st.broken(err)
+	}
+	if !st.due() {
+		return nil, nil
+	}
+	return st.emit(ctx, r)
+}
+
+// checkHeld returns an error when s and all other sources have no room in their windows
+// and nothing is in flight but what processors hold and will not let go by themselves.
+func (r *run) checkHeld(s *sourceRun) error {
+	holding := 0
+	for _, st := range r.stages() {
+		if st.deadline.Load() != 0 {
+			return nil
+		}
+		if st.active.Load() {
+			holding++
+		}
+	}
+	if holding == 0 {
+		return nil
+	}
+	for _, other := range r.sources {
+		other.mu.Lock()
+		other.blocked = other.blocked || other == s
+		stuck := other.blocked && other.tracker.WaitsForHeld()
+		other.mu.Unlock()
+		if !stuck {
+			return nil
+		}
+	}
+	return permanent(fmt.Errorf("cannot read on: processors hold more records than may be in flight, and wait for others before they let them go"))
+}

@@ -1,0 +1,718 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// script is a processor whose Process is a function of the test.
+type script struct {
+	sdk.ProcessorBase
+	process  func(ctx context.Context, b *sdk.ProcessBatch) error
+	deadline func() time.Time
+}
+
+func (*script) Parameters() sdk.Parameters                         { return nil }
+func (*script) Configure(context.Context, map[string]string) error { return nil }
+func (s *script) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	return s.process(ctx, b)
+}
+func (s *script) Deadline() time.Time {
+	if s.deadline == nil {
+		return time.Time{}
+	}
+	return s.deadline()
+}
+
+// processor declares one that runs process at a place: "" for the pipeline, or a connector.
+func (w *world) processor(at, id string, process func(ctx context.Context, b *sdk.ProcessBatch) error) {
+	w.scripted(at, id, func() sdk.Processor { return &script{process: process} })
+}
+
+func (w *world) scripted(at, id string, make func() sdk.Processor) {
+	w.plugins.processors[id] = make
+	p := spec.Processor{ID: id, Plugin: id}
+	if at == "" {
+		w.spec.Processors = append(w.spec.Processors, p)
+		return
+	}
+	i := slices.IndexFunc(w.spec.Connectors, func(c spec.Connector) bool { return c.ID == at })
+	w.spec.Connectors[i].Processors = append(w.spec.Connectors[i].Processors, p)
+}
+
+// eachValue makes a processor that does something with each record and its number.
+func eachValue(do func(b *sdk.ProcessBatch, i, v int)) func(context.Context, *sdk.ProcessBatch) error {
+	return func(_ context.Context, b *sdk.ProcessBatch) error {
+		for i := range b.Len() {
+			do(b, i, values([]record.Record{*b.Record(i)})[0])
+		}
+		return nil
+	}
+}
+
+// sieve drops multiples of three and refuses multiples of five.
+var sieve = eachValue(func(b *sdk.ProcessBatch, i, v int) {
+	switch {
+	case v%3 == 0:
+		b.Filter(i)
+	case v%5 == 0:
+		b.Refuse(i, errors.New("multiple of five"))
+	}
+})
+
+// split makes n pieces of each record, numbered in their metadata.
+func split(n int) func(context.Context, *sdk.ProcessBatch) error {
+	return func(_ context.Context, b *sdk.ProcessBatch) error {
+		for i := range b.Len() {
+			pieces := make([]record.Record, n)
+			for p := range pieces {
+				pieces[p] = b.Record(i).Clone()
+				pieces[p].Metadata.Set("piece", fmt.Sprint(p+1))
+			}
+			b.Replace(i, pieces)
+		}
+		return nil
+	}
+}
+
+func piece(r record.Record) string { return r.Metadata.Get("piece") }
+
+// deadLettersOf returns, of what is in the dead-letter queue, the numbers of the records,
+// who refused each, why, and which piece it is said to be.
+func (w *world) deadLetters() (all []string) {
+	for _, r := range w.dlq.records() {
+		_, pos, _ := strings.Cut(string(r.Position), "/")
+		m, _ := r.After.Structured()
+		md, _ := m["metadata"].(map[string]any)
+		all = append(all, fmt.Sprintf("%s by %s: %s (piece %v)", pos, r.Metadata.Get(record.KeyDLQNackNodeID), r.Metadata.Get(record.KeyDLQNackError), md["piece"]))
+	}
+	return all
+}
+
+func wantStrings(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n%s\nwant:\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestProcessorsDropAndRefuse(t *testing.T) {
+	for _, at := range []string{"", "src", "dst"} {
+		t.Run(at, func(t *testing.T) {
+			w := newWorld(t)
+			w.spec.DLQ.WindowSize = 0
+			s := w.source("src", 300)
+			d := w.destination("dst", &fakeDestination{async: true})
+			w.processor(at, "sieve", sieve)
+			if err := w.run(func() bool { return s.ackedUpTo() == 300 }); err != nil {
+				t.Fatal(err)
+			}
+			var kept []int
+			var refused []string
+			id := "p:sieve"
+			if at != "" {
+				id = "p:" + at + ":sieve"
+			}
+			for _, v := range upTo(300) {
+				switch {
+				case v%3 == 0:
+				case v%5 == 0:
+					refused = append(refused, fmt.Sprintf("%d by %s: multiple of five (piece <nil>)", v, id))
+				default:
+					kept = append(kept, v)
+				}
+			}
+			wantValues(t, d.records(), kept)
+			wantStrings(t, "dead letters", w.deadLetters(), refused)
+		})
+	}
+}
+
+// Records pass the processors of their source, those of the pipeline, and those of each
+// destination, which the other destinations do not see.
+func TestProcessorsRunInOrder(t *testing.T) {
+	w := newWorld(t)
+	s, other := w.source("src", 50), w.source("other", 50)
+	a, b := w.destination("a", &fakeDestination{}), w.destination("b", &fakeDestination{})
+	mark := func(id string) func(context.Context, *sdk.ProcessBatch) error {
+		return eachValue(func(b *sdk.ProcessBatch, i, _ int) {
+			r := b.Record(i)
+			r.Metadata.Set("path", r.Metadata.Get("path")+id+" ")
+		})
+	}
+	for _, at := range []string{"src", "", "a"} {
+		for _, id := range []string{"1", "2"} {
+			w.processor(at, at+id, mark(at+id))
+		}
+	}
+	w.processor("a", "odd", eachValue(func(b *sdk.ProcessBatch, i, v int) {
+		if v%2 == 0 {
+			b.Filter(i)
+		}
+	}))
+	if err := w.run(func() bool { return s.ackedUpTo() == 50 && other.ackedUpTo() == 50 }); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		d    *fakeDestination
+		of   string
+		want string
+		n    int
+	}{{a, "p:src", "src1 src2 1 2 a1 a2 ", 25}, {a, "p:other", "1 2 a1 a2 ", 25}, {b, "p:src", "src1 src2 1 2 ", 50}, {b, "p:other", "1 2 ", 50}} {
+		n := 0
+		for _, r := range test.d.records() {
+			if key, _ := r.Key.Raw(); string(key) != test.of {
+				continue
+			}
+			if n++; r.Metadata.Get("path") != test.want {
+				t.Fatalf("a record of %s came by %q, want %q", test.of, r.Metadata.Get("path"), test.want)
+			}
+		}
+		if n != test.n {
+			t.Errorf("%d records of %s, want %d", n, test.of, test.n)
+		}
+	}
+}
+
+// A refused piece sends the record that was split to the dead-letter queue, once, as it was.
+func TestRefusedPieces(t *testing.T) {
+	refusing := func(v int, which string) func(record.Record) error {
+		return func(r record.Record) error {
+			if values([]record.Record{r})[0] == v && strings.Contains(which, piece(r)) {
+				return errors.New("no")
+			}
+			return nil
+		}
+	}
+	deny := func(v int, which string) func(context.Context, *sdk.ProcessBatch) error {
+		return eachValue(func(b *sdk.ProcessBatch, i, n int) {
+			if err := refusing(v, which)(*b.Record(i)); err != nil {
+				b.Refuse(i, err)
+			}
+		})
+	}
+	tests := map[string]struct {
+		build func(w *world)
+		want  []string
+		lacks []string // what of record 2 does not arrive at dst
+	}{
+		"by the destination": {func(w *world) {
+			w.processor("", "split", split(3))
+			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "2")
+		}, []string{"2 by p:dst: piece 2 of 3: no (piece <nil>)"}, []string{"2"}},
+		"by the destination, all": {func(w *world) {
+			w.processor("src", "split", split(3))
+			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "123")
+		}, []string{"2 by p:dst: piece 1 of 3: no (piece <nil>)"}, []string{"1", "2", "3"}},
+		"by a later processor of the chain": {func(w *world) {
+			w.processor("", "split", split(3))
+			w.processor("", "deny", deny(2, "23"))
+		}, []string{"2 by p:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
+		"by the chain of the pipeline": {func(w *world) {
+			w.processor("src", "split", split(3))
+			w.processor("", "deny", deny(2, "3"))
+		}, []string{"2 by p:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
+		"by the chain of the destination": {func(w *world) {
+			w.processor("src", "split", split(3))
+			w.processor("dst", "deny", deny(2, "1"))
+		}, []string{"2 by p:dst:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
+		"split before the destination": {func(w *world) {
+			w.processor("dst", "split", split(3))
+			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "3")
+		}, []string{"2 by p:dst: piece 3 of 3: no (piece <nil>)"}, []string{"3"}},
+		"one piece, as it was changed": {func(w *world) {
+			w.processor("src", "split", split(1))
+			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "1")
+		}, []string{"2 by p:dst: no (piece 1)"}, []string{"1"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.spec.DLQ.WindowSize = 0
+			s := w.source("src", 20)
+			d := w.destination("dst", &fakeDestination{})
+			test.build(w)
+			if err := w.run(func() bool { return s.ackedUpTo() == 20 }); err != nil {
+				t.Fatal(err)
+			}
+			wantStrings(t, "dead letters", w.deadLetters(), test.want)
+			got := map[int][]string{}
+			for _, r := range d.records() {
+				v := values([]record.Record{r})[0]
+				got[v] = append(got[v], piece(r))
+			}
+			all := got[1]
+			for v := 1; v <= 20; v++ {
+				want := all
+				if v == 2 {
+					want = slices.DeleteFunc(slices.Clone(all), func(p string) bool { return slices.Contains(test.lacks, p) })
+				}
+				if !slices.Equal(got[v], want) {
+					t.Errorf("of record %d there are pieces %q, want %q", v, got[v], want)
+				}
+			}
+		})
+	}
+}
+
+// gather is a processor that holds records and lets n at a time go as one, whose metadata
+// says of how many it was made.
+type gather struct {
+	sdk.ProcessorBase
+	n        int
+	every    time.Duration // lets go what there is after it, when not zero
+	deadline time.Time
+	held     []sdk.Held
+	values   []string
+}
+
+func (*gather) Parameters() sdk.Parameters                         { return nil }
+func (*gather) Configure(context.Context, map[string]string) error { return nil }
+func (g *gather) Deadline() time.Time                              { return g.deadline }
+func (g *gather) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	if g.every > 0 && len(g.held) > 0 && !time.Now().Before(g.deadline) {
+		g.emit(b)
+	}
+	for i := range b.Len() {
+		if len(g.held) == 0 && g.every > 0 {
+			g.deadline = time.Now().Add(g.every)
+		}
+		g.values = append(g.values, fmt.Sprint(values([]record.Record{*b.Record(i)})[0]))
+		if g.held = append(g.held, b.Hold(i)); len(g.held) == g.n {
+			g.emit(b)
+		}
+	}
+	return nil
+}
+
+func (g *gather) emit(b *sdk.ProcessBatch) {
+	r := record.Record{Position: record.Position("made"), After: record.Raw([]byte(g.values[len(g.values)-1]))}
+	r.Metadata.Set("of", strings.Join(g.values, " "))
+	b.Emit(sdk.Emission{Records: []record.Record{r}, Settles: g.held})
+	g.held, g.values, g.deadline = nil, nil, time.Time{}
+}
+
+func gathered(records []record.Record) (of []string) {
+	for _, r := range records {
+		of = append(of, r.Metadata.Get("of"))
+	}
+	return of
+}
+
+// Records that a processor holds are not acknowledged before what it makes of them has
+// arrived, and what it holds at the end is read again.
+func TestHeldRecords(t *testing.T) {
+	for _, at := range []string{"src", "", "dst"} {
+		t.Run(at, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.source("src", 47)
+			d := w.destination("dst", &fakeDestination{})
+			w.scripted(at, "gather", func() sdk.Processor { return &gather{n: 10} })
+			if err := w.run(func() bool { return s.ackedUpTo() == 40 }); err != nil {
+				t.Fatal(err)
+			}
+			if s.ackedUpTo() != 40 || w.store.saved("p:src") != 40 {
+				t.Errorf("acknowledged up to %d, saved %d, want 40", s.ackedUpTo(), w.store.saved("p:src"))
+			}
+			s = w.source("src", 60)
+			if err := w.run(func() bool { return s.ackedUpTo() == 60 }); err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			for i := range 6 {
+				want = append(want, strings.Trim(fmt.Sprint(upTo(10*i + 10)[10*i:]), "[]"))
+			}
+			wantStrings(t, "gathered", gathered(d.records()), want)
+		})
+	}
+}
+
+// What a processor is to let go by time it lets go although nothing comes.
+func TestHeldRecordsGoByTime(t *testing.T) {
+	for _, at := range []string{"src", "", "dst"} {
+		t.Run(at, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				w := newWorldUntil(ctx, t, time.Millisecond)
+				s := w.source("src", 5)
+				d := w.destination("dst", &fakeDestination{})
+				w.scripted(at, "gather", func() sdk.Processor { return &gather{n: 10, every: 3 * time.Second} })
+				start := time.Now()
+				if err := w.run(func() bool { return s.ackedUpTo() == 5 }); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(start).Round(100 * time.Millisecond); took != 3*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				wantStrings(t, "gathered", gathered(d.records()), []string{"1 2 3 4 5"})
+			})
+		})
+	}
+}
+
+// When what was made of held records is refused, all of them go to the dead-letter queue.
+func TestRefusedEmission(t *testing.T) {
+	refuse := func(r record.Record) error {
+		if r.Metadata.Get("of") == "4 5 6" {
+			return errors.New("no")
+		}
+		return nil
+	}
+	tests := map[string]struct {
+		at   string
+		who  string
+		more func(w *world)
+	}{
+		"of a source, by the destination":         {"src", "p:dst", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
+		"of the pipeline, by it":                  {"", "p:dst", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
+		"of the destination, by it":               {"dst", "p:dst", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
+		"of a source, by a later processor":       {"src", "p:src:deny", func(w *world) { w.processor("src", "deny", denyAll(refuse)) }},
+		"of a source, by the pipeline":            {"src", "p:deny", func(w *world) { w.processor("", "deny", denyAll(refuse)) }},
+		"of the pipeline, before the destination": {"", "p:dst:deny", func(w *world) { w.processor("dst", "deny", denyAll(refuse)) }},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.spec.DLQ.WindowSize = 0
+			s := w.source("src", 9)
+			d := w.destination("dst", &fakeDestination{})
+			w.scripted(test.at, "gather", func() sdk.Processor { return &gather{n: 3} })
+			test.more(w)
+			if err := w.run(func() bool { return s.ackedUpTo() == 9 }); err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			for _, v := range []int{4, 5, 6} {
+				want = append(want, fmt.Sprintf("%d by %s: the record made of this one and 2 others: no (piece <nil>)", v, test.who))
+			}
+			wantStrings(t, "dead letters", w.deadLetters(), want)
+			wantStrings(t, "gathered", gathered(d.records()), []string{"1 2 3", "7 8 9"})
+		})
+	}
+}
+
+func denyAll(refuse func(record.Record) error) func(context.Context, *sdk.ProcessBatch) error {
+	return func(_ context.Context, b *sdk.ProcessBatch) error {
+		for i := range b.Len() {
+			if err := refuse(*b.Record(i)); err != nil {
+				b.Refuse(i, err)
+			}
+		}
+		return nil
+	}
+}
+
+// witness is a processor that learns what is settled.
+type witness struct {
+	sdk.ProcessorBase
+	mu      *sync.Mutex
+	batches map[any]int // records by token
+	settled *int        // records of batches that are settled
+}
+
+func (*witness) Parameters() sdk.Parameters                         { return nil }
+func (*witness) Configure(context.Context, map[string]string) error { return nil }
+func (w *witness) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.batches[b.Token()] = b.Len()
+	return nil
+}
+
+func (w *witness) Settled(_ context.Context, token any) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, ok := w.batches[token]
+	if !ok {
+		return errors.New("a batch that it has not seen, or a second time")
+	}
+	delete(w.batches, token)
+	*w.settled += n
+	return nil
+}
+
+func TestProcessorsLearnWhatIsSettled(t *testing.T) {
+	for _, at := range []string{"src", "", "dst"} {
+		t.Run(at, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.source("src", 500)
+			w.destination("dst", &fakeDestination{async: true})
+			var mu sync.Mutex
+			settled := 0
+			w.scripted(at, "witness", func() sdk.Processor { return &witness{mu: &mu, batches: map[any]int{}, settled: &settled} })
+			now := func() int { mu.Lock(); defer mu.Unlock(); return settled }
+			if err := w.run(func() bool { return s.ackedUpTo() == 500 && now() > 0 }); err != nil {
+				t.Fatal(err)
+			}
+			if now() != 500 {
+				t.Errorf("%d records are known to be settled when the run has ended, want 500", now())
+			}
+		})
+	}
+}
+
+// A processor that breaks, or does not return, ends its pipeline with an error that names it.
+func TestProcessorsThatBreak(t *testing.T) {
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	tests := map[string]struct {
+		process func(ctx context.Context, b *sdk.ProcessBatch) error
+		want    string
+	}{
+		"error": {func(context.Context, *sdk.ProcessBatch) error { return errors.New("out of ink") }, "out of ink"},
+		"panic": {func(context.Context, *sdk.ProcessBatch) error { panic("ouch") }, "ouch"},
+		"hang":  {func(context.Context, *sdk.ProcessBatch) error { <-never; return nil }, "it takes longer than 20ms (processors.timeout)"},
+	}
+	for name, test := range tests {
+		for _, at := range []string{"src", "", "dst"} {
+			t.Run(name+" at "+at, func(t *testing.T) {
+				w := newWorld(t)
+				w.plugins.options.Timeout = 20 * time.Millisecond
+				s := w.source("src", 5)
+				w.destination("dst", &fakeDestination{})
+				w.processor(at, "x", test.process)
+				err := w.run(func() bool { return false })
+				if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), ":x: ") {
+					t.Errorf("run ended with %v", err)
+				}
+				if s.ackedUpTo() != 0 {
+					t.Errorf("acknowledged up to %d", s.ackedUpTo())
+				}
+			})
+		}
+	}
+}
+
+// A processor that holds more than may be in flight, for ever, is an error and no standstill.
+func TestProcessorsThatHoldTooMuch(t *testing.T) {
+	for _, at := range []string{"src", "", "dst"} {
+		t.Run(at, func(t *testing.T) {
+			w := newWorld(t)
+			w.window.Unsettled = 50
+			w.source("src", 1000)
+			w.destination("dst", &fakeDestination{})
+			w.scripted(at, "gather", func() sdk.Processor { return &gather{n: 100} })
+			err := w.run(func() bool { return false })
+			if err == nil || !strings.Contains(err.Error(), "processors hold more records than may be in flight") {
+				t.Errorf("run ended with %v", err)
+			}
+			wantPermanent(t, err)
+		})
+	}
+}
+
+// A processor whose settings are wrong is not tried again; one that cannot start is.
+func TestProcessorsThatDoNotStart(t *testing.T) {
+	for _, permanent := range []bool{true, false} {
+		w := newWorld(t)
+		s := w.source("src", 1)
+		w.destination("dst", &fakeDestination{})
+		w.scripted("dst", "x", func() sdk.Processor { return unwilling(permanent) })
+		err := w.pipeline().Prepare(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "cannot start the processors of p:dst") {
+			t.Errorf("Prepare returned %v", err)
+		}
+		var p interface{ Permanent() bool }
+		if errors.As(err, &p) != permanent {
+			t.Errorf("the error is permanent: %v, want %v: %v", !permanent, permanent, err)
+		}
+		_ = s
+	}
+}
+
+type unwilling bool
+
+func (unwilling) Parameters() sdk.Parameters { return nil }
+func (u unwilling) Configure(context.Context, map[string]string) error {
+	if u {
+		return sdk.SettingError{Setting: "n", Message: "must be even"}
+	}
+	return nil
+}
+func (unwilling) Open(context.Context) error                       { return errors.New("nobody answers") }
+func (unwilling) Process(context.Context, *sdk.ProcessBatch) error { return nil }
+func (unwilling) Teardown(context.Context) error                   { return nil }
+
+// Whatever processors do, in whatever place, and wherever it is cut off, every record
+// arrives in all its pieces, is in the dead-letter queue, or was filtered, and what arrives
+// of a source keeps its order.
+func TestProcessorsLoseNothing(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			const total = 400
+			w := newWorld(t)
+			w.spec.DLQ.WindowSize = 0
+			w.source("src", total)
+			d := w.destination("dst", &fakeDestination{async: rnd.IntN(2) == 0})
+			if rnd.IntN(2) == 0 {
+				w.destination("more", &fakeDestination{async: true})
+			}
+			if rnd.IntN(2) == 0 {
+				d.refuse = func(r record.Record) error {
+					if v := values([]record.Record{r})[0]; v%11 == 0 && (piece(r) == "" || piece(r) == "2") {
+						return errors.New("no")
+					}
+					return nil
+				}
+			}
+			for _, at := range []string{"src", "", "dst"} {
+				if rnd.IntN(2) == 0 {
+					w.processor(at, "sieve"+at, eachValue(func(b *sdk.ProcessBatch, i, v int) {
+						if v%7 == 0 {
+							b.Filter(i)
+						}
+					}))
+				}
+			}
+			if rnd.IntN(2) == 0 {
+				w.processor([]string{"src", "", "dst"}[rnd.IntN(3)], "split", split(3))
+			}
+			if rnd.IntN(2) == 0 {
+				at := []string{"src", "", "dst"}[rnd.IntN(3)]
+				w.scripted(at, "delay", func() sdk.Processor { return &delay{n: 5} })
+			}
+			checkNothingLost(t, w, d, total, rnd)
+		})
+	}
+}
+
+// delay is a processor that holds records and lets them go as they are, n later.
+type delay struct {
+	sdk.ProcessorBase
+	n       int
+	held    []sdk.Held
+	records []record.Record
+}
+
+func (*delay) Parameters() sdk.Parameters                         { return nil }
+func (*delay) Configure(context.Context, map[string]string) error { return nil }
+func (d *delay) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Len() {
+		d.records = append(d.records, b.Record(i).Clone())
+		d.held = append(d.held, b.Hold(i))
+	}
+	for len(d.held) > d.n {
+		b.Emit(sdk.Emission{Records: d.records[:1:1], Settles: d.held[:1:1]})
+		d.records, d.held = d.records[1:], d.held[1:]
+	}
+	return nil
+}
+
+// checkNothingLost runs the pipeline again and again, cutting it off, until all is read.
+func checkNothingLost(t *testing.T, w *world, d *fakeDestination, total int, rnd *rand.Rand) {
+	for cut := 0; ; cut++ {
+		s := w.source("src", total)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Duration(rnd.IntN(3000))*time.Microsecond, cancel)
+		p := w.pipeline()
+		if err := p.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		from := len(d.records())
+		before := w.store.saved("p:src")
+		drain := make(chan struct{})
+		if cut > 3 {
+			cancel = func() {}
+			ctx = t.Context()
+			go func() {
+				waitFor(t, "all", func() bool { return s.ackedUpTo() >= total-6 })
+				close(drain)
+			}()
+		}
+		if err := p.Run(ctx, drain, func() {}); err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		cancel()
+		last := 0
+		for _, v := range values(d.records()[from:]) {
+			if v < last || v <= before && before < total-6 {
+				t.Fatalf("record %d comes after %d, in a run from %d on", v, last, before)
+			}
+			last = v
+		}
+		if cut > 3 {
+			break
+		}
+	}
+	got := map[int]map[string]bool{}
+	note := func(v int, p string) {
+		if got[v] == nil {
+			got[v] = map[string]bool{}
+		}
+		got[v][p] = true
+	}
+	for _, r := range d.records() {
+		note(values([]record.Record{r})[0], piece(r))
+	}
+	dead := map[string]bool{}
+	for _, l := range w.deadLetters() {
+		n, _, _ := strings.Cut(l, " ")
+		dead[n] = true
+	}
+	most := 0
+	for _, pieces := range got {
+		most = max(most, len(pieces))
+	}
+	saved := w.store.saved("p:src")
+	if saved < total-6 {
+		t.Errorf("saved up to %d", saved)
+	}
+	filters := slices.ContainsFunc(slices.Concat(w.spec.Processors, w.spec.Connectors[0].Processors, w.spec.Connectors[1].Processors), func(p spec.Processor) bool {
+		return strings.HasPrefix(p.ID, "sieve")
+	})
+	for v := 1; v <= saved; v++ {
+		if len(got[v]) != most && !dead[fmt.Sprint(v)] && !(filters && v%7 == 0) {
+			t.Errorf("record %d is lost: there are %d of %d pieces of it", v, len(got[v]), most)
+		}
+	}
+}
+
+// Whoever observes a processor or a destination sees records before and after, unchanged
+// by what follows.
+func TestObserversOfProcessors(t *testing.T) {
+	w := newWorld(t)
+	w.taps = &engine.Taps{}
+	w.plugins.options.Tap = func(id string, out bool, records []record.Record) {
+		point := engine.In(id)
+		if out {
+			point = engine.Out(id)
+		}
+		w.taps.Publish(point, records)
+	}
+	s := w.source("src", 30)
+	w.destination("dst", &fakeDestination{})
+	w.processor("dst", "split", split(2))
+	w.processor("dst", "x", eachValue(func(b *sdk.ProcessBatch, i, _ int) { b.Record(i).Metadata.Set("piece", "x") }))
+	seen := map[string]*[]record.Record{}
+	for _, point := range []string{"p:src", engine.In("p:dst"), engine.In("p:dst:split"), engine.Out("p:dst:split"), engine.In("p:dst:x"), engine.Out("p:dst:x"), "p:dst"} {
+		seen[point] = new([]record.Record)
+		defer w.taps.Observe(point, keep(seen[point]))()
+	}
+	if err := w.run(func() bool { return s.ackedUpTo() == 30 }); err != nil {
+		t.Fatal(err)
+	}
+	for point, want := range map[string]string{"p:src": "", "p:dst/in": "", "p:dst:split/in": "", "p:dst:split/out": "12", "p:dst:x/in": "12", "p:dst:x/out": "xx", "p:dst": "xx"} {
+		got := ""
+		for _, r := range *seen[point] {
+			got += piece(r)
+		}
+		if n := len(*seen[point]); n != 30*max(1, len(want)) || got != strings.Repeat(want, 30) {
+			t.Errorf("at %s %d records passed, pieces %q", point, n, got)
+		}
+	}
+}

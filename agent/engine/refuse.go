@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// refuseAll sends what a chain refused, when it was given the batch of t, to the dead-letter
+// queue. It returns the inputs of that batch among it.
+func (r *run) refuseAll(ctx context.Context, t *token, refusals []connector.Refusal) (inputs []int32, err error) {
+	for _, refusal := range refusals {
+		if refusal.Index < 0 {
+			err = r.refuseSettled(ctx, refusal.Settles, refusal.Processor, refusal.Err)
+			r.release(refusal.Settles)
+		} else {
+			input := t.input(refusal.Index)
+			inputs = append(inputs, int32(input))
+			err = t.refuse(ctx, input, refusal.Record, refusal.Processor, refusal.Err)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return inputs, nil
+}
+
+// refuseSettled sends the records of which an emission was made to the dead-letter queue.
+func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, node string, cause error) error {
+	if n := len(settles) - 1; n > 0 {
+		cause = fmt.Errorf("the record made of this one and %d others: %w", n, cause)
+	}
+	for _, h := range settles {
+		t := h.Batch.(*token)
+		input := t.input(h.Index)
+		if err := t.refuse(ctx, input, t.original(input), node, cause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuse sends r to the dead-letter queue for an input of f, unless there is one for it
+// already. It is the input as it was before it was split or held, if it was. For an emission
+// it is the records of which that was made that go there.
+func (f inFlight) refuse(ctx context.Context, input int, r record.Record, node string, cause error) error {
+	f.src.mu.Lock()
+	first := f.Refuse(input)
+	f.src.mu.Unlock()
+	switch {
+	case !first:
+		return nil
+	case len(f.settles) > 0: // all that became of them is in this emission
+		return f.src.run.refuseSettled(ctx, f.settles, node, cause)
+	case !f.whole(input):
+		r = f.original(input)
+	}
+	return f.src.run.dlq.nack(ctx, f.src.id, r, node, cause)
+}
+
+// refuseAt sends the input of record i for the destination, which refused it, to the
+// dead-letter queue.
+func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) error {
+	if p.passage == nil {
+		return d.run.dlq.nack(d.run.ctx, p.src.id, r, d.id, cause)
+	}
+	p.src.mu.Lock()
+	input := p.Origin(d.index, i)
+	pieces, before := p.Pieces(d.index, input, i)
+	p.src.mu.Unlock()
+	if pieces > 1 {
+		cause = fmt.Errorf("piece %d of %d: %w", before+1, pieces, cause)
+		r = p.original(input)
+	}
+	return p.refuse(d.run.ctx, input, r, d.id, cause)
+}
+
+// release settles pieces that processors held.
+func (r *run) release(settles []sdk.Held) {
+	for _, h := range settles {
+		t := h.Batch.(*token)
+		t.src.release(t.inFlight, t.input(h.Index))
+	}
+}
+
+// passage is what is kept of a batch that passes processors, to find the record that goes
+// to the dead-letter queue. It is not changed but by the chain that it was given to last.
+type passage struct {
+	given   []*given   // to each chain, in order
+	settles []sdk.Held // of an emission: of which records it was made
+}
+
+// given is what a chain was given of a batch. A record that the chain split or held stays
+// in it as it was.
+type given struct {
+	records []record.Record
+	origins []int32 // index of the input of each record, ascending; nil: one to one
+	held    []int32 // of which inputs the chain held a piece
+}
+
+// with returns p for a batch that was given to one more chain. p may be nil.
+func (p *passage) with(g *given) *passage {
+	if p == nil {
+		return &passage{given: []*given{g}}
+	}
+	return &passage{given: append(slices.Clip(p.given), g), settles: p.settles}
+}
+
+// find returns the index of the first piece of an input, and how many there are.
+func (g *given) find(input int) (at, n int) {
+	if g.origins == nil {
+		return input, 1
+	}
+	at, _ = slices.BinarySearch(g.origins, int32(input))
+	for at+n < len(g.origins) && int(g.origins[at+n]) == input {
+		n++
+	}
+	return at, n
+}
+
+// original returns the record that an input was before it was split or held, and after
+// all processors that left it one record.
+func (p *passage) original(input int) (r record.Record) {
+	for _, g := range p.given {
+		at, n := g.find(input)
+		if n != 1 {
+			break
+		}
+		if r = g.records[at]; slices.Contains(g.held, int32(input)) {
+			break
+		}
+	}
+	return r
+}
+
+// whole reports whether an input reached the last chain in one piece, of which that held
+// nothing.
+func (p *passage) whole(input int) bool {
+	return !slices.ContainsFunc(p.given, func(g *given) bool {
+		_, n := g.find(input)
+		return n != 1 || slices.Contains(g.held, int32(input))
+	})
+}

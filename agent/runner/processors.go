@@ -1,0 +1,108 @@
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// ProcessorStats is what was counted of the processors of a pipeline, by their qualified ids,
+// over all its runs.
+type ProcessorStats struct {
+	mu  sync.Mutex
+	all map[string]*processor.Stats // guarded by mu
+}
+
+// Of returns the stats of a processor, nil when it never ran.
+func (s *ProcessorStats) Of(id string) *processor.Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[id]
+}
+
+func (s *ProcessorStats) make(id, _ string) *processor.Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]*processor.Stats{}
+	}
+	if s.all[id] == nil {
+		s.all[id] = &processor.Stats{}
+	}
+	return s.all[id]
+}
+
+// retain forgets processors that p has no more.
+func (s *ProcessorStats) retain(p *spec.Pipeline) {
+	declared := map[string]bool{}
+	add := func(parent string, all []spec.Processor) {
+		for _, d := range all {
+			declared[parent+":"+d.ID] = true
+		}
+	}
+	add(p.ID, p.Processors)
+	for _, c := range p.Connectors {
+		add(p.QualifiedID(c.ID), c.Processors)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.all, func(id string, _ *processor.Stats) bool { return !declared[id] })
+}
+
+// ProcessorStats returns what was counted of the processors of a pipeline.
+func (r *Runner) ProcessorStats(pipelineID string) *ProcessorStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.processors == nil {
+		r.processors = map[string]*ProcessorStats{}
+	}
+	if r.processors[pipelineID] == nil {
+		r.processors[pipelineID] = &ProcessorStats{}
+	}
+	return r.processors[pipelineID]
+}
+
+// chains returns with what the processors of a pipeline run.
+func (r *Runner) chains(p *spec.Pipeline, log *slog.Logger) processor.Options {
+	stats := r.ProcessorStats(p.ID)
+	stats.retain(p)
+	return processor.Options{
+		Registry: r.Catalog.Processors,
+		Logger:   log,
+		Schemas:  r.Catalog.Host.Schemas,
+		StateDir: r.StateDir,
+		Timeout:  r.ProcessorTimeout,
+		Stats:    stats.make,
+		Tap: func(id string, out bool, records []record.Record) {
+			point := engine.In(id)
+			if out {
+				point = engine.Out(id)
+			}
+			r.Taps.Publish(point, records)
+		},
+	}
+}
+
+// Processors opens a chain of processors.
+func (d dispenser) Processors(ctx context.Context, parent string, declared []spec.Processor) (connector.Chain, error) {
+	return processor.Open(ctx, parent, declared, d.chains)
+}
+
+// forgetState removes what the processors of a pipeline that was deleted kept.
+func (r *Runner) forgetState(pipelineID string) {
+	if r.StateDir == "" || !filepath.IsLocal(pipelineID) || pipelineID == "." {
+		return
+	}
+	if err := os.RemoveAll(filepath.Join(r.StateDir, pipelineID)); err != nil {
+		r.Log.Warn("cannot remove the state of the processors of a deleted pipeline", "component", "agent", "pipeline_id", pipelineID, "err", err)
+	}
+}
