@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -62,6 +63,7 @@ type Agent struct {
 	syncs      engine.Histogram // of the store
 	degraded   chan spec.State  // capacity 1
 	address    string           // of server
+	started    time.Time
 }
 
 // Run runs the agent until ctx ends, and then shuts it down gracefully: sources stop,
@@ -76,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
-	a := &Agent{options: o, Store: db, schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1)}
+	a := &Agent{options: o, Store: db, schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1), started: time.Now()}
 	a.wire()
 	if o.Wired != nil {
 		o.Wired(a)

@@ -57,6 +57,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Reload:   a.reload,
 		Plan:     a.plan,
 		Rates:    a.rates.All,
+		Insight:  a.insight(),
 	}
 	if err := a.secure(server, c); err != nil {
 		return nil, &settingError{err}

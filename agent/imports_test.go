@@ -55,8 +55,8 @@ api/inspect:          api/jsonhttp api/rest spec
 api/guard:            api/jsonhttp api/rest
 api/idempotency:      api/guard api/jsonhttp api/rest spec
 api/desired:          api/jsonhttp api/rest spec
-api/resource:         api/desired api/guard api/jsonhttp api/rest spec
-api:                  api/desired api/guard api/idempotency api/inspect api/jsonhttp api/openapi api/resource api/rest spec
+api/resource:         api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
+api:                  api/desired api/guard api/idempotency api/inspect api/jsonhttp api/openapi api/resource api/rest api/web spec
 agent/engine:         agent/engine/fair agent/engine/settle plugins/connector plugins/sdk spec
 agent/store:          plugins/schema spec
 agent/config:         schemas spec
@@ -67,7 +67,7 @@ agent/telemetry:      agent/engine api api/rest plugins reconcile reconcile/file
 agent/planner:        agent/config agent/store api/rest reconcile/files reconcile/watch spec
 agent/dryrun:         plugins/connector plugins/processor plugins/schema plugins/sdk spec
 agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/watch spec
-agent/host:           reconcile reconcile/files spec
+agent/host:           api/rest reconcile reconcile/files spec
 agent: agent/catalog agent/config agent/engine agent/engine/fair agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
   api api/desired api/idempotency api/resource api/rest plugins/confluent plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/agenttest:      agent agent/config spec

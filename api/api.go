@@ -44,7 +44,8 @@ type Server struct {
 	Plan func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
 	// Rates returns what the pipelines that run move. nil: it is not measured.
 	Rates   func() []rest.PipelineRates
-	Log     *slog.Logger // nil discards
+	Insight resource.Insight // what pages show beside pipelines; what is nil in it cannot be asked for
+	Log     *slog.Logger     // nil discards
 	Version string
 	Debug   bool // serve profiles under /debug/pprof/
 

@@ -138,3 +138,13 @@ var exampleErrors = []*rest.Error{
 	rest.Errorf(rest.Unavailable, rest.ReasonTooMany, "there are %d connections already", guard.MaxConns).Suggest("close some, or try again later"),
 	rest.Errorf(rest.DeadlineExceeded, rest.ReasonTimeout, "pipeline orders is stopping, and still not done").Suggest("it goes on; ask for its status, or give ?wait= more time"),
 }
+
+var (
+	exampleWatch = "event: session\ndata: {\"role\":\"admin\"}\n\nevent: rates\ndata: []\n\n"
+	exampleAgent = rest.Agent{Version: "v1.0.0", OS: "linux", Arch: "arm64", Host: "edge-7", PID: 812, StartedAt: exampleTime, Address: "127.0.0.1:8080", Unit: "conduit.service", Goroutines: 61,
+		Memory: rest.Memory{Resident: 23 << 20, Limit: 64 << 20}, Store: rest.Store{Path: "/var/lib/conduit/conduit.db", Bytes: 1 << 20, WALBytes: 4 << 20, DiskFree: 20 << 30, DiskTotal: 32 << 30},
+		Settings: []rest.Setting{{Name: "db.commit-interval", Value: "50ms", Origin: "default"}}}
+	exampleFileContent   = rest.FileContent{Path: "orders.yaml", Content: exampleFile}
+	exampleEditorRequest = rest.EditorRequest{Path: "orders.yaml", Content: "version: \"2.2\"\npipelines:\n  - id: orders\n    sta", Line: 4, Column: 8}
+	exampleEditorAnswer  = rest.EditorAnswer{Problems: []spec.Problem{}, Completions: []rest.Completion{{Label: "status", Detail: "Whether the pipeline should run.", Insert: "status: ", Replace: 3}}, Documents: []rest.PipelineDocument{}}
+)

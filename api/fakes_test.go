@@ -19,6 +19,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -403,7 +404,13 @@ func pipelineOf(id string, status spec.Status) spec.Pipeline {
 }
 
 func newServer(w *world) *api.Server {
-	return &api.Server{Desired: w, Observed: w, Plugins: w, Taps: w, Answers: w, Version: "v1.2.3"}
+	return &api.Server{Desired: w, Observed: w, Plugins: w, Taps: w, Answers: w, Version: "v1.2.3", Insight: resource.Insight{
+		Agent: func(context.Context) (rest.Agent, error) {
+			return rest.Agent{Version: "v1.2.3", Settings: []rest.Setting{}}, nil
+		},
+		Check:    w.misfits,
+		ReadFile: func(string) ([]byte, error) { return []byte("pipelines:\n  - id: p\n    password: hunter2\n"), nil },
+	}}
 }
 
 // call is a request to a handler, and what came of it.
@@ -452,4 +459,15 @@ func eventually(t *testing.T, what string, condition func() bool) {
 			t.Fatalf("not in time: %s", what)
 		}
 	}
+}
+
+// misfits finds fault with the plugin "bad".
+func (w *world) misfits(_ context.Context, p *spec.Pipeline) []spec.Problem {
+	var all []spec.Problem
+	for i, c := range p.Connectors {
+		if c.Plugin == "bad" {
+			all = append(all, spec.Problem{Path: fmt.Sprintf("/connectors/%d/plugin", i), Severity: spec.SeverityError, Code: "x", Message: "is bad"})
+		}
+	}
+	return all
 }

@@ -131,6 +131,9 @@ func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 		id = "orders:mark"
 	}
 	switch op.OperationID {
+	case "getFileContent":
+		path += "?path=orders.yaml"
+		declare(orders)
 	case "createPipeline":
 	case "createConnector", "createProcessor", "deletePipeline":
 		declare(spec.Pipeline{ID: "orders", Name: "orders", Status: spec.StatusStopped, DLQ: orders.DLQ})

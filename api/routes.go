@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/api/openapi"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/api/web"
 )
 
 // handle answers a request with a body, or with an error. When both are nil it has
@@ -59,6 +60,7 @@ func (s *Server) router(base resource.Base) http.Handler {
 	}
 	s.explorer(router)
 	s.profile(base, router)
+	s.page(router)
 	return router
 }
 
@@ -197,7 +199,6 @@ func (s *Server) explorer(router *httprouter.Router) {
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		router.Handle(method, "/openapi/", serve)
 		router.Handle(method, "/openapi/:file", serve)
-		router.Handler(method, "/", http.RedirectHandler("/openapi/", http.StatusFound))
 		router.Handler(method, "/openapi", http.RedirectHandler("/openapi/", http.StatusFound))
 	}
 }
@@ -217,4 +218,17 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	s.Metrics.ServeHTTP(w, r)
 	return nil, nil
+}
+
+// page serves the web UI. Its files hold no data, so they need no token.
+func (s *Server) page(router *httprouter.Router) {
+	serve := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		if !web.Serve(w, r, params.ByName("file")) {
+			jsonhttp.Fail(s.log, w, r, jsonhttp.NotFound())
+		}
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		router.Handle(method, "/", serve)
+		router.Handle(method, "/ui/:file", serve)
+	}
 }

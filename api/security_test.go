@@ -187,12 +187,18 @@ func TestProfilesNeedTheAdminToken(t *testing.T) {
 	}
 }
 
-// TestTheRootLeadsSomewhere follows the first path that somebody opens.
-func TestTheRootLeadsSomewhere(t *testing.T) {
+// TestTheRootIsThePage opens what somebody opens first, which needs no token.
+func TestTheRootIsThePage(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	got := do(h, "GET", "/", "")
-	if to := got.header.Get("Location"); got.status != 302 || do(h, "GET", to, "").status != 200 {
-		t.Errorf("%d to %q", got.status, to)
+	if got.status != 200 || !bytes.Contains(got.body, []byte("ui/app.js")) || !strings.Contains(got.header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("%d %v %s", got.status, got.header, got.body)
+	}
+	if got := do(h, "GET", "/ui/app.js", ""); got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/javascript") {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+	if got := do(h, "GET", "/ui/none.js", ""); got.status != 404 {
+		t.Errorf("a file that is not there: %d", got.status)
 	}
 }
 

@@ -178,12 +178,25 @@ func (s *Server) agentRoutes(base resource.Base) []route {
 	files := &resource.Files{Base: base, Reloaded: s.Reload, Planned: s.Plan}
 	events := &resource.Events{Base: base}
 	health := &resource.Health{Base: base, Version: s.Version}
+	pages := &resource.Pages{Base: base, Insight: s.Insight, Status: status, Files: files}
 	return []route{
 		{openapi.Operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent", Summary: "Get of every pipeline what is declared, what runs and what is wrong",
 			Description: "Pipelines that are declared no more are there until they have stopped. Of those that run there are rates, too.",
 			Response:    list(exampleStatus)}, status.List, guard.Read, nil},
 		{openapi.Operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent", Summary: "List the pipeline files and what is wrong with them",
 			Response: list(exampleFileState)}, files.List, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/watch", ID: "watch", Tag: "agent", Summary: "Follow everything that the web UI shows",
+			Description: "Server-sent messages: session, statuses, files, events and, each second, rates. Everything comes first, then what changed. It ends after the first unless the client accepts text/event-stream.",
+			Query:       []openapi.Param{{Name: "stages", Description: "id of the pipeline whose rates are told for each connector and processor, too", Example: "orders"}},
+			MediaType:   "text/event-stream", Response: exampleWatch, Errors: []int{429}}, pages.Watch, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/agent", ID: "getAgent", Tag: "agent", Summary: "Get what the agent says of itself",
+			Description: "The process, its store, and the settings in effect with the place that each comes from.", Response: exampleAgent, Errors: []int{404}}, pages.Agent, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/files/content", ID: "getFileContent", Tag: "agent", Summary: "Get a pipeline file as it is on the disk",
+			Description: "Secrets are *** in it.", Query: []openapi.Param{{Name: "path", Description: "of the file, relative to pipelines.path", Example: "orders.yaml"}},
+			Response: exampleFileContent, Errors: []int{404, 503}}, pages.Content, guard.Admin, nil},
+		{openapi.Operation{Method: post, Path: "/v1/editor", ID: "editFile", Tag: "agent", Summary: "Get help with writing a pipeline file",
+			Description: "What is wrong with the file, as conduit pipelines validate says it, and what may stand at the cursor. Nothing is kept.",
+			Request:     exampleEditorRequest, Response: exampleEditorAnswer, Errors: []int{400, 413}}, pages.Edit, guard.Admin, nil},
 		{openapi.Operation{Method: post, Path: "/v1/files/reload", ID: "reloadFiles", Tag: "agent", Summary: "Read the pipeline files now",
 			Description: "Files are read anyway when they change. Answers when desired state is in line with them. With prune, the absence of all files withdraws their pipelines.",
 			Request:     exampleReload, Optional: true, Response: list(exampleFileState), Errors: []int{400, 404, 503}}, files.Reload, guard.Admin, nil},

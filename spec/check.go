@@ -10,6 +10,7 @@ import (
 	"text/template/parse"
 
 	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/secret"
 	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
@@ -157,7 +158,7 @@ func checkPlugin(r *report, at, plugin string) {
 }
 
 // Redacted stands for a secret where settings are shown.
-const Redacted = "***"
+const Redacted = secret.Redacted
 
 // checkRedacted reports texts that lack their secret.
 func checkRedacted(r *report, at string, p *Pipeline) {

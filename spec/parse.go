@@ -48,6 +48,7 @@ func parseFile(path string, data []byte, export bool) File {
 	var f File
 	f.read(data, export)
 	f.Problems = finish(path, f.Problems)
+	excerpt(data, f.Problems)
 	return f
 }
 

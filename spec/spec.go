@@ -178,6 +178,9 @@ type Problem struct {
 	Severity Severity `json:"severity"`
 	Code     string   `json:"code"` // stable, for example config.field_required
 	Message  string   `json:"message"`
+	// Excerpt is the lines around the place, from two before it, without secrets. Only the
+	// first problems of a file have one.
+	Excerpt string `json:"excerpt,omitempty"`
 }
 
 // Severity says whether a problem keeps a pipeline from running.

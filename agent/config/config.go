@@ -16,6 +16,16 @@ type Config struct {
 	API        API            `koanf:"api"`
 	Shutdown   Shutdown       `koanf:"shutdown"`
 	Schemas    SchemaRegistry `koanf:"schema-registry"`
+
+	// Effective lists every setting with the place it was set, as Load found it.
+	Effective []Effective `koanf:"-"`
+}
+
+// Effective is a setting in effect.
+type Effective struct {
+	Key    string
+	Value  string // as one would write it
+	Origin string // default, conduit.yaml:3:5, CONDUIT_LOG_LEVEL or --log.level
 }
 
 // DB says where state is kept.

@@ -69,6 +69,7 @@ func (l *loader) fileValue(values map[string]any, f leaf, place string) {
 				l.failAt(place, "%s: %s", s.Key, message)
 			} else if f.value != nil {
 				values[s.Key] = s.typed(f.value)
+				l.origins[s.Key] = place
 			}
 			return
 		}

@@ -47,7 +47,7 @@ func Load(s Sources) (Config, []Warning, error) {
 	if err != nil {
 		return Config{}, nil, err
 	}
-	l := &loader{values: koanf.New(".")}
+	l := &loader{values: koanf.New("."), origins: map[string]string{}}
 	l.overlay(defaults())
 	l.file(cmp.Or(s.Path, DefaultPath), content)
 	l.env(s.Env)
@@ -56,6 +56,7 @@ func Load(s Sources) (Config, []Warning, error) {
 	var c Config
 	if len(l.errs) == 0 {
 		l.fail(l.values.Unmarshal("", &c))
+		c.Effective = l.effective()
 	}
 	return c, l.warnings, errors.Join(l.errs...)
 }
@@ -74,6 +75,7 @@ func readFile(path string) ([]byte, error) {
 // loader collects layers of settings, and everything wrong with them.
 type loader struct {
 	values   *koanf.Koanf
+	origins  map[string]string // place by key, of settings that were set
 	warnings []Warning
 	errs     []error
 	warned   map[string]bool // foreign keys
@@ -161,6 +163,17 @@ func (l *loader) text(values map[string]any, s Setting, place, text string) {
 		return
 	}
 	values[s.Key] = s.typed(value)
+	l.origins[s.Key] = place
+}
+
+// effective lists all settings with their places.
+func (l *loader) effective() []Effective {
+	var all []Effective
+	for _, s := range Settings() {
+		s.Default = l.values.Get(s.Key)
+		all = append(all, Effective{s.Key, s.DefaultText(), cmp.Or(l.origins[s.Key], "default")})
+	}
+	return all
 }
 
 // warnForeign warns of a setting that has no effect, once for each key, unless what it asks

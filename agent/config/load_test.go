@@ -54,8 +54,34 @@ func TestDefaults(t *testing.T) {
 		Shutdown: config.Shutdown{Timeout: 30 * time.Second},
 		Schemas:  config.SchemaRegistry{Type: "builtin", Confluent: config.Confluent{Auth: config.ConfluentAuth{Type: "none"}}},
 	}
+	if len(got.Effective) != len(config.Settings()) || got.Effective[0].Origin != "default" {
+		t.Errorf("settings in effect are %v", got.Effective)
+	}
+	got.Effective = nil
 	if diff := cmp.Diff(want, got); diff != "" || warnings != nil || err != "" {
 		t.Errorf("(-want +got):\n%s%v %s", diff, warnings, err)
+	}
+}
+
+// Of each setting it is known where it was set, the place that counts.
+func TestEffectiveSettingsNameTheirPlace(t *testing.T) {
+	c, _, err := load(t, "log.level: debug\npipelines:\n  path: from-file\n", []string{"CONDUIT_PIPELINES_PATH=from-env"}, map[string]string{"log.format": "json"})
+	if err != "" {
+		t.Fatal(err)
+	}
+	got := map[string]config.Effective{}
+	for _, e := range c.Effective {
+		got[e.Key] = e
+	}
+	for _, want := range []config.Effective{
+		{"log.format", "json", "--log.format"}, {"pipelines.path", "from-env", "CONDUIT_PIPELINES_PATH"}, {"db.commit-interval", "50ms", "default"},
+	} {
+		if got[want.Key] != want {
+			t.Errorf("got %v, want %v", got[want.Key], want)
+		}
+	}
+	if e := got["log.level"]; e.Value != "debug" || !strings.HasSuffix(e.Origin, "conduit.yaml:1:1") {
+		t.Errorf("got %v", e)
 	}
 }
 
@@ -196,6 +222,7 @@ func TestTemplateIsTheDefaults(t *testing.T) {
 	template := string(config.Template())
 	want, _, _ := load(t, "", nil, nil)
 	got, warnings, err := load(t, template, nil, nil)
+	want.Effective, got.Effective = nil, nil // which name the file
 	if diff := cmp.Diff(want, got); diff != "" || warnings != nil || err != "" {
 		t.Errorf("(-want +got):\n%s%v %s", diff, warnings, err)
 	}

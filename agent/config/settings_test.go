@@ -21,6 +21,9 @@ import (
 func keysOf(t reflect.Type, prefix string) map[string]string {
 	keys := map[string]string{}
 	for f := range t.Fields() {
+		if f.Tag.Get("koanf") == "-" {
+			continue
+		}
 		key := prefix + f.Tag.Get("koanf")
 		switch {
 		case f.Type == reflect.TypeFor[time.Duration]():

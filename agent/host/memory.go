@@ -15,12 +15,21 @@ import (
 // group, so that the garbage collector works harder before the kernel kills the process. It
 // returns the limit set, 0 for none.
 func LimitMemory() int64 {
+	limit := MemoryLimit() / 10 * 9
+	if limit == 0 {
+		return 0
+	}
+	debug.SetMemoryLimit(limit)
+	return limit
+}
+
+// MemoryLimit returns the least memory limit in bytes of the control groups that this
+// process is in, 0 for none.
+func MemoryLimit() int64 {
 	limit, ok := groupLimit(os.DirFS("/"))
 	if !ok {
 		return 0
 	}
-	limit = limit / 10 * 9
-	debug.SetMemoryLimit(limit)
 	return limit
 }
 

@@ -34,6 +34,9 @@ type Source struct {
 	Events func(ctx context.Context, after int64, limit int) ([]spec.Event, error)
 	// Rates returns the rates of the pipelines that run, with their series.
 	Rates func() []rest.PipelineRates
+	// Stages is the id of the pipeline whose rates are sent with those of its connectors and
+	// processors: of a thousand pipelines they would be most of what is sent.
+	Stages string
 	// Changed returns a channel that is closed soon after the next change.
 	Changed func() <-chan struct{}
 }
@@ -79,6 +82,15 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// Snapshot sends everything by calling send, once.
+func (s *Source) Snapshot(ctx context.Context, send func(name string, message any) error) error {
+	f := follower{Source: s, send: send, statuses: map[string][]byte{}, after: -1}
+	if err := f.changes(ctx); err != nil {
+		return err
+	}
+	return f.rates()
 }
 
 // follower is what one page knows.
@@ -172,10 +184,13 @@ func (f *follower) newEvents(ctx context.Context) error {
 // rates sends what the pipelines move. The series are sent once.
 func (f *follower) rates() error {
 	all := f.Rates()
-	if f.series {
-		all = slices.Clone(all)
-		for i := range all {
+	all = slices.Clone(all)
+	for i := range all {
+		if f.series {
 			all[i].Series = nil
+		}
+		if all[i].ID != f.Stages {
+			all[i].Stages = nil
 		}
 	}
 	f.series = true

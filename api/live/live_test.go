@@ -58,8 +58,9 @@ func (w *world) source() *live.Source {
 			return all, nil
 		},
 		Rates: func() []rest.PipelineRates {
-			return []rest.PipelineRates{{ID: "p", Records: 5, Series: []float64{1, 2}}}
+			return []rest.PipelineRates{{ID: "p", Records: 5, Series: []float64{1, 2}, Stages: map[string]rest.StageRates{"p:in": {}}}, {ID: "q", Stages: map[string]rest.StageRates{"q:in": {}}}}
 		},
+		Stages: "p",
 		Changed: func() <-chan struct{} {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -101,7 +102,8 @@ func TestEverythingFirstThenWhatChanged(t *testing.T) {
 		synctest.Wait()
 		first := l.take()
 		if len(first) != 4 || !strings.Contains(first[0], `"all":true`) || !strings.Contains(first[0], `"id":"q"`) || !strings.HasPrefix(first[1], "files") ||
-			!strings.Contains(first[2], "Started") || !strings.Contains(first[3], `"series":[1,2]`) {
+			!strings.Contains(first[2], "Started") || !strings.Contains(first[3], `"series":[1,2]`) ||
+			!strings.Contains(first[3], "p:in") || strings.Contains(first[3], "q:in") {
 			t.Fatalf("first came %q", first)
 		}
 

@@ -40,8 +40,10 @@ func (s *Files) Reload(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // List answers with what is known of the pipeline files.
-func (s *Files) List(_ http.ResponseWriter, r *http.Request) (any, error) {
-	files, err := s.Desired.FileStates(r.Context())
+func (s *Files) List(_ http.ResponseWriter, r *http.Request) (any, error) { return s.all(r.Context()) }
+
+func (s *Files) all(ctx context.Context) ([]spec.FileState, error) {
+	files, err := s.Desired.FileStates(ctx)
 	if files == nil {
 		files = []spec.FileState{}
 	}

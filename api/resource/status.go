@@ -76,7 +76,7 @@ func (s *Status) statusOf(view *desired.View, d *spec.Declaration, files []spec.
 	if state.LastGood != nil {
 		state.LastGood = &spec.LastGood{Generation: state.LastGood.Generation, Pipeline: view.Pipeline(&state.LastGood.Pipeline)}
 	}
-	body := rest.PipelineStatus{ID: d.Pipeline.ID, Owner: d.Owner, Generation: d.Generation, Digest: d.Digest,
+	body := rest.PipelineStatus{ID: d.Pipeline.ID, Name: d.Pipeline.Name, Owner: d.Owner, Generation: d.Generation, Digest: d.Digest,
 		Declared: d.Pipeline.Status, Override: d.Override, State: state, Problems: []spec.Problem{}}
 	if !d.Withdrawn.IsZero() {
 		body.Withdrawn = &d.Withdrawn

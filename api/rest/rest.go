@@ -245,6 +245,7 @@ type ParameterRule struct {
 // and what runs.
 type PipelineStatus struct {
 	ID         string           `json:"id"`
+	Name       string           `json:"name"`
 	Owner      spec.Owner       `json:"owner"`
 	Generation int64            `json:"generation" doc:"Version of what is declared."`
 	Digest     string           `json:"digest"`

@@ -123,8 +123,8 @@ const handlers = {
     const next = new Map();
     for (const r of m) {
       next.set(r.id, r);
-      const points = series.get(r.id) || r.series?.slice(-seriesLength) || [];
-      if (!r.series || series.has(r.id)) points.push(r.records);
+      const points = r.series?.slice(-seriesLength) || series.get(r.id) || [];
+      if (!r.series) points.push(r.records);
       if (points.length > seriesLength) points.shift();
       series.set(r.id, points);
     }
@@ -138,6 +138,17 @@ const handlers = {
 };
 
 let abort = null;
+let stages = '';
+
+/** Has the rates of a pipeline come with those of its connectors and processors. */
+export function watchStages(id) {
+  if (stages === id) return;
+  stages = id;
+  delay = 0;
+  abort?.abort();
+  wake();
+}
+
 let delay = 500;
 
 /** Follows the agent until the page ends, and comes back by itself when the agent does. */
@@ -145,18 +156,17 @@ export async function follow() {
   for (;;) {
     abort = new AbortController();
     try {
-      const answer = await fetch('/v1/watch', { headers: headers({ Accept: 'text/event-stream' }), signal: abort.signal });
+      const answer = await fetch('/v1/watch' + (stages ? '?stages=' + encodeURIComponent(stages) : ''), { headers: headers({ Accept: 'text/event-stream' }), signal: abort.signal });
       if (answer.status === 401 || answer.status === 403) link.set('login');
       else if (answer.ok) {
         link.set('live');
         delay = 500;
-        series.clear();
         await readStream(answer.body, (name, data) => handlers[name]?.(data));
         link.set('lost');
       } else link.set('lost');
-    } catch { if (link.peek() !== 'login') link.set('lost'); }
+    } catch { if (link.peek() !== 'login' && delay) link.set('lost'); }
     await pause(link.peek() === 'login' ? Infinity : delay + Math.random() * delay);
-    delay = Math.min(delay * 1.6, 10000);
+    delay = Math.min(Math.max(delay, 500) * 1.6, 10000);
   }
 }
 

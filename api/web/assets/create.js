@@ -44,21 +44,23 @@ async function finish(documents) {
 }
 
 function form(d) {
-  const change = (more) => draft.set({ ...d, ...more });
-  const connector = (i, more) => change({ connectors: d.connectors.map((c, j) => (i === j ? { ...c, ...more } : c)) });
-  const processor = (i, more) => change({ processors: d.processors.map((p, j) => (i === j ? { ...p, ...more } : p)) });
-  const submit = (e) => { e.preventDefault(); finish([clean(d)]); };
+  // What is changed is the draft as it is, which may be ahead of what is shown.
+  const change = (more) => draft.update((now) => ({ ...now, ...(typeof more === 'function' ? more(now) : more) }));
+  const one = (list, i) => (more) => change((now) => ({ [list]: now[list].map((x, j) => (i === j ? { ...x, ...(typeof more === 'function' ? more(x) : more) } : x)) }));
+  const remove = (list, i) => () => change((now) => ({ [list]: now[list].filter((_, j) => j !== i) }));
+  const add = (list, make) => () => change((now) => ({ [list]: [...now[list], make(now[list].length + 1)] }));
+  const submit = (e) => { e.preventDefault(); finish([clean(draft.peek())]); };
   return h('form', { class: 'stack', onsubmit: submit },
     h('fieldset', { class: 'card' }, h('legend', null, 'Pipeline'),
       field('id', 'Id', h('input', { id: 'id', required: true, pattern: '[A-Za-z0-9_.:\\-]+', maxlength: 128, value: d.id, oninput: (e) => change({ id: e.target.value }) }), 'letters, digits, - _ and .'),
       field('name', 'Name', h('input', { id: 'name', value: d.name, oninput: (e) => change({ name: e.target.value }) }), 'for people; the id when left empty'),
       field('status', 'Status', h('select', { id: 'status', onchange: (e) => change({ status: e.target.value }) }, ['running', 'stopped'].map((v) => h('option', { key: v, value: v, selected: d.status === v }, v))), 'whether it starts at once')),
-    d.connectors.map((c, i) => connectorForm(c, i, (m) => connector(i, m), () => change({ connectors: d.connectors.filter((_, j) => j !== i) }))),
-    d.processors.map((p, i) => processorForm(p, i, (m) => processor(i, m), () => change({ processors: d.processors.filter((_, j) => j !== i) }))),
+    d.connectors.map((c, i) => connectorForm(c, i, one('connectors', i), remove('connectors', i))),
+    d.processors.map((p, i) => processorForm(p, i, one('processors', i), remove('processors', i))),
     h('div', { class: 'bar' },
-      h('button', { type: 'button', onclick: () => change({ connectors: [...d.connectors, { id: 'in' + (d.connectors.length + 1), type: 'source', plugin: '', settings: {} }] }) }, 'Add source'),
-      h('button', { type: 'button', onclick: () => change({ connectors: [...d.connectors, { id: 'out' + (d.connectors.length + 1), type: 'destination', plugin: '', settings: {} }] }) }, 'Add destination'),
-      processors().length ? h('button', { type: 'button', onclick: () => change({ processors: [...d.processors, { id: 'step' + (d.processors.length + 1), plugin: '', settings: {}, condition: '' }] }) }, 'Add processor') : null,
+      h('button', { type: 'button', onclick: add('connectors', (n) => ({ id: 'in' + n, type: 'source', plugin: '', settings: {} })) }, 'Add source'),
+      h('button', { type: 'button', onclick: add('connectors', (n) => ({ id: 'out' + n, type: 'destination', plugin: '', settings: {} })) }, 'Add destination'),
+      processors().length ? h('button', { type: 'button', onclick: add('processors', (n) => ({ id: 'step' + n, plugin: '', settings: {}, condition: '' })) }, 'Add processor') : null,
       h('span', { class: 'grow' }), h('button', { class: 'primary' }, 'Plan and create…')));
 }
 
@@ -73,7 +75,7 @@ function connectorForm(c, i, change, remove) {
   return h('fieldset', { class: 'card', key: 'c' + i }, h('legend', null, c.type === 'source' ? 'Source' : 'Destination'),
     field(`c${i}id`, 'Id', h('input', { id: `c${i}id`, required: true, value: c.id, oninput: (e) => change({ id: e.target.value }) })),
     field(`c${i}plugin`, 'Plugin', h('select', { id: `c${i}plugin`, required: true, onchange: (e) => change({ plugin: e.target.value, settings: {} }) }, h('option', { value: '', selected: !c.plugin }, 'choose…'), usable.map((p) => h('option', { key: p.name, value: short(p.name), selected: short(p.name) === c.plugin }, short(p.name)))), plugin?.summary),
-    parameters(`c${i}`, params, c.settings, (settings) => change({ settings })),
+    parameters(`c${i}`, params, c.settings, (edit) => change((x) => ({ settings: edit(x.settings) }))),
     h('button', { type: 'button', class: 'plain', onclick: remove }, 'Remove'));
 }
 
@@ -83,25 +85,26 @@ function processorForm(p, i, change, remove) {
     field(`p${i}id`, 'Id', h('input', { id: `p${i}id`, required: true, value: p.id, oninput: (e) => change({ id: e.target.value }) })),
     field(`p${i}plugin`, 'Plugin', h('select', { id: `p${i}plugin`, required: true, onchange: (e) => change({ plugin: e.target.value, settings: {} }) }, h('option', { value: '', selected: !p.plugin }, 'choose…'), processors().map((x) => h('option', { key: x.name, value: short(x.name), selected: short(x.name) === p.plugin }, short(x.name)))), plugin?.summary),
     field(`p${i}condition`, 'Condition', h('input', { id: `p${i}condition`, class: 'wide mono', value: p.condition, placeholder: '{{ eq .Metadata.kind "order" }}', oninput: (e) => change({ condition: e.target.value }) }), 'a template that yields true or false; empty for all records'),
-    parameters(`p${i}`, plugin?.parameters || {}, p.settings, (settings) => change({ settings })),
+    parameters(`p${i}`, plugin?.parameters || {}, p.settings, (edit) => change((x) => ({ settings: edit(x.settings) }))),
     h('button', { type: 'button', class: 'plain', onclick: remove }, 'Remove'));
 }
 
+const needed = (p) => rule(p, 'TYPE_REQUIRED') !== undefined && !p.default;
 const rule = (p, type) => p.validations.find((v) => v.type === type)?.value;
 const secretName = /(^|[._-])(password|passwd|secret|token|credential|api[._-]?key|private[._-]?key|access[._-]?key)/i;
 
 function parameters(prefix, params, settings, change) {
-  const names = Object.keys(params).sort((a, b) => (rule(params[b], 'TYPE_REQUIRED') !== undefined) - (rule(params[a], 'TYPE_REQUIRED') !== undefined) || a.localeCompare(b));
-  const first = names.filter((n) => rule(params[n], 'TYPE_REQUIRED') !== undefined || n in settings), rest = names.filter((n) => !first.includes(n));
+  const names = Object.keys(params).sort((a, b) => needed(params[b]) - needed(params[a]) || a.localeCompare(b));
+  const first = names.filter((n) => (needed(params[n]) && !n.includes('*')) || n in settings), rest = names.filter((n) => !first.includes(n));
   const open = more().has(prefix);
   return [first.map((n) => parameter(prefix, n, params[n], settings, change)),
     rest.length ? h('details', { key: 'more', open, ontoggle: (e) => more.update((all) => { const s = new Set(all); e.target.open ? s.add(prefix) : s.delete(prefix); return s; }) }, h('summary', null, `${rest.length} optional settings`), open ? rest.map((n) => parameter(prefix, n, params[n], settings, change)) : null) : null];
 }
 
 function parameter(prefix, name, p, settings, change) {
-  const id = prefix + name, required = rule(p, 'TYPE_REQUIRED') !== undefined, list = rule(p, 'TYPE_INCLUSION')?.split(',');
+  const id = prefix + name, required = needed(p), list = rule(p, 'TYPE_INCLUSION')?.split(',');
   if (name.includes('*')) return starred(prefix, name, p, settings, change);
-  const set = (value) => { const next = { ...settings }; if (value === '' && !required) delete next[name]; else next[name] = value; change(next); };
+  const set = (value) => change((now) => { const next = { ...now }; if (value === '' && !required) delete next[name]; else next[name] = value; return next; });
   const common = { id, required, 'aria-describedby': id + '-help' };
   const value = settings[name] ?? '';
   const control = p.type === 'TYPE_BOOL' || list
@@ -117,9 +120,9 @@ const bound = (p, type, sign) => { const v = rule(p, type); return v === undefin
 function starred(prefix, name, p, settings, change) {
   const [before, after] = name.split('*'), id = prefix + name;
   const own = Object.keys(settings).filter((k) => k.startsWith(before) && k.endsWith(after));
-  const add = () => { const part = prompt(`Name for ${name}`); if (part) change({ ...settings, [before + part + after]: p.default || '' }); };
+  const add = () => { const part = prompt(`Name for ${name}`); if (part) change((now) => ({ ...now, [before + part + after]: p.default || '' })); };
   return h('div', { class: 'field', key: name }, h('span', { class: 'mono', id }, name),
-    h('div', null, own.map((k) => h('div', { class: 'inline', key: k }, h('code', null, k), h('input', { 'aria-label': k, value: settings[k], oninput: (e) => change({ ...settings, [k]: e.target.value }) }), h('button', { type: 'button', class: 'plain icon', 'aria-label': 'Remove ' + k, onclick: () => { const next = { ...settings }; delete next[k]; change(next); } }, '×'))),
+    h('div', null, own.map((k) => h('div', { class: 'inline', key: k }, h('code', null, k), h('input', { 'aria-label': k, value: settings[k], oninput: (e) => change((now) => ({ ...now, [k]: e.target.value })) }), h('button', { type: 'button', class: 'plain icon', 'aria-label': 'Remove ' + k, onclick: () => change((now) => { const next = { ...now }; delete next[k]; return next; }) }, '×'))),
       h('button', { type: 'button', onclick: add, 'aria-describedby': id }, 'Add one')), h('small', { class: 'quiet' }, p.description));
 }
 

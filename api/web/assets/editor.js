@@ -82,7 +82,7 @@ export class Editor {
         h('pre', { 'aria-hidden': 'true' }, lines.flatMap((l) => [...highlight(l), '\n'])),
         h('textarea', { value: text, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', wrap: 'off', readonly: this.readOnly || null, 'aria-label': label, rows: lines.length + 1,
           ref: (el) => { this.area = el; if (el) this.ask(); }, oninput: input, onkeydown: (e) => this.keys(e), onblur: () => setTimeout(() => this.menu.set(null), 150),
-          'aria-autocomplete': 'list', 'aria-controls': 'completions', 'aria-expanded': String(!!this.menu()) }),
+          'aria-autocomplete': 'list', 'aria-controls': this.menu() ? 'completions' : null }),
         this.menuView()));
   }
 

@@ -15,7 +15,7 @@ export function events() {
     h('div', { class: 'title' }, h('h1', null, 'Events'), h('span', { class: 'grow' }),
       h('label', null, h('input', { type: 'checkbox', checked: warnings(), onchange: (e) => warnings.set(e.target.checked) }), ' warnings only'),
       h('input', { type: 'search', id: 'search', 'aria-label': 'Search events', placeholder: 'Search ( / )', value: search(), oninput: (e) => search.set(e.target.value) })),
-    list.length ? h('div', { class: 'scroll card' }, h('table', { class: 'log' }, h('caption', { class: 'hidden' }, 'Events'),
+    list.length ? h('div', { class: 'scroll card', tabindex: 0 }, h('table', { class: 'log' }, h('caption', { class: 'hidden' }, 'Events'),
       h('thead', null, h('tr', null, ['When', 'What', 'Of', 'Message'].map((t) => h('th', { key: t, scope: 'col' }, t)))),
       h('tbody', null, list.map((e) => h('tr', { key: e.id, class: e.type }, h('td', { class: 'quiet nowrap' }, clock(e.at)), h('th', { scope: 'row' }, e.reason), h('td', { class: 'mono' }, e.pipeline ? h('a', { href: '#/pipelines/' + encodeURIComponent(e.pipeline) }, e.pipeline) : e.file || ''), h('td', null, e.message)))))) : empty('No such events'));
 }

@@ -129,7 +129,7 @@ function table(list) {
     from = Math.min(from, Math.max(0, to - 1));
   }
   const rates = agent.rates();
-  return h('div', { class: 'scroll' }, h('table', { class: 'rows', 'aria-rowcount': list.length + 1 },
+  return h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'rows', 'aria-rowcount': list.length + 1 },
     h('caption', { class: 'hidden' }, 'Pipelines'), head(),
     h('tbody', { ref: watchScroll },
       from ? h('tr', { key: ' before', 'aria-hidden': 'true' }, h('td', { colspan: columns.length, class: 'spacer', style: { height: from * rowHeight + 'px' } })) : null,

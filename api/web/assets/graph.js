@@ -46,12 +46,12 @@ const edge = (r) => (r ? `${count(r.records)}/s` : '');
 
 function connectorNode(c, rate) {
   const r = rate(c.id), id = c.id.slice(c.pipelineId.length + 1);
-  return { id: c.id, title: c.config.name || id, sub: c.plugin, kind: c.type === 'TYPE_SOURCE' ? 'source' : 'destination', note: r ? bytes(r.bytes) + '/s' : '', slow: r?.slow };
+  return { id: c.id, title: c.config.name || id, sub: c.plugin, kind: c.type === 'TYPE_SOURCE' ? 'source' : 'destination', note: r ? bytes(r.bytes) + '/s' : '', slow: c.type !== 'TYPE_SOURCE' && r?.busy > 0.7 ? `all wait for ${id}` : '' };
 }
 
 function processorNode(x, rate) {
   const r = rate(x.id);
-  return { id: x.id, title: x.id.split(':').pop(), sub: x.plugin, kind: 'processor', note: r?.refused ? `${count(r.refused)} refused/s` : x.condition ? 'conditional' : '', slow: r?.slow };
+  return { id: x.id, title: x.id.split(':').pop(), sub: x.plugin, kind: 'processor', note: r?.refused ? `${count(r.refused)} refused/s` : x.condition ? 'conditional' : '', slow: r?.busy > 0.7 ? 'all wait for it' : '' };
 }
 
 /** Draws a topology. pick is called with the id of a node that is chosen. */
@@ -83,10 +83,8 @@ const clip = (text, n) => (text.length > n ? text.slice(0, n - 1) + '…' : text
 
 function node(n, pick, chosen) {
   const go = n.kind === 'dlq' ? null : () => pick(n.id);
-  const describe = `${n.kind === 'dlq' ? 'dead letters' : n.kind} ${n.title}, ${n.sub}${n.note ? ', ' + n.note : ''}${n.slow ? ', ' + n.slow : ''}`;
   return h('g', { key: n.id, class: `node ${n.kind}${n.slow ? ' slow' : ''}${chosen === n.id ? ' chosen' : ''}`, transform: `translate(${n.x} ${n.y})`,
-    role: go ? 'button' : 'img', tabindex: go ? 0 : null, 'aria-label': describe, onclick: go, onkeydown: go && ((e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); go(); } }) },
-    h('title', null, n.slow || describe),
+    role: go ? 'button' : 'img', tabindex: go ? 0 : null, 'aria-label': go ? null : `${n.title}: ${n.sub}`, onclick: go, onkeydown: go && ((e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); go(); } }) },
     h('rect', { width: nodeWidth, height: nodeHeight, rx: 8 }),
     h('text', { x: 12, y: 23, class: 'name' }, clip(n.title, 20)), h('text', { x: 12, y: 39, class: 'sub' }, clip(n.sub, 26)),
     h('text', { x: 12, y: 54, class: 'sub' }, n.slow ? clip(n.slow, 28) : n.note));

@@ -81,8 +81,9 @@ export function problem(p, { link = true } = {}) {
 }
 
 function excerpt(p) {
-  if (!p.excerpt?.length) return null;
-  return h('pre', { class: 'excerpt', tabindex: 0, 'aria-label': 'The lines of the file' }, p.excerpt.flatMap((l) => [
+  if (!p.excerpt) return null;
+  const lines = p.excerpt.split('\n').map((text, i) => ({ text, line: Math.max(1, p.line - 2) + i }));
+  return h('pre', { class: 'excerpt', tabindex: 0, 'aria-label': 'The lines of the file' }, lines.flatMap((l) => [
     h('span', { class: l.line === p.line ? 'hit' : '' }, String(l.line).padStart(4) + ' │ ' + l.text + '\n'),
     l.line === p.line && p.column ? h('span', { class: 'caret' }, '     │ ' + ' '.repeat(p.column - 1) + '^\n') : null]));
 }

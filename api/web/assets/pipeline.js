@@ -18,7 +18,7 @@ let loading = '';
 /** Loads what the stream of changes does not have, again after each change of the declaration. */
 function load(s) {
   const key = `${s.id} ${s.generation} ${s.owner.kind} ${s.digest}`;
-  if (loading === key) return;
+  if (loading === key || s.withdrawn) return; // what is being deleted answers no more
   loading = key;
   const id = encodeURIComponent(s.id), path = agent.pipelinePath(s.id);
   if (detail.peek()?.id !== s.id) { detail.set(null); compared.set(null); chosen.set(''); }
@@ -39,6 +39,7 @@ export function pipeline(id, tab = '') {
     return agent.link() === 'live' ? empty(`There is no pipeline ${id}`, h('p', null, 'It may have been deleted, or its file not been saved yet.'), h('a', { href: '#/', class: 'button' }, 'All pipelines')) : h('p', { class: 'quiet' }, 'Asking the agent…');
   }
   load(s);
+  queueMicrotask(() => agent.watchStages(id));
   const base = '#/pipelines/' + encodeURIComponent(id);
   return h('div', { class: 'pipeline', key: id },
     heading(s),
@@ -65,7 +66,7 @@ async function drop(s) {
   const d = detail.peek();
   if (!await ask({ title: `Delete ${s.id}?`, text: 'It is stopped, its connectors clean up after themselves, and its positions are forgotten.', yes: 'Delete', danger: true })) return;
   const done = await agent.attempt(`${s.id} is deleted`, async () => {
-    if (s.state.phase !== 'stopped') await agent.post(agent.pipelinePath(s.id) + '/stop?wait=1m');
+    await agent.post(agent.pipelinePath(s.id) + '/stop?wait=1m').catch((e) => { if (e.reason !== 'pipeline.not_running') throw e; });
     for (const p of d.processors) await agent.call('DELETE', '/v1/processors/' + encodeURIComponent(p.id));
     for (const c of d.connectors) await agent.call('DELETE', '/v1/connectors/' + encodeURIComponent(c.id));
     await agent.call('DELETE', agent.pipelinePath(s.id));
@@ -165,7 +166,7 @@ function fields(a, b) {
 }
 
 function comparison(c) {
-  return [h('h2', null, c.title), c.changes.length ? h('div', { class: 'scroll' }, h('table', { class: 'diff' }, h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Field'), h('th', { scope: 'col' }, 'Before'), h('th', { scope: 'col' }, 'After'))),
+  return [h('h2', null, c.title), c.changes.length ? h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'diff' }, h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Field'), h('th', { scope: 'col' }, 'Before'), h('th', { scope: 'col' }, 'After'))),
     h('tbody', null, c.changes.map((d) => h('tr', { key: d.path }, h('th', { scope: 'row', class: 'mono' }, d.path), h('td', { class: 'removed' }, d.from === undefined ? '' : String(d.from)), h('td', { class: 'added' }, d.to === undefined ? '' : String(d.to))))))) : h('p', { class: 'quiet' }, 'Nothing that affects what runs.')];
 }
 

@@ -6,7 +6,7 @@
 // page works where the policy forbids markup from strings.
 
 let running = null;
-let due = new Set();
+const due = new Set();
 
 /** Returns a signal that holds value. */
 export function signal(value) {
@@ -52,10 +52,11 @@ function release(self) {
 function schedule(self) {
   if (due.has(self)) return;
   due.add(self);
-  self.later(() => { if (due.delete(self)) self.run(); });
+  const { later } = self; // called as a function: the browser's own refuse another this
+  later(() => { if (due.delete(self)) self.run(); });
 }
 
-/** Describes an element. A prop key tells siblings apart; ref is called with the element. */
+/** Describes an element. A prop key tells siblings apart; ref is called with the element once it is in the page, and with null when it goes. */
 export function h(tag, props, ...kids) {
   return { tag, props: props || {}, kids: flat(kids, []), key: props?.key, el: null };
 }
@@ -76,9 +77,12 @@ export function mount(el, view) {
     const next = flat([view()], []);
     patchKids(el, old, next, false);
     old = next;
+    for (const node of arrived.splice(0)) node.props.ref(node.el);
   }, (fn) => (document.hidden ? setTimeout(fn, 500) : requestAnimationFrame(fn)));
   return () => { end(); patchKids(el, old, [], false); };
 }
+
+const arrived = []; // elements whose ref is to be called
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -88,7 +92,7 @@ function create(node, svg) {
   node.el = svg ? document.createElementNS(SVG, node.tag) : document.createElement(node.tag);
   patchKids(node.el, [], node.kids, svg);
   setProps(node.el, {}, node.props);
-  node.props.ref?.(node.el);
+  if (node.props.ref) arrived.push(node);
   return node.el;
 }
 

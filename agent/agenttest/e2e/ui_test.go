@@ -1,0 +1,436 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// page is the web UI of an agent, open in a browser.
+type page struct {
+	t      *testing.T
+	ctx    context.Context
+	url    string
+	errors chan string // of scripts, and what the policy refused
+}
+
+// openPage opens the UI at a place such as "pipelines/p".
+func openPage(t *testing.T, url, at string) *page {
+	t.Helper()
+	p := &page{t: t, ctx: browser(t), url: url, errors: make(chan string, 100)}
+	console := chromedp.Console(p.ctx)
+	go func() {
+		for m, err := range console {
+			if err != nil {
+				return
+			}
+			if m.IsException() || m.Type == chromedp.ConsoleError || m.Type == chromedp.ConsoleWarning {
+				p.errors <- m.String() + " " + m.URL
+			}
+		}
+	}()
+	p.do(chromedp.Navigate(url + "/#/" + at))
+	t.Cleanup(func() {
+		for len(p.errors) > 0 {
+			t.Errorf("the page complains: %s", <-p.errors)
+		}
+	})
+	return p
+}
+
+func (p *page) do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, actions...); err != nil {
+		picture(p.t, p.ctx, "failure-"+p.t.Name())
+		p.t.Fatal(err)
+	}
+}
+
+// until waits until an expression of JavaScript is true.
+func (p *page) until(what, expression string) {
+	p.t.Helper()
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(25*time.Second))); err != nil {
+		picture(p.t, p.ctx, "failure-"+p.t.Name())
+		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		p.t.Fatalf("%s: %v; the page shows:\n%s", what, err, text)
+	}
+}
+
+// shows waits until the page has a text.
+func (p *page) shows(text string) {
+	p.t.Helper()
+	p.until("the page does not show "+text, "document.body.innerText.includes("+quoted(text)+")")
+}
+
+// hides waits until the page has a text no more.
+func (p *page) hides(text string) {
+	p.t.Helper()
+	p.until("the page still shows "+text, "!document.body.innerText.includes("+quoted(text)+")")
+}
+
+// press clicks the button or link with this name, once it can be clicked.
+func (p *page) press(name string) {
+	p.t.Helper()
+	find := `[...(document.querySelector("dialog") || document).querySelectorAll("button, a, summary, [role=tab]")].find((e) => e.innerText.trim() === ` + quoted(name) + ` && !e.disabled)`
+	p.until("there is no button "+name, "!!"+find)
+	p.eval(find + ".click()")
+}
+
+func (p *page) eval(expression string) {
+	p.t.Helper()
+	if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[any](expression+"; null")); err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+}
+
+// enter puts text into the field that the selector finds, as if it was typed.
+func (p *page) enter(selector, text string) {
+	p.t.Helper()
+	p.until("there is no field "+selector, "!!document.querySelector("+quoted(selector)+")")
+	p.eval(fmt.Sprintf(`(() => { const e = document.querySelector(%s); e.focus(); e.value = %s; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", {bubbles: true})); })()`, quoted(selector), quoted(text)))
+}
+
+func quoted(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// views are places of the page and what they show when they are complete.
+var views = []struct{ name, at, shows string }{
+	{"fleet", "", "records/s"},
+	{"pipeline", "pipelines/p", "Conditions"},
+	{"records", "pipelines/p/records", "create"},
+	{"declaration", "pipelines/p/declaration", "Copy YAML"},
+	{"history", "pipelines/p/history", "revision 1"},
+	{"dead-letters", "pipelines/p/dead-letters", "Dead-letter queue"},
+	{"new", "new", "Plan and create"},
+	{"file", "files/bad.yaml", "What would this change?"},
+	{"plugins", "plugins/builtin%3Agenerator%40v1.0.0", "As a source"},
+	{"events", "events", "FileRejected"},
+	{"agent", "agent", "Settings in effect"},
+}
+
+// axe is the variable that names the script of axe-core, which finds what keeps people
+// with disabilities from using a page.
+const axe = "CONDUIT_AXE"
+
+// Every view renders without complaint, fits a wide and a narrow window, in light and
+// dark, and is accessible.
+func TestUIViews(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 50, ""))
+	w.Save("bad.yaml", strings.Replace(made(w.Dir, "q", 50, ""), "type: source", "type: sauce", 1))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	var checker []byte
+	if path := os.Getenv(axe); path != "" {
+		var err error
+		if checker, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	} else if os.Getenv("CI") != "" {
+		t.Errorf("the variable %s does not name the script of axe-core", axe)
+	}
+	p := openPage(t, w.api.URL, "")
+	if checker != nil { // evaluated by the debugger, which the policy of the page does not bind
+		p.eval(string(checker))
+	}
+	for _, size := range [][2]int64{{1440, 900}, {390, 844}} {
+		for _, scheme := range []string{"light", "dark"} {
+			p.do(chromedp.EmulateViewport(size[0], size[1]), colours(scheme))
+			for _, view := range views {
+				p.eval("location.hash = " + quoted("#/"+view.at))
+				p.shows(view.shows)
+				name := fmt.Sprintf("%s %dx%d %s", view.name, size[0], size[1], scheme)
+				picture(t, p.ctx, strings.ReplaceAll(name, " ", "-"))
+				if wide, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("document.documentElement.scrollWidth > innerWidth")); err != nil || wide {
+					t.Errorf("%s: the page is wider than the window: %v, error %v", name, wide, err)
+				}
+				if checker != nil {
+					p.accessible(name)
+				}
+			}
+		}
+	}
+}
+
+// colours has pages see a preference for light or dark.
+func colours(scheme string) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		return chromedp.Void{}, err
+	}
+}
+
+// accessible reports what axe-core finds.
+func (p *page) accessible(view string) {
+	p.t.Helper()
+	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]string](
+		`axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + (n.any[0]?.message || "")).join(" | ")))`,
+		func(e *runtime.EvaluateParams) { wait := true; e.AwaitPromise = &wait }))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, f := range found {
+		p.t.Errorf("%s: %s", view, f)
+	}
+}
+
+// A broken file appears with its line, while its pipeline goes on, and disappears.
+func TestUIBrokenFileAppearsAndDisappears(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 10, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	p := openPage(t, w.api.URL, "")
+	p.shows("1 of 1 running")
+	w.Save("p.yaml", strings.Replace(made(w.Dir, "p", 10, ""), "type: source", "type: sauce", 1))
+	p.shows("p.yaml:7:15")
+	p.shows("type: sauce")
+	p.shows("goes on: it runs version 1")
+	w.Save("p.yaml", made(w.Dir, "p", 20, ""))
+	p.hides("Needs attention")
+	p.shows("runs version 2")
+}
+
+// From nothing to a running pipeline and back, by clicking.
+func TestUICreateInspectDelete(t *testing.T) {
+	w := startWeb(t, "")
+	p := openPage(t, w.api.URL, "")
+	p.press("make one here")
+	p.enter("#id", "by-hand")
+	p.enter("#c0plugin", "generator")
+	p.until("there are no optional settings", `!!document.querySelector("details summary")`)
+	p.eval(`document.querySelector("details summary").click()`)
+	p.enter(`[id="c0rate"]`, "20")
+	p.enter(`[id="c0format.type"]`, "structured")
+	p.enter("#c1plugin", "log")
+	p.press("Plan and create…")
+	p.shows("What this changes")
+	p.press("Apply")
+	p.until("the pipeline is not opened", `location.hash === "#/pipelines/by-hand"`)
+	w.WaitPhase("by-hand", spec.PhaseRunning, 1)
+	p.shows("Running")
+
+	p.press("Records")
+	p.until("no record is shown", `document.querySelectorAll("article.record").length > 1`)
+	p.until("more than ten are shown, or fewer", `document.querySelectorAll("article.record").length === 10`)
+	p.press("Single record")
+	p.until("it is not one record", `document.querySelectorAll("article.record").length === 1`)
+	p.press("Pause")
+	p.shows("paused")
+	p.eval(`window.kept = document.querySelector("article.record").innerText`)
+	before := w.readBy("by-hand")
+	w.Wait("records pass while the page is paused", func() bool { return w.readBy("by-hand") > before+20 })
+	p.until("the record did not stay", `document.querySelector("article.record").innerText === window.kept`)
+	p.press("Resume")
+	p.until("no other record comes", `document.querySelector("article.record") && document.querySelector("article.record").innerText !== window.kept`)
+
+	p.press("Stop")
+	w.WaitPhase("by-hand", spec.PhaseStopped, 0)
+	p.press("Start")
+	w.WaitPhase("by-hand", spec.PhaseRunning, 3) // stopping and starting are declared, too
+	p.press("Delete")
+	p.shows("Delete by-hand?")
+	p.until("the question has no button", `!!document.querySelector("dialog button.danger")`)
+	p.eval(`document.querySelector("dialog button.danger").click()`)
+	p.shows("No pipelines yet")
+	w.Wait("it is gone", func() bool { return w.do("GET", "/v1/pipelines/by-hand", "").status == 404 })
+	for len(p.errors) > 0 { // the page may ask for it once more before it knows
+		if message := <-p.errors; !strings.Contains(message, "404") || !strings.Contains(message, "by-hand") {
+			t.Errorf("the page complains: %s", message)
+		}
+	}
+}
+
+// readBy returns how many records the sources of a pipeline have read.
+func (w *web) readBy(id string) int {
+	total := 0.0
+	for line := range strings.Lines(w.do("GET", "/metrics", "").body) {
+		var v float64
+		if strings.HasPrefix(line, "conduit_connector_records_total{") && strings.Contains(line, `pipeline_id="`+id+`"`) && strings.Contains(line, `type="source"`) {
+			if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &v); err == nil {
+				total += v
+			}
+		}
+	}
+	return int(total)
+}
+
+const apiPipeline = `{"id":"api","status":"running","connectors":[{"id":"in","type":"source","plugin":"generator","settings":{"rate":"10","format.type":"structured","format.options.n":"int"}},{"id":"out","type":"destination","plugin":"log"}]}`
+
+// A declaration is edited with the help of the agent, planned, applied, and rolled back.
+func TestUIEditPlanApplyRollBack(t *testing.T) {
+	w := startWeb(t, "")
+	var plan struct{ Hash string }
+	w.must("POST", "/v1/pipelines/plan", `{"config":`+apiPipeline+`}`, &plan)
+	w.must("POST", "/v1/pipelines/apply", `{"config":`+apiPipeline+`,"hash":"`+plan.Hash+`"}`, nil)
+	w.WaitPhase("api", spec.PhaseRunning, 1)
+	p := openPage(t, w.api.URL, "pipelines/api/declaration")
+	p.until("the declaration is not shown", `document.querySelector(".editor textarea")?.value.includes("rate: \"10\"")`)
+	edit := func(from, to string) {
+		p.eval(fmt.Sprintf(`(() => { const e = document.querySelector(".editor textarea"); e.value = e.value.replace(%s, %s); e.dispatchEvent(new Event("input", {bubbles: true})); })()`, quoted(from), quoted(to)))
+	}
+	edit("type: source", "type: sauce")
+	p.shows(`must be source or destination, not "sauce"`)
+	p.until("the line is not marked", `document.querySelector(".gutter .error")?.innerText === "7" || !!document.querySelector(".gutter .error")`)
+	edit("type: sauce", "type: source")
+	edit(`rate: "10"`, `rate: "11"`)
+	p.press("Plan and apply…")
+	p.shows("restarts the pipeline from its saved position")
+	p.press("Apply")
+	w.WaitPhase("api", spec.PhaseRunning, 2)
+
+	p.press("History")
+	p.shows("version 2")
+	p.press("Roll back to this")
+	p.shows("Roll back to revision 1?")
+	p.shows("settings.rate")
+	p.press("Roll back")
+	w.WaitPhase("api", spec.PhaseRunning, 3)
+	if body := w.do("GET", "/v1/connectors/api:in", "").body; !strings.Contains(body, `"rate":"10"`) {
+		t.Errorf("it was not rolled back: %s", body)
+	}
+}
+
+// The editor proposes what may stand at the cursor, plugins included.
+func TestUIEditorCompletes(t *testing.T) {
+	w := startWeb(t, "")
+	p := openPage(t, w.api.URL, "new")
+	p.press("YAML")
+	p.enter(".editor textarea", "version: \"2.2\"\npipelines:\n  - id: p\n    connectors:\n      - id: in\n        type: source\n        plugin: gen")
+	p.until("generator is not proposed", `document.querySelector(".menu")?.innerText.includes("generator")`)
+	p.do(chromedp.SendKeys(".editor textarea", "\r"))
+	p.until("it was not completed", `document.querySelector(".editor textarea").value.trim().endsWith("plugin: generator")`)
+}
+
+// With tokens the page asks for one, and shows a reader no buttons that are not for it.
+func TestUILogin(t *testing.T) {
+	w := startWeb(t, "", tokens(t, "read-secret", "admin-secret"))
+	w.Save("p.yaml", made(w.Dir, "p", 10, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	p := openPage(t, w.api.URL, "pipelines/p")
+	p.shows("This agent asks for a token")
+	p.enter("#token", "wrong")
+	p.press("Log in")
+	p.shows("The token is wrong")
+	p.enter("#token", "read-secret")
+	p.press("Log in")
+	p.shows("read only")
+	p.shows("Conditions")
+	if n, err := chromedp.Run(p.ctx, chromedp.Evaluate[int](`[...document.querySelectorAll("button")].filter((b) => ["Stop", "Start", "Restart", "Delete"].includes(b.innerText)).length`)); err != nil || n != 0 {
+		t.Errorf("a reader sees %d buttons that are not for it, error %v", n, err)
+	}
+	p.press("Log out")
+	p.enter("#token", "admin-secret")
+	p.press("Log in")
+	p.until("there is no button to stop it", `[...document.querySelectorAll("button")].some((b) => b.innerText === "Stop")`)
+	p.press("Records")
+	p.until("no record comes over the WebSocket", `!!document.querySelector("article.record")`)
+	for len(p.errors) > 0 { // the browser reports that requests were refused
+		if message := <-p.errors; !strings.Contains(message, "401") {
+			t.Errorf("the page complains: %s", message)
+		}
+	}
+}
+
+// tokens has an agent ask for tokens.
+func tokens(t *testing.T, read, admin string) func(*config.Config) {
+	dir := t.TempDir()
+	for name, token := range map[string]string{"read": read, "admin": admin} {
+		if err := os.WriteFile(dir+"/"+name, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(c *config.Config) {
+		c.API.Auth.ReadTokenFile, c.API.Auth.AdminTokenFile = dir+"/read", dir+"/admin"
+	}
+}
+
+// The page says that the agent is gone, and goes on by itself when it is back.
+func TestUIAgentRestartsUnderThePage(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close() // which leaves the port to the agent, twice
+	at := func(c *config.Config) { c.API.HTTP.Address = address }
+	w := startWeb(t, "", at)
+	w.Save("p.yaml", made(w.Dir, "p", 10, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	p := openPage(t, w.api.URL, "")
+	p.shows("1 of 1 running")
+	w.Stop()
+	p.shows("no connection, trying again")
+	again := agenttest.Start(t, w.Dir, at)
+	p.shows("live")
+	again.Save("p.yaml", made(w.Dir, "p", 20, ""))
+	p.shows("runs version 2")
+	for len(p.errors) > 0 { // the browser reports that it could not connect
+		if message := <-p.errors; !strings.Contains(message, "ERR_") {
+			t.Errorf("the page complains: %s", message)
+		}
+	}
+}
+
+// A thousand pipelines: all are found, few are rendered, and memory stays. CONDUIT_SOAK
+// sets for how many seconds.
+func TestUIThousandPipelines(t *testing.T) {
+	const n = 1000
+	w := startWeb(t, "", func(c *config.Config) { c.Pipelines.Confirm = 0 })
+	var b strings.Builder
+	b.WriteString("version: \"2.2\"\npipelines:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  - {id: p%04d, connectors: [{id: in, type: source, plugin: generator, settings: {rate: \"0.2\", format.type: raw, format.options.n: int}}, {id: out, type: destination, plugin: file, settings: {path: %q}}]}\n", i, w.Path("out.jsonl"))
+	}
+	w.Save("many.yaml", b.String())
+	p := openPage(t, w.api.URL, "")
+	p.until("they do not all run", `document.body.innerText.includes("1000 of 1000 running")`)
+	p.eval(`window.long = []; new PerformanceObserver((l) => l.getEntries().forEach((e) => window.long.push(e.duration))).observe({type: "longtask"})`)
+	heap := func() float64 {
+		t.Helper()
+		size, err := chromedp.Run(p.ctx, chromedp.Evaluate[float64](`(window.gc?.(), performance.memory.usedJSHeapSize)`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return size
+	}
+	first := heap()
+	seconds := setting(t, "CONDUIT_SOAK", 3)
+	for end := time.Now().Add(time.Duration(seconds) * time.Second); time.Now().Before(end); {
+		p.eval("scrollTo(0, 30000)")
+		p.until("the rows in sight are not rendered", `(() => { const e = document.elementFromPoint(400, 500); return !!e && !!e.closest("tr") && !e.closest("tr").hidden && e.closest("tr").innerText.includes("p0"); })()`)
+		p.eval("scrollTo(0, 0)")
+		p.until("the first rows are not rendered", `!!document.querySelector('a[href="#/pipelines/p0000"]')`)
+	}
+	rows, err := chromedp.Run(p.ctx, chromedp.Evaluate[int](`document.querySelectorAll("tbody tr").length`))
+	if err != nil || rows > 200 {
+		t.Errorf("%d rows are rendered, error %v", rows, err)
+	}
+	p.enter("#search", "p0777")
+	p.until("it is not found", `document.querySelectorAll("tbody th a").length === 1`)
+	long, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]float64]("window.long"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d tasks took more than 50 ms: %v; heap %.1f MB, then %.1f MB", len(long), long, first/1e6, heap()/1e6)
+	if last := heap(); last > first+40e6 || last > 120e6 {
+		t.Errorf("the heap grew from %.1f MB to %.1f MB", first/1e6, last/1e6)
+	}
+}

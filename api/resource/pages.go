@@ -1,0 +1,191 @@
+package resource
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/conduit-agent/conduit/api/editor"
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/live"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/secret"
+)
+
+// Insight is what pages show of the agent beside its pipelines.
+type Insight struct {
+	// Agent describes the process, its store and its settings.
+	Agent func(ctx context.Context) (rest.Agent, error)
+	// Check returns what is wrong with the plugins and settings of a pipeline that is being
+	// written. Paths are JSON pointers within it.
+	Check func(ctx context.Context, p *spec.Pipeline) []spec.Problem
+	// ReadFile returns the content of a pipeline file.
+	ReadFile func(path string) ([]byte, error)
+}
+
+// Pages serves what pages need beside the other resources.
+type Pages struct {
+	Base
+	Insight Insight
+	Status  *Status
+	Files   *Files
+	streams atomic.Int64
+}
+
+// Watch sends what pages show as server-sent messages: once, or until the client leaves
+// when it accepts text/event-stream.
+func (s *Pages) Watch(w http.ResponseWriter, r *http.Request) (any, error) {
+	if s.streams.Add(1) > MaxStreams {
+		s.streams.Add(-1)
+		return nil, rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d streams already", MaxStreams)
+	}
+	defer s.streams.Add(-1)
+	guard.Release(r)
+	w.Header().Set("Connection", "close") // it has no place for further requests
+	ctx, cancel := s.Long(w, r)
+	defer cancel()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	out := &streamWriter{w: w, control: http.NewResponseController(w)}
+	send := func(name string, message any) error {
+		text, err := json.Marshal(message)
+		if err != nil {
+			return err
+		}
+		out.write(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, text))
+		out.flush()
+		return out.err
+	}
+	role := "read"
+	if s.Guard.RoleOf(r) == guard.Admin {
+		role = "admin"
+	}
+	if send("session", rest.WatchSession{Role: role}) != nil {
+		return nil, nil
+	}
+	source := s.source(r)
+	source.Stages = r.URL.Query().Get("stages")
+	follow := source.Snapshot
+	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		follow = source.Follow
+	}
+	_ = follow(ctx, send) // the client left, or finds out by the end of the stream
+	return nil, nil
+}
+
+func (s *Pages) source(r *http.Request) *live.Source {
+	return &live.Source{
+		Statuses: func(ctx context.Context) ([]rest.PipelineStatus, error) { return s.Status.All(r.WithContext(ctx)) },
+		Files: func(ctx context.Context) ([]spec.FileState, error) {
+			return s.Files.all(ctx)
+		},
+		Directory: s.Observed.Directory,
+		Events:    s.Desired.Events,
+		Rates:     s.rates,
+		Changed:   s.Observed.Changed,
+	}
+}
+
+func (s *Pages) rates() []rest.PipelineRates {
+	if s.Rates == nil {
+		return []rest.PipelineRates{}
+	}
+	return s.Rates()
+}
+
+// Agent answers with what the agent says of itself.
+func (s *Pages) Agent(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if s.Insight.Agent == nil {
+		return nil, jsonhttp.NotFound()
+	}
+	return s.Insight.Agent(r.Context())
+}
+
+// Content answers with a pipeline file as it is on the disk, without its secrets. Only files
+// that the agent follows are read.
+func (s *Pages) Content(_ http.ResponseWriter, r *http.Request) (any, error) {
+	path := r.URL.Query().Get("path")
+	files, err := s.Desired.FileStates(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	known := slices.ContainsFunc(files, func(f spec.FileState) bool { return f.Path == path })
+	if !known || s.Insight.ReadFile == nil {
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "there is no pipeline file %.200q", path).With("configPath", "path")
+	}
+	content, err := s.Insight.ReadFile(path)
+	if err != nil {
+		return nil, rest.Errorf(rest.Unavailable, rest.ReasonUnavailable, "cannot read %s: %v", path, err)
+	}
+	return rest.FileContent{Path: path, Content: secret.Text(string(content))}, nil
+}
+
+// Edit answers with what is wrong with a pipeline file that is being written, and with what
+// may stand at the cursor.
+func (s *Pages) Edit(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.EditorRequest
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	file := spec.ParseExport([]byte(body.Content))
+	answer := rest.EditorAnswer{Problems: []spec.Problem{}, Completions: []rest.Completion{}, Documents: []rest.PipelineDocument{}}
+	answer.Problems = append(answer.Problems, file.Problems...)
+	for i := range file.Pipelines {
+		p := &file.Pipelines[i]
+		if s.Insight.Check != nil {
+			for _, problem := range s.Insight.Check(r.Context(), &p.Pipeline) {
+				answer.Problems = append(answer.Problems, p.Locate(problem, body.Path))
+			}
+		}
+		answer.Documents = append(answer.Documents, documentOf(&p.Pipeline))
+	}
+	for i := range answer.Problems {
+		answer.Problems[i].File = body.Path
+	}
+	if body.Line > 0 {
+		answer.Completions = append(answer.Completions, editor.Complete(body.Content, body.Line, body.Column, s.plugins())...)
+	}
+	return answer, nil
+}
+
+// plugins returns the plugins that a file may name.
+func (s *Pages) plugins() []editor.Plugin {
+	var all []editor.Plugin
+	for _, p := range s.Desired.Plugins.Plugins() {
+		one := editor.Plugin{Name: spec.PluginName(p.Name), Summary: p.Summary}
+		if len(p.SourceParams) > 0 {
+			one.Source = p.SourceParams
+		}
+		if len(p.DestinationParams) > 0 {
+			one.Destination = p.DestinationParams
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// documentOf returns a pipeline as the document that plan and apply take.
+func documentOf(p *spec.Pipeline) rest.PipelineDocument {
+	doc := rest.PipelineDocument{ID: p.ID, Status: p.Status, Name: p.Name, Description: p.Description, Processors: processorDocuments(p.Processors)}
+	for _, c := range p.Connectors {
+		doc.Connectors = append(doc.Connectors, rest.ConnectorDocument{ID: c.ID, Type: c.Type, Plugin: c.Plugin, Name: c.Name,
+			Settings: c.Settings, Processors: processorDocuments(c.Processors)})
+	}
+	size := rest.Count(p.DLQ.WindowSize)
+	doc.DLQ = &rest.DLQDocument{Plugin: p.DLQ.Plugin, Settings: p.DLQ.Settings, WindowSize: &size, WindowNackThreshold: rest.Count(p.DLQ.WindowNackThreshold)}
+	return doc
+}
+
+func processorDocuments(all []spec.Processor) []rest.ProcessorDocument {
+	var docs []rest.ProcessorDocument
+	for _, p := range all {
+		docs = append(docs, rest.ProcessorDocument{ID: p.ID, Plugin: p.Plugin, Settings: p.Settings, Workers: p.Workers, Condition: p.Condition})
+	}
+	return docs
+}
