@@ -98,12 +98,7 @@ func choose(id string, pipelines []spec.Parsed) (*spec.Pipeline, error) {
 // resolve replaces references in the settings of processors by what the test says. Those of
 // connectors do not matter.
 func resolve(p *spec.Pipeline, variables map[string]string) (*spec.Pipeline, error) {
-	own := p.Clone()
-	own.DLQ.Settings = nil
-	for i := range own.Connectors {
-		own.Connectors[i].Settings, own.Connectors[i].Plugin = nil, "test"
-	}
-	resolved, problems := spec.Resolve(own, spec.Lookup{Env: func(name string) (string, bool) {
+	resolved, problems := spec.Resolve(dryrun.Processors(p), spec.Lookup{Env: func(name string) (string, bool) {
 		v, ok := variables[name]
 		return v, ok
 	}})

@@ -1,0 +1,171 @@
+package dryrun
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// ErrInvalid is in the errors of requests that cannot be done as they are.
+var ErrInvalid = errors.New("invalid request")
+
+type invalid struct{ message string }
+
+func (e *invalid) Error() string        { return e.message }
+func (e *invalid) Is(target error) bool { return target == ErrInvalid }
+
+func invalidf(format string, args ...any) error { return &invalid{fmt.Sprintf(format, args...)} }
+
+// Do does a dry run. References in the settings of processors are resolved with lookup;
+// connectors are not opened, and theirs do not matter.
+func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup spec.Lookup) (*rest.DryRun, error) {
+	p, source, err := choose(request)
+	if err != nil {
+		return nil, err
+	}
+	resolved, problems := spec.Resolve(Processors(p), lookup)
+	if len(problems) > 0 {
+		return nil, invalidf("%s", problems[0].Message)
+	}
+	var advance time.Duration
+	if request.Advance != "" {
+		if advance, err = time.ParseDuration(request.Advance); err != nil || advance < 0 {
+			return nil, invalidf("advance %q is no duration: want for example 1m", request.Advance)
+		}
+	}
+	if o.Start = time.Now(); request.Start != nil {
+		o.Start = *request.Start
+	}
+	r := &report{rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{}, DeadLetters: []rest.DryRunLetter{}}}
+	o.Steps = r.step
+	run, err := Open(ctx, resolved, o)
+	if err != nil {
+		return nil, invalidf("%v", err)
+	}
+	err = r.feed(ctx, run, source, request.Records, advance)
+	if err := errors.Join(err, run.Close(ctx)); err != nil {
+		return nil, err
+	}
+	r.finish(run, resolved)
+	return &r.DryRun, nil
+}
+
+// Processors returns a copy of p that says nothing of its connectors but their processors.
+func Processors(p *spec.Pipeline) *spec.Pipeline {
+	p = p.Clone()
+	p.DLQ.Settings = nil
+	for i := range p.Connectors {
+		p.Connectors[i].Settings, p.Connectors[i].Plugin = nil, "none"
+	}
+	return p
+}
+
+// choose returns the pipeline and the id of the source that a request means.
+func choose(request rest.DryRunRequest) (*spec.Pipeline, string, error) {
+	file := spec.ParseFile("", []byte(request.File))
+	for _, problem := range file.Problems {
+		if problem.Severity == spec.SeverityError {
+			return nil, "", invalidf("line %d, column %d: %s", problem.Line, problem.Column, problem.Message)
+		}
+	}
+	for i := range file.Pipelines {
+		if p := &file.Pipelines[i].Pipeline; p.ID == request.Pipeline || request.Pipeline == "" && len(file.Pipelines) == 1 {
+			source, err := chooseSource(p, request.Source)
+			return p, source, err
+		}
+	}
+	if request.Pipeline != "" {
+		return nil, "", invalidf("the file declares no pipeline %q", request.Pipeline)
+	}
+	return nil, "", invalidf("the file declares %d pipelines: say which one is meant", len(file.Pipelines))
+}
+
+func chooseSource(p *spec.Pipeline, id string) (string, error) {
+	var sources []string
+	for _, c := range p.Connectors {
+		if c.Type == spec.TypeSource {
+			if sources = append(sources, c.ID); c.ID == id {
+				return id, nil
+			}
+		}
+	}
+	switch {
+	case id != "":
+		return "", invalidf("pipeline %q has no source %q", p.ID, id)
+	case len(sources) != 1:
+		return "", invalidf("pipeline %q has %d sources: say which one reads the records", p.ID, len(sources))
+	}
+	return sources[0], nil
+}
+
+// report is a dry run in the making.
+type report struct{ rest.DryRun }
+
+func (r *report) feed(ctx context.Context, run *Run, source string, records []json.RawMessage, advance time.Duration) error {
+	for i, text := range records {
+		var rec record.Record
+		if err := json.Unmarshal(text, &rec); err != nil {
+			return invalidf("record %d: %v", i+1, err)
+		}
+		if rec.Operation == 0 {
+			rec.Operation = record.OperationCreate
+		}
+		if len(rec.Position) == 0 {
+			rec.Position = fmt.Append(nil, i+1)
+		}
+		r.Records = append(r.Records, rest.DryRunRecord{Number: i + 1, Steps: []rest.DryRunStep{}})
+		if err := run.Feed(ctx, source, rec); err != nil {
+			return err
+		}
+	}
+	r.Records = append(r.Records, rest.DryRunRecord{Steps: []rest.DryRunStep{}})
+	return run.Advance(ctx, advance)
+}
+
+func (r *report) step(s Step) {
+	one := rest.DryRunStep{Processor: s.Processor, Diff: []string{}, Records: asJSON(s.Out)}
+	for i := range max(len(s.In), len(s.Out)) {
+		var before, after map[string]string
+		if i < len(s.In) {
+			before = Fields(&s.In[i])
+		}
+		if i < len(s.Out) {
+			after = Fields(&s.Out[i])
+		}
+		one.Diff = append(one.Diff, Diff(before, after)...)
+	}
+	last := &r.Records[len(r.Records)-1]
+	last.Steps = append(last.Steps, one)
+}
+
+func (r *report) finish(run *Run, p *spec.Pipeline) {
+	if last := len(r.Records) - 1; len(r.Records[last].Steps) == 0 {
+		r.Records = r.Records[:last]
+	}
+	for _, c := range p.Connectors {
+		if got, ok := run.Delivered(c.ID); ok {
+			r.Destinations[c.ID] = asJSON(got)
+		}
+	}
+	for _, l := range run.Letters() {
+		r.DeadLetters = append(r.DeadLetters, rest.DryRunLetter{Record: asJSON([]record.Record{l.Record})[0], Processor: l.Processor, Error: l.Err.Error()})
+	}
+}
+
+func asJSON(records []record.Record) []json.RawMessage {
+	all := make([]json.RawMessage, len(records))
+	for i := range records {
+		b, err := records[i].MarshalJSON()
+		if err != nil { // a value that JSON cannot hold
+			b, _ = json.Marshal(map[string]string{"error": err.Error()})
+		}
+		all[i] = b
+	}
+	return all
+}

@@ -1,0 +1,44 @@
+package rest
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// DryRunRequest is records to be run through the processors of a pipeline, without its
+// connectors.
+type DryRunRequest struct {
+	File     string            `json:"file" doc:"Content of a pipeline file."`
+	Pipeline string            `json:"pipeline,omitempty" doc:"Id of the pipeline, when the file declares several."`
+	Source   string            `json:"source,omitempty" doc:"Id of the source that reads the records, when the pipeline has several."`
+	Records  []json.RawMessage `json:"records" doc:"Records as the file destination writes them; all but the payload may be left out."`
+	Start    *time.Time        `json:"start,omitempty" doc:"Time at the beginning; now when left out."`
+	Advance  string            `json:"advance,omitempty" doc:"Time that passes after the last record, for windows to end, such as 1m."`
+}
+
+// DryRun is what the processors made of the records.
+type DryRun struct {
+	Records      []DryRunRecord               `json:"records" doc:"What happened after each record was read."`
+	Destinations map[string][]json.RawMessage `json:"destinations" doc:"What each destination would get."`
+	DeadLetters  []DryRunLetter               `json:"deadLetters" doc:"What would go to the dead-letter queue."`
+}
+
+// DryRunRecord is what happened after a record was read.
+type DryRunRecord struct {
+	Number int          `json:"number" doc:"From 1; 0 is for what happened by time after the last one."`
+	Steps  []DryRunStep `json:"steps"`
+}
+
+// DryRunStep is what a processor made of what it got.
+type DryRunStep struct {
+	Processor string            `json:"processor" doc:"Qualified id."`
+	Diff      []string          `json:"diff" doc:"The fields that changed: - before, + after."`
+	Records   []json.RawMessage `json:"records" doc:"What goes on behind it."`
+}
+
+// DryRunLetter is a record that a processor refused.
+type DryRunLetter struct {
+	Record    json.RawMessage `json:"record"`
+	Processor string          `json:"processor" doc:"Qualified id."`
+	Error     string          `json:"error"`
+}
