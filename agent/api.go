@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -56,6 +58,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Hosts:    hosts(c),
 		Reload:   a.reload,
 		Plan:     a.plan,
+		DryRun:   a.dryRun,
 		Rates:    a.rates.All,
 		Insight:  a.insight(),
 	}
@@ -118,6 +121,16 @@ func (a *Agent) plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan,
 		return append(a.Catalog.CheckFresh(ctx, pipeline, rescan), lost...)
 	}
 	return p.Plan(ctx, request, declared, known)
+}
+
+// dryRunTimeout is how long a processor may take for a record of a dry run.
+const dryRunTimeout = 10 * time.Second
+
+// dryRun runs records through the processors of a pipeline. Schemas that they make exist for
+// this run only.
+func (a *Agent) dryRun(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error) {
+	o := dryrun.Options{Registry: a.Catalog.Processors, Timeout: dryRunTimeout}
+	return dryrun.Do(ctx, request, o, a.references.Lookup(ctx))
 }
 
 // Ready returns why the agent is not ready.

@@ -68,7 +68,7 @@ agent/planner:        agent/config agent/store api/rest reconcile/files reconcil
 agent/dryrun:         api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec
 agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/watch spec
 agent/host:           api/rest reconcile reconcile/files spec
-agent: agent/catalog agent/config agent/engine agent/engine/fair agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
+agent: agent/catalog agent/config agent/dryrun agent/engine agent/engine/fair agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
   api api/desired api/idempotency api/resource api/rest plugins/confluent plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/agenttest:      agent agent/config spec
 agent/agenttest/bench:

@@ -42,6 +42,9 @@ type Server struct {
 	// Plan returns what the pipeline files, with those of the request saved among them, would
 	// change, without changing anything. nil: it cannot be asked for.
 	Plan func(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error)
+	// DryRun returns what the processors of a pipeline make of records. nil: it cannot be
+	// asked for.
+	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
 	// Rates returns what the pipelines that run move. nil: it is not measured.
 	Rates   func() []rest.PipelineRates
 	Insight resource.Insight // what pages show beside pipelines; what is nil in it cannot be asked for

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/conduit-agent/conduit/api/desired"
@@ -114,6 +115,11 @@ var (
 		From: spec.StatusRunning, To: spec.StatusRunning, File: "orders.yaml", Line: 3,
 		Changes: []rest.PlannedChange{{Change: spec.Change{Path: "/connectors/shop/settings/rate", Action: spec.ActionChange, Effect: spec.EffectRestart}, Line: 9, Column: 17}}}},
 		Problems: []spec.Problem{}, Files: 1, DeletionGrace: "10s", CleanupDelay: "10m"}
+	exampleDryRunRequest = rest.DryRunRequest{File: exampleFile, Records: []json.RawMessage{json.RawMessage(`{"payload":{"after":{"id":1}}}`)}, Advance: "1m"}
+	exampleDryRun        = rest.DryRun{Records: []rest.DryRunRecord{{Number: 1, Steps: []rest.DryRunStep{{Processor: "orders:mark", Diff: []string{`+ .Metadata.shop: "bern"`}, Records: exampleDried}}}},
+		Destinations: map[string][]json.RawMessage{"warehouse": exampleDried}, DeadLetters: []rest.DryRunLetter{}}
+	exampleDried = []json.RawMessage{json.RawMessage(`{"position":"MQ==","operation":"create","metadata":{"shop":"bern"},"key":null,"payload":{"before":null,"after":{"id":1}}}`)}
+
 	exampleEvent     = spec.Event{ID: 7, At: exampleTime, Pipeline: "orders", Type: "normal", Reason: "Started", Message: "runs generation 2"}
 	exampleInfo      = rest.Info{Version: "v0.1.0", OS: "linux", Arch: "amd64"}
 	exampleHealth    = rest.Health{Status: "SERVING"}

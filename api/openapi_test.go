@@ -160,6 +160,9 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	s.Plan = func(context.Context, rest.PlanRequest) (*rest.Plan, error) {
 		return &rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{}}, nil
 	}
+	s.DryRun = func(context.Context, rest.DryRunRequest) (*rest.DryRun, error) {
+		return &rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{}, DeadLetters: []rest.DryRunLetter{}}, nil
+	}
 	if op.Streaming {
 		return firstLine(t, w, s, path, "orders:shop")
 	}

@@ -176,6 +176,7 @@ func (*Server) pluginRoutes(base resource.Base) []route {
 func (s *Server) agentRoutes(base resource.Base) []route {
 	status := &resource.Status{Base: base}
 	files := &resource.Files{Base: base, Reloaded: s.Reload, Planned: s.Plan}
+	dryRuns := &resource.DryRuns{Do: s.DryRun}
 	events := &resource.Events{Base: base}
 	health := &resource.Health{Base: base, Version: s.Version}
 	pages := &resource.Pages{Base: base, Insight: s.Insight, Status: status, Files: files}
@@ -206,6 +207,9 @@ func (s *Server) agentRoutes(base resource.Base) []route {
 		{openapi.Operation{Method: post, Path: "/v1/plan", ID: "planFiles", Tag: "agent", Summary: "Get what pipeline files would change once they are saved",
 			Description: "Nothing is saved. The plan is about the pipelines that the files declare, or declared before; with replace, about all.",
 			Request:     examplePlanRequest, Response: examplePlan, Errors: []int{400, 404, 413, 503}}, files.PlanChanges, guard.Admin, nil},
+		{openapi.Operation{Method: post, Path: "/v1/dry-run", ID: "dryRun", Tag: "agent", Summary: "Get what the processors of a pipeline make of records",
+			Description: "No connector is opened, nothing is saved, and time is virtual. Processors that call services do call them.",
+			Request:     exampleDryRunRequest, Response: exampleDryRun, Errors: []int{400, 404, 413}}, dryRuns.Run, guard.Admin, nil},
 		{openapi.Operation{Method: get, Path: "/v1/events", ID: "listEvents", Tag: "agent", Summary: "List what happened, oldest first",
 			Description: "With Accept: text/event-stream it goes on telling what happens.",
 			Query: []openapi.Param{{Name: "after", Description: "only events after the one with this id; the newest when left out"},

@@ -26,6 +26,7 @@ type origin struct {
 type batch struct {
 	origins []*origin
 	records []record.Record
+	refused map[*origin]bool // of which a piece was refused in this pass: the others go no further
 }
 
 // pass runs the items through a chain and returns what goes on.
@@ -74,7 +75,7 @@ func (b *batch) goOn(out connector.Outcome) []item {
 		if out.Origins != nil {
 			o = out.Origins[i]
 		}
-		if !b.origins[o].dead {
+		if !b.refused[b.origins[o]] {
 			on = append(on, item{rec, b.origins[o]})
 		}
 	}
@@ -89,7 +90,12 @@ func (b *batch) goOn(out connector.Outcome) []item {
 // refuse sends a record to the dead-letter queue, once.
 func (r *Run) refuse(b *batch, refused connector.Refusal) {
 	if refused.Index >= 0 {
-		r.letter(b.origins[refused.Index], refused.Record, refused)
+		o := b.origins[refused.Index]
+		if b.refused == nil {
+			b.refused = map[*origin]bool{}
+		}
+		b.refused[o] = true
+		r.letter(o, refused.Record, refused)
 		return
 	}
 	for _, h := range refused.Settles {

@@ -12,19 +12,26 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// ErrInvalid is in the errors of requests that cannot be done as they are.
-var ErrInvalid = errors.New("invalid request")
+// maxRecords bounds the records of a request.
+const maxRecords = 1000
 
-type invalid struct{ message string }
+// InvalidError says what is wrong with a request.
+type InvalidError struct{ message string }
 
-func (e *invalid) Error() string        { return e.message }
-func (e *invalid) Is(target error) bool { return target == ErrInvalid }
+// Error returns what is wrong.
+func (e *InvalidError) Error() string { return e.message }
 
-func invalidf(format string, args ...any) error { return &invalid{fmt.Sprintf(format, args...)} }
+// Invalid reports that the request must change.
+func (e *InvalidError) Invalid() bool { return true }
 
-// Do does a dry run. References in the settings of processors are resolved with lookup;
+func invalidf(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
+
+// Do does a dry run. An InvalidError says what is wrong with the request. References in the settings of processors are resolved with lookup;
 // connectors are not opened, and theirs do not matter.
 func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup spec.Lookup) (*rest.DryRun, error) {
+	if n := len(request.Records); n > maxRecords {
+		return nil, invalidf("there are %d records; the most is %d", n, maxRecords)
+	}
 	p, source, err := choose(request)
 	if err != nil {
 		return nil, err

@@ -90,6 +90,12 @@ func (c *Client) PlanFiles(ctx context.Context, request rest.PlanRequest) (rest.
 	return plan, err
 }
 
+// DryRun returns what the processors of a pipeline make of records.
+func (c *Client) DryRun(ctx context.Context, request rest.DryRunRequest) (rest.DryRun, error) {
+	result, _, err := with[rest.DryRun](ctx, c, http.MethodPost, "/v1/dry-run", request, nil)
+	return result, err
+}
+
 // Events returns up to limit events after the one with this id, oldest first; the newest
 // when after is negative. A limit of 0 leaves it to the agent.
 func (c *Client) Events(ctx context.Context, after int64, limit int) ([]spec.Event, error) {

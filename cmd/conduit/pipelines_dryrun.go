@@ -83,11 +83,8 @@ func (p *program) dryRun(ctx context.Context, path string, a *dryRun) (err error
 		return err
 	}
 	r, err := dryrun.Do(ctx, a.DryRunRequest, dryrun.Options{Registry: offlineProcessors(), Timeout: offlineTimeout}, spec.Lookup{Env: os.LookupEnv})
-	if errors.Is(err, dryrun.ErrInvalid) {
-		return invalidf("%s: %v", path, err)
-	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	if a.json {
 		return p.writeJSON(r)

@@ -1,0 +1,41 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// DryRuns runs records through the processors of pipelines that need not be declared.
+type DryRuns struct {
+	// Do returns what the processors make of the records of the request. An error with a
+	// method Invalid says what is wrong with the request. nil: it cannot be asked for.
+	Do func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
+}
+
+// Run answers with what processors make of records. It takes the admin token, because
+// processors may read files and call services.
+func (s *DryRuns) Run(w http.ResponseWriter, r *http.Request) (any, error) {
+	var body rest.DryRunRequest
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	if s.Do == nil {
+		return nil, jsonhttp.NotFound()
+	}
+	result, err := s.Do(r.Context(), body)
+	var invalid interface{ Invalid() bool }
+	switch {
+	case err == nil:
+		return result, nil
+	case errors.As(err, &invalid) && invalid.Invalid():
+		return nil, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "%v", err)
+	case r.Context().Err() != nil:
+		return nil, r.Context().Err()
+	}
+	return nil, rest.Errorf(rest.FailedPrecondition, spec.CodeInvalid, "%v", err)
+}
