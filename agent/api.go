@@ -189,7 +189,7 @@ func (o *observed) CleanUp(ctx context.Context, connectorID string) error {
 }
 
 // PluginChanges returns what became of executables that connectors run from.
-func (o *observed) PluginChanges() []spec.PluginChange { return o.Catalog.Changes() }
+func (o *observed) PluginChanges() []spec.PluginChange { return o.Catalog.Changes(o.pipelineOf) }
 
 // Directory returns how it stands with the directory of the pipeline files.
 func (o *observed) Directory() spec.Directory { return o.Files.Status().Directory }

@@ -154,10 +154,22 @@ func (a *Agent) recorder() *catalog.Recorder {
 	return &catalog.Recorder{
 		Executables: a.Catalog.Executables,
 		Apply:       a.Store.Apply,
+		Pipeline:    a.pipelineOf,
 		Changed:     a.plugged,
 		Recorded:    a.changes.Notify,
 		Log:         a.options.Log,
 	}
+}
+
+// pipelineOf returns the declared pipeline that a connector belongs to. There is none for one
+// that is made for a check only.
+func (a *Agent) pipelineOf(connectorID string) (id string, ok bool) {
+	for pipeline, connector := range spec.Meanings(connectorID) {
+		if d, err := a.Store.Get(context.Background(), pipeline); err == nil && d.Pipeline.Has(connector) {
+			return pipeline, true
+		}
+	}
+	return "", false
 }
 
 func window() engine.Window {

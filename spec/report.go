@@ -23,7 +23,8 @@ const (
 	CodeReference     = "config.reference_invalid"
 	CodeReferenceLost = "config.reference_unresolved"
 	CodeOwnedByAPI    = "pipeline.owned_by_api"
-	CodeDeclaredTwice = "pipeline.duplicate_id" // by several files
+	CodeSameID        = "connector.duplicate_id" // as that of another pipeline, with the pipeline before it
+	CodeDeclaredTwice = "pipeline.duplicate_id"  // by several files
 )
 
 // report collects problems of one document. places is nil when it has no text.

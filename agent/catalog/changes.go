@@ -3,15 +3,14 @@ package catalog
 import (
 	"context"
 	"log/slog"
-	"strings"
 
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // Changes returns the connectors that go on with an executable which is another one on disk
-// by now, or none.
-func (c *Catalog) Changes() []spec.PluginChange {
+// by now, or none. pipelineOf returns the pipeline that a connector belongs to, if any.
+func (c *Catalog) Changes(pipelineOf func(connectorID string) (id string, ok bool)) []spec.PluginChange {
 	var all []spec.PluginChange
 	for _, change := range c.Executables.Changes() {
 		if id, ok := pipelineOf(change.ConnectorID); ok {
@@ -25,6 +24,7 @@ func (c *Catalog) Changes() []spec.PluginChange {
 type Recorder struct {
 	Executables *plugins.Executables
 	Apply       func(ctx context.Context, c *spec.Changes) error // of the store
+	Pipeline    func(connectorID string) (id string, ok bool)    // the one that a connector belongs to, if any
 	Changed     <-chan struct{}                                  // plugins came, went or changed
 	Recorded    func()                                           // called after events were recorded
 	Log         *slog.Logger
@@ -42,7 +42,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		now, events := map[plugins.Change]bool{}, []spec.Event{}
 		for _, c := range r.Executables.Changes() {
 			now[c] = true
-			if id, ok := pipelineOf(c.ConnectorID); ok && !recorded[c] {
+			if id, ok := r.Pipeline(c.ConnectorID); ok && !recorded[c] {
 				events = append(events, spec.Event{Pipeline: id, Type: "warning", Reason: c.Reason, Message: c.Message})
 			}
 		}
@@ -52,13 +52,4 @@ func (r *Recorder) Run(ctx context.Context) error {
 		}
 		r.Recorded()
 	}
-}
-
-// pipelineOf returns the pipeline of a connector, false if it is made for a check only.
-func pipelineOf(connectorID string) (id string, ok bool) {
-	i := strings.LastIndexByte(connectorID, ':')
-	if i < 0 {
-		return "", false
-	}
-	return connectorID[:i], true
 }

@@ -115,7 +115,7 @@ func connectorOf[C connector.Connector](v *version, i int) *opened[C] {
 }
 
 func (v *version) deadLetterQueue() *opened[connector.Destination] {
-	return &opened[connector.Destination]{id: v.declared.QualifiedID("dead-letter-queue"), plugin: v.resolved.DLQ.Plugin, settings: v.resolved.DLQ.Settings}
+	return &opened[connector.Destination]{id: v.declared.QualifiedID(spec.QueueID), plugin: v.resolved.DLQ.Plugin, settings: v.resolved.DLQ.Settings}
 }
 
 // largestBatch returns how many records a destination may wait for before it writes any.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -133,6 +134,9 @@ func (a *application) declare(tx *sql.Tx, c *spec.Declare, text string) error {
 			return err
 		}
 	}
+	if err := checkNamesakes(tx, &c.Pipeline); err != nil {
+		return err
+	}
 	d := a.successor(old, before, *c.Pipeline.Clone(), c.Owner)
 	if oldText != text {
 		d.Override = ""
@@ -154,6 +158,22 @@ func (a *application) declare(tx *sql.Tx, c *spec.Declare, text string) error {
 		return nil
 	}
 	return insertRevision(tx, &d, a.at, c.Origin, actionDeclare, text)
+}
+
+// checkNamesakes refuses a pipeline with a connector that would have the full id of one of
+// another pipeline, and so its position.
+func checkNamesakes(tx *sql.Tx, p *spec.Pipeline) (err error) {
+	clash := p.Clash(func(id string) []*spec.Pipeline {
+		d, _, ferr := findDeclaration(tx, id)
+		if err = cmp.Or(err, ferr); d == nil {
+			return nil
+		}
+		return []*spec.Pipeline{&d.Pipeline}
+	})
+	if clash != nil {
+		return clash
+	}
+	return err
 }
 
 // successor returns the declaration that follows old, nil for none, when owner declares p.

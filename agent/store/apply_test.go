@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -348,4 +349,26 @@ func TestDeletePipeline(t *testing.T) {
 	if again.Generation != 2 || other.Generation != 1 {
 		t.Errorf("generation %d of a pipeline that was deleted, %d of a new one; want 2 and 1", again.Generation, other.Generation)
 	}
+}
+
+// TestConnectorsOfTwoPipelinesWithOneID refuses the second of two pipelines whose connectors would
+// share a position.
+func TestConnectorsOfTwoPipelinesWithOneID(t *testing.T) {
+	db, ctx := newStore(t), t.Context()
+	with := func(id, connector string) *spec.Changes {
+		p := pipeline(id)
+		p.Connectors[0].ID = connector
+		return declare(p)
+	}
+	must(t, db.Apply(ctx, with("a", "b:c")))
+	refused := func(err error, want string) {
+		t.Helper()
+		if clash := (*spec.SameID)(nil); !errors.As(err, &clash) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one that says %s", err, want)
+		}
+	}
+	refused(db.Apply(ctx, with("a:b", "c")), `connector "c" of pipeline "a:b" and connector "b:c" of pipeline "a" have the same full id "a:b:c"`)
+	must(t, db.Apply(ctx, with("a:b", "d")))
+	refused(db.Apply(ctx, with("a", "b:d")), `"a:b:d"`)
+	must(t, db.Apply(ctx, with("a", "b:e")))
 }

@@ -159,6 +159,10 @@ func (d *decision) declare(have *spec.Declaration, c claim) {
 	if have != nil && have.Withdrawn.IsZero() && have.Owner == owner && spec.Equal(&have.Pipeline, want) {
 		return
 	}
+	if clash := want.Clash(d.others); clash != nil {
+		d.refuseConnector(c, clash)
+		return
+	}
 	d.changes.Declare = append(d.changes.Declare, spec.Declare{Pipeline: *want, Owner: owner, Origin: origin(owner)})
 	reason := ""
 	switch {
@@ -175,6 +179,30 @@ func (d *decision) declare(have *spec.Declaration, c claim) {
 	if reason != "" {
 		d.event(want.ID, c.path, normal, reason, "declared in "+c.path)
 	}
+}
+
+// others returns the versions of a pipeline that are declared, or that a file wants.
+func (d *decision) others(id string) (all []*spec.Pipeline) {
+	if have := d.declared[id]; have != nil {
+		all = append(all, &have.Pipeline)
+	}
+	for _, c := range d.claims[id] {
+		if c.parsed != nil {
+			all = append(all, &c.parsed.Pipeline)
+		}
+	}
+	return all
+}
+
+// refuseConnector reports that a connector would have the full id of another one. Both may
+// be new: then neither pipeline is declared.
+func (d *decision) refuseConnector(c claim, clash *spec.SameID) {
+	p := spec.Problem{Path: "", Severity: spec.SeverityError, Code: spec.CodeSameID, Message: clash.Error()}
+	i := slices.IndexFunc(c.parsed.Pipeline.Connectors, func(o spec.Connector) bool { return o.ID == clash.Connector })
+	if i >= 0 {
+		p.Path = fmt.Sprintf("/connectors/%d/id", i)
+	}
+	d.problems[c.path] = append(d.problems[c.path], c.parsed.Locate(p, c.path))
 }
 
 // restore ends the withdrawal of a pipeline whose file is back, though with errors.

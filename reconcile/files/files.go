@@ -250,25 +250,42 @@ func (r *Reconciler) decide(ctx context.Context, s *watch.Snapshot) (retained []
 		r.populated, r.confirmed = true, false
 	}
 	r.index.update(s.Files, r.Parse)
+	for range maxRounds {
+		if done, err := r.round(ctx); done || err != nil {
+			return nil, err
+		}
+		if err := r.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// maxRounds bounds how often it is decided again what changes once a change is applied.
+const maxRounds = 10
+
+// round decides what changes and applies that. It reports whether nothing did, or nothing that
+// another decision may depend on. r.mu is held.
+func (r *Reconciler) round(ctx context.Context) (done bool, err error) {
 	files, declared, known := r.index.undecided()
 	c := Decide(files, declared, known, time.Now())
 	if c.Empty() {
 		r.index.applied(c)
-		return nil, nil
+		return true, nil
 	}
 	r.own.Store(c)
 	err = r.Store.Apply(ctx, c)
 	r.own.Store(nil)
 	if err != nil {
 		r.upTo = 0
-		return nil, fmt.Errorf("cannot save the desired state: %w", err)
+		return false, fmt.Errorf("cannot save the desired state: %w", err)
 	}
 	r.index.applied(c)
 	r.report(c)
 	if r.Notify != nil {
 		r.Notify()
 	}
-	return nil, nil
+	return len(r.index.clashes) == 0, nil
 }
 
 // guarded reports whether the absence of all files counts as an accident: an empty directory

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -495,4 +496,67 @@ func TestFilesKnowWhereDeclarationsStand(t *testing.T) {
 			t.Errorf("mended after %s: the rate is at %s", name, at(d))
 		}
 	}
+}
+
+// TestFilesWithConnectorsOfOneFullID declares pipelines whose connectors would have the same full
+// id, at the same time, one after the other, and as a change of one.
+func TestFilesWithConnectorsOfOneFullID(t *testing.T) {
+	file := func(id, connector string) string {
+		return id + "|" + connector
+	}
+	parse := func(_ string, data []byte) spec.File {
+		id, connector, _ := strings.Cut(string(data), "|")
+		p := pipeline(id, "1")
+		p.Connectors[0].ID = connector
+		return spec.File{Pipelines: []spec.Parsed{{Pipeline: p, Line: 1, Places: spec.PlacesOf(map[string]yamldoc.Mark{"/connectors/0/id": {Line: 3, Column: 5}})}}}
+	}
+	x, y := file("a", "b:c"), file("a:b", "c")
+	const both = `connector "b:c" of pipeline "a" and connector "c" of pipeline "a:b" have the same full id "a:b:c"`
+	take := func(r *files.Reconciler, content map[string]string) {
+		t.Helper()
+		s := watch.Snapshot{Dir: "1"}
+		for _, path := range slices.Sorted(maps.Keys(content)) {
+			s.Files = append(s.Files, watch.File{Path: path, Data: []byte(content[path]), Hash: content[path]})
+		}
+		if err := r.Take(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(store *memory, what string, declared string, problems ...string) {
+		t.Helper()
+		var got []string
+		for _, id := range slices.Sorted(maps.Keys(store.declared)) {
+			if d := store.declared[id]; d.Withdrawn.IsZero() {
+				got = append(got, id+"|"+d.Pipeline.Connectors[0].ID)
+			}
+		}
+		if s := strings.Join(got, " "); s != declared {
+			t.Errorf("%s: declared are %q, want %q", what, s, declared)
+		}
+		var bad []string
+		for _, path := range slices.Sorted(maps.Keys(store.files)) {
+			for _, p := range store.files[path].Problems {
+				if p.Code != spec.CodeSameID || p.Line != 3 || p.Column != 5 || !strings.Contains(p.Message, `have the same full id "a:b:c"`) {
+					t.Errorf("%s: %+v", what, p)
+				}
+				bad = append(bad, path)
+			}
+		}
+		if !slices.Equal(bad, problems) {
+			t.Errorf("%s: problems with %v, want %v", what, bad, problems)
+		}
+	}
+	store := newMemory()
+	r := &files.Reconciler{Store: store, Parse: parse}
+	take(r, map[string]string{"x": x, "y": y})
+	expect(store, "both new", "", "x", "y")
+	if p := store.files["x"].Problems; len(p) != 1 || !strings.Contains(p[0].Message, both) {
+		t.Errorf("the problem does not name both: %+v", p)
+	}
+	take(r, map[string]string{"x": x, "y": file("a:b", "other")})
+	expect(store, "one mended", "a|b:c a:b|other")
+	take(r, map[string]string{"x": x, "y": y})
+	expect(store, "mended one changed back", "a|b:c a:b|other", "y")
+	take(r, map[string]string{"x": file("a", "s"), "y": y})
+	expect(store, "the other one makes room", "a|s a:b|c")
 }

@@ -21,6 +21,7 @@ type index struct {
 	claims    map[string][]string          // paths of the files that declare a pipeline, by id
 	owned     map[string]map[string]bool   // ids of the pipelines of a file, by path
 	withdrawn map[string]bool              // ids
+	clashes   map[string]bool              // paths of files refused for connectors with the full ids of others
 
 	scan  int             // number of the last scan
 	all   bool            // anything may have changed
@@ -39,13 +40,13 @@ func newIndex() *index { return &index{files: map[string]*indexed{}, claims: map
 // reset takes up all that is declared, and known of the files.
 func (x *index) reset(declared []spec.Declaration, known []spec.FileState) {
 	x.declared, x.owned, x.withdrawn = make(map[string]*spec.Declaration, len(declared)), map[string]map[string]bool{}, map[string]bool{}
-	x.known = make(map[string]*spec.FileState, len(known))
+	x.known, x.clashes = make(map[string]*spec.FileState, len(known)), map[string]bool{}
 	x.paths, x.ids = map[string]bool{}, map[string]bool{}
 	for i := range declared {
 		x.declare(&declared[i])
 	}
 	for i := range known {
-		x.known[known[i].Path] = &known[i]
+		x.note(&known[i])
 	}
 	x.all = true
 }
@@ -177,12 +178,26 @@ func (x *index) undecided() (files []Scanned, declared []spec.Declaration, known
 	for id := range x.ids {
 		p.pipeline(id)
 	}
+	if len(p.paths)+len(p.ids) > 0 { // another pipeline may have made room
+		for path := range x.clashes {
+			p.file(path)
+		}
+	}
 	if p.news { // it may be what a withdrawn one was
 		for id := range x.withdrawn {
 			p.pipeline(id)
 		}
 	}
 	return x.take(p.paths, p.ids)
+}
+
+// note takes up what is known of a file.
+func (x *index) note(f *spec.FileState) {
+	x.known[f.Path] = f
+	delete(x.clashes, f.Path)
+	if slices.ContainsFunc(f.Problems, func(p spec.Problem) bool { return p.Code == spec.CodeSameID }) {
+		x.clashes[f.Path] = true
+	}
 }
 
 func (x *index) everything() (paths, ids map[string]bool) {
@@ -230,11 +245,30 @@ func (p *part) pipeline(id string) {
 	p.ids[id] = true
 	d := p.declared[id]
 	p.news = p.news || d == nil
+	p.namesakes(id)
 	if d != nil && d.Owner.Kind == spec.OwnerFile {
 		p.file(d.Owner.Path)
 	}
 	for _, path := range p.claims[id] {
 		p.file(path)
+	}
+}
+
+// namesakes adds the pipelines whose connectors may have the full ids of those of a pipeline.
+func (p *part) namesakes(id string) {
+	d := decision{declared: p.declared, claims: map[string][]claim{}}
+	for _, path := range p.claims[id] {
+		for i, parsed := range p.files[path].Pipelines {
+			if parsed.Pipeline.ID == id {
+				d.claims[id] = append(d.claims[id], claim{path, &p.files[path].Pipelines[i]})
+			}
+		}
+	}
+	for _, version := range d.others(id) {
+		version.Clash(func(other string) []*spec.Pipeline {
+			p.pipeline(other)
+			return nil
+		})
 	}
 }
 
@@ -263,9 +297,10 @@ func (x *index) take(paths, ids map[string]bool) (files []Scanned, declared []sp
 func (x *index) applied(c *spec.Changes) {
 	for _, path := range c.Forget {
 		delete(x.known, path)
+		delete(x.clashes, path)
 	}
 	for i := range c.Files {
-		x.known[c.Files[i].Path] = &c.Files[i]
+		x.note(&c.Files[i])
 	}
 	x.all = false
 	clear(x.paths)

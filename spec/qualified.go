@@ -1,0 +1,62 @@
+package spec
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// QueueID is the id under which the dead-letter queue of a pipeline is known among its
+// connectors.
+const QueueID = "dead-letter-queue"
+
+// Meanings returns every pair of ids of a pipeline and a connector that a qualified id may
+// stand for: as both may contain colons, there may be more than one.
+func Meanings(qualified string) iter.Seq2[string, string] {
+	return func(yield func(pipeline, connector string) bool) {
+		for i := range qualified {
+			if qualified[i] == ':' && !yield(qualified[:i], qualified[i+1:]) {
+				return
+			}
+		}
+	}
+}
+
+// Has reports whether p has a connector with this id, or it is that of its dead-letter queue.
+func (p *Pipeline) Has(connectorID string) bool {
+	return connectorID == QueueID || slices.ContainsFunc(p.Connectors, func(c Connector) bool { return c.ID == connectorID })
+}
+
+// SameID says that two connectors would have the same qualified id.
+type SameID struct {
+	Pipeline, Connector           string
+	OtherPipeline, OtherConnector string
+}
+
+// Error names both connectors.
+func (s *SameID) Error() string {
+	return fmt.Sprintf("connector %q of pipeline %q and connector %q of pipeline %q have the same full id %q: rename one of them",
+		s.Connector, s.Pipeline, s.OtherConnector, s.OtherPipeline, s.Pipeline+":"+s.Connector)
+}
+
+// Clash returns the first connector of p whose qualified id a connector of another pipeline
+// has, nil if there is none. get returns the pipelines with an id.
+func (p *Pipeline) Clash(get func(id string) []*Pipeline) *SameID {
+	ids := []string{QueueID}
+	for i := range p.Connectors {
+		ids = append(ids, p.Connectors[i].ID)
+	}
+	for _, id := range ids {
+		for pipeline, connector := range Meanings(p.QualifiedID(id)) {
+			if pipeline == p.ID {
+				continue
+			}
+			for _, other := range get(pipeline) {
+				if other.Has(connector) {
+					return &SameID{p.ID, id, pipeline, connector}
+				}
+			}
+		}
+	}
+	return nil
+}
