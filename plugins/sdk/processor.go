@@ -22,8 +22,9 @@ type ProcessorPlugin struct {
 	// Stateful says that what becomes of a record depends on records before it. There is
 	// one instance then; a declaration with more than one worker is refused.
 	Stateful bool
-	// Bounded says that Process returns soon whatever the records hold: it calls nothing
-	// outside the process and runs no code of users. It is not guarded by a timer then.
+	// Bounded says that Process always returns: it runs no code of users, and bounds by
+	// itself every wait for something outside the process. The time limit of processors,
+	// which is for a whole batch, is not for it then.
 	Bounded bool
 	// Defaults are the defaults of sdk.* parameters that differ from the usual ones, by name.
 	Defaults map[string]string
