@@ -36,7 +36,8 @@ plugins/processor:    plugins/connector plugins/processor/codec plugins/processo
 plugins/processor/jsonvalue plugins/processor/httpcall:
 plugins/processor/webhook plugins/processor/ai: plugins/processor/fieldref plugins/processor/httpcall plugins/schema plugins/sdk plugins/template
 plugins/processor/fieldref: plugins/schema
-plugins/processor/codec plugins/processor/enrich plugins/processor/fields plugins/processor/flow plugins/processor/unwrap plugins/processor/window:
+plugins/processor/enrich: plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
+plugins/processor/codec plugins/processor/fields plugins/processor/flow plugins/processor/unwrap plugins/processor/window:
   plugins/processor/fieldref plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/javascript plugins/processor/expr: plugins/processor/fieldref plugins/schema plugins/sdk
 plugins/processor/wasm: plugins/processor/wasm/wasmpb plugins/schema plugins/sdk plugins/wire/wirepb

@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
+	"github.com/conduit-agent/conduit/plugins/processor/httpcall"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -25,7 +24,8 @@ type web struct {
 	settings webSettings
 	url      *template.Template
 	target   *fieldref.Ref
-	client   *http.Client
+	client   httpcall.Client
+	header   http.Header
 	cache    cache
 }
 
@@ -83,16 +83,19 @@ func (p *web) SchemaParts() schema.Parts {
 
 // Open implements sdk.Processor.
 func (p *web) Open(context.Context) error {
-	p.client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
-	p.cache = cache{size: p.settings.Size, ttl: p.settings.TTL}
-	return nil
-}
-
-// Teardown implements sdk.Processor.
-func (p *web) Teardown(context.Context) error {
-	if p.client != nil {
-		p.client.CloseIdleConnections()
+	c := p.settings
+	p.header = http.Header{}
+	var secrets []string
+	for name, v := range c.Headers {
+		p.header.Set(name, v)
+		secrets = append(secrets, v)
 	}
+	p.client = httpcall.Client{
+		Timeout: c.Timeout, MaxResponse: c.MaxBytes, Secrets: secrets,
+		Retry:   httpcall.Retry{Count: c.Retries, Min: c.Min, Max: c.Max},
+		Accepts: func(status int) bool { return status < 300 || status == http.StatusNotFound },
+	}
+	p.cache = cache{size: p.settings.Size, ttl: p.settings.TTL}
 	return nil
 }
 
@@ -135,69 +138,24 @@ func (p *web) answer(ctx context.Context, r *record.Record) (answer, error) {
 }
 
 // ask asks the service, again and again if need be.
-func (p *web) ask(ctx context.Context, text string) (a answer, err error) {
+func (p *web) ask(ctx context.Context, text string) (answer, error) {
 	if err := checkURL(text); err != nil {
-		return a, fmt.Errorf("cannot use the URL: %w", err)
+		return answer{}, fmt.Errorf("cannot use the URL: %w", err)
 	}
-	pause := p.settings.Min
-	for try := 0; ; try++ {
-		var again bool
-		if a, again, err = p.once(ctx, text); err == nil || !again || try == p.settings.Retries {
-			return a, err
-		}
-		// Full jitter: clients that failed together do not come back together.
-		if err := sdk.Sleep(ctx, pause/2+rand.N(pause/2+1)); err != nil {
-			return a, err
-		}
-		pause = min(2*pause, p.settings.Max)
-	}
-}
-
-// once makes one request; again reports whether another may well succeed.
-func (p *web) once(ctx context.Context, text string) (a answer, again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, p.settings.Timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, text, nil)
+	got, err := p.client.Do(ctx, httpcall.Request{Method: http.MethodGet, URL: text, Header: p.header})
 	if err != nil {
-		return a, false, errors.New("cannot make the request: it is no URL")
+		return answer{}, fmt.Errorf("cannot get what the service knows: %w", err)
 	}
-	for name, v := range p.settings.Headers {
-		req.Header.Set(name, v)
+	if got.Status == http.StatusNotFound {
+		return answer{}, nil
 	}
-	resp, err := p.client.Do(req)
-	if err != nil {
-		return a, true, fmt.Errorf("cannot ask %s: %w", req.URL.Host, withoutURL(err))
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, p.settings.MaxBytes+1))
-	switch {
-	case err != nil:
-		return a, true, fmt.Errorf("cannot read the answer of %s: %w", req.URL.Host, withoutURL(err))
-	case resp.StatusCode == http.StatusNotFound:
-		return a, false, nil
-	case resp.StatusCode >= 300:
-		again = resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests
-		return a, again, fmt.Errorf("%s answers with status %d", req.URL.Host, resp.StatusCode)
-	case int64(len(body)) > p.settings.MaxBytes:
-		return a, false, fmt.Errorf("the answer of %s has more than %d bytes", req.URL.Host, p.settings.MaxBytes)
-	}
-	a.found, a.value = true, string(body)
+	a := answer{found: true, value: string(got.Body)}
 	if p.settings.Body == "json" {
-		if a.value, err = jsonvalue.Parse(body); err != nil {
-			return answer{}, false, fmt.Errorf("the answer of %s is no JSON: %w", req.URL.Host, err)
+		if a.value, err = jsonvalue.Parse(got.Body); err != nil {
+			return answer{}, fmt.Errorf("cannot read the answer of the service: %w", err)
 		}
 	}
-	return a, false, nil
-}
-
-// withoutURL returns the cause of an error of net/http, which repeats the URL: that may
-// hold a secret.
-func withoutURL(err error) error {
-	var e *url.Error
-	if errors.As(err, &e) {
-		return e.Err
-	}
-	return err
+	return a, nil
 }
 
 // answer is what the service said.
