@@ -3,12 +3,10 @@
 package wasm
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -27,14 +25,7 @@ func New(o Options) *Modules { return &Modules{options: o} }
 
 // Run watches the directory until ctx ends.
 func (m *Modules) Run(ctx context.Context) error {
-	for {
-		m.Rescan(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(cmp.Or(m.options.Interval, defaultInterval)):
-		}
-	}
+	return m.options.watch(ctx, func(ctx context.Context) bool { m.Rescan(ctx); return true })
 }
 
 // Rescan looks at the directory once.

@@ -3,7 +3,6 @@
 package wasm
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -53,19 +52,7 @@ func New(o Options) *Modules {
 }
 
 // Run watches the directory until ctx ends. Processors that run outlive it.
-func (m *Modules) Run(ctx context.Context) error {
-	for {
-		next := cmp.Or(m.options.Interval, defaultInterval)
-		if !m.scan(ctx) {
-			next = min(next, settling)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(next):
-		}
-	}
-}
+func (m *Modules) Run(ctx context.Context) error { return m.options.watch(ctx, m.scan) }
 
 // Rescan looks at the directory once and returns when it is known what every file in it
 // is, or when ctx ends.

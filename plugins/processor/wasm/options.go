@@ -1,6 +1,8 @@
 package wasm
 
 import (
+	"cmp"
+	"context"
 	"log/slog"
 	"time"
 )
@@ -20,7 +22,10 @@ type Options struct {
 	Log      *slog.Logger // nil discards
 	Changed  func()       // when set, called after modules came, went or changed; must not block
 
-	Interval       time.Duration // between two looks at Dir; 0: a second
+	// Watch calls scan when something may have changed at the paths that scan returned last, and
+	// after again when that is not 0. It returns when ctx ends. nil: scan is called at intervals.
+	Watch          func(ctx context.Context, wake <-chan struct{}, scan func() (paths []string, again time.Duration)) error
+	Interval       time.Duration // between two scans of Dir without Watch; 0: a second
 	SpecifyTimeout time.Duration // for a compiled module to say what it is; 0: 10 s
 }
 
@@ -29,3 +34,27 @@ const (
 	defaultSpecifyTimeout = 10 * time.Second
 	settling              = 300 * time.Millisecond // how long a file that was just written may be in the making
 )
+
+// watch calls scan until ctx ends, by Watch or at intervals.
+func (o *Options) watch(ctx context.Context, scan func(context.Context) (complete bool)) error {
+	once := func() (paths []string, again time.Duration) {
+		if !scan(ctx) {
+			again = settling
+		}
+		return []string{o.Dir}, again
+	}
+	if o.Watch != nil {
+		return o.Watch(ctx, nil, once)
+	}
+	for {
+		pause := cmp.Or(o.Interval, defaultInterval)
+		if _, again := once(); again > 0 {
+			pause = min(pause, again)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
