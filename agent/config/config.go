@@ -60,10 +60,22 @@ type Connectors struct {
 	WritableByOthers string `koanf:"writable-by-others"` // warn, refuse
 }
 
-// Processors says where processor executables are, and how long they may take.
+// Processors says where WebAssembly modules are, how long processors may take, and what
+// modules may do.
 type Processors struct {
 	Path    string        `koanf:"path"`
 	Timeout time.Duration `koanf:"timeout"` // default 30s; 0 for ever
+	Memory  int           `koanf:"memory"`  // bytes
+	Egress  Egress        `koanf:"egress"`
+}
+
+// Egress says which HTTP requests modules may send.
+type Egress struct {
+	Enabled          bool          `koanf:"enabled"`
+	Allow            string        `koanf:"allow"`       // comma-separated
+	SecretRefs       string        `koanf:"secret-refs"` // comma-separated
+	Timeout          time.Duration `koanf:"timeout"`
+	MaxResponseBytes int           `koanf:"max-response-bytes"`
 }
 
 // Pipelines says where pipeline files are and how changes of them are handled.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,11 +16,11 @@ import (
 // PathKey is the flag, and as CONDUIT_CONFIG_PATH the variable, that names the file.
 const PathKey = "config.path"
 
-// Settings that are written in their own way: a list, and an octal number.
-const (
-	listKey  = "api.http.cors.allowed-origins"
-	octalKey = "api.http.socket-mode"
-)
+// octalKey is the setting that is an octal number.
+const octalKey = "api.http.socket-mode"
+
+// listKeys are the settings that may be written as a list.
+var listKeys = []string{"api.http.cors.allowed-origins", "processors.egress.allow", "processors.egress.secret-refs"}
 
 // Bounds of nesting and size, so that aliases of themselves and of aliases end.
 const (
@@ -113,7 +114,7 @@ func (l *loader) flatten(path, key string, n *yaml.Node, depth int) []leaf {
 	}
 	f := leaf{key: key, value: scalar(n), line: n.Line, column: n.Column}
 	switch {
-	case key == listKey && n.Kind == yaml.SequenceNode:
+	case n.Kind == yaml.SequenceNode && slices.Contains(listKeys, key):
 		f.value = joined(n)
 	case key == octalKey && n.Kind == yaml.ScalarNode:
 		f.value = n.Value // which YAML takes for a number

@@ -19,7 +19,6 @@ func ForeignSettings() []Foreign { return slices.Clone(foreign) }
 const (
 	noteStore   = "state is kept in SQLite, at db.sqlite.path; conduit migrate takes over the state of a Conduit"
 	noteInstall = "nothing is installed from elsewhere: put executables into connectors.path"
-	noteEgress  = "processors reach what their own settings allow"
 	noteEngine  = "there is one engine"
 	noteProfile = "go tool pprof shows profiles of a running agent: set api.debug"
 )
@@ -44,11 +43,6 @@ var foreign = []Foreign{
 	{"install.max-staleness", false, "", noteInstall},
 	{"preview.pipeline-arch-v2", true, "false", noteEngine},
 	{"preview.pipeline-arch-v2-disable-metrics", true, "false", noteEngine},
-	{"processors.egress.allow", false, "[]", noteEgress},
-	{"processors.egress.enabled", true, "false", noteEgress},
-	{"processors.egress.max-response-bytes", false, "0", noteEgress},
-	{"processors.egress.secret-refs", false, "[]", noteEgress},
-	{"processors.egress.timeout", false, "0s", noteEgress},
 }
 
 // Aliases are flags that mean the same as those of other keys.
@@ -60,7 +54,7 @@ func foreignKey(key string) (Foreign, bool) {
 	if i := slices.IndexFunc(foreign, func(f Foreign) bool { return f.Key == key }); i >= 0 {
 		return foreign[i], true
 	}
-	for _, group := range []string{"db.badger", "db.postgres", "dev", "install", "preview", "processors.egress", "api.grpc", "api.http.ui"} {
+	for _, group := range []string{"db.badger", "db.postgres", "dev", "install", "preview", "api.grpc", "api.http.ui"} {
 		if key != group && !strings.HasPrefix(key, group+".") {
 			continue
 		}

