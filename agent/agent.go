@@ -98,6 +98,7 @@ func (a *Agent) run(ctx context.Context) error {
 	var services errgroup.Group
 	services.Go(func() error { return a.Committer.Run(serving) })
 	services.Go(func() error { return a.Catalog.Executables.Run(serving) })
+	services.Go(func() error { return a.Catalog.Modules.Run(serving) })
 	services.Go(func() error { return a.recorder().Run(serving) })
 	services.Go(func() error { return a.storeGuard().Run(serving) })
 	services.Go(func() error { return a.pruner().Run(serving) })
@@ -120,7 +121,7 @@ func (a *Agent) run(ctx context.Context) error {
 	a.options.Log.Info("agent started", "component", "agent", "version", a.options.Version, "pipelines", a.options.Config.Pipelines.Path)
 	err = g.Wait()
 	endServing()
-	err = errors.Join(err, services.Wait())
+	err = errors.Join(err, services.Wait(), a.Catalog.Modules.Close(context.WithoutCancel(ctx)))
 	a.options.Log.Info("agent stopped", "component", "agent")
 	return err
 }

@@ -62,7 +62,7 @@ agent/engine:         agent/engine/fair agent/engine/settle plugins/connector pl
 agent/store:          plugins/schema spec
 agent/config:         schemas spec
 agent/reference:      agent/redact reconcile/watch spec
-agent/catalog:        agent/config api/rest plugins plugins/builtin plugins/processor plugins/schema plugins/sdk spec
+agent/catalog:        agent/config api/rest plugins plugins/builtin plugins/processor plugins/processor/wasm plugins/schema plugins/sdk spec
 agent/runner:         agent/catalog agent/engine agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
 agent/telemetry:      agent/engine api api/rest plugins reconcile reconcile/files spec
 agent/planner:        agent/config agent/store api/rest reconcile/files reconcile/watch spec

@@ -32,6 +32,7 @@ func (a *Agent) wire() {
 	a.Committer = &engine.Committer{Store: a.Store, Interval: c.DB.CommitInterval}
 	a.Catalog = catalog.New(c, a.schemas.Registry, log)
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
+	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
 	a.Runner = &runner.Runner{
 		Catalog:    a.Catalog,
@@ -89,6 +90,7 @@ func (a *Agent) wireEvents() {
 	a.Loop.Observed = a.observe
 	a.Loop.Deleted = a.forget
 	a.Catalog.Executables.Changed = func() { a.Loop.Retry(); a.plugged.Notify() }
+	a.Catalog.Modules.Changed = a.Loop.Retry
 }
 
 // observe takes note of a new state of a pipeline.

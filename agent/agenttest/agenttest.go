@@ -43,6 +43,7 @@ func Start(t testing.TB, dir string, change ...func(*config.Config)) *Agent {
 	cfg.DB.SQLite.Path = filepath.Join(dir, "conduit.db")
 	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
 	cfg.Connectors.Path = filepath.Join(dir, "connectors")
+	cfg.Processors.Path = filepath.Join(dir, "processors")
 	cfg.Pipelines.ErrorRecovery.MinDelay = 20 * time.Millisecond
 	cfg.API.HTTP.Address = "127.0.0.1:0"
 	for _, f := range change {

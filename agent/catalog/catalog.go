@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -26,12 +27,14 @@ type Catalog struct {
 	Host        *plugins.Host
 	Processors  *processor.Registry
 	Executables *plugins.Executables
+	Modules     *wasm.Modules // processors in processors.path
 
-	alone bool      // nobody runs Executables
-	scan  sync.Once // of connectors.path, when alone
+	alone bool      // nobody runs Executables and Modules
+	scan  sync.Once // of connectors.path and processors.path, when alone
 }
 
-// New returns the catalogue of an agent with these settings, which is to run Executables.
+// New returns the catalogue of an agent with these settings, which is to run Executables
+// and Modules, and to close Modules.
 // schemas are lent to connectors.
 func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 	executables := &plugins.Executables{
@@ -43,11 +46,33 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 
 		RefuseWritable: c.Connectors.WritableByOthers == "refuse",
 	}
+	modules := newModules(c, log)
 	return &Catalog{
+		Modules:     modules,
 		Host:        &plugins.Host{Builtin: builtin.All(), Standalone: executables, Schemas: schemas, Log: log},
-		Processors:  &processor.Registry{Builtin: processor.Builtins()},
+		Processors:  &processor.Registry{Builtin: processor.Builtins(), Standalone: modules.Plugins},
 		Executables: executables,
 	}
+}
+
+// newModules returns the WebAssembly modules that settings describe.
+func newModules(c config.Config, log *slog.Logger) *wasm.Modules {
+	e := c.Processors.Egress
+	return wasm.New(wasm.Options{
+		Dir:      c.Processors.Path,
+		CacheDir: c.DB.SQLite.Path + ".modules",
+		Memory:   int64(c.Processors.Memory),
+		Log:      log,
+		Egress: wasm.EgressPolicy{
+			Enabled: e.Enabled, Allow: listed(e.Allow), SecretRefs: listed(e.SecretRefs),
+			Timeout: e.Timeout, MaxResponseBytes: int64(e.MaxResponseBytes),
+		},
+	})
+}
+
+// listed returns the items of a comma list, which may stand in brackets.
+func listed(list string) []string {
+	return strings.FieldsFunc(strings.Trim(list, "[]"), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // specifyTimeout is how long somebody who asks what plugins there are waits for one.
@@ -60,21 +85,25 @@ func Offline(c config.Config, log *slog.Logger) *Catalog {
 	all.alone = true
 	all.Executables.LogLevel = "error"
 	all.Executables.SpecifyTimeout = specifyTimeout
+	if _, err := os.Stat(all.Modules.CacheDir); err != nil {
+		all.Modules.CacheDir = "" // a command leaves no files behind
+	}
 	return all
 }
 
-// Rescan scans connectors.path for executables that are so new that no scan has seen them. It gives up
-// waiting for one to say what it is after some seconds.
+// Rescan scans connectors.path and processors.path for plugins that are so new that no scan has seen
+// them. It gives up waiting for one to say what it is after some seconds.
 func (c *Catalog) Rescan(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, specifyTimeout)
 	defer cancel()
 	c.Executables.Rescan(ctx)
+	c.Modules.Rescan(ctx)
 }
 
 // known returns the host once it knows the executables.
 func (c *Catalog) known(ctx context.Context) *plugins.Host {
 	if c.alone {
-		c.scan.Do(func() { c.Executables.Rescan(ctx) })
+		c.scan.Do(func() { c.Executables.Rescan(ctx); c.Modules.Rescan(ctx) })
 	}
 	return c.Host
 }

@@ -22,7 +22,7 @@ func (c *Catalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {
 // it says that the plugin does not exist.
 func (c *Catalog) CheckFresh(ctx context.Context, p *spec.Pipeline, rescan func()) []spec.Problem {
 	problems := c.Check(ctx, p)
-	if slices.ContainsFunc(problems, func(p spec.Problem) bool { return p.Code == codePluginNotFound }) {
+	if slices.ContainsFunc(problems, func(p spec.Problem) bool { return p.Code == codePluginNotFound || p.Code == codeProcessorNotFound }) {
 		rescan()
 		problems = c.Check(ctx, p)
 	}
@@ -40,8 +40,11 @@ func (c *Catalog) check(ctx context.Context, host *plugins.Host, p *spec.Pipelin
 	return append(problems, c.Processors.Check(ctx, "/processors", p.Processors)...)
 }
 
-// codePluginNotFound is the code of problems of plugins that do not exist.
-const codePluginNotFound = "connector.plugin_not_found"
+// Codes of problems of plugins that do not exist.
+const (
+	codePluginNotFound    = "connector.plugin_not_found"
+	codeProcessorNotFound = "processor.plugin_not_found"
+)
 
 func checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType, settings map[string]string) []spec.Problem {
 	if strings.Contains(plugin, "$") { // which plugin that is, is known when the pipeline starts

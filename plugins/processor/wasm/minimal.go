@@ -14,23 +14,23 @@ import (
 // Modules stands for the processors of a directory in a build that cannot run them. Every
 // file there is a Problem.
 type Modules struct {
-	options Options
+	Options // not to be changed after Run or Rescan was called
 
 	mu    sync.Mutex
 	paths []string // guarded by mu
 }
 
 // New returns the modules that the options describe.
-func New(o Options) *Modules { return &Modules{options: o} }
+func New(o Options) *Modules { return &Modules{Options: o} }
 
 // Run watches the directory until ctx ends.
 func (m *Modules) Run(ctx context.Context) error {
-	return m.options.watch(ctx, func(ctx context.Context) bool { m.Rescan(ctx); return true })
+	return m.watch(ctx, func(ctx context.Context) bool { m.Rescan(ctx); return true })
 }
 
 // Rescan looks at the directory once.
 func (m *Modules) Rescan(context.Context) {
-	files, _ := list(m.options.Dir)
+	files, _ := list(m.Dir)
 	paths := make([]string, 0, len(files))
 	for path := range files {
 		paths = append(paths, path)

@@ -40,7 +40,7 @@ func (m *module) plugin(modules *Modules) sdk.ProcessorPlugin {
 	return sdk.ProcessorPlugin{
 		Name: m.spec.GetName(), Summary: m.spec.GetSummary(), Description: m.spec.GetDescription(),
 		Version: m.spec.GetVersion(), Author: m.spec.GetAuthor(),
-		New: func() sdk.Processor { return &processor{module: m, policy: modules.options.Egress} },
+		New: func() sdk.Processor { return &processor{module: m, policy: modules.Egress} },
 	}
 }
 
@@ -100,9 +100,9 @@ func (m *module) content() ([]byte, error) {
 
 // specify asks the module what it is.
 func (m *module) specify(ctx context.Context) (*processorv1.Specify_Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.modules.options.SpecifyTimeout, defaultSpecifyTimeout))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.modules.SpecifyTimeout, defaultSpecifyTimeout))
 	defer cancel()
-	log := m.modules.options.Log
+	log := m.modules.Log
 	g, err := m.start(ctx, guestConfig{processorID: "init-processor", logLevel: logLevel(log), output: newOutput(log)})
 	if err != nil {
 		return nil, err
@@ -117,18 +117,18 @@ func (m *module) specify(ctx context.Context) (*processorv1.Specify_Response, er
 		return nil, errors.New("it has no name")
 	}
 	if _, err := g.ask(ctx, &processorv1.CommandRequest{Request: &processorv1.CommandRequest_Teardown{Teardown: &processorv1.Teardown_Request{}}}); err != nil {
-		m.modules.options.Log.Debug("a processor that was only asked what it is did not end well", "plugin_path", m.path, "err", err)
+		m.modules.Log.Debug("a processor that was only asked what it is did not end well", "plugin_path", m.path, "err", err)
 	}
 	return spec, nil
 }
 
 // specificationFile is where the description of a module with this sum is kept.
 func (m *Modules) specificationFile(sum string) string {
-	return filepath.Join(m.options.CacheDir, "specifications", sum)
+	return filepath.Join(m.CacheDir, "specifications", sum)
 }
 
 func (m *Modules) keptSpecification(sum string) *processorv1.Specify_Response {
-	if m.options.CacheDir == "" {
+	if m.CacheDir == "" {
 		return nil
 	}
 	b, err := os.ReadFile(m.specificationFile(sum))
@@ -141,7 +141,7 @@ func (m *Modules) keptSpecification(sum string) *processorv1.Specify_Response {
 
 // keepSpecification keeps a description. That it cannot costs time at the next start.
 func (m *Modules) keepSpecification(sum string, spec *processorv1.Specify_Response) {
-	if m.options.CacheDir == "" {
+	if m.CacheDir == "" {
 		return
 	}
 	path := m.specificationFile(sum)
@@ -156,6 +156,6 @@ func (m *Modules) keepSpecification(sum string, spec *processorv1.Specify_Respon
 		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
-		m.options.Log.Warn("cannot keep what a processor says of itself", "err", err)
+		m.Log.Warn("cannot keep what a processor says of itself", "err", err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 // when it appears and when it changes. What is no processor is told in Problems and harms
 // nothing.
 type Modules struct {
-	options Options
+	Options // not to be changed after Run or Rescan was called
 
 	engineOnce sync.Once
 	engine     *engine
@@ -48,11 +48,11 @@ func New(o Options) *Modules {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Log = o.Log.With("component", "processor.wasm")
-	return &Modules{options: o}
+	return &Modules{Options: o}
 }
 
 // Run watches the directory until ctx ends. Processors that run outlive it.
-func (m *Modules) Run(ctx context.Context) error { return m.options.watch(ctx, m.scan) }
+func (m *Modules) Run(ctx context.Context) error { return m.watch(ctx, m.scan) }
 
 // Rescan looks at the directory once and returns when it is known what every file in it
 // is, or when ctx ends.
@@ -95,7 +95,7 @@ func (m *Modules) Problems() (problems []Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.dirErr != nil {
-		problems = append(problems, Problem{m.options.Dir, m.dirErr.Error()})
+		problems = append(problems, Problem{m.Dir, m.dirErr.Error()})
 	}
 	for _, path := range slices.Sorted(maps.Keys(m.files)) {
 		f := m.files[path]
@@ -120,7 +120,7 @@ func (m *Modules) Close(ctx context.Context) error {
 // theEngine makes the engine when it is first needed: an agent without modules pays nothing.
 func (m *Modules) theEngine() (*engine, error) {
 	m.engineOnce.Do(func() {
-		m.engine, m.engineErr = newEngine(context.Background(), m.options.CacheDir, m.options.Memory)
+		m.engine, m.engineErr = newEngine(context.Background(), m.CacheDir, m.Memory, m.Log)
 	})
 	if m.engine == nil && m.engineErr == nil {
 		return nil, fmt.Errorf("cannot use modules that were closed")
@@ -133,7 +133,7 @@ func (m *Modules) theEngine() (*engine, error) {
 func (m *Modules) scan(ctx context.Context) (complete bool) {
 	m.scanning.Lock()
 	defer m.scanning.Unlock()
-	found, err := list(m.options.Dir)
+	found, err := list(m.Dir)
 	m.mu.Lock()
 	known := m.files
 	changed := (err == nil) != (m.dirErr == nil)
@@ -183,8 +183,8 @@ func (m *Modules) replace(files map[string]*file) {
 			f.module.users.retire()
 		}
 	}
-	if m.options.Changed != nil {
-		m.options.Changed()
+	if m.Changed != nil {
+		m.Changed()
 	}
 }
 
@@ -193,7 +193,7 @@ func (m *Modules) inspect(ctx context.Context, path string, info fs.FileInfo) *f
 	f := &file{stamp: stampOf(info)}
 	f.module, f.err = m.load(ctx, path, f.stamp)
 	if f.err != nil {
-		m.options.Log.Warn("cannot load processor", "plugin_path", path, "err", f.err)
+		m.Log.Warn("cannot load processor", "plugin_path", path, "err", f.err)
 	}
 	return f
 }
@@ -218,7 +218,7 @@ func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, erro
 		module.users.retire()
 		return nil, fmt.Errorf("cannot find out which processor it is: %w", err)
 	}
-	m.options.Log.Debug("loaded processor", "plugin_path", path, "plugin_name", module.spec.Name, "took", time.Since(start))
+	m.Log.Debug("loaded processor", "plugin_path", path, "plugin_name", module.spec.Name, "took", time.Since(start))
 	m.keepSpecification(module.sum, module.spec)
 	return module, nil
 }

@@ -33,13 +33,15 @@ type engine struct {
 }
 
 // newEngine returns an engine that keeps compiled code in cacheDir, or nowhere when that
-// is empty, and gives no guest more than memory bytes.
-func newEngine(ctx context.Context, cacheDir string, memory int64) (*engine, error) {
+// is empty or cannot be used, and gives no guest more than memory bytes.
+func newEngine(ctx context.Context, cacheDir string, memory int64, log *slog.Logger) (*engine, error) {
 	e := &engine{cache: wazero.NewCompilationCache()}
 	if cacheDir != "" {
-		var err error
-		if e.cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
-			return nil, fmt.Errorf("cannot keep compiled processors: %w", err)
+		kept, err := wazero.NewCompilationCacheWithDir(cacheDir)
+		if err == nil {
+			e.cache = kept
+		} else {
+			log.Warn("cannot keep compiled processors: they are compiled at every start", "path", cacheDir, "err", err)
 		}
 	}
 	if memory == 0 {
