@@ -204,6 +204,14 @@ type pluginList struct {
 // Plugins describes all plugins, by name.
 func (l pluginList) Plugins() []rest.Plugin { return l.catalog.Described() }
 
+// Processors describes all processor plugins, by name.
+func (l pluginList) Processors() []rest.ProcessorPlugin { return l.catalog.DescribedProcessors() }
+
+// CheckProcessors returns what is wrong with processors.
+func (l pluginList) CheckProcessors(ctx context.Context, at string, declared []spec.Processor) []spec.Problem {
+	return l.catalog.Processors.Check(ctx, at, declared)
+}
+
 // Check has a fresh instance accept the settings.
 func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error {
 	params, err := l.catalog.Parameters(ctx, plugin, typ)

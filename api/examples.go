@@ -146,6 +146,8 @@ var exampleErrors = []*rest.Error{
 }
 
 var (
+	exampleProcessorPlugin = rest.ProcessorPlugin{Name: "builtin:field.set@v1.0.0", Summary: "Sets a field.", Version: "v1.0.0", Author: "conduit",
+		Parameters: map[string]rest.Parameter{"field": {Description: "The field.", Type: "TYPE_STRING", Validations: []rest.ParameterRule{{Type: "TYPE_REQUIRED"}}}}}
 	exampleWatch = "event: session\ndata: {\"role\":\"admin\"}\n\nevent: rates\ndata: []\n\n"
 	exampleAgent = rest.Agent{Version: "v1.0.0", OS: "linux", Arch: "arm64", Host: "edge-7", PID: 812, StartedAt: exampleTime, Address: "127.0.0.1:8080", Unit: "conduit.service", Goroutines: 61,
 		Memory: rest.Memory{Resident: 23 << 20, Limit: 64 << 20}, Store: rest.Store{Path: "/var/lib/conduit/conduit.db", Bytes: 1 << 20, WALBytes: 4 << 20, DiskFree: 20 << 30, DiskTotal: 32 << 30},

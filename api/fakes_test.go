@@ -471,3 +471,23 @@ func (w *world) misfits(_ context.Context, p *spec.Pipeline) []spec.Problem {
 	}
 	return all
 }
+
+// Processors are those that a world has: field.set.
+func (w *world) Processors() []rest.ProcessorPlugin {
+	return []rest.ProcessorPlugin{{Name: "builtin:field.set@v1.0.0", Parameters: map[string]rest.Parameter{"field": {Type: "TYPE_STRING", Validations: []rest.ParameterRule{}}}}}
+}
+
+// CheckProcessors refuses the plugin "nonexistent" and the setting "bad".
+func (w *world) CheckProcessors(_ context.Context, at string, declared []spec.Processor) []spec.Problem {
+	var all []spec.Problem
+	for i, p := range declared {
+		path := fmt.Sprintf("%s/%d", at, i)
+		if p.Plugin == "nonexistent" {
+			all = append(all, spec.Problem{Path: path + "/plugin", Code: spec.CodeProcessorNotFound, Message: "there is no processor nonexistent"})
+		}
+		if _, bad := p.Settings["bad"]; bad {
+			all = append(all, spec.Problem{Path: path + "/settings/bad", Code: spec.CodeInvalid, Message: "setting bad is bad"})
+		}
+	}
+	return all
+}

@@ -164,7 +164,11 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 		return &rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{}, DeadLetters: []rest.DryRunLetter{}}, nil
 	}
 	if op.Streaming {
-		return firstLine(t, w, s, path, "orders:shop")
+		observed := "orders:shop"
+		if side, ok := strings.CutPrefix(path, "/v1/processors/orders:mark/inspect-"); ok {
+			observed = "orders:mark/" + side
+		}
+		return firstLine(t, w, s, path, observed)
 	}
 	body := string(op.RequestBody.Content["application/json"].Example)
 	if op.OperationID == "applyPipeline" {

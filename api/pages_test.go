@@ -131,3 +131,25 @@ func TestFileContent(t *testing.T) {
 		t.Errorf("a reader gets %d %s", got.status, got.body)
 	}
 }
+
+// Processors are checked when they are created: the plugin, and each setting.
+func TestProcessorsAreCheckedWhenCreated(t *testing.T) {
+	w := newWorld(t)
+	err := w.ApplyIf(t.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: pipelineOf("p", spec.StatusStopped), Owner: spec.Owner{Kind: spec.OwnerAPI}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newServer(w).Handler()
+	create := func(plugin, settings string) call {
+		return do(h, "POST", "/v1/processors", `{"plugin":"`+plugin+`","parent":{"type":"TYPE_PIPELINE","id":"p"},"config":{"settings":{`+settings+`}}}`)
+	}
+	if got := create("nonexistent", ""); got.status != 404 || got.reason() != "processor.plugin_not_found" {
+		t.Errorf("an unknown plugin: %d %s", got.status, got.body)
+	}
+	if got := create("field.set", `"bad":"x"`); got.status != 400 || rest.ParseError(got.status, got.body).Metadata["configPath"] != "config.settings.bad" {
+		t.Errorf("a bad setting: %d %s", got.status, got.body)
+	}
+	if got := create("field.set", `"field":".Key"`); got.status != 200 {
+		t.Errorf("a good one: %d %s", got.status, got.body)
+	}
+}

@@ -212,6 +212,17 @@ func (s *Server) inspect(w http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, s.inspector.Serve(w, r, id)
 }
 
+// inspectProcessor shows the records on one side of a processor.
+func (s *Server) inspectProcessor(side string) handle {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
+		id := r.PathValue("id")
+		if _, _, _, err := s.state.Processor(r.Context(), id); err != nil {
+			return nil, err
+		}
+		return nil, s.inspector.Serve(w, r, id+side)
+	}
+}
+
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Metrics == nil {
 		return nil, jsonhttp.NotFound()

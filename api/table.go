@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/openapi"
 	"github.com/conduit-agent/conduit/api/resource"
@@ -30,8 +31,6 @@ var (
 	waits     = []openapi.Param{waitParam}
 	live      = []openapi.Param{liveParam}
 )
-
-const notInspectable = "Always refused: the agent has no processor plugins, so no records pass a processor. Connectors can be inspected."
 
 // routes returns all operations of the API, in the order of the document.
 func (s *Server) routes(base resource.Base) []route {
@@ -138,7 +137,7 @@ func (s *Server) connectorRoutes(base resource.Base) []route {
 }
 
 // processorRoutes returns the operations of processors.
-func (*Server) processorRoutes(base resource.Base) []route {
+func (s *Server) processorRoutes(base resource.Base) []route {
 	processors := &resource.Processors{Base: base}
 	return []route{
 		{openapi.Operation{Method: get, Path: "/v1/processors", ID: "listProcessors", Tag: "processors", Summary: "List processors",
@@ -153,9 +152,15 @@ func (*Server) processorRoutes(base resource.Base) []route {
 		{openapi.Operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
 			Query: live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}}, processors.Delete, guard.Admin, nil},
 		{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-in", ID: "inspectProcessorIn", Tag: "processors", Summary: "See the records that a processor is given",
-			Description: notInspectable, Errors: []int{404, 501}}, processors.Inspect, guard.Read, nil},
-		{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-out", ID: "inspectProcessorOut", Tag: "processors", Summary: "See what a processor makes of records",
-			Description: notInspectable, Errors: []int{404, 501}}, processors.Inspect, guard.Read, nil},
+			Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
+			Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
+				{Name: "rate", Description: "most records per second", Example: "10"}},
+			Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, s.inspectProcessor(desired.InspectIn), guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-out", ID: "inspectProcessorOut", Tag: "processors", Summary: "See what a processor lets go on",
+			Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
+			Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
+				{Name: "rate", Description: "most records per second", Example: "10"}},
+			Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, s.inspectProcessor(desired.InspectOut), guard.Read, nil},
 	}
 }
 
@@ -165,8 +170,8 @@ func (*Server) pluginRoutes(base resource.Base) []route {
 	return []route{
 		{openapi.Operation{Method: get, Path: "/v1/connectors/plugins", ID: "listConnectorPlugins", Tag: "plugins", Summary: "List connector plugins and their settings",
 			Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
-		{openapi.Operation{Method: get, Path: "/v1/processors/plugins", ID: "listProcessorPlugins", Tag: "plugins", Summary: "List processor plugins",
-			Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Processors, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/processors/plugins", ID: "listProcessorPlugins", Tag: "plugins", Summary: "List processor plugins and their settings",
+			Query: []openapi.Param{nameParam}, Response: list(exampleProcessorPlugin), Errors: []int{400}}, plugins.Processors, guard.Read, nil},
 		{openapi.Operation{Method: get, Path: "/v1/plugins", ID: "listPlugins", Tag: "plugins", Summary: "List connector plugins (former path)",
 			Query: []openapi.Param{nameParam}, Response: list(examplePlugin), Errors: []int{400}}, plugins.Connectors, guard.Read, nil},
 	}

@@ -25,6 +25,8 @@ const (
 	CodeOwnedByAPI    = "pipeline.owned_by_api"
 	CodeSameID        = "connector.duplicate_id" // as that of another pipeline, with the pipeline before it
 	CodeDeclaredTwice = "pipeline.duplicate_id"  // by several files
+
+	CodeProcessorNotFound = "processor.plugin_not_found"
 )
 
 // report collects problems of one document. places is nil when it has no text.

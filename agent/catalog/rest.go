@@ -2,8 +2,10 @@ package catalog
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -15,6 +17,23 @@ func (c *Catalog) Described() []rest.Plugin {
 		all[i] = rest.Plugin{Name: p.FullName().String(), Summary: p.Summary, Description: p.Description, Version: p.Version,
 			Author: p.Author, SourceParams: describedParameters(p.Source), DestinationParams: describedParameters(p.Destination)}
 	}
+	return all
+}
+
+// DescribedProcessors describes all processors as the API does, sorted by name.
+func (c *Catalog) DescribedProcessors() []rest.ProcessorPlugin {
+	var all []rest.ProcessorPlugin
+	add := func(kind string, plugins []sdk.ProcessorPlugin) {
+		for _, p := range plugins {
+			all = append(all, rest.ProcessorPlugin{Name: kind + ":" + p.Name + "@" + p.Version, Summary: p.Summary, Description: p.Description, Version: p.Version,
+				Author: p.Author, Parameters: describedParameters(processor.Parameters(p))})
+		}
+	}
+	add("builtin", c.Processors.Builtin)
+	if c.Processors.Standalone != nil {
+		add("standalone", c.Processors.Standalone())
+	}
+	slices.SortFunc(all, func(a, b rest.ProcessorPlugin) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 

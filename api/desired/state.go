@@ -5,6 +5,7 @@ package desired
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -47,7 +48,7 @@ type States interface {
 	State(id string) (spec.State, bool)
 }
 
-// Plugins is what is known of connector plugins.
+// Plugins is what is known of the plugins of connectors and processors.
 type Plugins interface {
 	// Plugins describes all plugins, by name.
 	Plugins() []rest.Plugin
@@ -55,6 +56,11 @@ type Plugins interface {
 	// resolved, and tears it down. The error is ErrPluginNotFound, contains a
 	// SettingError for every setting that is wrong, or says why the plugin refuses.
 	Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error
+	// Processors describes all processor plugins, by name.
+	Processors() []rest.ProcessorPlugin
+	// CheckProcessors returns what is wrong with processors: plugins that are not there
+	// (spec.CodeProcessorNotFound), settings and conditions. at is the JSON pointer of the list.
+	CheckProcessors(ctx context.Context, at string, declared []spec.Processor) []spec.Problem
 }
 
 // SettingError says what is wrong with one setting. Check may join several.
@@ -161,9 +167,24 @@ func (s *State) holder(ctx context.Context, id string, has func(*spec.Declaratio
 	return nil, nil
 }
 
+// What to observe of a processor: the records that it is given, and those that it lets go on.
+const (
+	InspectIn  = "/in"
+	InspectOut = "/out"
+)
+
 // Forgotten reports whether there is no connector with this id, not even in a pipeline that
 // its file withdrew and may bring back.
+//
+// A processor's id ends in InspectIn or InspectOut here.
 func (s *State) Forgotten(id string) bool {
-	d, err := s.holder(context.Background(), id, func(d *spec.Declaration) bool { return ConnectorIn(&d.Pipeline, id) >= 0 })
+	holds := func(d *spec.Declaration) bool { return ConnectorIn(&d.Pipeline, id) >= 0 }
+	for _, side := range []string{InspectIn, InspectOut} {
+		if processor, ok := strings.CutSuffix(id, side); ok {
+			id = processor
+			holds = func(d *spec.Declaration) bool { _, _, ok := ProcessorIn(&d.Pipeline, processor); return ok }
+		}
+	}
+	d, err := s.holder(context.Background(), id, holds)
 	return d == nil && err == nil
 }

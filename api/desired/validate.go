@@ -76,6 +76,32 @@ func (s *State) CheckPlugins(ctx context.Context, old, p *spec.Pipeline, field N
 	if q := &p.DLQ; q.Plugin != old.DLQ.Plugin || !maps.Equal(q.Settings, old.DLQ.Settings) {
 		wrong = Join(wrong, s.CheckPlugin(ctx, spec.TypeDestination, q.Plugin, q.Settings, field(DLQPath+"/plugin"), field(DLQPath+"/settings")))
 	}
+	for i, chain := range Chains(p) {
+		if before := Chains(old); i < len(before) && before[i].Parent == chain.Parent && slices.EqualFunc(*before[i].List, *chain.List, sameProcessor) {
+			continue
+		}
+		wrong = Join(wrong, s.checkChain(ctx, chain, field))
+	}
+	return wrong
+}
+
+func sameProcessor(a, b spec.Processor) bool {
+	return a.Plugin == b.Plugin && a.Condition == b.Condition && a.Workers == b.Workers && maps.Equal(a.Settings, b.Settings)
+}
+
+// checkChain returns what is wrong with the processors of one parent.
+func (s *State) checkChain(ctx context.Context, chain Chain, field Naming) error {
+	var wrong error
+	for _, p := range s.Plugins.CheckProcessors(ctx, chain.Path, *chain.List) {
+		path := field(p.Path)
+		if p.Code == spec.CodeProcessorNotFound {
+			return rest.Errorf(rest.NotFound, spec.CodeProcessorNotFound, "%s", p.Message).With("configPath", path).
+				Suggest("GET /v1/processors/plugins lists the processors there are")
+		}
+		e := rest.Errorf(rest.FailedPrecondition, p.Code, "invalid processor config: %s", p.Message).With("configPath", path)
+		e.Violations = []rest.Violation{{Field: path, Description: p.Message}}
+		wrong = Join(wrong, e)
+	}
 	return wrong
 }
 

@@ -167,6 +167,9 @@ func (s *Pages) plugins() []editor.Plugin {
 		}
 		all = append(all, one)
 	}
+	for _, p := range s.Desired.Plugins.Processors() {
+		all = append(all, editor.Plugin{Name: spec.PluginName(p.Name), Summary: p.Summary, Processor: p.Parameters})
+	}
 	return all
 }
 

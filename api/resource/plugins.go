@@ -25,8 +25,17 @@ func (s *Plugins) Connectors(_ http.ResponseWriter, r *http.Request) (any, error
 	return list, nil
 }
 
-// Processors answers with an empty list: this version has none.
+// Processors answers with the processor plugins.
 func (s *Plugins) Processors(_ http.ResponseWriter, r *http.Request) (any, error) {
-	_, err := jsonhttp.Name(r)
-	return []rest.Plugin{}, err
+	name, err := jsonhttp.Name(r)
+	list := []rest.ProcessorPlugin{}
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range s.Desired.Plugins.Processors() {
+		if name.MatchString(p.Name) {
+			list = append(list, p)
+		}
+	}
+	return list, nil
 }

@@ -190,18 +190,3 @@ func (s *Processors) Delete(w http.ResponseWriter, r *http.Request) (any, error)
 	})
 	return rest.Empty{}, err
 }
-
-// Inspect refuses: there is nothing to see as long as there are no processor
-// plugins.
-func (s *Processors) Inspect(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id := r.PathValue("id")
-	d, _, _, err := s.Desired.Processor(r.Context(), id)
-	if err != nil {
-		return nil, err
-	}
-	e := rest.Errorf(rest.Unimplemented, rest.ReasonUnimplemented, "processor %q cannot be inspected: the agent has no processor plugins, so no records pass it", id)
-	if len(d.Pipeline.Connectors) > 0 {
-		e.Suggest("inspect a connector: GET /v1/connectors/%s/inspect", d.Pipeline.QualifiedID(d.Pipeline.Connectors[0].ID))
-	}
-	return nil, e
-}

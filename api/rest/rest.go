@@ -227,6 +227,16 @@ type Plugin struct {
 	SourceParams      map[string]Parameter `json:"sourceParams" doc:"Empty when the plugin has no source."`
 }
 
+// ProcessorPlugin describes a processor plugin.
+type ProcessorPlugin struct {
+	Name        string               `json:"name" doc:"Full name, with kind and version."`
+	Summary     string               `json:"summary"`
+	Description string               `json:"description"`
+	Version     string               `json:"version"`
+	Author      string               `json:"author"`
+	Parameters  map[string]Parameter `json:"parameters"`
+}
+
 // Parameter describes a setting.
 type Parameter struct {
 	Default     string          `json:"default"`

@@ -12,9 +12,6 @@ import (
 	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
-// codeNotFound is the code of the problem that there is no such processor.
-const codeNotFound = "processor.plugin_not_found"
-
 // Check returns what is wrong with declared processors: plugins that are not there,
 // conditions that cannot be parsed, settings that break a rule or that the processor refuses.
 // at is the JSON pointer of the list. Settings with references to values that are known only when
@@ -39,7 +36,7 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 	}
 	plugin, _, err := r.Find(d.Plugin)
 	if err != nil {
-		add("/plugin", codeNotFound, "%v", err)
+		add("/plugin", spec.CodeProcessorNotFound, "%v", err)
 		return problems
 	}
 	if err := checkWorkers(plugin, d.Workers); err != nil {

@@ -1,0 +1,62 @@
+package e2e_test
+
+import (
+	"bufio"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// What goes into a processor, and what comes out, can be seen while it runs; so can the
+// plugins there are.
+func TestProcessorsOverTheAPI(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 100, "processors: [{id: mark, plugin: field.set, settings: {field: .Payload.After.mark, value: seen}}]"))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	if body := w.do("GET", "/v1/processors/plugins", "").body; !strings.Contains(body, `"name":"builtin:field.set@`) || !strings.Contains(body, `"custom.javascript`) && !strings.Contains(body, `builtin:custom.javascript@`) {
+		t.Errorf("the plugins are %.300s", body)
+	}
+	first := func(path string) string {
+		t.Helper()
+		line := w.line(path)
+		if !strings.Contains(line, `"n":`) {
+			t.Fatalf("%s answers %s", path, line)
+		}
+		return line
+	}
+	if line := first("/v1/processors/p:mark/inspect-in"); strings.Contains(line, "seen") {
+		t.Errorf("before the processor there is %s", line)
+	}
+	if line := first("/v1/processors/p:mark/inspect-out"); !strings.Contains(line, `"mark":"seen"`) {
+		t.Errorf("behind the processor there is %s", line)
+	}
+	if line := first("/v1/connectors/p:dst/inspect"); !strings.Contains(line, `"mark":"seen"`) {
+		t.Errorf("at the destination there is %s", line)
+	}
+	if got := w.do("POST", "/v1/processors", `{"plugin":"field.sett","parent":{"type":"TYPE_PIPELINE","id":"p"},"config":{"settings":{}}}`); got.status == 200 {
+		t.Errorf("a file's pipeline took a processor: %s", got.body)
+	}
+}
+
+// line returns the first line of a stream that holds a record.
+func (w *web) line(path string) string {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.api.URL+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	for in := bufio.NewScanner(answer.Body); in.Scan(); {
+		if strings.Contains(in.Text(), `"result"`) {
+			return in.Text()
+		}
+	}
+	w.t.Fatalf("%s: %d and no record", path, answer.StatusCode)
+	return ""
+}
