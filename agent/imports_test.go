@@ -18,7 +18,7 @@ const leaves = "plugins/record spec/fingerprint spec/notify spec/pointer spec/se
 // without a line has that of its parent.
 const allowed = `
 plugins/record spec/fingerprint spec/notify spec/pointer spec/secret spec/spelling agent/redact agent/engine/fair:
-reconcile/watch schemas spec/yamldoc agent/engine/settle:
+reconcile/watch schemas spec/yamldoc spec/upgrade agent/engine/settle:
 spec:                 schemas spec/yamldoc
 plugins/schema:
 plugins/template plugins/confluent: plugins/schema
@@ -71,10 +71,11 @@ agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/
 agent/host:           api/rest reconcile reconcile/files spec
 agent: agent/catalog agent/config agent/dryrun agent/engine agent/engine/fair agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
   api api/desired api/idempotency api/resource api/rest plugins/confluent plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
+agent/takeover: agent/store api/client api/rest spec
 agent/agenttest:      agent agent/config spec
 agent/agenttest/bench:
 agent/agenttest/bench/connector: plugins/builtin plugins/builtin/file plugins/builtin/generator plugins/sdk plugins/wire
-cmd/conduit: agent agent/catalog agent/config agent/dryrun agent/host agent/pipelinetest agent/planner api/client api/rest plugins plugins/processor plugins/sdk plugins/sdk/starter schemas spec
+cmd/conduit: agent agent/catalog agent/config agent/dryrun agent/host agent/pipelinetest agent/planner agent/takeover api/client api/rest plugins plugins/processor plugins/sdk plugins/sdk/starter schemas spec spec/upgrade
 `
 
 // homes says which package an outside library lives in. A library that is not listed

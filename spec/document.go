@@ -70,7 +70,7 @@ func (d *document) readVersion(fields map[string]any) bool {
 	case m != nil:
 		d.add("/version", SeverityWarning, CodeVersion, "version %s is newer than this agent knows, so the file is read as 2.2", text)
 	case strings.HasPrefix(text, "1."):
-		d.add("/version", SeverityError, CodeVersion, "version %s is not supported: convert the file to 2.2, where pipelines, connectors and processors are lists whose items have an id", text)
+		d.add("/version", SeverityError, CodeVersion, "version %s is not supported: conduit pipelines migrate writes the file as 2.2, where pipelines, connectors and processors are lists whose items have an id", text)
 		return false
 	default:
 		d.add("/version", SeverityError, CodeVersion, "version %q is not known: write version: \"2.2\"", text)

@@ -12,7 +12,7 @@ func pipelinesCommand(p *program) *ffcli.Command {
 Example:
   conduit pipelines validate pipelines`,
 		Subcommands: []*ffcli.Command{
-			pipelinesInitCommand(p), validateCommand(p), planCommand(p), testCommand(p), dryRunCommand(p),
+			pipelinesInitCommand(p), upgradeCommand(p), validateCommand(p), planCommand(p), testCommand(p), dryRunCommand(p),
 			pipelinesListCommand(p), pipelinesDescribeCommand(p),
 			startCommand(p), stopCommand(p), restartCommand(p),
 			historyCommand(p), diffCommand(p), rollbackCommand(p), purgeCommand(p), exportCommand(p), adoptCommand(p),

@@ -1,0 +1,143 @@
+package takeover
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// The beginnings of the keys under which a Conduit keeps its state.
+const (
+	pipelineKey  = "pipeline:instance:"
+	connectorKey = "connector:instance:"
+	processorKey = "processor:instance:"
+)
+
+// instance is a pipeline, connector or processor as a Conduit stores it. Kinds are read as
+// numbers and as text.
+type instance struct {
+	ID           string
+	Plugin       string
+	PipelineID   string
+	Type         any
+	Status       any
+	Condition    string
+	ConnectorIDs []string
+	ProcessorIDs []string
+	Config       struct {
+		Name, Description string
+		Settings          map[string]string
+		Workers           int
+	}
+	LastActiveConfig struct{ Settings map[string]string }
+	DLQ              *struct {
+		Plugin              string
+		Settings            map[string]string
+		WindowSize          int
+		WindowNackThreshold int
+	}
+	State struct {
+		Position  []byte
+		Positions map[string][]byte
+	}
+}
+
+// FromDatabase returns what the SQLite file of a Conduit has. That Conduit must not run.
+func FromDatabase(ctx context.Context, path string) (*Found, error) {
+	entries, err := store.ReadForeign(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	f := &Found{Running: map[string]bool{}}
+	d := database{Found: f, pipelines: map[string]*instance{}, connectors: map[string]*instance{}, processors: map[string]*instance{}}
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		d.read(key, entries[key])
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.pipelines)) {
+		d.pipeline(id, d.pipelines[id])
+	}
+	f.finish(nil)
+	return f, nil
+}
+
+type database struct {
+	*Found
+	pipelines, connectors, processors map[string]*instance
+}
+
+func (d *database) read(key string, value []byte) {
+	for prefix, all := range map[string]map[string]*instance{pipelineKey: d.pipelines, connectorKey: d.connectors, processorKey: d.processors} {
+		id, ok := strings.CutPrefix(key, prefix)
+		if !ok {
+			continue
+		}
+		one := &instance{}
+		if err := json.Unmarshal(value, one); err != nil {
+			d.note("%s cannot be read: %v", key, err)
+			return
+		}
+		all[id] = one
+	}
+}
+
+func (d *database) pipeline(id string, from *instance) {
+	p := spec.Pipeline{ID: id, Name: from.Config.Name, Description: from.Config.Description, Processors: d.chain(id, from.ProcessorIDs)}
+	status := strings.ToLower(fmt.Sprint(from.Status))
+	d.Running[id] = strings.Contains(status, "running") && !strings.Contains(status, "stopped")
+	for _, connector := range from.ConnectorIDs {
+		one := d.connectors[connector]
+		if one == nil {
+			d.note("pipeline %q has a connector %q that is not stored", id, connector)
+			continue
+		}
+		d.connector(&p, connector, one)
+	}
+	if q := from.DLQ; q != nil {
+		p.DLQ = spec.DLQ{Plugin: q.Plugin, Settings: q.Settings, WindowSize: q.WindowSize, WindowNackThreshold: q.WindowNackThreshold}
+	}
+	d.Pipelines = append(d.Pipelines, p)
+}
+
+func (d *database) connector(p *spec.Pipeline, id string, from *instance) {
+	one := spec.Connector{ID: strings.TrimPrefix(id, p.ID+":"), Plugin: from.Plugin, Name: from.Config.Name,
+		Settings: from.Config.Settings, Processors: d.chain(id, from.ProcessorIDs)}
+	switch kind := strings.ToLower(fmt.Sprint(from.Type)); {
+	case len(from.State.Position) > 0, kind == "1", strings.Contains(kind, "source"):
+		one.Type = spec.TypeSource
+	case len(from.State.Positions) > 0, kind == "2", strings.Contains(kind, "destination"):
+		one.Type = spec.TypeDestination
+	default:
+		d.note("connector %q is neither a source nor a destination: its type is %v", id, from.Type)
+		return
+	}
+	p.Connectors = append(p.Connectors, one)
+	if from.LastActiveConfig.Settings != nil {
+		d.Started = append(d.Started, spec.ConnectorState{ID: p.QualifiedID(one.ID), PipelineID: p.ID, Type: one.Type, Plugin: one.Plugin,
+			Active: from.LastActiveConfig.Settings})
+	}
+	if len(from.State.Position) > 0 {
+		d.Checkpoints = append(d.Checkpoints, spec.Checkpoint{ConnectorID: p.QualifiedID(one.ID), PipelineID: p.ID,
+			Plugin: spec.PluginName(one.Plugin), Position: from.State.Position})
+	}
+}
+
+// chain returns the processors of these ids, which belong to parent.
+func (d *database) chain(parent string, ids []string) []spec.Processor {
+	var all []spec.Processor
+	for _, id := range ids {
+		one := d.processors[id]
+		if one == nil {
+			d.note("%q has a processor %q that is not stored", parent, id)
+			continue
+		}
+		all = append(all, spec.Processor{ID: strings.TrimPrefix(id, parent+":"), Plugin: one.Plugin, Condition: one.Condition,
+			Settings: one.Config.Settings, Workers: one.Config.Workers})
+	}
+	return all
+}

@@ -1,0 +1,180 @@
+// Package takeover takes pipelines and positions over from a Conduit: from the SQLite file
+// in which it keeps its state, or from the REST API of one that runs.
+package takeover
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/pointer"
+)
+
+// Found is what a Conduit had.
+type Found struct {
+	Pipelines   []spec.Pipeline       // normalized, by id; all are declared stopped
+	Running     map[string]bool       // ids of those that were to run
+	Checkpoints []spec.Checkpoint     // of sources of stopped pipelines
+	Started     []spec.ConnectorState // connectors that were started at some time
+	Notes       []string              // what has no equal here, or could not be read
+	Unset       []Unset               // settings that are not known
+}
+
+// Unset is a setting whose value is not known: it is declared as a reference to a variable
+// of this name, which is to be set.
+type Unset struct{ Variable, Setting, Connector string }
+
+func (f *Found) note(format string, args ...any) {
+	f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
+}
+
+// finish completes what was read: settings that are redacted come from the pipeline of the
+// same id in files, or become references.
+func (f *Found) finish(files []spec.Pipeline) {
+	slices.SortFunc(f.Pipelines, func(a, b spec.Pipeline) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(f.Checkpoints, func(a, b spec.Checkpoint) int { return cmp.Compare(a.ConnectorID, b.ConnectorID) })
+	for i := range f.Pipelines {
+		p := &f.Pipelines[i]
+		j := slices.IndexFunc(files, func(o spec.Pipeline) bool { return o.ID == p.ID })
+		known := &spec.Pipeline{}
+		if j >= 0 {
+			known = &files[j]
+		}
+		f.fill(p, known)
+		spec.Normalize(p)
+		p.Status = spec.StatusStopped
+	}
+	for i := range f.Started {
+		s := &f.Started[i]
+		for j := range f.Pipelines {
+			p := &f.Pipelines[j]
+			k := slices.IndexFunc(p.Connectors, func(c spec.Connector) bool { return p.QualifiedID(c.ID) == s.ID })
+			if k >= 0 && s.Active == nil {
+				s.Active = p.Connectors[k].Settings
+			}
+		}
+	}
+}
+
+// fill replaces redacted settings of p by those of known, or by references.
+func (f *Found) fill(p, known *spec.Pipeline) {
+	for i := range p.Connectors {
+		c := &p.Connectors[i]
+		var from spec.Connector
+		if j := slices.IndexFunc(known.Connectors, func(o spec.Connector) bool { return o.ID == c.ID }); j >= 0 {
+			from = known.Connectors[j]
+		}
+		f.settings(c.Settings, from.Settings, p.QualifiedID(c.ID))
+		f.processors(c.Processors, from.Processors, p.QualifiedID(c.ID))
+	}
+	f.processors(p.Processors, known.Processors, p.ID)
+	f.settings(p.DLQ.Settings, known.DLQ.Settings, p.ID+":dead-letter-queue")
+}
+
+func (f *Found) processors(all, known []spec.Processor, of string) {
+	for i := range all {
+		var from spec.Processor
+		if j := slices.IndexFunc(known, func(o spec.Processor) bool { return o.ID == all[i].ID }); j >= 0 {
+			from = known[j]
+		}
+		f.settings(all[i].Settings, from.Settings, of+":"+all[i].ID)
+	}
+}
+
+func (f *Found) settings(settings, known map[string]string, of string) {
+	for _, name := range sorted(settings) {
+		if settings[name] != spec.Redacted {
+			continue
+		}
+		if value, ok := known[name]; ok {
+			settings[name] = value
+			continue
+		}
+		variable := variableName(of + "_" + name)
+		settings[name] = "${" + variable + "}"
+		f.Unset = append(f.Unset, Unset{variable, name, of})
+	}
+}
+
+// variableName returns the name of an environment variable made of text.
+func variableName(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, text)
+}
+
+// Owner says who is to own the pipelines: the API, or the files named after them.
+type Owner struct{ Files bool }
+
+// Write writes everything into the store at path, which is created when it is not there.
+// Nothing is written when one of the pipelines is there already.
+func (f *Found) Write(ctx context.Context, path string, owner Owner) (err error) {
+	db, err := store.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, db.Close()) }()
+	changes := &spec.Changes{}
+	for i := range f.Pipelines {
+		p := &f.Pipelines[i]
+		if _, err := db.Get(ctx, p.ID); err == nil {
+			return fmt.Errorf("cannot take over pipeline %q: the store has one of this id; delete one of them first", p.ID)
+		}
+		declare := spec.Declare{Pipeline: *p, Owner: spec.Owner{Kind: spec.OwnerAPI}, Origin: "conduit migrate"}
+		if owner.Files {
+			declare.Owner = spec.Owner{Kind: spec.OwnerFile, Path: FileName(p.ID), Line: 1}
+		}
+		changes.Declare = append(changes.Declare, declare)
+	}
+	// Positions come first: a pipeline without its position would read everything again.
+	if err := f.writePositions(ctx, db); err != nil {
+		return err
+	}
+	return db.Apply(ctx, changes)
+}
+
+func (f *Found) writePositions(ctx context.Context, db *store.DB) error {
+	checkpoints, epochs := slices.Clone(f.Checkpoints), map[string]int64{}
+	for i := range checkpoints {
+		c := &checkpoints[i]
+		if epochs[c.PipelineID] == 0 {
+			epoch, err := db.BeginRun(ctx, c.PipelineID)
+			if err != nil {
+				return err
+			}
+			epochs[c.PipelineID] = epoch
+		}
+		c.Epoch, c.Sequence = epochs[c.PipelineID], 1
+	}
+	if err := db.SaveCheckpoints(ctx, checkpoints); err != nil {
+		return fmt.Errorf("cannot save positions: %w", err)
+	}
+	for i := range f.Started {
+		if err := db.SaveConnectorState(ctx, &f.Started[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FileName returns the name of the file that declares pipeline id.
+func FileName(id string) string { return strings.ReplaceAll(pointer.Escape(id), ":", "_") + ".yaml" }
+
+func sorted(m map[string]string) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

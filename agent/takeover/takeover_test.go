@@ -1,0 +1,174 @@
+package takeover_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	_ "github.com/mattn/go-sqlite3"
+
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/agent/takeover"
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// entries are what a Conduit stores of one pipeline.
+var entries = map[string]string{
+	"pipeline:instance:orders": `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},"Error":"","Status":2,
+		"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2},
+		"ConnectorIDs":["orders:in","orders:out"],"ProcessorIDs":["orders:p1"]}`,
+	"connector:instance:orders:in": `{"ID":"orders:in","Type":1,"Plugin":"builtin:file@v0.10.8","PipelineID":"orders","Config":{"Name":"in","Settings":{"path":"in.txt"}},
+		"ProcessorIDs":[],"State":{"Position":"MjY="},"LastActiveConfig":{"Name":"in","Settings":{"path":"old.txt"}}}`,
+	"connector:instance:orders:out": `{"ID":"orders:out","Type":2,"Plugin":"standalone:postgres","PipelineID":"orders","Config":{"Name":"out","Settings":{"url":"postgres://me:secret@db"}},
+		"ProcessorIDs":["orders:out:p2"],"State":{"Positions":{"orders:in":"MjY="}},"LastActiveConfig":{"Name":"out","Settings":{"url":"postgres://me:secret@db"}}}`,
+	"processor:instance:orders:p1":     `{"ID":"orders:p1","Plugin":"field.set","Condition":"{{ true }}","Config":{"Settings":{"field":".Key"},"Workers":2}}`,
+	"processor:instance:orders:out:p2": `{"ID":"orders:out:p2","Plugin":"filter","Config":{"Settings":null,"Workers":1}}`,
+	"connector:instance:broken":        `{`,
+	"something:else":                   `1`,
+}
+
+func database(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "conduit.db")
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "CREATE TABLE conduit_kv_store (key TEXT PRIMARY KEY, value BLOB)"); err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range entries {
+		if _, err := db.ExecContext(t.Context(), "INSERT INTO conduit_kv_store VALUES (?, ?)", key, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+func orders(url string) spec.Pipeline {
+	return spec.Pipeline{ID: "orders", Status: spec.StatusStopped, Name: "orders", Description: "of the shop",
+		Connectors: []spec.Connector{
+			{ID: "in", Type: spec.TypeSource, Plugin: "builtin:file@v0.10.8", Name: "in", Settings: map[string]string{"path": "in.txt"}},
+			{ID: "out", Type: spec.TypeDestination, Plugin: "standalone:postgres", Name: "out", Settings: map[string]string{"url": url},
+				Processors: []spec.Processor{{ID: "p2", Plugin: "filter", Workers: 1}}},
+		},
+		Processors: []spec.Processor{{ID: "p1", Plugin: "field.set", Condition: "{{ true }}", Settings: map[string]string{"field": ".Key"}, Workers: 2}},
+		DLQ:        spec.DLQ{Plugin: "builtin:log", Settings: map[string]string{"level": "warn"}, WindowSize: 5, WindowNackThreshold: 2},
+	}
+}
+
+var checkpoint = spec.Checkpoint{ConnectorID: "orders:in", PipelineID: "orders", Plugin: "file", Position: []byte("26")}
+
+// What the SQLite file of a Conduit has is in the store afterwards: the pipeline, stopped,
+// the position, and which connectors were started with which settings.
+func TestFromDatabase(t *testing.T) {
+	found, err := takeover.FromDatabase(t.Context(), database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]spec.Pipeline{orders("postgres://me:secret@db")}, found.Pipelines); diff != "" {
+		t.Error(diff)
+	}
+	if len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "connector:instance:broken cannot be read") {
+		t.Errorf("notes: %q", found.Notes)
+	}
+	path := filepath.Join(t.TempDir(), "agent.db")
+	if err := found.Write(t.Context(), path, takeover.Owner{}); err != nil {
+		t.Fatal(err)
+	}
+	db, err := store.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := db.Get(t.Context(), "orders")
+	if err != nil || d.Owner.Kind != spec.OwnerAPI || d.Want() != spec.StatusStopped || !spec.Equal(&d.Pipeline, &found.Pipelines[0]) {
+		t.Errorf("declared %+v, %v", d, err)
+	}
+	c, err := db.Checkpoint(t.Context(), "orders:in")
+	if err != nil || string(c.PositionFor("file")) != "26" {
+		t.Errorf("checkpoint %+v, %v", c, err)
+	}
+	s, err := db.ConnectorState(t.Context(), "orders:in")
+	if err != nil || s == nil || s.Active["path"] != "old.txt" {
+		t.Errorf("state of the connector %+v, %v", s, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := found.Write(t.Context(), path, takeover.Owner{}); err == nil || !strings.Contains(err.Error(), `"orders": the store has one of this id`) {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
+// api answers as a running Conduit does, which hides every setting.
+func api(t *testing.T, status string) *client.Client {
+	answers := map[string]any{
+		"/v1/pipelines": []any{map[string]any{"id": "orders", "state": map[string]any{"status": status}, "config": map[string]any{"name": "orders", "description": "of the shop"}}},
+		"/v1/connectors": []any{
+			map[string]any{"id": "orders:in", "type": "TYPE_SOURCE", "plugin": "builtin:file@v0.10.8", "pipelineId": "orders", "sourceState": map[string]any{"position": "MjY="},
+				"config": map[string]any{"name": "in", "settings": map[string]string{"path": "***"}}},
+			map[string]any{"id": "orders:out", "type": "TYPE_DESTINATION", "plugin": "standalone:postgres", "pipelineId": "orders", "destinationState": map[string]any{"positions": map[string]any{}},
+				"config": map[string]any{"name": "out", "settings": map[string]string{"url": "***"}}},
+		},
+		"/v1/processors": []any{
+			map[string]any{"id": "orders:p1", "plugin": "field.set", "condition": "{{ true }}", "parent": map[string]any{"type": "TYPE_PIPELINE", "id": "orders"},
+				"config": map[string]any{"settings": map[string]string{"field": "***"}, "workers": 2}},
+			map[string]any{"id": "orders:out:p2", "plugin": "filter", "parent": map[string]any{"type": "TYPE_CONNECTOR", "id": "orders:out"}, "config": map[string]any{"workers": 1}},
+		},
+		"/v1/pipelines/orders/dead-letter-queue": map[string]any{"plugin": "builtin:log", "settings": map[string]string{"level": "***"}, "windowSize": "5", "windowNackThreshold": "2"},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, ok := answers[r.URL.Path]
+		if !ok || r.Method != http.MethodGet {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(server.Close)
+	return &client.Client{URL: server.URL}
+}
+
+func TestFromAPI(t *testing.T) {
+	file := orders("${DATABASE_URL}")
+	found, err := takeover.FromAPI(t.Context(), api(t, "STATUS_STOPPED"), []spec.Pipeline{file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]spec.Pipeline{file}, found.Pipelines); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]spec.Checkpoint{checkpoint}, found.Checkpoints); diff != "" {
+		t.Error(diff)
+	}
+	if len(found.Notes)+len(found.Unset) > 0 || len(found.Started) != 2 || found.Started[0].Active["path"] != "in.txt" {
+		t.Errorf("notes %q, unset %v, started %v", found.Notes, found.Unset, found.Started)
+	}
+}
+
+// Without its file the settings of a pipeline are variables, and the position of one that
+// runs is not taken.
+func TestFromAPIWithoutFiles(t *testing.T) {
+	found, err := takeover.FromAPI(t.Context(), api(t, "STATUS_RUNNING"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Checkpoints) > 0 || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "stop it there first") || !found.Running["orders"] {
+		t.Errorf("checkpoints %v, notes %q, running %v", found.Checkpoints, found.Notes, found.Running)
+	}
+	want := []takeover.Unset{{"ORDERS_IN_PATH", "path", "orders:in"}, {"ORDERS_OUT_URL", "url", "orders:out"},
+		{"ORDERS_P1_FIELD", "field", "orders:p1"}, {"ORDERS_DEAD_LETTER_QUEUE_LEVEL", "level", "orders:dead-letter-queue"}}
+	if diff := cmp.Diff(want, found.Unset); diff != "" {
+		t.Error(diff)
+	}
+	if url := found.Pipelines[0].Connectors[1].Settings["url"]; url != "${ORDERS_OUT_URL}" {
+		t.Errorf("the setting is %q", url)
+	}
+}
