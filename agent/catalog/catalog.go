@@ -30,7 +30,8 @@ type Catalog struct {
 	Modules     *wasm.Modules // processors in processors.path
 
 	alone bool      // nobody runs Executables and Modules
-	scan  sync.Once // of connectors.path and processors.path, when alone
+	scan  sync.Once // of connectors.path, when alone
+	seek  sync.Once // of processors.path, when alone
 }
 
 // New returns the catalogue of an agent with these settings, which is to run Executables
@@ -103,14 +104,28 @@ func (c *Catalog) Rescan(ctx context.Context) {
 // known returns the host once it knows the executables.
 func (c *Catalog) known(ctx context.Context) *plugins.Host {
 	if c.alone {
-		c.scan.Do(func() { c.Executables.Rescan(ctx); c.Modules.Rescan(ctx) })
+		c.scan.Do(func() { c.Executables.Rescan(ctx) })
 	}
+	c.KnownProcessors(ctx)
 	return c.Host
 }
 
-// Plugins returns all plugins, sorted by name, and what is in connectors.path but not used.
+// KnownProcessors returns the registry of processors once it knows those in processors.path.
+func (c *Catalog) KnownProcessors(ctx context.Context) *processor.Registry {
+	if c.alone {
+		c.seek.Do(func() { c.Modules.Rescan(ctx) })
+	}
+	return c.Processors
+}
+
+// Plugins returns all plugins, sorted by name, and what is in connectors.path and
+// processors.path but not used.
 func (c *Catalog) Plugins(ctx context.Context) ([]plugins.Installed, []plugins.Problem) {
-	return c.known(ctx).Installed(), c.Executables.Problems()
+	installed, problems := c.known(ctx).Installed(), c.Executables.Problems()
+	for _, p := range c.Modules.Problems() {
+		problems = append(problems, plugins.Problem{Path: p.Path, Reason: p.Reason})
+	}
+	return installed, problems
 }
 
 // Plugin returns the plugin that a reference stands for.

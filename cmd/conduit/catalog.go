@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -16,9 +17,11 @@ type catalog interface {
 	// Check returns what is wrong with the plugins of p and their settings. The Path of
 	// a problem is a JSON pointer within p; File, Line and Column are left to the caller.
 	Check(ctx context.Context, p *spec.Pipeline) []spec.Problem
-	// Plugins returns all plugins, sorted by name, and what is in connectors.path but
-	// not used.
+	// Plugins returns all plugins, sorted by name, and what is in connectors.path and
+	// processors.path but not used.
 	Plugins(ctx context.Context) ([]plugins.Installed, []plugins.Problem)
 	// Plugin returns the plugin that ref, written as in a pipeline file, stands for.
 	Plugin(ctx context.Context, ref string) (plugins.Installed, error)
+	// KnownProcessors returns the processors that are compiled in and those in processors.path.
+	KnownProcessors(ctx context.Context) *processor.Registry
 }

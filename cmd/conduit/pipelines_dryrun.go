@@ -82,7 +82,11 @@ func (p *program) dryRun(ctx context.Context, path string, a *dryRun) (err error
 	if a.Records, err = readRecords(a.input); err != nil {
 		return err
 	}
-	r, err := dryrun.Do(ctx, a.DryRunRequest, dryrun.Options{Registry: offlineProcessors(), Timeout: offlineTimeout}, spec.Lookup{Env: os.LookupEnv})
+	c, err := (&settings{}).load(p)
+	if err != nil {
+		return err
+	}
+	r, err := dryrun.Do(ctx, a.DryRunRequest, dryrun.Options{Registry: p.processors(ctx, c), Timeout: offlineTimeout}, spec.Lookup{Env: os.LookupEnv})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

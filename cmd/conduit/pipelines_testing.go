@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/agent/pipelinetest"
 	"github.com/conduit-agent/conduit/plugins/processor"
@@ -62,18 +64,18 @@ type testFileReport struct {
 }
 
 func (p *program) testPipelines(ctx context.Context, paths []string, asJSON bool) error {
+	c, err := (&settings{}).load(p)
+	if err != nil {
+		return err
+	}
 	if len(paths) == 0 {
-		c, err := (&settings{}).load(p)
-		if err != nil {
-			return err
-		}
 		paths = []string{c.Pipelines.Path}
 	}
 	files, err := testFiles(paths)
 	if err != nil {
 		return err
 	}
-	runner := &pipelinetest.Runner{Registry: offlineProcessors(), Timeout: offlineTimeout}
+	runner := &pipelinetest.Runner{Registry: p.processors(ctx, c), Timeout: offlineTimeout}
 	r := &testReport{Files: []testFileReport{}}
 	for _, path := range files {
 		r.add(runTestFile(ctx, runner, path))
@@ -90,8 +92,9 @@ func (p *program) testPipelines(ctx context.Context, paths []string, asJSON bool
 	return err
 }
 
-func offlineProcessors() *processor.Registry {
-	return &processor.Registry{Builtin: processor.Builtins()}
+// processors returns the processors that an agent with these settings would have.
+func (p *program) processors(ctx context.Context, c config.Config) *processor.Registry {
+	return p.catalog(c, slog.New(slog.DiscardHandler)).KnownProcessors(ctx)
 }
 
 // testFiles returns the files of tests that paths mean.

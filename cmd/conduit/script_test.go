@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -158,6 +159,10 @@ var fakePlugins = []plugins.Installed{
 
 func (fakeCatalog) Plugins(context.Context) ([]plugins.Installed, []plugins.Problem) {
 	return fakePlugins, []plugins.Problem{{Path: "connectors/notes.txt", Reason: "it is not\nexecutable"}}
+}
+
+func (fakeCatalog) KnownProcessors(context.Context) *processor.Registry {
+	return &processor.Registry{Builtin: processor.Builtins()}
 }
 
 func (fakeCatalog) Plugin(_ context.Context, ref string) (plugins.Installed, error) {
