@@ -28,7 +28,8 @@ plugins/sdk/wasmguest: plugins/schema plugins/sdk
 plugins/sdk/example plugins/exec: plugins/sdk plugins/wire
 plugins/connector:    plugins/sdk
 plugins/wire:         plugins/schema plugins/sdk plugins/wire/wirepb
-plugins/standalone:   plugins/schema plugins/sdk plugins/wire plugins/wire/wirepb
+plugins/sandbox:
+plugins/standalone:   plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/wirepb
 plugins/builtin:      plugins/builtin/file plugins/builtin/generator plugins/builtin/log plugins/sdk
 plugins/processor:    plugins/connector plugins/processor/codec plugins/processor/enrich plugins/processor/expr plugins/processor/fieldref plugins/processor/fields
   plugins/processor/flow plugins/processor/javascript plugins/processor/jsonvalue plugins/processor/unwrap plugins/processor/webhook
@@ -41,7 +42,7 @@ plugins/processor/codec plugins/processor/fields plugins/processor/flow plugins/
   plugins/processor/fieldref plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/javascript plugins/processor/expr: plugins/processor/fieldref plugins/schema plugins/sdk
 plugins/processor/wasm: plugins/processor/wasm/wasmpb plugins/schema plugins/sdk plugins/wire/wirepb
-plugins:              plugins/builtin plugins/connector plugins/schema plugins/sdk plugins/standalone
+plugins:              plugins/builtin plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone
 plugins/plugintest:   plugins plugins/connector plugins/schema plugins/sdk plugins/standalone
 plugins/plugintest/chaos: plugins/connector plugins/wire/wirepb
 plugins/plugintest/chaos/conduit-connector-chaos: plugins/plugintest/chaos
@@ -62,7 +63,7 @@ agent/engine:         agent/engine/fair agent/engine/settle plugins/connector pl
 agent/store:          plugins/schema spec
 agent/config:         schemas spec
 agent/reference:      agent/redact reconcile/watch spec
-agent/catalog:        agent/config api/rest plugins plugins/builtin plugins/processor plugins/processor/wasm plugins/schema plugins/sdk spec
+agent/catalog:        agent/config api/rest plugins plugins/builtin plugins/processor plugins/processor/wasm plugins/sandbox plugins/schema plugins/sdk spec
 agent/runner:         agent/catalog agent/engine agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
 agent/telemetry:      agent/engine api api/rest plugins reconcile reconcile/files spec
 agent/planner:        agent/config agent/store api/rest reconcile/files reconcile/watch spec
@@ -75,7 +76,7 @@ agent/takeover: agent/store api/client api/rest spec
 agent/agenttest:      agent agent/config spec
 agent/agenttest/bench:
 agent/agenttest/bench/connector: plugins/builtin plugins/builtin/file plugins/builtin/generator plugins/sdk plugins/wire
-cmd/conduit: agent agent/catalog agent/config agent/dryrun agent/host agent/pipelinetest agent/planner agent/takeover api/client api/rest plugins plugins/processor plugins/sdk plugins/sdk/starter schemas spec spec/upgrade
+cmd/conduit: agent agent/catalog agent/config agent/dryrun agent/host agent/pipelinetest agent/planner agent/takeover api/client api/rest plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter schemas spec spec/upgrade
 `
 
 // homes says which package an outside library lives in. A library that is not listed

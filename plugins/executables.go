@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/standalone"
@@ -30,7 +31,8 @@ type Executables struct {
 	Log      *slog.Logger    // nil discards
 	LogLevel string          // what plugins should log; empty: info
 
-	RefuseWritable bool // executables that others can change are not used; else they are warned of
+	Sandbox        *sandbox.Policy // what plugins may do, beside what each needs; nil: what this process may
+	RefuseWritable bool            // executables that others can change are not used; else they are warned of
 
 	Changed func() // when set, called after plugins came, went or changed; must not block
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
 )
@@ -28,6 +29,7 @@ import (
 const versionVariable = "PLUGINS_TEST_VERSION"
 
 func TestMain(m *testing.M) {
+	sandbox.Launch()
 	if version := os.Getenv(versionVariable); version != "" {
 		wire.Serve(sdk.Connector{Name: "counter", Version: version, Summary: "counts", NewSource: func() sdk.Source { return &counter{} }})
 		return
@@ -502,6 +504,36 @@ func TestChangesOfRunningPlugins(t *testing.T) {
 	check("ended", "")
 	if processes := d.Processes(); len(processes) != 0 {
 		t.Errorf("processes %+v are left", processes)
+	}
+}
+
+// Settings confine executables, from the first time that they are run.
+func TestConfinedPlugins(t *testing.T) {
+	t.Parallel()
+	if sandbox.Version() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	d := newDirectory(t)
+	aside := filepath.Join(filepath.Dir(d.dir), "aside")
+	d.plugin("p", "v1.0.0", fmt.Sprintf("echo x > %s 2>/dev/null", aside))
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Sandbox = &sandbox.Policy{Read: []string{d.dir, exe}}
+	d.rescan()
+	if d.names() != "standalone:counter@v1.0.0" {
+		t.Fatalf("plugins %s, problems %v", d.names(), d.Problems())
+	}
+	if _, err := os.Stat(aside); err == nil || d.runs("p") != 0 {
+		t.Errorf("it wrote beside the directory: %v", err)
+	}
+	s, err := d.Source(t.Context(), d.Installed()[0].FullName(), "p:src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Teardown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
+	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -45,6 +46,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 		Log:      log,
 		LogLevel: c.Log.Level,
 
+		Sandbox:        confinement(c.Connectors),
 		RefuseWritable: c.Connectors.WritableByOthers == "refuse",
 	}
 	modules := newModules(c, log)
@@ -152,6 +154,29 @@ func parameters(host *plugins.Host, plugin string, typ spec.ConnectorType) (plug
 		return found, nil, fmt.Errorf("plugin %s is no %s", found.FullName(), typ)
 	}
 	return found, params, nil
+}
+
+// confinement returns what the settings let plugins do; nil: anything.
+func confinement(c config.Connectors) *sandbox.Policy {
+	if c.Sandbox == "" || c.Sandbox == "off" {
+		return nil
+	}
+	p := &sandbox.Policy{Strict: c.Sandbox == "strict"}
+	if !p.Strict { // scripts and archives have more files than the one that is started
+		p.Read = append(p.Read, c.Path)
+	}
+	for path := range strings.SplitSeq(c.SandboxPaths, ",") {
+		path = strings.TrimSpace(path)
+		writable, isWritable := strings.CutSuffix(path, ":rw")
+		switch {
+		case path == "":
+		case isWritable:
+			p.Write = append(p.Write, writable)
+		default:
+			p.Read = append(p.Read, path)
+		}
+	}
+	return p
 }
 
 // withheld are the variables that no plugin inherits, as patterns: the agent's settings and

@@ -58,6 +58,8 @@ type Connectors struct {
 	Path             string `koanf:"path"`
 	Environment      string `koanf:"environment"`        // inherit, or comma-separated names
 	WritableByOthers string `koanf:"writable-by-others"` // warn, refuse
+	Sandbox          string `koanf:"sandbox"`            // off, paths, strict
+	SandboxPaths     string `koanf:"sandbox-paths"`      // comma-separated
 }
 
 // Processors says where WebAssembly modules are, how long processors may take, and what

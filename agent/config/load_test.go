@@ -39,7 +39,7 @@ func TestDefaults(t *testing.T) {
 		DB: config.DB{SQLite: config.SQLite{Path: "conduit.db"}, CommitInterval: 50 * time.Millisecond,
 			History: config.History{MaxAge: 720 * time.Hour, MaxPipelines: 1000, MaxBytes: 16 << 20}},
 		Log:        config.Log{Level: "info", Format: "cli"},
-		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn"},
+		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn", Sandbox: "off"},
 		Processors: config.Processors{Path: "./processors", Timeout: 30 * time.Second, Memory: 512 << 20, Egress: config.Egress{Timeout: 30 * time.Second, MaxResponseBytes: 4 << 20}},
 		Pipelines: config.Pipelines{
 			Path: "./pipelines", OnFailedUpdate: "rollback", StatusFiles: true, AckTimeout: 5 * time.Minute,

@@ -39,6 +39,8 @@ func Settings() []Setting {
 		{"connectors.path", "./connectors", "Directory of connector executables.", nil},
 		{"connectors.environment", "inherit", "What connector executables get of the agent's environment: inherit for all but what is the agent's own, or names separated by commas, of which a final * stands for any ending.", nil},
 		{"connectors.writable-by-others", "warn", "What to do with connector executables that somebody but root and the agent's user owns or may write, or whose directory is so: warn of them, or refuse to run them.", []string{"warn", "refuse"}},
+		{"connectors.sandbox", "off", "What connector executables may do, on Linux with Landlock: off for all that the agent may; paths for no files but the system's, their own and those of connectors.sandbox-paths; strict for no network either.", []string{"off", "paths", "strict"}},
+		{"connectors.sandbox-paths", "", "Directories and files, separated by commas, that sandboxed connectors may read, or with :rw behind them change, too.", nil},
 		{"processors.path", "./processors", "Directory of processors that are WebAssembly modules.", nil},
 		{"processors.timeout", 30 * time.Second, "How long a processor may take for a batch of records before its pipeline is started again; 0s for ever.", nil},
 		{"processors.memory", 512 << 20, "Bytes of memory that an instance of a module may have.", nil},

@@ -15,9 +15,11 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
 
 func main() {
+	sandbox.Launch()
 	p := &program{
 		stdout:   os.Stdout,
 		stderr:   os.Stderr,

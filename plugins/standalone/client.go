@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv1"
@@ -21,15 +23,16 @@ import (
 
 // Client runs connectors of one plugin executable, each in a process of its own.
 type Client struct {
-	Path       string         // of the executable
-	Connector  *sdk.Connector // served from this process in place of an executable: all but the process is as it is there; nil: none
-	Name       string         // of the plugin, for the log; empty: that of the executable
-	Env        []string       // what its processes inherit, as NAME=value; nil: all that this process has
-	Log        *slog.Logger   // gets what they write to stdout and stderr; nil: nobody
-	LogLevel   string         // what they should log: trace, debug, info, warn, error; empty: info
-	Schemas    *SchemaServer  // what they get their schemas from; nil: nothing
-	MaxMessage int            // greatest message they are sent, in bytes; 0: 4 MiB
-	MaxReceive int            // greatest message that is taken from them, in bytes; 0: 256 MiB
+	Path       string          // of the executable
+	Connector  *sdk.Connector  // served from this process in place of an executable: all but the process is as it is there; nil: none
+	Name       string          // of the plugin, for the log; empty: that of the executable
+	Env        []string        // what its processes inherit, as NAME=value; nil: all that this process has
+	Log        *slog.Logger    // gets what they write to stdout and stderr; nil: nobody
+	LogLevel   string          // what they should log: trace, debug, info, warn, error; empty: info
+	Sandbox    *sandbox.Policy // what they may do; it gets their private directory, too, and the port of Schemas; nil: what this process may
+	Schemas    *SchemaServer   // what they get their schemas from; nil: nothing
+	MaxMessage int             // greatest message they are sent, in bytes; 0: 4 MiB
+	MaxReceive int             // greatest message that is taken from them, in bytes; 0: 256 MiB
 
 	StartTimeout time.Duration // until a process is ready; 0: a minute
 	CallTimeout  time.Duration // for Configure, Open and lifecycle calls; 0: a minute
@@ -109,7 +112,21 @@ func (c *Client) start(ctx context.Context, connectorID, target, token string, l
 	if c.Connector != nil {
 		return c.serveHere(connectorID, target, token, log)
 	}
-	return startProcess(ctx, c.Path, c.environment(connectorID, target, token), c.maxReceive(), log)
+	r := newExecutable(c.Path, c.environment(connectorID, target, token))
+	r.sandbox = c.confinement(target)
+	return startProcess(ctx, r, c.maxReceive(), log)
+}
+
+// confinement returns what a process may do that finds its schemas at target; nil: anything.
+func (c *Client) confinement(target string) *sandbox.Policy {
+	if c.Sandbox == nil {
+		return nil
+	}
+	p := *c.Sandbox
+	if _, port, err := net.SplitHostPort(target); err == nil && c.Schemas != nil {
+		p.Port, _ = strconv.Atoi(port)
+	}
+	return &p
 }
 
 func (c *Client) name() string {

@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/sandbox"
 	hclog "github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin/runner"
 )
@@ -22,8 +24,11 @@ import (
 // executable runs an executable for go-plugin: in a process group of its own, which ends
 // with the agent, and with bounded output.
 type executable struct {
-	cmd    *exec.Cmd
-	dir    string // private, for its socket; go-plugin makes it
+	path    string
+	cmd     *exec.Cmd
+	sandbox *sandbox.Policy // nil: not confined
+	dir     string          // private, for its socket; go-plugin makes it
+
 	stdout *handshakeLine
 	stderr *io.PipeReader
 	feed   *io.PipeWriter // into stderr
@@ -40,7 +45,7 @@ type executable struct {
 }
 
 func newExecutable(path string, env []string) *executable {
-	r := &executable{cmd: exec.Command(path), stdout: newHandshakeLine(), ended: make(chan struct{}), read: make(chan struct{})}
+	r := &executable{path: path, cmd: exec.Command(path), stdout: newHandshakeLine(), ended: make(chan struct{}), read: make(chan struct{})}
 	r.stderr, r.feed = io.Pipe()
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = env, r.stdout, r.feed
 	r.cmd.SysProcAttr = processAttributes()
@@ -51,7 +56,24 @@ func newExecutable(path string, env []string) *executable {
 // prepare takes what go-plugin has to say to the plugin, behind what it inherits.
 func (r *executable) prepare(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 	r.cmd.Env, r.dir = append(r.cmd.Env, cmd.Env...), dir
-	return r, nil
+	if r.sandbox == nil {
+		return r, nil
+	}
+	return r, r.confine()
+}
+
+// confine has the process confined, to its private directory beside what the policy gives.
+func (r *executable) confine() error {
+	p := *r.sandbox
+	p.Write, p.Dir = append(slices.Clone(p.Write), r.dir), r.dir
+	launch, err := sandbox.Command(p, r.path)
+	if err != nil {
+		_ = os.RemoveAll(r.dir)
+		return err
+	}
+	r.cmd.Path, r.cmd.Args = launch.Path, launch.Args
+	r.cmd.Env = append(r.cmd.Env, "TMPDIR="+r.dir)
+	return nil
 }
 
 // Start starts the process.
@@ -143,7 +165,7 @@ func (r *executable) Stdout() io.ReadCloser { return r.stdout.reader }
 func (r *executable) Stderr() io.ReadCloser { return r.stderr }
 
 // Name returns the path.
-func (r *executable) Name() string { return r.cmd.Path }
+func (r *executable) Name() string { return r.path }
 
 // ID returns the id of the process, nothing when none was started.
 func (r *executable) ID() string {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/plugins/wire"
@@ -25,6 +26,7 @@ import (
 const roleVariable = "WIRE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
+	sandbox.Launch()
 	role := os.Getenv(roleVariable)
 	if role == "" {
 		goleak.VerifyTestMain(m) // exits

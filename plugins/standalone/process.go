@@ -44,8 +44,7 @@ func newProcess(r attached, maxReceive int, log *slog.Logger) *process {
 }
 
 // startProcess starts the executable and connects to it.
-func startProcess(ctx context.Context, path string, env []string, maxReceive int, log *slog.Logger) (*process, error) {
-	r := newExecutable(path, env)
+func startProcess(ctx context.Context, r *executable, maxReceive int, log *slog.Logger) (*process, error) {
 	p := newProcess(r, maxReceive, log)
 	config := p.config()
 	config.RunnerFunc = r.prepare
@@ -59,7 +58,7 @@ func startProcess(ctx context.Context, path string, env []string, maxReceive int
 		p.kill()
 		err = p.explain(r.whyNotReady(ctx, err))
 	}
-	return nil, fmt.Errorf("cannot start plugin %s: %w", filepath.Base(path), err)
+	return nil, fmt.Errorf("cannot start plugin %s: %w", filepath.Base(r.path), err)
 }
 
 // config returns what every client of go-plugin has in common. Its own log is left out:

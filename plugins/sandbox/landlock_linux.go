@@ -1,0 +1,143 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The rights of Landlock, by the version of its interface that brought them.
+const (
+	fsRead    = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	fsVersion = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // all of version 1
+	fsOfFile  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+
+	ruleNetPort = 2
+)
+
+// netPort is a rule for a TCP port.
+type netPort struct{ access, port uint64 }
+
+// Version returns the version of the Landlock interface that the kernel has; 0: none.
+func Version() int {
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(version)
+}
+
+// become confines this process and runs the executable at path in its place. It returns
+// only when that fails.
+func (p *Policy) become(path string) error {
+	runtime.LockOSThread() // what follows holds for one thread, which the executable goes on with
+	version := Version()
+	if version == 0 {
+		return errors.New("this kernel has no Landlock, or it is turned off (connectors.sandbox: off runs connectors without)")
+	}
+	if p.Strict {
+		if err := os.Chdir(p.Dir); err != nil {
+			return err
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot give up privileges: %w", err)
+	}
+	if err := p.restrictFiles(version); err != nil {
+		return err
+	}
+	if err := restrictCalls(p.filter(version)); err != nil {
+		return err
+	}
+	return syscall.Exec(path, []string{path}, os.Environ())
+}
+
+// handled returns which rights are taken away unless a rule gives them.
+func (p *Policy) handled(version int) unix.LandlockRulesetAttr {
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: fsVersion}
+	if version >= 2 {
+		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if version >= 3 {
+		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if version >= 4 && p.Strict {
+		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
+	if version >= 5 {
+		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	if version >= 6 {
+		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	return attr
+}
+
+func (p *Policy) restrictFiles(version int) error {
+	attr := p.handled(version)
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	if errno != 0 {
+		return fmt.Errorf("cannot make Landlock rules: %w", errno)
+	}
+	ruleset := int(fd)
+	for _, path := range append(p.Read, systemFiles...) {
+		if err := allowPath(ruleset, path, fsRead); err != nil {
+			return err
+		}
+	}
+	for _, path := range append(p.Write, systemDevices...) {
+		if err := allowPath(ruleset, path, attr.Handled_access_fs); err != nil {
+			return err
+		}
+	}
+	if attr.Handled_access_net != 0 && p.Port != 0 {
+		if err := addRule(ruleset, ruleNetPort, unsafe.Pointer(&netPort{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(p.Port)})); err != nil {
+			return fmt.Errorf("cannot allow port %d: %w", p.Port, err)
+		}
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
+		return fmt.Errorf("cannot apply Landlock rules: %w", errno)
+	}
+	return nil
+}
+
+// allowPath gives rights to a file, or to a directory and all below it. What is missing
+// needs none.
+func allowPath(ruleset int, path string, rights uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot open %s: %w", path, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return fmt.Errorf("cannot inspect %s: %w", path, err)
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+		rights &= fsOfFile
+	}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
+	if err := addRule(ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(&rule)); err != nil {
+		return fmt.Errorf("cannot allow %s: %w", path, err)
+	}
+	return nil
+}
+
+func addRule(ruleset, kind int, rule unsafe.Pointer) error {
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), uintptr(kind), uintptr(rule), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package sandbox_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/sandbox"
+	"golang.org/x/sys/unix"
+)
+
+// attackVariable makes this test binary try what it should not be able to, with these
+// arguments.
+const attackVariable = "SANDBOX_TEST_ATTACK"
+
+func TestMain(m *testing.M) {
+	sandbox.Launch()
+	if arguments := os.Getenv(attackVariable); arguments != "" {
+		attack(strings.Split(arguments, "|"))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// attack prints the name of each attempt that succeeds.
+func attack(arguments []string) {
+	secret, own, port, other := arguments[0], arguments[1], arguments[2], arguments[3]
+	attempts := []struct {
+		name string
+		try  func() error
+	}{
+		{"own file", func() error { return os.WriteFile(filepath.Join(own, "mine"), []byte("x"), 0o600) }},
+		{"listen", func() error { l, err := net.Listen("unix", filepath.Join(own, "s")); closed(l); return err }},
+		{"allowed port", func() error { return dial("tcp4", "127.0.0.1:"+port) }},
+		{"start a program", func() error { return exec.Command("/bin/true").Run() }},
+		{"read a file", func() error { _, err := os.ReadFile(secret); return err }},
+		{"read by a link", func() error {
+			return errors.Join(os.Symlink(secret, filepath.Join(own, "l")), read(filepath.Join(own, "l")))
+		}},
+		{"read by hard link", func() error {
+			return errors.Join(os.Link(secret, filepath.Join(own, "h")), read(filepath.Join(own, "h")))
+		}},
+		{"list a directory", func() error { _, err := os.ReadDir(filepath.Dir(secret)); return err }},
+		{"read by a program", func() error { return exec.Command("/bin/cat", secret).Run() }},
+		{"list processes", func() error { _, err := os.ReadDir("/proc"); return err }},
+		{"read of a process", func() error { return read(fmt.Sprintf("/proc/%d/cmdline", os.Getppid())) }},
+		{"environment of a process", func() error { return read(fmt.Sprintf("/proc/%d/environ", os.Getppid())) }},
+		{"signal", func() error { return syscall.Kill(os.Getppid(), 0) }},
+		{"trace", func() error { return seize(os.Getppid()) }},
+		{"other port", func() error { return dial("tcp4", "127.0.0.1:"+other) }},
+		{"ipv6", func() error { _, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM, 0); return err }},
+		{"udp", func() error { _, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0); return err }},
+		{"multipath tcp", func() error { _, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP); return err }},
+		{"netlink", func() error { _, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0); return err }},
+		{"listen on tcp", func() error { l, err := net.Listen("tcp4", "127.0.0.1:0"); closed(l); return err }},
+		{"unix socket", func() error { return dial("unix", filepath.Join(filepath.Dir(secret), "socket")) }},
+		{"unix datagram", func() error { _, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0); return err }},
+		{"change directory", func() error { return os.Chdir("/") }},
+		{"path descriptor", func() error { _, err := unix.Open("/", unix.O_PATH, 0); return err }},
+		{"fast open", func() error { return fastOpen(other) }},
+		{"io_uring", func() error { _, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, 0, 0); return notInvalid(errno) }},
+		{"user namespace", func() error { return unix.Unshare(unix.CLONE_NEWUSER) }},
+		{"cloned namespace", func() error { return cloned() }},
+		{"write a file", func() error { return os.WriteFile(secret, nil, 0o600) }},
+		{"truncate a file", func() error { return os.Truncate(secret, 0) }},
+		{"remove a file", func() error { return os.Remove(secret) }},
+	}
+	var done []string
+	for _, attempt := range attempts {
+		if attempt.try() == nil {
+			done = append(done, attempt.name)
+		}
+	}
+	slices.Sort(done)
+	fmt.Println(strings.Join(done, ", "))
+}
+
+func closed(l net.Listener) {
+	if l != nil {
+		_ = l.Close()
+	}
+}
+
+func read(path string) error { _, err := os.ReadFile(path); return err }
+
+func dial(network, address string) error {
+	conn, err := net.Dial(network, address)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err
+}
+
+// seize traces a process without stopping it.
+func seize(pid int) error {
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// notInvalid takes an error that says that the call was looked at for a success.
+func notInvalid(errno syscall.Errno) error {
+	if errno == unix.EPERM || errno == unix.ENOSYS {
+		return errno
+	}
+	return nil
+}
+
+func fastOpen(port string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	n, _ := strconv.Atoi(port)
+	return unix.Sendto(fd, []byte("x"), unix.MSG_FASTOPEN, &unix.SockaddrInet4{Port: n, Addr: [4]byte{127, 0, 0, 1}})
+}
+
+func cloned() error {
+	cmd := exec.Command("/bin/true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUSER}
+	return cmd.Run()
+}
+
+// need skips the test where the kernel has no Landlock.
+func need(t *testing.T) {
+	t.Helper()
+	if sandbox.Version() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+}
+
+// confined runs attack under the policy and returns what succeeded. p is completed with a
+// directory to write to.
+func confined(t *testing.T, p sandbox.Policy, run func(*exec.Cmd)) []string {
+	t.Helper()
+	home, own := t.TempDir(), t.TempDir()
+	secret := filepath.Join(home, "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	serve := func(network, address string) net.Listener {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return l
+	}
+	allowed, other := serve("tcp4", "127.0.0.1:0"), serve("tcp4", "127.0.0.1:0")
+	serve("unix", filepath.Join(home, "socket"))
+	port := allowed.Addr().(*net.TCPAddr).Port
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Write, p.Dir, p.Port = append(p.Write, own), own, port
+	cmd, err := sandbox.Command(p, exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(cmd)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%s|%d|%d", attackVariable, secret, own, port, other.Addr().(*net.TCPAddr).Port))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(secret); err != nil && !errors.Is(err, fs.ErrNotExist) || string(b) != "secret" && p.Dir != "" && len(p.Read) == 0 {
+		t.Errorf("the file holds %q, %v", b, err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), ", ")
+}
+
+// A hostile connector gets nothing that it was not given.
+func TestStrict(t *testing.T) {
+	need(t)
+	got := confined(t, sandbox.Policy{Strict: true}, func(*exec.Cmd) {})
+	want := []string{"listen", "own file", "start a program"}
+	if sandbox.Version() >= 4 {
+		want = []string{"allowed port", "listen", "own file", "start a program"}
+	}
+	if sandbox.Version() < 6 {
+		got = slices.DeleteFunc(got, func(s string) bool { return s == "signal" }) // a signal to a process of the same user
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("it could: %q, want %q", got, want)
+	}
+}
+
+// With paths the network is free, and nothing of others can be reached by files.
+func TestPaths(t *testing.T) {
+	need(t)
+	got := confined(t, sandbox.Policy{}, func(*exec.Cmd) {})
+	for _, forbidden := range []string{"read a file", "read by a link", "read by hard link", "list a directory", "write a file", "remove a file", "read by a program",
+		"list processes", "read of a process", "environment of a process", "trace", "io_uring", "user namespace", "cloned namespace"} {
+		if slices.Contains(got, forbidden) {
+			t.Errorf("it could %s", forbidden)
+		}
+	}
+	for _, allowed := range []string{"own file", "listen", "allowed port", "other port", "udp", "listen on tcp", "start a program"} {
+		if !slices.Contains(got, allowed) {
+			t.Errorf("it could not do: %s", allowed)
+		}
+	}
+}
+
+// The attempts are real ones: without a sandbox those that need no privileges succeed.
+func TestWithoutSandbox(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := confined(t, sandbox.Policy{Read: []string{"/"}}, func(cmd *exec.Cmd) { cmd.Path, cmd.Args = exe, []string{exe} })
+	for _, possible := range []string{"own file", "read by a link", "list processes", "read of a process", "signal", "other port", "udp", "listen on tcp", "unix socket", "unix datagram", "change directory", "path descriptor"} {
+		if !slices.Contains(got, possible) {
+			t.Errorf("without a sandbox it could not: %s (only %q)", possible, got)
+		}
+	}
+}

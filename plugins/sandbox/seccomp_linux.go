@@ -1,0 +1,116 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where a filter finds what it decides by.
+const (
+	atNumber = 0
+	atArch   = 4
+	atArgs   = 16 // eight bytes each; the lower half comes first
+)
+
+// denied are system calls that connectors have no use for and that lead out of a sandbox or
+// are attack surface of the kernel: tracing others, other namespaces and mounts, programs
+// in the kernel, and io_uring, which passes filters by.
+var denied = []uint32{
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN, unix.SYS_FSCONFIG,
+	unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT,
+	unix.SYS_KEXEC_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_REBOOT, unix.SYS_SWAPON,
+	unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_SYSLOG,
+}
+
+// namespaces are the flags of clone that make namespaces.
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// filter returns the program that decides on each system call.
+func (p *Policy) filter(version int) []unix.SockFilter {
+	program := []unix.SockFilter{load(atArch), jumpEqual(arch, 1, 0), {Code: unix.BPF_RET, K: unix.SECCOMP_RET_KILL_PROCESS}, load(atNumber)}
+	program = append(program, foreign...)
+	for _, number := range denied {
+		program = append(program, on(number, fail(unix.EPERM))...)
+	}
+	program = append(program, on(unix.SYS_CLONE3, fail(unix.ENOSYS))...) // its flags cannot be read; callers go on with clone
+	program = append(program, on(unix.SYS_CLONE, argument(0), jumpAny(namespaces, 0, 1), fail(unix.EPERM), allow)...)
+	if p.Strict {
+		program = append(program, p.strict(version)...)
+	}
+	return append(program, allow)
+}
+
+// strict allows sockets to listen on, and TCP connections where Landlock says to which port.
+// A path to another's socket is kept from connect by its length, which differs from that
+// of a port's address unless the path has 14 bytes; what could make a path as short does not
+// work: changing the directory, and O_PATH with the links below /proc.
+func (p *Policy) strict(version int) []unix.SockFilter {
+	stream := []unix.SockFilter{argument(1), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}, jumpEqual(unix.SOCK_STREAM, 1, 0), fail(unix.EACCES)}
+	socket := append(stream[:len(stream):len(stream)], argument(0), jumpEqual(unix.AF_UNIX, 0, 1), allow)
+	if version >= 4 && p.Port != 0 {
+		socket = append(socket, jumpEqual(unix.AF_INET, 1, 0), fail(unix.EACCES),
+			argument(2), jumpEqual(0, 0, 1), allow, jumpEqual(unix.IPPROTO_TCP, 0, 1), allow)
+	}
+	var all []unix.SockFilter
+	all = append(all, on(unix.SYS_SOCKET, append(socket, fail(unix.EACCES))...)...)
+	all = append(all, on(unix.SYS_SOCKETPAIR, append(stream[:len(stream):len(stream)], allow)...)...)
+	all = append(all, on(unix.SYS_CONNECT, argument(2), jumpEqual(unix.SizeofSockaddrInet4, 1, 0), fail(unix.EACCES), allow)...)
+	// These connect without Landlock being asked.
+	all = append(all, on(unix.SYS_SENDTO, argument(3), jumpAny(unix.MSG_FASTOPEN, 0, 1), fail(unix.EACCES), allow)...)
+	all = append(all, on(unix.SYS_SENDMSG, argument(2), jumpAny(unix.MSG_FASTOPEN, 0, 1), fail(unix.EACCES), allow)...)
+	all = append(all, on(unix.SYS_SENDMMSG, argument(3), jumpAny(unix.MSG_FASTOPEN, 0, 1), fail(unix.EACCES), allow)...)
+	all = append(all, on(unix.SYS_CHDIR, fail(unix.EACCES))...)
+	all = append(all, on(unix.SYS_FCHDIR, fail(unix.EACCES))...)
+	all = append(all, on(unix.SYS_OPENAT2, fail(unix.ENOSYS))...)
+	all = append(all, on(unix.SYS_OPENAT, argument(2), jumpAny(unix.O_PATH, 0, 1), fail(unix.EACCES), allow)...)
+	return append(all, openPath...)
+}
+
+var allow = unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ALLOW}
+
+// fail has the call return an error.
+func fail(errno unix.Errno) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ERRNO | uint32(errno)}
+}
+
+func load(offset uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+}
+
+// argument loads the lower half of an argument: all there is of flags and lengths.
+func argument(n uint32) unix.SockFilter { return load(atArgs + 8*n) }
+
+// jumpEqual skips that many instructions if what was loaded is value, and else the others.
+func jumpEqual(value uint32, equal, differs uint8) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jt: equal, Jf: differs}
+}
+
+// jumpAny skips that many instructions if what was loaded has one of the bits.
+func jumpAny(bits uint32, some, none uint8) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: bits, Jt: some, Jf: none}
+}
+
+// on decides on one system call by body, which always returns.
+func on(number uint32, body ...unix.SockFilter) []unix.SockFilter {
+	return append([]unix.SockFilter{jumpEqual(number, 0, uint8(len(body)))}, body...)
+}
+
+// restrictCalls has the program decide from now on.
+func restrictCalls(program []unix.SockFilter) error {
+	if len(program) > math.MaxUint16 {
+		return fmt.Errorf("cannot filter system calls: %d instructions", len(program))
+	}
+	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&fprog)), 0, 0); err != nil {
+		return fmt.Errorf("cannot filter system calls: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package standalone_test
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sandbox"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/standalone"
+)
+
+// A connector that is confined strictly works: it serves its socket and gets its schemas.
+func TestConfinedSource(t *testing.T) {
+	if sandbox.Version() < 4 {
+		t.Skip("this kernel's Landlock has no rules for ports")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := &schema.Memory{}
+	server := &standalone.SchemaServer{Registry: registry, Listener: listener}
+	serving, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(serving) }()
+	t.Cleanup(func() { stop(); <-done })
+	ctx := testContext(t)
+	c, _ := client(t, "connector")
+	c.Sandbox, c.Schemas = &sandbox.Policy{Strict: true}, server
+	if spec, err := c.Specify(ctx); err != nil || spec.Name != "test" {
+		t.Fatalf("specification %v, %v", spec, err)
+	}
+	acks := filepath.Join(t.TempDir(), "acks")
+	s := openSource(ctx, t, c, map[string]string{"count": "3", "structured": "true", "acks": acks})
+	b, err := s.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := registry.Get(ctx, "pipe:src:payload", 1); err != nil {
+		t.Errorf("its schema: %v", err)
+	}
+	// It writes what is acknowledged to a file, which it was not given.
+	_ = s.Ack(ctx, []record.Position{b.Position(0)})
+	eventually(t, "the source fails", func() bool { _, err = s.Read(ctx); return err != nil })
+	if !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("it wrote to %s: %v", acks, err)
+	}
+}
+
+// With paths a destination writes where it may, and nowhere else.
+func TestConfinedDestination(t *testing.T) {
+	if sandbox.Version() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	ctx := testContext(t)
+	given, other := t.TempDir(), t.TempDir()
+	for _, dir := range []string{given, other} {
+		c, _ := client(t, "connector")
+		c.Sandbox = &sandbox.Policy{Write: []string{given}}
+		d, r := openDestination(ctx, t, c, map[string]string{"path": filepath.Join(dir, "out")})
+		if err := d.Write(ctx, batch("a")); err != nil {
+			t.Fatal(err)
+		}
+		_ = d.Flush(ctx)
+		n, refused, broken := r.get()
+		if wrote := n == 1 && len(refused) == 0 && broken == nil; wrote != (dir == given) {
+			t.Errorf("in %s: settled %d, refused %v, %v", dir, n, refused, broken)
+		}
+	}
+}
