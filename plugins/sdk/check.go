@@ -259,5 +259,5 @@ func unknownMessage(name string, p, instances Parameters) string {
 	known := slices.AppendSeq(slices.Collect(maps.Keys(p)), maps.Keys(instances))
 	known = slices.DeleteFunc(known, isPattern)
 	slices.Sort(known)
-	return "is not a setting of this connector" + spelling.Hint(name, known)
+	return "is not a setting of this plugin" + spelling.Hint(name, known)
 }

@@ -147,11 +147,11 @@ func TestDecodeErrors(t *testing.T) {
 		"bool":                {map[string]string{"topic": "t", "on": "yes"}, []string{`"on": must be true or false, not "yes"`}},
 		"duration":            {map[string]string{"topic": "t", "wait": "10"}, []string{`"wait": must be a duration such as 500ms, 10s or 1h30m, not "10"`}},
 		"list item":           {map[string]string{"topic": "t", "numbers": "1,b"}, []string{`"numbers": item 2 must fit int, not "b"`}},
-		"unknown, close":      {map[string]string{"topic": "t", "Rates": "1"}, []string{`"Rates": is not a setting of this connector; did you mean "rate"?`}},
-		"unknown, far":        {map[string]string{"topic": "t", "zzzz": "1"}, []string{`"zzzz": is not a setting of this connector`}},
-		"star is one segment": {map[string]string{"topic": "t", "labels.a.b": "1"}, []string{`"labels.a.b": is not a setting of this connector`}},
+		"unknown, close":      {map[string]string{"topic": "t", "Rates": "1"}, []string{`"Rates": is not a setting of this plugin; did you mean "rate"?`}},
+		"unknown, far":        {map[string]string{"topic": "t", "zzzz": "1"}, []string{`"zzzz": is not a setting of this plugin`}},
+		"star is one segment": {map[string]string{"topic": "t", "labels.a.b": "1"}, []string{`"labels.a.b": is not a setting of this plugin`}},
 		"all of them": {map[string]string{"rate": "x", "small": "300", "zzzz": ""}, []string{
-			`"rate": must be a number, not "x"`, `"topic": is required`, `"zzzz": is not a setting of this connector`, `"small": must fit int8, not "300"`}},
+			`"rate": must be a number, not "x"`, `"topic": is required`, `"zzzz": is not a setting of this plugin`, `"small": must fit int8, not "300"`}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

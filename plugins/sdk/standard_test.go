@@ -175,7 +175,7 @@ func TestStandardSettings(t *testing.T) {
 		t.Error(diff)
 	}
 	err := s.Configure(t.Context(), map[string]string{"sdk.batch.size": "-1", "pat": "x"})
-	want := "\"pat\": is not a setting of this connector; did you mean \"path\"?\n\"sdk.batch.size\": must be greater than -1, not -1"
+	want := "\"pat\": is not a setting of this plugin; did you mean \"path\"?\n\"sdk.batch.size\": must be greater than -1, not -1"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -181,12 +181,15 @@ export function reconnect() {
   wake();
 }
 
+// Whole numbers beyond what a double holds are kept as they are written, where the browser tells that.
+const exact = (_, v, context) => (typeof v === 'number' && !Number.isSafeInteger(v) && /^-?\d+$/.test(context?.source || '') ? BigInt(context.source) : v);
+
 /** Opens the inspector of path. Returns a function that closes it. */
 export function inspect(path, { message, closed }) {
   const url = new URL(path, location.href.replace(/^http/, 'ws'));
   const protocols = token.peek() ? ['conduit', 'bearer.' + token.peek()] : ['conduit'];
   const socket = new WebSocket(url, protocols);
-  socket.onmessage = (m) => message(JSON.parse(m.data));
+  socket.onmessage = (m) => message(JSON.parse(m.data, exact));
   socket.onclose = (e) => closed(e);
   return () => { socket.onclose = socket.onmessage = null; socket.close(); };
 }

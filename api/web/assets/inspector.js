@@ -88,7 +88,7 @@ function recordHead(r) {
   const position = fromBase64(r.position), text = asText(position);
   return h('header', null, h('span', { class: 'badge op-' + r.operation.slice(10).toLowerCase() }, r.operation.slice(10).toLowerCase()),
     h('time', { class: 'quiet' }, clock(r.at)), h('code', { class: 'clip quiet', title: 'position' }, text ?? hex(position).slice(8, 56)),
-    h('span', { class: 'grow' }), copyButton(() => JSON.stringify({ ...r, id: undefined, at: undefined, was: undefined }, null, 2)));
+    h('span', { class: 'grow' }), copyButton(() => JSON.stringify({ ...r, id: undefined, at: undefined, was: undefined }, (_, v) => (typeof v === 'bigint' ? (JSON.rawJSON ? JSON.rawJSON(String(v)) : String(v)) : v), 2)));
 }
 
 function recordBody(r) {
@@ -126,7 +126,7 @@ export function tree(value, path = '', changed = null) {
     return h('ul', { class: 'values' }, entries.slice(0, 200).map(([k, v]) => h('li', { key: k, class: mark(path + '/' + k, changed) }, h('span', { class: 'name' }, k), ' ', tree(v, path + '/' + k, changed))),
       entries.length > 200 ? h('li', { class: 'quiet' }, `and ${entries.length - 200} more`) : null);
   }
-  return h('span', { class: typeof value, title: typeof value }, typeof value === 'string' ? value : String(value));
+  return h('span', { class: typeof value === 'bigint' ? 'number' : typeof value, title: typeof value }, typeof value === 'string' ? value : String(value));
 }
 
 const plain = (r) => ({ key: r.key?.structuredData ?? r.key?.rawData, before: r.payload?.before?.structuredData ?? r.payload?.before?.rawData, after: r.payload?.after?.structuredData ?? r.payload?.after?.rawData, metadata: r.metadata });

@@ -25,8 +25,9 @@ function load(s) {
   Promise.all([agent.get('/v1/pipelines/' + id), agent.get('/v1/connectors?pipelineId=' + id), agent.get('/v1/processors'), agent.get(path + '/dead-letter-queue'), exported(s.id), agent.get(path + '/history')])
     .then(([pipeline, connectors, processors, dlq, yaml, revisions]) => {
       if (loading !== key) return;
-      const parents = new Set([s.id, ...connectors.map((c) => c.id)]);
-      detail.set({ id: s.id, pipeline, connectors, processors: processors.filter((p) => parents.has(p.parent.id)), dlq, yaml });
+      const byID = new Map(processors.map((p) => [p.id, p]));
+      const inOrder = [pipeline, ...connectors].flatMap((parent) => parent.processorIds.map((id) => byID.get(id)).filter(Boolean));
+      detail.set({ id: s.id, pipeline, connectors, processors: inOrder, dlq, yaml });
       history.set(revisions.reverse());
     }).catch((e) => { loading = ''; if (e.status !== 404) agent.toast(e.message, 'bad'); });
 }

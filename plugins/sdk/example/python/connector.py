@@ -117,7 +117,7 @@ class Connector:
         settings = text_map(fields(request).get(1, []))
         unknown = sorted(set(settings) - {"path"})
         if unknown:
-            raise Refused(f'"{unknown[0]}": is not a setting of this connector')
+            raise Refused(f'"{unknown[0]}": is not a setting of this plugin')
         self.path = settings.get("path", "").strip()
         if not self.path:
             raise Refused('"path": is required')
