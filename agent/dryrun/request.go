@@ -32,7 +32,7 @@ func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup spec.
 	if n := len(request.Records); n > maxRecords {
 		return nil, invalidf("there are %d records; the most is %d", n, maxRecords)
 	}
-	p, source, err := choose(request)
+	p, source, err := Choose(request)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +73,8 @@ func Processors(p *spec.Pipeline) *spec.Pipeline {
 	return p
 }
 
-// choose returns the pipeline and the id of the source that a request means.
-func choose(request rest.DryRunRequest) (*spec.Pipeline, string, error) {
+// Choose returns the pipeline and the id of the source that a request means, or an InvalidError.
+func Choose(request rest.DryRunRequest) (*spec.Pipeline, string, error) {
 	file := spec.ParseFile("", []byte(request.File))
 	for _, problem := range file.Problems {
 		if problem.Severity == spec.SeverityError {

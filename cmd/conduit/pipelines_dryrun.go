@@ -23,7 +23,9 @@ import (
 
 func dryRunCommand(p *program) *ffcli.Command {
 	flags := newFlags("dry-run")
+	at := newAgentFlags(flags)
 	var a dryRun
+	flags.IntVar(&a.take, "take", 0, "take this `NUMBER` of records from what the source reads in the running agent")
 	flags.StringVar(&a.input, "input", "-", "file with one record a line, as JSON; - is standard input")
 	flags.StringVar(&a.Pipeline, "pipeline", "", "id of the pipeline, when the file declares several")
 	flags.StringVar(&a.Source, "source", "", "id of the source that reads the records, when there are several")
@@ -32,15 +34,18 @@ func dryRunCommand(p *program) *ffcli.Command {
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	return &ffcli.Command{
 		Name:       "dry-run",
-		ShortUsage: "conduit pipelines dry-run FILE --input RECORDS [flags]",
+		ShortUsage: "conduit pipelines dry-run FILE [--input RECORDS | --take NUMBER] [flags]",
 		ShortHelp:  "Show what the processors of a pipeline make of records.",
 		LongHelp: `Runs records through the processors of a pipeline file and shows, for each processor, which fields
 it changed. No connector is opened, and time is virtual. Records have the form that the file
 destination writes: {"position":…,"operation":…,"metadata":…,"key":…,"payload":{"before":…,"after":…}},
 where raw data is base64 and all but the payload may be left out.
 
-Example:
-  conduit pipelines dry-run pipelines/orders.yaml --input orders.jsonl`,
+With --take they are the next ones that the source reads in the running agent, which goes on with them as it would.
+
+Examples:
+  conduit pipelines dry-run pipelines/orders.yaml --input orders.jsonl
+  conduit pipelines dry-run pipelines/orders.yaml --take 10`,
 		FlagSet: flags,
 		Exec: func(ctx context.Context, args []string) error {
 			paths, err := positional(flags, args, 1)
@@ -50,7 +55,7 @@ Example:
 			if len(paths) == 0 {
 				return invalidf("name a pipeline file")
 			}
-			return p.dryRun(ctx, paths[0], &a)
+			return p.dryRun(ctx, paths[0], at, &a)
 		},
 	}
 }
@@ -59,11 +64,12 @@ Example:
 type dryRun struct {
 	rest.DryRunRequest
 	input, start string
+	take         int
 	advance      time.Duration
 	json         bool
 }
 
-func (p *program) dryRun(ctx context.Context, path string, a *dryRun) (err error) {
+func (p *program) dryRun(ctx context.Context, path string, at *agentFlags, a *dryRun) (err error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return invalidf("no such file: %s", path)
@@ -79,7 +85,12 @@ func (p *program) dryRun(ctx context.Context, path string, a *dryRun) (err error
 		}
 		a.Start = &start
 	}
-	if a.Records, err = readRecords(a.input); err != nil {
+	if a.take > 0 {
+		err = p.takeRecords(ctx, at, a)
+	} else {
+		a.Records, err = readRecords(a.input)
+	}
+	if err != nil {
 		return err
 	}
 	c, err := (&settings{}).load(p)
