@@ -51,6 +51,11 @@ func BenchmarkChain(b *testing.B) {
 		{name: "convert", plugin: "field.convert", settings: map[string]string{"field": ".Payload.After.id", "type": "string"}},
 		{name: "json.decode", plugin: "json.decode", settings: map[string]string{"field": ".Payload.After"}, raw: true},
 		{name: "json.encode", plugin: "json.encode", settings: map[string]string{"field": ".Payload.After"}},
+		{name: "expr.filter", plugin: "expr.filter", settings: map[string]string{"expression": `after.price > 1 && metadata.m == "v"`}},
+		{name: "expr.map of two fields", plugin: "expr.map", settings: map[string]string{"mapping": ".Payload.After.total = after.price * 2\n.Payload.After.label = after.name + \"!\""}},
+		{name: "JavaScript, unchanged", plugin: "custom.javascript", settings: map[string]string{"script": "function process(rec) { return rec }"}},
+		{name: "JavaScript setting two fields", plugin: "custom.javascript", settings: map[string]string{
+			"script": `function process(rec) { rec.Payload.After.total = rec.Payload.After.price * 2; rec.Payload.After.label = "x"; return rec }`}},
 		{name: "mask", plugin: "field.mask", settings: map[string]string{"patterns": "card,email"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
