@@ -14,7 +14,9 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
@@ -45,24 +47,24 @@ type Options struct {
 type Agent struct {
 	Store     *store.DB
 	Catalog   *catalog.Catalog
-	Committer *engine.Committer
+	Committer *commit.Committer
 	Runner    *runner.Runner
 	Files     *files.Reconciler
 	Loop      *reconcile.Loop
 
 	options    Options
 	references *reference.Resolver
-	taps       engine.Taps
+	taps       tap.Points
 	schemas    *schema.Cache // for showing records
 	phases     telemetry.Phases
 	metrics    *telemetry.Collector
 	summary    *telemetry.Summary
 	rates      *telemetry.Rates
-	changes    notify.Broadcast // of what is observed, or is known of files and plugins
-	plugged    notify.Signal    // plugins came, went or changed
-	syncs      engine.Histogram // of the store
-	degraded   chan spec.State  // capacity 1
-	address    string           // of server
+	changes    notify.Broadcast  // of what is observed, or is known of files and plugins
+	plugged    notify.Signal     // plugins came, went or changed
+	syncs      measure.Histogram // of the store
+	degraded   chan spec.State   // capacity 1
+	address    string            // of server
 	started    time.Time
 }
 

@@ -18,7 +18,7 @@ const leaves = "plugins/record spec/fingerprint spec/notify spec/pointer spec/se
 // without a line has that of its parent.
 const allowed = `
 plugins/record spec/fingerprint spec/notify spec/pointer spec/secret spec/spelling agent/redact agent/engine/fair:
-reconcile/watch schemas spec/yamldoc spec/upgrade agent/engine/settle:
+reconcile/watch schemas spec/yamldoc spec/upgrade agent/engine/settle agent/engine/tap agent/engine/batching agent/engine/group:
 spec:                 schemas spec/yamldoc
 plugins/schema:
 plugins/template plugins/confluent: plugins/schema
@@ -59,18 +59,23 @@ api/idempotency:      api/guard api/jsonhttp api/rest spec
 api/desired:          api/jsonhttp api/rest spec
 api/resource:         api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
 api:                  api/desired api/guard api/idempotency api/inspect api/jsonhttp api/openapi api/resource api/rest api/web spec
-agent/engine:         agent/engine/fair agent/engine/settle plugins/connector plugins/sdk spec
+agent/engine/measure agent/engine/deadletter: spec
+agent/engine/commit: agent/engine/measure spec
+agent/engine/slot: plugins/connector
+agent/engine/lineage: plugins/sdk
+agent/engine: agent/engine/batching agent/engine/commit agent/engine/deadletter agent/engine/fair agent/engine/group agent/engine/lineage agent/engine/measure
+  agent/engine/settle agent/engine/slot agent/engine/tap plugins/connector plugins/sdk spec
 agent/store:          plugins/schema spec
 agent/config:         schemas spec
 agent/reference:      agent/redact reconcile/watch spec
 agent/catalog:        agent/config api/rest plugins plugins/builtin plugins/processor plugins/processor/wasm plugins/sandbox plugins/schema plugins/sdk spec
-agent/runner:         agent/catalog agent/engine agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
-agent/telemetry:      agent/engine api api/rest plugins reconcile reconcile/files spec
+agent/runner:         agent/catalog agent/engine agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec agent/engine/commit agent/engine/measure agent/engine/tap
+agent/telemetry:      agent/engine api api/rest plugins reconcile reconcile/files spec agent/engine/commit agent/engine/measure
 agent/planner:        agent/config agent/store api/rest reconcile/files reconcile/watch spec
 agent/dryrun:         api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec
 agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/watch spec
 agent/host:           api/rest reconcile reconcile/files spec
-agent: agent/catalog agent/config agent/dryrun agent/engine agent/engine/fair agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
+agent: agent/catalog agent/config agent/dryrun agent/engine agent/engine/commit agent/engine/fair agent/engine/measure agent/engine/tap agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
   api api/desired api/idempotency api/resource api/rest plugins/confluent plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/takeover: agent/store api/client api/rest spec
 agent/agenttest:      agent agent/config spec

@@ -6,6 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -29,7 +30,7 @@ func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
 	h := c.DB.History
 	a.Store.Retention = store.Retention{Age: h.MaxAge, Pipelines: h.MaxPipelines, Bytes: int64(h.MaxBytes)}
-	a.Committer = &engine.Committer{Store: a.Store, Interval: c.DB.CommitInterval}
+	a.Committer = &commit.Committer{Store: a.Store, Interval: c.DB.CommitInterval}
 	a.Catalog = catalog.New(c, a.schemas.Registry, log)
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
 	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/conduit-agent/conduit/agent/engine/batching"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -80,7 +81,7 @@ func (a *Amendment) layOut() {
 			continue
 		}
 		o := connectorOf[connector.Destination](a.to, i)
-		if !sameConnector(a.from, a.to, c.ID) || tolerance && !batchingOf(a.p.Plugins.WithDefaults(o.plugin, o.settings)).gathers() {
+		if !sameConnector(a.from, a.to, c.ID) || tolerance && !batching.Of(a.p.Plugins.WithDefaults(o.plugin, o.settings)).Gathers() {
 			a.destinations[o.id] = o
 		}
 	}
@@ -97,9 +98,9 @@ func (a *Amendment) exchangeable(changed map[string]declaredChain) bool {
 	if len(a.destinations) > 0 || a.dlq != nil || r == nil {
 		return r == nil
 	}
-	return !slices.ContainsFunc(r.stages(), func(st *stage) bool {
-		_, ok := changed[st.id]
-		return ok && !st.exchangeable()
+	return !slices.ContainsFunc(r.stages(), func(st stage) bool {
+		_, ok := changed[st.ID]
+		return ok && !st.Exchangeable()
 	})
 }
 
@@ -257,11 +258,11 @@ func (a *Amendment) adopt(r *run) {
 func (a *Amendment) exchange(r *run) {
 	former := map[string]connector.Chain{}
 	for _, st := range r.stages() {
-		chain, ok := a.chains[st.id]
+		chain, ok := a.chains[st.ID]
 		if !ok {
 			continue
 		}
-		if former[st.id] = st.install(chain); chain != nil && !slices.ContainsFunc(r.dests, func(d *destinationRun) bool { return d.stage == st }) {
+		if former[st.ID] = st.Install(chain); chain != nil && !slices.ContainsFunc(r.dests, func(d *destinationRun) bool { return d.stage == st }) {
 			r.startTending(st)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -81,7 +82,7 @@ func BenchmarkEngine(b *testing.B) {
 			src := &benchSource{batch: batch, left: b.N, records: records, stopped: make(chan struct{})}
 			dst := &benchDestination{left: b.N, full: make(chan struct{})}
 			store := discardStore{newFakeStore(nil)}
-			committer := &engine.Committer{Store: store, Interval: 50 * time.Millisecond}
+			committer := &commit.Committer{Store: store, Interval: 50 * time.Millisecond}
 			ctx, cancel := context.WithCancel(b.Context())
 			committed := make(chan error)
 			go func() { committed <- committer.Run(ctx) }()

@@ -88,14 +88,14 @@ func (r *run) endChains(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	for _, st := range r.stages() {
-		errs = append(errs, st.teardown(ctx))
+		errs = append(errs, st.Teardown(ctx))
 	}
 	return errors.Join(errs...)
 }
 
 // upstream returns the places for processors that are before the destinations' queues.
-func (r *run) upstream() []*stage {
-	all := []*stage{r.stage}
+func (r *run) upstream() []stage {
+	all := []stage{r.stage}
 	for _, s := range r.sources {
 		all = append(all, s.stage)
 	}
@@ -103,7 +103,7 @@ func (r *run) upstream() []*stage {
 }
 
 // stages returns all places for processors.
-func (r *run) stages() []*stage {
+func (r *run) stages() []stage {
 	all := r.upstream()
 	for _, d := range r.dests {
 		all = append(all, d.stage)
@@ -112,18 +112,15 @@ func (r *run) stages() []*stage {
 }
 
 // startTending starts the goroutine that tends the processors before the queues.
-func (r *run) startTending(st *stage) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.tended || st.closed {
+func (r *run) startTending(st stage) {
+	if !st.Tend() {
 		return
 	}
-	st.tended = true
 	var of *sourceRun
 	for _, s := range r.sources {
 		if s.stage == st {
 			of = s
 		}
 	}
-	r.start("tending the processors of "+st.id, func(ctx context.Context) error { return r.tend(ctx, st, of) })
+	r.start("tending the processors of "+st.ID, func(ctx context.Context) error { return r.tend(ctx, st, of) })
 }

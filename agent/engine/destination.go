@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/engine/group"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -31,15 +34,15 @@ type destinationRun struct {
 	id     string                                        // qualified
 	index  int                                           // in settle.Batch
 	out    atomic.Pointer[opened[connector.Destination]] // replaced while write pauses
-	stage  *stage                                        // of its own processors
-	before *tap                                          // what comes to its processors
-	tap    *tap                                          // what is written
-	stats  *Stats
+	stage  stage                                         // of its own processors
+	before *tap.Tap                                      // what comes to its processors
+	tap    *tap.Tap                                      // what is written
+	stats  *measure.Connector
 	queue  chan inFlight
 	pauses chan (<-chan struct{}) // write pauses until the channel it receives is closed
 	ended  chan struct{}          // closed when everything is written and settled
 
-	writes sampling        // owned by write
+	writes measure.Sampler // owned by write
 	parts  []part          // owned by write: to be written
 	joined []*record.Batch // owned by write: to be joined
 
@@ -59,7 +62,7 @@ type part struct {
 }
 
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
-	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.acquire(In(o.id)), tap: r.Taps.acquire(o.id), stats: r.Stats.Destination(o.id),
+	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.Acquire(tap.In(o.id)), tap: r.Taps.Acquire(o.id), stats: r.Stats.Destination(o.id),
 		queue: make(chan inFlight, queueLength), pauses: make(chan (<-chan struct{})), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)
 	return d
@@ -84,9 +87,9 @@ func (d *destinationRun) write(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.tap.publish(b)
-		d.stats.passed(b.Len(), b.Size())
-		if err := d.writes.timed(&d.stats.Writes, func() error { return d.out.Load().connector.Write(ctx, b) }); err != nil {
+		d.tap.Publish(b)
+		d.stats.Passed(b.Len(), b.Size())
+		if err := d.writes.Time(&d.stats.Writes, func() error { return d.out.Load().connector.Write(ctx, b) }); err != nil {
 			return d.broken("write to", err)
 		}
 	}
@@ -114,7 +117,7 @@ func (d *destinationRun) flush(ctx context.Context) error {
 func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) error {
 	select {
 	case d.pauses <- released:
-		return abandonable(ctx, func() error { return d.flush(ctx) }, func() string { return "flushing destination " + d.id })
+		return group.Abandonable(ctx, func() error { return d.flush(ctx) }, func() string { return "flushing destination " + d.id })
 	case <-d.ended:
 		return nil
 	case <-ctx.Done():
@@ -138,7 +141,7 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 				return nil, false
 			}
 			batches = append(batches, f)
-		case <-d.stage.wake:
+		case <-d.stage.Wake:
 			return nil, true
 		case released := <-d.pauses:
 			if <-released; ctx.Err() != nil {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -19,10 +20,10 @@ import (
 type deadLetters struct {
 	run   *run
 	id    string // qualified
-	stats *Stats
+	stats *measure.Connector
 
 	mu     sync.Mutex
-	window nackWindow // guarded by mu
+	window deadletter.Window // guarded by mu
 
 	write sync.Mutex                       // one record at a time
 	out   atomic.Pointer[deadLetterWriter] // replaced with write held
@@ -40,7 +41,7 @@ func newDeadLetterWriter(o *opened[connector.Destination]) *deadLetterWriter {
 }
 
 func newDeadLetters(r *run, o *opened[connector.Destination]) *deadLetters {
-	q := &deadLetters{run: r, id: o.id, stats: &r.Stats.DeadLetters, window: newNackWindow(&r.Declared.DLQ)}
+	q := &deadLetters{run: r, id: o.id, stats: &r.Stats.DeadLetters, window: deadletter.NewWindow(&r.Declared.DLQ)}
 	q.out.Store(newDeadLetterWriter(o))
 	return q
 }
@@ -49,7 +50,7 @@ func newDeadLetters(r *run, o *opened[connector.Destination]) *deadLetters {
 func (q *deadLetters) setWindow(declared *spec.DLQ) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.window = newNackWindow(declared)
+	q.window = deadletter.NewWindow(declared)
 }
 
 // errThreshold says that more records were refused than the pipeline tolerates.
@@ -58,7 +59,7 @@ var errThreshold = errors.New("the dead-letter queue's window-nack-threshold is 
 // acked counts n records in the window that were not refused.
 func (q *deadLetters) acked(n int) {
 	q.mu.Lock()
-	q.window.ack(n)
+	q.window.Ack(n)
 	q.mu.Unlock()
 }
 
@@ -66,7 +67,7 @@ func (q *deadLetters) acked(n int) {
 // An error is to stop the pipeline.
 func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record, node string, cause error) error {
 	q.mu.Lock()
-	tolerated := q.window.nack()
+	tolerated := q.window.Nack()
 	q.mu.Unlock()
 	if !tolerated {
 		return permanent(fmt.Errorf("%s refused a record: %w; %w", node, cause, errThreshold))
@@ -76,14 +77,14 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	}
 	q.write.Lock()
 	defer q.write.Unlock()
-	letter := record.NewBatch([]record.Record{deadLetter(sourceID, r, node, cause)})
+	letter := record.NewBatch([]record.Record{deadletter.Record(sourceID, r, node, cause)})
 	begin, size := time.Now(), letter.Size()
 	if err := q.deliver(ctx, letter); err != nil {
 		return err
 	}
 	q.stats.Records.Add(1)
-	q.stats.passed(1, size)
-	q.stats.Writes.observe(DurationBounds, time.Since(begin).Seconds(), 1)
+	q.stats.Passed(1, size)
+	q.stats.Writes.Observe(measure.DurationBounds, time.Since(begin).Seconds(), 1)
 	return nil
 }
 
@@ -92,7 +93,7 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 // the queue and must not be taken for the one that does not answer.
 func (q *deadLetters) deliver(ctx context.Context, letter *record.Batch) error {
 	out := q.out.Load()
-	if limit := q.run.AckTimeout; limit > 0 && !out.batching.unbounded() {
+	if limit := q.run.AckTimeout; limit > 0 && !out.batching.Unbounded() {
 		defer time.AfterFunc(limit, func() {
 			q.run.fail(fmt.Errorf("dead-letter queue %s has not answered for %v although a record was written to it", q.id, limit))
 		}).Stop()
@@ -131,52 +132,4 @@ func (q *deadLetters) settledBy(w *deadLetterWriter) func(n int, err error) {
 			q.run.fail(permanent(fmt.Errorf("cannot trust the dead-letter queue %s: %w", q.id, errSurplus)))
 		}
 	}
-}
-
-// deadLetter wraps a refused record in the format of Conduit, so that readers of its
-// dead-letter queues can read ours.
-func deadLetter(sourceID string, r record.Record, node string, cause error) record.Record {
-	var md record.Metadata
-	md.Set(record.KeyDLQNackError, cause.Error())
-	md.Set(record.KeyDLQNackNodeID, node)
-	md.Set(record.KeyCreatedAt, strconv.FormatInt(time.Now().UnixNano(), 10))
-	return record.Record{
-		Position:  record.Position(sourceID + "/" + string(r.Position)),
-		Operation: record.OperationCreate,
-		Metadata:  md,
-		After:     record.Structured(r.Map()),
-	}
-}
-
-// nackWindow looks back at the last size records and counts the refused among them.
-// Once there are more than threshold, it stays exceeded.
-type nackWindow struct {
-	size, threshold int
-	seen            int64   // records counted
-	refused         []int64 // numbers of the refused ones within the window; at most threshold+1
-	exceeded        bool
-}
-
-func newNackWindow(declared *spec.DLQ) nackWindow {
-	w := nackWindow{size: declared.WindowSize, threshold: declared.WindowNackThreshold}
-	if !declared.Tolerant() {
-		w.size = 1 // the first refusal exceeds it, however far it looks back
-	}
-	return w
-}
-
-func (w *nackWindow) ack(n int) { w.seen += int64(n) }
-
-// nack counts a refusal and reports whether it is tolerated.
-func (w *nackWindow) nack() bool {
-	if w.size == 0 || w.exceeded {
-		return !w.exceeded
-	}
-	w.seen++
-	for len(w.refused) > 0 && w.refused[0] <= w.seen-int64(w.size) {
-		w.refused = w.refused[1:]
-	}
-	w.refused = append(w.refused, w.seen)
-	w.exceeded = len(w.refused) > w.threshold
-	return !w.exceeded
 }

@@ -11,6 +11,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/conduit-agent/conduit/agent/engine/batching"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine/group"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -28,14 +33,14 @@ type Pipeline struct {
 	Recall    func(settings map[string]string) (resolved map[string]string, lost []string)
 	Plugins   Plugins
 	Store     Store
-	Committer *Committer
+	Committer *commit.Committer
 	Window    Window
 	// AckTimeout is how long a destination, also that of dead letters, may hold records
 	// without settling any, and a call of a source's Ack may take; 0 for ever. It does not
 	// count for a destination that gathers records or is to go slowly.
 	AckTimeout time.Duration
-	Taps       *Taps          // nil when nobody is to observe
-	Stats      *PipelineStats // outlives the run; Prepare makes one when it is nil
+	Taps       *tap.Points       // nil when nobody is to observe
+	Stats      *measure.Pipeline // outlives the run; Prepare makes one when it is nil
 	// Redact returns an error without secrets, as dead letters are to have it; nil for
 	// errors as they are.
 	Redact func(error) error
@@ -59,7 +64,7 @@ type opened[C connector.Connector] struct {
 	declared  spec.Connector
 	plugin    string            // resolved
 	settings  map[string]string // resolved
-	batching  batching          // of a destination
+	batching  batching.Policy   // of a destination
 	connector C
 	lifecycle bool // gets lifecycle events
 }
@@ -89,7 +94,7 @@ func (p *Pipeline) Prepare(ctx context.Context) error {
 // layOut lays out what the run consists of, and starts its processors.
 func (p *Pipeline) layOut(ctx context.Context) error {
 	if p.Stats == nil {
-		p.Stats = &PipelineStats{}
+		p.Stats = &measure.Pipeline{}
 	}
 	v := &version{p.Declared, p.Resolved}
 	var err error
@@ -121,7 +126,7 @@ func (v *version) deadLetterQueue() *opened[connector.Destination] {
 // largestBatch returns how many records a destination may wait for before it writes any.
 func largestBatch(destinations []*opened[connector.Destination]) (most int64) {
 	for _, o := range destinations {
-		most = max(most, o.batching.size)
+		most = max(most, o.batching.Size)
 	}
 	return most
 }
@@ -154,7 +159,7 @@ func (p *Pipeline) startDestination(ctx context.Context, o *opened[connector.Des
 	if err := start(ctx, p, o, p.Plugins.Destination); err != nil {
 		return err
 	}
-	o.batching = batchingOf(p.Plugins.WithDefaults(o.plugin, o.settings))
+	o.batching = batching.Of(p.Plugins.WithDefaults(o.plugin, o.settings))
 	return nil
 }
 
@@ -163,8 +168,8 @@ func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Des
 	if err := p.startDestination(ctx, o); err != nil {
 		return err
 	}
-	if o.batching.stalls() {
-		return permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id, o.batching.size))
+	if o.batching.Stalls() {
+		return permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id, o.batching.Size))
 	}
 	return nil
 }
@@ -214,7 +219,7 @@ func end[C connector.Connector](ctx context.Context, o *opened[C]) error {
 func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain, goroutines: newGroup()}
+	r := &run{Pipeline: p, ctx: ctx, fail: cancel, drain: drain, goroutines: group.New()}
 	r.wire()
 	defer r.releaseTaps()
 	p.running.Store(r)
@@ -271,7 +276,7 @@ func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *o
 		return err
 	}
 	// Where refusals are tolerated, only the records that fail are to be refused.
-	if c, ok := o.connector.(connector.StopAndWaiter); ok && declared.DLQ.Tolerant() && !o.batching.gathers() {
+	if c, ok := o.connector.(connector.StopAndWaiter); ok && declared.DLQ.Tolerant() && !o.batching.Gathers() {
 		c.StopAndWait()
 	}
 	if err := o.connector.Open(ctx, settled); err != nil {

@@ -15,6 +15,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -31,10 +34,10 @@ type world struct {
 	store     *fakeStore
 	plugins   *fakePlugins
 	dlq       *fakeDestination
-	committer *engine.Committer
+	committer *commit.Committer
 	window    engine.Window
-	taps      *engine.Taps
-	stats     *engine.PipelineStats
+	taps      *tap.Points
+	stats     *measure.Pipeline
 
 	ackTimeout time.Duration
 }
@@ -65,7 +68,7 @@ func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *w
 	}
 	w.spec.DLQ = spec.DLQ{Plugin: "dlq", WindowSize: 1}
 	w.plugins.destinations["p:dead-letter-queue"] = w.dlq
-	w.committer = &engine.Committer{Store: w.store, Interval: interval}
+	w.committer = &commit.Committer{Store: w.store, Interval: interval}
 	go func() { _ = w.committer.Run(ctx) }()
 	return w
 }

@@ -14,27 +14,23 @@ import (
 // of them, if there are any.
 func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) error {
 	d.parts = d.parts[:0]
-	if !d.stage.active.Load() {
+	if !d.stage.Active() {
 		for _, f := range batches {
 			d.part(f)
 		}
 		return nil
 	}
-	d.stage.mu.Lock()
-	defer d.stage.mu.Unlock()
-	if d.stage.chain == nil {
-		for _, f := range batches {
-			d.part(f)
-		}
-		return nil
-	}
+	d.stage.Lock()
+	defer d.stage.Unlock()
 	emitted, err := d.stage.attend(ctx, d.run)
 	if err != nil {
 		return err
 	}
 	d.emit(d.run.sources[0], emitted)
 	for _, f := range batches {
-		if err := d.process(ctx, f); err != nil {
+		if !d.stage.Active() { // it was taken away
+			d.part(f)
+		} else if err := d.process(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -44,7 +40,7 @@ func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) error 
 // part appends what the destination gets of f when it has no processors: pieces of a
 // record that was refused meanwhile are left out.
 func (d *destinationRun) part(f inFlight) {
-	if f.passage == nil {
+	if f.Passage == nil {
 		d.parts = append(d.parts, part{f, f.Records, f.Records.Len()})
 		return
 	}
@@ -81,7 +77,7 @@ func (d *destinationRun) remaining(f inFlight) (records []record.Record, origins
 
 // process runs the processors of the destination over f.
 func (d *destinationRun) process(ctx context.Context, f inFlight) error {
-	d.before.publishCopy(f.Records)
+	d.before.PublishCopy(f.Records)
 	b := f.Records
 	if len(d.run.dests) > 1 {
 		b = b.Clone() // the others get the same records
@@ -91,7 +87,7 @@ func (d *destinationRun) process(ctx context.Context, f inFlight) error {
 		return fmt.Errorf("cannot decode records for processors: %w", err)
 	}
 	origins := f.Origins
-	if f.passage != nil {
+	if f.Passage != nil {
 		if left, origin, dropped := d.remaining(f); dropped {
 			records, origins = left, origin
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/engine/lineage"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -14,8 +15,8 @@ import (
 // process passes f, which was read from the source, through its processors and those of
 // the pipeline, and queues what they let go.
 func (s *sourceRun) process(ctx context.Context, f inFlight) error {
-	s.stage.mu.Lock()
-	defer s.stage.mu.Unlock()
+	s.stage.Lock()
+	defer s.stage.Unlock()
 	emitted, err := s.stage.pass(ctx, &f)
 	if err != nil {
 		return err
@@ -25,8 +26,8 @@ func (s *sourceRun) process(ctx context.Context, f inFlight) error {
 
 // pass runs the chain over f, which is left with what goes on. It returns what the chain
 // emitted.
-func (st *stage) pass(ctx context.Context, f *inFlight) ([]sdk.Emission, error) {
-	if st.chain == nil || f.Records.Len() == 0 {
+func (st stage) pass(ctx context.Context, f *inFlight) ([]sdk.Emission, error) {
+	if !st.Active() || f.Records.Len() == 0 {
 		return nil, nil
 	}
 	records, err := f.Records.Records()
@@ -42,7 +43,7 @@ func (st *stage) pass(ctx context.Context, f *inFlight) ([]sdk.Emission, error) 
 }
 
 // hold takes into account which records a chain holds.
-func (f inFlight) hold(g *given, t *token, held []int32) {
+func (f inFlight) hold(g *lineage.Given, t *token, held []int32) {
 	if len(held) == 0 {
 		return
 	}
@@ -50,7 +51,7 @@ func (f inFlight) hold(g *given, t *token, held []int32) {
 	defer f.src.mu.Unlock()
 	for _, i := range held {
 		input := t.input(i)
-		g.held = append(g.held, int32(input))
+		g.Held = append(g.Held, int32(input))
 		f.Hold(input)
 	}
 }
@@ -65,7 +66,7 @@ func (s *sourceRun) emissions(emitted []sdk.Emission, destination *int) []inFlig
 		f.ReadAt = time.Now()
 		s.run.Window.Shared.add(f.Size())
 		s.mu.Unlock()
-		all = append(all, inFlight{s, f, &passage{settles: e.Settles}})
+		all = append(all, inFlight{s, f, &lineage.Passage{Settles: e.Settles}})
 	}
 	return all
 }
@@ -74,8 +75,8 @@ func (s *sourceRun) emissions(emitted []sdk.Emission, destination *int) []inFlig
 // processors of the pipeline and queues what they let go.
 func (s *sourceRun) forward(ctx context.Context, f inFlight, emitted []inFlight) error {
 	st := s.run.stage
-	st.mu.Lock()
-	defer st.mu.Unlock()
+	st.Lock()
+	defer st.Unlock()
 	if f.Batch != nil {
 		emitted = slices.Insert(emitted, 0, f)
 	}
@@ -117,8 +118,8 @@ func (f inFlight) filtered() uint64 {
 	for _, i := range f.Origins {
 		there[i] = true
 	}
-	for _, g := range f.given {
-		for _, i := range g.held {
+	for _, g := range f.Given {
+		for _, i := range g.Held {
 			there[i] = true
 		}
 	}
@@ -146,10 +147,10 @@ func (r *run) queue(ctx context.Context, f inFlight) error {
 // tend lets the processors of the source, or those of the pipeline when s is nil, emit
 // when their time has come and learn what is settled. It returns when nothing more will be
 // queued.
-func (r *run) tend(ctx context.Context, st *stage, s *sourceRun) error {
+func (r *run) tend(ctx context.Context, st stage, s *sourceRun) error {
 	for {
 		select {
-		case <-st.wake:
+		case <-st.Wake:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -159,11 +160,11 @@ func (r *run) tend(ctx context.Context, st *stage, s *sourceRun) error {
 	}
 }
 
-func (r *run) awake(ctx context.Context, st *stage, s *sourceRun) (over bool, err error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.closed || st.chain == nil {
-		return st.closed, nil
+func (r *run) awake(ctx context.Context, st stage, s *sourceRun) (over bool, err error) {
+	st.Lock()
+	defer st.Unlock()
+	if st.Closed() {
+		return true, nil
 	}
 	emitted, err := st.attend(ctx, r)
 	if err != nil || len(emitted) == 0 {
@@ -180,26 +181,15 @@ func (r *run) awake(ctx context.Context, st *stage, s *sourceRun) (over bool, er
 	return false, nil
 }
 
-// attend lets the chain learn what is settled, and returns what it emits now.
-func (st *stage) attend(ctx context.Context, r *run) ([]sdk.Emission, error) {
-	if err := st.learn(ctx); err != nil {
-		return nil, st.broken(err)
-	}
-	if !st.due() {
-		return nil, nil
-	}
-	return st.emit(ctx, r)
-}
-
 // checkHeld returns an error when s and all other sources have no room in their windows
 // and nothing is in flight but what processors hold and will not let go by themselves.
 func (r *run) checkHeld(s *sourceRun) error {
 	holding := 0
 	for _, st := range r.stages() {
-		if st.deadline.Load() != 0 {
+		if st.Waits() {
 			return nil
 		}
-		if st.active.Load() {
+		if st.Active() {
 			holding++
 		}
 	}

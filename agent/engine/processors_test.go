@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -686,11 +686,11 @@ func checkNothingLost(t *testing.T, w *world, d *fakeDestination, total int, rnd
 // by what follows.
 func TestObserversOfProcessors(t *testing.T) {
 	w := newWorld(t)
-	w.taps = &engine.Taps{}
+	w.taps = &tap.Points{}
 	w.plugins.options.Tap = func(id string, out bool, records []record.Record) {
-		point := engine.In(id)
+		point := tap.In(id)
 		if out {
-			point = engine.Out(id)
+			point = tap.Out(id)
 		}
 		w.taps.Publish(point, records)
 	}
@@ -699,7 +699,7 @@ func TestObserversOfProcessors(t *testing.T) {
 	w.processor("dst", "split", split(2))
 	w.processor("dst", "x", eachValue(func(b *sdk.ProcessBatch, i, _ int) { b.Record(i).Metadata.Set("piece", "x") }))
 	seen := map[string]*[]record.Record{}
-	for _, point := range []string{"p:src", engine.In("p:dst"), engine.In("p:dst:split"), engine.Out("p:dst:split"), engine.In("p:dst:x"), engine.Out("p:dst:x"), "p:dst"} {
+	for _, point := range []string{"p:src", tap.In("p:dst"), tap.In("p:dst:split"), tap.Out("p:dst:split"), tap.In("p:dst:x"), tap.Out("p:dst:x"), "p:dst"} {
 		seen[point] = new([]record.Record)
 		defer w.taps.Observe(point, keep(seen[point]))()
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -37,7 +36,7 @@ func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, node string
 	for _, h := range settles {
 		t := h.Batch.(*token)
 		input := t.input(h.Index)
-		if err := t.refuse(ctx, input, t.original(input), node, cause); err != nil {
+		if err := t.refuse(ctx, input, t.Original(input), node, cause); err != nil {
 			return err
 		}
 	}
@@ -54,10 +53,10 @@ func (f inFlight) refuse(ctx context.Context, input int, r record.Record, node s
 	switch {
 	case !first:
 		return nil
-	case len(f.settles) > 0: // all that became of them is in this emission
-		return f.src.run.refuseSettled(ctx, f.settles, node, cause)
-	case !f.whole(input):
-		r = f.original(input)
+	case len(f.Settles) > 0: // all that became of them is in this emission
+		return f.src.run.refuseSettled(ctx, f.Settles, node, cause)
+	case !f.Whole(input):
+		r = f.Original(input)
 	}
 	return f.src.run.dlq.nack(ctx, f.src.id, r, node, cause)
 }
@@ -65,7 +64,7 @@ func (f inFlight) refuse(ctx context.Context, input int, r record.Record, node s
 // refuseAt sends the input of record i for the destination, which refused it, to the
 // dead-letter queue.
 func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) error {
-	if p.passage == nil {
+	if p.Passage == nil {
 		return d.run.dlq.nack(d.run.ctx, p.src.id, r, d.id, cause)
 	}
 	p.src.mu.Lock()
@@ -74,7 +73,7 @@ func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) e
 	p.src.mu.Unlock()
 	if pieces > 1 {
 		cause = fmt.Errorf("piece %d of %d: %w", before+1, pieces, cause)
-		r = p.original(input)
+		r = p.Original(input)
 	}
 	return p.refuse(d.run.ctx, input, r, d.id, cause)
 }
@@ -85,63 +84,4 @@ func (r *run) release(settles []sdk.Held) {
 		t := h.Batch.(*token)
 		t.src.release(t.inFlight, t.input(h.Index))
 	}
-}
-
-// passage is what is kept of a batch that passes processors, to find the record that goes
-// to the dead-letter queue. It is not changed but by the chain that it was given to last.
-type passage struct {
-	given   []*given   // to each chain, in order
-	settles []sdk.Held // of an emission: of which records it was made
-}
-
-// given is what a chain was given of a batch. A record that the chain split or held stays
-// in it as it was.
-type given struct {
-	records []record.Record
-	origins []int32 // index of the input of each record, ascending; nil: one to one
-	held    []int32 // of which inputs the chain held a piece
-}
-
-// with returns p for a batch that was given to one more chain. p may be nil.
-func (p *passage) with(g *given) *passage {
-	if p == nil {
-		return &passage{given: []*given{g}}
-	}
-	return &passage{given: append(slices.Clip(p.given), g), settles: p.settles}
-}
-
-// find returns the index of the first piece of an input, and how many there are.
-func (g *given) find(input int) (at, n int) {
-	if g.origins == nil {
-		return input, 1
-	}
-	at, _ = slices.BinarySearch(g.origins, int32(input))
-	for at+n < len(g.origins) && int(g.origins[at+n]) == input {
-		n++
-	}
-	return at, n
-}
-
-// original returns the record that an input was before it was split or held, and after
-// all processors that left it one record.
-func (p *passage) original(input int) (r record.Record) {
-	for _, g := range p.given {
-		at, n := g.find(input)
-		if n != 1 {
-			break
-		}
-		if r = g.records[at]; slices.Contains(g.held, int32(input)) {
-			break
-		}
-	}
-	return r
-}
-
-// whole reports whether an input reached the last chain in one piece, of which that held
-// nothing.
-func (p *passage) whole(input int) bool {
-	return !slices.ContainsFunc(p.given, func(g *given) bool {
-		_, n := g.find(input)
-		return n != 1 || slices.Contains(g.held, int32(input))
-	})
 }

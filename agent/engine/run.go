@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/conduit-agent/conduit/agent/engine/group"
+	"github.com/conduit-agent/conduit/agent/engine/tap"
 )
 
 // run is a Pipeline while it moves records.
@@ -16,11 +19,11 @@ type run struct {
 	drain <-chan struct{}
 
 	sources []*sourceRun
-	stage   *stage // of the processors of the pipeline
+	stage   stage // of the processors of the pipeline
 	dests   []*destinationRun
 	dlq     *deadLetters
 
-	goroutines *group
+	goroutines *group.Group
 
 	amending  sync.Mutex // held while an amendment is applied
 	amendable bool       // guarded by amending: the run moves records
@@ -39,7 +42,7 @@ func (r *run) wire() {
 	for _, c := range r.Declared.Connectors {
 		ids = append(ids, r.Declared.QualifiedID(c.ID))
 	}
-	r.Stats.retain(ids)
+	r.Stats.Retain(ids)
 	for i, o := range r.Pipeline.destinations {
 		r.dests = append(r.dests, newDestinationRun(r, i, o))
 	}
@@ -48,8 +51,8 @@ func (r *run) wire() {
 	}
 	r.stage = newStage(r.ID())
 	for _, st := range r.stages() {
-		if chain := r.chains[st.id]; chain != nil {
-			st.install(chain)
+		if chain := r.chains[st.ID]; chain != nil {
+			st.Install(chain)
 		}
 	}
 	r.chains = nil
@@ -58,11 +61,11 @@ func (r *run) wire() {
 // releaseTaps gives back what wire took.
 func (r *run) releaseTaps() {
 	for _, s := range r.sources {
-		r.Taps.release(s.id)
+		r.Taps.Release(s.id)
 	}
 	for _, d := range r.dests {
-		r.Taps.release(d.id)
-		r.Taps.release(In(d.id))
+		r.Taps.Release(d.id)
+		r.Taps.Release(tap.In(d.id))
 	}
 }
 
@@ -81,7 +84,7 @@ func (r *run) move() error {
 	var reading sync.WaitGroup
 	start := r.start
 	for _, st := range r.upstream() {
-		if st.active.Load() {
+		if st.Active() {
 			r.startTending(st)
 		}
 	}
@@ -98,13 +101,13 @@ func (r *run) move() error {
 		start("writing to destination "+d.id, d.write)
 	}
 	start("stopping sources", func(ctx context.Context) error { return r.stop(ctx, &reading) })
-	abandoned := r.goroutines.wait(r.ctx)
+	abandoned := r.goroutines.Wait(r.ctx)
 	return errors.Join(context.Cause(r.ctx), abandoned)
 }
 
 // start runs f in a goroutine of the run, which an error of f ends.
 func (r *run) start(name string, f func(ctx context.Context) error) {
-	r.goroutines.start(name, func() {
+	r.goroutines.Start(name, func() {
 		if err := f(r.ctx); err != nil {
 			r.fail(err)
 		}
@@ -127,9 +130,9 @@ func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
 	}
 	stopping.Wait()
 	reading.Wait()
-	r.stage.close()
+	r.stage.Close()
 	for _, s := range r.sources {
-		s.stage.close()
+		s.stage.Close()
 	}
 	for _, d := range r.dests {
 		close(d.queue)

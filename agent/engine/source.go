@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/fair"
+	"github.com/conduit-agent/conduit/agent/engine/lineage"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
+	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -34,14 +37,14 @@ type sourceRun struct {
 	id     string // qualified
 	plugin string // its name
 	src    connector.Source
-	stage  *stage // of its own processors
-	tap    *tap
-	stats  *Stats
+	stage  stage // of its own processors
+	tap    *tap.Tap
+	stats  *measure.Connector
 
-	lease        *fair.Lease // owned by read: under which it reads; nil when the next batch needs one
-	leaseRecords int         // owned by read: what it may still read under the lease
-	leaseBytes   int         // owned by read
-	reads        sampling    // owned by read
+	lease        *fair.Lease     // owned by read: under which it reads; nil when the next batch needs one
+	leaseRecords int             // owned by read: what it may still read under the lease
+	leaseBytes   int             // owned by read
+	reads        measure.Sampler // owned by read
 
 	mu       sync.Mutex
 	tracker  settle.Tracker // guarded by mu
@@ -63,7 +66,7 @@ type sourceRun struct {
 type inFlight struct {
 	src *sourceRun
 	*settle.Batch
-	*passage // nil for one that passed no processors
+	*lineage.Passage // nil for one that passed no processors
 }
 
 // whenSettled has do called when all of f is settled.
@@ -85,7 +88,7 @@ type pendingLease struct {
 }
 
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
-	return &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.acquire(o.id), stats: r.Stats.Source(o.id),
+	return &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
 		commits: notify.NewSignal(), room: notify.NewSignal()}
 }
 
@@ -99,7 +102,7 @@ func (s *sourceRun) read(ctx context.Context) error {
 			return err
 		}
 		var b *record.Batch
-		err := s.reads.timed(&s.stats.Reads, func() (err error) { b, err = s.src.Read(ctx); return err })
+		err := s.reads.Time(&s.stats.Reads, func() (err error) { b, err = s.src.Read(ctx); return err })
 		switch {
 		case errors.Is(err, io.EOF) && s.run.draining():
 			return nil
@@ -112,7 +115,7 @@ func (s *sourceRun) read(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		s.stats.Records.Add(uint64(b.Len()))
-		s.stats.passed(b.Len(), b.Size())
+		s.stats.Passed(b.Len(), b.Size())
 		s.leaseRecords, s.leaseBytes = s.leaseRecords-b.Len(), s.leaseBytes-b.Memory()
 		if err := s.dispatch(ctx, b); err != nil {
 			return err
@@ -132,7 +135,7 @@ func (s *sourceRun) waitForRoom(ctx context.Context) error {
 			return nil
 		}
 		if unacked >= uint64(s.run.Window.Unacked) {
-			s.run.Committer.flushNow()
+			s.run.Committer.FlushNow()
 		}
 		if err := s.run.checkHeld(s); err != nil {
 			return err
@@ -189,11 +192,11 @@ func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
 		}
 	}
 	f := s.inFlight(b)
-	if s.stage.active.Load() || s.run.stage.active.Load() {
-		s.tap.publishCopy(b)
+	if s.stage.Active() || s.run.stage.Active() {
+		s.tap.PublishCopy(b)
 		return s.process(ctx, f)
 	}
-	s.tap.publish(b)
+	s.tap.Publish(b)
 	s.add(f)
 	return s.run.queue(ctx, f)
 }
@@ -238,14 +241,14 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change)
 	s.mu.Unlock()
 	if c.Advanced > 0 {
 		if !now.IsZero() {
-			s.run.Stats.Transits.observe(DurationBounds, now.Sub(readAt).Seconds(), c.Advanced)
+			s.run.Stats.Transits.Observe(measure.DurationBounds, now.Sub(readAt).Seconds(), c.Advanced)
 		}
 		s.advanced(c.Advanced, c.Refused)
 	}
 	if c.Complete {
-		s.run.release(f.settles)
+		s.run.release(f.Settles)
 	}
-	if f.passage != nil {
+	if f.Passage != nil {
 		s.room.Notify() // what is in flight may wait only for what processors hold
 	}
 }
@@ -263,13 +266,13 @@ func (s *sourceRun) advanced(n, nacked int) {
 		s.releaseLeases()
 	}
 	if clean {
-		s.run.Committer.markDirty(s, urgent)
+		s.run.Committer.MarkDirty(s, urgent)
 	}
 	s.room.Notify()
 }
 
-// checkpoint returns the low-water mark for the committer.
-func (s *sourceRun) checkpoint() (spec.Checkpoint, bool) {
+// Checkpoint returns the low-water mark for the committer.
+func (s *sourceRun) Checkpoint() (spec.Checkpoint, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dirty, s.saving = false, true
@@ -287,8 +290,8 @@ func (s *sourceRun) checkpoint() (spec.Checkpoint, bool) {
 	}, true
 }
 
-// saved takes the outcome of saving the last checkpoint.
-func (s *sourceRun) saved(err error) {
+// Saved takes the outcome of saving the last checkpoint.
+func (s *sourceRun) Saved(err error) {
 	s.mu.Lock()
 	s.saving = false
 	if err == nil {
@@ -340,7 +343,7 @@ func (s *sourceRun) acked(n int) error {
 	now := time.Now()
 	s.mu.Lock()
 	err := s.tracker.SetAcked(n, func(over *settle.Range) {
-		s.run.Stats.AckLags.observe(DurationBounds, now.Sub(over.SettledAt).Seconds(), over.N)
+		s.run.Stats.AckLags.Observe(measure.DurationBounds, now.Sub(over.SettledAt).Seconds(), over.N)
 	})
 	s.mu.Unlock()
 	if err != nil {
@@ -356,7 +359,7 @@ func (s *sourceRun) finish() {
 	s.mu.Lock()
 	s.finished = true
 	s.mu.Unlock()
-	s.run.Committer.flushNow()
+	s.run.Committer.FlushNow()
 	s.commits.Notify()
 }
 
@@ -379,7 +382,7 @@ func (s *sourceRun) waitSaved() {
 		if !busy {
 			return
 		}
-		s.run.Committer.flushNow()
+		s.run.Committer.FlushNow()
 		<-s.commits
 	}
 }

@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 func TestObserversSeeEveryRecord(t *testing.T) {
 	w := newWorld(t)
 	s := w.source("src", 500)
 	d := w.destination("dst", &fakeDestination{})
-	var taps engine.Taps
+	var taps tap.Points
 	w.taps = &taps
 	var read, written []record.Record
 	defer taps.Observe("p:src", keep(&read))()
@@ -30,23 +32,33 @@ func TestObserversSeeEveryRecord(t *testing.T) {
 // What no pipeline has any more is forgotten.
 func TestNothingIsKeptOfConnectorsThatAreGone(t *testing.T) {
 	w := newWorld(t)
-	w.taps, w.stats = &engine.Taps{}, &engine.PipelineStats{}
+	w.taps, w.stats = &tap.Points{}, &measure.Pipeline{}
 	for i := range 5 {
 		w.spec.Connectors = nil
 		s := w.source(fmt.Sprint("src", i), 10)
 		w.destination("dst", &fakeDestination{})
+		id := fmt.Sprint("p:src", i)
+		before := w.taps.Acquire(id)
 		stop := w.taps.Observe(fmt.Sprint("p:src", i), func(*record.Batch) {})
 		if err := w.run(func() bool { return s.ackedUpTo() == 10 }); err != nil {
 			t.Fatal(err)
 		}
-		if n := w.taps.Points(); n != 1 {
-			t.Errorf("%d taps with one observer and no run", n)
+		w.taps.Release(id)
+		if w.taps.Acquire(id) != before {
+			t.Errorf("the tap of %s was forgotten while it is observed", id)
 		}
 		stop()
 		stop()
+		w.taps.Release(id)
+		if w.taps.Acquire(id) == before {
+			t.Errorf("the tap of %s is kept without observers or a run", id)
+		}
+		w.taps.Release(id)
 	}
-	if taps, stats := w.taps.Points(), w.stats.Connectors(); taps != 0 || stats != 2 {
-		t.Errorf("%d taps without observers, stats of %d connectors; want 0 and 2", taps, stats)
+	n := 0
+	w.stats.Each(func(spec.ConnectorType, string, *measure.Connector) { n++ })
+	if n != 2 {
+		t.Errorf("there are stats of %d connectors, want 2", n)
 	}
 	if n := w.stats.Destination("p:dst").Records.Load(); n != 50 {
 		t.Errorf("%d records counted of the connector that stayed, want 50", n)

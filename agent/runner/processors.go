@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -83,9 +83,9 @@ func (r *Runner) chains(p *spec.Pipeline, log *slog.Logger) processor.Options {
 		Timeout:  r.ProcessorTimeout,
 		Stats:    stats.make,
 		Tap: func(id string, out bool, records []record.Record) {
-			point := engine.In(id)
+			point := tap.In(id)
 			if out {
-				point = engine.Out(id)
+				point = tap.Out(id)
 			}
 			r.Taps.Publish(point, records)
 		},

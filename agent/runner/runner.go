@@ -14,6 +14,9 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -32,8 +35,8 @@ type Runner struct {
 	Catalog    *catalog.Catalog
 	References *reference.Resolver
 	Store      engine.Store
-	Committer  *engine.Committer
-	Taps       *engine.Taps
+	Committer  *commit.Committer
+	Taps       *tap.Points
 	Window     engine.Window
 	AckTimeout time.Duration
 	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.
@@ -45,8 +48,8 @@ type Runner struct {
 	restarts tally // of connectors that ran before, by plugin
 
 	mu      sync.Mutex
-	running map[string]*engine.Pipeline      // by pipeline id; guarded by mu
-	stats   map[string]*engine.PipelineStats // by pipeline id; guarded by mu
+	running map[string]*engine.Pipeline  // by pipeline id; guarded by mu
+	stats   map[string]*measure.Pipeline // by pipeline id; guarded by mu
 
 	processors map[string]*ProcessorStats // by pipeline id; guarded by mu
 }
@@ -152,7 +155,7 @@ func (r *Runner) Running() map[string]*engine.Pipeline {
 }
 
 // Stats returns what was counted of each pipeline over all its runs, by id.
-func (r *Runner) Stats() map[string]*engine.PipelineStats {
+func (r *Runner) Stats() map[string]*measure.Pipeline {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.stats)
@@ -160,7 +163,7 @@ func (r *Runner) Stats() map[string]*engine.PipelineStats {
 
 // Pipeline returns a pipeline if it runs, and what was counted of it over all its runs; nil
 // for what there is not.
-func (r *Runner) Pipeline(id string) (*engine.Pipeline, *engine.PipelineStats) {
+func (r *Runner) Pipeline(id string) (*engine.Pipeline, *measure.Pipeline) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.running[id], r.stats[id]
@@ -183,14 +186,14 @@ func (r *Runner) Forget(id string) {
 }
 
 // statsOf returns the stats in which all runs of a pipeline count.
-func (r *Runner) statsOf(id string) *engine.PipelineStats {
+func (r *Runner) statsOf(id string) *measure.Pipeline {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stats == nil {
-		r.stats = map[string]*engine.PipelineStats{}
+		r.stats = map[string]*measure.Pipeline{}
 	}
 	if r.stats[id] == nil {
-		r.stats[id] = &engine.PipelineStats{}
+		r.stats[id] = &measure.Pipeline{}
 	}
 	return r.stats[id]
 }

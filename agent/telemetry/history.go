@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -46,11 +46,11 @@ type counters struct {
 }
 
 // sample adds what the counters show now.
-func (h *history) sample(s *engine.PipelineStats, now time.Time) {
+func (h *history) sample(s *measure.Pipeline, now time.Time) {
 	i := h.n % rateSamples
 	h.at[i] = now
 	h.lags[i].records, h.lags[i].seconds = s.AckLags.Sum()
-	s.Each(func(typ spec.ConnectorType, id string, stats *engine.Stats) {
+	s.Each(func(typ spec.ConnectorType, id string, stats *measure.Connector) {
 		one := h.stages[id]
 		if one == nil || one.typ != typ {
 			one = &stage{typ: typ}
@@ -130,7 +130,7 @@ func (s *stage) rates(from, to int, seconds float64) rest.StageRates {
 	// With fewer measurements, the calls between them weigh too much.
 	const minWrites, slow = 3, 0.9
 	if now.writes-before.writes >= minWrites && seconds > 0 {
-		busy := min(1, (now.writing-before.writing)*engine.CallsPerMeasurement/seconds)
+		busy := min(1, (now.writing-before.writing)*measure.CallsPerMeasurement/seconds)
 		all.Busy = &busy
 		if busy >= slow {
 			all.Slow = "the sources wait for it"

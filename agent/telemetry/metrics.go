@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -27,11 +29,11 @@ type Store interface {
 // Runs knows what runs, and what is counted of it, by pipeline.
 type Runs interface {
 	Running() map[string]*engine.Pipeline
-	Stats() map[string]*engine.PipelineStats
+	Stats() map[string]*measure.Pipeline
 	Starts() map[string]uint64   // of connectors, by plugin
 	Restarts() map[string]uint64 // of connectors for a run, by plugin
 	// Pipeline returns one of those that run, and its stats; nil for what there is not.
-	Pipeline(id string) (*engine.Pipeline, *engine.PipelineStats)
+	Pipeline(id string) (*engine.Pipeline, *measure.Pipeline)
 }
 
 // Collector collects the metrics of an agent. Names and labels are Conduit's where the
@@ -42,8 +44,8 @@ type Collector struct {
 	Runs      Runs
 	Loop      *reconcile.Loop
 	Files     *files.Reconciler
-	Committer *engine.Committer
-	Syncs     *engine.Histogram // seconds to write a transaction of the store to the disk
+	Committer *commit.Committer
+	Syncs     *measure.Histogram // seconds to write a transaction of the store to the disk
 	Phases    *Phases
 	Processes func() []plugins.Process // of connectors
 	API       func() api.Stats         // nil while the API is not served
@@ -64,8 +66,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	gauge, counter := gaugeTo(to), counterTo(to)
 	gauge(infoDesc, 1, c.Version, runtime.Version())
 	c.directory(gauge)
-	histogramTo(to, commitsDesc, &c.Committer.Commits, engine.DurationBounds)
-	histogramTo(to, syncsDesc, c.Syncs, engine.DurationBounds)
+	histogramTo(to, commitsDesc, &c.Committer.Commits, measure.DurationBounds)
+	histogramTo(to, syncsDesc, c.Syncs, measure.DurationBounds)
 	counter(committedDesc, c.Committer.Committed.Load())
 	c.connectors(gauge, counter)
 	succeeded, failed := c.Phases.Attempts()
@@ -143,7 +145,7 @@ func counterTo(to chan<- prometheus.Metric) counter {
 	}
 }
 
-func histogramTo(to chan<- prometheus.Metric, d *prometheus.Desc, h *engine.Histogram, bounds []float64, labels ...string) {
+func histogramTo(to chan<- prometheus.Metric, d *prometheus.Desc, h *measure.Histogram, bounds []float64, labels ...string) {
 	count, sum, within := h.Read(bounds)
 	to <- prometheus.MustNewConstHistogram(d, count, sum, within, labels...)
 }

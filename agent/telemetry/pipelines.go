@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -59,30 +60,30 @@ func (c *Collector) state(to chan<- prometheus.Metric, p *spec.Pipeline, s *spec
 	}
 }
 
-func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *engine.PipelineStats) {
+func collectPipeline(to chan<- prometheus.Metric, p *spec.Pipeline, s *measure.Pipeline) {
 	counter := counterTo(to)
-	ran := map[string]*engine.Stats{}
-	s.Each(func(_ spec.ConnectorType, id string, stats *engine.Stats) { ran[id] = stats })
+	ran := map[string]*measure.Connector{}
+	s.Each(func(_ spec.ConnectorType, id string, stats *measure.Connector) { ran[id] = stats })
 	for _, c := range p.Connectors {
 		id := p.QualifiedID(c.ID)
 		labels := []string{p.Name, p.ID, c.Plugin, string(c.Type), id}
-		passed := cmp.Or(ran[id], &engine.Stats{})
+		passed := cmp.Or(ran[id], &measure.Connector{})
 		counter(recordsDesc, passed.Records.Load(), labels...)
 		counter(bytesDesc, passed.Bytes.Load(), labels...)
-		histogramTo(to, sizesDesc, &passed.Sizes, engine.SizeBounds, labels...)
+		histogramTo(to, sizesDesc, &passed.Sizes, measure.SizeBounds, labels...)
 		if c.Type == spec.TypeSource {
 			counter(ackedDesc, passed.Acked.Load(), labels...)
 			counter(filteredDesc, passed.Filtered.Load(), labels...)
-			histogramTo(to, callsDesc, &passed.Reads, engine.DurationBounds, labels...)
+			histogramTo(to, callsDesc, &passed.Reads, measure.DurationBounds, labels...)
 			continue
 		}
 		counter(nackedDesc, passed.Nacked.Load(), labels...)
-		histogramTo(to, callsDesc, &passed.Writes, engine.DurationBounds, labels...)
+		histogramTo(to, callsDesc, &passed.Writes, measure.DurationBounds, labels...)
 	}
-	histogramTo(to, transitsDesc, &s.Transits, engine.DurationBounds, p.Name, p.ID)
-	histogramTo(to, ackLagsDesc, &s.AckLags, engine.DurationBounds, p.Name, p.ID)
-	histogramTo(to, dlqSizesDesc, &s.DeadLetters.Sizes, engine.SizeBounds, p.Name, p.ID, p.DLQ.Plugin)
-	histogramTo(to, dlqWritesDesc, &s.DeadLetters.Writes, engine.DurationBounds, p.Name, p.ID, p.DLQ.Plugin)
+	histogramTo(to, transitsDesc, &s.Transits, measure.DurationBounds, p.Name, p.ID)
+	histogramTo(to, ackLagsDesc, &s.AckLags, measure.DurationBounds, p.Name, p.ID)
+	histogramTo(to, dlqSizesDesc, &s.DeadLetters.Sizes, measure.SizeBounds, p.Name, p.ID, p.DLQ.Plugin)
+	histogramTo(to, dlqWritesDesc, &s.DeadLetters.Writes, measure.DurationBounds, p.Name, p.ID, p.DLQ.Plugin)
 }
 
 func collectLags(gauge gauge, p *spec.Pipeline, running *engine.Pipeline) {

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 )
 
 // runs are pipelines that count and do nothing else.
-type runs map[string]*engine.PipelineStats
+type runs map[string]*measure.Pipeline
 
 func (r runs) Running() map[string]*engine.Pipeline {
 	all := map[string]*engine.Pipeline{}
@@ -21,11 +22,11 @@ func (r runs) Running() map[string]*engine.Pipeline {
 	return all
 }
 
-func (r runs) Stats() map[string]*engine.PipelineStats { return r }
-func (r runs) Starts() map[string]uint64               { return nil }
-func (r runs) Restarts() map[string]uint64             { return nil }
+func (r runs) Stats() map[string]*measure.Pipeline { return r }
+func (r runs) Starts() map[string]uint64           { return nil }
+func (r runs) Restarts() map[string]uint64         { return nil }
 
-func (r runs) Pipeline(id string) (*engine.Pipeline, *engine.PipelineStats) {
+func (r runs) Pipeline(id string) (*engine.Pipeline, *measure.Pipeline) {
 	if r[id] == nil {
 		return nil, nil
 	}
@@ -33,7 +34,7 @@ func (r runs) Pipeline(id string) (*engine.Pipeline, *engine.PipelineStats) {
 }
 
 func TestRates(t *testing.T) {
-	p := &engine.PipelineStats{}
+	p := &measure.Pipeline{}
 	rates := &telemetry.Rates{Runs: runs{"p": p}}
 	now := time.Now()
 	src, dst := p.Source("p:src"), p.Destination("p:dst")
@@ -121,7 +122,7 @@ func TestRatesSampleEachSecond(t *testing.T) {
 func BenchmarkRates(b *testing.B) {
 	all := runs{}
 	for i := range 1000 {
-		p := &engine.PipelineStats{}
+		p := &measure.Pipeline{}
 		p.Source("p:src")
 		p.Destination("p:dst")
 		all[string(rune(i+0x4000))] = p

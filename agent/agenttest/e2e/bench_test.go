@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -92,7 +93,7 @@ func BenchmarkPipeline(b *testing.B) {
 			declared := &spec.Pipeline{ID: "p", DLQ: spec.DLQ{Plugin: "builtin:log", WindowSize: 1}, Connectors: []spec.Connector{from,
 				{ID: "dst", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": filepath.Join(dir, "out")}}}}
 			ctx, cancel := context.WithCancel(b.Context())
-			committer := &engine.Committer{Store: memory{}, Interval: 50 * time.Millisecond}
+			committer := &commit.Committer{Store: memory{}, Interval: 50 * time.Millisecond}
 			committed := make(chan error, 1)
 			go func() { committed <- committer.Run(ctx) }()
 			p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: benchPlugins{benchHost()}, Store: memory{},

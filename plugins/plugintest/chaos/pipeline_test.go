@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/standalone"
@@ -124,7 +125,7 @@ func runPipeline(t *testing.T, c *standalone.Client, s *store, source, destinati
 		{ID: "src", Type: spec.TypeSource, Plugin: "chaos", Settings: map[string]string{"mode": source}},
 		{ID: "dst", Type: spec.TypeDestination, Plugin: "chaos", Settings: map[string]string{"mode": destination}},
 	}}
-	committer := &engine.Committer{Store: s}
+	committer := &commit.Committer{Store: s}
 	committing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { _ = committer.Run(committing) })

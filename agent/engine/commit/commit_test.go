@@ -1,4 +1,4 @@
-package engine_test
+package commit_test
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // commitLog is a store that notes when which sources were saved.
 type commitLog struct {
-	engine.Store
+	commit.Store
 	start   time.Time
 	commits []string
 	fail    func(ids []string) error
@@ -36,19 +36,28 @@ func (l *commitLog) SaveCheckpoints(_ context.Context, positions []spec.Checkpoi
 	return nil
 }
 
-func source(id string, result *error) engine.Committable {
-	return engine.Committable{
-		Checkpoint: func() (spec.Checkpoint, bool) {
+// fakeSource is a source with progress to save.
+type fakeSource struct {
+	checkpoint func() (spec.Checkpoint, bool)
+	saved      func(error)
+}
+
+func (s fakeSource) Checkpoint() (spec.Checkpoint, bool) { return s.checkpoint() }
+func (s fakeSource) Saved(err error)                     { s.saved(err) }
+
+func source(id string, result *error) fakeSource {
+	return fakeSource{
+		checkpoint: func() (spec.Checkpoint, bool) {
 			return spec.Checkpoint{ConnectorID: id, Position: record.Position("1")}, true
 		},
-		Saved: func(err error) { *result = err },
+		saved: func(err error) { *result = err },
 	}
 }
 
 func TestCommitsAreGrouped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &commitLog{start: time.Now()}
-		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
+		c := &commit.Committer{Store: log, Interval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
@@ -87,7 +96,7 @@ func TestOneSourcesFailureIsNotTheOthers(t *testing.T) {
 			}
 			return nil
 		}}
-		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
+		c := &commit.Committer{Store: log, Interval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
@@ -118,17 +127,17 @@ func TestSourceAdvancesWhileItIsSaved(t *testing.T) {
 			<-goOn
 			return nil
 		}}
-		c := &engine.Committer{Store: log, Interval: 50 * time.Millisecond}
+		c := &commit.Committer{Store: log, Interval: 50 * time.Millisecond}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
 		calls := ""
-		s := engine.Committable{
-			Checkpoint: func() (spec.Checkpoint, bool) {
+		s := fakeSource{
+			checkpoint: func() (spec.Checkpoint, bool) {
 				calls += "checkpoint "
 				return spec.Checkpoint{ConnectorID: "a"}, true
 			},
-			Saved: func(error) { calls += "saved " },
+			saved: func(error) { calls += "saved " },
 		}
 		c.MarkDirty(s, false)
 		<-saving

@@ -1,4 +1,5 @@
-package engine
+// Package commit saves the checkpoints of many sources by group commit.
+package commit
 
 import (
 	"context"
@@ -6,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -17,31 +19,38 @@ type Committer struct {
 	Store    Store
 	Interval time.Duration
 
-	Commits   Histogram     // seconds of a commit (DurationBounds)
-	Committed atomic.Uint64 // checkpoints made durable
+	Commits   measure.Histogram // seconds of a commit (measure.DurationBounds)
+	Committed atomic.Uint64     // checkpoints made durable
 
 	mu     sync.Mutex
-	dirty  []committable // guarded by mu
-	urgent bool          // guarded by mu
+	dirty  []Source // guarded by mu
+	urgent bool     // guarded by mu
 	wake   notify.Signal
 	once   sync.Once
 }
 
-// committable is a source with progress to save.
-type committable interface {
-	// checkpoint returns what to save; ok is false when there is nothing.
-	checkpoint() (c spec.Checkpoint, ok bool)
-	// saved takes the outcome for what the last call of checkpoint returned.
-	saved(err error)
+// Store makes checkpoints durable.
+type Store interface {
+	// SaveCheckpoints makes all checkpoints durable in one transaction. When it returns
+	// nil they survive a power cut; when it returns an error none of them changed.
+	SaveCheckpoints(ctx context.Context, checkpoints []spec.Checkpoint) error
+}
+
+// Source is one with progress to save.
+type Source interface {
+	// Checkpoint returns what to save; ok is false when there is nothing.
+	Checkpoint() (c spec.Checkpoint, ok bool)
+	// Saved takes the outcome for what the last call of Checkpoint returned.
+	Saved(err error)
 }
 
 func (c *Committer) init() {
 	c.once.Do(func() { c.wake = notify.NewSignal() })
 }
 
-// markDirty asks for s to be committed; urgent ones do not wait for the interval. A source
-// may do so again once checkpoint was called, also before saved is.
-func (c *Committer) markDirty(s committable, urgent bool) {
+// MarkDirty asks for s to be committed; urgent ones do not wait for the interval. A source
+// may do so again once Checkpoint was called, also before Saved is.
+func (c *Committer) MarkDirty(s Source, urgent bool) {
 	c.init()
 	c.mu.Lock()
 	first := len(c.dirty) == 0
@@ -53,8 +62,8 @@ func (c *Committer) markDirty(s committable, urgent bool) {
 	}
 }
 
-// flushNow ends the wait for the interval.
-func (c *Committer) flushNow() {
+// FlushNow ends the wait for the interval.
+func (c *Committer) FlushNow() {
 	c.init()
 	c.mu.Lock()
 	c.urgent = true
@@ -101,12 +110,12 @@ func (c *Committer) commit(ctx context.Context) bool {
 	c.dirty, c.urgent = nil, false
 	c.mu.Unlock()
 
-	sources, checkpoints := make([]committable, 0, len(dirty)), make([]spec.Checkpoint, 0, len(dirty))
+	sources, checkpoints := make([]Source, 0, len(dirty)), make([]spec.Checkpoint, 0, len(dirty))
 	for _, s := range dirty {
-		if p, ok := s.checkpoint(); ok {
+		if p, ok := s.Checkpoint(); ok {
 			sources, checkpoints = append(sources, s), append(checkpoints, p)
 		} else {
-			s.saved(nil)
+			s.Saved(nil)
 		}
 	}
 	if len(checkpoints) == 0 {
@@ -116,10 +125,10 @@ func (c *Committer) commit(ctx context.Context) bool {
 	for i, s := range sources {
 		// One source's failure must not be the others': each is tried alone.
 		if err != nil && len(sources) > 1 {
-			s.saved(c.save(ctx, checkpoints[i:i+1]))
+			s.Saved(c.save(ctx, checkpoints[i:i+1]))
 			continue
 		}
-		s.saved(err)
+		s.Saved(err)
 	}
 	return true
 }
@@ -129,7 +138,7 @@ func (c *Committer) save(ctx context.Context, checkpoints []spec.Checkpoint) err
 	if err := c.Store.SaveCheckpoints(ctx, checkpoints); err != nil {
 		return err
 	}
-	c.Commits.observe(DurationBounds, time.Since(begin).Seconds(), 1)
+	c.Commits.Took(time.Since(begin))
 	c.Committed.Add(uint64(len(checkpoints)))
 	return nil
 }

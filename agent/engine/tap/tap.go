@@ -1,4 +1,5 @@
-package engine
+// Package tap lets observers see the records that pass connectors and processors.
+package tap
 
 import (
 	"slices"
@@ -8,18 +9,18 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// Taps lets observers see the records that pass connectors, whichever run they pass in.
-// A connector that nobody observes costs one atomic load per batch. The zero Taps is ready.
-type Taps struct {
+// Points lets observers see the records that pass connectors, whichever run they pass in.
+// A connector that nobody observes costs one atomic load per batch. The zero Points is ready.
+type Points struct {
 	observing atomic.Int32 // observers there are
 
 	mu     sync.Mutex
-	points map[string]*tap // guarded by mu: those in use, by what they observe
+	points map[string]*Tap // guarded by mu: those in use, by what they observe
 }
 
-// tap is where the records of one connector pass. A nil tap has no observers.
-type tap struct {
-	uses      int                         // guarded by Taps.mu: runs and observers
+// Tap is where the records of one connector pass. A nil Tap has no observers.
+type Tap struct {
+	uses      int                         // guarded by Points.mu: runs and observers
 	observers atomic.Pointer[[]*observer] // replaced, never modified
 }
 
@@ -28,8 +29,8 @@ type observer struct{ observe func(b *record.Batch) }
 // Observe calls f with every batch that passes the connector, a source's after reading
 // and a destination's before writing, until stop is called. f must return at once and
 // must not change the records; it may keep them. It may be called concurrently.
-func (t *Taps) Observe(connectorID string, f func(b *record.Batch)) (stop func()) {
-	p, o := t.acquire(connectorID), &observer{f}
+func (t *Points) Observe(connectorID string, f func(b *record.Batch)) (stop func()) {
+	p, o := t.Acquire(connectorID), &observer{f}
 	t.change(p, func(all []*observer) []*observer { return append(all, o) })
 	t.observing.Add(1)
 	return sync.OnceFunc(func() {
@@ -37,12 +38,12 @@ func (t *Taps) Observe(connectorID string, f func(b *record.Batch)) (stop func()
 			return slices.DeleteFunc(all, func(other *observer) bool { return other == o })
 		})
 		t.observing.Add(-1)
-		t.release(connectorID)
+		t.Release(connectorID)
 	})
 }
 
 // change replaces the observers of p by what f makes of a copy of them.
-func (t *Taps) change(p *tap, f func(all []*observer) []*observer) {
+func (t *Points) change(p *Tap, f func(all []*observer) []*observer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []*observer
@@ -56,8 +57,8 @@ func (t *Taps) change(p *tap, f func(all []*observer) []*observer) {
 	p.observers.Store(&all)
 }
 
-// acquire returns the tap of a connector, to be released after use.
-func (t *Taps) acquire(connectorID string) *tap {
+// Acquire returns the tap of a connector, to be released after use.
+func (t *Points) Acquire(connectorID string) *Tap {
 	if t == nil {
 		return nil
 	}
@@ -65,9 +66,9 @@ func (t *Taps) acquire(connectorID string) *tap {
 	defer t.mu.Unlock()
 	p := t.points[connectorID]
 	if p == nil {
-		p = &tap{}
+		p = &Tap{}
 		if t.points == nil {
-			t.points = map[string]*tap{}
+			t.points = map[string]*Tap{}
 		}
 		t.points[connectorID] = p
 	}
@@ -75,8 +76,8 @@ func (t *Taps) acquire(connectorID string) *tap {
 	return p
 }
 
-// release ends a use of the tap of a connector, which is forgotten with the last one.
-func (t *Taps) release(connectorID string) {
+// Release ends a use of the tap of a connector, which is forgotten with the last one.
+func (t *Points) Release(connectorID string) {
 	if t == nil {
 		return
 	}
@@ -97,25 +98,25 @@ func In(id string) string { return id + "/in" }
 func Out(id string) string { return id + "/out" }
 
 // Publish shows records that pass a processor to its observers. It copies them for that.
-func (t *Taps) Publish(point string, records []record.Record) {
+func (t *Points) Publish(point string, records []record.Record) {
 	if t == nil || t.observing.Load() == 0 {
 		return
 	}
 	t.mu.Lock()
 	p := t.points[point]
 	t.mu.Unlock()
-	p.publishCopy(record.NewBatch(records))
+	p.PublishCopy(record.NewBatch(records))
 }
 
-// publishCopy shows a copy of b to the observers, because b will be changed.
-func (p *tap) publishCopy(b *record.Batch) {
+// PublishCopy shows a copy of b to the observers, because b will be changed.
+func (p *Tap) PublishCopy(b *record.Batch) {
 	if p != nil && p.observers.Load() != nil {
-		p.publish(b.Clone())
+		p.Publish(b.Clone())
 	}
 }
 
-// publish shows b to the observers.
-func (p *tap) publish(b *record.Batch) {
+// Publish shows b to the observers.
+func (p *Tap) Publish(b *record.Batch) {
 	if p == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package engine
+package measure
 
 import (
 	"math"
@@ -20,10 +20,10 @@ type Histogram struct {
 }
 
 // Took counts a call that took d (DurationBounds).
-func (h *Histogram) Took(d time.Duration) { h.observe(DurationBounds, d.Seconds(), 1) }
+func (h *Histogram) Took(d time.Duration) { h.Observe(DurationBounds, d.Seconds(), 1) }
 
-// observe counts n values that are about v each.
-func (h *Histogram) observe(bounds []float64, v float64, n int) {
+// Observe counts n values that are about v each.
+func (h *Histogram) Observe(bounds []float64, v float64, n int) {
 	i := 0
 	for i < len(bounds) && v > bounds[i] {
 		i++

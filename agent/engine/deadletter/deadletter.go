@@ -1,0 +1,60 @@
+// Package deadletter has the form of dead letters, and the window that says how many records
+// may be refused.
+package deadletter
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Record wraps a refused record in the format of Conduit, so that readers of its
+// dead-letter queues can read ours.
+func Record(sourceID string, r record.Record, node string, cause error) record.Record {
+	var md record.Metadata
+	md.Set(record.KeyDLQNackError, cause.Error())
+	md.Set(record.KeyDLQNackNodeID, node)
+	md.Set(record.KeyCreatedAt, strconv.FormatInt(time.Now().UnixNano(), 10))
+	return record.Record{
+		Position:  record.Position(sourceID + "/" + string(r.Position)),
+		Operation: record.OperationCreate,
+		Metadata:  md,
+		After:     record.Structured(r.Map()),
+	}
+}
+
+// Window looks back at the last size records and counts the refused among them.
+// Once there are more than threshold, it stays exceeded.
+type Window struct {
+	size, threshold int
+	seen            int64   // records counted
+	refused         []int64 // numbers of the refused ones within the window; at most threshold+1
+	exceeded        bool
+}
+
+func NewWindow(declared *spec.DLQ) Window {
+	w := Window{size: declared.WindowSize, threshold: declared.WindowNackThreshold}
+	if !declared.Tolerant() {
+		w.size = 1 // the first refusal exceeds it, however far it looks back
+	}
+	return w
+}
+
+// Ack counts n records that were not refused.
+func (w *Window) Ack(n int) { w.seen += int64(n) }
+
+// Nack counts a refusal and reports whether it is tolerated.
+func (w *Window) Nack() bool {
+	if w.size == 0 || w.exceeded {
+		return !w.exceeded
+	}
+	w.seen++
+	for len(w.refused) > 0 && w.refused[0] <= w.seen-int64(w.size) {
+		w.refused = w.refused[1:]
+	}
+	w.refused = append(w.refused, w.seen)
+	w.exceeded = len(w.refused) > w.threshold
+	return !w.exceeded
+}

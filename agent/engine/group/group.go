@@ -1,0 +1,84 @@
+// Package group runs goroutines that can be abandoned when they do not end.
+package group
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// AbandonAfter is how long the goroutines of a run may take to end after its context. A
+// connector in this process can ignore the end of its context for ever.
+const AbandonAfter = 10 * time.Second
+
+// Group is the goroutines of a run, each with a name for what it does.
+type Group struct {
+	mu      sync.Mutex
+	running map[string]struct{} // guarded by mu; waiting is among them until it is called
+	over    chan struct{}       // closed when none is running any more
+}
+
+// waiting is the name of what keeps a group from being over before Wait is called.
+const waiting = ""
+
+// New returns a group, which is over after Wait.
+func New() *Group {
+	return &Group{running: map[string]struct{}{waiting: {}}, over: make(chan struct{})}
+}
+
+// Start runs f in a goroutine, unless all others have ended. The name is unique in the group.
+func (g *Group) Start(name string, f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.running) == 0 {
+		return
+	}
+	g.running[name] = struct{}{}
+	go func() {
+		defer g.end(name)
+		f()
+	}()
+}
+
+func (g *Group) end(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if delete(g.running, name); len(g.running) == 0 {
+		close(g.over)
+	}
+}
+
+// Wait waits until all goroutines have ended. Those that have not ended AbandonAfter ctx
+// did are abandoned; the error names them.
+func (g *Group) Wait(ctx context.Context) error {
+	g.end(waiting)
+	return Abandonable(ctx, func() error { <-g.over; return nil }, func() string {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return strings.Join(slices.Sorted(maps.Keys(g.running)), ", ")
+	})
+}
+
+// Abandonable returns what f returns, or an error that names what it does when it has not
+// returned AbandonAfter ctx ended.
+func Abandonable(ctx context.Context, f func() error, name func() string) error {
+	returned := make(chan error, 1)
+	go func() { returned <- f() }()
+	select {
+	case err := <-returned:
+		return err
+	case <-ctx.Done():
+	}
+	limit := time.NewTimer(AbandonAfter)
+	defer limit.Stop()
+	select {
+	case err := <-returned:
+		return err
+	case <-limit.C:
+		return fmt.Errorf("cannot end %s: it has not returned %v after the end of its context", name(), AbandonAfter)
+	}
+}

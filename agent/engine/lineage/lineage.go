@@ -1,0 +1,84 @@
+// Package lineage keeps what processors were given of a batch, to find the record that goes
+// to the dead-letter queue when a piece of it is refused.
+package lineage
+
+import (
+	"slices"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Passage is what is kept of a batch that passes processors, to find the record that goes
+// to the dead-letter queue. It is not changed but by the chain that it was given to last.
+type Passage struct {
+	Given   []*Given   // to each chain, in order
+	Settles []sdk.Held // of an emission: of which records it was made
+}
+
+// Given is what a chain was given of a batch. A record that the chain split or held stays
+// in it as it was.
+type Given struct {
+	Records []record.Record
+	Origins []int32 // index of the input of each record, ascending; nil: one to one
+	Held    []int32 // of which inputs the chain held a piece
+}
+
+// With returns p for a batch that was given to one more chain. p may be nil.
+func (p *Passage) With(g *Given) *Passage {
+	if p == nil {
+		return &Passage{Given: []*Given{g}}
+	}
+	return &Passage{Given: append(slices.Clip(p.Given), g), Settles: p.Settles}
+}
+
+// find returns the index of the first piece of an input, and how many there are.
+func (g *Given) find(input int) (at, n int) {
+	if g.Origins == nil {
+		return input, 1
+	}
+	at, _ = slices.BinarySearch(g.Origins, int32(input))
+	for at+n < len(g.Origins) && int(g.Origins[at+n]) == input {
+		n++
+	}
+	return at, n
+}
+
+// Original returns the record that an input was before it was split or held, and after
+// all processors that left it one record.
+func (p *Passage) Original(input int) (r record.Record) {
+	for _, g := range p.Given {
+		at, n := g.find(input)
+		if n != 1 {
+			break
+		}
+		if r = g.Records[at]; slices.Contains(g.Held, int32(input)) {
+			break
+		}
+	}
+	return r
+}
+
+// Whole reports whether an input reached the last chain in one piece, of which that held
+// nothing.
+func (p *Passage) Whole(input int) bool {
+	return !slices.ContainsFunc(p.Given, func(g *Given) bool {
+		_, n := g.find(input)
+		return n != 1 || slices.Contains(g.Held, int32(input))
+	})
+}
+
+// Compose returns the origins of what a chain made of records with origins of their own.
+func Compose(before, after []int32) []int32 {
+	switch {
+	case after == nil:
+		return before
+	case before == nil:
+		return after
+	}
+	composed := make([]int32, len(after))
+	for i, j := range after {
+		composed[i] = before[j]
+	}
+	return composed
+}

@@ -1,0 +1,187 @@
+// Package slot is a place for a chain of processors in a run, where it can be exchanged.
+package slot
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+// Slot is a place for a chain. While it has none it costs one atomic load per batch. It is
+// locked while the chain runs and until what that let go is queued, which keeps the order.
+type Slot struct {
+	ID   string        // qualified, of what declares the processors
+	Wake notify.Signal // a deadline has come, or the chain is to learn what is settled
+
+	active   atomic.Bool  // there is a chain
+	deadline atomic.Int64 // of the chain, Unix nanoseconds; 0 for none
+
+	sync.Mutex
+	chain  connector.Chain // guarded by Mutex; nil for none
+	timer  *time.Timer     // guarded by Mutex: wakes at the deadline
+	failed bool            // guarded by Mutex: the chain is broken
+	closed bool            // guarded by Mutex: nothing may be queued any more
+	tended bool            // guarded by Mutex: a goroutine tends it
+
+	tokens  sync.Mutex
+	settled []any // guarded by tokens: of batches of which the chain is to learn that they are settled
+}
+
+// New returns an empty slot.
+func New(id string) *Slot { return &Slot{ID: id, Wake: notify.NewSignal()} }
+
+// Active reports whether there is a chain. It may be called without the lock.
+func (s *Slot) Active() bool { return s.active.Load() }
+
+// Waits reports whether the chain has a deadline. It may be called without the lock.
+func (s *Slot) Waits() bool { return s.deadline.Load() != 0 }
+
+// Install replaces the chain, nil for none, and returns the former one.
+func (s *Slot) Install(chain connector.Chain) (former connector.Chain) {
+	s.Lock()
+	defer s.Unlock()
+	former, s.chain = s.chain, chain
+	s.active.Store(chain != nil)
+	s.arm()
+	return former
+}
+
+// Exchangeable reports whether the chain can be replaced between two batches: what it
+// holds, is to emit or is to make durable would be lost.
+func (s *Slot) Exchangeable() bool {
+	s.Lock()
+	defer s.Unlock()
+	return s.chain == nil || s.chain.Holding() == 0 && !s.chain.Observes() && s.chain.Deadline().IsZero()
+}
+
+// Tend reports whether a goroutine is to tend the chain that does not do so yet.
+func (s *Slot) Tend() bool {
+	s.Lock()
+	defer s.Unlock()
+	if s.tended || s.closed {
+		return false
+	}
+	s.tended = true
+	return true
+}
+
+// Close lets nothing be queued any more, and waits until what was being queued is.
+func (s *Slot) Close() {
+	s.Lock()
+	defer s.Unlock()
+	s.closed = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	s.Wake.Notify() // whoever tends it ends
+}
+
+// Closed reports whether the slot was closed. It is to be locked.
+func (s *Slot) Closed() bool { return s.closed }
+
+// Observes reports whether the chain is to learn what is settled. It is to be locked.
+func (s *Slot) Observes() bool { return s.chain.Observes() }
+
+// Process lets the chain process a batch. It is to be locked, and to have a chain.
+func (s *Slot) Process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {
+	out, err := s.chain.Process(ctx, token, records)
+	if err != nil {
+		return out, s.broken(err)
+	}
+	s.arm()
+	return out, nil
+}
+
+// Attend lets the chain learn what is settled, and emit if its deadline has come. It is to
+// be locked.
+func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
+	if s.chain == nil {
+		return connector.Outcome{}, nil
+	}
+	if err := s.learn(ctx); err != nil {
+		return connector.Outcome{}, s.broken(err)
+	}
+	if at := s.deadline.Load(); at == 0 || time.Now().UnixNano() < at {
+		return connector.Outcome{}, nil
+	}
+	s.deadline.Store(0) // to be armed again
+	return s.Process(ctx, nil, nil)
+}
+
+// NoteSettled notes that all records of the batch with this token are settled. It never
+// blocks for long, and is called without the lock.
+func (s *Slot) NoteSettled(token any) {
+	s.tokens.Lock()
+	s.settled = append(s.settled, token)
+	s.tokens.Unlock()
+	s.Wake.Notify()
+}
+
+// Teardown ends the chain. It skips one that is abandoned in a call.
+func (s *Slot) Teardown(ctx context.Context) (err error) {
+	if !s.TryLock() {
+		return nil
+	}
+	defer s.Unlock()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if s.chain == nil {
+		return nil
+	}
+	if !s.failed {
+		err = s.learn(ctx)
+	}
+	if terr := s.chain.Teardown(ctx); err == nil {
+		err = terr
+	}
+	if err != nil {
+		return fmt.Errorf("cannot tear down the processors of %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+// arm sets the timer for the deadline of the chain.
+func (s *Slot) arm() {
+	var due time.Time
+	if s.chain != nil {
+		due = s.chain.Deadline()
+	}
+	switch {
+	case due.IsZero():
+		s.deadline.Store(0)
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+	case s.deadline.Swap(due.UnixNano()) == due.UnixNano():
+	case s.timer == nil:
+		s.timer = time.AfterFunc(time.Until(due), s.Wake.Notify)
+	default:
+		s.timer.Reset(time.Until(due))
+	}
+}
+
+func (s *Slot) learn(ctx context.Context) error {
+	s.tokens.Lock()
+	settled := s.settled
+	s.settled = nil
+	s.tokens.Unlock()
+	for _, t := range settled {
+		if err := s.chain.Settled(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// broken wraps the error of a chain of which nothing more is to be asked.
+func (s *Slot) broken(err error) error {
+	s.failed = true
+	return fmt.Errorf("cannot run the processors of %s: %w", s.ID, err)
+}
