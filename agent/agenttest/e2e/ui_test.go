@@ -119,6 +119,7 @@ var views = []struct{ name, at, shows string }{
 	{"records", "pipelines/p/records", "create"},
 	{"declaration", "pipelines/p/declaration", "Copy YAML"},
 	{"history", "pipelines/p/history", "revision 1"},
+	{"dry-run", "pipelines/p/dry-run", "Take 5 records"},
 	{"dead-letters", "pipelines/p/dead-letters", "Dead-letter queue"},
 	{"new", "new", "Plan and create"},
 	{"file", "files/bad.yaml", "What would this change?"},
@@ -135,7 +136,7 @@ const axe = "CONDUIT_AXE"
 // dark, and is accessible.
 func TestUIViews(t *testing.T) {
 	w := startWeb(t, "")
-	w.Save("p.yaml", made(w.Dir, "p", 50, ""))
+	w.Save("p.yaml", made(w.Dir, "p", 50, marked))
 	w.Save("bad.yaml", strings.Replace(made(w.Dir, "q", 50, ""), "type: source", "type: sauce", 1))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	var checker []byte
@@ -190,6 +191,22 @@ func (p *page) accessible(view string) {
 	for _, f := range found {
 		p.t.Errorf("%s: %s", view, f)
 	}
+}
+
+// marked are processors that mark records.
+const marked = "processors: [{id: mark, plugin: field.set, settings: {field: .Payload.After.mark, value: seen}}]"
+
+// A dry run takes records from the stream of the source, and shows what changes at each stage.
+func TestUIDryRun(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 50, marked))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	p := openPage(t, w.api.URL, "pipelines/p/dry-run")
+	p.press("Take 5 records from src")
+	p.until("five records are not taken", `document.querySelector("textarea.lines").value.split("\n").length === 5`)
+	p.press("Run the processors")
+	p.until("the change is not shown", `[...document.querySelectorAll(".steps .added")].filter((e) => e.innerText.includes("seen")).length === 5`)
+	p.shows("dst would get 5")
 }
 
 // A broken file appears with its line, while its pipeline goes on, and disappears.

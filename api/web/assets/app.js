@@ -97,7 +97,7 @@ function login() {
 
 const help = signal(false);
 const shortcuts = [['g then p, l, e, a', 'pipelines, plugins, events, agent'], ['/', 'search'], ['↑ ↓ or k j', 'the pipeline before or after'], ['Enter', 'open'],
-  ['1 … 5', 'the tabs of a pipeline'], ['Space', 'pause or resume the stream'], ['Esc', 'close, back']];
+  ['1 … 6', 'the tabs of a pipeline'], ['Space', 'pause or resume the stream'], ['Esc', 'close, back']];
 
 function dialogs() {
   if (!help()) return null;

@@ -7,6 +7,7 @@ import { action, ask, empty, phase, problem, question, questionDialog, sparkline
 import { graph, topology } from './graph.js';
 import { inspector } from './inspector.js';
 import { declaration } from './editor.js';
+import { dryRun } from './dryrun.js';
 import { why } from './fleet.js';
 
 const detail = signal(null); // {id, key, connectors, processors, dlq, yaml}
@@ -44,8 +45,8 @@ export function pipeline(id, tab = '') {
   const base = '#/pipelines/' + encodeURIComponent(id);
   return h('div', { class: 'pipeline', key: id },
     heading(s),
-    tabs(base, [['', 'Overview'], ['records', 'Records'], ['declaration', 'Declaration'], ['history', 'History'], ['dead-letters', 'Dead letters']], tab),
-    tab === '' ? overview(s) : tab === 'records' ? records(s) : tab === 'declaration' ? declaration(s, detail()) : tab === 'history' ? revisions(s) : deadLetters(s),
+    tabs(base, [['', 'Overview'], ['records', 'Records'], ['dry-run', 'Dry run'], ['declaration', 'Declaration'], ['history', 'History'], ['dead-letters', 'Dead letters']], tab),
+    tab === '' ? overview(s) : tab === 'records' ? records(s) : tab === 'dry-run' ? dryRun(s, detail()) : tab === 'declaration' ? declaration(s, detail()) : tab === 'history' ? revisions(s) : deadLetters(s),
     questionDialog());
 }
 
