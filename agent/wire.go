@@ -5,6 +5,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/confine"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
@@ -35,6 +36,8 @@ func (a *Agent) wire() {
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
 	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
+	paths := confine.New(c)
+	a.references.AllowFile, a.references.AllowCredential = paths.Check, paths.CheckCredential
 	a.Runner = &runner.Runner{
 		Catalog:    a.Catalog,
 		References: a.references,

@@ -18,6 +18,7 @@ type builtins struct {
 	schemas    schema.Registry
 	log        *slog.Logger
 	timeouts   Timeouts
+	allowPath  func(path string) error
 
 	once      sync.Once
 	standard  []sdk.Connector // those that could be described, with the sdk.* settings

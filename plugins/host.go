@@ -20,6 +20,9 @@ type Host struct {
 	Schemas    schema.Registry // lent to connectors; nil when there is none
 	Log        *slog.Logger    // nil discards
 	Timeouts   Timeouts        // of the calls to built-in connectors
+	// AllowPath returns why settings of built-in connectors may not name a file; nil allows
+	// every one.
+	AllowPath func(path string) error
 
 	once    sync.Once
 	builtin *builtins
@@ -157,7 +160,7 @@ func newest(all []Installed, name Name) (found Installed, ok bool) {
 func (h *Host) registries() []Registry {
 	h.once.Do(func() {
 		h.builtin = &builtins{
-			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts,
+			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts, allowPath: h.AllowPath,
 		}
 		if h.builtin.log == nil {
 			h.builtin.log = slog.New(slog.DiscardHandler)

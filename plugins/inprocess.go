@@ -56,7 +56,7 @@ func (in *instance) init(b *builtins, plugin Name, connectorID string) {
 	name := string(plugin.Kind) + ":" + plugin.Name
 	in.id = connectorID
 	in.log = b.log.With("component", "plugin", "connector_id", connectorID, "plugin_name", name)
-	in.env = &sdk.Env{ConnectorID: connectorID, PluginName: name, Logger: in.log, Schemas: b.schemas}
+	in.env = &sdk.Env{ConnectorID: connectorID, PluginName: name, Logger: in.log, Schemas: b.schemas, AllowPath: b.allowPath}
 	in.timeouts = b.timeouts
 	in.main, in.acks = newSerializer(), newSerializer()
 }

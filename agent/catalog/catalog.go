@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/confine"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/processor"
@@ -49,11 +50,11 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 		Sandbox:        confinement(c.Connectors),
 		RefuseWritable: c.Connectors.WritableByOthers == "refuse",
 	}
-	modules := newModules(c, log)
+	modules, paths := newModules(c, log), confine.New(c)
 	return &Catalog{
 		Modules:     modules,
-		Host:        &plugins.Host{Builtin: builtin.All(), Standalone: executables, Schemas: schemas, Log: log},
-		Processors:  &processor.Registry{Builtin: processor.Builtins(), Standalone: modules.Plugins},
+		Host:        &plugins.Host{Builtin: builtin.All(), Standalone: executables, Schemas: schemas, Log: log, AllowPath: paths.Check},
+		Processors:  &processor.Registry{Builtin: processor.Builtins(), Standalone: modules.Plugins, AllowPath: paths.Check},
 		Executables: executables,
 	}
 }

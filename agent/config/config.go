@@ -17,6 +17,8 @@ type Config struct {
 	Shutdown   Shutdown       `koanf:"shutdown"`
 	Schemas    SchemaRegistry `koanf:"schema-registry"`
 
+	// File is where conduit.yaml is, or would be.
+	File string `koanf:"-"`
 	// Effective lists every setting with the place it was set, as Load found it.
 	Effective []Effective `koanf:"-"`
 }
@@ -88,7 +90,8 @@ type Pipelines struct {
 	DrainTimeout   time.Duration `koanf:"drain-timeout"` // 0 for ever
 	DeletionGrace  time.Duration `koanf:"deletion-grace"`
 	CleanupDelay   time.Duration `koanf:"cleanup-delay"`
-	AckTimeout     time.Duration `koanf:"ack-timeout"` // default 5m; 0 for ever
+	AckTimeout     time.Duration `koanf:"ack-timeout"`   // default 5m; 0 for ever
+	AllowedPaths   string        `koanf:"allowed-paths"` // comma-separated; empty: all but what is the agent's own
 	ExitOnDegraded bool          `koanf:"exit-on-degraded"`
 	StatusFiles    bool          `koanf:"status-files"` // default true
 	ErrorRecovery  ErrorRecovery `koanf:"error-recovery"`

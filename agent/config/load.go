@@ -56,7 +56,7 @@ func Load(s Sources) (Config, []Warning, error) {
 	var c Config
 	if len(l.errs) == 0 {
 		l.fail(l.values.Unmarshal("", &c))
-		c.Effective = l.effective()
+		c.Effective, c.File = l.effective(), cmp.Or(s.Path, DefaultPath)
 	}
 	return c, l.warnings, errors.Join(l.errs...)
 }

@@ -50,9 +50,9 @@ func TestDefaults(t *testing.T) {
 				MaxRetries: -1, MaxRetriesWindow: 5 * time.Minute,
 			},
 		},
-		API:      config.API{Enabled: true, HTTP: config.HTTP{Address: "127.0.0.1:8080", SocketMode: "0600"}},
-		Shutdown: config.Shutdown{Timeout: 30 * time.Second},
-		Schemas:  config.SchemaRegistry{Type: "builtin", Confluent: config.Confluent{Auth: config.ConfluentAuth{Type: "none"}}},
+		API:  config.API{Enabled: true, HTTP: config.HTTP{Address: "127.0.0.1:8080", SocketMode: "0600"}},
+		File: "conduit.yaml", Shutdown: config.Shutdown{Timeout: 30 * time.Second},
+		Schemas: config.SchemaRegistry{Type: "builtin", Confluent: config.Confluent{Auth: config.ConfluentAuth{Type: "none"}}},
 	}
 	if len(got.Effective) != len(config.Settings()) || got.Effective[0].Origin != "default" {
 		t.Errorf("settings in effect are %v", got.Effective)

@@ -29,6 +29,7 @@ func Settings() []Setting {
 		{"pipelines.deletion-grace", 10 * time.Second, "How long a pipeline goes on after its file is gone. The file coming back in time changes nothing.", nil},
 		{"pipelines.cleanup-delay", 10 * time.Minute, "How long a withdrawn pipeline's positions are kept before its connectors clean up.", nil},
 		{"pipelines.ack-timeout", 5 * time.Minute, "How long a destination may hold records without writing any, or a source may take for an acknowledgement, before the pipeline is started again; 0s for ever. A destination with sdk.batch.* or sdk.rate.* may take any time.", nil},
+		{"pipelines.allowed-paths", "", "Directories and files, separated by commas, that settings of pipelines may name: what built-in connectors and processors read or write, and ${file:...}. Empty allows all but what is the agent's own.", nil},
 		{"pipelines.exit-on-degraded", false, "Exit when a pipeline fails for good.", nil},
 		{"pipelines.status-files", true, "Write into the directory of db.sqlite.path what became of each pipeline file, for tools that deploy files and cannot ask the API.", nil},
 		{"pipelines.error-recovery.min-delay", time.Second, "Pause before a failed pipeline is started again for the first time.", nil},

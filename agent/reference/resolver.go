@@ -21,7 +21,10 @@ type Resolver struct {
 	// Apply has a pipeline take effect again. Run calls it when a referenced file changed.
 	Apply func(ctx context.Context, pipelineID string) error
 	Log   *slog.Logger
-	Watch watch.Trigger // says when to scan the files; Run sets its times
+	// AllowFile and AllowCredential return why a reference may not lead to one; nil allows all.
+	AllowFile       func(path string) error
+	AllowCredential func(name string) error
+	Watch           watch.Trigger // says when to scan the files; Run sets its times
 
 	once  sync.Once
 	wake  notify.Signal // other files are in use
@@ -47,13 +50,13 @@ type Resolution struct {
 // values from are watched from then on.
 func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolution, []spec.Problem) {
 	resolved := &Resolution{files: map[string]digest{}}
-	find := r.Lookup(ctx)
+	find := r.reads.lookup(ctx)
 	lookup := find
 	lookup.Found = resolved.Secrets.Add
-	lookup.File = func(path string) (string, error) { return note(resolved.files, path, path, find.File) }
-	lookup.Credential = func(name string) (string, error) {
+	lookup.File = allowed(r.AllowFile, func(path string) (string, error) { return note(resolved.files, path, path, find.File) })
+	lookup.Credential = allowed(r.AllowCredential, func(name string) (string, error) {
 		return note(resolved.files, credentialPath(name), name, find.Credential)
-	}
+	})
 	var problems []spec.Problem
 	resolved.Pipeline, problems = spec.Resolve(&d.Pipeline, lookup)
 	r.tried(d.Pipeline.ID, d.Generation, resolved.files)
@@ -72,7 +75,24 @@ func note(files map[string]digest, path, name string, read func(string) (string,
 }
 
 // Lookup finds what references stand for, until ctx ends. How long each may take is bounded.
-func (r *Resolver) Lookup(ctx context.Context) spec.Lookup { return r.reads.lookup(ctx) }
+func (r *Resolver) Lookup(ctx context.Context) spec.Lookup {
+	l := r.reads.lookup(ctx)
+	l.File, l.Credential = allowed(r.AllowFile, l.File), allowed(r.AllowCredential, l.Credential)
+	return l
+}
+
+// allowed returns find for what allow returns no error for.
+func allowed(allow func(string) error, find func(string) (string, error)) func(string) (string, error) {
+	if allow == nil {
+		return find
+	}
+	return func(name string) (string, error) {
+		if err := allow(name); err != nil {
+			return "", err
+		}
+		return find(name)
+	}
+}
 
 // Settings resolves the references in the settings of one connector, and adds what they led
 // to to secrets. Problems have the paths of a pipeline with these settings in its first

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -42,7 +43,7 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 	if err := checkWorkers(plugin, d.Workers); err != nil {
 		add("/workers", spec.CodeInvalid, "workers of processor %q: %v", d.ID, err)
 	}
-	for _, wrong := range checkSettings(ctx, plugin, d.Settings) {
+	for _, wrong := range r.checkSettings(ctx, plugin, d.Settings) {
 		if wrong.Setting == "" {
 			add("/settings", spec.CodeInvalid, "settings of processor %q: %s", d.ID, wrong.Message)
 		} else {
@@ -54,7 +55,7 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 
 // checkSettings returns what is wrong with the settings of a processor. A SettingError
 // without a setting is about all of them.
-func checkSettings(ctx context.Context, plugin sdk.ProcessorPlugin, settings map[string]string) (wrong []sdk.SettingError) {
+func (r *Registry) checkSettings(ctx context.Context, plugin sdk.ProcessorPlugin, settings map[string]string) (wrong []sdk.SettingError) {
 	err := contain(func() error {
 		for _, e := range Parameters(plugin).Check(settings) {
 			if !strings.Contains(settings[e.Setting], "$") {
@@ -73,6 +74,7 @@ func checkSettings(ctx context.Context, plugin sdk.ProcessorPlugin, settings map
 		if err != nil {
 			return err
 		}
+		ctx := sdk.WithEnv(ctx, &sdk.Env{Logger: slog.New(slog.DiscardHandler), AllowPath: r.AllowPath})
 		p := plugin.New()
 		return errors.Join(p.Configure(ctx, own), p.Teardown(ctx))
 	})

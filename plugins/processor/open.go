@@ -101,6 +101,7 @@ func (c *Chain) openWorker(ctx context.Context, s *stage, plugin sdk.ProcessorPl
 		PluginName:  s.plugin,
 		Logger:      c.log.With("processor_id", s.id, "plugin_name", s.plugin),
 		Clock:       c.options.Clock,
+		AllowPath:   c.options.Registry.AllowPath,
 	}}
 	if c.schemas != nil {
 		w.env.Schemas = c.schemas

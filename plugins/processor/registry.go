@@ -16,6 +16,8 @@ type Registry struct {
 	Builtin []sdk.ProcessorPlugin
 	// Standalone returns those that lie in files at this moment; nil when there are none.
 	Standalone func() []sdk.ProcessorPlugin
+	// AllowPath returns why settings may not name a file; nil allows every one.
+	AllowPath func(path string) error
 }
 
 // Find returns the processor that a reference [builtin:|standalone:|any:]name[@version]

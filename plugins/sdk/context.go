@@ -17,6 +17,8 @@ type Env struct {
 	Schemas     schema.Registry // nil when the host has none
 	StateDir    string          // directory of its own for what must survive a restart; empty when the host has none. It need not exist
 	Clock       Clock           // nil: the time of the machine
+	// AllowPath returns why settings may not name a file of the machine; nil allows every one.
+	AllowPath func(path string) error
 
 	format Format // chosen by the settings; set by a standard destination
 }
@@ -34,6 +36,20 @@ func EnvFrom(ctx context.Context) *Env {
 		return env
 	}
 	return &Env{Logger: slog.New(slog.DiscardHandler)}
+}
+
+// CheckPath returns nil if the setting may name the file at path, a SettingError otherwise. A
+// connector or processor that runs in the agent calls it before it opens a file that a setting
+// names. An empty path names none.
+func CheckPath(ctx context.Context, setting, path string) error {
+	allow := EnvFrom(ctx).AllowPath
+	if allow == nil || path == "" {
+		return nil
+	}
+	if err := allow(path); err != nil {
+		return SettingError{setting, err.Error()}
+	}
+	return nil
 }
 
 // Logger returns the connector's logger.

@@ -47,9 +47,12 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
 // Configure checks and keeps the settings.
-func (d *Destination) Configure(_ context.Context, values map[string]string) error {
+func (d *Destination) Configure(ctx context.Context, values map[string]string) error {
 	d.settings = destinationSettings{}
-	return sdk.Decode(values, &d.settings)
+	if err := sdk.Decode(values, &d.settings); err != nil {
+		return err
+	}
+	return sdk.CheckPath(ctx, "path", d.settings.Path)
 }
 
 // Open opens the file, creating it if need be.

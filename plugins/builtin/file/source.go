@@ -42,13 +42,13 @@ type Source struct {
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
 // Configure checks and keeps the settings.
-func (s *Source) Configure(_ context.Context, values map[string]string) error {
+func (s *Source) Configure(ctx context.Context, values map[string]string) error {
 	var c settings
 	if err := sdk.Decode(values, &c); err != nil {
 		return err
 	}
 	s.path = c.Path
-	return nil
+	return sdk.CheckPath(ctx, "path", c.Path)
 }
 
 // Open finds the file that pos is in, if it is not at the path any more. A file that

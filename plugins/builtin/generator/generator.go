@@ -47,13 +47,16 @@ type Source struct {
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
 // Configure checks and keeps the settings.
-func (s *Source) Configure(_ context.Context, values map[string]string) error {
+func (s *Source) Configure(ctx context.Context, values map[string]string) error {
 	var c settings
 	if err := errors.Join(checkTypes(values), sdk.Decode(values, &c)); err != nil {
 		return err
 	}
 	collections, err := c.check()
 	if err != nil {
+		return err
+	}
+	if err := c.checkPaths(ctx); err != nil {
 		return err
 	}
 	s.recordCount, s.collections = c.RecordCount, collections

@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // settings are the settings as they are written.
@@ -68,6 +70,21 @@ func (s *settings) check() ([]collection, error) {
 		errs = append(errs, errors.New(`there is nothing to generate: set "format.type" or "collections.*.format.type"`))
 	}
 	return collections, errors.Join(errs...)
+}
+
+// checkPaths returns why the files whose content is to be generated may not be named.
+func (s *settings) checkPaths(ctx context.Context) error {
+	var errs []error
+	check := func(prefix string, k collectionSettings) {
+		if k.Format.Type == "file" {
+			errs = append(errs, sdk.CheckPath(ctx, prefix+"format.options.path", k.Format.Path))
+		}
+	}
+	check("", s.collectionSettings)
+	for _, name := range slices.Sorted(maps.Keys(s.Collections)) {
+		check("collections."+name+".", s.Collections[name])
+	}
+	return errors.Join(errs...)
 }
 
 // checkTypes reports fields without a type, which do not make it into the settings.

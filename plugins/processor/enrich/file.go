@@ -39,8 +39,11 @@ type fileSettings struct {
 func (p *file) Parameters() sdk.Parameters { return sdk.ParametersOf(fileSettings{}) }
 
 // Configure implements sdk.Processor.
-func (p *file) Configure(_ context.Context, settings map[string]string) (err error) {
+func (p *file) Configure(ctx context.Context, settings map[string]string) (err error) {
 	if err := sdk.Decode(settings, &p.settings); err != nil {
+		return err
+	}
+	if err := sdk.CheckPath(ctx, "path", p.settings.Path); err != nil {
 		return err
 	}
 	if p.key, err = fieldref.Parse(p.settings.Key); err != nil {

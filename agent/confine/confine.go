@@ -1,0 +1,128 @@
+// Package confine says which files the settings of pipelines may name: those that the
+// administrator allows, and never what belongs to the agent itself.
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Paths is what the settings of pipelines may name. The zero value allows everything.
+type Paths struct {
+	// Allowed are directories and files. When there are none, everything is allowed that is
+	// not Own.
+	Allowed []string
+	// Own are files of the agent, which nothing else may name, be it by a link.
+	Own []string
+	// Store is the agent's store. What has its name with more behind it is the agent's, too:
+	// its log, its lock, what processors keep.
+	Store string
+	// Credentials are names of credentials that are the agent's.
+	Credentials []string
+}
+
+// Check returns nil if a setting may name the file at path, which need not exist. Links are
+// followed.
+func (p *Paths) Check(path string) error {
+	real, err := resolve(path)
+	if err != nil {
+		return fmt.Errorf("cannot find out where %s leads to: %w", path, err)
+	}
+	if mine, err := p.ofAgent(real); mine || err != nil {
+		return fmt.Errorf("%s belongs to the agent itself", path)
+	}
+	if ofProcess(real) {
+		return fmt.Errorf("%s is the memory or the environment of a process", path)
+	}
+	if len(p.Allowed) == 0 {
+		return nil
+	}
+	for _, allowed := range p.Allowed {
+		dir, err := resolve(allowed)
+		if err == nil && within(real, dir) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not in pipelines.allowed-paths (%s)", path, strings.Join(p.Allowed, ", "))
+}
+
+// CheckCredential returns nil if a setting may name the credential.
+func (p *Paths) CheckCredential(name string) error {
+	if slices.Contains(p.Credentials, name) {
+		return fmt.Errorf("credential %s belongs to the agent itself", name)
+	}
+	return nil
+}
+
+// within reports whether path is dir or below it.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && (rel == "." || filepath.IsLocal(rel))
+}
+
+// ofAgent reports whether real leads to what belongs to the agent, or is another name of it.
+func (p *Paths) ofAgent(real string) (bool, error) {
+	own := p.Own
+	if p.Store != "" {
+		store, err := resolve(p.Store)
+		if err != nil || strings.HasPrefix(real, store) {
+			return true, err
+		}
+		own = append(own[:len(own):len(own)], store, store+"-wal", store+"-shm")
+	}
+	info, _ := os.Stat(real) // nil if there is nothing yet
+	for _, name := range own {
+		mine, err := resolve(name)
+		if err != nil || real == mine {
+			return true, err
+		}
+		if other, err := os.Stat(mine); err == nil && info != nil && os.SameFile(info, other) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// ofProcess reports whether path is a file by which a process can be read.
+func ofProcess(path string) bool {
+	return strings.HasPrefix(path, "/proc/") && slices.Contains([]string{"environ", "mem", "auxv"}, filepath.Base(path))
+}
+
+// maxLinks bounds how many links are followed.
+const maxLinks = 40
+
+// resolve returns the absolute path that path leads to, links followed as far as it exists.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	for range maxLinks {
+		real, err := filepath.EvalSymlinks(abs)
+		if err == nil {
+			return real, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		dir, name := filepath.Split(abs)
+		if target, err := os.Readlink(abs); err == nil { // it leads to nothing yet
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(dir, target)
+			}
+			abs = target
+			continue
+		}
+		parent, err := resolve(filepath.Clean(dir))
+		if err != nil {
+			return "", err
+		}
+		return filepath.Join(parent, name), nil
+	}
+	return "", errors.New("too many levels of links")
+}
