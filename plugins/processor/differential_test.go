@@ -217,6 +217,7 @@ func differentials() []differential {
 			return []record.Record{r}, nil
 		}},
 		{name: "kafkaconnect", plugin: "unwrap.kafkaconnect", random: randomEnvelope, reference: plainKafkaConnect},
+		{name: "opencdc", plugin: "unwrap.opencdc", random: randomWrapped, reference: plainOpenCDC},
 		{name: "debezium", plugin: "unwrap.debezium", random: randomEnvelope, reference: plainDebezium},
 	}
 	for typ, read := range map[string]func(string) (any, error){
@@ -435,6 +436,58 @@ func randomEnvelope(rnd *rand.Rand) record.Record {
 	}
 	r.Key = pick(rnd, record.Data{}, record.Raw([]byte("plain")), record.Raw([]byte(`{"payload":27}`)), record.Structured(map[string]any{"payload": map[string]any{"id": 1.0}}))
 	return r
+}
+
+func randomWrapped(rnd *rand.Rand) record.Record {
+	r, inner := randomRecord(rnd), map[string]any{}
+	for name, values := range map[string][]any{
+		"operation": {"create", "update", "delete", "snapshot", "upsert", 1.0},
+		"metadata":  {map[string]any{}, map[string]any{"a": "x", "n": 12345678.0, "nil": nil}, "text"},
+		"key":       {nil, "Zm9v", "%", map[string]any{"id": 1.0}, 7.0},
+		"payload":   {map[string]any{"after": map[string]any{"a": 1.0}}, map[string]any{"before": "Zm9v", "after": nil}, map[string]any{"after": "%"}, nil},
+	} {
+		if rnd.IntN(20) > 0 {
+			inner[name] = record.CloneValue(values[rnd.IntN(len(values))])
+		}
+	}
+	r.After = record.Structured(inner)
+	if rnd.IntN(2) == 0 {
+		b, _ := json.Marshal(inner)
+		r.After = record.Raw(b)
+	}
+	return r
+}
+
+func plainOpenCDC(r record.Record) ([]record.Record, error) {
+	m, _ := plainObject(r.After)
+	op, known := map[any]record.Operation{"create": 1, "update": 2, "delete": 3, "snapshot": 4}[m["operation"]]
+	metadata, hasMetadata := m["metadata"].(map[string]any)
+	payload, hasPayload := m["payload"].(map[string]any)
+	if !known || !hasMetadata || !hasPayload {
+		return nil, errReference
+	}
+	out := record.Record{Position: r.Position, Operation: op}
+	for k, v := range metadata {
+		if v != nil {
+			out.Metadata.Set(k, plainText(v, false))
+		}
+	}
+	for d, v := range map[*record.Data]any{&out.Key: m["key"], &out.Before: payload["before"], &out.After: payload["after"]} {
+		switch v := v.(type) {
+		case nil:
+		case map[string]any:
+			*d = record.Structured(v)
+		case string:
+			b, err := base64.StdEncoding.DecodeString(v)
+			if err != nil {
+				return nil, err
+			}
+			*d = record.Raw(b)
+		default:
+			return nil, errReference
+		}
+	}
+	return []record.Record{out}, nil
 }
 
 // TestProcessorsAreTheirReference feeds random records to each processor and to what it

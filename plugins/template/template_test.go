@@ -117,8 +117,8 @@ func TestTemplatesAreBounded(t *testing.T) {
 		`{{ $d := dict }}{{ $_ := set $d "x" $d }}{{ $d }}`:                                     "cannot contain itself",
 		`{{ $d := dict }}{{ $_ := merge $d (dict "x" (list $d)) }}{{ $d }}`:                     "cannot contain itself",
 		`{{ range 1000000000000 }}{{ end }}`:                                                    "takes longer than",
-		`{{ range 10000000000 }}` + strings.Repeat("0123456789", 1000) + `{{ end }}`:            "makes more than",
-		`{{ define "x" }}{{ template "x" . }}{{ template "x" . }}{{ end }}{{ template "x" . }}`: "exceeded maximum template depth",
+		`{{ range 10000000000 }}` + strings.Repeat("0123456789", 1000) + `{{ end }}`:            "makes more than or takes longer than",
+		`{{ define "x" }}{{ template "x" . }}{{ template "x" . }}{{ end }}{{ template "x" . }}`: "exceeded maximum template depth or takes longer than",
 	} {
 		t.Run(text[:min(len(text), 60)], func(t *testing.T) {
 			t.Parallel()
@@ -128,7 +128,9 @@ func TestTemplatesAreBounded(t *testing.T) {
 			}
 			start := time.Now()
 			out, err := tpl.Append([]byte("kept"), sample())
-			if err == nil || !strings.Contains(err.Error(), want) || string(out) != "kept" {
+			// Which of two bounds is met first depends on the machine.
+			met := func(want string) bool { return err != nil && strings.Contains(err.Error(), want) }
+			if !slices.ContainsFunc(strings.Split(want, " or "), met) || string(out) != "kept" {
 				t.Errorf("%d bytes, %v; want %s", len(out), err, want)
 			}
 			if d := time.Since(start); d > time.Minute {
