@@ -29,7 +29,7 @@ func TestValidationIsBounded(t *testing.T) {
 	if !errors.As(err, &e) || len(e.Violations) == 0 || len(e.Violations) > 101 || strings.Contains(fmt.Sprint(e, e.Violations), "wrong-") {
 		t.Errorf("%.300v", err)
 	}
-	if took > 5*time.Second {
+	if took > time.Minute { // quadratic work takes three
 		t.Errorf("took %v", took)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
