@@ -245,7 +245,7 @@ func TestAdviceAboutDeleting(t *testing.T) {
 	w := newWorld(t)
 	w.fromAPI(pipelineOf("p", spec.StatusRunning))
 	h := newServer(w).Handler()
-	for _, path := range []string{"/v1/pipelines/p", "/v1/pipelines/p?live", "/v1/connectors/p:gen", "/v1/connectors/p:gen?live"} {
+	for _, path := range []string{"/v1/pipelines/p", "/v1/connectors/p:gen", "/v1/connectors/p:gen?live"} {
 		got := do(h, "DELETE", path, "")
 		advice := rest.ParseError(got.status, got.body).Metadata["suggestion"]
 		if got.reason() != rest.ReasonPipelineRunning || strings.Contains(advice, "live") || !strings.Contains(advice, "stop") {

@@ -285,3 +285,38 @@ func TestExplorerLoadsNothingFromElsewhere(t *testing.T) {
 		t.Errorf("a file that is not there: %d", got.status)
 	}
 }
+
+// TestOtherSpellings sends names in snake case and enums as numbers, as Protocol Buffers allow,
+// and parameters that an operation does not have.
+func TestOtherSpellings(t *testing.T) {
+	w := newWorld(t)
+	h := newServer(w).Handler()
+	for _, step := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"POST", "/v1/pipelines", `{"id":"p","config":{"name":"n"},"connector_ids":[],"created_at":"2026-01-02T03:04:05Z"}`, 200, `"id":"p"`},
+		{"POST", "/v1/connectors", `{"id":"a","type":1,"plugin":"generator","pipeline_id":"p","config":{"settings":{"rate":"1","some_unit":"x"}}}`, 200, `"some_unit":"x"`},
+		{"POST", "/v1/connectors", `{"id":"b","type":2,"plugin":"log","pipeline_id":"p"}`, 200, `"type":"TYPE_DESTINATION"`},
+		{"POST", "/v1/connectors", `{"type":3,"plugin":"log","pipelineId":"p"}`, 400, `"configPath":"type"`},
+		{"POST", "/v1/connectors", `{"type":0,"plugin":"log","pipelineId":"p"}`, 400, "connector.invalid_type"},
+		{"POST", "/v1/connectors", `{"type":true,"plugin":"log","pipelineId":"p"}`, 400, `"configPath":"type"`},
+		{"POST", "/v1/connectors", `{"type":1,"plugin":"log","pipelineId":"p","pipeline_id":"q"}`, 400, "config.key_duplicate"},
+		{"POST", "/v1/connectors", `{"type":1,"plugin":"log","pipeline_Id":"p"}`, 400, "config.field_unknown"},
+		{"POST", "/v1/processors", `{"plugin":"field.set","parent":{"type":2,"id":"p"}}`, 200, `"type":"TYPE_PIPELINE"`},
+		{"POST", "/v1/processors", `{"plugin":"field.set","parent":{"type":1,"id":"p:a"}}`, 200, `"type":"TYPE_CONNECTOR"`},
+		{"PUT", "/v1/pipelines/p/dead-letter-queue", `{"plugin":"log","window_size":"7","window_nack_threshold":3}`, 200, `"windowSize":"7","windowNackThreshold":"3"`},
+		{"GET", "/v1/connectors?pipeline_id=p", "", 200, `"id":"p:a"`},
+		{"GET", "/v1/connectors?pipeline_id=q", "", 200, "[]"},
+		{"GET", "/v1/connectors?pipeline=q", "", 400, `did you mean \"pipelineId\"`},
+		{"GET", "/v1/processors?parent_ids=q", "", 200, "[]"},
+		{"GET", "/v1/pipelines?foo=bar", "", 400, "config.field_unknown"},
+		{"GET", "/v1/pipelines/p?pretty", "", 200, `"id": "p"`},
+		{"POST", "/v1/pipelines/p/start?waiting=0", "", 400, "config.field_unknown"},
+	} {
+		if got := do(h, step.method, step.path, step.body); got.status != step.status || !strings.Contains(string(got.body), step.want) {
+			t.Errorf("%s %s %s: %d %s, want %d %s", step.method, step.path, step.body, got.status, got.body, step.status, step.want)
+		}
+	}
+}

@@ -122,6 +122,9 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = jsonhttp.CheckMedia(r, rt.media...)
 	}
+	if err == nil {
+		err = jsonhttp.CheckQuery(r, rt.parameters())
+	}
 	if err != nil {
 		jsonhttp.Fail(s.log, w, r, err)
 		return
@@ -139,6 +142,15 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 			jsonhttp.Answer(w, r, http.StatusOK, body)
 		}
 	})
+}
+
+// parameters returns the names of the parameters of the query.
+func (rt *route) parameters() []string {
+	names := []string{"pretty"}
+	for _, p := range rt.Query {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 // document is the OpenAPI document, which is the same for all servers but the version.

@@ -35,9 +35,11 @@ func TestRequestsFromElsewhere(t *testing.T) {
 		{"another site", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"another origin", []string{"Origin", "http://evil.example"}, 403},
 		{"own origin", []string{"Origin", "http://localhost:8080"}, 200},
-		{"form", []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
-		{"text", []string{"Content-Type", "text/plain"}, 415},
-		{"no type", []string{"Content-Type", ""}, 415},
+		{"form of a page", []string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost:8080"}, 415},
+		{"text of a page", []string{"Content-Type", "text/plain", "Sec-Fetch-Site", "same-origin"}, 415},
+		{"no type, of a page", []string{"Content-Type", "", "Sec-Fetch-Mode", "no-cors"}, 415},
+		{"form as curl -d sends it", []string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
+		{"no type", []string{"Content-Type", ""}, 200},
 		{"compressed", []string{"Content-Encoding", "gzip"}, 415},
 	} {
 		if got := do(h, "POST", "/v1/connectors/validate", `{"type":"TYPE_SOURCE","plugin":"generator","config":{}}`, c.headers...); got.status != c.status {
@@ -52,7 +54,7 @@ func TestRequestsFromElsewhere(t *testing.T) {
 	if got := do(h, "POST", "/v1/pipelines", large); got.status != 413 {
 		t.Errorf("large body: %d", got.status)
 	}
-	if got := do(h, "POST", "/v1/pipelines/import", "pipelines: []", "Content-Type", "text/yaml"); got.status != 415 || !strings.Contains(string(got.body), "application/yaml") {
+	if got := do(h, "POST", "/v1/pipelines/import", "pipelines: []", "Content-Type", "text/yaml", "Origin", "http://localhost:8080"); got.status != 415 || !strings.Contains(string(got.body), "application/yaml") {
 		t.Errorf("import of another type: %d %s", got.status, got.body)
 	}
 	got := do(h, "PUT", "/v1/pipelines", body)

@@ -2,13 +2,16 @@ package jsonhttp
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
 const (
@@ -80,6 +83,31 @@ func Wait(r *http.Request) (time.Duration, error) {
 		return 0, FieldError(spec.CodeInvalid, "wait", "wait must be a time from 0 to "+maxWait.String())
 	}
 	return d, nil
+}
+
+// CheckQuery refuses parameters that r's operation does not have, which would be ignored. Those
+// in snake case become what they stand for.
+func CheckQuery(r *http.Request, known []string) error {
+	query, changed := r.URL.Query(), false
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		i := slices.IndexFunc(known, func(k string) bool { return snake(k) == name })
+		if i < 0 {
+			e := FieldError(spec.CodeUnknown, name, fmt.Sprintf("%.60q is not a parameter of this operation", name))
+			if near := spelling.Closest(name, known); near != "" {
+				e.Suggest("did you mean %q?", near)
+			}
+			return e
+		}
+		query[known[i]], changed = append(query[known[i]], query[name]...), true
+		delete(query, name)
+	}
+	if changed {
+		r.URL.RawQuery = query.Encode()
+	}
+	return nil
 }
 
 // instructions returns to how many instructions re is compiled, about, without compiling it.

@@ -65,14 +65,18 @@ func innermost(w http.ResponseWriter) http.ResponseWriter {
 	}
 }
 
-// CheckMedia refuses bodies that are not JSON. A page of another site can make a browser
-// send forms and text without asking, but not JSON.
+// CheckMedia refuses bodies that are compressed, and of browsers those that are not JSON: a page
+// of another site can make a browser send forms and text without asking, but not JSON. What
+// others send is JSON whatever they call it.
 func CheckMedia(r *http.Request, also ...string) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return rest.Errorf(rest.UnsupportedMedia, rest.ReasonMediaType, "bodies with Content-Encoding %.40q are not read", e)
+	}
+	if !fromBrowser(r) {
+		return nil
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err == nil {
@@ -83,6 +87,16 @@ func CheckMedia(r *http.Request, also ...string) error {
 		}
 	}
 	return NotJSON(also...)
+}
+
+// fromBrowser reports whether a page in a browser may have sent r.
+func fromBrowser(r *http.Request) bool {
+	for name := range r.Header {
+		if name == "Origin" || strings.HasPrefix(name, "Sec-Fetch-") {
+			return true
+		}
+	}
+	return false
 }
 
 // NotJSON says which media types a body may have: also those given.
@@ -100,13 +114,16 @@ func decode(body []byte, v any) error {
 	if !utf8.Valid(body) {
 		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "the body is not UTF-8")
 	}
-	w := walker{json.NewDecoder(bytes.NewReader(body))}
+	w := &walker{Decoder: json.NewDecoder(bytes.NewReader(body))}
 	w.UseNumber()
 	err := w.value("", reflect.TypeOf(v).Elem(), 0)
 	if err == nil {
 		if _, end := w.Token(); !errors.Is(end, io.EOF) {
 			err = rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "there is more after the end of the JSON value")
 		}
+	}
+	if err == nil && w.snake {
+		body, err = renamed(body, reflect.TypeOf(v))
 	}
 	if err == nil {
 		err = json.Unmarshal(body, v)
@@ -171,10 +188,13 @@ func typeName(t reflect.Type) string {
 }
 
 // walker reads JSON token by token beside the type that it will become.
-type walker struct{ *json.Decoder }
+type walker struct {
+	*json.Decoder
+	snake bool // a name of a field is in snake case
+}
 
 // value reads one value. t is nil where anything goes.
-func (w walker) value(path string, t reflect.Type, depth int) error {
+func (w *walker) value(path string, t reflect.Type, depth int) error {
 	if depth > maxDepth {
 		return rest.Errorf(rest.InvalidArgument, rest.ReasonParse, "%.80s: the JSON is nested more than %d deep", path, maxDepth)
 	}
@@ -235,7 +255,7 @@ func tokenName(token json.Token) string {
 	return "number"
 }
 
-func (w walker) object(path string, t reflect.Type, depth int) error {
+func (w *walker) object(path string, t reflect.Type, depth int) error {
 	fields := fieldsOf(t)
 	seen := map[string]bool{}
 	for w.More() {
@@ -245,14 +265,19 @@ func (w walker) object(path string, t reflect.Type, depth int) error {
 		}
 		name := token.(string) // the decoder lets nothing else be a key
 		field := Join(path, name)
+		if fields != nil {
+			known := named(fields, name)
+			if known == "" {
+				return unknownField(field, name, fields)
+			}
+			w.snake = w.snake || known != name
+			name = known
+		}
 		if seen[name] {
 			return FieldError(spec.CodeDuplicateKey, field, fmt.Sprintf("%s is there twice", field))
 		}
 		seen[name] = true
-		of, known := fields[name]
-		if fields != nil && !known {
-			return unknownField(field, name, fields)
-		}
+		of := fields[name]
 		if fields == nil {
 			of = element(t, reflect.Map)
 		}
