@@ -219,6 +219,9 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 		l.catalog.Rescan(ctx)
 		params, err = l.catalog.Parameters(ctx, plugin, typ)
 	}
+	if _, other := l.catalog.Parameters(ctx, plugin, otherType(typ)); err != nil && other == nil {
+		return err // it is there, and cannot do that
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", desired.ErrPluginNotFound, err)
 	}
@@ -246,6 +249,13 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 		return errors.Join(wrong...)
 	}
 	return secrets.Error(err)
+}
+
+func otherType(typ spec.ConnectorType) spec.ConnectorType {
+	if typ == spec.TypeSource {
+		return spec.TypeDestination
+	}
+	return spec.TypeSource
 }
 
 // maxProblems is how many problems of one connector are reported; nobody reads more.
