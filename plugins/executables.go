@@ -100,6 +100,7 @@ func (e *Executables) Run(ctx context.Context) error {
 	e.init()
 	var work sync.WaitGroup
 	defer work.Wait()
+	work.Go(func() { standalone.EndOrphans(ctx) })
 	watch := e.Watch
 	if watch == nil {
 		watch = e.poll

@@ -92,7 +92,7 @@ func (r *executable) Start(context.Context) error {
 func (r *executable) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := r.cmd.Start()
+	err := startCommand(r.cmd)
 	if err != nil {
 		started <- err
 		return
@@ -107,6 +107,7 @@ func (r *executable) run(started chan<- error) {
 		r.err = errors.New("exit status 0")
 	}
 	r.setReaped()
+	forget(pid)
 	r.stdout.close()
 	_ = r.feed.Close()
 	close(r.ended)

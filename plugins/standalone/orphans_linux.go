@@ -1,0 +1,126 @@
+package standalone
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/spec/notify"
+	"golang.org/x/sys/unix"
+)
+
+// started are the processes of connectors, which all others that this process is the
+// parent of are told apart from.
+var started = struct {
+	sync.Mutex                // held while one is started, so that it is known before it is seen
+	tokens     map[int]string // guarded by Mutex: by process
+	ended      notify.Signal
+}{tokens: map[int]string{}, ended: notify.NewSignal()}
+
+// startCommand starts a connector's process and takes note of it, until forget.
+func startCommand(cmd *exec.Cmd) error {
+	token := ""
+	for _, v := range cmd.Env {
+		if value, ok := strings.CutPrefix(v, wire.EnvToken+"="); ok {
+			token = value
+		}
+	}
+	started.Lock()
+	defer started.Unlock()
+	err := cmd.Start()
+	if err == nil {
+		started.tokens[cmd.Process.Pid] = token
+	}
+	return err
+}
+
+func forget(pid int) {
+	started.Lock()
+	defer started.Unlock()
+	delete(started.tokens, pid)
+	started.ended.Notify()
+}
+
+// EndOrphans ends, until ctx ends and then once more, what connectors leave behind: processes
+// that left their process group and lost their parent. Those whose connector runs, by the
+// token in their environment, stay. It does something only in a process that adopts such
+// processes, as child subreaper or as the first process of a container.
+func EndOrphans(ctx context.Context) {
+	var adopts int32
+	_ = unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0, 0, 0)
+	if adopts == 0 && os.Getpid() != 1 {
+		return
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGCHLD)
+	defer signal.Stop(signals)
+	for {
+		endOrphans()
+		select {
+		case <-signals:
+		case <-started.ended:
+		case <-ctx.Done():
+			endOrphans()
+			return
+		}
+	}
+}
+
+func endOrphans() {
+	started.Lock()
+	defer started.Unlock()
+	live := map[string]bool{}
+	for _, token := range started.tokens {
+		live[token] = true
+	}
+	for _, pid := range adopted() {
+		if _, own := started.tokens[pid]; own {
+			continue
+		}
+		if reaped, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); reaped == pid || err != nil {
+			continue
+		}
+		if !belongs(pid, live) {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // and reaped when that is signalled
+		}
+	}
+}
+
+// adopted returns the children of this process.
+func adopted() (children []int) {
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, list := range lists {
+		b, _ := os.ReadFile(list) // the thread may be gone
+		for _, field := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				children = append(children, pid)
+			}
+		}
+	}
+	return children
+}
+
+// belongs reports whether a process has the token of a connector that runs. One without
+// any was left behind by a connector, too, unless this is the first process, which adopts
+// those of others.
+func belongs(pid int, live map[string]bool) bool {
+	environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	found := false
+	for variable := range bytes.SplitSeq(environ, []byte{0}) {
+		if token, ok := bytes.CutPrefix(variable, []byte(wire.EnvToken+"=")); ok {
+			if found = true; live[string(token)] {
+				return true
+			}
+		}
+	}
+	return !found && os.Getpid() == 1
+}
