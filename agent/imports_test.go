@@ -71,7 +71,7 @@ agent/reference:      agent/redact reconcile/watch spec
 agent/confine:        agent/config
 agent/catalog:        agent/config agent/confine api/rest plugins plugins/builtin plugins/processor plugins/processor/wasm plugins/sandbox plugins/schema plugins/sdk spec
 agent/runner:         agent/catalog agent/engine agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec agent/engine/commit agent/engine/measure agent/engine/tap
-agent/telemetry:      agent/engine api api/rest plugins reconcile reconcile/files spec agent/engine/commit agent/engine/measure
+agent/telemetry:      agent/engine api api/rest plugins plugins/processor reconcile reconcile/files spec agent/engine/commit agent/engine/measure
 agent/planner:        agent/config agent/store api/rest reconcile/files reconcile/watch spec
 agent/dryrun:         api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec
 agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/watch spec

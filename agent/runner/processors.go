@@ -15,21 +15,21 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// ProcessorStats is what was counted of the processors of a pipeline, by their qualified ids,
+// processorStats is what was counted of the processors of a pipeline, by their qualified ids,
 // over all its runs.
-type ProcessorStats struct {
+type processorStats struct {
 	mu  sync.Mutex
 	all map[string]*processor.Stats // guarded by mu
 }
 
-// Of returns the stats of a processor, nil when it never ran.
-func (s *ProcessorStats) Of(id string) *processor.Stats {
+// of returns the stats of a processor, nil when it never ran.
+func (s *processorStats) of(id string) *processor.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[id]
 }
 
-func (s *ProcessorStats) make(id, _ string) *processor.Stats {
+func (s *processorStats) make(id, _ string) *processor.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -42,7 +42,7 @@ func (s *ProcessorStats) make(id, _ string) *processor.Stats {
 }
 
 // retain forgets processors that p has no more.
-func (s *ProcessorStats) retain(p *spec.Pipeline) {
+func (s *processorStats) retain(p *spec.Pipeline) {
 	declared := map[string]bool{}
 	add := func(parent string, all []spec.Processor) {
 		for _, d := range all {
@@ -58,22 +58,28 @@ func (s *ProcessorStats) retain(p *spec.Pipeline) {
 	maps.DeleteFunc(s.all, func(id string, _ *processor.Stats) bool { return !declared[id] })
 }
 
-// ProcessorStats returns what was counted of the processors of a pipeline.
-func (r *Runner) ProcessorStats(pipelineID string) *ProcessorStats {
+// processorStats returns what was counted of the processors of a pipeline.
+func (r *Runner) processorStats(pipelineID string) *processorStats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.processors == nil {
-		r.processors = map[string]*ProcessorStats{}
+		r.processors = map[string]*processorStats{}
 	}
 	if r.processors[pipelineID] == nil {
-		r.processors[pipelineID] = &ProcessorStats{}
+		r.processors[pipelineID] = &processorStats{}
 	}
 	return r.processors[pipelineID]
 }
 
+// Processor returns what was counted of a processor by its qualified id, nil when it never
+// ran.
+func (r *Runner) Processor(pipelineID, id string) *processor.Stats {
+	return r.processorStats(pipelineID).of(id)
+}
+
 // chains returns with what the processors of a pipeline run.
 func (r *Runner) chains(p *spec.Pipeline, log *slog.Logger) processor.Options {
-	stats := r.ProcessorStats(p.ID)
+	stats := r.processorStats(p.ID)
 	stats.retain(p)
 	return processor.Options{
 		Registry: r.Catalog.Processors,

@@ -51,7 +51,7 @@ type Runner struct {
 	running map[string]*engine.Pipeline  // by pipeline id; guarded by mu
 	stats   map[string]*measure.Pipeline // by pipeline id; guarded by mu
 
-	processors map[string]*ProcessorStats // by pipeline id; guarded by mu
+	processors map[string]*processorStats // by pipeline id; guarded by mu
 }
 
 // Prepare makes a run of d's pipeline ready to go.

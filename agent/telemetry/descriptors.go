@@ -5,6 +5,9 @@ import "github.com/prometheus/client_golang/prometheus"
 // connectorLabels identify a connector.
 var connectorLabels = []string{"pipeline_name", "pipeline_id", "plugin", "type", "component_id"}
 
+// processorLabels identify a processor, by its plugin as declared and its qualified id.
+var processorLabels = []string{"pipeline_name", "processor", "component_id"}
+
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
@@ -17,6 +20,9 @@ var (
 	failuresDesc   = desc("conduit_pipeline_failures", "Failures in a row that have not been outlived.", "pipeline_name", "pipeline_id")
 	connectorsDesc = desc("conduit_connectors", "Number of connectors by type.", "type")
 	processorsDesc = desc("conduit_processors", "Number of processors by where they are attached.", "type")
+
+	processedDesc = desc("conduit_processor_records_total", "Records of a processor by what became of them: in, those that met its condition; out, those that went on, also past it; filtered; refused.", append(processorLabels, "result")...)
+	processDesc   = desc("conduit_processor_execution_duration_seconds", "Time that a processor takes for a record: that for a batch, shared evenly.", processorLabels...)
 
 	recordsDesc  = desc("conduit_connector_records_total", "Records read by a source, or written by a destination.", connectorLabels...)
 	ackedDesc    = desc("conduit_connector_acked_records_total", "Records acknowledged to a source.", connectorLabels...)

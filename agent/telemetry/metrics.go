@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/spec"
@@ -32,6 +33,9 @@ type Runs interface {
 	Stats() map[string]*measure.Pipeline
 	Starts() map[string]uint64   // of connectors, by plugin
 	Restarts() map[string]uint64 // of connectors for a run, by plugin
+	// Processor returns what was counted of a processor by its qualified id, nil when it
+	// never ran.
+	Processor(pipelineID, id string) *processor.Stats
 	// Pipeline returns one of those that run, and its stats; nil for what there is not.
 	Pipeline(id string) (*engine.Pipeline, *measure.Pipeline)
 }

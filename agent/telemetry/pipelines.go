@@ -3,11 +3,14 @@ package telemetry
 import (
 	"cmp"
 	"context"
+	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -32,6 +35,7 @@ func (c *Collector) pipelines(to chan<- prometheus.Metric) {
 		if s := stats[p.ID]; s != nil {
 			collectPipeline(to, p, s)
 		}
+		c.processors(to, p)
 		if r := running[p.ID]; r != nil {
 			collectLags(gaugeTo(to), p, r)
 		}
@@ -94,6 +98,36 @@ func collectLags(gauge gauge, p *spec.Pipeline, running *engine.Pipeline) {
 		gauge(sequenceDesc, float64(l.Acked), p.Name, p.ID, id, "acked")
 		gauge(unackedDesc, l.OldestUnacked.Seconds(), p.Name, p.ID, id)
 	}
+}
+
+// processors reports what the processors of p did.
+func (c *Collector) processors(to chan<- prometheus.Metric, p *spec.Pipeline) {
+	of := func(parent string, all []spec.Processor) {
+		for _, d := range all {
+			id := parent + ":" + d.ID
+			if s := c.Runs.Processor(p.ID, id); s != nil {
+				collectProcessor(to, s, p.Name, d.Plugin, id)
+			}
+		}
+	}
+	of(p.ID, p.Processors)
+	for i := range p.Connectors {
+		of(p.QualifiedID(p.Connectors[i].ID), p.Connectors[i].Processors)
+	}
+}
+
+func collectProcessor(to chan<- prometheus.Metric, s *processor.Stats, labels ...string) {
+	counter := counterTo(to)
+	for result, n := range map[string]uint64{"in": s.In.Load(), "out": s.Out.Load(), "filtered": s.Filtered.Load(), "refused": s.Refused.Load()} {
+		counter(processedDesc, n, append(slices.Clone(labels), result)...)
+	}
+	count, within := uint64(0), make(map[float64]uint64, len(processor.Buckets))
+	for i := range s.Seconds {
+		if count += s.Seconds[i].Load(); i < len(processor.Buckets) {
+			within[processor.Buckets[i]] = count
+		}
+	}
+	to <- prometheus.MustNewConstHistogram(processDesc, count, time.Duration(s.Nanos.Load()).Seconds(), within, labels...)
 }
 
 // totals counts what is declared and not on its way out, as the API lists it.

@@ -9,6 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/telemetry"
+	"github.com/conduit-agent/conduit/plugins/processor"
 )
 
 // runs are pipelines that count and do nothing else.
@@ -22,9 +23,10 @@ func (r runs) Running() map[string]*engine.Pipeline {
 	return all
 }
 
-func (r runs) Stats() map[string]*measure.Pipeline { return r }
-func (r runs) Starts() map[string]uint64           { return nil }
-func (r runs) Restarts() map[string]uint64         { return nil }
+func (r runs) Stats() map[string]*measure.Pipeline    { return r }
+func (r runs) Starts() map[string]uint64              { return nil }
+func (r runs) Restarts() map[string]uint64            { return nil }
+func (r runs) Processor(_, _ string) *processor.Stats { return nil }
 
 func (r runs) Pipeline(id string) (*engine.Pipeline, *measure.Pipeline) {
 	if r[id] == nil {

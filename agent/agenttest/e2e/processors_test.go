@@ -87,6 +87,15 @@ pipelines:
 	if s := a.State("p"); s.Failures > 0 {
 		t.Errorf("it failed: %s", s.Error)
 	}
+	for _, series := range []string{
+		`conduit_processor_records_total{component_id="p:mark",pipeline_name="p",processor="field.set",result="in"}`,
+		`conduit_processor_records_total{component_id="p:dst:twice",pipeline_name="p",processor="clone",result="out"}`,
+		`conduit_processor_execution_duration_seconds_count{component_id="p:src:origin",pipeline_name="p",processor="field.set"}`,
+	} {
+		if n := scrape(t, a, series); n < 2 {
+			t.Errorf("%s is %v", series, n)
+		}
+	}
 	seen := map[string]int{}
 	for _, m := range outputsIn(t, a.Path("p.jsonl")) {
 		if m.Metadata["drop"] != "no" || m.Payload.After["n"] == nil {

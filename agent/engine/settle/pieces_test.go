@@ -1,0 +1,201 @@
+package settle_test
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/conduit-agent/conduit/agent/engine/settle"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// piecesModel is the tracker with processors written down naively: how many pieces of each
+// record read are on their way to a destination, or held.
+type piecesModel struct {
+	open []int // per record read
+	low  int
+}
+
+func (m *piecesModel) check(t *rapid.T, tr *settle.Tracker) {
+	for m.low < len(m.open) && m.open[m.low] == 0 {
+		m.low++
+	}
+	if tr.Low != uint64(m.low) || tr.Read != uint64(len(m.open)) {
+		t.Fatalf("low %d read %d; model: low %d read %d", tr.Low, tr.Read, m.low, len(m.open))
+	}
+}
+
+// way is what one destination is still to get or settle of a batch.
+type way struct {
+	batch    *settle.Batch
+	dest     int
+	pieces   []int // records in the model of what is not settled, in order; -1 for those of an emission
+	prepared bool  // the processors of the destination have seen it
+	done     func()
+}
+
+// heldPiece is a piece that a processor holds.
+type heldPiece struct {
+	batch *settle.Batch
+	input int
+	model int
+}
+
+// TestTrackerFollowsPieces lets processors before the fan-out and before each destination
+// filter, split and hold records at random, and let go of what they hold in emissions.
+func TestTrackerFollowsPieces(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dests := rapid.IntRange(1, 3).Draw(t, "dests")
+		var tr settle.Tracker
+		m := &piecesModel{}
+		ways := make([][]*way, dests) // each destination settles in order
+		var held []heldPiece
+		fate := func() int { return rapid.SampledFrom([]int{1, 1, 1, 0, 2, 3, -1}).Draw(t, "pieces") }
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				n := rapid.IntRange(1, 4).Draw(t, "n")
+				first := len(m.open)
+				b := tr.Batch(numbered(first, n), dests)
+				var origins []int32
+				m.open = append(m.open, make([]int, n)...)
+				for i := range n {
+					switch f := fate(); f {
+					case -1:
+						b.Hold(i)
+						held = append(held, heldPiece{b, i, first + i})
+						m.open[first+i]++
+					default:
+						for range f {
+							origins = append(origins, int32(i))
+							m.open[first+i] += dests
+						}
+					}
+				}
+				b.Records, b.Origins = numbered(0, len(origins)), append([]int32{}, origins...)
+				if len(origins) > 0 {
+					for d := range dests {
+						w := &way{batch: b, dest: d}
+						for _, o := range origins {
+							w.pieces = append(w.pieces, first+int(o))
+						}
+						ways[d] = append(ways[d], w)
+					}
+				}
+				tr.Add(b)
+			case 1:
+				d := rapid.IntRange(0, dests-1).Draw(t, "dest")
+				if len(ways[d]) == 0 {
+					continue
+				}
+				w := ways[d][0]
+				if !w.prepared && w.done == nil && rapid.Bool().Draw(t, "process") {
+					held = append(held, process(t, &tr, m, w, fate)...)
+				}
+				w.prepared = true
+				settleSome(t, &tr, m, w)
+				if len(w.pieces) == 0 {
+					ways[d] = ways[d][1:]
+					if w.done != nil {
+						w.done()
+					}
+				}
+			default:
+				k := rapid.IntRange(0, min(3, len(held))).Draw(t, "emit")
+				if k == 0 {
+					continue
+				}
+				ways, held = emit(t, &tr, m, ways, held, k), held[k:]
+			}
+			m.check(t, &tr)
+		}
+	})
+}
+
+func numbered(first, n int) *record.Batch {
+	records := make([]record.Record, n)
+	for i := range records {
+		records[i].Position = record.Position(strconv.Itoa(first + i + 1))
+	}
+	return record.NewBatch(records)
+}
+
+// process lets the processors of a destination decide about what it gets of a batch.
+func process(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *way, fate func() int) (held []heldPiece) {
+	var pieces []int
+	var origins []int32
+	for i, model := range w.pieces {
+		input := w.batch.Origin(w.dest, i)
+		m.open[model]--
+		switch f := fate(); f {
+		case -1:
+			w.batch.Hold(input)
+			held = append(held, heldPiece{w.batch, input, model})
+			m.open[model]++
+		default:
+			for range f {
+				pieces, origins = append(pieces, model), append(origins, int32(input))
+				m.open[model]++
+			}
+		}
+	}
+	w.pieces = pieces
+	tr.Branch(w.batch, w.dest, origins)
+	return held
+}
+
+func settleSome(t *rapid.T, tr *settle.Tracker, m *piecesModel, w *way) {
+	if len(w.pieces) == 0 {
+		return
+	}
+	n := rapid.IntRange(1, len(w.pieces)).Draw(t, "settle")
+	for _, model := range w.pieces[:n] {
+		if model >= 0 {
+			m.open[model]--
+		}
+	}
+	w.pieces = w.pieces[n:]
+	c := tr.Settle(w.batch, w.dest, n, rapid.Bool().Draw(t, "refused"))
+	if !c.Complete {
+		return
+	}
+	if w.done == nil {
+		t.Fatal("a batch that was read is complete as an emission")
+	}
+}
+
+// emit lets go of the first k held pieces in one record, for one destination or all.
+func emit(t *rapid.T, tr *settle.Tracker, m *piecesModel, ways [][]*way, held []heldPiece, k int) [][]*way {
+	settles := slices.Clone(held[:k])
+	release := func() {
+		for _, h := range settles {
+			m.open[h.model]--
+			tr.Release(h.batch, h.input)
+		}
+	}
+	only := rapid.IntRange(-1, len(ways)-1).Draw(t, "only")
+	takes := func(d int) bool { return only < 0 || d == only }
+	if rapid.Bool().Draw(t, "filtered") {
+		e := tr.Emission(numbered(0, 0), len(ways), takes)
+		if !tr.Check(e).Complete || tr.Check(e).Complete {
+			t.Fatal("an emission of nothing is not complete, or twice")
+		}
+		release()
+		return ways
+	}
+	e := tr.Emission(numbered(0, 1), len(ways), takes)
+	left := 0
+	for d := range ways {
+		if takes(d) {
+			left++
+			ways[d] = append(ways[d], &way{batch: e, dest: d, pieces: []int{-1}, done: func() {
+				if left--; left == 0 {
+					release()
+				}
+			}})
+		}
+	}
+	return ways
+}
