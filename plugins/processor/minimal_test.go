@@ -1,0 +1,28 @@
+package processor_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A minimal build has no JavaScript engine and no WebAssembly runtime, and says so.
+func TestMinimalBuild(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-tags", "minimal", "github.com/conduit-agent/conduit/cmd/conduit").CombinedOutput()
+	if err != nil {
+		t.Fatalf("cannot list packages: %v\n%s", err, out)
+	}
+	if !strings.Contains(string(out), "plugins/processor/javascript") {
+		t.Fatal("the agent does not have the package at all")
+	}
+	for _, library := range []string{"github.com/dop251/goja", "github.com/tetratelabs/wazero", "github.com/dlclark/regexp2"} {
+		if strings.Contains(string(out), library) {
+			t.Errorf("a minimal build has %s", library)
+		}
+	}
+	for _, pkg := range []string{"./javascript", "./wasm"} {
+		if out, err := exec.Command("go", "test", "-tags", "minimal", pkg).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", pkg, err, out)
+		}
+	}
+}
