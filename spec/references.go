@@ -51,6 +51,23 @@ func scan(text string) ([]piece, string) {
 	return refs, problem
 }
 
+// Literal returns what text stands for when it has no references: $$ is $. It returns false
+// when it has some, or is not well formed.
+func Literal(text string) (string, bool) {
+	pieces, problem := cut(text)
+	if problem != "" {
+		return "", false
+	}
+	var b strings.Builder
+	for _, p := range pieces {
+		if p.Kind != "" {
+			return "", false
+		}
+		b.WriteString(p.literal)
+	}
+	return b.String(), true
+}
+
 // cut cuts text into literals and references, up to the first that is not well formed.
 func cut(text string) (pieces []piece, problem string) {
 	for {

@@ -56,21 +56,24 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 // checkSettings returns what is wrong with the settings of a processor. A SettingError
 // without a setting is about all of them.
 func (r *Registry) checkSettings(ctx context.Context, plugin sdk.ProcessorPlugin, settings map[string]string) (wrong []sdk.SettingError) {
+	literal, known := make(map[string]string, len(settings)), true
+	for name, value := range settings {
+		text, ok := spec.Literal(value)
+		literal[name], known = text, known && ok
+	}
 	err := contain(func() error {
-		for _, e := range Parameters(plugin).Check(settings) {
-			if !strings.Contains(settings[e.Setting], "$") {
+		for _, e := range Parameters(plugin).Check(literal) {
+			if _, ok := spec.Literal(settings[e.Setting]); ok {
 				wrong = append(wrong, e)
 			}
 		}
-		for _, value := range settings {
-			if strings.Contains(value, "$") {
-				return nil
-			}
+		if !known {
+			return nil
 		}
 		if len(wrong) > 0 {
 			return nil
 		}
-		_, own, err := splitSettings(plugin, settings)
+		_, own, err := splitSettings(plugin, literal)
 		if err != nil {
 			return err
 		}
