@@ -5,6 +5,7 @@ package javascript_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -289,6 +290,10 @@ func TestScriptPathAlone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "script.js")
 	if err := os.WriteFile(file, []byte("function process(rec) { rec.Metadata.a = 'b'; return rec }"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	forbidden := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), AllowPath: func(string) error { return errors.New("not here") }})
+	if err := javascript.Plugin().New().Configure(forbidden, map[string]string{"script.path": file}); err == nil || !strings.Contains(err.Error(), "not here") {
+		t.Errorf("a file that may not be named: %v", err)
 	}
 	_, got := feed(t, open(t, map[string]string{"script.path": file}, nil), record.Record{})
 	equal(t, got, record.Record{Metadata: record.Metadata{{Key: "a", Value: "b"}}})
