@@ -32,7 +32,10 @@ func TestMain(m *testing.M) {
 	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	var adopts int32
 	if err == nil {
-		err = unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0, 0, 0)
+		_, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0)
+		if errno != 0 {
+			err = errno
+		}
 	}
 	fmt.Println(strings.TrimSpace(string(out)), dumpable, adopts, err)
 	_, _ = os.Stdin.Read(make([]byte, 1))

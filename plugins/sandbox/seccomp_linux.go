@@ -109,8 +109,9 @@ func restrictCalls(program []unix.SockFilter) error {
 		return fmt.Errorf("cannot filter system calls: %d instructions", len(program))
 	}
 	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&fprog)), 0, 0); err != nil {
-		return fmt.Errorf("cannot filter system calls: %w", err)
+	_, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&fprog)))
+	if errno != 0 {
+		return fmt.Errorf("cannot filter system calls: %w", errno)
 	}
 	return nil
 }

@@ -56,8 +56,8 @@ func forget(pid int) {
 // processes, as child subreaper or as the first process of a container.
 func EndOrphans(ctx context.Context) {
 	var adopts int32
-	_ = unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0, 0, 0)
-	if adopts == 0 && os.Getpid() != 1 {
+	_, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0)
+	if (errno != 0 || adopts == 0) && os.Getpid() != 1 {
 		return
 	}
 	signals := make(chan os.Signal, 1)
