@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api"
@@ -104,7 +106,8 @@ func removeStale(path string) error {
 	if info.Mode().Type() != os.ModeSocket {
 		return fmt.Errorf("cannot listen on api.http.socket: %s is there and is no socket", path)
 	}
-	if c, err := net.Dial("unix", path); err == nil {
+	dialer := net.Dialer{Timeout: time.Second}
+	if c, err := dialer.DialContext(context.Background(), "unix", path); err == nil {
 		c.Close()
 		return fmt.Errorf("cannot listen on api.http.socket: another process serves %s", path)
 	}

@@ -129,7 +129,7 @@ func TestReadersSeeHarmlessSettings(t *testing.T) {
 	h := s.Handler()
 	for _, path := range []string{"/v1/connectors", "/v1/connectors/p:gen", "/v1/connectors/p:out", "/v1/processors", "/v1/processors/p:m", "/v1/processors/p:out:c",
 		"/v1/pipelines/p/dead-letter-queue", "/v1/pipelines/p/status", "/v1/status", "/v1/pipelines/p/history", "/v1/pipelines/p/diff", "POST /v1/pipelines/p/export"} {
-		method, path := "GET", path
+		method := "GET"
 		if after, ok := strings.CutPrefix(path, "POST "); ok {
 			method, path = "POST", after
 		}

@@ -27,21 +27,21 @@ func (p *Pipeline) Has(connectorID string) bool {
 	return connectorID == QueueID || slices.ContainsFunc(p.Connectors, func(c Connector) bool { return c.ID == connectorID })
 }
 
-// SameID says that two connectors would have the same qualified id.
-type SameID struct {
+// SameIDError says that two connectors would have the same qualified id.
+type SameIDError struct {
 	Pipeline, Connector           string
 	OtherPipeline, OtherConnector string
 }
 
 // Error names both connectors.
-func (s *SameID) Error() string {
+func (s *SameIDError) Error() string {
 	return fmt.Sprintf("connector %q of pipeline %q and connector %q of pipeline %q have the same full id %q: rename one of them",
 		s.Connector, s.Pipeline, s.OtherConnector, s.OtherPipeline, s.Pipeline+":"+s.Connector)
 }
 
 // Clash returns the first connector of p whose qualified id a connector of another pipeline
 // has, nil if there is none. get returns the pipelines with an id.
-func (p *Pipeline) Clash(get func(id string) []*Pipeline) *SameID {
+func (p *Pipeline) Clash(get func(id string) []*Pipeline) *SameIDError {
 	ids := []string{QueueID}
 	for i := range p.Connectors {
 		ids = append(ids, p.Connectors[i].ID)
@@ -53,7 +53,7 @@ func (p *Pipeline) Clash(get func(id string) []*Pipeline) *SameID {
 			}
 			for _, other := range get(pipeline) {
 				if other.Has(connector) {
-					return &SameID{p.ID, id, pipeline, connector}
+					return &SameIDError{p.ID, id, pipeline, connector}
 				}
 			}
 		}

@@ -94,10 +94,9 @@ func TestWindowsOfEveryPlaceEnd(t *testing.T) {
 		1: {Out: []string{`{"n":3}`}, Plain: []string{`{"n":1}`, `{"n":2}`}},
 		2: {Out: []string{`{"n":3}`}, Plain: []string{`{"n":3}`}},
 	} {
-		var at [3]any
-		at[0], at[1], at[2] = "", "", ""
+		var at [3]string
 		at[place] = sum
-		got, r, err := do(t, fmt.Sprintf(head, at[:]...), `{"payload":{"after":{"n":1}}}`, `{"payload":{"after":{"n":2}}}`)
+		got, r, err := do(t, fmt.Sprintf(head, at[0], at[1], at[2]), `{"payload":{"after":{"n":1}}}`, `{"payload":{"after":{"n":2}}}`)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -363,7 +363,7 @@ func TestConnectorsOfTwoPipelinesWithOneID(t *testing.T) {
 	must(t, db.Apply(ctx, with("a", "b:c")))
 	refused := func(err error, want string) {
 		t.Helper()
-		if clash := (*spec.SameID)(nil); !errors.As(err, &clash) || !strings.Contains(err.Error(), want) {
+		if clash := (*spec.SameIDError)(nil); !errors.As(err, &clash) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %s", err, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"net/url"
@@ -32,7 +33,7 @@ func foreignDatabase(path string) error {
 	}
 	defer db.Close()
 	var n int
-	if db.QueryRow("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?", foreignTable).Scan(&n) != nil || n == 0 {
+	if db.QueryRowContext(context.Background(), "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?", foreignTable).Scan(&n) != nil || n == 0 {
 		return nil
 	}
 	return foreign(path, "conduit migrate --from "+path)

@@ -128,7 +128,7 @@ func localSocket(c config.HTTP) string {
 	if usual := config.Default("api.http.address"); path == "" && c.Address == usual {
 		path = serviceSocket
 	}
-	conn, err := net.DialTimeout("unix", path, dialTimeout)
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(context.Background(), "unix", path)
 	if err != nil {
 		return ""
 	}

@@ -196,7 +196,7 @@ func (d *decision) others(id string) (all []*spec.Pipeline) {
 
 // refuseConnector reports that a connector would have the full id of another one. Both may
 // be new: then neither pipeline is declared.
-func (d *decision) refuseConnector(c claim, clash *spec.SameID) {
+func (d *decision) refuseConnector(c claim, clash *spec.SameIDError) {
 	p := spec.Problem{Path: "", Severity: spec.SeverityError, Code: spec.CodeSameID, Message: clash.Error()}
 	i := slices.IndexFunc(c.parsed.Pipeline.Connectors, func(o spec.Connector) bool { return o.ID == clash.Connector })
 	if i >= 0 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -134,16 +133,6 @@ func (m *memory) withdraw(id string, purge bool) {
 	if err := m.Apply(context.Background(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Purge: purge}}}); err != nil {
 		panic(err)
 	}
-}
-
-func (m *memory) reasons() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var all []string
-	for _, e := range m.events {
-		all = append(all, e.Reason)
-	}
-	return strings.Join(all, " ")
 }
 
 func (m *memory) set(fail error) {

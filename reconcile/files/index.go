@@ -265,7 +265,7 @@ func (p *part) namesakes(id string) {
 		}
 	}
 	for _, version := range d.others(id) {
-		version.Clash(func(other string) []*spec.Pipeline {
+		_ = version.Clash(func(other string) []*spec.Pipeline {
 			p.pipeline(other)
 			return nil
 		})

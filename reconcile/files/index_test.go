@@ -1,6 +1,7 @@
 package files_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,7 +50,7 @@ func TestFilesDecideAsIfAboutEverything(t *testing.T) {
 			case op == 8 && declared && d.Withdrawn.IsZero():
 				store.withdraw(id, rapid.Bool().Draw(t, "purge"))
 			case op == 9 && declared && !d.Withdrawn.IsZero():
-				_ = store.DeletePipeline(nil, id)
+				_ = store.DeletePipeline(context.Background(), id)
 			case op == 10 && declared:
 				store.update(id, func(d *spec.Declaration) { d.Owner = spec.Owner{Kind: spec.OwnerFile, Path: path, Line: 1} })
 			}

@@ -188,7 +188,7 @@ func TestOriginsThatAreRefused(t *testing.T) {
 		c.API.HTTP.CORS.AllowedOrigins = `["https://ui.example", http://localhost:3000]`
 	})
 	for origin, status := range map[string]int{"https://ui.example": 200, "http://localhost:3000": 200, "http://localhost:3001": 403} {
-		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+a.Address()+"/v1/pipelines", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.Address()+"/v1/pipelines", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

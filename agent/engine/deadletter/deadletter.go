@@ -34,6 +34,7 @@ type Window struct {
 	exceeded        bool
 }
 
+// NewWindow returns the window of a declared dead-letter queue, in which nothing was refused.
 func NewWindow(declared *spec.DLQ) Window {
 	w := Window{size: declared.WindowSize, threshold: declared.WindowNackThreshold}
 	if !declared.Tolerant() {

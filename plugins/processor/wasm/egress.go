@@ -27,12 +27,6 @@ type EgressPolicy struct {
 	MaxResponseBytes int64         // the greatest answer a processor may have; 0: no bound
 }
 
-// What a processor is given unless it asks for something else.
-const (
-	defaultEgressTimeout  = 30 * time.Second
-	defaultEgressResponse = 4 << 20
-)
-
 // egress sends the HTTP requests of one processor, to what it has declared and nothing else.
 type egress struct {
 	allow       []destination

@@ -213,7 +213,7 @@ func (p *processor) ready(ctx context.Context) error {
 	}
 	if err != nil {
 		p.drop()
-		return fmt.Errorf("cannot start the processor again: %v", err) // no fault of a record
+		return fmt.Errorf("cannot start the processor again: %w", err) // no fault of a record
 	}
 	return nil
 }

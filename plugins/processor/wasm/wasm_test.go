@@ -403,7 +403,7 @@ func TestOurSDK(t *testing.T) {
 	m := newModules(t, wasm.Options{Egress: wasm.EgressPolicy{Enabled: true}}, map[string]string{"b": sdkModule})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Answer", r.Header.Get("X-Test"))
-		w.WriteHeader(201)
+		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, strings.Repeat("a", 3000))
 	}))
 	defer server.Close()
@@ -440,7 +440,9 @@ func TestEgress(t *testing.T) {
 		authorization = r.Header.Get("Authorization")
 		fmt.Fprint(w, "ok ", r.Header.Get("X-Mine"))
 	})
-	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://example.com/", 302) })
+	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://example.com/", http.StatusFound)
+	})
 	mux.HandleFunc("/large", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, strings.Repeat("x", 5000)) })
 	hang := make(chan struct{})
 	mux.HandleFunc("/hang", func(w http.ResponseWriter, r *http.Request) { <-hang })
