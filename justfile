@@ -30,6 +30,10 @@ bench *args:
 benchmarks pattern=".":
     go test -run '^$' -bench '{{pattern}}' -benchmem ./...
 
+# Write the software bill of materials of bin/conduit as CycloneDX: the modules compiled in.
+sbom: build
+    .ci/sbom bin/conduit >bin/conduit.cdx.json
+
 # Format the code.
 fmt:
     gofmt -w .
