@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -98,6 +99,27 @@ func completeDLQ(fields map[string]any) {
 func isLog(plugin string) bool {
 	name, _, _ := strings.Cut(plugin, "@")
 	return name == "log" || name == "builtin:log" || name == "any:log"
+}
+
+// EachSettings yields the settings of everything that has some, with the name of its plugin:
+// connectors, processors, the dead-letter queue.
+func (p *Pipeline) EachSettings() iter.Seq2[string, map[string]string] {
+	return func(yield func(string, map[string]string) bool) {
+		processors := p.Processors
+		for i := range p.Connectors {
+			c := &p.Connectors[i]
+			if !yield(c.Plugin, c.Settings) {
+				return
+			}
+			processors = append(processors[:len(processors):len(processors)], c.Processors...)
+		}
+		for i := range processors {
+			if !yield(processors[i].Plugin, processors[i].Settings) {
+				return
+			}
+		}
+		yield(p.DLQ.Plugin, p.DLQ.Settings)
+	}
 }
 
 // Clone returns a copy of p that shares nothing with it.

@@ -6,8 +6,7 @@ import (
 )
 
 // Handler returns a handler that passes records on to next with attributes that are texts
-// or errors redacted. Messages pass as they are: they are constants in the code, or are
-// meant to be logged.
+// or errors redacted, and messages, since what a plugin says may quote its settings.
 func (r *Redactor) Handler(next slog.Handler) slog.Handler { return &handler{next, r} }
 
 type handler struct {
@@ -17,7 +16,7 @@ type handler struct {
 
 // Handle passes r on, redacted.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
-	redacted := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	redacted := slog.NewRecord(r.Time, r.Level, h.redactor.Text(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool { redacted.AddAttrs(h.attr(a)); return true })
 	return h.Handler.Handle(ctx, redacted)
 }

@@ -3,6 +3,7 @@ package redact
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/spec/secret"
 )
 
 // Redactor replaces secret values by the references that stand for them. It may be used
@@ -28,8 +31,8 @@ const (
 	shortValue = 4
 )
 
-// Add has value replaced by reference: as it is, quoted and escaped for URLs, and each of
-// its lines as well.
+// Add has value replaced by reference, in all forms that it has in texts, and each of its
+// lines as well.
 func (r *Redactor) Add(reference, value string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,11 +44,28 @@ func (r *Redactor) Add(reference, value string) {
 		if part == "" || i > 0 && len(part) < longValue {
 			continue
 		}
-		quoted := strconv.Quote(part)
-		for _, form := range []string{part, quoted[1 : len(quoted)-1], url.QueryEscape(part), url.PathEscape(part)} {
+		for _, form := range forms(part) {
 			if _, known := r.values[form]; !known {
 				r.values[form] = reference
 			}
+		}
+	}
+}
+
+// forms returns the forms that a value has in texts: as it is, quoted by Go and as JSON, which
+// escapes <, > and & or does not, and escaped for URLs.
+func forms(value string) []string {
+	quoted, user := strconv.Quote(value), url.UserPassword("", value).String()
+	inJSON, _ := json.Marshal(value) // a string always has a JSON form
+	return []string{value, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(value), url.PathEscape(value), user[1:]}
+}
+
+// AddSettings has the secrets in settings without references replaced by ***, unless they are
+// known by a reference.
+func (r *Redactor) AddSettings(settings map[string]string) {
+	for name, value := range settings {
+		for _, part := range secret.Parts(name, value) {
+			r.Add(secret.Redacted, part)
 		}
 	}
 }

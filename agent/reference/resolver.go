@@ -41,7 +41,7 @@ func (r *Resolver) init() { r.once.Do(func() { r.wake = notify.NewSignal() }) }
 // Resolution is a version of a pipeline with its references resolved.
 type Resolution struct {
 	Pipeline *spec.Pipeline
-	Secrets  redact.Redactor // knows what the references led to
+	Secrets  redact.Redactor // knows what the references led to, and the secret settings
 
 	files map[string]digest // that values were taken from
 }
@@ -59,6 +59,11 @@ func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolutio
 	})
 	var problems []spec.Problem
 	resolved.Pipeline, problems = spec.Resolve(&d.Pipeline, lookup)
+	if resolved.Pipeline != nil {
+		for _, settings := range resolved.Pipeline.EachSettings() {
+			resolved.Secrets.AddSettings(settings)
+		}
+	}
 	r.tried(d.Pipeline.ID, d.Generation, resolved.files)
 	return resolved, problems
 }
@@ -95,7 +100,7 @@ func allowed(allow func(string) error, find func(string) (string, error)) func(s
 }
 
 // Settings resolves the references in the settings of one connector, and adds what they led
-// to to secrets. Problems have the paths of a pipeline with these settings in its first
+// to, and what is secret without them, to secrets. Problems have the paths of a pipeline with these settings in its first
 // connector.
 func (r *Resolver) Settings(ctx context.Context, settings map[string]string, secrets *redact.Redactor) (map[string]string, []spec.Problem) {
 	p := &spec.Pipeline{Connectors: []spec.Connector{{Settings: settings}}}
@@ -105,11 +110,13 @@ func (r *Resolver) Settings(ctx context.Context, settings map[string]string, sec
 	if len(problems) > 0 {
 		return nil, problems
 	}
+	secrets.AddSettings(resolved.Connectors[0].Settings)
 	return resolved.Connectors[0].Settings, nil
 }
 
 // Recall resolves settings of an earlier version. What they refer to may be gone: then a
-// setting is empty, and its name in lost. What the references led to is added to secrets.
+// setting is empty, and its name in lost. What the references led to is added to secrets, and
+// so is what is secret without them.
 func (r *Resolver) Recall(settings map[string]string, secrets *redact.Redactor) (resolved map[string]string, lost []string) {
 	resolved = map[string]string{}
 	for name, value := range settings {

@@ -119,16 +119,7 @@ func redactRevisions(tx *sql.Tx, id string) (found bool, err error) {
 
 // redact replaces the secret settings of p and reports whether there were any.
 func redact(p *spec.Pipeline) (found bool) {
-	settings := []map[string]string{p.DLQ.Settings}
-	processors := p.Processors
-	for i := range p.Connectors {
-		settings = append(settings, p.Connectors[i].Settings)
-		processors = append(processors[:len(processors):len(processors)], p.Connectors[i].Processors...)
-	}
-	for i := range processors {
-		settings = append(settings, processors[i].Settings)
-	}
-	for _, s := range settings {
+	for _, s := range p.EachSettings() {
 		for name, value := range s {
 			if secret.Is(name, value) {
 				s[name], found = spec.Redacted, true

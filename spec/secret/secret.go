@@ -10,7 +10,16 @@ import (
 
 // secretWords make a setting secret wherever they are in its name.
 var secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "secrets", "token", "credential", "credentials",
-	"apikey", "accesskey", "secretkey", "privatekey", "authorization"}
+	"apikey", "accesskey", "secretkey", "privatekey", "accountkey", "authorization", "psk", "jwt", "hmac", "otp", "totp", "mnemonic",
+	"userinfo"}
+
+// secretNouns make a setting secret when its name ends with them, or with them and a word
+// of what they are kept as.
+var secretNouns = []string{"pass", "pat", "webhook", "bearer", "basic", "auth", "cred", "creds", "cookie", "cookies", "session", "signature",
+	"pin", "seed", "keytab", "sas"}
+
+// forms are what something is kept as: webhook_url, session.id.
+var forms = []string{"url", "uri", "id", "value", "data", "string", "text", "content"}
 
 // publicKeys are what a key is called that names something instead of opening it.
 var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorting", "foreign", "routing", "record", "message", "public", "group", "unique"}
@@ -18,23 +27,48 @@ var publicKeys = []string{"primary", "partition", "partitioning", "sort", "sorti
 // reference is a value that is only a reference, so that it says nothing itself.
 var reference = regexp.MustCompile(`^\$(\w+|\{\w+\}|\{(file|credential):[^{}]*\})$`)
 
-// inside finds secrets within values.
+// inside finds secrets within values. What is secret is in the first group that matched, if
+// there is one.
 var inside = regexp.MustCompile(strings.Join([]string{
-	`://[^/@\s]*:[^@\s]+@`,                               // in a URL
-	`^[^\s:/@]+:[^\s@/][^\s@]*@(\w*\(|/|[\w.-]+(/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
-	`(?i:(password|passwd|pwd|secret|token|(api|account|access|secret|private|signing)[-_ ]?key)["']?\s*[=:]\s*\S)`, // in a list
-	`(?i:\b(pass|authorization)["']?\s*[=:]\s*\S)`,
-	`(?i:[?&](key|sig|signature|auth)=[^&\s])`, // in a query
-	`\b(Bearer\s+\S|Basic\s+[A-Za-z0-9+/]{8})`, // in a header
+	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
+	`https?://([^/@\s:${}]{12,}|[^/@\s:${}]*\d[^/@\s:${}]*)@`,  // a key in a URL, which names of users hardly look like
+	`^[^\s:/@]+:([^\s@/][^\s@]*)@(?:\w*\(|/|[\w.-]+(?:/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
+	`(?i:(?:password|passwd|pwd|secret|token|(?:api|account|access|secret|private|signing|shared)[-_ ]?(?:access[-_ ]?)?key|sharedaccesssignature)["']?\s*[=:]\s*)` + quoted, // in a list
+	`(?i:\b(?:pass|pw|authorization|jwt|pat|psk|sas)["']?\s*[=:]\s*)` + quoted,
+	`(?i:[?&](?:key|sig|signature|auth|code)=([^&\s]+))`, // in a query
+	`\bBearer\s+([\w.~+/=-]+)`, // in a header
+	`\bBasic\s+([A-Za-z0-9+/]{8,}=*)`,
+	`^(?i:bearer\s+(\S+)|basic\s+([A-Za-z0-9+/]{8,}=*))$`,
 	`-----BEGIN [A-Z ]*PRIVATE KEY`,
-	`\b(gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(live|test)_\w|AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)`, // as services issue them
+	`\b(?:gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(?:live|test)_\w|AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)[\w.-]*`, // as services issue them
 }, "|"))
+
+// quoted is a value behind a name, in quotes or up to what ends it in a list.
+const quoted = `(?:'([^']+)'|"([^"]+)"|([^\s;,&'"]+)|['"])`
+
+// harmless is a value that does not open anything: a switch, a small number, a duration, a
+// size, how to log in or to keep what is needed for it, or where that is.
+var harmless = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|none|null|auto|default|enabled?|disabled?|required?|optional|` +
+	`basic|bearer|digest|plain|scram(-sha-?\d+)?|sha-?\d+|hmac(-sha-?\d+)?|md5|rs\d+|es\d+|hs\d+|ntlm|kerberos|gssapi|negotiate|oauth2?|oauthbearer|iam|aws|gcp|azure|v\d|mtls|tls|ssl|x509|` +
+	`apikey|api[-_]key|token|password|header|cookie|query|body|strict|lax|` +
+	`\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d|[kmg]i?b?)|(\d+[hms])+)$`)
+
+// smallNumber is too short to be a secret, unless it is a pin.
+var smallNumber = regexp.MustCompile(`^-?\d{1,3}$`)
 
 // Is reports whether the value of the setting is to be shown to nobody. Names tell,
 // and values that contain a secret. References are shown as written, with what they become
 // without a variable. In doubt it is a secret.
 func Is(name, value string) bool {
 	if value == "" || IsReference(value) {
+		return false
+	}
+	return named(name, value) || inside.MatchString(value)
+}
+
+// named reports whether the name of a setting says that its value is secret.
+func named(name, value string) bool {
+	if lower := strings.ToLower(value); lower == "true" || lower == "false" {
 		return false
 	}
 	segments := strings.Split(name, ".")
@@ -46,14 +80,47 @@ func Is(name, value string) bool {
 		}
 	}
 	last := words(segments[len(segments)-1])
-	switch n := len(last); {
-	case n == 0:
-	case last[n-1] == "pass":
-		return true
-	case last[n-1] == "key" && (n == 1 || !slices.Contains(publicKeys, last[n-2])):
+	n := len(last)
+	if n > 0 && last[n-1] == "key" && (n == 1 || !slices.Contains(publicKeys, last[n-2])) || isKeyData(last) {
 		return true
 	}
-	return inside.MatchString(value)
+	return isNoun(words(name), value)
+}
+
+// isNoun reports whether a name ends with what is secret, unless value is harmless.
+func isNoun(all []string, value string) bool {
+	if n := len(all); n > 1 && slices.Contains(forms, all[n-1]) {
+		all = all[:n-1]
+	}
+	if len(all) == 0 || harmless.MatchString(value) {
+		return false
+	}
+	noun := all[len(all)-1]
+	return slices.Contains(secretNouns, noun) && (noun == "pin" || !smallNumber.MatchString(value))
+}
+
+// isKeyData reports whether a name is one of those that hold a key in a kubeconfig:
+// client-key-data.
+func isKeyData(last []string) bool {
+	n := len(last)
+	return n > 1 && last[n-2] == "key" && last[n-1] == "data"
+}
+
+// Parts returns what is secret of a value of a setting: all of it, and what is secret within.
+// There is none unless Is.
+func Parts(name, value string) []string {
+	if !Is(name, value) {
+		return nil
+	}
+	parts := []string{value}
+	for _, groups := range inside.FindAllStringSubmatch(value, -1) {
+		for _, group := range groups[1:] {
+			if group != "" {
+				parts = append(parts, group)
+			}
+		}
+	}
+	return parts
 }
 
 // words returns the words of a name in lower case: apiKey, API_KEY and api-key are two.
