@@ -1,7 +1,11 @@
 package redact
 
 import (
+	"bytes"
 	"context"
+	"encoding"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 )
 
@@ -32,11 +36,56 @@ func (h *handler) WithGroup(name string) slog.Handler {
 }
 
 func (h *handler) attr(a slog.Attr) slog.Attr {
-	if err, ok := a.Value.Any().(error); ok {
-		return slog.Any(a.Key, h.redactor.Error(err))
-	}
-	if a.Value.Kind() == slog.KindString {
-		return slog.String(a.Key, h.redactor.Text(a.Value.String()))
+	switch v := a.Value.Resolve(); v.Kind() {
+	case slog.KindString:
+		return slog.String(a.Key, h.redactor.Text(v.String()))
+	case slog.KindGroup:
+		var all []slog.Attr
+		for _, one := range v.Group() {
+			all = append(all, h.attr(one))
+		}
+		return slog.Attr{Key: a.Key, Value: slog.GroupValue(all...)}
+	case slog.KindAny:
+		if err, ok := v.Any().(error); ok {
+			return slog.Any(a.Key, h.redactor.Error(err))
+		}
+		return slog.Any(a.Key, h.object(v.Any()))
 	}
 	return a
+}
+
+// object returns v without secrets, which maps and lists of a plugin may hold. What has a text
+// of its own, such as a time or a record, is data.
+func (h *handler) object(v any) any {
+	if _, ok := v.(encoding.TextMarshaler); ok || v == nil {
+		return v
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return h.redactor.Text(fmt.Sprint(v))
+	}
+	var object any
+	if len(h.redactor.in(string(text))) == 0 && !bytes.ContainsRune(text, '\\') || json.Unmarshal(text, &object) != nil {
+		return v
+	}
+	return h.texts(object)
+}
+
+// texts redacts all texts in what JSON was decoded to.
+func (h *handler) texts(v any) any {
+	switch v := v.(type) {
+	case string:
+		return h.redactor.Text(v)
+	case []any:
+		for i := range v {
+			v[i] = h.texts(v[i])
+		}
+	case map[string]any:
+		redacted := make(map[string]any, len(v))
+		for key, value := range v {
+			redacted[h.redactor.Text(key)] = h.texts(value)
+		}
+		return redacted
+	}
+	return v
 }

@@ -58,6 +58,40 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// What plugins log in messages, groups, maps and lists is redacted; what is harmless stays as
+// it is.
+func TestHandlerOfObjects(t *testing.T) {
+	var b strings.Builder
+	log := slog.New(redactor("${V}", "canary-51c0a7").Handler(slog.NewJSONHandler(&b, nil)))
+	log.Info("no canary-51c0a7", slog.Group("g", "a", "canary-51c0a7"), "m", map[string]string{"p": "canary-51c0a7", "q": "r"}, "l", []string{"x canary-51c0a7"},
+		"n", []int{1}, "nothing", nil)
+	want := `"msg":"no ${V}","g":{"a":"${V}"},"m":{"p":"${V}","q":"r"},"l":["x ${V}"],"n":[1],"nothing":null}` + "\n"
+	if !strings.HasSuffix(b.String(), want) {
+		t.Errorf("logged %q", b.String())
+	}
+}
+
+// Secret settings are redacted in all forms that they have in texts, and what is secret within
+// them alone, too. Harmless values are not.
+func TestAddSettings(t *testing.T) {
+	r := redactor("${V}", "canary-ref")
+	r.AddSettings(map[string]string{"password": "a<canary>&b c", "url": "postgres://u:canary-url@h/db", "token": "canary-ref", "auth.type": "basic",
+		"session.timeout": "30s", "password.required": "true", "path": "/var/lib/data"})
+	for text, want := range map[string]string{
+		"a<canary>&b c":                        "***",
+		`{"p":"a\u003ccanary\u003e\u0026b c"}`: `{"p":"***"}`,
+		"a%3Ccanary%3E%26b+c":                  "***",
+		"to postgres://u:canary-url@h/db":      "to ***",
+		"password canary-url refused":          "password *** refused",
+		"canary-ref":                           "${V}",
+		"basic 30s true /var/lib/data":         "basic 30s true /var/lib/data",
+	} {
+		if got := r.Text(text); got != want {
+			t.Errorf("%q is redacted as %q, want %q", text, got, want)
+		}
+	}
+}
+
 // A redactor that is set to what others know forgets the rest.
 func TestSet(t *testing.T) {
 	r := redactor("${OLD}", "canary-old")

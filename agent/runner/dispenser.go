@@ -14,8 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// dispenser is the plugin host for one run: it counts connectors, and redacts what those in
-// this process log.
+// dispenser is the plugin host for one run: it counts connectors, and redacts what they log.
 type dispenser struct {
 	host    *plugins.Host
 	secrets *redact.Redactor

@@ -206,6 +206,14 @@ type connector struct {
 	token   string
 }
 
+// LogThrough has what the plugin writes logged through a handler that wrap makes of the one
+// there is. It is called before Configure: until then the plugin knows no settings.
+func (c *connector) LogThrough(wrap func(slog.Handler) slog.Handler) {
+	c.log = slog.New(wrap(c.log.Handler()))
+	c.p.stderr.logTo(c.log)
+	c.p.printed.logTo(c.log)
+}
+
 // Configure hands over the settings.
 func (c *connector) Configure(ctx context.Context, settings map[string]string) error {
 	return c.call(ctx, "Configure", c.client.callTimeout(), &connectorv2.Source_Configure_Request{Config: settings}, &connectorv2.Source_Configure_Response{})

@@ -23,9 +23,9 @@ const (
 // logWriter logs lines that a plugin writes. Plugins write JSON objects with @level
 // and @message or plain text.
 type logWriter struct {
-	log      *slog.Logger
 	throttle *logThrottle
 	mu       sync.Mutex
+	log      *slog.Logger // guarded by mu
 	buf      []byte   // guarded by mu: a line not finished
 	over     bool     // guarded by mu: what comes now is not waited for
 	kept     []string // guarded by mu: last lines that were no plain log lines
@@ -34,6 +34,13 @@ type logWriter struct {
 
 func newLogWriter(log *slog.Logger) *logWriter {
 	return &logWriter{log: log, throttle: newLogThrottle(log)}
+}
+
+// logTo has lines logged to another log from now on.
+func (w *logWriter) logTo(log *slog.Logger) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = log
 }
 
 // Write takes everything.

@@ -33,12 +33,13 @@ var inside = regexp.MustCompile(strings.Join([]string{
 	`://[^/@\s:]*:([^@\s]+)@`,                                  // in a URL
 	`https?://([^/@\s:${}]{12,}|[^/@\s:${}]*\d[^/@\s:${}]*)@`,  // a key in a URL, which names of users hardly look like
 	`^[^\s:/@]+:([^\s@/][^\s@]*)@(?:\w*\(|/|[\w.-]+(?:/|:\d))`, // in a DSN: user:password@tcp(host:3306)/db
-	`(?i:(?:password|passwd|pwd|secret|token|(?:api|account|access|secret|private|signing|shared)[-_ ]?(?:access[-_ ]?)?key|sharedaccesssignature)["']?\s*[=:]\s*)` + quoted, // in a list
+	`(?i:(?:password|passwd|pwd|secret|token|(?:api|account|access|secret|private|signing|shared)[-_ ]?(?:access[-_ ]?)?key)["']?\s*[=:]\s*)` + quoted, // in a list
+	`(?i:sharedaccesssignature\s*=\s*)([^\s;]+)`,
 	`(?i:\b(?:pass|pw|authorization|jwt|pat|psk|sas)["']?\s*[=:]\s*)` + quoted,
 	`(?i:[?&](?:key|sig|signature|auth|code)=([^&\s]+))`, // in a query
-	`\bBearer\s+([\w.~+/=-]+)`, // in a header
+	`\bBearer\s+([\w.~+/=-]+)`,                           // in a header
 	`\bBasic\s+([A-Za-z0-9+/]{8,}=*)`,
-	`^(?i:bearer\s+(\S+)|basic\s+([A-Za-z0-9+/]{8,}=*))$`,
+	`^(?:(?i:bearer)\s+(\S+)|(?i:basic)\s+([A-Za-z0-9+/]*[A-Z0-9+/][A-Za-z0-9+/]{7,}=*))$`,
 	`-----BEGIN [A-Z ]*PRIVATE KEY`,
 	`\b(?:gh[opsur]_\w{4}|github_pat_\w|glpat-\w|xox[abeoprs]-\w|[sr]k_(?:live|test)_\w|AIza[\w-]{30}|eyJ[\w-]{8,}\.[\w-]+\.)[\w.-]*`, // as services issue them
 }, "|"))
@@ -79,12 +80,12 @@ func named(name, value string) bool {
 			}
 		}
 	}
-	last := words(segments[len(segments)-1])
-	n := len(last)
-	if n > 0 && last[n-1] == "key" && (n == 1 || !slices.Contains(publicKeys, last[n-2])) || isKeyData(last) {
+	all := words(name)
+	n := len(all)
+	if n > 0 && all[n-1] == "key" && (n == 1 || !slices.Contains(publicKeys, all[n-2])) || isKeyData(all) {
 		return true
 	}
-	return isNoun(words(name), value)
+	return isNoun(all, value)
 }
 
 // isNoun reports whether a name ends with what is secret, unless value is harmless.
@@ -101,9 +102,9 @@ func isNoun(all []string, value string) bool {
 
 // isKeyData reports whether a name is one of those that hold a key in a kubeconfig:
 // client-key-data.
-func isKeyData(last []string) bool {
-	n := len(last)
-	return n > 1 && last[n-2] == "key" && last[n-1] == "data"
+func isKeyData(all []string) bool {
+	n := len(all)
+	return n > 1 && all[n-2] == "key" && all[n-1] == "data"
 }
 
 // Parts returns what is secret of a value of a setting: all of it, and what is secret within.

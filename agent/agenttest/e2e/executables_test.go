@@ -40,6 +40,9 @@ func servePlugin(name string) {
 	if name == "journal" {
 		wire.Serve(sdk.Connector{Name: name, Version: "v1.0.0", NewSource: func() sdk.Source { return &journal{} }})
 	}
+	if name == "tattler" {
+		wire.Serve(serveTattler(name))
+	}
 	serveDataPlugin(name)
 }
 
