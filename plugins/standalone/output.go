@@ -26,10 +26,10 @@ type logWriter struct {
 	throttle *logThrottle
 	mu       sync.Mutex
 	log      *slog.Logger // guarded by mu
-	buf      []byte   // guarded by mu: a line not finished
-	over     bool     // guarded by mu: what comes now is not waited for
-	kept     []string // guarded by mu: last lines that were no plain log lines
-	panicked bool     // guarded by mu: a stack trace follows
+	buf      []byte       // guarded by mu: a line not finished
+	over     bool         // guarded by mu: what comes now is not waited for
+	kept     []string     // guarded by mu: last lines that were no plain log lines
+	panicked bool         // guarded by mu: a stack trace follows
 }
 
 func newLogWriter(log *slog.Logger) *logWriter {
