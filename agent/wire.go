@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"os"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
@@ -63,7 +64,7 @@ func (a *Agent) wire() {
 	a.Files = &files.Reconciler{
 		Store: a.Store,
 		Watch: &watch.Watcher{Dir: c.Pipelines.Path, Log: log},
-		Parse: spec.ParseFile,
+		Parse: spec.Parser{Env: os.LookupEnv}.File,
 		Log:   log,
 	}
 	a.wireTelemetry()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/mod/semver"
+
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -26,6 +28,7 @@ type Host struct {
 
 	once    sync.Once
 	builtin *builtins
+	warned  sync.Map // references to versions of other plugins
 }
 
 // Registry makes instances of one kind of plugin.
@@ -141,6 +144,9 @@ func (h *Host) find(plugin string) (Installed, Registry, error) {
 			return s, r, nil
 		}
 	}
+	if found, ok := h.pinned(name, plugin); ok {
+		return found, h.builtin, nil
+	}
 	return Installed{}, nil, notFound(name, plugin, h.Installed())
 }
 
@@ -170,4 +176,19 @@ func (h *Host) registries() []Registry {
 		return []Registry{h.builtin}
 	}
 	return []Registry{h.Standalone, h.builtin}
+}
+
+// pinned returns the plugin compiled in that stands for a version of the one of Conduit with
+// the same name: pipeline files of Conduit may name that version. It warns once of each.
+func (h *Host) pinned(name Name, reference string) (Installed, bool) {
+	if name.Kind == KindStandalone || name.Version == Latest || semver.Major(withV(name.Version)) != "v0" {
+		return Installed{}, false
+	}
+	name.Kind, name.Version = KindBuiltin, Latest
+	found, ok := newest(h.builtin.Installed(), name)
+	if _, warned := h.warned.LoadOrStore(reference, true); ok && !warned && h.Log != nil {
+		h.Log.Warn("the plugin of another version is used: this agent has one of its own",
+			"component", "plugin", "plugin_name", reference, "used", found.FullName().String())
+	}
+	return found, ok
 }

@@ -1,8 +1,10 @@
 package plugins_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -94,6 +96,26 @@ func TestFind(t *testing.T) {
 	} {
 		if s, err := h.Find(ref); err != nil || s.FullName().String() != want {
 			t.Errorf("Find(%q) = %v, %v, want %s", ref, s.FullName(), err, want)
+		}
+	}
+}
+
+// A version of the plugin that Conduit has under this name stands for the one compiled in,
+// with one warning.
+func TestPinnedBuiltin(t *testing.T) {
+	h, log := sampleHost(), &bytes.Buffer{}
+	h.Log = slog.New(slog.NewTextHandler(log, nil))
+	for _, ref := range []string{"builtin:generator@v0.10.4", "generator@v0.10.4", "builtin:generator@v0.10.4"} {
+		if p, err := h.Find(ref); err != nil || p.Name != "generator" || p.Kind != plugins.KindBuiltin {
+			t.Errorf("%s: %v, %v", ref, p, err)
+		}
+	}
+	if n := strings.Count(log.String(), "plugin_name="); n != 2 {
+		t.Errorf("warned %d times:\n%s", n, log)
+	}
+	for _, ref := range []string{"standalone:generator@v0.10.4", "builtin:generator@v7.0.0", "builtin:postgres@v0.14.2"} {
+		if p, err := h.Find(ref); err == nil {
+			t.Errorf("%s stands for %v", ref, p)
 		}
 	}
 }

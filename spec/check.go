@@ -10,6 +10,7 @@ import (
 	"text/template/parse"
 
 	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/secret"
 	"github.com/conduit-agent/conduit/spec/spelling"
 )
@@ -55,11 +56,6 @@ func checkTopology(r *report, at string, p *Pipeline) {
 func checkConnector(r *report, at string, p *Pipeline, c *Connector) {
 	if n := len(p.QualifiedID(c.ID)); n > maxQualifiedID && !r.failed(at+"/id") {
 		r.add(at+"/id", SeverityError, CodeTooLong, "id of connector %q is too long: together with the id of its pipeline it is %d characters, the most is %d", c.ID, n, maxQualifiedID)
-	}
-	// The rest of the agent knows a connector as <pipeline>:<connector>; a colon of its
-	// own could make it another pipeline's.
-	if strings.Contains(c.ID, ":") && !r.failed(at+"/id") {
-		r.add(at+"/id", SeverityError, CodeInvalid, "id of connector %q must not contain a colon: the agent joins the ids of pipeline and connector with one; try %q", c.ID, strings.ReplaceAll(c.ID, ":", "-"))
 	}
 	checkPlugin(r, at+"/plugin", c.Plugin)
 	checkSettings(r, at, c.Settings)
@@ -136,7 +132,7 @@ var (
 // checkPlugin reports a plugin name that is not [builtin:|standalone:|any:]name[@version].
 // One with references is checked when they are resolved.
 func checkPlugin(r *report, at, plugin string) {
-	refs, problem := scan(plugin)
+	refs, problem := ref.Scan(plugin)
 	if problem != "" {
 		r.add(at, SeverityError, CodeReference, "%s", problem)
 		return
@@ -174,7 +170,7 @@ func checkRedacted(r *report, at string, p *Pipeline) {
 // pointer of what the settings belong to.
 func checkSettings(r *report, at string, settings map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if _, problem := scan(settings[name]); problem != "" {
+		if _, problem := ref.Scan(settings[name]); problem != "" {
 			r.add(at+"/settings/"+pointer.Escape(name), SeverityError, CodeReference, "setting %q: %s", name, problem)
 		}
 	}

@@ -3,10 +3,14 @@ package spec
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
@@ -30,7 +34,7 @@ type declared struct {
 // latest is the newest minor version of the file format.
 const latest = 2
 
-func readDocument(from *yamldoc.Document, export bool) *document {
+func readDocument(from *yamldoc.Document, export bool, env func(string) (string, bool)) *document {
 	d := &document{export: export, report: report{places: from.Places, problems: problemsOf(from.Faults)}}
 	if from.TooLarge {
 		d.broken = true
@@ -42,6 +46,7 @@ func readDocument(from *yamldoc.Document, export bool) *document {
 		d.broken = true
 		return d
 	}
+	d.expand(fields, "", ref.Lookup{Env: env})
 	if d.readVersion(fields) {
 		d.readPipelines(fields)
 	}
@@ -50,6 +55,41 @@ func readDocument(from *yamldoc.Document, export bool) *document {
 		return at == "" && p.Severity == SeverityError
 	})
 	return d
+}
+
+// expand replaces the references in the texts of fields, which stand at the pointer at. Those
+// of settings and plugin names stay: they are resolved when the pipeline starts.
+func (d *document) expand(fields map[string]any, at string, lookup ref.Lookup) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if name == "settings" || name == "plugin" || name == "condition" {
+			continue
+		}
+		to := at + "/" + pointer.Escape(name)
+		switch v := fields[name].(type) {
+		case string:
+			d.expandText(fields, name, v, to, lookup)
+		case map[string]any:
+			d.expand(v, to, lookup)
+		case []any:
+			for i, item := range v {
+				if inner, ok := item.(map[string]any); ok {
+					d.expand(inner, to+"/"+strconv.Itoa(i), lookup)
+				}
+			}
+		}
+	}
+}
+
+func (d *document) expandText(fields map[string]any, name, text, at string, lookup ref.Lookup) {
+	if !strings.Contains(text, "$") {
+		return
+	}
+	value, err := lookup.Expand(text)
+	if err != nil {
+		d.add(at, SeverityError, CodeReferenceLost, "%s: %v", name, err)
+		return
+	}
+	fields[name] = value
 }
 
 var versionText = regexp.MustCompile(`^2\.(\d{1,6})$`)

@@ -38,26 +38,37 @@ const maxProblems = 100
 //
 // A setting that is Redacted is an error: a file says what is, so that it cannot keep a
 // secret that it does not say.
-func ParseFile(path string, data []byte) File { return parseFile(path, data, false) }
+func ParseFile(path string, data []byte) File { return Parser{}.File(path, data) }
+
+// Parser reads pipeline files that may refer to variables outside of settings and plugin
+// names, where the values are needed to know what the file declares: in ids, names,
+// descriptions, types and statuses. References there are replaced once the YAML is read, so
+// that a value cannot change what the document is.
+type Parser struct {
+	Env func(name string) (value string, ok bool) // nil: such references are errors
+}
+
+// File is ParseFile with the variables of p.
+func (p Parser) File(path string, data []byte) File { return parseFile(path, data, false, p.Env) }
 
 // ParseExport is ParseFile for an export, which is compared with what is declared already:
 // settings may be Redacted.
-func ParseExport(data []byte) File { return parseFile("", data, true) }
+func ParseExport(data []byte) File { return parseFile("", data, true, nil) }
 
-func parseFile(path string, data []byte, export bool) File {
+func parseFile(path string, data []byte, export bool, env func(string) (string, bool)) File {
 	var f File
-	f.read(data, export)
+	f.read(data, export, env)
 	f.Problems = finish(path, f.Problems)
 	excerpt(data, f.Problems)
 	return f
 }
 
 // read reads every document of data. Settings of an export may be Redacted.
-func (f *File) read(data []byte, export bool) {
+func (f *File) read(data []byte, export bool, env func(string) (string, bool)) {
 	docs, faults := yamldoc.Read(data, grammar)
 	var all []declared
 	for i := range docs {
-		d := readDocument(&docs[i], export)
+		d := readDocument(&docs[i], export, env)
 		f.Problems = append(f.Problems, d.problems...)
 		f.Broken = f.Broken || d.broken
 		all = append(all, d.declared...)

@@ -175,3 +175,42 @@ func golden(t *testing.T, path string, got []byte) {
 		t.Errorf("%s: -want +got:\n%s", path, diff)
 	}
 }
+
+// References in ids, names and statuses are replaced once the YAML is read, so that no value
+// can change what the document is. Those of settings stay.
+func TestReferencesOutsideOfSettings(t *testing.T) {
+	env := map[string]string{"ENV": "prod", "STATUS": "stopped", "EVIL": "x\n  - id: other", "TYPE": "source"}
+	parser := spec.Parser{Env: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
+	text := `version: "2.2"
+pipelines:
+  - id: orders-${ENV}
+    status: $STATUS
+    name: ${EVIL}
+    description: "$$5 for ${NOBODY:-all}"
+    connectors:
+      - {id: in, type: "${TYPE}", plugin: "${PLUGIN}", settings: {a: "${SECRET}"}}
+      - {id: "out-${ENV}", type: destination, plugin: log}
+    processors:
+      - {id: p, plugin: x, condition: "{{ $a := 1 }}true"}
+`
+	f := parser.File("f.yaml", []byte(text))
+	if len(f.Pipelines) != 1 || len(f.Problems) > 0 {
+		t.Fatal(report(f))
+	}
+	p := f.Pipelines[0].Pipeline
+	if p.ID != "orders-prod" || p.Status != spec.StatusStopped || p.Name != env["EVIL"] || p.Description != "$5 for all" ||
+		p.Connectors[0].Type != spec.TypeSource || p.Connectors[0].Plugin != "${PLUGIN}" || p.Connectors[0].Settings["a"] != "${SECRET}" ||
+		p.Connectors[1].ID != "out-prod" || p.Processors[0].Condition != "{{ $a := 1 }}true" {
+		t.Errorf("got %+v", p)
+	}
+	if again := spec.ParseFile("f.yaml", spec.Marshal(p)); len(again.Pipelines) != 1 || cmp.Diff(p, again.Pipelines[0].Pipeline) != "" {
+		t.Errorf("it is written as\n%s%s", spec.Marshal(p), report(again))
+	}
+	delete(env, "STATUS")
+	if f := parser.File("f.yaml", []byte(text)); len(f.Pipelines) != 0 || !strings.Contains(report(f), "f.yaml:4:13: /pipelines/0/status: status: environment variable STATUS is not set") {
+		t.Error(report(f))
+	}
+	if f := spec.ParseFile("f.yaml", []byte(text)); len(f.Pipelines) != 0 || !f.Broken {
+		t.Errorf("without variables: %s", report(f))
+	}
+}

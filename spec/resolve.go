@@ -7,31 +7,22 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
-
-// Lookup finds the values of references. A nil function refuses its kind.
-type Lookup struct {
-	Env        func(name string) (value string, ok bool)
-	File       func(path string) (string, error)
-	Credential func(name string) (string, error)
-	// Found, when set, is called with the value of every reference, and of every text that
-	// holds references.
-	Found func(declared, value string)
-}
 
 // Resolve returns a copy of p in which the references in plugin names and settings are
 // replaced by what they refer to, and the problems of those that cannot be; then the
 // copy is nil. When there are no references it returns p itself. Values are taken as
 // they are: references in them are not replaced. One newline at the end of a file or
 // credential is cut. Paths are pointers within p. Problems never contain values.
-func Resolve(p *Pipeline, lookup Lookup) (*Pipeline, []Problem) {
+func Resolve(p *Pipeline, lookup ref.Lookup) (*Pipeline, []Problem) {
 	if isLiteral(p) {
 		return p, nil
 	}
 	resolved := p.Clone()
 	r := &report{}
 	eachText(resolved, func(path, what string, text *string) {
-		value, err := lookup.expand(*text)
+		value, err := lookup.Expand(*text)
 		if err != nil {
 			r.add(path, SeverityError, CodeReferenceLost, "%s: %v", what, err)
 			return
@@ -84,75 +75,18 @@ func checkResolvedPlugin(r *report, path, plugin string) {
 	}
 }
 
-// expand returns text with its references replaced.
-func (l Lookup) expand(text string) (string, error) {
-	pieces, problem := cut(text)
-	if problem != "" {
-		return "", fmt.Errorf("%s", problem)
-	}
-	var b strings.Builder
-	for _, p := range pieces {
-		value, err := l.value(p)
-		if err != nil {
-			return "", err
+// References returns every reference in the plugin names and settings of p, in the
+// order of its parts. References that are not well formed are left out.
+func References(p *Pipeline) []ref.Reference {
+	var all []ref.Reference
+	eachText(p.Clone(), func(path, _ string, text *string) {
+		found, _ := ref.Scan(*text)
+		for _, one := range found {
+			one.Path = path
+			all = append(all, one)
 		}
-		b.WriteString(value)
-		if p.source != "" {
-			l.found(p.source, value)
-		}
-	}
-	if slices.ContainsFunc(pieces, func(p piece) bool { return p.source != "" }) {
-		l.found(text, b.String())
-	}
-	return b.String(), nil
-}
-
-func (l Lookup) found(declared, value string) {
-	if l.Found != nil {
-		l.Found(declared, value)
-	}
-}
-
-func (l Lookup) value(p piece) (string, error) {
-	switch p.Kind {
-	case ReferenceEnv:
-		return l.env(p)
-	case ReferenceFile:
-		return read(l.File, "file", p.Name)
-	case ReferenceCredential:
-		return read(l.Credential, "credential", p.Name)
-	}
-	return p.literal, nil
-}
-
-func (l Lookup) env(p piece) (string, error) {
-	if l.Env == nil {
-		return "", fmt.Errorf("environment variable %s cannot be used here", p.Name)
-	}
-	value, ok := l.Env(p.Name)
-	switch {
-	case ok && (value != "" || !p.strict):
-		return value, nil
-	case p.Optional:
-		return p.fallback, nil
-	case p.demand != "":
-		return "", fmt.Errorf("environment variable %s is not set: %s", p.Name, p.demand)
-	}
-	return "", fmt.Errorf("environment variable %s is not set: set it for the agent, write ${%s:-default}, or $$ for a literal $", p.Name, p.Name)
-}
-
-func read(from func(string) (string, error), what, name string) (string, error) {
-	if from == nil {
-		return "", fmt.Errorf("%s %s cannot be used here", what, name)
-	}
-	value, err := from(name)
-	if err != nil {
-		return "", fmt.Errorf("cannot read %s %s: %w", what, name, err)
-	}
-	if line, ok := strings.CutSuffix(value, "\n"); ok {
-		return strings.TrimSuffix(line, "\r"), nil
-	}
-	return value, nil
+	})
+	return all
 }
 
 // eachText calls do with every text of p that may hold references: its pointer, what

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 const head = `version: "2.2"
@@ -45,7 +45,7 @@ func do(t *testing.T, file string, records ...string) (dried, *rest.DryRun, erro
 	for _, r := range records {
 		request.Records = append(request.Records, json.RawMessage(r))
 	}
-	lookup := spec.Lookup{Env: func(name string) (string, bool) { return "x", name == "THERE" }}
+	lookup := ref.Lookup{Env: func(name string) (string, bool) { return "x", name == "THERE" }}
 	r, err := dryrun.Do(context.Background(), request, dryrun.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}, Timeout: time.Minute}, lookup)
 	if err != nil {
 		return dried{}, nil, err

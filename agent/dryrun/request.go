@@ -10,6 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // maxRecords bounds the records of a request.
@@ -28,7 +29,7 @@ func invalidf(format string, args ...any) error { return &InvalidError{fmt.Sprin
 
 // Do does a dry run. An InvalidError says what is wrong with the request. References in the settings of processors are resolved with lookup;
 // connectors are not opened, and theirs do not matter.
-func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup spec.Lookup) (*rest.DryRun, error) {
+func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup ref.Lookup) (*rest.DryRun, error) {
 	if n := len(request.Records); n > maxRecords {
 		return nil, invalidf("there are %d records; the most is %d", n, maxRecords)
 	}

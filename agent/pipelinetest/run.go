@@ -11,6 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/template"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // Result is what came of one test.
@@ -98,7 +99,7 @@ func choose(id string, pipelines []spec.Parsed) (*spec.Pipeline, error) {
 // resolve replaces references in the settings of processors by what the test says. Those of
 // connectors do not matter.
 func resolve(p *spec.Pipeline, variables map[string]string) (*spec.Pipeline, error) {
-	resolved, problems := spec.Resolve(dryrun.Processors(p), spec.Lookup{Env: func(name string) (string, bool) {
+	resolved, problems := spec.Resolve(dryrun.Processors(p), ref.Lookup{Env: func(name string) (string, bool) {
 		v, ok := variables[name]
 		return v, ok
 	}})

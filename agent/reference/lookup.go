@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/conduit-agent/conduit/reconcile/watch"
-	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // readTimeout is how long it may take to read a file that a reference names.
@@ -20,8 +20,8 @@ const readTimeout = 5 * time.Second
 var errTimeout = errors.New("the file system does not answer")
 
 // lookup finds what references in settings stand for, until ctx ends.
-func (r *reads) lookup(ctx context.Context) spec.Lookup {
-	return spec.Lookup{
+func (r *reads) lookup(ctx context.Context) ref.Lookup {
+	return ref.Lookup{
 		Env: os.LookupEnv,
 		File: func(path string) (string, error) {
 			return within(ctx, r, readTimeout, "file "+path, func() (string, error) { return ReadFile(path) })

@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // Resolver resolves references, and remembers which files the settings of each pipeline took
@@ -80,7 +81,7 @@ func note(files map[string]digest, path, name string, read func(string) (string,
 }
 
 // Lookup finds what references stand for, until ctx ends. How long each may take is bounded.
-func (r *Resolver) Lookup(ctx context.Context) spec.Lookup {
+func (r *Resolver) Lookup(ctx context.Context) ref.Lookup {
 	l := r.reads.lookup(ctx)
 	l.File, l.Credential = allowed(r.AllowFile, l.File), allowed(r.AllowCredential, l.Credential)
 	return l

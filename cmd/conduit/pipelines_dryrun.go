@@ -18,7 +18,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/api/rest"
-	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 func dryRunCommand(p *program) *ffcli.Command {
@@ -97,7 +97,7 @@ func (p *program) dryRun(ctx context.Context, path string, at *agentFlags, a *dr
 	if err != nil {
 		return err
 	}
-	r, err := dryrun.Do(ctx, a.DryRunRequest, dryrun.Options{Registry: p.processors(ctx, c), Timeout: offlineTimeout}, spec.Lookup{Env: os.LookupEnv})
+	r, err := dryrun.Do(ctx, a.DryRunRequest, dryrun.Options{Registry: p.processors(ctx, c), Timeout: offlineTimeout}, ref.Lookup{Env: os.LookupEnv})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -46,7 +46,7 @@ func (p *program) upgrade(path string, inPlace bool) error {
 	if err != nil {
 		return invalidf("%s: %v", path, err)
 	}
-	f := spec.ParseFile(path, out)
+	f := spec.Parser{Env: os.LookupEnv}.File(path, out)
 	p.problemsTo(p.stderr, f.Problems)
 	if !inPlace {
 		_, err = p.stdout.Write(out)
@@ -76,5 +76,5 @@ func parseAnyVersion(path string, text []byte) spec.File {
 	if out, err := upgrade.File(text); err == nil {
 		text = out
 	}
-	return spec.ParseFile(path, text)
+	return spec.Parser{Env: os.LookupEnv}.File(path, text)
 }

@@ -182,7 +182,7 @@ func loadPipelines(path string) ([]spec.Parsed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read pipeline file: %w", err)
 	}
-	parsed := spec.ParseFile(path, data)
+	parsed := spec.Parser{Env: os.LookupEnv}.File(path, data)
 	for _, problem := range parsed.Problems {
 		if problem.Severity == spec.SeverityError {
 			return nil, invalidf("%s:%d:%d: %s", path, problem.Line, problem.Column, problem.Message)

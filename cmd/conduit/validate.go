@@ -121,7 +121,7 @@ type fileReport struct {
 // check adds one file to the report.
 func (r *report) check(ctx context.Context, file pipelineFile) {
 	path := file.path
-	parsed := spec.ParseFile(path, file.content)
+	parsed := spec.Parser{Env: os.LookupEnv}.File(path, file.content)
 	if file.err != nil {
 		parsed.Problems = []spec.Problem{{File: path, Severity: spec.SeverityError, Code: "file.unreadable", Message: file.err.Error()}}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // Check returns what is wrong with declared processors: plugins that are not there,
@@ -58,12 +59,12 @@ func (r *Registry) checkOne(ctx context.Context, at string, d spec.Processor) (p
 func (r *Registry) checkSettings(ctx context.Context, plugin sdk.ProcessorPlugin, settings map[string]string) (wrong []sdk.SettingError) {
 	literal, known := make(map[string]string, len(settings)), true
 	for name, value := range settings {
-		text, ok := spec.Literal(value)
+		text, ok := ref.Literal(value)
 		literal[name], known = text, known && ok
 	}
 	err := contain(func() error {
 		for _, e := range Parameters(plugin).Check(literal) {
-			if _, ok := spec.Literal(settings[e.Setting]); ok {
+			if _, ok := ref.Literal(settings[e.Setting]); ok {
 				wrong = append(wrong, e)
 			}
 		}

@@ -1,9 +1,11 @@
 package yamldoc
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/spec/pointer"
 	"go.yaml.in/yaml/v3"
@@ -49,10 +51,22 @@ func (r *reader) scalar(n *yaml.Node, at string) (any, bool) {
 			return number, true
 		}
 		return n.Value, true
+	case "!!binary":
+		return r.binary(n, at)
 	default:
 		r.unknownTag(n, at)
 		return nil, false
 	}
+}
+
+// binary returns the text that n encodes.
+func (r *reader) binary(n *yaml.Node, at string) (any, bool) {
+	b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(n.Value), ""))
+	if err != nil || !utf8.Valid(b) {
+		r.add(r.mark(n, at), Invalid, at, "the value of !!binary is not text in base64")
+		return nil, false
+	}
+	return string(b), true
 }
 
 // wholeNumber reads n as a decimal number. A leading zero means octal to some and

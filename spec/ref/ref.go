@@ -1,25 +1,28 @@
-package spec
+// Package ref reads the references that texts of a pipeline may hold, such as ${VAR} or
+// ${file:/path}, and replaces them by what they refer to.
+package ref
 
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// ReferenceKind says where a reference gets its value from.
-type ReferenceKind string
+// Kind says where a reference gets its value from.
+type Kind string
 
 // The kinds of references.
 const (
-	ReferenceEnv        ReferenceKind = "env"        // $VAR, ${VAR}, ${VAR:-default}, ${VAR:?message}
-	ReferenceFile       ReferenceKind = "file"       // ${file:/path}
-	ReferenceCredential ReferenceKind = "credential" // ${credential:name}
+	Env        Kind = "env"        // $VAR, ${VAR}, ${VAR:-default}, ${VAR:?message}
+	File       Kind = "file"       // ${file:/path}
+	Credential Kind = "credential" // ${credential:name}
 )
 
 // Reference is one use of a value that is not in the pipeline itself.
 type Reference struct {
 	Path     string // JSON pointer within the pipeline of the text it stands in
-	Kind     ReferenceKind
+	Kind     Kind
 	Name     string // of the variable or credential, or the path of the file
 	Optional bool   // it has a default
 }
@@ -39,16 +42,15 @@ var (
 	credential = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 )
 
-// scan returns the references of text, or what is wrong with them.
-func scan(text string) ([]piece, string) {
+// Scan returns the references of text, without their Path, or what is wrong with them.
+func Scan(text string) (found []Reference, problem string) {
 	pieces, problem := cut(text)
-	var refs []piece
 	for _, p := range pieces {
 		if p.Kind != "" {
-			refs = append(refs, p)
+			found = append(found, p.Reference)
 		}
 	}
-	return refs, problem
+	return found, problem
 }
 
 // Literal returns what text stands for when it has no references: $$ is $. It returns false
@@ -92,7 +94,7 @@ func cut(text string) (pieces []piece, problem string) {
 			pieces, text = append(pieces, p), rest
 		default:
 			if name := variable.FindString(after); name != "" {
-				pieces = append(pieces, piece{Reference: Reference{Kind: ReferenceEnv, Name: name}, source: "$" + name})
+				pieces = append(pieces, piece{Reference: Reference{Kind: Env, Name: name}, source: "$" + name})
 				text = after[len(name):]
 			} else {
 				pieces = append(pieces, piece{literal: "$"})
@@ -106,7 +108,7 @@ func cut(text string) (pieces []piece, problem string) {
 func braced(inner string) (piece, string) {
 	name := variable.FindString(inner)
 	rest := inner[len(name):]
-	p := piece{Reference: Reference{Kind: ReferenceEnv, Name: name}}
+	p := piece{Reference: Reference{Kind: Env, Name: name}}
 	switch {
 	case strings.Contains(inner, "${"):
 		return p, fmt.Sprintf("the reference ${%s} contains another one, which is not supported", inner)
@@ -119,27 +121,94 @@ func braced(inner string) (piece, string) {
 		p.strict, p.demand = true, rest[2:]
 		return p, ""
 	case name == "file" && strings.HasPrefix(rest, ":/"):
-		p.Kind, p.Name = ReferenceFile, rest[1:]
+		p.Kind, p.Name = File, rest[1:]
 		return p, ""
 	case name == "file" && strings.HasPrefix(rest, ":"):
 		return p, fmt.Sprintf("the path of ${%s} must be absolute", inner)
 	case name == "credential" && strings.HasPrefix(rest, ":") && credential.MatchString(rest[1:]):
-		p.Kind, p.Name = ReferenceCredential, rest[1:]
+		p.Kind, p.Name = Credential, rest[1:]
 		return p, ""
 	}
 	return p, fmt.Sprintf("${%s} is not a reference: write ${VAR}, ${VAR:-default}, ${VAR:?message}, ${file:/path} or ${credential:name}, or $${ for a literal ${", inner)
 }
 
-// References returns every reference in the plugin names and settings of p, in the
-// order of its parts. References that are not well formed are left out.
-func References(p *Pipeline) []Reference {
-	var all []Reference
-	eachText(p.Clone(), func(path, _ string, text *string) {
-		refs, _ := scan(*text)
-		for _, ref := range refs {
-			ref.Path = path
-			all = append(all, ref.Reference)
+// Lookup finds the values of references. A nil function refuses its kind.
+type Lookup struct {
+	Env        func(name string) (value string, ok bool)
+	File       func(path string) (string, error)
+	Credential func(name string) (string, error)
+	// Found, when set, is called with the value of every reference, and of every text that
+	// holds references.
+	Found func(declared, value string)
+}
+
+// Expand returns text with its references replaced.
+func (l Lookup) Expand(text string) (string, error) {
+	pieces, problem := cut(text)
+	if problem != "" {
+		return "", fmt.Errorf("%s", problem)
+	}
+	var b strings.Builder
+	for _, p := range pieces {
+		value, err := l.value(p)
+		if err != nil {
+			return "", err
 		}
-	})
-	return all
+		b.WriteString(value)
+		if p.source != "" {
+			l.found(p.source, value)
+		}
+	}
+	if slices.ContainsFunc(pieces, func(p piece) bool { return p.source != "" }) {
+		l.found(text, b.String())
+	}
+	return b.String(), nil
+}
+
+func (l Lookup) found(declared, value string) {
+	if l.Found != nil {
+		l.Found(declared, value)
+	}
+}
+
+func (l Lookup) value(p piece) (string, error) {
+	switch p.Kind {
+	case Env:
+		return l.env(p)
+	case File:
+		return read(l.File, "file", p.Name)
+	case Credential:
+		return read(l.Credential, "credential", p.Name)
+	}
+	return p.literal, nil
+}
+
+func (l Lookup) env(p piece) (string, error) {
+	if l.Env == nil {
+		return "", fmt.Errorf("environment variable %s cannot be used here", p.Name)
+	}
+	value, ok := l.Env(p.Name)
+	switch {
+	case ok && (value != "" || !p.strict):
+		return value, nil
+	case p.Optional:
+		return p.fallback, nil
+	case p.demand != "":
+		return "", fmt.Errorf("environment variable %s is not set: %s", p.Name, p.demand)
+	}
+	return "", fmt.Errorf("environment variable %s is not set: set it for the agent, write ${%s:-default}, or $$ for a literal $", p.Name, p.Name)
+}
+
+func read(from func(string) (string, error), what, name string) (string, error) {
+	if from == nil {
+		return "", fmt.Errorf("%s %s cannot be used here", what, name)
+	}
+	value, err := from(name)
+	if err != nil {
+		return "", fmt.Errorf("cannot read %s %s: %w", what, name, err)
+	}
+	if line, ok := strings.CutSuffix(value, "\n"); ok {
+		return strings.TrimSuffix(line, "\r"), nil
+	}
+	return value, nil
 }
