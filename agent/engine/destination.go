@@ -48,7 +48,8 @@ type destinationRun struct {
 
 	mu       sync.Mutex
 	results  uint64        // guarded by mu: records settled
-	pending  []part        // guarded by mu: written and not settled, in order
+	pending  []part        // guarded by mu: written and not settled, in order, from number first on
+	first    int           // guarded by mu
 	settling bool          // guarded by mu: what was pending is being settled
 	empty    notify.Signal // pending is empty and nothing is being settled
 }
@@ -172,6 +173,11 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 func (d *destinationRun) expect() (*record.Batch, error) {
 	d.joined = d.joined[:0]
 	d.mu.Lock()
+	if len(d.pending) == cap(d.pending) && d.first > 0 { // rather than grow
+		n := copy(d.pending, d.pending[d.first:])
+		clear(d.pending[n:])
+		d.pending, d.first = d.pending[:n], 0
+	}
 	for _, p := range d.parts {
 		d.joined = append(d.joined, p.batch)
 		d.pending = append(d.pending, p)
@@ -228,32 +234,38 @@ func (d *destinationRun) settled(n int, refused error) {
 			}
 			now = time.Now()
 		}
-		p.src.settle(p.inFlight, d.index, k, refused != nil, now)
+		p.src().settle(p.inFlight, d.index, k, refused != nil, now)
 	}
 	d.mu.Lock()
 	d.settling = false
-	empty := len(d.pending) == 0
+	empty := d.idle()
 	d.mu.Unlock()
 	if empty {
 		d.empty.Notify()
 	}
 }
 
+// idle reports whether all that was written is settled, with mu held.
+func (d *destinationRun) idle() bool { return d.first == len(d.pending) }
+
 // pop takes up to n records off the front of what is pending; the part returned is as
 // it was before.
 func (d *destinationRun) pop(n int) (part, int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.pending) == 0 {
+	if d.idle() {
 		return part{}, 0
 	}
-	p := d.pending[0]
+	p := d.pending[d.first]
 	k := min(n, p.n)
 	d.settling = true
 	d.results += uint64(k)
-	if d.pending[0].n -= k; d.pending[0].n == 0 {
-		d.pending[0] = part{}
-		d.pending = d.pending[1:]
+	if d.pending[d.first].n -= k; d.pending[d.first].n == 0 {
+		d.pending[d.first] = part{}
+		d.first++
+	}
+	if d.idle() {
+		d.pending, d.first = d.pending[:0], 0
 	}
 	return p, k
 }
@@ -277,7 +289,7 @@ func (d *destinationRun) refuse(p part, k int, cause error) error {
 func (d *destinationRun) waitSettled(ctx context.Context) error {
 	for {
 		d.mu.Lock()
-		done := len(d.pending) == 0 && !d.settling
+		done := d.idle() && !d.settling
 		d.mu.Unlock()
 		if done {
 			return nil

@@ -55,8 +55,8 @@ func (d *destinationRun) part(f inFlight) {
 // remaining returns the records of f without those of which the input, or the emission,
 // was refused while another piece of it was on its way here.
 func (d *destinationRun) remaining(f inFlight) (records []record.Record, origins []int32, dropped bool) {
-	f.src.mu.Lock()
-	defer f.src.mu.Unlock()
+	f.src().mu.Lock()
+	defer f.src().mu.Unlock()
 	if f.Refused() == 0 || f.Origins == nil && !f.Emitted() {
 		return nil, nil, false
 	}
@@ -101,7 +101,7 @@ func (d *destinationRun) process(ctx context.Context, f inFlight) error {
 	} else {
 		d.branch(f, m.records, m.origins)
 	}
-	d.emit(f.src, m.emitted)
+	d.emit(f.src(), m.emitted)
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (d *destinationRun) branch(f inFlight, records []record.Record, origins []i
 	if len(records) > 0 {
 		d.parts = append(d.parts, part{f, record.NewBatch(records), len(records)})
 	}
-	f.src.track(f, time.Now(), func() settle.Change { return f.src.tracker.Branch(f.Batch, d.index, origins) })
+	f.src().track(f, time.Now(), func() settle.Change { return f.src().tracker.Branch(f.Batch, d.index, origins) })
 }
 
 // emit appends what the processors of the destination emitted to the parts.

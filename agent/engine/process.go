@@ -47,8 +47,8 @@ func (f inFlight) hold(g *lineage.Given, t *token, held []int32) {
 	if len(held) == 0 {
 		return
 	}
-	f.src.mu.Lock()
-	defer f.src.mu.Unlock()
+	f.src().mu.Lock()
+	defer f.src().mu.Unlock()
 	for _, i := range held {
 		input := t.input(i)
 		g.Held = append(g.Held, int32(input))
@@ -63,10 +63,10 @@ func (s *sourceRun) emissions(emitted []sdk.Emission, destination *int) []inFlig
 	for _, e := range emitted {
 		s.mu.Lock()
 		f := s.tracker.Emission(record.NewBatch(e.Records), len(s.run.dests), func(d int) bool { return destination == nil || d == *destination })
-		f.ReadAt = time.Now()
+		f.ReadAt, f.Owner = time.Now(), s
 		s.run.Window.Shared.add(f.Size())
 		s.mu.Unlock()
-		all = append(all, inFlight{s, f, &lineage.Passage{Settles: e.Settles}})
+		all = append(all, inFlight{f, &lineage.Passage{Settles: e.Settles}})
 	}
 	return all
 }
@@ -174,7 +174,7 @@ func (r *run) awake(ctx context.Context, st stage, s *sourceRun) (over bool, err
 		return false, s.forward(ctx, inFlight{}, s.emissions(emitted, nil))
 	}
 	for _, f := range r.sources[0].emissions(emitted, nil) {
-		if err := f.src.hand(ctx, f); err != nil {
+		if err := f.src().hand(ctx, f); err != nil {
 			return false, err
 		}
 	}

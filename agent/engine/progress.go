@@ -61,7 +61,7 @@ func (p *progress) stalled(now func() (answers uint64, idle bool), at time.Time,
 func (d *destinationRun) progress() (answers uint64, idle bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.results, len(d.pending) == 0 || d.settling || d.out.Load().batching.Unbounded()
+	return d.results, d.idle() || d.settling || d.out.Load().batching.Unbounded()
 }
 
 // progress returns how many records were acknowledged to the source, and whether it has

@@ -47,30 +47,30 @@ func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, node string
 // already. It is the input as it was before it was split or held, if it was. For an emission
 // it is the records of which that was made that go there.
 func (f inFlight) refuse(ctx context.Context, input int, r record.Record, node string, cause error) error {
-	f.src.mu.Lock()
+	f.src().mu.Lock()
 	first := f.Refuse(input)
-	f.src.mu.Unlock()
+	f.src().mu.Unlock()
 	switch {
 	case !first:
 		return nil
 	case len(f.Settles) > 0: // all that became of them is in this emission
-		return f.src.run.refuseSettled(ctx, f.Settles, node, cause)
+		return f.src().run.refuseSettled(ctx, f.Settles, node, cause)
 	case !f.Whole(input):
 		r = f.Original(input)
 	}
-	return f.src.run.dlq.nack(ctx, f.src.id, r, node, cause)
+	return f.src().run.dlq.nack(ctx, f.src().id, r, node, cause)
 }
 
 // refuseAt sends the input of record i for the destination, which refused it, to the
 // dead-letter queue.
 func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) error {
 	if p.Passage == nil {
-		return d.run.dlq.nack(d.run.ctx, p.src.id, r, d.id, cause)
+		return d.run.dlq.nack(d.run.ctx, p.src().id, r, d.id, cause)
 	}
-	p.src.mu.Lock()
+	p.src().mu.Lock()
 	input := p.Origin(d.index, i)
 	pieces, before := p.Pieces(d.index, input, i)
-	p.src.mu.Unlock()
+	p.src().mu.Unlock()
 	if pieces > 1 {
 		cause = fmt.Errorf("piece %d of %d: %w", before+1, pieces, cause)
 		r = p.Original(input)
@@ -82,6 +82,6 @@ func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) e
 func (r *run) release(settles []sdk.Held) {
 	for _, h := range settles {
 		t := h.Batch.(*token)
-		t.src.release(t.inFlight, t.input(h.Index))
+		t.src().release(t.inFlight, t.input(h.Index))
 	}
 }

@@ -64,15 +64,17 @@ type sourceRun struct {
 // inFlight is a batch on its way from src to every destination, or what processors made
 // of records of it.
 type inFlight struct {
-	src *sourceRun
-	*settle.Batch
+	*settle.Batch    // owned by a sourceRun
 	*lineage.Passage // nil for one that passed no processors
 }
 
+// src returns the source whose mu guards f.
+func (f inFlight) src() *sourceRun { return f.Owner.(*sourceRun) }
+
 // whenSettled has do called when all of f is settled.
 func (f inFlight) whenSettled(do func()) {
-	f.src.mu.Lock()
-	defer f.src.mu.Unlock()
+	f.src().mu.Lock()
+	defer f.src().mu.Unlock()
 	if before := f.Settled; before != nil {
 		f.Settled = func() { before(); do() }
 	} else {
@@ -208,7 +210,10 @@ func (s *sourceRun) inFlight(b *record.Batch) inFlight {
 	defer s.mu.Unlock()
 	f := s.tracker.Batch(b, len(s.run.dests))
 	f.ReadAt, f.SettledAt = now, now
-	return inFlight{s, f, nil}
+	if f.Owner == nil {
+		f.Owner = s
+	}
+	return inFlight{f, nil}
 }
 
 // add takes f into account. From then on it belongs to those who get it from a

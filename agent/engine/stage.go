@@ -46,7 +46,7 @@ func (st stage) process(ctx context.Context, f inFlight, records []record.Record
 	f.hold(g, t, out.Held)
 	m := made{records: out.Records, origins: lineage.Compose(origins, out.Origins), emitted: out.Emitted}
 	if len(out.Refused) > 0 {
-		refused, err := f.src.run.refuseAll(ctx, t, out.Refused)
+		refused, err := f.src().run.refuseAll(ctx, t, out.Refused)
 		if err != nil {
 			return f, made{}, err
 		}

@@ -18,6 +18,7 @@ type Batch struct {
 	SettledAt time.Time     // when a destination settled some of it last
 	Records   *record.Batch // what goes on to the destinations
 	Origins   []int32       // index of the input of each of Records, ascending; nil: one to one
+	Owner     any           // stays when the batch is used again
 	Settled   func()        // called when all of it is settled, unless it is nil
 
 	first     uint64           // records read before it

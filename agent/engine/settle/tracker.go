@@ -165,7 +165,10 @@ func (t *Tracker) retire(b *Batch, atOnce bool) {
 		t.settled = append(t.settled, Range{ReadAt: b.ReadAt, SettledAt: b.SettledAt, first: b.first, N: b.n, positions: b.positions})
 		b.positions = record.Positions{}
 	}
-	b.Records, b.Origins, b.Settled, b.held, b.low, b.refused = nil, nil, nil, nil, 0, b.refused[:0]
+	b.Records, b.low, b.refused = nil, 0, b.refused[:0]
+	if b.Origins != nil || b.Settled != nil || b.held != nil { // there were processors
+		b.Origins, b.Settled, b.held = nil, nil, nil
+	}
 	if len(t.idle) < maxIdle {
 		t.idle = append(t.idle, b)
 	}
