@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -170,8 +169,11 @@ func (s collectionSettings) fields(prefix string) ([]field, error) {
 	return fields, errors.Join(errs...)
 }
 
+// maxFile bounds the file whose content is generated, as of files that references name.
+const maxFile = 1 << 20
+
 func (p *filePayload) load() error {
-	content, err := os.ReadFile(p.path)
+	content, err := sdk.ReadFile(p.path, maxFile)
 	if err != nil {
 		return fmt.Errorf("cannot read the content to generate: %w", err)
 	}

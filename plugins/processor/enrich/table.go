@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // maxTable bounds the file of a table.
@@ -20,7 +20,7 @@ const maxTable = 64 << 20
 // readTable returns the rows of the table by the text of their key. Of rows with equal
 // keys the last one counts.
 func readTable(s fileSettings) (map[string]map[string]any, error) {
-	b, err := readFile(s.Path)
+	b, err := sdk.ReadFile(s.Path, maxTable)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the table: %w", err)
 	}
@@ -34,26 +34,6 @@ func readTable(s fileSettings) (map[string]map[string]any, error) {
 		return nil, fmt.Errorf("cannot read the table %s: %w", s.Path, err)
 	}
 	return table, nil
-}
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxTable+1))
-	if err == nil && len(b) > maxTable {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxTable)
-	}
-	return b, err
 }
 
 func readCSV(b []byte, s fileSettings) (map[string]map[string]any, error) {

@@ -5,11 +5,12 @@ package javascript
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/parser"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // maxScript bounds the size of a script file.
@@ -25,17 +26,7 @@ func (c *config) readScript() (name, text string, err error) {
 	case c.Path == "":
 		return "", "", settingError("script", "one of script and script.path must be set")
 	}
-	info, err := os.Stat(c.Path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	if err == nil && info.Size() > maxScript {
-		err = fmt.Errorf("larger than %d bytes", maxScript)
-	}
-	if err != nil {
-		return "", "", settingError("script.path", fmt.Sprintf("cannot read the script: %v", err))
-	}
-	b, err := os.ReadFile(c.Path)
+	b, err := sdk.ReadFile(c.Path, maxScript)
 	if err != nil {
 		return "", "", settingError("script.path", fmt.Sprintf("cannot read the script: %v", err))
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -16,6 +15,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // magicCookie tells a guest that it was started by a host of processors.
@@ -149,14 +150,7 @@ func logLevel(log *slog.Logger) string {
 
 // readModule reads a file that may be a module.
 func readModule(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxModule {
-		return nil, fmt.Errorf("it is larger than %d MiB", maxModule>>20)
-	}
-	return os.ReadFile(path)
+	return sdk.ReadFile(path, maxModule)
 }
 
 // maxModule bounds the size of a module's file.
