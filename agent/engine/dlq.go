@@ -26,6 +26,7 @@ type deadLetters struct {
 	window deadletter.Window // guarded by mu
 
 	write sync.Mutex                       // one record at a time
+	over  bool                             // guarded by write: nothing more is written
 	out   atomic.Pointer[deadLetterWriter] // replaced with write held
 }
 
@@ -77,6 +78,9 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	}
 	q.write.Lock()
 	defer q.write.Unlock()
+	if q.over {
+		return context.Cause(ctx)
+	}
 	letter := record.NewBatch([]record.Record{deadletter.Record(sourceID, r, node, cause)})
 	begin, size := time.Now(), letter.Size()
 	if err := q.deliver(ctx, letter); err != nil {
@@ -85,6 +89,15 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	q.stats.Records.Add(1)
 	q.stats.Passed(1, size)
 	q.stats.Writes.Observe(measure.DurationBounds, time.Since(begin).Seconds(), 1)
+	return nil
+}
+
+// close waits until nothing is being written, and lets nothing be written any more: a
+// destination that is not torn down yet may still refuse records.
+func (q *deadLetters) close() error {
+	q.write.Lock()
+	defer q.write.Unlock()
+	q.over = true
 	return nil
 }
 

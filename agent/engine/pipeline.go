@@ -224,7 +224,7 @@ func (p *Pipeline) Run(ctx context.Context, drain <-chan struct{}, started func(
 	defer r.releaseTaps()
 	p.running.Store(r)
 	defer p.running.Store(nil)
-	err := r.begin(started)
+	err := errors.Join(r.begin(started), group.Abandonable(r.ctx, r.dlq.close, func() string { return "writing to the dead-letter queue" }))
 	if terr := errors.Join(p.teardown(ctx), r.endChains(ctx)); terr != nil {
 		if err == nil {
 			p.Log.Warn("cannot tear down", "err", terr)

@@ -100,36 +100,13 @@ func (s *sourceRun) hand(ctx context.Context, f inFlight) error {
 	if f.Emitted() {
 		s.track(f, time.Time{}, func() settle.Change { return s.tracker.Check(f.Batch) })
 	} else {
-		s.stats.Filtered.Add(f.filtered())
+		s.stats.Filtered.Add(f.Filtered(f.Inputs(), f.Origins, f.IsRefused))
 		s.add(f)
 	}
 	if none {
 		return nil
 	}
 	return s.run.queue(ctx, f)
-}
-
-// filtered returns how many inputs the processors dropped.
-func (f inFlight) filtered() uint64 {
-	if f.Origins == nil {
-		return 0
-	}
-	there := make([]bool, f.Inputs())
-	for _, i := range f.Origins {
-		there[i] = true
-	}
-	for _, g := range f.Given {
-		for _, i := range g.Held {
-			there[i] = true
-		}
-	}
-	n := uint64(0)
-	for i := range there {
-		if !there[i] && !f.IsRefused(i) {
-			n++
-		}
-	}
-	return n
 }
 
 // queue queues f for every destination.

@@ -82,3 +82,26 @@ func Compose(before, after []int32) []int32 {
 	}
 	return composed
 }
+
+// Filtered returns how many of n inputs are neither on their way, with these origins, nor
+// held, nor refused. p may be nil.
+func (p *Passage) Filtered(n int, origins []int32, refused func(input int) bool) (filtered uint64) {
+	if p == nil || origins == nil {
+		return 0
+	}
+	there := make([]bool, n)
+	for _, i := range origins {
+		there[i] = true
+	}
+	for _, g := range p.Given {
+		for _, i := range g.Held {
+			there[i] = true
+		}
+	}
+	for i := range there {
+		if !there[i] && !refused(i) {
+			filtered++
+		}
+	}
+	return filtered
+}
