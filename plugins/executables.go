@@ -248,7 +248,7 @@ func (e *Executables) reclassify() (lines []func(), changed bool) {
 			})
 		}
 	}
-	warnings := e.writable()
+	warnings := writable(e)
 	for path, reason := range warnings {
 		if e.warnings[path] != reason {
 			lines = append(lines, func() {

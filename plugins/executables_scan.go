@@ -18,7 +18,7 @@ func (e *Executables) scan() {
 	defer e.scanning.Unlock()
 	found, err := e.list()
 	e.mu.Lock()
-	same := e.isKnown(found, err)
+	same := isKnown(e, found, err)
 	e.mu.Unlock()
 	if !same {
 		e.update(func() { e.take(found, err) })
@@ -40,7 +40,7 @@ func (e *Executables) watched() []string {
 }
 
 // isKnown reports whether nothing differs from the last scan. The caller holds mu.
-func (e *Executables) isKnown(found map[string]*file, err error) bool {
+func isKnown(e *Executables, found map[string]*file, err error) bool {
 	if err != nil {
 		return e.dirErr != nil && e.dirErr.Error() == err.Error()
 	}

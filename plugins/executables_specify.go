@@ -61,9 +61,9 @@ func (e *Executables) specified(ctx context.Context, f file) file {
 	}
 	var spec sdk.Specification
 	if err == nil {
-		timeout, cancel := context.WithTimeout(ctx, e.specifyTimeout())
+		timeout, cancel := context.WithTimeout(ctx, specifyTimeout(e))
 		defer cancel()
-		spec, err = e.clientOf(&f).Specify(timeout)
+		spec, err = clientOf(e, &f).Specify(timeout)
 	}
 	if ctx.Err() != nil || errors.Is(err, syscall.ETXTBSY) {
 		return f // still pending
@@ -78,7 +78,7 @@ func (e *Executables) specified(ctx context.Context, f file) file {
 	return f
 }
 
-func (e *Executables) specifyTimeout() time.Duration {
+func specifyTimeout(e *Executables) time.Duration {
 	return cmp.Or(e.SpecifyTimeout, defaultSpecifyTimeout)
 }
 
@@ -129,7 +129,7 @@ func listsOwn(params sdk.Parameters) bool {
 }
 
 // clientOf returns what starts f.
-func (e *Executables) clientOf(f *file) *standalone.Client {
+func clientOf(e *Executables, f *file) *standalone.Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Schemas: e.server, Sandbox: e.Sandbox}

@@ -20,12 +20,12 @@ func (e *Executables) Await(ctx context.Context, ref Name, substitute bool) {
 	e.init()
 	e.scan()
 	for start := time.Now(); ; {
-		changes, done, some := e.awaited(ref)
+		changes, done, some := awaited(e, ref)
 		if done {
 			return
 		}
 		e.wake.Notify()
-		limit := e.specifyTimeout()
+		limit := specifyTimeout(e)
 		if substitute || some {
 			limit = substituteWait
 		}
@@ -44,7 +44,7 @@ func (e *Executables) Await(ctx context.Context, ref Name, substitute bool) {
 
 // awaited reports whether nothing that is pending can change what ref stands for, and
 // whether it stands for something already.
-func (e *Executables) awaited(ref Name) (changes <-chan struct{}, done, some bool) {
+func awaited(e *Executables, ref Name) (changes <-chan struct{}, done, some bool) {
 	path := ""
 	if ref.isPath() {
 		path, _ = e.resolve(ref.Name)
@@ -162,5 +162,5 @@ func (e *Executables) client(plugin Name) (*standalone.Client, *file, error) {
 	case f.pending || now.path != f.path || now.print != f.print:
 		return nil, nil, fmt.Errorf("cannot use plugin %q: %s has changed, and what it is now is not known yet", plugin, f.entry)
 	}
-	return e.clientOf(f), f, nil
+	return clientOf(e, f), f, nil
 }

@@ -15,7 +15,7 @@ func (f *file) sameAs(other *file) bool {
 
 // writable returns how others can change the files that may be plugins, by path. The caller
 // holds mu.
-func (e *Executables) writable() map[string]string {
+func writable(e *Executables) map[string]string {
 	warnings := map[string]string{}
 	for _, f := range e.files {
 		if f.err == nil && f.writable != nil {

@@ -20,7 +20,10 @@ type Setting struct {
 }
 
 // Settings returns every setting, in the order people should read them.
-func Settings() []Setting {
+func Settings() []Setting { return append(ofPipelines(), ofServices()...) }
+
+// ofPipelines returns the settings of what runs: pipelines, plugins, the store and the log.
+func ofPipelines() []Setting {
 	return []Setting{
 		{"pipelines.path", "./pipelines", "Directory of pipeline files to keep running.", nil},
 		{"pipelines.on-failed-update", "rollback", "What to do when the new version of a running pipeline cannot start: rollback runs the last good version again, hold runs none but the new one, which it retries.", []string{"rollback", "hold"}},
@@ -57,6 +60,12 @@ func Settings() []Setting {
 		{"db.history.max-bytes", 16 << 20, "Bytes of history of deleted pipelines that are kept.", nil},
 		{"log.level", "info", "Lowest level that is logged.", []string{"trace", "debug", "info", "warn", "error"}},
 		{"log.format", "cli", "Form of log lines: cli for people, json for machines.", []string{"cli", "json"}},
+	}
+}
+
+// ofServices returns the settings of the API, of the schema registry and of the end.
+func ofServices() []Setting {
+	return []Setting{
 		{"api.enabled", true, "Serve the REST API, the inspector and the explorer.", nil},
 		{"api.http.address", "127.0.0.1:8080", "Address the API listens on. One that others can reach needs a token or client certificates.", nil},
 		{"api.http.socket", "", "Unix socket that serves the API, too, to whoever may open it, without a token.", nil},

@@ -86,7 +86,7 @@ func (p *program) dryRun(ctx context.Context, path string, at *agentFlags, a *dr
 		a.Start = &start
 	}
 	if a.take > 0 {
-		err = p.takeRecords(ctx, at, a)
+		err = takeRecords(p, ctx, at, a)
 	} else {
 		a.Records, err = readRecords(a.input)
 	}
@@ -104,7 +104,7 @@ func (p *program) dryRun(ctx context.Context, path string, at *agentFlags, a *dr
 	if a.json {
 		return p.writeJSON(r)
 	}
-	p.printDryRun(r)
+	printDryRun(p, r)
 	return nil
 }
 
@@ -139,7 +139,7 @@ func readRecords(path string) ([]json.RawMessage, error) {
 }
 
 // printDryRun writes the result for people.
-func (p *program) printDryRun(r *rest.DryRun) {
+func printDryRun(p *program, r *rest.DryRun) {
 	for _, one := range r.Records {
 		if one.Number > 0 {
 			fmt.Fprintf(p.stdout, "record %d\n", one.Number)

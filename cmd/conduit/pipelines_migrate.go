@@ -32,12 +32,12 @@ Example:
 			if len(args) == 0 {
 				return invalidf("migrate needs a file: conduit pipelines migrate FILE")
 			}
-			return p.upgrade(args[0], *inPlace)
+			return upgradeFile(p, args[0], *inPlace)
 		},
 	}
 }
 
-func (p *program) upgrade(path string, inPlace bool) error {
+func upgradeFile(p *program, path string, inPlace bool) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func (p *program) writePlan(plan *rest.Plan) error {
 			place = fmt.Sprintf("%s:%d", one.File, one.Line)
 		}
 		fmt.Fprintf(p.stdout, "%s %s (%s): %s\n", p.paint(symbol, symbolColors[symbol]), one.ID, place, planWords(one, plan))
-		if err := p.writePlanned(one); err != nil {
+		if err := writePlanned(p, one); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func nothingWords(plan *rest.Plan) string {
 }
 
 // writePlanned writes a line for each change of a pipeline that stays.
-func (p *program) writePlanned(one *rest.PlannedPipeline) error {
+func writePlanned(p *program, one *rest.PlannedPipeline) error {
 	if one.Action != spec.ActionChange {
 		return nil
 	}

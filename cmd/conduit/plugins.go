@@ -88,7 +88,7 @@ Example:
 			if *asJSON {
 				return p.writeJSON(pluginDescriptionJSON(plugin))
 			}
-			return p.describePlugin(plugin)
+			return describePlugin(p, plugin)
 		},
 	}
 }
@@ -143,7 +143,7 @@ func printableOnly(s string) string {
 	}, s)
 }
 
-func (p *program) describePlugin(plugin plugins.Installed) error {
+func describePlugin(p *program, plugin plugins.Installed) error {
 	fmt.Fprintln(p.stdout, plugin.FullName())
 	for _, text := range []string{plugin.Summary, plugin.Description} {
 		if text = strings.TrimSpace(printableOnly(text)); text != "" {
@@ -154,7 +154,7 @@ func (p *program) describePlugin(plugin plugins.Installed) error {
 	if plugin.Path != "" {
 		fmt.Fprintf(p.stdout, "File:   %s\n", plugin.Path)
 	}
-	p.writeParameters("source", plugin.Source)
-	p.writeParameters("destination", plugin.Destination)
+	writeParameters(p, "source", plugin.Source)
+	writeParameters(p, "destination", plugin.Destination)
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // writeParameters explains every setting of one side of a plugin, if it has that side.
-func (p *program) writeParameters(side string, parameters sdk.Parameters) {
+func writeParameters(p *program, side string, parameters sdk.Parameters) {
 	if parameters == nil {
 		return
 	}
