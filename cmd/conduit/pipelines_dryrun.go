@@ -86,7 +86,7 @@ func (p *program) dryRun(ctx context.Context, path string, at *agentFlags, a *dr
 		a.Start = &start
 	}
 	if a.take > 0 {
-		err = takeRecords(p, ctx, at, a)
+		err = takeRecords(ctx, p, at, a)
 	} else {
 		a.Records, err = readRecords(a.input)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // takeRecords takes the next records that the source reads in the running agent.
-func takeRecords(p *program, ctx context.Context, at *agentFlags, a *dryRun) error {
+func takeRecords(ctx context.Context, p *program, at *agentFlags, a *dryRun) error {
 	pipeline, source, err := dryrun.Choose(a.DryRunRequest)
 	if err != nil {
 		return err

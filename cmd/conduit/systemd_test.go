@@ -21,7 +21,9 @@ func (h *host) service(ts *testscript.TestScript, _ bool, args []string) {
 	moved := strings.NewReplacer("/usr/bin/", "", "/etc/conduit", ts.MkAbs("etc"), "/var/lib/conduit", ts.MkAbs("var"))
 	settings, err := os.ReadFile(filepath.Join(h.shipped, "conduit.yaml"))
 	ts.Check(err)
-	ts.Check(os.WriteFile(ts.MkAbs("etc/conduit.yaml"), []byte(moved.Replace(string(settings))), 0o644))
+	// The administrator adds the directory that the pipelines read and write.
+	allowed := strings.Replace(moved.Replace(string(settings)), "allowed-paths: ", "allowed-paths: "+ts.MkAbs(".")+",", 1)
+	ts.Check(os.WriteFile(ts.MkAbs("etc/conduit.yaml"), []byte(allowed), 0o644))
 	unit, err := os.ReadFile(filepath.Join(h.shipped, "conduit.service"))
 	ts.Check(err)
 	command := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindSubmatch(unit)[1]
