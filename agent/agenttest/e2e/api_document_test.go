@@ -154,20 +154,3 @@ func TestPlansOfDocumentsNameFields(t *testing.T) {
 		}
 	}
 }
-
-// A processor can be declared, but not run, so that there is nothing to see.
-func TestProcessorsCannotBeInspected(t *testing.T) {
-	w := startWeb(t, "")
-	doc := w.document("p", "p.jsonl", 1)
-	doc.Status, doc.Processors = spec.StatusStopped, []rest.ProcessorDocument{{ID: "m", Plugin: "field.set"}}
-	w.apply(doc)
-	for _, side := range []string{"in", "out"} {
-		got := w.do("GET", "/v1/processors/p:m/inspect-"+side, "")
-		if reason, _ := got.reason(); got.status != http.StatusNotImplemented || reason != rest.ReasonUnimplemented || !strings.Contains(got.body, `"code":12`) || !strings.Contains(got.body, "/v1/connectors/p:src/inspect") {
-			t.Errorf("inspect-%s: %d %s", side, got.status, got.body)
-		}
-		if got := w.do("GET", "/v1/processors/p:n/inspect-"+side, ""); got.status != http.StatusNotFound {
-			t.Errorf("inspect-%s of none: %d %s", side, got.status, got.body)
-		}
-	}
-}

@@ -35,6 +35,11 @@ func TestProcessorsOverTheAPI(t *testing.T) {
 	if line := first("/v1/connectors/p:dst/inspect"); !strings.Contains(line, `"mark":"seen"`) {
 		t.Errorf("at the destination there is %s", line)
 	}
+	for _, side := range []string{"in", "out"} {
+		if got := w.do("GET", "/v1/processors/p:none/inspect-"+side, ""); got.status != http.StatusNotFound {
+			t.Errorf("inspect-%s of none: %d %s", side, got.status, got.body)
+		}
+	}
 	if got := w.do("POST", "/v1/processors", `{"plugin":"field.sett","parent":{"type":"TYPE_PIPELINE","id":"p"},"config":{"settings":{}}}`); got.status == 200 {
 		t.Errorf("a file's pipeline took a processor: %s", got.body)
 	}
