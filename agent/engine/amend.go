@@ -85,7 +85,7 @@ func (a *Amendment) layOut() {
 			a.destinations[o.id] = o
 		}
 	}
-	if !sameQueue(a.from.declared, a.to.declared) || !sameQueue(a.from.resolved, a.to.resolved) {
+	if !a.from.declared.DLQ.SameQueue(&a.to.declared.DLQ) || !a.from.resolved.DLQ.SameQueue(&a.to.resolved.DLQ) {
 		a.dlq = a.to.deadLetterQueue()
 	}
 }
@@ -121,13 +121,9 @@ func sameConnector(a, b *version, id string) bool {
 			return p.Connectors[slices.IndexFunc(p.Connectors, func(c spec.Connector) bool { return c.ID == id })]
 		}
 		x, y := find(a), find(b)
-		return x.Plugin == y.Plugin && maps.Equal(x.Settings, y.Settings)
+		return x.SameSystem(&y)
 	}
 	return same(a.declared, b.declared) && same(a.resolved, b.resolved)
-}
-
-func sameQueue(a, b *spec.Pipeline) bool {
-	return a.DLQ.Plugin == b.DLQ.Plugin && maps.Equal(a.DLQ.Settings, b.DLQ.Settings)
 }
 
 // Discard tears down what Amend started.

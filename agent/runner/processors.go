@@ -77,6 +77,17 @@ func (r *Runner) Processor(pipelineID, id string) *processor.Stats {
 	return r.processorStats(pipelineID).of(id)
 }
 
+// EachProcessor calls f for every processor of a pipeline that ran, by its qualified id.
+func (r *Runner) EachProcessor(pipelineID string, f func(id string, stats *processor.Stats)) {
+	s := r.processorStats(pipelineID)
+	s.mu.Lock()
+	all := maps.Clone(s.all)
+	s.mu.Unlock()
+	for id, stats := range all {
+		f(id, stats)
+	}
+}
+
 // chains returns with what the processors of a pipeline run.
 func (r *Runner) chains(p *spec.Pipeline, log *slog.Logger) processor.Options {
 	stats := r.processorStats(p.ID)

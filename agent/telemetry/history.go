@@ -6,6 +6,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -21,7 +22,7 @@ type history struct {
 	n      int // samples so far
 	at     [rateSamples]time.Time
 	lags   [rateSamples]lags
-	stages map[string]*stage // by qualified id of the connector
+	stages map[string]*stage // by qualified id of the connector or processor
 	series [seriesLength]float32
 }
 
@@ -31,10 +32,10 @@ type lags struct {
 	seconds float64
 }
 
-// stage is what the samples showed of one connector.
+// stage is what the samples showed of one connector or processor.
 type stage struct {
-	typ     spec.ConnectorType
-	n       int // history.n when it was sampled last
+	typ     spec.ConnectorType // empty for a processor
+	n       int                // history.n when it was sampled last
 	samples [rateSamples]counters
 }
 
@@ -46,19 +47,25 @@ type counters struct {
 }
 
 // sample adds what the counters show now.
-func (h *history) sample(s *measure.Pipeline, now time.Time) {
+func (h *history) sample(s *measure.Pipeline, processors func(f func(id string, stats *processor.Stats)), now time.Time) {
 	i := h.n % rateSamples
 	h.at[i] = now
 	h.lags[i].records, h.lags[i].seconds = s.AckLags.Sum()
-	s.Each(func(typ spec.ConnectorType, id string, stats *measure.Connector) {
+	add := func(typ spec.ConnectorType, id string, c counters) {
 		one := h.stages[id]
 		if one == nil || one.typ != typ {
 			one = &stage{typ: typ}
 			h.stages[id] = one
 		}
+		one.samples[i], one.n = c, h.n
+	}
+	s.Each(func(typ spec.ConnectorType, id string, stats *measure.Connector) {
 		c := counters{records: stats.Records.Load(), bytes: stats.Bytes.Load(), refused: stats.Nacked.Load(), filtered: stats.Filtered.Load()}
 		c.writes, c.writing = stats.Writes.Sum()
-		one.samples[i], one.n = c, h.n
+		add(typ, id, c)
+	})
+	processors(func(id string, stats *processor.Stats) {
+		add("", id, counters{records: stats.In.Load(), refused: stats.Refused.Load(), filtered: stats.Filtered.Load()})
 	})
 	maps.DeleteFunc(h.stages, func(_ string, s *stage) bool { return s.n != h.n }) // the pipeline has it no more
 	if h.n > 0 {

@@ -36,6 +36,8 @@ type Runs interface {
 	// Processor returns what was counted of a processor by its qualified id, nil when it
 	// never ran.
 	Processor(pipelineID, id string) *processor.Stats
+	// EachProcessor calls f for every processor of a pipeline that ran, by its qualified id.
+	EachProcessor(pipelineID string, f func(id string, stats *processor.Stats))
 	// Pipeline returns one of those that run, and its stats; nil for what there is not.
 	Pipeline(id string) (*engine.Pipeline, *measure.Pipeline)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/processor"
 )
 
 // sampleInterval is how often the counters of pipelines are read.
@@ -52,7 +53,7 @@ func (r *Rates) sample(now time.Time) {
 			h = &history{stages: map[string]*stage{}}
 			r.pipelines[id] = h
 		}
-		h.sample(s, now)
+		h.sample(s, func(f func(string, *processor.Stats)) { r.Runs.EachProcessor(id, f) }, now)
 	}
 }
 

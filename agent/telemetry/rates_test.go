@@ -28,6 +28,11 @@ func (r runs) Starts() map[string]uint64              { return nil }
 func (r runs) Restarts() map[string]uint64            { return nil }
 func (r runs) Processor(_, _ string) *processor.Stats { return nil }
 
+// EachProcessor has one that counts in every pipeline.
+func (r runs) EachProcessor(id string, f func(string, *processor.Stats)) { f(id+":mark", &counted) }
+
+var counted processor.Stats
+
 func (r runs) Pipeline(id string) (*engine.Pipeline, *measure.Pipeline) {
 	if r[id] == nil {
 		return nil, nil
@@ -46,6 +51,8 @@ func TestRates(t *testing.T) {
 		src.Filtered.Add(records / 2)
 		dst.Records.Add(records / 2)
 		dst.Nacked.Add(1)
+		counted.In.Add(records)
+		counted.Filtered.Add(records / 2)
 		now = now.Add(time.Second)
 		rates.Sample(now)
 	}
@@ -69,6 +76,9 @@ func TestRates(t *testing.T) {
 	}
 	if s := got.Stages["p:dst"]; s.Records != 10 || s.Refused != 1 {
 		t.Errorf("the destination: %+v", s)
+	}
+	if s := got.Stages["p:mark"]; s.Records != 20 || s.Filtered != 10 || s.Busy != nil {
+		t.Errorf("the processor: %+v", s)
 	}
 	if len(got.Series) != 6 || got.Series[0] != 100 || got.Series[5] != 20 {
 		t.Errorf("series %v", got.Series)

@@ -46,12 +46,12 @@ const edge = (r) => (r ? `${count(r.records)}/s` : '');
 
 function connectorNode(c, rate) {
   const r = rate(c.id), id = c.id.slice(c.pipelineId.length + 1);
-  return { id: c.id, title: c.config.name || id, sub: c.plugin, kind: c.type === 'TYPE_SOURCE' ? 'source' : 'destination', note: r ? bytes(r.bytes) + '/s' : '', slow: c.type !== 'TYPE_SOURCE' && r?.busy > 0.7 ? `all wait for ${id}` : '' };
+  return { id: c.id, title: c.config.name || id, sub: c.plugin, kind: c.type === 'TYPE_SOURCE' ? 'source' : 'destination', note: r ? bytes(r.bytes) + '/s' : '', slow: r?.slow };
 }
 
 function processorNode(x, rate) {
   const r = rate(x.id);
-  return { id: x.id, title: x.id.split(':').pop(), sub: x.plugin, kind: 'processor', note: r?.refused ? `${count(r.refused)} refused/s` : x.condition ? 'conditional' : '', slow: r?.busy > 0.7 ? 'all wait for it' : '' };
+  return { id: x.id, title: x.id.split(':').pop(), sub: x.plugin, kind: 'processor', note: r?.refused ? `${count(r.refused)} refused/s` : x.condition ? 'conditional' : '', slow: r?.slow };
 }
 
 /** Draws a topology. pick is called with the id of a node that is chosen. */

@@ -54,8 +54,5 @@ func (m *Modules) Problems() (problems []Problem) {
 	return problems
 }
 
-// Sum returns nothing.
-func (m *Modules) Sum(name, version string) string { return "" }
-
 // Close does nothing.
 func (m *Modules) Close(context.Context) error { return nil }

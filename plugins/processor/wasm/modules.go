@@ -77,19 +77,6 @@ func (m *Modules) Plugins() []sdk.ProcessorPlugin {
 	return plugins
 }
 
-// Sum returns the SHA-256 of the module's file in hexadecimal, empty when there is none of
-// that name and version. It changes when the file does.
-func (m *Modules) Sum(name, version string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, module := range m.plugins {
-		if module.spec.Name == name && module.spec.Version == version {
-			return module.sum
-		}
-	}
-	return ""
-}
-
 // Problems returns what is not used and why, by path.
 func (m *Modules) Problems() (problems []Problem) {
 	m.mu.Lock()
