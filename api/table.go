@@ -192,7 +192,7 @@ func (s *Server) agentRoutes(base resource.Base) []route {
 		{openapi.Operation{Method: get, Path: "/v1/files", ID: "listFiles", Tag: "agent", Summary: "List the pipeline files and what is wrong with them",
 			Response: list(exampleFileState)}, files.List, guard.Read, nil},
 		{openapi.Operation{Method: get, Path: "/v1/watch", ID: "watch", Tag: "agent", Summary: "Follow everything that the web UI shows",
-			Description: "Server-sent messages: session, statuses, files, events and, each second, rates. Everything comes first, then what changed. It ends after the first unless the client accepts text/event-stream.",
+			Description: "Server-sent messages: session, statuses, files, events, series and, each second, rates. Everything comes first, then what changed. It ends after the first unless the client accepts text/event-stream.",
 			Query:       []openapi.Param{{Name: "stages", Description: "id of the pipeline whose rates are told for each connector and processor, too", Example: "orders"}},
 			MediaType:   "text/event-stream", Response: exampleWatch, Errors: []int{429}}, pages.Watch, guard.Read, nil},
 		{openapi.Operation{Method: get, Path: "/v1/agent", ID: "getAgent", Tag: "agent", Summary: "Get what the agent says of itself",

@@ -20,6 +20,9 @@ const (
 	settle = 50 * time.Millisecond
 	// latest is how many events a page gets that has none yet.
 	latest = 200
+	// chunkSize is of how many pipelines a message tells at the most, so that a page is never
+	// busy with one for long.
+	chunkSize = 50
 	// most is how many events are sent at once.
 	most = 500
 )
@@ -119,7 +122,7 @@ func (f *follower) changedStatuses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := rest.WatchStatuses{All: !f.begun, Statuses: []json.RawMessage{}, Gone: []string{}}
+	m, changed := rest.WatchStatuses{All: !f.begun, Gone: []string{}}, []json.RawMessage{}
 	seen := map[string]bool{}
 	for i := range all {
 		id := all[i].ID
@@ -130,7 +133,7 @@ func (f *follower) changedStatuses(ctx context.Context) error {
 		}
 		if !bytes.Equal(b, f.statuses[id]) {
 			f.statuses[id] = b
-			m.Statuses = append(m.Statuses, b)
+			changed = append(changed, b)
 		}
 	}
 	for id := range f.statuses {
@@ -140,11 +143,22 @@ func (f *follower) changedStatuses(ctx context.Context) error {
 		}
 	}
 	slices.Sort(m.Gone)
-	if f.begun && len(m.Statuses) == 0 && len(m.Gone) == 0 {
+	if f.begun && len(changed) == 0 && len(m.Gone) == 0 {
 		return nil
 	}
 	f.begun = true
-	return f.send("statuses", m)
+	for chunk := range slices.Chunk(changed, chunkSize) {
+		m.Statuses = chunk
+		if err := f.send("statuses", m); err != nil {
+			return err
+		}
+		m = rest.WatchStatuses{Gone: []string{}}
+	}
+	if len(changed) == 0 {
+		m.Statuses = changed
+		return f.send("statuses", m)
+	}
+	return nil
 }
 
 func (f *follower) changedFiles(ctx context.Context) error {
@@ -181,21 +195,25 @@ func (f *follower) newEvents(ctx context.Context) error {
 	}
 }
 
-// rates sends what the pipelines move. The series are sent once.
+// rates sends what the pipelines move. The series are sent once, after the first rates.
 func (f *follower) rates() error {
-	all := f.Rates()
-	all = slices.Clone(all)
+	all := append([]rest.PipelineRates{}, f.Rates()...)
+	series := make([]rest.WatchSeries, len(all))
 	for i := range all {
-		if f.series {
-			all[i].Series = nil
-		}
+		series[i] = rest.WatchSeries{ID: all[i].ID, Series: all[i].Series}
+		all[i].Series = nil
 		if all[i].ID != f.Stages {
 			all[i].Stages = nil
 		}
 	}
-	f.series = true
-	if all == nil {
-		all = []rest.PipelineRates{}
+	if err := f.send("rates", all); err != nil || f.series {
+		return err
 	}
-	return f.send("rates", all)
+	f.series = true
+	for chunk := range slices.Chunk(series, chunkSize) {
+		if err := f.send("series", chunk); err != nil {
+			return err
+		}
+	}
+	return nil
 }

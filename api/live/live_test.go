@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -101,8 +102,8 @@ func TestEverythingFirstThenWhatChanged(t *testing.T) {
 		go func() { done <- w.source().Follow(ctx, l.send) }()
 		synctest.Wait()
 		first := l.take()
-		if len(first) != 4 || !strings.Contains(first[0], `"all":true`) || !strings.Contains(first[0], `"id":"q"`) || !strings.HasPrefix(first[1], "files") ||
-			!strings.Contains(first[2], "Started") || !strings.Contains(first[3], `"series":[1,2]`) ||
+		if len(first) != 5 || !strings.Contains(first[0], `"all":true`) || !strings.Contains(first[0], `"id":"q"`) || !strings.HasPrefix(first[1], "files") ||
+			!strings.Contains(first[2], "Started") || !strings.Contains(first[4], `"series":[1,2]`) || strings.Contains(first[3], "series") ||
 			!strings.Contains(first[3], "p:in") || strings.Contains(first[3], "q:in") {
 			t.Fatalf("first came %q", first)
 		}
@@ -143,5 +144,27 @@ func TestFollowingEndsWithTheClient(t *testing.T) {
 	gone := errors.New("gone")
 	if err := w.source().Follow(t.Context(), func(string, any) error { return gone }); !errors.Is(err, gone) {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// A thousand pipelines come in messages of few.
+func TestManyPipelinesComeInParts(t *testing.T) {
+	w := &world{changed: make(chan struct{})}
+	for i := range 120 {
+		w.statuses = append(w.statuses, rest.PipelineStatus{ID: strconv.Itoa(i)})
+	}
+	var l log
+	if err := w.source().Snapshot(t.Context(), l.send); err != nil {
+		t.Fatal(err)
+	}
+	all, sizes := 0, []int{}
+	for _, sent := range l.take() {
+		if text, ok := strings.CutPrefix(sent, "statuses "); ok {
+			sizes = append(sizes, strings.Count(text, `"generation"`))
+			all += strings.Count(text, `"all":true`)
+		}
+	}
+	if !slices.Equal(sizes, []int{50, 50, 20}) || all != 1 {
+		t.Errorf("messages of %v, %d of which begin anew", sizes, all)
 	}
 }

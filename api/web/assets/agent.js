@@ -123,13 +123,14 @@ const handlers = {
     const next = new Map();
     for (const r of m) {
       next.set(r.id, r);
-      const points = r.series?.slice(-seriesLength) || series.get(r.id) || [];
-      if (!r.series) points.push(r.records);
+      const points = series.get(r.id) || [];
+      points.push(r.records);
       if (points.length > seriesLength) points.shift();
       series.set(r.id, points);
     }
     rates.set(next);
   },
+  series(list) { for (const s of list) series.set(s.id, s.series.slice(-seriesLength)); },
   events(list) {
     const known = new Set(events.peek().map((e) => e.id));
     const more = list.filter((e) => !known.has(e.id));
