@@ -33,9 +33,15 @@ func browser(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 60*time.Second)
+	ctx, cancel = context.WithTimeout(ctx, 60*time.Second+soak(t))
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// soak returns how long a page is watched; CONDUIT_SOAK sets the seconds.
+func soak(t *testing.T) time.Duration {
+	t.Helper()
+	return time.Duration(setting(t, "CONDUIT_SOAK", 3)) * time.Second
 }
 
 // picture leaves a picture of the page if somebody wants to look at it.
@@ -120,10 +126,36 @@ func TestExplorerInABrowser(t *testing.T) {
 	run(chromedp.Click("#createPipeline summary"))
 
 	open("inspectConnector")
+	run(chromedp.SetValue("#inspectConnector form input", "p:none"))
+	try("inspectConnector")
+	answered("inspectConnector", "404 ")
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.querySelector("#inspectConnector form input").value = ""`)); err != nil {
+		t.Fatal(err)
+	}
 	run(chromedp.SendKeys("#inspectConnector form input", "p:src"))
 	try("inspectConnector")
 	answered("inspectConnector", `"opencdc.readAt"`)
 	picture(t, ctx, "inspect")
+	run(chromedp.Click("#inspectConnector summary"))
+
+	// A request as a command, and a question before something is deleted.
+	open("deletePipeline")
+	run(chromedp.SetValue("#deletePipeline form input", "made-here"))
+	run(chromedp.Click("#deletePipeline form button.plain"))
+	answered("deletePipeline", "curl -X DELETE "+w.api.URL+"/v1/pipelines/made-here")
+	confirm := func(answer string) {
+		t.Helper()
+		if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("window.confirm = () => "+answer+", true")); err != nil {
+			t.Fatal(err)
+		}
+		try("deletePipeline")
+	}
+	confirm("false")
+	if got := w.do("GET", "/v1/pipelines/made-here", ""); got.status != 200 {
+		t.Errorf("it was deleted although the question was answered with no: %d", got.status)
+	}
+	confirm("true")
+	answered("deletePipeline", "200 OK")
 
 	run(chromedp.SendKeys("#find", "dead-letter"))
 	shown, err := chromedp.Run(ctx, chromedp.Text("#operations"))

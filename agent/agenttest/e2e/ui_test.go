@@ -429,8 +429,7 @@ func TestUIThousandPipelines(t *testing.T) {
 		return size
 	}
 	first := heap()
-	seconds := setting(t, "CONDUIT_SOAK", 3)
-	for end := time.Now().Add(time.Duration(seconds) * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(soak(t)); time.Now().Before(end); {
 		p.eval("scrollTo(0, 30000)")
 		p.until("the rows in sight are not rendered", `(() => { const e = document.elementFromPoint(400, 500); return !!e && !!e.closest("tr") && !e.closest("tr").hidden && e.closest("tr").innerText.includes("p0"); })()`)
 		p.eval("scrollTo(0, 0)")
