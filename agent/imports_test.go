@@ -13,7 +13,7 @@ const module = "github.com/conduit-agent/conduit"
 // in allowed says.
 const leaves = "plugins/record spec/fingerprint spec/notify spec/pointer spec/ref spec/secret spec/spelling"
 
-// allowed says which of our packages each package may import beside the leaves. Imports run
+// allowed says which of our packages each package may import in addition to the leaves. Imports run
 // one way: a child never imports its parent, and the parts meet only in agent. A package
 // without a line has that of its parent.
 const allowed = `

@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// insight is what pages show beside pipelines.
+// insight is what pages show in addition to pipelines.
 func (a *Agent) insight() resource.Insight {
 	return resource.Insight{
 		Agent:    a.describe,

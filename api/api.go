@@ -47,12 +47,12 @@ type Server struct {
 	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
 	// Rates returns what the pipelines that run move. nil: it is not measured.
 	Rates   func() []rest.PipelineRates
-	Insight resource.Insight // what pages show beside pipelines; what is nil in it cannot be asked for
+	Insight resource.Insight // what pages show in addition to pipelines; what is nil in it cannot be asked for
 	Log     *slog.Logger     // nil discards
 	Version string
 	Debug   bool // serve profiles under /debug/pprof/
 
-	Hosts      []string    // names, beside localhost and addresses of the machine, that may be in the Host header
+	Hosts      []string    // names, in addition to localhost and addresses of the machine, that may be in the Host header
 	Origins    []string    // of pages of other sites that may use the API
 	ReadToken  string      // lets read; with neither token set, everybody may do everything
 	AdminToken string      // lets do everything

@@ -319,7 +319,7 @@ func TestSecrets(t *testing.T) {
 	for _, path := range []string{"GET /v1/connectors", "GET /v1/pipelines/p/status", "GET /v1/pipelines/p/history", "POST /v1/pipelines/p/export"} {
 		method, path, _ := strings.Cut(path, " ")
 		if got := do(h, method, path, ""); got.status != 200 || strings.Contains(string(got.body), "canary") {
-			t.Errorf("%s: %d tells a secret: %s", path, got.status, got.body)
+			t.Errorf("%s: %d shows a secret: %s", path, got.status, got.body)
 		}
 	}
 }

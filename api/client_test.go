@@ -218,14 +218,14 @@ func TestInspect(t *testing.T) {
 	eventually(t, "nobody observes", func() bool { return w.watched("a:gen") == 0 })
 }
 
-// TestInspectDrops checks that a flood is sampled, that what was left out is told
+// TestInspectDrops checks that a fast stream is sampled, that what was left out is reported
 // exactly, and that the pipeline is never held up.
 func TestInspectDrops(t *testing.T) {
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	s := newServer(w)
 	c, _ := serve(t, s)
-	const flood = 200_000
+	const total = 200_000
 	done := errors.New("done")
 	var seen, dropped uint64
 	ended := make(chan error, 1)
@@ -243,15 +243,15 @@ func TestInspectDrops(t *testing.T) {
 	}()
 	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
 	began := time.Now()
-	for n := 0; n < flood; n += 1000 {
+	for n := 0; n < total; n += 1000 {
 		batch := make([]record.Record, 1000)
 		for i := range batch {
 			batch[i] = rec(n + i)
 		}
 		w.pass("a:gen", batch...)
 	}
-	passed := uint64(flood)
-	for len(ended) == 0 { // until the budget has room again and the session is told
+	passed := uint64(total)
+	for len(ended) == 0 { // until there are tokens again and the session receives the count
 		w.pass("a:gen", rec(-1))
 		passed++
 		time.Sleep(10 * time.Millisecond)
@@ -260,7 +260,7 @@ func TestInspectDrops(t *testing.T) {
 		t.Fatal(err)
 	}
 	if most := 1000 + uint64(2000*time.Since(began).Seconds()); dropped == 0 || seen < 100 || seen > most {
-		t.Errorf("saw %d and missed %d of %d", seen, dropped, flood)
+		t.Errorf("saw %d and missed %d of %d", seen, dropped, total)
 	}
 	if seen+dropped > passed {
 		t.Errorf("saw %d and missed %d of %d: more than passed", seen, dropped, passed)
@@ -398,7 +398,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("failed with %v", err)
 	}
 
-	// What would become of other files than those that are there tells what the agent can read.
+	// What would become of other files than those that are there shows what the agent can read.
 	failure, c.Token = nil, "read"
 	if _, err := c.Plan(t.Context()); err != nil {
 		t.Errorf("reading: %v", err)

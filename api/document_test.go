@@ -255,7 +255,7 @@ func TestDocumentsMeetChanges(t *testing.T) {
 	}
 }
 
-// Secrets that are *** in a document stay as they are, and are told to nobody.
+// Secrets that are *** in a document stay as they are, and are never shown.
 func TestDocumentsKeepSecrets(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()

@@ -7,17 +7,17 @@ import (
 	"github.com/conduit-agent/conduit/api/resource"
 )
 
-// Hurry gives clients little time to send headers, a whole request, and another one,
+// ShortTimeouts gives clients little time to send headers, a whole request, and another one,
 // until restore is called.
-func Hurry(header, read, idle time.Duration) (restore func()) {
+func ShortTimeouts(header, read, idle time.Duration) (restore func()) {
 	h, r, i := headerTimeout, readTimeout, idleTimeout
 	headerTimeout, readTimeout, idleTimeout = header, read, idle
 	return func() { headerTimeout, readTimeout, idleTimeout = h, r, i }
 }
 
-// HurrySessions gives clients of the inspector this time to take a message or to answer
+// ShortSessionTimeouts gives clients of the inspector this time to take a message or to answer
 // a ping, and that time between pings, until restore is called.
-func HurrySessions(answer, ping time.Duration) (restore func()) {
+func ShortSessionTimeouts(answer, ping time.Duration) (restore func()) {
 	old := sessionLimits
 	sessionLimits.Answer, sessionLimits.Ping = answer, ping
 	return func() { sessionLimits = old }
@@ -31,8 +31,8 @@ func FilterBurst(d time.Duration) (restore func()) {
 	return func() { sessionLimits = old }
 }
 
-// HurryPlaces has new connections wait that long for a place until restore is called.
-func HurryPlaces(d time.Duration) (restore func()) {
+// ConnectionWait has new connections wait that long for a place until restore is called.
+func ConnectionWait(d time.Duration) (restore func()) {
 	old := placeTimeout
 	placeTimeout = d
 	return func() { placeTimeout = old }

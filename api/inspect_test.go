@@ -330,7 +330,7 @@ func TestCountsOfDeletedConnectors(t *testing.T) {
 
 // Clients that do not answer are left, others are not.
 func TestInspectorsShowSignsOfLife(t *testing.T) {
-	t.Cleanup(api.HurrySessions(300*time.Millisecond, 100*time.Millisecond))
+	t.Cleanup(api.ShortSessionTimeouts(300*time.Millisecond, 100*time.Millisecond))
 	_, s, c := inspectable(t)
 	look(t, c.URL, "")
 	alive := look(t, c.URL, "")
@@ -384,7 +384,7 @@ func sees(t *testing.T, w *world, socket *looker, lines *bufio.Reader, r record.
 
 // Clients that take nothing keep nobody from seeing, and are left.
 func TestInspectorsThatHang(t *testing.T) {
-	t.Cleanup(api.HurrySessions(time.Second, time.Hour))
+	t.Cleanup(api.ShortSessionTimeouts(time.Second, time.Hour))
 	w, s, c := inspectable(t)
 	for range 2 {
 		look(t, c.URL, "")

@@ -181,7 +181,7 @@ func TestWhatIsLeftOutOfDeadLetterQueues(t *testing.T) {
 	}
 }
 
-// The answer to a write tells the generation that it led to.
+// The answer to a write contains the generation that it led to.
 func TestWritesTellTheirGeneration(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()
@@ -203,18 +203,18 @@ func TestWritesTellTheirGeneration(t *testing.T) {
 		method, target, _ := strings.Cut(request, " ")
 		path, body, _ := strings.Cut(target, " ")
 		got := do(h, method, path, body)
-		told := got.header.Get(rest.HeaderGeneration)
-		if want := fmt.Sprint(w.declared["p"].Generation); got.status != 200 || told != want || told == last {
-			t.Errorf("%s: %d %s: tells generation %q after %q, want %q", request, got.status, got.body, told, last, want)
+		generation := got.header.Get(rest.HeaderGeneration)
+		if want := fmt.Sprint(w.declared["p"].Generation); got.status != 200 || generation != want || generation == last {
+			t.Errorf("%s: %d %s: has generation %q after %q, want %q", request, got.status, got.body, generation, last, want)
 		}
-		last = told
+		last = generation
 	}
 	two := string(spec.Marshal(pipelineOf("p", spec.StatusStopped), pipelineOf("q", spec.StatusStopped)))
 	got := do(h, "POST", "/v1/pipelines/import", two, "Content-Type", "application/yaml", "Idempotency-Key", "k")
 	again := do(h, "POST", "/v1/pipelines/import", two, "Content-Type", "application/yaml", "Idempotency-Key", "k")
 	for _, answer := range []call{got, again} {
-		if told := answer.header.Values(rest.HeaderGeneration); len(told) != 2 || told[1] != "1" {
-			t.Errorf("two pipelines: generations %v", told)
+		if generations := answer.header.Values(rest.HeaderGeneration); len(generations) != 2 || generations[1] != "1" {
+			t.Errorf("two pipelines: generations %v", generations)
 		}
 	}
 	c, _ := serve(t, newServer(w))

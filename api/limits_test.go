@@ -52,7 +52,7 @@ func anew(c *client.Client) *client.Client {
 }
 
 func TestTooManyConnections(t *testing.T) {
-	t.Cleanup(api.HurryPlaces(50 * time.Millisecond))
+	t.Cleanup(api.ConnectionWait(50 * time.Millisecond))
 	w, s, c := inspectable(t)
 	inspector := look(t, c.URL, "")
 	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
@@ -72,7 +72,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 	hold(t, c.URL, "", api.MaxRefused, false)
 	if err := other.Healthy(t.Context()); err == nil || client.Reason(err) != "" {
-		t.Errorf("more than can be told: %v", err)
+		t.Errorf("more than can be reported: %v", err)
 	}
 	for _, conn := range held {
 		conn.Close()
@@ -86,9 +86,9 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	hold(t, c.URL, finished, api.MaxConns+20, true)
 }
 
-// Connections that come at once wait for their turn.
+// Connections that come at once are served one after another.
 func TestConnectionsWait(t *testing.T) {
-	t.Cleanup(api.HurryPlaces(time.Minute))
+	t.Cleanup(api.ConnectionWait(time.Minute))
 	w, _, c := inspectable(t)
 	w.freeze()
 	held := hold(t, c.URL, waiting, api.MaxConns, false)

@@ -100,7 +100,7 @@ func check(t *testing.T, schema *jsonschema.Schema, media string, body []byte) {
 	}
 }
 
-// refused checks that an operation without a success tells why, as documented.
+// refused checks that an operation without a success says why, as documented.
 func refused(t *testing.T, method, path string, op operation) {
 	w, path := exampleWorld(t, path, op)
 	got := do(newServer(w).Handler(), method, path, "")
@@ -263,7 +263,7 @@ func TestErrorsOfTheDocument(t *testing.T) {
 		t.Error("import does not take YAML")
 	}
 	if document.Paths["/v1/pipelines/{id}/start"]["post"].Responses["200"].Headers[rest.HeaderGeneration] == nil {
-		t.Error("starting tells no generation")
+		t.Error("starting has no generation")
 	}
 }
 

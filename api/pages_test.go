@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Whoever follows gets everything, then what changed, and a reader is told to be one.
+// A follower gets everything, then what changed, and a reader learns its role.
 func TestWatch(t *testing.T) {
 	w := newWorld(t)
 	w.files = []spec.FileState{{Path: "orders.yaml", Pipelines: []string{}}}

@@ -25,7 +25,7 @@ type route struct {
 	openapi.Operation
 	handle handle
 	need   guard.Role
-	media  []string // of bodies, beside JSON
+	media  []string // of bodies, in addition to JSON
 }
 
 // reserved are paths that end in a word where other paths have an id.

@@ -65,7 +65,7 @@ func TestRequestsFromElsewhere(t *testing.T) {
 		t.Errorf("OPTIONS: %d, Allow: %s", got.status, got.header.Get("Allow"))
 	}
 	if got := do(h, "POST", "/v1/pipelines/p", body); got.status != 405 || got.header.Get("Allow") != "DELETE, GET, HEAD, PUT" {
-		t.Errorf("wrong method beside a word: %d, Allow: %s", got.status, got.header.Get("Allow"))
+		t.Errorf("wrong method next to a word: %d, Allow: %s", got.status, got.header.Get("Allow"))
 	}
 }
 

@@ -27,7 +27,7 @@ func trickle(conn net.Conn, beginning, more string) {
 
 // Clients that take their time lose the connection, however busy they look.
 func TestSlowClientsAreLeft(t *testing.T) {
-	defer api.Hurry(100*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond)()
+	defer api.ShortTimeouts(100*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond)()
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	c, stop := serve(t, newServer(w))
@@ -63,7 +63,7 @@ func TestSlowClientsAreLeft(t *testing.T) {
 
 // A stream is no slow request: it outlives the limits.
 func TestStreamsOutliveTheLimits(t *testing.T) {
-	defer api.Hurry(50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond)()
+	defer api.ShortTimeouts(50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond)()
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	c, stop := serve(t, newServer(w))

@@ -31,7 +31,7 @@ type Executables struct {
 	Log      *slog.Logger    // nil discards
 	LogLevel string          // what plugins should log; empty: info
 
-	Sandbox        *sandbox.Policy // what plugins may do, beside what each needs; nil: what this process may
+	Sandbox        *sandbox.Policy // what plugins may do, in addition to what each needs; nil: what this process may
 	RefuseWritable bool            // executables that others can change are not used; else they are warned of
 
 	Changed func() // when set, called after plugins came, went or changed; must not block

@@ -87,7 +87,7 @@ func (d *directory) script(name, body string) string {
 }
 
 // plugin puts the counter into the directory. Each time it runs a line is added to the
-// file NAME.runs beside the directory.
+// file NAME.runs next to the directory.
 func (d *directory) plugin(name, version, before string) string {
 	d.Helper()
 	exe, err := os.Executable()
@@ -526,7 +526,7 @@ func TestConfinedPlugins(t *testing.T) {
 		t.Fatalf("plugins %s, problems %v", d.names(), d.Problems())
 	}
 	if _, err := os.Stat(aside); err == nil || d.runs("p") != 0 {
-		t.Errorf("it wrote beside the directory: %v", err)
+		t.Errorf("it wrote next to the directory: %v", err)
 	}
 	s, err := d.Source(t.Context(), d.Installed()[0].FullName(), "p:src")
 	if err != nil {

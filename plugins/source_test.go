@@ -279,7 +279,7 @@ func TestPanicInRead(t *testing.T) {
 	}
 }
 
-func TestAckIsSerialisedAndRunsBesideRead(t *testing.T) {
+func TestAckIsSerialisedAndRunsDuringRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
 		f, s := reading(t, readBlocked)

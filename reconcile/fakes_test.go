@@ -303,7 +303,7 @@ func (m *memory) reasons() string {
 	return strings.Join(all, " ")
 }
 
-// plant is a runner whose runs do as told by the version setting of the pipeline:
+// plant is a runner whose runs do what the version setting says of the pipeline:
 // what is in its maps fails or hangs. It checks that no pipeline runs twice.
 type plant struct {
 	t     testing.TB

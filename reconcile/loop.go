@@ -24,7 +24,7 @@ type Loop struct {
 	Runner Runner
 	Policy plan.Policy
 	Log    *slog.Logger
-	// RunDigest tells versions of a pipeline apart that run differently: spec.RunDigest.
+	// RunDigest differs between versions of a pipeline that run differently: spec.RunDigest.
 	RunDigest func(*spec.Pipeline) string
 	// Observed, when set, is called with every new state of a pipeline. It must not block.
 	Observed func(spec.State)

@@ -236,10 +236,10 @@ func TestLoopTellsWhatCannotBeAppliedAgain(t *testing.T) {
 		w.declare(flexible("p", "1"))
 		fail()
 		w.store.mu.Lock()
-		told := w.store.events[len(w.store.events)-1].Message
+		message := w.store.events[len(w.store.events)-1].Message
 		w.store.mu.Unlock()
-		if want := "generation 1 runs, but could not be applied again: it is broken"; told != want {
-			w.Errorf("told %q, want %q", told, want)
+		if want := "generation 1 runs, but could not be applied again: it is broken"; message != want {
+			w.Errorf("reported %q, want %q", message, want)
 		}
 		bad(false)
 		w.retry()
@@ -557,7 +557,7 @@ func TestLoopRollsBackWhenStartFails(t *testing.T) {
 	})
 }
 
-// When the rollback fails as well, the declared version gets its turn again.
+// When the rollback fails as well, the declared version is tried again.
 func TestLoopTriesTheDeclaredVersionAfterAFailedRollback(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(pipeline("p", "1"))
@@ -723,7 +723,7 @@ func TestLoopLimitsChanges(t *testing.T) {
 		w.pass(time.Until(began.Add(10*time.Second)) + time.Millisecond)
 		w.did("prepare p v151, end p v11, run p v151")
 		if n := strings.Count(w.store.reasons(), "Flapping"); n != 1 {
-			w.Errorf("told %d times", n)
+			w.Errorf("reported %d times", n)
 		}
 		w.pass(time.Minute)
 		save()
@@ -733,7 +733,7 @@ func TestLoopLimitsChanges(t *testing.T) {
 		}
 		runs(161) // the tenth
 		if n := strings.Count(w.store.reasons(), "Flapping"); n != 2 {
-			w.Errorf("told %d times", n)
+			w.Errorf("reported %d times", n)
 		}
 		p := pipeline("p", "v172")
 		w.declare(halted(p))
@@ -854,10 +854,10 @@ func TestLoopHoldsAcrossRestarts(t *testing.T) {
 				w.declare(pipeline("p", "2"))
 				w.state("running gen=1 tried=2!")
 				w.store.mu.Lock()
-				told := w.store.events[len(w.store.events)-1].Message
+				message := w.store.events[len(w.store.events)-1].Message
 				w.store.mu.Unlock()
-				if want := "generation 2 fails, generation 1 stays for as long as it runs: it is broken"; told != want {
-					w.Errorf("told %q, want %q", told, want)
+				if want := "generation 2 fails, generation 1 stays for as long as it runs: it is broken"; message != want {
+					w.Errorf("reported %q, want %q", message, want)
 				}
 				w.policy(policy)
 				w.state(c.want)
@@ -994,7 +994,7 @@ func TestLoopDeletes(t *testing.T) {
 		w.did("delete p:in")
 		w.state("none")
 		if n := w.store.size(); n != 0 || w.deleted.Load() != 1 {
-			w.Errorf("%d rows are left; told %d times", n, w.deleted.Load())
+			w.Errorf("%d rows are left; notified %d times", n, w.deleted.Load())
 		}
 	})
 }
@@ -1217,7 +1217,7 @@ func TestLoopOutlivesItsStore(t *testing.T) {
 }
 
 // A fault of the store that lasts is logged when it begins, then less and less often, and
-// when it is over. Whoever asks is told all the while.
+// when it is over. Check reports it all the while.
 func TestLoopSaysSeldomThatAFaultLasts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var log lockedBuilder
@@ -1237,7 +1237,7 @@ func TestLoopSaysSeldomThatAFaultLasts(t *testing.T) {
 				}
 			}
 			if bad := w.loop.Unsaved() != nil; bad == over {
-				w.Errorf("it is told that states are not saved: %v", bad)
+				w.Errorf("it is reported that states are not saved: %v", bad)
 			}
 		}
 		w.declare(pipeline("p", "1"))

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// saver writes states to the store beside the loop. Where several of a pipeline are
+// saver writes states to the store asynchronously to the loop. Where several of a pipeline are
 // waiting only the last is written.
 type saver struct {
 	store Store

@@ -114,7 +114,7 @@ func (a *Agent) Log() string { return a.log.String() }
 // Path returns the path of a file in the agent's directory.
 func (a *Agent) Path(name string) string { return filepath.Join(a.Dir, name) }
 
-// Save saves a pipeline file the way most tools do: written beside it, and renamed.
+// Save saves a pipeline file the way most tools do: written next to it, and renamed.
 func (a *Agent) Save(name, content string) {
 	a.t.Helper()
 	path := a.Path(filepath.Join("pipelines", name))

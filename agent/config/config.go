@@ -111,7 +111,7 @@ type API struct {
 	Enabled bool `koanf:"enabled"` // default true
 	HTTP    HTTP `koanf:"http"`
 
-	AllowedHosts         string `koanf:"allowed-hosts"`         // comma-separated names, beside localhost and addresses
+	AllowedHosts         string `koanf:"allowed-hosts"`         // comma-separated names, in addition to localhost and addresses
 	AllowUnauthenticated bool   `koanf:"allow-unauthenticated"` // default false: an address others can reach needs a token or client certificates
 	Auth                 Auth   `koanf:"auth"`
 	TLS                  TLS    `koanf:"tls"`

@@ -84,6 +84,6 @@ func TestCheck(t *testing.T) {
 	}
 	p := &confine.Paths{Credentials: []string{"admin"}}
 	if p.CheckCredential("admin") == nil || p.CheckCredential("db") != nil {
-		t.Error("credentials are not told apart")
+		t.Error("credentials are not distinguished")
 	}
 }

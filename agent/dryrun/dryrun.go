@@ -29,8 +29,8 @@ type Step struct {
 	In, Out   []record.Record
 }
 
-// Letter is a record that went to the dead-letter queue.
-type Letter struct {
+// DeadLetter is a record that went to the dead-letter queue.
+type DeadLetter struct {
 	Record    record.Record
 	Processor string
 	Err       error
@@ -43,7 +43,7 @@ type Run struct {
 	sources      map[string]*processor.Chain
 	shared       *processor.Chain
 	destinations []*destination
-	letters      []Letter
+	deadLetters  []DeadLetter
 	coverage     map[string]*Coverage
 	pending      map[string]Step // by processor: what it got
 	steps        func(Step)
@@ -234,7 +234,7 @@ func (r *Run) Delivered(id string) ([]record.Record, bool) {
 }
 
 // Letters returns what went to the dead-letter queue.
-func (r *Run) Letters() []Letter { return r.letters }
+func (r *Run) DeadLetters() []DeadLetter { return r.deadLetters }
 
 // Coverage returns what of each processor was seen, in the order of the pipeline.
 func (r *Run) Coverage() []Coverage {

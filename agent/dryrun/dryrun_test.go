@@ -104,7 +104,7 @@ func TestWindowsOfEveryPlaceEnd(t *testing.T) {
 			t.Errorf("place %d (-want +got):\n%s", place, diff)
 		}
 		if last := r.Records[len(r.Records)-1]; last.Number != 0 || len(last.Steps) == 0 {
-			t.Errorf("place %d: what happened by time is not told: %+v", place, r.Records)
+			t.Errorf("place %d: what happened by time is not reported: %+v", place, r.Records)
 		}
 	}
 }

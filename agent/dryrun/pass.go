@@ -95,17 +95,17 @@ func (r *Run) refuse(b *batch, refused connector.Refusal) {
 			b.refused = map[*origin]bool{}
 		}
 		b.refused[o] = true
-		r.letter(o, refused.Record, refused)
+		r.addDeadLetter(o, refused.Record, refused)
 		return
 	}
 	for _, h := range refused.Settles {
 		if held, ok := h.Batch.(*batch); ok {
-			r.letter(held.origins[h.Index], held.records[h.Index], refused)
+			r.addDeadLetter(held.origins[h.Index], held.records[h.Index], refused)
 		}
 	}
 }
 
-func (r *Run) letter(o *origin, rec record.Record, refused connector.Refusal) {
+func (r *Run) addDeadLetter(o *origin, rec record.Record, refused connector.Refusal) {
 	if o.dead {
 		return
 	}
@@ -113,7 +113,7 @@ func (r *Run) letter(o *origin, rec record.Record, refused connector.Refusal) {
 	if o.before != nil {
 		rec = *o.before
 	}
-	r.letters = append(r.letters, Letter{rec.Clone(), refused.Processor, refused.Err})
+	r.deadLetters = append(r.deadLetters, DeadLetter{rec.Clone(), refused.Processor, refused.Err})
 }
 
 // tap collects what each processor gets and makes of it.

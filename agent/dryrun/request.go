@@ -161,7 +161,7 @@ func (r *report) finish(run *Run, p *spec.Pipeline) {
 			r.Destinations[c.ID] = asJSON(got)
 		}
 	}
-	for _, l := range run.Letters() {
+	for _, l := range run.DeadLetters() {
 		r.DeadLetters = append(r.DeadLetters, rest.DryRunLetter{Record: asJSON([]record.Record{l.Record})[0], Processor: l.Processor, Error: l.Err.Error()})
 	}
 }

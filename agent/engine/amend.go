@@ -236,7 +236,7 @@ func (a *Amendment) open(r *run) error {
 	return g.Wait()
 }
 
-// adopt puts in force what the new version changes besides destinations.
+// adopt puts in force what the new version changes other than destinations.
 func (a *Amendment) adopt(r *run) {
 	before, after := &a.from.declared.DLQ, &a.to.declared.DLQ
 	if before.WindowSize != after.WindowSize || before.WindowNackThreshold != after.WindowNackThreshold {

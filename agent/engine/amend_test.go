@@ -423,7 +423,7 @@ func TestDeadLetterQueueWindowOverAmendments(t *testing.T) {
 	}
 }
 
-// Destinations are told when they open whether refusals are tolerated: when that
+// Destinations learn when they open whether refusals are tolerated: when that
 // changes, so do they. Those that gather records need not know.
 func TestDestinationsAreReopenedWhenRefusalsBecomeTolerated(t *testing.T) {
 	w := newWorld(t)

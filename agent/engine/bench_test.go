@@ -43,7 +43,7 @@ func (s *benchSource) Read(ctx context.Context) (*record.Batch, error) {
 func (s *benchSource) Ack(context.Context, []record.Position) error { return nil }
 func (s *benchSource) Stop(context.Context) error                   { close(s.stopped); return nil }
 
-// benchDestination settles at once and tells when it has had enough.
+// benchDestination settles at once and signals when it has had enough.
 type benchDestination struct {
 	fakeConnector
 	left   int

@@ -81,9 +81,9 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	if q.over {
 		return context.Cause(ctx)
 	}
-	letter := record.NewBatch([]record.Record{deadletter.Record(sourceID, r, node, cause)})
-	begin, size := time.Now(), letter.Size()
-	if err := q.deliver(ctx, letter); err != nil {
+	deadLetter := record.NewBatch([]record.Record{deadletter.Record(sourceID, r, node, cause)})
+	begin, size := time.Now(), deadLetter.Size()
+	if err := q.deliver(ctx, deadLetter); err != nil {
 		return err
 	}
 	q.stats.Records.Add(1)
@@ -104,7 +104,7 @@ func (q *deadLetters) close() error {
 // deliver writes a dead letter and waits for the answer. When that takes too long it ends
 // the run with an error of the queue: the destination that refused the record waits for
 // the queue and must not be taken for the one that does not answer.
-func (q *deadLetters) deliver(ctx context.Context, letter *record.Batch) error {
+func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) error {
 	out := q.out.Load()
 	if limit := q.run.AckTimeout; limit > 0 && !out.batching.Unbounded() {
 		defer time.AfterFunc(limit, func() {
@@ -112,7 +112,7 @@ func (q *deadLetters) deliver(ctx context.Context, letter *record.Batch) error {
 		}).Stop()
 	}
 	out.awaited.Store(true)
-	if err := out.connector.Write(ctx, letter); err != nil {
+	if err := out.connector.Write(ctx, deadLetter); err != nil {
 		return q.broken(err)
 	}
 	select {

@@ -80,7 +80,7 @@ func TestDeadLetterQueuesThatTakeTheirTime(t *testing.T) {
 	const limit = time.Second
 	for _, test := range []struct {
 		name     string
-		takes    time.Duration // for a letter
+		takes    time.Duration // for a dead letter
 		settings map[string]string
 		draining bool
 		fails    bool

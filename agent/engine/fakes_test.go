@@ -105,7 +105,7 @@ func (s *fakeStore) saved(id string) int {
 	return n
 }
 
-// fakeConnector records what every connector is told.
+// fakeConnector records the calls of every connector.
 type fakeConnector struct {
 	mu           sync.Mutex
 	calls        []string

@@ -39,7 +39,7 @@ func TestReadLeasesEndWhenRecordsAreSettled(t *testing.T) {
 }
 
 // Pipelines whose destinations do not answer do not keep others from reading.
-func TestReadLeasesBesideStuckPipelines(t *testing.T) {
+func TestReadLeasesAlongsideStuckPipelines(t *testing.T) {
 	scheduler := fair.WithLimit(1)
 	stuck := newWorld(t)
 	stuck.window.Scheduler = scheduler

@@ -168,7 +168,7 @@ func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Des
 	if err := p.startDestination(ctx, o); err != nil {
 		return err
 	}
-	if o.batching.Stalls() {
+	if o.batching.NeverAlone() {
 		return permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id, o.batching.Size))
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 const (
 	statusDebounce = 200 * time.Millisecond // in which changes are gathered
 	statusRefresh  = 10 * time.Second       // for what no change announces
-	stopMargin     = 15 * time.Second       // for the agent to end, beside draining its pipelines
+	stopMargin     = 15 * time.Second       // for the agent to end, in addition to draining its pipelines
 )
 
 // Supervised reloads the pipeline files when that is asked for, and keeps systemd, if that

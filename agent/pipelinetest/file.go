@@ -1,4 +1,4 @@
-// Package pipelinetest runs the tests that authors of pipelines write beside their files:
+// Package pipelinetest runs the tests that authors of pipelines write next to their files:
 // records in at a source, records expected at a destination or in the dead-letter queue.
 // Only processors run, and time is virtual.
 package pipelinetest

@@ -180,12 +180,12 @@ func (e *Expectation) compare(run *dryrun.Run, p *spec.Pipeline) []Failure {
 		}
 	}
 	if e.Error != "" {
-		for i, l := range run.Letters() {
+		for i, l := range run.DeadLetters() {
 			if !strings.Contains(l.Err.Error(), e.Error) {
 				fail([]string{"- " + e.Error, "+ " + l.Err.Error()}, "dead letter %d has another reason", i+1)
 			}
 		}
-		if len(run.Letters()) == 0 {
+		if len(run.DeadLetters()) == 0 {
 			fail([]string{"- " + e.Error}, "there is no dead letter")
 		}
 	}
@@ -194,7 +194,7 @@ func (e *Expectation) compare(run *dryrun.Run, p *spec.Pipeline) []Failure {
 
 func (e *Expectation) got(run *dryrun.Run, p *spec.Pipeline) (of string, got []record.Record, err error) {
 	if e.DeadLetters {
-		for _, l := range run.Letters() {
+		for _, l := range run.DeadLetters() {
 			got = append(got, l.Record)
 		}
 		return "dead-letters", got, nil

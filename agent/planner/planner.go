@@ -31,7 +31,7 @@ type Planner struct {
 	// Guarded reports whether nothing is withdrawn although all known files are gone from
 	// dir: files.Reconciler.Guarded.
 	Guarded func(dir string) bool
-	// Check returns what is wrong with a pipeline, beside what parsing finds.
+	// Check returns what is wrong with a pipeline, in addition to what parsing finds.
 	Check func(*spec.Pipeline) []spec.Problem
 }
 

@@ -33,7 +33,7 @@ pipelines:
 func TestOffline(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		files map[string]string // in pipelines.path; those named after it lie beside it
+		files map[string]string // in pipelines.path; those named after it lie next to it
 		paths []string
 		want  []string
 	}{

@@ -82,7 +82,7 @@ func saveCheckpoint(tx *sql.Tx, c *spec.Checkpoint) error {
 	return whyUnchanged(tx, c)
 }
 
-// whyUnchanged tells apart the reasons for a checkpoint not to replace the one before.
+// whyUnchanged distinguishes the reasons for a checkpoint not to replace the one before.
 func whyUnchanged(tx *sql.Tx, c *spec.Checkpoint) error {
 	var epoch, sequence int64
 	err := tx.QueryRow(`SELECT coalesce((SELECT epoch FROM runs WHERE pipeline_id = ?), -1),

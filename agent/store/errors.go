@@ -8,7 +8,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// What a caller may branch on, with errors.Is, beside spec.ErrNotFound and spec.ErrConflict.
+// What a caller may branch on, with errors.Is, in addition to spec.ErrNotFound and spec.ErrConflict.
 var (
 	ErrFenced           = errors.New("a later run of the pipeline has begun")
 	ErrOutOfOrder       = errors.New("position is behind the one saved before")
@@ -29,7 +29,7 @@ type environmentError string
 // Error implements error.
 func (e environmentError) Error() string { return string(e) }
 
-// Environment tells the command line that the machine is in the way.
+// Environment marks an error of the machine, for the exit code of the command line.
 func (environmentError) Environment() bool { return true }
 
 // CheckpointError says which checkpoint made SaveCheckpoints fail.

@@ -15,7 +15,7 @@ import (
 // process dies, however it dies; the file stays behind and means nothing by itself.
 type fileLock struct{ file *os.File }
 
-// lockFile locks the store at path, by a file beside it that names this process.
+// lockFile locks the store at path, by a file next to it that names this process.
 func lockFile(path string) (*fileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, withReadOnly(err)

@@ -5,7 +5,7 @@
 // at each commit (synchronous=FULL). Writes that arrive together share a commit, so
 // a thousand pipelines that start at once cost a few syncs. The file belongs to one
 // process at a time; what is read often (declarations, states of connectors) is held in memory
-// beside it and replaced after the commit.
+// next to it and replaced after the commit.
 //
 // After an error of the disk the connections are closed, and the next call opens the
 // file again and reads what is really there. The tables are described in migrations/.

@@ -32,7 +32,7 @@ func (c *Client) Healthy(ctx context.Context) error {
 }
 
 // Ready returns how many pipelines are in which state. While the agent is not ready it returns an error,
-// and beside it what the agent says of that.
+// and what the agent says of that.
 func (c *Client) Ready(ctx context.Context) (body rest.Readiness, err error) {
 	r, err := c.request(ctx, http.MethodGet, "/readyz", nil, nil)
 	if err != nil {

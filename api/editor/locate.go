@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// location is a place in a file of YAML in block style, as its indentation tells it.
+// location is a place in a file of YAML in block style, found by its indentation.
 type location struct {
 	path     []string          // names of the mappings around it, outermost first; items of a list are not in it
-	siblings map[string]string // the fields beside it, with their values as far as they are on the same line
+	siblings map[string]string // the other fields of its map, with their values as far as they are on the same line
 	owner    map[string]string // the fields of the mapping around that one
 	key      string            // whose value it is
 	value    bool              // it is the value of key, and not a key
 	typed    string            // of the word already
-	indent   int               // of the keys beside it
+	indent   int               // of the keys of its map
 }
 
 // in reports whether the innermost list around the place is called name.

@@ -37,7 +37,7 @@ var root = sync.OnceValue(func() *node {
 	return &n
 })
 
-// resolve follows a reference within the document. What stands beside it wins.
+// resolve follows a reference within the document. Its sibling keywords take precedence.
 func (n *node) resolve() *node {
 	name, ok := strings.CutPrefix(n.Ref, "#/$defs/")
 	if !ok {

@@ -62,7 +62,7 @@ func Release(r *http.Request) {
 type peer struct {
 	uid, gid uint32
 	pid      int32
-	known    bool // the system told
+	known    bool // the system reported it
 }
 
 // attributes returns for the log who p is.

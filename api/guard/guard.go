@@ -35,7 +35,7 @@ const (
 
 // Guard protects a server. Log must be set, before first use.
 type Guard struct {
-	Hosts      []string // names, beside localhost and addresses of the machine, that may be in the Host header
+	Hosts      []string // names, in addition to localhost and addresses of the machine, that may be in the Host header
 	Origins    []string // of pages of other sites that may use the API, as browsers send them
 	ReadToken  string   // lets read; with neither token set, everybody may do everything
 	AdminToken string   // lets do everything

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// How many connections there may be beside streams, which are counted apart.
+// How many connections there may be. Streams are counted separately.
 const (
 	MaxConns      = 256
 	MaxPerAddress = 128 // from one address other than those of this machine

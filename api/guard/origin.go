@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What pages of allowed origins may send and see, beside what every page may.
+// What pages of allowed origins may send and see, in addition to what every page may.
 const (
 	corsMethods = "GET, POST, PUT, DELETE"
 	corsHeaders = "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID"
@@ -50,7 +50,7 @@ func (g *Guard) allowed(origin string) bool {
 	return origin != "" && slices.ContainsFunc(g.Origins, func(o string) bool { return strings.EqualFold(o, origin) })
 }
 
-// share tells the browser what a page of an allowed origin may do. It reports whether r only
+// share answers the browser what a page of an allowed origin may do. It reports whether r only
 // asked for that.
 func (g *Guard) share(w http.ResponseWriter, r *http.Request) (answered bool) {
 	origin := r.Header.Get("Origin")

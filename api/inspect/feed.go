@@ -39,7 +39,7 @@ type group struct {
 	filter  filter
 	count   int           // of sessions, guarded by hub.mu
 	matched atomic.Uint64 // records that met the filter
-	budget  recordBudget
+	bucket  recordBucket
 
 	next   uint64  // number of the frame to come, guarded by feed.mu and changed by run
 	first  uint64  // number of the oldest frame kept, owned by run
@@ -115,7 +115,7 @@ func (f *feed) serve(s *session) {
 	f.newly = append(f.newly, s)
 }
 
-// observe is called by the pipeline. It takes copies of as many records as the budgets
+// observe is called by the pipeline. It takes copies of as many records as the token buckets
 // have room for, usually none when records are many. Filters come first, as what they
 // select may be rare; they inspect the records where they are, as copying all of them
 // would cost more.
@@ -133,7 +133,7 @@ func (f *feed) observe(b *record.Batch) {
 		}
 		f.offer(g, n, n, b.Size(), func(n int) (*record.Batch, error) { return b.Slice(0, n), nil })
 	}
-	if filtered > 0 && !f.hub.filters.spend(f.hub.Limits.Filter, func() { f.sift(groups, b) }) {
+	if filtered > 0 && !f.hub.filters.use(f.hub.Limits.Filter, func() { f.sift(groups, b) }) {
 		f.skipped.Add(uint64(n))
 	}
 }
@@ -172,14 +172,14 @@ func pick(b *record.Batch, places []int) (*record.Batch, error) {
 }
 
 // offer has the first of the records that matched, of a batch of n with that size, be
-// shown, as many as the budget of their group has room for.
+// shown, as many as the bucket of their group has tokens for.
 func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.Batch, error)) {
 	first := f.seen(g)
 	g.matched.Add(uint64(matched))
 	if len(f.in) == cap(f.in) {
 		return
 	}
-	taken := g.budget.take(matched, 1+size/n/bytesPerToken, f.hub.perSession())
+	taken := g.bucket.take(matched, 1+size/n/bytesPerToken, f.hub.perSession())
 	if taken == 0 {
 		return
 	}

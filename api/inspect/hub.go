@@ -35,7 +35,7 @@ const (
 	bytesPerToken = 4 << 10  // bytes of a record that cost as much as a record
 	ringFrames    = 1024     // messages that a slow session may be behind
 	ringBytes     = 8 << 20  // size of them
-	handOver      = 1000     // batches on their way to be encoded; the budget bounds their size
+	handOver      = 1000     // batches on their way to be encoded; the token buckets bound their size
 	maxSessions   = 4 * 1024 // of the server
 )
 
@@ -69,7 +69,7 @@ type Hub struct {
 	dropped map[string]uint64 // by feeds that ended, by connector; guarded by mu
 	total   atomic.Int64      // sessions
 	open    sync.WaitGroup    // sessions
-	filters timeBudget
+	filters timeBucket
 }
 
 // Serve shows the records that pass the connector from now on, over WebSocket or as lines of

@@ -187,7 +187,7 @@ func typeName(t reflect.Type) string {
 	return "a whole number"
 }
 
-// walker reads JSON token by token beside the type that it will become.
+// walker reads JSON token by token along with the type that it will become.
 type walker struct {
 	*json.Decoder
 	snake bool // a name of a field is in snake case
@@ -227,7 +227,7 @@ func (w *walker) value(path string, t reflect.Type, depth int) error {
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 // suits reports whether a value that starts with token can become a t. What only the
-// value itself tells, such as the range of a number, is left to the decoder.
+// value itself shows, such as the range of a number, is left to the decoder.
 func suits(token json.Token, t reflect.Type) bool {
 	if token == nil || t == nil || t.Kind() == reflect.Interface || reflect.PointerTo(t).Implements(unmarshaler) {
 		return true

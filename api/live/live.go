@@ -15,12 +15,12 @@ import (
 const (
 	// interval is the time between two messages of rates.
 	interval = time.Second
-	// settle is how long changes are collected before they are sent: an action makes
+	// gather is how long changes are collected before they are sent: an action makes
 	// several in a row.
-	settle = 50 * time.Millisecond
+	gather = 50 * time.Millisecond
 	// latest is how many events a page gets that has none yet.
 	latest = 200
-	// chunkSize is of how many pipelines a message tells at the most, so that a page is never
+	// chunkSize is of how many pipelines a message holds at most, so that a page is never
 	// busy with one for long.
 	chunkSize = 50
 	// most is how many events are sent at once.
@@ -70,7 +70,7 @@ func (s *Source) Follow(ctx context.Context, send func(name string, message any)
 				waiting = false
 			}
 		}
-		if !sleep(ctx, settle) {
+		if !sleep(ctx, gather) {
 			return nil
 		}
 	}

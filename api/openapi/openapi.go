@@ -161,7 +161,7 @@ const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 
 var types = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 
 // File returns a file of the explorer and its media type, false if there is none of this
-// name. The page itself is index.html, and loads openapi.json from beside it.
+// name. The page itself is index.html, and loads openapi.json from the same directory.
 func File(name string) (content []byte, mediaType string, ok bool) {
 	content, err := files.ReadFile("explorer/" + path.Base(name))
 	return content, types[path.Ext(name)], err == nil

@@ -32,7 +32,7 @@ type Events struct {
 	streams atomic.Int64 // answers that go on
 }
 
-// List answers with what happened, or goes on telling it when the client accepts
+// List answers with what happened, or streams it when the client accepts
 // text/event-stream.
 func (s *Events) List(w http.ResponseWriter, r *http.Request) (any, error) {
 	after, err := jsonhttp.Number(r, "after", -1)

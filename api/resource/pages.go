@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/spec/secret"
 )
 
-// Insight is what pages show of the agent beside its pipelines.
+// Insight is what pages show of the agent in addition to its pipelines.
 type Insight struct {
 	// Agent describes the process, its store and its settings.
 	Agent func(ctx context.Context) (rest.Agent, error)
@@ -29,7 +29,7 @@ type Insight struct {
 	ReadFile func(path string) ([]byte, error)
 }
 
-// Pages serves what pages need beside the other resources.
+// Pages serves what pages need in addition to the other resources.
 type Pages struct {
 	Base
 	Insight Insight

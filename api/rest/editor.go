@@ -13,7 +13,7 @@ type EditorRequest struct {
 // EditorAnswer is what is wrong with a file that is being written, and what may stand at
 // the cursor.
 type EditorAnswer struct {
-	Problems    []spec.Problem     `json:"problems" doc:"As conduit pipelines validate tells them, plugins and settings included."`
+	Problems    []spec.Problem     `json:"problems" doc:"As conduit pipelines validate shows them, plugins and settings included."`
 	Completions []Completion       `json:"completions" doc:"The likely first."`
 	Documents   []PipelineDocument `json:"documents" doc:"The pipelines without errors, as /v1/pipelines/plan takes them."`
 }

@@ -109,7 +109,7 @@ type ConnectorConfig struct {
 	Settings map[string]string `json:"settings" doc:"Secrets are read as ***, and *** written keeps them."`
 }
 
-// ConnectorType tells the two kinds of connectors apart.
+// ConnectorType is one of the two kinds of connectors.
 type ConnectorType string
 
 // The connector types.

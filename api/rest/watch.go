@@ -14,7 +14,7 @@ type WatchSession struct {
 // WatchStatuses is the message "statuses": the pipelines whose status is another.
 type WatchStatuses struct {
 	All      bool              `json:"all,omitempty" doc:"These are all pipelines there are."`
-	Statuses []json.RawMessage `json:"statuses" doc:"As /v1/pipelines/{id}/status tells them."`
+	Statuses []json.RawMessage `json:"statuses" doc:"As /v1/pipelines/{id}/status shows them."`
 	Gone     []string          `json:"gone" doc:"Ids of pipelines that are no more."`
 }
 

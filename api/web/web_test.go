@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/api/web"
 )
 
-// The budgets of the page, in bytes as they are sent.
+// The limits of the page, in bytes as they are sent.
 const (
 	maxFirstLoad = 40 << 10
 	maxAll       = 80 << 10

@@ -30,7 +30,7 @@ func testCommand(p *program) *ffcli.Command {
 	return &ffcli.Command{
 		Name:       "test",
 		ShortUsage: "conduit pipelines test [PATH...] [flags]",
-		ShortHelp:  "Run the tests that lie beside pipeline files.",
+		ShortHelp:  "Run the tests that lie next to pipeline files.",
 		LongHelp: `Runs NAME.test.yaml, which has the tests of NAME.yaml: records that a source reads, and what a
 destination or the dead-letter queue must get. Only processors run, and time is virtual. PATH is
 a file of tests, a pipeline file or a directory; without PATH it is the setting pipelines.path.
@@ -116,7 +116,7 @@ func testFiles(paths []string) ([]string, error) {
 	}
 	slices.Sort(files)
 	if files = slices.Compact(files); len(files) == 0 {
-		return nil, invalidf("there are no tests: those of NAME.yaml are in NAME.test.yaml beside it")
+		return nil, invalidf("there are no tests: those of NAME.yaml are in NAME.test.yaml next to it")
 	}
 	return files, nil
 }

@@ -50,7 +50,7 @@ func TestPromises(t *testing.T) {
 			e.Setenv("CONDUIT_PIPELINES_CONFIRM", "10ms")                // and what runs counts as good at once
 			e.Values[hostKey{}] = &host{env: slices.Clone(e.Vars), shipped: shipped}
 			return errors.Join(os.Mkdir(filepath.Join(e.WorkDir, "pipelines"), 0o755),
-				os.WriteFile(filepath.Join(e.WorkDir, "beside.yaml"), []byte(beside), 0o644),
+				os.WriteFile(filepath.Join(e.WorkDir, "bystander.yaml"), []byte(bystander), 0o644),
 				os.WriteFile(filepath.Join(e.WorkDir, "orders.yaml"), []byte(orders), 0o644))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -74,15 +74,15 @@ func buildBinaries(t *testing.T) (dir string) {
 	return dir
 }
 
-// Every script has these files, to copy and to change. In beside.txt there is a number for
+// Every script has these files, to copy and to change. In bystander.txt there is a number for
 // every record, in out.txt every line of in.txt.
 const (
-	beside = `version: "2.2"
+	bystander = `version: "2.2"
 pipelines:
-  - id: beside
+  - id: bystander
     connectors:
       - {id: in, type: source, plugin: builtin:generator, settings: {rate: 200, format.type: raw}}
-      - {id: out, type: destination, plugin: builtin:file, settings: {path: beside.txt, sdk.record.format: template, sdk.record.format.options: '{{printf "%s" .Position}}'}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: bystander.txt, sdk.record.format: template, sdk.record.format.options: '{{printf "%s" .Position}}'}}
 `
 	orders = `version: "2.2"
 pipelines:
@@ -249,16 +249,16 @@ func (h *host) read(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// untouched checks that this agent started the pipeline beside once, that its records go
+// untouched checks that this agent started the pipeline bystander once, that its records go
 // on, and that none is missing or repeated.
 func (h *host) untouched(ts *testscript.TestScript, _ bool, _ []string) {
-	const started = "pipeline runs component=reconcile pipeline_id=beside"
+	const started = "pipeline runs component=reconcile pipeline_id=bystander"
 	h.logged(ts, false, []string{started})
-	before, n := len(linesOf(ts, "beside.txt")), 0
-	if !wait(func() bool { n = len(linesOf(ts, "beside.txt")); return n > before+10 }) {
+	before, n := len(linesOf(ts, "bystander.txt")), 0
+	if !wait(func() bool { n = len(linesOf(ts, "bystander.txt")); return n > before+10 }) {
 		ts.Fatalf("there are no records beyond %d:\n%s", n, h.log(ts))
 	}
-	for i, line := range linesOf(ts, "beside.txt") {
+	for i, line := range linesOf(ts, "bystander.txt") {
 		if line != strconv.Itoa(i+1) {
 			ts.Fatalf("record %q where %d was expected", line, i+1)
 		}

@@ -65,7 +65,7 @@ func notified(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // silent STORE DURATION checks that there is no sign of life while the store cannot be
-// written to for so long, beside one that was on its way.
+// written to for so long, and one that was on its way.
 func silent(ts *testscript.TestScript, _ bool, args []string) {
 	signs := func() int { return strings.Count(ts.ReadFile("notified"), "WATCHDOG=1") }
 	db, err := sql.Open("sqlite3", "file:"+ts.MkAbs(args[0])+"?_txlock=immediate&_busy_timeout=5000")

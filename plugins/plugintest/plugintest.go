@@ -31,7 +31,7 @@ type Target struct {
 	// once for every check. nil: the connector is not checked as a destination.
 	Destination func(t testing.TB) map[string]string
 	// Written returns the payloads of the records that a destination with these settings
-	// holds, in order. nil: nobody can tell, and what it holds is not checked.
+	// holds, in order. nil: that is not known, and what it holds is not checked.
 	Written func(t testing.TB, settings map[string]string) []string
 }
 

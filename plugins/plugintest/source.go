@@ -208,7 +208,7 @@ func checkResume(c *checker) {
 }
 
 // checkUnknownPosition checks that a source does not begin somewhere when it cannot
-// tell where it was.
+// know where it was.
 func checkUnknownPosition(c *checker) {
 	s := c.source()
 	c.must(s.Configure(c.ctx, c.host.Source(c, 1)), "Configure")
@@ -269,7 +269,7 @@ func checkStop(c *checker) {
 	}
 }
 
-// untilRead is the time after which a Read has surely begun: nothing outside tells.
+// untilRead is the time after which a Read has surely begun, which cannot be observed from outside.
 const untilRead = 50 * time.Millisecond
 
 // checkStopWaiting checks that a source stops when it has nothing to read.

@@ -29,7 +29,7 @@ func NewMetadata(m map[string]string) Metadata {
 }
 
 // Get returns the value of key, "" when there is none. An empty value counts as absent
-// throughout the protocol, so the two need no telling apart.
+// throughout the protocol, so the two are treated alike.
 func (m Metadata) Get(key string) string {
 	for i := range m {
 		if m[i].Key == key {

@@ -15,7 +15,7 @@ import (
 
 // Policy says what a process may do. Everything that it starts is confined as it is.
 type Policy struct {
-	Read  []string // files and directories that it may read and execute, beside the system's; those that are missing do not count
+	Read  []string // files and directories that it may read and execute, in addition to the system's; those that are missing do not count
 	Write []string // files and directories that it may change, too
 
 	// Strict leaves it nothing but the files: no network, except for TCP connections to

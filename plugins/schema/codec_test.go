@@ -205,7 +205,7 @@ func TestCodecRefuses(t *testing.T) {
 				t.Errorf("got error %v, want %q", err, test.want)
 			}
 			if string(b) != "x" {
-				t.Errorf("got %q beside the error", b)
+				t.Errorf("got %q with the error", b)
 			}
 		})
 	}

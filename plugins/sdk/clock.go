@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock tells processors the time. A test of a pipeline has a clock of its own, which
+// Clock gives processors the time. A test of a pipeline has a clock of its own, which
 // moves without waiting.
 type Clock interface {
 	Now() time.Time

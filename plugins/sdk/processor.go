@@ -42,7 +42,7 @@ type Processor interface {
 	Parameters() Parameters
 	// Configure checks and keeps the settings, and compiles what can be compiled. It
 	// opens nothing outside the process except files that a setting names. Settings have
-	// been trimmed and defaulted, and checked against Parameters. A SettingError tells
+	// been trimmed and defaulted, and checked against Parameters. A SettingError says
 	// which setting is wrong.
 	Configure(ctx context.Context, settings map[string]string) error
 	// Open prepares for processing.

@@ -62,7 +62,7 @@ func (r *executable) prepare(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.
 	return r, r.confine()
 }
 
-// confine has the process confined, to its private directory beside what the policy gives.
+// confine has the process confined, to its private directory in addition to what the policy gives.
 func (r *executable) confine() error {
 	p := *r.sandbox
 	p.Write, p.Dir = append(slices.Clone(p.Write), r.dir), r.dir

@@ -19,7 +19,7 @@ import (
 )
 
 // started are the processes of connectors, which all others that this process is the
-// parent of are told apart from.
+// parent of differ from.
 var started = struct {
 	sync.Mutex                // held while one is started, so that it is known before it is seen
 	tokens     map[int]string // guarded by Mutex: by process

@@ -62,7 +62,7 @@ func startProcess(ctx context.Context, r *executable, maxReceive int, log *slog.
 }
 
 // config returns what every client of go-plugin has in common. Its own log is left out:
-// what is worth telling is in the errors.
+// what matters is in the errors.
 func (p *process) config() *plugin.ClientConfig {
 	return &plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,

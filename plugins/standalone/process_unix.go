@@ -8,5 +8,5 @@ import "syscall"
 // terminal's Ctrl-C.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// endGroup does nothing: here nothing tells that a process has ended without reaping it.
+// endGroup does nothing: this system cannot report the end of a process without reaping it.
 func endGroup(int) bool { return false }

@@ -30,6 +30,6 @@ const (
 	defaultStopTimeout  = 65 * time.Second
 	streamEndTimeout    = time.Second // from half-closing a stream to cancelling it
 	maxQuiet            = 2 * time.Second
-	shutdownTimeout     = 2 * time.Second // from asking a process to exit to telling it
-	terminateTimeout    = time.Second     // from telling it to killing it
+	shutdownTimeout     = 2 * time.Second // from asking a process to exit to SIGTERM
+	terminateTimeout    = time.Second     // from SIGTERM to SIGKILL
 )

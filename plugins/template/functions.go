@@ -44,7 +44,7 @@ var mutators = map[string]bool{
 	"set": true, "merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true,
 }
 
-// growth tells, for functions whose result may be much greater than their arguments, how
+// growth says, for functions whose result may be much greater than their arguments, how
 // many bytes they make at most.
 var growth = map[string]func(args []reflect.Value) float64{
 	"repeat":       func(a []reflect.Value) float64 { return number(a, 0) * length(a, 1) },

@@ -12,7 +12,7 @@ import (
 type Frame []byte
 
 // Codec passes frames as they are and leaves all other messages to protobuf. It keeps
-// protobuf's name, so the other side cannot tell.
+// protobuf's name, so the other side sees no difference.
 type Codec struct{ encoding.CodecV2 }
 
 // NewCodec returns the codec.

@@ -71,7 +71,7 @@ func schemaError(err error) error {
 	return err
 }
 
-// schemaErrors are the errors that clients tell apart, by their texts.
+// schemaErrors are the errors that clients distinguish, by their texts.
 var schemaErrors = []error{schema.ErrSubjectNotFound, schema.ErrVersionNotFound, schema.ErrInvalidSchema,
 	context.Canceled, context.DeadlineExceeded}
 

@@ -56,7 +56,7 @@ type decision struct {
 	declared map[string]*spec.Declaration // by id
 	known    map[string]*spec.FileState   // by path
 	claims   map[string][]claim           // by pipeline id
-	problems map[string][]spec.Problem    // by path, beside those of parsing
+	problems map[string][]spec.Problem    // by path, in addition to those of parsing
 	added    []*spec.Pipeline             // that nobody declared before
 	restored map[string]bool              // ids whose withdrawal ends without their file declaring them well
 	changes  spec.Changes
@@ -103,7 +103,7 @@ func (d *decision) claimed(claims []claim, path string) bool {
 	return slices.ContainsFunc(claims, func(c claim) bool { return c.path == path })
 }
 
-// unreadable reports whether the file at path is there but does not tell all it declares.
+// unreadable reports whether the file at path is there but what it declares is not known completely.
 func (d *decision) unreadable(path string) bool {
 	f := d.scanned[path]
 	return f != nil && (f.Err != nil || f.Broken)

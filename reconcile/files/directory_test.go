@@ -15,12 +15,12 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// The state of the directory is told when it changes, in either direction, and only then.
+// The state of the directory is reported when it changes, in either direction, and only then.
 func TestTheStateOfTheDirectoryIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		store, told := newMemory(), 0
-		r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&log, nil)), Notify: func() { told++ }}
+		store, notified := newMemory(), 0
+		r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&log, nil)), Notify: func() { notified++ }}
 		other := dir("")
 		other.Dir = "2"
 		deaf := dir("x=a:1")
@@ -42,7 +42,7 @@ func TestTheStateOfTheDirectoryIsTold(t *testing.T) {
 			began := time.Now()
 			for range 2 {
 				log.Reset()
-				store.events, told = nil, 0
+				store.events, notified = nil, 0
 				_ = r.Take(t.Context(), step.seen)
 				got := r.Status().Directory
 				if got.State != step.state || !strings.Contains(got.Message, step.message) || (got.Message == "") != (step.message == "") || !got.Since.Equal(began) {
@@ -51,14 +51,14 @@ func TestTheStateOfTheDirectoryIsTold(t *testing.T) {
 				i := slices.IndexFunc(store.events, func(e spec.Event) bool { return e.Reason == step.reason && strings.Contains(e.Message, step.message) })
 				switch {
 				case step.reason == "":
-				case i < 0 || told == 0 || !strings.Contains(log.String(), "component=files") || !strings.Contains(log.String(), step.message):
-					t.Errorf("%s: events %+v, told %d times, log %s", step.state, store.events, told, log.String())
+				case i < 0 || notified == 0 || !strings.Contains(log.String(), "component=files") || !strings.Contains(log.String(), step.message):
+					t.Errorf("%s: events %+v, notified %d times, log %s", step.state, store.events, notified, log.String())
 				}
 				step.reason = ""
 				time.Sleep(time.Minute)
 			}
-			if len(store.events) > 0 || told > 0 || log.Len() > 0 {
-				t.Errorf("%s is told again: events %+v, log %s", step.state, store.events, log.String())
+			if len(store.events) > 0 || notified > 0 || log.Len() > 0 {
+				t.Errorf("%s is reported again: events %+v, log %s", step.state, store.events, log.String())
 			}
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// warnOfRenames tells of new pipelines that are what a withdrawn one is, but for the id:
+// warnOfRenames warns of new pipelines that are what a withdrawn one is, but for the id:
 // their sources begin anew.
 func (d *decision) warnOfRenames(declared []spec.Declaration) {
 	if len(d.added) == 0 {

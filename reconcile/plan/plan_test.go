@@ -146,7 +146,7 @@ func TestActions(t *testing.T) {
 		{"orphan backs off", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, dropped(10*time.Minute, time.Second), "", time.Second},
 		{"another version is declared", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(99)}, nil, "take-up", 0},
 		{"too many versions", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100)}, nil, "flap", time.Second},
-		{"too many versions, told", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100), Flapping: true}, nil, "", time.Second},
+		{"too many versions, reported", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100), Flapping: true}, nil, "", time.Second},
 		{"too many versions, nothing runs", desired(nil), plan.Observed{State: idle, Newer: true, Changes: lately(100), Flapping: true}, nil, "start", time.Second},
 		{"too many versions, restart asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100), Again: plan.Restart}, nil, "take-up", 0},
 		{"too many versions, to be stopped", desired(stopped), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100)}, nil, "take-up", 0},

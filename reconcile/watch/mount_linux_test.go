@@ -31,7 +31,7 @@ func mount(t *testing.T, from, to string) {
 }
 
 // A file that is mounted by itself stays the one it was, whatever takes its place
-// outside. That is told, with what to do about it, once.
+// outside. That is logged once, with what to do about it.
 func TestFilesMountedByThemselves(t *testing.T) {
 	base := t.TempDir()
 	outside, dir := filepath.Join(base, "outside.yaml"), filepath.Join(base, "pipe lines")

@@ -131,7 +131,7 @@ func (s *scanner) read(dir, only string, now time.Time, reread bool) (Snapshot, 
 	return snap, stable, nil
 }
 
-// warnOfMounts tells which of these files are mounted by themselves. Such a mount goes
+// warnOfMounts warns of those of these files that are mounted by themselves. Such a mount goes
 // on showing the file that was there when it was made.
 func (s *scanner) warnOfMounts(dir string, names []string) {
 	if len(names) == 0 {
@@ -181,8 +181,8 @@ func (s *scanner) names(root *os.Root, only string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// IsPipelineFile tells the names of pipeline files from those of what editors leave
-// beside them, and from files of tests.
+// IsPipelineFile distinguishes the names of pipeline files from those of what editors leave
+// next to them, and from files of tests.
 func IsPipelineFile(name string) bool {
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.ContainsRune(name, filepath.Separator) {
 		return false
@@ -191,7 +191,7 @@ func IsPipelineFile(name string) bool {
 	return (ext == ".yaml" || ext == ".yml") && !IsTestFile(name)
 }
 
-// IsTestFile tells the names of files of tests, which lie beside the pipeline files: those
+// IsTestFile recognises the names of files of tests, which lie next to the pipeline files: those
 // of orders.yaml are in orders.test.yaml.
 func IsTestFile(name string) bool {
 	name = strings.ToLower(name)

@@ -26,7 +26,7 @@ func BenchmarkScan(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	time.Sleep(2100 * time.Millisecond) // until their time of change tells one change from another
+	time.Sleep(2100 * time.Millisecond) // until their time of change differs from one change to the next
 	for _, fresh := range []bool{false, true} {
 		b.Run(fmt.Sprintf("fresh=%v", fresh), func(b *testing.B) {
 			scan := (&watch.Watcher{Dir: dir}).Scans()

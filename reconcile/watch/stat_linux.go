@@ -23,7 +23,7 @@ func mounts() map[string]bool {
 
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// remote reports whether dir is on a file system that does not tell about changes made
+// remote reports whether dir is on a file system that has no events of changes made
 // elsewhere: NFS, SMB, CIFS, 9P, FUSE, Ceph, AFS.
 func remote(dir string) bool {
 	var st syscall.Statfs_t

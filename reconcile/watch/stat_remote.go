@@ -2,9 +2,9 @@
 
 package watch
 
-// remote reports whether dir is on a file system that does not tell about changes made
-// elsewhere. It cannot be told on this system: what no event told, the rescan finds.
+// remote reports whether dir is on a file system that has no events of changes made
+// elsewhere. It is not known on this system: what has no event, the rescan finds.
 func remote(string) bool { return false }
 
-// mounts returns the places at which something is mounted, as far as that can be told.
+// mounts returns the places at which something is mounted, as far as that is known.
 func mounts() map[string]bool { return nil }

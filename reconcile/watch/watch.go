@@ -152,7 +152,7 @@ func logger(log *slog.Logger) *slog.Logger {
 	return log.With("component", "watch")
 }
 
-// same reports whether a and b tell the same.
+// same reports whether a and b are equal.
 func same(a, b *Snapshot) bool {
 	if text(a.Err) != text(b.Err) || text(a.NoEvents) != text(b.NoEvents) || a.Dir != b.Dir || len(a.Files) != len(b.Files) {
 		return false

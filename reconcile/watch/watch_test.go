@@ -373,7 +373,7 @@ func TestEmptyFileGetsAnotherChance(t *testing.T) {
 	o.until("that it stays empty", is("a.yaml="))
 }
 
-// Nothing is told of content that is gone together with what came later.
+// Nothing is reported of content that is gone together with what came later.
 func TestEmptyFileInPlaceOfAnother(t *testing.T) {
 	o := observe(t, t.TempDir())
 	write(t, o.path("b.yaml"), "")
@@ -383,7 +383,7 @@ func TestEmptyFileInPlaceOfAnother(t *testing.T) {
 	o.until("the one that is left", is("a.yaml="))
 	for _, s := range o.reports() {
 		if content(s) == "a.yaml=a" {
-			t.Errorf("a file was told of that is gone: %s", show(o.reports()))
+			t.Errorf("a file was reported that is gone: %s", show(o.reports()))
 		}
 	}
 }
@@ -403,7 +403,7 @@ func TestStormDoesNotStarve(t *testing.T) {
 		}
 	})
 	write(t, o.path("a.yaml"), "a")
-	o.until("a file beside the storm", func(s watch.Snapshot) bool { return strings.HasPrefix(content(s), "a.yaml=a") })
+	o.until("a file changed during the storm", func(s watch.Snapshot) bool { return strings.HasPrefix(content(s), "a.yaml=a") })
 	close(stop)
 	wg.Wait()
 }
@@ -474,7 +474,7 @@ func TestPollsRemoteDirectories(t *testing.T) {
 	o.until("its change", is("a.yaml=b"))
 }
 
-// A file that bears the time of just now is read again even if nothing else tells that
+// A file that bears the time of just now is read again even if nothing else shows that
 // it changed.
 func TestTimesTooCoarseToTell(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "same file")

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package fingerprint tells whether a file may have changed without reading it.
+// Package fingerprint detects that a file may have changed without reading it.
 package fingerprint
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ID tells one file or directory from another that takes its path.
+// ID distinguishes a file or directory from another that takes its path.
 type ID struct{ dev, ino uint64 }
 
 // String returns the device and the inode.

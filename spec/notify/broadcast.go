@@ -2,7 +2,7 @@ package notify
 
 import "sync"
 
-// Broadcast tells any number of listeners that something changed. The zero Broadcast is
+// Broadcast notifies any number of listeners that something changed. The zero Broadcast is
 // ready.
 type Broadcast struct {
 	mu   sync.Mutex

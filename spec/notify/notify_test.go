@@ -74,7 +74,7 @@ func TestBroadcast(t *testing.T) {
 	first, second := b.Next(), b.Next()
 	select {
 	case <-first:
-		t.Fatal("a change from before is told")
+		t.Fatal("a change from before is notified")
 	default:
 	}
 	b.Notify()
@@ -82,7 +82,7 @@ func TestBroadcast(t *testing.T) {
 	<-second
 	select {
 	case <-b.Next():
-		t.Error("one change is told twice")
+		t.Error("one change is notified twice")
 	default:
 	}
 }

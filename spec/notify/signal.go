@@ -1,5 +1,5 @@
-// Package notify has the small tools with which parts of the agent tell that something
-// happened: Signal wakes a goroutine, Broadcast any number of them, Throttle tells the log of
+// Package notify has the small tools with which parts of the agent notify others that something
+// happened: Signal wakes a goroutine, Broadcast any number of them, Throttle logs
 // a failure that lasts.
 package notify
 

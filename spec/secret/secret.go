@@ -57,7 +57,7 @@ var harmless = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|none|null|auto|
 // smallNumber is too short to be a secret, unless it is a pin.
 var smallNumber = regexp.MustCompile(`^-?\d{1,3}$`)
 
-// Is reports whether the value of the setting is to be shown to nobody. Names tell,
+// Is reports whether the value of the setting must not be shown. Names decide,
 // and values that contain a secret. References are shown as written, with what they become
 // without a variable. In doubt it is a secret.
 func Is(name, value string) bool {

@@ -11,7 +11,7 @@ const maxLength = 64
 
 // Closest returns the candidate that word most likely was meant to be: the first of
 // those with the least edit distance. It returns "" when none is close enough, that is
-// within a third of the length of word. Letter case does not count, and word itself is
+// within a third of the length of word. Upper and lower case do not count, and word itself is
 // never the answer.
 func Closest(word string, candidates []string) string {
 	if len(word) > maxLength {

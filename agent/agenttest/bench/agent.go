@@ -115,7 +115,7 @@ func processorTime(pid int) (used time.Duration, parent int, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		used += time.Duration(ticks) * time.Second / 100 // the kernel tells them in hundredths
+		used += time.Duration(ticks) * time.Second / 100 // the kernel reports them in hundredths
 	}
 	return used, parent, nil
 }

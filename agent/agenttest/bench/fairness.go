@@ -4,17 +4,17 @@ import "context"
 
 var fairness = suite{
 	name:    "fairness",
-	title:   "From being made to being written at 10 records/s, beside a pipeline at full speed",
+	title:   "From being made to being written at 10 records/s, alongside a pipeline at full speed",
 	columns: times,
 	cases: []testCase{
-		beside("alone"),
-		beside("beside generator → file", pipeline(1, source("builtin:generator", fast), toFile("builtin", 1))),
-		beside("beside generator → file, executables", pipeline(1, source("standalone:generator", fast), toFile("standalone", 1))),
+		alongside("alone"),
+		alongside("alongside generator → file", pipeline(1, source("builtin:generator", fast), toFile("builtin", 1))),
+		alongside("alongside generator → file, executables", pipeline(1, source("standalone:generator", fast), toFile("standalone", 1))),
 	},
 }
 
-// beside is a case of a slow pipeline, and of others beside it.
-func beside(name string, others ...string) testCase {
+// alongside is a case of a slow pipeline, and of others that run at the same time.
+func alongside(name string, others ...string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		slow := pipeline(0, source("builtin:generator", "rate: 10, "+twoFields), toFile("builtin", 0))
 		return b.arrivals(ctx, max(b.seconds, slowest/2), append([]string{slow}, others...)...)

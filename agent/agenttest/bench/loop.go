@@ -10,7 +10,7 @@ import (
 
 var loop = suite{
 	name:    "loop",
-	title:   "The engine beside the bare loop, generator → file",
+	title:   "The engine and the bare loop, generator → file",
 	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.3f"}},
 	cases:   loopCases(),
 }

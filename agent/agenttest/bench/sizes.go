@@ -55,7 +55,7 @@ func evenly(name string, n int) testCase {
 	return together(name, many(n, fmt.Sprintf("rate: %d, %s", 100_000/n, twoFields)))
 }
 
-// together is a case that also tells how the agent does beside its pipelines.
+// together is a case that also measures what the agent does while its pipelines run.
 func together(name string, pipelines []string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		var answered time.Duration

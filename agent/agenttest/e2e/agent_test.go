@@ -56,9 +56,9 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 	for name, queue := range map[string]string{"default": "", "tolerant": `dead-letter-queue: {plugin: builtin:file, settings: {path: "%s"}, window-size: 0}`} {
 		t.Run(name, func(t *testing.T) {
 			a := agenttest.Start(t, "")
-			letters := a.Path("letters.jsonl")
+			deadLetters := a.Path("letters.jsonl")
 			if queue != "" {
-				queue = fmt.Sprintf(queue, letters)
+				queue = fmt.Sprintf(queue, deadLetters)
 			}
 			if err := os.Symlink("/dev/full", a.Path("p.jsonl")); err != nil {
 				t.Fatal(err)
@@ -75,7 +75,7 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 					t.Fatalf("record %d is number %d", i+1, n)
 				}
 			}
-			if b, err := os.ReadFile(letters); len(b) > 0 || err != nil && queue != "" {
+			if b, err := os.ReadFile(deadLetters); len(b) > 0 || err != nil && queue != "" {
 				t.Errorf("dead letters %q, %v", b, err)
 			}
 		})
@@ -161,7 +161,7 @@ func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a.Save("p.yaml", broken)
-			a.Wait("the problem to be told", func() bool {
+			a.Wait("the problem to be reported", func() bool {
 				files, err := a.Store.FileStates(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -214,7 +214,7 @@ func TestGracefulStopsRepeatNothing(t *testing.T) {
 	for range 5 {
 		a := agenttest.Start(t, dir)
 		a.Save("p.yaml", made(dir, "p", 20000, ""))
-		// Its size tells: so many records are slower to parse than to write, on a busy machine.
+		// The size is measured, not the time: so many records are slower to parse than to write, on a busy machine.
 		a.Wait("more records", func() bool { return fileSize(out) > size+200_000 })
 		a.Stop()
 		size = fileSize(out)

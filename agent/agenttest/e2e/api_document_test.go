@@ -132,7 +132,7 @@ func TestDocumentsLeaveFilesAlone(t *testing.T) {
 	}
 }
 
-// A plan starts no pipeline, tells no secret and no value, and names the fields that
+// A plan starts no pipeline, shows no secret and no value, and names the fields that
 // keep a pipeline from running.
 func TestPlansOfDocumentsNameFields(t *testing.T) {
 	t.Setenv("DOCUMENT_SECRET", "hunter2")
@@ -150,7 +150,7 @@ func TestPlansOfDocumentsNameFields(t *testing.T) {
 			t.Errorf("%s: %d %s", c.settings, got.status, got.body)
 		}
 		if strings.Contains(got.body, "hunter2") {
-			t.Errorf("%s tells a secret: %s", c.settings, got.body)
+			t.Errorf("%s shows a secret: %s", c.settings, got.body)
 		}
 	}
 }

@@ -104,25 +104,25 @@ func TestInspectorsEndWithTheAgent(t *testing.T) {
 	}
 }
 
-// The metrics tell how many sessions there are, and each record that one of them did not see.
+// The metrics count the sessions there are, and each record that one of them did not see.
 func TestMetricsOfInspectors(t *testing.T) {
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 0, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	const sessions, dropped = `conduit_inspector_sessions{component_id="p:dst"}`, `conduit_inspector_dropped_records_total{component_id="p:dst"}`
 	ctx, leave := context.WithCancel(t.Context())
-	var told atomic.Uint64
+	var reported atomic.Uint64
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
-			_ = w.api.Inspect(ctx, "p:dst", nil, func(m client.Message) error { told.Add(m.Dropped); return nil })
+			_ = w.api.Inspect(ctx, "p:dst", nil, func(m client.Message) error { reported.Add(m.Dropped); return nil })
 		})
 	}
-	w.Wait("three sessions that were told of drops", func() bool {
-		return strings.Contains(metricsOf(w.Agent), sessions+" 3\n") && told.Load() > 0
+	w.Wait("three sessions that received counts of drops", func() bool {
+		return strings.Contains(metricsOf(w.Agent), sessions+" 3\n") && reported.Load() > 0
 	})
-	if n := scrape(t, w.Agent, dropped); n < float64(told.Load()) {
-		t.Errorf("%v records left out, and %d told", n, told.Load())
+	if n := scrape(t, w.Agent, dropped); n < float64(reported.Load()) {
+		t.Errorf("%v records left out, and %d reported", n, reported.Load())
 	}
 	leave()
 	all.Wait()
@@ -158,7 +158,7 @@ func BenchmarkInspectors(b *testing.B) {
 			used = processorTime(b) - used
 			records := float64(lines(b, out, from, fileSize(out)))
 			b.ReportMetric(records/b.Elapsed().Seconds(), "records/s")
-			b.ReportMetric(float64(used.Nanoseconds())/records, "ns-cpu/record") // tells more than the rate when the machine is busy
+			b.ReportMetric(float64(used.Nanoseconds())/records, "ns-cpu/record") // steadier than the rate when the machine is busy
 			b.ReportMetric(float64(heap)/(1<<20), "MiB-heap")
 		})
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// TestPlanOfAnAgent plans over the API beside a pipeline that runs: for files as they
+// TestPlanOfAnAgent plans over the API while a pipeline runs: for files as they
 // are, for files to be saved, and for what would keep them from running. Nothing
-// changes by it, and no value of a setting is told.
+// changes by it, and no value of a setting is shown.
 func TestPlanOfAnAgent(t *testing.T) {
 	t.Setenv("PLANNED_SECRET", "hunter2 is no plugin")
 	w := startWeb(t, "")
@@ -69,7 +69,7 @@ func TestPlanOfAnAgent(t *testing.T) {
 				t.Errorf("places: %s", diff)
 			}
 			if text := fmt.Sprintf("%+v", plan); strings.Contains(text, "hunter2") {
-				t.Errorf("a value is told: %s", text)
+				t.Errorf("a value is shown: %s", text)
 			}
 			if len(plan.Held) > 0 {
 				t.Errorf("held is %v", plan.Held)

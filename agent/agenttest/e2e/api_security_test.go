@@ -90,7 +90,7 @@ func TestMalformedRequests(t *testing.T) {
 		{"a large number", "POST", "/v1/processors", `{"plugin":"x","config":{"workers":1e999}}`, 400, ""},
 		{"nothing", "POST", create, `null`, 400, ""},
 		{"wrong method", "PATCH", create, `{}`, 405, ""},
-		{"wrong method beside a word", "DELETE", create + "/import", "", 404, ""},
+		{"wrong method next to a word", "DELETE", create + "/import", "", 404, ""},
 		{"a method of its own", "BREW", create, "", 405, ""},
 		{"TRACE", "TRACE", create, "", 405, ""},
 		{"traversal", "GET", "/openapi/../../../../etc/passwd", "", 404, ""},

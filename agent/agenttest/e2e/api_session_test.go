@@ -271,7 +271,7 @@ func TestCreatingIsAbortedWhenThePluginRefuses(t *testing.T) {
 	calls()
 	while(t, w.Path("fail-Configure"), func() {
 		got := w.do("POST", "/v1/connectors", fmt.Sprintf(journalSource, "1"))
-		if got.status != http.StatusBadRequest || !strings.Contains(got.body, "Configure is told to fail") {
+		if got.status != http.StatusBadRequest || !strings.Contains(got.body, "Configure was made to fail") {
 			t.Errorf("Configure that fails: %d %s", got.status, got.body)
 		}
 	})

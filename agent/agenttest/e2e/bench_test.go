@@ -119,7 +119,7 @@ func BenchmarkPipeline(b *testing.B) {
 }
 
 // reportRecords reports how fast n records went, and the processor time that each took,
-// given what was used before. It tells what the engine adds: by the clock it overlaps
+// given what was used before. It measures what the engine adds: by the clock it overlaps
 // reading and writing on all processors.
 func reportRecords(b *testing.B, n int, before time.Duration) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")

@@ -24,7 +24,7 @@ import (
 
 // pluginName, when set, makes the test binary the connector of that name: one of those
 // built in with an x before its name, or with gathering- when it is to write 10,000
-// records at a time unless told otherwise, journal, or one of serveDataPlugin.
+// records at a time unless set otherwise, journal, or one of serveDataPlugin.
 const pluginName = "CONDUIT_TEST_PLUGIN"
 
 func servePlugin(name string) {
@@ -291,7 +291,7 @@ func TestSchemasReachExecutables(t *testing.T) {
 }
 
 // A destination may wait for more records than a window holds because its plugin does so
-// unless told otherwise.
+// unless set otherwise.
 func TestExecutablesThatGatherByDefault(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	install(t, dir, "gathering-file")
@@ -304,7 +304,7 @@ func TestExecutablesThatGatherByDefault(t *testing.T) {
 }
 
 // journal is a source that writes down how it is called, into the file that JOURNAL
-// names. Files beside it named fail-CALL make calls fail, die-CALL ends the process.
+// names. Files next to it named fail-CALL make calls fail, die-CALL ends the process.
 type journal struct {
 	sdk.SourceBase
 	n int
@@ -327,7 +327,7 @@ func (j *journal) note(call string, settings ...map[string]string) error {
 		os.Exit(3)
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(f.Name()), "fail-"+call)); err == nil {
-		return fmt.Errorf("%s is told to fail", call)
+		return fmt.Errorf("%s was made to fail", call)
 	}
 	return nil
 }
@@ -538,7 +538,7 @@ func TestLifecycleOfAnExecutable(t *testing.T) {
 	a.Wait("the pipeline is forgotten", gone)
 	l.want("OnDeleted v=6, Teardown")
 
-	// Never started: nothing to tell.
+	// Never started: nothing to report.
 	save("8", "stopped", spec.PhaseStopped)
 	if err := os.Remove(a.Path("pipelines/p.yaml")); err != nil {
 		t.Fatal(err)

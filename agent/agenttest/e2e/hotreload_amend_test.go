@@ -18,7 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// amended is pipeline p, which generates records as fast as told, in a version of which
+// amended is pipeline p, which generates records at the given rate, in a version of which
 // everything but the source may differ.
 type amended struct {
 	source, destination string // plugins; built in when empty
@@ -117,7 +117,7 @@ func TestDestinationChangesUnderLoad(t *testing.T) {
 	t.Logf("%d records", len(one)+len(two))
 }
 
-// The processes of what does not change stay the same ones, and are told nothing.
+// The processes of what does not change stay the same ones, and receive no call.
 func TestDestinationChangesBetweenExecutables(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal", "xfile")

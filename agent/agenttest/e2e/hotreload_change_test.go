@@ -163,7 +163,7 @@ func TestRecoveringPipelinesObey(t *testing.T) {
 	}
 }
 
-// Who makes sources begin anew is told, and who does not is not.
+// A change that makes sources begin anew is warned of, and no other.
 func TestLostPositionsAreToldOf(t *testing.T) {
 	changes := map[string]struct {
 		save func(d *desk)
@@ -176,7 +176,7 @@ func TestLostPositionsAreToldOf(t *testing.T) {
 			d.Save("r.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n    name: other\n", 1))
 		}, map[string]int{"LooksRenamed": 1}},
 		"the file":                  {func(d *desk) { d.rename("p.yaml", "r.yaml") }, nil},
-		"another pipeline, beside":  {func(d *desk) { d.Save("r.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n", 1)) }, nil},
+		"another pipeline, added":   {func(d *desk) { d.Save("r.yaml", strings.Replace(d.made("p", 1), "id: p\n", "id: r\n", 1)) }, nil},
 		"another pipeline, instead": {func(d *desk) { d.Save("p.yaml", d.made("r", 2)) }, nil},
 		"the id of a source":        {func(d *desk) { d.Save("p.yaml", strings.Replace(d.made("p", 2), "id: src", "id: other", 1)) }, map[string]int{"PositionLost": 1}},
 		"a source that is a destination now": {func(d *desk) {
@@ -201,11 +201,11 @@ func TestLostPositionsAreToldOf(t *testing.T) {
 				decl := d.declared("p")
 				return !decl.Withdrawn.IsZero() || d.State("p").RunningGeneration == decl.Generation
 			})
-			d.Stop() // what was told is in the log
+			d.Stop() // what was reported is in the log
 			for _, reason := range []string{"LooksRenamed", "PositionLost"} {
-				told := regexp.MustCompile(`"level":"WARN".*"reason":"` + reason + `"`)
-				if n := len(told.FindAllString(d.Log(), -1)); n != c.want[reason] {
-					t.Errorf("%s was told %d times, want %d", reason, n, c.want[reason])
+				warned := regexp.MustCompile(`"level":"WARN".*"reason":"` + reason + `"`)
+				if n := len(warned.FindAllString(d.Log(), -1)); n != c.want[reason] {
+					t.Errorf("%s was reported %d times, want %d", reason, n, c.want[reason])
 				}
 			}
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 )
 
-// Each document of a file stands for itself, and what a file cannot tell about keeps
+// Each document of a file stands for itself, and what a file does not say completely keeps
 // running as it was.
 func TestFilesWithSeveralPipelines(t *testing.T) {
 	cases := map[string]struct {
@@ -19,19 +19,19 @@ func TestFilesWithSeveralPipelines(t *testing.T) {
 	}{
 		"one document is wrong": {func(d *desk, both func(a, b int) string) {
 			d.Save("both.yaml", strings.Replace(both(2, 7), "rate: 7", "rate: [7", 1))
-			d.tells("both.yaml", "YAML")
+			d.waitProblem("both.yaml", "YAML")
 		}, 2, 1},
 		"one pipeline has a wrong field": {func(d *desk, both func(a, b int) string) {
 			d.Save("both.yaml", strings.Replace(both(2, 7), "  - id: b\n", "  - id: b\n    stats: running\n", 1))
-			d.tells("both.yaml", "stats")
+			d.waitProblem("both.yaml", "stats")
 		}, 2, 1},
 		"an id cannot be read": {func(d *desk, both func(a, b int) string) {
 			d.Save("both.yaml", strings.Replace(both(2, 7), "id: b\n", "id: [\n", 1))
-			d.tells("both.yaml", "YAML")
+			d.waitProblem("both.yaml", "YAML")
 		}, 2, 1},
 		"an id is missing": {func(d *desk, both func(a, b int) string) {
 			d.Save("both.yaml", strings.Replace(both(2, 7), "  - id: b\n", "  - name: b\n", 1))
-			d.tells("both.yaml", "id")
+			d.waitProblem("both.yaml", "id")
 		}, 2, 1},
 		"half of it is written, a valid file, and later the rest": {func(d *desk, both func(a, b int) string) {
 			half, _, _ := strings.Cut(both(2, 1), "---")
@@ -93,7 +93,7 @@ func TestWrongFilesStopNothing(t *testing.T) {
 			t.Parallel()
 			d := atDesk(t)
 			d.Save("p.yaml", c.content(d))
-			d.tells("p.yaml", c.want)
+			d.waitProblem("p.yaml", c.want)
 			d.started("p", 1)
 			d.started("q", 1)
 			d = d.again(func() {})
@@ -117,8 +117,8 @@ func TestAWrongFileAtTheFirstStart(t *testing.T) {
 	}
 	d := deskIn(t, dir)
 	d.runs("p", 1)
-	d.tells("a.yaml", "YAML")
-	d.tells("z.yaml", "empty")
+	d.waitProblem("a.yaml", "YAML")
+	d.waitProblem("z.yaml", "empty")
 }
 
 // Settings are texts: what YAML would make numbers, dates or truths of stays as written.

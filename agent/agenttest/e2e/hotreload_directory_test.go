@@ -106,7 +106,7 @@ func TestNewIdentitiesStartFromScratch(t *testing.T) {
 	}
 }
 
-// Whoever asks for the state of the agent, by whatever means, is told that the directory
+// Every interface that shows the state of the agent shows that the directory
 // is not in order, and when it is again.
 func TestTheStateOfTheDirectoryIsShown(t *testing.T) {
 	w := startWeb(t, "")
@@ -137,7 +137,7 @@ func TestTheStateOfTheDirectoryIsShown(t *testing.T) {
 			}
 		}
 		if text := d.Summary(t.Context()); text != strings.TrimSuffix("1 running, "+message, ", ") {
-			t.Errorf("%s: systemd is told %q", state, text)
+			t.Errorf("%s: systemd gets %q", state, text)
 		}
 		d.Wait("the event "+reason, func() bool {
 			events, err := w.api.Events(t.Context(), -1, 1)
@@ -172,7 +172,7 @@ func TestTheStoreIsNotInItsPlace(t *testing.T) {
 		t.Errorf("without its file: %+v, error %v", r, err)
 	}
 	if text := d.Summary(t.Context()); !strings.HasPrefix(text, "1 running, ") || !strings.Contains(text, "conduit.db") {
-		t.Errorf("systemd is told %q", text)
+		t.Errorf("systemd gets %q", text)
 	}
 	d.Wait("the log", func() bool { return strings.Contains(d.Log(), "the store is in danger") })
 	n := len(numbers(t, d.Path("p.jsonl")))
@@ -192,7 +192,7 @@ func TestDirectoryIsMissing(t *testing.T) {
 	away := func(d *desk) { d.must(os.Rename(d.Path("pipelines"), d.Path("away"))) }
 	back := func(d *desk) { d.must(os.Rename(d.Path("away"), d.Path("pipelines"))) }
 	missing := func(d *desk) {
-		d.Wait("its absence to be told", func() bool { return strings.Contains(d.Log(), "pipeline files are not followed") })
+		d.Wait("its absence to be logged", func() bool { return strings.Contains(d.Log(), "pipeline files are not followed") })
 	}
 	cases := map[string]func(d *desk) *desk{
 		"for a while": func(d *desk) *desk {

@@ -58,7 +58,7 @@ func TestDirectoryIsUnmounted(t *testing.T) {
 	d.Save("p.yaml", d.made("p", 1))
 	d.runs("p", 1)
 	d.must(syscall.Unmount(d.Path("pipelines"), 0))
-	d.looked() // no event tells of it
+	d.looked() // there is no event of it
 	d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
 	mount()
 	d.Save("p.yaml", d.made("p", 1))
@@ -101,7 +101,7 @@ func TestNoInotifyInstancesLeft(t *testing.T) {
 	}
 	p.terminate(t)
 	if log := p.log.String(); !strings.Contains(log, "polling it instead") || !strings.Contains(log, "sysctl fs.inotify.max_user_instances") {
-		t.Errorf("it was not said that changes are not told:\n%s", log)
+		t.Errorf("it was not logged that there are no events:\n%s", log)
 	}
 }
 

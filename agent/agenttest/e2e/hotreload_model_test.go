@@ -112,7 +112,7 @@ func (o *operator) step(t *testing.T) {
 	switch o.IntN(8) {
 	case 0:
 		o.did("down:")
-		o.desk = o.again(o.act, patientDeletion)
+		o.desk = o.again(o.act, longDeletionGrace)
 	case 1:
 		o.did("killed:")
 		o.Stop()
@@ -121,7 +121,7 @@ func (o *operator) step(t *testing.T) {
 		o.act()
 		time.Sleep(time.Duration(o.IntN(40)) * time.Millisecond)
 		p.kill()
-		o.desk = deskIn(t, o.Dir, patientDeletion)
+		o.desk = deskIn(t, o.Dir, longDeletionGrace)
 	default:
 		before := map[string]intent{}
 		for id, d := range o.model.declared {
@@ -169,10 +169,10 @@ func (o *operator) check() {
 	}
 }
 
-func patientDeletion(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour }
+func longDeletionGrace(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour }
 
 // Whatever happens to the files and to the agent, what runs is what a look at the
-// files tells, and nothing else restarts. CONDUIT_SEQUENCES sets how many sequences of
+// files shows, and nothing else restarts. CONDUIT_SEQUENCES sets how many sequences of
 // events are tried, CONDUIT_SEED the one to repeat.
 func TestAnythingMayHappenToTheFiles(t *testing.T) {
 	sequences, first := setting(t, "CONDUIT_SEQUENCES", 6), setting(t, "CONDUIT_SEED", 0)
@@ -189,7 +189,7 @@ func TestAnythingMayHappenToTheFiles(t *testing.T) {
 			if err := os.WriteFile(dir+"/pipelines/keep.yaml", []byte(nothing), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			o := &operator{desk: deskIn(t, dir, patientDeletion), Rand: rand.New(rand.NewPCG(seed, 0)), made: 100, model: newModel()}
+			o := &operator{desk: deskIn(t, dir, longDeletionGrace), Rand: rand.New(rand.NewPCG(seed, 0)), made: 100, model: newModel()}
 			o.files["keep.yaml"] = &content{}
 			defer func() {
 				if t.Failed() {

@@ -123,8 +123,8 @@ func (d *desk) withdrawn(id string) {
 	d.Wait(id+" to be withdrawn", func() bool { return !d.declared(id).Withdrawn.IsZero() })
 }
 
-// tells waits until the problems of a file contain text.
-func (d *desk) tells(name, text string) {
+// waitProblem waits until the problems of a file contain text.
+func (d *desk) waitProblem(name, text string) {
 	d.t.Helper()
 	d.Wait("a problem with "+name+": "+text, func() bool { return strings.Contains(d.problems(name), text) })
 }
@@ -180,7 +180,7 @@ func TestWaysToSave(t *testing.T) {
 		"VS Code, in place": func(d *desk) { d.write("p.yaml", d.made("p", 2)) },
 		"truncated for a while": func(d *desk) {
 			d.write("p.yaml", "")
-			d.tells("p.yaml", "the file is empty")
+			d.waitProblem("p.yaml", "the file is empty")
 			d.write("p.yaml", d.made("p", 2))
 		},
 		"in pieces": func(d *desk) {
@@ -193,7 +193,7 @@ func TestWaysToSave(t *testing.T) {
 		"half of it, and after a while the rest": func(d *desk) {
 			text := d.made("p", 2)
 			d.write("p.yaml", text[:strings.Index(text, "settings: {rate")+14])
-			d.tells("p.yaml", "YAML")
+			d.waitProblem("p.yaml", "YAML")
 			d.write("p.yaml", text)
 		},
 		"ansible": func(d *desk) {
@@ -242,25 +242,25 @@ func TestWaysToSave(t *testing.T) {
 		},
 		"UTF-16, and then as it should be": func(d *desk) {
 			d.Save("p.yaml", "\xff\xfev\x00e\x00r\x00")
-			d.tells("p.yaml", "UTF-16")
+			d.waitProblem("p.yaml", "UTF-16")
 			d.Save("p.yaml", d.made("p", 2))
 		},
 		"with NUL bytes where it was not written yet": func(d *desk) {
 			text := d.made("p", 2)
 			d.Save("p.yaml", text[:100]+strings.Repeat("\x00", len(text)-100))
-			d.tells("p.yaml", "NUL")
+			d.waitProblem("p.yaml", "NUL")
 			d.Save("p.yaml", text)
 		},
 		"a FIFO in its place for a while": func(d *desk) {
 			d.remove("p.yaml")
 			d.must(mkfifo(d.path("p.yaml")))
-			d.tells("p.yaml", "not a regular file")
+			d.waitProblem("p.yaml", "not a regular file")
 			d.remove("p.yaml")
 			d.write("p.yaml", d.made("p", 2))
 		},
 		"too large for a while": func(d *desk) {
 			d.write("p.yaml", strings.Repeat("#", 1<<20+1))
-			d.tells("p.yaml", "larger than 1 MiB")
+			d.waitProblem("p.yaml", "larger than 1 MiB")
 			d.write("p.yaml", d.made("p", 2))
 		},
 	}
@@ -313,7 +313,7 @@ func TestSavesThatChangeNothing(t *testing.T) {
 		},
 		"moved, the new place first": func(d *desk) {
 			d.Save("r.yaml", d.made("p", 1))
-			d.tells("r.yaml", "declared in p.yaml already")
+			d.waitProblem("r.yaml", "declared in p.yaml already")
 			d.Save("p.yaml", "version: \"2.2\"\npipelines: []\n")
 			d.Wait("the new owner, without problems", func() bool { return d.declared("p").Owner.Path == "r.yaml" && d.problems("r.yaml") == "" })
 		},
@@ -325,12 +325,12 @@ func TestSavesThatChangeNothing(t *testing.T) {
 		},
 		"a second file with the same id": func(d *desk) {
 			d.Save("a.yaml", d.made("p", 2)) // before p.yaml in every order
-			d.tells("a.yaml", "declared in p.yaml already")
+			d.waitProblem("a.yaml", "declared in p.yaml already")
 			d.Save("p.yaml", d.made("p", 1)+"# saved again\n")
 		},
 		"the same id twice in the file": func(d *desk) {
 			d.Save("p.yaml", d.made("p", 2)+"---\n"+d.made("p", 3))
-			d.tells("p.yaml", "twice")
+			d.waitProblem("p.yaml", "twice")
 		},
 		"gone within the grace": func(d *desk) {
 			d.rename("p.yaml", "p.off")
@@ -341,18 +341,18 @@ func TestSavesThatChangeNothing(t *testing.T) {
 		"unreadable": func(d *desk) {
 			d.remove("p.yaml")
 			d.must(os.Mkdir(d.path("p.yaml"), 0o755))
-			d.tells("p.yaml", "not a regular file")
+			d.waitProblem("p.yaml", "not a regular file")
 		},
 		"a link in a loop": func(d *desk) {
 			d.remove("p.yaml")
 			d.must(os.Symlink("p.yaml", d.path("p.yaml")))
-			d.tells("p.yaml", "cannot read")
+			d.waitProblem("p.yaml", "cannot read")
 		},
 		"a link to outside": func(d *desk) {
 			d.must(os.WriteFile(d.Path("outside"), []byte(d.made("p", 2)), 0o600))
 			d.remove("p.yaml")
 			d.must(os.Symlink(d.Path("outside"), d.path("p.yaml")))
-			d.tells("p.yaml", "cannot read")
+			d.waitProblem("p.yaml", "cannot read")
 		},
 	}
 	for name, save := range saves {

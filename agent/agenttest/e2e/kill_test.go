@@ -33,7 +33,7 @@ const childDir = "CONDUIT_TEST_AGENT_DIR"
 const addressFile = "CONDUIT_TEST_ADDRESS_FILE"
 
 // noEvents, when set, has the agent in a process of its own take away from itself what
-// it needs to be told of changes.
+// it needs to be notified of changes.
 const noEvents = "CONDUIT_TEST_NO_EVENTS"
 
 func TestMain(m *testing.M) {

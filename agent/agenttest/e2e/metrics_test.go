@@ -172,7 +172,7 @@ func TestReadmeListsAllMetrics(t *testing.T) {
 	}
 }
 
-// The status of a pipeline tells what it moves, while it runs.
+// The status of a pipeline shows its rates while it runs.
 func TestStatusTellsRates(t *testing.T) {
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 1000, ""))

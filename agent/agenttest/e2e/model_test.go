@@ -16,7 +16,7 @@ const (
 	flawPlugin   = "plugin"   // there is none of this name
 	flawSettings = "settings" // refused by Configure
 	flawOpen     = "open"     // a connector cannot be opened
-	flawInvalid  = "invalid"  // the file is wrong there, though it tells which pipeline it means
+	flawInvalid  = "invalid"  // the file is wrong there, though it names the pipeline
 )
 
 // version is what somebody wants of a pipeline.
@@ -34,12 +34,12 @@ func (v version) String() string {
 	return strings.TrimSpace(s + " " + v.flaw)
 }
 
-// runs returns what tells versions apart that run differently.
+// runs returns what differs between versions that run differently.
 func (v version) runs() version { v.stopped = false; return v }
 
 // content is what a file says.
 type content struct {
-	broken bool // it does not tell all it declares
+	broken bool // what it declares is not known completely
 	empty  bool // there is nothing in it, which is broken, too
 	says   map[string]version
 }
@@ -136,8 +136,8 @@ func (m *model) restarted() {
 	}
 }
 
-// settle takes in the files and brings about what is declared, until nothing changes.
-func (m *model) settle(now time.Time) {
+// converge takes in the files and brings about what is declared, until nothing changes.
+func (m *model) converge(now time.Time) {
 	for before := ""; before != m.String(); {
 		before = m.String()
 		m.look(now)
@@ -218,7 +218,7 @@ func (m *model) grant(id, name string) {
 	case v.flaw != flawInvalid:
 		m.declare(id, v, name)
 	case d != nil && d.owner == name:
-		d.withdrawn = time.Time{} // back, and nobody can tell what it declares
+		d.withdrawn = time.Time{} // back, and what it declares is not known
 	}
 }
 
@@ -244,7 +244,7 @@ func (m *model) unclaimed(d *intent, now time.Time) {
 	case !broken && d.withdrawn.IsZero():
 		d.withdrawn = now
 	case broken && !m.known[d.owner]:
-		d.withdrawn = time.Time{} // back, and nobody can tell what it declares
+		d.withdrawn = time.Time{} // back, and what it declares is not known
 	}
 }
 
@@ -293,7 +293,7 @@ func (d *intent) fit() ran {
 	return d.good
 }
 
-// String tells everything that settle may change.
+// String shows everything that converge may change.
 func (m *model) String() string {
 	var b strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(m.declared)) {

@@ -47,7 +47,7 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 					return a != nil && a.Generation == generation && a.Error != ""
 				})
 				if text := w.State("p").LastAttempt.Error; !strings.Contains(text, at.Replace(c.want)) {
-					t.Errorf("the error does not tell the reference: %s", text)
+					t.Errorf("the error does not name the reference: %s", text)
 				}
 				if phase := w.State("p").Phase; name == "refused" && !update && phase != spec.PhaseDegraded {
 					t.Errorf("an error that a retry cannot mend leaves the pipeline %s", phase)
@@ -81,13 +81,13 @@ func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
 	d.Save("p.yaml", strings.NewReplacer("builtin:generator", "builtin:file", "rate: 1,", "path: '"+d.Dir+"/${LEAK}'} #").Replace(d.made("p", 1)))
 	d.Wait("records", func() bool { b, _ := os.ReadFile(d.Path("p.jsonl")); return strings.Count(string(b), "\n") == 2 })
 	d = d.again(func() { d.must(os.Truncate(d.Path("canary-51c0a7"), 2)) })
-	d.Wait("the connector to tell", func() bool { return strings.Contains(d.Log(), "/${LEAK}") })
+	d.Wait("the connector to log", func() bool { return strings.Contains(d.Log(), "/${LEAK}") })
 	if strings.Contains(d.Log(), "canary-51c0a7") {
 		t.Error("the log shows it")
 	}
 }
 
-// The dead-letter queue tells why a record was refused, but no values.
+// The dead-letter queue says why a record was refused, but no values.
 func TestValuesOfReferencesAreNotInDeadLetters(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		skip(t, "there is no device that is always full")

@@ -49,7 +49,7 @@ func (s *simulation) happen() {
 	case n < 14:
 		s.killed()
 	case n < 16:
-		s.trouble()
+		s.failConnector()
 	case n < 19:
 		s.request()
 	case n < 21:
@@ -66,7 +66,7 @@ func (s *simulation) avoidDeadlines() {
 	for d := s.nearDeadline(); d > 0; d = s.nearDeadline() {
 		s.say("%v pass, to a deadline", d)
 		s.pass(d)
-		s.model.settle(time.Now())
+		s.model.converge(time.Now())
 		if s.nearDeadline() == 0 {
 			s.check()
 		}
@@ -358,8 +358,8 @@ func (s *simulation) killed() {
 	s.look()
 }
 
-// trouble has a connector fail.
-func (s *simulation) trouble() {
+// failConnector has a connector fail or refuse a record.
+func (s *simulation) failConnector() {
 	id := s.anyID()
 	d := s.model.declared[id]
 	if d == nil || d.running.generation == 0 {
@@ -368,7 +368,7 @@ func (s *simulation) trouble() {
 	s.pass(time.Second) // what was released is through
 	s.disturbed[id] = true
 	refuse := s.IntN(2) == 0
-	s.say("trouble with %s, refused %v", id, refuse)
+	s.say("failure of %s, refused %v", id, refuse)
 	s.with(func() { s.life(id).refuse, s.life(id).fail = refuse, !refuse })
 	s.release(id, 1+s.IntN(3))
 	s.pass(time.Second)
@@ -379,7 +379,7 @@ func (s *simulation) trouble() {
 	if !d.withdrawn.IsZero() {
 		d.running = ran{} // it is not started again
 	}
-	s.model.settle(time.Now())
+	s.model.converge(time.Now())
 }
 
 // request has something come over the API.
@@ -421,7 +421,7 @@ func (s *simulation) request() {
 		}
 	}
 	s.pass(200 * time.Millisecond)
-	s.model.settle(time.Now())
+	s.model.converge(time.Now())
 }
 
 // requestOwned is about a pipeline that the API owns.
@@ -456,7 +456,7 @@ func (s *simulation) time() {
 	d := pick(s, time.Second, simulatedGrace/3, simulatedGrace+10*time.Second, simulatedGrace+simulatedCleanup+10*time.Second)
 	s.say("%v pass", d)
 	s.pass(d)
-	s.model.settle(time.Now())
+	s.model.converge(time.Now())
 	s.avoidDeadlines()
 }
 
@@ -544,5 +544,5 @@ func (s *simulation) prune() {
 	s.pass(200 * time.Millisecond)
 	s.model.look(time.Now())
 	s.confirmed = !s.missing
-	s.model.settle(time.Now())
+	s.model.converge(time.Now())
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What simulated agents are set to, and how long after anything they must have settled.
+// What simulated agents are set to, and how long after anything they must have converged.
 const (
 	simulatedPoll     = 15 * time.Second
 	simulatedConfirm  = 2 * time.Second
@@ -203,7 +203,7 @@ func (s *simulation) look() {
 		_ = s.agent.Files.Reload(s.Context(), false) // a missing directory is an error
 		s.pass(200 * time.Millisecond)
 	}
-	s.model.settle(time.Now())
+	s.model.converge(time.Now())
 	if polls {
 		for _, d := range s.model.declared {
 			d.prove(time.Now().Add(simulatedConfirm)) // it has run since the agent looked
@@ -211,10 +211,10 @@ func (s *simulation) look() {
 	}
 }
 
-// check compares what the agent does with the model, after it has settled.
+// check compares what the agent does with the model, after it has converged.
 func (s *simulation) check() {
 	s.pass(simulatedSettling)
-	s.model.settle(time.Now())
+	s.model.converge(time.Now())
 	all, err := s.agent.Store.Declarations(s.Context())
 	s.must(err)
 	have := map[string]*spec.Declaration{}

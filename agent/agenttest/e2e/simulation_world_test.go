@@ -28,13 +28,13 @@ type lifetime struct {
 	written int  // records that the destination has, without a gap
 	saved   int  // position in the store
 	clean   bool // nothing happened since the source was opened after which records may be repeated
-	deaf    bool // nor after which records may be saved that the source is not told of
+	deaf    bool // nor after which records may be saved that are not acknowledged to the source
 	deleted bool // LifecycleOnDeleted was called
 
 	source *pump  // open now
 	sink   *basin // open now
 	next   int    // record that the open source has the destination get next
-	acked  int    // record that the open source was told of last
+	acked  int    // last record that was acknowledged to the open source
 
 	opens  int  // of the source, ever
 	fail   bool // the source fails at the next record
@@ -132,14 +132,14 @@ func (m *machine) saved(all []spec.Checkpoint) {
 	}
 }
 
-// gone is told that a connector was deleted.
+// gone is called when a connector was deleted.
 func (m *machine) gone(connectorID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	id, _, _ := strings.Cut(connectorID, ":")
 	l := m.life(id)
 	if !l.deleted {
-		m.fault("%s is forgotten, and was not told", connectorID)
+		m.fault("%s is forgotten, and its deletion was not notified", connectorID)
 	}
 	if strings.HasSuffix(connectorID, ":src") {
 		l.saved, l.written, l.next = 0, 0, 1

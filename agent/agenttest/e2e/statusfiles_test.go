@@ -170,7 +170,7 @@ func TestStatusFilesOfDeletedFiles(t *testing.T) {
 	d := deskIn(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour })
 	d.deploy("p.yaml", d.made("p", 1))
 	d.remove("p.yaml")
-	d.Wait("the deletion to be told", func() bool {
+	d.Wait("the deletion to be reported", func() bool {
 		r := d.receipt("p.yaml")
 		return r.Hash == "" && !r.Settled && r.Result == "pending" && len(r.Pipelines) == 1 && !r.Pipelines[0].Withdrawn.IsZero() && r.Pipelines[0].Phase == "running"
 	})
@@ -181,7 +181,7 @@ func TestStatusFilesAwaitTheProof(t *testing.T) {
 	d := deskIn(t, "", func(c *config.Config) { c.Pipelines.Confirm = time.Hour })
 	d.deploy("p.yaml", d.made("p", 1))
 	d.Save("p.yaml", d.made("p", 2))
-	d.Wait("the new version to be told", func() bool {
+	d.Wait("the new version to be reported", func() bool {
 		r := d.receipt("p.yaml")
 		return len(r.Pipelines) == 1 && r.Pipelines[0].RunningGeneration == 2
 	})
@@ -214,7 +214,7 @@ func TestStatusFilesAcrossRestarts(t *testing.T) {
 	}
 }
 
-// Status files that cannot be written hold up nothing, and are told of once.
+// Status files that cannot be written hold up nothing, and are logged once.
 func TestStatusFilesThatCannotBeWritten(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	if err := os.WriteFile(dir+"/conduit.db.status", nil, 0o600); err != nil {

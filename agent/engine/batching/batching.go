@@ -27,5 +27,5 @@ func (p Policy) Gathers() bool { return p.Size > 0 || p.delayed }
 // Unbounded reports whether the destination may take any time to settle a record.
 func (p Policy) Unbounded() bool { return p.Gathers() || p.rateLimited }
 
-// Stalls reports whether the destination never writes a record that comes alone.
-func (p Policy) Stalls() bool { return p.Size > 1 && !p.delayed }
+// NeverAlone reports whether the destination never writes a record that comes alone.
+func (p Policy) NeverAlone() bool { return p.Size > 1 && !p.delayed }

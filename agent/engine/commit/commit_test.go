@@ -100,7 +100,7 @@ func TestOneSourcesFailureIsNotTheOthers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
-		unset := errors.New("never told")
+		unset := errors.New("never reported")
 		results := [3]error{unset, unset, unset}
 		time.Sleep(time.Second)
 		c.MarkDirty(source("warm-up", new(error)), false)
@@ -112,7 +112,7 @@ func TestOneSourcesFailureIsNotTheOthers(t *testing.T) {
 		cancel()
 		<-done
 		if results != [3]error{nil, bad, nil} {
-			t.Errorf("told %v", results)
+			t.Errorf("reported %v", results)
 		}
 	})
 }

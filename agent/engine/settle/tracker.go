@@ -74,7 +74,7 @@ type Change struct {
 // may be settled already.
 func (t *Tracker) Add(b *Batch) Change {
 	if extra := len(b.Origins) - b.n; extra > 0 {
-		b.size += b.Records.Memory() // pieces beside the records that they were made of
+		b.size += b.Records.Memory() // pieces in addition to the records that they were made of
 	}
 	b.first = t.Read
 	t.Read += uint64(b.n)

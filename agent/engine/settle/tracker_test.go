@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// tracker is a Tracker whose batches are told apart by number.
+// tracker is a Tracker whose batches have numbers.
 type tracker struct {
 	settle.Tracker
 	all []*settle.Batch

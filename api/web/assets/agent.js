@@ -182,7 +182,7 @@ export function reconnect() {
   wake();
 }
 
-// Whole numbers beyond what a double holds are kept as they are written, where the browser tells that.
+// Whole numbers beyond what a double holds are kept as they are written, where the browser gives the source text.
 const exact = (_, v, context) => (typeof v === 'number' && !Number.isSafeInteger(v) && /^-?\d+$/.test(context?.source || '') ? BigInt(context.source) : v);
 
 /** Opens the inspector of path. Returns a function that closes it. */

@@ -18,7 +18,7 @@ function parse() {
 }
 addEventListener('hashchange', () => { route.set(parse()); scrollTo(0, 0); document.querySelector('main')?.focus({ preventScroll: true }); });
 
-// Views beside the first are loaded when they are opened.
+// Views other than the first are loaded when they are opened.
 const loaded = signal({});
 const asked = new Set();
 

@@ -56,7 +56,7 @@ function schedule(self) {
   later(() => { if (due.delete(self)) self.run(); });
 }
 
-/** Describes an element. A prop key tells siblings apart; ref is called with the element once it is in the page, and with null when it goes. */
+/** Describes an element. A prop key identifies an element among its siblings; ref is called with the element once it is in the page, and with null when it goes. */
 export function h(tag, props, ...kids) {
   return { tag, props: props || {}, kids: flat(kids, []), key: props?.key, el: null };
 }

@@ -114,15 +114,15 @@ await test('random lists end up in order, and elements are not made in vain', as
   }
 });
 
-await test('what goes is told', async (root) => {
-  const on = signal(true), told = [];
-  mount(root, () => (on() ? h('div', null, h('p', { ref: (el) => told.push(el ? 'came' : 'went') })) : h('span')));
+await test('ref gets null when its element goes', async (root) => {
+  const on = signal(true), calls = [];
+  mount(root, () => (on() ? h('div', null, h('p', { ref: (el) => calls.push(el ? 'came' : 'went') })) : h('span')));
   on.set(false);
   await frame();
-  equal(told, ['came', 'went']);
+  equal(calls, ['came', 'went']);
 });
 
-await test('what comes is told once it is in the page', async (root) => {
+await test('ref gets its element once it is in the page', async (root) => {
   let inPage;
   mount(root, () => h('div', null, h('p', { ref: (el) => { if (el) inPage = el.isConnected; } })));
   equal(inPage, true);

@@ -213,7 +213,7 @@ func TestOverwrittenWhileRead(t *testing.T) {
 func TestSaysThatLinesAreMissing(t *testing.T) {
 	compress := func(t *testing.T, path string) {
 		t.Helper()
-		rename(t, path, path+".gz") // as far as a name tells
+		rename(t, path, path+".gz") // by its name
 	}
 	for name, tt := range map[string]struct {
 		happens func(t *testing.T, path string)

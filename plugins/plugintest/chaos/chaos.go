@@ -47,7 +47,7 @@ func Main() {
 	}
 }
 
-// sayReady tells the host where to connect.
+// sayReady prints where the host connects.
 func sayReady(network, address string) { fmt.Printf("1|2|%s|%s|grpc|\n", network, address) }
 
 type specifier struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 )
 
-// The modes of a destination, besides those of a source that end or hang it.
+// The modes of a destination, in addition to those of a source that end or hang it.
 const (
 	NeverAck     = "never ack"
 	UnknownAck   = "unknown ack"   // answers a record that it was not given

@@ -22,7 +22,7 @@ type openaiConfig struct {
 	BaseURL        string  `json:"base_url" default:"https://api.openai.com/v1" desc:"Where the API is."`
 	Model          string  `json:"model" desc:"Name of the model." validate:"required"`
 	Field          string  `json:"field" default:".Payload.After" desc:"Reference to the field."`
-	User           string  `json:"user" desc:"Who the request is for, as the service is told."`
+	User           string  `json:"user" desc:"Who the request is for, as the service gets it."`
 	MaxRetries     int     `json:"max_retries" default:"3" desc:"How often a request is sent again." validate:"gt=-1"`
 	InitialBackoff int     `json:"initial_backoff" default:"1000" desc:"The first pause, in milliseconds." validate:"gt=-1"`
 	MaxBackoff     int     `json:"max_backoff" default:"30000" desc:"The longest pause, in milliseconds." validate:"gt=-1"`
@@ -57,14 +57,14 @@ type textgenConfig struct {
 	MaxCompletionTokens *int              `json:"max_completion_tokens" desc:"How many tokens may be made, with those of reasoning."`
 	N                   *int              `json:"n" desc:"How many answers are made. The first is used."`
 	Seed                *int              `json:"seed" desc:"Seed for answers that are the same again, as far as the service can."`
-	TopLogProbs         *int              `json:"top_log_probs" desc:"How many probable tokens are told for each place."`
+	TopLogProbs         *int              `json:"top_log_probs" desc:"How many probable tokens are returned for each place."`
 	Temperature         *float64          `json:"temperature" desc:"Temperature of sampling."`
 	TopP                *float64          `json:"top_p" desc:"Share of probability that is sampled from."`
 	PresencePenalty     *float64          `json:"presence_penalty" desc:"Penalty for tokens that were there."`
 	FrequencyPenalty    *float64          `json:"frequency_penalty" desc:"Penalty for tokens that were there often."`
 	Stop                []string          `json:"stop" desc:"Texts at which to stop: a comma list."`
 	LogitBias           map[string]int    `json:"logit_bias" desc:"Bias of tokens, by their ids."`
-	LogProbs            *bool             `json:"log_probs" desc:"Whether probabilities of tokens are told."`
+	LogProbs            *bool             `json:"log_probs" desc:"Whether probabilities of tokens are returned."`
 	Store               *bool             `json:"store" desc:"Whether the service keeps the answer."`
 	ReasoningEffort     string            `json:"reasoning_effort" desc:"How much the model reasons."`
 	StrictOutput        bool              `json:"strict_output" default:"false" desc:"Not used."`

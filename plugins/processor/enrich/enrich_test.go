@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// manual is a clock that moves only when it is told to, or when somebody sleeps.
+// manual is a clock that moves only when it is set, or in Sleep.
 type manual struct{ now time.Time }
 
 func (m *manual) Now() time.Time { return m.now }

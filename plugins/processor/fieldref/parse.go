@@ -189,7 +189,7 @@ func (f *Ref) Root() Root { return f.root }
 // IsNested reports whether the reference is to something below its root.
 func (f *Ref) IsNested() bool { return len(f.path) > 0 }
 
-// Sibling returns the reference to the field of that name beside the one of f, which is
+// Sibling returns the reference to the field of that name in the same map as that of f, which is
 // nested.
 func (f *Ref) Sibling(name string) *Ref {
 	last := len(f.path) - 1

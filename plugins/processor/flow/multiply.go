@@ -24,7 +24,7 @@ type clone struct {
 }
 
 type cloneSettings struct {
-	Count int `json:"count" validate:"required,gt=0,lt=10001" desc:"Number of copies, beside the record itself."`
+	Count int `json:"count" validate:"required,gt=0,lt=10001" desc:"Number of copies, in addition to the record itself."`
 }
 
 // Parameters implements sdk.Processor.

@@ -19,7 +19,7 @@ import (
 )
 
 // Retry says how often and after which pauses a request is sent again. The pauses grow
-// exponentially, with jitter. Every request has a budget of its own.
+// exponentially, with jitter. Attempts are counted per request.
 type Retry struct {
 	Count    int     // tries after the first
 	Factor   float64 // by which pauses grow; 0: 2

@@ -12,7 +12,7 @@ import (
 // maxLength bounds the length of lists and strings that a script makes.
 const maxLength = 16 << 20
 
-// list shows a list of structured data to the script. Like object, it keeps edits beside.
+// list shows a list of structured data to the script. Like object, it keeps edits apart from it.
 type list struct {
 	call   *call
 	items  []any

@@ -183,7 +183,7 @@ func exported(o *goja.Object) any {
 	return o.Export()
 }
 
-// object shows a map to the script. What the script sets is kept beside it until the call
+// object shows a map to the script. What the script sets is kept apart from it until the call
 // ends, so that a record that is refused in the end is as it came.
 type object struct {
 	call  *call

@@ -15,7 +15,7 @@ type stamp struct {
 	size    int64
 	mtime   time.Time
 	mode    fs.FileMode
-	changed any // the inode and the time of its last change, where the system tells
+	changed any // the inode and the time of its last change, where the system has them
 }
 
 // list returns the regular files in dir, by path. A directory that is not there has none.

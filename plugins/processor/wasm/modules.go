@@ -18,7 +18,7 @@ import (
 )
 
 // Modules are the processors in a directory. Each file is compiled and asked what it is
-// when it appears and when it changes. What is no processor is told in Problems and harms
+// when it appears and when it changes. What is no processor is reported in Problems and harms
 // nothing.
 type Modules struct {
 	Options // not to be changed after Run or Rescan was called

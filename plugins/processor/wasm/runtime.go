@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// magicCookie tells a guest that it was started by a host of processors.
+// magicCookie shows a guest that a host of processors started it.
 const magicCookie = "3stnegqd0x02axggy0vrc4izjeq2zik6g7somyb3ye4vy5iivvjm5s1edppl5oja"
 
 const (

@@ -98,7 +98,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// Each record has a budget of tries of its own.
+// Attempts are counted per record.
 func TestRetries(t *testing.T) {
 	var calls atomic.Int32
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {

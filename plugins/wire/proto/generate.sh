@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes plugins/wire/wirepb from the proto files beside this script.
+# Writes plugins/wire/wirepb from the proto files next to this script.
 set -eu
 cd "$(dirname "$0")/.."
 tools=$(mktemp -d)

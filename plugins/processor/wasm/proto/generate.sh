@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes wasmpb from the proto files beside this script.
+# Writes wasmpb from the proto files next to this script.
 set -eu
 cd "$(dirname "$0")/.."
 tools=$(mktemp -d)

@@ -7,16 +7,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// recordBudget is a token bucket of records, which large ones take more than one token of. The
-// zero budget is full.
-type recordBudget struct {
+// recordBucket is a token bucket of records, which large ones take more than one token of. The
+// zero bucket is full.
+type recordBucket struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter // guarded by mu; nil until first use
 }
 
-// take returns how many of n records, which cost so many tokens each, are within a budget of
-// perSecond. What is taken may exceed it once, and is then made up for.
-func (b *recordBudget) take(n, cost int, perSecond int64) int {
+// take returns how many of n records, which cost so many tokens each, there are tokens for at
+// perSecond. It may overdraw the bucket once, which delays the next records.
+func (b *recordBucket) take(n, cost int, perSecond int64) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, size := time.Now(), int(min(perSecond, burst))
@@ -39,16 +39,16 @@ func (b *recordBudget) take(n, cost int, perSecond int64) int {
 // filterShare is the part of the time of one CPU that filters may take.
 const filterShare = 32
 
-// timeBudget is a token bucket of nanoseconds that pipelines spend on filters. The zero budget
+// timeBucket is a token bucket of the nanoseconds that filters take. The zero bucket
 // is full.
-type timeBudget struct {
+type timeBucket struct {
 	once   sync.Once
 	bucket *rate.Limiter
 }
 
-// spend calls do unless too much time was spent of late, and returns whether it did. do may
-// take more time than there is, which is then made up for. burst may be spent at once.
-func (b *timeBudget) spend(burst time.Duration, do func()) bool {
+// use calls do unless the bucket is empty, and reports whether it did. do may overdraw the
+// bucket, which delays the next call. The bucket holds burst when it is full.
+func (b *timeBucket) use(burst time.Duration, do func()) bool {
 	b.once.Do(func() { b.bucket = rate.NewLimiter(rate.Limit(time.Second/filterShare), int(burst)) })
 	began := time.Now()
 	if b.bucket.TokensAt(began) <= 0 {
