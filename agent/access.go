@@ -70,7 +70,7 @@ func (a *Agent) token(setting, file string) (string, error) {
 	if !strings.ContainsRune(file, os.PathSeparator) && reference.HasCredentials() {
 		read = reference.ReadCredential
 	} else if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
-		a.options.Log.Warn("everybody on this machine can read a token: chmod o= the file", "component", "api", "setting", setting, "file", file, "mode", info.Mode().Perm().String())
+		a.options.Log.Warn("every user of this machine can read a token: chmod o= the file", "component", "api", "setting", setting, "file", file, "mode", info.Mode().Perm().String())
 	}
 	text, err := read(file)
 	if text = strings.TrimSpace(text); err == nil && text == "" {

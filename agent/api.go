@@ -212,7 +212,7 @@ func (l pluginList) CheckProcessors(ctx context.Context, at string, declared []s
 	return l.catalog.Processors.Check(ctx, at, declared)
 }
 
-// Check has a fresh instance accept the settings.
+// Check has a new instance accept the settings.
 func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error {
 	params, err := l.catalog.Parameters(ctx, plugin, typ)
 	if err != nil {
@@ -258,7 +258,7 @@ func otherType(typ spec.ConnectorType) spec.ConnectorType {
 	return spec.TypeSource
 }
 
-// maxProblems is how many problems of one connector are reported; nobody reads more.
+// maxProblems is how many problems of one connector are reported; readers need no more.
 const maxProblems = 100
 
 // resolve returns settings with their references resolved, or a SettingError for each of

@@ -29,7 +29,7 @@ func (a *Agent) tcpAddress(c config.API, s *api.Server) (string, error) {
 	authenticated := s.AdminToken != "" || s.ReadToken != "" || s.TLS != nil && s.TLS.ClientCAs != nil
 	switch {
 	case local && !authenticated:
-		a.options.Log.Info("everybody who has an account on this machine can use the API: set api.auth.admin-token-file to ask for a token", "component", "api")
+		a.options.Log.Info("every user of this machine can use the API: set api.auth.admin-token-file to ask for a token", "component", "api")
 		return c.HTTP.Address, nil
 	case local, authenticated, c.AllowUnauthenticated:
 		return c.HTTP.Address, nil
@@ -40,7 +40,7 @@ func (a *Agent) tcpAddress(c config.API, s *api.Server) (string, error) {
 		return address, nil
 	}
 	return "", fmt.Errorf("api.http.address %s can be reached by others and nothing keeps them out: set api.auth.admin-token-file, or api.tls.client-ca-file, "+
-		"or listen on 127.0.0.1; api.allow-unauthenticated: true lets everybody in", c.HTTP.Address)
+		"or listen on 127.0.0.1; api.allow-unauthenticated: true lets every client in", c.HTTP.Address)
 }
 
 // origins returns the origins in the setting, and refuses what no browser sends as one.
@@ -58,7 +58,7 @@ func origins(setting string) ([]string, error) {
 // maxSocketPath is the longest path that a socket can have on every system.
 const maxSocketPath = 90
 
-// listenSocket listens on the Unix socket of the settings. Nobody can open it before it has
+// listenSocket listens on the Unix socket of the settings. No client can open it before it has
 // its mode and its group: it gets its name last.
 func listenSocket(c config.HTTP) (net.Listener, error) {
 	mode, err := strconv.ParseUint(c.SocketMode, 8, 32)
@@ -66,7 +66,7 @@ func listenSocket(c config.HTTP) (net.Listener, error) {
 	case err != nil || mode > 0o777:
 		return nil, &settingError{fmt.Errorf("api.http.socket-mode %q is no mode such as 0660", c.SocketMode)}
 	case mode&0o007 != 0:
-		return nil, &settingError{fmt.Errorf("api.http.socket-mode %s lets everybody on this machine do everything: leave the last digit 0", c.SocketMode)}
+		return nil, &settingError{fmt.Errorf("api.http.socket-mode %s lets every user of this machine do everything: leave the last digit 0", c.SocketMode)}
 	case len(c.Socket) > maxSocketPath:
 		return nil, &settingError{fmt.Errorf("api.http.socket is longer than %d bytes", maxSocketPath)}
 	}
@@ -114,7 +114,7 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// newSocket makes the socket in a directory that nobody else can enter, and moves it to path.
+// newSocket makes the socket in a directory that no other user can enter, and moves it to path.
 func newSocket(path string, mode os.FileMode, group int) (net.Listener, error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".api-")
 	if err != nil {

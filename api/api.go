@@ -54,7 +54,7 @@ type Server struct {
 
 	Hosts      []string    // names, in addition to localhost and addresses of the machine, that may be in the Host header
 	Origins    []string    // of pages of other sites that may use the API
-	ReadToken  string      // lets read; with neither token set, everybody may do everything
+	ReadToken  string      // lets read; with neither token set, every client may do everything
 	AdminToken string      // lets do everything
 	TLS        *tls.Config // nil: no TLS
 
@@ -106,7 +106,7 @@ const (
 	maxHeader       = 16 << 10
 )
 
-// Serve serves on l until ctx ends. Whoever opens a Unix socket may do everything, so its mode
+// Serve serves on l until ctx ends. A client that opens a Unix socket may do everything, so its mode
 // decides who may; it is not encrypted. Then it takes no more requests, ends streams within
 // a second, and returns when the requests in progress are answered or took too long.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {

@@ -215,7 +215,7 @@ func TestInspect(t *testing.T) {
 			t.Errorf("session ended with %v, want io.EOF", err)
 		}
 	}
-	eventually(t, "nobody observes", func() bool { return w.watched("a:gen") == 0 })
+	eventually(t, "there is no observer", func() bool { return w.watched("a:gen") == 0 })
 }
 
 // TestInspectDrops checks that a fast stream is sampled, that what was left out is reported

@@ -43,7 +43,7 @@ func (s *Server) profile(base resource.Base, router *httprouter.Router) {
 }
 
 // profilable returns why r may not have a profile, if so. It takes the admin token also where
-// everybody else may do everything.
+// every other client may do everything.
 func (s *Server) profilable(r *http.Request) error {
 	switch {
 	case !s.Debug:

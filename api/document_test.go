@@ -248,7 +248,7 @@ func TestDocumentsMeetChanges(t *testing.T) {
 		return nil
 	}
 	if got := do(h, "POST", "/v1/pipelines/apply", body); got.status != 412 || got.reason() != rest.ReasonPlanStale {
-		t.Errorf("somebody was faster: %d %s", got.status, got.body)
+		t.Errorf("another change was faster: %d %s", got.status, got.body)
 	}
 	if name := w.declared["p"].Pipeline.Name; name != "faster" {
 		t.Errorf("pipeline %q is declared", name)

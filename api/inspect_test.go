@@ -22,8 +22,8 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// looker is a client of the inspector that does what the test says, and no more.
-type looker struct {
+// session is a client of the inspector that does what the test says, and no more.
+type session struct {
 	t testing.TB
 	net.Conn
 	in *bufio.Reader
@@ -32,8 +32,8 @@ type looker struct {
 const handshake = "GET /v1/connectors/a:gen/inspect HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 
-// look opens a session on a:gen. Further frames may come with the request.
-func look(t testing.TB, url, further string) *looker {
+// open opens a session on a:gen. Further frames may come with the request.
+func open(t testing.TB, url, further string) *session {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
@@ -41,7 +41,7 @@ func look(t testing.TB, url, further string) *looker {
 	}
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-	l := &looker{t, conn, bufio.NewReader(conn)}
+	l := &session{t, conn, bufio.NewReader(conn)}
 	l.send(handshake + further)
 	response, err := http.ReadResponse(l.in, nil)
 	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
@@ -50,7 +50,7 @@ func look(t testing.TB, url, further string) *looker {
 	return l
 }
 
-func (l *looker) send(text string) {
+func (l *session) send(text string) {
 	l.t.Helper()
 	if _, err := io.WriteString(l, text); err != nil {
 		l.t.Fatal(err)
@@ -58,7 +58,7 @@ func (l *looker) send(text string) {
 }
 
 // frame returns the next frame of the server, its first byte and its payload.
-func (l *looker) frame() (byte, string, error) {
+func (l *session) frame() (byte, string, error) {
 	var head [2]byte
 	if _, err := io.ReadFull(l.in, head[:]); err != nil {
 		return 0, "", err
@@ -124,14 +124,14 @@ func TestWhatInspectorsSend(t *testing.T) {
 	} {
 		for _, how := range []string{"with the request", "later", "in pieces"} {
 			clients.Go(func() {
-				l := look(t, c.URL, map[bool]string{true: test.sent}[how == "with the request"])
+				l := open(t, c.URL, map[bool]string{true: test.sent}[how == "with the request"])
 				defer l.Close()
 				switch how {
 				case "later":
 					l.send(test.sent)
 				case "in pieces":
 					l.send(test.sent[:1])
-					time.Sleep(250 * time.Millisecond) // in time for the server to look
+					time.Sleep(250 * time.Millisecond) // in time for the server to read
 					l.send(test.sent[1:])
 				}
 				first, payload, err := l.frame()
@@ -202,7 +202,7 @@ func TestFiltersComeFirst(t *testing.T) {
 	}
 	eventually(t, "all marked records are seen", func() bool { return seen() == 20 })
 	if dropped := stop(); dropped != 0 {
-		t.Errorf("%d records were left out that nobody asked for", dropped)
+		t.Errorf("%d records were left out that no session selected", dropped)
 	}
 	encode := func(records []record.Record) *record.Batch {
 		wire, err := record.NewBatch(records).AppendWire(nil, 0, len(records))
@@ -220,7 +220,7 @@ func TestFiltersComeFirst(t *testing.T) {
 	w.passBatch("a:gen", b)
 	eventually(t, "an encoded record is seen", func() bool { return seen() == 1 })
 	if _, decoded := b.Decoded(); decoded {
-		t.Error("looking decoded the batch of the pipeline")
+		t.Error("inspecting decoded the batch of the pipeline")
 	}
 	for range 10 {
 		w.passBatch("a:gen", encode(many(2000, 2)))
@@ -230,7 +230,7 @@ func TestFiltersComeFirst(t *testing.T) {
 	}
 }
 
-// Sessions with filters of their own do not see what others look for.
+// Sessions with filters of their own do not see what others select.
 func TestFiltersOfSeveralSessions(t *testing.T) {
 	t.Cleanup(api.FilterBurst(time.Hour))
 	w, s, c := inspectable(t)
@@ -239,7 +239,7 @@ func TestFiltersOfSeveralSessions(t *testing.T) {
 	again, stopAgain := seeing(t, s, c, []string{"metadata.marked=yes", "metadata.marked=yes"})
 	none, stopNone := seeing(t, s, c, []string{"operation=delete"})
 	w.pass("a:gen", many(10, 5)...)
-	eventually(t, "everybody sees", func() bool { return all() == 10 && marked() == 2 && again() == 2 })
+	eventually(t, "every session sees", func() bool { return all() == 10 && marked() == 2 && again() == 2 })
 	stopMarked()
 	w.pass("a:gen", many(10, 2)...)
 	eventually(t, "the rest goes on", func() bool { return all() == 20 && again() == 7 })
@@ -263,7 +263,7 @@ func TestRatesDropNothing(t *testing.T) {
 	}
 }
 
-// What filters had no time to look at may have been what they look for.
+// What filters had no time for may have been what they select.
 func TestFiltersWithoutTime(t *testing.T) {
 	t.Cleanup(api.FilterBurst(-1))
 	w, s, c := inspectable(t)
@@ -280,7 +280,7 @@ func TestInspectorsOfDeletedConnectors(t *testing.T) {
 	w.fromAPI(pipelineOf("a", spec.StatusStopped))
 	s := newServer(w)
 	c, _ := serve(t, s)
-	l := look(t, c.URL, "")
+	l := open(t, c.URL, "")
 	withdraw := func(purge bool) {
 		if err := w.ApplyIf(t.Context(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: "a", Purge: purge}}}, nil); err != nil {
 			t.Fatal(err)
@@ -332,8 +332,8 @@ func TestCountsOfDeletedConnectors(t *testing.T) {
 func TestInspectorsShowSignsOfLife(t *testing.T) {
 	t.Cleanup(api.ShortSessionTimeouts(300*time.Millisecond, 100*time.Millisecond))
 	_, s, c := inspectable(t)
-	look(t, c.URL, "")
-	alive := look(t, c.URL, "")
+	open(t, c.URL, "")
+	alive := open(t, c.URL, "")
 	for range 5 { // longer than the other one lasts
 		if first, payload, err := alive.frame(); first != 0x89 || err != nil {
 			t.Fatalf("%x %q instead of a ping, error %v", first, payload, err)
@@ -349,7 +349,7 @@ func TestInspectorsShowSignsOfLife(t *testing.T) {
 // Records of any size come as they are, over WebSocket and as lines.
 func TestInspectSizes(t *testing.T) {
 	w, s, c := inspectable(t)
-	socket := look(t, c.URL, "")
+	socket := open(t, c.URL, "")
 	response, err := http.Get(c.URL + "/v1/connectors/a:gen/inspect")
 	if err != nil {
 		t.Fatal(err)
@@ -371,7 +371,7 @@ func TestInspectSizes(t *testing.T) {
 }
 
 // sees returns what both clients get of a record.
-func sees(t *testing.T, w *world, socket *looker, lines *bufio.Reader, r record.Record) string {
+func sees(t *testing.T, w *world, socket *session, lines *bufio.Reader, r record.Record) string {
 	t.Helper()
 	w.pass("a:gen", r)
 	_, text, err := socket.frame()
@@ -382,14 +382,14 @@ func sees(t *testing.T, w *world, socket *looker, lines *bufio.Reader, r record.
 	return text
 }
 
-// Clients that take nothing keep nobody from seeing, and are left.
+// Clients that take nothing delay no other, and are disconnected.
 func TestInspectorsThatHang(t *testing.T) {
 	t.Cleanup(api.ShortSessionTimeouts(time.Second, time.Hour))
 	w, s, c := inspectable(t)
 	for range 2 {
-		look(t, c.URL, "")
+		open(t, c.URL, "")
 	}
-	reads := look(t, c.URL, "")
+	reads := open(t, c.URL, "")
 	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), 4<<20))})
 	stop := make(chan struct{})
 	var passing sync.WaitGroup
@@ -423,9 +423,9 @@ func TestInspectorsNeedNoGoroutines(t *testing.T) {
 	w, s, c := inspectable(t)
 	const sessions = api.MaxConns + 50 // which count apart from connections
 	before := runtime.NumGoroutine()
-	var all []*looker
+	var all []*session
 	for range sessions {
-		all = append(all, look(t, c.URL, ""))
+		all = append(all, open(t, c.URL, ""))
 	}
 	eventually(t, "the sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == sessions })
 	w.pass("a:gen", rec(1))
@@ -443,7 +443,7 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	s := newServer(w)
 	c, stop := serve(t, s)
-	hanging, idle := look(t, c.URL, ""), look(t, c.URL, "")
+	hanging, idle := open(t, c.URL, ""), open(t, c.URL, "")
 	w.pass("a:gen", record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), 8<<20))})
 	if _, _, err := idle.frame(); err != nil {
 		t.Fatal(err)

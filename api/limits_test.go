@@ -54,7 +54,7 @@ func anew(c *client.Client) *client.Client {
 func TestTooManyConnections(t *testing.T) {
 	t.Cleanup(api.ConnectionWait(50 * time.Millisecond))
 	w, s, c := inspectable(t)
-	inspector := look(t, c.URL, "")
+	inspector := open(t, c.URL, "")
 	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
 	w.freeze()
 	held := hold(t, c.URL, waiting, api.MaxConns, false)
@@ -109,9 +109,9 @@ func TestConnectionsWait(t *testing.T) {
 }
 
 // TestSlowBodiesLeaveRoom holds more connections than there may be, each with a request that
-// never ends: the agent stays reachable, and whoever may not ask is refused at once.
+// never ends: the agent stays reachable, and clients without a token are refused at once.
 func TestSlowBodiesLeaveRoom(t *testing.T) {
-	for name, admin := range map[string]string{"everybody may ask": "", "with a token": "admin"} {
+	for name, admin := range map[string]string{"without a token": "", "with a token": "admin"} {
 		w := newWorld(t)
 		s := newServer(w)
 		s.AdminToken = admin

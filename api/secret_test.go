@@ -109,7 +109,7 @@ func TestSecretNames(t *testing.T) {
 	}
 }
 
-// TestReadersSeeHarmlessSettings plants values in settings that look like no secrets, and asks
+// TestReadersSeeHarmlessSettings plants values in settings whose names suggest no secrets, and asks
 // every route that shows settings with both tokens.
 func TestReadersSeeHarmlessSettings(t *testing.T) {
 	w := newWorld(t)

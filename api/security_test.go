@@ -189,7 +189,7 @@ func TestProfilesNeedTheAdminToken(t *testing.T) {
 	}
 }
 
-// TestTheRootIsThePage opens what somebody opens first, which needs no token.
+// TestTheRootIsThePage opens what a browser opens first, which needs no token.
 func TestTheRootIsThePage(t *testing.T) {
 	h := newServer(newWorld(t)).Handler()
 	got := do(h, "GET", "/", "")

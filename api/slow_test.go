@@ -25,7 +25,7 @@ func trickle(conn net.Conn, beginning, more string) {
 	}
 }
 
-// Clients that take their time lose the connection, however busy they look.
+// Clients that take their time lose the connection, even when they send something now and then.
 func TestSlowClientsAreLeft(t *testing.T) {
 	defer api.ShortTimeouts(100*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond)()
 	w := newWorld(t)

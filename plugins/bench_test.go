@@ -31,7 +31,7 @@ func (bareDestination) Write(_ context.Context, r []record.Record) (int, error) 
 }
 
 // BenchmarkReadWrite measures what the host adds to a Read and a Write of connectors
-// that do nothing. Fresh records have no metadata and are stamped; stamped ones have it.
+// that do nothing. Unstamped records have no metadata and are stamped; stamped ones have it.
 func BenchmarkReadWrite(b *testing.B) {
 	for _, size := range []int{1, 1000} {
 		for _, unstamped := range []bool{true, false} {

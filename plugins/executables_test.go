@@ -68,7 +68,7 @@ func newDirectory(t *testing.T) *directory {
 	return d
 }
 
-// old is when files were written that nobody writes to any more.
+// old is when files were written that are written to no more.
 var old = time.Now().Add(-time.Hour)
 
 // script puts an executable shell script into the directory in one step.
@@ -600,7 +600,7 @@ func TestPluginsThatOthersCanChange(t *testing.T) {
 			if err := os.Chown(path, 4242, 0); err != nil {
 				t.Fatal(err)
 			}
-			check("file of somebody else", "belongs to user 4242")
+			check("file of another user", "belongs to user 4242")
 		}
 	}
 }

@@ -162,7 +162,7 @@ func newest(all []Installed, name Name) (found Installed, ok bool) {
 	return found, ok
 }
 
-// registries returns the registries in the order in which KindAny looks at them.
+// registries returns the registries in the order in which KindAny searches them.
 func (h *Host) registries() []Registry {
 	h.once.Do(func() {
 		h.builtin = &builtins{

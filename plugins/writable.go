@@ -25,8 +25,8 @@ func writable(e *Executables) map[string]string {
 	return warnings
 }
 
-// writableByOthers returns how somebody other than root and this process's user can change
-// the executable at path, or put another one in its place; nil if nobody can.
+// writableByOthers returns how a user other than root and this process's user can change
+// the executable at path, or put another one in its place; nil if there is none.
 func writableByOthers(path string) error {
 	for _, checked := range []string{path, filepath.Dir(path)} {
 		info, err := os.Stat(checked)

@@ -72,7 +72,7 @@ func (p *pipelineState) launch(kind plan.Kind) {
 // work prepares the version, has it take over from the one that runs, and runs it.
 func (n *launch) work() {
 	l, p := n.loop, n.pipeline
-	defer func() { l.mail.notes <- func() { l.mail.workers-- } }()
+	defer func() { l.mail.posts <- func() { l.mail.workers-- } }()
 	defer n.cancel()
 	release, ok := n.slot()
 	if !ok {

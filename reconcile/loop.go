@@ -59,7 +59,7 @@ type Loop struct {
 func (l *Loop) init() {
 	l.once.Do(func() {
 		l.wake = notify.NewSignal()
-		l.mail.notes = make(chan func())
+		l.mail.posts = make(chan func())
 		if l.Log == nil {
 			l.Log = slog.New(slog.DiscardHandler)
 		}
@@ -82,7 +82,7 @@ func (l *Loop) Retry() {
 }
 
 // Restart has pipeline id restarted, or started at once if it waits after a failure.
-// It returns when that is noted, not when it is done.
+// It returns when that is recorded, not when it is done.
 func (l *Loop) Restart(ctx context.Context, id string) error { return l.ask(ctx, id, plan.Restart) }
 
 // Reapply has pipeline id take effect again because what its references lead to has
@@ -93,7 +93,7 @@ func (l *Loop) Reapply(ctx context.Context, id string) error { return l.ask(ctx,
 func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 	l.init()
 	noted := make(chan error, 1)
-	note := func() {
+	request := func() {
 		p := l.pipelines[id]
 		if p == nil || p.desired == nil || !p.desired.Wanted() {
 			noted <- fmt.Errorf("cannot %s pipeline %q: it is not to run", again, id)
@@ -105,24 +105,24 @@ func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 		p.touch()
 		noted <- nil
 	}
-	if err := l.mail.send(ctx, note); err != nil {
+	if err := l.mail.send(ctx, request); err != nil {
 		return fmt.Errorf("cannot %s pipeline %q: %w", again, id, err)
 	}
 	return <-noted
 }
 
 // ForceStop ends the run of a pipeline that is to stop without waiting for the records in
-// flight, which are delivered again. It returns when that is noted.
+// flight, which are delivered again. It returns when that is recorded.
 func (l *Loop) ForceStop(ctx context.Context, id string) error {
 	if err := l.Check(ctx); err != nil { // it was asked to stop by now
 		return err
 	}
-	note := func() {
+	request := func() {
 		if p := l.pipelines[id]; p != nil && p.run != nil && p.run.stopping && (p.desired == nil || !p.desired.Wanted()) {
 			p.run.cancel()
 		}
 	}
-	if err := l.mail.send(ctx, note); err != nil {
+	if err := l.mail.send(ctx, request); err != nil {
 		return fmt.Errorf("cannot force pipeline %q to stop: %w", id, err)
 	}
 	return nil
@@ -133,7 +133,7 @@ func (l *Loop) ForceStop(ctx context.Context, id string) error {
 func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 	l.init()
 	cleaned := make(chan error, 1)
-	note := func() {
+	request := func() {
 		states, err := l.Store.ConnectorStates(ctx)
 		i := slices.IndexFunc(states, func(c spec.ConnectorState) bool { return c.ID == connectorID })
 		if err != nil || i < 0 {
@@ -147,7 +147,7 @@ func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 		}
 		p.cleanUp(states[i], func(err error) { cleaned <- err })
 	}
-	if err := l.mail.send(ctx, note); err != nil {
+	if err := l.mail.send(ctx, request); err != nil {
 		return fmt.Errorf("cannot clean up after connector %q: %w", connectorID, err)
 	}
 	select {
@@ -164,8 +164,8 @@ func (l *Loop) CleanUp(ctx context.Context, connectorID string) error {
 func (l *Loop) Check(ctx context.Context) error {
 	l.init()
 	checked := make(chan struct{})
-	note := func() { l.stale, l.checks = true, append(l.checks, checked) }
-	err := l.mail.send(ctx, note)
+	request := func() { l.stale, l.checks = true, append(l.checks, checked) }
+	err := l.mail.send(ctx, request)
 	if err == nil {
 		select {
 		case <-checked:
@@ -332,8 +332,8 @@ func (l *Loop) wait(ctx context.Context, all <-chan time.Time) {
 		return
 	case <-l.wake:
 		l.stale = true
-	case note := <-l.mail.notes:
-		note()
+	case f := <-l.mail.posts:
+		f()
 	case <-due:
 		l.next, l.touched = time.Time{}, nil
 		return
@@ -345,7 +345,7 @@ func (l *Loop) wait(ctx context.Context, all <-chan time.Time) {
 	l.mail.drain()
 }
 
-// shutdown drains everything at once and keeps noting what happens until all is over.
+// shutdown drains everything at once and keeps running what is posted until all is over.
 func (l *Loop) shutdown(hard context.CancelFunc) {
 	for _, p := range l.pipelines {
 		if p.next != nil {
@@ -360,8 +360,8 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 	for l.mail.workers > 0 {
 		l.checked()
 		select {
-		case note := <-l.mail.notes:
-			note()
+		case f := <-l.mail.posts:
+			f()
 		case <-timer.C:
 			l.Log.Warn("pipelines did not drain in time, ending them", "component", "reconcile")
 			hard()

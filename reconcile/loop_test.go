@@ -363,7 +363,7 @@ func TestLoopStartsWhatDoesNotTakeOver(t *testing.T) {
 	}
 }
 
-// Whatever somebody wants while an amendment is under way is done after it, or instead.
+// What is asked for while an amendment is under way is done after it, or instead.
 func TestLoopObeysDuringAmendments(t *testing.T) {
 	stopped, other := flexible("p", "2"), flexible("p", "3")
 	stopped.Status = spec.StatusStopped
@@ -1172,7 +1172,7 @@ func TestLoopCutsOff(t *testing.T) {
 		if !strings.Contains(w.store.reasons(), "StopFailed") {
 			w.Errorf("events: %s", w.store.reasons())
 		}
-		if err := w.loop.ForceStop(context.Background(), "nobody"); err != nil {
+		if err := w.loop.ForceStop(context.Background(), "unknown"); err != nil {
 			w.Error(err)
 		}
 	})

@@ -5,14 +5,14 @@ import "context"
 // mailbox hands functions to the goroutine of Loop.Run, which owns all that is known of the
 // pipelines.
 type mailbox struct {
-	notes   chan func()
+	posts   chan func()
 	workers int // goroutines that will still post; owned by Loop.Run
 }
 
-// post has note run in the goroutine of Loop.Run and returns afterwards.
-func (m *mailbox) post(note func()) {
+// post has f run in the goroutine of Loop.Run and returns afterwards.
+func (m *mailbox) post(f func()) {
 	done := make(chan struct{})
-	m.notes <- func() { defer close(done); note() }
+	m.posts <- func() { defer close(done); f() }
 	<-done
 }
 
@@ -21,15 +21,15 @@ func (m *mailbox) async(f, done func()) {
 	m.workers++
 	go func() {
 		f()
-		m.notes <- func() { m.workers--; done() }
+		m.posts <- func() { m.workers--; done() }
 	}()
 }
 
-// send has note run in the goroutine of Loop.Run. It returns when that has begun, or with the
+// send has f run in the goroutine of Loop.Run. It returns when that has begun, or with the
 // error of ctx.
-func (m *mailbox) send(ctx context.Context, note func()) error {
+func (m *mailbox) send(ctx context.Context, f func()) error {
 	select {
-	case m.notes <- note:
+	case m.posts <- f:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -40,8 +40,8 @@ func (m *mailbox) send(ctx context.Context, note func()) error {
 func (m *mailbox) drain() {
 	for {
 		select {
-		case note := <-m.notes:
-			note()
+		case f := <-m.posts:
+			f()
 		default:
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// observer publishes the states of pipelines: to whoever asks, to a callback and to the store.
+// observer publishes the states of pipelines: on request, to a callback and to the store.
 type observer struct {
 	saver    *saver
 	callback func(spec.State) // may be nil

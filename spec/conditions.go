@@ -217,7 +217,7 @@ func (o observation) replacement() string {
 func (o observation) override() string {
 	switch {
 	case !o.d.Withdrawn.IsZero():
-		return ", as nobody declares it any more"
+		return ", as it is declared no more"
 	case o.d.Override == "":
 		return ""
 	}

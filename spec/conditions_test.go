@@ -69,7 +69,7 @@ func TestConditions(t *testing.T) {
 		{"runs as asked for", "stopped", "running", runs, nil,
 			"Applied=True Running (generation 2 runs, as was asked for; the declaration says stopped) gen 2 at 200"},
 		{"withdrawn", "running", "", runs, nil,
-			"Applied=False InProgress (it is to be stopped, as nobody declares it any more) gen 2"},
+			"Applied=False InProgress (it is to be stopped, as it is declared no more) gen 2"},
 		{"its plugins changed", "running", "", runs, nil,
 			"PluginChanged=True PluginGone (one is gone; one was replaced) gen 2"},
 	} {

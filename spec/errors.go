@@ -7,7 +7,7 @@ var (
 	// ErrNotFound says that what was asked for is not there.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict says that a declaration is not in the version that a change was made for.
-	ErrConflict = errors.New("changed by somebody else in the meantime")
+	ErrConflict = errors.New("changed by another client in the meantime")
 	// ErrNeedsRestart says that a run cannot be amended to a version: it takes a new run.
 	ErrNeedsRestart = errors.New("the change takes a restart of the pipeline")
 )

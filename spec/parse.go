@@ -29,7 +29,7 @@ type Parsed struct {
 	Places   Places // of its values
 }
 
-// maxProblems bounds what is reported of one file; nobody reads more.
+// maxProblems bounds what is reported of one file; readers need no more.
 const maxProblems = 100
 
 // ParseFile reads the pipeline file data, of versions 2.0 to 2.2. Each document of it

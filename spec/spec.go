@@ -168,7 +168,7 @@ type LastGood struct {
 	Pipeline   Pipeline `json:"pipeline"`
 }
 
-// Problem is something wrong with what somebody wrote, in words that say what to do.
+// Problem is a fault in what a user wrote, in words that say what to do.
 type Problem struct {
 	File     string   `json:"file,omitempty"` // relative to pipelines.path
 	Line     int      `json:"line,omitempty"` // from 1

@@ -31,7 +31,7 @@ type Catalog struct {
 	Executables *plugins.Executables
 	Modules     *wasm.Modules // processors in processors.path
 
-	alone bool      // nobody runs Executables and Modules
+	alone bool      // no Run of Executables and Modules
 	scan  sync.Once // of connectors.path, when alone
 	seek  sync.Once // of processors.path, when alone
 }
@@ -79,7 +79,7 @@ func listed(list string) []string {
 	return strings.FieldsFunc(strings.Trim(list, "[]"), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// specifyTimeout is how long somebody who asks what plugins there are waits for one.
+// specifyTimeout is how long a request for all plugins waits for one.
 const specifyTimeout = 10 * time.Second
 
 // Offline returns the catalogue that an agent with these settings would have. It runs the

@@ -122,7 +122,7 @@ type API struct {
 // HTTP says where the API listens.
 type HTTP struct {
 	Address     string `koanf:"address"`      // default 127.0.0.1:8080
-	Socket      string `koanf:"socket"`       // a Unix socket, too, for whoever may open it; empty: none
+	Socket      string `koanf:"socket"`       // a Unix socket, too, for every client that may open it; empty: none
 	SocketMode  string `koanf:"socket-mode"`  // default 0600, in octal
 	SocketGroup string `koanf:"socket-group"` // empty: that of the agent
 	CORS        CORS   `koanf:"cors"`

@@ -20,7 +20,7 @@ type Options struct {
 	Schemas  schema.Registry // nil: schemas that exist for this run only
 	Start    time.Time       // what the clock shows at the beginning
 	Timeout  time.Duration   // longest that a processor may take
-	Steps    func(Step)      // called for what each processor got and made of it; nil: nobody asks
+	Steps    func(Step)      // called for what each processor got and made of it; nil: not called
 }
 
 // Step is what a processor made of a run of records. Its records are copies.

@@ -151,7 +151,7 @@ func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
 	l.writes("p:dst")
 	waitFor(t, "a full queue", func() bool { return l.Stats.Source("p:src").Records.Load() > 100 })
 	w.set(1, "v", "2")
-	fresh := w.destination("dst", &fakeDestination{instead: old})
+	replacement := w.destination("dst", &fakeDestination{instead: old})
 	a, err := l.amend()
 	if err != nil {
 		t.Fatal(err)
@@ -167,14 +167,14 @@ func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
 	if err := <-applied; err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the rest", func() bool { return len(old.records())+len(fresh.records()) == 1000 })
+	waitFor(t, "the rest", func() bool { return len(old.records())+len(replacement.records()) == 1000 })
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(old.records()); n == 0 || n > 500 {
 		t.Errorf("the old destination got %d records", n)
 	}
-	wantValues(t, append(old.records(), fresh.records()...), upTo(1000))
+	wantValues(t, append(old.records(), replacement.records()...), upTo(1000))
 }
 
 // A version that cannot take over ends the run. What the one before has written is not
@@ -228,7 +228,7 @@ func TestAmendmentOfADestinationThatBreaks(t *testing.T) {
 	old := w.destination("dst", &fakeDestination{failAt: 1, hold: make(chan struct{})})
 	l := w.begin(t.Context())
 	w.set(1, "v", "2")
-	fresh := w.destination("dst", &fakeDestination{})
+	replacement := w.destination("dst", &fakeDestination{})
 	a, err := l.amend()
 	if err != nil {
 		t.Fatal(err)
@@ -244,8 +244,8 @@ func TestAmendmentOfADestinationThatBreaks(t *testing.T) {
 	if err := l.wait(); err == nil || !strings.Contains(err.Error(), "disk on fire") {
 		t.Errorf("the run ended with %v", err)
 	}
-	if fresh.tornDown != 1 || len(fresh.calls) != 1 {
-		t.Errorf("the new destination was torn down %d times and called %q", fresh.tornDown, fresh.calls)
+	if replacement.tornDown != 1 || len(replacement.calls) != 1 {
+		t.Errorf("the new destination was torn down %d times and called %q", replacement.tornDown, replacement.calls)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestRunsEndDuringAnAmendment(t *testing.T) {
 			defer cancel()
 			l := w.begin(ctx)
 			w.set(1, "v", "2")
-			fresh := w.destination("dst", &fakeDestination{instead: old})
+			replacement := w.destination("dst", &fakeDestination{instead: old})
 			a, err := l.amend()
 			if err != nil {
 				t.Fatal(err)
@@ -281,10 +281,10 @@ func TestRunsEndDuringAnAmendment(t *testing.T) {
 			if err := <-applied; c.want != nil && err == nil {
 				t.Error("applied to a run that was cancelled")
 			}
-			if old.tornDown != 1 || fresh.tornDown != 1 {
-				t.Errorf("torn down %d and %d times", old.tornDown, fresh.tornDown)
+			if old.tornDown != 1 || replacement.tornDown != 1 {
+				t.Errorf("torn down %d and %d times", old.tornDown, replacement.tornDown)
 			}
-			got := append(old.records(), fresh.records()...)
+			got := append(old.records(), replacement.records()...)
 			wantValues(t, got, upTo(len(got)))
 			if c.want == nil && s.ackedUpTo() != len(got) {
 				t.Errorf("acked %d of %d", s.ackedUpTo(), len(got))
@@ -299,7 +299,7 @@ func TestAmendmentOfARunThatHasEnded(t *testing.T) {
 	w.destination("dst", &fakeDestination{})
 	l := w.begin(t.Context())
 	w.set(1, "v", "2")
-	fresh := w.destination("dst", &fakeDestination{})
+	replacement := w.destination("dst", &fakeDestination{})
 	a, err := l.amend()
 	if err != nil {
 		t.Fatal(err)
@@ -310,8 +310,8 @@ func TestAmendmentOfARunThatHasEnded(t *testing.T) {
 	if err := a.Apply(func() { t.Error("drained") }); err == nil {
 		t.Error("applied")
 	}
-	if fresh.tornDown != 1 {
-		t.Errorf("torn down %d times", fresh.tornDown)
+	if replacement.tornDown != 1 {
+		t.Errorf("torn down %d times", replacement.tornDown)
 	}
 }
 
@@ -363,15 +363,15 @@ func TestDeadLetterQueueIsReplaced(t *testing.T) {
 			for i := range 50 {
 				waitFor(t, "dead letters", func() bool { return len(old.records()) > 5 })
 				w.spec.DLQ.Settings = map[string]string{"v": strconv.Itoa(i)}
-				fresh := &fakeDestination{t: t, async: i%2 == 0, instead: old}
-				w.plugins.destinations["p:dead-letter-queue"] = fresh
+				replacement := &fakeDestination{t: t, async: i%2 == 0, instead: old}
+				w.plugins.destinations["p:dead-letter-queue"] = replacement
 				if both {
 					w.set(1, "v", strconv.Itoa(i))
 					d = w.destination("dst", &fakeDestination{async: true, refuse: refuseEvery(2), instead: d})
 				}
 				l.become()
 				deadLetters = append(deadLetters, old.records()...)
-				old = fresh
+				old = replacement
 			}
 			if err := l.stop(); err != nil {
 				t.Fatal(err)
@@ -436,14 +436,14 @@ func TestDestinationsAreReopenedWhenRefusalsBecomeTolerated(t *testing.T) {
 	old := w.destination("dst", &fakeDestination{})
 	l := w.begin(t.Context())
 	w.spec.DLQ.WindowSize = 0
-	fresh := w.destination("dst", &fakeDestination{instead: old})
+	replacement := w.destination("dst", &fakeDestination{instead: old})
 	l.become()
 	waitFor(t, "all records", func() bool { return s.ackedUpTo() == 100 })
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if old.stopAndWait || !fresh.stopAndWait || len(fresh.calls) != 1 || gathers.tornDown != 1 || byDefault.tornDown != 1 {
-		t.Errorf("stopAndWait before %v, then %v, called %q", old.stopAndWait, fresh.stopAndWait, fresh.calls)
+	if old.stopAndWait || !replacement.stopAndWait || len(replacement.calls) != 1 || gathers.tornDown != 1 || byDefault.tornDown != 1 {
+		t.Errorf("stopAndWait before %v, then %v, called %q", old.stopAndWait, replacement.stopAndWait, replacement.calls)
 	}
 }
 
@@ -527,16 +527,16 @@ func TestLateResultsAreVoid(t *testing.T) {
 	l := w.begin(t.Context())
 	waitFor(t, "records", func() bool { return len(old.records()) > 10 })
 	w.set(1, "v", "2")
-	fresh := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
+	replacement := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
 	l.become()
 	old.settle(1, nil)
 	old.settle(0, errors.New("its process ended"))
-	close(fresh.hold)
-	waitFor(t, "records", func() bool { return len(fresh.records()) > 10 })
+	close(replacement.hold)
+	waitFor(t, "records", func() bool { return len(replacement.records()) > 10 })
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(old.records()) + len(fresh.records()); s.ackedUpTo() != n {
+	if n := len(old.records()) + len(replacement.records()); s.ackedUpTo() != n {
 		t.Errorf("acked %d of %d", s.ackedUpTo(), n)
 	}
 }
@@ -551,12 +551,12 @@ func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
 	d := w.destination("dst", &fakeDestination{})
 	l := w.begin(t.Context())
 	w.set(1, "sdk.batch.size", "200")
-	fresh := w.destination("dst", &fakeDestination{gather: 200, instead: d})
+	replacement := w.destination("dst", &fakeDestination{gather: 200, instead: d})
 	l.become()
 	waitFor(t, "all but the last", func() bool { return s.ackedUpTo()+200 > 950 })
 	time.Sleep(2 * w.ackTimeout) // it gathers, and may take its time
 	w.set(1, "v", "3")
-	w.destination("dst", &fakeDestination{hold: make(chan struct{}), instead: fresh})
+	w.destination("dst", &fakeDestination{hold: make(chan struct{}), instead: replacement})
 	l.become()
 	close(more)
 	if err := l.wait(); err == nil || !strings.Contains(err.Error(), "destination p:dst has not answered for 50ms") {

@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// fakeStore keeps positions in memory and checks the contract of whoever saves them.
+// fakeStore keeps positions in memory and checks the contract of its callers.
 type fakeStore struct {
 	t  *testing.T
 	mu sync.Mutex

@@ -39,7 +39,7 @@ type Pipeline struct {
 	// without settling any, and a call of a source's Ack may take; 0 for ever. It does not
 	// count for a destination that gathers records or is to go slowly.
 	AckTimeout time.Duration
-	Taps       *tap.Points       // nil when nobody is to observe
+	Taps       *tap.Points       // nil for no observers
 	Stats      *measure.Pipeline // outlives the run; Prepare makes one when it is nil
 	// Redact returns an error without secrets, as dead letters are to have it; nil for
 	// errors as they are.

@@ -543,7 +543,7 @@ func (u unwilling) Configure(context.Context, map[string]string) error {
 	}
 	return nil
 }
-func (unwilling) Open(context.Context) error                       { return errors.New("nobody answers") }
+func (unwilling) Open(context.Context) error                       { return errors.New("no answer") }
 func (unwilling) Process(context.Context, *sdk.ProcessBatch) error { return nil }
 func (unwilling) Teardown(context.Context) error                   { return nil }
 
@@ -682,7 +682,7 @@ func checkNothingLost(t *testing.T, w *world, d *fakeDestination, total int, rnd
 	}
 }
 
-// Whoever observes a processor or a destination sees records before and after, unchanged
+// Observers of a processor or a destination see records before and after, unchanged
 // by what follows.
 func TestObserversOfProcessors(t *testing.T) {
 	w := newWorld(t)

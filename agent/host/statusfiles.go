@@ -226,7 +226,7 @@ func (s *StatusFiles) write(all map[string]*fileStatus) (failed error) {
 }
 
 // replace puts text, indented, in the place of a status file. Readers see the old or the new one.
-// Owner and group of the agent may read it, but not everybody: errors of plugins may
+// Owner and group of the agent may read it, but not others: errors of plugins may
 // quote settings.
 func (s *StatusFiles) replace(path string, text []byte) error {
 	if err := os.MkdirAll(s.Dir, 0o750); err != nil {

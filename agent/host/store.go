@@ -10,7 +10,7 @@ import (
 const placeInterval = 2 * time.Second
 
 // StoreGuard reports in the log when the files of the store were deleted or replaced, and
-// when they are in their place again. What runs goes on: that is no worse, and somebody may
+// when they are in their place again. What runs goes on: that is no worse, and an operator may
 // want to save what the open files hold.
 type StoreGuard struct {
 	InPlace func() error // of the store

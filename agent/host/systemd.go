@@ -28,7 +28,7 @@ const (
 type Supervised struct {
 	Loop            *reconcile.Loop
 	Files           *files.Reconciler
-	Reload          <-chan os.Signal                 // asks for a reload; nil: nobody does
+	Reload          <-chan os.Signal                 // asks for a reload; nil: never
 	ReadFiles       func(ctx context.Context) error  // reads the pipeline files anew
 	Summary         func(ctx context.Context) string // for systemctl status
 	Changes         *notify.Broadcast                // of what Summary reports
@@ -46,7 +46,7 @@ func (s *Supervised) Run(ctx context.Context) error {
 	s.notify(daemon.SdNotifyReady, last)
 	tick := time.NewTicker(statusRefresh)
 	defer tick.Stop()
-	if os.Getenv("NOTIFY_SOCKET") == "" { // nobody listens
+	if os.Getenv("NOTIFY_SOCKET") == "" { // not started by systemd
 		changed = nil
 		tick.Stop()
 	}

@@ -252,7 +252,7 @@ func (m *plan) needs(path string, parsed *spec.Parsed) []spec.Problem {
 }
 
 // withoutValues cuts the value of a setting off a message that ends in it. The place
-// says which it is to the owner of the file; nobody else may see it.
+// says which it is to the owner of the file; others may not see it.
 func withoutValues(message string, p *spec.Pipeline) string {
 	cut := func(settings map[string]string) {
 		for value := range maps.Values(settings) {

@@ -29,7 +29,7 @@ pipelines:
 }
 
 // TestOffline compares files with declared state: "p" of p.yaml runs, "s" of s.yaml is
-// declared to run and was stopped by somebody, "a" belongs to the API, "w" is withdrawn.
+// declared to run and was stopped over the API, "a" belongs to the API, "w" is withdrawn.
 func TestOffline(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

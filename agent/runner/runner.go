@@ -125,7 +125,7 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 	return nil
 }
 
-// Configure has a fresh instance of a plugin accept settings without references, and tears
+// Configure has a new instance of a plugin accept settings without references, and tears
 // it down. It returns why the plugin refuses them.
 func (r *Runner) Configure(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string, secrets *redact.Redactor) error {
 	c, err := r.dispense(ctx, typ, plugin, "validate-"+string(typ)+"-config", secrets)

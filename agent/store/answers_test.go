@@ -17,7 +17,7 @@ func TestAnswers(t *testing.T) {
 	path, now := filepath.Join(t.TempDir(), "conduit.db"), time.Unix(1e9, 0)
 	clock := store.WithClock(func() time.Time { return now })
 	db, ctx := open(t, path, clock), t.Context()
-	look := func(key string, want *spec.Answer) {
+	expect := func(key string, want *spec.Answer) {
 		t.Helper()
 		got, err := db.Answer(ctx, key)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -29,23 +29,23 @@ func TestAnswers(t *testing.T) {
 	must(t, db.KeepAnswer(ctx, "one", one))
 	must(t, db.Close())
 	db = open(t, path, clock)
-	look("one", one)
-	look("none", nil)
+	expect("one", one)
+	expect("none", nil)
 	now = now.Add(23 * time.Hour)
 	must(t, db.KeepAnswer(ctx, "empty", empty))
-	look("one", one)
+	expect("one", one)
 	now = now.Add(2 * time.Hour)
-	look("one", nil)
-	look("empty", empty)
+	expect("one", nil)
+	expect("empty", empty)
 	must(t, db.KeepAnswer(ctx, "one", empty))
-	look("one", empty)
+	expect("one", empty)
 	t.Cleanup(store.KeepAnswers(3))
 	for i := range 3 {
 		must(t, db.KeepAnswer(ctx, fmt.Sprint(i), one))
 	}
-	look("empty", nil)
-	look("one", nil)
-	look("0", one)
+	expect("empty", nil)
+	expect("one", nil)
+	expect("0", one)
 }
 
 // TestAnswersTakeLittleRoom keeps answers until they are larger than there is room for.

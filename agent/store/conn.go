@@ -68,7 +68,7 @@ func dsn(path, params string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + params
 }
 
-// connector opens connections and looks whether they are what was asked for.
+// connector opens connections and checks that they have the pragmas that were asked for.
 type connector struct {
 	dsn     string
 	allowed func() error // asked before; nil: always

@@ -54,7 +54,7 @@ func (l *fileLock) write(text string) error {
 	return err
 }
 
-// release gives the store free. The file is not removed: somebody may be waiting to
+// release gives the store free. The file is not removed: another process may be waiting to
 // lock that very file.
 func (l *fileLock) release() error {
 	return errors.Join(l.write(""), l.file.Close())

@@ -22,6 +22,6 @@ func tighten(path string, log *slog.Logger) {
 			log.Warn("others may open the store, which holds secrets of settings, and that cannot be changed: chmod 600 it", "err", err)
 			continue
 		}
-		log.Warn("others could open the store, which holds secrets of settings: its mode is 0600 now; change the secrets if somebody may have read them")
+		log.Warn("others could open the store, which holds secrets of settings: its mode is 0600 now; change the secrets if they may have been read")
 	}
 }

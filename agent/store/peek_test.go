@@ -19,7 +19,7 @@ func TestPeek(t *testing.T) {
 		t.Fatalf("without a store: %v, %v, %v", declared, files, err)
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) > 0 {
-		t.Fatalf("looking made %v", entries)
+		t.Fatalf("peeking made %v", entries)
 	}
 
 	db, err := store.Open(ctx, path)
@@ -49,7 +49,7 @@ func TestPeek(t *testing.T) {
 	}
 	check("after it was closed")
 	if db, err = store.Open(ctx, path); err != nil {
-		t.Fatalf("after a look the store cannot be opened: %v", err)
+		t.Fatalf("after peeking the store cannot be opened: %v", err)
 	}
 	defer db.Close()
 	check("after it was opened again")

@@ -7,7 +7,7 @@ import (
 
 // InPlace returns nil while the paths of the store lead to the files that it has open.
 // The error is ErrMoved: a file was deleted or replaced. The store then goes on as
-// before with files that nobody will find again.
+// before with files that have no name any more.
 func (q *sqlite) InPlace() error {
 	q.mu.RLock()
 	defer q.mu.RUnlock()

@@ -79,7 +79,7 @@ func TestRunsOfDeletedPipelinesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestNoSecretOutlivesItsPipeline plants secrets in every kind of setting, and looks for them in the
+// TestNoSecretOutlivesItsPipeline plants secrets in every kind of setting, and searches for them in the
 // files of the store after the deletion, and for all that was declared after a purge.
 func TestNoSecretOutlivesItsPipeline(t *testing.T) {
 	path, ctx := filepath.Join(t.TempDir(), "conduit.db"), t.Context()

@@ -72,7 +72,7 @@ func TestEveryConnectionIsDurable(t *testing.T) {
 	all, err := db.Settings(t.Context())
 	must(t, err)
 	if len(all) < 3 {
-		t.Fatalf("looked at %d connections only", len(all))
+		t.Fatalf("checked %d connections only", len(all))
 	}
 	for _, got := range all {
 		if got != "2 wal 1" {

@@ -35,7 +35,7 @@ type Edit struct {
 	Current func(p *spec.Pipeline) string
 }
 
-// Edit performs e for the request: it is checked, and then applied unless somebody was
+// Edit performs e for the request: it is checked, and then applied unless another change was
 // faster, in which case it starts over with what they left. It returns what it led to.
 func (s *State) Edit(r *http.Request, e *Edit) (*spec.Declaration, error) {
 	for d := e.Of; ; d = nil {

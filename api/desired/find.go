@@ -85,6 +85,6 @@ func Matches(r *http.Request, current string) error {
 
 // OutOfDate is the error of a change of what has another ETag by now.
 func OutOfDate() *rest.Error {
-	return rest.Errorf(rest.PreconditionFailed, rest.ReasonChanged, "somebody else changed it in the meantime").
+	return rest.Errorf(rest.PreconditionFailed, rest.ReasonChanged, "another client changed it in the meantime").
 		Suggest("read it again, repeat the change and send the new ETag in If-Match")
 }

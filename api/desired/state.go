@@ -1,5 +1,5 @@
 // Package desired finds what a request is about in the desired state of all pipelines, and
-// changes it: checked, and unless somebody was faster.
+// changes it: checked, and unless another change was faster.
 package desired
 
 import (
@@ -52,7 +52,7 @@ type States interface {
 type Plugins interface {
 	// Plugins describes all plugins, by name.
 	Plugins() []rest.Plugin
-	// Check has a fresh instance of the plugin accept the settings, references in them
+	// Check has a new instance of the plugin accept the settings, references in them
 	// resolved, and tears it down. The error is ErrPluginNotFound, contains a
 	// SettingError for every setting that is wrong, or says why the plugin refuses.
 	Check(ctx context.Context, typ spec.ConnectorType, plugin string, settings map[string]string) error

@@ -14,7 +14,7 @@ const (
 )
 
 // attempts limits wrong tokens by where they come from, with a token bucket each. A valid
-// token is never counted, so that nobody can lock out who shares an address with him. The
+// token is never counted, so that a client cannot lock out others at its address. The
 // zero value is ready.
 type attempts struct {
 	mu   sync.Mutex

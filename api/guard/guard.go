@@ -37,7 +37,7 @@ const (
 type Guard struct {
 	Hosts      []string // names, in addition to localhost and addresses of the machine, that may be in the Host header
 	Origins    []string // of pages of other sites that may use the API, as browsers send them
-	ReadToken  string   // lets read; with neither token set, everybody may do everything
+	ReadToken  string   // lets read; with neither token set, every client may do everything
 	AdminToken string   // lets do everything
 	Log        *slog.Logger
 
@@ -225,7 +225,7 @@ func ReadOnly() *rest.Error {
 	return rest.Errorf(rest.PermissionDenied, rest.ReasonForbidden, "this token lets read only")
 }
 
-// RoleOf returns what the client may do. Whoever may open the Unix socket may do everything.
+// RoleOf returns what the client may do. A client that may open the Unix socket may do everything.
 func (g *Guard) RoleOf(r *http.Request) Role {
 	if c := connection(r); c != nil && c.peer != nil {
 		return Admin

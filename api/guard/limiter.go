@@ -56,7 +56,7 @@ func (l *Limiter) Accept() (net.Conn, error) {
 }
 
 // remoteNetwork returns the network that the limit for one address counts c for, the zero one
-// for none: on this machine everybody has the same address, and so has all that a proxy there
+// for none: on this machine all clients have the same address, and so has all that a proxy there
 // passes on.
 func remoteNetwork(c net.Conn) netip.Prefix {
 	n := network(c.RemoteAddr().String())
@@ -97,11 +97,11 @@ func (l *Limiter) refuse() {
 func (l *Limiter) admit(c *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	anybody := func(*Conn) bool { return true }
+	anyConn := func(*Conn) bool { return true }
 	switch own := func(o *Conn) bool { return o.network == c.network }; {
 	case c.network.IsValid() && l.from[c.network] >= MaxPerAddress && !l.evict(own):
 		c.refused = true
-	case len(l.held) >= MaxConns && !l.evict(anybody):
+	case len(l.held) >= MaxConns && !l.evict(anyConn):
 		if !l.refusing {
 			return false
 		}

@@ -16,7 +16,7 @@ func peerOf(c net.Conn) *peer {
 	if err != nil {
 		return p
 	}
-	_ = raw.Control(func(fd uintptr) { // without credentials nobody knows who it is
+	_ = raw.Control(func(fd uintptr) { // without credentials the user is unknown
 		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
 			p.uid, p.gid, p.pid, p.known = cred.Uid, cred.Gid, cred.Pid, true
 		}

@@ -37,7 +37,7 @@ type Requests struct {
 }
 
 // claim returns nil if the key is now the caller's until release is called, or else what
-// is closed when somebody else's is released.
+// is closed when that of another request is released.
 func (q *Requests) claim(key string) <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// maxBacklog is how much a detached connection keeps for its client. Whoever writes
+// maxBacklog is how much a detached connection keeps for its client. A goroutine that writes
 // stops long before.
 const maxBacklog = 64 << 10
 

@@ -3,7 +3,7 @@
 //
 // After the handshake it writes WebSocket frames itself, on connections that do not block: the
 // library needs three goroutines and two buffers for each client, with which a thousand clients
-// double the memory of the agent (agent/engine/BENCHMARKS.md, "Being looked at").
+// double the memory of the agent (agent/engine/BENCHMARKS.md, "Under observation").
 package inspect
 
 import (

@@ -31,7 +31,7 @@ func Answer(w http.ResponseWriter, r *http.Request, status int, v any) {
 	Write(w, status, "application/json", b.Bytes())
 }
 
-// Write writes an answer that is not to be kept by anybody.
+// Write writes an answer that no cache may keep.
 func Write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // not every writer can
 	w.Header().Set("Content-Type", contentType)
@@ -45,7 +45,7 @@ func SetGeneration(w http.ResponseWriter, d *spec.Declaration) {
 	w.Header().Set(rest.HeaderGeneration, strconv.FormatInt(d.Generation, 10))
 }
 
-// Fail answers with the error. What is nobody's mistake but ours is logged.
+// Fail answers with the error. Internal errors are logged.
 func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 	e := restError(log, r, err)
 	switch e.HTTP {

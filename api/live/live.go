@@ -51,7 +51,7 @@ func (s *Source) Follow(ctx context.Context, send func(name string, message any)
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		changed := s.Changed() // before the look, so that no change falls between
+		changed := s.Changed() // before reading, so that no change falls between
 		if err := f.changes(ctx); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ type Observed interface {
 	// State returns the state of a pipeline, false when nothing was observed of it.
 	State(id string) (spec.State, bool)
 	// Changed returns a channel that is closed soon after the next change of any state or
-	// of desired state. Who waits looks again from time to time in any case.
+	// of desired state. Waiting requests also poll from time to time.
 	Changed() <-chan struct{}
 	// Position returns where the source with this qualified id got, nil if nowhere.
 	Position(ctx context.Context, connectorID string) (record.Position, error)

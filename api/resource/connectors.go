@@ -81,7 +81,7 @@ func (s *Connectors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 // present answers with the connector id of d and its ETag.
 func (s *Connectors) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
 	i := desired.ConnectorIn(&d.Pipeline, id)
-	if i < 0 { // somebody was faster
+	if i < 0 { // another change was faster
 		return nil, desired.ConnectorNotFound(id)
 	}
 	w.Header().Set("ETag", desired.Tag(d.Pipeline.Connectors[i]))

@@ -69,7 +69,7 @@ func (s *Owners) newOwner(r *http.Request, d *spec.Declaration, body *rest.Adopt
 // conflict returns desired.ErrStale as the client sees it.
 func conflict(err error) error {
 	if errors.Is(err, desired.ErrStale) {
-		return rest.Errorf(rest.Aborted, rest.ReasonChanged, "somebody else changed it in the meantime").Suggest("try again")
+		return rest.Errorf(rest.Aborted, rest.ReasonChanged, "another client changed it in the meantime").Suggest("try again")
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func (s *Processors) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 // present answers with the processor id of d and its ETag.
 func (s *Processors) present(w http.ResponseWriter, r *http.Request, d *spec.Declaration, id string) (any, error) {
 	c, i, ok := desired.ProcessorIn(&d.Pipeline, id)
-	if !ok { // somebody was faster
+	if !ok { // another change was faster
 		return nil, desired.ProcessorNotFound(id)
 	}
 	w.Header().Set("ETag", desired.Tag((*c.List)[i]))

@@ -22,7 +22,7 @@ var (
 	NotFound           = Kind{http.StatusNotFound, 5}
 	MethodNotAllowed   = Kind{http.StatusMethodNotAllowed, 12}
 	AlreadyExists      = Kind{http.StatusConflict, 6}
-	NotOwner           = Kind{http.StatusConflict, 9} // somebody else declares it
+	NotOwner           = Kind{http.StatusConflict, 9} // another owner declares it
 	Aborted            = Kind{http.StatusConflict, 10}
 	PreconditionFailed = Kind{http.StatusPreconditionFailed, 9}
 	TooLarge           = Kind{http.StatusRequestEntityTooLarge, 3}

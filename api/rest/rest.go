@@ -261,7 +261,7 @@ type PipelineStatus struct {
 	Digest     string           `json:"digest"`
 	Declared   spec.Status      `json:"declared" doc:"Status that the declaration asks for."`
 	Override   spec.Status      `json:"override,omitempty" doc:"Status that was asked for over the API instead."`
-	Withdrawn  *time.Time       `json:"withdrawn,omitempty" doc:"Since when nobody declares it any more. It is about to stop."`
+	Withdrawn  *time.Time       `json:"withdrawn,omitempty" doc:"Since when it is declared no more. It is about to stop."`
 	State      spec.State       `json:"state"`
 	Problems   []spec.Problem   `json:"problems" doc:"Of the files that declare it."`
 	Rates      *PipelineRates   `json:"rates,omitempty" doc:"What it moves, while it runs. Lists leave out the series."`

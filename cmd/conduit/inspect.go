@@ -95,7 +95,7 @@ func (i *inspection) show(r *remote, m client.Message) error {
 	}
 	text := string(m.Result)
 	if r.terminal {
-		text = printableOnly(text) // records may come from anybody
+		text = printableOnly(text) // records are untrusted
 	}
 	if _, err := fmt.Fprintf(r.stdout, format, text); err != nil {
 		return err

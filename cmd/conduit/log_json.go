@@ -103,7 +103,7 @@ func needsEscape(s string) bool {
 	return wide && !printable(s)
 }
 
-// hasControl reports whether b may contain a control character. It looks at eight
+// hasControl reports whether b may contain a control character. It tests eight
 // bytes at a time: records pass here at full speed.
 func hasControl(b []byte) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080

@@ -394,7 +394,7 @@ func randomObject(rnd *rand.Rand, depth int) map[string]any {
 			m[name] = randomValue(rnd, depth)
 		}
 	}
-	if depth > 1 && rnd.IntN(8) > 0 { // most have what the processors look for
+	if depth > 1 && rnd.IntN(8) > 0 { // most have what the processors read
 		m["c"] = randomObject(rnd, depth-1)
 	}
 	return m

@@ -75,7 +75,7 @@ func (c *Chain) openStage(ctx context.Context, id string, d spec.Processor) (*st
 		return nil, fmt.Errorf("condition: %w", err)
 	}
 	if s.condition != nil {
-		s.looks = s.condition.Parts()
+		s.reads = s.condition.Parts()
 	}
 	options, own, err := splitSettings(plugin, d.Settings)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 type stage struct {
 	id, plugin string
 	condition  *template.Condition // nil: always
-	looks      schema.Parts        // what the condition looks at
+	reads      schema.Parts        // what the condition reads
 	decodes    schema.Parts        // what the processor sees decoded
 	encodes    schema.Parts        // of what it may change the shape
 	bounded    bool
@@ -88,7 +88,7 @@ func (s *stage) deadline() time.Time {
 }
 
 // choose returns the indices of the records that the processor gets, nil for all, and
-// decodes what is looked at. Records of which that cannot be decided are refused.
+// decodes what it reads. Records of which that cannot be decided are refused.
 func (s *stage) choose(ctx context.Context, w *work) []int32 {
 	schemas := w.chain.schemas
 	if s.condition == nil && (schemas == nil || !s.decodes.Key && !s.decodes.Payload) {
@@ -97,7 +97,7 @@ func (s *stage) choose(ctx context.Context, w *work) []int32 {
 	s.selected = slices.Grow(s.selected[:0], max(1, len(w.records))) // nil means all
 	for i := range w.records {
 		r := &w.records[i]
-		matches, err := true, decode(ctx, schemas, r, s.looks)
+		matches, err := true, decode(ctx, schemas, r, s.reads)
 		if err == nil && s.condition != nil {
 			matches, err = s.condition.Match(r)
 		}

@@ -64,7 +64,7 @@ func ParseOperation(s string) (Operation, error) {
 	return 0, fmt.Errorf("cannot parse operation %q: want create, update, delete or snapshot", s)
 }
 
-// Record is one change read from a source. Records move by ownership: whoever holds
+// Record is one change read from a source. Records move by ownership: the goroutine that holds
 // a record may change it, and hands it on with everything it refers to.
 type Record struct {
 	Position  Position

@@ -8,7 +8,7 @@ import (
 // CheckWire returns how many records, from the first on, others will be able to decode,
 // and what is wrong with the next one. It decodes nothing: a batch that is only passed on
 // is checked where it enters, so that a record that cannot be decoded does not break
-// whoever reads it. Decoded records are not checked.
+// its reader. Decoded records are not checked.
 func (b *Batch) CheckWire() (int, error) {
 	if _, ok := b.Decoded(); ok {
 		return b.Len(), nil

@@ -108,7 +108,7 @@ func seize(pid int) error {
 	return nil
 }
 
-// notInvalid takes an error that says that the call was looked at for a success.
+// notInvalid takes an error that says that the call was checked for a success.
 func notInvalid(errno syscall.Errno) error {
 	if errno == unix.EPERM || errno == unix.ENOSYS {
 		return errno

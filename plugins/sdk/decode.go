@@ -30,13 +30,13 @@ func Decode(settings map[string]string, into any) error {
 func fill(target reflect.Value, settings map[string]string, wrong []SettingError) error {
 	d := decoder{settings: settings}
 	d.fail(wrong...)
-	fresh := reflect.New(target.Type()).Elem()
-	fresh.Set(target)
-	d.fillStruct(fresh, "")
+	filled := reflect.New(target.Type()).Elem()
+	filled.Set(target)
+	d.fillStruct(filled, "")
 	if len(d.errs) > 0 {
 		return errors.Join(d.errs...)
 	}
-	target.Set(fresh)
+	target.Set(filled)
 	return nil
 }
 

@@ -27,7 +27,7 @@ type Client struct {
 	Connector  *sdk.Connector  // served from this process in place of an executable: all but the process is as it is there; nil: none
 	Name       string          // of the plugin, for the log; empty: that of the executable
 	Env        []string        // what its processes inherit, as NAME=value; nil: all that this process has
-	Log        *slog.Logger    // gets what they write to stdout and stderr; nil: nobody
+	Log        *slog.Logger    // gets what they write to stdout and stderr; nil: they are discarded
 	LogLevel   string          // what they should log: trace, debug, info, warn, error; empty: info
 	Sandbox    *sandbox.Policy // what they may do; it gets their private directory, too, and the port of Schemas; nil: what this process may
 	Schemas    *SchemaServer   // what they get their schemas from; nil: nothing

@@ -179,7 +179,7 @@ func TestSourceThatFails(t *testing.T) {
 }
 
 // An acknowledgement returns that the source has ended, also when more of it waits than
-// is taken ahead and nobody reads until that is done.
+// is taken ahead and nothing is read until that is done.
 func TestSourcesThatEndUnread(t *testing.T) {
 	for _, mode := range []string{"crowd, then die", "crowd, then end"} {
 		t.Run(mode, func(t *testing.T) {
@@ -341,7 +341,7 @@ func TestOddDestinations(t *testing.T) {
 	}
 }
 
-// Write returns that the destination has died, also when nobody attends to its
+// Write returns that the destination has died, also when nothing receives its
 // answers until that is done.
 func TestDestinationThatDiesUnheard(t *testing.T) {
 	ctx := testContext(t)

@@ -141,7 +141,7 @@ func (w *logWriter) plainLevel(line string) slog.Level {
 }
 
 // hostKeys are what the host says of a log line. A plugin that says the same must not
-// pass for somebody else.
+// pass for another component.
 var hostKeys = []string{"component", "pipeline_id", "connector_id", "plugin_name", slog.TimeKey, slog.LevelKey, slog.MessageKey}
 
 // parseLogObject reads a log line in JSON. Values that are no text stay as they are,

@@ -61,7 +61,7 @@ func sayCertificate() {
 	select {}
 }
 
-// Nobody asks for a certificate, and one that comes harms nobody.
+// A certificate is not requested, and one that comes does no harm.
 func TestPluginWithACertificate(t *testing.T) {
 	c, _ := client(t, "certificate")
 	if _, err := c.Specify(testContext(t)); err == nil || !strings.Contains(err.Error(), "/nowhere") {

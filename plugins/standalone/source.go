@@ -196,7 +196,7 @@ func (s *Source) batch(f wire.Frame) (*record.Batch, error) {
 		return b, nil
 	}
 	if n := s.upToEnd(b, good); n < good {
-		good, err = n, nil // nobody will ask for more
+		good, err = n, nil // no Read follows
 	}
 	if good == 0 {
 		return b.Slice(0, 0), nil
@@ -211,7 +211,7 @@ func (s *Source) batch(f wire.Frame) (*record.Batch, error) {
 }
 
 // check returns how many records of b, from the first on, can be taken, and what is wrong
-// with the next one. It is checked here, since nobody else decodes it before another plugin does.
+// with the next one. It is checked here, since only another plugin decodes it.
 func check(b *record.Batch) (int, error) {
 	readable, err := b.CheckWire()
 	for i := range readable {

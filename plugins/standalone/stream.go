@@ -21,7 +21,7 @@ type stream struct {
 	cancel context.CancelFunc
 	ctx    context.Context // of the call: ends with cancel
 
-	received chan wire.Frame // closed after the last message; whoever takes one calls release
+	received chan wire.Frame // closed after the last message; the receiver of one calls release
 	queued   atomic.Int64    // bytes in received
 	room     notify.Signal   // something was taken
 	over     chan struct{}   // closed by send when it finds that the stream has ended

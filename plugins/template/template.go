@@ -22,7 +22,7 @@ const (
 	maxOutput = 16 << 20        // bytes that a template or one of its functions may make
 	maxNodes  = 100_000         // values inside one argument or result of a function
 	maxDepth  = 100             // nesting of such a value
-	maxTime   = 2 * time.Second // looked at in every iteration and every call
+	maxTime   = 2 * time.Second // checked in every iteration and every call
 )
 
 // Template is a parsed template. It may be used from several goroutines.
@@ -75,7 +75,7 @@ func Parse(text string, mode Mode) (*Template, error) {
 	return t, nil
 }
 
-// Parts returns the parts of a record in which the template looks at structured data.
+// Parts returns the parts of a record in which the template reads structured data.
 func (t *Template) Parts() schema.Parts { return t.parts }
 
 // Constant returns the text of a template that is the same for every record.
@@ -144,7 +144,7 @@ func ParseCondition(text string) (*Condition, error) {
 	return c, nil
 }
 
-// Parts returns the parts of a record in which the condition looks at structured data.
+// Parts returns the parts of a record in which the condition reads structured data.
 func (c *Condition) Parts() schema.Parts { return c.template.parts }
 
 // Match reports whether r meets the condition.

@@ -96,7 +96,7 @@ func TestPartsOfTemplates(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := tpl.Parts(); got != want {
-			t.Errorf("%s: looks at %+v, want %+v", text, got, want)
+			t.Errorf("%s: reads %+v, want %+v", text, got, want)
 		}
 	}
 }

@@ -78,8 +78,8 @@ func usedFunctions(text string) (template.FuncMap, error) {
 	return used, nil
 }
 
-// partsOf returns the parts of a record that t may look into. A template that takes the
-// record as a whole may look into all.
+// partsOf returns the parts of a record that t may read. A template that takes the
+// record as a whole may read all.
 func partsOf(t *template.Template) schema.Parts {
 	all := schema.Parts{Key: true, Payload: true}
 	var parts schema.Parts

@@ -18,7 +18,7 @@ import (
 )
 
 // Serve is the main of an executable connector: it serves c to the host that started
-// the process and returns when the host is done. Started by anybody else it says what
+// the process and returns when the host is done. Started by hand it says what
 // it is and exits with status 1.
 //
 //	func main() { wire.Serve(connector) }

@@ -57,7 +57,7 @@ type decision struct {
 	known    map[string]*spec.FileState   // by path
 	claims   map[string][]claim           // by pipeline id
 	problems map[string][]spec.Problem    // by path, in addition to those of parsing
-	added    []*spec.Pipeline             // that nobody declared before
+	added    []*spec.Pipeline             // that were not declared before
 	restored map[string]bool              // ids whose withdrawal ends without their file declaring them well
 	changes  spec.Changes
 }

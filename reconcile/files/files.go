@@ -41,7 +41,7 @@ type Reconciler struct {
 	upTo      int64  // the revision of desired state that index holds; 0 to read all
 	dir       string // the directory of the last scan,
 	populated bool   // in which there were files,
-	confirmed bool   // or whose emptiness somebody confirmed
+	confirmed bool   // or whose emptiness was confirmed
 	status    Status
 	throttle  notify.Throttle
 }
@@ -58,7 +58,7 @@ type Store interface {
 	// since a revision that it returned before: all of it, if that is not known or 0.
 	DeclarationsSince(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error)
 	// FileStates returns what is known of the pipeline files, by path. It changes by Apply
-	// only, and nobody but the Reconciler changes it.
+	// only, and only the Reconciler changes it.
 	FileStates(ctx context.Context) ([]spec.FileState, error)
 	// Apply performs c in one transaction.
 	Apply(ctx context.Context, c *spec.Changes) error

@@ -137,7 +137,7 @@ func TestFiles(t *testing.T) {
 func TestFilesAcrossRestarts(t *testing.T) {
 	cases := []struct {
 		name, before, after, want string
-		held                      bool
+		retained                  bool
 	}{
 		{"unchanged", "x=a:1|y=b:1", "x=a:1|y=b:1", "a:1@x b:1@y", false},
 		{"broken meanwhile", "x=a:1", "x=?", "a:1@x", false},
@@ -157,8 +157,8 @@ func TestFilesAcrossRestarts(t *testing.T) {
 				if got := store.show(); got != c.want {
 					t.Errorf("%q, want %q", got, c.want)
 				}
-				if held := len(r.Status().Retained) > 0; held != c.held {
-					t.Errorf("held: %v, want %v", held, c.held)
+				if retained := len(r.Status().Retained) > 0; retained != c.retained {
+					t.Errorf("retained: %v, want %v", retained, c.retained)
 				}
 			}
 		})
@@ -170,7 +170,7 @@ func TestFilesHoldWhenTheDirectoryIsReplaced(t *testing.T) {
 	r := &files.Reconciler{Store: store, Parse: parse}
 	_ = r.Take(t.Context(), dir("x=a:1|y=b:1"))
 	_ = r.Take(t.Context(), dir("!"))
-	_ = r.Take(t.Context(), dir("")) // the same directory, but nobody saw the files vanish
+	_ = r.Take(t.Context(), dir("")) // the same directory, but the files were not seen to vanish
 	if got := store.show(); got != "a:1@x b:1@y" {
 		t.Errorf("the directory that was missing left %q", got)
 	}
@@ -238,7 +238,7 @@ func TestFilesSaySeldomThatTheyAreNotFollowed(t *testing.T) {
 		var b lockedBuilder
 		store := newMemory()
 		r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&b, nil))}
-		look := func(at string, fail error, times int, want string) {
+		take := func(at string, fail error, times int, want string) {
 			t.Helper()
 			store.set(fail)
 			for range times {
@@ -255,11 +255,11 @@ func TestFilesSaySeldomThatTheyAreNotFollowed(t *testing.T) {
 				t.Errorf("said %q, want %q", got, want)
 			}
 		}
-		look("x.yaml=a:1", nil, 3, "")
-		look("x.yaml=a:2", errBroken, 60, "not")
-		look("x.yaml=a:2", errBroken, 121, "not not") // after 1 and 3 minutes
-		look("!", errBroken, 10, "not")
-		look("x.yaml=a:2", nil, 3, "followed")
+		take("x.yaml=a:1", nil, 3, "")
+		take("x.yaml=a:2", errBroken, 60, "not")
+		take("x.yaml=a:2", errBroken, 121, "not not") // after 1 and 3 minutes
+		take("!", errBroken, 10, "not")
+		take("x.yaml=a:2", nil, 3, "followed")
 	})
 }
 
@@ -424,8 +424,8 @@ func TestFilesAreParsedAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestFilesIgnoreTheirOwnChanges has desired state changed by a file and by somebody else, with a
-// store that reports every change: only what somebody else did is read again.
+// TestFilesIgnoreTheirOwnChanges has desired state changed by a file and by another client, with a
+// store that reports every change: only changes of the other client are read again.
 func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory()
@@ -453,7 +453,7 @@ func TestFilesIgnoreTheirOwnChanges(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := store.show(); store.reads == reads || got != "a:1@x.yaml" {
-			t.Errorf("after somebody withdrew it: %d reads more, %s", store.reads-reads, got)
+			t.Errorf("after another client withdrew it: %d reads more, %s", store.reads-reads, got)
 		}
 		cancel()
 		if err := <-ended; err != nil {

@@ -218,7 +218,7 @@ func (x *index) everything() (paths, ids map[string]bool) {
 type part struct {
 	*index
 	paths, ids map[string]bool
-	news       bool // pipelines are in it that nobody declared before
+	news       bool // pipelines are in it that were not declared before
 }
 
 // file adds a file and all that has to do with it.

@@ -16,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Files decides about what changed as if it looked at everything, whatever happens to
+// Files decides about what changed as if it compared everything, whatever happens to
 // files and, behind its back, to desired state.
 func TestFilesDecideAsIfAboutEverything(t *testing.T) {
 	ids := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
@@ -62,7 +62,7 @@ func TestFilesDecideAsIfAboutEverything(t *testing.T) {
 	})
 }
 
-// expectSame has files look at content and fails t unless all that is decided of it is
+// expectSame has files take content and fails t unless all that is decided of it is
 // what is decided of everything. fail is what the store says to that.
 func expectSame(t *rapid.T, store *memory, r *files.Reconciler, content map[string]string, fail error) {
 	var parts []string

@@ -12,7 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Desired is what somebody wants of one pipeline. While Observed.Newer it is a version that
+// Desired is what is declared of one pipeline. While Observed.Newer it is a version that
 // was declared before, with the status that is wanted now.
 type Desired struct {
 	spec.Declaration
@@ -32,7 +32,7 @@ type Observed struct {
 	Next      *Version    // being prepared, or waiting for Run to end; nil when nothing is
 	Abandoned bool        // Next was given up and will soon be gone
 	Refused   int64       // generation that failed and is not tried again by itself
-	Again     Kind        // somebody asked for the version to take effect again: by Restart, or by Amend if that will do
+	Again     Kind        // the version was asked to take effect again: by Restart, or by Amend if that will do
 	Probation time.Time   // when that of Run ends; zero when it has none
 	Steady    time.Time   // when State.Failures no longer count
 	Cleaning  []string    // connectors being cleaned up
@@ -68,7 +68,7 @@ const (
 	MarkOrphaned Kind = "mark-orphaned" // the connector is declared no more
 	CleanUp      Kind = "clean-up"      // delete the connector
 	Delete       Kind = "delete"        // forget a withdrawn pipeline
-	Forget       Kind = "forget"        // stop observing a pipeline that nobody knows
+	Forget       Kind = "forget"        // stop observing a pipeline that is not declared
 )
 
 // Action is one thing to do about one pipeline.

@@ -151,8 +151,8 @@ func TestActions(t *testing.T) {
 		{"too many versions, restart asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100), Again: plan.Restart}, nil, "take-up", 0},
 		{"too many versions, to be stopped", desired(stopped), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100)}, nil, "take-up", 0},
 		{"too many versions, a while ago", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: append([]time.Time{now.Add(-10 * time.Second)}, lately(99)...)}, nil, "take-up", 0},
-		{"nobody knows it", nil, plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
-		{"nobody knows it, ended", nil, plan.Observed{State: idle}, nil, "forget", 0},
+		{"not declared", nil, plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
+		{"not declared, ended", nil, plan.Observed{State: idle}, nil, "forget", 0},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 type Policy struct {
 	// Hold keeps a version that cannot start as the one to run, and retries it: no other is
 	// started, though one that runs goes on. Otherwise the last known good version runs again until
-	// somebody changes something.
+	// its declaration changes.
 	Hold          bool
 	Probation     time.Duration // a new version that fails sooner after its start is handled like one that cannot start
 	DeletionGrace time.Duration // from a withdrawal until the pipeline stops

@@ -16,8 +16,8 @@ import (
 // tests are run by root.
 const nobody = 65534
 
-// asNobody has f access files as nobody. It works for root only; others are somebody
-// for whom permissions count anyway. The thread is not used for anything else.
+// asNobody has f access files as nobody. It works for root only; for other users
+// permissions count anyway. The thread is not used for anything else.
 func asNobody(f func()) {
 	if os.Geteuid() != 0 {
 		f()
@@ -53,7 +53,7 @@ func TestPermissions(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "b.yaml"), 0o644))
 	o.until("what can be read now", is("a.yaml=a b.yaml=b"))
 	must(t, os.Chmod(dir, 0))
-	o.until("that nothing can be looked at", func(s watch.Snapshot) bool {
+	o.until("that nothing can be read", func(s watch.Snapshot) bool {
 		return s.Err != nil && strings.Contains(s.Err.Error(), "permission denied")
 	})
 	must(t, os.Chmod(dir, 0o755))

@@ -23,7 +23,7 @@ type entry struct {
 	// certain is whether an equal fingerprint means equal content. It does not when the
 	// file was read so soon after a change that another one could bear the same time.
 	certain bool
-	since   time.Time // when it began to look unstable; zero when it is stable
+	since   time.Time // when it began to be unstable; zero when it is stable
 }
 
 var errChanging = errors.New("the file keeps changing while it is read")

@@ -79,7 +79,7 @@ func TestDirectoryIsMountedAndUnmounted(t *testing.T) {
 	}
 }
 
-// More happens than the kernel keeps events of, while nobody listens. What changed
+// More happens than the kernel keeps events of, while nothing reads them. What changed
 // meanwhile, and what happens then, is found all the same.
 func TestQueueOverflow(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")

@@ -146,7 +146,7 @@ func (s *scanner) warnOfMounts(dir string, names []string) {
 }
 
 // names lists the pipeline files. Listing a directory while names change in it may
-// miss one that is there all the time, so known files are looked for by name.
+// miss one that is there all the time, so known files are opened by name.
 func (s *scanner) names(root *os.Root, only string) ([]string, error) {
 	if only != "" {
 		return []string{only}, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/reconcile/watch"
 )
 
-// BenchmarkScan measures a look at 10,000 files of which none changed, and one with
+// BenchmarkScan measures a scan of 10,000 files of which none changed, and one with
 // every file read afresh.
 func BenchmarkScan(b *testing.B) {
 	dir := b.TempDir()
@@ -27,21 +27,21 @@ func BenchmarkScan(b *testing.B) {
 		}
 	}
 	time.Sleep(2100 * time.Millisecond) // until their time of change differs from one change to the next
-	for _, fresh := range []bool{false, true} {
-		b.Run(fmt.Sprintf("fresh=%v", fresh), func(b *testing.B) {
+	for _, all := range []bool{false, true} {
+		b.Run(fmt.Sprintf("all=%v", all), func(b *testing.B) {
 			scan := (&watch.Watcher{Dir: dir}).Scans()
 			scan(false)
-			before := spent()
+			before := cpuTime()
 			for b.Loop() {
-				scan(fresh)
+				scan(all)
 			}
-			b.ReportMetric(float64((spent()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(float64((cpuTime()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 		})
 	}
 }
 
-// spent returns the processor time of the process.
-func spent() time.Duration {
+// cpuTime returns the CPU time of the process.
+func cpuTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())

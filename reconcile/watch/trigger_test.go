@@ -124,7 +124,7 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 	write(t, path("files", "other"), "1")
 	select {
 	case <-w.scans:
-		t.Error("a file that nobody asked for, in the directory of one, causes a scan")
+		t.Error("a file that was not asked for, in the directory of one, causes a scan")
 	case <-time.After(200 * time.Millisecond):
 	}
 }

@@ -444,7 +444,7 @@ func TestPollsWhenItCannotWatch(t *testing.T) {
 	o.until("a change that was heard", is("a.yaml=2 b.yaml=c"))
 }
 
-// A storm of events that overflows the queue of the kernel is followed by a look at everything.
+// A storm of events that overflows the queue of the kernel is followed by a scan of everything.
 func TestLostEventsAreMadeUpFor(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "same file")
 	var fsw *fsnotify.Watcher
@@ -498,7 +498,7 @@ func TestDirectoryMovedAwayAndBack(t *testing.T) {
 		o.until("that it is missing", func(s watch.Snapshot) bool { return s.Err != nil })
 		must(t, os.Rename(o.dir+".away", o.dir))
 		o.until("that it is back", is(fmt.Sprint("a.yaml=", i)))
-		must(t, os.Rename(o.dir, o.dir+".away")) // and now without anybody looking meanwhile
+		must(t, os.Rename(o.dir, o.dir+".away")) // and now without a scan in between
 		must(t, os.Rename(o.dir+".away", o.dir))
 		write(t, o.path("a.yaml"), "back")
 		o.until("that it was away", is("a.yaml=back"))

@@ -48,7 +48,7 @@ func (p Print) Certain(now time.Time) bool {
 	return now.Sub(time.Unix(0, max(p.Mtime, p.Ctime))) > step
 }
 
-// Quiet reports whether nobody wrote to the file within d before now.
+// Quiet reports whether the file was not written to within d before now.
 func (p Print) Quiet(now time.Time, d time.Duration) bool {
 	age := now.Sub(time.Unix(0, p.Mtime))
 	return age < 0 || age >= d

@@ -6,7 +6,7 @@ import "sync"
 // ready.
 type Broadcast struct {
 	mu   sync.Mutex
-	next chan struct{} // closed at the next change; nil while nobody listens
+	next chan struct{} // closed at the next change; nil without listeners
 }
 
 // Next returns a channel that is closed at the next change.

@@ -16,7 +16,7 @@ func TestSignalCoalesces(t *testing.T) {
 	s := notify.NewSignal()
 	select {
 	case <-s:
-		t.Fatal("a signal that nobody notified is received")
+		t.Fatal("a signal without Notify is received")
 	default:
 	}
 	for range 3 {
@@ -70,7 +70,7 @@ func TestThrottleLogsLessAndLess(t *testing.T) {
 
 func TestBroadcast(t *testing.T) {
 	var b notify.Broadcast
-	b.Notify() // nobody listens
+	b.Notify() // no listener
 	first, second := b.Next(), b.Next()
 	select {
 	case <-first:

@@ -3,7 +3,7 @@
 // a failure that lasts.
 package notify
 
-// Signal wakes a goroutine that then looks at everything: many notifications that were not
+// Signal wakes a goroutine that then examines everything: many notifications that were not
 // received yet count as one. It is a channel of capacity one, to be received from; make it
 // with NewSignal.
 type Signal chan struct{}

@@ -123,7 +123,7 @@ func processorTime(pid int) (used time.Duration, parent int, err error) {
 // patience is how long something may take to begin.
 const patience = 2 * time.Minute
 
-// await looks until done says so.
+// await polls until done returns true.
 func await(ctx context.Context, what string, done func() bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("waited too long for %s", what))
 	defer cancel()

@@ -14,7 +14,7 @@ var host = suite{
 		between("batches of 100", fast+", sdk.batch.size: 100", toFile("standalone", 0), nil),
 		between("batches as the source reads them", fast, toFile("standalone", 0), nil),
 		between("one record a message", fast+", sdk.batch.size: 1", toFile("standalone", 0), nil),
-		between("batches of 100, the agent looks inside (an inspector)", fast+", sdk.batch.size: 100", toFile("standalone", 0), inspect),
+		between("batches of 100, the agent decodes them (an inspector)", fast+", sdk.batch.size: 100", toFile("standalone", 0), inspect),
 		between("batches of 100, to a built-in file", fast+", sdk.batch.size: 100", toFile("builtin", 0), nil),
 	},
 }

@@ -15,14 +15,14 @@ import (
 
 var observers = suite{
 	name:    "observers",
-	title:   "What looking on costs, generator → file",
+	title:   "What inspectors cost, generator → file",
 	columns: throughput.columns,
 	cases: []testCase{
-		watched("nobody looks", fromGenerator("builtin", fast), nil),
+		watched("no inspector", fromGenerator("builtin", fast), nil),
 		watched("metrics scraped every second", fromGenerator("builtin", fast), scrape),
 		watched("an inspector of the source", fromGenerator("builtin", fast), inspect),
 		watched("1,000 inspectors of the source", fromGenerator("builtin", fast), inspectors(1000)),
-		watched("executables, nobody looks", fromGenerator("standalone", fast), nil),
+		watched("executables, no inspector", fromGenerator("standalone", fast), nil),
 		watched("executables, an inspector of the source", fromGenerator("standalone", fast), inspect),
 	},
 }

@@ -150,7 +150,7 @@ func editFiles(a *agenttest.Agent, owned []string, done <-chan struct{}) {
 }
 
 // watchFile checks that what the file declares only ever goes forward, n changes long,
-// and that nobody else changes it.
+// and that no other client changes it.
 func watchFile(t *testing.T, w *web, n int) {
 	last := ""
 	deadline := time.Now().Add(20 * time.Second)

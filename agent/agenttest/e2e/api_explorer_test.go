@@ -44,7 +44,7 @@ func soak(t *testing.T) time.Duration {
 	return time.Duration(setting(t, "CONDUIT_SOAK", 3)) * time.Second
 }
 
-// picture leaves a picture of the page if somebody wants to look at it.
+// picture saves a screenshot of the page where an environment variable asks for one.
 func picture(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	dir := os.Getenv(screenshots)

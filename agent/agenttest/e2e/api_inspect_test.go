@@ -73,7 +73,7 @@ func TestInspectorOutlivesThePipeline(t *testing.T) {
 	}
 }
 
-// Sessions that nobody reads do not keep the agent from ending.
+// Sessions of clients that do not read do not keep the agent from ending.
 func TestInspectorsEndWithTheAgent(t *testing.T) {
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 1000, ""))
@@ -133,7 +133,7 @@ func TestMetricsOfInspectors(t *testing.T) {
 }
 
 // BenchmarkInspectors measures how many records a pipeline at full speed writes per
-// second, counted in its output, while so many sessions of another process look on.
+// second, counted in its output, while so many sessions of another process inspect it.
 func BenchmarkInspectors(b *testing.B) {
 	for _, c := range []struct {
 		sessions int

@@ -290,8 +290,8 @@ func TestOwnershipMovesBothWays(t *testing.T) {
 	if got := w.do("POST", "/v1/pipelines/p/adopt", `{"owner":"api"}`); got.status != http.StatusBadRequest {
 		t.Errorf("handing over what the API has: %d %s", got.status, got.body)
 	}
-	if got := w.do("POST", "/v1/pipelines/p/adopt", `{"owner":"nobody"}`); got.status != http.StatusBadRequest {
-		t.Errorf("handing over to nobody: %d %s", got.status, got.body)
+	if got := w.do("POST", "/v1/pipelines/p/adopt", `{"owner":"unknown"}`); got.status != http.StatusBadRequest {
+		t.Errorf("handing over to an unknown owner: %d %s", got.status, got.body)
 	}
 	back := w.do("POST", "/v1/pipelines/p/export", "").body
 	if back != file.body {

@@ -49,7 +49,7 @@ func TestPagesOfOtherSitesReachNothing(t *testing.T) {
 		{"rebound WebSocket", "GET", "/v1/connectors/p:src/inspect", "", append([]string{"Host", "evil.example:" + port, "Origin", "http://evil.example:" + port}, upgrade...), 421},
 		{"WebSocket of another site", "GET", "/v1/connectors/p:src/inspect", "", append([]string{"Origin", "http://evil.example"}, upgrade...), 403},
 		{"WebSocket of a page without origin", "GET", "/v1/connectors/p:src/inspect", "", append([]string{"Origin", "null"}, upgrade...), 403},
-		{"the name that looks alike", "GET", "/v1/pipelines", "", []string{"Host", "localhost.evil.example"}, 421},
+		{"a name with the same beginning", "GET", "/v1/pipelines", "", []string{"Host", "localhost.evil.example"}, 421},
 		{"the explorer by another name", "GET", "/openapi/", "", []string{"Host", "evil.example"}, 421},
 		{"its own page", "POST", "/v1/pipelines", `{"id":"own","config":{"name":"own"}}`, []string{"Origin", w.api.URL, "Sec-Fetch-Site", "same-origin"}, 200},
 	} {
@@ -244,7 +244,7 @@ func TestTokensThatProtectLittle(t *testing.T) {
 		words             string
 	}{
 		{"one token", "s3cret", "s3cret", 0o600, "the read token is the admin token"},
-		{"a file of everybody", "r", "s3cret", 0o644, "everybody on this machine can read a token"},
+		{"a file that all can read", "r", "s3cret", 0o644, "every user of this machine can read a token"},
 		{"as they should be", "r", "s3cret", 0o640, ""},
 	} {
 		cfg := settings(t, "127.0.0.1:0")
@@ -307,7 +307,7 @@ func TestListeningOnAllAddresses(t *testing.T) {
 	}
 }
 
-// Guessing tokens is slowed down, and keeps nobody out who has one.
+// Guessing tokens is slowed down, and does not lock out clients that have one.
 func TestGuessingTokens(t *testing.T) {
 	w := startWeb(t, "", func(c *config.Config) { c.API.Auth.AdminTokenFile = secretFile(t, "admin") })
 	guess := func() int { return w.do("GET", "/v1/pipelines", "", "Authorization", "Bearer guess").status }

@@ -220,7 +220,7 @@ func journalAt(t *testing.T) (*web, func() string) {
 
 const journalSource = `{"id":"src","type":"TYPE_SOURCE","plugin":"journal","pipelineId":"p","config":{"settings":{"v":"%s"}}}`
 
-// Creating has a fresh instance accept the settings. Events come only to what was started.
+// Creating has a new instance accept the settings. Events come only to what was started.
 func TestLifecycleOverTheAPI(t *testing.T) {
 	w, calls := journalAt(t)
 	want := func(what, want string) {

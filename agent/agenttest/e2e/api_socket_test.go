@@ -106,7 +106,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		{"served", "0600", "", "another process serves"},
 		{"file", "0600", "", "is no socket"},
 		{"none/there", "0600", "", "cannot listen on api.http.socket"},
-		{"open", "0666", "", "lets everybody"},
+		{"open", "0666", "", "lets every user"},
 		{"odd", "rw", "", "is no mode"},
 		{"group", "0660", "no-such-group-here", "api.http.socket-group"},
 		{strings.Repeat("x", 100), "0600", "", "longer than"},

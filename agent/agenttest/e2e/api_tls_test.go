@@ -95,7 +95,7 @@ func pemPair(cert, key string) (a, b []byte) { return []byte(cert), []byte(key) 
 func seesRecord(t *testing.T, at *client.Client) error {
 	n := 0
 	return at.Inspect(t.Context(), "p:src", nil, func(client.Message) error {
-		if n++; n < 30 { // until what it sent was looked at
+		if n++; n < 30 { // until what it sent was checked
 			return nil
 		}
 		return errSeen
@@ -126,7 +126,7 @@ func TestEncryption(t *testing.T) {
 				who  string
 				by   *authority
 				want bool
-			}{{"nobody", nil, c.none}, {"a stranger", strange, c.stranger}, {"a friend", trusted, c.friend}} {
+			}{{"no certificate", nil, c.none}, {"a stranger", strange, c.stranger}, {"a friend", trusted, c.friend}} {
 				at := trusted.client(t, w.Address(), one.by)
 				if _, err := at.Info(t.Context()); (err == nil) != one.want {
 					t.Errorf("%s: error %v", one.who, err)

@@ -118,7 +118,7 @@ func completeLines(path string) (lines []string) {
 	return lines
 }
 
-// Values keep their types between two executables, whether anybody looks or not.
+// Values keep their types between two executables, with and without inspectors.
 func TestTypesBetweenExecutables(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	install(t, dir, "typed", "seen")

@@ -157,7 +157,7 @@ func TestASlowDestinationIsReplaced(t *testing.T) {
 	t.Parallel()
 	d := deskIn(t, "")
 	d.must(mkfifo(d.Path("pipe")))
-	pipe, err := os.OpenFile(d.Path("pipe"), os.O_RDWR, 0) // nobody reads it yet
+	pipe, err := os.OpenFile(d.Path("pipe"), os.O_RDWR, 0) // it has no reader yet
 	d.must(err)
 	var piped bytes.Buffer
 	read := make(chan error, 1)
@@ -191,9 +191,9 @@ func TestASlowDestinationIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.must(os.WriteFile(d.Path("piped"), piped.Bytes(), 0o600))
-	old, fresh := numbers(t, d.Path("piped")), numbers(t, d.Path("p.jsonl"))
-	if wantAll(t, old, fresh); fresh[0] > before {
-		t.Errorf("the first %d of %d records that waited went to the old destination", fresh[0]-1, before)
+	old, replacement := numbers(t, d.Path("piped")), numbers(t, d.Path("p.jsonl"))
+	if wantAll(t, old, replacement); replacement[0] > before {
+		t.Errorf("the first %d of %d records that waited went to the old destination", replacement[0]-1, before)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestFlappingEndsWithTheLastVersion(t *testing.T) {
 				save(d, v)
 			}
 			d.runs("p", last)
-			d.looked()
+			d.scanned()
 			d.runs("p", last)
 			d.started("q", 1)
 			d.Stop()
@@ -100,7 +100,7 @@ func TestRefusedVersionsWaitForAnEdit(t *testing.T) {
 	d.Save("p.yaml", "# a comment\n"+made(d.Dir+"/missing", "p", 2, ""))
 	d.Save("q.yaml", d.made("q", 2))
 	d.runs("q", 2)
-	d.looked()
+	d.scanned()
 	if n := attempts(); n != 1 {
 		t.Errorf("%d attempts, want 1", n)
 	}
@@ -110,7 +110,7 @@ func TestRefusedVersionsWaitForAnEdit(t *testing.T) {
 }
 
 // Neither the new version nor the last good one can start: the pipeline keeps trying,
-// nobody else notices, and it recovers as soon as one of them can.
+// no other pipeline is affected, and it recovers as soon as one of them can.
 func TestTheRollbackFailsToo(t *testing.T) {
 	d := deskIn(t, "")
 	old, new := d.Path("old"), d.Path("new")
@@ -196,7 +196,7 @@ func TestLostPositionsAreToldOf(t *testing.T) {
 			t.Parallel()
 			d := atDesk(t)
 			c.save(d)
-			d.looked()
+			d.scanned()
 			d.Wait("p to be as declared", func() bool {
 				decl := d.declared("p")
 				return !decl.Withdrawn.IsZero() || d.State("p").RunningGeneration == decl.Generation

@@ -107,7 +107,7 @@ func TestWrongFilesStopNothing(t *testing.T) {
 	}
 }
 
-// A file that was never good hinders nobody, not even at the first start.
+// A file that was never valid affects no other file, not even at the first start.
 func TestAWrongFileAtTheFirstStart(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	for name, content := range map[string]string{"a.yaml": "pipelines: [", "p.yaml": made(dir, "p", 1, ""), "z.yaml": ""} {

@@ -279,7 +279,7 @@ func TestAllFilesGoneAtStart(t *testing.T) {
 			d := atDesk(t, short)
 			d = d.again(func() { d.remove("p.yaml"); d.remove("q.yaml") }, short)
 			d.runs("p", 1)
-			d.looked()
+			d.scanned()
 			d.started("q", 1)
 			decide(d)
 			d.withdrawn("p")

@@ -58,7 +58,7 @@ func TestDirectoryIsUnmounted(t *testing.T) {
 	d.Save("p.yaml", d.made("p", 1))
 	d.runs("p", 1)
 	d.must(syscall.Unmount(d.Path("pipelines"), 0))
-	d.looked() // there is no event of it
+	d.scanned() // there is no event of it
 	d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
 	mount()
 	d.Save("p.yaml", d.made("p", 1))
@@ -67,7 +67,7 @@ func TestDirectoryIsUnmounted(t *testing.T) {
 	d.runs("p", 2)
 }
 
-// An agent that is allowed no inotify instance looks at the files all the time instead,
+// An agent that is allowed no inotify instance polls the files instead,
 // and says how to mend that.
 func TestNoInotifyInstancesLeft(t *testing.T) {
 	dir := agenttest.NewDir(t)

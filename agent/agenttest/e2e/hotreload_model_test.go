@@ -39,8 +39,8 @@ func (o *operator) present() string {
 	return o.pick(names...)
 }
 
-// fresh makes content: each pipeline absent, as declared, or in a new version.
-func (o *operator) fresh() (*content, string) {
+// randomContent makes content: each pipeline absent, as declared, or in a new version.
+func (o *operator) randomContent() (*content, string) {
 	c, docs := &content{says: map[string]version{}}, []string{nothing}
 	for _, id := range []string{"p", "q", "r"} {
 		d := o.model.declared[id]
@@ -65,7 +65,7 @@ func (o *operator) act() {
 	name := o.anyFile()
 	switch what := o.pick("save", "save", "save", "write", "write", "break", "empty", "delete", "rename", "touch", "chmod"); what {
 	case "save", "write":
-		c, text := o.fresh()
+		c, text := o.randomContent()
 		if what == "save" {
 			o.Save(name, text)
 		} else {
@@ -142,7 +142,7 @@ func (o *operator) step(t *testing.T) {
 
 // check compares what the agent makes of the files with what it has to.
 func (o *operator) check() {
-	o.look(time.Now())
+	o.scan(time.Now())
 	for _, name := range slices.Sorted(maps.Keys(o.files)) {
 		if o.files[name].broken {
 			o.Wait(name+" to be refused", func() bool {
@@ -151,7 +151,7 @@ func (o *operator) check() {
 			})
 		}
 	}
-	o.looked()
+	o.scanned()
 	for _, id := range []string{"p", "q", "r"} {
 		switch d := o.model.declared[id]; {
 		case d == nil:
@@ -171,7 +171,7 @@ func (o *operator) check() {
 
 func longDeletionGrace(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour }
 
-// Whatever happens to the files and to the agent, what runs is what a look at the
+// Whatever happens to the files and to the agent, what runs is what a scan of the
 // files shows, and nothing else restarts. CONDUIT_SEQUENCES sets how many sequences of
 // events are tried, CONDUIT_SEED the one to repeat.
 func TestAnythingMayHappenToTheFiles(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // desk is an agent that runs version 1 of the pipelines p and q, from a file each, and
-// somebody who works on these files. The rate of the generator stands for the version.
+// a user who edits these files. The rate of the generator stands for the version.
 type desk struct {
 	*agenttest.Agent
 	t *testing.T
@@ -129,8 +129,8 @@ func (d *desk) waitProblem(name, text string) {
 	d.Wait("a problem with "+name+": "+text, func() bool { return strings.Contains(d.problems(name), text) })
 }
 
-// looked returns after everything that was saved by now has been taken in.
-func (d *desk) looked() {
+// scanned returns after everything that was saved by now has been taken in.
+func (d *desk) scanned() {
 	d.t.Helper()
 	d.must(d.Files.Reload(d.t.Context(), false))
 }
@@ -143,7 +143,7 @@ func (d *desk) starts(id string) int {
 // started checks how often a pipeline was started, after all that was saved was taken in.
 func (d *desk) started(id string, times int) {
 	d.t.Helper()
-	d.looked()
+	d.scanned()
 	decl := d.declared(id)
 	d.Wait(id+" to be as declared", func() bool { return d.State(id).RunningGeneration == decl.Generation })
 	if n := d.starts(id); n != times {
@@ -377,7 +377,7 @@ func TestChangeThatIsTakenBackAtOnce(t *testing.T) {
 		d := atDesk(t)
 		d.write("p.yaml", d.made("p", 2))
 		d.write("p.yaml", d.made("p", 1))
-		d.looked()
+		d.scanned()
 		if d.declared("p").Generation > 1 {
 			d.Stop()
 			continue

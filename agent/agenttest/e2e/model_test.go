@@ -19,7 +19,7 @@ const (
 	flawInvalid  = "invalid"  // the file is wrong there, though it names the pipeline
 )
 
-// version is what somebody wants of a pipeline.
+// version is what is declared of a pipeline.
 type version struct {
 	in, out int // versions of the source and of the destination
 	flaw    string
@@ -52,19 +52,19 @@ func (c *content) String() string {
 	return s
 }
 
-// model is what is to be declared and to run, going by nothing but complete looks at the
+// model is what is to be declared and to run, going by nothing but complete scans of the
 // files, by what came over the API, and by the time.
 type model struct {
 	dir     int  // which directory it is: another number, another directory
 	missing bool // there is none
 	files   map[string]*content
 
-	// What is known from the last looks.
+	// What is known from the last scans.
 	known     map[string]bool
 	last      int  // directory
 	populated bool // there were files in it
-	confirmed bool // or somebody said that there need not be
-	held      bool // all files are gone, and that counts for nothing
+	confirmed bool // or it was confirmed that there need not be
+	retained  bool // all files are gone, and that counts for nothing
 
 	declared map[string]*intent // by pipeline
 	deleted  map[string]int64   // last generations of pipelines that were deleted
@@ -84,7 +84,7 @@ type intent struct {
 	since   time.Time // when that was to run
 	good    ran       // proved itself last
 	gaveUp  int64     // generation that refused a record
-	maybe   ran       // may run though withdrawn: the agent may have started it before it looked
+	maybe   ran       // may run though withdrawn: the agent may have started it before it scanned
 }
 
 func (d *intent) String() string {
@@ -140,16 +140,16 @@ func (m *model) restarted() {
 func (m *model) converge(now time.Time) {
 	for before := ""; before != m.String(); {
 		before = m.String()
-		m.look(now)
+		m.scan(now)
 		for id, d := range m.declared {
 			m.run(id, d, now)
 		}
 	}
 }
 
-// look takes in the files.
-func (m *model) look(now time.Time) {
-	if m.held = false; m.missing {
+// scan takes in the files.
+func (m *model) scan(now time.Time) {
+	if m.retained = false; m.missing {
 		m.populated, m.confirmed = false, false
 		return
 	}
@@ -160,7 +160,7 @@ func (m *model) look(now time.Time) {
 	for name, c := range m.files {
 		used = used || !c.empty || m.known[name]
 	}
-	if m.held = !used && len(m.known) > 0 && !m.populated && !m.confirmed; m.held {
+	if m.retained = !used && len(m.known) > 0 && !m.populated && !m.confirmed; m.retained {
 		return
 	}
 	if len(m.files) > 0 {
@@ -263,20 +263,20 @@ func (m *model) run(id string, d *intent, now time.Time) {
 	case over(simulatedGrace), d.withdrawn.IsZero() && !d.wants():
 		d.running, d.gaveUp = ran{}, 0
 	case !d.withdrawn.IsZero():
-		d.prove(now)
+		d.confirm(now)
 	case d.gaveUp == d.generation:
 		d.running = ran{}
 	default:
 		if r := d.fit(); r != d.running {
 			d.running, d.since = r, now
 		}
-		d.prove(now)
+		d.confirm(now)
 	}
 }
 
-// prove takes what runs for good when it is better than none, no other than what is good
+// confirm takes what runs for good when it is better than none, no other than what is good
 // already, or has run for long enough.
-func (d *intent) prove(now time.Time) {
+func (d *intent) confirm(now time.Time) {
 	if d.running.generation != 0 && (d.good.generation == 0 || d.good.version == d.running.version || now.Sub(d.since) >= simulatedConfirm) {
 		d.good = d.running
 	}
@@ -299,6 +299,6 @@ func (m *model) String() string {
 	for _, id := range slices.Sorted(maps.Keys(m.declared)) {
 		fmt.Fprintf(&b, "%s: %s\n", id, m.declared[id])
 	}
-	fmt.Fprint(&b, m.known, m.held, m.faulty, m.last, m.populated, m.confirmed)
+	fmt.Fprint(&b, m.known, m.retained, m.faulty, m.last, m.populated, m.confirmed)
 	return b.String()
 }

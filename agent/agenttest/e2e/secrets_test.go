@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Values of references are in nobody's sight, whatever goes wrong with them and whenever.
+// Values of references are shown nowhere, whatever goes wrong with them and whenever.
 func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 	const secret = "canary-51c0a7"
 	t.Setenv("LEAK", secret)

@@ -14,10 +14,10 @@ import (
 // bubble is what makes an agent fit for a bubble of testing/synctest.
 type bubble struct {
 	Connectors []sdk.Connector // in addition to those built in
-	Poll       time.Duration   // between two looks at the pipeline files
+	Poll       time.Duration   // between two scans of the pipeline files
 	Confirm    time.Duration   // plan.Policy.Probation
 	// Write makes every change of the store but those that come over the API. It may
-	// leave it, and keep the outcome from whoever waits for it.
+	// leave it, and keep the outcome from its waiters.
 	Write func(change func() error) error
 	Saved func([]spec.Checkpoint) // is called with positions when they are durable
 	Gone  func(connectorID string)

@@ -23,7 +23,7 @@ func (s *simulation) step() {
 	for id, l := range s.lives {
 		opens[id] = l.opens
 	}
-	s.disturbed, s.looked = map[string]bool{}, false
+	s.disturbed, s.scanned = map[string]bool{}, false
 	for _, id := range []string{"p", "q", "r"} {
 		s.release(id, 1+s.IntN(3))
 	}
@@ -113,8 +113,8 @@ func (s *simulation) next(v version) version {
 	return v
 }
 
-// fresh makes content: each pipeline absent, as declared, or in a new version.
-func (s *simulation) fresh() *content {
+// randomContent makes content: each pipeline absent, as declared, or in a new version.
+func (s *simulation) randomContent() *content {
 	c := &content{says: map[string]version{}}
 	for _, id := range []string{"p", "q", "r"} {
 		var v version
@@ -138,18 +138,18 @@ func (s *simulation) fresh() *content {
 	return c
 }
 
-// changes changes files, some of them without the agent looking in between.
-func (s *simulation) changes(looks bool) {
+// changes changes files, some of them without a scan in between.
+func (s *simulation) changes(scans bool) {
 	if s.missing {
 		s.appear()
 	}
 	for range 1 + s.IntN(3) {
-		if s.change(looks); looks && s.IntN(2) == 0 {
-			s.look()
+		if s.change(scans); scans && s.IntN(2) == 0 {
+			s.scan()
 		}
 	}
-	if looks {
-		s.look()
+	if scans {
+		s.scan()
 	}
 }
 
@@ -167,7 +167,7 @@ func (s *simulation) changeRapidly() {
 	}
 	id := pick(s, ids...)
 	d := s.model.declared[id]
-	s.looked = true
+	s.scanned = true
 	for range 2 + s.IntN(3) {
 		c := *s.files[d.owner]
 		c.says = maps.Clone(c.says)
@@ -178,18 +178,18 @@ func (s *simulation) changeRapidly() {
 		c.says[id] = v
 		s.say("change rapidly %s %v", d.owner, &c)
 		s.save("save", d.owner, &c, true)
-		if s.look(); s.IntN(4) == 0 {
+		if s.scan(); s.IntN(4) == 0 {
 			s.say("restarted")
 			s.allDisturbed()
 			s.stop()
 			s.start()
-			s.look()
+			s.scan()
 		}
 	}
 }
 
 // change does one thing to a file.
-func (s *simulation) change(looks bool) {
+func (s *simulation) change(scans bool) {
 	name := s.anyFile()
 	present := slices.Sorted(maps.Keys(s.files))
 	what := pick(s, "save", "save", "save", "write", "halves", "empties", "break", "delete", "rename", "touch", "obstruct")
@@ -204,23 +204,23 @@ func (s *simulation) change(looks bool) {
 		s.swap(what, name)
 		return
 	}
-	if looks && (what == "empties" || what == "break") {
-		s.look() // what is emptied counts for a moment as what it was
+	if scans && (what == "empties" || what == "break") {
+		s.scan() // what is emptied counts for a moment as what it was
 	}
 	if fi, err := os.Lstat(s.path(name)); err == nil && fi.IsDir() && what != "rename" && what != "touch" {
 		s.must(os.Remove(s.path(name)))
 	}
 	switch what {
 	case "save", "write", "halves", "empties":
-		c := s.fresh()
+		c := s.randomContent()
 		s.say("%s %s %v", what, name, c)
-		s.save(what, name, c, looks)
+		s.save(what, name, c, scans)
 	case "break":
 		text := pick(s, brokenText, "", "- what?\n")
 		s.say("break %s %q", name, text)
 		s.write(name, text)
-		if s.files[name] = (&content{broken: true, empty: text == ""}); looks {
-			s.look()
+		if s.files[name] = (&content{broken: true, empty: text == ""}); scans {
+			s.scan()
 		}
 	case "delete":
 		s.say("delete %s", name)
@@ -254,7 +254,7 @@ func (s *simulation) change(looks bool) {
 }
 
 // save writes a file, in one of the ways in which files are saved.
-func (s *simulation) save(how, name string, c *content, looks bool) {
+func (s *simulation) save(how, name string, c *content, scans bool) {
 	text := c.text()
 	switch how {
 	case "save":
@@ -266,8 +266,8 @@ func (s *simulation) save(how, name string, c *content, looks bool) {
 			part = brokenText
 		}
 		s.write(name, part)
-		if s.files[name] = (&content{broken: true, empty: part == ""}); looks {
-			s.look()
+		if s.files[name] = (&content{broken: true, empty: part == ""}); scans {
+			s.scan()
 		}
 		s.write(name, text)
 	default:
@@ -293,7 +293,7 @@ func (s *simulation) swap(what, name string) {
 	case "break":
 		s.files[name] = &content{broken: true}
 	default:
-		s.files[name] = s.fresh()
+		s.files[name] = s.randomContent()
 	}
 	s.say("swap: %s %s %v", what, name, s.files[name])
 	s.version++
@@ -325,7 +325,7 @@ func (s *simulation) down() {
 		s.changes(false)
 	}
 	s.start()
-	s.look()
+	s.scan()
 }
 
 func (s *simulation) allDisturbed() { s.disturbed = map[string]bool{"p": true, "q": true, "r": true} }
@@ -355,7 +355,7 @@ func (s *simulation) killed() {
 	m.kill()
 	s.stop()
 	s.start()
-	s.look()
+	s.scan()
 }
 
 // failConnector has a connector fail or refuse a record.
@@ -464,7 +464,7 @@ func (s *simulation) time() {
 func (s *simulation) directory() {
 	if s.missing {
 		s.appear()
-		s.look()
+		s.scan()
 		return
 	}
 	switch what := pick(s, "remove", "replace", "empty"); what {
@@ -482,7 +482,7 @@ func (s *simulation) directory() {
 		s.empty(s.path(""))
 		s.files = map[string]*content{}
 	}
-	s.look()
+	s.scan()
 }
 
 // appear ends the absence of the directory.
@@ -542,7 +542,7 @@ func (s *simulation) prune() {
 		s.differs("reload --prune: %v", err)
 	}
 	s.pass(200 * time.Millisecond)
-	s.model.look(time.Now())
+	s.model.scan(time.Now())
 	s.confirmed = !s.missing
 	s.model.converge(time.Now())
 }

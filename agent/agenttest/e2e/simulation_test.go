@@ -117,7 +117,7 @@ type simulation struct {
 	end       context.CancelFunc
 	ended     chan error
 	disturbed map[string]bool // pipelines that this step may restart
-	looked    bool            // in this step: what runs since may not have proved itself
+	scanned   bool            // in this step: what runs since may not have proved itself
 
 	did   []string
 	diffs []string
@@ -193,10 +193,10 @@ func (s *simulation) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// look has the agent look at the files, which it does by itself after a while.
-func (s *simulation) look() {
-	polls := !s.looked && s.IntN(4) == 0
-	s.looked = true
+// scan has the agent scan the files, which it does by itself after a while.
+func (s *simulation) scan() {
+	polls := !s.scanned && s.IntN(4) == 0
+	s.scanned = true
 	if polls {
 		s.pass(simulatedPoll + simulatedConfirm + time.Second)
 	} else {
@@ -206,7 +206,7 @@ func (s *simulation) look() {
 	s.model.converge(time.Now())
 	if polls {
 		for _, d := range s.model.declared {
-			d.prove(time.Now().Add(simulatedConfirm)) // it has run since the agent looked
+			d.confirm(time.Now().Add(simulatedConfirm)) // it has run since the scan
 		}
 	}
 }
@@ -287,10 +287,10 @@ func (s *simulation) checkFiles() {
 	for _, f := range all {
 		have[f.Path] = slices.ContainsFunc(f.Problems, func(p spec.Problem) bool { return p.Severity == spec.SeverityError })
 	}
-	if held := len(s.agent.Files.Status().Retained) > 0; held != s.held {
-		s.differs("all files are held: %v, want %v", held, s.held)
+	if retained := len(s.agent.Files.Status().Retained) > 0; retained != s.retained {
+		s.differs("all files are retained: %v, want %v", retained, s.retained)
 	}
-	if !s.held && !s.missing && !maps.Equal(have, s.faulty) {
+	if !s.retained && !s.missing && !maps.Equal(have, s.faulty) {
 		s.differs("files with problems: %v, want %v", have, s.faulty)
 	}
 }

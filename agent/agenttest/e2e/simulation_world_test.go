@@ -97,7 +97,7 @@ func (m *machine) burns() bool {
 
 var errKilled = errors.New("killed")
 
-// write makes a change of the store. m may die before it, or before anybody knows of it.
+// write makes a change of the store. m may die before it, or before it is observed.
 func (m *machine) write(change func() error) error {
 	var dead bool
 	if m.with(func() { dead = m.burns() }); dead {

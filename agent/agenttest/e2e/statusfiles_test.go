@@ -222,7 +222,7 @@ func TestStatusFilesThatCannotBeWritten(t *testing.T) {
 	}
 	d := deskIn(t, dir, confirmSoon)
 	failures := func() int { return strings.Count(d.Log(), "cannot write status files") }
-	for v, began := 1, time.Now(); time.Since(began) < 700*time.Millisecond; v++ { // more than one look
+	for v, began := 1, time.Now(); time.Since(began) < 700*time.Millisecond; v++ { // more than one scan
 		d.Save("p.yaml", d.made("p", v))
 		d.runs("p", v)
 	}
@@ -261,7 +261,7 @@ func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
 		id := fmt.Sprintf("p%04d", i)
 		d.outcome(id+".yaml", d.made(id, 1))
 	}
-	looks := int(time.Since(began)/interval) + 1
+	scans := int(time.Since(began)/interval) + 1
 	last := filepath.Join(status, "last")
 	if err := os.WriteFile(last, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
 		t.Errorf("%d status files, want %d", len(writes), pipelines)
 	}
 	for name, n := range writes {
-		if most := looks; n > most || name != "p0000.yaml.json" && n > 5 {
+		if most := scans; n > most || name != "p0000.yaml.json" && n > 5 {
 			t.Errorf("%s was written %d times in %v", name, n, time.Since(began))
 		}
 	}

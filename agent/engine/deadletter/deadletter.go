@@ -25,7 +25,7 @@ func Record(sourceID string, r record.Record, node string, cause error) record.R
 	}
 }
 
-// Window looks back at the last size records and counts the refused among them.
+// Window is a sliding window over the last size records that counts the refused ones.
 // Once there are more than threshold, it stays exceeded.
 type Window struct {
 	size, threshold int
@@ -38,7 +38,7 @@ type Window struct {
 func NewWindow(declared *spec.DLQ) Window {
 	w := Window{size: declared.WindowSize, threshold: declared.WindowNackThreshold}
 	if !declared.Tolerant() {
-		w.size = 1 // the first refusal exceeds it, however far it looks back
+		w.size = 1 // the first refusal exceeds it, whatever its size
 	}
 	return w
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // How long a lease counts as active when what was read under it is not settled: a source
-// may wait for records, and a destination for others. Where everybody waits for a CPU it
+// may wait for records, and a destination for others. Where all sources wait for a CPU it
 // counts for longer.
 const (
 	leaseTime    = 10 * time.Millisecond
@@ -68,7 +68,7 @@ func (s *Scheduler) Acquire(ctx context.Context) (*Lease, error) {
 }
 
 // Renew reports whether the lease may be used for as many records again: it is active and
-// nobody waits for one.
+// no other source waits for one.
 func (s *Scheduler) Renew(l *Lease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Scheduler) advance(now time.Time) {
 	s.arm(now)
 }
 
-// arm starts the timer that expires the first lease, if somebody waits for one.
+// arm starts the timer that expires the first lease, if a source waits for one.
 func (s *Scheduler) arm(now time.Time) {
 	if s.armed || len(s.waiters) == 0 {
 		return

@@ -26,7 +26,7 @@ func newQueue(t *testing.T, most int) *queue {
 	return &queue{t: t, scheduler: fair.WithLimit(most), got: map[int]*fair.Lease{}, start: time.Now()}
 }
 
-// acquire has somebody ask for a lease, and returns when nothing moves any more.
+// acquire asks for a lease in a goroutine, and returns when nothing moves any more.
 func (q *queue) acquire(ctx context.Context, who int) {
 	go func() {
 		lease, err := q.scheduler.Acquire(ctx)
@@ -88,7 +88,7 @@ func TestScheduler(t *testing.T) {
 			q.want(19*time.Millisecond, 0, 1, 2, 3)
 			q.want(20*time.Millisecond, 0, 1, 2, 3, 4)
 		},
-		"where everybody waits for a CPU, a lease lasts longer": func(t *testing.T, q *queue) {
+		"where all wait for a CPU, a lease lasts longer": func(t *testing.T, q *queue) {
 			q.scheduler.TimerLate(20 * time.Millisecond)
 			for who := range 3 {
 				q.acquire(t.Context(), who)
@@ -109,7 +109,7 @@ func TestScheduler(t *testing.T) {
 			q.want(249*time.Millisecond, 0, 1)
 			q.want(250*time.Millisecond, 0, 1, 2)
 		},
-		"a lease is renewed while nobody waits": func(t *testing.T, q *queue) {
+		"a lease is renewed while no other waits": func(t *testing.T, q *queue) {
 			q.acquire(t.Context(), 0)
 			q.acquire(t.Context(), 1)
 			time.Sleep(time.Second)

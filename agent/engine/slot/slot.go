@@ -79,7 +79,7 @@ func (s *Slot) Close() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	s.Wake.Notify() // whoever tends it ends
+	s.Wake.Notify() // its goroutine ends
 }
 
 // Closed reports whether the slot was closed. It is to be locked.

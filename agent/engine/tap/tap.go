@@ -10,7 +10,7 @@ import (
 )
 
 // Points lets observers see the records that pass connectors, whichever run they pass in.
-// A connector that nobody observes costs one atomic load per batch. The zero Points is ready.
+// A connector without observers costs one atomic load per batch. The zero Points is ready.
 type Points struct {
 	observing atomic.Int32 // observers there are
 

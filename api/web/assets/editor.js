@@ -18,13 +18,13 @@ export class Editor {
 
   set(text) { this.text.set(text); this.ask(); }
 
-  /** Has the agent look at the text, soon after the last key. */
+  /** Has the agent check the text, soon after the last key (debounce). */
   ask(complete = false) {
     clearTimeout(this.pending);
-    this.pending = setTimeout(() => this.look(complete), complete ? 0 : 200);
+    this.pending = setTimeout(() => this.check(complete), complete ? 0 : 200);
   }
 
-  async look(complete) {
+  async check(complete) {
     const { line, column } = this.cursor(), text = this.text.peek();
     try {
       const answer = await agent.post('/v1/editor', { path: this.path, content: text, line, column });

@@ -104,12 +104,12 @@ await test('random lists end up in order, and elements are not made in vain', as
   const random = (n) => (seed = (seed * 16807) % 2147483647) % n;
   for (let round = 0; round < 60; round++) {
     const next = [...new Set(Array.from({ length: random(30) }, () => random(40)))];
-    const fresh = next.filter((k) => !last.includes(k)).length;
+    const added = next.filter((k) => !last.includes(k)).length;
     made = 0;
     list.set(next);
     await frame();
     equal(texts(root, 'li'), next.map(String));
-    equal(made, fresh);
+    equal(made, added);
     last = next;
   }
 });

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	writeBytes  = 1 << 20 // what is written at once at least, when a batch is large
-	keepBytes   = 4 << 20 // largest buffer that is kept for the next Write
-	lookForMove = time.Second
+	writeBytes      = 1 << 20 // what is written at once at least, when a batch is large
+	keepBytes       = 4 << 20 // largest buffer that is kept for the next Write
+	compareInterval = time.Second
 )
 
 type destinationSettings struct {
@@ -36,7 +36,7 @@ type Destination struct {
 	info     os.FileInfo // of file, when it was opened
 	size     int64       // of file, unless others write to it too
 	torn     bool        // the file ends in the middle of a line
-	looked   time.Time   // when the path was last compared with file
+	compared time.Time   // when the path was last compared with file
 	buf      []byte      // from buffers, during Write
 }
 
@@ -173,10 +173,10 @@ func (d *Destination) follow() error {
 	if d.file == nil {
 		return d.open()
 	}
-	if time.Since(d.looked) < lookForMove {
+	if time.Since(d.compared) < compareInterval {
 		return nil
 	}
-	d.looked = time.Now()
+	d.compared = time.Now()
 	if moved, err := d.isMoved(); err != nil || !moved {
 		return err
 	}
@@ -228,7 +228,7 @@ func (d *Destination) use(f *os.File) error {
 			return err
 		}
 	}
-	d.file, d.info, d.size, d.torn, d.looked = f, info, info.Size(), torn, time.Now()
+	d.file, d.info, d.size, d.torn, d.compared = f, info, info.Size(), torn, time.Now()
 	return nil
 }
 

@@ -21,19 +21,19 @@ type lines struct {
 	file   *os.File
 	offset int64 // in the file, of rest
 
-	buf    []byte // what was read and not returned; behind it lies room for more
-	looked int    // bytes of buf known to hold no newline
-	want   int    // room to make for the next read
+	buf     []byte // what was read and not returned; behind it lies room for more
+	scanned int    // bytes of buf known to hold no newline
+	want    int    // room to make for the next read
 }
 
 // next returns the next line without its newline, or false when it was not read yet.
 func (l *lines) next() ([]byte, bool) {
-	i := bytes.IndexByte(l.buf[l.looked:], '\n')
+	i := bytes.IndexByte(l.buf[l.scanned:], '\n')
 	if i < 0 {
-		l.looked = len(l.buf)
+		l.scanned = len(l.buf)
 		return nil, false
 	}
-	i += l.looked
+	i += l.scanned
 	return l.take(i, i+1), true
 }
 
@@ -50,7 +50,7 @@ func (l *lines) take(n, skip int) []byte {
 	line := l.buf[:n:n]
 	l.buf = l.buf[skip:]
 	l.offset += int64(skip)
-	l.looked = 0
+	l.scanned = 0
 	return line
 }
 

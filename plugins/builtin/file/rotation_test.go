@@ -72,7 +72,7 @@ func truncate(t *testing.T, path string) {
 	}
 }
 
-// age makes a file look as if it was last written to some time ago.
+// age gives a file a modification time some time ago.
 func age(t *testing.T, path string, ago time.Duration) {
 	t.Helper()
 	if err := os.Chtimes(path, time.Time{}, time.Now().Add(-ago)); err != nil {

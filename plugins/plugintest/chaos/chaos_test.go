@@ -284,7 +284,7 @@ func TestSourcesThatStopBadly(t *testing.T) {
 	}
 }
 
-// What a source reads after its last position does not count, whoever is first to say so.
+// What a source reads after its last position does not count, whichever message says so first.
 func TestStopWhileReadWaits(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", chaos.StopIgnored, chaos.StopLate} {
@@ -314,7 +314,7 @@ func TestStopWhileReadWaits(t *testing.T) {
 
 // A message above the bound ends the source with an error, unread; what comes before it
 // counts, and a source that comes to its senses goes on from there.
-func TestOversizedMessages(t *testing.T) { // by itself: it looks at the memory
+func TestOversizedMessages(t *testing.T) { // by itself: it measures the memory
 	c, _ := client(t, "")
 	c.MaxReceive = 1 << 20
 	s := &store{}

@@ -92,7 +92,7 @@ func (s *source) Run(stream grpc.BidiStreamingServer[connectorv2.Source_Run_Requ
 	}
 	select {
 	case <-s.stopped:
-	case err := <-acks: // nobody will stop it
+	case err := <-acks: // Stop will not come
 		return unlessEOF(err)
 	}
 	if s.mode == EndAtStop {

@@ -95,7 +95,7 @@ func TestFileIsReadAgainWhenItChanges(t *testing.T) {
 	want(t, enriched(t, p, ctx, 2.0), map[string]any{"id": 2.0})
 
 	write("id,name,city\n1,Bob,Bern\n", 0)
-	want(t, enriched(t, p, ctx, 1.0), map[string]any{"id": 1.0, "who": map[string]any{"name": "Ann"}}) // not yet looked at
+	want(t, enriched(t, p, ctx, 1.0), map[string]any{"id": 1.0, "who": map[string]any{"name": "Ann"}}) // not yet checked
 	clock.now = clock.now.Add(2 * time.Second)
 	want(t, enriched(t, p, ctx, 1.0), map[string]any{"id": 1.0, "who": map[string]any{"name": "Bob"}})
 

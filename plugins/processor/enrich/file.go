@@ -22,14 +22,14 @@ type file struct {
 
 	table map[string]map[string]any // rows by the text of their key
 	seen  os.FileInfo               // the file that was read last, or could not be
-	next  time.Time                 // when the file is looked at again
+	next  time.Time                 // when the file is checked again
 }
 
 type fileSettings struct {
 	Path    string   `json:"path" validate:"required" desc:"The file."`
 	Format  string   `json:"format" default:"auto" validate:"inclusion=auto|csv|json" desc:"csv or json; auto goes by the end of the name."`
 	Key     string   `json:"key" validate:"required" desc:"Reference to the field whose value is looked up."`
-	Column  string   `json:"column" desc:"Column of the table in which it is looked up. Empty: the first one of a CSV table."`
+	Column  string   `json:"column" desc:"Column of the table in which it is searched. Empty: the first one of a CSV table."`
 	Columns []string `json:"columns" desc:"Comma list of the columns that are added. Empty: all but that of the key."`
 	Target  string   `json:"target" default:".Payload.After" desc:"Reference to the object that the columns are added to."`
 	Missing string   `json:"missing" default:"pass" validate:"inclusion=pass|refuse|filter" desc:"What becomes of a record that is not in the table."`
@@ -62,13 +62,13 @@ func (p *file) Open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the table: %w", err)
 	}
-	p.seen, p.next = info, sdk.Now(ctx).Add(lookAgain)
+	p.seen, p.next = info, sdk.Now(ctx).Add(checkInterval)
 	p.table, err = readTable(p.settings)
 	return err
 }
 
-// lookAgain is the time after which the file is looked at again, when there are records.
-const lookAgain = time.Second
+// checkInterval is the time after which the file is checked again, when there are records.
+const checkInterval = time.Second
 
 // refresh reads the table again when its file changed.
 func (p *file) refresh(ctx context.Context) {
@@ -76,7 +76,7 @@ func (p *file) refresh(ctx context.Context) {
 	if now.Before(p.next) {
 		return
 	}
-	p.next = now.Add(lookAgain)
+	p.next = now.Add(checkInterval)
 	info, err := os.Stat(p.settings.Path)
 	if err == nil && os.SameFile(info, p.seen) && info.ModTime().Equal(p.seen.ModTime()) && info.Size() == p.seen.Size() {
 		return

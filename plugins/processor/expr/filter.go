@@ -50,7 +50,7 @@ func (p *filter) SchemaParts() schema.Parts { return p.environment.parts() }
 
 func (p *filter) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	for i := range b.Len() {
-		p.environment.look(b.Record(i))
+		p.environment.show(b.Record(i))
 		keep, err := p.program.run(p.environment)
 		if err != nil {
 			b.Refuse(i, err)

@@ -129,7 +129,7 @@ func settable(f *fieldref.Ref) error {
 	return fmt.Errorf("cannot set %s: name a field of it", f)
 }
 
-// SchemaParts returns the parts that the expressions look at, and those that are set.
+// SchemaParts returns the parts that the expressions read, and those that are set.
 func (p *mapper) SchemaParts() schema.Parts {
 	parts := p.environment.parts()
 	for _, a := range p.assignments {
@@ -151,7 +151,7 @@ func (p *mapper) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 // processOne evaluates all expressions before it sets a field.
 func (p *mapper) processOne(b *sdk.ProcessBatch, i int) (err error) {
 	r := b.Record(i)
-	p.environment.look(r)
+	p.environment.show(r)
 	for n, a := range p.assignments {
 		v, err := a.program.run(p.environment)
 		if err == nil {

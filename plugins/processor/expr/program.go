@@ -21,7 +21,7 @@ import (
 
 const (
 	maxNodes  = 5000      // of one expression
-	maxSteps  = 1_000_000 // elements that the predicates of one expression may look at for one record
+	maxSteps  = 1_000_000 // elements that the predicates of one expression may visit for one record
 	maxMemory = 1_000_000 // elements of lists and texts that one expression may make for one record
 )
 
@@ -78,7 +78,7 @@ func (e *environment) now(...any) (any, error) {
 	return time.Now(), nil
 }
 
-var errSteps = fmt.Errorf("it looks at more than %d elements", maxSteps)
+var errSteps = fmt.Errorf("it visits more than %d elements", maxSteps)
 
 // countStep is put around what is done with each element of a list: loops inside of loops
 // would end only after years otherwise.
@@ -133,8 +133,8 @@ func (e *environment) parts() schema.Parts {
 	return schema.Parts{Key: e.used["key"], Payload: e.used["before"] || e.used["after"]}
 }
 
-// look makes r what the expressions see.
-func (e *environment) look(r *record.Record) {
+// show makes r the record that the expressions read.
+func (e *environment) show(r *record.Record) {
 	if e.used["after"] {
 		e.values["after"] = value(r.After)
 	}

@@ -187,7 +187,7 @@ func TestPartsAndText(t *testing.T) {
 	} {
 		f := parse(t, text)
 		if f.Parts() != want || f.String() != text {
-			t.Errorf("%s: looks at %+v and is written %s", text, f.Parts(), f)
+			t.Errorf("%s: reads %+v and is written %s", text, f.Parts(), f)
 		}
 	}
 	refs, err := fieldref.ParseList(`.Key, .Payload.After["a,b"]`)

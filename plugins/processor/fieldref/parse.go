@@ -196,7 +196,7 @@ func (f *Ref) Sibling(name string) *Ref {
 	return &Ref{f.root, append(f.path[:last:last], name)}
 }
 
-// Parts returns the part of a record in which the reference looks at structured data.
+// Parts returns the part of a record in which the reference reads structured data.
 func (f *Ref) Parts() schema.Parts {
 	return schema.Parts{
 		Key:     f.root == Key || f.root == Whole,
@@ -204,7 +204,7 @@ func (f *Ref) Parts() schema.Parts {
 	}
 }
 
-// PartsOf returns the parts that any of the references looks at.
+// PartsOf returns the parts that any of the references reads.
 func PartsOf(refs ...*Ref) (p schema.Parts) {
 	for _, f := range refs {
 		if f != nil {

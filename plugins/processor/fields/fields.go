@@ -17,11 +17,11 @@ func Plugins() []sdk.ProcessorPlugin {
 			func() sdk.Processor { return &exclude{} }),
 		plugin("field.include", "Keeps only the fields that are listed.", "Everything else is removed from the key, from both sides of the payload and from the metadata, each only when one of its fields is listed. Metadata that begins with opencdc. or conduit. stays.",
 			func() sdk.Processor { return &include{} }),
-		plugin("field.mask", "Hides values that nobody should see.", "Values are replaced by a text, by a keyed hash, or are cut. They are chosen by field, or by what they look like: then all texts below the fields are searched, and only what matches is hidden.",
+		plugin("field.mask", "Hides confidential values.", "Values are replaced by a text, by a keyed hash, or are cut. They are chosen by field, or by pattern: then all texts below the fields are searched, and only what matches is hidden.",
 			func() sdk.Processor { return &mask{} }),
 		plugin("field.rename", "Renames fields.", "A field keeps its place. One that is not there is left alone; a name that is taken is an error.",
 			func() sdk.Processor { return &rename{} }),
-		plugin("field.set", "Sets a field.", "The value is a template over the record. It is text unless a type is asked for. A template that looks at a field that is not there is an error.",
+		plugin("field.set", "Sets a field.", "The value is a template over the record. It is text unless a type is asked for. A template that reads a field that is not there is an error.",
 			func() sdk.Processor { return &set{} }),
 	}
 }

@@ -23,7 +23,7 @@ type mask struct {
 
 type maskSettings struct {
 	Fields   string   `json:"fields" default:".Payload" desc:"Comma list of references to the fields. With patterns, all texts in them and below are searched."`
-	Patterns []string `json:"patterns" desc:"Comma list of what to look for: card, email, ssn, iban, ipv4, phone. Without patterns the fields are hidden whole."`
+	Patterns []string `json:"patterns" desc:"Comma list of what to search for: card, email, ssn, iban, ipv4, phone. Without patterns the fields are hidden whole."`
 	Regex    string   `json:"regex" desc:"One more pattern, an RE2 expression."`
 	Method   string   `json:"method" default:"redact" validate:"inclusion=redact|hash|truncate" desc:"redact replaces by the text of 'with', hash by the HMAC-SHA-256 of the value in hexadecimal, truncate keeps the last characters."`
 	With     string   `json:"with" default:"[REDACTED]" desc:"Text that stands for what is redacted."`
@@ -89,7 +89,7 @@ func truncate(text string, keep int) string {
 	return strings.Repeat("*", n-keep) + string(last)
 }
 
-// pattern is something to look for in texts.
+// pattern is something to search for in texts.
 type pattern struct {
 	expr  *regexp.Regexp
 	check func(match string) bool // nil: every match counts

@@ -99,8 +99,8 @@ func checkSettable(ref *fieldref.Ref, typ string) error {
 
 // SchemaParts implements sdk.SchemaUser.
 func (p *set) SchemaParts() schema.Parts {
-	parts, looks := p.references.SchemaParts(), p.template.Parts()
-	return schema.Parts{Key: parts.Key || looks.Key, Payload: parts.Payload || looks.Payload}
+	parts, reads := p.references.SchemaParts(), p.template.Parts()
+	return schema.Parts{Key: parts.Key || reads.Key, Payload: parts.Payload || reads.Payload}
 }
 
 // Process implements sdk.Processor.

@@ -22,7 +22,7 @@ const maxTimeout = 10 * time.Second
 // engine makes of the limit, no match, is never seen.
 func init() { regexp2.DefaultMatchTimeout = maxTimeout + time.Second }
 
-// guardTick is how often a call that goes on is looked at. Batches that take less time
+// guardTick is how often a call that goes on is checked. Batches that take less time
 // cost one Reset and one Stop of a timer.
 const guardTick = 10 * time.Millisecond
 
@@ -81,7 +81,7 @@ func (g *guard) end() {
 	g.vm = nil
 }
 
-// check looks at the call that runs, and looks again later.
+// check bounds the call that runs, and schedules the next check.
 func (g *guard) check() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,7 +136,7 @@ func heapMetric(name string) uint64 {
 }
 
 // leakInterval is the number of calls after which the memory that a runtime may have
-// gathered in its global variables is looked at.
+// gathered in its global variables is measured.
 const leakInterval = 1024
 
 // leak finds out when a runtime holds too much between calls.

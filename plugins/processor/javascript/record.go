@@ -14,7 +14,7 @@ import (
 )
 
 // recordObject shows a record to the script, with the members Position, Operation,
-// Metadata, Key and Payload. A nil value is not looked at, and as in r.
+// Metadata, Key and Payload. A nil value is not converted, and as in r.
 type recordObject struct {
 	call     *call
 	r        record.Record

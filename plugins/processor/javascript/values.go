@@ -22,7 +22,7 @@ import (
 const maxDepth = 1000
 
 // call is one call of process. What wraps a record's data is usable only until the call
-// ends: from then on the data belongs to somebody else.
+// ends: from then on the data has another owner.
 type call struct {
 	vm       *goja.Runtime
 	date     *goja.Object // the constructor Date
@@ -188,7 +188,7 @@ func exported(o *goja.Object) any {
 type object struct {
 	call  *call
 	m     map[string]any
-	edits map[string]goja.Value // nil value: deleted; also nested values that were looked at
+	edits map[string]goja.Value // nil value: deleted; also nested values that were read
 	taken bool                  // has been handed on as part of a record
 }
 

@@ -25,7 +25,7 @@ func list(dir string) (map[string]fs.FileInfo, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot look for processors: %w", err)
+		return nil, fmt.Errorf("cannot search for processors: %w", err)
 	}
 	files := make(map[string]fs.FileInfo, len(entries))
 	for _, entry := range entries {
@@ -44,8 +44,8 @@ func stampOf(info fs.FileInfo) stamp {
 	return stamp{size: info.Size(), mtime: info.ModTime(), mode: info.Mode(), changed: changeOf(info)}
 }
 
-// settled reports whether nobody wrote to the file a moment ago.
-func settled(info fs.FileInfo, now time.Time) bool {
+// quiet reports whether the file was not written to a moment ago.
+func quiet(info fs.FileInfo, now time.Time) bool {
 	age := now.Sub(info.ModTime())
 	return age < 0 || age >= settling
 }

@@ -28,7 +28,7 @@ func (m *Modules) Run(ctx context.Context) error {
 	return m.watch(ctx, func(ctx context.Context) bool { m.Rescan(ctx); return true })
 }
 
-// Rescan looks at the directory once.
+// Rescan scans the directory once.
 func (m *Modules) Rescan(context.Context) {
 	files, _ := list(m.Dir)
 	paths := make([]string, 0, len(files))

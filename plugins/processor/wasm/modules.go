@@ -54,7 +54,7 @@ func New(o Options) *Modules {
 // Run watches the directory until ctx ends. Processors that run outlive it.
 func (m *Modules) Run(ctx context.Context) error { return m.watch(ctx, m.scan) }
 
-// Rescan looks at the directory once and returns when it is known what every file in it
+// Rescan scans the directory once and returns when it is known what every file in it
 // is, or when ctx ends.
 func (m *Modules) Rescan(ctx context.Context) {
 	for !m.scan(ctx) {
@@ -127,7 +127,7 @@ func (m *Modules) scan(ctx context.Context) (complete bool) {
 	m.dirErr = err
 	m.mu.Unlock()
 	if err != nil {
-		return true // what was there is not gone because nobody can look
+		return true // what was there is not gone because it cannot be read
 	}
 	files := make(map[string]*file, len(found))
 	complete = true
@@ -137,7 +137,7 @@ func (m *Modules) scan(ctx context.Context) (complete bool) {
 		case old != nil && old.stamp == stampOf(info):
 			files[path] = old
 			continue
-		case !settled(info, time.Now()):
+		case !quiet(info, time.Now()):
 			complete = false
 			if old != nil {
 				files[path] = old // used as what it was until it is known what it is

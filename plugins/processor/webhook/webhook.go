@@ -86,7 +86,7 @@ func (p *processor) Configure(_ context.Context, settings map[string]string) err
 	return errors.Join(err, wrong)
 }
 
-// isSecret reports whether a header may hold what nobody should see.
+// isSecret reports whether a header may hold a secret.
 func isSecret(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
 	case "Content-Type", "Accept", "User-Agent":

@@ -42,7 +42,7 @@ func TestReferencedFilesAreFollowed(t *testing.T) {
 		},
 		"gone for a while": func(d *desk) {
 			d.must(os.Remove(d.Path("secret")))
-			d.put("bystander", "7") // its effect comes after a look without the file
+			d.put("bystander", "7") // its effect comes after a scan without the file
 			d.waitStarts("q", 2)
 			d.put("secret", "1002.5")
 		},
