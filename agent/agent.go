@@ -81,11 +81,22 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(err, db.Close())
 	}
 	a := &Agent{options: o, Store: db, schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1), started: time.Now()}
+	if dir := catalog.TempDir(o.Config); dir != "" {
+		defer clearDir(dir, o.Log)
+		clearDir(dir, o.Log) // an agent that was killed left it as it was
+	}
 	a.wire()
 	if o.Wired != nil {
 		o.Wired(a)
 	}
 	return errors.Join(a.run(ctx), db.Close())
+}
+
+// clearDir removes a directory, which need not exist.
+func clearDir(dir string, log *slog.Logger) {
+	if err := os.RemoveAll(dir); err != nil {
+		log.Warn("cannot clear the directory for sockets of plugins", "component", "agent", "err", err)
+	}
 }
 
 func (a *Agent) run(ctx context.Context) error {

@@ -32,6 +32,7 @@ type Executables struct {
 	LogLevel string          // what plugins should log; empty: info
 
 	Sandbox        *sandbox.Policy // what plugins may do, in addition to what each needs; nil: what this process may
+	TempDir        string          // where plugins get a private directory each; empty: that of the machine
 	RefuseWritable bool            // executables that others can change are not used; else they are warned of
 
 	Changed func() // when set, called after plugins came, went or changed; must not block

@@ -63,7 +63,7 @@ func (in *instance) init(b *builtins, plugin Name, connectorID string) {
 
 // LogThrough has the connector, and what is said about it, logged through a handler that
 // wrap makes of the one there is. It is called before anything else.
-func (in *instance) LogThrough(wrap func(slog.Handler) slog.Handler) {
+func (in *instance) LogThrough(wrap func(slog.Handler) slog.Handler, _ func(string) string) {
 	in.log = slog.New(wrap(in.log.Handler()))
 	in.env.Logger = in.log
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +49,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 		LogLevel: c.Log.Level,
 
 		Sandbox:        confinement(c.Connectors),
+		TempDir:        TempDir(c),
 		RefuseWritable: c.Connectors.WritableByOthers == "refuse",
 	}
 	modules, paths := newModules(c, log), confine.New(c)
@@ -57,6 +59,21 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 		Processors:  &processor.Registry{Builtin: processor.Builtins(), Standalone: modules.Plugins, AllowPath: paths.Check},
 		Executables: executables,
 	}
+}
+
+// maxTempDir is the longest path of a directory in which plugins can have their sockets, whose
+// paths are bounded.
+const maxTempDir = 66
+
+// TempDir returns the directory of an agent with these settings in which executables get
+// private ones: beside the store, so that the next agent can clear it. It is empty when that
+// path is too long.
+func TempDir(c config.Config) string {
+	dir, err := filepath.Abs(c.DB.SQLite.Path + ".run")
+	if err != nil || len(dir) > maxTempDir {
+		return ""
+	}
+	return dir
 }
 
 // newModules returns the WebAssembly modules that settings describe.
@@ -87,6 +104,7 @@ const specifyTimeout = 10 * time.Second
 func Offline(c config.Config, log *slog.Logger) *Catalog {
 	all := New(c, nil, log)
 	all.alone = true
+	all.Executables.TempDir = "" // that one is cleared by the agent
 	all.Executables.LogLevel = "error"
 	all.Executables.SpecifyTimeout = specifyTimeout
 	if _, err := os.Stat(all.Modules.CacheDir); err != nil {

@@ -53,10 +53,10 @@ func (d dispenser) Destination(ctx context.Context, plugin, id string) (connecto
 func (d dispenser) dispensed(plugin, id string, connector any) {
 	d.started(d.name(plugin), id)
 	logs, ok := connector.(interface {
-		LogThrough(wrap func(slog.Handler) slog.Handler)
+		LogThrough(wrap func(slog.Handler) slog.Handler, redact func(string) string)
 	})
 	if ok && d.secrets.Len() > 0 {
-		logs.LogThrough(d.secrets.Handler)
+		logs.LogThrough(d.secrets.Handler, d.secrets.Text)
 	}
 }
 

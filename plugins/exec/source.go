@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ type source struct {
 	failed chan error
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the command is no more
-	dir    string        // for the state of Singer
+	dir    string        // for the state of Singer; empty: the command takes none
 }
 
 // Parameters describes the settings.
@@ -54,8 +55,8 @@ func (s *source) Open(ctx context.Context, pos record.Position) (err error) {
 	if err = s.place.parse(pos); err != nil {
 		return err
 	}
-	if s.dir, err = os.MkdirTemp("", "conduit-exec-"); err != nil {
-		return fmt.Errorf("cannot make directory: %w", err)
+	if s.dir, err = s.stateDir(); err != nil {
+		return fmt.Errorf("cannot make a directory for the state: %w", err)
 	}
 	s.log = sdk.Logger(ctx)
 	s.out, s.failed, s.done = make(chan record.Record, 1000), make(chan error, 1), make(chan struct{})
@@ -98,6 +99,9 @@ func (s *source) Teardown(context.Context) error {
 	}
 	s.cancel()
 	<-s.done
+	if s.dir == "" {
+		return nil
+	}
 	return os.RemoveAll(s.dir)
 }
 
@@ -205,12 +209,28 @@ func (s *source) take(ctx context.Context, line []byte) error {
 // stateArgument in an argument stands for the path of a file with the last state.
 const stateArgument = "{state}"
 
+// stateDir makes a directory for the state, if the command takes one: inside that which the
+// host made for this process and removes after it, if there is one.
+func (s *source) stateDir() (string, error) {
+	takes := func(arg string) bool { return strings.Contains(arg, stateArgument) }
+	if s.settings.Format != "singer" || !slices.ContainsFunc(s.args, takes) {
+		return "", nil
+	}
+	private := os.Getenv("PLUGIN_UNIX_SOCKET_DIR")
+	if private != "" {
+		if err := os.MkdirAll(private, 0o700); err != nil {
+			return "", err
+		}
+	}
+	return os.MkdirTemp(private, "state-")
+}
+
 // withState returns the command with the path of the state in it. While there is no
 // state, an argument that names it, and the flag before it, are left out.
 func (s *source) withState() ([]string, error) {
 	var args []string
 	path := s.dir + "/state.json"
-	if s.place.State != nil {
+	if s.place.State != nil && s.dir != "" {
 		if err := os.WriteFile(path, s.place.State, 0o600); err != nil {
 			return nil, fmt.Errorf("cannot write the state: %w", err)
 		}

@@ -31,6 +31,7 @@ type Client struct {
 	LogLevel   string          // what they should log: trace, debug, info, warn, error; empty: info
 	Sandbox    *sandbox.Policy // what they may do; it gets their private directory, too, and the port of Schemas; nil: what this process may
 	Schemas    *SchemaServer   // what they get their schemas from; nil: nothing
+	TempDir    string          // where each process gets a private directory, with its socket; made if need be; empty: os.TempDir, where the directory is removed as soon as there is a connection
 	MaxMessage int             // greatest message they are sent, in bytes; 0: 4 MiB
 	MaxReceive int             // greatest message that is taken from them, in bytes; 0: 256 MiB
 
@@ -114,7 +115,12 @@ func (c *Client) start(ctx context.Context, connectorID, target, token string, l
 	}
 	r := newExecutable(c.Path, c.environment(connectorID, target, token))
 	r.sandbox = c.confinement(target)
-	return startProcess(ctx, r, c.maxReceive(), log)
+	if c.TempDir != "" {
+		if err := os.MkdirAll(c.TempDir, 0o700); err != nil {
+			return nil, fmt.Errorf("cannot make the directory for sockets of plugins: %w", err)
+		}
+	}
+	return startProcess(ctx, r, c.TempDir, c.maxReceive(), log)
 }
 
 // confinement returns what a process may do that finds its schemas at target; nil: anything.
@@ -207,11 +213,12 @@ type connector struct {
 }
 
 // LogThrough has what the plugin writes logged through a handler that wrap makes of the one
-// there is. It is called before Configure: until then the plugin knows no settings.
-func (c *connector) LogThrough(wrap func(slog.Handler) slog.Handler) {
+// there is, and redacts what of it goes into errors. It is called before Configure: until then
+// the plugin knows no settings.
+func (c *connector) LogThrough(wrap func(slog.Handler) slog.Handler, redact func(string) string) {
 	c.log = slog.New(wrap(c.log.Handler()))
-	c.p.stderr.logTo(c.log)
-	c.p.printed.logTo(c.log)
+	c.p.stderr.logTo(c.log, redact)
+	c.p.printed.logTo(c.log, redact)
 }
 
 // Configure hands over the settings.

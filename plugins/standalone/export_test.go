@@ -30,3 +30,14 @@ func (s *stream) isAhead() bool { return len(s.received) == cap(s.received) }
 
 // SourceHasEnded reports whether it is known why the stream of s has ended.
 func SourceHasEnded(s *Source) bool { return isClosed(s.stream.ended) }
+
+// LastSaid returns what is kept of a line that a plugin writes, after as much as is logged of
+// it when flooded is set.
+func LastSaid(log *slog.Logger, redact func(string) string, line string, flooded bool) string {
+	l := newLogWriter(log)
+	l.logTo(log, redact)
+	for flooded && l.throttle.allow(maxLine) {
+	}
+	_, _ = io.WriteString(l, line+"\n")
+	return l.last()
+}

@@ -45,7 +45,10 @@ func (c *Client) serveHere(connectorID, target, token string, log *slog.Logger) 
 	config := p.config()
 	config.Reattach = &plugin.ReattachConfig{Protocol: plugin.ProtocolGRPC, Addr: address,
 		ReattachFunc: func() (runner.AttachedRunner, error) { return r, nil }}
-	if err := p.connect(config); err != nil {
+	if err = p.connect(config); err == nil {
+		err = p.unlink(context.Background(), r.dir)
+	}
+	if err != nil {
 		p.kill()
 		return nil, fmt.Errorf("cannot serve connector %s: %w", c.Connector.Name, err)
 	}

@@ -25,22 +25,23 @@ const (
 type logWriter struct {
 	throttle *logThrottle
 	mu       sync.Mutex
-	log      *slog.Logger // guarded by mu
-	buf      []byte       // guarded by mu: a line not finished
-	over     bool         // guarded by mu: what comes now is not waited for
-	kept     []string     // guarded by mu: last lines that were no plain log lines
-	panicked bool         // guarded by mu: a stack trace follows
+	log      *slog.Logger        // guarded by mu
+	redact   func(string) string // guarded by mu; nil: nothing is secret
+	buf      []byte              // guarded by mu: a line not finished
+	over     bool                // guarded by mu: what comes now is not waited for
+	kept     []string            // guarded by mu: last lines that were no plain log lines
+	panicked bool                // guarded by mu: a stack trace follows
 }
 
 func newLogWriter(log *slog.Logger) *logWriter {
 	return &logWriter{log: log, throttle: newLogThrottle(log)}
 }
 
-// logTo has lines logged to another log from now on.
-func (w *logWriter) logTo(log *slog.Logger) {
+// logTo has lines logged to another log from now on, and those that are kept redacted.
+func (w *logWriter) logTo(log *slog.Logger, redact func(string) string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.log = log
+	w.log, w.redact = log, redact
 }
 
 // Write takes everything.
@@ -98,7 +99,7 @@ func (w *logWriter) emit(line []byte) {
 	}
 	if !w.throttle.allow(len(line)) {
 		if line[0] != '{' {
-			said := string(line[:min(len(line), keptLineSize)])
+			said := string(line)
 			w.plainLevel(said) // it may be the last that the plugin says
 			w.keep(said)
 		}
@@ -121,6 +122,9 @@ func (w *logWriter) keep(msg string) {
 	}
 	if len(w.kept) == keptLines {
 		w.kept = slices.Delete(w.kept, 0, 1)
+	}
+	if w.redact != nil {
+		msg = w.redact(msg) // first: of a value that is cut in two neither part is recognised
 	}
 	w.kept = append(w.kept, strings.ToValidUTF8(msg[:min(len(msg), keptLineSize)], "?"))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 )
 
@@ -43,14 +45,18 @@ func newProcess(r attached, maxReceive int, log *slog.Logger) *process {
 	return &process{runner: r, stderr: stderr, printed: &logWriter{log: log, throttle: stderr.throttle}, maxReceive: maxReceive}
 }
 
-// startProcess starts the executable and connects to it.
-func startProcess(ctx context.Context, r *executable, maxReceive int, log *slog.Logger) (*process, error) {
+// startProcess starts the executable, with a private directory in tempDir, and connects to it.
+func startProcess(ctx context.Context, r *executable, tempDir string, maxReceive int, log *slog.Logger) (*process, error) {
 	p := newProcess(r, maxReceive, log)
 	config := p.config()
 	config.RunnerFunc = r.prepare
+	config.UnixSocketConfig = &plugin.UnixSocketConfig{TempDir: tempDir}
 	config.StartTimeout = time.Hour // ctx ends before
 	defer context.AfterFunc(ctx, func() { _ = r.Kill(ctx) })()
 	err := p.connect(config)
+	if err == nil && tempDir == "" && r.sandbox == nil { // a confined process works in the directory
+		err = p.unlink(ctx, r.dir)
+	}
 	if err == nil {
 		return p, nil
 	}
@@ -76,6 +82,7 @@ func (p *process) config() *plugin.ClientConfig {
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(p.maxReceive), grpc.ForceCodecV2(wire.NewCodec())),
 			grpc.WithInitialWindowSize(1 << 20), grpc.WithInitialConnWindowSize(4 << 20),
+			grpc.WithIdleTimeout(0), // the socket may be gone
 			grpc.WithReadBufferSize(128 << 10), grpc.WithWriteBufferSize(128 << 10),
 			grpc.WithUnaryInterceptor(p.shutdown), grpc.WithStreamInterceptor(auxiliaryStream),
 		},
@@ -92,6 +99,21 @@ func (p *process) connect(config *plugin.ClientConfig) error {
 	p.conn = client.(*plugin.GRPCClient).Conn
 	p.version = p.client.NegotiatedVersion()
 	return nil
+}
+
+// unlink removes the directory with the socket once the connection stands, so that nothing
+// stays of it however this process ends.
+func (p *process) unlink(ctx context.Context, dir string) error {
+	for state := p.conn.GetState(); state != connectivity.Ready; state = p.conn.GetState() {
+		if state == connectivity.TransientFailure || state == connectivity.Shutdown {
+			return nil // the first call says why
+		}
+		p.conn.Connect()
+		if !p.conn.WaitForStateChange(ctx, state) {
+			return context.Cause(ctx)
+		}
+	}
+	return os.RemoveAll(dir)
 }
 
 // shutdown bounds the request to exit, which go-plugin makes without a deadline. What

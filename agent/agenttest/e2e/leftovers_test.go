@@ -1,0 +1,68 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+)
+
+// However an agent ends, nothing of it and of its plugins stays in the directory for temporary
+// files. What stays beside the store goes when the next agent starts, and with it.
+func TestKilledAgentsLeaveNoTemporaryFiles(t *testing.T) {
+	for name, long := range map[string]bool{"beside the store": false, "with a path too long for sockets": true} {
+		t.Run(name, func(t *testing.T) {
+			root, err := os.MkdirTemp("/dev/shm", "left") // short enough for sockets, and not in $TMPDIR
+			if err != nil {
+				t.Skip("no directory with a short name: ", err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(root) })
+			dir, tmp := filepath.Join(root, "agent"), filepath.Join(root, "tmp")
+			if long {
+				dir = filepath.Join(root, strings.Repeat("long", 20))
+			}
+			for _, d := range []string{dir, tmp, filepath.Join(dir, "pipelines")} {
+				if err := os.MkdirAll(d, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			install(t, dir, "xgenerator", "xfile")
+			content := moved(dir, "p", "xgenerator", "xfile", 2000)
+			if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGQUIT} {
+				p := startProcess(t, dir, "TMPDIR="+tmp)
+				if err := grows(filepath.Join(dir, "p.jsonl")); err != nil {
+					p.kill()
+					t.Fatalf("%v\n%s", err, p.log.String())
+				}
+				if _, err := os.Stat(filepath.Join(dir, "conduit.db.run")); (err == nil) == long {
+					t.Errorf("the directory beside the store: %v", err)
+				}
+				_ = p.cmd.Process.Signal(signal)
+				_ = p.cmd.Wait()
+				wantEmpty(t, tmp, signal.String())
+			}
+			a := agenttest.Start(t, dir)
+			a.Stop()
+			if _, err := os.Stat(filepath.Join(dir, "conduit.db.run")); err == nil {
+				t.Error("the directory beside the store outlives the agent")
+			}
+		})
+	}
+}
+
+func wantEmpty(t *testing.T, dir, after string) {
+	t.Helper()
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range left {
+		t.Errorf("after %s %s is left", after, entry.Name())
+	}
+}
