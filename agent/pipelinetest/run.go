@@ -171,8 +171,9 @@ func (e *Expectation) compare(run *dryrun.Run, p *spec.Pipeline) []Failure {
 		fail(append(asLines("-", e.Contains[missing].fields()), gotLines(got)...), "no record contains number %d of those expected", missing+1)
 	}
 	if c, _ := template.ParseCondition(e.Each); c != nil {
+		var budget template.Budget // none over all: each is bounded
 		for i := range got {
-			if ok, err := c.Match(&got[i]); err != nil {
+			if ok, err := c.Match(&budget, &got[i]); err != nil {
 				fail(gotLines(got[i:i+1]), "record %d: %v", i+1, err)
 			} else if !ok {
 				fail(gotLines(got[i:i+1]), "record %d does not meet %s", i+1, e.Each)

@@ -30,6 +30,7 @@ type AsyncDestination interface {
 // writeBuffer gathers records until there are size of them, or the first is delay old.
 // Without either it writes them at once.
 type writeBuffer struct {
+	begin func(context.Context) // is called before the records of a batch are written
 	inner func(context.Context, []record.Record) (int, error)
 	size  int           // 0: unlimited
 	delay time.Duration // 0: until there are enough
@@ -110,6 +111,7 @@ func (b *writeBuffer) writeFirst(ctx context.Context, n int) {
 // writeAll writes the records and settles them, each by itself when it is refused. When
 // it cannot go on, h is broken.
 func (b *writeBuffer) writeAll(ctx context.Context, batch []record.Record) {
+	b.begin(ctx)
 	for len(batch) > 0 {
 		n, err := b.writeSome(ctx, batch)
 		if n > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/template"
 )
 
 // Format appends the text form of r to dst and returns the longer slice. On error it
@@ -19,13 +20,14 @@ func RecordFormat(ctx context.Context) Format {
 	return record.AppendJSON
 }
 
-// newFormat returns the format of that name, nil for the default JSON form.
-func newFormat(name, options string) (Format, error) {
+// newFormat returns the format of that name, nil for the default JSON form. A template
+// executes within budget.
+func newFormat(name, options string, budget *template.Budget) (Format, error) {
 	switch name {
 	case "debezium/json":
 		return newDebezium(options)
 	case "template":
-		return newTemplate(options)
+		return newTemplate(options, budget)
 	}
 	return nil, nil
 }

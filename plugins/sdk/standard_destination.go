@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/template"
 )
 
 type destinationOptions struct {
@@ -30,11 +31,12 @@ type standardDestination struct {
 	Destination
 	params  *standardParameters
 	options destinationOptions
-	format  Format        // nil: the default
-	limiter *rate.Limiter // nil: no limit
-	schemas *schema.Cache // nil: nothing to decode or encode with
-	chunk   int           // most records in one call of the connector
-	buffer  writeBuffer   // gathers batches
+	format  Format          // nil: the default
+	budget  template.Budget // of format
+	limiter *rate.Limiter   // nil: no limit
+	schemas *schema.Cache   // nil: nothing to decode or encode with
+	chunk   int             // most records in one call of the connector
+	buffer  writeBuffer     // gathers batches
 }
 
 func (d *standardDestination) Parameters() Parameters {
@@ -50,7 +52,7 @@ func (d *standardDestination) Configure(ctx context.Context, settings map[string
 	if err := checkDelay(o.BatchDelay); err != nil {
 		return err
 	}
-	if d.format, err = newFormat(o.Format, o.FormatOptions); err != nil {
+	if d.format, err = newFormat(o.Format, o.FormatOptions, &d.budget); err != nil {
 		return SettingError{"sdk.record.format.options", err.Error()}
 	}
 	d.chunk = math.MaxInt
@@ -73,6 +75,7 @@ func (d *standardDestination) Open(ctx context.Context) error {
 		d.schemas = &schema.Cache{Registry: env.Schemas}
 	}
 	ctx = d.context(ctx)
+	d.buffer.begin = d.budget.Begin
 	d.buffer.inner, d.buffer.size, d.buffer.delay = d.Write, d.options.BatchSize, d.options.BatchDelay
 	d.buffer.open(ctx)
 	return d.Destination.Open(ctx)

@@ -18,7 +18,9 @@ type machine struct {
 	limit    int  // length of out that is too much
 	exact    bool // nil must not be printed
 	steps    uint
+	budget   *Budget
 	deadline time.Time
+	late     error // what an execution fails with after deadline
 }
 
 func newMachine(parsed *template.Template, used template.FuncMap, exact bool) *machine {
@@ -35,11 +37,17 @@ func newMachine(parsed *template.Template, used template.FuncMap, exact bool) *m
 	return m
 }
 
-func (m *machine) run(dst []byte, r *record.Record) ([]byte, error) {
-	m.out, m.limit, m.steps, m.deadline = dst, len(dst)+maxOutput, 0, time.Now().Add(maxTime)
-	err := m.template.Execute(m, viewOf(r))
+func (m *machine) run(b *Budget, dst []byte, r *record.Record) ([]byte, error) {
+	start := time.Now()
+	m.out, m.limit, m.steps, m.budget = dst, len(dst)+maxOutput, 0, b
+	m.deadline, m.late = b.until(start)
+	err := m.stopped(start)
+	if err == nil {
+		err = m.template.Execute(m, viewOf(r))
+	}
+	b.spend(start)
 	out := m.out
-	m.out = nil
+	m.out, m.budget = nil, nil
 	if err != nil {
 		return dst, err
 	}
@@ -63,8 +71,10 @@ var (
 	errOutput = fmt.Errorf("it makes more than %d bytes", maxOutput)
 	errNodes  = fmt.Errorf("it makes a value of more than %d values, or nested more than %d deep", maxNodes, maxDepth)
 	errTime   = fmt.Errorf("it takes longer than %s", maxTime)
-	errNil    = errors.New("it prints a value that is not there")
-	errCycle  = errors.New("a value cannot contain itself")
+	// The records behind the slow ones are refused, too: nothing says that they are any faster.
+	errBatchTime = fmt.Errorf("it takes longer than %s for the records of one batch together", maxBatchTime)
+	errNil       = errors.New("it prints a value that is not there")
+	errCycle     = errors.New("a value cannot contain itself")
 )
 
 // stepName is the function that is called in every iteration and in every template
@@ -72,10 +82,18 @@ var (
 const stepName = "conduit_step"
 
 func (m *machine) step() (string, error) {
-	if m.steps++; m.steps%64 == 0 && time.Now().After(m.deadline) {
-		return "", errTime
+	if m.steps++; m.steps%64 == 0 {
+		return "", m.stopped(time.Now())
 	}
 	return "", nil
+}
+
+// stopped returns why the execution has to end, nil if it may go on.
+func (m *machine) stopped(now time.Time) error {
+	if !now.Before(m.deadline) {
+		return m.late
+	}
+	return m.budget.ended()
 }
 
 // guardLoops puts a call of step at the beginning of every range body of t and of every

@@ -27,6 +27,7 @@ type web struct {
 	client   httpcall.Client
 	header   http.Header
 	cache    cache
+	budget   template.Budget
 }
 
 type webSettings struct {
@@ -101,6 +102,7 @@ func (p *web) Open(context.Context) error {
 
 // Process implements sdk.Processor.
 func (p *web) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	p.budget.Begin(ctx)
 	for i := range b.Len() {
 		r := b.Record(i)
 		a, err := p.answer(ctx, r)
@@ -122,7 +124,7 @@ func (p *web) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 
 // answer returns what the service says about r, from the cache if it is there.
 func (p *web) answer(ctx context.Context, r *record.Record) (answer, error) {
-	text, err := p.url.Append(nil, r)
+	text, err := p.url.Append(&p.budget, nil, r)
 	if err != nil {
 		return answer{}, fmt.Errorf("cannot make the URL: %w", err)
 	}

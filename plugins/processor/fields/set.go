@@ -2,6 +2,7 @@ package fields
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
@@ -104,7 +105,9 @@ func (p *set) SchemaParts() schema.Parts {
 }
 
 // Process implements sdk.Processor.
-func (p *set) Process(_ context.Context, b *sdk.ProcessBatch) error {
+func (p *set) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	var budget template.Budget
+	budget.Begin(ctx)
 	ref := p.refs[0]
 	if _, ok := p.template.Constant(); ok {
 		return b.Each(func(r *record.Record) error {
@@ -115,9 +118,9 @@ func (p *set) Process(_ context.Context, b *sdk.ProcessBatch) error {
 			return ref.Set(r, v)
 		})
 	}
-	return b.Each(func(r *record.Record) error {
+	err := b.Each(func(r *record.Record) error {
 		var err error
-		if p.scratch, err = p.template.Append(p.scratch[:0], r); err != nil {
+		if p.scratch, err = p.template.Append(&budget, p.scratch[:0], r); err != nil {
 			return fmt.Errorf("cannot make the value of %s: %w", ref, err)
 		}
 		v, err := p.read(string(p.scratch))
@@ -126,4 +129,5 @@ func (p *set) Process(_ context.Context, b *sdk.ProcessBatch) error {
 		}
 		return ref.Set(r, v)
 	})
+	return errors.Join(err, ctx.Err()) // what was refused for that is no record's fault
 }

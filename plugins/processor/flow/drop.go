@@ -74,17 +74,20 @@ func (p *refuse) SchemaParts() schema.Parts {
 }
 
 // Process implements sdk.Processor. A template that fails says so in its place.
-func (p *refuse) Process(_ context.Context, b *sdk.ProcessBatch) error {
-	return b.Each(func(r *record.Record) error {
+func (p *refuse) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	var budget template.Budget
+	budget.Begin(ctx)
+	err := b.Each(func(r *record.Record) error {
 		if p.template == nil {
 			return errors.New(p.text)
 		}
-		text, err := p.template.Append(nil, r)
+		text, err := p.template.Append(&budget, nil, r)
 		if err != nil {
 			return fmt.Errorf("cannot make the message of the error: %w", err)
 		}
 		return errors.New(string(text))
 	})
+	return errors.Join(err, ctx.Err()) // what was refused for that is no record's fault
 }
 
 // sample lets a part of the records go on.

@@ -1,0 +1,56 @@
+package template_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/template"
+)
+
+const endless = `{{ range until 90000 }}{{ range until 90000 }}{{ end }}{{ end }}`
+
+func TestBatchesHaveABudget(t *testing.T) {
+	tpl, err := template.Parse(endless, template.Lenient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var budget template.Budget
+	budget.Begin(t.Context())
+	budget.Shorten(20 * time.Millisecond)
+	start := time.Now()
+	for i := range 1000 {
+		if _, err := tpl.Append(&budget, nil, sample()); err == nil || !strings.Contains(err.Error(), "of one batch together") {
+			t.Fatalf("execution %d: %v", i, err)
+		}
+	}
+	if d := time.Since(start); d > 2*time.Second { // one that uses all of its own time, and no more
+		t.Errorf("a batch took %s", d)
+	}
+	short, err := template.Parse(`{{ upper .Metadata.m }}`, template.Lenient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget.Begin(t.Context())
+	if out, err := short.Append(&budget, nil, sample()); err != nil || string(out) != "V" {
+		t.Errorf("in the next batch: %q, %v", out, err)
+	}
+}
+
+func TestExecutionsEndWithTheContext(t *testing.T) {
+	tpl, err := template.Parse(endless, template.Lenient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := errors.New("stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var budget template.Budget
+	budget.Begin(ctx)
+	start := time.Now()
+	time.AfterFunc(20*time.Millisecond, func() { cancel(stopped) })
+	if _, err := tpl.Append(&budget, nil, sample()); !errors.Is(err, stopped) {
+		t.Errorf("it ended with %v after %s", err, time.Since(start))
+	}
+}

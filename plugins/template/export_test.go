@@ -1,0 +1,6 @@
+package template
+
+import "time"
+
+// Shorten leaves the batch of b this much time.
+func (b *Budget) Shorten(left time.Duration) { b.left = left }
