@@ -66,7 +66,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 const maxTempDir = 66
 
 // TempDir returns the directory of an agent with these settings in which executables get
-// private ones: beside the store, so that the next agent can clear it. It is empty when that
+// private ones: next to the store, so that the next agent can clear it. It is empty when that
 // path is too long.
 func TempDir(c config.Config) string {
 	dir, err := filepath.Abs(c.DB.SQLite.Path + ".run")
