@@ -406,8 +406,9 @@ func TestUIAgentRestartsUnderThePage(t *testing.T) {
 	}
 }
 
-// A thousand pipelines: all are found, few are rendered, and memory stays. CONDUIT_SOAK
-// sets for how many seconds.
+// A thousand pipelines: all are found, few are rendered, memory stays, and no task of the page
+// takes long. CONDUIT_SOAK sets for how many seconds. Tasks are judged by the time that their
+// thread ran: the browser shares its CPUs with the agent and the test.
 func TestUIThousandPipelines(t *testing.T) {
 	const n = 1000
 	w := startWeb(t, "", func(c *config.Config) { c.Pipelines.Confirm = 0 })
@@ -419,7 +420,11 @@ func TestUIThousandPipelines(t *testing.T) {
 	w.Save("many.yaml", b.String())
 	p := openPage(t, w.api.URL, "")
 	p.until("they do not all run", `document.body.innerText.includes("1000 of 1000 running")`)
-	p.eval(`window.long = []; new PerformanceObserver((l) => l.getEntries().forEach((e) => window.long.push(e.duration))).observe({type: "longtask"})`)
+	var s tasks
+	s.trace(p, func() {
+		p.do(chromedp.Reload())
+		p.until("they are not all loaded", `document.body.innerText.includes("1000 of 1000 running")`)
+	})
 	heap := func() float64 {
 		t.Helper()
 		size, err := chromedp.Run(p.ctx, chromedp.Evaluate[float64](`(window.gc?.(), performance.memory.usedJSHeapSize)`))
@@ -430,10 +435,7 @@ func TestUIThousandPipelines(t *testing.T) {
 	}
 	first := heap()
 	for end := time.Now().Add(soak(t)); time.Now().Before(end); {
-		p.eval("scrollTo(0, 30000)")
-		p.until("the rows in sight are not rendered", `(() => { const e = document.elementFromPoint(400, 500); return !!e && !!e.closest("tr") && !e.closest("tr").hidden && e.closest("tr").innerText.includes("p0"); })()`)
-		p.eval("scrollTo(0, 0)")
-		p.until("the first rows are not rendered", `!!document.querySelector('a[href="#/pipelines/p0000"]')`)
+		s.trace(p, func() { p.scrollAbout(min(10*time.Second, time.Until(end))) })
 	}
 	rows, err := chromedp.Run(p.ctx, chromedp.Evaluate[int](`document.querySelectorAll("tbody tr").length`))
 	if err != nil || rows > 200 {
@@ -441,12 +443,22 @@ func TestUIThousandPipelines(t *testing.T) {
 	}
 	p.enter("#search", "p0777")
 	p.until("it is not found", `document.querySelectorAll("tbody th a").length === 1`)
-	long, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]float64]("window.long"))
-	if err != nil {
-		t.Fatal(err)
+	t.Logf("of %d tasks the longest ran for %v; by wall time it took %v, and %d took more than 50 ms; heap %.1f MB, then %.1f MB", s.n, s.longest, s.wall, s.long, first/1e6, heap()/1e6)
+	if s.longest > 50*time.Millisecond {
+		t.Errorf("a task ran for %v", s.longest)
 	}
-	t.Logf("%d tasks took more than 50 ms: %v; heap %.1f MB, then %.1f MB", len(long), long, first/1e6, heap()/1e6)
 	if last := heap(); last > first+40e6 || last > 120e6 {
 		t.Errorf("the heap grew from %.1f MB to %.1f MB", first/1e6, last/1e6)
+	}
+}
+
+// scrollAbout goes to the end of the list of a thousand pipelines and back, for some time.
+func (p *page) scrollAbout(d time.Duration) {
+	p.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		p.eval("scrollTo(0, 30000)")
+		p.until("the rows in sight are not rendered", `(() => { const e = document.elementFromPoint(400, 500)?.closest("tr"); return !!e && e.innerText.includes("p0"); })()`)
+		p.eval("scrollTo(0, 0)")
+		p.until("the first rows are not rendered", `!!document.querySelector('a[href="#/pipelines/p0000"]')`)
 	}
 }

@@ -13,9 +13,34 @@ export const session = signal({ role: 'admin' });
 export const pipelines = signal(new Map());
 export const files = signal([]);
 export const directory = signal(null);
-/** Rates by pipeline: {records, bytes, lag, connectors}; the last minutes of records/s in series. */
-export const rates = signal(new Map());
-export const series = new Map();
+/** Counts the messages of rates, of which one comes each second. */
+export const tick = signal(0);
+/** The rates of all pipelines together. */
+export const total = signal({ records: 0, bytes: 0 });
+/** Rates by pipeline: {records, bytes, lag, refused, stages}. Who shows one reads it by rate. */
+export const rates = new Map();
+const shownRates = new Map(); // signals by pipeline
+const series = new Map(); // {points, at}: records/s of the last minutes, and how many came in all
+
+/** The rates of a pipeline, or undefined when it does not run. */
+export function rate(id) {
+  let shown = shownRates.get(id);
+  if (!shown) shownRates.set(id, shown = signal(rates.get(id)));
+  return shown();
+}
+
+/** The records/s of the last minutes, the newest last; each value is the mean of so many seconds. */
+export function points(id, seconds = 1) {
+  const s = series.get(id);
+  if (!s || seconds === 1) return s?.points;
+  const means = [];
+  // Groups begin at multiples of their length, so that only the last changes from second to second.
+  for (let i = 0, n = s.at - s.points.length, sum = 0, of = 0; i < s.points.length; i++, n++) {
+    sum += s.points[i]; of++;
+    if (n % seconds === seconds - 1 || i === s.points.length - 1) { means.push(sum / of); sum = of = 0; }
+  }
+  return means;
+}
 export const events = signal([]);
 export const toasts = signal([]);
 
@@ -115,22 +140,27 @@ const handlers = {
   statuses(m) {
     const next = m.all ? new Map() : new Map(pipelines.peek());
     for (const s of m.statuses || []) next.set(s.id, s);
-    for (const id of m.gone || []) { next.delete(id); series.delete(id); }
+    for (const id of m.gone || []) { next.delete(id); series.delete(id); shownRates.delete(id); }
     pipelines.set(next);
   },
   files(m) { files.set(m.files || []); directory.set(m.directory || null); },
   rates(m) {
-    const next = new Map();
+    const sum = { records: 0, bytes: 0 }, gone = new Set(rates.keys());
     for (const r of m) {
-      next.set(r.id, r);
-      const points = series.get(r.id) || [];
-      points.push(r.records);
-      if (points.length > seriesLength) points.shift();
-      series.set(r.id, points);
+      gone.delete(r.id);
+      rates.set(r.id, r);
+      sum.records += r.records; sum.bytes += r.bytes;
+      let s = series.get(r.id);
+      if (!s) series.set(r.id, s = { points: [], at: 0 });
+      if (s.points.push(r.records) > seriesLength) s.points.shift();
+      s.at++;
     }
-    rates.set(next);
+    for (const id of gone) rates.delete(id);
+    for (const [id, shown] of shownRates) shown.set(rates.get(id));
+    total.set(sum);
+    tick.update((n) => n + 1);
   },
-  series(list) { for (const s of list) series.set(s.id, s.series.slice(-seriesLength)); },
+  series(list) { for (const s of list) series.set(s.id, { points: s.series.slice(-seriesLength), at: seriesLength }); },
   events(list) {
     const known = new Set(events.peek().map((e) => e.id));
     const more = list.filter((e) => !known.has(e.id));

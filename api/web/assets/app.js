@@ -123,11 +123,12 @@ addEventListener('keydown', (e) => {
   if (page) { location.hash = '#/' + page[0]; e.preventDefault(); }
 });
 
+const main = () => h('main', { id: 'main', tabindex: -1 }, content());
 const root = document.getElementById('app');
 root.replaceChildren();
 mount(root, () => agent.link() === 'login'
-  ? [header(), login(), messages()]
+  ? [h(header), h(login), h(messages)]
   : [h('a', { class: 'skip', href: '#main', onclick: (e) => { e.preventDefault(); document.getElementById('main').focus(); } }, 'To the content'),
-    header(), h('main', { id: 'main', tabindex: -1 }, content()), messages(), dialogs()]);
+    h(header), h(main), h(messages), h(dialogs)]);
 
 agent.follow();

@@ -1,6 +1,6 @@
 // All pipelines: what is broken first, then every one.
 
-import { h, signal, memo, forget } from './ui.js';
+import { h, signal } from './ui.js';
 import * as agent from './agent.js';
 import { count, bytes, duration, version, place, severity, condition, plural, isTrue } from './format.js';
 import { phase, sparkline, problem, empty, questionDialog } from './parts.js';
@@ -8,11 +8,11 @@ import { phase, sparkline, problem, empty, questionDialog } from './parts.js';
 const search = signal('');
 const only = signal('all');
 const order = signal({ by: 'attention', down: false });
-const selected = signal(null);
-const top = signal(0);
+const windowed = 60; // from so many rows on only those in sight are rendered
+const narrow = matchMedia('(max-width: 820px)');
+const sight = signal({ from: 0, to: windowed }); // which of many rows are in sight
 
-const rowHeight = 53;
-const windowed = 120; // from so many rows on only those in sight are rendered
+const rowHeight = () => (narrow.matches ? 172 : 53); // as the style sheet says
 
 const filters = {
   all: ['All', () => true],
@@ -25,41 +25,43 @@ const compare = {
   attention: (a, b) => severity(b) - severity(a),
   id: () => 0,
   status: (a, b) => a.state.phase.localeCompare(b.state.phase),
-  owner: (a, b) => place(a.owner).localeCompare(place(b.owner), 'en', { numeric: true }),
+  owner: (a, b) => byName(place(a.owner), place(b.owner)),
   records: (a, b) => rate(b, 'records') - rate(a, 'records'),
   bytes: (a, b) => rate(b, 'bytes') - rate(a, 'bytes'),
   lag: (a, b) => rate(b, 'lag') - rate(a, 'lag'),
 };
 
-const rate = (s, name) => agent.rates.peek().get(s.id)?.[name] ?? -1;
+const rate = (s, name) => agent.rates.get(s.id)?.[name] ?? -1;
+const byName = new Intl.Collator('en', { numeric: true }).compare;
 
 function listed() {
   const words = search().toLowerCase().split(/\s+/).filter(Boolean), { by, down } = order();
-  if (by === 'records' || by === 'bytes' || by === 'lag') agent.rates();
+  if (by === 'records' || by === 'bytes' || by === 'lag') agent.tick();
   const all = [...agent.pipelines().values()].filter((s) => filters[only()][1](s) &&
     words.every((w) => (s.id + ' ' + (s.name || '') + ' ' + place(s.owner) + ' ' + s.state.phase).toLowerCase().includes(w)));
-  all.sort((a, b) => compare[by](a, b) || a.id.localeCompare(b.id, 'en', { numeric: true }));
+  all.sort((a, b) => compare[by](a, b) || byName(a.id, b.id));
   return down ? all.reverse() : all;
 }
 
 export function fleet() {
-  const total = agent.pipelines().size;
-  if (!total && agent.link() === 'connecting') return h('p', { class: 'quiet' }, 'Asking the agent…');
-  const list = listed();
   return h('div', { class: 'fleet' },
-    h('div', { class: 'title' }, h('h1', null, 'Pipelines'), summary(),
-      h('span', { class: 'grow' }),
+    h('div', { class: 'title' }, h('h1', null, 'Pipelines'), h(summary), h('span', { class: 'grow' }),
       agent.mayWrite() ? h('a', { class: 'button', href: '#/new' }, 'New pipeline') : null),
-    attention(),
-    total ? [bar(list.length, total), table(list)] : nothing(),
-    questionDialog());
+    h(attention), h(everything), questionDialog());
 }
 
 function summary() {
-  let records = 0, size = 0, going = 0;
-  for (const r of agent.rates().values()) { records += r.records; size += r.bytes; }
+  let going = 0;
   for (const s of agent.pipelines().values()) if (s.state.phase === 'running') going++;
+  const { records, bytes: size } = agent.total();
   return h('p', { class: 'quiet summary' }, `${going} of ${agent.pipelines().size} running · ${count(records)} records/s · ${bytes(size)}/s`);
+}
+
+function everything() {
+  const total = agent.pipelines().size;
+  if (!total) return agent.link() === 'connecting' ? h('p', { class: 'quiet' }, 'Asking the agent…') : nothing();
+  const list = listed();
+  return h('div', null, bar(list.length, total), h(table, { list }));
 }
 
 function nothing() {
@@ -116,48 +118,44 @@ const columns = [['status', 'Status'], ['id', 'Pipeline'], ['owner', 'Declared i
 
 function head() {
   const { by, down } = order();
-  return h('thead', null, h('tr', null, columns.map(([key, label, kind]) => h('th', { key: label, scope: 'col', class: kind || '', 'aria-sort': key && by === key ? (down ? 'descending' : 'ascending') : null },
+  return h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, columns.map(([key, label, kind]) => h('th', { key: label, scope: 'col', role: 'columnheader', class: kind || '', 'aria-sort': key && by === key ? (down ? 'descending' : 'ascending') : null },
     key ? h('button', { class: 'plain', onclick: () => order.set({ by: key, down: by === key ? !down : false }) }, label, h('span', { 'aria-hidden': 'true', class: 'arrow' }, by === key ? (down ? '▲' : '▼') : '')) : label))));
 }
 
-function table(list) {
+function table({ list }) {
   if (!list.length) return empty('No pipeline matches', h('button', { onclick: () => { search.set(''); only.set('all'); } }, 'Show all'));
-  let from = 0, to = list.length;
-  if (list.length > windowed) {
-    from = Math.max(0, Math.floor(top() / rowHeight) - 10);
-    to = Math.min(list.length, from + Math.ceil(innerHeight / rowHeight) + 24);
-    from = Math.min(from, Math.max(0, to - 1));
-  }
-  const rates = agent.rates();
-  return h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'rows', 'aria-rowcount': list.length + 1 },
-    h('caption', { class: 'hidden' }, 'Pipelines'), head(),
-    h('tbody', { ref: watchScroll },
-      from ? h('tr', { key: ' before', 'aria-hidden': 'true' }, h('td', { colspan: columns.length, class: 'spacer', style: { height: from * rowHeight + 'px' } })) : null,
-      list.slice(from, to).map((s, i) => memo('row ' + s.id, [s, rates.get(s.id), from + i, selected() === s.id], () => row(s, rates.get(s.id), from + i))),
-      to < list.length ? h('tr', { key: ' after', 'aria-hidden': 'true' }, h('td', { colspan: columns.length, class: 'spacer', style: { height: (list.length - to) * rowHeight + 'px' } })) : null)));
+  const many = list.length > windowed, height = rowHeight();
+  const to = many ? Math.min(list.length, sight().to) : list.length, from = many ? Math.max(0, Math.min(sight().from, to - 1)) : 0;
+  return h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'rows' + (many ? ' windowed' : ''), role: 'table', 'aria-label': 'Pipelines', 'aria-rowcount': list.length + 1 }, head(),
+    h('tbody', { role: 'rowgroup', ref: watchScroll, style: { 'padding-top': from * height + 'px', 'padding-bottom': (list.length - to) * height + 'px' } },
+      list.slice(from, to).map((s, i) => h(row, { key: s.id, s, index: from + i })))));
 }
 
 let body = null;
 function watchScroll(el) {
   body = el;
-  forget((key) => key.startsWith('row ') && !agent.pipelines.peek().has(key.slice(4)));
-  measure();
+  if (el) measure();
 }
 function measure() {
-  if (body) top.set(Math.max(0, Math.floor(-body.getBoundingClientRect().top / rowHeight / 8) * rowHeight * 8));
+  if (!body) return;
+  // Rows come and go by fours, and some wait on either side of those in sight.
+  const first = Math.max(0, Math.floor(-body.getBoundingClientRect().top / rowHeight() / 4) * 4), from = Math.max(0, first - 4), to = first + Math.ceil(innerHeight / rowHeight()) + 9;
+  if (from !== sight.peek().from || to !== sight.peek().to) sight.set({ from, to });
 }
 addEventListener('scroll', measure, { passive: true });
+addEventListener('resize', measure, { passive: true });
 
-function row(s, r, index) {
-  return h('tr', { key: s.id, class: 'sev' + severity(s), 'aria-rowindex': index + 2 },
-    h('td', { 'data-label': 'Status' }, phase(s)),
-    h('th', { scope: 'row', 'data-label': 'Pipeline' }, h('a', { href: '#/pipelines/' + encodeURIComponent(s.id), onkeydown: rowKey }, s.id), s.name && s.name !== s.id ? h('small', { class: 'quiet clip' }, s.name) : null),
-    h('td', { 'data-label': 'Declared in', class: 'mono clip' }, place(s.owner)),
-    h('td', { 'data-label': 'Version', class: isTrue(s, 'RolledBack') ? 'warn-text' : 'quiet' }, version(s)),
-    h('td', { 'data-label': 'Records/s', class: 'num' }, h('span', { class: 'with-spark' }, sparkline(r && agent.series.get(s.id)), h('span', null, r ? count(r.records) : '–'))),
-    h('td', { 'data-label': 'Bytes/s', class: 'num' }, r ? bytes(r.bytes) : '–'),
-    h('td', { 'data-label': 'Ack lag', class: 'num' }, r && r.lag !== undefined ? duration(r.lag) : '–'),
-    h('td', { 'data-label': 'Last error', class: 'error clip', title: why(s) }, why(s)));
+function row({ s, index }) {
+  const r = agent.rate(s.id), cell = (label, props, ...kids) => h('td', { role: 'cell', 'data-label': label, ...props }, kids);
+  return h('tr', { class: 'sev' + severity(s), role: 'row', 'aria-rowindex': index + 2 },
+    cell('Status', null, phase(s)),
+    h('th', { scope: 'row', role: 'rowheader', 'data-label': 'Pipeline' }, h('a', { href: '#/pipelines/' + encodeURIComponent(s.id), onkeydown: rowKey }, s.id), s.name && s.name !== s.id ? h('small', { class: 'quiet clip' }, s.name) : null),
+    cell('Declared in', { class: 'mono clip', title: place(s.owner) }, place(s.owner)),
+    cell('Version', { class: isTrue(s, 'RolledBack') ? 'warn-text' : 'quiet' }, version(s)),
+    cell('Records/s', { class: 'num' }, h('span', { class: 'with-spark' }, sparkline(r && agent.points(s.id, 4)), h('span', null, r ? count(r.records) : '–'))),
+    cell('Bytes/s', { class: 'num' }, r ? bytes(r.bytes) : '–'),
+    cell('Ack lag', { class: 'num' }, r && r.lag !== undefined ? duration(r.lag) : '–'),
+    cell('Last error', { class: 'error clip', title: why(s) || null }, why(s)));
 }
 
 function rowKey(e) {

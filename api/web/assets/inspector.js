@@ -75,11 +75,15 @@ export function inspector(stages, running) {
       h('label', null, 'Raw data as ', h('select', { 'aria-label': 'Raw data as', onchange: (e) => rawAs.set(e.target.value) }, ['text', 'json', 'hex'].map((v) => h('option', { value: v, key: v, selected: rawAs() === v }, v)))),
       h('span', { class: 'link ' + (state().on ? 'live' : paused() ? '' : 'connecting'), role: 'status' }, state().text),
       dropped() ? h('span', { class: 'quiet', title: 'A session shows at most 30 records a second.' }, `${count(dropped())} not shown`) : null),
-    h('div', { id: 'records', role: 'tabpanel', 'aria-labelledby': 'tab-' + tab(), class: 'records' }, shown(running)));
+    h(shown, { running }));
 }
 
-function shown(running) {
+function shown({ running }) {
   const list = tab() === 'single' ? records().slice(0, 1) : records();
+  return h('div', { id: 'records', role: 'tabpanel', 'aria-labelledby': 'tab-' + tab(), class: 'records' }, articles(list, running));
+}
+
+function articles(list, running) {
   if (!list.length) return empty('Waiting for data…', h('p', null, running ? 'Nothing has passed since this page was opened.' : 'The pipeline does not run.'));
   return list.map((r) => h('article', { class: 'record card', key: r.id }, recordHead(r), recordBody(r)));
 }

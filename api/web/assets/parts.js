@@ -21,9 +21,10 @@ export function phase(s) {
 export function sparkline(points, { width = 96, height = 22, label } = {}) {
   if (!points || points.length < 2) return h('svg', { class: 'spark', width, height, 'aria-hidden': 'true' });
   const top = Math.max(...points, 1e-9), step = width / (points.length - 1);
-  const at = points.map((v, i) => `${(i * step).toFixed(1)},${(height - 1 - (v / top) * (height - 3)).toFixed(1)}`).join(' ');
+  const at = points.map((v, i) => `${Math.round(i * step)},${Math.round(height - 1 - (v / top) * (height - 3))}`);
+  // One shape that is filled and stroked: its sides and its base are outside of what is shown.
   return h('svg', { class: 'spark', width, height, viewBox: `0 0 ${width} ${height}`, role: label ? 'img' : null, 'aria-label': label, 'aria-hidden': label ? null : 'true' },
-    h('polygon', { points: `0,${height} ${at} ${width},${height}` }), h('polyline', { points: at }));
+    h('polygon', { points: `-4,${height + 4} -4,${at[0].split(',')[1]} ${at.join(' ')} ${width + 4},${at.at(-1).split(',')[1]} ${width + 4},${height + 4}` }));
 }
 
 /** A question with a way out; answers whether it was confirmed. */

@@ -44,13 +44,14 @@ export function pipeline(id, tab = '') {
   queueMicrotask(() => agent.watchStages(id));
   const base = '#/pipelines/' + encodeURIComponent(id);
   return h('div', { class: 'pipeline', key: id },
-    heading(s),
+    h(heading, { s }),
     tabs(base, [['', 'Overview'], ['records', 'Records'], ['dry-run', 'Dry run'], ['declaration', 'Declaration'], ['history', 'History'], ['dead-letters', 'Dead letters']], tab),
     tab === '' ? overview(s) : tab === 'records' ? records(s) : tab === 'dry-run' ? dryRun(s, detail()) : tab === 'declaration' ? declaration(s, detail()) : tab === 'history' ? revisions(s) : deadLetters(s),
     questionDialog());
 }
 
-function heading(s) {
+function heading({ s }) {
+  agent.tick(); // for the time since
   const d = detail(), active = ['running', 'starting', 'recovering'].includes(s.state.phase);
   const path = agent.pipelinePath(s.id);
   const act = (verb, done) => () => agent.attempt(done, () => agent.post(`${path}/${verb}?wait=30s`));
@@ -77,7 +78,7 @@ async function drop(s) {
 }
 
 function overview(s) {
-  const d = detail(), r = agent.rates().get(s.id), e = why(s);
+  const d = detail(), r = agent.rate(s.id), e = why(s);
   const rate = (id) => r?.stages?.[id];
   const pick = (id) => { chosen.set(chosen.peek() === id ? '' : id); };
   return h('div', { class: 'stack' },
@@ -86,13 +87,13 @@ function overview(s) {
     figures(s, r),
     d ? graph(topology({ ...d, refused: r?.refused }, rate), { pick, chosen: chosen() }) : h('p', { class: 'quiet graph-space' }, 'Loading…'),
     d && chosen() ? stageCard(d, chosen(), rate(chosen()), s) : null,
-    h('div', { class: 'columns' }, conditions(s), recent(s)));
+    h('div', { class: 'columns' }, conditions(s), h(recent, { s })));
 }
 
 function figures(s, r) {
   const figure = (label, value, extra) => h('div', { class: 'figure' }, h('span', { class: 'quiet' }, label), h('b', null, value), extra);
   return h('div', { class: 'figures card' },
-    figure('Records/s', r ? count(r.records) : '–', sparkline(agent.series.get(s.id), { width: 180, height: 34, label: 'records per second over the last minutes' })),
+    figure('Records/s', r ? count(r.records) : '–', sparkline(agent.points(s.id), { width: 180, height: 34, label: 'records per second over the last minutes' })),
     figure('Bytes/s', r ? bytes(r.bytes) : '–'), figure('Ack lag', r?.lag === undefined ? '–' : duration(r.lag)),
     figure('Refused', r ? count(r.refused || 0) : '–'));
 }
@@ -118,7 +119,8 @@ function conditions(s) {
   })));
 }
 
-function recent(s) {
+function recent({ s }) {
+  agent.tick();
   const list = agent.events().filter((e) => e.pipeline === s.id).slice(-8).reverse();
   return h('section', { class: 'card' }, h('h2', null, 'Events'), list.length ? h('ul', { class: 'events' }, list.map((e) => h('li', { key: e.id, class: e.type }, h('time', { class: 'quiet', title: e.at }, ago(e.at)), ' ', h('b', null, e.reason), ' ', h('span', { class: 'clamp' }, e.message)))) : h('p', { class: 'quiet' }, 'None that the agent remembers.'));
 }
@@ -181,7 +183,7 @@ async function rollback(s, r) {
 function deadLetters(s) {
   const d = detail();
   if (!d) return h('p', { class: 'quiet' }, 'Loading…');
-  const r = agent.rates().get(s.id), q = d.dlq;
+  const r = agent.rate(s.id), q = d.dlq;
   return h('section', { class: 'card' }, h('h2', null, 'Dead-letter queue'),
     h('p', null, `Refused records go to ${q.plugin}. `, Number(q.windowSize) === 0 ? 'Any number of refusals is tolerated.' : Number(q.windowNackThreshold) === 0 ? 'The first refusal stops the pipeline.' : `More than ${q.windowNackThreshold} refusals among ${q.windowSize} records stop the pipeline.`),
     h('dl', { class: 'facts' }, fact('Refused since start', r ? count(r.refused || 0) : '–'), Object.entries(q.settings).map(([k, v]) => fact(k, h('code', null, v)))),

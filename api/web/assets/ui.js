@@ -2,8 +2,10 @@
 //
 // A signal is a function: called, it returns its value, and the effect that runs depends
 // on it; set replaces the value and schedules those effects. h describes a node, mount
-// keeps a DOM element in line with a description. Text is only ever set as text, so the
-// page works where the policy forbids markup from strings.
+// keeps a DOM element in line with a description. A function in place of a tag is a part
+// of the page that renders by itself: when a signal changes, only the parts that read it
+// render, in slices of time, so that no task is long. Text is only ever set as text, so
+// the page works where the policy forbids markup from strings.
 
 let running = null;
 const due = new Set();
@@ -12,7 +14,7 @@ const due = new Set();
 export function signal(value) {
   const readers = new Set();
   const read = () => {
-    if (running) { readers.add(running); running.sources.add(readers); }
+    if (running) running.sources.add(readers.add(running));
     return value;
   };
   read.peek = () => value;
@@ -25,17 +27,23 @@ export function signal(value) {
   return read;
 }
 
-/** Runs fn now, and again after a signal that it read has changed. Returns what ends that. */
-export function effect(fn, later = queueMicrotask) {
+function reaction(fn, later) {
   const self = { sources: new Set(), later, run() {
-    release(self);
+    self.end();
     const before = running;
     running = self;
     try { fn(); } finally { running = before; }
+  }, end() {
+    due.delete(self);
+    for (const readers of self.sources) readers.delete(self);
+    self.sources.clear();
   } };
   self.run();
-  return () => { release(self); due.delete(self); };
+  return self;
 }
+
+/** Runs fn now, and again after a signal that it read has changed. Returns what ends that. */
+export const effect = (fn, later = queueMicrotask) => reaction(fn, later).end;
 
 /** Returns a read-only signal of what fn returns. It lives as long as the page. */
 export function computed(fn) {
@@ -44,19 +52,24 @@ export function computed(fn) {
   return out;
 }
 
-function release(self) {
-  for (const readers of self.sources) readers.delete(self);
-  self.sources.clear();
-}
-
 function schedule(self) {
-  if (due.has(self)) return;
-  due.add(self);
   const { later } = self; // called as a function: the browser's own refuse another this
-  later(() => { if (due.delete(self)) self.run(); });
+  if (!due.has(self)) later(() => { if (due.has(self)) self.run(); });
+  due.add(self);
 }
 
-/** Describes an element. A prop key identifies an element among its siblings; ref is called with the element once it is in the page, and with null when it goes. */
+const queue = [], channel = new MessageChannel(), slice = 6; // milliseconds, after which the browser goes on
+channel.port1.onmessage = () => {
+  const end = performance.now() + slice;
+  try { do queue.shift()(); while (queue.length && performance.now() < end); } finally { if (queue.length) channel.port2.postMessage(0); }
+};
+
+function soon(fn) {
+  if (queue.push(fn) === 1) document.hidden ? setTimeout(() => channel.port2.postMessage(0), 500) : channel.port2.postMessage(0);
+}
+
+// Describes an element, or with a function as tag a part: it is called with props and returns one element or nothing.
+// A prop key identifies an element among its siblings; ref is called with an element once it is in the page, and with null when it goes.
 export function h(tag, props, ...kids) {
   return { tag, props: props || {}, kids: flat(kids, []), key: props?.key, el: null };
 }
@@ -70,26 +83,51 @@ function flat(kids, out) {
   return out;
 }
 
+const arrived = []; // elements whose ref is to be called
+let depth = 0; // of renderings within one another
+
+function rendering(fn) {
+  return reaction(() => {
+    depth++;
+    try { fn(); } finally { depth--; }
+    if (!depth) for (const node of arrived.splice(0)) node.props.ref(node.el);
+  }, soon);
+}
+
 /** Keeps the children of el in line with what view returns. Returns what ends that. */
 export function mount(el, view) {
   let old = [];
-  const end = effect(() => {
-    const next = flat([view()], []);
-    patchKids(el, old, next, false);
-    old = next;
-    for (const node of arrived.splice(0)) node.props.ref(node.el);
-  }, (fn) => (document.hidden ? setTimeout(fn, 500) : requestAnimationFrame(fn)));
-  return () => { end(); patchKids(el, old, [], false); };
+  const show = (next) => { patchKids(el, old, next, false); old = next; };
+  const { end } = rendering(() => show(flat([view()], [])));
+  return () => { end(); show([]); };
 }
 
-const arrived = []; // elements whose ref is to be called
+function createPart(node) {
+  const part = (node.part = { props: node.props, tree: null });
+  Object.assign(part, rendering(() => {
+    const next = flat([node.tag(part.props)], [])[0] || { text: '', el: null }, old = part.tree;
+    if (old && old.tag === next.tag && old.key === next.key) patch(old, next, false);
+    else {
+      create(next, false);
+      if (old) { elementOf(old).before(elementOf(next)); remove(old); }
+    }
+    part.tree = next;
+  }));
+  return elementOf(node);
+}
 
-const SVG = 'http://www.w3.org/2000/svg';
+function patchPart(old, next) {
+  const part = (next.part = old.part), was = part.props, names = Object.keys(part.props = next.props);
+  if (names.length !== Object.keys(was).length || names.some((k) => !Object.is(was[k], next.props[k]))) part.run();
+}
+
+const elementOf = (node) => (node.part ? elementOf(node.part.tree) : node.el);
 
 function create(node, svg) {
   if (node.tag === undefined) return (node.el = document.createTextNode(node.text));
+  if (typeof node.tag === 'function') return createPart(node);
   svg = svg || node.tag === 'svg';
-  node.el = svg ? document.createElementNS(SVG, node.tag) : document.createElement(node.tag);
+  node.el = svg ? document.createElementNS('http://www.w3.org/2000/svg', node.tag) : document.createElement(node.tag);
   patchKids(node.el, [], node.kids, svg);
   setProps(node.el, {}, node.props);
   if (node.props.ref) arrived.push(node);
@@ -98,11 +136,9 @@ function create(node, svg) {
 
 function patch(old, next, svg) {
   if (old === next) return;
+  if (old.part) { patchPart(old, next); return; }
   const el = (next.el = old.el);
-  if (next.tag === undefined) {
-    if (old.text !== next.text) el.nodeValue = next.text;
-    return;
-  }
+  if (next.tag === undefined) { if (old.text !== next.text) el.nodeValue = next.text; return; }
   svg = svg || next.tag === 'svg';
   patchKids(el, old.kids, next.kids, svg);
   setProps(el, old.props, next.props);
@@ -121,7 +157,7 @@ function patchKids(parent, old, next, svg) {
       kept.add(match);
       patch(match, node, svg);
     } else create(node, svg);
-    return node.el;
+    return elementOf(node);
   });
   for (const node of old) if (!kept.has(node)) remove(node);
   let cursor = parent.firstChild;
@@ -133,10 +169,11 @@ function patchKids(parent, old, next, svg) {
 
 function remove(node) {
   unref(node);
-  node.el.remove();
+  elementOf(node).remove();
 }
 
 function unref(node) {
+  if (node.part) { node.part.end(); unref(node.part.tree); return; }
   if (node.tag === undefined) return;
   node.props.ref?.(null);
   for (const kid of node.kids) unref(kid);
@@ -145,8 +182,7 @@ function unref(node) {
 const asProperty = new Set(['value', 'checked', 'disabled', 'selected', 'open', 'indeterminate', 'scrollTop']);
 
 function setProps(el, old, next) {
-  for (const name in old) if (!(name in next)) setProp(el, name, old[name], undefined);
-  for (const name in next) setProp(el, name, old[name], next[name]);
+  for (const name in { ...old, ...next }) setProp(el, name, old[name], next[name]);
 }
 
 function setProp(el, name, before, value) {
@@ -161,20 +197,4 @@ function setProp(el, name, before, value) {
     for (const p in value) el.style.setProperty(p, value[p]);
   } else if (value === undefined || value === null || value === false) el.removeAttribute(name);
   else el.setAttribute(name, value === true ? '' : value);
-}
-
-const memos = new Map();
-
-/** Returns the description made for these inputs the last time, so that it costs nothing to compare. */
-export function memo(key, inputs, make) {
-  const last = memos.get(key);
-  if (last && last.inputs.length === inputs.length && last.inputs.every((v, i) => Object.is(v, inputs[i]))) return last.node;
-  const node = make();
-  memos.set(key, { inputs, node });
-  return node;
-}
-
-/** Forgets what memo kept under keys for which gone is true. */
-export function forget(gone) {
-  for (const key of memos.keys()) if (gone(key)) memos.delete(key);
 }

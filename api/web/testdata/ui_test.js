@@ -1,9 +1,9 @@
 // Tests of the signals and the renderer, run in a browser. Results are left in window.results.
 
-import { signal, computed, effect, h, mount, memo } from '/ui/ui.js';
+import { signal, computed, effect, h, mount } from '/ui/ui.js';
 
 const results = [];
-const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 5)));
 
 async function test(name, body) {
   const root = document.createElement('div');
@@ -142,13 +142,78 @@ await test('drawings are drawings', async (root) => {
   equal(root.querySelector('path').namespaceURI, 'http://www.w3.org/2000/svg');
 });
 
-await test('what is the same is not compared', async (root) => {
+await test('a part renders when a signal that it read changes, and nothing else does', async (root) => {
+  const outer = signal(1), inner = signal('a'), same = { n: 1 }, runs = { outer: 0, part: 0, other: 0 };
+  const part = ({ s }) => { runs.part++; return h('p', null, inner(), s.n); };
+  const other = () => { runs.other++; return h('i', null, 'x'); };
+  mount(root, () => { runs.outer++; return h('div', null, outer(), h(part, { s: same }), h(other)); });
+  equal([root.textContent, runs], ['1a1x', { outer: 1, part: 1, other: 1 }]);
+  const el = root.querySelector('p');
+  inner.set('b');
+  await frame();
+  equal([root.textContent, runs, root.querySelector('p') === el], ['1b1x', { outer: 1, part: 2, other: 1 }, true]);
+  outer.set(2);
+  await frame();
+  equal([root.textContent, runs], ['2b1x', { outer: 2, part: 2, other: 1 }]);
+});
+
+await test('a part renders with other props, and becomes another element, or none, in its place', async (root) => {
+  const n = signal(1), kind = signal('p'), told = [];
+  const part = ({ n }) => (kind() ? h(kind(), { ref: (el) => told.push(el ? 'came' : 'went') }, n) : null);
+  mount(root, () => [h('b', null, 'before'), h(part, { n: n() }), h('b', null, 'after')]);
+  n.set(2);
+  await frame();
+  equal(root.innerHTML, '<b>before</b><p>2</p><b>after</b>');
+  kind.set('i');
+  await frame();
+  equal(root.innerHTML, '<b>before</b><i>2</i><b>after</b>');
+  kind.set('');
+  await frame();
+  equal([root.innerHTML, told], ['<b>before</b><b>after</b>', ['came', 'went', 'came', 'went']]);
+  kind.set('p');
+  await frame();
+  equal(root.innerHTML, '<b>before</b><p>2</p><b>after</b>');
+});
+
+await test('parts within parts move with their keys, and render no more once they are gone', async (root) => {
+  const list = signal(['a', 'b', 'c']), mark = signal(''), runs = [];
+  const cell = ({ k }) => { runs.push(k); return h('i', null, k + mark()); };
+  const line = ({ k }) => h(cell, { k });
+  mount(root, () => h('div', null, list().map((k) => h(line, { key: k, k }))));
+  const a = root.querySelector('i');
+  list.set(['c', 'a']);
+  await frame();
+  equal([texts(root, 'i'), root.querySelectorAll('i')[1] === a, runs.splice(0)], [['c', 'a'], true, ['a', 'b', 'c']]);
+  mark.set('!');
+  await frame();
+  equal([texts(root, 'i'), runs.sort()], [['c!', 'a!'], ['a', 'c']]);
+});
+
+await test('rendering leaves the browser time', async (root) => {
+  const n = signal(0), spans = [];
+  const busy = ({ k }) => { n(); const end = performance.now() + 4; while (performance.now() < end); return h('i', null, k); };
+  mount(root, () => h('div', null, Array.from({ length: 10 }, (_, k) => h(busy, { key: k, k }))));
+  let last = performance.now(), going = true;
+  const other = new MessageChannel();
+  other.port1.onmessage = () => { spans.push(performance.now() - last); last = performance.now(); if (going) other.port2.postMessage(0); };
+  n.set(1);
+  other.port2.postMessage(0);
+  await new Promise((done) => setTimeout(done, 150));
+  going = false;
+  equal(spans.filter((ms) => ms > 3.5).length >= 4, true); // a single one would have taken all forty milliseconds
+});
+
+await test('a part that fails does not keep the others from rendering', async (root) => {
   const n = signal(0);
-  let made = 0;
-  mount(root, () => h('div', null, n(), memo('row', ['same'], () => { made++; return h('p', null, 'row'); })));
+  const bad = () => { if (n()) throw new Error('expected'); return h('i'); };
+  const good = () => h('b', null, n());
+  mount(root, () => h('div', null, h(bad), h(good)));
+  const quiet = (e) => e.preventDefault();
+  addEventListener('error', quiet);
   n.set(1);
   await frame();
-  equal([made, root.textContent], [1, '1row']);
+  removeEventListener('error', quiet);
+  equal(root.querySelector('b').textContent, '1');
 });
 
 await test('a handler is replaced, and what is mounted can be taken away', async (root) => {
