@@ -41,7 +41,7 @@ plugins/processor/enrich: plugins/processor/fieldref plugins/processor/httpcall 
 plugins/processor/codec plugins/processor/fields plugins/processor/flow plugins/processor/unwrap plugins/processor/window:
   plugins/processor/fieldref plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/javascript plugins/processor/expr: plugins/processor/fieldref plugins/schema plugins/sdk
-plugins/processor/wasm: plugins/processor/wasm/wasmpb plugins/schema plugins/sdk plugins/wire/wirepb
+plugins/processor/wasm: plugins/processor/wasm/fuel plugins/processor/wasm/wasmpb plugins/schema plugins/sdk plugins/wire/wirepb
 plugins:              plugins/builtin plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone
 plugins/plugintest:   plugins plugins/connector plugins/schema plugins/sdk plugins/standalone
 plugins/plugintest/chaos: plugins/connector plugins/wire/wirepb

@@ -10,8 +10,10 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/fuel"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/procutilsv1"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/schemav1"
@@ -49,9 +51,12 @@ func instantiateHost(ctx context.Context, r wazero.Runtime) error {
 		call := func(ctx context.Context, m api.Module, stack []uint64) {
 			b := buffer{m.Memory(), uint32(stack[0]), uint32(stack[1])}
 			code := uint32(codeInternal)
-			if g := guestFrom(ctx); g != nil && b.memory != nil {
+			if b.at == fuel.At && b.space == fuel.Space {
+				code = loopsBetweenChecks
+			} else if g := guestFrom(ctx); g != nil && b.memory != nil {
 				code = f(g, ctx, b)
 			}
+			endIfKilled(ctx, m)
 			stack[0] = uint64(code)
 		}
 		builder = builder.NewFunctionBuilder().
@@ -60,6 +65,18 @@ func instantiateHost(ctx context.Context, r wazero.Runtime) error {
 	}
 	_, err := builder.Instantiate(ctx)
 	return err
+}
+
+// loopsBetweenChecks is how many iterations of its loops a guest runs before it asks whether
+// to go on. The garbage collector waits for that, too.
+const loopsBetweenChecks = 1000
+
+// endIfKilled ends a guest whose life is over, in place of returning to it.
+func endIfKilled(ctx context.Context, m api.Module) {
+	if ctx.Err() != nil {
+		_ = m.CloseWithExitCode(ctx, sys.ExitCodeContextCanceled)
+		panic(sys.NewExitError(sys.ExitCodeContextCanceled))
+	}
 }
 
 // buffer is memory of a guest.

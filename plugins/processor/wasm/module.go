@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/tetratelabs/wazero"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -44,13 +42,22 @@ func (m *module) plugin(modules *Modules) sdk.ProcessorPlugin {
 	}
 }
 
-// compile compiles the content.
-func (m *module) compile(ctx context.Context, content []byte) error {
+// ready compiles the module if that is not done.
+func (m *module) ready(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.compiled != nil {
 		return nil
 	}
+	content, err := m.modules.metered(m.sum, m.content)
+	if err != nil {
+		return fmt.Errorf("cannot load the processor from %s: %w", m.path, err)
+	}
+	return m.compile(ctx, content)
+}
+
+// compile compiles the metered content. mu is held, unless nobody else knows of m.
+func (m *module) compile(ctx context.Context, content []byte) error {
 	e, err := m.modules.theEngine()
 	if err != nil {
 		return err
@@ -65,25 +72,16 @@ func (m *module) compile(ctx context.Context, content []byte) error {
 	return nil
 }
 
-// start starts a guest, compiling the module if that is not done.
+// start starts a guest of the module, which is ready.
 func (m *module) start(ctx context.Context, c guestConfig) (*guest, error) {
-	m.mu.Lock()
-	ready := m.compiled != nil
-	m.mu.Unlock()
-	if !ready {
-		content, err := m.content()
-		if err == nil {
-			err = m.compile(ctx, content)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot load the processor from %s: %w", m.path, err)
-		}
-	}
 	e, err := m.modules.theEngine()
 	if err != nil {
 		return nil, err
 	}
-	return e.start(m.compiled, c)
+	m.mu.Lock()
+	compiled := m.compiled
+	m.mu.Unlock()
+	return e.start(ctx, compiled, c)
 }
 
 // content reads the file, which must be what it was when it was described.
@@ -120,42 +118,4 @@ func (m *module) specify(ctx context.Context) (*processorv1.Specify_Response, er
 		m.modules.Log.Debug("a processor that was only asked what it is did not end well", "plugin_path", m.path, "err", err)
 	}
 	return spec, nil
-}
-
-// specificationFile is where the description of a module with this sum is kept.
-func (m *Modules) specificationFile(sum string) string {
-	return filepath.Join(m.CacheDir, "specifications", sum)
-}
-
-func (m *Modules) keptSpecification(sum string) *processorv1.Specify_Response {
-	if m.CacheDir == "" {
-		return nil
-	}
-	b, err := os.ReadFile(m.specificationFile(sum))
-	spec := &processorv1.Specify_Response{}
-	if err != nil || proto.Unmarshal(b, spec) != nil || spec.GetName() == "" {
-		return nil
-	}
-	return spec
-}
-
-// keepSpecification keeps a description. That it cannot costs time at the next start.
-func (m *Modules) keepSpecification(sum string, spec *processorv1.Specify_Response) {
-	if m.CacheDir == "" {
-		return
-	}
-	path := m.specificationFile(sum)
-	b, err := proto.Marshal(spec)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	if err == nil {
-		err = os.WriteFile(path+".new", b, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		m.Log.Warn("cannot keep what a processor says of itself", "err", err)
-	}
 }

@@ -197,7 +197,11 @@ func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, erro
 	if module.spec = m.keptSpecification(module.sum); module.spec != nil {
 		return module, nil
 	}
-	if err := module.compile(ctx, content); err != nil {
+	metered, err := m.metered(module.sum, func() ([]byte, error) { return content, nil })
+	if err == nil {
+		err = module.compile(ctx, metered)
+	}
+	if err != nil {
 		return nil, err
 	}
 	start := time.Now()

@@ -98,11 +98,14 @@ func (p *processor) Configure(ctx context.Context, settings map[string]string) e
 
 // start starts a guest and configures it.
 func (p *processor) start(ctx context.Context) (err error) {
-	if p.guest, err = p.module.start(ctx, p.config); err != nil {
+	if err = p.module.ready(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lifecycleTimeout)
 	defer cancel()
+	if p.guest, err = p.module.start(ctx, p.config); err != nil {
+		return err
+	}
 	_, err = p.guest.ask(ctx, &processorv1.CommandRequest{Request: &processorv1.CommandRequest_Configure{
 		Configure: &processorv1.Configure_Request{Parameters: p.settings}}})
 	return err

@@ -51,7 +51,6 @@ func newEngine(ctx context.Context, cacheDir string, memory int64, log *slog.Log
 	config := wazero.NewRuntimeConfigCompiler().
 		WithCompilationCache(e.cache).
 		WithMemoryLimitPages(uint32(min(memory/pageSize, 65536))).
-		WithCloseOnContextDone(true). // without it a guest that loops could not be stopped
 		WithDebugInfoEnabled(false)
 	e.runtime = wazero.NewRuntimeWithConfig(ctx, config)
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, e.runtime); err != nil {
@@ -67,7 +66,7 @@ func (e *engine) close(ctx context.Context) error {
 	return errors.Join(e.runtime.Close(ctx), e.cache.Close(ctx))
 }
 
-// compile compiles the file's content, which takes long unless it is in the cache.
+// compile compiles a metered module, which takes long unless it is in the cache.
 func (e *engine) compile(ctx context.Context, content []byte) (wazero.CompiledModule, error) {
 	ctx = experimental.WithCompilationWorkers(ctx, max(1, runtime.NumCPU()/2))
 	compiled, err := e.runtime.CompileModule(ctx, content)
@@ -94,16 +93,20 @@ type guestConfig struct {
 }
 
 // start starts a guest. It waits for commands until stop or kill.
-func (e *engine) start(compiled wazero.CompiledModule, c guestConfig) (*guest, error) {
+func (e *engine) start(ctx context.Context, compiled wazero.CompiledModule, c guestConfig) (*guest, error) {
 	g := &guest{
 		services: c.services, output: c.output,
 		commands: make(chan []byte), replies: make(chan []byte), done: make(chan struct{}),
 	}
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), guestKey{}, g))
-	g.ctx, g.kill = ctx, cancel
-	module, err := e.runtime.InstantiateModule(ctx, compiled, g.moduleConfig(c))
+	g.ctx, g.kill = context.WithCancel(context.WithValue(context.Background(), guestKey{}, g))
+	stop := context.AfterFunc(ctx, g.kill) // a module may run code when it is made an instance
+	module, err := e.runtime.InstantiateModule(g.ctx, compiled, g.moduleConfig(c))
+	if err == nil && !stop() {
+		err = errors.Join(context.Cause(ctx), module.Close(context.Background()))
+	}
 	if err != nil {
-		cancel()
+		stop()
+		g.kill()
 		return nil, fmt.Errorf("cannot start the processor: %w", err)
 	}
 	go g.run(module)

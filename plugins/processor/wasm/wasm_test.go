@@ -542,7 +542,8 @@ func TestDirectoryIsLive(t *testing.T) {
 
 func TestProblems(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{"text": "no module", "empty": "\x00asm\x01\x00\x00\x00", ".hidden": "x"} {
+	for name, content := range map[string]string{"text": "no module", "empty": "\x00asm\x01\x00\x00\x00", ".hidden": "x",
+		"program": "\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" + "\x0a\x04\x01\x02\x00\x0b"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -554,6 +555,7 @@ func TestProblems(t *testing.T) {
 		fmt.Fprintf(&got, "%s: %s\n", filepath.Base(p.Path), p.Reason)
 	}
 	want := `empty: it exports no function "_start": build it as a command, not as a library
+program: it is no processor: it does not import the function conduit.command_request
 text: cannot compile it: invalid magic number
 two: another file is processor contract@v1.2.3, too
 `
