@@ -89,8 +89,8 @@ func (d *destinationRun) write(ctx context.Context) error {
 			return err
 		}
 		d.tap.Publish(b)
-		d.stats.Passed(b.Len(), b.Size())
-		if err := d.writes.Time(&d.stats.Writes, func() error { return d.out.Load().connector.Write(ctx, b) }); err != nil {
+		d.stats.Passed(b.Len(), b.Content())
+		if err := d.writes.Time(&d.stats.Writes, func() (int, error) { return b.Len(), d.out.Load().connector.Write(ctx, b) }); err != nil {
 			return d.broken("write to", err)
 		}
 	}

@@ -82,7 +82,7 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 		return context.Cause(ctx)
 	}
 	deadLetter := record.NewBatch([]record.Record{deadletter.Record(sourceID, r, node, cause)})
-	begin, size := time.Now(), deadLetter.Size()
+	begin, size := time.Now(), deadLetter.Content()
 	if err := q.deliver(ctx, deadLetter); err != nil {
 		return err
 	}

@@ -104,7 +104,12 @@ func (s *sourceRun) read(ctx context.Context) error {
 			return err
 		}
 		var b *record.Batch
-		err := s.reads.Time(&s.stats.Reads, func() (err error) { b, err = s.src.Read(ctx); return err })
+		err := s.reads.Time(&s.stats.Reads, func() (n int, err error) {
+			if b, err = s.src.Read(ctx); err == nil {
+				n = b.Len()
+			}
+			return n, err
+		})
 		switch {
 		case errors.Is(err, io.EOF) && s.run.draining():
 			return nil
@@ -117,7 +122,7 @@ func (s *sourceRun) read(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		s.stats.Records.Add(uint64(b.Len()))
-		s.stats.Passed(b.Len(), b.Size())
+		s.stats.Passed(b.Len(), b.Content())
 		s.leaseRecords, s.leaseBytes = s.leaseRecords-b.Len(), s.leaseBytes-b.Memory()
 		if err := s.dispatch(ctx, b); err != nil {
 			return err

@@ -13,7 +13,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	infoDesc       = desc("conduit_info", "Version of the agent.", "version", "go_version")
+	infoDesc       = desc("conduit_info", "Version of the agent.", "version")
 	directoryDesc  = desc("conduit_pipelines_directory", "State of the directory of the pipeline files: 1 for the one it is in.", "state")
 	pipelinesDesc  = desc("conduit_pipelines", "Number of pipelines by status.", "status")
 	statusDesc     = desc("conduit_pipeline_status", "Status of a pipeline: 1 running, 2 stopped, 3 degraded, 4 recovering.", "pipeline_name", "pipeline_id")
@@ -22,15 +22,15 @@ var (
 	processorsDesc = desc("conduit_processors", "Number of processors by where they are attached.", "type")
 
 	processedDesc = desc("conduit_processor_records_total", "Records of a processor by what became of them: in, those that met its condition; out, those that went on, also past it; filtered; refused.", append(processorLabels, "result")...)
-	processDesc   = desc("conduit_processor_execution_duration_seconds", "Time that a processor takes for a record: that for a batch, shared evenly.", processorLabels...)
+	processDesc   = desc("conduit_processor_execution_duration_seconds", "Time that a processor takes for a record: that for a batch, shared evenly; every eighth batch is measured, and those between count alike.", processorLabels...)
 
 	recordsDesc  = desc("conduit_connector_records_total", "Records read by a source, or written by a destination.", connectorLabels...)
 	ackedDesc    = desc("conduit_connector_acked_records_total", "Records acknowledged to a source.", connectorLabels...)
 	nackedDesc   = desc("conduit_connector_nacked_records_total", "Records that a destination refused.", connectorLabels...)
 	filteredDesc = desc("conduit_connector_filtered_records_total", "Records of a source that processors dropped.", connectorLabels...)
-	bytesDesc    = desc("conduit_connector_bytes_total", "Bytes of the records that passed a connector.", connectorLabels...)
-	sizesDesc    = desc("conduit_connector_bytes", "Sizes of the records that passed a connector.", connectorLabels...)
-	callsDesc    = desc("conduit_connector_execution_duration_seconds", "Time a source takes to read, waiting for records included, or a destination to write, sampled.", connectorLabels...)
+	bytesDesc    = desc("conduit_connector_bytes_total", "Bytes of the keys and payloads that passed a connector.", connectorLabels...)
+	sizesDesc    = desc("conduit_connector_bytes", "Sizes of the keys and payloads of the records that passed a connector.", connectorLabels...)
+	callsDesc    = desc("conduit_connector_execution_duration_seconds", "Time that a source takes to read a record, waiting for it included, or a destination to write one: that for a batch, shared evenly.", connectorLabels...)
 
 	sequenceDesc = desc("conduit_source_sequence", "Number of the last record of the current run that got to a stage: read, settled, committed, acked.", "pipeline_name", "pipeline_id", "component_id", "stage")
 	unackedDesc  = desc("conduit_source_oldest_unacked_seconds", "Time since the oldest record not yet acknowledged was read.", "pipeline_name", "pipeline_id", "component_id")
@@ -46,7 +46,7 @@ var (
 	ackLagsDesc  = desc("conduit_source_ack_lag_seconds", "Time from every destination having a record to it being acknowledged to its source.", "pipeline_name", "pipeline_id")
 
 	transitsDesc   = desc("conduit_pipeline_execution_duration_seconds", "Time from reading a record to every destination having it.", "pipeline_name", "pipeline_id")
-	dlqSizesDesc   = desc("conduit_dlq_bytes", "Sizes of the records written to the dead-letter queue.", "pipeline_name", "pipeline_id", "plugin")
+	dlqSizesDesc   = desc("conduit_dlq_bytes", "Sizes of the payloads written to the dead-letter queue.", "pipeline_name", "pipeline_id", "plugin")
 	dlqWritesDesc  = desc("conduit_dlq_execution_duration_seconds", "Time the dead-letter queue takes to write.", "pipeline_name", "pipeline_id", "plugin")
 	commitsDesc    = desc("conduit_commit_duration_seconds", "Time to make positions durable, fsync included.")
 	syncsDesc      = desc("conduit_fsync_duration_seconds", "Time to write a transaction of the store to the disk, with fsync.")

@@ -42,8 +42,8 @@ type stage struct {
 // counters are those of a connector at one time.
 type counters struct {
 	records, bytes, refused, filtered uint64
-	writes                            uint64  // that were measured
-	writing                           float64 // seconds that those took
+	writes                            uint64  // records written
+	writing                           float64 // seconds that took
 }
 
 // sample adds what the counters show now.
@@ -134,10 +134,9 @@ func (s *stage) rates(from, to int, seconds float64) rest.StageRates {
 		Refused:  perSecond(before.refused, now.refused, seconds),
 		Filtered: perSecond(before.filtered, now.filtered, seconds),
 	}
-	// With fewer measurements, the calls between them weigh too much.
-	const minWrites, slow = 3, 0.9
-	if now.writes-before.writes >= minWrites && seconds > 0 {
-		busy := min(1, (now.writing-before.writing)*measure.CallsPerMeasurement/seconds)
+	const slow = 0.9
+	if now.writes > before.writes && seconds > 0 {
+		busy := min(1, (now.writing-before.writing)/seconds)
 		all.Busy = &busy
 		if busy >= slow {
 			all.Slow = "the sources wait for it"

@@ -5,7 +5,6 @@ package telemetry
 import (
 	"context"
 	"net/http"
-	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -70,7 +69,7 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 // Collect reads everything once.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	gauge, counter := gaugeTo(to), counterTo(to)
-	gauge(infoDesc, 1, c.Version, runtime.Version())
+	gauge(infoDesc, 1, c.Version)
 	c.directory(gauge)
 	histogramTo(to, commitsDesc, &c.Committer.Commits, measure.DurationBounds)
 	histogramTo(to, syncsDesc, c.Syncs, measure.DurationBounds)

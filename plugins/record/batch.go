@@ -16,22 +16,23 @@ type Batch struct {
 	decoded atomic.Pointer[[]Record] // nil: it is still encoded
 	mu      sync.Mutex               // held while decoding
 	size    int
+	content int
 }
 
 // NewBatch returns a batch of the given records, which it keeps.
-func NewBatch(records []Record) *Batch { return newBatch(records, sizeOf(records)) }
-
-func newBatch(records []Record, size int) *Batch {
-	b := &Batch{size: size}
-	b.decoded.Store(&records)
-	return b
+func NewBatch(records []Record) *Batch {
+	size, content := 0, 0
+	for i := range records {
+		n := records[i].Content()
+		size, content = size+n+records[i].overhead(), content+n
+	}
+	return newBatch(records, size, content)
 }
 
-func sizeOf(records []Record) (n int) {
-	for i := range records {
-		n += records[i].Size()
-	}
-	return n
+func newBatch(records []Record, size, content int) *Batch {
+	b := &Batch{size: size, content: content}
+	b.decoded.Store(&records)
+	return b
 }
 
 // Decoded returns the records unless they are still encoded.
@@ -79,11 +80,14 @@ func (b *Batch) Metadata(i int, key string) string {
 // Record.Size of decoded records, the length of encoded ones.
 func (b *Batch) Size() int { return b.size }
 
+// Content returns the sum of Record.Content as it was when the batch was made.
+func (b *Batch) Content() int { return b.content }
+
 // The memory of one record without its content, roughly: its own and that of its metadata
 // and of a small object when decoded, its place in the message when encoded.
 const (
 	decodedOverhead = 600
-	encodedOverhead = 16
+	encodedOverhead = 20
 )
 
 // Memory estimates the bytes of memory that the batch takes.
@@ -119,20 +123,20 @@ func (b *Batch) Slice(i, j int) *Batch {
 		return NewBatch(records[i:j:j])
 	}
 	e := b.encoded.slice(i, j)
-	return &Batch{encoded: e, size: e.size()}
+	return newEncoded(e)
 }
 
 // Clone returns a copy that shares nothing with b that either could change.
 func (b *Batch) Clone() *Batch {
 	records, ok := b.Decoded()
 	if !ok {
-		return &Batch{encoded: b.encoded.slice(0, b.Len()), size: b.size}
+		return &Batch{encoded: b.encoded.slice(0, b.Len()), size: b.size, content: b.content}
 	}
 	clones := make([]Record, len(records))
 	for i := range records {
 		clones[i] = records[i].Clone()
 	}
-	return newBatch(clones, b.size)
+	return newBatch(clones, b.size, b.content)
 }
 
 // SetMetadataDefault gives the metadata key of every record the value unless it has a

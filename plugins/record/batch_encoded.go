@@ -14,10 +14,11 @@ type encoded struct {
 	defaults []Field // metadata given to records that lack it
 }
 
-// span says where in buf a record and its position are.
+// span says where in buf a record and its position are, and how much it holds.
 type span struct {
 	lo, hi       uint32
 	posLo, posHi uint32
+	content      uint32
 }
 
 // maxGuess bounds the number of records that a batch is guessed to have.
@@ -49,25 +50,35 @@ func NewEncodedBatch(buf []byte) (*Batch, error) {
 	if f.err != nil {
 		return nil, fmt.Errorf("cannot read batch: %w", f.err)
 	}
-	return &Batch{encoded: e, size: e.size()}, nil
+	return newEncoded(e), nil
+}
+
+func newEncoded(e *encoded) *Batch {
+	b := &Batch{encoded: e}
+	for _, s := range e.spans {
+		b.size += int(s.hi - s.lo)
+		b.content += int(s.content)
+	}
+	return b
 }
 
 func scanRecord(buf []byte, lo, hi int) (span, error) {
 	s := span{lo: uint32(lo), hi: uint32(hi)}
 	f := fields{b: buf, at: lo, end: hi}
 	for f.next() {
-		if f.num == 1 && f.typ == typeBytes {
+		if f.typ != typeBytes {
+			continue
+		}
+		switch f.num {
+		case 1:
 			s.posLo, s.posHi = uint32(f.lo), uint32(f.hi)
+		case 4:
+			s.content += uint32(wireContent(buf, &f))
+		case 5:
+			s.content += uint32(wireChange(buf, &f))
 		}
 	}
 	return s, f.err
-}
-
-func (e *encoded) size() (n int) {
-	for _, s := range e.spans {
-		n += int(s.hi - s.lo)
-	}
-	return n
 }
 
 func (e *encoded) position(i int) Position {

@@ -84,33 +84,3 @@ func CloneValue(v any) any {
 	}
 	return v
 }
-
-// size estimates the bytes that d holds.
-func (d Data) size() int {
-	if d.kind != structured {
-		return len(d.raw)
-	}
-	return valueSize(d.structured)
-}
-
-func valueSize(v any) int {
-	switch v := v.(type) {
-	case map[string]any:
-		n := 0
-		for k, e := range v {
-			n += len(k) + valueSize(e)
-		}
-		return n
-	case []any:
-		n := 0
-		for _, e := range v {
-			n += valueSize(e)
-		}
-		return n
-	case string:
-		return len(v)
-	case []byte:
-		return len(v)
-	}
-	return 8
-}

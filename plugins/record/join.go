@@ -8,9 +8,9 @@ func Join(batches []*Batch) (*Batch, error) {
 	if len(batches) == 1 {
 		return batches[0], nil
 	}
-	n, size := 0, 0
+	n, size, content := 0, 0, 0
 	for _, b := range batches {
-		n, size = n+b.Len(), size+b.Size()
+		n, size, content = n+b.Len(), size+b.Size(), content+b.Content()
 	}
 	if !slices.ContainsFunc(batches, isDecoded) {
 		return joinEncoded(batches, n, size)
@@ -23,7 +23,7 @@ func Join(batches []*Batch) (*Batch, error) {
 		}
 		records = append(records, r...)
 	}
-	return newBatch(records, size), nil
+	return newBatch(records, size, content), nil
 }
 
 func isDecoded(b *Batch) bool {

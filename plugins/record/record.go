@@ -94,10 +94,13 @@ func (r Record) Clone() Record {
 	}
 }
 
-// Size estimates the memory that r's content takes, in bytes. It is what the window
+// Size estimates the memory that the parts of r take, in bytes. It is what the window
 // of a pipeline counts: exact for raw data, an estimate for structured data.
-func (r *Record) Size() int {
-	n := len(r.Position) + r.Key.size() + r.Before.size() + r.After.size()
+func (r *Record) Size() int { return r.Content() + r.overhead() }
+
+// overhead is the part of Size that is not Content.
+func (r *Record) overhead() int {
+	n := len(r.Position)
 	for _, f := range r.Metadata {
 		n += len(f.Key) + len(f.Value)
 	}

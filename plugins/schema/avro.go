@@ -57,6 +57,9 @@ func (w *avroWriter) value(n *node, optional bool, path string) {
 	if optional || kinds == 0 {
 		kinds |= kindNull
 	}
+	if kinds&kindLong != 0 {
+		kinds &^= kindDuration // a union has one long at most
+	}
 	union := kinds&(kinds-1) != 0
 	if union {
 		w.print("[")
@@ -86,6 +89,8 @@ func (w *avroWriter) kind(n *node, k kind, path string) {
 		w.print(`"long"`)
 	case kindTime:
 		w.print(`{"type":"long","logicalType":"timestamp-micros"}`)
+	case kindDuration:
+		w.print(`{"type":"long","logicalType":"time-micros"}`)
 	case kindDouble:
 		w.print(`"double"`)
 	case kindString:

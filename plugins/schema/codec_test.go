@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/avro"
@@ -399,4 +400,30 @@ func BenchmarkDecode(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// The metrics count structured records by the length of their Avro form, without encoding them.
+func TestContentIsTheEncodedLength(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := objects(3).Draw(t, "object")
+		s, err := schema.ShapeOf(m)
+		if err != nil {
+			t.Skip(err)
+		}
+		c, err := schema.Parse(s.Avro())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := c.Append(nil, m)
+		if err != nil {
+			t.Skip(err)
+		}
+		if strings.Contains(s.Avro(), `["null"`) || strings.Contains(s.Avro(), `"items":[`) || strings.Contains(s.Avro(), `"null"`) {
+			t.Skip("unions are estimated")
+		}
+		r := record.Record{After: record.Structured(m), Metadata: record.Metadata{{Key: record.KeyPayloadSchemaSubject, Value: "s"}}}
+		if got := r.Content(); got != len(b) {
+			t.Fatalf("content %d of %d bytes: %v\n%s", got, len(b), m, s.Avro())
+		}
+	})
 }

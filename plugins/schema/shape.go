@@ -11,8 +11,9 @@ import (
 // Shape is the structure of objects: the names of their fields and the kinds of values
 // seen in each. A Shape never changes; the zero Shape has no fields.
 //
-// Integers and durations are long, floats double, times long with the logical type
-// timestamp-micros, nil makes a union with null, and an object is a record.
+// Integers are long, floats double, times long with the logical type timestamp-micros, durations
+// long with time-micros, nil makes a union with null, and an object is a record. Durations
+// beside integers are nanoseconds.
 type Shape struct {
 	root node
 }
@@ -38,6 +39,7 @@ const (
 	kindBool
 	kindLong
 	kindTime
+	kindDuration
 	kindDouble
 	kindString
 	kindBytes
@@ -51,7 +53,7 @@ func kindOf(v any) kind {
 		return kindNull
 	case string:
 		return kindString
-	case int, int64, int32, int16, int8, uint, uint64, uint32, uint16, uint8, time.Duration:
+	case int, int64, int32, int16, int8, uint, uint64, uint32, uint16, uint8:
 		return kindLong
 	case bool:
 		return kindBool
@@ -59,6 +61,8 @@ func kindOf(v any) kind {
 		return kindDouble
 	case time.Time:
 		return kindTime
+	case time.Duration:
+		return kindDuration
 	case []byte:
 		return kindBytes
 	case []any:
@@ -167,7 +171,7 @@ func (n *node) add(v any) error {
 	}
 	first := n.kinds&k == 0
 	n.kinds |= k
-	if n.kinds&(kindLong|kindTime) == kindLong|kindTime {
+	if n.kinds&kindTime != 0 && n.kinds&(kindLong|kindDuration) != 0 {
 		return errors.New("times and integers in one place")
 	}
 	switch k {

@@ -23,7 +23,16 @@ type Histogram struct {
 func (h *Histogram) Took(d time.Duration) { h.Observe(DurationBounds, d.Seconds(), 1) }
 
 // Observe counts n values that are about v each.
-func (h *Histogram) Observe(bounds []float64, v float64, n int) {
+func (h *Histogram) Observe(bounds []float64, v float64, n int) { h.add(bounds, v, v*float64(n), n) }
+
+// Share counts n values that are sum together. All count as their mean.
+func (h *Histogram) Share(bounds []float64, sum float64, n int) {
+	if n > 0 {
+		h.add(bounds, sum/float64(n), sum, n)
+	}
+}
+
+func (h *Histogram) add(bounds []float64, v, sum float64, n int) {
 	i := 0
 	for i < len(bounds) && v > bounds[i] {
 		i++
@@ -31,7 +40,7 @@ func (h *Histogram) Observe(bounds []float64, v float64, n int) {
 	h.buckets[i].Add(uint64(n))
 	for {
 		old := h.sum.Load()
-		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+v*float64(n))) {
+		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+sum)) {
 			return
 		}
 	}

@@ -15,39 +15,48 @@ import (
 // started. Counts go on over the runs of a pipeline.
 type Connector struct {
 	Records  atomic.Uint64 // read from the source, or durable in the destination
-	Bytes    atomic.Uint64 // of the records read or handed over for writing
+	Bytes    atomic.Uint64 // of the keys and payloads read or handed over for writing
 	Acked    atomic.Uint64 // acknowledged to the source
 	Nacked   atomic.Uint64 // refused by the destination
 	Filtered atomic.Uint64 // of the records read, dropped by processors
 	Sizes    Histogram     // of records, in bytes; within a batch all count as its mean
-	Reads    Histogram     // seconds that a source's Read takes, waiting for records included; sampled
-	Writes   Histogram     // seconds that a destination's Write takes; sampled
+	Reads    Histogram     // seconds that a source takes for a record, waiting for it included; see Sampler
+	Writes   Histogram     // seconds that a destination takes for a record; see Sampler
 }
 
-// CallsPerMeasurement is how many calls share one measurement of the time: at one record a
+// callsPerMeasurement is how many calls share one measurement of the time: at one record a
 // call, reading the clock would cost as much as the rest.
-const CallsPerMeasurement = 8
+const callsPerMeasurement = 8
 
-// Sampler counts calls of which some are measured.
-type Sampler int
+// Sampler times calls. Some are measured, and those between count as if they took as long.
+type Sampler struct {
+	calls   int
+	seconds float64 // that the call measured last took
+}
 
-// Time calls call and now and then measures how long it takes.
-func (s *Sampler) Time(h *Histogram, call func() error) error {
-	if *s++; *s%CallsPerMeasurement != 1 {
-		return call()
+// Time calls call. The records that it moved share the time it took.
+func (s *Sampler) Time(h *Histogram, call func() (records int, err error)) error {
+	measured := s.calls%callsPerMeasurement == 0
+	s.calls++
+	var begin time.Time
+	if measured {
+		begin = time.Now()
 	}
-	begin := time.Now()
-	err := call()
-	if err == nil {
-		h.Observe(DurationBounds, time.Since(begin).Seconds(), 1)
+	n, err := call()
+	if err != nil {
+		return err
 	}
-	return err
+	if measured {
+		s.seconds = time.Since(begin).Seconds()
+	}
+	h.Share(DurationBounds, s.seconds, n)
+	return nil
 }
 
 // Passed counts a batch that was read or is to be written.
 func (s *Connector) Passed(n, bytes int) {
 	s.Bytes.Add(uint64(bytes))
-	s.Sizes.Observe(SizeBounds, float64(bytes)/float64(n), n)
+	s.Sizes.Share(SizeBounds, float64(bytes), n)
 }
 
 // Pipeline counts what passed a pipeline since the agent started.

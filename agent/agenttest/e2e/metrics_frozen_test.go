@@ -1,0 +1,198 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+var freeze = flag.Bool("freeze", false, "write testdata/metrics.txt as the metrics are")
+
+// everything has each kind of what is measured: connectors in the agent and in processes,
+// processors in each place, dead letters, a failure.
+const everything = `version: "2.2"
+pipelines:
+  - id: p
+    connectors:
+      - {id: src, type: source, plugin: standalone:xgenerator, settings: {recordCount: 60, format.type: structured, format.options.id: int, format.options.name: string}, processors: [{id: a, plugin: field.set, settings: {field: .Metadata.a, value: x}}]}
+      - {id: dst, type: destination, plugin: standalone:xfile, settings: {path: DIR/p.jsonl}}
+      - id: picky
+        type: destination
+        plugin: builtin:file
+        settings: {path: DIR/picky.txt, sdk.record.format: template, sdk.record.format.options: '{{ fail "no" }}'}
+        processors: [{id: c, plugin: field.set, settings: {field: .Metadata.c, value: x}}]
+    processors: [{id: b, plugin: field.set, settings: {field: .Metadata.b, value: x}}]
+    dead-letter-queue: {plugin: builtin:file, settings: {path: DIR/dead.jsonl}, window-size: 0}
+  - id: broken
+    connectors:
+      - {id: src, type: source, plugin: builtin:generator, settings: {rate: 100, format.type: raw, format.options.id: int}}
+      - {id: dst, type: destination, plugin: builtin:file, settings: {path: /dev/full}}
+`
+
+// Every metric of the agent, its type and its labels. A rename is a decision: dashboards and
+// alerts are made with these. Those of Conduit are among them.
+func TestMetricsAreFrozen(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	install(t, dir, "xgenerator", "xfile")
+	w := startWeb(t, dir)
+	w.Save("p.yaml", strings.ReplaceAll(everything, "DIR", w.Dir))
+	w.Wait("records and dead letters", func() bool { return lineCount(w.Path("p.jsonl")) == 60 && lineCount(w.Path("dead.jsonl")) == 60 })
+	w.WaitPhase("broken", spec.PhaseRecovering, 0)
+	go func() {
+		_ = w.api.Inspect(t.Context(), "p:dst", nil, func(client.Message) error { return nil }) // until the test ends
+	}()
+	w.Wait("the inspector and a restart", func() bool {
+		text := metricsOf(w.Agent)
+		return strings.Contains(text, "conduit_inspector_sessions{") && strings.Contains(text, "conduit_plugin_restarts_total{")
+	})
+
+	got := describeMetrics(metricsOf(w.Agent))
+	if *freeze {
+		if err := os.WriteFile("testdata/metrics.txt", []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	frozen, err := os.ReadFile("testdata/metrics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(frozen)
+	if runtime.GOOS != "linux" { // where nothing is known of processes
+		want = regexp.MustCompile(`(?m)^conduit_plugin_(resident_bytes|open_fds) .*\n`).ReplaceAllString(want, "")
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics are not those of testdata/metrics.txt:\n%s", diff)
+	}
+}
+
+func lineCount(path string) int {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	return bytes.Count(b, []byte("\n"))
+}
+
+// describeMetrics returns a line for each metric with its type and labels, without those of the
+// Go runtime and of the process, which come from the client library.
+func describeMetrics(text string) string {
+	types := map[string]string{}
+	for _, found := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(text, -1) {
+		types[found[1]] = found[2]
+	}
+	labels := map[string]map[string]bool{}
+	for _, found := range regexp.MustCompile(`(?m)^([a-z_]+)(?:\{(.*)\})? \S+$`).FindAllStringSubmatch(text, -1) {
+		name := found[1]
+		if types[name] == "" {
+			name = regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+		}
+		if labels[name] == nil {
+			labels[name] = map[string]bool{}
+		}
+		for _, label := range regexp.MustCompile(`([a-z_]+)="`).FindAllStringSubmatch(found[2], -1) {
+			labels[name][label[1]] = true
+		}
+		delete(labels[name], "le")
+	}
+	var all strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		if !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+			fmt.Fprintln(&all, strings.Join(append([]string{name, types[name]}, slices.Sorted(maps.Keys(labels[name]))...), " "))
+		}
+	}
+	return all.String()
+}
+
+// A record counts as Conduit counts it: its key and its payload, raw as they are, structured in
+// Avro where they have a schema and otherwise in JSON; and every record counts once, however many
+// a call moves.
+func TestMetricsCountBytesOfContent(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	install(t, dir, "xgenerator", "xfile")
+	a := agenttest.Start(t, dir)
+	codec, err := schema.Parse(`{"type":"record","name":"r","fields":[{"name":"id","type":"long"},{"name":"name","type":"string"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	avro := func(after json.RawMessage) []byte {
+		var v struct {
+			ID   int64
+			Name string
+		}
+		if err := json.Unmarshal(after, &v); err != nil {
+			t.Fatal(err)
+		}
+		b, err := codec.Append(nil, map[string]any{"id": v.ID, "name": v.Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	raw := func(after json.RawMessage) (b []byte) {
+		if err := json.Unmarshal(after, &b); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	text := func(after json.RawMessage) []byte { return after }
+	for id, c := range map[string]struct {
+		source, destination, settings string
+		content                       func(after json.RawMessage) []byte
+	}{
+		"avro":      {"builtin:generator", "builtin:file", "format.type: structured", avro},
+		"json":      {"builtin:generator", "builtin:file", "format.type: structured, sdk.schema.extract.payload.enabled: false", text},
+		"raw":       {"builtin:generator", "builtin:file", "format.type: raw", raw},
+		"processes": {"standalone:xgenerator", "standalone:xfile", "format.type: structured", avro},
+		"mixed":     {"standalone:xgenerator", "builtin:file", "format.type: structured", avro},
+	} {
+		path := a.Path(id + ".jsonl")
+		a.Save(id+".yaml", fmt.Sprintf(`{version: "2.2", pipelines: [{id: %s, connectors: [
+			{id: in, type: source, plugin: %s, settings: {recordCount: 60, format.options.id: int, format.options.name: string, %s}},
+			{id: out, type: destination, plugin: %s, settings: {path: %s}}]}]}`, id, c.source, c.settings, c.destination, path))
+		a.Wait(id, func() bool { return lineCount(path) == 60 })
+		want := 0
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(content) {
+			var r struct {
+				Key     []byte
+				Payload struct{ After json.RawMessage }
+			}
+			if err := json.Unmarshal(line, &r); err != nil {
+				t.Fatal(err)
+			}
+			want += len(r.Key) + len(c.content(r.Payload.After))
+		}
+		for connector, plugin := range map[string]string{"in:source": c.source, "out:destination": c.destination} {
+			name, typ, _ := strings.Cut(connector, ":")
+			labels := fmt.Sprintf(`{component_id="%[1]s:%[2]s",pipeline_id="%[1]s",pipeline_name="%[1]s",plugin="%[3]s",type="%[4]s"}`, id, name, plugin, typ)
+			counted := func() float64 {
+				return scrape(t, a, "conduit_connector_execution_duration_seconds_count"+labels)
+			}
+			a.Wait("the last write to be counted", func() bool { return counted() >= 60 })
+			if n := counted(); n != 60 {
+				t.Errorf("%s: %s counts %v calls, want one for each record", id, connector, n)
+			}
+			if got := scrape(t, a, "conduit_connector_bytes_sum"+labels); int(got) != want || got != scrape(t, a, "conduit_connector_bytes_total"+labels) {
+				t.Errorf("%s: %s counts %v bytes, want %d", id, connector, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package record
+
+import (
+	"encoding/base64"
+	"math/bits"
+	"time"
+	"unicode/utf8"
+)
+
+// Content returns the bytes of the key and of both sides of the payload, which is what the
+// sizes in the metrics are: raw data as they are, structured data as they leave the agent. That
+// is in Avro where the metadata name a schema, otherwise in JSON. Fields that may be nil take a
+// byte more in Avro, which does not count.
+func (r *Record) Content() int {
+	n := r.Key.content(&r.Metadata, KeyKeySchemaSubject)
+	return n + r.Before.content(&r.Metadata, KeyPayloadSchemaSubject) + r.After.content(&r.Metadata, KeyPayloadSchemaSubject)
+}
+
+func (d *Data) content(m *Metadata, schema string) int {
+	if d.kind != structured {
+		return len(d.raw)
+	}
+	return objectLength(d.structured, m.Get(schema) != "")
+}
+
+func objectLength(m map[string]any, avro bool) int {
+	if avro {
+		return avroLength(m)
+	}
+	return jsonLength(m)
+}
+
+// avroLength returns the length of a value in Avro, where an object is a record.
+func avroLength(v any) (n int) {
+	switch v := v.(type) {
+	case string:
+		return avroTextLength(len(v))
+	case []byte:
+		return avroTextLength(len(v))
+	case nil, bool:
+		return 1
+	case float64, float32:
+		return 8
+	case time.Time:
+		return varintLength(v.UnixMicro())
+	case time.Duration:
+		return varintLength(v.Microseconds())
+	case map[string]any:
+		for _, field := range v {
+			n += avroLength(field)
+		}
+		return n
+	case []any: // one block, and an empty one that ends it
+		if len(v) > 0 {
+			n = varintLength(int64(len(v)))
+		}
+		for _, item := range v {
+			n += avroLength(item)
+		}
+		return n + 1
+	}
+	i, ok := asInt(v)
+	if !ok {
+		u, _ := asUint(v)
+		i = int64(u)
+	}
+	return varintLength(i)
+}
+
+func avroTextLength(n int) int { return varintLength(int64(n)) + n }
+
+// varintLength returns the length of n as a zigzag varint.
+func varintLength(n int64) int {
+	zigzag := uint64(n)<<1 ^ uint64(n>>63)
+	return (bits.Len64(zigzag|1) + 6) / 7
+}
+
+// jsonLength returns the length of what AppendValue appends.
+func jsonLength(v any) (n int) {
+	switch v := v.(type) {
+	case string:
+		return quotedLength(v)
+	case map[string]any:
+		if v == nil {
+			return len("null")
+		}
+		for key, field := range v {
+			n += quotedLength(key) + len(":") + jsonLength(field)
+		}
+		return n + bracketsLength(len(v))
+	case []any:
+		if v == nil {
+			return len("null")
+		}
+		for _, item := range v {
+			n += jsonLength(item)
+		}
+		return n + bracketsLength(len(v))
+	case nil:
+		return len("null")
+	case bool:
+		if v {
+			return len("true")
+		}
+		return len("false")
+	case []byte:
+		return len(`""`) + base64.StdEncoding.EncodedLen(len(v))
+	case time.Time:
+		return timeLength(v)
+	}
+	if n, ok := asInt(v); ok {
+		return intLength(n)
+	}
+	var scratch [64]byte
+	text, _ := AppendValue(scratch[:0], v)
+	return len(text)
+}
+
+func intLength(n int64) int {
+	length, magnitude := 1, uint64(n)
+	if n < 0 {
+		length, magnitude = 2, -magnitude
+	}
+	for ; magnitude >= 10; magnitude /= 10 {
+		length++
+	}
+	return length
+}
+
+// timeLength returns the length of t as appendTime writes it.
+func timeLength(t time.Time) int {
+	n := len(`"2006-01-02T15:04:05Z"`)
+	nanos := t.Nanosecond()
+	if nanos == 0 {
+		return n
+	}
+	for n += len(".000000000"); nanos%10 == 0; nanos /= 10 {
+		n--
+	}
+	return n
+}
+
+// bracketsLength returns the length of the brackets around n items and of the commas between.
+func bracketsLength(n int) int { return 2 + max(0, n-1) }
+
+// quotedLength returns the length of s as appendString writes it.
+func quotedLength[T string | []byte](s T) int {
+	n := len(`""`)
+	for i := 0; i < len(s); {
+		if c := s[i]; c < utf8.RuneSelf {
+			n += plainLength(c)
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+		if r == utf8.RuneError && size == 1 || r == '\u2028' || r == '\u2029' {
+			n += len(`\u2028`)
+		} else {
+			n += size
+		}
+		i += size
+	}
+	return n
+}
+
+func plainLength(c byte) int {
+	if plain[c] {
+		return 1
+	}
+	var scratch [8]byte
+	return len(appendEscape(scratch[:0], c))
+}
