@@ -55,9 +55,10 @@ func (l *fileLock) write(text string) error {
 }
 
 // release gives the store free. The file is not removed: another process may be waiting to
-// lock that very file.
+// lock that very file. Closing alone would not unlock it while a process that is being
+// started has a copy of the descriptor, which it has until it calls exec.
 func (l *fileLock) release() error {
-	return errors.Join(l.write(""), l.file.Close())
+	return errors.Join(l.write(""), syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
 }
 
 // withReadOnly marks errors that mean that the place of the store cannot be written.

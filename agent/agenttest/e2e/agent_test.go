@@ -53,6 +53,7 @@ pipelines:
 
 // TestFullDiskIsWaitedFor writes to a full disk until there is room: no record is refused.
 func TestFullDiskIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	for name, queue := range map[string]string{"default": "", "tolerant": `dead-letter-queue: {plugin: builtin:file, settings: {path: "%s"}, window-size: 0}`} {
 		t.Run(name, func(t *testing.T) {
 			a := agenttest.Start(t, "")
@@ -195,6 +196,7 @@ func TestABrokenFileChangesNothingButTheStatus(t *testing.T) {
 }
 
 func TestLastGoodSurvivesARestartWithABrokenFile(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "")
 	a.Save("p.yaml", made(a.Dir, "p", 1000, ""))
 	a.Wait("records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > 10 })
@@ -208,6 +210,7 @@ func TestLastGoodSurvivesARestartWithABrokenFile(t *testing.T) {
 }
 
 func TestGracefulStopsRepeatNothing(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	out := filepath.Join(dir, "p.jsonl")
 	var size int64
@@ -223,6 +226,7 @@ func TestGracefulStopsRepeatNothing(t *testing.T) {
 }
 
 func TestStatusAndDeletion(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "", func(c *config.Config) {
 		c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 50*time.Millisecond, 50*time.Millisecond
 	})

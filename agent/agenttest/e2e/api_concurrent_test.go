@@ -107,6 +107,7 @@ func (c *crowdOfClients) run(client, rounds int) {
 // Many clients change the same pipelines while files that declare them, too, are edited:
 // what each sees is one order of changes, and none is lost.
 func TestWritesAreLinearizable(t *testing.T) {
+	t.Parallel()
 	const clients, rounds = 50, 10
 	w := startWeb(t, "")
 	c := &crowdOfClients{web: w, chain: map[string]string{}, pipelines: strings.Split("abcdefghij", "")}

@@ -33,7 +33,7 @@ func browser(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 60*time.Second+soak(t))
+	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute+soak(t))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -63,6 +63,7 @@ func picture(t *testing.T, ctx context.Context, name string) {
 // The explorer lists every operation, and each can be tried: one that reads, one that
 // changes, one that streams.
 func TestExplorerInABrowser(t *testing.T) {
+	t.Parallel()
 	ctx := browser(t)
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 100, ""))

@@ -92,6 +92,7 @@ func TestWritesAreRevisions(t *testing.T) {
 // A stop that is forced does not wait for a destination that never answers, be it at once
 // or after waiting in vain. Nothing is lost.
 func TestForcedStop(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "chaos")
 	w := startWeb(t, dir)
@@ -139,6 +140,7 @@ func clientAt(t *testing.T, path string) *client.Client {
 
 // What was answered with a success is there after kill -9, and goes on.
 func TestWritesSurviveAKill(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	p := startProcess(t, dir, addressFile+"="+filepath.Join(dir, "address"))
 	defer p.kill()
@@ -244,6 +246,7 @@ func TestOverridesLastUntilTheFileChanges(t *testing.T) {
 
 // A pipeline changes hands both ways while it runs.
 func TestOwnershipMovesBothWays(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
 	w.movedOverAPI("p")
 	w.more(t, "p")

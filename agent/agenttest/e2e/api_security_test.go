@@ -70,6 +70,7 @@ func TestPagesOfOtherSitesReachNothing(t *testing.T) {
 }
 
 func TestMalformedRequests(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	const create = "/v1/pipelines"
 	for _, c := range []struct {
@@ -122,6 +123,7 @@ func TestMalformedRequests(t *testing.T) {
 
 // Requests that are not even HTTP, or more than a header may be.
 func TestRawRequests(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	host := w.Address()
 	for _, c := range []struct{ what, request, status string }{

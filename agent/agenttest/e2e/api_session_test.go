@@ -74,6 +74,7 @@ func curl(args []string) int {
 
 // The session in the documentation works as it is written there.
 func TestDocumentedSession(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../../api/README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -144,6 +145,7 @@ func (r *inspected) check(t *testing.T, connector string) {
 
 // Ids are given by the agent here, and the inspector is asked over WebSocket and plainly.
 func TestSessionWithIdsOfTheAgent(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	var p, source, destination struct{ ID string }
 	w.must("POST", "/v1/pipelines", `{"config":{"name":"demo","description":"d"}}`, &p)
@@ -222,6 +224,7 @@ const journalSource = `{"id":"src","type":"TYPE_SOURCE","plugin":"journal","pipe
 
 // Creating has a new instance accept the settings. Events come only to what was started.
 func TestLifecycleOverTheAPI(t *testing.T) {
+	t.Parallel()
 	w, calls := journalAt(t)
 	want := func(what, want string) {
 		t.Helper()

@@ -103,6 +103,7 @@ func seesRecord(t *testing.T, at *client.Client) error {
 }
 
 func TestEncryption(t *testing.T) {
+	t.Parallel()
 	trusted, strange := newAuthority(t), newAuthority(t)
 	cert, key := trusted.pair(t)
 	encrypted := config.TLS{CertFile: secretFile(t, cert), KeyFile: secretFile(t, key)}

@@ -16,6 +16,7 @@ import (
 // TestValidationIsBounded has a connector be checked with thousands of settings that are all
 // wrong, secret ones among them.
 func TestValidationIsBounded(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "")
 	c := &client.Client{URL: "http://" + a.Address()}
 	settings := map[string]string{}

@@ -15,6 +15,7 @@ import (
 // A pipeline that asks for what has no end fails by itself: another one goes on, the agent
 // stops within shutdown.timeout and what one template may take.
 func TestPipelinesCannotAskForTooMuch(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/dev/zero"); err != nil {
 		skip(t, "there is no device that has no end")
 	}
@@ -29,6 +30,7 @@ func TestPipelinesCannotAskForTooMuch(t *testing.T) {
 		"nested loops":    {generated, template(`{{ range until 50000 }}{{ range until 50000 }}{{ end }}{{ end }}`), "longer than"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := agenttest.NewDir(t)
 			a := agenttest.Start(t, dir, retryLater, func(c *config.Config) { c.Shutdown.Timeout = 2 * time.Second })
 			a.Save("good.yaml", made(dir, "good", 100, ""))

@@ -17,6 +17,7 @@ import (
 // Schemas of records are registered at the server that the settings name, with its
 // credentials, and records name their versions there.
 func TestConfluentSchemaRegistry(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	texts := map[string]string{} // by subject
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -120,6 +120,7 @@ func completeLines(path string) (lines []string) {
 
 // Values keep their types between two executables, with and without inspectors.
 func TestTypesBetweenExecutables(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "typed", "seen")
 	a := agenttest.Start(t, dir)
@@ -183,6 +184,7 @@ func typedPipeline(dir, id, source, destination string) string {
 }
 
 func TestTypesIntoBuiltIns(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "typed")
 	a := agenttest.Start(t, dir)
@@ -207,6 +209,7 @@ func TestTypesIntoBuiltIns(t *testing.T) {
 }
 
 func TestTypesFromBuiltIns(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "seen", "xfile", "xlog")
 	a := agenttest.Start(t, dir)
@@ -240,6 +243,7 @@ func TestTypesFromBuiltIns(t *testing.T) {
 // A record on which a plugin crashes again and again costs its own pipeline only: that
 // one tries again, ever later, from where it was, and goes on when the plugin is mended.
 func TestARecordThatCrashesAPlugin(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "chaos")
 	a := agenttest.Start(t, dir)

@@ -276,6 +276,7 @@ func TestManyExecutablesLeaveNothing(t *testing.T) {
 }
 
 func TestSchemasReachExecutables(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "xgenerator")
 	a := agenttest.Start(t, dir)
@@ -293,6 +294,7 @@ func TestSchemasReachExecutables(t *testing.T) {
 // A destination may wait for more records than a window holds because its plugin does so
 // unless set otherwise.
 func TestExecutablesThatGatherByDefault(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "gathering-file")
 	a := agenttest.Start(t, dir)
@@ -427,6 +429,7 @@ func while(t *testing.T, path string, f func()) {
 
 // A plugin that ends in the middle of a call has refused nothing: it is started again.
 func TestAPluginThatEndsInACall(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal")
 	a := agenttest.Start(t, dir)
@@ -445,6 +448,7 @@ func TestAPluginThatEndsInACall(t *testing.T) {
 }
 
 func TestLifecycleOfAnExecutable(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal")
 	brief := func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 }
@@ -550,6 +554,7 @@ func TestLifecycleOfAnExecutable(t *testing.T) {
 // What the settings of before refer to may be gone. That keeps neither the next version
 // from starting nor a connector that is gone from being cleaned up.
 func TestLifecycleWithLostReferences(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal")
 	a := agenttest.Start(t, dir, func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })
@@ -630,6 +635,7 @@ func TestCleanUpOfAReferencedPlugin(t *testing.T) {
 // A plugin that another one replaces under the same connector is cleaned up, with the
 // settings that it had, and the connector goes on with the other one.
 func TestCleanUpOfAReplacedPlugin(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal")
 	a := agenttest.Start(t, dir, func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 })

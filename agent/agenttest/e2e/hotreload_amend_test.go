@@ -199,6 +199,7 @@ func TestASlowDestinationIsReplaced(t *testing.T) {
 
 // A destination that never answers is cut off; all it was given goes to the new one.
 func TestAStuckDestinationIsReplaced(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal", "chaos")
 	d := deskIn(t, dir, func(c *config.Config) { c.Pipelines.DrainTimeout = 200 * time.Millisecond })

@@ -55,6 +55,7 @@ func TestFlappingEndsWithTheLastVersion(t *testing.T) {
 
 // A change that arrives while the agent shuts down is there after the next start.
 func TestChangedWhileTheAgentStops(t *testing.T) {
+	t.Parallel()
 	d := atDesk(t)
 	for v := 2; v < 6; v++ {
 		saved := make(chan struct{})

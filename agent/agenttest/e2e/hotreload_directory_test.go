@@ -109,6 +109,7 @@ func TestNewIdentitiesStartFromScratch(t *testing.T) {
 // Every interface that shows the state of the agent shows that the directory
 // is not in order, and when it is again.
 func TestTheStateOfTheDirectoryIsShown(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	d := &desk{w.Agent, t}
 	d.Save("p.yaml", d.made("p", 1))
@@ -270,6 +271,7 @@ func TestDirectoryIsMissing(t *testing.T) {
 
 // When all files are gone at start, a file or a person decides.
 func TestAllFilesGoneAtStart(t *testing.T) {
+	t.Parallel()
 	decisions := map[string]func(d *desk){
 		"a file appears": func(d *desk) { d.Save("new.yaml", d.made("new", 1)); d.runs("new", 1) },
 		"confirmed":      func(d *desk) { d.must(d.Files.Reload(t.Context(), true)) },

@@ -19,6 +19,7 @@ import (
 
 // Agents with stores of their own may follow one directory. Neither minds the other.
 func TestTwoAgentsOnOneDirectory(t *testing.T) {
+	t.Parallel()
 	logged := func(version int) string {
 		return strings.Replace(made("", "p", version, ""), "plugin: builtin:file\n        settings: {path: \"/p.jsonl\"}", "plugin: builtin:log", 1)
 	}
@@ -70,6 +71,7 @@ func TestDirectoryIsUnmounted(t *testing.T) {
 // An agent that is allowed no inotify instance polls the files instead,
 // and says how to mend that.
 func TestNoInotifyInstancesLeft(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	save := func(version int) {
 		if err := os.WriteFile(dir+"/pipelines/p.yaml", []byte(made(dir, "p", version, "")), 0o644); err != nil {

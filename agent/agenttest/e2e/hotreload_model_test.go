@@ -175,6 +175,7 @@ func longDeletionGrace(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour
 // files shows, and nothing else restarts. CONDUIT_SEQUENCES sets how many sequences of
 // events are tried, CONDUIT_SEED the one to repeat.
 func TestAnythingMayHappenToTheFiles(t *testing.T) {
+	t.Parallel()
 	sequences, first := setting(t, "CONDUIT_SEQUENCES", 6), setting(t, "CONDUIT_SEED", 0)
 	if first == 0 {
 		first = int(time.Now().UnixNano() % 1e9)

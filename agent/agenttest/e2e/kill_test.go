@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,6 +54,10 @@ func TestMain(m *testing.M) {
 	}
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(child(dir))
+	}
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // the default: parallel tests wait most of the time
+		_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	}
 	os.Exit(m.Run())
 }
@@ -167,6 +173,7 @@ const repeatBound = time.Second
 // A kill -9 at any moment loses nothing and reorders nothing, and what is repeated is
 // what was read since the last commit.
 func TestKillLosesNothing(t *testing.T) {
+	t.Parallel()
 	const rate = 5000 // records per second in each pipeline
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {

@@ -78,6 +78,7 @@ func said(t *testing.T, a *agenttest.Agent) string {
 // A module that is put into processors.path while the agent runs is used at once, several
 // instances of it at a time, and checked like every processor.
 func TestModuleIsFoundWhileTheAgentRuns(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	module := buildModule(t, filepath.Join(dir, "conduit.db.modules"))
 	a := agenttest.Start(t, dir)

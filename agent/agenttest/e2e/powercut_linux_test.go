@@ -18,6 +18,7 @@ import (
 // nothing, given destinations that count what is on the disk. CONDUIT_CUTS sets how many
 // are tried.
 func TestPowerCutsLoseNothing(t *testing.T) {
+	t.Parallel()
 	const rate = 5000 // records per second in each pipeline
 	d := newDisk(t)
 	input := filepath.Join(t.TempDir(), "input.log") // on a disk that keeps its power

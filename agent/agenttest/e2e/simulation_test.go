@@ -36,6 +36,7 @@ const (
 // what it does with the model. CONDUIT_SIMULATIONS sets how many sequences are tried,
 // CONDUIT_SEED the first of them.
 func TestSimulatedAgent(t *testing.T) {
+	t.Parallel()
 	sequences, first := setting(t, "CONDUIT_SIMULATIONS", 80), setting(t, "CONDUIT_SEED", 1)
 	cfg, _, err := config.Load(config.Sources{Path: os.DevNull})
 	if err != nil {

@@ -167,6 +167,7 @@ func TestStatusFiles(t *testing.T) {
 // The status file of a pipeline file that is gone stays until what it declared has
 // stopped.
 func TestStatusFilesOfDeletedFiles(t *testing.T) {
+	t.Parallel()
 	d := deskIn(t, "", func(c *config.Config) { c.Pipelines.DeletionGrace = time.Hour })
 	d.deploy("p.yaml", d.made("p", 1))
 	d.remove("p.yaml")
@@ -178,6 +179,7 @@ func TestStatusFilesOfDeletedFiles(t *testing.T) {
 
 // A new version is not settled before it has run as long as the settings want.
 func TestStatusFilesAwaitTheProof(t *testing.T) {
+	t.Parallel()
 	d := deskIn(t, "", func(c *config.Config) { c.Pipelines.Confirm = time.Hour })
 	d.deploy("p.yaml", d.made("p", 1))
 	d.Save("p.yaml", d.made("p", 2))
@@ -192,6 +194,7 @@ func TestStatusFilesAwaitTheProof(t *testing.T) {
 
 // What status files say does not outlive the agent, nor do they their pipeline files.
 func TestStatusFilesAcrossRestarts(t *testing.T) {
+	t.Parallel()
 	d := atDesk(t, short)
 	d.outcome("p.yaml", d.made("p", 1))
 	d.outcome("q.yaml", d.made("q", 1))
@@ -216,6 +219,7 @@ func TestStatusFilesAcrossRestarts(t *testing.T) {
 
 // Status files that cannot be written hold up nothing, and are logged once.
 func TestStatusFilesThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	if err := os.WriteFile(dir+"/conduit.db.status", nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -288,6 +292,7 @@ func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
 
 // The example in the documentation does what it says.
 func TestDocumentedDeployment(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../../reconcile/README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ func (p *page) do(actions ...chromedp.Action[chromedp.Void]) {
 // until waits until an expression of JavaScript is true.
 func (p *page) until(what, expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(25*time.Second))); err != nil {
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(time.Minute))); err != nil {
 		picture(p.t, p.ctx, "failure-"+p.t.Name())
 		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
 		p.t.Fatalf("%s: %v; the page shows:\n%s", what, err, text)
@@ -135,6 +135,7 @@ const axe = "CONDUIT_AXE"
 // Every view renders without complaint, fits a wide and a narrow window, in light and
 // dark, and is accessible.
 func TestUIViews(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 50, marked))
 	w.Save("bad.yaml", strings.Replace(made(w.Dir, "q", 50, ""), "type: source", "type: sauce", 1))
@@ -198,6 +199,7 @@ const marked = "processors: [{id: mark, plugin: field.set, settings: {field: .Pa
 
 // A dry run takes records from the stream of the source, and shows what changes at each stage.
 func TestUIDryRun(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 50, marked))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
@@ -211,6 +213,7 @@ func TestUIDryRun(t *testing.T) {
 
 // A broken file appears with its line, while its pipeline goes on, and disappears.
 func TestUIBrokenFileAppearsAndDisappears(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 10, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
@@ -227,6 +230,7 @@ func TestUIBrokenFileAppearsAndDisappears(t *testing.T) {
 
 // From nothing to a running pipeline and back, by clicking.
 func TestUICreateInspectDelete(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	p := openPage(t, w.api.URL, "")
 	p.press("make one here")
@@ -293,6 +297,7 @@ const apiPipeline = `{"id":"api","status":"running","connectors":[{"id":"in","ty
 
 // A declaration is edited with the help of the agent, planned, applied, and rolled back.
 func TestUIEditPlanApplyRollBack(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	var plan struct{ Hash string }
 	w.must("POST", "/v1/pipelines/plan", `{"config":`+apiPipeline+`}`, &plan)
@@ -327,6 +332,7 @@ func TestUIEditPlanApplyRollBack(t *testing.T) {
 
 // The editor proposes what may stand at the cursor, plugins included.
 func TestUIEditorCompletes(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	p := openPage(t, w.api.URL, "new")
 	p.press("YAML")
@@ -338,6 +344,7 @@ func TestUIEditorCompletes(t *testing.T) {
 
 // With tokens the page asks for one, and shows a reader no buttons that are not for it.
 func TestUILogin(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "", tokens(t, "read-secret", "admin-secret"))
 	w.Save("p.yaml", made(w.Dir, "p", 10, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
@@ -381,6 +388,7 @@ func tokens(t *testing.T, read, admin string) func(*config.Config) {
 
 // The page says that the agent is gone, and goes on by itself when it is back.
 func TestUIAgentRestartsUnderThePage(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -410,6 +418,7 @@ func TestUIAgentRestartsUnderThePage(t *testing.T) {
 // takes long. CONDUIT_SOAK sets for how many seconds. Tasks are judged by the time that their
 // thread ran: the browser shares its CPUs with the agent and the test.
 func TestUIThousandPipelines(t *testing.T) {
+	t.Parallel()
 	const n = 1000
 	w := startWeb(t, "", func(c *config.Config) { c.Pipelines.Confirm = 0 })
 	var b strings.Builder

@@ -21,10 +21,10 @@ export class Editor {
   /** Has the agent check the text, soon after the last key (debounce). */
   ask(complete = false) {
     clearTimeout(this.pending);
-    this.pending = setTimeout(() => this.check(complete), complete ? 0 : 200);
+    this.pending = setTimeout(() => this.validate(complete), complete ? 0 : 200);
   }
 
-  async check(complete) {
+  async validate(complete) {
     const { line, column } = this.cursor(), text = this.text.peek();
     try {
       const answer = await agent.post('/v1/editor', { path: this.path, content: text, line, column });
