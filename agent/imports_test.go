@@ -30,7 +30,9 @@ plugins/connector:    plugins/sdk
 plugins/wire:         plugins/schema plugins/sdk plugins/wire/wirepb
 plugins/sandbox:
 plugins/standalone:   plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/wirepb
-plugins/builtin:      plugins/builtin/file plugins/builtin/generator plugins/builtin/log plugins/sdk
+plugins/spoollog:
+plugins/builtin:      plugins/builtin/file plugins/builtin/generator plugins/builtin/log plugins/builtin/spool plugins/sdk
+plugins/builtin/spool: plugins/sdk plugins/spoollog
 plugins/processor:    plugins/connector plugins/processor/codec plugins/processor/enrich plugins/processor/expr plugins/processor/fieldref plugins/processor/fields
   plugins/processor/flow plugins/processor/javascript plugins/processor/jsonvalue plugins/processor/unwrap plugins/processor/webhook
   plugins/processor/ai plugins/processor/window plugins/schema plugins/sdk plugins/template spec

@@ -22,7 +22,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"file", "generator", "log"}; !slices.Equal(names, want) {
+	if want := []string{"file", "generator", "log", "spool"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }

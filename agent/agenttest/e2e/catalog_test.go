@@ -29,7 +29,7 @@ func TestCatalogKnowsExecutables(t *testing.T) {
 	for _, p := range found {
 		names = append(names, p.FullName().String())
 	}
-	if got := strings.Join(names, " "); got != "builtin:file@v1.0.0 builtin:generator@v1.0.0 builtin:log@v1.0.0 standalone:xfile@v1.0.0" {
+	if got := strings.Join(names, " "); got != "builtin:file@v1.0.0 builtin:generator@v1.0.0 builtin:log@v1.0.0 builtin:spool@v1.0.0 standalone:xfile@v1.0.0" {
 		t.Errorf("found %s", got)
 	}
 	if len(refused) != 1 || filepath.Base(refused[0].Path) != "nothing" || refused[0].Reason == "" {

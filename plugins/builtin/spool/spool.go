@@ -1,0 +1,27 @@
+// Package spool is a destination that keeps records in a log on disk, and a source that
+// reads them from there.
+package spool
+
+import "github.com/conduit-agent/conduit/plugins/sdk"
+
+const version = "v1.0.0"
+
+// Connector describes the source and the destination.
+func Connector() sdk.Connector {
+	return sdk.Connector{
+		Name:    "spool",
+		Summary: "Keeps records in a log on disk, and reads them from there.",
+		Description: "A destination that appends records to a log on disk and syncs it before it counts them as written, and a source that " +
+			"reads such a log. Several sources may read one log, each at its own pace; what all of them acknowledged is removed.",
+		Version:        version,
+		Author:         "conduit",
+		NewSource:      func() sdk.Source { return &Source{} },
+		NewDestination: func() sdk.Destination { return &Destination{} },
+
+		// Records leave as they came.
+		SourceDefaults: map[string]string{
+			"sdk.schema.extract.key.enabled":     "false",
+			"sdk.schema.extract.payload.enabled": "false",
+		},
+	}
+}

@@ -1,0 +1,188 @@
+package spoollog
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// batchBytes and batchRecords are how much Read returns at once, about.
+const (
+	batchBytes   = 256 << 10
+	batchRecords = 1000
+)
+
+// Cursor reads a log from an offset on. It is used by one goroutine at a time.
+type Cursor struct {
+	log  *Log
+	next uint64 // offset of the next record
+	seg  *segment
+	cur  cursor // frames of seg
+	end  uint64 // behind the last record of seg, when it was last looked up
+}
+
+// Cursor returns a cursor that reads from offset on.
+func (l *Log) Cursor(offset uint64) *Cursor { return &Cursor{log: l, next: offset} }
+
+// Close releases the file that is being read.
+func (c *Cursor) Close() {
+	if c.cur.file != nil {
+		_ = c.cur.file.Close() // it was only read
+	}
+	c.seg, c.cur = nil, cursor{}
+}
+
+// Next returns the offset that Read goes on from.
+func (c *Cursor) Next() uint64 { return c.next }
+
+// Wait waits until Read has something to return.
+func (c *Cursor) Wait(ctx context.Context) error { return c.log.waitFor(ctx, c.next) }
+
+// Read returns the next records before the offset end, and the offset of each; none when there are
+// none yet.
+func (c *Cursor) Read(end uint64) (records []record.Record, offsets []uint64, err error) {
+	size := 0
+	for size < batchBytes && len(records) < batchRecords && c.next < end {
+		more, err := c.seek()
+		if err != nil || !more {
+			return records, offsets, c.failed(err)
+		}
+		f, err := c.cur.next()
+		if err == io.EOF {
+			c.leave(f)
+			continue
+		}
+		if err != nil {
+			return records, offsets, c.failed(err)
+		}
+		size += len(f.data)
+		if records, offsets, err = c.take(f, end, records, offsets); err != nil {
+			return records, offsets, err
+		}
+	}
+	return records, offsets, nil
+}
+
+func (c *Cursor) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	c.Close() // what was read of the file is not known to be what is there
+	return fmt.Errorf("cannot read the spool in %s: %w", c.log.dir, err)
+}
+
+// take appends the records of f from next on and before end.
+func (c *Cursor) take(f frame, end uint64, records []record.Record, offsets []uint64) ([]record.Record, []uint64, error) {
+	if f.first >= c.end || f.end() <= c.next {
+		return records, offsets, nil // the remains of a write that failed, or read already
+	}
+	if f.first > c.next {
+		c.log.damaged(c.seg, c.next, f.first, f.skipped)
+	}
+	n := len(records)
+	records, err := f.records(slices.Grow(records, f.count))
+	if err != nil { // the checksum is right, so it was written like this
+		c.log.damaged(c.seg, max(c.next, f.first), f.end(), int64(len(f.data)))
+		c.next = f.end()
+		return records[:n], offsets, nil
+	}
+	kept := n
+	for i := range f.count {
+		if offset := f.first + uint64(i); offset >= c.next && offset < end {
+			records[kept] = records[n+i]
+			offsets = append(offsets, offset)
+			kept++
+		}
+	}
+	clear(records[kept:])
+	c.next = min(f.end(), end)
+	if f.end() > end { // the rest of the frame is for later
+		c.cur = cursor{identity: c.cur.identity, file: c.cur.file, limit: c.cur.limit, pos: c.cur.pos - int64(len(f.data))}
+	}
+	return records[:kept], offsets, nil
+}
+
+// seek makes seg the segment that next is in, and reports whether it has more to read.
+func (c *Cursor) seek() (more bool, err error) {
+	l := c.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false, ErrClosed
+	}
+	s := l.segmentAt(c.next)
+	if s == nil {
+		return false, nil
+	}
+	if s != c.seg {
+		c.Close()
+		file, err := l.fs.Open(s.path)
+		if err != nil {
+			return false, err
+		}
+		c.seg, c.cur = s, cursor{identity: s.identity, file: file}
+		c.next = max(c.next, s.base)
+	}
+	c.cur.limit, c.end = max(c.cur.limit, s.size), s.end
+	return c.next < s.end, nil
+}
+
+// leave goes on behind the segment, all frames of which were read.
+func (c *Cursor) leave(rest frame) {
+	if c.next < c.end {
+		c.log.damaged(c.seg, c.next, c.end, rest.skipped)
+		c.next = c.end
+	}
+}
+
+// segmentAt returns the first segment that has records at offset or behind it, nil when
+// there is none.
+func (l *Log) segmentAt(offset uint64) *segment {
+	i, _ := slices.BinarySearchFunc(l.segments, offset, func(s *segment, offset uint64) int {
+		if s.end > offset {
+			return 1
+		}
+		return -1
+	})
+	for ; i < len(l.segments); i++ {
+		if s := l.segments[i]; s.end > s.base {
+			return s
+		}
+	}
+	return nil
+}
+
+// damaged counts the records from one offset up to another, which cannot be read.
+func (l *Log) damaged(s *segment, from, to uint64, bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if from = max(from, s.holes); from >= to { // another reader found it
+		return
+	}
+	s.holes = to
+	l.counts.Damaged += to - from
+	l.log.Error("records of the spool are damaged and were skipped", "file", s.path, "records", to-from, "bytes", bytes)
+}
+
+// Bounds returns the offset of the oldest record there is, and the one behind the newest that can be read.
+func (l *Log) Bounds() (oldest, end uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, s := range l.segments {
+		if i == 0 {
+			oldest = s.base
+		}
+		end = s.end
+	}
+	return oldest, end
+}
+
+// Counts returns what was counted since the log was opened.
+func (l *Log) Counts() Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
+}
