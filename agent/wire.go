@@ -34,6 +34,7 @@ func (a *Agent) wire() {
 	a.Store.Retention = store.Retention{Age: h.MaxAge, Pipelines: h.MaxPipelines, Bytes: int64(h.MaxBytes)}
 	a.Committer = &commit.Committer{Store: a.Store, Interval: c.DB.CommitInterval}
 	a.Catalog = catalog.New(c, a.schemas.Registry, log)
+	a.Catalog.Executables.Bounds.PipelineOf = a.startedPipelineOf
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
 	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
@@ -69,6 +70,15 @@ func (a *Agent) wire() {
 	}
 	a.wireTelemetry()
 	a.wireEvents()
+}
+
+// startedPipelineOf returns the pipeline of a connector that was started.
+func (a *Agent) startedPipelineOf(ctx context.Context, connectorID string) (string, bool) {
+	state, err := a.Store.ConnectorState(ctx, connectorID)
+	if err != nil || state == nil {
+		return "", false
+	}
+	return state.PipelineID, true
 }
 
 func (a *Agent) wireTelemetry() {

@@ -27,11 +27,13 @@ import (
 type Executables struct {
 	Dir      string          // need not exist yet; its subdirectories and hidden files do not count
 	Schemas  schema.Registry // served to the plugins while Run runs; nil: none
+	Bounds   *schema.Bounds  // of what the plugins may do with Schemas; nil: none
 	Env      []string        // what plugins inherit, as NAME=value; nil: all that this process has
 	Log      *slog.Logger    // nil discards
 	LogLevel string          // what plugins should log; empty: info
 
 	Sandbox        *sandbox.Policy // what plugins may do, in addition to what each needs; nil: what this process may
+	MaxMessage     int             // greatest message that is taken from plugins, in bytes; 0: 16 MiB
 	TempDir        string          // where plugins get a private directory each; empty: that of the machine
 	RefuseWritable bool            // executables that others can change are not used; else they are warned of
 

@@ -132,7 +132,7 @@ func listsOwn(params sdk.Parameters) bool {
 func clientOf(e *Executables, f *file) *standalone.Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Schemas: e.server, Sandbox: e.Sandbox, TempDir: e.TempDir}
+	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Schemas: e.server, Sandbox: e.Sandbox, TempDir: e.TempDir, MaxReceive: e.MaxMessage}
 	if f.spec != nil {
 		c.Name = string(KindStandalone) + ":" + f.spec.Name
 	}
@@ -151,7 +151,7 @@ func (e *Executables) serveSchemas(ctx context.Context, work *sync.WaitGroup) {
 		e.Log.Error("cannot serve schemas to plugins", "component", "plugins", "err", err)
 		return
 	}
-	server := &standalone.SchemaServer{Registry: e.Schemas, Listener: listener}
+	server := &standalone.SchemaServer{Registry: e.Schemas, Bounds: e.Bounds, Listener: listener}
 	e.server = server
 	work.Go(func() {
 		if err := server.Run(ctx); err != nil {

@@ -44,11 +44,13 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 	executables := &plugins.Executables{
 		Dir:      c.Connectors.Path,
 		Schemas:  schemas,
+		Bounds:   &schema.Bounds{Schemas: c.Connectors.MaxSchemas, Bytes: c.Connectors.MaxSchemaBytes, ReadAny: c.Connectors.SchemaAccess == "any"},
 		Env:      environment(os.Environ(), c.Connectors.Environment),
 		Log:      log,
 		LogLevel: c.Log.Level,
 
 		Sandbox:        confinement(c.Connectors),
+		MaxMessage:     c.Connectors.MaxMessageBytes,
 		TempDir:        TempDir(c),
 		RefuseWritable: c.Connectors.WritableByOthers == "refuse",
 	}

@@ -62,6 +62,10 @@ type Connectors struct {
 	WritableByOthers string `koanf:"writable-by-others"` // warn, refuse
 	Sandbox          string `koanf:"sandbox"`            // off, paths, strict
 	SandboxPaths     string `koanf:"sandbox-paths"`      // comma-separated
+	MaxMessageBytes  int    `koanf:"max-message-bytes"`
+	MaxSchemas       int    `koanf:"max-schemas"`      // of one connector
+	MaxSchemaBytes   int    `koanf:"max-schema-bytes"` // of one connector
+	SchemaAccess     string `koanf:"schema-access"`    // own, any
 }
 
 // Processors says where WebAssembly modules are, how long processors may take, and what

@@ -33,7 +33,7 @@ type Client struct {
 	Schemas    *SchemaServer   // what they get their schemas from; nil: nothing
 	TempDir    string          // where each process gets a private directory, with its socket; made if need be; empty: os.TempDir, where the directory is removed as soon as there is a connection
 	MaxMessage int             // greatest message they are sent, in bytes; 0: 4 MiB
-	MaxReceive int             // greatest message that is taken from them, in bytes; 0: 256 MiB
+	MaxReceive int             // greatest message that is taken from them, in bytes; 0: 16 MiB
 
 	StartTimeout time.Duration // until a process is ready; 0: a minute
 	CallTimeout  time.Duration // for Configure, Open and lifecycle calls; 0: a minute

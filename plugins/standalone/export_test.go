@@ -41,3 +41,6 @@ func LastSaid(log *slog.Logger, redact func(string) string, line string, flooded
 	_, _ = io.WriteString(l, line+"\n")
 	return l.last()
 }
+
+// Waiting returns how many messages s has received that nobody has asked for.
+func Waiting(s *Source) int { return len(s.stream.received) }

@@ -40,6 +40,7 @@ var roles = map[string]func(){
 	"odd":         serveOdd,
 	"fast":        serveFast,
 	"eager":       serveEager,
+	"great":       serveGreat,
 	"host":        hostUntilKilled,
 	"chatter":     func() { fmt.Println("hello"); select {} },
 	"future":      func() { fmt.Println("1|7|tcp|localhost:1|grpc"); select {} },

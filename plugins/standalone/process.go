@@ -178,6 +178,9 @@ func (p *process) explain(err error) error {
 	code := status.Code(err)
 	lost := code == codes.Unavailable || p.exitedWithin(0)
 	err = wire.PlainError(err)
+	if errors.Is(err, wire.ErrTooLarge) {
+		err = fmt.Errorf("%w; connectors.max-message-bytes is %d", err, p.maxReceive)
+	}
 	if errors.Is(err, io.EOF) {
 		return err
 	}

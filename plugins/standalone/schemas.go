@@ -25,7 +25,8 @@ type SchemaServer struct {
 	connutilsv1.UnimplementedSchemaServiceServer
 
 	Registry schema.Registry
-	Listener net.Listener // on loopback
+	Bounds   *schema.Bounds // of what connectors may do with it; nil: none
+	Listener net.Listener   // on loopback
 
 	mu     sync.Mutex
 	tokens map[string]string // guarded by mu: token → connector id
@@ -33,6 +34,9 @@ type SchemaServer struct {
 
 // Run serves until ctx ends.
 func (s *SchemaServer) Run(ctx context.Context) error {
+	if s.Bounds == nil {
+		s.Bounds = &schema.Bounds{}
+	}
 	server := grpc.NewServer(grpc.UnaryInterceptor(s.authenticate))
 	connutilsv1.RegisterSchemaServiceServer(server, s)
 	defer context.AfterFunc(ctx, server.Stop)()
@@ -75,13 +79,16 @@ func (s *SchemaServer) revoke(token string) {
 	delete(s.tokens, token)
 }
 
+// callerKey is where the context of a call has the id of the connector.
+type callerKey struct{}
+
 func (s *SchemaServer) authenticate(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	for _, token := range metadata.ValueFromIncomingContext(ctx, wire.TokenKey) {
 		s.mu.Lock()
-		_, ok := s.tokens[token]
+		connectorID, ok := s.tokens[token]
 		s.mu.Unlock()
 		if ok {
-			return next(ctx, req)
+			return next(context.WithValue(ctx, callerKey{}, connectorID), req)
 		}
 	}
 	return nil, status.Error(codes.Unauthenticated, "invalid token")
@@ -89,7 +96,7 @@ func (s *SchemaServer) authenticate(ctx context.Context, req any, _ *grpc.UnaryS
 
 // CreateSchema stores a schema.
 func (s *SchemaServer) CreateSchema(ctx context.Context, req *connutilsv1.CreateSchemaRequest) (*connutilsv1.CreateSchemaResponse, error) {
-	got, err := s.Registry.Create(ctx, req.GetSubject(), schema.Type(req.GetType()), string(req.GetBytes()))
+	got, err := s.Bounds.Create(ctx, s.Registry, ctx.Value(callerKey{}).(string), req.GetSubject(), schema.Type(req.GetType()), string(req.GetBytes()))
 	if err != nil {
 		return nil, wire.SchemaStatus(err)
 	}
@@ -98,7 +105,7 @@ func (s *SchemaServer) CreateSchema(ctx context.Context, req *connutilsv1.Create
 
 // GetSchema returns a schema.
 func (s *SchemaServer) GetSchema(ctx context.Context, req *connutilsv1.GetSchemaRequest) (*connutilsv1.GetSchemaResponse, error) {
-	got, err := s.Registry.Get(ctx, req.GetSubject(), int(req.GetVersion()))
+	got, err := s.Bounds.Get(ctx, s.Registry, ctx.Value(callerKey{}).(string), req.GetSubject(), int(req.GetVersion()))
 	if err != nil {
 		return nil, wire.SchemaStatus(err)
 	}

@@ -24,6 +24,7 @@ type Source struct {
 	read     record.Position   // owned by Read: the last position returned
 	late     []record.Position // owned by Read: positions returned since Stop began
 	end      record.Position   // the last position there will be; set before stopped is closed
+	lent     int               // owned by Read: bytes of great messages returned, for which there is no room yet
 	refused  error             // owned by Read: what is wrong with the next record
 	stopping chan struct{}     // closed when Stop begins
 	stopped  chan struct{}     // closed when Stop knows the last position
@@ -48,6 +49,7 @@ const maxRead = 1 << 20
 // Read returns the next batch, never an empty one, made of the messages that are
 // there. It returns io.EOF when Stop was called and everything was returned.
 func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
+	s.makeRoom()
 	for s.refused == nil {
 		f, err := s.next(ctx)
 		if err != nil {
@@ -65,6 +67,23 @@ func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
 	return nil, fmt.Errorf("cannot read from connector %s: %w", s.id, s.refused)
 }
 
+// take makes room for as much as f, which was received. For a great message there is room when
+// Read is called again, which is when the window has room for more: so there is one at a time.
+func (s *Source) take(f wire.Frame) {
+	if len(f) > receivedAheadBytes {
+		s.lent += len(f)
+		return
+	}
+	s.stream.release(f)
+}
+
+func (s *Source) makeRoom() {
+	if s.lent > 0 {
+		s.stream.makeRoom(s.lent)
+		s.lent = 0
+	}
+}
+
 // next waits for a message.
 func (s *Source) next(ctx context.Context) (wire.Frame, error) {
 	if s.atEnd() { // what a source reads after that does not count
@@ -72,7 +91,7 @@ func (s *Source) next(ctx context.Context) (wire.Frame, error) {
 	}
 	select { // what is there comes first
 	case f, ok := <-s.stream.received:
-		s.stream.release(f)
+		s.take(f)
 		return f, s.ended(ok)
 	default:
 	}
@@ -81,7 +100,7 @@ func (s *Source) next(ctx context.Context) (wire.Frame, error) {
 	for {
 		select {
 		case f, ok := <-s.stream.received:
-			s.stream.release(f)
+			s.take(f)
 			if s.atEnd() { // it was returned while we waited
 				return nil, io.EOF
 			}
@@ -171,7 +190,7 @@ func (s *Source) gather(f wire.Frame) wire.Frame {
 				return f
 			}
 			f = slices.Grow(f, int(min(s.stream.queued.Load(), maxRead))) // for those that follow, too
-			s.stream.release(g)
+			s.take(g)
 			f = append(f, g...)
 			continue
 		default:

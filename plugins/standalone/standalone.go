@@ -20,7 +20,7 @@ import "time"
 
 // defaultMaxReceive bounds a message of a plugin: batches of large records fit, a plugin
 // gone mad cannot take all memory at once.
-const defaultMaxReceive = 256 << 20
+const defaultMaxReceive = 16 << 20
 
 // How long a plugin may take, unless the Client says otherwise.
 const (

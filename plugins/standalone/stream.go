@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +36,8 @@ type stream struct {
 // they are asked for. Many sources send one record per message.
 const receivedAhead = 256
 
-// receivedAheadBytes bounds them by size. A greater message still passes, alone.
+// receivedAheadBytes bounds them by size: once there are as many, no more are received. A
+// greater message still passes.
 const receivedAheadBytes = 1 << 20
 
 func (c *connector) openStream() (*stream, error) {
@@ -52,7 +54,7 @@ func (c *connector) openStream() (*stream, error) {
 	return s, nil
 }
 
-// receive queues messages until the stream ends. A send that finds the stream ended waits
+// receive queues messages until the stream ends, each received when there is room. A send that finds the stream ended waits
 // for the reason, and its caller may be the one that makes room in the queue. So, when over
 // is closed, receive takes the messages that are left, which flow control bounds, to reach
 // the reason before it queues them.
@@ -60,6 +62,9 @@ func (s *stream) receive() {
 	defer close(s.received)
 	var left []wire.Frame
 	for {
+		if len(left) == 0 {
+			s.waitForRoom()
+		}
 		var f wire.Frame
 		if s.err = s.grpc.RecvMsg(&f); s.err != nil {
 			break
@@ -76,19 +81,23 @@ func (s *stream) receive() {
 	}
 }
 
-// queue waits until there is room for f and queues it. It returns false when the stream
-// is cancelled or over is closed first.
-func (s *stream) queue(f wire.Frame, over <-chan struct{}) bool {
-	size := int64(len(f))
-	for n := s.queued.Load(); n > 0 && n+size > receivedAheadBytes; n = s.queued.Load() {
+// waitForRoom waits until another message may be received.
+func (s *stream) waitForRoom() {
+	for s.queued.Load() >= receivedAheadBytes {
 		select {
 		case <-s.room:
-		case <-over:
-			return false
+		case <-s.over:
+			return
 		case <-s.ctx.Done():
-			return false
+			return
 		}
 	}
+}
+
+// queue waits until f is queued. It returns false when the stream is cancelled or over is
+// closed first.
+func (s *stream) queue(f wire.Frame, over <-chan struct{}) bool {
+	size := int64(len(f))
 	s.queued.Add(size)
 	select {
 	case s.received <- f:
@@ -101,8 +110,10 @@ func (s *stream) queue(f wire.Frame, over <-chan struct{}) bool {
 }
 
 // release makes room for as much as f, which was taken from received.
-func (s *stream) release(f wire.Frame) {
-	s.queued.Add(-int64(len(f)))
+func (s *stream) release(f wire.Frame) { s.makeRoom(len(f)) }
+
+func (s *stream) makeRoom(n int) {
+	s.queued.Add(-int64(n))
 	s.room.Notify()
 }
 
@@ -140,6 +151,7 @@ func (s *stream) half() { s.closeOnce.Do(func() { _ = s.grpc.CloseSend() }) }
 // close ends the stream and returns when it has ended.
 func (s *stream) close() {
 	s.half()
+	s.makeRoom(math.MaxInt32) // what is received now is dropped
 	timer := time.NewTimer(streamEndTimeout)
 	defer timer.Stop()
 	for {

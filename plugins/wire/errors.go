@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -12,6 +13,9 @@ import (
 
 // ErrUnimplemented means that the plugin does not know the method.
 var ErrUnimplemented = errors.New("the plugin does not implement it")
+
+// ErrTooLarge means that the other side sent a message above the bound.
+var ErrTooLarge = errors.New("a message is too large")
 
 // tooLarge begins what gRPC says of a message above the bound.
 const tooLarge = "grpc: received message larger than max"
@@ -27,7 +31,7 @@ func PlainError(err error) error {
 	case s.Code() == codes.Unimplemented:
 		return ErrUnimplemented
 	case s.Code() == codes.ResourceExhausted && strings.HasPrefix(s.Message(), tooLarge):
-		return errors.New("a message is too large: " + strings.TrimPrefix(s.Message(), "grpc: "))
+		return fmt.Errorf("%w: %s", ErrTooLarge, strings.TrimPrefix(s.Message(), "grpc: "))
 	case s.Message() == context.Canceled.Error():
 		return context.Canceled
 	case s.Message() == context.DeadlineExceeded.Error():

@@ -135,8 +135,19 @@ func (s *sourceServer) sendRecords(stream grpc.ServerStream, records []record.Re
 			return fmt.Errorf("cannot send record %q: %w", records[i].Position, err)
 		}
 	}
-	b := record.NewBatch(records)
-	f, err := b.AppendWire(make(Frame, 0, b.Size()+100*b.Len()), 0, b.Len())
+	return s.sendBatch(stream, record.NewBatch(records))
+}
+
+// sendBatch sends a batch, in parts as small as every host accepts if its records are.
+func (s *sourceServer) sendBatch(stream grpc.ServerStream, b *record.Batch) error {
+	size := b.Size() + 100*b.Len()
+	if n := b.Len(); size > DefaultMaxMessage && n > 1 {
+		if err := s.sendBatch(stream, b.Slice(0, n/2)); err != nil {
+			return err
+		}
+		return s.sendBatch(stream, b.Slice(n/2, n))
+	}
+	f, err := b.AppendWire(make(Frame, 0, size), 0, b.Len())
 	if err != nil {
 		return err
 	}
@@ -144,7 +155,7 @@ func (s *sourceServer) sendRecords(stream grpc.ServerStream, records []record.Re
 		return err
 	}
 	s.mu.Lock()
-	s.last = records[len(records)-1].Position
+	s.last = b.Position(b.Len() - 1)
 	s.mu.Unlock()
 	return nil
 }

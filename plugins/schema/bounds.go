@@ -1,0 +1,120 @@
+package schema
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// maxSubject is the greatest length of a subject that a connector may create.
+const maxSubject = 1024
+
+// Bounds keeps connectors that nobody has to trust to what is theirs in a registry: what they
+// create has a limit, and a subject that begins with the id of a connector belongs to it. The
+// zero Bounds limits nothing.
+type Bounds struct {
+	Schemas int // that a connector may create while the agent runs; 0: any number
+	Bytes   int // of them; 0: any number
+	// ReadAny lets connectors read the subjects of other pipelines.
+	ReadAny bool
+	// PipelineOf returns the pipeline of the connector with this id, false if there is no such
+	// connector. nil: subjects belong to nobody.
+	PipelineOf func(ctx context.Context, connectorID string) (pipelineID string, ok bool)
+
+	mu   sync.Mutex
+	used map[string]*usage // guarded by mu: by connector id
+}
+
+// usage is what a connector has created.
+type usage struct {
+	schemas map[[sha256.Size]byte]bool // by subject and text
+	bytes   int
+}
+
+// Create creates a schema in r for a connector. What is refused is counted as little as what
+// the connector created before.
+func (b *Bounds) Create(ctx context.Context, r Registry, connectorID, subject string, typ Type, text string) (Schema, error) {
+	if len(subject) > maxSubject {
+		return Schema{}, fmt.Errorf("cannot create a schema: its subject has %d bytes, more than %d", len(subject), maxSubject)
+	}
+	if owner, _, ok := b.other(ctx, connectorID, subject); ok {
+		return Schema{}, fmt.Errorf("cannot create a schema of subject %q: it belongs to connector %s; choose another sdk.schema.context.name", subject, owner)
+	}
+	undo, err := b.reserve(connectorID, subject, text)
+	if err != nil {
+		return Schema{}, err
+	}
+	s, err := r.Create(ctx, subject, typ, text)
+	if err != nil {
+		undo()
+	}
+	return s, err
+}
+
+// Get gets a schema from r for a connector.
+func (b *Bounds) Get(ctx context.Context, r Registry, connectorID, subject string, version int) (Schema, error) {
+	if len(subject) > maxSubject {
+		return Schema{}, ErrSubjectNotFound
+	}
+	if b.ReadAny {
+		return r.Get(ctx, subject, version)
+	}
+	if owner, pipeline, ok := b.other(ctx, connectorID, subject); ok {
+		if own, ok := b.PipelineOf(ctx, connectorID); !ok || own != pipeline {
+			return Schema{}, fmt.Errorf("cannot read schema subject %q: it belongs to connector %s of another pipeline; connectors.schema-access: any lets connectors read it", subject, owner)
+		}
+	}
+	return r.Get(ctx, subject, version)
+}
+
+// other returns the connector that a subject belongs to, and its pipeline, unless it is this
+// one or none. Of several whose ids the subject begins with it is the one with the longest.
+func (b *Bounds) other(ctx context.Context, connectorID, subject string) (owner, pipelineID string, ok bool) {
+	if b.PipelineOf == nil {
+		return "", "", false
+	}
+	for i := strings.LastIndexByte(subject, ':'); i > 0; i = strings.LastIndexByte(subject[:i], ':') {
+		owner = subject[:i]
+		if owner == connectorID {
+			return "", "", false
+		}
+		if pipelineID, ok = b.PipelineOf(ctx, owner); ok {
+			return owner, pipelineID, true
+		}
+	}
+	return "", "", false
+}
+
+// reserve counts a schema, unless the connector has created it before, and returns what takes
+// that back.
+func (b *Bounds) reserve(connectorID, subject, text string) (undo func(), err error) {
+	key := sha256.Sum256([]byte(subject + "\x00" + text))
+	size := len(subject) + len(text)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u := b.used[connectorID]
+	if u == nil {
+		u = &usage{schemas: map[[sha256.Size]byte]bool{}}
+	}
+	switch {
+	case u.schemas[key]:
+		return func() {}, nil
+	case b.Schemas > 0 && len(u.schemas) >= b.Schemas:
+		return nil, fmt.Errorf("cannot create another schema: connector %s has created %d, as many as connectors.max-schemas lets it", connectorID, len(u.schemas))
+	case b.Bytes > 0 && u.bytes+size > b.Bytes:
+		return nil, fmt.Errorf("cannot create a schema of %d bytes: connector %s has created %d bytes of schemas, and connectors.max-schema-bytes is %d", size, connectorID, u.bytes, b.Bytes)
+	}
+	if b.used == nil {
+		b.used = map[string]*usage{}
+	}
+	b.used[connectorID] = u
+	u.schemas[key], u.bytes = true, u.bytes+size
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(u.schemas, key)
+		u.bytes -= size
+	}, nil
+}
