@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -40,14 +41,14 @@ func (b *builtins) Installed() []Installed {
 func (b *builtins) add(c sdk.Connector) error {
 	return contain(func() error {
 		c = sdk.Standard(c)
-		installed := Installed{Specification: c.Specification(), Kind: KindBuiltin}
+		installed := Installed{Specification: c.Specification(), Kind: pluginname.Builtin}
 		b.standard, b.installed = append(b.standard, c), append(b.installed, installed)
 		return nil
 	})
 }
 
 // Source makes a source that runs in this process.
-func (b *builtins) Source(_ context.Context, plugin Name, connectorID string) (connector.Source, error) {
+func (b *builtins) Source(_ context.Context, plugin pluginname.Name, connectorID string) (connector.Source, error) {
 	c, err := b.connector(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
@@ -63,7 +64,7 @@ func (b *builtins) Source(_ context.Context, plugin Name, connectorID string) (c
 }
 
 // Destination makes a destination that runs in this process.
-func (b *builtins) Destination(_ context.Context, plugin Name, connectorID string) (connector.Destination, error) {
+func (b *builtins) Destination(_ context.Context, plugin pluginname.Name, connectorID string) (connector.Destination, error) {
 	c, err := b.connector(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
@@ -79,7 +80,7 @@ func (b *builtins) Destination(_ context.Context, plugin Name, connectorID strin
 }
 
 // connector returns the connector with this name, which is one of those described.
-func (b *builtins) connector(plugin Name) (sdk.Connector, error) {
+func (b *builtins) connector(plugin pluginname.Name) (sdk.Connector, error) {
 	for i, p := range b.Installed() {
 		if p.FullName() == plugin {
 			return b.standard[i], nil

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -53,14 +54,14 @@ type Executables struct {
 	scanning sync.Mutex // held while the directory is compared with what is known
 
 	mu       sync.Mutex
-	dirErr   error                    // guarded by mu: why Dir could not be read
-	files    map[string]*file         // guarded by mu: by path; values are replaced, never modified
-	plugins  map[Name]*file           // guarded by mu: files that are plugins, each name once
-	problems map[string]string        // guarded by mu: by path, why a file is no plugin
-	warnings map[string]string        // guarded by mu: by path, how others can change a plugin
-	changes  chan struct{}            // guarded by mu: closed and replaced when any of this changes
-	running  map[*running]bool        // guarded by mu: connectors
-	server   *standalone.SchemaServer // guarded by mu: nil until there is a file
+	dirErr   error                     // guarded by mu: why Dir could not be read
+	files    map[string]*file          // guarded by mu: by path; values are replaced, never modified
+	plugins  map[pluginname.Name]*file // guarded by mu: files that are plugins, each name once
+	problems map[string]string         // guarded by mu: by path, why a file is no plugin
+	warnings map[string]string         // guarded by mu: by path, how others can change a plugin
+	changes  chan struct{}             // guarded by mu: closed and replaced when any of this changes
+	running  map[*running]bool         // guarded by mu: connectors
+	server   *standalone.SchemaServer  // guarded by mu: nil until there is a file
 }
 
 // file is one file in the directory. Links are followed: path is what is run.
@@ -160,7 +161,7 @@ func (e *Executables) Installed() []Installed {
 	defer e.mu.Unlock()
 	all := make([]Installed, 0, len(e.plugins))
 	for _, f := range e.plugins {
-		p := Installed{Specification: *f.spec, Kind: KindStandalone, Path: f.entry}
+		p := Installed{Specification: *f.spec, Kind: pluginname.Standalone, Path: f.entry}
 		p.Source, p.Destination = sides(f.spec)
 		all = append(all, p)
 	}
@@ -191,18 +192,18 @@ func (e *Executables) state() (changes <-chan struct{}, pending bool) {
 
 // classify decides which files are plugins, and says why the others are not. The caller
 // holds mu.
-func (e *Executables) classify() (plugins map[Name]*file, problems map[string]string) {
-	plugins, problems = map[Name]*file{}, map[string]string{}
+func (e *Executables) classify() (plugins map[pluginname.Name]*file, problems map[string]string) {
+	plugins, problems = map[pluginname.Name]*file{}, map[string]string{}
 	if e.dirErr != nil {
 		problems[e.Dir] = e.dirErr.Error()
 	}
-	same := map[Name][]string{}
+	same := map[pluginname.Name][]string{}
 	for _, f := range e.files {
 		switch {
 		case f.err != nil:
 			problems[f.entry] = f.err.Error()
 		case f.spec != nil:
-			name := Name{Kind: KindStandalone, Name: f.spec.Name, Version: f.spec.Version}
+			name := pluginname.Name{Kind: pluginname.Standalone, Name: f.spec.Name, Version: f.spec.Version}
 			plugins[name] = f
 			same[name] = append(same[name], f.entry)
 		}

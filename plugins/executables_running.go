@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
@@ -14,23 +15,23 @@ import (
 // started from.
 type Change struct {
 	ConnectorID string
-	Plugin      Name      // that it runs
-	Reason      string    // PluginReplaced, PluginBroken or PluginGone
-	Message     string    // for people
-	Started     time.Time // when the connector was
+	Plugin      pluginname.Name // that it runs
+	Reason      string          // PluginReplaced, PluginBroken or PluginGone
+	Message     string          // for people
+	Started     time.Time       // when the connector was
 }
 
 // running is a connector that runs, and the file that it was started from.
 type running struct {
 	connectorID string
-	plugin      Name
+	plugin      pluginname.Name
 	file        *file
 	pid         int
 	at          time.Time
 }
 
 // begin notes that a connector runs, until end is called.
-func (e *Executables) begin(connectorID string, plugin Name, f *file, pid int) (end func()) {
+func (e *Executables) begin(connectorID string, plugin pluginname.Name, f *file, pid int) (end func()) {
 	r := &running{connectorID, plugin, f, pid, time.Now()}
 	e.mu.Lock()
 	defer e.mu.Unlock()

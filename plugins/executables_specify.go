@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
@@ -95,7 +96,7 @@ func explainStart(err error) error {
 
 // checkName refuses names that no pipeline could refer to.
 func checkName(s *sdk.Specification) error {
-	if strings.ContainsAny(s.Name, "@:/ \t\r\n") || strings.ContainsAny(s.Version, " \t\r\n") || s.Version == "" || s.Version == Latest {
+	if strings.ContainsAny(s.Name, "@:/ \t\r\n") || strings.ContainsAny(s.Version, " \t\r\n") || s.Version == "" || s.Version == pluginname.Latest {
 		return fmt.Errorf("it calls itself %.100q, version %.100q, which pipelines cannot refer to", s.Name, s.Version)
 	}
 	return nil
@@ -134,7 +135,7 @@ func clientOf(e *Executables, f *file) *standalone.Client {
 	defer e.mu.Unlock()
 	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Schemas: e.server, Sandbox: e.Sandbox, TempDir: e.TempDir, MaxReceive: e.MaxMessage}
 	if f.spec != nil {
-		c.Name = string(KindStandalone) + ":" + f.spec.Name
+		c.Name = string(pluginname.Standalone) + ":" + f.spec.Name
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
@@ -16,7 +17,7 @@ import (
 const substituteWait = 2 * time.Second
 
 // Await implements Discovery.
-func (e *Executables) Await(ctx context.Context, ref Name, substitute bool) {
+func (e *Executables) Await(ctx context.Context, ref pluginname.Name, substitute bool) {
 	e.init()
 	e.scan()
 	for start := time.Now(); ; {
@@ -44,9 +45,9 @@ func (e *Executables) Await(ctx context.Context, ref Name, substitute bool) {
 
 // awaited reports whether nothing that is pending can change what ref stands for, and
 // whether it stands for something already.
-func awaited(e *Executables, ref Name) (changes <-chan struct{}, done, some bool) {
+func awaited(e *Executables, ref pluginname.Name) (changes <-chan struct{}, done, some bool) {
 	path := ""
-	if ref.isPath() {
+	if ref.IsPath() {
 		path, _ = e.resolve(ref.Name)
 	}
 	e.mu.Lock()
@@ -63,15 +64,15 @@ func awaited(e *Executables, ref Name) (changes <-chan struct{}, done, some bool
 			some = true
 		}
 	}
-	return e.changes, !pending || some && ref.Version != Latest, some
+	return e.changes, !pending || some && ref.Version != pluginname.Latest, some
 }
 
 // Resolve implements Discovery.
-func (e *Executables) Resolve(path string) (Name, error) {
+func (e *Executables) Resolve(path string) (pluginname.Name, error) {
 	e.init()
 	resolved, err := e.resolve(path)
 	if err != nil {
-		return Name{}, fmt.Errorf("cannot use %s as a plugin: %w", path, err)
+		return pluginname.Name{}, fmt.Errorf("cannot use %s as a plugin: %w", path, err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -86,7 +87,7 @@ func (e *Executables) Resolve(path string) (Name, error) {
 			reason = "what it is is not known yet"
 		}
 	}
-	return Name{}, fmt.Errorf("cannot use %s as a plugin: %s", path, reason)
+	return pluginname.Name{}, fmt.Errorf("cannot use %s as a plugin: %s", path, reason)
 }
 
 // resolve returns the file that path stands for, which must be in the directory.
@@ -114,7 +115,7 @@ func (e *Executables) resolve(path string) (string, error) {
 }
 
 // Source starts a process for a source.
-func (e *Executables) Source(ctx context.Context, plugin Name, connectorID string) (connector.Source, error) {
+func (e *Executables) Source(ctx context.Context, plugin pluginname.Name, connectorID string) (connector.Source, error) {
 	client, f, err := e.client(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start source %q: %w", connectorID, err)
@@ -127,7 +128,7 @@ func (e *Executables) Source(ctx context.Context, plugin Name, connectorID strin
 }
 
 // Destination starts a process for a destination.
-func (e *Executables) Destination(ctx context.Context, plugin Name, connectorID string) (connector.Destination, error) {
+func (e *Executables) Destination(ctx context.Context, plugin pluginname.Name, connectorID string) (connector.Destination, error) {
 	client, f, err := e.client(plugin)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start destination %q: %w", connectorID, err)
@@ -141,7 +142,7 @@ func (e *Executables) Destination(ctx context.Context, plugin Name, connectorID 
 
 // client returns what starts the plugin, and its file, if that is still the one that was
 // specified.
-func (e *Executables) client(plugin Name) (*standalone.Client, *file, error) {
+func (e *Executables) client(plugin pluginname.Name) (*standalone.Client, *file, error) {
 	e.init()
 	e.mu.Lock()
 	f := e.plugins[plugin]

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -590,7 +591,7 @@ func TestPluginsThatOthersCanChange(t *testing.T) {
 		chmod(d.dir, 0o777)
 		check("directory that all may write", filepath.Base(d.dir)+" has mode 0777")
 		if refuse {
-			if _, err := d.Source(t.Context(), plugins.Name{Kind: plugins.KindStandalone, Name: "counter", Version: "v1.0.0"}, "p:src"); err == nil {
+			if _, err := d.Source(t.Context(), pluginname.Name{Kind: pluginname.Standalone, Name: "counter", Version: "v1.0.0"}, "p:src"); err == nil {
 				t.Error("a refused plugin is started")
 			}
 		}

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/mod/semver"
-
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -37,9 +36,9 @@ type Registry interface {
 	Installed() []Installed
 	// Source makes an instance of the plugin with exactly this name. It runs but is
 	// not configured.
-	Source(ctx context.Context, plugin Name, connectorID string) (connector.Source, error)
+	Source(ctx context.Context, plugin pluginname.Name, connectorID string) (connector.Source, error)
 	// Destination does the same for a destination.
-	Destination(ctx context.Context, plugin Name, connectorID string) (connector.Destination, error)
+	Destination(ctx context.Context, plugin pluginname.Name, connectorID string) (connector.Destination, error)
 }
 
 // Discovery is a Registry whose plugins come and go.
@@ -48,29 +47,29 @@ type Discovery interface {
 	// Await returns when it is known what ref stands for, as far as that can be known:
 	// at once unless there are plugins that have not said yet what they are. With
 	// substitute there is another plugin that will do, and the wait is short.
-	Await(ctx context.Context, ref Name, substitute bool)
+	Await(ctx context.Context, ref pluginname.Name, substitute bool)
 	// Resolve returns the name of the plugin in the file at path.
-	Resolve(path string) (Name, error)
+	Resolve(path string) (pluginname.Name, error)
 }
 
 // Installed is a plugin that references can name: what it says about itself, and where it
 // is.
 type Installed struct {
 	sdk.Specification
-	Kind Kind
+	Kind pluginname.Kind
 	Path string // of the executable; empty when built in
 }
 
 // FullName returns the plugin's full name, for example builtin:generator@v1.0.0.
-func (p Installed) FullName() Name {
-	return Name{Kind: p.Kind, Name: p.Name, Version: p.Version}
+func (p Installed) FullName() pluginname.Name {
+	return pluginname.Name{Kind: p.Kind, Name: p.Name, Version: p.Version}
 }
 
 // Complete reports whether the parameters are all the settings that the plugin takes. Of
 // executables made without an SDK that lists its own settings this is not known: some
 // take more, or other names.
 func (p Installed) Complete() bool {
-	return p.Kind == KindBuiltin || listsOwn(p.Source) || listsOwn(p.Destination)
+	return p.Kind == pluginname.Builtin || listsOwn(p.Source) || listsOwn(p.Destination)
 }
 
 // Installed returns all plugins, sorted by name.
@@ -79,7 +78,7 @@ func (h *Host) Installed() []Installed {
 	for _, r := range h.registries() {
 		all = append(all, r.Installed()...)
 	}
-	slices.SortFunc(all, func(a, b Installed) int { return a.FullName().compare(b.FullName()) })
+	slices.SortFunc(all, func(a, b Installed) int { return a.FullName().Compare(b.FullName()) })
 	return all
 }
 
@@ -119,8 +118,8 @@ func (h *Host) Destination(ctx context.Context, plugin, connectorID string) (con
 
 // await waits for plugins that may be the one that the reference stands for.
 func (h *Host) await(ctx context.Context, plugin string) {
-	name, err := ParseName(plugin)
-	if err != nil || h.Standalone == nil || name.Kind == KindBuiltin {
+	name, err := pluginname.Parse(plugin)
+	if err != nil || h.Standalone == nil || name.Kind == pluginname.Builtin {
 		return
 	}
 	h.registries()
@@ -130,11 +129,11 @@ func (h *Host) await(ctx context.Context, plugin string) {
 
 // find returns the newest plugin that matches, of the first registry that has one.
 func (h *Host) find(plugin string) (Installed, Registry, error) {
-	name, err := ParseName(plugin)
+	name, err := pluginname.Parse(plugin)
 	if err != nil {
 		return Installed{}, nil, err
 	}
-	if name.isPath() && name.Kind != KindBuiltin && h.Standalone != nil {
+	if name.IsPath() && name.Kind != pluginname.Builtin && h.Standalone != nil {
 		if name, err = h.Standalone.Resolve(name.Name); err != nil {
 			return Installed{}, nil, err
 		}
@@ -150,19 +149,19 @@ func (h *Host) find(plugin string) (Installed, Registry, error) {
 	return Installed{}, nil, notFound(name, plugin, h.Installed())
 }
 
-func newest(all []Installed, name Name) (found Installed, ok bool) {
+func newest(all []Installed, name pluginname.Name) (found Installed, ok bool) {
 	for _, p := range all {
 		if !name.Matches(p.FullName()) {
 			continue
 		}
-		if !ok || CompareVersions(p.Version, found.Version) > 0 {
+		if !ok || pluginname.CompareVersions(p.Version, found.Version) > 0 {
 			found, ok = p, true
 		}
 	}
 	return found, ok
 }
 
-// registries returns the registries in the order in which KindAny searches them.
+// registries returns the registries in the order in which pluginname.Any searches them.
 func (h *Host) registries() []Registry {
 	h.once.Do(func() {
 		h.builtin = &builtins{
@@ -180,11 +179,11 @@ func (h *Host) registries() []Registry {
 
 // pinned returns the plugin compiled in that stands for a version of the one of Conduit with
 // the same name: pipeline files of Conduit may name that version. It warns once of each.
-func (h *Host) pinned(name Name, reference string) (Installed, bool) {
-	if name.Kind == KindStandalone || name.Version == Latest || semver.Major(withV(name.Version)) != "v0" {
+func (h *Host) pinned(name pluginname.Name, reference string) (Installed, bool) {
+	if name.Kind == pluginname.Standalone || name.Version == pluginname.Latest || name.Major() != "v0" {
 		return Installed{}, false
 	}
-	name.Kind, name.Version = KindBuiltin, Latest
+	name.Kind, name.Version = pluginname.Builtin, pluginname.Latest
 	found, ok := newest(h.builtin.Installed(), name)
 	if _, warned := h.warned.LoadOrStore(reference, true); ok && !warned && h.Log != nil {
 		h.Log.Warn("the plugin of another version is used: this agent has one of its own",

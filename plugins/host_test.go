@@ -10,6 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -33,31 +34,31 @@ type executables []string
 
 type executable struct {
 	connector.Source
-	name plugins.Name
+	name pluginname.Name
 }
 
-func (executables) Await(context.Context, plugins.Name, bool) {}
+func (executables) Await(context.Context, pluginname.Name, bool) {}
 
-func (executables) Resolve(path string) (plugins.Name, error) {
+func (executables) Resolve(path string) (pluginname.Name, error) {
 	if path != "./kafka" {
-		return plugins.Name{}, errors.New("not here")
+		return pluginname.Name{}, errors.New("not here")
 	}
-	return plugins.ParseName("standalone:kafka@v2.0.0")
+	return pluginname.Parse("standalone:kafka@v2.0.0")
 }
 
 func (e executables) Installed() (all []plugins.Installed) {
 	for _, text := range e {
-		name, _ := plugins.ParseName("standalone:" + text)
+		name, _ := pluginname.Parse("standalone:" + text)
 		all = append(all, plugins.Installed{Kind: name.Kind, Specification: sdk.Specification{Name: name.Name, Version: name.Version, Source: sdk.Parameters{}}})
 	}
 	return all
 }
 
-func (e executables) Source(_ context.Context, name plugins.Name, id string) (connector.Source, error) {
+func (e executables) Source(_ context.Context, name pluginname.Name, id string) (connector.Source, error) {
 	return executable{name: name}, nil
 }
 
-func (e executables) Destination(context.Context, plugins.Name, string) (connector.Destination, error) {
+func (e executables) Destination(context.Context, pluginname.Name, string) (connector.Destination, error) {
 	panic("there are no destinations")
 }
 
@@ -106,7 +107,7 @@ func TestPinnedBuiltin(t *testing.T) {
 	h, log := sampleHost(), &bytes.Buffer{}
 	h.Log = slog.New(slog.NewTextHandler(log, nil))
 	for _, ref := range []string{"builtin:generator@v0.10.4", "generator@v0.10.4", "builtin:generator@v0.10.4"} {
-		if p, err := h.Find(ref); err != nil || p.Name != "generator" || p.Kind != plugins.KindBuiltin {
+		if p, err := h.Find(ref); err != nil || p.Name != "generator" || p.Kind != pluginname.Builtin {
 			t.Errorf("%s: %v, %v", ref, p, err)
 		}
 	}
@@ -181,15 +182,15 @@ func TestPanicWhileStarting(t *testing.T) {
 func TestComplete(t *testing.T) {
 	own, plain := sdk.Parameters{"sdk.batch.size": {}}, sdk.Parameters{"path": {}}
 	for _, c := range []struct {
-		kind                plugins.Kind
+		kind                pluginname.Kind
 		source, destination sdk.Parameters
 		want                bool
 	}{
-		{plugins.KindBuiltin, plain, nil, true},
-		{plugins.KindStandalone, plain, plain, false},
-		{plugins.KindStandalone, own, nil, true},
-		{plugins.KindStandalone, nil, own, true},
-		{plugins.KindStandalone, sdk.Parameters{}, sdk.Parameters{}, false},
+		{pluginname.Builtin, plain, nil, true},
+		{pluginname.Standalone, plain, plain, false},
+		{pluginname.Standalone, own, nil, true},
+		{pluginname.Standalone, nil, own, true},
+		{pluginname.Standalone, sdk.Parameters{}, sdk.Parameters{}, false},
 	} {
 		s := plugins.Installed{Kind: c.kind, Specification: sdk.Specification{Name: "p", Version: "v1.0.0", Source: c.source, Destination: c.destination}}
 		if got := s.Complete(); got != c.want {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -52,7 +53,7 @@ type instance struct {
 	teardown error                 // what Teardown returned
 }
 
-func (in *instance) init(b *builtins, plugin Name, connectorID string) {
+func (in *instance) init(b *builtins, plugin pluginname.Name, connectorID string) {
 	name := string(plugin.Kind) + ":" + plugin.Name
 	in.id = connectorID
 	in.log = b.log.With("component", "plugin", "connector_id", connectorID, "plugin_name", name)

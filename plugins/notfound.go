@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
 // notFound says that nothing matches name, written as ref, and what there is instead.
-func notFound(name Name, ref string, installed []Installed) error {
+func notFound(name pluginname.Name, ref string, installed []Installed) error {
 	if len(installed) == 0 {
 		return fmt.Errorf("cannot find plugin %q: there are no plugins", ref)
 	}

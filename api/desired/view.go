@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/secret"
 )
@@ -62,11 +63,14 @@ func (v *View) Pipeline(p *spec.Pipeline) spec.Pipeline {
 
 // described returns the parameters of every plugin that the name of a plugin may stand for.
 func (v *View) described(typ spec.ConnectorType, plugin string) (all []map[string]rest.Parameter) {
-	kind, name, version := parts(plugin)
+	ref, err := pluginname.Parse(plugin)
+	if err != nil {
+		return nil
+	}
+	ref.Name = strings.TrimPrefix(ref.Name, "./")
 	for i := range v.plugins {
 		p := &v.plugins[i]
-		k, n, ver := parts(p.Name)
-		if n != name || kind != "" && kind != "any" && kind != k || version != "" && version != "latest" && version != ver {
+		if name, err := pluginname.Parse(p.Name); err != nil || !ref.Matches(name) {
 			continue
 		}
 		switch typ {
@@ -77,15 +81,6 @@ func (v *View) described(typ spec.ConnectorType, plugin string) (all []map[strin
 		}
 	}
 	return all
-}
-
-// parts returns the parts of [kind:]name[@version].
-func parts(plugin string) (kind, name, version string) {
-	name, version, _ = strings.Cut(plugin, "@")
-	if before, after, ok := strings.Cut(name, ":"); ok {
-		kind, name = before, after
-	}
-	return kind, strings.TrimPrefix(name, "./"), version
 }
 
 // harmlessTypes are the types of parameters whose values hold no secret.

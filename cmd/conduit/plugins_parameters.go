@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -32,14 +33,14 @@ func writeParameters(p *program, side string, parameters sdk.Parameters) {
 }
 
 type pluginJSON struct {
-	Name        string       `json:"name"` // full, for example builtin:file@v1.0.0
-	Path        string       `json:"path,omitempty"`
-	Summary     string       `json:"summary"`
-	Description string       `json:"description"`
-	Author      string       `json:"author"`
-	Kind        plugins.Kind `json:"kind"`
-	Version     string       `json:"version"`
-	Types       []string     `json:"types"`
+	Name        string          `json:"name"` // full, for example builtin:file@v1.0.0
+	Path        string          `json:"path,omitempty"`
+	Summary     string          `json:"summary"`
+	Description string          `json:"description"`
+	Author      string          `json:"author"`
+	Kind        pluginname.Kind `json:"kind"`
+	Version     string          `json:"version"`
+	Types       []string        `json:"types"`
 }
 
 type parameterJSON struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -148,13 +149,13 @@ func (fakeCatalog) Parameters(_ context.Context, plugin string, typ spec.Connect
 }
 
 var fakePlugins = []plugins.Installed{
-	{Kind: plugins.KindBuiltin, Specification: sdk.Specification{Name: "file", Version: "v1.0.0", Summary: "Reads and\nwrites \x1b[31mfiles.", Source: fakeParameters["source file"], Destination: fakeParameters["destination file"]}},
-	{Kind: plugins.KindStandalone, Path: "connectors/made", Specification: sdk.Specification{Name: "made", Version: "v0.1.0", Author: "Somebody", Description: "Makes records.\nMany.", Source: sdk.Parameters{
+	{Kind: pluginname.Builtin, Specification: sdk.Specification{Name: "file", Version: "v1.0.0", Summary: "Reads and\nwrites \x1b[31mfiles.", Source: fakeParameters["source file"], Destination: fakeParameters["destination file"]}},
+	{Kind: pluginname.Standalone, Path: "connectors/made", Specification: sdk.Specification{Name: "made", Version: "v0.1.0", Author: "Somebody", Description: "Makes records.\nMany.", Source: sdk.Parameters{
 		"rate":  {Description: "Records per second.", Type: sdk.TypeFloat, Default: "1", Validations: []sdk.Validation{{Type: sdk.ValidationGreaterThan, Value: "0"}, {Type: sdk.ValidationLessThan, Value: "9"}}},
 		"color": {Validations: []sdk.Validation{{Type: sdk.ValidationRequired}, {Type: sdk.ValidationInclusion, Value: "red,blue"}}},
 		"name":  {Validations: []sdk.Validation{{Type: sdk.ValidationRegex, Value: "^a{1,2}$"}, {Type: sdk.ValidationExclusion, Value: "a"}}},
 	}}},
-	{Kind: plugins.KindStandalone, Path: "connectors/mute", Specification: sdk.Specification{Name: "mute", Version: "v1.0.0", Destination: sdk.Parameters{}}},
+	{Kind: pluginname.Standalone, Path: "connectors/mute", Specification: sdk.Specification{Name: "mute", Version: "v1.0.0", Destination: sdk.Parameters{}}},
 }
 
 func (fakeCatalog) Plugins(context.Context) ([]plugins.Installed, []plugins.Problem) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/standalone"
@@ -70,7 +71,7 @@ func (h *host) name() string {
 	if h.Path != "" {
 		return filepath.Base(h.Path)
 	}
-	return string(plugins.KindBuiltin) + ":" + h.Connector.Name
+	return string(pluginname.Builtin) + ":" + h.Connector.Name
 }
 
 func (h *host) specification(ctx context.Context) (sdk.Specification, error) {

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/mod/semver"
-
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/spelling"
 )
@@ -24,72 +23,56 @@ type Registry struct {
 // stands for, and whether it is compiled in. A standalone one goes before one compiled in,
 // and the newest version before others, unless the reference says which.
 func (r *Registry) Find(reference string) (p sdk.ProcessorPlugin, builtin bool, err error) {
-	kind, name, version, err := parse(reference)
+	ref, err := pluginname.Parse(reference)
 	if err != nil {
 		return p, false, err
 	}
-	if kind != "builtin" && r.Standalone != nil {
-		if p, ok := newest(r.Standalone(), name, version); ok {
-			return p, false, nil
-		}
+	if p, ok := newest(r.standalone(), pluginname.Standalone, ref); ok {
+		return p, false, nil
 	}
-	if kind != "standalone" {
-		if p, ok := newest(r.Builtin, name, version); ok {
-			return p, true, nil
-		}
+	if p, ok := newest(r.Builtin, pluginname.Builtin, ref); ok {
+		return p, true, nil
 	}
-	return p, false, r.notFound(reference, kind, name)
+	return p, false, r.notFound(reference, ref)
 }
 
-func parse(reference string) (kind, name, version string, err error) {
-	kind, name = "any", reference
-	if prefix, rest, ok := strings.Cut(reference, ":"); ok {
-		kind, name = prefix, rest
+func (r *Registry) standalone() []sdk.ProcessorPlugin {
+	if r.Standalone == nil {
+		return nil
 	}
-	if kind != "any" && kind != "builtin" && kind != "standalone" {
-		return "", "", "", fmt.Errorf("cannot parse plugin name %q: prefix %q is none of builtin, standalone, any", reference, kind)
-	}
-	version = "latest"
-	if n, v, ok := strings.Cut(name, "@"); ok {
-		name, version = n, v
-	}
-	if name == "" || version == "" {
-		return "", "", "", fmt.Errorf("cannot parse plugin name %q: want name or name@version", reference)
-	}
-	return kind, name, version, nil
+	return r.Standalone()
 }
 
-// newest returns the plugin of that name and version; latest stands for the greatest
-// semantic version, any of which goes before a version that is none.
-func newest(plugins []sdk.ProcessorPlugin, name, version string) (found sdk.ProcessorPlugin, ok bool) {
+// newest returns the plugin of the greatest version that ref can stand for.
+func newest(plugins []sdk.ProcessorPlugin, kind pluginname.Kind, ref pluginname.Name) (found sdk.ProcessorPlugin, ok bool) {
 	for _, p := range plugins {
-		if p.Name != name || version != "latest" && p.Version != version {
+		if !ref.Matches(pluginname.Name{Kind: kind, Name: p.Name, Version: p.Version}) {
 			continue
 		}
-		if !ok || semver.Compare(p.Version, found.Version) > 0 {
+		if !ok || pluginname.CompareVersions(p.Version, found.Version) > 0 {
 			found, ok = p, true
 		}
 	}
 	return found, ok
 }
 
-func (r *Registry) notFound(reference, kind, name string) error {
+func (r *Registry) notFound(reference string, ref pluginname.Name) error {
 	var known, versions []string
 	add := func(plugins []sdk.ProcessorPlugin) {
 		for _, p := range plugins {
 			known = append(known, p.Name)
-			if p.Name == name {
+			if p.Name == ref.Name {
 				versions = append(versions, p.Version)
 			}
 		}
 	}
-	if kind != "standalone" {
+	if ref.Kind != pluginname.Standalone {
 		add(r.Builtin)
 	}
-	if kind != "builtin" && r.Standalone != nil {
-		add(r.Standalone())
+	if ref.Kind != pluginname.Builtin {
+		add(r.standalone())
 	}
-	switch best := spelling.Closest(name, known); {
+	switch best := spelling.Closest(ref.Name, known); {
 	case len(versions) > 0:
 		return fmt.Errorf("cannot find processor %q: there is version latest, %s", reference, strings.Join(versions, ", "))
 	case best != "":

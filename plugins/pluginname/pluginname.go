@@ -1,4 +1,5 @@
-package plugins
+// Package pluginname reads the names by which pipelines refer to connectors and processors.
+package pluginname
 
 import (
 	"cmp"
@@ -11,18 +12,18 @@ import (
 // Kind says where a plugin runs.
 type Kind string
 
-// The kinds of plugins. KindAny occurs only in references: standalone if there is one,
+// The kinds of plugins. Any occurs only in references: standalone if there is one,
 // else built in.
 const (
-	KindAny        Kind = "any"
-	KindBuiltin    Kind = "builtin"    // compiled into the agent
-	KindStandalone Kind = "standalone" // an executable of its own
+	Any        Kind = "any"
+	Builtin    Kind = "builtin"    // compiled into the agent
+	Standalone Kind = "standalone" // an executable of its own
 )
 
 // Latest is the version that stands for the newest one there is.
 const Latest = "latest"
 
-// Name is the name of a plugin, or a reference to one when Kind is KindAny or Version
+// Name is the name of a plugin, or a reference to one when Kind is Any or Version
 // is Latest.
 type Name struct {
 	Kind    Kind
@@ -30,17 +31,17 @@ type Name struct {
 	Version string
 }
 
-// ParseName reads [builtin:|standalone:|any:]name[@version]. What is left out becomes
-// KindAny and Latest. A name with a slash is the path of an executable, which has no
+// Parse reads [builtin:|standalone:|any:]name[@version]. What is left out becomes
+// Any and Latest. A name with a slash is the path of an executable, which has no
 // version.
-func ParseName(s string) (Name, error) {
-	n := Name{Kind: KindAny, Version: Latest}
+func Parse(s string) (Name, error) {
+	n := Name{Kind: Any, Version: Latest}
 	rest := s
 	if prefix, name, ok := strings.Cut(s, ":"); ok {
 		n.Kind, rest = Kind(prefix), name
 	}
 	switch n.Kind {
-	case KindAny, KindBuiltin, KindStandalone:
+	case Any, Builtin, Standalone:
 	default:
 		return Name{}, fmt.Errorf("cannot parse plugin name %q: prefix %q is none of builtin, standalone, any", s, n.Kind)
 	}
@@ -56,19 +57,19 @@ func ParseName(s string) (Name, error) {
 	return n, nil
 }
 
-// String returns the full form kind:name@version, which ParseName reads back.
+// String returns the full form kind:name@version, which Parse reads back.
 func (n Name) String() string {
 	return string(n.Kind) + ":" + n.Name + "@" + n.Version
 }
 
-// isPath reports whether n names a file instead of a plugin.
-func (n Name) isPath() bool { return strings.Contains(n.Name, "/") }
+// IsPath reports whether n names an executable instead of a plugin.
+func (n Name) IsPath() bool { return strings.Contains(n.Name, "/") }
 
 // Matches reports whether n, taken as a reference, can stand for the plugin called
 // plugin. Versions are compared as text.
 func (n Name) Matches(plugin Name) bool {
 	return n.Name == plugin.Name &&
-		(n.Kind == KindAny || n.Kind == plugin.Kind) &&
+		(n.Kind == Any || n.Kind == plugin.Kind) &&
 		(n.Version == Latest || n.Version == plugin.Version)
 }
 
@@ -76,7 +77,7 @@ func (n Name) Matches(plugin Name) bool {
 // with or without a leading v; any other text below them, and of two such texts the
 // alphabetically smaller one counts as newer.
 func CompareVersions(a, b string) int {
-	va, vb := withV(a), withV(b)
+	va, vb := canonical(a), canonical(b)
 	switch {
 	case semver.IsValid(va) && semver.IsValid(vb):
 		return semver.Compare(va, vb)
@@ -88,15 +89,19 @@ func CompareVersions(a, b string) int {
 	return cmp.Compare(b, a)
 }
 
-func withV(version string) string {
+// Major returns the major version, such as v1, empty if the version is no semantic one.
+func (n Name) Major() string { return semver.Major(canonical(n.Version)) }
+
+// canonical returns version with the leading v that package semver wants.
+func canonical(version string) string {
 	if strings.HasPrefix(version, "v") {
 		return version
 	}
 	return "v" + version
 }
 
-// compare orders full names for listings: by kind, name and version.
-func (n Name) compare(o Name) int {
+// Compare orders full names for listings: by kind, name and version.
+func (n Name) Compare(o Name) int {
 	return cmp.Or(
 		cmp.Compare(n.Kind, o.Kind),
 		cmp.Compare(n.Name, o.Name),
