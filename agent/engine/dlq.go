@@ -71,7 +71,7 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	tolerated := q.window.Nack()
 	q.mu.Unlock()
 	if !tolerated {
-		return permanent(fmt.Errorf("%s refused a record: %w; %w", node, cause, errThreshold))
+		return permanent(fmt.Errorf("%s refused a record: %w; %w", deadletter.Refuser(node), cause, errThreshold))
 	}
 	if q.run.Redact != nil {
 		cause = q.run.Redact(cause)

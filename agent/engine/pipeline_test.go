@@ -400,7 +400,7 @@ func TestRefusedRecordsGoToTheDeadLetterQueue(t *testing.T) {
 	if got, want := string(deadLetter.Position), "p:src/40"; got != want {
 		t.Errorf("position of the dead letter is %q, want %q", got, want)
 	}
-	if deadLetter.Metadata.Get(record.KeyDLQNackError) != "bad record" || deadLetter.Metadata.Get(record.KeyDLQNackNodeID) != "p:dst" {
+	if deadLetter.Metadata.Get(record.KeyDLQNackError) != "bad record" || deadLetter.Metadata.Get(record.KeyDLQNackNodeID) != "p:dst-acker" {
 		t.Errorf("metadata of the dead letter is %v", deadLetter.Metadata)
 	}
 	after, ok := deadLetter.After.Structured()

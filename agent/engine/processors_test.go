@@ -212,11 +212,11 @@ func TestRefusedPieces(t *testing.T) {
 		"by the destination": {func(w *world) {
 			w.processor("", "split", split(3))
 			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "2")
-		}, []string{"2 by p:dst: piece 2 of 3: no (piece <nil>)"}, []string{"2"}},
+		}, []string{"2 by p:dst-acker: piece 2 of 3: no (piece <nil>)"}, []string{"2"}},
 		"by the destination, all": {func(w *world) {
 			w.processor("src", "split", split(3))
 			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "123")
-		}, []string{"2 by p:dst: piece 1 of 3: no (piece <nil>)"}, []string{"1", "2", "3"}},
+		}, []string{"2 by p:dst-acker: piece 1 of 3: no (piece <nil>)"}, []string{"1", "2", "3"}},
 		"by a later processor of the chain": {func(w *world) {
 			w.processor("", "split", split(3))
 			w.processor("", "deny", deny(2, "23"))
@@ -228,15 +228,15 @@ func TestRefusedPieces(t *testing.T) {
 		"by the chain of the destination": {func(w *world) {
 			w.processor("src", "split", split(3))
 			w.processor("dst", "deny", deny(2, "1"))
-		}, []string{"2 by p:dst:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
+		}, []string{"2 by p:dst-acker:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
 		"split before the destination": {func(w *world) {
 			w.processor("dst", "split", split(3))
 			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "3")
-		}, []string{"2 by p:dst: piece 3 of 3: no (piece <nil>)"}, []string{"3"}},
+		}, []string{"2 by p:dst-acker: piece 3 of 3: no (piece <nil>)"}, []string{"3"}},
 		"one piece, as it was changed": {func(w *world) {
 			w.processor("src", "split", split(1))
 			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "1")
-		}, []string{"2 by p:dst: no (piece 1)"}, []string{"1"}},
+		}, []string{"2 by p:dst-acker: no (piece 1)"}, []string{"1"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -65,7 +66,7 @@ func (f inFlight) refuse(ctx context.Context, input int, r record.Record, node s
 // dead-letter queue.
 func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) error {
 	if p.Passage == nil {
-		return d.run.dlq.nack(d.run.ctx, p.src().id, r, d.id, cause)
+		return d.run.dlq.nack(d.run.ctx, p.src().id, r, deadletter.Acker(d.id), cause)
 	}
 	p.src().mu.Lock()
 	input := p.Origin(d.index, i)
@@ -75,7 +76,7 @@ func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) e
 		cause = fmt.Errorf("piece %d of %d: %w", before+1, pieces, cause)
 		r = p.Original(input)
 	}
-	return p.refuse(d.run.ctx, input, r, d.id, cause)
+	return p.refuse(d.run.ctx, input, r, deadletter.Acker(d.id), cause)
 }
 
 // release settles pieces that processors held.

@@ -107,5 +107,5 @@ const (
 	KeyDestinationPluginVersion = "conduit.destination.plugin.version"
 	KeySourceConnectorID        = "conduit.source.connector.id"
 	KeyDLQNackError             = "conduit.dlq.nack.error"   // why a record was refused
-	KeyDLQNackNodeID            = "conduit.dlq.nack.node.id" // id of the connector or processor that refused it
+	KeyDLQNackNodeID            = "conduit.dlq.nack.node.id" // id of the processor that refused it, or of the destination with "-acker" behind it
 )

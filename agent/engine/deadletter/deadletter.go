@@ -4,11 +4,22 @@ package deadletter
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
+
+// ackerSuffix ends the name of what, in Conduit, hears of each record whether the destination took it.
+const ackerSuffix = "-acker"
+
+// Acker returns what dead letters of a destination have as the node that refused the record. That
+// of a processor is its id.
+func Acker(destination string) string { return destination + ackerSuffix }
+
+// Refuser returns the id of the connector or processor that a node stands for.
+func Refuser(node string) string { return strings.TrimSuffix(node, ackerSuffix) }
 
 // Record wraps a refused record in the format of Conduit, so that readers of its
 // dead-letter queues can read ours.
