@@ -228,7 +228,7 @@ func TestRefusedPieces(t *testing.T) {
 		"by the chain of the destination": {func(w *world) {
 			w.processor("src", "split", split(3))
 			w.processor("dst", "deny", deny(2, "1"))
-		}, []string{"2 by p:dst-acker:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
+		}, []string{"2 by p:dst:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
 		"split before the destination": {func(w *world) {
 			w.processor("dst", "split", split(3))
 			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "3")
@@ -377,9 +377,9 @@ func TestRefusedEmission(t *testing.T) {
 		who  string
 		more func(w *world)
 	}{
-		"of a source, by the destination":         {"src", "p:dst", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
-		"of the pipeline, by it":                  {"", "p:dst", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
-		"of the destination, by it":               {"dst", "p:dst", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
+		"of a source, by the destination":         {"src", "p:dst-acker", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
+		"of the pipeline, by it":                  {"", "p:dst-acker", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
+		"of the destination, by it":               {"dst", "p:dst-acker", func(w *world) { w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refuse }},
 		"of a source, by a later processor":       {"src", "p:src:deny", func(w *world) { w.processor("src", "deny", denyAll(refuse)) }},
 		"of a source, by the pipeline":            {"src", "p:deny", func(w *world) { w.processor("", "deny", denyAll(refuse)) }},
 		"of the pipeline, before the destination": {"", "p:dst:deny", func(w *world) { w.processor("dst", "deny", denyAll(refuse)) }},
