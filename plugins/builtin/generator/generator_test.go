@@ -124,7 +124,7 @@ func TestStructured(t *testing.T) {
 		if _, ok := m["b"].(bool); !ok {
 			t.Fatalf("got bool %v", m["b"])
 		}
-		if n, ok := m["du"].(int64); !ok || n < 0 || time.Duration(n) >= 1000*time.Second || time.Duration(n)%time.Second != 0 {
+		if d, ok := m["du"].(time.Duration); !ok || d < 0 || d >= 1000*time.Second || d%time.Second != 0 {
 			t.Fatalf("got duration %v", m["du"])
 		}
 		if at, ok := m["t"].(time.Time); !ok || at.Location() != time.UTC || at.Before(before.Add(-time.Second)) || at.After(time.Now()) {

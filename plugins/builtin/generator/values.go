@@ -47,7 +47,7 @@ func (b *batch) value(k kind) any {
 	case kindBool:
 		return b.random.Uint64()&1 == 0
 	case kindDuration:
-		return int64(b.random.IntN(1000)) * int64(time.Second)
+		return time.Duration(b.random.IntN(1000)) * time.Second
 	default:
 		return b.random.Int64()
 	}
