@@ -26,7 +26,7 @@ func loopCases() (cases []testCase) {
 
 var reported = regexp.MustCompile(`\s(\d+)\s.*\s(\d+) cpu-ns/record\s+(\d+) records/s`)
 
-// benchmark is a case that runs a benchmark of package agent.
+// benchmark is a case that runs a benchmark of package e2e.
 func benchmark(name, pattern string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		cmd := exec.CommandContext(ctx, b.loop, "-test.run=^$", "-test.bench="+pattern, fmt.Sprintf("-test.benchtime=%v", b.seconds/2))

@@ -44,13 +44,13 @@ type testCase struct {
 type bench struct {
 	binary     string // conduit
 	connectors string // directory of the executables
-	loop       string // the benchmarks of package agent
+	loop       string // the benchmarks of package e2e
 	dir        string // of the run; empty at its start
 	seconds    time.Duration
 }
 
 func suites() []suite {
-	return []suite{throughput, sizes, scale, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop}
+	return []suite{throughput, sizes, scale, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules}
 }
 
 func main() {
@@ -124,7 +124,7 @@ func (b *bench) build(ctx context.Context) error {
 	connector := "./agent/agenttest/bench/connector"
 	for target, args := range map[string][]string{
 		b.binary: {"build", "-ldflags", "-s -w", "-o", b.binary, "./cmd/conduit"},
-		b.loop:   {"test", "-c", "-o", b.loop, "./agent"},
+		b.loop:   {"test", "-c", "-o", b.loop, "./agent/agenttest/e2e"},
 		filepath.Join(b.connectors, "conduit-connector-generator"): {"build", "-ldflags", "-s -w", "-o", b.connectors + "/conduit-connector-generator", connector},
 	} {
 		build := exec.CommandContext(ctx, "go", args...)

@@ -54,30 +54,7 @@ var benchNames = []string{"batch=1", "batch=10", "batch=100", "batch=1000", "sch
 func BenchmarkFloor(b *testing.B) {
 	for _, name := range benchNames {
 		b.Run(name, func(b *testing.B) {
-			dir := b.TempDir()
-			host, ctx := benchHost(), b.Context()
-			from := benchSources(b, dir)[name]
-			src, err := host.Source(ctx, from.Plugin, "p:src")
-			check(b, err)
-			dst, err := host.Destination(ctx, "builtin:file", "p:dst")
-			check(b, err)
-			check(b, src.Configure(ctx, from.Settings))
-			check(b, dst.Configure(ctx, map[string]string{"path": filepath.Join(dir, "out")}))
-			check(b, src.Open(ctx, nil))
-			written := 0
-			check(b, dst.Open(ctx, func(n int, err error) { check(b, err); written += n }))
-			b.ReportAllocs()
-			b.ResetTimer()
-			used := processorTime(b)
-			for written < b.N {
-				batch, err := src.Read(ctx)
-				check(b, err)
-				check(b, dst.Write(ctx, batch))
-			}
-			b.StopTimer()
-			reportRecords(b, written, used)
-			check(b, src.Teardown(ctx))
-			check(b, dst.Teardown(ctx))
+			benchLoop(b, benchSources(b, b.TempDir())[name])
 		})
 	}
 }
