@@ -131,6 +131,9 @@ func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 		id = "orders:mark"
 	}
 	switch op.OperationID {
+	case "inspectDestinationIn", "inspectDestinationOut":
+		orders.Connectors[0].Type = spec.TypeDestination
+		declare(orders)
 	case "getFileContent":
 		path += "?path=orders.yaml"
 		declare(orders)
@@ -167,6 +170,9 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 		observed := "orders:shop"
 		if side, ok := strings.CutPrefix(path, "/v1/processors/orders:mark/inspect-"); ok {
 			observed = "orders:mark/" + side
+		}
+		if strings.HasSuffix(path, "orders:shop/inspect-in") {
+			observed += "/in"
 		}
 		return firstLine(t, w, s, path, observed)
 	}

@@ -8,12 +8,14 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/openapi"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/api/web"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // handle answers a request with a body, or with an error. When both are nil it has
@@ -222,6 +224,25 @@ func (s *Server) inspect(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	return nil, s.inspector.Serve(w, r, id)
+}
+
+// inspectDestination shows the records that come to a destination's processors, or what these
+// leave for it to write.
+func (s *Server) inspectDestination(side string) handle {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
+		id := r.PathValue("id")
+		d, at, err := s.state.Connector(r.Context(), id)
+		switch {
+		case err != nil:
+			return nil, err
+		case d.Pipeline.Connectors[at].Type != spec.TypeDestination:
+			return nil, rest.Errorf(rest.InvalidArgument, spec.CodeInvalid, "connector %q is a source: only destinations have records before and behind their processors", id).
+				Suggest("GET /v1/connectors/%s/inspect shows what it reads", id)
+		case side == desired.InspectIn:
+			id += side
+		}
+		return nil, s.inspector.Serve(w, r, id)
+	}
 }
 
 // inspectProcessor shows the records on one side of a processor.

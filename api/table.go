@@ -133,6 +133,16 @@ func (s *Server) connectorRoutes(base resource.Base) []route {
 			Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
 				{Name: "rate", Description: "most records per second", Example: "10"}},
 			Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, s.inspect, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/connectors/{id}/inspect-in", ID: "inspectDestinationIn", Tag: "connectors", Summary: "See the records that come to a destination, before its processors",
+			Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
+			Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
+				{Name: "rate", Description: "most records per second", Example: "10"}},
+			Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, s.inspectDestination(desired.InspectIn), guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/connectors/{id}/inspect-out", ID: "inspectDestinationOut", Tag: "connectors", Summary: "See what the processors of a destination leave for it to write",
+			Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
+			Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
+				{Name: "rate", Description: "most records per second", Example: "10"}},
+			Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, s.inspectDestination(desired.InspectOut), guard.Read, nil},
 	}
 }
 

@@ -40,6 +40,7 @@ func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) error 
 // part appends what the destination gets of f when it has no processors: pieces of a
 // record that was refused meanwhile are left out.
 func (d *destinationRun) part(f inFlight) {
+	d.before.Publish(f.Records)
 	if f.Passage == nil {
 		d.parts = append(d.parts, part{f, f.Records, f.Records.Len()})
 		return

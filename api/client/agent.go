@@ -167,10 +167,19 @@ type Message struct {
 // otherwise why it ended: ctx, the connection, or f. Query("rate", "10") bounds the
 // records per second.
 func (c *Client) Inspect(ctx context.Context, connectorID string, filters []string, f func(Message) error, options ...Option) error {
+	return c.inspect(ctx, at(connectors, connectorID, "/inspect"), filters, f, options)
+}
+
+// InspectIn is like Inspect for the records that come to a destination, before its processors.
+func (c *Client) InspectIn(ctx context.Context, destinationID string, filters []string, f func(Message) error, options ...Option) error {
+	return c.inspect(ctx, at(connectors, destinationID, "/inspect-in"), filters, f, options)
+}
+
+func (c *Client) inspect(ctx context.Context, path string, filters []string, f func(Message) error, options []Option) error {
 	for _, filter := range filters {
 		options = append(options, Query("filter", filter))
 	}
-	r, err := c.request(ctx, http.MethodGet, at(connectors, connectorID, "/inspect"), nil, options)
+	r, err := c.request(ctx, http.MethodGet, path, nil, options)
 	if err != nil {
 		return err
 	}

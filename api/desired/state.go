@@ -168,6 +168,7 @@ func (s *State) holder(ctx context.Context, id string, has func(*spec.Declaratio
 }
 
 // What to observe of a processor: the records that it is given, and those that it lets go on.
+// InspectIn of a destination are the records that come to its processors.
 const (
 	InspectIn  = "/in"
 	InspectOut = "/out"
@@ -176,13 +177,16 @@ const (
 // Forgotten reports whether there is no connector with this id, not even in a pipeline that
 // its file withdrew and may bring back.
 //
-// A processor's id ends in InspectIn or InspectOut here.
+// The id of what is observed besides connectors ends in InspectIn or InspectOut.
 func (s *State) Forgotten(id string) bool {
 	holds := func(d *spec.Declaration) bool { return ConnectorIn(&d.Pipeline, id) >= 0 }
 	for _, side := range []string{InspectIn, InspectOut} {
-		if processor, ok := strings.CutSuffix(id, side); ok {
-			id = processor
-			holds = func(d *spec.Declaration) bool { _, _, ok := ProcessorIn(&d.Pipeline, processor); return ok }
+		if observed, ok := strings.CutSuffix(id, side); ok {
+			id = observed
+			holds = func(d *spec.Declaration) bool {
+				_, _, ok := ProcessorIn(&d.Pipeline, observed)
+				return ok || ConnectorIn(&d.Pipeline, observed) >= 0
+			}
 		}
 	}
 	d, err := s.holder(context.Background(), id, holds)

@@ -18,6 +18,7 @@ import (
 type inspection struct {
 	filters words
 	rate    float64
+	before  bool
 	n       int
 	seen    int
 }
@@ -42,11 +43,13 @@ down: what is too much to show is left out, and counted.
 
 Examples:
   conduit connectors inspect orders:shop --rate 2
+  conduit connectors inspect orders:archive --before
   conduit connectors inspect orders:shop -n 10 --filter operation=delete --filter metadata.opencdc.collection=users`,
 		arguments: 1,
 		flags: func(fs *flag.FlagSet) {
 			fs.Var(&i.filters, "filter", "only records with operation=`NAME` or metadata.KEY=VALUE; several must all hold")
 			fs.Float64Var(&i.rate, "rate", 0, "at most this `NUMBER` of records per second")
+			fs.BoolVar(&i.before, "before", false, "of a destination, the records before its processors")
 			fs.Func("n", "end after this `NUMBER` of records", i.setNumber)
 		},
 		exec: func(ctx context.Context, r *remote, args []string) error { return r.inspect(ctx, args[0], &i) },
@@ -70,7 +73,11 @@ func (r *remote) inspect(ctx context.Context, id string, i *inspection) error {
 	if i.rate != 0 {
 		options = append(options, client.Query("rate", strconv.FormatFloat(i.rate, 'f', -1, 64)))
 	}
-	err := r.Inspect(ctx, id, i.filters, func(m client.Message) error { return i.show(r, m) }, options...)
+	inspect := r.Inspect
+	if i.before {
+		inspect = r.InspectIn
+	}
+	err := inspect(ctx, id, i.filters, func(m client.Message) error { return i.show(r, m) }, options...)
 	switch {
 	case errors.Is(err, errSeen), ctx.Err() != nil:
 		return nil

@@ -2,18 +2,24 @@ package e2e_test
 
 import (
 	"bufio"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/spec"
 )
+
+// errEnough ends an inspection.
+var errEnough = errors.New("enough")
 
 // What goes into a processor, and what comes out, can be seen while it runs; so can the
 // plugins there are.
 func TestProcessorsOverTheAPI(t *testing.T) {
 	w := startWeb(t, "")
-	w.Save("p.yaml", made(w.Dir, "p", 100, "processors: [{id: mark, plugin: field.set, settings: {field: .Payload.After.mark, value: seen}}]"))
+	w.Save("p.yaml", made(w.Dir, "p", 100, "processors: [{id: mark, plugin: field.set, settings: {field: .Payload.After.mark, value: seen}}]")+
+		"        processors: [{id: own, plugin: field.set, settings: {field: .Payload.After.own, value: late}}]\n")
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	if body := w.do("GET", "/v1/processors/plugins", "").body; !strings.Contains(body, `"name":"builtin:field.set@`) || !strings.Contains(body, `"custom.javascript`) && !strings.Contains(body, `builtin:custom.javascript@`) {
 		t.Errorf("the plugins are %.300s", body)
@@ -34,6 +40,31 @@ func TestProcessorsOverTheAPI(t *testing.T) {
 	}
 	if line := first("/v1/connectors/p:dst/inspect"); !strings.Contains(line, `"mark":"seen"`) {
 		t.Errorf("at the destination there is %s", line)
+	}
+	if line := first("/v1/connectors/p:dst/inspect-in"); !strings.Contains(line, `"mark":"seen"`) || strings.Contains(line, "late") {
+		t.Errorf("before the destination's processors there is %s", line)
+	}
+	if line := first("/v1/connectors/p:dst/inspect-out"); !strings.Contains(line, `"own":"late"`) {
+		t.Errorf("behind the destination's processors there is %s", line)
+	}
+	err := w.api.InspectIn(t.Context(), "p:dst", nil, func(m client.Message) error {
+		if text := string(m.Result); strings.Contains(text, "late") || !strings.Contains(text, "seen") {
+			t.Errorf("the client sees %s", text)
+		}
+		return errEnough
+	})
+	if !errors.Is(err, errEnough) {
+		t.Error(err)
+	}
+	for path, status := range map[string]int{"p:src/inspect-in": http.StatusBadRequest, "p:src/inspect-out": http.StatusBadRequest, "p:none/inspect-in": http.StatusNotFound} {
+		if got := w.do("GET", "/v1/connectors/"+path, ""); got.status != status {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	w.Save("p.yaml", made(w.Dir, "p", 100, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 2)
+	if line := first("/v1/connectors/p:dst/inspect-in"); strings.Contains(line, "seen") {
+		t.Errorf("without processors there comes %s", line)
 	}
 	for _, side := range []string{"in", "out"} {
 		if got := w.do("GET", "/v1/processors/p:none/inspect-"+side, ""); got.status != http.StatusNotFound {

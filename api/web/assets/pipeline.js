@@ -133,7 +133,7 @@ function records(s) {
     { label: `before ${id(p)}`, path: `/v1/processors/${enc(p.id)}/inspect-in` }, { label: `after ${id(p)}`, path: `/v1/processors/${enc(p.id)}/inspect-out` }));
   for (const c of d.connectors.filter((x) => x.type === 'TYPE_SOURCE')) { stages.push({ label: `source ${id(c)}`, path: `/v1/connectors/${enc(c.id)}/inspect` }); processors(c.id); }
   processors(s.id);
-  for (const c of d.connectors.filter((x) => x.type !== 'TYPE_SOURCE')) { processors(c.id); stages.push({ label: `destination ${id(c)}`, path: `/v1/connectors/${enc(c.id)}/inspect` }); }
+  for (const c of d.connectors.filter((x) => x.type !== 'TYPE_SOURCE')) { if (d.processors.some((p) => p.parent.id === c.id)) stages.push({ label: `to ${id(c)}`, path: `/v1/connectors/${enc(c.id)}/inspect-in` }); processors(c.id); stages.push({ label: `destination ${id(c)}`, path: `/v1/connectors/${enc(c.id)}/inspect` }); }
   return inspector(stages, s.state.phase === 'running');
 }
 
