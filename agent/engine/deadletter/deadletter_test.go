@@ -1,0 +1,77 @@
+package deadletter_test
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func TestRecord(t *testing.T) {
+	begin := time.Now()
+	refused := record.Record{Position: record.Position("7"), Operation: record.OperationUpdate,
+		Metadata: record.Metadata{{Key: "k", Value: "v"}}, After: record.Raw([]byte("x"))}
+	got := deadletter.Record("p:src", refused, "p:dst", errors.New("it is full"))
+	if string(got.Position) != "p:src/7" || got.Operation != record.OperationCreate {
+		t.Errorf("position %s, operation %v", got.Position, got.Operation)
+	}
+	if e, n := got.Metadata.Get(record.KeyDLQNackError), got.Metadata.Get(record.KeyDLQNackNodeID); e != "it is full" || n != "p:dst" {
+		t.Errorf("error %q, node %q", e, n)
+	}
+	nanos, err := strconv.ParseInt(got.Metadata.Get(record.KeyCreatedAt), 10, 64)
+	if at := time.Unix(0, nanos); err != nil || at.Before(begin) || at.After(time.Now()) {
+		t.Errorf("created at %v, error %v", at, err)
+	}
+	m, ok := got.After.Structured()
+	if !ok || m["operation"] != "update" || m["metadata"].(map[string]any)["k"] != "v" {
+		t.Errorf("it holds %v", m)
+	}
+}
+
+// A refusal is tolerated while no more than threshold of the last size records were refused.
+func TestWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(0, 6).Draw(t, "size")
+		threshold := rapid.IntRange(0, 5).Draw(t, "threshold")
+		w := deadletter.NewWindow(&spec.DLQ{WindowSize: size, WindowNackThreshold: threshold})
+		var all []bool // of every record, whether it was refused
+		exceeded := false
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			if !rapid.Bool().Draw(t, "refused") {
+				n := rapid.IntRange(1, 3).Draw(t, "n")
+				w.Ack(n)
+				all = append(all, make([]bool, n)...)
+				continue
+			}
+			all = append(all, true)
+			n := 0
+			for _, refused := range all[max(0, len(all)-size):] {
+				if refused {
+					n++
+				}
+			}
+			exceeded = exceeded || size > 0 && n > threshold
+			if got := w.Nack(); got == exceeded {
+				t.Fatalf("size %d, threshold %d, after %v: tolerated %v", size, threshold, all, got)
+			}
+		}
+	})
+}
+
+// A queue that tolerates no refusal is exceeded by the first, and stays so.
+func TestWindowThatToleratesNone(t *testing.T) {
+	w := deadletter.NewWindow(&spec.DLQ{WindowSize: 1})
+	w.Ack(1000)
+	got := []bool{w.Nack(), w.Nack()}
+	w.Ack(1000)
+	if got = append(got, w.Nack()); slices.Contains(got, true) {
+		t.Errorf("tolerated: %v", got)
+	}
+}

@@ -1,0 +1,84 @@
+package lineage_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/engine/lineage"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+func records(positions ...string) (all []record.Record) {
+	for _, p := range positions {
+		all = append(all, record.Record{Position: record.Position(p)})
+	}
+	return all
+}
+
+// passage is of three inputs that passed two chains: the first changed all, split the second
+// and dropped the third; the second chain held the first.
+func passage() *lineage.Passage {
+	var none *lineage.Passage
+	return none.With(&lineage.Given{Records: records("a", "b", "c")}).
+		With(&lineage.Given{Records: records("a'", "b1", "b2"), Origins: []int32{0, 1, 1}, Held: []int32{0}})
+}
+
+func TestOriginal(t *testing.T) {
+	for input, want := range []string{"a'", "b", "c"} {
+		if got := passage().Original(input); string(got.Position) != want {
+			t.Errorf("original of input %d is %s, want %s", input, got.Position, want)
+		}
+	}
+}
+
+func TestWhole(t *testing.T) {
+	p := passage()
+	p.Given[1].Origins, p.Given[1].Records = []int32{0, 1, 1, 2}, records("a'", "b1", "b2", "c")
+	got := []bool{p.Whole(0), p.Whole(1), p.Whole(2)}
+	if want := []bool{false, false, true}; !slices.Equal(got, want) { // held, split, neither
+		t.Errorf("whole: %v, want %v", got, want)
+	}
+}
+
+// What is added to a passage is not seen by others that share its beginning.
+func TestWithKeepsTheFormer(t *testing.T) {
+	p := passage()
+	one, two := p.With(&lineage.Given{Records: records("1")}), p.With(&lineage.Given{Records: records("2")})
+	if len(p.Given) != 2 || string(one.Given[2].Records[0].Position) != "1" || string(two.Given[2].Records[0].Position) != "2" {
+		t.Errorf("%d chains, then %s and %s", len(p.Given), one.Given[2].Records[0].Position, two.Given[2].Records[0].Position)
+	}
+}
+
+func TestCompose(t *testing.T) {
+	for _, c := range []struct{ before, after, want []int32 }{
+		{nil, nil, nil},
+		{[]int32{0, 2}, nil, []int32{0, 2}},
+		{nil, []int32{1, 1}, []int32{1, 1}},
+		{[]int32{0, 2, 2}, []int32{1, 1, 2}, []int32{2, 2, 2}},
+		{[]int32{0, 2, 2}, []int32{}, []int32{}},
+	} {
+		if got := lineage.Compose(c.before, c.after); !slices.Equal(got, c.want) || (got == nil) != (c.want == nil) {
+			t.Errorf("%v, then %v, is %v, want %v", c.before, c.after, got, c.want)
+		}
+	}
+}
+
+func TestFiltered(t *testing.T) {
+	p := passage()
+	refused := func(input int) bool { return input == 3 }
+	for _, c := range []struct {
+		p       *lineage.Passage
+		origins []int32
+		want    uint64
+	}{
+		{nil, []int32{}, 0},
+		{p, nil, 0},              // one to one
+		{p, []int32{1, 1}, 2},    // 2 and 4: 0 is held, 3 is refused
+		{p, []int32{}, 3},        // 1, too
+		{p, []int32{1, 2, 4}, 0}, // all are there
+	} {
+		if got := c.p.Filtered(5, c.origins, refused); got != c.want {
+			t.Errorf("with origins %v: %d filtered, want %d", c.origins, got, c.want)
+		}
+	}
+}
