@@ -42,10 +42,10 @@ func TestWhole(t *testing.T) {
 
 // What is added to a passage is not seen by others that share its beginning.
 func TestWithKeepsTheFormer(t *testing.T) {
-	p := passage()
+	p := passage().With(&lineage.Given{Records: records("0")})
 	one, two := p.With(&lineage.Given{Records: records("1")}), p.With(&lineage.Given{Records: records("2")})
-	if len(p.Given) != 2 || string(one.Given[2].Records[0].Position) != "1" || string(two.Given[2].Records[0].Position) != "2" {
-		t.Errorf("%d chains, then %s and %s", len(p.Given), one.Given[2].Records[0].Position, two.Given[2].Records[0].Position)
+	if len(p.Given) != 3 || string(one.Given[3].Records[0].Position) != "1" || string(two.Given[3].Records[0].Position) != "2" {
+		t.Errorf("%d chains, then %s and %s", len(p.Given), one.Given[3].Records[0].Position, two.Given[3].Records[0].Position)
 	}
 }
 

@@ -135,6 +135,25 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
+// A chain that could not emit everything at its deadline keeps it, and is attended again.
+func TestDeadlineThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		due := time.Now().Add(time.Minute)
+		s := slot.New("p")
+		s.Install(&fakeChain{deadline: due, next: []time.Time{due}})
+		time.Sleep(time.Minute)
+		if synctest.Wait(); !woken(s) {
+			t.Error("not woken at the deadline")
+		}
+		if _, err := locked(s, func() (connector.Outcome, error) { return s.Attend(t.Context()) }); err != nil {
+			t.Error(err)
+		}
+		if synctest.Wait(); !woken(s) || !s.Waits() {
+			t.Error("not woken again")
+		}
+	})
+}
+
 // The chain learns which batches are settled, each once, at the latest when it is torn down.
 func TestSettled(t *testing.T) {
 	s, c := slot.New("p"), &fakeChain{observes: true}
