@@ -11,13 +11,13 @@ const module = "github.com/conduit-agent/conduit"
 
 // leaves are the packages that every other one may import. They import only what their line
 // in allowed says.
-const leaves = "plugins/pluginname plugins/record spec/fingerprint spec/notify spec/pointer spec/ref spec/secret spec/spelling"
+const leaves = "plugins/pluginname plugins/progress plugins/record spec/fingerprint spec/notify spec/pointer spec/ref spec/secret spec/spelling"
 
 // allowed says which of our packages each package may import in addition to the leaves. Imports run
 // one way: a child never imports its parent, and the parts meet only in agent. A package
 // without a line has that of its parent.
 const allowed = `
-plugins/pluginname plugins/record spec/fingerprint spec/notify spec/pointer spec/ref spec/secret spec/spelling agent/redact agent/engine/fair:
+plugins/pluginname plugins/progress plugins/record spec/fingerprint spec/notify spec/pointer spec/ref spec/secret spec/spelling agent/redact agent/engine/fair:
 reconcile/watch schemas spec/yamldoc spec/upgrade agent/engine/settle agent/engine/tap agent/engine/batching agent/engine/group:
 spec:                 schemas spec/yamldoc
 plugins/schema:

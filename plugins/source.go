@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -98,6 +99,19 @@ func (s *source) batch(records []record.Record) (*record.Batch, error) {
 	}
 	stamp(records, s.id)
 	return record.NewBatch(records), nil
+}
+
+// Progress returns what the connector reports of its distance to its system, nothing when it
+// does not or must not be called.
+func (s *source) Progress() (report progress.Report) {
+	r, ok := s.connector.(sdk.Reporter)
+	if !ok || s.usable() != nil {
+		return progress.Report{}
+	}
+	if err := contain(func() error { report = r.Progress(); return nil }); err != nil {
+		_ = s.contained(err) // which ends the connector
+	}
+	return report
 }
 
 // Ack implements connector.Source.

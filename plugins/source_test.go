@@ -12,8 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // reading returns a source that reads from read.
@@ -371,4 +374,46 @@ func TestTeardownDoesNotWaitForAHungRead(t *testing.T) {
 			t.Errorf("Teardown was called %d times", n)
 		}
 	})
+}
+
+// reporting is a source that says how far it is behind, or panics.
+type reporting struct {
+	sdk.Source
+	panics bool
+}
+
+func (r *reporting) Parameters() sdk.Parameters                         { return nil }
+func (r *reporting) Configure(context.Context, map[string]string) error { return nil }
+func (r *reporting) Open(context.Context, record.Position) error        { return nil }
+func (r *reporting) Teardown(context.Context) error                     { return nil }
+func (r *reporting) Progress() progress.Report {
+	if r.panics {
+		panic("no idea")
+	}
+	n := int64(7)
+	return progress.Report{Records: &n}
+}
+
+// TestProgress asks a source how far it is behind through everything that is around it; one
+// that panics is broken from then on, and the agent is not.
+func TestProgress(t *testing.T) {
+	inner := &reporting{}
+	host := &plugins.Host{Builtin: []sdk.Connector{{Name: "behind", Version: "v1.0.0", NewSource: func() sdk.Source { return inner }}}}
+	s, err := host.Source(t.Context(), "builtin:behind", "p:s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Configure(t.Context(), nil), s.Open(t.Context(), nil)); err != nil {
+		t.Fatal(err)
+	}
+	if r := connector.ProgressOf(s); r.Records == nil || *r.Records != 7 {
+		t.Errorf("got %+v, want 7 records", r)
+	}
+	inner.panics = true
+	if r := connector.ProgressOf(s); r.Records != nil {
+		t.Errorf("got %+v of a source that panicked", r)
+	}
+	if _, err := s.Read(t.Context()); err == nil {
+		t.Error("a source that panicked is read")
+	}
 }

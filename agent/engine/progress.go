@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// progress is how far a connector was when it last answered.
-type progress struct {
+// lastAnswer is how far a connector was when it last answered.
+type lastAnswer struct {
 	answers uint64
 	at      time.Time
 }
@@ -22,7 +22,7 @@ func (r *run) waitForDrain(ctx context.Context) error {
 		defer ticker.Stop()
 		tick = ticker.C
 	}
-	dests, sources := make([]progress, len(r.dests)), make([]progress, len(r.sources))
+	dests, sources := make([]lastAnswer, len(r.dests)), make([]lastAnswer, len(r.sources))
 	for {
 		select {
 		case <-r.drain:
@@ -46,10 +46,10 @@ func (r *run) waitForDrain(ctx context.Context) error {
 
 // stalled reports whether the connector has not answered for as long as the limit, and
 // otherwise keeps how far it is.
-func (p *progress) stalled(now func() (answers uint64, idle bool), at time.Time, limit time.Duration) bool {
+func (p *lastAnswer) stalled(now func() (answers uint64, idle bool), at time.Time, limit time.Duration) bool {
 	answers, idle := now()
 	if idle || answers != p.answers || p.at.IsZero() {
-		*p = progress{answers, at}
+		*p = lastAnswer{answers, at}
 		return false
 	}
 	return at.Sub(p.at) >= limit

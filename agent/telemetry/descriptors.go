@@ -35,6 +35,13 @@ var (
 	sequenceDesc = desc("conduit_source_sequence", "Number of the last record of the current run that got to a stage: read, settled, committed, acked.", "pipeline_name", "pipeline_id", "component_id", "stage")
 	unackedDesc  = desc("conduit_source_oldest_unacked_seconds", "Time since the oldest record not yet acknowledged was read.", "pipeline_name", "pipeline_id", "component_id")
 
+	behindBytesDesc   = desc("conduit_source_behind_bytes", "Bytes that the system of a source holds and the source has not confirmed.", "pipeline_name", "pipeline_id", "component_id")
+	behindRecordsDesc = desc("conduit_source_behind_records", "Records that the system of a source holds and the source has not confirmed.", "pipeline_name", "pipeline_id", "component_id")
+	behindSecondsDesc = desc("conduit_source_behind_seconds", "Age of the newest data that a source read, 0 when it has read all.", "pipeline_name", "pipeline_id", "component_id")
+	behindWarningDesc = desc("conduit_source_warning", "Whether a source warns of something: 1, or 0.", "pipeline_name", "pipeline_id", "component_id")
+	snapshotRowsDesc  = desc("conduit_source_snapshot_rows", "Rows that a running snapshot has read.", "pipeline_name", "pipeline_id", "component_id", "of")
+	snapshotTotalDesc = desc("conduit_source_snapshot_total_rows", "Rows that a running snapshot is to read, an estimate.", "pipeline_name", "pipeline_id", "component_id", "of")
+
 	startsDesc   = desc("conduit_plugin_starts_total", "Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")
 	restartsDesc = desc("conduit_plugin_restarts_total", "Times a connector was started again for a run: after a failure, a change or a stop.", "plugin")
 	residentDesc = desc("conduit_plugin_resident_bytes", "Memory of a connector's process.", "component_id")

@@ -11,6 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -97,6 +98,30 @@ func collectLags(gauge gauge, p *spec.Pipeline, running *engine.Pipeline) {
 		gauge(sequenceDesc, float64(l.Committed), p.Name, p.ID, id, "committed")
 		gauge(sequenceDesc, float64(l.Acked), p.Name, p.ID, id, "acked")
 		gauge(unackedDesc, l.OldestUnacked.Seconds(), p.Name, p.ID, id)
+		collectBehind(gauge, &l.Behind, p.Name, p.ID, id)
+	}
+}
+
+// collectBehind reports what a source says of its system: nothing for one that says nothing.
+func collectBehind(gauge gauge, r *progress.Report, labels ...string) {
+	if r.Bytes != nil {
+		gauge(behindBytesDesc, float64(*r.Bytes), labels...)
+	}
+	if r.Records != nil {
+		gauge(behindRecordsDesc, float64(*r.Records), labels...)
+	}
+	if r.Seconds != nil {
+		gauge(behindSecondsDesc, *r.Seconds, labels...)
+	}
+	for i := range r.Snapshots {
+		of := append(slices.Clone(labels), r.Snapshots[i].Of)
+		gauge(snapshotRowsDesc, float64(r.Snapshots[i].Rows), of...)
+		gauge(snapshotTotalDesc, float64(r.Snapshots[i].Total), of...)
+	}
+	if r.Warning != "" {
+		gauge(behindWarningDesc, 1, labels...)
+	} else if !r.At.IsZero() {
+		gauge(behindWarningDesc, 0, labels...)
 	}
 }
 

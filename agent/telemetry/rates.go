@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -81,7 +82,11 @@ func (r *Rates) Of(id string) *rest.PipelineRates {
 		return nil
 	}
 	all.Refused = stats.DeadLetters.Records.Load()
-	for _, lag := range running.Lags() {
+	for id, lag := range running.Lags() {
+		if s, ok := all.Stages[id]; ok && !reflect.ValueOf(lag.Behind).IsZero() {
+			s.Behind = &lag.Behind
+			all.Stages[id] = s
+		}
 		if oldest := lag.OldestUnacked.Seconds(); oldest > 0 && (all.Oldest == nil || oldest > *all.Oldest) {
 			all.Oldest = &oldest
 		}

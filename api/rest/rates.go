@@ -1,5 +1,7 @@
 package rest
 
+import "github.com/conduit-agent/conduit/plugins/progress"
+
 // PipelineRates is what a pipeline moves, measured over the last seconds.
 type PipelineRates struct {
 	ID      string   `json:"id" doc:"Of the pipeline."`
@@ -17,10 +19,11 @@ type PipelineRates struct {
 
 // StageRates is what passes a connector or a processor, measured over the last seconds.
 type StageRates struct {
-	Records  float64  `json:"records" doc:"Per second."`
-	Bytes    float64  `json:"bytes" doc:"Per second."`
-	Refused  float64  `json:"refused,omitempty" doc:"Per second."`
-	Filtered float64  `json:"filtered,omitempty" doc:"Per second, by a processor."`
-	Busy     *float64 `json:"busy,omitempty" doc:"Share of the time that a destination spends writing, from 0 to 1, estimated from a sample of its calls; left out when there are too few."`
-	Slow     string   `json:"slow,omitempty" doc:"Says who waits for it, when it is what holds the pipeline back."`
+	Records  float64          `json:"records" doc:"Per second."`
+	Bytes    float64          `json:"bytes" doc:"Per second."`
+	Refused  float64          `json:"refused,omitempty" doc:"Per second."`
+	Filtered float64          `json:"filtered,omitempty" doc:"Per second, by a processor."`
+	Busy     *float64         `json:"busy,omitempty" doc:"Share of the time that a destination spends writing, from 0 to 1, estimated from a sample of its calls; left out when there are too few."`
+	Behind   *progress.Report `json:"behind,omitempty" doc:"How far a source is behind its system, as far as that is known."`
+	Slow     string           `json:"slow,omitempty" doc:"Says who waits for it, when it is what holds the pipeline back."`
 }

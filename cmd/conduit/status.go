@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -173,17 +174,18 @@ func (r *remote) writeStatus(to io.Writer, s agentStatus) error {
 		fmt.Fprintf(to, "pipelines directory %s since %s: %s\n", r.paint(string(d.State), colorYellow), moment(d.Since), d.Message)
 	}
 	var t table
-	t.add("PIPELINE", "PHASE", "DECLARED", "RUNNING", "RECORDS/S", "ERROR")
+	t.add("PIPELINE", "PHASE", "DECLARED", "RUNNING", "RECORDS/S", "BEHIND", "ERROR")
 	for i := range s.Pipelines {
 		one := &s.Pipelines[i]
 		t.add(one.ID, cell{string(one.State.Phase), phaseColors[one.State.Phase]}, generationWords(one),
-			dash(number(one.State.RunningGeneration)), rateWords(one.RecordsPerSecond), cell{errorWords(one), colorError})
+			dash(number(one.State.RunningGeneration)), rateWords(one.RecordsPerSecond), dash(behindWords(one.Rates)), cell{errorWords(one), colorError})
 	}
 	if len(s.Pipelines) == 0 {
 		fmt.Fprintln(to, "no pipelines")
 	} else if err := t.write(to, r.paint); err != nil {
 		return err
 	}
+	r.writeWarnings(to, s.Pipelines)
 	if len(s.Files) > 0 && s.Files[0].Unseen != "" {
 		fmt.Fprintln(to, "when the files were last seen:")
 	}
@@ -191,6 +193,20 @@ func (r *remote) writeStatus(to io.Writer, s agentStatus) error {
 		r.problemsTo(to, f.Problems)
 	}
 	return nil
+}
+
+// writeWarnings says what the sources warn of.
+func (r *remote) writeWarnings(to io.Writer, all []pipelineStatus) {
+	for i := range all {
+		if all[i].Rates == nil {
+			continue
+		}
+		for id, stage := range all[i].Rates.Stages {
+			if stage.Behind != nil && stage.Behind.Warning != "" {
+				fmt.Fprintf(to, "%s %s: %s\n", r.paint("warning:", colorYellow), id, stage.Behind.Warning)
+			}
+		}
+	}
 }
 
 // generationWords is the declared generation, and what keeps it from being what is to run.
@@ -225,6 +241,22 @@ func rateWords(rate *float64) string {
 		return fmt.Sprintf("%.1f", *rate)
 	}
 	return fmt.Sprintf("%.0f", *rate)
+}
+
+// behindWords says how far the sources are behind their systems, those that can tell.
+func behindWords(r *rest.PipelineRates) string {
+	if r == nil {
+		return ""
+	}
+	var all []string
+	for _, id := range slices.Sorted(maps.Keys(r.Stages)) {
+		if b := r.Stages[id].Behind; b != nil {
+			if text := b.String(); text != "" {
+				all = append(all, text)
+			}
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // number is n in digits, nothing for 0.

@@ -5,7 +5,9 @@ package connector
 import (
 	"context"
 
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // Connector is what every running connector offers. When its context ends a call returns
@@ -41,6 +43,15 @@ type Source interface {
 	Ack(ctx context.Context, positions []record.Position) error
 	// Stop ends reading. Read goes on to return what was read before, then io.EOF.
 	Stop(ctx context.Context) error
+}
+
+// ProgressOf returns what a source reports of its distance to its system, nothing when it
+// does not. It may be called at any time.
+func ProgressOf(s Source) progress.Report {
+	if r, ok := s.(sdk.Reporter); ok {
+		return r.Progress()
+	}
+	return progress.Report{}
 }
 
 // Destination is a running destination.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -58,6 +59,14 @@ type Source interface {
 	Teardown(ctx context.Context) error
 
 	Lifecycle
+}
+
+// Reporter is a Source that can tell how far behind its system it is. Only the sources of
+// this process are asked: the connector protocol has no such question.
+type Reporter interface {
+	// Progress returns what the source knows already: it waits for nothing. It is called
+	// between Open and Teardown, concurrently with every other method.
+	Progress() progress.Report
 }
 
 // Destination writes records. The methods are called one at a time, in the order

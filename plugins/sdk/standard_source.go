@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -97,6 +98,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Progress implements Reporter; a source that is none reports nothing.
+func (s *standardSource) Progress() progress.Report {
+	if r, ok := s.Source.(Reporter); ok {
+		return r.Progress()
+	}
+	return progress.Report{}
 }
 
 func (s *standardSource) Teardown(ctx context.Context) error {

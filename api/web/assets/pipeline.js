@@ -105,8 +105,23 @@ function stageCard(d, id, r, s) {
   return h('section', { class: 'card', 'aria-label': id },
     h('div', { class: 'title' }, h('h2', null, id), h('span', { class: 'grow' }), h('a', { class: 'button', href: `#/pipelines/${encodeURIComponent(s.id)}/records` }, 'Its records')),
     h('dl', { class: 'facts' }, fact('Plugin', h('code', null, c.plugin)), processor && c.condition ? fact('Condition', h('code', null, c.condition)) : null,
+      r?.behind ? fact('Behind', behind(r.behind)) : null,
+      r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
       r ? fact('Now', `${count(r.records)} records/s, ${bytes(r.bytes)}/s`) : null, c.sourceState?.position ? fact('Position', h('code', { class: 'clip' }, text(c.sourceState.position))) : null,
       Object.entries(c.config.settings).sort().map(([k, v]) => fact(k, h('code', { class: 'wrap' }, v)))));
+}
+
+/** How far a source is behind its system, in the units that it tells. */
+function behind(b) {
+  const parts = (b.snapshots || []).map((x) => {
+    const rate = (x.rows - (x.resumed || 0)) / ((Date.now() - Date.parse(x.startedAt)) / 1000);
+    const left = x.total && rate > 0 ? `, ${duration(Math.max(0, x.total - x.rows) / rate)} left` : '';
+    return x.total ? `${x.of}: ${Math.min(100, Math.round(100 * x.rows / x.total))} % (${count(x.rows)} of ${count(x.total)} rows${left})` : `${x.of}: ${count(x.rows)} rows`;
+  });
+  if (b.bytes !== undefined) parts.push(bytes(b.bytes));
+  if (b.records !== undefined) parts.push(`${count(b.records)} records`);
+  if (b.seconds !== undefined) parts.push(duration(b.seconds));
+  return parts.join(', ') || '–';
 }
 
 const text = (base64) => { try { return atob(base64); } catch { return base64; } };

@@ -1,0 +1,94 @@
+// Package progress says how far a source is behind the system it reads from.
+package progress
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Report is what a source knows of its distance to the newest data of its system, in the
+// units that the system tells. A nil field is not known. The zero Report says nothing.
+type Report struct {
+	Bytes     *int64     `json:"bytes,omitempty" doc:"Bytes that the system holds and the source has not confirmed."`
+	Records   *int64     `json:"records,omitempty" doc:"Records that the system holds and the source has not confirmed."`
+	Seconds   *float64   `json:"seconds,omitempty" doc:"Age of the newest data that was read, 0 when all is read."`
+	At        time.Time  `json:"at,omitzero" doc:"When the system was asked last."`
+	Snapshots []Snapshot `json:"snapshots,omitempty" doc:"Snapshots that run."`
+	Warning   string     `json:"warning,omitempty" doc:"What is going to go wrong unless somebody does something."`
+}
+
+// Snapshot is how far the reading of what existed before has got, of one table or topic.
+type Snapshot struct {
+	Of        string    `json:"of" doc:"Table, or what else is read whole."`
+	Rows      int64     `json:"rows" doc:"Rows read."`
+	Total     int64     `json:"total,omitempty" doc:"Rows there are, an estimate; left out when it is not known."`
+	StartedAt time.Time `json:"startedAt" doc:"When reading began, or went on after a restart."`
+	Resumed   int64     `json:"resumed,omitempty" doc:"Rows that had been read before it went on."`
+}
+
+// Percent returns the share of the rows that was read, from 0 to 100. ok is false when the
+// total is not known.
+func (s *Snapshot) Percent() (percent float64, ok bool) {
+	if s.Total <= 0 {
+		return 0, false
+	}
+	return min(100, 100*float64(s.Rows)/float64(s.Total)), true
+}
+
+// Left estimates the time until all rows are read, at the rate so far. ok is false when it
+// cannot be told.
+func (s *Snapshot) Left(now time.Time) (left time.Duration, ok bool) {
+	read, passed := s.Rows-s.Resumed, now.Sub(s.StartedAt)
+	if s.Total <= 0 || read <= 0 || passed <= 0 {
+		return 0, false
+	}
+	rest := float64(max(0, s.Total-s.Rows)) / float64(read)
+	return time.Duration(rest * float64(passed)).Round(time.Second), true
+}
+
+// String is like "orders 42 % (1200 of 2800 rows, 5m0s left), 12.3 MB behind".
+func (r *Report) String() string { return r.Text(time.Now()) }
+
+// Text returns what String does, at the time now.
+func (r *Report) Text(now time.Time) string {
+	var parts []string
+	for i := range r.Snapshots {
+		parts = append(parts, r.Snapshots[i].text(now))
+	}
+	switch {
+	case r.Bytes != nil:
+		parts = append(parts, bytes(*r.Bytes)+" behind")
+	case r.Records != nil:
+		parts = append(parts, fmt.Sprintf("%d records behind", *r.Records))
+	case r.Seconds != nil:
+		parts = append(parts, time.Duration(*r.Seconds*float64(time.Second)).Round(time.Second).String()+" behind")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s *Snapshot) text(now time.Time) string {
+	percent, ok := s.Percent()
+	if !ok {
+		return fmt.Sprintf("%s %d rows", s.Of, s.Rows)
+	}
+	left := ""
+	if d, ok := s.Left(now); ok {
+		left = fmt.Sprintf(", %v left", d)
+	}
+	return fmt.Sprintf("%s %.0f %% (%d of %d rows%s)", s.Of, percent, s.Rows, s.Total, left)
+}
+
+func bytes(n int64) string {
+	const unit = 1000
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, i := float64(n)/unit, 0
+	for ; v >= unit && i < len(prefixes)-1; i++ {
+		v /= unit
+	}
+	return fmt.Sprintf("%.1f %cB", v, prefixes[i])
+}
+
+const prefixes = "kMGTPE"
