@@ -46,6 +46,7 @@ plugins/processor/javascript plugins/processor/expr: plugins/processor/fieldref 
 plugins/processor/wasm: plugins/processor/wasm/fuel plugins/processor/wasm/wasmpb plugins/schema plugins/sdk plugins/wire/wirepb
 plugins:              plugins/builtin plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone
 plugins/plugintest:   plugins plugins/connector plugins/schema plugins/sdk plugins/standalone
+plugins/plugintest/server:
 plugins/plugintest/chaos: plugins/connector plugins/wire/wirepb
 plugins/plugintest/chaos/conduit-connector-chaos: plugins/plugintest/chaos
 reconcile/plan:       spec
@@ -82,6 +83,7 @@ agent: agent/catalog agent/config agent/confine agent/dryrun agent/engine agent/
   api api/desired api/idempotency api/resource api/rest plugins/confluent plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/takeover: agent/store api/client api/rest spec
 agent/agenttest:      agent agent/config spec
+agent/agenttest/kill:  agent agent/agenttest agent/config plugins/plugintest/server spec
 agent/agenttest/bench:
 agent/agenttest/bench/connector: plugins/builtin plugins/builtin/file plugins/builtin/generator plugins/sdk plugins/wire
 cmd/conduit: agent agent/catalog agent/config agent/dryrun agent/host agent/pipelinetest agent/planner agent/takeover api/client api/rest plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter schemas spec spec/upgrade

@@ -1,0 +1,179 @@
+package kill
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/config"
+)
+
+// agentDir, when set, makes the test binary an agent in that directory.
+const agentDir = "CONDUIT_KILL_AGENT_DIR"
+
+// Main runs the tests, or the agent that they started. It is all that TestMain does.
+func Main(m *testing.M) {
+	if dir := os.Getenv(agentDir); dir != "" {
+		if err := runAgent(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// runAgent runs an agent until SIGTERM, like the binary does.
+func runAgent(dir string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	cfg, _, err := config.Load(config.Sources{})
+	if err != nil {
+		return err
+	}
+	cfg.DB.SQLite.Path = filepath.Join(dir, "conduit.db")
+	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
+	cfg.Connectors.Path = filepath.Join(dir, "connectors")
+	cfg.Processors.Path = filepath.Join(dir, "processors")
+	cfg.Pipelines.ErrorRecovery.MinDelay = 50 * time.Millisecond
+	cfg.Pipelines.ErrorRecovery.MaxDelay = time.Second
+	cfg.API.HTTP.Address = "127.0.0.1:0"
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited})
+}
+
+// process is the agent of a flow, in a process of its own.
+type process struct {
+	dir string
+	cmd *exec.Cmd
+	log tailBuffer
+}
+
+func (p *process) start() error {
+	p.cmd = exec.Command(os.Args[0])
+	p.cmd.Env = append(os.Environ(), agentDir+"="+p.dir)
+	p.cmd.Dir = p.dir
+	p.cmd.Stderr = &p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return p.cmd.Start()
+}
+
+func (p *process) kill() {
+	if p.cmd == nil || p.cmd.Process == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+func (p *process) terminate() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("the agent did not end well: %w", err)
+	}
+	return nil
+}
+
+func (p *process) tail() []byte { return p.log.bytes() }
+
+// tailBuffer keeps the end of what is written to it.
+type tailBuffer struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+const tailBytes = 8 << 10
+
+// Write appends b.
+func (t *tailBuffer) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, b...)
+	if over := len(t.buf) - tailBytes; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tailBuffer) bytes() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return bytes.Clone(t.buf)
+}
+
+// Line is a record as the file destination wrote it.
+type Line struct {
+	Position  []byte            `json:"position"`
+	Operation string            `json:"operation"`
+	Metadata  map[string]string `json:"metadata"`
+	Key       json.RawMessage   `json:"key"`
+	Payload   struct {
+		Before, After json.RawMessage
+	} `json:"payload"`
+}
+
+// Decode decodes the payload after the change, also when it is raw and holds JSON.
+func (l *Line) Decode(into any) error {
+	after := l.Payload.After
+	if len(after) > 0 && after[0] == '"' {
+		var raw []byte
+		if err := json.Unmarshal(after, &raw); err != nil {
+			return err
+		}
+		after = raw
+	}
+	return json.Unmarshal(after, into)
+}
+
+// readLines returns the numbers of the records in a file. Lines that a kill tore are left out.
+func readLines(path string, number func(*Line) (int, error)) ([]int, error) {
+	content, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []int
+	for line := range bytes.Lines(content) {
+		var l Line
+		if err := json.Unmarshal(line, &l); err != nil {
+			continue
+		}
+		n, err := number(&l)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// appendLines appends a line for each number in one write.
+func appendLines(path string, first, n int) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	var lines []byte
+	for i := first; i < first+n; i++ {
+		lines = fmt.Appendf(lines, "{\"n\":%d,\"text\":\"record %d\"}\n", i, i)
+	}
+	if _, err := f.Write(lines); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,207 @@
+package kill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// flow is an agent that moves the records of a ledger.
+type flow struct {
+	t        *testing.T
+	dir      string
+	system   *System
+	proxy    *server.Proxy // nil without a network
+	pipeline spec.Pipeline
+	agent    *process
+	ledger   ledger
+	promise  promise
+	produce  func(ctx context.Context, first, n int) error
+	pace     time.Duration
+	arrived  func(ctx context.Context) ([]int, error)
+	repeated int // records so far
+}
+
+// patience bounds how long the flow may take to go on after a fault.
+const patience = 60 * time.Second
+
+// start writes the pipeline file and starts the agent.
+func (f *flow) start() {
+	path := filepath.Join(f.dir, "pipelines", "kill.yaml")
+	if err := os.WriteFile(path, spec.Marshal(f.pipeline), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.agent.start(); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// feed produces records until the function it returns is called, which returns when all that
+// was begun is durable.
+func (f *flow) feed() (stop func()) {
+	ctx, cancel := context.WithCancel(f.t.Context())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			f.produceSome(1 + rand.IntN(20))
+			wait(ctx, max(f.pace, 10*time.Millisecond))
+		}
+	})
+	var once sync.Once
+	return func() { once.Do(func() { cancel(); done.Wait() }) }
+}
+
+// produceSome produces n records, however often that takes.
+func (f *flow) produceSome(n int) {
+	first := f.ledger.count() + 1
+	for tries := 0; ; tries++ {
+		ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
+		err := f.produce(ctx, first, n)
+		cancel()
+		if err == nil {
+			f.ledger.add(n, tries > 0)
+			return
+		}
+		if f.t.Context().Err() != nil {
+			return
+		}
+		wait(f.t.Context(), 50*time.Millisecond)
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// grows waits until more has arrived than when it was called.
+func (f *flow) grows() error {
+	before := -1
+	return f.until(func(got []int) bool {
+		if before < 0 {
+			before = len(got)
+		}
+		return len(got) > before
+	})
+}
+
+// catchUp waits until the last number has arrived, and returns all that did.
+func (f *flow) catchUp() (all []int, err error) {
+	want := f.ledger.count()
+	err = f.until(func(got []int) bool {
+		all = got
+		return len(distinct(got)) >= want
+	})
+	if errors.Is(err, errPatience) {
+		return all, nil // the ledger says what is missing
+	}
+	return all, err
+}
+
+func distinct(all []int) map[int]struct{} {
+	set := make(map[int]struct{}, len(all))
+	for _, n := range all {
+		set[n] = struct{}{}
+	}
+	return set
+}
+
+var errPatience = errors.New("waited too long")
+
+// until waits until what has arrived is enough. A system that cannot be asked now may be later.
+func (f *flow) until(enough func(got []int) bool) error {
+	deadline := time.Now().Add(patience)
+	for {
+		ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
+		got, err := f.arrived(ctx)
+		cancel()
+		if err == nil && enough(got) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%w: %d arrived: %v", errPatience, len(got), err)
+		}
+		wait(f.t.Context(), 20*time.Millisecond)
+	}
+}
+
+func (f *flow) killAgent() error {
+	f.agent.kill()
+	return f.agent.start()
+}
+
+func (f *flow) stopAgent() error {
+	if err := f.agent.terminate(); err != nil {
+		return err
+	}
+	return f.agent.start()
+}
+
+func (f *flow) killServer() error {
+	f.system.Server.Kill()
+	return f.system.Server.Start(f.t.Context())
+}
+
+func (f *flow) restartServer() error {
+	f.system.Server.Stop()
+	return f.system.Server.Start(f.t.Context())
+}
+
+func (f *flow) cut() error {
+	f.proxy.Cut()
+	return nil
+}
+
+// faultTime is how long a fault of the network lasts.
+const faultTime = 500 * time.Millisecond
+
+func (f *flow) refuse() error {
+	f.proxy.Refuse(true)
+	f.proxy.Cut()
+	wait(f.t.Context(), faultTime)
+	f.proxy.Heal()
+	return nil
+}
+
+func (f *flow) delay() error {
+	f.proxy.Delay(20 * time.Millisecond)
+	wait(f.t.Context(), 2*faultTime)
+	f.proxy.Heal()
+	return nil
+}
+
+// halfOpen holds the connections and then cuts them, as a router does that forgot them.
+func (f *flow) halfOpen() error {
+	f.proxy.Hold(true)
+	wait(f.t.Context(), 2*faultTime)
+	f.proxy.Cut()
+	f.proxy.Heal()
+	return nil
+}
+
+func (f *flow) rotate() error { return f.system.Rotate(f.t.Context()) }
+
+// everything makes three faults, one after the other.
+func (f *flow) everything() error {
+	for range 3 {
+		one := faults[rand.IntN(len(faults))]
+		if !one.needs(f) {
+			continue
+		}
+		if err := one.make(f); err != nil {
+			return fmt.Errorf("%s: %w", one.Fault, err)
+		}
+	}
+	return nil
+}

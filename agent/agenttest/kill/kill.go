@@ -1,0 +1,263 @@
+// Package kill is the kill suite: it proves on a real server and a real agent, in a process
+// of its own, that a connector loses nothing.
+//
+// A case says how to start the server, how to reach it, and how to put numbered records into
+// it or get them out. The suite keeps the ledger: while numbered records flow it kills and
+// restarts agent and server, cuts, delays and holds the connections between them, and has
+// credentials replaced; after each fault it waits until all is there, and checks that every
+// number is, in the order that was promised, and repeated only where that was promised.
+//
+// A test registers a case with RunSource or RunDestination, in a file of its own in this
+// directory. That no position and no acknowledgement matters to a source is what package
+// plugintest checks; its Target belongs into the test of the connector.
+package kill
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Server is one that the suite ends and starts again; *server.Process is one.
+type Server interface {
+	// Start returns when the server answers, at the address it had before.
+	Start(ctx context.Context) error
+	// Stop ends it gracefully, and Kill with SIGKILL.
+	Stop()
+	Kill()
+}
+
+// System is a running server, or what else a connector reaches, with one ledger in it.
+type System struct {
+	// Addr is host and port of the server: the connector reaches it through a proxy. Empty for
+	// a system without a network, of which the suite skips the network's faults.
+	Addr string
+	// Settings returns the settings of the connector that reach the server at addr.
+	Settings func(addr string) map[string]string
+	Server   Server // nil: there is none to end
+	// Rotate replaces the credentials that Settings refer to, as ${file:PATH}: when it returns
+	// the server refuses the former ones, also on connections that it closed, and the file has
+	// the present ones. nil: there are none.
+	Rotate func(ctx context.Context) error
+
+	// Produce, of a source, puts the records with the numbers first to first+n-1 into the
+	// system, in order, and returns nil when they are durable there. After an error it is
+	// called again with the same numbers: then the system may have records twice.
+	Produce func(ctx context.Context, first, n int) error
+	// Stored, of a destination, returns the numbers of the records in the system, in the order
+	// in which they were written as far as the system knows.
+	Stored func(ctx context.Context) ([]int, error)
+}
+
+// Source is the case of a source.
+type Source struct {
+	Plugin     string                                 // for example builtin:postgres
+	System     func(t *testing.T, dir string) *System // starts one; dir is the agent's, for files that settings refer to
+	Processors []spec.Processor                       // of the source, when its records need some
+	Number     func(r *Line) (number int, err error)  // of a record; nil: NumberOf
+	Group      func(number int) int                   // order is promised among the numbers of a group; nil: all are one
+	NoOrder    bool                                   // no order is promised
+	Reread     bool                                   // faults of network and server may repeat records, as a kill of the agent may
+	Skip       map[Fault]string                       // faults that do not apply, with the reason
+	Pace       time.Duration                          // between two calls of Produce; 0: 10 ms
+}
+
+// Destination is the case of a destination. Its records have structured payloads,
+// {"n": number, "text": "…"}, and no key, unless Processors change them.
+type Destination struct {
+	Plugin     string
+	System     func(t *testing.T, dir string) *System
+	Processors []spec.Processor // of the destination
+	Unordered  bool             // the system does not know the order of writing
+	Once       bool             // effect-once: no fault repeats a record
+	Reread     bool             // faults of network and server may repeat records, as a kill of the agent may
+	Skip       map[Fault]string
+}
+
+// Fault is one of the things that go wrong.
+type Fault string
+
+// The faults, in the order in which the suite makes them.
+const (
+	None               Fault = "nothing wrong"
+	AgentKilled        Fault = "agent killed"
+	AgentStopped       Fault = "agent stopped"
+	ServerKilled       Fault = "server killed"
+	ServerRestarted    Fault = "server restarted"
+	ConnectionCut      Fault = "connection cut"
+	ConnectionRefused  Fault = "connection refused"
+	ConnectionDelayed  Fault = "connection delayed"
+	ConnectionHalfOpen Fault = "connection half-open"
+	CredentialsRotated Fault = "credentials rotated"
+	Everything         Fault = "everything at random"
+)
+
+// maker says of a fault how it is made, and what it needs.
+type maker struct {
+	Fault
+	needs func(*flow) bool
+	make  func(*flow) error
+}
+
+// faults are made one at a time.
+var faults = []maker{
+	{None, always, func(*flow) error { return nil }},
+	{AgentKilled, always, (*flow).killAgent},
+	{AgentStopped, always, (*flow).stopAgent},
+	{ServerKilled, (*flow).hasServer, (*flow).killServer},
+	{ServerRestarted, (*flow).hasServer, (*flow).restartServer},
+	{ConnectionCut, (*flow).hasProxy, (*flow).cut},
+	{ConnectionRefused, (*flow).hasProxy, (*flow).refuse},
+	{ConnectionDelayed, (*flow).hasProxy, (*flow).delay},
+	{ConnectionHalfOpen, (*flow).hasProxy, (*flow).halfOpen},
+	{CredentialsRotated, (*flow).canRotate, (*flow).rotate},
+}
+
+func always(*flow) bool         { return true }
+func (f *flow) hasServer() bool { return f.system.Server != nil }
+func (f *flow) hasProxy() bool  { return f.proxy != nil }
+func (f *flow) canRotate() bool { return f.system.Rotate != nil }
+
+// repeats reports whether the fault may repeat records with any connector that is not
+// effect-once: those that were in flight when the agent ended.
+func (fault Fault) repeats() bool { return fault == AgentKilled || fault == Everything }
+
+// rounds is how often each fault is made; CONDUIT_KILL_ROUNDS sets it for longer campaigns.
+func rounds(t testing.TB) int {
+	s := os.Getenv("CONDUIT_KILL_ROUNDS")
+	if s == "" {
+		return 2
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("CONDUIT_KILL_ROUNDS is %q: want a number from 1", s)
+	}
+	return n
+}
+
+// RunSource runs the suite: records flow from the system into a file.
+func RunSource(t *testing.T, c Source) {
+	dir := newDir(t)
+	f := newFlow(t, dir, c.System(t, dir))
+	output := filepath.Join(dir, "output.jsonl")
+	f.pipeline = spec.Pipeline{ID: "kill", Status: spec.StatusRunning, Connectors: []spec.Connector{
+		{ID: "source", Type: spec.TypeSource, Plugin: c.Plugin, Settings: f.system.Settings(f.addr()), Processors: c.Processors},
+		{ID: "file", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": output}},
+	}}
+	number := c.Number
+	if number == nil {
+		number = NumberOf
+	}
+	f.produce, f.pace = f.system.Produce, c.Pace
+	f.arrived = func(context.Context) ([]int, error) { return readLines(output, number) }
+	f.promise = promise{group: c.Group, unordered: c.NoOrder, reread: c.Reread}
+	f.run(c.Skip)
+}
+
+// RunDestination runs the suite: records flow from a file into the system.
+func RunDestination(t *testing.T, c Destination) {
+	dir := newDir(t)
+	f := newFlow(t, dir, c.System(t, dir))
+	input := filepath.Join(dir, "input.jsonl")
+	decode := spec.Processor{ID: "decode", Plugin: "json.decode", Settings: map[string]string{"field": ".Payload.After"}, Workers: 1}
+	f.pipeline = spec.Pipeline{ID: "kill", Status: spec.StatusRunning, Connectors: []spec.Connector{
+		{ID: "file", Type: spec.TypeSource, Plugin: "builtin:file", Settings: map[string]string{"path": input}},
+		{ID: "destination", Type: spec.TypeDestination, Plugin: c.Plugin, Settings: f.system.Settings(f.addr()), Processors: append([]spec.Processor{decode}, c.Processors...)},
+	}}
+	f.produce = func(_ context.Context, first, n int) error { return appendLines(input, first, n) }
+	f.arrived = f.system.Stored
+	f.promise = promise{unordered: c.Unordered, once: c.Once, reread: c.Reread}
+	f.run(c.Skip)
+}
+
+func (f *flow) run(skip map[Fault]string) {
+	f.start()
+	for _, one := range append(slices.Clone(faults), maker{Everything, always, (*flow).everything}) {
+		f.t.Run(string(one.Fault), func(t *testing.T) {
+			if reason, ok := skip[one.Fault]; ok {
+				t.Skip(reason)
+			}
+			if !one.needs(f) {
+				t.Skip("the system has nothing that could fail so")
+			}
+			f.fault(t, one.Fault, one.make)
+		})
+		if f.t.Failed() {
+			f.t.Fatalf("the log of the agent ends with:\n%s", f.agent.tail())
+		}
+	}
+}
+
+// fault makes the fault again and again while records flow, and checks what arrived.
+func (f *flow) fault(t *testing.T, fault Fault, inflict func(*flow) error) {
+	began := f.ledger.count()
+	resume := f.feed()
+	for range rounds(t) {
+		time.Sleep(time.Duration(rand.Int64N(int64(300 * time.Millisecond)))) // any moment
+		if err := inflict(f); err != nil {
+			resume()
+			t.Fatal(err)
+		}
+		if err := f.grows(); err != nil {
+			resume()
+			t.Fatalf("after the fault nothing arrives: %v\nthe log of the agent ends with:\n%s", err, f.agent.tail())
+		}
+	}
+	resume()
+	got, err := f.catchUp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdict := f.ledger.judge(got, f.promise)
+	t.Logf("%d records, %d with this fault, %d repeated", f.ledger.count(), f.ledger.count()-began, verdict.repeated-f.repeated)
+	if err := verdict.err; err != nil {
+		t.Fatal(err)
+	}
+	mayRepeat := !f.promise.once && (fault.repeats() || f.promise.reread)
+	if n := verdict.repeated - f.repeated; n > 0 && !mayRepeat {
+		t.Errorf("%d records are repeated: none may be", n)
+	}
+	f.repeated = verdict.repeated
+}
+
+func newDir(t *testing.T) string {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "pipelines"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func newFlow(t *testing.T, dir string, s *System) *flow {
+	f := &flow{t: t, dir: dir, system: s, agent: &process{dir: dir}}
+	if s.Addr != "" {
+		f.proxy = server.NewProxy(t, s.Addr)
+	}
+	t.Cleanup(f.agent.kill)
+	return f
+}
+
+func (f *flow) addr() string {
+	if f.proxy == nil {
+		return ""
+	}
+	return f.proxy.Addr()
+}
+
+// NumberOf returns the number in the field n of the payload.
+func NumberOf(r *Line) (int, error) {
+	var payload struct{ N *int }
+	if err := r.Decode(&payload); err != nil || payload.N == nil {
+		return 0, fmt.Errorf("cannot find the number of %s: %v", r.Payload.After, err)
+	}
+	return *payload.N, nil
+}

@@ -1,0 +1,127 @@
+package kill
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// ledger knows which numbers were produced. They run from 1 without a gap.
+type ledger struct {
+	mu    sync.Mutex
+	n     int          // numbers 1 to n are durable in the system
+	twice map[int]bool // numbers that the system may hold more than once
+}
+
+// count returns how many numbers there are.
+func (l *ledger) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
+}
+
+// add notes that n more numbers were produced, after failed tries if uncertain.
+func (l *ledger) add(n int, uncertain bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.twice == nil {
+		l.twice = map[int]bool{}
+	}
+	for range n {
+		l.n++
+		if uncertain {
+			l.twice[l.n] = true
+		}
+	}
+}
+
+// promise is what a connector promises.
+type promise struct {
+	group     func(number int) int
+	unordered bool
+	once      bool // no fault repeats a record
+	reread    bool // every fault may
+}
+
+// verdict is what the ledger says of what arrived.
+type verdict struct {
+	repeated int
+	err      error
+}
+
+const maxListed = 5 // numbers in an error
+
+// judge checks that the numbers that arrived are those of the ledger: all, and in order. A
+// group may step back, which repeats what was there already; it then goes on from there.
+func (l *ledger) judge(got []int, p promise) (v verdict) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := make([]int, l.n+1)
+	order := newOrder(l.n, p.group)
+	var wrong []error
+	for i, n := range got {
+		if n < 1 || n > l.n {
+			wrong = append(wrong, fmt.Errorf("number %d arrived, which was never produced", n))
+			continue
+		}
+		if seen[n]++; seen[n] > 1 && !l.twice[n] {
+			v.repeated++
+		}
+		if before, ok := order.follows(n, seen[n] > 1); !ok && !p.unordered {
+			wrong = append(wrong, fmt.Errorf("record %d is number %d: it follows %d", i+1, n, before))
+		}
+	}
+	var lost []int
+	for n := 1; n <= l.n; n++ {
+		if seen[n] == 0 {
+			lost = append(lost, n)
+		}
+	}
+	if len(lost) > 0 {
+		wrong = append(wrong, fmt.Errorf("%d of %d are lost: %v …", len(lost), l.n, lost[:min(len(lost), maxListed)]))
+	}
+	slices.Reverse(wrong) // losses first
+	v.err = errors.Join(wrong[:min(len(wrong), maxListed)]...)
+	return v
+}
+
+// order follows the numbers of each group.
+type order struct {
+	group func(int) int
+	next  []int       // the number after each in its group
+	last  map[int]int // that arrived, by group
+	first map[int]int // of each group
+}
+
+func newOrder(n int, group func(int) int) *order {
+	if group == nil {
+		group = func(int) int { return 0 }
+	}
+	o := &order{group: group, next: make([]int, n+1), last: map[int]int{}, first: map[int]int{}}
+	latest := map[int]int{}
+	for i := 1; i <= n; i++ {
+		g := group(i)
+		if before, ok := latest[g]; ok {
+			o.next[before] = i
+		} else {
+			o.first[g] = i
+		}
+		latest[g] = i
+	}
+	return o
+}
+
+// follows reports whether n may come now: behind the one before it in its group, or again.
+func (o *order) follows(n int, again bool) (before int, ok bool) {
+	g := o.group(n)
+	before, begun := o.last[g]
+	o.last[g] = n
+	switch {
+	case !begun:
+		return 0, n == o.first[g]
+	case again:
+		return before, true
+	}
+	return before, o.next[before] == n
+}

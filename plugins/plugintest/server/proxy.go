@@ -1,0 +1,146 @@
+package server
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Proxy is a network between a client and a server that fails on command.
+type Proxy struct {
+	target   string
+	listener net.Listener
+
+	mu     sync.Mutex
+	change *sync.Cond            // of the fields below
+	conns  map[net.Conn]struct{} // both ends of all connections
+	delay  time.Duration         // of every part that is passed on
+	held   bool                  // nothing is passed on, nothing is closed
+	refuse bool                  // new connections are closed at once
+	closed bool
+}
+
+// NewProxy returns a proxy to the server at target. It is closed when the test ends.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{target: target, listener: l, conns: map[net.Conn]struct{}{}}
+	p.change = sync.NewCond(&p.mu)
+	done := make(chan struct{})
+	go func() { defer close(done); p.accept() }()
+	t.Cleanup(func() {
+		p.set(func() { p.closed, p.held = true, false })
+		_ = l.Close()
+		p.Cut()
+		<-done
+	})
+	return p
+}
+
+// Addr returns where clients connect to.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Cut closes all connections. New ones are passed on, unless Refuse says otherwise.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // the peers see a reset, not an orderly end
+		}
+		_ = c.Close()
+	}
+	p.change.Broadcast()
+}
+
+// Refuse has new connections closed at once, or no longer.
+func (p *Proxy) Refuse(on bool) { p.set(func() { p.refuse = on }) }
+
+// Delay delays everything that is passed on by d from now on, in both directions.
+func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
+
+// Hold makes connections half-open: they stay, and nothing comes through. Without it what
+// was held is passed on.
+func (p *Proxy) Hold(on bool) { p.set(func() { p.held = on }) }
+
+// Heal ends all faults.
+func (p *Proxy) Heal() { p.set(func() { p.held, p.refuse, p.delay = false, false, 0 }) }
+
+func (p *Proxy) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+	p.change.Broadcast()
+}
+
+func (p *Proxy) accept() {
+	var copies sync.WaitGroup
+	defer copies.Wait()
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		copies.Go(func() { p.serve(client) })
+	}
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	p.mu.Lock()
+	refuse := p.refuse || p.closed
+	p.mu.Unlock()
+	if refuse {
+		return
+	}
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	p.set(func() { p.conns[client], p.conns[server] = struct{}{}, struct{}{} })
+	defer p.set(func() { delete(p.conns, client); delete(p.conns, server) })
+	var both sync.WaitGroup
+	both.Go(func() { p.copy(server, client) })
+	both.Go(func() { p.copy(client, server) })
+	both.Wait()
+}
+
+// copy passes on what comes until either end closes, and then closes both.
+func (p *Proxy) copy(to, from net.Conn) {
+	defer func() { _ = to.Close(); _ = from.Close() }()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			p.pass()
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			if err == io.EOF { // pass the end on, not before what is held
+				p.pass()
+			}
+			return
+		}
+	}
+}
+
+// pass waits as long as the network is to.
+func (p *Proxy) pass() {
+	p.mu.Lock()
+	delay := p.delay
+	for p.held && !p.closed {
+		p.change.Wait()
+	}
+	p.mu.Unlock()
+	if delay > 0 {
+		time.Sleep(delay)
+	}
+}
