@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
@@ -543,70 +544,74 @@ func TestLateResultsAreVoid(t *testing.T) {
 
 // The window, and how long a destination may take to answer, follow the new version.
 func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
-	w := newWorld(t)
-	w.window = engine.Window{Unacked: 50, Unsettled: 50, Bytes: 50}
-	w.ackTimeout = 50 * time.Millisecond
-	s := w.source("src", 950)
-	more := s.waits(960)
-	d := w.destination("dst", &fakeDestination{})
-	l := w.begin(t.Context())
-	w.set(1, "sdk.batch.size", "200")
-	replacement := w.destination("dst", &fakeDestination{gather: 200, instead: d})
-	l.become()
-	waitFor(t, "all but the last", func() bool { return s.ackedUpTo()+200 > 950 })
-	time.Sleep(2 * w.ackTimeout) // it gathers, and may take its time
-	w.set(1, "v", "3")
-	w.destination("dst", &fakeDestination{hold: make(chan struct{}), instead: replacement})
-	l.become()
-	close(more)
-	if err := l.wait(); err == nil || !strings.Contains(err.Error(), "destination p:dst has not answered for 50ms") {
-		t.Errorf("the run ended with %v", err)
-	}
-	if s.ackedUpTo() != 950 {
-		t.Errorf("acked %d, want 950", s.ackedUpTo())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.window = engine.Window{Unacked: 50, Unsettled: 50, Bytes: 50}
+		w.ackTimeout = 50 * time.Millisecond
+		s := w.source("src", 950)
+		more := s.waits(960)
+		d := w.destination("dst", &fakeDestination{})
+		l := w.begin(t.Context())
+		w.set(1, "sdk.batch.size", "200")
+		replacement := w.destination("dst", &fakeDestination{gather: 200, instead: d})
+		l.become()
+		waitFor(t, "all but the last", func() bool { return s.ackedUpTo()+200 > 950 })
+		time.Sleep(2 * w.ackTimeout) // it gathers, and may take its time
+		w.set(1, "v", "3")
+		w.destination("dst", &fakeDestination{hold: make(chan struct{}), instead: replacement})
+		l.become()
+		close(more)
+		if err := l.wait(); err == nil || !strings.Contains(err.Error(), "destination p:dst has not answered for 50ms") {
+			t.Errorf("the run ended with %v", err)
+		}
+		if s.ackedUpTo() != 950 {
+			t.Errorf("acked %d, want 950", s.ackedUpTo())
+		}
+	})
 }
 
 // A flush is over only when the last result was processed: here its dead letters wait for
 // the dead-letter queue, which is replaced as well.
 func TestFlushWaitsForDeadLetters(t *testing.T) {
-	w := newWorld(t)
-	w.spec.DLQ.WindowSize = 0
-	const total = 20
-	s := w.source("src", total)
-	s.maxBatch = 1 << 20 // all of them
-	first := w.dlq
-	first.hold = make(chan struct{})
-	old := w.destination("dst", &fakeDestination{async: true, reject: errors.New("bad batch")})
-	l := w.begin(t.Context())
-	l.writes("p:dst")
-	w.set(1, "v", "2")
-	w.spec.DLQ.Settings = map[string]string{"v": "2"}
-	w.destination("dst", &fakeDestination{instead: old})
-	w.plugins.destinations["p:dead-letter-queue"] = &fakeDestination{t: t, instead: first}
-	a, err := l.amend()
-	if err != nil {
-		t.Fatal(err)
-	}
-	applied := make(chan error, 1)
-	for i := range total {
-		if i == total/2 { // the only result is in, and is being attended to
-			go func() { applied <- a.Apply(func() {}) }()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.spec.DLQ.WindowSize = 0
+		const total = 20
+		s := w.source("src", total)
+		s.maxBatch = 1 << 20 // all of them
+		first := w.dlq
+		first.hold = make(chan struct{})
+		old := w.destination("dst", &fakeDestination{async: true, reject: errors.New("bad batch")})
+		l := w.begin(t.Context())
+		l.writes("p:dst")
+		w.set(1, "v", "2")
+		w.spec.DLQ.Settings = map[string]string{"v": "2"}
+		w.destination("dst", &fakeDestination{instead: old})
+		w.plugins.destinations["p:dead-letter-queue"] = &fakeDestination{t: t, instead: first}
+		a, err := l.amend()
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Millisecond) // time in which the queue could be taken away too early
-		select {
-		case first.hold <- struct{}{}:
-		case <-time.After(20 * time.Second):
-			t.Fatal("the dead letters are not written")
+		applied := make(chan error, 1)
+		for i := range total {
+			if i == total/2 { // the only result is in, and is being attended to
+				go func() { applied <- a.Apply(func() {}) }()
+			}
+			synctest.Wait() // the queue could be taken away too early
+			select {
+			case first.hold <- struct{}{}:
+			case <-time.After(20 * time.Second):
+				t.Fatal("the dead letters are not written")
+			}
 		}
-	}
-	if err := <-applied; err != nil {
-		t.Fatal(err)
-	}
-	if err := l.stop(); err != nil {
-		t.Fatal(err)
-	}
-	if len(first.records()) != total || s.ackedUpTo() != total {
-		t.Errorf("%d dead letters, acked %d, want %d", len(first.records()), s.ackedUpTo(), total)
-	}
+		if err := <-applied; err != nil {
+			t.Fatal(err)
+		}
+		if err := l.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if len(first.records()) != total || s.ackedUpTo() != total {
+			t.Errorf("%d dead letters, acked %d, want %d", len(first.records()), s.ackedUpTo(), total)
+		}
+	})
 }

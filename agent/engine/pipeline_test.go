@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -301,40 +302,10 @@ func TestSourcesShareADestination(t *testing.T) {
 }
 
 func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
-	w := newWorld(t)
-	w.window.Unsettled = 50
-	s := w.source("src", 1<<30)
-	d := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
-	p := w.pipeline()
-	if err := p.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
-	for p.Stats.Source("p:src").Records.Load() < 50 {
-		time.Sleep(100 * time.Microsecond) // until the window is full
-	}
-	time.Sleep(5 * time.Millisecond) // time in which a faulty window would let more through
-	if n := p.Stats.Source("p:src").Records.Load(); n >= uint64(50+s.maxBatch) {
-		t.Errorf("%d records read with a window of 50", n)
-	}
-	close(d.hold)
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("run ended with %v, want context.Canceled", err)
-	}
-}
-
-// Sources that share a bound keep to it together, and each of them gets on. What a run
-// held when it ended is free again.
-func TestSharedWindowBoundsAllSources(t *testing.T) {
-	const most = 100 // records, each of which takes at least 600 bytes
-	shared := &engine.Shared{Bytes: most * 600, Each: 1}
-	for range 2 {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.window.Shared = shared
-		a, b := w.source("a", 1<<30), w.source("b", 1<<30)
+		w.window.Unsettled = 50
+		s := w.source("src", 1<<30)
 		d := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
 		p := w.pipeline()
 		if err := p.Prepare(t.Context()); err != nil {
@@ -343,20 +314,48 @@ func TestSharedWindowBoundsAllSources(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
-		readA, readB := &p.Stats.Source("p:a").Records, &p.Stats.Source("p:b").Records
-		for readA.Load() == 0 || readB.Load() == 0 || readA.Load()+readB.Load() < most*3/4 {
-			time.Sleep(100 * time.Microsecond) // until the window is full
+		synctest.Wait() // until the window is full
+		if n := p.Stats.Source("p:src").Records.Load(); n < 50 || n >= uint64(50+s.maxBatch) {
+			t.Errorf("%d records read with a window of 50", n)
 		}
-		time.Sleep(5 * time.Millisecond) // time in which a faulty window would let more through
-		if n := readA.Load() + readB.Load(); n > uint64(most+a.maxBatch+b.maxBatch) {
-			t.Errorf("%d records read with room for %d", n, most)
-		}
+		close(d.hold)
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("run ended with %v, want context.Canceled", err)
 		}
-		close(d.hold)
-	}
+	})
+}
+
+// Sources that share a bound keep to it together, and each of them gets on. What a run
+// held when it ended is free again.
+func TestSharedWindowBoundsAllSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 100 // records, each of which takes at least 600 bytes
+		shared := &engine.Shared{Bytes: most * 600, Each: 1}
+		for range 2 {
+			w := newWorld(t)
+			w.window.Shared = shared
+			a, b := w.source("a", 1<<30), w.source("b", 1<<30)
+			d := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
+			p := w.pipeline()
+			if err := p.Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
+			readA, readB := &p.Stats.Source("p:a").Records, &p.Stats.Source("p:b").Records
+			synctest.Wait() // until the window is full
+			if n := readA.Load() + readB.Load(); readA.Load() == 0 || readB.Load() == 0 || n < most*3/4 || n > uint64(most+a.maxBatch+b.maxBatch) {
+				t.Errorf("%d and %d records read with room for %d", readA.Load(), readB.Load(), most)
+			}
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("run ended with %v, want context.Canceled", err)
+			}
+			close(d.hold)
+		}
+	})
 }
 
 // A destination that waits for more records than the window holds gets them, whether its
