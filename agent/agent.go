@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -52,20 +53,21 @@ type Agent struct {
 	Files     *files.Reconciler
 	Loop      *reconcile.Loop
 
-	options    Options
-	references *reference.Resolver
-	taps       tap.Points
-	schemas    *schema.Cache // for showing records
-	phases     telemetry.Phases
-	metrics    *telemetry.Collector
-	summary    *telemetry.Summary
-	rates      *telemetry.Rates
-	changes    notify.Broadcast  // of what is observed, or is known of files and plugins
-	plugged    notify.Signal     // plugins came, went or changed
-	syncs      measure.Histogram // of the store
-	degraded   chan spec.State   // capacity 1
-	address    string            // of server
-	started    time.Time
+	options     Options
+	deadLetters *deadletters.Store
+	references  *reference.Resolver
+	taps        tap.Points
+	schemas     *schema.Cache // for showing records
+	phases      telemetry.Phases
+	metrics     *telemetry.Collector
+	summary     *telemetry.Summary
+	rates       *telemetry.Rates
+	changes     notify.Broadcast  // of what is observed, or is known of files and plugins
+	plugged     notify.Signal     // plugins came, went or changed
+	syncs       measure.Histogram // of the store
+	degraded    chan spec.State   // capacity 1
+	address     string            // of server
+	started     time.Time
 }
 
 // Run runs the agent until ctx ends, and then shuts it down gracefully: sources stop,
@@ -89,7 +91,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Wired != nil {
 		o.Wired(a)
 	}
-	return errors.Join(a.run(ctx), db.Close())
+	return errors.Join(a.run(ctx), a.deadLetters.Close(), db.Close())
 }
 
 // clearDir removes a directory, which need not exist.
@@ -114,6 +116,7 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return a.Catalog.Modules.Run(serving) })
 	services.Go(func() error { return a.recorder().Run(serving) })
 	services.Go(func() error { return a.storeGuard().Run(serving) })
+	services.Go(func() error { return a.deadLetters.Run(serving) })
 	services.Go(func() error { return a.pruner().Run(serving) })
 	services.Go(func() error { return a.rates.Run(serving) })
 	services.Go(func() error { return supervised.Watchdog(serving) })

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/redact"
@@ -22,6 +23,7 @@ import (
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/idempotency"
+	"github.com/conduit-agent/conduit/api/letters"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -34,6 +36,7 @@ var (
 	_ desired.Store       = (*store.DB)(nil)
 	_ resource.Observed   = (*observed)(nil)
 	_ desired.Plugins     = pluginList{}
+	_ letters.Store       = (*deadletters.Store)(nil)
 	_ idempotency.Answers = (*store.DB)(nil)
 )
 
@@ -61,6 +64,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		DryRun:   a.dryRun,
 		Rates:    a.rates.All,
 		Insight:  a.insight(),
+		Letters:  a.deadLetters,
 	}
 	if err := a.secure(server, c); err != nil {
 		return nil, &settingError{err}

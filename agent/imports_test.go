@@ -18,7 +18,7 @@ const leaves = "plugins/pluginname plugins/progress plugins/record spec/fingerpr
 // without a line has that of its parent.
 const allowed = `
 plugins/pluginname plugins/progress plugins/record spec/fingerprint spec/notify spec/pointer spec/ref spec/secret spec/spelling agent/redact agent/engine/fair:
-reconcile/watch schemas spec/yamldoc spec/upgrade agent/engine/settle agent/engine/tap agent/engine/batching agent/engine/group:
+reconcile/watch schemas spec/yamldoc spec/upgrade agent/engine/settle agent/engine/tap agent/engine/batching agent/engine/group agent/engine/watchdog:
 spec:                 schemas spec/yamldoc
 plugins/schema:
 plugins/template plugins/confluent: plugins/schema
@@ -61,26 +61,28 @@ api/guard:            api/jsonhttp api/rest
 api/idempotency:      api/guard api/jsonhttp api/rest spec
 api/desired:          api/jsonhttp api/rest spec
 api/resource:         api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
-api:                  api/desired api/guard api/idempotency api/inspect api/jsonhttp api/openapi api/resource api/rest api/web spec
+api/letters:          api/jsonhttp api/resource api/rest spec
+api:                  api/letters api/desired api/guard api/idempotency api/inspect api/jsonhttp api/openapi api/resource api/rest api/web spec
 agent/engine/measure agent/engine/deadletter: spec
 agent/engine/commit: agent/engine/measure spec
 agent/engine/slot: plugins/connector
 agent/engine/lineage: plugins/sdk
 agent/engine: agent/engine/batching agent/engine/commit agent/engine/deadletter agent/engine/fair agent/engine/group agent/engine/lineage agent/engine/measure
-  agent/engine/settle agent/engine/slot agent/engine/tap plugins/connector plugins/sdk spec
+  agent/engine/settle agent/engine/slot agent/engine/tap agent/engine/watchdog plugins/connector plugins/sdk spec
 agent/store:          plugins/schema spec
+agent/deadletters:    agent/engine/deadletter api/rest spec
 agent/config:         schemas spec
 agent/reference:      agent/redact reconcile/watch spec
 agent/confine:        agent/config
 agent/catalog:        agent/config agent/confine api/rest plugins plugins/builtin plugins/processor plugins/processor/wasm plugins/sandbox plugins/schema plugins/sdk spec
-agent/runner:         agent/catalog agent/engine agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec agent/engine/commit agent/engine/measure agent/engine/tap
+agent/runner:         agent/catalog agent/engine agent/engine/deadletter agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec agent/engine/commit agent/engine/measure agent/engine/tap
 agent/telemetry:      agent/engine api api/rest plugins plugins/processor reconcile reconcile/files spec agent/engine/commit agent/engine/measure
 agent/planner:        agent/config agent/store api/rest reconcile/files reconcile/watch spec
 agent/dryrun:         api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec
 agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/watch spec
 agent/host:           api/rest reconcile reconcile/files spec
-agent: agent/catalog agent/config agent/confine agent/dryrun agent/engine agent/engine/commit agent/engine/fair agent/engine/measure agent/engine/tap agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
-  api api/desired api/idempotency api/resource api/rest plugins/confluent plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
+agent: agent/catalog agent/config agent/confine agent/deadletters agent/dryrun agent/engine agent/engine/commit agent/engine/fair agent/engine/measure agent/engine/tap agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
+  api api/desired api/idempotency api/letters api/resource api/rest plugins/confluent plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/takeover: agent/store api/client api/rest spec
 agent/agenttest:      agent agent/config spec
 agent/agenttest/kill:  agent agent/agenttest agent/config plugins/plugintest/server spec
@@ -94,8 +96,8 @@ cmd/conduit: agent agent/catalog agent/config agent/dryrun agent/host agent/pipe
 var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
 	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb", "plugins/standalone", "plugins/plugintest/chaos"},
-	"github.com/mattn/go-sqlite3":              {"agent/store"},
-	"database/sql":                             {"agent/store"},
+	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters"},
+	"database/sql":                             {"agent/store", "agent/deadletters"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},

@@ -7,6 +7,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/confine"
+	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
@@ -32,7 +33,12 @@ func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
 	h := c.DB.History
 	a.Store.Retention = store.Retention{Age: h.MaxAge, Pipelines: h.MaxPipelines, Bytes: int64(h.MaxBytes)}
-	a.Committer = &commit.Committer{Store: a.Store, Interval: c.DB.CommitInterval}
+	a.deadLetters = &deadletters.Store{
+		Path:   c.DB.SQLite.Path + ".dead-letters",
+		Limits: deadletters.Limits{Count: int64(c.DeadLetters.MaxCount), Bytes: int64(c.DeadLetters.MaxBytes), Age: c.DeadLetters.MaxAge},
+		Log:    log,
+	}
+	a.Committer = &commit.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval}
 	a.Catalog = catalog.New(c, a.schemas.Registry, log)
 	a.Catalog.Executables.Bounds.PipelineOf = a.startedPipelineOf
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
@@ -46,6 +52,7 @@ func (a *Agent) wire() {
 		Store:      a.Store,
 		Committer:  a.Committer,
 		Taps:       &a.taps,
+		Keep:       a.deadLetters.Keep,
 		Window:     window(),
 		AckTimeout: c.Pipelines.AckTimeout,
 
@@ -95,6 +102,20 @@ func (a *Agent) wireTelemetry() {
 		Phases:    &a.phases,
 		Processes: a.Catalog.Executables.Processes,
 	}
+}
+
+// checkpoints saves checkpoints once the dead letters that they cover are durable.
+type checkpoints struct {
+	store   commit.Store
+	letters *deadletters.Store
+}
+
+// SaveCheckpoints implements commit.Store.
+func (c checkpoints) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint) error {
+	if err := c.letters.Before(ctx, all); err != nil {
+		return err
+	}
+	return c.store.SaveCheckpoints(ctx, all)
 }
 
 // wireEvents has each part notify those that depend on it.

@@ -137,6 +137,9 @@ func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 	case "getFileContent":
 		path += "?path=orders.yaml"
 		declare(orders)
+	case "dropDeadLetters":
+		path += "?all=true"
+		declare(orders)
 	case "createPipeline":
 	case "createConnector", "createProcessor", "deletePipeline":
 		declare(spec.Pipeline{ID: "orders", Name: "orders", Status: spec.StatusStopped, DLQ: orders.DLQ})
@@ -151,13 +154,14 @@ func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 	}
 	w.files = []spec.FileState{{Path: "orders.yaml", Pipelines: []string{"orders"}}}
 	w.positions["orders:shop"] = record.Position("1")
-	return w, strings.ReplaceAll(path, "{id}", id)
+	return w, strings.NewReplacer("{id}", id, "{letter}", "17").Replace(path)
 }
 
 // exampleCall performs an operation on a server where it is possible.
 func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	w, path := exampleWorld(t, path, op)
 	s := newServer(w)
+	s.Letters = &letterBox{}
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })
 	s.Reload = func(context.Context, bool) error { return nil }
 	s.Plan = func(context.Context, rest.PlanRequest) (*rest.Plan, error) {

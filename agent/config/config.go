@@ -8,14 +8,15 @@ import "time"
 // flags and, in capitals with '_' for '.' and '-' and CONDUIT_ before it, in the
 // environment. Settings says what each key means.
 type Config struct {
-	DB         DB             `koanf:"db"`
-	Log        Log            `koanf:"log"`
-	Connectors Connectors     `koanf:"connectors"`
-	Processors Processors     `koanf:"processors"`
-	Pipelines  Pipelines      `koanf:"pipelines"`
-	API        API            `koanf:"api"`
-	Shutdown   Shutdown       `koanf:"shutdown"`
-	Schemas    SchemaRegistry `koanf:"schema-registry"`
+	DB          DB             `koanf:"db"`
+	Log         Log            `koanf:"log"`
+	Connectors  Connectors     `koanf:"connectors"`
+	Processors  Processors     `koanf:"processors"`
+	Pipelines   Pipelines      `koanf:"pipelines"`
+	API         API            `koanf:"api"`
+	Shutdown    Shutdown       `koanf:"shutdown"`
+	DeadLetters DeadLetters    `koanf:"dead-letters"`
+	Schemas     SchemaRegistry `koanf:"schema-registry"`
 
 	// File is where conduit.yaml is, or would be.
 	File string `koanf:"-"`
@@ -47,6 +48,13 @@ type History struct {
 // SQLite says where the SQLite database is.
 type SQLite struct {
 	Path string `koanf:"path"`
+}
+
+// DeadLetters bounds the dead-letter store.
+type DeadLetters struct {
+	MaxCount int           `koanf:"max-count"` // 0: no bound
+	MaxBytes int           `koanf:"max-bytes"` // 0: no bound
+	MaxAge   time.Duration `koanf:"max-age"`   // 0 for ever
 }
 
 // Log says what is logged and how.

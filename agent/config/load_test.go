@@ -38,7 +38,8 @@ func TestDefaults(t *testing.T) {
 	want := config.Config{
 		DB: config.DB{SQLite: config.SQLite{Path: "conduit.db"}, CommitInterval: 50 * time.Millisecond,
 			History: config.History{MaxAge: 720 * time.Hour, MaxPipelines: 1000, MaxBytes: 16 << 20}},
-		Log: config.Log{Level: "info", Format: "cli"},
+		DeadLetters: config.DeadLetters{MaxCount: 1_000_000, MaxBytes: 1 << 30, MaxAge: 720 * time.Hour},
+		Log:         config.Log{Level: "info", Format: "cli"},
 		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn", Sandbox: "off",
 			MaxMessageBytes: 16 << 20, MaxSchemas: 1000, MaxSchemaBytes: 16 << 20, SchemaAccess: "own"},
 		Processors: config.Processors{Path: "./processors", Timeout: 30 * time.Second, Memory: 512 << 20, Egress: config.Egress{Timeout: 30 * time.Second, MaxResponseBytes: 4 << 20}},

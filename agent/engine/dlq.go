@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -54,9 +53,6 @@ func (q *deadLetters) setWindow(declared *spec.DLQ) {
 	q.window = deadletter.NewWindow(declared)
 }
 
-// errThreshold says that more records were refused than the pipeline tolerates.
-var errThreshold = errors.New("the dead-letter queue's window-nack-threshold is exceeded")
-
 // acked counts n records in the window that were not refused.
 func (q *deadLetters) acked(n int) {
 	q.mu.Lock()
@@ -66,22 +62,22 @@ func (q *deadLetters) acked(n int) {
 
 // nack takes over a refused record: on return it is durable in the dead-letter queue.
 // An error is to stop the pipeline.
-func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record, node string, cause error) error {
+func (q *deadLetters) nack(ctx context.Context, l *deadletter.Letter) error {
 	q.mu.Lock()
-	tolerated := q.window.Nack()
+	l.Stopped = !q.window.Nack()
 	q.mu.Unlock()
-	if !tolerated {
-		return permanent(fmt.Errorf("%s refused a record: %w; %w", deadletter.Refuser(node), cause, errThreshold))
+	if err := q.keep(ctx, l); err != nil {
+		return err
 	}
-	if q.run.Redact != nil {
-		cause = q.run.Redact(cause)
+	if l.Stopped {
+		return permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, l.Err, deadletter.ErrThreshold))
 	}
 	q.write.Lock()
 	defer q.write.Unlock()
 	if q.over {
 		return context.Cause(ctx)
 	}
-	deadLetter := record.NewBatch([]record.Record{deadletter.Record(sourceID, r, node, cause)})
+	deadLetter := record.NewBatch([]record.Record{l.Enveloped()})
 	begin, size := time.Now(), deadLetter.Content()
 	if err := q.deliver(ctx, deadLetter); err != nil {
 		return err
@@ -90,6 +86,17 @@ func (q *deadLetters) nack(ctx context.Context, sourceID string, r record.Record
 	q.stats.Passed(1, size)
 	q.stats.Writes.Observe(measure.DurationBounds, time.Since(begin).Seconds(), 1)
 	return nil
+}
+
+// keep hands a refused record, with an error without secrets, to the dead-letter store.
+func (q *deadLetters) keep(ctx context.Context, l *deadletter.Letter) error {
+	if q.run.Redact != nil {
+		l.Err = q.run.Redact(l.Err)
+	}
+	if q.run.Keep == nil {
+		return nil
+	}
+	return q.run.Keep(ctx, l)
 }
 
 // close waits until nothing is being written, and lets nothing be written any more: a

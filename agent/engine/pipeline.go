@@ -13,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine/batching"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/group"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -44,7 +45,10 @@ type Pipeline struct {
 	// Redact returns an error without secrets, as dead letters are to have it; nil for
 	// errors as they are.
 	Redact func(error) error
-	Log    *slog.Logger
+	// Keep takes over every refused record, also the one that ends the run. It makes it
+	// durable before a checkpoint that covers the record. nil: they only go to the queue.
+	Keep func(ctx context.Context, l *deadletter.Letter) error
+	Log  *slog.Logger
 
 	version      atomic.Pointer[version] // that runs, or is to begin
 	sources      []*opened[connector.Source]

@@ -4,13 +4,9 @@ import (
 	"context"
 	"fmt"
 	"time"
-)
 
-// lastAnswer is how far a connector was when it last answered.
-type lastAnswer struct {
-	answers uint64
-	at      time.Time
-}
+	"github.com/conduit-agent/conduit/agent/engine/watchdog"
+)
 
 // waitForDrain waits for the order to drain. Meanwhile it is the watchdog of connectors
 // that do not answer: destinations that hold records and settle none, and sources that do
@@ -22,7 +18,7 @@ func (r *run) waitForDrain(ctx context.Context) error {
 		defer ticker.Stop()
 		tick = ticker.C
 	}
-	dests, sources := make([]lastAnswer, len(r.dests)), make([]lastAnswer, len(r.sources))
+	dests, sources := make([]watchdog.LastAnswer, len(r.dests)), make([]watchdog.LastAnswer, len(r.sources))
 	for {
 		select {
 		case <-r.drain:
@@ -31,28 +27,17 @@ func (r *run) waitForDrain(ctx context.Context) error {
 			return context.Cause(ctx)
 		case now := <-tick:
 			for i, d := range r.dests {
-				if dests[i].stalled(d.progress, now, r.AckTimeout) {
+				if dests[i].Stalled(d.progress, now, r.AckTimeout) {
 					return fmt.Errorf("destination %s has not answered for %v although records were written to it", d.id, r.AckTimeout)
 				}
 			}
 			for i, s := range r.sources {
-				if sources[i].stalled(s.progress, now, r.AckTimeout) {
+				if sources[i].Stalled(s.progress, now, r.AckTimeout) {
 					return fmt.Errorf("source %s has not answered for %v although records were acknowledged to it", s.id, r.AckTimeout)
 				}
 			}
 		}
 	}
-}
-
-// stalled reports whether the connector has not answered for as long as the limit, and
-// otherwise keeps how far it is.
-func (p *lastAnswer) stalled(now func() (answers uint64, idle bool), at time.Time, limit time.Duration) bool {
-	answers, idle := now()
-	if idle || answers != p.answers || p.at.IsZero() {
-		*p = lastAnswer{answers, at}
-		return false
-	}
-	return at.Sub(p.at) >= limit
 }
 
 // progress returns how many records the destination has settled, and whether it may take

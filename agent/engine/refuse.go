@@ -14,13 +14,14 @@ import (
 // queue. It returns the inputs of that batch among it.
 func (r *run) refuseAll(ctx context.Context, t *token, refusals []connector.Refusal) (inputs []int32, err error) {
 	for _, refusal := range refusals {
+		l := deadletter.Letter{Record: refusal.Record, RefusedBy: refusal.Processor, Entry: refusal.Entry, Err: refusal.Err}
 		if refusal.Index < 0 {
-			err = r.refuseSettled(ctx, refusal.Settles, refusal.Processor, refusal.Err)
+			err = r.refuseSettled(ctx, refusal.Settles, l)
 			r.release(refusal.Settles)
 		} else {
 			input := t.input(refusal.Index)
 			inputs = append(inputs, int32(input))
-			err = t.refuse(ctx, input, refusal.Record, refusal.Processor, refusal.Err)
+			err = t.refuse(ctx, input, l)
 		}
 		if err != nil {
 			return nil, err
@@ -30,53 +31,59 @@ func (r *run) refuseAll(ctx context.Context, t *token, refusals []connector.Refu
 }
 
 // refuseSettled sends the records of which an emission was made to the dead-letter queue.
-func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, node string, cause error) error {
+func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, l deadletter.Letter) error {
 	if n := len(settles) - 1; n > 0 {
-		cause = fmt.Errorf("the record made of this one and %d others: %w", n, cause)
+		l.Err = fmt.Errorf("the record made of this one and %d others: %w", n, l.Err)
 	}
 	for _, h := range settles {
 		t := h.Batch.(*token)
 		input := t.input(h.Index)
-		if err := t.refuse(ctx, input, t.Original(input), node, cause); err != nil {
+		l.Record, l.Entry = t.Original(input)
+		if err := t.refuse(ctx, input, l); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// refuse sends r to the dead-letter queue for an input of f, unless there is one for it
-// already. It is the input as it was before it was split or held, if it was. For an emission
-// it is the records of which that was made that go there.
-func (f inFlight) refuse(ctx context.Context, input int, r record.Record, node string, cause error) error {
+// refuse sends a letter to the dead-letter queue for an input of f, unless there is one for
+// it already: then it is only kept. It has the input as it was before it was split or held, if
+// it was. For an emission it is the records of which that was made that go there.
+func (f inFlight) refuse(ctx context.Context, input int, l deadletter.Letter) error {
 	f.src().mu.Lock()
 	first := f.Refuse(input)
 	f.src().mu.Unlock()
-	switch {
-	case !first:
+	l.SourceID = f.src().id
+	dlq := f.src().run.dlq
+	switch whole := f.Whole(input); {
+	case !first && (!whole || len(f.Settles) > 0):
 		return nil
+	case !first:
+		return dlq.keep(ctx, &l)
 	case len(f.Settles) > 0: // all that became of them is in this emission
-		return f.src().run.refuseSettled(ctx, f.Settles, node, cause)
-	case !f.Whole(input):
-		r = f.Original(input)
+		return f.src().run.refuseSettled(ctx, f.Settles, l)
+	case !whole:
+		l.Record, l.Entry = f.Original(input)
 	}
-	return f.src().run.dlq.nack(ctx, f.src().id, r, node, cause)
+	return dlq.nack(ctx, &l)
 }
 
 // refuseAt sends the input of record i for the destination, which refused it, to the
 // dead-letter queue.
 func (d *destinationRun) refuseAt(p part, i int, r record.Record, cause error) error {
+	l := deadletter.Letter{SourceID: p.src().id, Record: r, RefusedBy: d.id, Destination: true, Entry: d.id, Err: cause}
 	if p.Passage == nil {
-		return d.run.dlq.nack(d.run.ctx, p.src().id, r, deadletter.Acker(d.id), cause)
+		return d.run.dlq.nack(d.run.ctx, &l)
 	}
 	p.src().mu.Lock()
 	input := p.Origin(d.index, i)
 	pieces, before := p.Pieces(d.index, input, i)
 	p.src().mu.Unlock()
 	if pieces > 1 {
-		cause = fmt.Errorf("piece %d of %d: %w", before+1, pieces, cause)
-		r = p.Original(input)
+		l.Err = fmt.Errorf("piece %d of %d: %w", before+1, pieces, cause)
+		l.Record, l.Entry = p.Original(input)
 	}
-	return p.refuse(d.run.ctx, input, r, deadletter.Acker(d.id), cause)
+	return p.refuse(d.run.ctx, input, l)
 }
 
 // release settles pieces that processors held.

@@ -43,6 +43,7 @@ func (st stage) process(ctx context.Context, f inFlight, records []record.Record
 	if st.Observes() {
 		f.whenSettled(func() { st.NoteSettled(t) })
 	}
+	g.Keeper = out.Keeper
 	f.hold(g, t, out.Held)
 	m := made{records: out.Records, origins: lineage.Compose(origins, out.Origins), emitted: out.Emitted}
 	if len(out.Refused) > 0 {

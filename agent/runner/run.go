@@ -3,8 +3,10 @@ package runner
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -15,9 +17,10 @@ import (
 type run struct {
 	*engine.Pipeline
 	runner   *Runner
-	resolved *reference.Resolution // that it begins with
-	current  redact.Redactor       // knows the values of the version that runs
-	secrets  redact.Redactor       // knows those, of the amendment tried last, and of settings recalled for it
+	resolved *reference.Resolution            // that it begins with
+	declared atomic.Pointer[spec.Declaration] // the version that runs
+	current  redact.Redactor                  // knows the values of the version that runs
+	secrets  redact.Redactor                  // knows those, of the amendment tried last, and of settings recalled for it
 }
 
 // Run runs the pipeline.
@@ -29,6 +32,14 @@ func (o *run) Run(ctx context.Context, drain <-chan struct{}, started func()) er
 		o.runner.References.Running(id, o.resolved)
 		started()
 	}))
+}
+
+// keep hands over a refused record.
+func (o *run) keep(ctx context.Context, l *deadletter.Letter) error {
+	if o.runner.Keep == nil {
+		return nil
+	}
+	return o.runner.Keep(ctx, o.declared.Load(), l)
 }
 
 // recall resolves the settings that a connector had in an earlier version.
@@ -50,7 +61,7 @@ func (o *run) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendme
 	if err != nil {
 		return nil, o.runner.located(d, o.secrets.Error(err), o.runner.check(resolved.Pipeline))
 	}
-	return &amendment{a, o, resolved}, nil
+	return &amendment{a, o, resolved, d}, nil
 }
 
 // amendment is an amendment of the engine that keeps its secrets.
@@ -58,6 +69,7 @@ type amendment struct {
 	*engine.Amendment
 	run      *run
 	resolved *reference.Resolution
+	declared *spec.Declaration
 }
 
 // Apply has the run become the version.
@@ -65,6 +77,7 @@ func (a *amendment) Apply(drained func()) error {
 	if err := a.Amendment.Apply(drained); err != nil {
 		return a.run.secrets.Error(err)
 	}
+	a.run.declared.Store(a.declared)
 	a.run.current.Set(&a.resolved.Secrets)
 	a.run.secrets.Set(&a.resolved.Secrets)
 	a.run.runner.References.Running(a.run.ID(), a.resolved)

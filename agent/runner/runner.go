@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/redact"
@@ -37,6 +38,8 @@ type Runner struct {
 	Store      engine.Store
 	Committer  *commit.Committer
 	Taps       *tap.Points
+	// Keep takes over the records that the version d of a pipeline refuses; nil: nobody does.
+	Keep       func(ctx context.Context, d *spec.Declaration, l *deadletter.Letter) error
 	Window     engine.Window
 	AckTimeout time.Duration
 	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.
@@ -61,6 +64,7 @@ func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		return nil, err
 	}
 	o := &run{runner: r, resolved: resolved}
+	o.declared.Store(d)
 	o.current.Set(&resolved.Secrets)
 	o.secrets.Set(&resolved.Secrets)
 	log := slog.New(o.secrets.Handler(r.Log.Handler()))
@@ -78,6 +82,7 @@ func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Taps:       r.Taps,
 		Stats:      stats,
 		Redact:     o.secrets.Error,
+		Keep:       o.keep,
 		Log:        log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
 	}
 	if err := o.Pipeline.Prepare(ctx); err != nil {

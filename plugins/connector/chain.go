@@ -48,8 +48,11 @@ type Outcome struct {
 	Records []record.Record // what goes on, in order; the slice given to Process when Origins is nil
 	Origins []int32         // Records[i] was made of record Origins[i]; nil: of record i
 	Held    []int32         // records that a processor holds, once for each piece
-	Refused []Refusal       // each record at most once
-	Emitted []sdk.Emission  // made of held records of this batch or of earlier ones; they go on behind Records
+	// Keeper is the qualified id of the processor that split or held a record, by the index
+	// of the record, which was left in what was given to Process as that processor got it.
+	Keeper  map[int32]string
+	Refused []Refusal      // each record at most once
+	Emitted []sdk.Emission // made of held records of this batch or of earlier ones; they go on behind Records
 }
 
 // Refusal is a record that a processor refused.
@@ -58,5 +61,6 @@ type Refusal struct {
 	Settles   []sdk.Held    // when it was emitted: the held records that go to the dead-letter queue for it
 	Record    record.Record // as it goes to the dead-letter queue, before it was split if it was
 	Processor string        // qualified id
+	Entry     string        // qualified id of the processor that gets Record next: Processor, or what split it
 	Err       error
 }

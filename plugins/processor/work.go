@@ -62,13 +62,13 @@ func (w *work) apply(s *stage, fates []sdk.Fate) {
 			w.refuse(s.id, i, f.Err)
 			wasRefused = true
 		case sdk.Replaced:
-			w.keep(i)
+			w.keep(s.id, i)
 			records = append(records, f.Pieces...)
 			for range f.Pieces {
 				origins = append(origins, origin)
 			}
 		case sdk.HeldBack:
-			w.keep(i)
+			w.keep(s.id, i)
 			w.hold(origin)
 		}
 	}
@@ -79,7 +79,7 @@ func (w *work) apply(s *stage, fates []sdk.Fate) {
 }
 
 // keep puts record i, as it is at this stage, where it is found when a piece of it is refused.
-func (w *work) keep(i int) {
+func (w *work) keep(processor string, i int) {
 	origin := w.origin(int32(i))
 	if len(w.original) == 0 {
 		w.original = make([]bool, len(w.input))
@@ -87,6 +87,12 @@ func (w *work) keep(i int) {
 	if !w.original[origin] {
 		w.original[origin] = true
 		w.input[origin] = w.records[i]
+		if w.group == nil {
+			if w.out.Keeper == nil {
+				w.out.Keeper = map[int32]string{}
+			}
+			w.out.Keeper[origin] = processor
+		}
 	}
 }
 
@@ -100,7 +106,7 @@ func (w *work) hold(origin int32) {
 }
 
 func (w *work) refuse(processor string, i int, err error) {
-	r := connector.Refusal{Index: w.origin(int32(i)), Record: w.records[i], Processor: processor, Err: err}
+	r := connector.Refusal{Index: w.origin(int32(i)), Record: w.records[i], Processor: processor, Entry: processor, Err: err}
 	if w.group != nil {
 		if !w.refusedAll {
 			r.Index, r.Settles = -1, w.group.settles
@@ -117,7 +123,7 @@ func (w *work) refuse(processor string, i int, err error) {
 	}
 	w.refused[r.Index] = true
 	if len(w.original) > 0 && w.original[r.Index] {
-		r.Record = w.input[r.Index]
+		r.Record, r.Entry = w.input[r.Index], w.out.Keeper[r.Index]
 	}
 	w.out.Refused = append(w.out.Refused, r)
 }

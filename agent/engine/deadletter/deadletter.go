@@ -3,8 +3,8 @@
 package deadletter
 
 import (
+	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -14,27 +14,27 @@ import (
 // ackerSuffix ends the name of what, in Conduit, hears of each record whether the destination took it.
 const ackerSuffix = "-acker"
 
-// Acker returns what dead letters of a destination have as the node that refused the record. That
-// of a processor is its id.
-func Acker(destination string) string { return destination + ackerSuffix }
-
-// Refuser returns the id of the connector or processor that a node stands for.
-func Refuser(node string) string { return strings.TrimSuffix(node, ackerSuffix) }
-
-// Record wraps a refused record in the format of Conduit, so that readers of its
+// Enveloped returns the record of a letter in the format of Conduit, so that readers of its
 // dead-letter queues can read ours.
-func Record(sourceID string, r record.Record, node string, cause error) record.Record {
+func (l *Letter) Enveloped() record.Record {
+	node := l.RefusedBy
+	if l.Destination {
+		node += ackerSuffix
+	}
 	var md record.Metadata
-	md.Set(record.KeyDLQNackError, cause.Error())
+	md.Set(record.KeyDLQNackError, l.Err.Error())
 	md.Set(record.KeyDLQNackNodeID, node)
 	md.Set(record.KeyCreatedAt, strconv.FormatInt(time.Now().UnixNano(), 10))
 	return record.Record{
-		Position:  record.Position(sourceID + "/" + string(r.Position)),
+		Position:  record.Position(l.SourceID + "/" + string(l.Record.Position)),
 		Operation: record.OperationCreate,
 		Metadata:  md,
-		After:     record.Structured(r.Map()),
+		After:     record.Structured(l.Record.Map()),
 	}
 }
+
+// ErrThreshold says that more records were refused than the pipeline tolerates.
+var ErrThreshold = errors.New("the dead-letter queue's window-nack-threshold is exceeded")
 
 // Window is a sliding window over the last size records that counts the refused ones.
 // Once there are more than threshold, it stays exceeded.

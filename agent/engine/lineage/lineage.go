@@ -20,8 +20,9 @@ type Passage struct {
 // in it as it was.
 type Given struct {
 	Records []record.Record
-	Origins []int32 // index of the input of each record, ascending; nil: one to one
-	Held    []int32 // of which inputs the chain held a piece
+	Origins []int32          // index of the input of each record, ascending; nil: one to one
+	Held    []int32          // of which inputs the chain held a piece
+	Keeper  map[int32]string // by index of the record: qualified id of the processor that split or held it
 }
 
 // With returns p for a batch that was given to one more chain. p may be nil.
@@ -45,18 +46,18 @@ func (g *Given) find(input int) (at, n int) {
 }
 
 // Original returns the record that an input was before it was split or held, and after
-// all processors that left it one record.
-func (p *Passage) Original(input int) (r record.Record) {
+// all processors that left it one record, and the processor that split it or held it.
+func (p *Passage) Original(input int) (r record.Record, by string) {
 	for _, g := range p.Given {
 		at, n := g.find(input)
 		if n != 1 {
 			break
 		}
-		if r = g.Records[at]; slices.Contains(g.Held, int32(input)) {
+		if r, by = g.Records[at], g.Keeper[int32(at)]; slices.Contains(g.Held, int32(input)) {
 			break
 		}
 	}
-	return r
+	return r, by
 }
 
 // Whole reports whether an input reached the last chain in one piece, of which that held

@@ -1,0 +1,161 @@
+package deadletters
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// How often what is too old is dropped, and how soon what was taken over is written although
+// nothing is being committed.
+const (
+	ageInterval   = time.Minute
+	writeInterval = 100 * time.Millisecond
+)
+
+// dropAtOnce is how many dead letters are dropped by one statement.
+const dropAtOnce = 1000
+
+// Run writes what is taken over and drops what is too old, until ctx ends.
+func (s *Store) Run(ctx context.Context) error {
+	s.init()
+	age := time.NewTicker(ageInterval)
+	defer age.Stop()
+	s.dropOld(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-age.C:
+			s.dropOld(ctx)
+		case <-s.wake:
+			s.writeSoon(ctx)
+		}
+	}
+}
+
+// writeSoon gives a commit of positions the time to write what was taken over, and else
+// does so.
+func (s *Store) writeSoon(ctx context.Context) {
+	select {
+	case <-time.After(writeInterval):
+	case <-ctx.Done():
+		return
+	}
+	if err := s.Flush(ctx); err != nil && ctx.Err() == nil {
+		s.Log.Error("cannot write dead letters, trying again", "component", "dead-letters", "err", err)
+		time.AfterFunc(time.Second, s.wake.Notify)
+	}
+}
+
+func (s *Store) dropOld(ctx context.Context) {
+	if !s.exists() {
+		return
+	}
+	err := s.use(ctx, func(db *sql.DB) error {
+		return transact(ctx, db, func(tx *sql.Tx) error { return s.enforce(tx, time.Now()) })
+	})
+	if err != nil && ctx.Err() == nil {
+		s.Log.Warn("dead letters are kept for longer than they should be, trying again later", "component", "dead-letters", "err", err)
+	}
+}
+
+// enforce drops what exceeds the limits, oldest first of the pipeline that has most.
+func (s *Store) enforce(tx *sql.Tx, now time.Time) error {
+	if s.Limits.Age > 0 {
+		if err := s.dropBefore(tx, now.Add(-s.Limits.Age)); err != nil {
+			return err
+		}
+	}
+	for {
+		var count, bytes int64
+		if err := tx.QueryRow(`SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM totals`).Scan(&count, &bytes); err != nil {
+			return err
+		}
+		by, n := "bytes", int64(1)
+		switch {
+		case s.Limits.Count > 0 && count > s.Limits.Count:
+			by, n = "count", min(count-s.Limits.Count, dropAtOnce)
+		case s.Limits.Bytes > 0 && bytes > s.Limits.Bytes:
+			n = overshoot(count, bytes, s.Limits.Bytes)
+		default:
+			return nil
+		}
+		var pipeline string
+		if err := tx.QueryRow(`SELECT pipeline_id FROM totals WHERE count > 0 ORDER BY ` + by + ` DESC LIMIT 1`).Scan(&pipeline); err != nil {
+			return err
+		}
+		if _, err := s.drop(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? ORDER BY id LIMIT ?`, pipeline, n); err != nil {
+			return err
+		}
+	}
+}
+
+// overshoot returns how many dead letters of average size are too much.
+func overshoot(count, bytes, limit int64) int64 {
+	return min(max(1, count*(bytes-limit)/bytes), dropAtOnce)
+}
+
+// dropBefore drops what was refused before at.
+func (s *Store) dropBefore(tx *sql.Tx, at time.Time) error {
+	for {
+		var pipeline string
+		err := tx.QueryRow(`SELECT t.pipeline_id FROM totals t WHERE EXISTS (SELECT 1 FROM letters l WHERE l.pipeline_id = t.pipeline_id AND l.at < ?) LIMIT 1`, nanos(at)).Scan(&pipeline)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err == nil {
+			_, err = s.drop(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND at < ? ORDER BY id LIMIT ?`, pipeline, nanos(at), dropAtOnce)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// drop drops what the query selects of a pipeline because of the limits, counts it and
+// says so.
+func (s *Store) drop(tx *sql.Tx, pipeline, query string, arguments ...any) (int64, error) {
+	n, err := remove(tx, pipeline, query, arguments...)
+	if err != nil {
+		return n, err
+	}
+	if _, err := tx.Exec(`UPDATE totals SET dropped = dropped + ? WHERE pipeline_id = ?`, n, pipeline); err != nil {
+		return n, err
+	}
+	s.warnDropped(pipeline, n)
+	return n, nil
+}
+
+// remove removes what the query selects of a pipeline.
+func remove(tx *sql.Tx, pipeline, query string, arguments ...any) (n int64, err error) {
+	var bytes int64
+	if err := tx.QueryRow(`SELECT coalesce(sum(bytes), 0) FROM letters WHERE id IN (`+query+`)`, arguments...).Scan(&bytes); err != nil {
+		return 0, err
+	}
+	result, err := tx.Exec(`DELETE FROM letters WHERE id IN (`+query+`)`, arguments...)
+	if err != nil {
+		return 0, err
+	}
+	if n, err = result.RowsAffected(); err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(`UPDATE totals SET count = count - ?, bytes = bytes - ? WHERE pipeline_id = ?`, n, bytes, pipeline)
+	return n, err
+}
+
+// warnInterval is how often it is said of one pipeline that its dead letters are dropped.
+const warnInterval = time.Minute
+
+// warnDropped says that dead letters of a pipeline were dropped. The caller holds mu.
+func (s *Store) warnDropped(pipeline string, n int64) {
+	if n == 0 || time.Since(s.warned[pipeline]) < warnInterval {
+		return
+	}
+	if s.warned == nil {
+		s.warned = map[string]time.Time{}
+	}
+	s.warned[pipeline] = time.Now()
+	s.Log.Warn("dead letters were dropped because there are too many or they are too old", "component", "dead-letters", "pipeline_id", pipeline, "dropped", n)
+}

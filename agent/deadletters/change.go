@@ -1,0 +1,195 @@
+package deadletters
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Edit replaces the record of a dead letter.
+func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (l rest.DeadLetter, err error) {
+	body := encode(*r)
+	if err := s.Flush(ctx); err != nil {
+		return l, err
+	}
+	if !s.exists() {
+		return l, spec.ErrNotFound
+	}
+	err = s.change(ctx, func(tx *sql.Tx) error {
+		var before int64
+		if err := tx.QueryRow(`SELECT bytes FROM letters WHERE pipeline_id = ? AND id = ?`, pipeline, id).Scan(&before); errors.Is(err, sql.ErrNoRows) {
+			return spec.ErrNotFound
+		} else if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE letters SET key = ?, bytes = ?, edited = 1 WHERE id = ?`, keyText(r.Key), len(body), id); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE bodies SET record = ? WHERE id = ?`, body, id); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`UPDATE totals SET bytes = bytes + ? WHERE pipeline_id = ?`, int64(len(body))-before, pipeline)
+		return err
+	})
+	if err != nil {
+		return l, err
+	}
+	return s.Get(ctx, pipeline, id)
+}
+
+// removeAtOnce is how many dead letters one transaction removes.
+const removeAtOnce = 10_000
+
+// Drop drops the dead letters of a pipeline with these ids.
+func (s *Store) Drop(ctx context.Context, pipeline string, ids []int64) (n int64, err error) {
+	if err := s.Flush(ctx); err != nil {
+		return 0, err
+	}
+	return s.remove(ctx, pipeline, ids)
+}
+
+// remove removes dead letters.
+func (s *Store) remove(ctx context.Context, pipeline string, ids []int64) (n int64, err error) {
+	if len(ids) == 0 || !s.exists() {
+		return 0, nil
+	}
+	err = s.change(ctx, func(tx *sql.Tx) (err error) {
+		n, err = remove(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id IN (`+list(ids)+`)`, pipeline)
+		return err
+	})
+	return n, err
+}
+
+// list returns ids as SQL has them.
+func list(ids []int64) string {
+	var text strings.Builder
+	for i, id := range ids {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		fmt.Fprint(&text, id)
+	}
+	return text.String()
+}
+
+// DropAll drops the dead letters of a pipeline that the filter selects and that there are now.
+func (s *Store) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (n int64, err error) {
+	err = s.each(ctx, pipeline, f, removeAtOnce, func(found []rest.DeadLetter) error {
+		ids := make([]int64, len(found))
+		for i := range found {
+			ids[i] = found[i].ID
+		}
+		k, err := s.remove(ctx, pipeline, ids)
+		n += k
+		return err
+	})
+	return n, err
+}
+
+// each calls f with the dead letters of a pipeline that the filter selects and that there are
+// now, oldest first, up to n at a time.
+func (s *Store) each(ctx context.Context, pipeline string, filter rest.DeadLetterFilter, n int, f func([]rest.DeadLetter) error) error {
+	if err := s.Flush(ctx); err != nil || !s.exists() {
+		return err
+	}
+	low, high, err := s.bounds(ctx, pipeline, filter)
+	if err != nil {
+		return err
+	}
+	for low > 0 {
+		var found []rest.DeadLetter
+		err := s.use(ctx, func(db *sql.DB) (err error) {
+			scan := scanner{db: db, pipeline: pipeline, filter: filter, limit: n, until: time.Now().Add(scanTime)}
+			found, low, err = scan.run(ctx, low, high)
+			return err
+		})
+		if err == nil && len(found) > 0 {
+			err = f(found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bounds returns the ids between which the dead letters of a filter are that there are now.
+func (s *Store) bounds(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (low, high int64, err error) {
+	err = s.use(ctx, func(db *sql.DB) (err error) {
+		var newest int64
+		if err := db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) FROM letters WHERE pipeline_id = ?`, pipeline).Scan(&newest); err != nil {
+			return err
+		}
+		low, high, err = timeBounds(ctx, db, pipeline, f)
+		low, high = max(low, 1), min(high, newest+1)
+		return err
+	})
+	return low, high, err
+}
+
+// Again notes that a dead letter was refused again when it was replayed with d's pipeline.
+func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, by string, cause error) error {
+	return s.change(ctx, func(tx *sql.Tx) error {
+		r := rest.Refusal{Time: time.Now(), By: by, Generation: d.Generation, Error: cut(cause.Error(), maxFullText), Replay: true}
+		err := refuseAgain(tx, id, &r, d.Digest, false)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil // it was dropped meanwhile
+		}
+		return err
+	})
+}
+
+// Replay is a dead letter as it is replayed.
+type Replay struct {
+	ID       int64
+	SourceID string
+	Entry    Entry
+	Record   record.Record
+}
+
+// Load returns the dead letters with these ids that there still are, in their order.
+func (s *Store) Load(ctx context.Context, ids []int64) (all []Replay, err error) {
+	err = s.use(ctx, func(db *sql.DB) error {
+		rows, err := db.QueryContext(ctx, `SELECT id, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE id IN (`+list(ids)+`) ORDER BY id`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			r, err := scanReplay(rows)
+			if err != nil {
+				return err
+			}
+			all = append(all, r)
+		}
+		return rows.Err()
+	})
+	return all, err
+}
+
+func scanReplay(rows *sql.Rows) (r Replay, err error) {
+	var entry string
+	var body []byte
+	if err := rows.Scan(&r.ID, &r.SourceID, &entry, &body); err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal([]byte(entry), &r.Entry); err != nil {
+		return r, err
+	}
+	return r, r.Record.UnmarshalJSON(body)
+}
+
+// Settled removes dead letters that a replay settled.
+func (s *Store) Settled(ctx context.Context, pipeline string, ids []int64) error {
+	n, err := s.remove(ctx, pipeline, ids)
+	s.Replayed.Add(uint64(n))
+	return err
+}

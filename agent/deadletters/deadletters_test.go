@@ -1,0 +1,331 @@
+package deadletters_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func open(t testing.TB, path string, limits deadletters.Limits) *deadletters.Store {
+	t.Helper()
+	s := &deadletters.Store{Path: path, Limits: limits, Log: slog.New(slog.DiscardHandler)}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func fresh(t testing.TB, limits deadletters.Limits) *deadletters.Store {
+	return open(t, filepath.Join(t.TempDir(), "letters"), limits)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// declared is a pipeline with processors at every place.
+func declared(id string) *spec.Declaration {
+	chain := func(id string) []spec.Processor { return []spec.Processor{{ID: id + "0"}, {ID: id + "1"}} }
+	return &spec.Declaration{Generation: 3, Digest: "d3", Pipeline: spec.Pipeline{ID: id, Processors: chain("p"), Connectors: []spec.Connector{
+		{ID: "src", Type: spec.TypeSource, Processors: chain("s")},
+		{ID: "dst", Type: spec.TypeDestination, Processors: chain("d")},
+	}}}
+}
+
+func letter(n int, by string, cause string) *deadletter.Letter {
+	return &deadletter.Letter{SourceID: "p:src", RefusedBy: by, Entry: by, Err: errors.New(cause), Record: record.Record{
+		Position: record.Position(fmt.Sprint(n)), Operation: record.OperationCreate, Key: record.Raw(fmt.Appendf(nil, "key-%d", n)),
+		After: record.Structured(map[string]any{"n": int64(n) + 1<<60, "f": 1.5}),
+	}}
+}
+
+func keep(t testing.TB, s *deadletters.Store, d *spec.Declaration, letters ...*deadletter.Letter) {
+	t.Helper()
+	for _, l := range letters {
+		must(t, s.Keep(t.Context(), d, l))
+	}
+}
+
+// ids lists all that the filter selects, page by page.
+func ids(t testing.TB, s *deadletters.Store, pipeline string, f rest.DeadLetterFilter, limit int) (all []int64) {
+	t.Helper()
+	for before := int64(0); ; {
+		page, err := s.List(t.Context(), pipeline, f, before, limit)
+		must(t, err)
+		for _, l := range page.DeadLetters {
+			all = append(all, l.ID)
+		}
+		if before = page.Next; before == 0 {
+			return all
+		}
+	}
+}
+
+func TestDeadLettersSurvive(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letters")
+	s := open(t, path, deadletters.Limits{})
+	l := letter(1, "p:dst", "too long")
+	l.Stopped = true
+	keep(t, s, declared("p"), l)
+	must(t, s.Close())
+
+	got, err := open(t, path, deadletters.Limits{}).Get(t.Context(), "p", 1)
+	must(t, err)
+	if got.Stage != rest.StageDestination || got.RefusedBy != "p:dst" || got.SourceID != "p:src" || got.Generation != 3 || got.Digest != "d3" ||
+		got.Key != "key-1" || got.Error != "too long" || !got.Stopped || got.Times != 1 || got.Time.IsZero() {
+		t.Errorf("got %+v", got)
+	}
+	if want := `{"position":"MQ==","operation":"create","metadata":null,"key":"a2V5LTE=","payload":{"before":null,"after":{"f":1.5,"n":1152921504606846977}}}`; string(got.Record) != want {
+		t.Errorf("record %s, want %s", got.Record, want)
+	}
+	if mode, _ := os.Stat(path); mode.Mode().Perm() != 0o600 {
+		t.Errorf("others may read it: %v", mode.Mode())
+	}
+}
+
+func TestStages(t *testing.T) {
+	s := fresh(t, deadletters.Limits{})
+	for i, c := range []struct {
+		by    string
+		stage rest.DeadLetterStage
+		entry deadletters.Entry
+	}{
+		{"p:src:s1", rest.StageSourceProcessor, deadletters.Entry{Connector: "src", Processor: "s1", Index: 1}},
+		{"p:p0", rest.StagePipelineProcessor, deadletters.Entry{Processor: "p0"}},
+		{"p:dst:d1", rest.StageDestinationProcessor, deadletters.Entry{Connector: "dst", Processor: "d1", Index: 1}},
+		{"p:dst", rest.StageDestination, deadletters.Entry{Connector: "dst"}},
+	} {
+		keep(t, s, declared("p"), letter(i, c.by, "no"))
+		got, err := s.Get(t.Context(), "p", int64(i+1))
+		must(t, err)
+		loaded, err := s.Load(t.Context(), []int64{int64(i + 1)})
+		must(t, err)
+		if got.Stage != c.stage || loaded[0].Entry != c.entry {
+			t.Errorf("refused by %s: stage %s, entry %+v", c.by, got.Stage, loaded[0].Entry)
+		}
+		if f, _ := loaded[0].Record.After.Structured(); f["f"] != 1.5 || f["n"] != int64(i)+1<<60 {
+			t.Errorf("types changed: %#v", f)
+		}
+	}
+}
+
+// A source delivers a record again after a crash: it is the same dead letter.
+func TestRecordsThatComeAgain(t *testing.T) {
+	s := fresh(t, deadletters.Limits{})
+	d := declared("p")
+	keep(t, s, d, letter(1, "p:dst", "first"), letter(2, "p:dst", "other"))
+	must(t, s.Flush(t.Context()))
+	d.Generation = 4
+	again := letter(1, "p:dst", "second")
+	again.Record.Metadata.Set("opencdc.readAt", "later")
+	keep(t, s, d, again, letter(1, "p:p0", "another place"))
+	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{3, 2, 1}) {
+		t.Fatalf("there are %v", got)
+	}
+	got, err := s.Get(t.Context(), "p", 1)
+	must(t, err)
+	if got.Times != 2 || len(got.Refusals) != 2 || got.Refusals[0].Error != "first" || got.Refusals[1].Error != "second" || got.Error != "second" || got.Generation != 4 {
+		t.Errorf("got %+v", got)
+	}
+	for i := range 30 {
+		keep(t, s, d, letter(2, "p:dst", fmt.Sprint("no ", i)))
+	}
+	got, err = s.Get(t.Context(), "p", 2)
+	must(t, err)
+	if n := len(got.Refusals); n != 10 || got.Refusals[0].Error != "other" || got.Refusals[n-1].Error != "no 29" || got.Times != 31 {
+		t.Errorf("of 31 refusals %d are known: %+v", n, got.Refusals)
+	}
+}
+
+// What covers a dead letter is saved only when that is on disk, and others do not wait.
+func TestDeadLettersAreDurableBeforePositions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	s := open(t, filepath.Join(dir, "letters"), deadletters.Limits{})
+	keep(t, s, declared("p"), letter(1, "p:dst", "no"))
+	mine, other := []spec.Checkpoint{{PipelineID: "o"}, {PipelineID: "p"}}, []spec.Checkpoint{{PipelineID: "o"}}
+	if err := s.Before(t.Context(), mine); err == nil || !strings.Contains(err.Error(), "cannot open the dead-letter store") {
+		t.Errorf("not on disk, and it says %v", err)
+	}
+	must(t, s.Before(t.Context(), other))
+	must(t, os.Mkdir(dir, 0o700))
+	must(t, s.Before(t.Context(), mine))
+	if got := ids(t, open(t, filepath.Join(dir, "letters"), deadletters.Limits{}), "p", rest.DeadLetterFilter{}, 10); len(got) != 1 {
+		t.Errorf("on disk are %v", got)
+	}
+}
+
+func TestFilters(t *testing.T) {
+	s := fresh(t, deadletters.Limits{})
+	d := declared("p")
+	keep(t, s, d, letter(1, "p:dst", "Timeout after 1s"), letter(2, "p:dst", "too long"), letter(3, "p:p0", "timeout"))
+	keep(t, s, declared("other"), letter(4, "other:dst", "timeout"))
+	one, err := s.Get(t.Context(), "p", 2)
+	must(t, err)
+	for _, c := range []struct {
+		f    rest.DeadLetterFilter
+		want []int64
+	}{
+		{rest.DeadLetterFilter{}, []int64{3, 2, 1}},
+		{rest.DeadLetterFilter{Error: "TIMEOUT"}, []int64{3, 1}},
+		{rest.DeadLetterFilter{Key: "key-2"}, []int64{2}},
+		{rest.DeadLetterFilter{Stage: rest.StagePipelineProcessor}, []int64{3}},
+		{rest.DeadLetterFilter{Error: "timeout", Stage: rest.StageDestination}, []int64{1}},
+		{rest.DeadLetterFilter{Since: one.Time}, []int64{3, 2}},
+		{rest.DeadLetterFilter{Until: one.Time}, []int64{1}},
+		{rest.DeadLetterFilter{Since: one.Time.Add(time.Hour)}, nil},
+	} {
+		for limit := 1; limit < 4; limit++ {
+			if got := ids(t, s, "p", c.f, limit); !slices.Equal(got, c.want) {
+				t.Errorf("%+v by %d: %v, want %v", c.f, limit, got, c.want)
+			}
+		}
+	}
+	n, err := s.DropAll(t.Context(), "p", rest.DeadLetterFilter{Error: "timeout"})
+	must(t, err)
+	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); n != 2 || !slices.Equal(got, []int64{2}) {
+		t.Errorf("dropped %d, left %v", n, got)
+	}
+	if got := ids(t, s, "other", rest.DeadLetterFilter{}, 10); len(got) != 1 {
+		t.Errorf("those of another pipeline: %v", got)
+	}
+}
+
+func TestEditAndDrop(t *testing.T) {
+	s := fresh(t, deadletters.Limits{})
+	if _, err := s.Get(t.Context(), "p", 1); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("without a file: %v", err)
+	}
+	keep(t, s, declared("p"), letter(1, "p:dst", "no"))
+	edited := letter(1, "", "").Record
+	edited.Key = record.Raw([]byte("another"))
+	got, err := s.Edit(t.Context(), "p", 1, &edited)
+	must(t, err)
+	if !got.Edited || got.Key != "another" || !strings.Contains(string(got.Record), "YW5vdGhlcg==") {
+		t.Errorf("edited: %+v", got)
+	}
+	if _, err := s.Edit(t.Context(), "other", 1, &edited); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("of another pipeline: %v", err)
+	}
+	// That it is delivered again does not undo the edit.
+	keep(t, s, declared("p"), letter(1, "p:dst", "no"))
+	if got, err := s.Get(t.Context(), "p", 1); err != nil || got.Key != "another" || got.Times != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if n, err := s.Drop(t.Context(), "p", []int64{1, 2}); n != 1 || err != nil {
+		t.Errorf("dropped %d, %v", n, err)
+	}
+	totals, err := s.Totals(t.Context())
+	must(t, err)
+	if len(totals) != 1 || totals[0].Count != 0 || totals[0].Bytes != 0 {
+		t.Errorf("left: %+v", totals)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	s := fresh(t, deadletters.Limits{Count: 10})
+	keep(t, s, declared("small"), letter(0, "small:dst", "no"))
+	for i := range 25 {
+		keep(t, s, declared("p"), letter(i, "p:dst", "no"))
+	}
+	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 100); !slices.Equal(got, []int64{26, 25, 24, 23, 22, 21, 20, 19, 18}) {
+		t.Errorf("left %v", got)
+	}
+	if got := ids(t, s, "small", rest.DeadLetterFilter{}, 100); len(got) != 1 {
+		t.Errorf("the pipeline that has few lost them: %v", got)
+	}
+	totals, err := s.Totals(t.Context())
+	must(t, err)
+	if totals[0].Dropped != 16 || totals[0].Count != 9 || totals[1].Dropped != 0 {
+		t.Errorf("counted %+v", totals)
+	}
+
+	bytes := fresh(t, deadletters.Limits{Bytes: 1000})
+	for i := range 100 {
+		keep(t, bytes, declared("p"), letter(i, "p:dst", "no"))
+	}
+	page, err := bytes.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 100)
+	must(t, err)
+	if page.Totals.Bytes > 1000 || page.Totals.Bytes < 900 || int64(page.Totals.Dropped)+page.Totals.Count != 100 || page.DeadLetters[0].ID != 100 {
+		t.Errorf("left %+v", page.Totals)
+	}
+
+	old := fresh(t, deadletters.Limits{Age: time.Nanosecond})
+	keep(t, old, declared("p"), letter(1, "p:dst", "no"))
+	if page, err := old.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 10); err != nil || page.Totals.Count != 0 || page.Totals.Dropped != 1 {
+		t.Errorf("too old and there: %+v, %v", page.Totals, err)
+	}
+}
+
+// A file that is something else is left as it is.
+func TestForeignFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letters")
+	must(t, os.WriteFile(path, []byte(strings.Repeat("not a database", 100)), 0o600))
+	s := open(t, path, deadletters.Limits{})
+	if _, err := s.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 1); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("it says %v", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "not a database") {
+		t.Errorf("it was changed: %.20q, %v", text, err)
+	}
+}
+
+// Every page of a million dead letters takes at most 100 ms, whatever is asked for.
+func TestPages(t *testing.T) {
+	const most = 100 * time.Millisecond
+	n := 20_000
+	if os.Getenv("CONDUIT_LONG") != "" {
+		n = 1_000_000
+	}
+	s := fresh(t, deadletters.Limits{})
+	d := declared("p")
+	for i := range n {
+		l := letter(i, "p:dst", fmt.Sprintf("column %d is too long", i%1000))
+		if i == n/2 {
+			l.Err = errors.New("rare")
+		}
+		keep(t, s, d, l)
+	}
+	must(t, s.Flush(t.Context()))
+	for name, f := range map[string]rest.DeadLetterFilter{"all": {}, "rare error": {Error: "rare"}, "common error": {Error: "column 7"}, "key": {Key: fmt.Sprint("key-", n/3, "x")}} {
+		var slowest time.Duration
+		found, pages := 0, 0
+		for before := int64(0); ; pages++ {
+			begin := time.Now()
+			page, err := s.List(t.Context(), "p", f, before, 1000)
+			must(t, err)
+			slowest = max(slowest, time.Since(begin))
+			found += len(page.DeadLetters)
+			if before = page.Next; before == 0 {
+				break
+			}
+		}
+		want := map[string]int{"all": n, "rare error": 1, "key": 0}[name]
+		if name == "common error" {
+			for i := range n {
+				if i != n/2 && strings.HasPrefix(fmt.Sprint(i%1000), "7") {
+					want++
+				}
+			}
+		}
+		if found != want {
+			t.Errorf("%s: found %d of %d", name, found, want)
+		}
+		t.Logf("%s: %d pages, slowest %v", name, pages+1, slowest)
+		if slowest > most && n == 1_000_000 {
+			t.Errorf("%s: a page took %v", name, slowest)
+		}
+	}
+}

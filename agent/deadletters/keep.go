@@ -1,0 +1,251 @@
+package deadletters
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// What is kept of texts in the lists, and of refusals of one record.
+const (
+	maxKey      = 256
+	maxError    = 1 << 10
+	maxFullText = 64 << 10
+	maxRefusals = 10
+)
+
+// maxQueued is how many bytes may wait to be written; more have to wait themselves.
+const maxQueued = 8 << 20
+
+// letter is a dead letter to be written.
+type letter struct {
+	pipeline, source, refusedBy string
+	stage                       rest.DeadLetterStage
+	entry                       Entry
+	hash, body                  []byte
+	refusal                     rest.Refusal
+	digest, key                 string
+	stopped                     bool
+}
+
+// Keep takes over a record that the pipeline of d refused. It is on disk when Flush, or
+// Before with its pipeline, returns nil.
+func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.Letter) error {
+	one := newLetter(d, l)
+	s.init()
+	s.queueMu.Lock()
+	s.queue = append(s.queue, one)
+	s.queued += len(one.body)
+	full := s.queued > maxQueued
+	if s.waiting == nil {
+		s.waiting = map[string]int{}
+	}
+	s.waiting[one.pipeline]++
+	s.queueMu.Unlock()
+	if full {
+		return s.Flush(ctx)
+	}
+	s.wake.Notify()
+	return nil
+}
+
+func newLetter(d *spec.Declaration, l *deadletter.Letter) *letter {
+	body := encode(l.Record)
+	p := &d.Pipeline
+	one := &letter{
+		pipeline: p.ID, source: l.SourceID, refusedBy: l.RefusedBy, stage: stageOf(p, l.RefusedBy), entry: entryOf(p, l.Entry),
+		body: body, digest: d.Digest, key: keyText(l.Record.Key), stopped: l.Stopped,
+		refusal: rest.Refusal{Time: time.Now(), By: l.RefusedBy, Generation: d.Generation, Error: cut(l.Err.Error(), maxFullText)},
+	}
+	one.hash = one.identity(l.Record)
+	return one
+}
+
+// encode returns the JSON form of a record. What has none, such as infinite numbers, is kept
+// as text.
+func encode(r record.Record) []byte {
+	if body, err := record.AppendJSON(nil, &r); err == nil {
+		return body
+	}
+	text := func(d record.Data) record.Data {
+		if _, err := d.AppendJSON(nil); err == nil {
+			return d
+		}
+		m, _ := d.Structured()
+		return record.Raw(fmt.Append(nil, m))
+	}
+	r.Key, r.Before, r.After = text(r.Key), text(r.Before), text(r.After)
+	body, _ := record.AppendJSON(nil, &r) // raw data has a form
+	return body
+}
+
+// identity returns what is the same when a source delivers a record again and it is refused
+// at the same place again. Metadata may differ by then, such as the time it was read.
+func (l *letter) identity(r record.Record) []byte {
+	r.Metadata = nil
+	h := sha256.New()
+	for _, part := range []string{l.pipeline, l.source, l.refusedBy, string(encode(r))} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return h.Sum(nil)[:16]
+}
+
+// keyText returns a key as text.
+func keyText(key record.Data) string {
+	if b, ok := key.Raw(); ok {
+		return cut(strings.ToValidUTF8(string(b), "\uFFFD"), maxKey)
+	}
+	text, err := key.AppendJSON(nil)
+	if err != nil || string(text) == "null" {
+		return ""
+	}
+	return cut(string(text), maxKey)
+}
+
+// cut returns the beginning of text, whole characters only.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	text = text[:most]
+	for !utf8.ValidString(text) && len(text) > most-utf8.UTFMax {
+		text = text[:len(text)-1]
+	}
+	return text + "…"
+}
+
+// Before makes durable the dead letters of the pipelines whose checkpoints are about to be
+// saved. Other pipelines are not held up by an error.
+func (s *Store) Before(ctx context.Context, checkpoints []spec.Checkpoint) error {
+	s.queueMu.Lock()
+	concerned := false
+	for i := range checkpoints {
+		concerned = concerned || s.waiting[checkpoints[i].PipelineID] > 0
+	}
+	s.queueMu.Unlock()
+	if !concerned {
+		return nil
+	}
+	return s.Flush(ctx)
+}
+
+// Flush makes durable what was taken over. After an error it is written by the next call.
+func (s *Store) Flush(ctx context.Context) error {
+	s.queueMu.Lock()
+	n := len(s.queue)
+	s.queueMu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	written := 0
+	err := s.use(ctx, func(db *sql.DB) (err error) {
+		s.queueMu.Lock()
+		all := s.queue
+		s.queueMu.Unlock()
+		if err := transact(ctx, db, func(tx *sql.Tx) error { return s.write(tx, all) }); err != nil {
+			return err
+		}
+		written = len(all)
+		s.forgetQueued(written)
+		return nil
+	})
+	if err != nil || written == 0 {
+		return err
+	}
+	s.Kept.Add(uint64(written))
+	s.changed()
+	return nil
+}
+
+// forgetQueued forgets the first n that were taken over, which are durable.
+func (s *Store) forgetQueued(n int) {
+	s.queueMu.Lock()
+	defer s.queueMu.Unlock()
+	for _, l := range s.queue[:n] {
+		s.queued -= len(l.body)
+		if s.waiting[l.pipeline]--; s.waiting[l.pipeline] == 0 {
+			delete(s.waiting, l.pipeline)
+		}
+	}
+	s.queue = append([]*letter(nil), s.queue[n:]...)
+}
+
+// write inserts dead letters and drops what is too much.
+func (s *Store) write(tx *sql.Tx, all []*letter) error {
+	for _, l := range all {
+		if err := s.insert(tx, l); err != nil {
+			return err
+		}
+	}
+	return s.enforce(tx, time.Now())
+}
+
+// insert inserts a dead letter. One that is there already was refused again.
+func (s *Store) insert(tx *sql.Tx, l *letter) error {
+	var id int64
+	switch err := tx.QueryRow(`SELECT id FROM letters WHERE hash = ?`, l.hash).Scan(&id); {
+	case err == nil:
+		return refuseAgain(tx, id, &l.refusal, l.digest, l.stopped)
+	case !errors.Is(err, sql.ErrNoRows):
+		return err
+	}
+	s.last = max(nanos(l.refusal.Time), s.last+1)
+	l.refusal.Time = fromNanos(s.last)
+	entry, refusals := toJSON(l.entry), toJSON([]rest.Refusal{l.refusal})
+	result, err := tx.Exec(`INSERT INTO letters (pipeline_id, hash, at, last_at, times, source_id, stage, refused_by, entry, generation, digest, key, error, stopped, bytes)
+		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.pipeline, l.hash, s.last, s.last, l.source, string(l.stage), l.refusedBy, entry,
+		l.refusal.Generation, l.digest, l.key, cut(l.refusal.Error, maxError), l.stopped, len(l.body))
+	if err != nil {
+		return err
+	}
+	if id, err = result.LastInsertId(); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`INSERT INTO bodies (id, record, refusals) VALUES (?, ?, ?)`, id, l.body, refusals); err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO totals (pipeline_id, count, bytes, kept) VALUES (?1, 1, ?2, 1)
+		ON CONFLICT (pipeline_id) DO UPDATE SET count = count + 1, bytes = bytes + ?2, kept = kept + 1`, l.pipeline, len(l.body))
+	return err
+}
+
+// refuseAgain notes that a dead letter was refused once more.
+func refuseAgain(tx *sql.Tx, id int64, r *rest.Refusal, digest string, stopped bool) error {
+	var text string
+	if err := tx.QueryRow(`SELECT refusals FROM bodies WHERE id = ?`, id).Scan(&text); err != nil {
+		return err
+	}
+	var refusals []rest.Refusal
+	if err := json.Unmarshal([]byte(text), &refusals); err != nil {
+		return err
+	}
+	if n := len(refusals); n >= maxRefusals {
+		refusals = append(refusals[:1], refusals[n-maxRefusals+2:]...)
+	}
+	if _, err := tx.Exec(`UPDATE bodies SET refusals = ? WHERE id = ?`, toJSON(append(refusals, *r)), id); err != nil {
+		return err
+	}
+	_, err := tx.Exec(`UPDATE letters SET last_at = ?, times = times + 1, generation = ?, digest = ?, error = ?, stopped = ? WHERE id = ?`,
+		nanos(r.Time), r.Generation, digest, cut(r.Error, maxError), stopped, id)
+	return err
+}
+
+// toJSON returns v as JSON, which it always has.
+func toJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,236 @@
+// Package deadletters keeps refused records on disk until somebody replays, or drops, them:
+// the dead-letter store.
+//
+// It is a SQLite file of its own beside the desired state, made when there is a first dead
+// letter. Those that were taken over and are not written yet are written before the positions
+// that cover them (Store.Before), so that a source is not acknowledged a record that
+// was refused and is not on disk; one fsync covers all that were refused in the meantime.
+package deadletters
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3" // the driver
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+// Limits bound the store. The oldest dead letters of the pipeline that has most of them are
+// dropped first.
+type Limits struct {
+	Count int64
+	Bytes int64
+	Age   time.Duration // 0 for ever
+}
+
+// Store keeps dead letters. Set the exported fields before use. Its methods may be called
+// from any goroutine.
+type Store struct {
+	Path    string
+	Limits  Limits
+	Changed func() // called when what there is changed; must not block; nil: nobody is notified
+	Log     *slog.Logger
+
+	Kept     atomic.Uint64 // dead letters written since the start
+	Replayed atomic.Uint64 // dead letters settled by a replay since the start
+
+	mu     sync.Mutex           // one transaction at a time
+	db     *sql.DB              // guarded by mu; nil while it is not open
+	last   int64                // guarded by mu: the time of the newest dead letter
+	closed bool                 // guarded by mu
+	warned map[string]time.Time // guarded by mu: when it was said of a pipeline that dead letters were dropped
+
+	queueMu sync.Mutex
+	queue   []*letter      // guarded by queueMu: taken over and not written
+	queued  int            // guarded by queueMu: bytes of it
+	waiting map[string]int // guarded by queueMu: how many of them by pipeline
+	wake    notify.Signal
+	once    sync.Once
+}
+
+//go:embed schema.sql
+var schema string
+
+const (
+	applicationID = 0x636f6e65 // of the file, so that it is not taken for another
+	version       = 1
+)
+
+// dsn has every commit synced, and what is deleted overwritten.
+const dsn = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_txlock=immediate&_journal_mode=WAL&_secure_delete=on&_auto_vacuum=incremental&_stmt_cache_size=32"
+
+func (s *Store) init() { s.once.Do(func() { s.wake = notify.NewSignal() }) }
+
+// exists reports whether there ever was a dead letter.
+func (s *Store) exists() bool {
+	_, err := os.Stat(s.Path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// use calls f with the open database. After an error it is closed, since what it holds in
+// memory may not be what is on disk, and the next call opens it again.
+func (s *Store) use(ctx context.Context, f func(db *sql.DB) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.New("the dead-letter store is closed")
+	}
+	if s.db == nil {
+		if err := s.open(ctx); err != nil {
+			return fmt.Errorf("cannot open the dead-letter store %s: %w", s.Path, err)
+		}
+	}
+	err := f(s.db)
+	if err == nil || errors.Is(err, spec.ErrNotFound) || ctx.Err() != nil {
+		return err
+	}
+	_ = s.db.Close() // err says more
+	s.db = nil
+	return fmt.Errorf("cannot use the dead-letter store %s: %w", s.Path, err)
+}
+
+// open opens the database, and makes it when there is none.
+func (s *Store) open(ctx context.Context) (err error) {
+	if err := private(s.Path); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: s.Path}).EscapedPath()+"?"+dsn)
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, db.Close())
+		}
+	}()
+	if err := migrate(ctx, db); err != nil {
+		return err
+	}
+	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(at), 0) FROM letters WHERE id = (SELECT max(id) FROM letters)`).Scan(&s.last); err != nil {
+		return err
+	}
+	s.db = db
+	return nil
+}
+
+// private makes the file, which nobody else may read.
+func private(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// migrate makes the tables, and refuses files that are something else.
+func migrate(ctx context.Context, db *sql.DB) error {
+	var id, have int
+	if err := db.QueryRowContext(ctx, `SELECT application_id, user_version FROM pragma_application_id, pragma_user_version`).Scan(&id, &have); err != nil {
+		return err
+	}
+	switch {
+	case id == applicationID && have == version:
+		return nil
+	case id == applicationID && have > version:
+		return fmt.Errorf("it was written by a later version of the agent (version %d of its tables, this agent knows %d); run that one, or move the file away", have, version)
+	case id != 0 || have != 0:
+		return errors.New("it is no dead-letter store; move the file away")
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version)); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// transact performs do in a transaction, all of it or nothing. It does not end with ctx, since
+// its outcome is to be known.
+func transact(ctx context.Context, db *sql.DB, do func(tx *sql.Tx) error) error {
+	tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		_ = tx.Rollback() // err says more
+		return err
+	}
+	return tx.Commit()
+}
+
+// change performs do in a transaction and notifies.
+func (s *Store) change(ctx context.Context, do func(tx *sql.Tx) error) error {
+	err := s.use(ctx, func(db *sql.DB) error { return transact(ctx, db, do) })
+	if err == nil {
+		s.changed()
+	}
+	return err
+}
+
+// changed notifies who follows the store.
+func (s *Store) changed() {
+	if s.Changed != nil {
+		s.Changed()
+	}
+}
+
+// Close writes what is not written and closes the store.
+func (s *Store) Close() error {
+	err := s.Flush(context.Background())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.db == nil {
+		return err
+	}
+	err = errors.Join(err, s.db.Close())
+	s.db = nil
+	return err
+}
+
+// Totals returns what there is, by pipeline id.
+func (s *Store) Totals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
+	if err := s.Flush(ctx); err != nil {
+		return nil, err
+	}
+	all := []rest.DeadLetterTotals{}
+	if !s.exists() {
+		return all, nil
+	}
+	err := s.use(ctx, func(db *sql.DB) error {
+		rows, err := db.QueryContext(ctx, `SELECT pipeline_id, count, bytes, dropped FROM totals ORDER BY pipeline_id`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var t rest.DeadLetterTotals
+			if err := rows.Scan(&t.PipelineID, &t.Count, &t.Bytes, &t.Dropped); err != nil {
+				return err
+			}
+			all = append(all, t)
+		}
+		return rows.Err()
+	})
+	return all, err
+}
+
+func nanos(t time.Time) int64 { return t.UnixNano() }
+
+func fromNanos(n int64) time.Time { return time.Unix(0, n).UTC() }

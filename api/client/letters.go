@@ -1,0 +1,87 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// DeadLetterTotals returns how many dead letters each pipeline has.
+func (c *Client) DeadLetterTotals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
+	return get[[]rest.DeadLetterTotals](ctx, c, "/v1/dead-letters")
+}
+
+// DeadLetters returns a page of dead letters, newest first, with ids below before; 0 begins
+// with the newest.
+func (c *Client) DeadLetters(ctx context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
+	options := append(filterQuery(f), Query("limit", strconv.Itoa(limit)))
+	if before > 0 {
+		options = append(options, Query("before", strconv.FormatInt(before, 10)))
+	}
+	return get[rest.DeadLetterPage](ctx, c, at(pipelines, pipeline, "/dead-letters"), options...)
+}
+
+// DeadLetter returns a dead letter with its record.
+func (c *Client) DeadLetter(ctx context.Context, pipeline, id string) (rest.DeadLetter, error) {
+	return get[rest.DeadLetter](ctx, c, letterAt(pipeline, id))
+}
+
+// EditDeadLetter replaces the record of a dead letter.
+func (c *Client) EditDeadLetter(ctx context.Context, pipeline, id string, record json.RawMessage) (rest.DeadLetter, error) {
+	l, _, err := with[rest.DeadLetter](ctx, c, http.MethodPut, letterAt(pipeline, id), rest.DeadLetterEdit{Record: record}, nil)
+	return l, err
+}
+
+// DropDeadLetters drops the dead letters with these ids, or those that the filter selects, or
+// with neither all, and returns how many there were.
+func (c *Client) DropDeadLetters(ctx context.Context, pipeline string, ids []int64, f rest.DeadLetterFilter) (int64, error) {
+	options := filterQuery(f)
+	switch {
+	case len(ids) > 0:
+		options = append(options, Query("ids", joined(ids)))
+	case f == rest.DeadLetterFilter{}:
+		options = append(options, Query("all", "true"))
+	}
+	var dropped rest.DeadLettersDropped
+	_, err := c.call(ctx, http.MethodDelete, at(pipelines, pipeline, "/dead-letters"), nil, &dropped, options)
+	return dropped.Dropped, err
+}
+
+func letterAt(pipeline, id string) string {
+	return at(pipelines, pipeline, "/dead-letters/", url.PathEscape(id))
+}
+
+func joined(ids []int64) string {
+	var text []string
+	for _, id := range ids {
+		text = append(text, strconv.FormatInt(id, 10))
+	}
+	return strings.Join(text, ",")
+}
+
+func filterQuery(f rest.DeadLetterFilter) (options []Option) {
+	add := func(name, value string) {
+		if value != "" {
+			options = append(options, Query(name, value))
+		}
+	}
+	add("error", f.Error)
+	add("key", f.Key)
+	add("stage", string(f.Stage))
+	add("since", timeText(f.Since))
+	add("until", timeText(f.Until))
+	return options
+}
+
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

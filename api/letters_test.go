@@ -1,0 +1,123 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// letterBox is a dead-letter store with one dead letter of the pipeline orders, number 17.
+type letterBox struct {
+	calls  []string
+	broken error
+	gone   bool
+}
+
+func (b *letterBox) call(what string, v any) error {
+	text, _ := json.Marshal(v)
+	b.calls = append(b.calls, what+" "+string(text))
+	return b.broken
+}
+
+func (b *letterBox) has(pipeline string, id int64) bool {
+	return !b.gone && pipeline == "orders" && id == 17
+}
+
+func (b *letterBox) letter() rest.DeadLetter {
+	return rest.DeadLetter{ID: 17, PipelineID: "orders", Stage: rest.StageDestination, Error: "no", Refusals: []rest.Refusal{{Error: "no"}}, Record: json.RawMessage(`{"position":"MQ=="}`)}
+}
+
+func (b *letterBox) Totals(context.Context) ([]rest.DeadLetterTotals, error) {
+	return []rest.DeadLetterTotals{{PipelineID: "orders", Count: 1}}, b.call("totals", nil)
+}
+
+func (b *letterBox) List(_ context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
+	page := rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{}, Totals: rest.DeadLetterTotals{PipelineID: pipeline}}
+	if b.has(pipeline, 17) {
+		page.DeadLetters, page.Totals.Count = append(page.DeadLetters, b.letter()), 1
+	}
+	return page, b.call("list", []any{pipeline, f, before, limit})
+}
+
+func (b *letterBox) Get(_ context.Context, pipeline string, id int64) (rest.DeadLetter, error) {
+	if err := b.call("get", []any{pipeline, id}); err != nil || b.has(pipeline, id) {
+		return b.letter(), err
+	}
+	return rest.DeadLetter{}, spec.ErrNotFound
+}
+
+func (b *letterBox) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error) {
+	b.call("edit", r)
+	return b.Get(ctx, pipeline, id)
+}
+
+func (b *letterBox) Drop(_ context.Context, pipeline string, ids []int64) (n int64, err error) {
+	for _, id := range ids {
+		if b.has(pipeline, id) {
+			n++
+		}
+	}
+	return n, b.call("drop", ids)
+}
+
+func (b *letterBox) DropAll(_ context.Context, pipeline string, f rest.DeadLetterFilter) (int64, error) {
+	return 3, b.call("drop all", []any{pipeline, f})
+}
+
+// TestDeadLetters checks what requests become calls of the store, and how it is answered.
+func TestDeadLetters(t *testing.T) {
+	const record = `{"record":{"position":"MQ==","payload":{"after":{"id":1}}}}`
+	for _, c := range []struct {
+		request string // method, path and body
+		status  int
+		call    string // of the store, "" for none
+		answer  string // contains this
+	}{
+		{"GET /v1/dead-letters", 200, `totals null`, `"count":1`},
+		{"GET /v1/pipelines/orders/dead-letters", 200, `list ["orders",{},0,100]`, `"id":17`},
+		{"GET /v1/pipelines/orders/dead-letters?error=x&key=k&stage=destination&since=2026-01-02T03:04:05Z&before=9&limit=5000", 200,
+			`list ["orders",{"error":"x","key":"k","stage":"destination","since":"2026-01-02T03:04:05Z"},9,1000]`, ``},
+		{"GET /v1/pipelines/orders/dead-letters?stage=nowhere", 400, ``, `stage must be`},
+		{"GET /v1/pipelines/orders/dead-letters?since=yesterday", 400, ``, `since must be a time`},
+		{"GET /v1/pipelines/none/dead-letters", 404, `list ["none",{},0,100]`, `pipeline \"none\" not found`},
+		{"GET /v1/pipelines/orders/dead-letters/17", 200, `get ["orders",17]`, `"record":{`},
+		{"GET /v1/pipelines/orders/dead-letters/18", 404, `get ["orders",18]`, `no dead letter`},
+		{"GET /v1/pipelines/orders/dead-letters/x", 404, ``, `no dead letter`},
+		{"PUT /v1/pipelines/orders/dead-letters/17 " + record, 200, `get ["orders",17]`, `"id":17`},
+		{`PUT /v1/pipelines/orders/dead-letters/17 {"record":{"payload":{}}}`, 400, ``, `record.position`},
+		{`PUT /v1/pipelines/orders/dead-letters/17 {"record":{"position":"MQ==","operation":"eat"}}`, 400, ``, `operation`},
+		{"DELETE /v1/pipelines/orders/dead-letters/17", 200, `drop [17]`, `"dropped":1`},
+		{"DELETE /v1/pipelines/orders/dead-letters/18", 404, `drop [18]`, `no dead letter`},
+		{"DELETE /v1/pipelines/orders/dead-letters", 400, ``, `which dead letters`},
+		{"DELETE /v1/pipelines/orders/dead-letters?ids=17,18", 200, `drop [17,18]`, `"dropped":1`},
+		{"DELETE /v1/pipelines/orders/dead-letters?ids=17&all=true", 400, ``, `which dead letters`},
+		{"DELETE /v1/pipelines/orders/dead-letters?ids=a", 400, ``, `ids must be numbers`},
+		{"DELETE /v1/pipelines/orders/dead-letters?error=x", 200, `drop all ["orders",{"error":"x"}]`, `"dropped":3`},
+		{"DELETE /v1/pipelines/orders/dead-letters?all=true", 200, `drop all ["orders",{}]`, `"dropped":3`},
+	} {
+		w := newWorld(t)
+		w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusStopped), Owner: spec.Owner{Kind: spec.OwnerAPI}}
+		s := newServer(w)
+		box := &letterBox{}
+		s.Letters = box
+		words := strings.SplitN(c.request+" ", " ", 3)
+		got := do(s.Handler(), words[0], words[1], strings.TrimSpace(words[2]))
+		if got.status != c.status || !strings.Contains(string(got.body), c.answer) || c.call == "" && len(box.calls) > 0 || c.call != "" && !slices.Contains(box.calls, c.call) {
+			t.Errorf("%s: %d %s, calls %q", c.request, got.status, got.body, box.calls)
+		}
+		if c.status != 200 || c.call == "" {
+			continue
+		}
+		box.broken = errors.New("cannot use the dead-letter store")
+		if got := do(s.Handler(), words[0], words[1], strings.TrimSpace(words[2])); got.status != 503 || !strings.Contains(string(got.body), "cannot use the dead-letter store") {
+			t.Errorf("%s while the store is broken: %d %s", c.request, got.status, got.body)
+		}
+	}
+}

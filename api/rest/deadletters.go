@@ -1,0 +1,82 @@
+package rest
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// DeadLetter is a refused record in the dead-letter store.
+type DeadLetter struct {
+	ID         int64           `json:"id" doc:"Ascends in the order in which records were refused."`
+	PipelineID string          `json:"pipelineId"`
+	Time       time.Time       `json:"time" doc:"When the record was refused first. It never runs backwards from one dead letter to the next."`
+	LastTime   time.Time       `json:"lastTime" doc:"When it was refused last."`
+	Times      int64           `json:"times" doc:"How often it was refused: a record that its source delivers again, or that is replayed, is the same dead letter."`
+	SourceID   string          `json:"sourceId"`
+	Stage      DeadLetterStage `json:"stage"`
+	RefusedBy  string          `json:"refusedBy" doc:"Qualified id of the processor or destination."`
+	Generation int64           `json:"generation" doc:"Of the version of the pipeline that refused it last."`
+	Digest     string          `json:"digest" doc:"Of that version."`
+	Key        string          `json:"key" doc:"Key of the record, as text; its beginning if it is long."`
+	Error      string          `json:"error" doc:"The last one, without secrets; its beginning in lists if it is long."`
+	Stopped    bool            `json:"stopped" doc:"It stopped the pipeline: the source delivers it again when that runs."`
+	Edited     bool            `json:"edited"`
+	Bytes      int64           `json:"bytes"`
+
+	Refusals []Refusal       `json:"refusals,omitempty" doc:"The first and the last ones, oldest first; not in lists."`
+	Record   json.RawMessage `json:"record,omitempty" doc:"The record as it was refused, or edited; not in lists."`
+}
+
+// DeadLetterStage is where in a pipeline a record was refused.
+type DeadLetterStage string
+
+// The stages.
+const (
+	StageSourceProcessor      DeadLetterStage = "source-processor"
+	StagePipelineProcessor    DeadLetterStage = "pipeline-processor"
+	StageDestinationProcessor DeadLetterStage = "destination-processor"
+	StageDestination          DeadLetterStage = "destination"
+)
+
+// Refusal is one time that a record was refused.
+type Refusal struct {
+	Time       time.Time `json:"time"`
+	By         string    `json:"by" doc:"Qualified id of the processor or destination."`
+	Generation int64     `json:"generation"`
+	Error      string    `json:"error"`
+	Replay     bool      `json:"replay" doc:"It was being replayed."`
+}
+
+// DeadLetterPage is a page of dead letters, newest first.
+type DeadLetterPage struct {
+	DeadLetters []DeadLetter     `json:"deadLetters"`
+	Next        int64            `json:"next" doc:"before of the next page, 0 behind the last one. A page may have fewer dead letters than asked for, or none, and have a next: finding rare ones takes several pages."`
+	Totals      DeadLetterTotals `json:"totals"`
+}
+
+// DeadLetterTotals is what there is of dead letters of a pipeline.
+type DeadLetterTotals struct {
+	PipelineID string `json:"pipelineId"`
+	Count      int64  `json:"count"`
+	Bytes      int64  `json:"bytes"`
+	Dropped    uint64 `json:"dropped" doc:"Dropped because there were too many, or they were too old."`
+}
+
+// DeadLetterFilter selects dead letters. What is empty selects all.
+type DeadLetterFilter struct {
+	Error string          `json:"error,omitempty" doc:"Text that the error contains, in any case."`
+	Key   string          `json:"key,omitempty" doc:"Text that the key contains."`
+	Stage DeadLetterStage `json:"stage,omitempty"`
+	Since time.Time       `json:"since,omitzero" doc:"Refused then or later."`
+	Until time.Time       `json:"until,omitzero" doc:"Refused before."`
+}
+
+// DeadLetterEdit replaces the record of a dead letter.
+type DeadLetterEdit struct {
+	Record json.RawMessage `json:"record" doc:"Whole, in the form that GET answers with."`
+}
+
+// DeadLettersDropped is how many dead letters were dropped.
+type DeadLettersDropped struct {
+	Dropped int64 `json:"dropped"`
+}

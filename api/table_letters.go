@@ -1,0 +1,57 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/letters"
+	"github.com/conduit-agent/conduit/api/openapi"
+	"github.com/conduit-agent/conduit/api/resource"
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+var (
+	filterParams = []openapi.Param{
+		{Name: "error", Description: "only those whose error contains this text, in any case", Example: "timeout"},
+		{Name: "key", Description: "only those whose key contains this text"},
+		{Name: "stage", Description: "only those of a stage: source-processor, pipeline-processor, destination-processor or destination"},
+		{Name: "since", Description: "only those refused then or later", Example: "2026-01-02T15:04:05Z"},
+		{Name: "until", Description: "only those refused before"},
+	}
+	pageParams = append([]openapi.Param{
+		{Name: "before", Description: "only those with a lower id: next of the page before"},
+		{Name: "limit", Description: "most to list; default 100, at most 1000"}}, filterParams...)
+	dropParams = append([]openapi.Param{
+		{Name: "ids", Description: "which, separated by commas", Example: "17,18"},
+		{Name: "all", Description: "all of the pipeline"}}, filterParams...)
+
+	exampleDeadLetter = rest.DeadLetter{ID: 17, PipelineID: "orders", Time: exampleTime, LastTime: exampleTime, Times: 1, SourceID: "orders:shop",
+		Stage: rest.StageDestination, RefusedBy: "orders:warehouse", Generation: 2, Digest: "9f86d081", Key: "4711", Error: "value too long for column \"city\"", Bytes: 120,
+		Refusals: []rest.Refusal{{Time: exampleTime, By: "orders:warehouse", Generation: 2, Error: "value too long for column \"city\""}}, Record: exampleDeadRecord}
+	exampleDeadRecord     = json.RawMessage(`{"position":"MQ==","operation":"create","metadata":{"opencdc.version":"v1"},"key":"NDcxMQ==","payload":{"before":null,"after":{"city":"Bern"}}}`)
+	exampleTotals         = rest.DeadLetterTotals{PipelineID: "orders", Count: 1, Bytes: 120}
+	exampleDeadLetterPage = rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{exampleDeadLetter}, Totals: exampleTotals}
+	exampleDeadLetterEdit = rest.DeadLetterEdit{Record: exampleDeadRecord}
+)
+
+// letterRoutes returns the operations of dead letters. Whoever may read sees their records, as
+// in inspectors.
+func (s *Server) letterRoutes(base resource.Base) []route {
+	l := &letters.Letters{Base: base, Store: s.Letters}
+	return []route{
+		{openapi.Operation{Method: get, Path: "/v1/dead-letters", ID: "countDeadLetters", Tag: "dead letters", Summary: "Count the dead letters of each pipeline",
+			Response: list(exampleTotals), Errors: []int{404}}, l.Totals, guard.Read, nil},
+		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letters", ID: "listDeadLetters", Tag: "dead letters", Summary: "List the records that a pipeline refused, newest first",
+			Description: "Whatever its dead-letter queue is, a pipeline keeps its refused records. Records and all errors are in the answer for one.",
+			Query:       pageParams, Response: exampleDeadLetterPage, Errors: []int{400, 404}}, l.List, guard.Read, nil},
+		{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letters", ID: "dropDeadLetters", Tag: "dead letters", Summary: "Drop dead letters",
+			Description: "Which ones is said by ids, by a filter or by all.",
+			Query:       dropParams, Response: rest.DeadLettersDropped{Dropped: 2}, Errors: []int{400, 404}}, l.DeleteSome, guard.Admin, nil},
+		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letters/{letter}", ID: "getDeadLetter", Tag: "dead letters", Summary: "Get a dead letter with its record",
+			Response: exampleDeadLetter, Errors: []int{404}}, l.Get, guard.Read, nil},
+		{openapi.Operation{Method: put, Path: "/v1/pipelines/{id}/dead-letters/{letter}", ID: "editDeadLetter", Tag: "dead letters", Summary: "Replace the record of a dead letter",
+			Request: exampleDeadLetterEdit, Response: exampleDeadLetter, Errors: []int{404}}, l.Update, guard.Admin, nil},
+		{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letters/{letter}", ID: "dropDeadLetter", Tag: "dead letters", Summary: "Drop a dead letter",
+			Response: rest.DeadLettersDropped{Dropped: 1}, Errors: []int{404}}, l.Delete, guard.Admin, nil},
+	}
+}
