@@ -18,7 +18,7 @@ const leaves = "plugins/pluginname plugins/progress plugins/record spec/fingerpr
 // without a line has that of its parent.
 const allowed = `
 plugins/pluginname plugins/progress plugins/record spec/fingerprint spec/notify spec/pointer spec/ref spec/secret spec/spelling agent/redact agent/engine/fair:
-reconcile/watch schemas spec/yamldoc spec/upgrade agent/engine/settle agent/engine/tap agent/engine/batching agent/engine/group agent/engine/watchdog:
+reconcile/watch schemas spec/yamldoc spec/upgrade agent/engine/settle agent/engine/tap agent/engine/batching agent/engine/group agent/engine/watchdog agent/engine/failure:
 spec:                 schemas spec/yamldoc
 plugins/schema:
 plugins/template plugins/confluent: plugins/schema
@@ -67,7 +67,7 @@ agent/engine/measure agent/engine/deadletter: spec
 agent/engine/commit: agent/engine/measure spec
 agent/engine/slot: plugins/connector
 agent/engine/lineage: plugins/sdk
-agent/engine: agent/engine/batching agent/engine/commit agent/engine/deadletter agent/engine/fair agent/engine/group agent/engine/lineage agent/engine/measure
+agent/engine: agent/engine/batching agent/engine/commit agent/engine/deadletter agent/engine/failure agent/engine/fair agent/engine/group agent/engine/lineage agent/engine/measure
   agent/engine/settle agent/engine/slot agent/engine/tap agent/engine/watchdog plugins/connector plugins/sdk spec
 agent/store:          plugins/schema spec
 agent/deadletters:    agent/engine/deadletter api/rest spec

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -60,7 +61,7 @@ func (p *Pipeline) openChains(ctx context.Context, declared map[string]declaredC
 		if err != nil {
 			err = fmt.Errorf("cannot start the processors of %s: %w", id, err)
 			if wrong := (sdk.SettingError{}); errors.As(err, &wrong) {
-				err = permanent(err)
+				err = failure.Permanent(err)
 			}
 			return nil, errors.Join(err, teardownChains(context.WithoutCancel(ctx), chains))
 		}

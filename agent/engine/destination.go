@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/group"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -223,7 +224,7 @@ func (d *destinationRun) settled(n int, refused error) {
 	for n > 0 {
 		p, k := d.pop(n)
 		if p.Batch == nil {
-			d.run.fail(permanent(fmt.Errorf("cannot trust destination %s: %w", d.id, errSurplus)))
+			d.run.fail(failure.Permanent(fmt.Errorf("cannot trust destination %s: %w", d.id, errSurplus)))
 			return
 		}
 		n -= k

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -70,7 +71,7 @@ func (q *deadLetters) nack(ctx context.Context, l *deadletter.Letter) error {
 		return err
 	}
 	if l.Stopped {
-		return permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, l.Err, deadletter.ErrThreshold))
+		return failure.Permanent(fmt.Errorf("%s refused a record: %w; %w", l.RefusedBy, l.Err, deadletter.ErrThreshold))
 	}
 	q.write.Lock()
 	defer q.write.Unlock()
@@ -135,7 +136,7 @@ func (q *deadLetters) deliver(ctx context.Context, deadLetter *record.Batch) err
 
 // broken wraps an error of the destination.
 func (q *deadLetters) broken(err error) error {
-	return refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
+	return failure.Refused(fmt.Errorf("cannot write to the dead-letter queue %s: %w", q.id, err))
 }
 
 // settledBy returns the function that w's destination calls with results. Results of one
@@ -149,7 +150,7 @@ func (q *deadLetters) settledBy(w *deadLetterWriter) func(n int, err error) {
 		case n == 1 && w.awaited.CompareAndSwap(true, false):
 			w.answers <- err
 		case n > 0:
-			q.run.fail(permanent(fmt.Errorf("cannot trust the dead-letter queue %s: %w", q.id, errSurplus)))
+			q.run.fail(failure.Permanent(fmt.Errorf("cannot trust the dead-letter queue %s: %w", q.id, errSurplus)))
 		}
 	}
 }

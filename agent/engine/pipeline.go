@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/batching"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/group"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -151,7 +152,7 @@ func start[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C]
 	}
 	if err := c.Configure(ctx, settings); err != nil {
 		if ctx.Err() == nil {
-			err = refused(err)
+			err = failure.Refused(err)
 		}
 		return fmt.Errorf("cannot configure connector %s: %w", o.id, err)
 	}
@@ -173,7 +174,7 @@ func (p *Pipeline) startDeadLetters(ctx context.Context, o *opened[connector.Des
 		return err
 	}
 	if o.batching.NeverAlone() {
-		return permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id, o.batching.Size))
+		return failure.Permanent(fmt.Errorf("cannot use the dead-letter queue %s: it would wait for %d records before it writes any, and gets one at a time; set its sdk.batch.size to 0", o.id, o.batching.Size))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/lineage"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -182,5 +183,5 @@ func (r *run) checkHeld(s *sourceRun) error {
 			return nil
 		}
 	}
-	return permanent(fmt.Errorf("cannot read on: processors hold more records than may be in flight, and wait for others before they let them go"))
+	return failure.Permanent(fmt.Errorf("cannot read on: processors hold more records than may be in flight, and wait for others before they let them go"))
 }

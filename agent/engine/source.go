@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/engine/lineage"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
@@ -195,7 +196,7 @@ func (s *sourceRun) releaseLeases() {
 func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
 	for i := range b.Len() {
 		if l := len(b.Position(i)); l == 0 || l > record.MaxPosition {
-			return permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition))
+			return failure.Permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition))
 		}
 	}
 	f := s.inFlight(b)
@@ -306,7 +307,7 @@ func (s *sourceRun) Saved(err error) {
 	s.saving = false
 	if err == nil {
 		if err = s.tracker.SetCommitted(s.taken); err != nil {
-			err = permanent(err)
+			err = failure.Permanent(err)
 		}
 	}
 	s.mu.Unlock()
@@ -357,7 +358,7 @@ func (s *sourceRun) acked(n int) error {
 	})
 	s.mu.Unlock()
 	if err != nil {
-		return permanent(err)
+		return failure.Permanent(err)
 	}
 	s.stats.Acked.Add(uint64(n))
 	s.room.Notify()
