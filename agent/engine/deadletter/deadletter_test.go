@@ -18,12 +18,17 @@ func TestRecord(t *testing.T) {
 	begin := time.Now()
 	refused := record.Record{Position: record.Position("7"), Operation: record.OperationUpdate,
 		Metadata: record.Metadata{{Key: "k", Value: "v"}}, After: record.Raw([]byte("x"))}
-	got := deadletter.Record("p:src", refused, "p:dst", errors.New("it is full"))
+	l := deadletter.Letter{SourceID: "p:src", Record: refused, RefusedBy: "p:dst", Destination: true, Err: errors.New("it is full")}
+	got := l.Enveloped()
 	if string(got.Position) != "p:src/7" || got.Operation != record.OperationCreate {
 		t.Errorf("position %s, operation %v", got.Position, got.Operation)
 	}
-	if e, n := got.Metadata.Get(record.KeyDLQNackError), got.Metadata.Get(record.KeyDLQNackNodeID); e != "it is full" || n != "p:dst" {
+	if e, n := got.Metadata.Get(record.KeyDLQNackError), got.Metadata.Get(record.KeyDLQNackNodeID); e != "it is full" || n != "p:dst-acker" {
 		t.Errorf("error %q, node %q", e, n)
+	}
+	byProcessor := deadletter.Letter{RefusedBy: "p:check", Err: errors.New("no")}
+	if n := byProcessor.Enveloped().Metadata.Get(record.KeyDLQNackNodeID); n != "p:check" {
+		t.Errorf("node %q", n)
 	}
 	nanos, err := strconv.ParseInt(got.Metadata.Get(record.KeyCreatedAt), 10, 64)
 	if at := time.Unix(0, nanos); err != nil || at.Before(begin) || at.After(time.Now()) {

@@ -19,14 +19,14 @@ func records(positions ...string) (all []record.Record) {
 // and dropped the third; the second chain held the first.
 func passage() *lineage.Passage {
 	var none *lineage.Passage
-	return none.With(&lineage.Given{Records: records("a", "b", "c")}).
-		With(&lineage.Given{Records: records("a'", "b1", "b2"), Origins: []int32{0, 1, 1}, Held: []int32{0}})
+	return none.With(&lineage.Given{Records: records("a", "b", "c"), Keeper: map[int32]string{1: "split"}}).
+		With(&lineage.Given{Records: records("a'", "b1", "b2"), Origins: []int32{0, 1, 1}, Held: []int32{0}, Keeper: map[int32]string{0: "hold"}})
 }
 
 func TestOriginal(t *testing.T) {
-	for input, want := range []string{"a'", "b", "c"} {
-		if got := passage().Original(input); string(got.Position) != want {
-			t.Errorf("original of input %d is %s, want %s", input, got.Position, want)
+	for input, want := range [][2]string{{"a'", "hold"}, {"b", "split"}, {"c", ""}} {
+		if got, by := passage().Original(input); string(got.Position) != want[0] || by != want[1] {
+			t.Errorf("original of input %d is %s, kept by %q, want %s", input, got.Position, by, want)
 		}
 	}
 }
