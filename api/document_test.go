@@ -35,43 +35,46 @@ func changeLines(diff *rest.DocumentDiff) []string {
 	return lines
 }
 
+// documentChangesCases are the cases of TestDocumentChanges.
+var documentChangesCases = []struct {
+	what string
+	edit func(d *rest.PipelineDocument)
+	want []string
+}{
+	{"nothing", func(*rest.PipelineDocument) {}, nil},
+	{"ids in full", func(d *rest.PipelineDocument) {
+		d.Connectors[0].ID, d.Connectors[0].Processors[0].ID, d.Processors[0].ID = "p:gen", "p:gen:m", "p:a"
+	}, nil},
+	{"name and status", func(d *rest.PipelineDocument) { d.Name, d.Status = "", spec.StatusStopped },
+		[]string{"p update: in_place in-place [name status] provisioning.pipeline.update"}},
+	{"source", func(d *rest.PipelineDocument) {
+		d.Connectors[0].Settings = map[string]string{"rate": "2", "format.options.a/b": "int"}
+	}, []string{"p:gen update: restart restart [settings.format.options.a/b settings.format.type settings.rate] provisioning.connector.update"}},
+	{"destination", func(d *rest.PipelineDocument) { d.Connectors[1].Settings["level"] = "warn" },
+		[]string{"p:out update: restart restart-destination [settings.level] provisioning.connector.update"}},
+	{"dead-letter queue", func(d *rest.PipelineDocument) {
+		*d.DLQ.WindowSize, d.DLQ.WindowNackThreshold = 20, 3
+		d.DLQ.Settings = map[string]string{"level": "error"}
+	}, []string{"p update: in_place in-place [dlq.settings.level dlq.settings.message dlq.windowNackThreshold dlq.windowSize] provisioning.pipeline.update"}},
+	{"processors", func(d *rest.PipelineDocument) {
+		d.Connectors[0].Processors[0].Workers = 2
+		d.Processors[0], d.Processors[1] = d.Processors[1], rest.ProcessorDocument{ID: "c", Plugin: "field.set"}
+	}, []string{"p:gen:m update: in_place in-place [workers] provisioning.processor.update", "p:a delete: in_place in-place [] provisioning.processor.delete",
+		"p:c create: in_place in-place [] provisioning.processor.create"}},
+	{"their order", func(d *rest.PipelineDocument) { d.Processors[0], d.Processors[1] = d.Processors[1], d.Processors[0] },
+		[]string{"p update: in_place in-place [processors] provisioning.pipeline.update"}},
+	{"another source", func(d *rest.PipelineDocument) { d.Connectors[0].ID = "new" },
+		[]string{"p:gen delete: restart position-lost [] provisioning.connector.delete", "p:gen:m delete: restart position-lost [] provisioning.processor.delete",
+			"p:new create: restart restart [] provisioning.connector.create", "p:new:m create: restart restart [] provisioning.processor.create"}},
+	{"another pipeline", func(d *rest.PipelineDocument) { d.ID, d.Name, d.Processors = "q", "q", nil },
+		[]string{"q create: in_place none [] provisioning.pipeline.create", "q:gen create: in_place none [] provisioning.connector.create",
+			"q:gen:m create: in_place none [] provisioning.processor.create", "q:out create: in_place none [] provisioning.connector.create"}},
+}
+
 // TestDocumentChanges plans changes of a pipeline one by one, and applies them: then
 // there is nothing more to change.
 func TestDocumentChanges(t *testing.T) {
-	for _, c := range []struct {
-		what string
-		edit func(d *rest.PipelineDocument)
-		want []string
-	}{
-		{"nothing", func(*rest.PipelineDocument) {}, nil},
-		{"ids in full", func(d *rest.PipelineDocument) {
-			d.Connectors[0].ID, d.Connectors[0].Processors[0].ID, d.Processors[0].ID = "p:gen", "p:gen:m", "p:a"
-		}, nil},
-		{"name and status", func(d *rest.PipelineDocument) { d.Name, d.Status = "", spec.StatusStopped },
-			[]string{"p update: in_place in-place [name status] provisioning.pipeline.update"}},
-		{"source", func(d *rest.PipelineDocument) {
-			d.Connectors[0].Settings = map[string]string{"rate": "2", "format.options.a/b": "int"}
-		}, []string{"p:gen update: restart restart [settings.format.options.a/b settings.format.type settings.rate] provisioning.connector.update"}},
-		{"destination", func(d *rest.PipelineDocument) { d.Connectors[1].Settings["level"] = "warn" },
-			[]string{"p:out update: restart restart-destination [settings.level] provisioning.connector.update"}},
-		{"dead-letter queue", func(d *rest.PipelineDocument) {
-			*d.DLQ.WindowSize, d.DLQ.WindowNackThreshold = 20, 3
-			d.DLQ.Settings = map[string]string{"level": "error"}
-		}, []string{"p update: in_place in-place [dlq.settings.level dlq.settings.message dlq.windowNackThreshold dlq.windowSize] provisioning.pipeline.update"}},
-		{"processors", func(d *rest.PipelineDocument) {
-			d.Connectors[0].Processors[0].Workers = 2
-			d.Processors[0], d.Processors[1] = d.Processors[1], rest.ProcessorDocument{ID: "c", Plugin: "field.set"}
-		}, []string{"p:gen:m update: in_place in-place [workers] provisioning.processor.update", "p:a delete: in_place in-place [] provisioning.processor.delete",
-			"p:c create: in_place in-place [] provisioning.processor.create"}},
-		{"their order", func(d *rest.PipelineDocument) { d.Processors[0], d.Processors[1] = d.Processors[1], d.Processors[0] },
-			[]string{"p update: in_place in-place [processors] provisioning.pipeline.update"}},
-		{"another source", func(d *rest.PipelineDocument) { d.Connectors[0].ID = "new" },
-			[]string{"p:gen delete: restart position-lost [] provisioning.connector.delete", "p:gen:m delete: restart position-lost [] provisioning.processor.delete",
-				"p:new create: restart restart [] provisioning.connector.create", "p:new:m create: restart restart [] provisioning.processor.create"}},
-		{"another pipeline", func(d *rest.PipelineDocument) { d.ID, d.Name, d.Processors = "q", "q", nil },
-			[]string{"q create: in_place none [] provisioning.pipeline.create", "q:gen create: in_place none [] provisioning.connector.create",
-				"q:gen:m create: in_place none [] provisioning.processor.create", "q:out create: in_place none [] provisioning.connector.create"}},
-	} {
+	for _, c := range documentChangesCases {
 		t.Run(c.what, func(t *testing.T) {
 			w := newWorld(t)
 			api, _ := serve(t, newServer(w))

@@ -141,65 +141,68 @@ func TestResolveFindsTheOnlyReference(t *testing.T) {
 	}
 }
 
+// digestAndDiffCases are the cases of TestDigestAndDiff.
+var digestAndDiffCases = []struct {
+	name        string
+	edit        func(p *spec.Pipeline)
+	digest, run bool // whether they change
+	want        []spec.Change
+}{
+	{"nothing", func(*spec.Pipeline) {}, false, false, nil},
+	{"name", func(p *spec.Pipeline) { p.Name = "n"; p.Connectors[0].Name = "n" }, false, false, []spec.Change{
+		{Path: "/connectors/s/name", Action: "change", Effect: "none"}, {Path: "/name", Action: "change", Effect: "none"}}},
+	{"description", func(p *spec.Pipeline) { p.Description = "n" }, false, false, []spec.Change{
+		{Path: "/description", Action: "change", Effect: "none"}}},
+	{"order of connectors", func(p *spec.Pipeline) {
+		p.Connectors[0], p.Connectors[1] = p.Connectors[1], p.Connectors[0]
+	}, false, false, nil},
+	{"empty settings", func(p *spec.Pipeline) { p.Connectors[1].Settings = map[string]string{} }, false, false, nil},
+	{"status", func(p *spec.Pipeline) { p.Status = spec.StatusStopped }, true, false, []spec.Change{
+		{Path: "/status", Action: "change", Effect: "in-place"}}},
+	{"settings", func(p *spec.Pipeline) {
+		p.Connectors[0].Settings = map[string]string{"a": "9", "c": "2"}
+	}, true, true, []spec.Change{
+		{Path: "/connectors/s/settings/a", Action: "change", Effect: "restart"},
+		{Path: "/connectors/s/settings/b", Action: "remove", Effect: "restart"},
+		{Path: "/connectors/s/settings/c", Action: "add", Effect: "restart"}}},
+	{"plugin", func(p *spec.Pipeline) { p.Connectors[1].Plugin = "k" }, true, true, []spec.Change{
+		{Path: "/connectors/d/plugin", Action: "change", Effect: "restart-destination"}}},
+	{"destination settings", func(p *spec.Pipeline) { p.Connectors[1].Settings = map[string]string{"a": "1"} }, true, true, []spec.Change{
+		{Path: "/connectors/d/settings/a", Action: "add", Effect: "restart-destination"}}},
+	{"plugin of a source", func(p *spec.Pipeline) { p.Connectors[0].Plugin = "k" }, true, true, []spec.Change{
+		{Path: "/connectors/s/plugin", Action: "change", Effect: "position-lost"}}},
+	{"version of a source's plugin", func(p *spec.Pipeline) { p.Connectors[0].Plugin = "any:" + p.Connectors[0].Plugin + "@v2" }, true, true, []spec.Change{
+		{Path: "/connectors/s/plugin", Action: "change", Effect: "restart"}}},
+	{"source id", func(p *spec.Pipeline) { p.Connectors[0].ID = "s2"; p.Connectors[0].Name = "s2" }, true, true, []spec.Change{
+		{Path: "/connectors/s", Action: "remove", Effect: "position-lost"},
+		{Path: "/connectors/s2", Action: "add", Effect: "restart"}}},
+	{"destination gone", func(p *spec.Pipeline) { p.Connectors = p.Connectors[:1] }, true, true, []spec.Change{
+		{Path: "/connectors/d", Action: "remove", Effect: "restart"}}},
+	{"connector type", func(p *spec.Pipeline) { p.Connectors[1].Type = spec.TypeSource }, true, true, []spec.Change{
+		{Path: "/connectors/d/type", Action: "change", Effect: "position-lost"}}},
+	{"processor settings", func(p *spec.Pipeline) { p.Processors[0].Settings = map[string]string{"k": "v"} }, true, true, []spec.Change{
+		{Path: "/processors/x/settings/k", Action: "add", Effect: "in-place"}}},
+	{"processor workers", func(p *spec.Pipeline) { p.Processors[0].Workers = 2; p.Processors[0].Condition = "c" }, true, true, []spec.Change{
+		{Path: "/processors/x/condition", Action: "change", Effect: "in-place"},
+		{Path: "/processors/x/workers", Action: "change", Effect: "in-place"}}},
+	{"processor gone, another there", func(p *spec.Pipeline) { p.Processors[0].ID = "z" }, true, true, []spec.Change{
+		{Path: "/processors/x", Action: "remove", Effect: "in-place"},
+		{Path: "/processors/z", Action: "add", Effect: "in-place"}}},
+	{"processor and destination", func(p *spec.Pipeline) { p.Processors[0].Condition = "c"; p.Connectors[1].Plugin = "k" }, true, true, []spec.Change{
+		{Path: "/connectors/d/plugin", Action: "change", Effect: "restart-destination"},
+		{Path: "/processors/x/condition", Action: "change", Effect: "restart"}}},
+	{"order of processors", func(p *spec.Pipeline) {
+		p.Processors[0], p.Processors[1] = p.Processors[1], p.Processors[0]
+	}, true, true, []spec.Change{{Path: "/processors", Action: "change", Effect: "in-place"}}},
+	{"dead-letter queue", func(p *spec.Pipeline) { p.DLQ.WindowSize = 5; p.DLQ.Plugin = "q" }, true, true, []spec.Change{
+		{Path: "/dead-letter-queue/plugin", Action: "change", Effect: "in-place"},
+		{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "in-place"}}},
+	{"whether refusals are tolerated", func(p *spec.Pipeline) { p.DLQ.WindowSize = 0 }, true, true, []spec.Change{
+		{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "restart-destination"}}},
+}
+
 func TestDigestAndDiff(t *testing.T) {
-	tests := []struct {
-		name        string
-		edit        func(p *spec.Pipeline)
-		digest, run bool // whether they change
-		want        []spec.Change
-	}{
-		{"nothing", func(*spec.Pipeline) {}, false, false, nil},
-		{"name", func(p *spec.Pipeline) { p.Name = "n"; p.Connectors[0].Name = "n" }, false, false, []spec.Change{
-			{Path: "/connectors/s/name", Action: "change", Effect: "none"}, {Path: "/name", Action: "change", Effect: "none"}}},
-		{"description", func(p *spec.Pipeline) { p.Description = "n" }, false, false, []spec.Change{
-			{Path: "/description", Action: "change", Effect: "none"}}},
-		{"order of connectors", func(p *spec.Pipeline) {
-			p.Connectors[0], p.Connectors[1] = p.Connectors[1], p.Connectors[0]
-		}, false, false, nil},
-		{"empty settings", func(p *spec.Pipeline) { p.Connectors[1].Settings = map[string]string{} }, false, false, nil},
-		{"status", func(p *spec.Pipeline) { p.Status = spec.StatusStopped }, true, false, []spec.Change{
-			{Path: "/status", Action: "change", Effect: "in-place"}}},
-		{"settings", func(p *spec.Pipeline) {
-			p.Connectors[0].Settings = map[string]string{"a": "9", "c": "2"}
-		}, true, true, []spec.Change{
-			{Path: "/connectors/s/settings/a", Action: "change", Effect: "restart"},
-			{Path: "/connectors/s/settings/b", Action: "remove", Effect: "restart"},
-			{Path: "/connectors/s/settings/c", Action: "add", Effect: "restart"}}},
-		{"plugin", func(p *spec.Pipeline) { p.Connectors[1].Plugin = "k" }, true, true, []spec.Change{
-			{Path: "/connectors/d/plugin", Action: "change", Effect: "restart-destination"}}},
-		{"destination settings", func(p *spec.Pipeline) { p.Connectors[1].Settings = map[string]string{"a": "1"} }, true, true, []spec.Change{
-			{Path: "/connectors/d/settings/a", Action: "add", Effect: "restart-destination"}}},
-		{"plugin of a source", func(p *spec.Pipeline) { p.Connectors[0].Plugin = "k" }, true, true, []spec.Change{
-			{Path: "/connectors/s/plugin", Action: "change", Effect: "position-lost"}}},
-		{"version of a source's plugin", func(p *spec.Pipeline) { p.Connectors[0].Plugin = "any:" + p.Connectors[0].Plugin + "@v2" }, true, true, []spec.Change{
-			{Path: "/connectors/s/plugin", Action: "change", Effect: "restart"}}},
-		{"source id", func(p *spec.Pipeline) { p.Connectors[0].ID = "s2"; p.Connectors[0].Name = "s2" }, true, true, []spec.Change{
-			{Path: "/connectors/s", Action: "remove", Effect: "position-lost"},
-			{Path: "/connectors/s2", Action: "add", Effect: "restart"}}},
-		{"destination gone", func(p *spec.Pipeline) { p.Connectors = p.Connectors[:1] }, true, true, []spec.Change{
-			{Path: "/connectors/d", Action: "remove", Effect: "restart"}}},
-		{"connector type", func(p *spec.Pipeline) { p.Connectors[1].Type = spec.TypeSource }, true, true, []spec.Change{
-			{Path: "/connectors/d/type", Action: "change", Effect: "position-lost"}}},
-		{"processor settings", func(p *spec.Pipeline) { p.Processors[0].Settings = map[string]string{"k": "v"} }, true, true, []spec.Change{
-			{Path: "/processors/x/settings/k", Action: "add", Effect: "in-place"}}},
-		{"processor workers", func(p *spec.Pipeline) { p.Processors[0].Workers = 2; p.Processors[0].Condition = "c" }, true, true, []spec.Change{
-			{Path: "/processors/x/condition", Action: "change", Effect: "in-place"},
-			{Path: "/processors/x/workers", Action: "change", Effect: "in-place"}}},
-		{"processor gone, another there", func(p *spec.Pipeline) { p.Processors[0].ID = "z" }, true, true, []spec.Change{
-			{Path: "/processors/x", Action: "remove", Effect: "in-place"},
-			{Path: "/processors/z", Action: "add", Effect: "in-place"}}},
-		{"processor and destination", func(p *spec.Pipeline) { p.Processors[0].Condition = "c"; p.Connectors[1].Plugin = "k" }, true, true, []spec.Change{
-			{Path: "/connectors/d/plugin", Action: "change", Effect: "restart-destination"},
-			{Path: "/processors/x/condition", Action: "change", Effect: "restart"}}},
-		{"order of processors", func(p *spec.Pipeline) {
-			p.Processors[0], p.Processors[1] = p.Processors[1], p.Processors[0]
-		}, true, true, []spec.Change{{Path: "/processors", Action: "change", Effect: "in-place"}}},
-		{"dead-letter queue", func(p *spec.Pipeline) { p.DLQ.WindowSize = 5; p.DLQ.Plugin = "q" }, true, true, []spec.Change{
-			{Path: "/dead-letter-queue/plugin", Action: "change", Effect: "in-place"},
-			{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "in-place"}}},
-		{"whether refusals are tolerated", func(p *spec.Pipeline) { p.DLQ.WindowSize = 0 }, true, true, []spec.Change{
-			{Path: "/dead-letter-queue/window-size", Action: "change", Effect: "restart-destination"}}},
-	}
+	tests := digestAndDiffCases
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := sample(), sample()

@@ -352,6 +352,21 @@ func TestStatefulProcessorsRefuseWorkers(t *testing.T) {
 	}
 }
 
+// schemaIsDecodedAndFollowsTheShapeCases are the cases of TestSchemaIsDecodedAndFollowsTheShape.
+var schemaIsDecodedAndFollowsTheShapeCases = []struct {
+	field   string
+	value   any
+	version string
+	want    string // version afterwards; empty: no schema, "error": refused
+}{
+	{"b", nil, "1", "1"},
+	{"b", "text", "1", "2"},
+	{"b", "other", "1", "2"},
+	{"c", true, "1", "3"},
+	{"not a name", 1, "1", ""},
+	{"b", "x", "9", "error"},
+}
+
 func TestSchemaIsDecodedAndFollowsTheShape(t *testing.T) {
 	ctx, registry := context.Background(), &schema.Memory{}
 	before := map[string]any{"a": int64(1)}
@@ -379,19 +394,7 @@ func TestSchemaIsDecodedAndFollowsTheShape(t *testing.T) {
 			}
 		})}
 	}
-	for _, c := range []struct {
-		field   string
-		value   any
-		version string
-		want    string // version afterwards; empty: no schema, "error": refused
-	}{
-		{"b", nil, "1", "1"},
-		{"b", "text", "1", "2"},
-		{"b", "other", "1", "2"},
-		{"c", true, "1", "3"},
-		{"not a name", 1, "1", ""},
-		{"b", "x", "9", "error"},
-	} {
+	for _, c := range schemaIsDecodedAndFollowsTheShapeCases {
 		chain := chainOf(t, processor.Options{Schemas: registry}, add(c.field, c.value))
 		out, err := chain.Process(ctx, 1, []record.Record{encoded(c.version)})
 		if err != nil {

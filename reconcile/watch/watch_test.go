@@ -136,72 +136,75 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// savePatternsCases are the cases of TestSavePatterns.
+var savePatternsCases = []struct {
+	name string
+	save func(t *testing.T, o *observer)
+	want string
+}{
+	{"mv", func(t *testing.T, o *observer) {
+		write(t, o.path("a.yaml.tmp"), "new")
+		must(t, os.Rename(o.path("a.yaml.tmp"), o.path("a.yaml")))
+	}, "a.yaml=new b.yml=b"},
+	{"mv from elsewhere", func(t *testing.T, o *observer) {
+		from := filepath.Join(t.TempDir(), "x")
+		write(t, from, "new")
+		must(t, os.Rename(from, o.path("a.yaml")))
+	}, "a.yaml=new b.yml=b"},
+	{"vim", func(t *testing.T, o *observer) {
+		write(t, o.path(".a.yaml.swp"), "swap")
+		write(t, o.path("4913"), "")
+		must(t, os.Remove(o.path("4913")))
+		must(t, os.Rename(o.path("a.yaml"), o.path("a.yaml~")))
+		write(t, o.path("a.yaml"), "new")
+		must(t, os.Remove(o.path("a.yaml~")))
+		must(t, os.Remove(o.path(".a.yaml.swp")))
+	}, "a.yaml=new b.yml=b"},
+	{"emacs", func(t *testing.T, o *observer) {
+		must(t, os.Symlink("me@host.1:2", o.path(".#a.yaml")))
+		write(t, o.path("#a.yaml#"), "autosaved")
+		must(t, os.Rename(o.path("a.yaml"), o.path("a.yaml~")))
+		write(t, o.path("a.yaml"), "new")
+		must(t, os.Remove(o.path(".#a.yaml")))
+		must(t, os.Remove(o.path("#a.yaml#")))
+	}, "a.yaml=new b.yml=b"},
+	{"VS Code", func(t *testing.T, o *observer) { write(t, o.path("a.yaml"), "new") }, "a.yaml=new b.yml=b"},
+	{"in pieces", func(t *testing.T, o *observer) {
+		f, err := os.Create(o.path("a.yaml"))
+		must(t, err)
+		defer f.Close()
+		for _, piece := range []string{"n", "e", "w"} {
+			_, err := f.WriteString(piece)
+			must(t, err)
+		}
+	}, "a.yaml=new b.yml=b"},
+	{"same size, same time", func(t *testing.T, o *observer) {
+		fi, err := os.Stat(o.path("a.yaml"))
+		must(t, err)
+		write(t, o.path("a.yaml"), "x")
+		must(t, os.Chtimes(o.path("a.yaml"), fi.ModTime(), fi.ModTime()))
+	}, "a.yaml=x b.yml=b"},
+	{"git checkout", func(t *testing.T, o *observer) {
+		for i := range 20 {
+			name := o.path(fmt.Sprintf("f%02d.yaml", i))
+			_ = os.Remove(name)
+			write(t, name, "g")
+		}
+		must(t, os.Remove(o.path("b.yml")))
+	}, func() string {
+		want := "a.yaml=a"
+		for i := range 20 {
+			want += fmt.Sprintf(" f%02d.yaml=g", i)
+		}
+		return want
+	}()},
+	{"renamed", func(t *testing.T, o *observer) {
+		must(t, os.Rename(o.path("a.yaml"), o.path("c.YAML")))
+	}, "b.yml=b c.YAML=a"},
+}
+
 func TestSavePatterns(t *testing.T) {
-	patterns := []struct {
-		name string
-		save func(t *testing.T, o *observer)
-		want string
-	}{
-		{"mv", func(t *testing.T, o *observer) {
-			write(t, o.path("a.yaml.tmp"), "new")
-			must(t, os.Rename(o.path("a.yaml.tmp"), o.path("a.yaml")))
-		}, "a.yaml=new b.yml=b"},
-		{"mv from elsewhere", func(t *testing.T, o *observer) {
-			from := filepath.Join(t.TempDir(), "x")
-			write(t, from, "new")
-			must(t, os.Rename(from, o.path("a.yaml")))
-		}, "a.yaml=new b.yml=b"},
-		{"vim", func(t *testing.T, o *observer) {
-			write(t, o.path(".a.yaml.swp"), "swap")
-			write(t, o.path("4913"), "")
-			must(t, os.Remove(o.path("4913")))
-			must(t, os.Rename(o.path("a.yaml"), o.path("a.yaml~")))
-			write(t, o.path("a.yaml"), "new")
-			must(t, os.Remove(o.path("a.yaml~")))
-			must(t, os.Remove(o.path(".a.yaml.swp")))
-		}, "a.yaml=new b.yml=b"},
-		{"emacs", func(t *testing.T, o *observer) {
-			must(t, os.Symlink("me@host.1:2", o.path(".#a.yaml")))
-			write(t, o.path("#a.yaml#"), "autosaved")
-			must(t, os.Rename(o.path("a.yaml"), o.path("a.yaml~")))
-			write(t, o.path("a.yaml"), "new")
-			must(t, os.Remove(o.path(".#a.yaml")))
-			must(t, os.Remove(o.path("#a.yaml#")))
-		}, "a.yaml=new b.yml=b"},
-		{"VS Code", func(t *testing.T, o *observer) { write(t, o.path("a.yaml"), "new") }, "a.yaml=new b.yml=b"},
-		{"in pieces", func(t *testing.T, o *observer) {
-			f, err := os.Create(o.path("a.yaml"))
-			must(t, err)
-			defer f.Close()
-			for _, piece := range []string{"n", "e", "w"} {
-				_, err := f.WriteString(piece)
-				must(t, err)
-			}
-		}, "a.yaml=new b.yml=b"},
-		{"same size, same time", func(t *testing.T, o *observer) {
-			fi, err := os.Stat(o.path("a.yaml"))
-			must(t, err)
-			write(t, o.path("a.yaml"), "x")
-			must(t, os.Chtimes(o.path("a.yaml"), fi.ModTime(), fi.ModTime()))
-		}, "a.yaml=x b.yml=b"},
-		{"git checkout", func(t *testing.T, o *observer) {
-			for i := range 20 {
-				name := o.path(fmt.Sprintf("f%02d.yaml", i))
-				_ = os.Remove(name)
-				write(t, name, "g")
-			}
-			must(t, os.Remove(o.path("b.yml")))
-		}, func() string {
-			want := "a.yaml=a"
-			for i := range 20 {
-				want += fmt.Sprintf(" f%02d.yaml=g", i)
-			}
-			return want
-		}()},
-		{"renamed", func(t *testing.T, o *observer) {
-			must(t, os.Rename(o.path("a.yaml"), o.path("c.YAML")))
-		}, "b.yml=b c.YAML=a"},
-	}
+	patterns := savePatternsCases
 	for _, p := range patterns {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

@@ -91,72 +91,75 @@ func copyAndCutOff(t *testing.T, path, to string) {
 	truncate(t, path)
 }
 
+// rotatedBehindTheBackCases are the cases of TestRotatedBehindTheBack.
+var rotatedBehindTheBackCases = map[string]struct {
+	happens func(t *testing.T, path string)
+	want    []string
+}{
+	"renamed twice": {func(t *testing.T, path string) {
+		rename(t, path, path+".1")
+		write(t, path, "b1\nb2\n")
+		rename(t, path+".1", path+".2")
+		rename(t, path, path+".1")
+		write(t, path, "c1\n")
+	}, []string{"a2", "b1", "b2", "c1"}},
+	"renamed many times": {func(t *testing.T, path string) {
+		for i := range 12 {
+			for n := i; n > 0; n-- {
+				rename(t, path+"."+strconv.Itoa(n), path+"."+strconv.Itoa(n+1))
+			}
+			rename(t, path, path+".1")
+			write(t, path, strconv.Itoa(i)+"\n")
+		}
+	}, []string{"a2", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"}},
+	"renamed with growing numbers": {func(t *testing.T, path string) {
+		rename(t, path, path+".1")
+		age(t, path+".1", 2*time.Hour)
+		write(t, path, "b1\n")
+		rename(t, path, path+".2")
+		age(t, path+".2", time.Hour)
+		write(t, path, "c1\n")
+	}, []string{"a2", "b1", "c1"}},
+	"renamed with dates": {func(t *testing.T, path string) {
+		for i, to := range []string{"app-20260926.log", "app.log.2026-09-27", "app-2026-09-27T10-00-00.000.log"} {
+			to = filepath.Join(filepath.Dir(path), to)
+			rename(t, path, to)
+			age(t, to, time.Duration(3-i)*time.Hour)
+			write(t, path, strconv.Itoa(i)+"\n")
+		}
+	}, []string{"a2", "0", "1", "2"}},
+	"renamed among other files": {func(t *testing.T, path string) {
+		write(t, path+".2", "long read\n")
+		age(t, path+".2", time.Hour)
+		for _, name := range []string{path + ".err", path + ".swp", path + "-2", path + ".1.tmp", strings.TrimSuffix(path, ".log") + "-2.log", strings.TrimSuffix(path, ".log") + ".1"} {
+			write(t, name, "another\n")
+		}
+		rename(t, path, path+".1")
+		write(t, path, "b1\n")
+	}, []string{"a2", "b1"}},
+	"linked": {func(t *testing.T, path string) {
+		rename(t, path, path+".1")
+		write(t, path, "b1\n")
+		if err := os.Link(path, path+".0"); err != nil {
+			t.Fatal(err)
+		}
+	}, []string{"a2", "b1"}},
+	"copied and cut off": {func(t *testing.T, path string) {
+		copyAndCutOff(t, path, path+".1")
+		write(t, path, "b1\n")
+	}, []string{"a2", "b1"}},
+	"copied and cut off twice": {func(t *testing.T, path string) {
+		copyAndCutOff(t, path, path+".2")
+		write(t, path, "b1\nb2\n")
+		copyAndCutOff(t, path, path+".1")
+		write(t, path, "c1\n")
+	}, []string{"a2", "b1", "b2", "c1"}},
+}
+
 // TestRotatedBehindTheBack reads a line, lets something happen to the file while nothing
 // reads, and goes on: with the same source, and with one that resumes.
 func TestRotatedBehindTheBack(t *testing.T) {
-	tests := map[string]struct {
-		happens func(t *testing.T, path string)
-		want    []string
-	}{
-		"renamed twice": {func(t *testing.T, path string) {
-			rename(t, path, path+".1")
-			write(t, path, "b1\nb2\n")
-			rename(t, path+".1", path+".2")
-			rename(t, path, path+".1")
-			write(t, path, "c1\n")
-		}, []string{"a2", "b1", "b2", "c1"}},
-		"renamed many times": {func(t *testing.T, path string) {
-			for i := range 12 {
-				for n := i; n > 0; n-- {
-					rename(t, path+"."+strconv.Itoa(n), path+"."+strconv.Itoa(n+1))
-				}
-				rename(t, path, path+".1")
-				write(t, path, strconv.Itoa(i)+"\n")
-			}
-		}, []string{"a2", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"}},
-		"renamed with growing numbers": {func(t *testing.T, path string) {
-			rename(t, path, path+".1")
-			age(t, path+".1", 2*time.Hour)
-			write(t, path, "b1\n")
-			rename(t, path, path+".2")
-			age(t, path+".2", time.Hour)
-			write(t, path, "c1\n")
-		}, []string{"a2", "b1", "c1"}},
-		"renamed with dates": {func(t *testing.T, path string) {
-			for i, to := range []string{"app-20260926.log", "app.log.2026-09-27", "app-2026-09-27T10-00-00.000.log"} {
-				to = filepath.Join(filepath.Dir(path), to)
-				rename(t, path, to)
-				age(t, to, time.Duration(3-i)*time.Hour)
-				write(t, path, strconv.Itoa(i)+"\n")
-			}
-		}, []string{"a2", "0", "1", "2"}},
-		"renamed among other files": {func(t *testing.T, path string) {
-			write(t, path+".2", "long read\n")
-			age(t, path+".2", time.Hour)
-			for _, name := range []string{path + ".err", path + ".swp", path + "-2", path + ".1.tmp", strings.TrimSuffix(path, ".log") + "-2.log", strings.TrimSuffix(path, ".log") + ".1"} {
-				write(t, name, "another\n")
-			}
-			rename(t, path, path+".1")
-			write(t, path, "b1\n")
-		}, []string{"a2", "b1"}},
-		"linked": {func(t *testing.T, path string) {
-			rename(t, path, path+".1")
-			write(t, path, "b1\n")
-			if err := os.Link(path, path+".0"); err != nil {
-				t.Fatal(err)
-			}
-		}, []string{"a2", "b1"}},
-		"copied and cut off": {func(t *testing.T, path string) {
-			copyAndCutOff(t, path, path+".1")
-			write(t, path, "b1\n")
-		}, []string{"a2", "b1"}},
-		"copied and cut off twice": {func(t *testing.T, path string) {
-			copyAndCutOff(t, path, path+".2")
-			write(t, path, "b1\nb2\n")
-			copyAndCutOff(t, path, path+".1")
-			write(t, path, "c1\n")
-		}, []string{"a2", "b1", "b2", "c1"}},
-	}
+	tests := rotatedBehindTheBackCases
 	for name, tt := range tests {
 		for _, stopped := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/stopped=%v", name, stopped), func(t *testing.T) {

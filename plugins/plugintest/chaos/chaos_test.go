@@ -408,29 +408,32 @@ func TestDestinationTeardownAlwaysEnds(t *testing.T) {
 	}
 }
 
+// destinationsCases are the cases of TestDestinations.
+var destinationsCases = []struct {
+	mode             string
+	written, refused int
+	broken           string
+}{
+	{"", 4, 0, ""},
+	{chaos.Refuse, 0, 4, ""},
+	{chaos.RefuseSecond, 3, 1, ""},
+	{chaos.Crash, 0, 0, "chaos at a batch of 4"},
+	{chaos.Fail, 0, 0, "the database is gone"},
+	{chaos.FailAfterAck, 2, 0, "the database is gone"},
+	{chaos.PartialAck, 2, 0, "ended the stream"},
+	{chaos.UnknownAck, 0, 0, "unknown"},
+	{chaos.ReverseAck, 0, 0, "was next"},
+	{chaos.DuplicateAck, 1, 0, "was next"},
+	{chaos.SurplusAck, 4, 0, "more records than it was given"},
+	{chaos.NeverAck, 0, 0, "not answered"},
+	{chaos.Hang, 0, 0, "not answered"},
+	{chaos.StopHang, 4, 0, ""},
+}
+
 // A destination never settles what was not answered, and breaks where it should.
 func TestDestinations(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		mode             string
-		written, refused int
-		broken           string
-	}{
-		{"", 4, 0, ""},
-		{chaos.Refuse, 0, 4, ""},
-		{chaos.RefuseSecond, 3, 1, ""},
-		{chaos.Crash, 0, 0, "chaos at a batch of 4"},
-		{chaos.Fail, 0, 0, "the database is gone"},
-		{chaos.FailAfterAck, 2, 0, "the database is gone"},
-		{chaos.PartialAck, 2, 0, "ended the stream"},
-		{chaos.UnknownAck, 0, 0, "unknown"},
-		{chaos.ReverseAck, 0, 0, "was next"},
-		{chaos.DuplicateAck, 1, 0, "was next"},
-		{chaos.SurplusAck, 4, 0, "more records than it was given"},
-		{chaos.NeverAck, 0, 0, "not answered"},
-		{chaos.Hang, 0, 0, "not answered"},
-		{chaos.StopHang, 4, 0, ""},
-	}
+	tests := destinationsCases
 	for _, tt := range tests {
 		t.Run(tt.mode, func(t *testing.T) {
 			t.Parallel()

@@ -71,88 +71,91 @@ func text(r record.Record) string {
 	return fmt.Sprintf("%v %q", r.Map(), r.Map())
 }
 
-func TestExamples(t *testing.T) {
-	for _, test := range []struct {
-		name, script string
-		in, want     record.Record
-	}{{
-		"metadata and a prefix",
-		`function process(rec) {
+// examplesCases are the cases of TestExamples.
+var examplesCases = []struct {
+	name, script string
+	in, want     record.Record
+}{{
+	"metadata and a prefix",
+	`function process(rec) {
 			rec.Metadata["processed"] = "true";
 			let text = String.fromCharCode.apply(String, rec.Payload.After);
 			rec.Payload.After = RawData("hello, " + text);
 			return rec;
 		}`,
-		record.Record{Metadata: record.Metadata{{Key: "existing-key", Value: "existing-value"}}, After: record.Raw([]byte("world"))},
-		record.Record{Metadata: record.Metadata{{Key: "existing-key", Value: "existing-value"}, {Key: "processed", Value: "true"}},
-			After: record.Raw([]byte("hello, world"))},
-	}, {
-		"everything",
-		`function process(rec) {
+	record.Record{Metadata: record.Metadata{{Key: "existing-key", Value: "existing-value"}}, After: record.Raw([]byte("world"))},
+	record.Record{Metadata: record.Metadata{{Key: "existing-key", Value: "existing-value"}, {Key: "processed", Value: "true"}},
+		After: record.Raw([]byte("hello, world"))},
+}, {
+	"everything",
+	`function process(rec) {
 			rec.Operation = "update";
 			rec.Metadata["returned"] = "JS";
 			rec.Key = RawData("baz");
 			rec.Payload.After["ccc"] = "baz";
 			return rec;
 		}`,
-		record.Record{Operation: record.OperationCreate, Key: record.Raw([]byte("bar")),
-			After: record.Structured(map[string]any{"aaa": 111, "bbb": []any{"foo", "bar"}})},
-		record.Record{Operation: record.OperationUpdate, Metadata: record.Metadata{{Key: "returned", Value: "JS"}}, Key: record.Raw([]byte("baz")),
-			After: record.Structured(map[string]any{"aaa": 111, "bbb": []any{"foo", "bar"}, "ccc": "baz"})},
-	}, {
-		"a record of its own",
-		`function process(rec) {
+	record.Record{Operation: record.OperationCreate, Key: record.Raw([]byte("bar")),
+		After: record.Structured(map[string]any{"aaa": 111, "bbb": []any{"foo", "bar"}})},
+	record.Record{Operation: record.OperationUpdate, Metadata: record.Metadata{{Key: "returned", Value: "JS"}}, Key: record.Raw([]byte("baz")),
+		After: record.Structured(map[string]any{"aaa": 111, "bbb": []any{"foo", "bar"}, "ccc": "baz"})},
+}, {
+	"a record of its own",
+	`function process(rec) {
 			var r = new Record();
 			r.Operation = "delete"; r.Metadata.a = 5; r.Metadata.b = null; r.Key = StructuredData();
 			r.Key.id = rec.Key.id; r.Payload.Before = rec.Payload.After;
 			return r;
 		}`,
-		record.Record{Operation: record.OperationCreate, Key: record.Structured(map[string]any{"id": 7}), After: record.Structured(map[string]any{"x": "y"})},
-		record.Record{Operation: record.OperationDelete, Metadata: record.Metadata{{Key: "a", Value: "5"}, {Key: "b", Value: ""}},
-			Key: record.Structured(map[string]any{"id": int64(7)}), Before: record.Structured(map[string]any{"x": "y"})},
-	}, {
-		"types",
-		`function process(rec) {
+	record.Record{Operation: record.OperationCreate, Key: record.Structured(map[string]any{"id": 7}), After: record.Structured(map[string]any{"x": "y"})},
+	record.Record{Operation: record.OperationDelete, Metadata: record.Metadata{{Key: "a", Value: "5"}, {Key: "b", Value: ""}},
+		Key: record.Structured(map[string]any{"id": int64(7)}), Before: record.Structured(map[string]any{"x": "y"})},
+}, {
+	"types",
+	`function process(rec) {
 			rec.Payload.After = { i: 1, f: 1.5, big: 1e300, s: "é", n: null, u: undefined, t: new Date(1700000000000),
 				list: [1, [2, {a: true}]], raw: new Uint8Array([1, 2]), nested: { deep: { er: "x" } } };
 			delete rec.Metadata.gone;
 			return rec;
 		}`,
-		record.Record{Metadata: record.Metadata{{Key: "gone", Value: "x"}}},
-		record.Record{Metadata: record.Metadata{}, After: record.Structured(map[string]any{"i": int64(1), "f": 1.5, "big": 1e300, "s": "é", "n": nil, "u": nil,
-			"t": time.UnixMilli(1700000000000), "list": []any{int64(1), []any{int64(2), map[string]any{"a": true}}}, "raw": []byte{1, 2},
-			"nested": map[string]any{"deep": map[string]any{"er": "x"}}})},
-	}, {
-		"nested data in place",
-		`function process(rec) {
+	record.Record{Metadata: record.Metadata{{Key: "gone", Value: "x"}}},
+	record.Record{Metadata: record.Metadata{}, After: record.Structured(map[string]any{"i": int64(1), "f": 1.5, "big": 1e300, "s": "é", "n": nil, "u": nil,
+		"t": time.UnixMilli(1700000000000), "list": []any{int64(1), []any{int64(2), map[string]any{"a": true}}}, "raw": []byte{1, 2},
+		"nested": map[string]any{"deep": map[string]any{"er": "x"}}})},
+}, {
+	"nested data in place",
+	`function process(rec) {
 			let a = rec.Payload.After;
 			a.o.x = a.o.x + 1; a.o.deep.y = "z"; a.l.push({k: a.l.length}); a.l[0].q = 1; delete a.gone;
 			a.l.sort((x, y) => (x.k || 0) - (y.k || 0));
 			a.copy = a.o;
 			return rec;
 		}`,
-		record.Record{After: record.Structured(map[string]any{"gone": 1, "untouched": int32(5),
-			"o": map[string]any{"x": 1, "deep": map[string]any{}}, "l": []any{map[string]any{"k": 5}, map[string]any{"k": 3}}})},
-		record.Record{After: record.Structured(map[string]any{"untouched": int32(5),
-			"o": map[string]any{"x": int64(2), "deep": map[string]any{"y": "z"}}, "copy": map[string]any{"x": int64(2), "deep": map[string]any{"y": "z"}},
-			"l": []any{map[string]any{"k": int64(2)}, map[string]any{"k": 3}, map[string]any{"k": 5, "q": int64(1)}}})},
-	}, {
-		"unwrapped", `function process(rec) { rec.Payload.After = rec.Payload.After.inner; return rec }`,
-		record.Record{After: record.Structured(map[string]any{"inner": map[string]any{"a": 1}})},
-		record.Record{After: record.Structured(map[string]any{"a": 1})},
-	}, {
-		"text as raw data", `const process = async rec => { rec.Payload.After = "text é"; rec.Payload.Before = null; rec.Key = undefined; return rec }`,
-		record.Record{Key: record.Raw([]byte("k")), Before: record.Raw([]byte("b"))},
-		record.Record{After: record.Raw([]byte("text é"))},
-	}, {
-		"raw data in place", `function process(rec) { rec.Key[0] = 65; rec.Key.push(66); rec.Metadata = {m: rec.Key.length}; return rec }`,
-		record.Record{Key: record.Raw([]byte("xy"))},
-		record.Record{Key: record.Raw([]byte("AyB")), Metadata: record.Metadata{{Key: "m", Value: "3"}}},
-	}, {
-		"the same record", `function process(rec) { JSON.stringify(rec); Object.keys(rec.Payload.After); return rec }`,
-		record.Record{Operation: record.OperationSnapshot, After: record.Structured(map[string]any{"t": time.Unix(1, 5), "o": map[string]any{"n": nil}})},
-		record.Record{Operation: record.OperationSnapshot, After: record.Structured(map[string]any{"t": time.Unix(1, 5), "o": map[string]any{"n": nil}})},
-	}} {
+	record.Record{After: record.Structured(map[string]any{"gone": 1, "untouched": int32(5),
+		"o": map[string]any{"x": 1, "deep": map[string]any{}}, "l": []any{map[string]any{"k": 5}, map[string]any{"k": 3}}})},
+	record.Record{After: record.Structured(map[string]any{"untouched": int32(5),
+		"o": map[string]any{"x": int64(2), "deep": map[string]any{"y": "z"}}, "copy": map[string]any{"x": int64(2), "deep": map[string]any{"y": "z"}},
+		"l": []any{map[string]any{"k": int64(2)}, map[string]any{"k": 3}, map[string]any{"k": 5, "q": int64(1)}}})},
+}, {
+	"unwrapped", `function process(rec) { rec.Payload.After = rec.Payload.After.inner; return rec }`,
+	record.Record{After: record.Structured(map[string]any{"inner": map[string]any{"a": 1}})},
+	record.Record{After: record.Structured(map[string]any{"a": 1})},
+}, {
+	"text as raw data", `const process = async rec => { rec.Payload.After = "text é"; rec.Payload.Before = null; rec.Key = undefined; return rec }`,
+	record.Record{Key: record.Raw([]byte("k")), Before: record.Raw([]byte("b"))},
+	record.Record{After: record.Raw([]byte("text é"))},
+}, {
+	"raw data in place", `function process(rec) { rec.Key[0] = 65; rec.Key.push(66); rec.Metadata = {m: rec.Key.length}; return rec }`,
+	record.Record{Key: record.Raw([]byte("xy"))},
+	record.Record{Key: record.Raw([]byte("AyB")), Metadata: record.Metadata{{Key: "m", Value: "3"}}},
+}, {
+	"the same record", `function process(rec) { JSON.stringify(rec); Object.keys(rec.Payload.After); return rec }`,
+	record.Record{Operation: record.OperationSnapshot, After: record.Structured(map[string]any{"t": time.Unix(1, 5), "o": map[string]any{"n": nil}})},
+	record.Record{Operation: record.OperationSnapshot, After: record.Structured(map[string]any{"t": time.Unix(1, 5), "o": map[string]any{"n": nil}})},
+}}
+
+func TestExamples(t *testing.T) {
+	for _, test := range examplesCases {
 		t.Run(test.name, func(t *testing.T) {
 			test.in.Position, test.want.Position = position, position
 			fate, got := process(t, test.script, test.in)
