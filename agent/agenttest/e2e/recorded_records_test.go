@@ -24,7 +24,7 @@ import (
 type recordedPipeline struct {
 	source, destination string // settings, beside the fields of what is generated and the paths
 	fields              string // of generated records, a letter each
-	count               int    // lines of the output
+	count               int    // lines of the output; more than were recorded where operations are picked at random
 	random              bool   // operations are picked at random
 }
 
@@ -32,7 +32,7 @@ const structured, lineFile = "format.type: structured", "builtin:file"
 
 var recordedPipelines = map[string]recordedPipeline{
 	"colls": {source: `collections.users.format.type: structured, collections.users.format.options.id: int, collections.users.operations: create,
-		collections.orders.format.type: raw, collections.orders.format.options.p: string, collections.orders.operations: "create,update,delete"`, count: 6, random: true},
+		collections.orders.format.type: raw, collections.orders.format.options.p: string, collections.orders.operations: "create,update,delete"`, count: 200, random: true},
 	"context":          {source: structured + ", sdk.schema.context.name: ctx1", fields: "inbtd", count: 4},
 	"dlq":              {source: structured, destination: `sdk.record.format: template, sdk.record.format.options: '{{ fail "full" }}'`, fields: "inbtd", count: 4},
 	"dstbatch":         {source: structured, destination: `sdk.batch.size: 10, sdk.batch.delay: 1s`, fields: "inbtd", count: 25},
@@ -42,7 +42,7 @@ var recordedPipelines = map[string]recordedPipeline{
 	"file2file_tpl":    {source: lineFile, destination: `sdk.record.format: template, sdk.record.format.options: '{{ printf "%s" .Payload.After }}'`, count: 5},
 	"filefmt":          {source: `format.type: file, format.options.path: DIR/in/doc.json`, count: 2},
 	"fmt_bad":          {source: structured, destination: `sdk.record.format: nope`, fields: "inbtd"},
-	"fmt_debezium":     {source: structured + `, operations: "create,update,delete,snapshot"`, destination: `sdk.record.format: debezium/json`, fields: "inb", count: 40, random: true},
+	"fmt_debezium":     {source: structured + `, operations: "create,update,delete,snapshot"`, destination: `sdk.record.format: debezium/json`, fields: "inb", count: 200, random: true},
 	"fmt_debezium_opt": {source: structured, destination: `sdk.record.format: debezium/json, sdk.record.format.options: debezium.schema.name=my.schema`, fields: "inb", count: 4},
 	"fmt_debezium_raw": {source: `format.type: raw`, destination: `sdk.record.format: debezium/json`, fields: "i", count: 2},
 	"fmt_opencdc":      {source: structured, destination: `sdk.record.format: opencdc/json`, fields: "inbtd", count: 4},
@@ -54,7 +54,7 @@ var recordedPipelines = map[string]recordedPipeline{
 	"nocontext": {source: structured + `, sdk.schema.context.enabled: false`, fields: "inbtd", count: 4},
 	"nodecode":  {source: structured, destination: `sdk.schema.extract.payload.enabled: false, sdk.schema.extract.key.enabled: false`, fields: "inbtd", count: 4},
 	"noschema":  {source: structured + `, sdk.schema.extract.payload.enabled: false, sdk.schema.extract.key.enabled: false`, fields: "inb", count: 4},
-	"ops":       {source: structured + `, operations: "create,update,delete,snapshot"`, fields: "inbtd", count: 40, random: true},
+	"ops":       {source: structured + `, operations: "create,update,delete,snapshot"`, fields: "inbtd", count: 200, random: true},
 	"raw":       {source: `format.type: raw`, fields: "in", count: 4},
 	"srcbatch":  {source: structured + `, sdk.batch.size: 10, sdk.batch.delay: 1s`, fields: "inbtd", count: 25},
 	"struct":    {source: structured, fields: "inbtd", count: 4},
