@@ -33,6 +33,9 @@ func TestCheck(t *testing.T) {
 			{ID: "b", Type: spec.TypeSource, Plugin: "builtin:log"},
 			{ID: "c", Type: spec.TypeDestination, Plugin: "builtin:lgo"},
 			{ID: "d", Type: spec.TypeDestination, Plugin: "builtin:$PLUGIN"},
+			{ID: "f", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": "x", "sdk.record.format": "template", "sdk.record.format.options": "{{ .Payload"}},
+			{ID: "g", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": "x", "sdk.record.format": "template", "sdk.record.format.options": "{{ .Payload }}"}},
+			{ID: "h", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": "x", "sdk.record.format": "debezium/json", "sdk.record.format.options": "schema=x"}},
 			{ID: "e", Type: spec.TypeSource, Plugin: "generator", Settings: map[string]string{"rate": "${RATE}", "format.type": "raw"}},
 		},
 		DLQ: spec.DLQ{Plugin: "builtin:log"},
@@ -45,6 +48,8 @@ func TestCheck(t *testing.T) {
 	want := []string{
 		"error config.field_invalid /connectors/0/settings/burst~1size",
 		"error config.field_invalid /connectors/0/settings/rate",
+		"error config.field_invalid /connectors/4/settings/sdk.record.format.options",
+		"error config.field_invalid /connectors/6/settings/sdk.record.format.options",
 		"error connector.plugin_not_found /connectors/1/plugin",
 		"error connector.plugin_not_found /connectors/2/plugin",
 	}

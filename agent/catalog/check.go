@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/pointer"
 )
@@ -54,8 +56,12 @@ func checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType
 	if err != nil {
 		return []spec.Problem{problem(path+"/plugin", codePluginNotFound, err.Error())}
 	}
+	wrongs := params.Check(settings)
+	if typ == spec.TypeDestination && described.Kind == pluginname.Builtin { // executables may know other functions
+		wrongs = append(wrongs, sdk.CheckFormat(settings)...)
+	}
 	var problems []spec.Problem
-	for _, wrong := range params.Check(settings) {
+	for _, wrong := range wrongs {
 		if strings.Contains(settings[wrong.Setting], "$") {
 			continue
 		}

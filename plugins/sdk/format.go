@@ -20,6 +20,18 @@ func RecordFormat(ctx context.Context) Format {
 	return record.AppendJSON
 }
 
+// CheckFormat returns what is wrong with how the settings of a destination format its records: a
+// template that cannot be parsed, an option that does not exist.
+func CheckFormat(settings map[string]string) []SettingError {
+	options := settings[settingFormatOptions]
+	if _, err := newFormat(settings["sdk.record.format"], options, &template.Budget{}); err != nil {
+		return []SettingError{{settingFormatOptions, err.Error()}}
+	}
+	return nil
+}
+
+const settingFormatOptions = "sdk.record.format.options"
+
 // newFormat returns the format of that name, nil for the default JSON form. A template
 // executes within budget.
 func newFormat(name, options string, budget *template.Budget) (Format, error) {

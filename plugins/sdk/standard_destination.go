@@ -53,7 +53,7 @@ func (d *standardDestination) Configure(ctx context.Context, settings map[string
 		return err
 	}
 	if d.format, err = newFormat(o.Format, o.FormatOptions, &d.budget); err != nil {
-		return SettingError{"sdk.record.format.options", err.Error()}
+		return SettingError{settingFormatOptions, err.Error()}
 	}
 	d.chunk = math.MaxInt
 	if o.BatchSize > 0 {

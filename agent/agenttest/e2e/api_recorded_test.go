@@ -88,9 +88,6 @@ func TestRecordedSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		delete(unused, e.Label)
-		if e.Label == "proc plugins" {
-			continue // processor plugins are not listed yet
-		}
 		r.replay(&e)
 	}
 	for label := range unused {
@@ -286,7 +283,8 @@ func (r *recorder) id(recorded any) any {
 	return recorded
 }
 
-// comparePlugins compares the fields by which plugins are described.
+// comparePlugins compares the fields by which plugins are described. All of the recorded
+// parameters are there.
 func (r *recorder) comparePlugins(label string, want, got []any) {
 	for _, w := range want {
 		recorded := w.(map[string]any)
@@ -298,6 +296,15 @@ func (r *recorder) comparePlugins(label string, want, got []any) {
 		}
 		if have, should := shape(got[i]), shape(recorded); !reflect.DeepEqual(have, should) {
 			r.t.Errorf("%s: %s has %v, want %v", label, kind, have, should)
+		}
+		for _, of := range []string{"sourceParams", "destinationParams", "parameters"} {
+			have, _ := got[i].(map[string]any)[of].(map[string]any)
+			should, _ := recorded[of].(map[string]any)
+			for name := range should {
+				if _, ok := have[name]; !ok {
+					r.t.Errorf("%s: %s of %s lack %s", label, of, kind, name)
+				}
+			}
 		}
 	}
 }
@@ -311,7 +318,7 @@ func shape(v any) []string {
 		case map[string]any:
 			for name, value := range v {
 				at := path + "." + name
-				if strings.HasSuffix(path, "Params") {
+				if strings.HasSuffix(path, "Params") || strings.HasSuffix(path, ".parameters") {
 					at = path + ".*" // the name of a parameter
 				}
 				found[at] = true

@@ -100,6 +100,9 @@ func TestRecordedRecords(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			if p.count == 0 {
 				a.WaitPhase(id, spec.PhaseDegraded, 0)
+				if err := a.State(id).LastAttempt.Error; !strings.HasPrefix(err, id+".yaml:5:") {
+					t.Errorf("error %q does not begin with the place in the file", err)
+				}
 				if content, err := os.ReadFile(a.Path("out/" + id)); err == nil && len(content) > 0 {
 					t.Errorf("it wrote %s", content)
 				}
