@@ -30,7 +30,7 @@ plugins/connector:    plugins/sdk
 plugins/wire:         plugins/schema plugins/sdk plugins/wire/wirepb
 plugins/sandbox:
 plugins/standalone:   plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/wirepb
-plugins/spoollog:
+plugins/spoollog plugins/syncgroup:
 plugins/builtin:      plugins/builtin/file plugins/builtin/generator plugins/builtin/log plugins/builtin/spool plugins/sdk
 plugins/builtin/spool: plugins/sdk plugins/spoollog
 plugins/processor:    plugins/connector plugins/processor/codec plugins/processor/enrich plugins/processor/expr plugins/processor/fieldref plugins/processor/fields
@@ -44,7 +44,7 @@ plugins/processor/codec plugins/processor/fields plugins/processor/flow plugins/
   plugins/processor/fieldref plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/javascript plugins/processor/expr: plugins/processor/fieldref plugins/schema plugins/sdk
 plugins/processor/wasm: plugins/processor/wasm/fuel plugins/processor/wasm/wasmpb plugins/schema plugins/sdk plugins/wire/wirepb
-plugins:              plugins/builtin plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone
+plugins:              plugins/builtin plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone plugins/syncgroup
 plugins/plugintest:   plugins plugins/connector plugins/schema plugins/sdk plugins/standalone
 plugins/plugintest/server:
 plugins/plugintest/chaos: plugins/connector plugins/wire/wirepb
@@ -83,6 +83,8 @@ agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/
 agent/host:           api/rest reconcile reconcile/files spec
 agent: agent/catalog agent/config agent/confine agent/deadletters agent/dryrun agent/engine agent/engine/commit agent/engine/fair agent/engine/measure agent/engine/tap agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
   api api/desired api/idempotency api/letters api/resource api/rest plugins/confluent plugins/schema reconcile reconcile/files reconcile/plan reconcile/watch spec
+agent: agent/catalog agent/config agent/confine agent/dryrun agent/engine agent/engine/commit agent/engine/fair agent/engine/measure agent/engine/tap agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
+  api api/desired api/idempotency api/resource api/rest plugins/confluent plugins/schema plugins/syncgroup reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/takeover: agent/store api/client api/rest spec
 agent/agenttest:      agent agent/config spec
 agent/agenttest/kill:  agent agent/agenttest agent/config plugins/plugintest/server spec

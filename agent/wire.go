@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
+	"github.com/conduit-agent/conduit/plugins/syncgroup"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/plan"
@@ -39,8 +40,11 @@ func (a *Agent) wire() {
 		Log:    log,
 	}
 	a.Committer = &commit.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval}
+	syncs := &syncgroup.Group{}
+	a.Committer = &commit.Committer{Store: a.Store, Interval: c.DB.CommitInterval, Barrier: syncs}
 	a.Catalog = catalog.New(c, a.schemas.Registry, log)
 	a.Catalog.Executables.Bounds.PipelineOf = a.startedPipelineOf
+	a.Catalog.Host.Syncs = syncs
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
 	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}

@@ -10,6 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/syncgroup"
 )
 
 // builtins is the Registry of the connectors compiled in. Their instances run in the
@@ -20,6 +21,7 @@ type builtins struct {
 	log        *slog.Logger
 	timeouts   Timeouts
 	allowPath  func(path string) error
+	syncs      *syncgroup.Group
 
 	once      sync.Once
 	standard  []sdk.Connector // those that could be described, with the sdk.* settings

@@ -11,6 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/syncgroup"
 )
 
 // Host knows all plugins there are and makes instances of them. The zero Host knows
@@ -24,6 +25,9 @@ type Host struct {
 	// AllowPath returns why settings of built-in connectors may not name a file; nil allows
 	// every one.
 	AllowPath func(path string) error
+	// Syncs syncs what built-in destinations wrote; nil has them do it themselves, before
+	// each Write returns.
+	Syncs *syncgroup.Group
 
 	once    sync.Once
 	builtin *builtins
@@ -165,7 +169,7 @@ func newest(all []Installed, name pluginname.Name) (found Installed, ok bool) {
 func (h *Host) registries() []Registry {
 	h.once.Do(func() {
 		h.builtin = &builtins{
-			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts, allowPath: h.AllowPath,
+			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts, allowPath: h.AllowPath, syncs: h.Syncs,
 		}
 		if h.builtin.log == nil {
 			h.builtin.log = slog.New(slog.DiscardHandler)

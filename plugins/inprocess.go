@@ -58,6 +58,9 @@ func (in *instance) init(b *builtins, plugin pluginname.Name, connectorID string
 	in.id = connectorID
 	in.log = b.log.With("component", "plugin", "connector_id", connectorID, "plugin_name", name)
 	in.env = &sdk.Env{ConnectorID: connectorID, PluginName: name, Logger: in.log, Schemas: b.schemas, AllowPath: b.allowPath}
+	if b.syncs != nil {
+		in.env.Defer = func(m sdk.Syncer) { b.syncs.Defer(connectorID, m) }
+	}
 	in.timeouts = b.timeouts
 	in.main, in.acks = newSerializer(), newSerializer()
 }

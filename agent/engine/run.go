@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/conduit-agent/conduit/agent/engine/group"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -24,6 +25,7 @@ type run struct {
 	dlq     *deadLetters
 
 	goroutines *group.Group
+	unsaved    atomic.Bool // a checkpoint could not be saved: no later one is, which may count on what that one did
 
 	amending  sync.Mutex // held while an amendment is applied
 	amendable bool       // guarded by amending: the run moves records

@@ -286,8 +286,10 @@ func (s *sourceRun) advanced(n, nacked int) {
 func (s *sourceRun) Checkpoint() (spec.Checkpoint, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dirty, s.saving = false, true
-	s.taken = s.tracker.Low
+	s.dirty, s.saving, s.taken = false, true, s.tracker.Low
+	if s.run.unsaved.Load() {
+		s.taken = s.tracker.Committed
+	}
 	if s.taken == s.tracker.Committed {
 		return spec.Checkpoint{}, false
 	}
@@ -312,6 +314,7 @@ func (s *sourceRun) Saved(err error) {
 	}
 	s.mu.Unlock()
 	if err != nil {
+		s.run.unsaved.Store(true)
 		s.run.fail(fmt.Errorf("cannot save the position of source %s: %w", s.id, err))
 	}
 	s.commits.Notify()

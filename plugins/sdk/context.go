@@ -19,8 +19,21 @@ type Env struct {
 	Clock       Clock           // nil: the time of the machine
 	// AllowPath returns why settings may not name a file of the machine; nil allows every one.
 	AllowPath func(path string) error
+	// Defer has the host sync what a destination wrote, before it acknowledges anything that
+	// Write returns for from then on: Write need not do it. It is called again after each
+	// Sync. nil when the host does not offer it.
+	Defer func(Syncer)
 
 	format Format // chosen by the settings; set by a standard destination
+}
+
+// Syncer is what a destination writes to, to be synced by the host.
+type Syncer interface {
+	// Sync makes durable all that was written before it was called. It is called
+	// concurrently with all methods of the destination, and after Teardown.
+	Sync() error
+	// Device tells disks apart: one that is slow is waited for alone.
+	Device() uint64
 }
 
 type envKey struct{}

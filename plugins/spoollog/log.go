@@ -50,6 +50,7 @@ type Log struct {
 	active     *segment
 	next       uint64  // offset of the next record
 	pending    []frame // appended and not being committed
+	held       int64   // bytes of pending
 	waiting    *Commit // of pending, nil when there is none
 	committing *Commit // nil when nobody writes
 	limits     Limits
@@ -216,8 +217,16 @@ func (l *Log) Append(ctx context.Context, frames []Frame) (*Commit, error) {
 		f.frame.first, f.frame.time = l.next, now
 		l.next = f.frame.end()
 		l.pending = append(l.pending, f.frame)
+		l.held += int64(len(f.frame.data))
 	}
 	return l.waiting, nil
+}
+
+// Pending returns how many bytes were appended that nobody has begun to write.
+func (l *Log) Pending() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
 }
 
 // wait waits, without the lock, until signal is closed or ctx ends.
@@ -266,7 +275,7 @@ func (c *Commit) Wait(ctx context.Context) error {
 // commit writes and syncs what is pending.
 func (l *Log) commit() {
 	c, frames := l.waiting, l.pending
-	l.committing, l.waiting, l.pending = c, nil, nil
+	l.committing, l.waiting, l.pending, l.held = c, nil, nil, 0
 	l.mu.Unlock()
 	err := l.write(frames)
 	l.mu.Lock()

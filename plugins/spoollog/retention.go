@@ -86,9 +86,7 @@ func (l *Log) full(size int64) bool {
 			return true
 		}
 	}
-	for i := range l.pending {
-		used += int64(len(l.pending[i].data))
-	}
+	used += l.held
 	return l.limits.Bytes > 0 && used > 0 && used+size > l.limits.Bytes
 }
 

@@ -15,8 +15,7 @@ import (
 )
 
 // A power cut at any moment, while starting or while running, loses nothing and reorders
-// nothing, given destinations that count what is on the disk. CONDUIT_CUTS sets how many
-// are tried.
+// nothing, in files and in a spool. CONDUIT_CUTS sets how many are tried.
 func TestPowerCutsLoseNothing(t *testing.T) {
 	t.Parallel()
 	const rate = 5000 // records per second in each pipeline
@@ -24,7 +23,8 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	input := filepath.Join(t.TempDir(), "input.log") // on a disk that keeps its power
 	text := fmt.Sprintf(killPipelines, d.dir, rate)
 	text = strings.ReplaceAll(text, d.dir+"/input.log", input)
-	text = strings.ReplaceAll(text, ".jsonl}", ".jsonl, fsync: true}")
+	_, spooled, _ := strings.Cut(fmt.Sprintf(spoolPipelines, d.dir), "pipelines:\n")
+	text += strings.ReplaceAll(spooled, d.dir+"/input.log", input)
 	if err := os.Mkdir(filepath.Join(d.dir, "pipelines"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -37,13 +37,13 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	lines := make(chan int)
 	go func() { lines <- feedLines(feed, input, rate) }()
 
-	made, tailed := filepath.Join(d.dir, "made.jsonl"), filepath.Join(d.dir, "tailed.jsonl")
+	made, tailed, spooledOut := filepath.Join(d.dir, "made.jsonl"), filepath.Join(d.dir, "tailed.jsonl"), filepath.Join(d.dir, "out.jsonl")
 	n := setting(t, "CONDUIT_CUTS", 20)
 	cuts := make([]time.Time, n)
 	for i := range n {
 		p := startProcess(t, d.dir)
 		if i%3 > 0 {
-			if err := grows(made, tailed); err != nil {
+			if err := grows(made, tailed, spooledOut); err != nil {
 				p.kill()
 				t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
 			}
@@ -58,12 +58,14 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	fed()
 	want := <-lines
 	catchUp(t, d.dir, tailed, want)
+	catchUp(t, d.dir, spooledOut, want)
 
 	for _, path := range []string{made, tailed} {
 		o := inspect(t, path, cuts)
 		t.Logf("%s: %d records, %d power cuts, %d repeated, read at most %v before the cut, %d torn lines",
 			filepath.Base(path), o.last, n, o.repeated, o.oldest, o.torn)
 	}
+	spoolArrived(t, spooledOut, want, n)
 	if o := inspect(t, tailed, cuts); o.last != want {
 		t.Errorf("%d of %d lines arrived", o.last, want)
 	}

@@ -18,15 +18,33 @@ import (
 type Committer struct {
 	Store    Store
 	Interval time.Duration
+	Barrier  Barrier // nil when destinations leave nothing to sync
 
 	Commits   measure.Histogram // seconds of a commit (measure.DurationBounds)
 	Committed atomic.Uint64     // checkpoints made durable
 
-	mu     sync.Mutex
-	dirty  []Source // guarded by mu
-	urgent bool     // guarded by mu
-	wake   notify.Signal
-	once   sync.Once
+	mu      sync.Mutex
+	dirty   []Source        // guarded by mu
+	urgent  bool            // guarded by mu
+	synced  []taken         // guarded by mu: what may be saved, and what failed
+	syncing map[Source]bool // guarded by mu: the value says whether it is dirty again
+	wake    notify.Signal
+	once    sync.Once
+}
+
+// taken is a source with the checkpoint to save for it, unless err says why it must not be.
+type taken struct {
+	source     Source
+	checkpoint spec.Checkpoint
+	err        error
+}
+
+// Barrier makes durable what destinations wrote, before the checkpoints are saved that
+// count on it.
+type Barrier interface {
+	// Sync makes durable what the destinations of the pipelines wrote until now. It calls
+	// done for every pipeline, once, from within or from another goroutine.
+	Sync(pipelines []string, done func(pipelines []string, err error))
 }
 
 // Store makes checkpoints durable.
@@ -83,9 +101,10 @@ func (c *Committer) Run(ctx context.Context) error {
 		case <-c.wake:
 		case <-timer.C:
 		case <-ctx.Done():
-			c.commit(context.WithoutCancel(ctx))
+			c.finish(context.WithoutCancel(ctx))
 			return nil
 		}
+		c.save(ctx)
 		if wait := time.Until(last.Add(c.Interval)); wait > 0 && !c.due() {
 			timer.Reset(wait)
 			continue
@@ -96,6 +115,16 @@ func (c *Committer) Run(ctx context.Context) error {
 	}
 }
 
+// finish commits what is left.
+func (c *Committer) finish(ctx context.Context) {
+	c.commit(ctx)
+	for c.busy() {
+		<-c.wake
+		c.save(ctx)
+		c.commit(ctx)
+	}
+}
+
 // due reports whether there is no reason to wait for the interval.
 func (c *Committer) due() bool {
 	c.mu.Lock()
@@ -103,37 +132,139 @@ func (c *Committer) due() bool {
 	return c.urgent || len(c.dirty) == 0
 }
 
-// commit saves all that is dirty and reports whether there was anything.
-func (c *Committer) commit(ctx context.Context) bool {
+// busy reports whether something is being synced.
+func (c *Committer) busy() bool {
 	c.mu.Lock()
-	dirty := c.dirty
-	c.dirty, c.urgent = nil, false
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	return len(c.syncing) > 0
+}
 
-	sources, checkpoints := make([]Source, 0, len(dirty)), make([]spec.Checkpoint, 0, len(dirty))
-	for _, s := range dirty {
-		if p, ok := s.Checkpoint(); ok {
-			sources, checkpoints = append(sources, s), append(checkpoints, p)
-		} else {
-			s.Saved(nil)
-		}
-	}
-	if len(checkpoints) == 0 {
+// commit takes the checkpoints of all that is dirty, has synced what they count on, and saves
+// them; those that wait for a disk are saved when it is done. It reports whether there
+// were any.
+func (c *Committer) commit(ctx context.Context) bool {
+	all := c.take()
+	if len(all) == 0 {
 		return false
 	}
-	err := c.save(ctx, checkpoints)
-	for i, s := range sources {
-		// One source's failure must not be the others': each is tried alone.
-		if err != nil && len(sources) > 1 {
-			s.Saved(c.save(ctx, checkpoints[i:i+1]))
-			continue
-		}
-		s.Saved(err)
+	if c.Barrier == nil {
+		c.saveAll(ctx, all)
+		return true
 	}
+	round := make(map[string][]taken, len(all))
+	pipelines := make([]string, 0, len(all))
+	for _, t := range all {
+		if id := t.checkpoint.PipelineID; round[id] == nil {
+			pipelines = append(pipelines, id)
+		}
+		round[t.checkpoint.PipelineID] = append(round[t.checkpoint.PipelineID], t)
+	}
+	c.Barrier.Sync(pipelines, func(pipelines []string, err error) { c.settled(round, pipelines, err) })
+	c.save(ctx)
 	return true
 }
 
-func (c *Committer) save(ctx context.Context, checkpoints []spec.Checkpoint) error {
+// take returns the checkpoints of all dirty sources, except of those that are being synced.
+func (c *Committer) take() (all []taken) {
+	c.mu.Lock()
+	dirty := c.dirty
+	c.dirty, c.urgent = nil, false
+	if c.Barrier != nil {
+		dirty = c.startSyncing(dirty)
+	}
+	c.mu.Unlock()
+	for _, s := range dirty {
+		if p, ok := s.Checkpoint(); ok {
+			all = append(all, taken{source: s, checkpoint: p})
+			continue
+		}
+		c.saved(s, nil)
+	}
+	return all
+}
+
+// startSyncing returns the sources that are not being synced, which are from then on.
+func (c *Committer) startSyncing(dirty []Source) []Source {
+	if c.syncing == nil {
+		c.syncing = map[Source]bool{}
+	}
+	free := dirty[:0]
+	for _, s := range dirty {
+		if _, busy := c.syncing[s]; busy {
+			c.syncing[s] = true
+			continue
+		}
+		c.syncing[s] = false
+		free = append(free, s)
+	}
+	return free
+}
+
+// settled takes the outcome of syncing what the checkpoints of the pipelines count on.
+func (c *Committer) settled(round map[string][]taken, pipelines []string, err error) {
+	c.mu.Lock()
+	for _, id := range pipelines {
+		for _, t := range round[id] {
+			t.err = err
+			c.synced = append(c.synced, t)
+		}
+	}
+	c.mu.Unlock()
+	c.wake.Notify()
+}
+
+// save saves what was synced, and reports what was not.
+func (c *Committer) save(ctx context.Context) {
+	c.mu.Lock()
+	synced := c.synced
+	c.synced = nil
+	c.mu.Unlock()
+	good := synced[:0]
+	for _, t := range synced {
+		if t.err == nil {
+			good = append(good, t)
+			continue
+		}
+		c.saved(t.source, t.err)
+	}
+	c.saveAll(ctx, good)
+}
+
+// saveAll saves the checkpoints in one transaction, or each alone when that fails: one
+// source's failure must not be the others'.
+func (c *Committer) saveAll(ctx context.Context, all []taken) {
+	if len(all) == 0 {
+		return
+	}
+	checkpoints := make([]spec.Checkpoint, len(all))
+	for i, t := range all {
+		checkpoints[i] = t.checkpoint
+	}
+	err := c.store(ctx, checkpoints)
+	for i, t := range all {
+		if err != nil && len(all) > 1 {
+			c.saved(t.source, c.store(ctx, checkpoints[i:i+1]))
+			continue
+		}
+		c.saved(t.source, err)
+	}
+}
+
+// saved reports the outcome to a source, and has it committed again if it is dirty again.
+func (c *Committer) saved(s Source, err error) {
+	if c.Barrier != nil {
+		c.mu.Lock()
+		if c.syncing[s] {
+			c.dirty = append(c.dirty, s)
+			c.wake.Notify()
+		}
+		delete(c.syncing, s)
+		c.mu.Unlock()
+	}
+	s.Saved(err)
+}
+
+func (c *Committer) store(ctx context.Context, checkpoints []spec.Checkpoint) error {
 	begin := time.Now()
 	if err := c.Store.SaveCheckpoints(ctx, checkpoints); err != nil {
 		return err

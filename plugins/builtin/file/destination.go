@@ -23,7 +23,7 @@ const (
 
 type destinationSettings struct {
 	Path  string `json:"path" validate:"required" desc:"Path of the file to append to. It is created if it does not exist; its directory must exist."`
-	Fsync bool   `json:"fsync" default:"false" desc:"Whether records must be on the disk, safe from a power cut, before they count as written."`
+	Fsync bool   `json:"fsync" default:"true" desc:"Whether records are on the disk, safe from a power cut, before they are acknowledged. What is no file, such as a pipe or a terminal, needs none."`
 }
 
 // Destination appends every record to a file, in the record format of the connector
@@ -38,6 +38,8 @@ type Destination struct {
 	torn     bool        // the file ends in the middle of a line
 	compared time.Time   // when the path was last compared with file
 	buf      []byte      // from buffers, during Write
+	durable  *durable    // what syncs file; one of its own for every Open
+	defers   func(sdk.Syncer)
 }
 
 // buffers are shared by all destinations: most of many write nothing at a time.
@@ -56,7 +58,10 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) e
 }
 
 // Open opens the file, creating it if need be.
-func (d *Destination) Open(context.Context) error { return d.open() }
+func (d *Destination) Open(ctx context.Context) error {
+	d.durable, d.defers = &durable{}, sdk.EnvFrom(ctx).Defer
+	return d.open()
+}
 
 // Write appends the records. Only one that cannot be encoded is refused. When it fails, it
 // takes back the part of a record or batch that was written, so that repeating it repeats
@@ -129,7 +134,7 @@ func (d *Destination) writeBuffer() error {
 	}
 	n, err := d.file.Write(text)
 	if err == nil && d.settings.Fsync {
-		err = d.file.Sync()
+		err = d.durable.wrote(d.defers)
 	}
 	if err != nil {
 		d.takeBack(n)
@@ -224,7 +229,7 @@ func (d *Destination) use(f *os.File) error {
 		return err
 	}
 	if d.settings.Fsync {
-		if err := syncDir(filepath.Dir(f.Name())); err != nil {
+		if err := d.durable.use(f, info); err != nil {
 			return err
 		}
 	}
@@ -237,7 +242,7 @@ func (d *Destination) Teardown(context.Context) error {
 	if d.file == nil {
 		return nil
 	}
-	err := d.file.Close()
+	err := errors.Join(d.durable.use(nil, nil), d.file.Close())
 	d.file = nil
 	if err != nil {
 		return fmt.Errorf("cannot close %s: %w", d.settings.Path, err)
@@ -270,14 +275,4 @@ func isTorn(path string, info os.FileInfo) (bool, error) {
 		return false, err
 	}
 	return last[0] != '\n', nil
-}
-
-// syncDir makes the creation of a file in dir survive a power cut.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -340,4 +341,62 @@ func benchmarkFileDestination(b *testing.B, records []record.Record) {
 		}
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
+}
+
+// deferred are what a destination leaves to the host to sync.
+type deferred []sdk.Syncer
+
+func (d *deferred) open(t *testing.T, settings map[string]string) (context.Context, *file.Destination) {
+	t.Helper()
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), Defer: func(s sdk.Syncer) { *d = append(*d, s) }})
+	dst := &file.Destination{}
+	if err := errors.Join(dst.Configure(ctx, settings), dst.Open(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	return ctx, dst
+}
+
+// The host syncs a file that was written to since, once however much was written, and
+// nothing else.
+func TestDestinationLeavesSyncsToTheHost(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	records := []record.Record{{Position: record.Position("1"), After: record.Raw([]byte("x"))}}
+	var d deferred
+	ctx, dst := d.open(t, map[string]string{"path": path})
+	write := func(want int) {
+		t.Helper()
+		if n, err := dst.Write(ctx, records); n != 1 || err != nil {
+			t.Fatalf("wrote %d records: %v", n, err)
+		}
+		if len(d) != want {
+			t.Fatalf("%d syncs are left to the host, want %d", len(d), want)
+		}
+	}
+	write(1)
+	write(1)
+	if err := d[0].Sync(); err != nil || d[0].Device() == 0 {
+		t.Errorf("cannot sync device %d: %v", d[0].Device(), err)
+	}
+	write(2)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	write(3) // the file that took its place
+	if err := errors.Join(d[2].Sync(), dst.Teardown(ctx), d[2].Sync()); err != nil {
+		t.Error(err)
+	}
+
+	for name, settings := range map[string]map[string]string{
+		"a device":  {"path": os.DevNull},
+		"opted out": {"path": path, "fsync": "false"},
+	} {
+		var none deferred
+		ctx, dst := none.open(t, settings)
+		if n, err := dst.Write(ctx, records); n != 1 || err != nil || len(none) > 0 {
+			t.Errorf("%s: wrote %d records with %d syncs: %v", name, n, len(none), err)
+		}
+		if err := dst.Teardown(ctx); err != nil {
+			t.Error(err)
+		}
+	}
 }

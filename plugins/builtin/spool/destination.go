@@ -29,6 +29,8 @@ type Destination struct {
 	settings destinationSettings
 	log      *spoollog.Log
 	release  func() error
+	written  *written // what is synced later; nil when nobody does
+	defers   func(sdk.Syncer)
 }
 
 // Parameters describes the settings.
@@ -48,18 +50,29 @@ func (d *Destination) Open(ctx context.Context) (err error) {
 	if d.log, d.release, err = spoollog.Share(d.settings.Path, sdk.Logger(ctx)); err != nil {
 		return sdk.Unavailable(err)
 	}
+	if d.defers = sdk.EnvFrom(ctx).Defer; d.defers != nil {
+		d.written = &written{device: deviceOf(d.log.Dir())}
+	}
 	s := d.settings
 	d.log.SetLimits(spoollog.Limits{Bytes: s.Bytes, Age: s.Age, Full: fullOf[s.Full]})
 	return nil
 }
 
-// Write appends the records and syncs the log. Only a record that cannot be encoded is refused.
+// Write appends the records and syncs the log, or has the host do it. Only a record that
+// cannot be encoded is refused.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	frames, n, refused := spoollog.Encode(records)
 	if n > 0 {
 		commit, err := d.log.Append(ctx, frames)
-		if err == nil {
+		switch {
+		case err != nil || commit == nil:
+		case d.written == nil:
 			err = commit.Wait(ctx)
+		default:
+			err = d.written.add(commit, d.defers)
+		}
+		if err == nil && d.written != nil && d.log.Pending() >= mostPending {
+			err = d.written.Sync()
 		}
 		if err != nil {
 			return 0, sdk.Unavailable(err)

@@ -1,0 +1,111 @@
+package file
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// durable syncs the file of a destination: at once, or when the host asks for it. A file
+// that is none, such as a pipe or a terminal, needs no sync.
+type durable struct {
+	syncing sync.Mutex // held while a file is synced or exchanged
+
+	mu      sync.Mutex
+	file    *os.File // guarded by mu and, when it changes, by syncing; nil when there is nothing to sync
+	dir     string   // guarded by mu: to be synced, too, so that the file has its name
+	written bool     // guarded by mu: not synced since
+	err     error    // guarded by mu: a sync failed, and what it was for is lost
+	device  uint64   // guarded by mu
+}
+
+// use makes f the file, after syncing the one before; nil for none.
+func (d *durable) use(f *os.File, info os.FileInfo) error {
+	err := d.Sync()
+	d.syncing.Lock()
+	defer d.syncing.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.file, d.dir = nil, ""
+	if f == nil || !info.Mode().IsRegular() {
+		return err
+	}
+	d.file, d.dir = f, filepath.Dir(f.Name())
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		d.device = uint64(stat.Dev)
+	}
+	return err
+}
+
+// wrote has syncLater sync the file, or does it at once without one.
+func (d *durable) wrote(syncLater func(sdk.Syncer)) error {
+	d.mu.Lock()
+	if d.file == nil || d.err != nil {
+		defer d.mu.Unlock()
+		return d.err
+	}
+	first := !d.written
+	d.written = true
+	d.mu.Unlock()
+	if syncLater == nil {
+		return d.Sync()
+	}
+	if first {
+		syncLater(d)
+	}
+	return nil
+}
+
+// Sync implements sdk.Syncer.
+func (d *durable) Sync() error {
+	d.syncing.Lock()
+	defer d.syncing.Unlock()
+	d.mu.Lock()
+	file, dir, written, err := d.file, d.dir, d.written, d.err
+	d.written = false
+	d.mu.Unlock()
+	if !written || err != nil {
+		return err
+	}
+	if err = syncFile(file); err == nil && dir != "" {
+		err = syncDir(dir)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dir, d.err = "", err; err != nil {
+		d.dir = dir
+	}
+	return err
+}
+
+// Device implements sdk.Syncer.
+func (d *durable) Device() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.device
+}
+
+// syncFile syncs f, unless its file system has no such thing.
+func syncFile(f *os.File) error {
+	if err := f.Sync(); !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
+		return err
+	}
+	return nil
+}
+
+// syncDir makes the creation of a file in dir survive a power cut.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if errors.Is(err, os.ErrNotExist) { // it was moved, and the file with it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return syncFile(d)
+}

@@ -1,0 +1,68 @@
+package syncgroup_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/syncgroup"
+)
+
+type member struct {
+	device uint64
+	takes  time.Duration
+	err    error
+	synced int
+}
+
+func (m *member) Device() uint64 { return m.device }
+func (m *member) Sync() error {
+	time.Sleep(m.takes)
+	m.synced++
+	return m.err
+}
+
+func TestSyncsForWhoeverWrote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var mu sync.Mutex
+		var got []string
+		done := func(pipelines []string, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, fmt.Sprint(time.Since(start), pipelines, err))
+		}
+		g := &syncgroup.Group{}
+		g.Sync([]string{"a"}, done)
+
+		slow, quick, bad := &member{device: 1, takes: time.Second}, &member{device: 2, takes: time.Millisecond}, &member{device: 2, err: errors.New("bad")}
+		g.Defer("a:one", slow)
+		g.Defer("a:b:two", quick) // of the pipeline a:b
+		g.Defer("c:one", quick)
+		g.Defer("c:two", slow)
+		g.Defer("c:two", slow)
+		g.Defer("d:one", bad)
+		g.Defer("other:one", bad)
+		g.Sync([]string{"a", "a:b", "c", "d", "idle"}, done)
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		slices.Sort(got)
+		want := []string{"0s [a] <nil>", "0s [idle] <nil>", "1ms [a:b] <nil>", "1ms [d] bad", "1s [a] <nil>", "1s [c] <nil>"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if slow.synced != 1 || quick.synced != 1 || bad.synced != 1 {
+			t.Errorf("synced %d, %d and %d times, want once each", slow.synced, quick.synced, bad.synced)
+		}
+		got = nil
+		g.Sync([]string{"a", "c"}, done)
+		if len(got) != 1 || slow.synced != 1 {
+			t.Errorf("got %q, and synced %d times what was not written to again", got, slow.synced)
+		}
+	})
+}
