@@ -94,11 +94,10 @@ var (
 	exampleDiff                = rest.Diff{ID: "orders", From: &rest.Version{Generation: 1, Revision: 1, At: exampleTime, Origin: "file orders.yaml:3"},
 		To:      rest.Version{Generation: 2, Revision: 2, At: exampleTime, Origin: "file orders.yaml:3"},
 		Changes: []rest.ValueChanged{{Change: spec.Change{Path: "/connectors/shop/settings/rate", Action: spec.ActionChange, Effect: spec.EffectRestart}, Old: &exampleRate1, New: &exampleRate2}}}
-	exampleBusy   = 0.4
 	exampleBytes  = int64(4096)
 	exampleBehind = progress.Report{Bytes: &exampleBytes, At: exampleTime}
 	exampleRates  = rest.PipelineRates{ID: "orders", Records: 1000, Bytes: 64000, Series: []float64{980, 1000},
-		Stages: map[string]rest.StageRates{"orders:shop": {Records: 1000, Bytes: 64000, Behind: &exampleBehind}, "orders:warehouse": {Records: 1000, Bytes: 64000, Busy: &exampleBusy}}}
+		Stages: map[string]rest.StageRates{"orders:shop": {Records: 1000, Bytes: 64000, Busy: 0.1, Behind: &exampleBehind}, "orders:warehouse": {Records: 1000, Bytes: 64000, Busy: 0.97, Slow: "shop waits for warehouse"}}}
 	exampleStatus = rest.PipelineStatus{ID: "orders", Owner: spec.Owner{Kind: spec.OwnerFile, Path: "orders.yaml", Line: 3}, Generation: 2,
 		Digest: "9f86d081", Declared: spec.StatusRunning, Problems: []spec.Problem{}, Rates: &exampleRates,
 		State:      spec.State{PipelineID: "orders", Phase: spec.PhaseRunning, RunningGeneration: 2, LastAttempt: &spec.Attempt{Generation: 2, At: exampleTime}, Since: exampleTime},

@@ -91,7 +91,7 @@ func (d *destinationRun) write(ctx context.Context) error {
 		}
 		d.tap.Publish(b)
 		d.stats.Passed(b.Len(), b.Content())
-		if err := d.writes.Time(&d.stats.Writes, func() (int, error) { return b.Len(), d.out.Load().connector.Write(ctx, b) }); err != nil {
+		if err := d.writes.Time(&d.stats.Writes, &d.stats.Busy, func() (int, error) { return b.Len(), d.out.Load().connector.Write(ctx, b) }); err != nil {
 			return d.broken("write to", err)
 		}
 	}

@@ -105,7 +105,7 @@ func (s *sourceRun) read(ctx context.Context) error {
 			return err
 		}
 		var b *record.Batch
-		err := s.reads.Time(&s.stats.Reads, func() (n int, err error) {
+		err := s.reads.Time(&s.stats.Reads, &s.stats.Busy, func() (n int, err error) {
 			if b, err = s.src.Read(ctx); err == nil {
 				n = b.Len()
 			}
@@ -148,10 +148,8 @@ func (s *sourceRun) waitForRoom(ctx context.Context) error {
 		if err := s.run.checkHeld(s); err != nil {
 			return err
 		}
-		select {
-		case <-s.room:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := s.stats.Blocked.Wait(ctx, s.room); err != nil {
+			return err
 		}
 	}
 }

@@ -42,8 +42,14 @@ type stage struct {
 // counters are those of a connector at one time.
 type counters struct {
 	records, bytes, refused, filtered uint64
-	writes                            uint64  // records written
-	writing                           float64 // seconds that took
+	busy, blocked                     passed
+}
+
+// passed is what a meter showed: the seconds of the calls that ended, and the number of the
+// one that goes on, 0 when none does.
+type passed struct {
+	seconds float64
+	call    uint64
 }
 
 // sample adds what the counters show now.
@@ -61,11 +67,13 @@ func (h *history) sample(s *measure.Pipeline, processors func(f func(id string, 
 	}
 	s.Each(func(typ spec.ConnectorType, id string, stats *measure.Connector) {
 		c := counters{records: stats.Records.Load(), bytes: stats.Bytes.Load(), refused: stats.Nacked.Load(), filtered: stats.Filtered.Load()}
-		c.writes, c.writing = stats.Writes.Sum()
+		c.busy.seconds, c.busy.call = stats.Busy.Sum()
+		c.blocked.seconds, c.blocked.call = stats.Blocked.Sum()
 		add(typ, id, c)
 	})
 	processors(func(id string, stats *processor.Stats) {
-		add("", id, counters{records: stats.In.Load(), refused: stats.Refused.Load(), filtered: stats.Filtered.Load()})
+		busy := passed{seconds: time.Duration(stats.Nanos.Load()).Seconds(), call: stats.Current.Load()}
+		add("", id, counters{records: stats.In.Load(), refused: stats.Refused.Load(), filtered: stats.Filtered.Load(), busy: busy})
 	})
 	maps.DeleteFunc(h.stages, func(_ string, s *stage) bool { return s.n != h.n }) // the pipeline has it no more
 	if h.n > 0 {
@@ -96,19 +104,32 @@ func perSecond(before, now uint64, seconds float64) float64 {
 	return float64(now-before) / seconds
 }
 
-// rates returns the rates over the samples that are kept. There are two at least.
-func (h *history) rates() *rest.PipelineRates {
-	from, to := max(0, h.n-rateSamples)%rateSamples, (h.n-1)%rateSamples
+// window returns the indices of the samples that are kept, the oldest first.
+func (h *history) window() []int {
+	kept := make([]int, 0, rateSamples)
+	for i := max(0, h.n-rateSamples); i < h.n; i++ {
+		kept = append(kept, i%rateSamples)
+	}
+	return kept
+}
+
+// rates returns the rates of the pipeline id over the samples that are kept. There are two
+// at least.
+func (h *history) rates(id string) *rest.PipelineRates {
+	kept := h.window()
+	from, to := kept[0], kept[len(kept)-1]
 	seconds := h.at[to].Sub(h.at[from]).Seconds()
-	all := &rest.PipelineRates{Stages: make(map[string]rest.StageRates, len(h.stages)), Series: h.seriesSoFar()}
+	all := &rest.PipelineRates{ID: id, Stages: make(map[string]rest.StageRates, len(h.stages)), Series: h.seriesSoFar()}
 	for id, s := range h.stages {
 		one := s.rates(from, to, seconds)
+		one.Busy = s.share(kept, seconds, func(c counters) passed { return c.busy })
 		all.Stages[id] = one
 		if s.typ == spec.TypeSource {
 			all.Records += one.Records
 			all.Bytes += one.Bytes
 		}
 	}
+	h.markSlow(all, kept, seconds)
 	if n := h.lags[to].records - h.lags[from].records; n > 0 {
 		mean := (h.lags[to].seconds - h.lags[from].seconds) / float64(n)
 		all.Lag = &mean
@@ -128,19 +149,26 @@ func (h *history) seriesSoFar() []float64 {
 
 func (s *stage) rates(from, to int, seconds float64) rest.StageRates {
 	before, now := s.samples[from], s.samples[to]
-	all := rest.StageRates{
+	return rest.StageRates{
 		Records:  perSecond(before.records, now.records, seconds),
 		Bytes:    perSecond(before.bytes, now.bytes, seconds),
 		Refused:  perSecond(before.refused, now.refused, seconds),
 		Filtered: perSecond(before.filtered, now.filtered, seconds),
 	}
-	const slow = 0.9
-	if now.writes > before.writes && seconds > 0 {
-		busy := min(1, (now.writing-before.writing)/seconds)
-		all.Busy = &busy
-		if busy >= slow {
-			all.Slow = "the sources wait for it"
+}
+
+// share returns which part of the time a meter ran, from 0 to 1: by the calls that ended,
+// or by those that went on from one sample to the next.
+func (s *stage) share(kept []int, seconds float64, of func(counters) passed) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	through := 0
+	for i := 1; i < len(kept); i++ {
+		if call := of(s.samples[kept[i]]).call; call != 0 && call == of(s.samples[kept[i-1]]).call {
+			through++
 		}
 	}
-	return all
+	ended := of(s.samples[kept[len(kept)-1]]).seconds - of(s.samples[kept[0]]).seconds
+	return min(1, max(0, ended/seconds, float64(through)/float64(len(kept)-1)))
 }

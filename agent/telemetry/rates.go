@@ -101,7 +101,5 @@ func (r *Rates) measured(id string) *rest.PipelineRates {
 	if h == nil || h.n < 2 {
 		return nil
 	}
-	all := h.rates()
-	all.ID = id
-	return all
+	return h.rates(id)
 }

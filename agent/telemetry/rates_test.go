@@ -71,13 +71,13 @@ func TestRates(t *testing.T) {
 	if got.Records != 20 || got.Bytes != 200 || got.Lag != nil || got.Oldest != nil {
 		t.Errorf("over the last seconds: %+v", got)
 	}
-	if s := got.Stages["p:src"]; s.Records != 20 || s.Bytes != 200 || s.Filtered != 10 || s.Refused != 0 || s.Busy != nil {
+	if s := got.Stages["p:src"]; s.Records != 20 || s.Bytes != 200 || s.Filtered != 10 || s.Refused != 0 || s.Busy != 0 {
 		t.Errorf("the source: %+v", s)
 	}
 	if s := got.Stages["p:dst"]; s.Records != 10 || s.Refused != 1 {
 		t.Errorf("the destination: %+v", s)
 	}
-	if s := got.Stages["p:mark"]; s.Records != 20 || s.Filtered != 10 || s.Busy != nil {
+	if s := got.Stages["p:mark"]; s.Records != 20 || s.Filtered != 10 || s.Busy != 0 {
 		t.Errorf("the processor: %+v", s)
 	}
 	if len(got.Series) != 6 || got.Series[0] != 100 || got.Series[5] != 20 {
@@ -93,6 +93,87 @@ func TestRates(t *testing.T) {
 	if got := rates.Of("p").Series; len(got) != 180 || got[178] != 1 || got[179] != 7 {
 		t.Errorf("series of %d values ends with %v", len(got), got[178:])
 	}
+}
+
+// busyFor has a meter show that it waited for d, or waits until the test ends.
+func busyFor(t *testing.T, m *measure.Meter, d time.Duration) {
+	end := make(chan struct{})
+	if d > 0 {
+		time.AfterFunc(d, func() { close(end) })
+		_ = m.Wait(t.Context(), end)
+		return
+	}
+	t.Cleanup(func() { close(end) })
+	go func() { _ = m.Wait(t.Context(), end) }()
+}
+
+// What holds a pipeline back is marked, with who waits for it.
+func TestTheSlowStageIsMarked(t *testing.T) {
+	const goesOn = 0
+	for name, c := range map[string]struct {
+		src, dst, step, blocked time.Duration // in each second
+		records                 uint64
+		want                    map[string]string
+	}{
+		"nothing happens":        {src: time.Second, dst: 1, step: 1, blocked: 1},
+		"a source":               {src: 950 * time.Millisecond, dst: time.Millisecond, step: 1, blocked: 1, records: 5, want: map[string]string{"p:src": "archive and dst wait for src"}},
+		"a destination":          {src: 10 * time.Millisecond, dst: 950 * time.Millisecond, step: 1, blocked: 1, records: 5, want: map[string]string{"p:dst": "src waits for dst"}},
+		"a destination for long": {src: 10 * time.Millisecond, dst: goesOn, step: 1, blocked: 1, want: map[string]string{"p:dst": "src waits for dst"}},
+		"a processor":            {src: 10 * time.Millisecond, dst: time.Millisecond, step: 950 * time.Millisecond, blocked: 700 * time.Millisecond, records: 5, want: map[string]string{"p:mark": "src waits for mark"}},
+		"a processor for long":   {src: 10 * time.Millisecond, dst: time.Millisecond, step: goesOn, blocked: 1, want: map[string]string{"p:mark": "src waits for mark"}},
+		"a destination that settles late": {src: 10 * time.Millisecond, dst: 20 * time.Millisecond, step: 1, blocked: 700 * time.Millisecond, records: 5,
+			want: map[string]string{"p:dst": "src waits for dst"}},
+		"a destination that settles nothing": {src: 10 * time.Millisecond, dst: 20 * time.Millisecond, step: 1, blocked: goesOn, want: map[string]string{"p:dst": "src waits for dst"}},
+		"none":                               {src: 500 * time.Millisecond, dst: 500 * time.Millisecond, step: 500 * time.Millisecond, blocked: 1, records: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, step := &measure.Pipeline{}, &processor.Stats{}
+				rates := &telemetry.Rates{Runs: oneProcessor{runs{"p": p}, step}}
+				src, dst := p.Source("p:src"), p.Destination("p:dst")
+				p.Destination("p:archive")
+				for i := range 7 {
+					rates.Sample(time.Now())
+					begin := time.Now()
+					for m, d := range map[*measure.Meter]time.Duration{&src.Busy: c.src, &dst.Busy: c.dst, &src.Blocked: c.blocked} {
+						if d > 0 || i == 0 {
+							busyFor(t, m, d)
+						}
+					}
+					step.Nanos.Add(uint64(c.step))
+					if c.step == goesOn {
+						step.Current.Store(1)
+					}
+					src.Records.Add(c.records)
+					time.Sleep(time.Second - time.Since(begin)%time.Second)
+				}
+				got := map[string]string{}
+				for id, s := range rates.Of("p").Stages {
+					if s.Slow != "" {
+						got[id] = s.Slow
+					}
+				}
+				if len(got) != len(c.want) {
+					t.Errorf("marked are %v, want %v", got, c.want)
+				}
+				for id, words := range c.want {
+					if got[id] != words {
+						t.Errorf("marked are %v, want %v", got, c.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// oneProcessor are runs of which each has the processor mark.
+type oneProcessor struct {
+	runs
+	stats *processor.Stats
+}
+
+func (o oneProcessor) EachProcessor(id string, f func(string, *processor.Stats)) {
+	f(id+":mark", o.stats)
 }
 
 // What a pipeline moved is forgotten with it.

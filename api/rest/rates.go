@@ -23,7 +23,7 @@ type StageRates struct {
 	Bytes    float64          `json:"bytes" doc:"Per second."`
 	Refused  float64          `json:"refused,omitempty" doc:"Per second."`
 	Filtered float64          `json:"filtered,omitempty" doc:"Per second, by a processor."`
-	Busy     *float64         `json:"busy,omitempty" doc:"Share of the time that a destination spends writing, from 0 to 1, estimated from a sample of its calls; left out when there are too few."`
+	Busy     float64          `json:"busy" doc:"Share of the time that a source reads, waiting for records included, that a processor processes or a destination writes, from 0 to 1. Estimated from a sample of the calls."`
 	Behind   *progress.Report `json:"behind,omitempty" doc:"How far a source is behind its system, as far as that is known."`
-	Slow     string           `json:"slow,omitempty" doc:"Says who waits for it, when it is what holds the pipeline back."`
+	Slow     string           `json:"slow,omitempty" doc:"Says who waits for it, as in: in waits for out, when it is what holds the pipeline back."`
 }

@@ -153,6 +153,7 @@ func (s *stage) decide(w *work, i int, f sdk.Fate) {
 // none when all go on.
 func (s *stage) process(ctx context.Context, w *work, selected []int32, count, n int) ([]sdk.Fate, error) {
 	start := time.Now()
+	defer s.stats.begin()()
 	used := s.workers[:max(1, min(len(s.workers), count))]
 	if err := s.callAll(ctx, w, used, selected, count); err != nil {
 		return nil, err

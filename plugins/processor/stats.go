@@ -15,7 +15,18 @@ type Stats struct {
 	Filtered atomic.Uint64
 	Refused  atomic.Uint64
 	Nanos    atomic.Uint64                   // time it took
+	Current  atomic.Uint64                   // number of the call that goes on, 0 when none does
 	Seconds  [len(Buckets) + 1]atomic.Uint64 // records by the time each took, a batch shared evenly
+
+	calls atomic.Uint64 // that began
+}
+
+// begin begins a call. It returns what ends it, which may be one of a run that was abandoned
+// while another goes on.
+func (s *Stats) begin() (end func()) {
+	n := s.calls.Add(1)
+	s.Current.Store(n)
+	return func() { s.Current.CompareAndSwap(n, 0) }
 }
 
 // observe counts n records that took d together.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -22,35 +21,8 @@ type Connector struct {
 	Sizes    Histogram     // of records, in bytes; within a batch all count as its mean
 	Reads    Histogram     // seconds that a source takes for a record, waiting for it included; see Sampler
 	Writes   Histogram     // seconds that a destination takes for a record; see Sampler
-}
-
-// callsPerMeasurement is how many calls share one measurement of the time: at one record a
-// call, reading the clock would cost as much as the rest.
-const callsPerMeasurement = 8
-
-// Sampler times calls. Some are measured, and those between count as if they took as long.
-type Sampler struct {
-	calls   int
-	seconds float64 // that the call measured last took
-}
-
-// Time calls call. The records that it moved share the time it took.
-func (s *Sampler) Time(h *Histogram, call func() (records int, err error)) error {
-	measured := s.calls%callsPerMeasurement == 0
-	s.calls++
-	var begin time.Time
-	if measured {
-		begin = time.Now()
-	}
-	n, err := call()
-	if err != nil {
-		return err
-	}
-	if measured {
-		s.seconds = time.Since(begin).Seconds()
-	}
-	h.Share(DurationBounds, s.seconds, n)
-	return nil
+	Busy     Meter         // the calls of Read or Write
+	Blocked  Meter         // a source waits until there is room for more records in flight
 }
 
 // Passed counts a batch that was read or is to be written.

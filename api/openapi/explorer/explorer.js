@@ -2,6 +2,10 @@
 
 const maxMessages = 10; // of a stream that are shown
 
+// Colours and token are those that were chosen in the web UI.
+document.documentElement.dataset.theme = localStorage.getItem("conduit.theme") || "auto";
+document.getElementById("token").value = sessionStorage.getItem("conduit.token") || "";
+
 function element(name, properties = {}, ...children) {
   const e = Object.assign(document.createElement(name), properties);
   e.append(...children);
@@ -141,8 +145,8 @@ function tryIt(method, path, operation) {
     box.append(element("h3", { textContent: "Request body" }), body);
   }
   const out = element("pre", { textContent: "Nothing was sent yet.", ariaLive: "polite" });
-  const button = element("button", { textContent: "Try it" });
-  const copy = element("button", { type: "button", className: "plain", textContent: "Copy as curl" });
+  const button = element("button", { className: "primary", textContent: "Try it" });
+  const copy = element("button", { type: "button", textContent: "Copy as curl" });
   const sent = () => (body && body.value.trim() ? body.value : null);
   copy.onclick = async () => {
     const command = curl(method, path, operation, inputs, sent());
@@ -162,10 +166,10 @@ function tryIt(method, path, operation) {
     }
     if (socket && socket.readyState <= 1) {
       socket.close();
-      button.textContent = "Try it";
       return;
     }
     socket = listen(path, operation, inputs, out);
+    socket.addEventListener("close", () => { button.textContent = "Try it"; });
     button.textContent = "Stop";
   };
   return box;

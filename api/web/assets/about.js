@@ -3,6 +3,7 @@
 import { h, signal } from './ui.js';
 import * as agent from './agent.js';
 import { bytes, clock, duration } from './format.js';
+import { dotted } from './parts.js';
 
 const facts = signal(null);
 const search = signal('');
@@ -27,5 +28,5 @@ export function about() {
       h('section', { class: 'card' }, h('h2', null, 'Process'), h('dl', { class: 'facts' }, row('Version', a.version), row('Platform', `${a.os}/${a.arch}`), row('Started', `${clock(a.startedAt)} (${duration((Date.now() - Date.parse(a.startedAt)) / 1000)})`), row('Process', a.pid), row('Host', a.host), row('Unit', a.unit), row('Address', a.address), row('Memory in use', bytes(a.memory.resident)), row('Memory limit', a.memory.limit ? bytes(a.memory.limit) : 'none'), row('Goroutines', a.goroutines))),
       h('section', { class: 'card' }, h('h2', null, 'Store'), h('dl', { class: 'facts' }, row('File', h('code', { class: 'wrap' }, a.store.path)), row('Size', bytes(a.store.bytes)), row('Write-ahead log', bytes(a.store.walBytes)), row('Disk free', a.store.diskFree !== undefined ? `${bytes(a.store.diskFree)} of ${bytes(a.store.diskTotal)}` : undefined), row('File system', a.store.fileSystem), row('Problem', a.store.problem)))),
     h('section', { class: 'card' }, h('div', { class: 'title' }, h('h2', null, 'Settings in effect'), h('span', { class: 'grow' }), h('input', { type: 'search', id: 'search', 'aria-label': 'Search settings', placeholder: 'Search ( / )', value: search(), oninput: (e) => search.set(e.target.value) })),
-      h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params' }, h('thead', null, h('tr', null, ['Setting', 'Value', 'From'].map((t) => h('th', { key: t, scope: 'col' }, t)))), h('tbody', null, found.map((s) => h('tr', { key: s.name }, h('th', { scope: 'row', class: 'mono' }, s.name), h('td', { class: 'mono wrap' }, s.value), h('td', { class: s.origin === 'default' ? 'quiet' : '' }, s.origin))))))));
+      h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params settings' }, h('thead', null, h('tr', null, ['Setting', 'Value', 'From'].map((t) => h('th', { key: t, scope: 'col' }, t)))), h('tbody', null, found.map((s) => h('tr', { key: s.name }, h('th', { scope: 'row', class: 'mono' }, dotted(s.name)), h('td', { class: 'mono wrap' }, s.value || '–'), h('td', { class: s.origin === 'default' ? 'quiet' : '' }, s.origin))))))));
 }

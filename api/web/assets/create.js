@@ -76,7 +76,7 @@ function connectorForm(c, i, change, remove) {
     field(`c${i}id`, 'Id', h('input', { id: `c${i}id`, required: true, value: c.id, oninput: (e) => change({ id: e.target.value }) })),
     field(`c${i}plugin`, 'Plugin', h('select', { id: `c${i}plugin`, required: true, onchange: (e) => change({ plugin: e.target.value, settings: {} }) }, h('option', { value: '', selected: !c.plugin }, 'choose…'), usable.map((p) => h('option', { key: p.name, value: short(p.name), selected: short(p.name) === c.plugin }, short(p.name)))), plugin?.summary),
     parameters(`c${i}`, params, c.settings, (edit) => change((x) => ({ settings: edit(x.settings) }))),
-    h('button', { type: 'button', class: 'plain', onclick: remove }, 'Remove'));
+    h('button', { type: 'button', class: 'plain remove', 'aria-label': 'Remove ' + (c.id || 'it'), onclick: remove }, 'Remove'));
 }
 
 function processorForm(p, i, change, remove) {
@@ -86,7 +86,7 @@ function processorForm(p, i, change, remove) {
     field(`p${i}plugin`, 'Plugin', h('select', { id: `p${i}plugin`, required: true, onchange: (e) => change({ plugin: e.target.value, settings: {} }) }, h('option', { value: '', selected: !p.plugin }, 'choose…'), processors().map((x) => h('option', { key: x.name, value: short(x.name), selected: short(x.name) === p.plugin }, short(x.name)))), plugin?.summary),
     field(`p${i}condition`, 'Condition', h('input', { id: `p${i}condition`, class: 'wide mono', value: p.condition, placeholder: '{{ eq .Metadata.kind "order" }}', oninput: (e) => change({ condition: e.target.value }) }), 'a template that yields true or false; empty for all records'),
     parameters(`p${i}`, plugin?.parameters || {}, p.settings, (edit) => change((x) => ({ settings: edit(x.settings) }))),
-    h('button', { type: 'button', class: 'plain', onclick: remove }, 'Remove'));
+    h('button', { type: 'button', class: 'plain remove', 'aria-label': 'Remove ' + (p.id || 'it'), onclick: remove }, 'Remove'));
 }
 
 const needed = (p) => rule(p, 'TYPE_REQUIRED') !== undefined && !p.default;

@@ -51,7 +51,8 @@ export function dryRun(s, detail) {
     h('div', { class: 'bar' }, sources.map((c) => h('button', { key: c.id, onclick: () => take(c.id), disabled: s.state.phase !== 'running' }, `Take ${wanted} records from ${c.id.slice(s.id.length + 1)}`)),
       h('span', { class: 'quiet', role: 'status' }, state()), h('span', { class: 'grow' }),
       h('button', { class: 'primary', disabled: !records().trim(), onclick: () => run(s, { ...detail, source: sources.length > 1 ? sources[0].id.slice(s.id.length + 1) : undefined }) }, 'Run the processors')),
-    h('textarea', { class: 'lines', rows: 6, spellcheck: 'false', wrap: 'off', 'aria-label': 'Records, one JSON a line', placeholder: '{"payload":{"after":{"id":1}}}', value: records(), oninput: (e) => records.set(e.target.value) }),
+    h('label', { for: 'records-in' }, 'Records, one JSON a line'),
+    h('textarea', { class: 'lines', id: 'records-in', rows: 6, spellcheck: 'false', wrap: 'off', placeholder: '{"payload":{"after":{"id":1}}}', value: records(), oninput: (e) => records.set(e.target.value) }),
     h('p', { class: 'quiet' }, 'No destination is opened, and nothing is acknowledged.'), result() ? outcome(result()) : null);
 }
 

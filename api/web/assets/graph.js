@@ -4,7 +4,9 @@
 import { h } from './ui.js';
 import { count, bytes } from './format.js';
 
-const nodeWidth = 176, nodeHeight = 64, gapX = 84, gapY = 22, margin = 14;
+const nodeHeight = 74, gapX = 84, gapY = 18, margin = 12;
+const narrow = matchMedia('(max-width: 820px)'); // there the columns are rows
+const nodeWidth = () => (narrow.matches ? 156 : 180);
 
 /** Columns of nodes {id, title, sub, kind, href, note, slow} and links {from, to, label, kind} of a pipeline. */
 export function topology(p, rate) {
@@ -32,13 +34,17 @@ export function topology(p, rate) {
     list.forEach((x, i) => stages.push(put(after + tail - list.length + i, processorNode(x, rate))));
     put(after + tail, node);
     [...stages, node].reduce((from, to, i) => {
-      for (const f of i ? [from] : heads) links.push({ from: f, to, label: edge(rate(i ? from.id : c.id)), slow: to.slow });
+      for (const f of i ? [from] : heads) links.push({ from: f, to, label: edge(rate(i ? from.id : c.id)) });
       return to;
     }, null);
   }
   const dead = put(after + tail, { id: 'dlq', title: 'dead letters', sub: p.dlq?.plugin || '', kind: 'dlq' });
   const lastSource = heads[0];
   if (lastSource) links.push({ from: lastSource, to: dead, kind: 'dlq', label: p.refused ? count(p.refused) : '' });
+  for (const l of links) {
+    l.slow = l.to.slow || (l.from.kind === 'source' && l.from.slow);
+    l.fans = links.some((o) => o !== l && o.from === l.from); // its label stands at its end, otherwise at its beginning
+  }
   return { columns: columns.filter(Boolean), links };
 }
 
@@ -56,27 +62,41 @@ function processorNode(x, rate) {
 
 /** Draws a topology. pick is called with the id of a node that is chosen. */
 export function graph({ columns, links }, { pick, chosen }) {
+  if (narrow.matches) { // the dead letters have a row of their own
+    const dead = columns.flat().filter((n) => n.kind === 'dlq');
+    columns = [...columns.map((c) => c.filter((n) => n.kind !== 'dlq')), dead];
+  }
   // Nodes of a column stand in the order of the middle of those that lead to them.
-  const rows = Math.max(...columns.map((c) => c.length));
-  const width = columns.length * (nodeWidth + gapX) - gapX + 2 * margin, height = rows * (nodeHeight + gapY) - gapY + 2 * margin;
-  columns.forEach((column, x) => {
-    if (x) {
-      const middle = (n) => { const from = links.filter((l) => l.to === n && l.from.y !== undefined); return n.kind === 'dlq' ? Infinity : from.length ? from.reduce((s, l) => s + l.from.y, 0) / from.length : 0; };
+  const most = Math.max(...columns.map((c) => c.length)), down = narrow.matches, nodeWide = nodeWidth();
+  // Along the way of the records stand the layers, across it the nodes of each.
+  const [size, other] = down ? [nodeHeight, nodeWide] : [nodeWide, nodeHeight], gap = down ? 46 : gapX, between = down ? 12 : gapY;
+  const along = columns.length * (size + gap) - gap + 2 * margin, across = most * (other + between) - between + 2 * margin;
+  columns.forEach((column, layer) => {
+    if (layer) {
+      const middle = (n) => { const from = links.filter((l) => l.to === n && l.from.across !== undefined); return n.kind === 'dlq' ? Infinity : from.length ? from.reduce((s, l) => s + l.from.across, 0) / from.length : 0; };
       column.sort((a, b) => middle(a) - middle(b));
     }
-    const start = (height - (column.length * (nodeHeight + gapY) - gapY)) / 2;
-    column.forEach((n, i) => { n.x = margin + x * (nodeWidth + gapX); n.y = start + i * (nodeHeight + gapY); });
+    const start = (across - (column.length * (other + between) - between)) / 2;
+    column.forEach((n, i) => {
+      n.across = start + i * (other + between);
+      const at = margin + layer * (size + gap);
+      [n.x, n.y] = down ? [n.across, at] : [at, n.across];
+    });
   });
+  const [width, height] = down ? [across, along] : [along, across];
   return h('div', { class: 'graph scroll', tabindex: 0, role: 'group', 'aria-label': 'How records flow' },
     h('svg', { viewBox: `0 0 ${width} ${height}`, width, height, class: 'topology' },
-      links.map((l) => link(l)), columns.flat().map((n) => node(n, pick, chosen))));
+      links.map((l) => link(l, down)), columns.flat().map((n) => node(n, pick, chosen))));
 }
 
-function link(l) {
-  const x1 = l.from.x + nodeWidth, y1 = l.from.y + nodeHeight / 2, x2 = l.to.x, y2 = l.to.y + nodeHeight / 2, bend = Math.max(24, (x2 - x1) / 2);
-  return h('g', { key: l.from.id + '>' + l.to.id, class: 'edge ' + (l.kind || '') + (l.slow ? ' slow' : '') },
-    h('path', { d: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}` }),
-    l.label ? h('text', { x: x2 - gapX / 2, y: y2 - 7 + (y1 > y2 ? 16 : 0), 'text-anchor': 'middle' }, l.label) : null);
+function link(l, down) {
+  const [x1, y1, x2, y2] = down ? [l.from.x + nodeWidth() / 2, l.from.y + nodeHeight, l.to.x + nodeWidth() / 2, l.to.y] : [l.from.x + nodeWidth(), l.from.y + nodeHeight / 2, l.to.x, l.to.y + nodeHeight / 2];
+  const bend = Math.max(20, (down ? y2 - y1 : x2 - x1) / 2);
+  const curve = down ? `${x1} ${y1 + bend} ${x2} ${y2 - bend}` : `${x1 + bend} ${y1} ${x2 - bend} ${y2}`;
+  // Labels stand where curves are nearly straight and no other begins or ends.
+  const label = down ? { x: l.fans ? x2 + 7 : x1 + (x2 > x1 ? -7 : 7), y: l.fans ? y2 - 8 : y1 + 15, 'text-anchor': !l.fans && x2 > x1 ? 'end' : 'start' } : l.fans ? { x: x2 - 5, y: y2 + (y1 > y2 ? -7 : y1 < y2 ? 15 : -5), 'text-anchor': 'end' } : { x: x1 + 6, y: y1 + (y2 < y1 ? 15 : -7) };
+  return h('g', { key: l.from.id + '>' + l.to.id, class: 'edge ' + (l.kind || '') + (l.slow ? ' slow' : '') + (l.slow && !l.to.slow ? ' waits' : '') },
+    h('path', { d: `M${x1} ${y1}C${curve} ${x2} ${y2}` }), l.label ? h('text', label, l.label) : null);
 }
 
 const clip = (text, n) => (text.length > n ? text.slice(0, n - 1) + '…' : text);
@@ -84,8 +104,11 @@ const clip = (text, n) => (text.length > n ? text.slice(0, n - 1) + '…' : text
 function node(n, pick, chosen) {
   const go = n.kind === 'dlq' ? null : () => pick(n.id);
   return h('g', { key: n.id, class: `node ${n.kind}${n.slow ? ' slow' : ''}${chosen === n.id ? ' chosen' : ''}`, transform: `translate(${n.x} ${n.y})`,
-    role: go ? 'button' : 'img', tabindex: go ? 0 : null, 'aria-label': go ? null : `${n.title}: ${n.sub}`, onclick: go, onkeydown: go && ((e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); go(); } }) },
-    h('rect', { width: nodeWidth, height: nodeHeight, rx: 8 }),
-    h('text', { x: 12, y: 23, class: 'name' }, clip(n.title, 20)), h('text', { x: 12, y: 39, class: 'sub' }, clip(n.sub, 26)),
-    h('text', { x: 12, y: 54, class: 'sub' }, n.slow ? clip(n.slow, 28) : n.note));
+    role: go ? 'button' : 'img', tabindex: go ? 0 : null, 'aria-label': [n.title, n.sub, n.slow].filter(Boolean).join(', '), onclick: go, onkeydown: go && ((e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); go(); } }) },
+    h('rect', { width: nodeWidth(), height: nodeHeight, rx: 8 }),
+    h('text', { x: 12, y: 23, class: 'name' }, clip(n.title, 22)), h('text', { x: 12, y: 39, class: 'sub' }, clip(n.sub, 26)),
+    n.slow ? [h('title', null, n.slow), words(n.slow).map((line, i) => h('text', { x: 12, y: 54 + 13 * i, class: 'words' }, clip(line, 27)))] : h('text', { x: 12, y: 55, class: 'sub' }, n.note));
 }
+
+/** Who waits for whom, in one line or in two. */
+const words = (text) => (text.length <= 24 ? [text] : text.split(/(?= waits? )/).map((part) => part.trim()));

@@ -94,6 +94,9 @@ export function empty(title, ...more) {
   return h('section', { class: 'empty' }, h('h2', null, title), more);
 }
 
+/** A dotted name that may go on in the next line after a dot. */
+export const dotted = (name) => name.split(/(?<=\.)/).flatMap((part) => [part, h('wbr')]);
+
 /** Tabs that are links, so that each has an address. */
 export function tabs(base, all, at) {
   return h('nav', { class: 'tabs', 'aria-label': 'Views of this pipeline' }, all.map(([path, label, extra]) =>

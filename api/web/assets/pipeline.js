@@ -107,7 +107,7 @@ function stageCard(d, id, r, s) {
     h('dl', { class: 'facts' }, fact('Plugin', h('code', null, c.plugin)), processor && c.condition ? fact('Condition', h('code', null, c.condition)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
-      r ? fact('Now', `${count(r.records)} records/s, ${bytes(r.bytes)}/s`) : null, c.sourceState?.position ? fact('Position', h('code', { class: 'clip' }, text(c.sourceState.position))) : null,
+      r ? fact('Now', `${count(r.records)} records/s${processor ? '' : `, ${bytes(r.bytes)}/s`}, busy ${Math.round(r.busy * 100)} % of the time${r.slow ? `: ${r.slow}` : ''}`) : null, c.sourceState?.position ? fact('Position', h('code', { class: 'clip' }, text(c.sourceState.position))) : null,
       Object.entries(c.config.settings).sort().map(([k, v]) => fact(k, h('code', { class: 'wrap' }, v)))));
 }
 

@@ -61,7 +61,7 @@ function schedule(self) {
 const queue = [], channel = new MessageChannel(), slice = 6; // milliseconds, after which the browser goes on
 channel.port1.onmessage = () => {
   const end = performance.now() + slice;
-  try { do queue.shift()(); while (queue.length && performance.now() < end); } finally { if (queue.length) channel.port2.postMessage(0); }
+  try { while (queue.length && performance.now() < end) queue.shift()(); } finally { if (queue.length) channel.port2.postMessage(0); }
 };
 
 function soon(fn) {

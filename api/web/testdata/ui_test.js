@@ -203,6 +203,19 @@ await test('rendering leaves the browser time', async (root) => {
   equal(spans.filter((ms) => ms > 3.5).length >= 4, true); // a single one would have taken all forty milliseconds
 });
 
+await test('what a rendering sets renders next', async (root) => {
+  const a = signal(0), b = signal(0), errors = [];
+  const note = (e) => errors.push(e.message);
+  addEventListener('error', note);
+  mount(root, () => [h(() => { if (a() && !b.peek()) b.set(1); return h('i', null, a()); }), h(() => h('b', null, b()))]);
+  a.set(1);
+  await frame();
+  a.set(2);
+  await frame();
+  removeEventListener('error', note);
+  equal([root.textContent, errors], ['21', []]);
+});
+
 await test('a part that fails does not keep the others from rendering', async (root) => {
   const n = signal(0);
   const bad = () => { if (n()) throw new Error('expected'); return h('i'); };

@@ -1,0 +1,86 @@
+package telemetry
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// A stage is slow that is busy for slowShare of the time. Where none is, destinations are
+// when sources wait for room for blockedShare of it.
+const (
+	slowShare    = 0.9
+	blockedShare = 0.5
+)
+
+// markSlow marks the stages that hold the pipeline back: processors and destinations that
+// are busy; else destinations that do not settle what they have, which calls do not show;
+// else sources for which destinations wait while records come.
+func (h *history) markSlow(all *rest.PipelineRates, kept []int, seconds float64) {
+	var sources, destinations, slow []string // by qualified id
+	blocked := false
+	for id, s := range h.stages {
+		isSlow := all.Stages[id].Busy >= slowShare
+		switch s.typ {
+		case spec.TypeSource:
+			sources = append(sources, id)
+			blocked = blocked || s.share(kept, seconds, func(c counters) passed { return c.blocked }) >= blockedShare
+			continue
+		case spec.TypeDestination:
+			destinations = append(destinations, id)
+		}
+		if isSlow {
+			slow = append(slow, id)
+		}
+	}
+	switch {
+	case len(slow) > 0:
+	case blocked:
+		slow = busiest(all, destinations)
+	default:
+		for _, id := range sources {
+			if one := all.Stages[id]; one.Busy >= slowShare && one.Records > 0 {
+				mark(all, id, destinations, "destinations")
+			}
+		}
+	}
+	for _, id := range slow {
+		mark(all, id, sources, "sources")
+	}
+}
+
+// busiest returns the one of ids that is busy for most of the time, none if there is none.
+func busiest(all *rest.PipelineRates, ids []string) []string {
+	slices.Sort(ids)
+	if len(ids) == 0 {
+		return nil
+	}
+	return []string{slices.MaxFunc(ids, func(a, b string) int {
+		return cmp.Compare(all.Stages[a].Busy, all.Stages[b].Busy)
+	})}
+}
+
+// mark says of a stage which others, of a kind, wait for it.
+func mark(all *rest.PipelineRates, id string, waiting []string, kind string) {
+	names := make([]string, len(waiting))
+	for i, w := range waiting {
+		names[i] = strings.TrimPrefix(w, all.ID+":")
+	}
+	slices.Sort(names)
+	one := all.Stages[id]
+	switch own := strings.TrimPrefix(id, all.ID+":"); len(names) {
+	case 0:
+		return
+	case 1:
+		one.Slow = fmt.Sprintf("%s waits for %s", names[0], own)
+	case 2:
+		one.Slow = fmt.Sprintf("%s and %s wait for %s", names[0], names[1], own)
+	default:
+		one.Slow = fmt.Sprintf("%d %s wait for %s", len(names), kind, own)
+	}
+	all.Stages[id] = one
+}
