@@ -2,6 +2,7 @@ package measure_test
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -43,25 +44,25 @@ func TestHistogramIsConcurrent(t *testing.T) {
 	}
 }
 
-// Every eighth call is measured, those between count as if they took as long, and a call
-// that fails does not count.
+// Of fast calls every eighth is measured, those between count as if they took as long, and a
+// call that fails does not count.
 func TestSampler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s measure.Sampler
 		var h measure.Histogram
 		call := func(took time.Duration, err error) error {
-			return s.Time(&h, func() (int, error) { time.Sleep(took); return 2, err })
+			return s.Time(&h, new(measure.Meter), func() (int, error) { time.Sleep(took); return 2, err })
 		}
 		for i := range 9 {
 			took := time.Minute // not measured
 			if i%8 == 0 {
-				took = time.Duration(1+i/8) * time.Second
+				took = time.Duration(1+i/8) * 100 * time.Microsecond
 			}
 			if err := call(took, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n, sum := h.Sum(); n != 18 || sum != 8*1+2 {
+		if n, sum := h.Sum(); n != 18 || math.Abs(sum-10*100e-6) > 1e-9 {
 			t.Errorf("%d records took %v s", n, sum)
 		}
 		failed := errors.New("failed")
