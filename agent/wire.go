@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
@@ -130,7 +132,7 @@ func (a *Agent) wireEvents() {
 	a.Loop.Observed = a.observe
 	a.Loop.Deleted = a.forget
 	a.Catalog.Executables.Changed = func() { a.Loop.Retry(); a.plugged.Notify() }
-	a.Catalog.Modules.Changed = a.Loop.Retry
+	a.Catalog.Modules.Changed = a.Catalog.Executables.Changed
 }
 
 // observe takes note of a new state of a pipeline.
@@ -194,24 +196,36 @@ func (a *Agent) storeGuard() *host.StoreGuard {
 
 func (a *Agent) recorder() *catalog.Recorder {
 	return &catalog.Recorder{
-		Executables: a.Catalog.Executables,
-		Apply:       a.Store.Apply,
-		Pipeline:    a.pipelineOf,
-		Changed:     a.plugged,
-		Recorded:    a.changes.Notify,
-		Log:         a.options.Log,
+		Catalog:  a.Catalog,
+		Apply:    a.Store.Apply,
+		Pipeline: a.pipelineOf,
+		Changed:  a.plugged,
+		Recorded: a.changes.Notify,
+		Log:      a.options.Log,
 	}
 }
 
-// pipelineOf returns the declared pipeline that a connector belongs to. There is none for one
-// that is made for a check only.
-func (a *Agent) pipelineOf(connectorID string) (id string, ok bool) {
-	for pipeline, connector := range spec.Meanings(connectorID) {
-		if d, err := a.Store.Get(context.Background(), pipeline); err == nil && d.Pipeline.Has(connector) {
+// pipelineOf returns the declared pipeline that a connector or processor belongs to. There is
+// none for one that is made for a check only.
+func (a *Agent) pipelineOf(qualified string) (id string, ok bool) {
+	for pipeline, part := range spec.Meanings(qualified) {
+		d, err := a.Store.Get(context.Background(), pipeline)
+		if err == nil && (d.Pipeline.Has(part) || hasProcessor(&d.Pipeline, part)) {
 			return pipeline, true
 		}
 	}
 	return "", false
+}
+
+// hasProcessor reports whether p, or a connector of it, has a processor with this id.
+func hasProcessor(p *spec.Pipeline, id string) bool {
+	among := func(all []spec.Processor, id string) bool {
+		return slices.ContainsFunc(all, func(d spec.Processor) bool { return d.ID == id })
+	}
+	return among(p.Processors, id) || slices.ContainsFunc(p.Connectors, func(c spec.Connector) bool {
+		own, ok := strings.CutPrefix(id, c.ID+":")
+		return ok && among(c.Processors, own)
+	})
 }
 
 func window() engine.Window {

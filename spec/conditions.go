@@ -31,7 +31,7 @@ const (
 	ConditionDraining   ConditionType = "Draining"      // it is stopping, records in flight are settled
 	ConditionConflict   ConditionType = "Conflict"      // another file or the API declares the same id
 	ConditionRolledBack ConditionType = "RolledBack"    // another generation runs because the declared one failed
-	ConditionPlugin     ConditionType = "PluginChanged" // a connector runs a plugin whose executable is another one by now, or none
+	ConditionPlugin     ConditionType = "PluginChanged" // a connector or processor runs a plugin whose file is another one by now, or none
 )
 
 // PluginChange says what became, on disk, of the executable of a connector that runs.

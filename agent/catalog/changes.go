@@ -3,18 +3,36 @@ package catalog
 import (
 	"context"
 	"log/slog"
+	"time"
 
-	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// Changes returns the connectors that go on with an executable which is another one on disk
-// by now, or none. pipelineOf returns the pipeline that a connector belongs to, if any.
-func (c *Catalog) Changes(pipelineOf func(connectorID string) (id string, ok bool)) []spec.PluginChange {
+// change is what became of the file of a connector or processor that runs.
+type change struct {
+	id, reason, message string
+	started             time.Time
+}
+
+// changes returns those of executables and of modules.
+func (c *Catalog) changes() (all []change) {
+	for _, e := range c.Executables.Changes() {
+		all = append(all, change{e.ConnectorID, e.Reason, e.Message, e.Started})
+	}
+	for _, m := range c.Modules.Changes() {
+		all = append(all, change{m.ProcessorID, m.Reason, m.Message, m.Started})
+	}
+	return all
+}
+
+// Changes returns the connectors and processors that go on with an executable or a module which
+// is another one on disk by now, or none. pipelineOf returns the pipeline that one belongs to,
+// if any.
+func (c *Catalog) Changes(pipelineOf func(id string) (pipelineID string, ok bool)) []spec.PluginChange {
 	var all []spec.PluginChange
-	for _, change := range c.Executables.Changes() {
-		if id, ok := pipelineOf(change.ConnectorID); ok {
-			all = append(all, spec.PluginChange{Pipeline: id, Reason: change.Reason, Message: change.Message})
+	for _, change := range c.changes() {
+		if id, ok := pipelineOf(change.id); ok {
+			all = append(all, spec.PluginChange{Pipeline: id, Reason: change.reason, Message: change.message})
 		}
 	}
 	return all
@@ -22,28 +40,28 @@ func (c *Catalog) Changes(pipelineOf func(connectorID string) (id string, ok boo
 
 // Recorder records an event for each of the Changes.
 type Recorder struct {
-	Executables *plugins.Executables
-	Apply       func(ctx context.Context, c *spec.Changes) error // of the store
-	Pipeline    func(connectorID string) (id string, ok bool)    // the one that a connector belongs to, if any
-	Changed     <-chan struct{}                                  // plugins came, went or changed
-	Recorded    func()                                           // called after events were recorded
-	Log         *slog.Logger
+	Catalog  *Catalog
+	Apply    func(ctx context.Context, c *spec.Changes) error // of the store
+	Pipeline func(id string) (pipelineID string, ok bool)     // the one that a connector or processor belongs to, if any
+	Changed  <-chan struct{}                                  // plugins came, went or changed
+	Recorded func()                                           // called after events were recorded
+	Log      *slog.Logger
 }
 
 // Run records until ctx ends, then it returns nil.
 func (r *Recorder) Run(ctx context.Context) error {
-	recorded := map[plugins.Change]bool{}
+	recorded := map[change]bool{}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.Changed:
 		}
-		now, events := map[plugins.Change]bool{}, []spec.Event{}
-		for _, c := range r.Executables.Changes() {
+		now, events := map[change]bool{}, []spec.Event{}
+		for _, c := range r.Catalog.changes() {
 			now[c] = true
-			if id, ok := r.Pipeline(c.ConnectorID); ok && !recorded[c] {
-				events = append(events, spec.Event{Pipeline: id, Type: "warning", Reason: c.Reason, Message: c.Message})
+			if id, ok := r.Pipeline(c.id); ok && !recorded[c] {
+				events = append(events, spec.Event{Pipeline: id, Type: "warning", Reason: c.reason, Message: c.message})
 			}
 		}
 		recorded = now

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,4 +119,63 @@ pipelines:
 	if s := a.State("p"); s.Phase != spec.PhaseRunning {
 		t.Errorf("the pipeline is %v", s)
 	}
+}
+
+// Who runs a module that was replaced is shown, until a restart.
+func TestModuleThatIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir := agenttest.NewDir(t)
+	module := buildModule(t, filepath.Join(dir, "conduit.db.modules"))
+	path := filepath.Join(dir, "processors", "greet.wasm")
+	install := func(content []byte) {
+		t.Helper()
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		if err == nil {
+			err = os.WriteFile(path+".new", content, 0o600)
+		}
+		if err == nil {
+			err = os.Rename(path+".new", path)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	install(module)
+	w := startWeb(t, dir)
+	shown := func() (c spec.Condition) {
+		s, err := w.api.Status(t.Context(), "p")
+		if err == nil {
+			c = s.Conditions[slices.IndexFunc(s.Conditions, func(c spec.Condition) bool { return c.Type == spec.ConditionPlugin })]
+		}
+		return c
+	}
+	w.Save("p.yaml", fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: p
+    status: running
+    connectors:
+      - {id: src, type: source, plugin: builtin:generator, settings: {rate: 200, format.type: raw, format.options.n: int}}
+      - {id: dst, type: destination, plugin: builtin:file, settings: {path: %s/p.jsonl}, processors: [{id: greet, plugin: with-sdk, workers: 2}]}
+`, dir))
+	w.Wait("records pass the module", func() bool { return len(rawsIn(t, w.Path("p.jsonl"), "hello,")) > 10 })
+	if c := shown(); c.Status != spec.ConditionFalse {
+		t.Errorf("before it is replaced: %+v", c)
+	}
+	install(append(module, 0, 2, 1, 'x')) // a custom section: another file, the same code
+	w.Wait("the condition", func() bool { c := shown(); return c.Status == spec.ConditionTrue && c.Reason == "PluginReplaced" })
+	if c := shown(); !strings.Contains(c.Message, "processor p:dst:greet runs with-sdk@v1.0.0") || !strings.Contains(c.Message, path) {
+		t.Errorf("it is shown as %+v", c)
+	}
+	w.Wait("one event", func() bool {
+		events, err := w.api.Events(t.Context(), -1, 1)
+		return err == nil && events[0].Pipeline == "p" && events[0].Reason == "PluginReplaced"
+	})
+	n := len(rawsIn(t, w.Path("p.jsonl"), "hello,"))
+	w.Wait("more records", func() bool { return len(rawsIn(t, w.Path("p.jsonl"), "hello,")) > n+20 })
+	w.must("POST", "/v1/pipelines/p/restart", "", nil)
+	w.Wait("the condition to end", func() bool { c := shown(); return c.Status == spec.ConditionFalse && c.Reason == "NotChanged" })
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	w.Wait("that it is gone", func() bool { return shown().Reason == "PluginGone" })
 }

@@ -54,5 +54,8 @@ func (m *Modules) Problems() (problems []Problem) {
 	return problems
 }
 
+// Changes returns nothing.
+func (m *Modules) Changes() []Change { return nil }
+
 // Close does nothing.
 func (m *Modules) Close(context.Context) error { return nil }

@@ -30,9 +30,10 @@ type Modules struct {
 	scanning sync.Mutex // held while the directory is compared with what is known
 
 	mu      sync.Mutex
-	dirErr  error            // guarded by mu: why the directory could not be read
-	files   map[string]*file // guarded by mu: by path; values are replaced, never modified
-	plugins []*module        // guarded by mu: each name and version once
+	dirErr  error             // guarded by mu: why the directory could not be read
+	files   map[string]*file  // guarded by mu: by path; values are replaced, never modified
+	plugins []*module         // guarded by mu: each name and version once
+	running map[*running]bool // guarded by mu
 }
 
 // file is one file of the directory.

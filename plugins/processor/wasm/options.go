@@ -13,6 +13,14 @@ type Problem struct {
 	Reason string
 }
 
+// Change says what became, on disk, of the module of a processor that runs.
+type Change struct {
+	ProcessorID string
+	Reason      string    // PluginReplaced, PluginBroken or PluginGone
+	Message     string    // for people
+	Started     time.Time // when the processor was
+}
+
 // Options say where modules are and what they may do.
 type Options struct {
 	Dir      string       // need not exist yet; its subdirectories and hidden files do not count

@@ -34,7 +34,7 @@ type processor struct {
 	settings map[string]string // those of the guest
 	config   guestConfig
 	guest    *guest // nil: not started, or ended
-	using    bool   // counted among the users of the module
+	end      func() // it is no user of the module any more; nil: it is none
 }
 
 // Parameters are those of the module, and those by which it declares what it sends to.
@@ -89,9 +89,9 @@ func (p *processor) Configure(ctx context.Context, settings map[string]string) e
 		processorID: env.ProcessorID, logLevel: logLevel(env.Logger), output: newOutput(env.Logger),
 		services: services{schemas: env.Schemas, egress: e},
 	}
-	if !p.using {
-		p.using = true
+	if p.end == nil {
 		p.module.users.add()
+		p.end = p.module.modules.begin(env.ProcessorID, p.module)
 	}
 	return p.start(ctx)
 }
@@ -263,8 +263,9 @@ func (r *result) apply(b *sdk.ProcessBatch, i int) {
 
 // Teardown ends the guest.
 func (p *processor) Teardown(ctx context.Context) error {
-	if p.using {
-		p.using = false
+	if p.end != nil {
+		p.end()
+		p.end = nil
 		defer p.module.users.done()
 	}
 	if p.guest == nil {

@@ -1,0 +1,71 @@
+//go:build !minimal
+
+package wasm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// running is an instance of a module that runs.
+type running struct {
+	processorID string
+	module      *module
+	at          time.Time
+}
+
+// begin notes that an instance runs, until end is called.
+func (m *Modules) begin(processorID string, of *module) (end func()) {
+	r := &running{processorID, of, time.Now()}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running == nil {
+		m.running = map[*running]bool{}
+	}
+	m.running[r] = true
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.running, r)
+	}
+}
+
+// Changes returns what became of the modules of processors that run, one for each processor:
+// those that are what they were are not among them.
+func (m *Modules) Changes() []Change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []Change
+	for r := range m.running {
+		if reason, what := m.changed(r.module); reason != "" {
+			name := r.module.spec.GetName() + "@" + r.module.spec.GetVersion()
+			all = append(all, Change{r.processorID, reason, fmt.Sprintf("processor %s runs %s as it was started, but %s", r.processorID, name, what), r.at})
+		}
+	}
+	slices.SortFunc(all, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.ProcessorID, b.ProcessorID), a.Started.Compare(b.Started))
+	})
+	return slices.CompactFunc(all, func(a, b Change) bool { return a.ProcessorID == b.ProcessorID }) // workers
+}
+
+// changed returns what is to be said of the file that a module was loaded from, nothing if
+// that is what it was. The caller holds mu.
+func (m *Modules) changed(was *module) (reason, what string) {
+	const next = "; a restart of the pipeline uses what is there then"
+	if i := slices.IndexFunc(m.plugins, was.sameName); i >= 0 {
+		if m.plugins[i].sum == was.sum {
+			return "", ""
+		}
+		return "PluginReplaced", m.plugins[i].path + " is another one by now" + next
+	}
+	switch now := m.files[was.path]; {
+	case now == nil:
+		return "PluginGone", was.path + " is gone, and the processor cannot be started again until it is back"
+	case now.err != nil:
+		return "PluginBroken", fmt.Sprintf("%s cannot be used any more, nor can the processor be started again: %v", was.path, now.err)
+	default:
+		return "PluginReplaced", fmt.Sprintf("%s is %s@%s by now%s", was.path, now.module.spec.GetName(), now.module.spec.GetVersion(), next)
+	}
+}
