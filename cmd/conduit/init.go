@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ func initCommand(p *program) *ffcli.Command {
 	flags := newFlags("init")
 	dir := flags.String("path", ".", "`DIR` to set up")
 	force := flags.Bool("force", false, "write conduit.yaml anew when it exists")
+	token := flags.String("token-file", "", "make `FILE` with a token for api.auth.admin-token-file, and nothing else")
 	return &ffcli.Command{
 		Name:       "init",
 		ShortUsage: "conduit init [flags]",
@@ -24,12 +26,16 @@ func initCommand(p *program) *ffcli.Command {
 		LongHelp: `Makes the directories processors, connectors and pipelines, and conduit.yaml with every
 setting explained. What exists is kept.
 
-Example:
-  conduit init --path /srv/conduit`,
+Examples:
+  conduit init --path /srv/conduit
+  conduit init --token-file /etc/conduit/admin-token`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
 			if _, err := positional(flags, args, 0); err != nil {
 				return err
+			}
+			if *token != "" {
+				return initToken(*token)
 			}
 			return p.init(*dir, *force)
 		},
@@ -52,6 +58,30 @@ func (p *program) init(dir string, force bool) error {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "created  %s\n", path)
+	return nil
+}
+
+// initToken makes a file with a token that nobody else can read, unless there is one. It gets
+// its name when it is complete, so that a full disk leaves no empty token behind.
+func initToken(path string) error {
+	if info, err := os.Stat(path); err == nil {
+		if !info.Mode().IsRegular() || info.Size() == 0 {
+			return fmt.Errorf("cannot use %s for a token: it is empty or no regular file; remove it", path)
+		}
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".token-")
+	if err != nil {
+		return fmt.Errorf("cannot make a token: %w", err)
+	}
+	defer os.Remove(f.Name())
+	_, err = fmt.Fprintln(f, rand.Text())
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Link(f.Name(), path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) { // another command was faster
+		return fmt.Errorf("cannot make a token: %w", err)
+	}
 	return nil
 }
 

@@ -18,7 +18,8 @@ import (
 // that are shipped, in etc and var. What it notifies systemd of goes to the file notified, and
 // agent.log stands for the journal.
 func (h *host) service(ts *testscript.TestScript, _ bool, args []string) {
-	moved := strings.NewReplacer("/usr/bin/", "", "/etc/conduit", ts.MkAbs("etc"), "/var/lib/conduit", ts.MkAbs("var"))
+	moved := strings.NewReplacer("/usr/bin/", "", "/etc/conduit", ts.MkAbs("etc"), "/var/lib/conduit", ts.MkAbs("var"),
+		"/run/conduit", ts.Getenv("TMPDIR"))
 	settings, err := os.ReadFile(filepath.Join(h.shipped, "conduit.yaml"))
 	ts.Check(err)
 	// The administrator adds the directory that the pipelines read and write.
@@ -26,6 +27,10 @@ func (h *host) service(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("etc/conduit.yaml"), []byte(allowed), 0o644))
 	unit, err := os.ReadFile(filepath.Join(h.shipped, "conduit.service"))
 	ts.Check(err)
+	for _, before := range regexp.MustCompile(`(?m)^ExecStartPre=(.*)$`).FindAllSubmatch(unit, -1) {
+		words := strings.Fields(moved.Replace(string(before[1])))
+		ts.Check(ts.Exec(words[0], words[1:]...))
+	}
 	command := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindSubmatch(unit)[1]
 	log, err := os.Create(ts.MkAbs("agent.log"))
 	ts.Check(err)
