@@ -67,7 +67,8 @@ agent/engine/measure agent/engine/deadletter: spec
 agent/engine/commit: agent/engine/measure spec
 agent/engine/slot: plugins/connector
 agent/engine/lineage: plugins/sdk
-agent/engine: agent/engine/batching agent/engine/commit agent/engine/deadletter agent/engine/failure agent/engine/fair agent/engine/group agent/engine/lineage agent/engine/measure
+agent/engine/backpressure: agent/engine/fair
+agent/engine: agent/engine/backpressure agent/engine/batching agent/engine/commit agent/engine/deadletter agent/engine/failure agent/engine/fair agent/engine/group agent/engine/lineage agent/engine/measure
   agent/engine/settle agent/engine/slot agent/engine/tap agent/engine/watchdog plugins/connector plugins/sdk spec
 agent/store:          plugins/schema spec
 agent/deadletters:    agent/engine/deadletter api/rest spec
@@ -75,13 +76,13 @@ agent/config:         schemas spec
 agent/reference:      agent/redact reconcile/watch spec
 agent/confine:        agent/config
 agent/catalog:        agent/config agent/confine api/rest plugins plugins/builtin plugins/processor plugins/processor/wasm plugins/sandbox plugins/schema plugins/sdk spec
-agent/runner:         agent/catalog agent/engine agent/engine/deadletter agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec agent/engine/commit agent/engine/measure agent/engine/tap
+agent/runner:         agent/catalog agent/engine agent/engine/deadletter agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec agent/engine/backpressure agent/engine/commit agent/engine/measure agent/engine/tap
 agent/telemetry:      agent/engine api api/rest plugins plugins/processor reconcile reconcile/files spec agent/engine/commit agent/engine/measure
 agent/planner:        agent/config agent/store api/rest reconcile/files reconcile/watch spec
 agent/dryrun:         api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec
 agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/watch spec
 agent/host:           api/rest reconcile reconcile/files spec
-agent: agent/catalog agent/config agent/confine agent/deadletters agent/dryrun agent/engine agent/engine/commit agent/engine/fair agent/engine/measure agent/engine/tap agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
+agent: agent/catalog agent/config agent/confine agent/deadletters agent/dryrun agent/engine agent/engine/backpressure agent/engine/commit agent/engine/fair agent/engine/measure agent/engine/tap agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
   api api/desired api/idempotency api/letters api/resource api/rest plugins/confluent plugins/schema plugins/syncgroup reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/takeover: agent/store api/client api/rest spec
 agent/agenttest:      agent agent/config spec

@@ -11,6 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/confine"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/host"
@@ -228,9 +229,9 @@ func hasProcessor(p *spec.Pipeline, id string) bool {
 	})
 }
 
-func window() engine.Window {
-	w := engine.DefaultWindow
-	w.Shared, w.Scheduler = engine.NewShared(), fair.NewScheduler()
+func window() backpressure.Window {
+	w := backpressure.Default
+	w.Shared, w.Scheduler = backpressure.NewShared(), fair.NewScheduler()
 	return w
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -546,7 +547,7 @@ func TestLateResultsAreVoid(t *testing.T) {
 func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.window = engine.Window{Unacked: 50, Unsettled: 50, Bytes: 50}
+		w.window = backpressure.Window{Unacked: 50, Unsettled: 50, Bytes: 50}
 		w.ackTimeout = 50 * time.Millisecond
 		s := w.source("src", 950)
 		more := s.waits(960)

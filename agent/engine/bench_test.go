@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -91,7 +92,7 @@ func BenchmarkEngine(b *testing.B) {
 			committed := make(chan error)
 			go func() { committed <- committer.Run(ctx) }()
 			declared := &spec.Pipeline{ID: "p", Connectors: []spec.Connector{{ID: "src", Type: spec.TypeSource}, {ID: "dst", Type: spec.TypeDestination}}}
-			p := &engine.Pipeline{Declared: declared, Resolved: declared, Store: store, Committer: committer, Window: engine.DefaultWindow,
+			p := &engine.Pipeline{Declared: declared, Resolved: declared, Store: store, Committer: committer, Window: backpressure.Default,
 				Log: slog.New(slog.DiscardHandler), Plugins: &fakePlugins{
 					sources:      map[string]connector.Source{"p:src": src},
 					destinations: map[string]connector.Destination{"p:dst": dst, "p:dead-letter-queue": &benchDestination{}},

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/batching"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
@@ -36,7 +37,7 @@ type Pipeline struct {
 	Plugins   Plugins
 	Store     Store
 	Committer *commit.Committer
-	Window    Window
+	Window    backpressure.Window
 	// AckTimeout is how long a destination, also that of dead letters, may hold records
 	// without settling any, and a call of a source's Ack may take; 0 for ever. It does not
 	// count for a destination that gathers records or is to go slowly.

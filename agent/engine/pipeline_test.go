@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
@@ -36,7 +37,7 @@ type world struct {
 	plugins   *fakePlugins
 	dlq       *fakeDestination
 	committer *commit.Committer
-	window    engine.Window
+	window    backpressure.Window
 	taps      *tap.Points
 	stats     *measure.Pipeline
 
@@ -59,7 +60,7 @@ func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *w
 		spec:   spec.Pipeline{ID: "p"},
 		store:  newFakeStore(t),
 		dlq:    &fakeDestination{t: t},
-		window: engine.DefaultWindow,
+		window: backpressure.Default,
 		plugins: &fakePlugins{
 			sources:      map[string]connector.Source{},
 			destinations: map[string]connector.Destination{},
@@ -331,7 +332,7 @@ func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 func TestSharedWindowBoundsAllSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 100 // records, each of which takes at least 600 bytes
-		shared := &engine.Shared{Bytes: most * 600, Each: 1}
+		shared := &backpressure.Shared{Bytes: most * 600, Each: 1}
 		for range 2 {
 			w := newWorld(t)
 			w.window.Shared = shared
@@ -364,7 +365,7 @@ func TestWindowMakesRoomForDestinationsThatGather(t *testing.T) {
 	size := map[string]string{"sdk.batch.size": "500"}
 	for _, test := range []struct{ settings, defaults map[string]string }{{size, nil}, {nil, size}} {
 		w := newWorld(t)
-		w.window = engine.Window{Unacked: 50, Unsettled: 50, Bytes: 50}
+		w.window = backpressure.Window{Unacked: 50, Unsettled: 50, Bytes: 50}
 		s := w.source("src", 2000)
 		d := w.destination("dst", &fakeDestination{gather: 500})
 		w.spec.Connectors[1].Settings, w.plugins.defaults["dst"] = test.settings, test.defaults

@@ -139,7 +139,7 @@ func (s *sourceRun) waitForRoom(ctx context.Context) error {
 		s.blocked = false
 		unacked, unsettled, bytes := s.tracker.Read-s.tracker.Acked, s.tracker.Read-s.tracker.Low, s.tracker.Bytes()
 		s.mu.Unlock()
-		if s.run.Window.allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) {
+		if s.run.Window.Allows(unacked, unsettled, bytes) || unsettled < uint64(s.run.minUnsettled.Load()) {
 			return nil
 		}
 		if unacked >= uint64(s.run.Window.Unacked) {
@@ -246,7 +246,7 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change)
 	}
 	readAt, before := f.ReadAt, s.tracker.Bytes()
 	c := event()
-	s.run.Window.Shared.add(s.tracker.Bytes() - before)
+	s.run.Window.Shared.Add(s.tracker.Bytes() - before)
 	s.mu.Unlock()
 	if c.Advanced > 0 {
 		if !now.IsZero() {
@@ -404,5 +404,5 @@ func (s *sourceRun) waitSaved() {
 func (s *sourceRun) releaseMemory() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.run.Window.Shared.add(-s.tracker.Bytes())
+	s.run.Window.Shared.Add(-s.tracker.Bytes())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
@@ -40,7 +41,7 @@ type Runner struct {
 	Taps       *tap.Points
 	// Keep takes over the records that the version d of a pipeline refuses; nil: nobody does.
 	Keep       func(ctx context.Context, d *spec.Declaration, l *deadletter.Letter) error
-	Window     engine.Window
+	Window     backpressure.Window
 	AckTimeout time.Duration
 	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.
 	ProcessorTimeout time.Duration

@@ -10,7 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -33,7 +33,7 @@ func newRunner(t *testing.T) *runner.Runner {
 	c.Connectors.Path = filepath.Join(dir, "connectors")
 	return &runner.Runner{
 		Catalog: catalog.Offline(c, log), References: &reference.Resolver{Log: log}, Store: db,
-		Committer: &commit.Committer{Store: db}, Taps: &tap.Points{}, Window: engine.DefaultWindow, Log: log,
+		Committer: &commit.Committer{Store: db}, Taps: &tap.Points{}, Window: backpressure.Default, Log: log,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
@@ -74,7 +75,7 @@ func BenchmarkPipeline(b *testing.B) {
 			committed := make(chan error, 1)
 			go func() { committed <- committer.Run(ctx) }()
 			p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: benchPlugins{benchHost()}, Store: memory{},
-				Committer: committer, Window: engine.DefaultWindow, Log: slog.New(slog.DiscardHandler)}
+				Committer: committer, Window: backpressure.Default, Log: slog.New(slog.DiscardHandler)}
 			check(b, p.Prepare(ctx))
 			drain, ended := make(chan struct{}), make(chan error, 1)
 			b.ReportAllocs()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
@@ -130,7 +131,7 @@ func runPipeline(t *testing.T, c *standalone.Client, s *store, source, destinati
 	var running sync.WaitGroup
 	running.Go(func() { _ = committer.Run(committing) })
 	defer func() { stop(); running.Wait() }()
-	p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: plugins{c}, Store: s, Committer: committer, Window: engine.DefaultWindow, AckTimeout: 500 * time.Millisecond, Log: log,
+	p := &engine.Pipeline{Declared: declared, Resolved: declared, Plugins: plugins{c}, Store: s, Committer: committer, Window: backpressure.Default, AckTimeout: 500 * time.Millisecond, Log: log,
 		Recall: func(settings map[string]string) (map[string]string, []string) { return maps.Clone(settings), nil }}
 	if err := p.Prepare(ctx); err != nil {
 		t.Fatal(err)

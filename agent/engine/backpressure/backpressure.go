@@ -1,4 +1,5 @@
-package engine
+// Package backpressure bounds what sources may read ahead of slow destinations.
+package backpressure
 
 import (
 	"sync/atomic"
@@ -22,9 +23,9 @@ type Window struct {
 	Scheduler *fair.Scheduler
 }
 
-// DefaultWindow lets a source of a million small records a second run on between two
+// Default lets a source of a million small records a second run on between two
 // commits, and keeps what waits for the destinations small.
-var DefaultWindow = Window{Unacked: 1 << 17, Unsettled: 1 << 13, Bytes: 4 << 20}
+var Default = Window{Unacked: 1 << 17, Unsettled: 1 << 13, Bytes: 4 << 20}
 
 // Shared bounds the memory that the records of several sources take together. A source
 // that holds less than Each may read in any case, so that it waits for no other.
@@ -39,8 +40,8 @@ type Shared struct {
 // windows, and any number of them has enough to read and write at the same time.
 func NewShared() *Shared { return &Shared{Bytes: 16 << 20, Each: 512 << 10} }
 
-// add notes that a source holds n bytes more.
-func (m *Shared) add(n int) {
+// Add records that a source holds n bytes more.
+func (m *Shared) Add(n int) {
 	if m != nil && n != 0 {
 		m.used.Add(int64(n))
 	}
@@ -51,7 +52,7 @@ func (m *Shared) allows(held int) bool {
 	return m == nil || held < m.Each || m.used.Load() < m.Bytes
 }
 
-// allows reports whether the window has room for another batch.
-func (w *Window) allows(unacked, unsettled uint64, held int) bool {
+// Allows reports whether the window has room for another batch.
+func (w *Window) Allows(unacked, unsettled uint64, held int) bool {
 	return unacked < uint64(w.Unacked) && unsettled < uint64(w.Unsettled) && held < w.Bytes && w.Shared.allows(held)
 }
