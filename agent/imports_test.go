@@ -83,7 +83,7 @@ agent/dryrun:         api/rest plugins/connector plugins/processor plugins/schem
 agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/watch spec
 agent/host:           api/rest reconcile reconcile/files spec
 agent: agent/catalog agent/config agent/confine agent/deadletters agent/dryrun agent/engine agent/engine/backpressure agent/engine/commit agent/engine/fair agent/engine/measure agent/engine/tap agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
-  api api/desired api/idempotency api/letters api/resource api/rest plugins/confluent plugins/schema plugins/syncgroup reconcile reconcile/files reconcile/plan reconcile/watch spec
+  api api/desired api/idempotency api/letters api/resource api/rest plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/takeover: agent/store api/client api/rest spec
 agent/agenttest:      agent agent/config spec
 agent/agenttest/kill:  agent agent/agenttest agent/config plugins/plugintest/server spec
