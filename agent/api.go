@@ -28,7 +28,6 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/pointer"
 )
@@ -242,10 +241,7 @@ func (l pluginList) Check(ctx context.Context, typ spec.ConnectorType, plugin st
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	all := params.Check(settings)
-	if typ == spec.TypeDestination {
-		all = append(all, sdk.CheckFormat(settings)...)
-	}
+	all := catalog.Wrong(typ, params, settings)
 	var wrong []error
 	for _, s := range all[:min(len(all), maxProblems)] {
 		wrong = append(wrong, &desired.SettingError{Setting: s.Setting, Message: secrets.Text(s.Message)})

@@ -57,8 +57,8 @@ func checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType
 		return []spec.Problem{problem(path+"/plugin", codePluginNotFound, err.Error())}
 	}
 	wrongs := params.Check(settings)
-	if typ == spec.TypeDestination && described.Kind == pluginname.Builtin { // executables may know other functions
-		wrongs = append(wrongs, sdk.CheckFormat(settings)...)
+	if described.Kind == pluginname.Builtin { // executables may know other functions in templates
+		wrongs = Wrong(typ, params, settings)
 	}
 	var problems []spec.Problem
 	for _, wrong := range wrongs {
@@ -72,6 +72,16 @@ func checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType
 		problems = append(problems, found)
 	}
 	return problems
+}
+
+// Wrong returns what is wrong with settings by the description of a plugin, and by what the SDK
+// knows of how destinations format records.
+func Wrong(typ spec.ConnectorType, params sdk.Parameters, settings map[string]string) []sdk.SettingError {
+	wrong := params.Check(settings)
+	if typ == spec.TypeDestination {
+		wrong = append(wrong, sdk.CheckFormat(settings)...)
+	}
+	return wrong
 }
 
 func problem(path, code, message string) spec.Problem {

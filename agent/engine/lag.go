@@ -13,6 +13,7 @@ type Lag struct {
 	Read, Settled, Committed, Acked uint64
 	OldestUnacked                   time.Duration   // since the oldest record not yet acknowledged was read
 	Behind                          progress.Report // what the source says of its system
+	OpenSince                       time.Time       // when reading began
 }
 
 // Lags returns the lag of every source by qualified id, nothing while the pipeline does
@@ -34,7 +35,7 @@ func (s *sourceRun) lag() Lag {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.tracker.Marks
-	l := Lag{Read: m.Read, Settled: m.Low, Committed: m.Committed, Acked: m.Acked, Behind: behind}
+	l := Lag{Read: m.Read, Settled: m.Low, Committed: m.Committed, Acked: m.Acked, Behind: behind, OpenSince: s.openSince}
 	if readAt, ok := s.tracker.Oldest(); ok {
 		l.OldestUnacked = time.Since(readAt)
 	}

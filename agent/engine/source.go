@@ -34,13 +34,14 @@ const (
 // sourceRun drives one source of a running pipeline: one goroutine reads and dispatches,
 // another acknowledges what was committed.
 type sourceRun struct {
-	run    *run
-	id     string // qualified
-	plugin string // its name
-	src    connector.Source
-	stage  stage // of its own processors
-	tap    *tap.Tap
-	stats  *measure.Connector
+	run       *run
+	id        string // qualified
+	plugin    string // its name
+	src       connector.Source
+	stage     stage // of its own processors
+	tap       *tap.Tap
+	stats     *measure.Connector
+	openSince time.Time
 
 	lease        *fair.Lease     // owned by read: under which it reads; nil when the next batch needs one
 	leaseRecords int             // owned by read: what it may still read under the lease
@@ -92,7 +93,7 @@ type pendingLease struct {
 
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
 	return &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
-		commits: notify.NewSignal(), room: notify.NewSignal()}
+		commits: notify.NewSignal(), room: notify.NewSignal(), openSince: time.Now()}
 }
 
 // read moves batches from the source to the destinations until the source has ended.

@@ -87,6 +87,10 @@ func (r *Rates) Of(id string) *rest.PipelineRates {
 			s.Behind = &lag.Behind
 			all.Stages[id] = s
 		}
+		if s, ok := all.Stages[id]; ok && lag.Read == 0 {
+			s.Waiting = "no record yet, open since " + lag.OpenSince.UTC().Format(time.RFC3339)
+			all.Stages[id] = s
+		}
 		if oldest := lag.OldestUnacked.Seconds(); oldest > 0 && (all.Oldest == nil || oldest > *all.Oldest) {
 			all.Oldest = &oldest
 		}

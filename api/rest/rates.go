@@ -25,5 +25,6 @@ type StageRates struct {
 	Filtered float64          `json:"filtered,omitempty" doc:"Per second, by a processor."`
 	Busy     float64          `json:"busy" doc:"Share of the time that a source reads, waiting for records included, that a processor processes or a destination writes, from 0 to 1. Estimated from a sample of the calls."`
 	Behind   *progress.Report `json:"behind,omitempty" doc:"How far a source is behind its system, as far as that is known."`
+	Waiting  string           `json:"waiting,omitempty" doc:"Of a source that has delivered nothing since it was opened: no record yet, open since when."`
 	Slow     string           `json:"slow,omitempty" doc:"Says who waits for it, as in: in waits for out, when it is what holds the pipeline back."`
 }

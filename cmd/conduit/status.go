@@ -243,7 +243,8 @@ func rateWords(rate *float64) string {
 	return fmt.Sprintf("%.0f", *rate)
 }
 
-// behindWords says how far the sources are behind their systems, those that can tell.
+// behindWords says how far the sources are behind their systems, those that can tell, and which
+// have delivered nothing yet.
 func behindWords(r *rest.PipelineRates) string {
 	if r == nil {
 		return ""
@@ -254,6 +255,9 @@ func behindWords(r *rest.PipelineRates) string {
 			if text := b.String(); text != "" {
 				all = append(all, text)
 			}
+		}
+		if waiting := r.Stages[id].Waiting; waiting != "" {
+			all = append(all, id+": "+waiting)
 		}
 	}
 	return strings.Join(all, "; ")

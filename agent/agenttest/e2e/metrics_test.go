@@ -213,3 +213,37 @@ func TestCountsOfDeletedPipelinesAreForgotten(t *testing.T) {
 		t.Error("the other one is forgotten, too")
 	}
 }
+
+// A source that has delivered nothing is told apart from one that moves nothing at the moment.
+func TestStatusTellsOfSourcesWithoutRecords(t *testing.T) {
+	w := startWeb(t, "")
+	begin := time.Now()
+	in := w.Path("in.txt")
+	if err := os.WriteFile(in, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.Save("p.yaml", fmt.Sprintf(`{version: "2.2", pipelines: [{id: p, connectors: [
+		{id: src, type: source, plugin: builtin:file, settings: {path: %s}}, {id: dst, type: destination, plugin: builtin:file, settings: {path: %s}}]}]}`, in, w.Path("p.jsonl")))
+	w.WaitPhase("p", spec.PhaseRunning, 0)
+	waiting := func() (text string, known bool) {
+		var status rest.PipelineStatus
+		w.must("GET", "/v1/pipelines/p/status", "", &status)
+		if status.Rates == nil {
+			return "", false
+		}
+		if dst := status.Rates.Stages["p:dst"]; dst.Waiting != "" {
+			t.Errorf("the destination has %q", dst.Waiting)
+		}
+		return status.Rates.Stages["p:src"].Waiting, true
+	}
+	var text string
+	w.Wait("rates", func() (known bool) { text, known = waiting(); return known })
+	since, found := strings.CutPrefix(text, "no record yet, open since ")
+	if at, err := time.Parse(time.RFC3339, since); !found || err != nil || at.Before(begin.Add(-time.Second)) || at.After(time.Now()) {
+		t.Errorf("the status tells %q", text)
+	}
+	if err := os.WriteFile(in, []byte("line\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.Wait("the record", func() bool { text, known := waiting(); return known && text == "" })
+}

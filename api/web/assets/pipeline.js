@@ -105,6 +105,7 @@ function stageCard(d, id, r, s) {
   return h('section', { class: 'card', 'aria-label': id },
     h('div', { class: 'title' }, h('h2', null, id), h('span', { class: 'grow' }), h('a', { class: 'button', href: `#/pipelines/${encodeURIComponent(s.id)}/records` }, 'Its records')),
     h('dl', { class: 'facts' }, fact('Plugin', h('code', null, c.plugin)), processor && c.condition ? fact('Condition', h('code', null, c.condition)) : null,
+      r?.waiting ? fact('Delivery', h('span', { class: 'problem warn' }, r.waiting)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
       r ? fact('Now', `${count(r.records)} records/s${processor ? '' : `, ${bytes(r.bytes)}/s`}, busy ${Math.round(r.busy * 100)} % of the time${r.slow ? `: ${r.slow}` : ''}`) : null, c.sourceState?.position ? fact('Position', h('code', { class: 'clip' }, text(c.sourceState.position))) : null,
