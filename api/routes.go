@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -168,8 +169,16 @@ var document = sync.OnceValue(func() []byte {
 	}
 	return openapi.Document("conduit API", "v1",
 		"Pipelines, connectors and processors of a conduit agent, their state, and the records that pass. "+
-			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, failures)
+			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, pathIDs, failures)
 })
+
+// pathIDs describes what stands in paths.
+var pathIDs = map[string]openapi.Param{
+	"/v1/pipelines/{id}":                       {Description: "id of the pipeline", Example: exampleRates.ID},
+	"/v1/connectors/{id}":                      {Description: "id of the connector, with that of its pipeline", Example: exampleConnector.ID},
+	"/v1/processors/{id}":                      {Description: "id of the processor, with those of its parents", Example: exampleProcessor.ID},
+	"/v1/pipelines/{id}/dead-letters/{letter}": {Description: "number of the dead letter", Example: strconv.FormatInt(exampleDeadLetter.ID, 10)},
+}
 
 // documented returns the operation of a route with the errors that are the same for all.
 func documented(rt *route) openapi.Operation {

@@ -43,9 +43,10 @@ type Param struct {
 
 var pathParam = regexp.MustCompile(`\{(\w+)\}`)
 
-// Document returns the OpenAPI 3.1 document of the operations. failures are examples of
-// the bodies of all errors, by status.
-func Document(title, version, description string, operations []Operation, failures map[int]any) []byte {
+// Document returns the OpenAPI 3.1 document of the operations. ids describe the parameters
+// of paths, by the path as far as the parameter. failures are examples of the bodies of all
+// errors, by status.
+func Document(title, version, description string, operations []Operation, ids map[string]Param, failures map[int]any) []byte {
 	s := schemas{}
 	responses := map[string]any{}
 	for status, example := range failures {
@@ -57,7 +58,7 @@ func Document(title, version, description string, operations []Operation, failur
 		if paths[o.Path] == nil {
 			paths[o.Path] = map[string]any{}
 		}
-		paths[o.Path][strings.ToLower(o.Method)] = s.operation(&o)
+		paths[o.Path][strings.ToLower(o.Method)] = s.operation(&o, ids)
 		if !slices.ContainsFunc(tags, func(t map[string]any) bool { return t["name"] == o.Tag }) {
 			tags = append(tags, map[string]any{"name": o.Tag})
 		}
@@ -80,7 +81,7 @@ func Document(title, version, description string, operations []Operation, failur
 	return text
 }
 
-func (s schemas) operation(o *Operation) map[string]any {
+func (s schemas) operation(o *Operation, ids map[string]Param) map[string]any {
 	media := o.MediaType
 	if media == "" {
 		media = "application/json"
@@ -96,7 +97,7 @@ func (s schemas) operation(o *Operation) map[string]any {
 	for _, status := range o.Errors {
 		responses[strconv.Itoa(status)] = map[string]any{"$ref": "#/components/responses/" + strconv.Itoa(status)}
 	}
-	op := map[string]any{"operationId": o.ID, "tags": []string{o.Tag}, "summary": o.Summary, "parameters": s.parameters(o), "responses": responses}
+	op := map[string]any{"operationId": o.ID, "tags": []string{o.Tag}, "summary": o.Summary, "parameters": s.parameters(o, ids), "responses": responses}
 	if o.Description != "" {
 		op["description"] = o.Description
 	}
@@ -128,7 +129,7 @@ func (s schemas) headers(all []Param) map[string]any {
 	return headers
 }
 
-func (s schemas) parameters(o *Operation) []any {
+func (s schemas) parameters(o *Operation, ids map[string]Param) []any {
 	all := []any{}
 	add := func(in string, required bool, p Param) {
 		one := map[string]any{"name": p.Name, "in": in, "required": required, "schema": map[string]any{"type": "string"}}
@@ -140,8 +141,10 @@ func (s schemas) parameters(o *Operation) []any {
 		}
 		all = append(all, one)
 	}
-	for _, m := range pathParam.FindAllStringSubmatch(o.Path, -1) {
-		add("path", true, Param{Name: m[1]})
+	for _, m := range pathParam.FindAllStringSubmatchIndex(o.Path, -1) {
+		p := ids[o.Path[:m[1]]]
+		p.Name = o.Path[m[2]:m[3]]
+		add("path", true, p)
 	}
 	for _, p := range o.Query {
 		add("query", false, p)

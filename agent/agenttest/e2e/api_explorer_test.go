@@ -126,7 +126,21 @@ func TestExplorerInABrowser(t *testing.T) {
 	}
 	run(chromedp.Click("#createPipeline summary"))
 
+	filled := func(field, want string) { // with what there is
+		t.Helper()
+		if _, err := chromedp.Run(ctx, chromedp.Poll[bool](`document.querySelector("`+field+`").value === "`+want+`"`, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
+			picture(t, ctx, "failure")
+			t.Fatalf("%s is not filled with %s: %v", field, want, err)
+		}
+	}
+	open("getConnector")
+	filled("#getConnector form input", "p:dst")
+	try("getConnector")
+	answered("getConnector", `"TYPE_DESTINATION"`)
+	run(chromedp.Click("#getConnector summary"))
+
 	open("inspectConnector")
+	filled("#inspectConnector form input", "p:dst")
 	run(chromedp.SetValue("#inspectConnector form input", "p:none"))
 	try("inspectConnector")
 	answered("inspectConnector", "404 ")
@@ -141,6 +155,7 @@ func TestExplorerInABrowser(t *testing.T) {
 
 	// A request as a command, and a question before something is deleted.
 	open("deletePipeline")
+	filled("#deletePipeline form input", "made-here")
 	run(chromedp.SetValue("#deletePipeline form input", "made-here"))
 	run(chromedp.Click("#deletePipeline form button.plain"))
 	answered("deletePipeline", "curl -X DELETE "+w.api.URL+"/v1/pipelines/made-here")

@@ -130,12 +130,27 @@ function listen(path, operation, inputs, out) {
   return socket;
 }
 
+// offer has a field of an id propose those that there are, and holds the first unless it is changed.
+async function offer(input, path, operation) {
+  const kind = /^\/v1\/(pipelines|connectors|processors)\/\{id\}/.exec(path);
+  if (!kind) return;
+  const headers = token() ? { Authorization: "Bearer " + token() } : {};
+  const response = await fetch("/v1/" + kind[1], { headers });
+  if (!response.ok) return;
+  const ids = (await response.json()).map((one) => one.id);
+  const list = element("datalist", { id: operation.operationId + "-ids" }, ...ids.map((id) => element("option", { value: id })));
+  input.after(list);
+  input.setAttribute("list", list.id);
+  if (ids.length && input.value === input.defaultValue) input.value = ids[0];
+}
+
 function tryIt(method, path, operation) {
   const box = element("form");
   const inputs = {};
   for (const p of operation.parameters) {
-    const input = element("input", { value: p.in === "path" ? p.example || "" : "", size: Math.max(24, (p.example || "").length + 2), required: p.required, placeholder: p.example || "", autocomplete: "off" });
+    const input = element("input", { defaultValue: p.in === "path" ? p.example || "" : "", size: Math.max(24, (p.example || "").length + 2), required: p.required, placeholder: p.example || "", autocomplete: "off" });
     inputs[p.in + p.name] = input;
+    if (p.in === "path" && p.name === "id") offer(input, path, operation).catch(() => {}); // the example stays
     box.append(element("label", { className: "parameter" }, p.name + (p.required ? " *" : ""), input, element("span", { textContent: p.description || p.in })));
   }
   let body = null;
@@ -146,7 +161,7 @@ function tryIt(method, path, operation) {
   }
   const out = element("pre", { textContent: "Nothing was sent yet.", ariaLive: "polite" });
   const button = element("button", { className: "primary", textContent: "Try it" });
-  const copy = element("button", { type: "button", textContent: "Copy as curl" });
+  const copy = element("button", { type: "button", className: "plain", textContent: "Copy as curl" });
   const sent = () => (body && body.value.trim() ? body.value : null);
   copy.onclick = async () => {
     const command = curl(method, path, operation, inputs, sent());

@@ -4,6 +4,8 @@ import { h, signal } from './ui.js';
 import * as agent from './agent.js';
 import { action, ask, copyButton, problem } from './parts.js';
 
+const open = new Set(); // the editors in the page
+
 /** A text with line numbers, colours, the agent's problems at their lines and its completions. */
 export class Editor {
   constructor({ text = '', path = '', readOnly = false, changed = () => {} }) {
@@ -59,7 +61,7 @@ export class Editor {
     if (e.key === ' ' && e.ctrlKey) { e.preventDefault(); this.ask(true); return; }
     if (menu) {
       const move = { ArrowDown: 1, ArrowUp: -1 }[e.key];
-      if (move) { e.preventDefault(); this.choice.update((n) => (n + move + menu.all.length) % menu.all.length); return; }
+      if (move) { e.preventDefault(); this.choice.update((n) => (n + move + menu.all.length) % menu.all.length); setTimeout(() => document.getElementById('completion-' + this.choice.peek())?.scrollIntoView({ block: 'nearest' }), 20); return; }
       if (e.key === 'Enter' || e.key === 'Tab') { e.preventDefault(); this.take(menu.all[this.choice.peek()]); return; }
       if (e.key === 'Escape') { e.preventDefault(); e.stopPropagation(); this.menu.set(null); return; }
     }
@@ -81,16 +83,19 @@ export class Editor {
       h('div', { class: 'code' },
         h('pre', { 'aria-hidden': 'true' }, lines.flatMap((l) => [...highlight(l), '\n'])),
         h('textarea', { value: text, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', wrap: 'off', readonly: this.readOnly || null, 'aria-label': label, rows: lines.length + 1,
-          ref: (el) => { this.area = el; if (el) this.ask(); }, oninput: input, onkeydown: (e) => this.keys(e), onblur: () => setTimeout(() => this.menu.set(null), 150),
-          'aria-autocomplete': 'list', 'aria-controls': this.menu() ? 'completions' : null }),
+          ref: (el) => { this.area = el; el ? open.add(this) : open.delete(this); if (el) this.ask(); }, oninput: input, onkeydown: (e) => this.keys(e), onblur: () => setTimeout(() => this.menu.set(null), 150),
+          'aria-autocomplete': 'list', 'aria-controls': this.menu() ? 'completions' : null, 'aria-activedescendant': this.menu() ? 'completion-' + this.choice() : null }),
         this.menuView()));
   }
 
   menuView() {
     const menu = this.menu();
-    if (!menu) return null;
-    return h('ul', { class: 'menu', id: 'completions', role: 'listbox', style: { top: menu.line * 20 + 8 + 'px', left: `calc(${menu.column} * 1ch)` } }, menu.all.slice(0, 40).map((c, i) =>
-      h('li', { key: c.label, role: 'option', 'aria-selected': String(i === this.choice()), onmousedown: (e) => { e.preventDefault(); this.take(c); } }, h('code', null, c.label), h('small', { class: 'quiet' }, c.detail || ''))));
+    if (!menu || !this.area) return null;
+    // It stands in the window, not in the editor, whose edges would cut it off.
+    const at = this.area.getBoundingClientRect(), below = at.top + menu.line * 20 + 10, fits = below + 240 < innerHeight || below < 260;
+    const style = { left: `clamp(8px, calc(${Math.round(at.left)}px + 12px + ${menu.column - 1} * .55em), 100vw - 300px)`, top: fits ? below + 'px' : 'auto', bottom: fits ? 'auto' : innerHeight - below + 24 + 'px' };
+    return h('ul', { class: 'menu', id: 'completions', role: 'listbox', 'aria-label': 'Completions', style }, menu.all.slice(0, 40).map((c, i) =>
+      h('li', { key: c.label, id: 'completion-' + i, role: 'option', 'aria-selected': String(i === this.choice()), onmousedown: (e) => { e.preventDefault(); this.take(c); } }, h('code', null, c.label), h('small', { class: 'quiet' }, c.detail || ''))));
   }
 
   problems() {
@@ -154,6 +159,8 @@ export async function planFile(path, content) {
   const wrong = plan.problems.filter((p) => p.severity === 'error' && (!p.file || p.file === path));
   await ask({ title: `If this were saved as ${path}`, body: [wrong.map((p, i) => h('div', { key: i }, problem(p, { link: false }))), wrong.length ? null : planView(fromFiles(plan))], yes: 'Close' });
 }
+
+addEventListener('scroll', (e) => { if (e.target === document) for (const editor of open) editor.menu.set(null); }, { passive: true });
 
 const edits = new Map(); // by pipeline id
 
