@@ -25,6 +25,7 @@ type instance struct {
 	ID           string
 	Plugin       string
 	PipelineID   string
+	Parent       struct{ ID string }
 	Type         any
 	Status       any
 	Condition    string
@@ -88,9 +89,8 @@ func (d *database) read(key string, value []byte) {
 
 func (d *database) pipeline(id string, from *instance) {
 	p := spec.Pipeline{ID: id, Name: from.Config.Name, Description: from.Config.Description, Processors: d.chain(id, from.ProcessorIDs)}
-	status := strings.ToLower(fmt.Sprint(from.Status))
-	d.Running[id] = strings.Contains(status, "running") && !strings.Contains(status, "stopped")
-	for _, connector := range from.ConnectorIDs {
+	d.Running[id] = wasToRun(from.Status)
+	for _, connector := range idsOf(from.ConnectorIDs, d.connectors, func(c *instance) bool { return c.PipelineID == id }) {
 		one := d.connectors[connector]
 		if one == nil {
 			d.note("pipeline %q has a connector %q that is not stored", id, connector)
@@ -102,6 +102,26 @@ func (d *database) pipeline(id string, from *instance) {
 		p.DLQ = spec.DLQ{Plugin: q.Plugin, Settings: q.Settings, WindowSize: q.WindowSize, WindowNackThreshold: q.WindowNackThreshold}
 	}
 	d.Pipelines = append(d.Pipelines, p)
+}
+
+// wasToRun reports whether a pipeline of that status ran, or would run again with its Conduit.
+func wasToRun(status any) bool {
+	switch strings.ToLower(fmt.Sprint(status)) {
+	case "1", "2", "5", "running", "systemstopped", "recovering":
+		return true
+	}
+	return false
+}
+
+// idsOf returns the ids that the owner lists, and those of others that name it as theirs.
+func idsOf(listed []string, all map[string]*instance, owned func(*instance) bool) []string {
+	ids := slices.Clone(listed)
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		if owned(all[id]) && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 func (d *database) connector(p *spec.Pipeline, id string, from *instance) {
@@ -130,7 +150,7 @@ func (d *database) connector(p *spec.Pipeline, id string, from *instance) {
 // chain returns the processors of these ids, which belong to parent.
 func (d *database) chain(parent string, ids []string) []spec.Processor {
 	var all []spec.Processor
-	for _, id := range ids {
+	for _, id := range idsOf(ids, d.processors, func(p *instance) bool { return p.Parent.ID == parent }) {
 		one := d.processors[id]
 		if one == nil {
 			d.note("%q has a processor %q that is not stored", parent, id)

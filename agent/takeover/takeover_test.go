@@ -76,6 +76,9 @@ func TestFromDatabase(t *testing.T) {
 	if diff := cmp.Diff([]spec.Pipeline{orders("postgres://me:secret@db")}, found.Pipelines); diff != "" {
 		t.Error(diff)
 	}
+	if !found.Running["orders"] {
+		t.Error("a pipeline that its Conduit would run again counts as stopped")
+	}
 	if len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "connector:instance:broken cannot be read") {
 		t.Errorf("notes: %q", found.Notes)
 	}
@@ -104,6 +107,39 @@ func TestFromDatabase(t *testing.T) {
 	}
 	if err := found.Write(t.Context(), path, takeover.Owner{}); err == nil || !strings.Contains(err.Error(), `"orders": the store has one of this id`) {
 		t.Errorf("a second time: %v", err)
+	}
+}
+
+// What lists of ids leave out is found by what names its owner, and pipelines that a Conduit would
+// run again count as running.
+func TestFromDatabaseWithoutLists(t *testing.T) {
+	path := database(t)
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{
+		"pipeline:instance:orders":         `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},"Status":3,"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2}}`,
+		"processor:instance:orders:p1":     `{"ID":"orders:p1","Plugin":"field.set","Condition":"{{ true }}","Parent":{"ID":"orders","Type":2},"Config":{"Settings":{"field":".Key"},"Workers":2}}`,
+		"processor:instance:orders:out:p2": `{"ID":"orders:out:p2","Plugin":"filter","Parent":{"ID":"orders:out","Type":1},"Config":{"Workers":1}}`,
+	} {
+		if _, err := db.ExecContext(t.Context(), "UPDATE conduit_kv_store SET value = ? WHERE key = ?", []byte(value), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := takeover.FromDatabase(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := orders("postgres://me:secret@db")
+	if diff := cmp.Diff([]spec.Pipeline{want}, found.Pipelines); diff != "" {
+		t.Error(diff)
+	}
+	if found.Running["orders"] {
+		t.Error("a pipeline that was stopped by its user counts as running")
 	}
 }
 
