@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -21,7 +22,7 @@ func (p *pipelineState) warnOfLostPositions(before, now *spec.Pipeline) {
 		case k < 0:
 			message = fmt.Sprintf("source %q is gone, and what takes its place began anew; "+
 				"to go on from its position declare a source with its id again within pipelines.cleanup-delay", old.ID)
-		case spec.PluginName(now.Connectors[k].Plugin) != spec.PluginName(old.Plugin):
+		case pluginname.Bare(now.Connectors[k].Plugin) != pluginname.Bare(old.Plugin):
 			message = fmt.Sprintf("source %q has the plugin %s instead of %s, whose position means nothing to it, and began anew; "+
 				"the other plugin is cleaned up after pipelines.cleanup-delay", old.ID, now.Connectors[k].Plugin, old.Plugin)
 		default:

@@ -3,6 +3,8 @@ package spec
 import (
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 )
 
 // Changes is a change of desired state, applied by the store in one transaction: all
@@ -63,7 +65,7 @@ func (c ConnectorState) Superseded() *ConnectorState {
 
 // SupersededID returns the id of the state of a connector whose plugin was replaced.
 func SupersededID(connectorID, plugin string) string {
-	return connectorID + "@" + PluginName(plugin)
+	return connectorID + "@" + pluginname.Bare(plugin)
 }
 
 // ConnectorID returns the qualified id under which c was declared; superseded reports that

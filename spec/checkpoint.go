@@ -1,6 +1,9 @@
 package spec
 
-import "github.com/conduit-agent/conduit/plugins/record"
+import (
+	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
 
 // Checkpoint is the place to resume one source from: the position up to which every record
 // is settled.
@@ -16,7 +19,7 @@ type Checkpoint struct {
 // PositionFor returns the position for the plugin of this name: nil when c is nil or
 // another plugin saved it, to which the bytes could mean anything.
 func (c *Checkpoint) PositionFor(plugin string) record.Position {
-	if c == nil || c.Plugin != "" && PluginName(c.Plugin) != plugin {
+	if c == nil || c.Plugin != "" && pluginname.Bare(c.Plugin) != plugin {
 		return nil
 	}
 	return c.Position

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec/pointer"
 )
 
@@ -120,7 +121,7 @@ func (d *differ) connector(at string, a, b *Connector) {
 	switch {
 	case a.Type == TypeDestination:
 		effect, plugin = EffectRestartDestination, EffectRestartDestination
-	case PluginName(a.Plugin) != PluginName(b.Plugin):
+	case pluginname.Bare(a.Plugin) != pluginname.Bare(b.Plugin):
 		plugin = EffectPositionLost // which only its plugin can read
 	}
 	changed(d, at+"/type", a.Type, b.Type, EffectPositionLost)

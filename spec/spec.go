@@ -4,8 +4,6 @@
 package spec
 
 import (
-	"path"
-	"strings"
 	"time"
 )
 
@@ -70,18 +68,6 @@ type DLQ struct {
 
 // Tolerant reports whether the pipeline goes on when a record is refused.
 func (q *DLQ) Tolerant() bool { return q.WindowSize == 0 || q.WindowNackThreshold > 0 }
-
-// PluginName returns what a reference to a plugin, [builtin:|standalone:|any:]name[@version],
-// names, wherever it is from and whatever version of it is meant. A path names the plugin
-// that its file is called after.
-func PluginName(reference string) string {
-	name := reference[strings.IndexByte(reference, ':')+1:]
-	if strings.Contains(name, "/") {
-		return path.Base(name)
-	}
-	name, _, _ = strings.Cut(name, "@")
-	return name
-}
 
 // QualifiedID returns the id by which the rest of the agent and the API know the
 // connector id of this pipeline: "<pipeline>:<connector>".

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -22,7 +23,7 @@ func notifyLifecycle[C connector.Connector](ctx context.Context, p *Pipeline, o 
 		return fmt.Errorf("cannot read the state of connector %s: %w", o.id, err)
 	}
 	var replaced *spec.ConnectorState
-	if state != nil && spec.PluginName(state.Plugin) != spec.PluginName(o.plugin) {
+	if state != nil && pluginname.Bare(state.Plugin) != pluginname.Bare(o.plugin) {
 		replaced = state
 		// It may have been replaced itself, and not be cleaned up yet.
 		if state, err = p.Store.ConnectorState(ctx, spec.SupersededID(o.id, o.plugin)); err != nil {

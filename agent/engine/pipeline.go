@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -304,7 +305,7 @@ func (r *run) openSource(ctx context.Context, o *opened[connector.Source]) error
 	if err != nil {
 		return fmt.Errorf("cannot read the position of source %s: %w", o.id, err)
 	}
-	if err := o.connector.Open(ctx, checkpoint.PositionFor(spec.PluginName(o.plugin))); err != nil {
+	if err := o.connector.Open(ctx, checkpoint.PositionFor(pluginname.Bare(o.plugin))); err != nil {
 		return fmt.Errorf("cannot open source %s: %w", o.id, err)
 	}
 	return nil

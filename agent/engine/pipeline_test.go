@@ -621,6 +621,7 @@ func TestLifecycleOfAReplacedPlugin(t *testing.T) {
 		superseded string
 	}{
 		{"builtin:a@v1", "1", []string{"created map[k:1]"}, ""},
+		{"./a", "1", nil, ""}, // written as a path: the same
 		{"builtin:a@v2", "1", nil, ""},
 		{"b", "1", []string{"created map[k:1]"}, "builtin:a@v2 map[k:1]"},
 		{"standalone:a@v3", "2", []string{"updated map[k:1] map[k:2]"}, "b map[k:1]"},

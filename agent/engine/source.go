@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/settle"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -92,7 +93,7 @@ type pendingLease struct {
 }
 
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
-	return &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: spec.PluginName(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
+	return &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: pluginname.Bare(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
 		commits: notify.NewSignal(), room: notify.NewSignal(), openSince: time.Now()}
 }
 

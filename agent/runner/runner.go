@@ -21,6 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -110,7 +111,7 @@ func (r *Runner) Delete(ctx context.Context, c *spec.ConnectorState) error {
 		switch current, err := r.Store.ConnectorState(ctx, id); {
 		case err != nil:
 			return err
-		case current != nil && spec.PluginName(current.Plugin) == spec.PluginName(c.Plugin):
+		case current != nil && pluginname.Bare(current.Plugin) == pluginname.Bare(c.Plugin):
 			return nil // it has its plugin back, which is in use
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -74,7 +75,7 @@ func (f *Found) connector(p *spec.Pipeline, from *rest.Connector, processors []r
 		f.note("pipeline %q runs, so the position of %s is not taken over: stop it there first", p.ID, id)
 		return
 	}
-	f.Checkpoints = append(f.Checkpoints, spec.Checkpoint{ConnectorID: id, PipelineID: p.ID, Plugin: spec.PluginName(one.Plugin), Position: from.SourceState.Position})
+	f.Checkpoints = append(f.Checkpoints, spec.Checkpoint{ConnectorID: id, PipelineID: p.ID, Plugin: pluginname.Bare(one.Plugin), Position: from.SourceState.Position})
 }
 
 // processorsOf returns the processors of a parent, in the order of the list.

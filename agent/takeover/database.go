@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -143,7 +144,7 @@ func (d *database) connector(p *spec.Pipeline, id string, from *instance) {
 	}
 	if len(from.State.Position) > 0 {
 		d.Checkpoints = append(d.Checkpoints, spec.Checkpoint{ConnectorID: p.QualifiedID(one.ID), PipelineID: p.ID,
-			Plugin: spec.PluginName(one.Plugin), Position: from.State.Position})
+			Plugin: pluginname.Bare(one.Plugin), Position: from.State.Position})
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/live"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/secret"
 )
@@ -158,7 +159,7 @@ func (s *Pages) Edit(w http.ResponseWriter, r *http.Request) (any, error) {
 func (s *Pages) plugins() []editor.Plugin {
 	var all []editor.Plugin
 	for _, p := range s.Desired.Plugins.Plugins() {
-		one := editor.Plugin{Name: spec.PluginName(p.Name), Summary: p.Summary}
+		one := editor.Plugin{Name: pluginname.Bare(p.Name), Summary: p.Summary}
 		if len(p.SourceParams) > 0 {
 			one.Source = p.SourceParams
 		}
@@ -168,7 +169,7 @@ func (s *Pages) plugins() []editor.Plugin {
 		all = append(all, one)
 	}
 	for _, p := range s.Desired.Plugins.Processors() {
-		all = append(all, editor.Plugin{Name: spec.PluginName(p.Name), Summary: p.Summary, Processor: p.Parameters})
+		all = append(all, editor.Plugin{Name: pluginname.Bare(p.Name), Summary: p.Summary, Processor: p.Parameters})
 	}
 	return all
 }

@@ -4,6 +4,7 @@ package pluginname
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -55,6 +56,18 @@ func Parse(s string) (Name, error) {
 		return Name{}, fmt.Errorf("cannot parse plugin name %q: the version behind '@' is empty", s)
 	}
 	return n, nil
+}
+
+// Bare returns what a reference names, wherever it is from and whatever version of it is
+// meant. A path names the plugin that its file is called after. The reference need not be
+// well formed.
+func Bare(reference string) string {
+	name := reference[strings.IndexByte(reference, ':')+1:]
+	if strings.Contains(name, "/") {
+		return path.Base(name)
+	}
+	name, _, _ = strings.Cut(name, "@")
+	return name
 }
 
 // String returns the full form kind:name@version, which Parse reads back.
