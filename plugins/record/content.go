@@ -20,7 +20,10 @@ func (d *Data) content(m *Metadata, schema string) int {
 	if d.kind != structured {
 		return len(d.raw)
 	}
-	return objectLength(d.structured, m.Get(schema) != "")
+	if b, ok := d.encoded.wire(); ok {
+		return wireObjectLength(b, &fields{hi: len(b)}, 0)
+	}
+	return objectLength(d.object(), m.Get(schema) != "")
 }
 
 func objectLength(m map[string]any, avro bool) int {

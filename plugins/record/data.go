@@ -10,6 +10,7 @@ import (
 type Data struct {
 	raw        []byte
 	structured map[string]any
+	encoded    *object // in place of structured: nobody has looked at it yet, or somebody has
 	kind       dataKind
 }
 
@@ -36,7 +37,15 @@ func (d Data) IsNone() bool { return d.kind == none }
 func (d Data) Raw() ([]byte, bool) { return d.raw, d.kind == raw }
 
 // Structured returns the object of structured data, and whether d is structured.
-func (d Data) Structured() (map[string]any, bool) { return d.structured, d.kind == structured }
+func (d Data) Structured() (map[string]any, bool) { return d.object(), d.kind == structured }
+
+// object returns the object of structured data, nil of others.
+func (d Data) object() map[string]any {
+	if d.encoded != nil {
+		return d.encoded.get()
+	}
+	return d.structured
+}
 
 // Equal reports whether d and o are of one kind and hold the same values.
 func (d Data) Equal(o Data) bool {
@@ -44,13 +53,16 @@ func (d Data) Equal(o Data) bool {
 		return false
 	}
 	if d.kind == structured {
-		return reflect.DeepEqual(d.structured, o.structured)
+		return reflect.DeepEqual(d.object(), o.object())
 	}
 	return bytes.Equal(d.raw, o.raw)
 }
 
 // Clone returns a deep copy of d.
 func (d Data) Clone() Data {
+	if d.encoded != nil {
+		return d.encoded.clone()
+	}
 	d.raw = bytes.Clone(d.raw)
 	if d.kind == structured {
 		d.structured, _ = CloneValue(d.structured).(map[string]any)

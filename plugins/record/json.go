@@ -54,7 +54,7 @@ func (d Data) AppendJSON(dst []byte) ([]byte, error) {
 	case raw:
 		return appendBase64(dst, d.raw), nil
 	case structured:
-		return appendObject(dst, d.structured)
+		return appendObject(dst, d.object())
 	}
 	return append(dst, "null"...), nil
 }

@@ -32,7 +32,7 @@ func (d Data) appendInspectJSON(dst []byte) ([]byte, error) {
 		return append(dst, '}'), nil
 	case structured:
 		dst = append(dst, `{"structuredData":`...)
-		m := d.structured
+		m := d.object()
 		if m == nil {
 			m = map[string]any{}
 		}

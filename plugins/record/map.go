@@ -25,7 +25,7 @@ func (d Data) value() any {
 	case raw:
 		return d.raw
 	case structured:
-		return d.structured
+		return d.object()
 	}
 	return nil
 }

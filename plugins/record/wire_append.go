@@ -74,7 +74,10 @@ func appendData(dst []byte, num byte, d Data) ([]byte, error) {
 		return closeMessage(appendBytes(dst, 1, d.raw), start), nil
 	}
 	dst, inner := openMessage(dst, 2)
-	dst, err := appendStruct(dst, d.structured, 0)
+	if b, ok := d.encoded.wire(); ok {
+		return closeMessage(closeMessage(append(dst, b...), inner), start), nil
+	}
+	dst, err := appendStruct(dst, d.object(), 0)
 	return closeMessage(closeMessage(dst, inner), start), err
 }
 

@@ -110,12 +110,13 @@ func (w *wireParser) data(outer *fields, d *Data) (err error) {
 		case f.num == 1 && f.typ == typeBytes:
 			*d = Raw(w.bytes(&f))
 		case f.num == 2 && f.typ == typeBytes:
-			m := d.structured
-			if d.kind != structured {
-				m = make(map[string]any)
+			if d.kind == structured {
+				*d = Structured(d.object())
+				err = w.object(&f, d.structured, 0)
+				continue
 			}
-			*d = Structured(m)
-			err = w.object(&f, m, 0)
+			err = checkFields(w.b, f.lo, f.hi, aStruct, 0)
+			*d = Data{encoded: &object{in: w, lo: f.lo, hi: f.hi}, kind: structured}
 		}
 	}
 	return errors.Join(err, f.err)
