@@ -49,7 +49,7 @@ plugins/plugintest:   plugins plugins/connector plugins/schema plugins/sdk plugi
 plugins/plugintest/server:
 plugins/plugintest/chaos: plugins/connector plugins/wire/wirepb
 plugins/plugintest/chaos/conduit-connector-chaos: plugins/plugintest/chaos
-reconcile/plan:       spec
+reconcile/plan reconcile/reconciletest: spec
 reconcile:            reconcile/plan spec
 reconcile/files:      reconcile/watch spec
 api/rest:             spec

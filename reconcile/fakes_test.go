@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/reconcile/reconciletest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -87,50 +86,21 @@ func newMemory() *memory {
 func values[V any](m *memory, all map[string]V) ([]V, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []V
-	for _, k := range slices.Sorted(maps.Keys(all)) {
-		list = append(list, all[k])
-	}
-	return list, m.fail
+	return reconciletest.Values(all), m.fail
 }
 
 func (m *memory) DeclarationsSince(_ context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
 	defer m.reads.Add(1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d := spec.Delta[spec.Declaration]{Revision: int64(len(m.changed)) + 1, All: revision == 0}
-	ids := slices.Collect(maps.Keys(m.declared))
-	if !d.All {
-		ids = slices.Clone(m.changed[revision-1:])
-	}
-	slices.Sort(ids)
-	for _, id := range slices.Compact(ids) {
-		if now, ok := m.declared[id]; ok {
-			d.Rows = append(d.Rows, now)
-		} else {
-			d.Gone = append(d.Gone, id)
-		}
-	}
-	return d, m.fail
+	return reconciletest.Delta(m.declared, m.changed, revision), m.fail
 }
 func (m *memory) States(context.Context) ([]spec.State, error) { return values(m, m.states) }
 func (m *memory) ConnectorStatesSince(_ context.Context, revision int64) (spec.Delta[spec.ConnectorState], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.connectorReads++
-	d := spec.Delta[spec.ConnectorState]{Revision: int64(len(m.started)) + 1, All: revision == 0}
-	ids := slices.Collect(maps.Keys(m.connectors))
-	if !d.All {
-		ids = slices.Clone(m.started[revision-1:])
-	}
-	slices.Sort(ids)
-	for _, id := range slices.Compact(ids) {
-		if now, ok := m.connectors[id]; ok {
-			d.Rows = append(d.Rows, now)
-		} else {
-			d.Gone = append(d.Gone, id)
-		}
-	}
+	d := reconciletest.Delta(m.connectors, m.started, revision)
 	m.connectorRows += len(d.Rows)
 	return d, m.fail
 }
@@ -145,24 +115,9 @@ func (m *memory) Apply(_ context.Context, c *spec.Changes) error {
 		return m.fail
 	}
 	m.applied++
-	for _, d := range c.Declare {
-		now := m.declared[d.Pipeline.ID]
-		now.Pipeline, now.Owner, now.Withdrawn, now.Purge = d.Pipeline, d.Owner, time.Time{}, false
-		if sum := digest(&d.Pipeline); sum != now.Digest {
-			now.Digest, now.Override = sum, ""
-			now.Generation++
-		}
-		m.declared[d.Pipeline.ID] = now
-		m.changed = append(m.changed, d.Pipeline.ID)
-	}
-	for _, w := range c.Withdraw {
-		now, ok := m.declared[w.ID]
-		if !ok || !now.Withdrawn.IsZero() && !w.Purge {
-			return fmt.Errorf("withdrawal of %q, which is not declared", w.ID)
-		}
-		now.Withdrawn, now.Purge = time.Now().Add(m.skew).Round(0), w.Purge
-		m.declared[w.ID] = now
-		m.changed = append(m.changed, w.ID)
+	changed, err := reconciletest.Apply(m.declared, c, digest, time.Now().Add(m.skew))
+	if m.changed = append(m.changed, changed...); err != nil {
+		return err
 	}
 	m.events = append(m.events, c.Events...)
 	return nil

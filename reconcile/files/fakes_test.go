@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/conduit-agent/conduit/reconcile/reconciletest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -51,31 +50,14 @@ func newMemory() *memory {
 func values[V any](m *memory, all map[string]V) ([]V, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []V
-	for _, k := range slices.Sorted(maps.Keys(all)) {
-		list = append(list, all[k])
-	}
-	return list, m.fail
+	return reconciletest.Values(all), m.fail
 }
 
 func (m *memory) DeclarationsSince(_ context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reads++
-	d := spec.Delta[spec.Declaration]{Revision: int64(len(m.changed)) + 1, All: revision == 0}
-	ids := slices.Collect(maps.Keys(m.declared))
-	if !d.All {
-		ids = slices.Clone(m.changed[revision-1:])
-	}
-	slices.Sort(ids)
-	for _, id := range slices.Compact(ids) {
-		if now, ok := m.declared[id]; ok {
-			d.Rows = append(d.Rows, now)
-		} else {
-			d.Gone = append(d.Gone, id)
-		}
-	}
-	return d, m.fail
+	return reconciletest.Delta(m.declared, m.changed, revision), m.fail
 }
 
 func (m *memory) FileStates(context.Context) ([]spec.FileState, error) { return values(m, m.files) }
@@ -90,24 +72,9 @@ func (m *memory) Apply(_ context.Context, c *spec.Changes) error {
 		return m.fail
 	}
 	m.applied++
-	for _, d := range c.Declare {
-		now := m.declared[d.Pipeline.ID]
-		now.Pipeline, now.Owner, now.Withdrawn, now.Purge = d.Pipeline, d.Owner, time.Time{}, false
-		if sum := digest(&d.Pipeline); sum != now.Digest {
-			now.Digest, now.Override = sum, ""
-			now.Generation++
-		}
-		m.declared[d.Pipeline.ID] = now
-		m.changed = append(m.changed, d.Pipeline.ID)
-	}
-	for _, w := range c.Withdraw {
-		now, ok := m.declared[w.ID]
-		if !ok || !now.Withdrawn.IsZero() && !w.Purge {
-			return fmt.Errorf("withdrawal of %q, which is not declared", w.ID)
-		}
-		now.Withdrawn, now.Purge = time.Now().Round(0), w.Purge
-		m.declared[w.ID] = now
-		m.changed = append(m.changed, w.ID)
+	changed, err := reconciletest.Apply(m.declared, c, digest, time.Now())
+	if m.changed = append(m.changed, changed...); err != nil {
+		return err
 	}
 	for _, f := range c.Files {
 		m.files[f.Path] = f

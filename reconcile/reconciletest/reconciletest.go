@@ -1,0 +1,63 @@
+// Package reconciletest has the parts that fakes of the store of declarations share.
+package reconciletest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Values returns the rows in the order of their keys.
+func Values[V any](rows map[string]V) (list []V) {
+	for _, k := range slices.Sorted(maps.Keys(rows)) {
+		list = append(list, rows[k])
+	}
+	return list
+}
+
+// Delta returns what changed since a revision, of a table in which the rows with the ids
+// changed did, or went, one a revision, from revision 2 on.
+func Delta[V any](rows map[string]V, changed []string, revision int64) spec.Delta[V] {
+	d := spec.Delta[V]{Revision: int64(len(changed)) + 1, All: revision == 0}
+	ids := slices.Collect(maps.Keys(rows))
+	if !d.All {
+		ids = slices.Clone(changed[revision-1:])
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if now, ok := rows[id]; ok {
+			d.Rows = append(d.Rows, now)
+		} else {
+			d.Gone = append(d.Gone, id)
+		}
+	}
+	return d
+}
+
+// Apply changes declarations as a store does at this time, and returns the ids of those that
+// changed. It fails when what is not declared, or withdrawn already, is to be withdrawn.
+func Apply(declared map[string]spec.Declaration, c *spec.Changes, digest func(*spec.Pipeline) string, at time.Time) (changed []string, err error) {
+	for _, d := range c.Declare {
+		now := declared[d.Pipeline.ID]
+		now.Pipeline, now.Owner, now.Withdrawn, now.Purge = d.Pipeline, d.Owner, time.Time{}, false
+		if sum := digest(&d.Pipeline); sum != now.Digest {
+			now.Digest, now.Override = sum, ""
+			now.Generation++
+		}
+		declared[d.Pipeline.ID] = now
+		changed = append(changed, d.Pipeline.ID)
+	}
+	for _, w := range c.Withdraw {
+		now, ok := declared[w.ID]
+		if !ok || !now.Withdrawn.IsZero() && !w.Purge {
+			return changed, fmt.Errorf("withdrawal of %q, which is not declared", w.ID)
+		}
+		now.Withdrawn, now.Purge = at.Round(0), w.Purge
+		declared[w.ID] = now
+		changed = append(changed, w.ID)
+	}
+	return changed, nil
+}
