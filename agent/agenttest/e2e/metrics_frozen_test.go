@@ -61,7 +61,8 @@ func TestMetricsAreFrozen(t *testing.T) {
 		return strings.Contains(text, "conduit_inspector_sessions{") && strings.Contains(text, "conduit_plugin_restarts_total{")
 	})
 
-	got := describeMetrics(metricsOf(w.Agent))
+	got := describeMetrics(metricsOf(w.Agent)) + describeUnreported(t)
+	got = strings.Join(slices.Sorted(strings.Lines(got)), "")
 	if *freeze {
 		if err := os.WriteFile("testdata/metrics.txt", []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -77,6 +78,43 @@ func TestMetricsAreFrozen(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics are not those of testdata/metrics.txt:\n%s", diff)
+	}
+}
+
+// describeUnreported describes the metrics of sources that tell of their systems, which
+// none of the built-in connectors does, as they are declared.
+func describeUnreported(t *testing.T) string {
+	source, err := os.ReadFile("../../telemetry/descriptors.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, found := range regexp.MustCompile(`desc\("(conduit_source_(?:behind_\w+|warning|snapshot_\w+))", "[^"]*", (.*)\)`).FindAllStringSubmatch(string(source), -1) {
+		labels := strings.Split(strings.ReplaceAll(found[2], `"`, ""), ", ")
+		slices.Sort(labels)
+		fmt.Fprintln(&all, found[1], "gauge", strings.Join(labels, " "))
+	}
+	return all.String()
+}
+
+// Nothing is declared that the table does not have.
+func TestFrozenMetricsAreAll(t *testing.T) {
+	source, err := os.ReadFile("../../telemetry/descriptors.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	frozen, err := os.ReadFile("testdata/metrics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := regexp.MustCompile(`desc\("(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(declared) != strings.Count(string(frozen), "\n") {
+		t.Errorf("%d metrics are declared, %d in the table", len(declared), strings.Count(string(frozen), "\n"))
+	}
+	for _, found := range declared {
+		if !strings.Contains("\n"+string(frozen), "\n"+found[1]+" ") {
+			t.Errorf("testdata/metrics.txt lacks %s", found[1])
+		}
 	}
 }
 
