@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/agent/replay"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
@@ -55,6 +56,7 @@ type Agent struct {
 
 	options     Options
 	deadLetters *deadletters.Store
+	replays     *replay.Replays
 	references  *reference.Resolver
 	taps        tap.Points
 	schemas     *schema.Cache // for showing records
@@ -129,6 +131,7 @@ func (a *Agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.Files.Run(gctx) })
 	g.Go(func() error { return a.Loop.Run(gctx) })
 	g.Go(func() error { return a.references.Run(gctx) })
+	g.Go(func() error { return a.replays.Run(gctx) })
 	g.Go(func() error { return serve(gctx) })
 	g.Go(func() error { return supervised.Run(gctx) })
 	if a.options.Started != nil {

@@ -65,6 +65,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Rates:    a.rates.All,
 		Insight:  a.insight(),
 		Letters:  a.deadLetters,
+		Replays:  a.replays,
 	}
 	if err := a.secure(server, c); err != nil {
 		return nil, &settingError{err}

@@ -72,6 +72,7 @@ agent/engine: agent/engine/backpressure agent/engine/batching agent/engine/commi
   agent/engine/settle agent/engine/slot agent/engine/tap agent/engine/watchdog plugins/connector plugins/sdk spec
 agent/store:          plugins/schema spec
 agent/deadletters:    agent/engine/deadletter api/rest spec
+agent/replay:         agent/deadletters agent/engine agent/engine/commit agent/engine/deadletter api/rest plugins/connector spec
 agent/config:         schemas spec
 agent/reference:      agent/redact reconcile/watch spec
 agent/confine:        agent/config
@@ -82,7 +83,7 @@ agent/planner:        agent/config agent/store api/rest reconcile/files reconcil
 agent/dryrun:         api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec
 agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/watch spec
 agent/host:           api/rest reconcile reconcile/files spec
-agent: agent/catalog agent/config agent/confine agent/deadletters agent/dryrun agent/engine agent/engine/backpressure agent/engine/commit agent/engine/fair agent/engine/measure agent/engine/tap agent/host agent/planner agent/redact agent/reference agent/runner agent/store agent/telemetry
+agent: agent/catalog agent/config agent/confine agent/deadletters agent/dryrun agent/engine agent/engine/backpressure agent/engine/commit agent/engine/fair agent/engine/measure agent/engine/tap agent/host agent/planner agent/redact agent/reference agent/replay agent/runner agent/store agent/telemetry
   api api/desired api/idempotency api/letters api/resource api/rest plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/files reconcile/plan reconcile/watch spec
 agent/takeover: agent/store api/client api/rest spec
 agent/agenttest:      agent agent/config spec

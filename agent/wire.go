@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/agent/replay"
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
@@ -66,6 +67,13 @@ func (a *Agent) wire() {
 		ProcessorTimeout: c.Processors.Timeout,
 		StateDir:         c.DB.SQLite.Path + ".processors",
 		Log:              log,
+	}
+	a.replays = &replay.Replays{
+		Letters:  a.deadLetters,
+		Store:    a.Store,
+		Declared: a.Store.Get,
+		Assemble: a.Runner.Assemble,
+		Log:      log,
 	}
 	a.Loop = &reconcile.Loop{
 		Store:           a.Store,

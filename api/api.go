@@ -50,6 +50,7 @@ type Server struct {
 	Rates   func() []rest.PipelineRates
 	Insight resource.Insight // what pages show in addition to pipelines; what is nil in it cannot be asked for
 	Letters letters.Store    // nil: dead letters cannot be asked for
+	Replays letters.Replays  // set with Letters
 	Log     *slog.Logger     // nil discards
 	Version string
 	Debug   bool // serve profiles under /debug/pprof/

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +72,52 @@ func (b *letterBox) DropAll(_ context.Context, pipeline string, f rest.DeadLette
 	return 3, b.call("drop all", []any{pipeline, f})
 }
 
+func (b *letterBox) Start(_ context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error) {
+	return rest.Replay{PipelineID: pipeline, Running: true}, b.call("replay", request)
+}
+
+func (b *letterBox) Status(pipeline string) (rest.Replay, bool) {
+	return rest.Replay{PipelineID: pipeline}, b.call("status", pipeline) == nil && pipeline == "orders"
+}
+
+func (b *letterBox) Cancel(pipeline string) (rest.Replay, bool) {
+	return rest.Replay{PipelineID: pipeline}, b.call("cancel", pipeline) == nil && pipeline == "orders"
+}
+
+// A replay that runs keeps another from beginning.
+func TestReplayRuns(t *testing.T) {
+	w := newWorld(t)
+	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusStopped), Owner: spec.Owner{Kind: spec.OwnerAPI}}
+	s := newServer(w)
+	box := &letterBox{broken: fmt.Errorf("it runs: %w", spec.ErrConflict)}
+	s.Letters, s.Replays = box, box
+	if got := do(s.Handler(), "POST", "/v1/pipelines/orders/dead-letter-replay", `{"all":true}`); got.status != 409 || !strings.Contains(string(got.body), "being replayed already") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// Who may read sees dead letters and changes none.
+func TestDeadLettersForReaders(t *testing.T) {
+	for request, status := range map[string]int{
+		"GET /v1/dead-letters": 200, "GET /v1/pipelines/orders/dead-letters": 200, "GET /v1/pipelines/orders/dead-letters/17": 200, "GET /v1/pipelines/orders/dead-letter-replay": 200,
+		"PUT /v1/pipelines/orders/dead-letters/17": 403, "DELETE /v1/pipelines/orders/dead-letters/17": 403, "DELETE /v1/pipelines/orders/dead-letters": 403,
+		"POST /v1/pipelines/orders/dead-letter-replay": 403, "DELETE /v1/pipelines/orders/dead-letter-replay": 403,
+	} {
+		s := newServer(newWorld(t))
+		s.ReadToken, s.AdminToken = "reader", "admin"
+		box := &letterBox{}
+		s.Letters, s.Replays = box, box
+		method, path, _ := strings.Cut(request, " ")
+		body := ""
+		if method == "PUT" || method == "POST" {
+			body = "{}"
+		}
+		if got := do(s.Handler(), method, path, body, "Authorization", "Bearer reader"); got.status != status {
+			t.Errorf("%s: %d %s", request, got.status, got.body)
+		}
+	}
+}
+
 // TestDeadLetters checks what requests become calls of the store, and how it is answered.
 func TestDeadLetters(t *testing.T) {
 	const record = `{"record":{"position":"MQ==","payload":{"after":{"id":1}}}}`
@@ -100,13 +147,19 @@ func TestDeadLetters(t *testing.T) {
 		{"DELETE /v1/pipelines/orders/dead-letters?ids=17&all=true", 400, ``, `which dead letters`},
 		{"DELETE /v1/pipelines/orders/dead-letters?ids=a", 400, ``, `ids must be numbers`},
 		{"DELETE /v1/pipelines/orders/dead-letters?error=x", 200, `drop all ["orders",{"error":"x"}]`, `"dropped":3`},
+		{`POST /v1/pipelines/orders/dead-letter-replay {"ids":[17]}`, 200, `replay {"ids":[17]}`, `"running":true`},
+		{`POST /v1/pipelines/orders/dead-letter-replay {"filter":{"error":"x"}}`, 200, `replay {"filter":{"error":"x"}}`, `"running":true`},
+		{`POST /v1/pipelines/orders/dead-letter-replay {"filter":{"stage":"x"}}`, 400, ``, `stage must be`},
+		{`POST /v1/pipelines/orders/dead-letter-replay {"filter":{}}`, 400, ``, `which dead letters`},
+		{`POST /v1/pipelines/none/dead-letter-replay {"all":true}`, 404, ``, `not found`},
+		{"GET /v1/pipelines/none/dead-letter-replay", 404, `status "none"`, `were replayed since`},
 		{"DELETE /v1/pipelines/orders/dead-letters?all=true", 200, `drop all ["orders",{}]`, `"dropped":3`},
 	} {
 		w := newWorld(t)
 		w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusStopped), Owner: spec.Owner{Kind: spec.OwnerAPI}}
 		s := newServer(w)
 		box := &letterBox{}
-		s.Letters = box
+		s.Letters, s.Replays = box, box
 		words := strings.SplitN(c.request+" ", " ", 3)
 		got := do(s.Handler(), words[0], words[1], strings.TrimSpace(words[2]))
 		if got.status != c.status || !strings.Contains(string(got.body), c.answer) || c.call == "" && len(box.calls) > 0 || c.call != "" && !slices.Contains(box.calls, c.call) {

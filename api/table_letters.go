@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/letters"
@@ -31,13 +32,14 @@ var (
 	exampleDeadRecord     = json.RawMessage(`{"position":"MQ==","operation":"create","metadata":{"opencdc.version":"v1"},"key":"NDcxMQ==","payload":{"before":null,"after":{"city":"Bern"}}}`)
 	exampleTotals         = rest.DeadLetterTotals{PipelineID: "orders", Count: 1, Bytes: 120}
 	exampleDeadLetterPage = rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{exampleDeadLetter}, Totals: exampleTotals}
+	exampleReplay         = rest.Replay{PipelineID: "orders", Generation: 3, Started: exampleTime, Ended: exampleTime.Add(time.Second), Read: 1, Settled: 1}
 	exampleDeadLetterEdit = rest.DeadLetterEdit{Record: exampleDeadRecord}
 )
 
 // letterRoutes returns the operations of dead letters. Whoever may read sees their records, as
 // in inspectors.
 func (s *Server) letterRoutes(base resource.Base) []route {
-	l := &letters.Letters{Base: base, Store: s.Letters}
+	l := &letters.Letters{Base: base, Store: s.Letters, Replays: s.Replays}
 	return []route{
 		{openapi.Operation{Method: get, Path: "/v1/dead-letters", ID: "countDeadLetters", Tag: "dead letters", Summary: "Count the dead letters of each pipeline",
 			Response: list(exampleTotals), Errors: []int{404}}, l.Totals, guard.Read, nil},
@@ -53,5 +55,13 @@ func (s *Server) letterRoutes(base resource.Base) []route {
 			Request: exampleDeadLetterEdit, Response: exampleDeadLetter, Errors: []int{404}}, l.Update, guard.Admin, nil},
 		{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letters/{letter}", ID: "dropDeadLetter", Tag: "dead letters", Summary: "Drop a dead letter",
 			Response: rest.DeadLettersDropped{Dropped: 1}, Errors: []int{404}}, l.Delete, guard.Admin, nil},
+		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "replayDeadLetters", Tag: "dead letters", Summary: "Replay dead letters",
+			Description: "Which ones is said by ids, a filter or all. In the order in which they were refused, they pass the present version of the pipeline, from the processor or to the destination that refused them; " +
+				"connectors and processors are started for it. A dead letter is gone when its record is settled; one that is refused again comes back. The answer does not wait for the end.",
+			Headers: postHeaders, Request: rest.ReplayRequest{IDs: []int64{17}}, Response: exampleReplay, Errors: []int{404, 409}}, l.Replay, guard.Admin, nil},
+		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "getReplay", Tag: "dead letters", Summary: "Get how far the replay is that runs, or ran last",
+			Response: exampleReplay, Errors: []int{404}}, l.ReplayStatus, guard.Read, nil},
+		{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "cancelReplay", Tag: "dead letters", Summary: "End a replay once what is in flight is settled",
+			Response: exampleReplay, Errors: []int{404}}, l.CancelReplay, guard.Admin, nil},
 	}
 }

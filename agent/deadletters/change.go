@@ -30,7 +30,7 @@ func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 		} else if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE letters SET key = ?, bytes = ?, edited = 1 WHERE id = ?`, keyText(r.Key), len(body), id); err != nil {
+		if _, err := tx.Exec(`UPDATE letters SET key = ?, bytes = ?, edited = edited + 1 WHERE id = ?`, keyText(r.Key), len(body), id); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`UPDATE bodies SET record = ? WHERE id = ?`, body, id); err != nil {
@@ -135,30 +135,22 @@ func (s *Store) bounds(ctx context.Context, pipeline string, f rest.DeadLetterFi
 	return low, high, err
 }
 
-// Again notes that a dead letter was refused again when it was replayed with d's pipeline.
-func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, by string, cause error) error {
-	return s.change(ctx, func(tx *sql.Tx) error {
-		r := rest.Refusal{Time: time.Now(), By: by, Generation: d.Generation, Error: cut(cause.Error(), maxFullText), Replay: true}
-		err := refuseAgain(tx, id, &r, d.Digest, false)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil // it was dropped meanwhile
-		}
-		return err
-	})
-}
-
 // Replay is a dead letter as it is replayed.
 type Replay struct {
 	ID       int64
+	Edits    int64 // how often it was edited
+	Stage    rest.DeadLetterStage
+	Stopped  bool
 	SourceID string
 	Entry    Entry
 	Record   record.Record
 }
 
-// Load returns the dead letters with these ids that there still are, in their order.
-func (s *Store) Load(ctx context.Context, ids []int64) (all []Replay, err error) {
+// load returns the dead letters of a pipeline with these ids that there still are, in their
+// order.
+func (s *Store) load(ctx context.Context, pipeline string, ids []int64) (all []Replay, err error) {
 	err = s.use(ctx, func(db *sql.DB) error {
-		rows, err := db.QueryContext(ctx, `SELECT id, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE id IN (`+list(ids)+`) ORDER BY id`)
+		rows, err := db.QueryContext(ctx, `SELECT id, edited, stage, stopped, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id IN (`+list(ids)+`) ORDER BY id`, pipeline)
 		if err != nil {
 			return err
 		}
@@ -178,18 +170,11 @@ func (s *Store) Load(ctx context.Context, ids []int64) (all []Replay, err error)
 func scanReplay(rows *sql.Rows) (r Replay, err error) {
 	var entry string
 	var body []byte
-	if err := rows.Scan(&r.ID, &r.SourceID, &entry, &body); err != nil {
+	if err := rows.Scan(&r.ID, &r.Edits, (*string)(&r.Stage), &r.Stopped, &r.SourceID, &entry, &body); err != nil {
 		return r, err
 	}
 	if err := json.Unmarshal([]byte(entry), &r.Entry); err != nil {
 		return r, err
 	}
 	return r, r.Record.UnmarshalJSON(body)
-}
-
-// Settled removes dead letters that a replay settled.
-func (s *Store) Settled(ctx context.Context, pipeline string, ids []int64) error {
-	n, err := s.remove(ctx, pipeline, ids)
-	s.Replayed.Add(uint64(n))
-	return err
 }

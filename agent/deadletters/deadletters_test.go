@@ -111,7 +111,9 @@ func TestStages(t *testing.T) {
 		keep(t, s, declared("p"), letter(i, c.by, "no"))
 		got, err := s.Get(t.Context(), "p", int64(i+1))
 		must(t, err)
-		loaded, err := s.Load(t.Context(), []int64{int64(i + 1)})
+		cursor, err := s.Select(t.Context(), "p", rest.ReplayRequest{IDs: []int64{int64(i + 1)}})
+		must(t, err)
+		loaded, _, err := cursor.Next(t.Context())
 		must(t, err)
 		if got.Stage != c.stage || loaded[0].Entry != c.entry {
 			t.Errorf("refused by %s: stage %s, entry %+v", c.by, got.Stage, loaded[0].Entry)
@@ -327,5 +329,99 @@ func TestPages(t *testing.T) {
 		if slowest > most && n == 1_000_000 {
 			t.Errorf("%s: a page took %v", name, slowest)
 		}
+	}
+}
+
+// selected goes through what a request selects.
+func selected(t testing.TB, s *deadletters.Store, request rest.ReplayRequest) (all []deadletters.Replay, skipped int) {
+	t.Helper()
+	cursor, err := s.Select(t.Context(), "p", request)
+	must(t, err)
+	for {
+		some, n, err := cursor.Next(t.Context())
+		must(t, err)
+		if skipped += n; len(some) == 0 && n == 0 {
+			return all, skipped
+		}
+		all = append(all, some...)
+	}
+}
+
+func numbersOf(all []deadletters.Replay) (ids []int64) {
+	for _, r := range all {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func TestSelection(t *testing.T) {
+	s := fresh(t, deadletters.Limits{})
+	for i := range 600 {
+		l := letter(i, "p:dst", fmt.Sprint("error ", i%2))
+		l.Stopped = i == 599
+		keep(t, s, declared("p"), l)
+	}
+	all, skipped := selected(t, s, rest.ReplayRequest{All: true})
+	if got := numbersOf(all); len(got) != 599 || skipped != 1 || !slices.IsSorted(got) {
+		t.Errorf("of 600 there are %d, %d skipped", len(got), skipped)
+	}
+	all, skipped = selected(t, s, rest.ReplayRequest{Filter: &rest.DeadLetterFilter{Error: "error 1"}})
+	if got := numbersOf(all); len(got) != 299 || got[0] != 2 || got[298] != 598 || skipped != 1 {
+		t.Errorf("the filter selects %v", got)
+	}
+	all, _ = selected(t, s, rest.ReplayRequest{IDs: []int64{7, 5, 7, 9999}})
+	if got := numbersOf(all); !slices.Equal(got, []int64{5, 7}) {
+		t.Errorf("named were 5 and 7, got %v", got)
+	}
+	// What comes while it goes on is not of it.
+	cursor, err := s.Select(t.Context(), "p", rest.ReplayRequest{Filter: &rest.DeadLetterFilter{Key: "key-1000"}})
+	must(t, err)
+	keep(t, s, declared("p"), letter(1000, "p:dst", "no"))
+	must(t, s.Flush(t.Context()))
+	if some, _, err := cursor.Next(t.Context()); err != nil || len(some) > 0 {
+		t.Errorf("got %v, %v", some, err)
+	}
+}
+
+func TestSettledAndRefusedAgain(t *testing.T) {
+	s := fresh(t, deadletters.Limits{})
+	d := declared("p")
+	keep(t, s, d, letter(1, "p:p0", "a"), letter(2, "p:p0", "b"), letter(3, "p:p0", "c"))
+	all, _ := selected(t, s, rest.ReplayRequest{All: true})
+	edited := all[1].Record
+	edited.Key = record.Raw([]byte("edited"))
+	_, err := s.Edit(t.Context(), "p", 2, &edited)
+	must(t, err)
+	must(t, s.Settled(t.Context(), "p", all[:2])) // but the second was edited since
+	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{3, 2}) || s.Replayed.Load() != 2 {
+		t.Errorf("left are %v", got)
+	}
+	d.Generation = 9
+	must(t, s.Again(t.Context(), d, 3, letter(3, "p:dst", "d"), true))
+	must(t, s.Again(t.Context(), d, 3, letter(3, "p:other", "e"), false))
+	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{4, 3, 2}) {
+		t.Errorf("left are %v", got)
+	}
+	l, err := s.Get(t.Context(), "p", 3)
+	must(t, err)
+	if l.RefusedBy != "p:dst" || l.Stage != rest.StageDestination || l.Generation != 9 || len(l.Refusals) != 2 || l.Refusals[0].Error != "c" || l.Refusals[1].Error != "d" || !l.Refusals[1].Replay {
+		t.Errorf("refused again: %+v", l)
+	}
+	// It is refused by the source's pipeline once more, at the new place: the same one.
+	keep(t, s, d, letter(3, "p:dst", "f"))
+	must(t, s.Again(t.Context(), d, 2, letter(3, "p:dst", "g"), true)) // what became of 2 is what 3 is
+	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{4, 3}) {
+		t.Errorf("left are %v", got)
+	}
+	totals, err := s.Totals(t.Context())
+	must(t, err)
+	var bytes int64
+	page, err := s.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 10)
+	must(t, err)
+	for _, l := range page.DeadLetters {
+		bytes += l.Bytes
+	}
+	if totals[0].Count != 2 || totals[0].Bytes != bytes {
+		t.Errorf("counted %+v of %d bytes", totals, bytes)
 	}
 }

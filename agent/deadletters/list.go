@@ -187,9 +187,9 @@ func lowerASCII(text string) string {
 }
 
 func scanLetter(row interface{ Scan(...any) error }, more ...any) (l rest.DeadLetter, err error) {
-	var at, last int64
-	err = row.Scan(append([]any{&l.ID, &l.PipelineID, &at, &last, &l.Times, &l.SourceID, (*string)(&l.Stage), &l.RefusedBy, &l.Generation, &l.Digest, &l.Key, &l.Error, &l.Stopped, &l.Edited, &l.Bytes}, more...)...)
-	l.Time, l.LastTime = fromNanos(at), fromNanos(last)
+	var at, last, edits int64
+	err = row.Scan(append([]any{&l.ID, &l.PipelineID, &at, &last, &l.Times, &l.SourceID, (*string)(&l.Stage), &l.RefusedBy, &l.Generation, &l.Digest, &l.Key, &l.Error, &l.Stopped, &edits, &l.Bytes}, more...)...)
+	l.Time, l.LastTime, l.Edited = fromNanos(at), fromNanos(last), edits > 0
 	return l, err
 }
 

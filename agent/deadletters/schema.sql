@@ -15,7 +15,7 @@ CREATE TABLE letters (
     key         TEXT    NOT NULL,
     error       TEXT    NOT NULL,
     stopped     INTEGER NOT NULL,
-    edited      INTEGER NOT NULL DEFAULT 0,
+    edited      INTEGER NOT NULL DEFAULT 0, -- how often
     bytes       INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX letters_by_pipeline ON letters (pipeline_id, id);

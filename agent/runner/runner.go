@@ -61,6 +61,31 @@ type Runner struct {
 
 // Prepare makes a run of d's pipeline ready to go.
 func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Run, error) {
+	o, err := r.assemble(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Pipeline.Prepare(ctx); err != nil {
+		return nil, r.located(d, o.secrets.Error(err), r.check(o.resolved.Pipeline))
+	}
+	return o, nil
+}
+
+// Assemble returns a run of the engine for d's pipeline that is not prepared, whose processors
+// keep nothing, and what keeps secrets out of its errors.
+func (r *Runner) Assemble(ctx context.Context, d *spec.Declaration) (*engine.Pipeline, func(error) error, error) {
+	o, err := r.assemble(ctx, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	plugins := o.Pipeline.Plugins.(dispenser)
+	plugins.chains.StateDir = ""
+	o.Pipeline.Plugins = plugins
+	return o.Pipeline, o.secrets.Error, nil
+}
+
+// assemble makes a run that is not prepared.
+func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error) {
 	resolved, err := r.resolve(ctx, d)
 	if err != nil {
 		return nil, err
@@ -86,9 +111,6 @@ func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		Redact:     o.secrets.Error,
 		Keep:       o.keep,
 		Log:        log.With("component", "engine", "pipeline_id", d.Pipeline.ID),
-	}
-	if err := o.Pipeline.Prepare(ctx); err != nil {
-		return nil, r.located(d, o.secrets.Error(err), r.check(resolved.Pipeline))
 	}
 	return o, nil
 }

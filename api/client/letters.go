@@ -85,3 +85,22 @@ func timeText(t time.Time) string {
 	}
 	return t.UTC().Format(time.RFC3339Nano)
 }
+
+// ReplayDeadLetters begins to replay dead letters.
+func (c *Client) ReplayDeadLetters(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error) {
+	status, _, err := with[rest.Replay](ctx, c, http.MethodPost, at(pipelines, pipeline, replayPath), request, nil)
+	return status, err
+}
+
+// Replay returns how far the replay is that runs, or ran last.
+func (c *Client) Replay(ctx context.Context, pipeline string) (rest.Replay, error) {
+	return get[rest.Replay](ctx, c, at(pipelines, pipeline, replayPath))
+}
+
+// CancelReplay ends a replay once what is in flight is settled.
+func (c *Client) CancelReplay(ctx context.Context, pipeline string) (rest.Replay, error) {
+	status, _, err := with[rest.Replay](ctx, c, http.MethodDelete, at(pipelines, pipeline, replayPath), nil, nil)
+	return status, err
+}
+
+const replayPath = "/dead-letter-replay"

@@ -38,7 +38,8 @@ type Store interface {
 // they are dropped or too old.
 type Letters struct {
 	resource.Base
-	Store Store
+	Store   Store
+	Replays Replays
 }
 
 // defaultPage is how many dead letters a page has when the client does not say.

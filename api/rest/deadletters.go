@@ -80,3 +80,24 @@ type DeadLetterEdit struct {
 type DeadLettersDropped struct {
 	Dropped int64 `json:"dropped"`
 }
+
+// ReplayRequest says which dead letters to replay: some, those that a filter selects, or all.
+type ReplayRequest struct {
+	IDs    []int64           `json:"ids,omitempty"`
+	Filter *DeadLetterFilter `json:"filter,omitempty"`
+	All    bool              `json:"all,omitempty"`
+}
+
+// Replay is how far a replay of dead letters is, or how it ended.
+type Replay struct {
+	PipelineID string    `json:"pipelineId"`
+	Running    bool      `json:"running"`
+	Generation int64     `json:"generation" doc:"Of the version of the pipeline that the dead letters pass."`
+	Started    time.Time `json:"started"`
+	Ended      time.Time `json:"ended,omitzero"`
+	Read       int64     `json:"read" doc:"Dead letters that entered the pipeline."`
+	Settled    int64     `json:"settled" doc:"Of those the ones that were settled, and are gone."`
+	Refused    int64     `json:"refused" doc:"Of those the ones that were refused again, and came back."`
+	Skipped    int64     `json:"skipped" doc:"Not replayed: they stopped the pipeline, and their source delivers them again."`
+	Error      string    `json:"error,omitempty" doc:"Why it ended before all was replayed. What is not settled is still there."`
+}

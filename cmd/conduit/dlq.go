@@ -26,7 +26,7 @@ Examples:
   conduit dlq ls                          what there is of each pipeline
   conduit dlq ls orders --error timeout   those with a certain error
   conduit dlq show orders 17              one with its record`,
-		Subcommands: []*ffcli.Command{dlqListCommand(p), dlqShowCommand(p), dlqEditCommand(p), dlqDropCommand(p)},
+		Subcommands: []*ffcli.Command{dlqListCommand(p), dlqShowCommand(p), dlqEditCommand(p), dlqReplayCommand(p), dlqDropCommand(p)},
 	})
 }
 

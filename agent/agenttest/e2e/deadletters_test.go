@@ -1,12 +1,16 @@
 package e2e_test
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -70,5 +74,131 @@ func TestDeadLetterThatStopsThePipeline(t *testing.T) {
 	w.Wait("it to be settled", func() bool { l := w.letters(); return len(l) == 1 && !l[0].Stopped && l[0].Generation == 2 })
 	if l, err := w.api.DeadLetter(t.Context(), "p", "1"); err != nil || len(l.Refusals) != 3 || !strings.Contains(string(l.Record), "YmFkIG9uZQ==") {
 		t.Errorf("it is %+v, %v", l, err)
+	}
+}
+
+// replay replays what is asked for and returns how it ended.
+func (w *web) replay(request rest.ReplayRequest) (status rest.Replay) {
+	w.t.Helper()
+	status, err := w.api.ReplayDeadLetters(w.t.Context(), "p", request)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.Wait("the replay to end", func() bool {
+		if status, err = w.api.Replay(w.t.Context(), "p"); err != nil {
+			w.t.Fatal(err)
+		}
+		return !status.Running
+	})
+	return status
+}
+
+// payloads returns the payloads of the records in a file.
+func payloads(t testing.TB, path string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var r record.Record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := r.After.Raw()
+		all = append(all, string(raw))
+	}
+	return all
+}
+
+// What a corrected pipeline takes is settled, in order, and what it refuses comes back with
+// both errors.
+func TestReplay(t *testing.T) {
+	w := startWeb(t, "")
+	appendTo(t, w.Path("in.log"), "bad 1\ngood\nbad 2\nbad worse 3\nbad 4\n")
+	w.Save("p.yaml", picky(w.Dir, isBad, tolerant))
+	w.WaitPhase("p", spec.PhaseRunning, 0)
+	w.Wait("four dead letters", func() bool { return len(w.letters()) == 4 })
+	if s := w.replay(rest.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 0 || s.Refused != 4 || s.Error != "" {
+		t.Errorf("through the same version: %+v", s)
+	}
+	w.Save("p.yaml", picky(w.Dir, `{{ contains "worse" (printf "%s" .Payload.After) }}`, tolerant))
+	w.WaitPhase("p", spec.PhaseRunning, 2)
+	if s := w.replay(rest.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 3 || s.Refused != 1 || s.Error != "" || s.Generation != 2 {
+		t.Errorf("through the corrected one: %+v", s)
+	}
+	if got, want := payloads(t, w.Path("out.jsonl")), []string{"good", "bad 1", "bad 2", "bad 4"}; !slices.Equal(got, want) {
+		t.Errorf("written is %q, want %q", got, want)
+	}
+	left := w.letters()
+	if len(left) != 1 || left[0].ID != 3 || left[0].Times != 3 {
+		t.Fatalf("left are %+v", left)
+	}
+	l, err := w.api.DeadLetter(t.Context(), "p", "3")
+	if err != nil || len(l.Refusals) != 3 || l.Refusals[0].Replay || !l.Refusals[2].Replay || l.Refusals[2].Generation != 2 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	edited := strings.Replace(string(l.Record), base64.StdEncoding.EncodeToString([]byte("bad worse 3")), base64.StdEncoding.EncodeToString([]byte("fine 3")), 1)
+	if _, err := w.api.EditDeadLetter(t.Context(), "p", "3", json.RawMessage(edited)); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.replay(rest.ReplayRequest{IDs: []int64{3}}); s.Settled != 1 {
+		t.Errorf("edited: %+v", s)
+	}
+	if got := payloads(t, w.Path("out.jsonl")); len(got) != 5 || got[4] != "fine 3" || len(w.letters()) != 0 {
+		t.Errorf("written is %q, left are %v", got, w.letters())
+	}
+}
+
+// A dead letter enters where it was refused: processors before that do not get it again, nor
+// do destinations that have it. It does so, too, while the pipeline is stopped.
+func TestReplayEntersWhereItWasRefused(t *testing.T) {
+	w := startWeb(t, "")
+	pipeline := func(status, condition string) string {
+		add := func(id, text string) string {
+			return fmt.Sprintf(`{id: %s, plugin: field.set, settings: {field: .Payload.After, value: '{{ printf "%%s" .Payload.After }}%s'}}`, id, text)
+		}
+		refuse := func(id, where string) string {
+			return fmt.Sprintf(`{id: %s, plugin: error, condition: '{{ and (%s) (contains "bad-%s" (printf "%%s" .Payload.After)) }}', settings: {message: bad for %[1]s}}`, id, condition, where)
+		}
+		return fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: p
+    status: %[2]s
+    connectors:
+      - id: src
+        type: source
+        plugin: builtin:file
+        settings: {path: %[1]s/in.log}
+        processors: [%[3]s, %[4]s, %[5]s]
+      - id: one
+        type: destination
+        plugin: builtin:file
+        settings: {path: %[1]s/one.jsonl}
+        processors: [%[6]s, %[7]s, %[8]s]
+      - id: two
+        type: destination
+        plugin: builtin:file
+        settings: {path: %[1]s/two.jsonl}
+    processors: [%[9]s, %[10]s, %[11]s]
+    dead-letter-queue: {window-size: 0}
+`, w.Dir, status, add("s0", "-s0"), refuse("s1", "source"), add("s2", "-s2"), add("d0", "-d0"), refuse("d1", "one"), add("d2", "-d2"), add("p0", "-p0"), refuse("p1", "pipeline"), add("p2", "-p2"))
+	}
+	appendTo(t, w.Path("in.log"), "bad-source\nbad-pipeline\nbad-one\ngood\n")
+	w.Save("p.yaml", pipeline("running", "true"))
+	w.WaitPhase("p", spec.PhaseRunning, 0)
+	w.Wait("three dead letters", func() bool { return len(w.letters()) == 3 })
+	w.Wait("what is good", func() bool { return len(payloads(t, w.Path("two.jsonl"))) == 2 && len(payloads(t, w.Path("one.jsonl"))) == 1 })
+	w.Save("p.yaml", pipeline("stopped", "false"))
+	w.WaitPhase("p", spec.PhaseStopped, 0)
+	if s := w.replay(rest.ReplayRequest{All: true}); s.Settled != 3 {
+		t.Fatalf("%+v", s)
+	}
+	all := "-s0-s2-p0-p2"
+	if got, want := payloads(t, w.Path("one.jsonl")), []string{"good" + all + "-d0-d2", "bad-source" + all + "-d0-d2", "bad-pipeline" + all + "-d0-d2", "bad-one" + all + "-d0-d2"}; !slices.Equal(got, want) {
+		t.Errorf("one has %q, want %q", got, want)
+	}
+	if got, want := payloads(t, w.Path("two.jsonl")), []string{"bad-one" + all, "good" + all, "bad-source" + all, "bad-pipeline" + all}; !slices.Equal(got, want) {
+		t.Errorf("two has %q, want %q", got, want)
 	}
 }

@@ -1,0 +1,156 @@
+package deadletters
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine/deadletter"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Cursor goes through the dead letters of a pipeline that were selected, oldest first. It is
+// used by one goroutine.
+type Cursor struct {
+	store    *Store
+	pipeline string
+	filter   rest.DeadLetterFilter
+	ids      []int64 // ascending; those that are left when some were named
+	named    bool
+	low      int64 // where to go on; 0 at the end
+	high     int64
+}
+
+// loadAtOnce is how many dead letters a cursor loads at once, unless they are large.
+const loadAtOnce = 256
+
+// Select returns a cursor for what there is now and the request selects.
+func (s *Store) Select(ctx context.Context, pipeline string, request rest.ReplayRequest) (*Cursor, error) {
+	c := &Cursor{store: s, pipeline: pipeline, ids: slices.Clone(request.IDs), named: len(request.IDs) > 0}
+	slices.Sort(c.ids)
+	c.ids = slices.Compact(c.ids)
+	if request.Filter != nil {
+		c.filter = *request.Filter
+	}
+	if err := s.Flush(ctx); err != nil || !s.exists() {
+		return c, err
+	}
+	var err error
+	c.low, c.high, err = s.bounds(ctx, pipeline, c.filter)
+	return c, err
+}
+
+// Next returns the next dead letters, and how many it left out because they stopped the
+// pipeline. It returns neither at the end.
+func (c *Cursor) Next(ctx context.Context) (all []Replay, skipped int, err error) {
+	for len(all) == 0 && skipped == 0 {
+		ids, end, err := c.next(ctx)
+		if err != nil || end {
+			return nil, 0, err
+		}
+		if all, err = c.store.load(ctx, c.pipeline, ids); err != nil {
+			return nil, 0, err
+		}
+		n := len(all)
+		all = slices.DeleteFunc(all, func(r Replay) bool { return r.Stopped })
+		skipped = n - len(all)
+	}
+	return all, skipped, nil
+}
+
+// next returns the next ids.
+func (c *Cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
+	if c.named {
+		n := min(len(c.ids), loadAtOnce)
+		ids, c.ids = c.ids[:n], c.ids[n:]
+		return ids, n == 0, nil
+	}
+	if c.low == 0 {
+		return nil, true, nil
+	}
+	err = c.store.use(ctx, func(db *sql.DB) error {
+		scan := scanner{db: db, pipeline: c.pipeline, filter: c.filter, limit: loadAtOnce, until: time.Now().Add(scanTime)}
+		found, next, err := scan.run(ctx, c.low, c.high)
+		c.low = next
+		for i := range found {
+			ids = append(ids, found[i].ID)
+		}
+		return err
+	})
+	return ids, false, err
+}
+
+// Again notes that a dead letter that was replayed through d's pipeline was refused again. The
+// first time the dead letter is what was refused, where that was; another destination that
+// refuses it, too, makes a dead letter of its own. It is durable on return.
+func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *deadletter.Letter, first bool) error {
+	l.Stopped = false
+	one := newLetter(d, l)
+	one.refusal.Replay = true
+	return s.change(ctx, func(tx *sql.Tx) error {
+		var other int64
+		err := tx.QueryRow(`SELECT id FROM letters WHERE hash = ?`, one.hash).Scan(&other)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		switch {
+		case !first:
+			return s.insert(tx, one)
+		case err == nil && other != id: // there is one of the same record at that place
+			if _, err := remove(tx, one.pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND id = ?`, one.pipeline, id); err != nil {
+				return err
+			}
+			return s.insert(tx, one)
+		}
+		return s.moved(tx, id, one)
+	})
+}
+
+// moved replaces what a dead letter is by what was refused when it was replayed.
+func (s *Store) moved(tx *sql.Tx, id int64, l *letter) error {
+	var before int64
+	switch err := tx.QueryRow(`SELECT bytes FROM letters WHERE id = ?`, id).Scan(&before); {
+	case errors.Is(err, sql.ErrNoRows): // it was dropped meanwhile
+		return nil
+	case err != nil:
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE letters SET hash = ?, stage = ?, refused_by = ?, entry = ?, key = ?, bytes = ? WHERE id = ?`,
+		l.hash, string(l.stage), l.refusedBy, toJSON(l.entry), l.key, len(l.body), id); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE bodies SET record = ? WHERE id = ?`, l.body, id); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE totals SET bytes = bytes + ? WHERE pipeline_id = ?`, int64(len(l.body))-before, l.pipeline); err != nil {
+		return err
+	}
+	return refuseAgain(tx, id, &l.refusal, l.digest, false)
+}
+
+// Settled removes dead letters of a pipeline that were settled as they were loaded; one that
+// was edited since stays.
+func (s *Store) Settled(ctx context.Context, pipeline string, all []Replay) error {
+	byEdits := map[int64][]int64{}
+	for _, r := range all {
+		byEdits[r.Edits] = append(byEdits[r.Edits], r.ID)
+	}
+	if len(byEdits) == 0 {
+		return nil
+	}
+	err := s.change(ctx, func(tx *sql.Tx) error {
+		for edits, ids := range byEdits {
+			if _, err := remove(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND edited = ? AND id IN (`+list(ids)+`)`, pipeline, edits); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		s.Replayed.Add(uint64(len(all)))
+	}
+	return err
+}

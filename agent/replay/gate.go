@@ -1,0 +1,117 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// gate is a connector.Chain in the place of a chain of the pipeline: it has a dead letter pass
+// only the processors that are still before it. All records of a batch have one route.
+type gate struct {
+	place  place
+	routes *routes
+	parent func(r route) (connector string, declared []spec.Processor) // the processors for a route
+	open   func(ctx context.Context, connector string, declared []spec.Processor) (connector.Chain, error)
+	chains map[part]connector.Chain
+	tokens map[any]connector.Chain // of batches that a chain wants to know settled
+}
+
+// part is the processors of a connector from one on.
+type part struct {
+	connector string
+	from      int
+}
+
+// Process implements connector.Chain.
+func (g *gate) Process(ctx context.Context, token any, records []record.Record) (connector.Outcome, error) {
+	if len(records) == 0 {
+		return g.wake(ctx)
+	}
+	r := g.routes.of(records[0].Position)
+	parent, declared := g.parent(r)
+	from, ok := r.through(g.place, parent, len(declared))
+	switch {
+	case !ok:
+		return connector.Outcome{Origins: []int32{}}, nil
+	case from >= len(declared):
+		return connector.Outcome{Records: records}, nil
+	}
+	chain, err := g.chain(ctx, part{parent, from}, declared)
+	if err != nil {
+		return connector.Outcome{}, err
+	}
+	if chain.Observes() {
+		g.tokens[token] = chain
+	}
+	return chain.Process(ctx, token, records)
+}
+
+// chain returns the chain of a part, which it opens for the first record.
+func (g *gate) chain(ctx context.Context, p part, declared []spec.Processor) (connector.Chain, error) {
+	if chain := g.chains[p]; chain != nil {
+		return chain, nil
+	}
+	chain, err := g.open(ctx, p.connector, declared[p.from:])
+	if err == nil {
+		g.chains[p] = chain
+	}
+	return chain, err
+}
+
+// wake lets the chains emit whose time has come.
+func (g *gate) wake(ctx context.Context) (all connector.Outcome, err error) {
+	for _, chain := range g.chains {
+		out, err := chain.Process(ctx, nil, nil)
+		if err != nil {
+			return all, err
+		}
+		all.Refused = append(all.Refused, out.Refused...)
+		all.Emitted = append(all.Emitted, out.Emitted...)
+	}
+	return all, nil
+}
+
+// Deadline implements connector.Chain.
+func (g *gate) Deadline() (earliest time.Time) {
+	for _, chain := range g.chains {
+		if d := chain.Deadline(); !d.IsZero() && (earliest.IsZero() || d.Before(earliest)) {
+			earliest = d
+		}
+	}
+	return earliest
+}
+
+// Observes implements connector.Chain.
+func (g *gate) Observes() bool { return len(g.tokens) > 0 }
+
+// Settled implements connector.Chain.
+func (g *gate) Settled(ctx context.Context, token any) error {
+	chain := g.tokens[token]
+	if chain == nil {
+		return nil
+	}
+	delete(g.tokens, token)
+	return chain.Settled(ctx, token)
+}
+
+// Holding implements connector.Chain.
+func (g *gate) Holding() (n int) {
+	for _, chain := range g.chains {
+		n += chain.Holding()
+	}
+	return n
+}
+
+// Teardown implements connector.Chain.
+func (g *gate) Teardown(ctx context.Context) error {
+	var errs []error
+	for _, chain := range g.chains {
+		errs = append(errs, chain.Teardown(ctx))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,70 @@
+package letters
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/jsonhttp"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Replays replays dead letters, at most one replay of each pipeline at a time.
+type Replays interface {
+	// Start begins a replay, unless one of the pipeline runs (spec.ErrConflict).
+	Start(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error)
+	// Status returns the replay that runs, or ran last; ok is false when there was none.
+	Status(pipeline string) (status rest.Replay, ok bool)
+	// Cancel ends a replay once what is in flight is settled.
+	Cancel(pipeline string) (status rest.Replay, ok bool)
+}
+
+// Replay begins a replay and answers at once.
+func (s *Letters) Replay(w http.ResponseWriter, r *http.Request) (any, error) {
+	if s.Replays == nil {
+		return nil, jsonhttp.NotFound()
+	}
+	var body rest.ReplayRequest
+	if err := jsonhttp.Read(w, r, &body); err != nil {
+		return nil, err
+	}
+	var f rest.DeadLetterFilter
+	if body.Filter != nil {
+		f = *body.Filter
+	}
+	if err := errors.Join(checkFilter(f), checkSelection(body.IDs, f, body.All)); err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	if _, err := s.Desired.Pipeline(r.Context(), id); err != nil {
+		return nil, err
+	}
+	status, err := s.Replays.Start(r.Context(), id, body)
+	if errors.Is(err, spec.ErrConflict) {
+		return nil, rest.Errorf(rest.Aborted, rest.ReasonPipelineRunning, "dead letters of pipeline %q are being replayed already", id).
+			With("pipelineId", id).Suggest("wait until that has ended, or DELETE /v1/pipelines/%s/dead-letter-replay", id)
+	}
+	return answer(status, err)
+}
+
+// ReplayStatus answers with how far a replay is.
+func (s *Letters) ReplayStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.replay(r, func(id string) (rest.Replay, bool) { return s.Replays.Status(id) })
+}
+
+// CancelReplay ends a replay.
+func (s *Letters) CancelReplay(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.replay(r, func(id string) (rest.Replay, bool) { return s.Replays.Cancel(id) })
+}
+
+func (s *Letters) replay(r *http.Request, of func(id string) (rest.Replay, bool)) (any, error) {
+	if s.Replays == nil {
+		return nil, jsonhttp.NotFound()
+	}
+	status, ok := of(r.PathValue("id"))
+	if !ok {
+		return nil, rest.Errorf(rest.NotFound, rest.ReasonNotFound, "no dead letters of pipeline %.200q were replayed since the agent started", r.PathValue("id"))
+	}
+	return status, nil
+}
