@@ -188,7 +188,9 @@ pipelines:
 	w.Save("p.yaml", pipeline("running", "true"))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
 	w.Wait("three dead letters", func() bool { return len(w.letters()) == 3 })
-	w.Wait("what is good", func() bool { return len(payloads(t, w.Path("two.jsonl"))) == 2 && len(payloads(t, w.Path("one.jsonl"))) == 1 })
+	w.Wait("what is good", func() bool {
+		return len(payloads(t, w.Path("two.jsonl"))) == 2 && len(payloads(t, w.Path("one.jsonl"))) == 1
+	})
 	w.Save("p.yaml", pipeline("stopped", "false"))
 	w.WaitPhase("p", spec.PhaseStopped, 0)
 	if s := w.replay(rest.ReplayRequest{All: true}); s.Settled != 3 {
