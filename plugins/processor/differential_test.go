@@ -222,6 +222,12 @@ func differentials() []differential {
 		{name: "opencdc", plugin: "unwrap.opencdc", random: randomWrapped, reference: plainOpenCDC},
 		{name: "debezium", plugin: "unwrap.debezium", random: randomEnvelope, reference: plainDebezium},
 	}
+	return append(all, conversions()...)
+}
+
+// conversions are those of field.convert.
+func conversions() (all []differential) {
+	path := []string{"c", "a"}
 	for typ, read := range map[string]func(string) (any, error){
 		"string": func(s string) (any, error) { return s, nil },
 		"int":    func(s string) (any, error) { return strconv.ParseInt(s, 10, 64) },

@@ -39,13 +39,8 @@ func outputsIn(t *testing.T, path string) (all []output) {
 	return all
 }
 
-// A pipeline file with processors at all three places runs, its processors are changed
-// while it runs, and what they count is among the metrics.
-func TestProcessorsOfAPipelineFile(t *testing.T) {
-	dir := agenttest.NewDir(t)
-	a := agenttest.Start(t, dir)
-	text := func(value string) string {
-		return fmt.Sprintf(`version: "2.2"
+// everywhere is a pipeline with processors at all three places.
+const everywhere = `version: "2.2"
 pipelines:
   - id: p
     status: running
@@ -73,8 +68,14 @@ pipelines:
           - id: twice
             plugin: clone
             settings: {count: 1}
-`, dir, value)
-	}
+`
+
+// A pipeline file with processors at all three places runs, its processors are changed
+// while it runs, and what they count is among the metrics.
+func TestProcessorsOfAPipelineFile(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	a := agenttest.Start(t, dir)
+	text := func(value string) string { return fmt.Sprintf(everywhere, dir, value) }
 	last := func(mark string) bool {
 		all := outputsIn(t, a.Path("p.jsonl"))
 		return len(all) > 0 && all[len(all)-1].Metadata["mark"] == mark

@@ -121,35 +121,41 @@ func TestFileTables(t *testing.T) {
 	want(t, enriched(t, p, ctx, "2"), "filtered")
 }
 
-func TestHTTP(t *testing.T) {
-	var asked atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := asked.Add(1)
-		if r.Header.Get("Authorization") != "Bearer secret" {
-			w.WriteHeader(http.StatusUnauthorized)
+// service is asked for what is known of an id, and counts that.
+type service struct{ asked atomic.Int32 }
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := s.asked.Add(1)
+	if r.Header.Get("Authorization") != "Bearer secret" {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	switch id := r.URL.Query().Get("id"); id {
+	case "none":
+		w.WriteHeader(http.StatusNotFound)
+	case "bad":
+		w.WriteHeader(http.StatusBadRequest)
+	case "busy":
+		if n%3 != 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		switch id := r.URL.Query().Get("id"); id {
-		case "none":
-			w.WriteHeader(http.StatusNotFound)
-		case "bad":
-			w.WriteHeader(http.StatusBadRequest)
-		case "busy":
-			if n%3 != 0 {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			fmt.Fprint(w, `"at last"`)
-		case "down":
-			w.WriteHeader(http.StatusBadGateway)
-		case "long":
-			fmt.Fprint(w, `"`+strings.Repeat("x", 1000)+`"`)
-		case "text":
-			fmt.Fprint(w, `{`)
-		default:
-			fmt.Fprintf(w, `{"id":%q,"n":%d}`, id, n)
-		}
-	}))
+		fmt.Fprint(w, `"at last"`)
+	case "down":
+		w.WriteHeader(http.StatusBadGateway)
+	case "long":
+		fmt.Fprint(w, `"`+strings.Repeat("x", 1000)+`"`)
+	case "text":
+		fmt.Fprint(w, `{`)
+	default:
+		fmt.Fprintf(w, `{"id":%q,"n":%d}`, id, n)
+	}
+}
+
+func TestHTTP(t *testing.T) {
+	var known service
+	asked := &known.asked
+	server := httptest.NewServer(&known)
 	defer server.Close()
 	settings := map[string]string{"url": server.URL + "/?token=hidden&id={{ .Payload.After.id | urlquery }}", "headers.Authorization": "Bearer secret", "maxBytes": "500", "missing": "refuse", "backoff.min": "1ms"}
 	p, ctx, clock := open(t, "enrich.http", settings)

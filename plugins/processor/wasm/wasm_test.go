@@ -489,18 +489,24 @@ func TestEgress(t *testing.T) {
 	if !strings.Contains(log.String(), "egress call denied") || !strings.Contains(log.String(), `msg="egress call" decision=allowed method=GET`) {
 		t.Errorf("log is %s", log.String())
 	}
-	// Without leave of the agent nothing is sent, whatever the processor asks for.
-	closed := find(t, newModules(t, wasm.Options{}, map[string]string{"a": contractModule}), "contract")
-	_, records := process(t, open(t, closed, setup{settings: map[string]string{"sdk.egress.allow": server.URL}}), server.URL+"/ok")
-	if got := records[0].Metadata.Get("http"); got != "code 4294967286" {
-		t.Errorf("not enabled: got %s", got)
-	}
-	// What the agent does not allow is not allowed by asking.
-	policy.Allow = []string{"example.com"}
-	narrow := find(t, newModules(t, wasm.Options{Egress: policy}, map[string]string{"a": contractModule}), "contract")
-	_, records = process(t, open(t, narrow, setup{settings: map[string]string{"sdk.egress.allow": server.URL}}), server.URL+"/ok")
-	if got := records[0].Metadata.Get("http"); got != "code 4294967285" {
-		t.Errorf("outside of the ceiling: got %s", got)
+}
+
+// What the agent does not allow is not allowed by asking.
+func TestEgressIsBoundedByTheAgent(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request arrived") }))
+	defer server.Close()
+	for name, c := range map[string]struct {
+		policy wasm.EgressPolicy
+		want   string
+	}{
+		"not enabled":            {wasm.EgressPolicy{}, "code 4294967286"},
+		"outside of the ceiling": {wasm.EgressPolicy{Enabled: true, Allow: []string{"example.com"}}, "code 4294967285"},
+	} {
+		plugin := find(t, newModules(t, wasm.Options{Egress: c.policy}, map[string]string{"a": contractModule}), "contract")
+		_, records := process(t, open(t, plugin, setup{settings: map[string]string{"sdk.egress.allow": server.URL}}), server.URL+"/ok")
+		if got := records[0].Metadata.Get("http"); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
 	}
 }
 
