@@ -173,7 +173,6 @@ const repeatBound = time.Second
 // A kill -9 at any moment loses nothing and reorders nothing, and what is repeated is
 // what was read since the last commit.
 func TestKillLosesNothing(t *testing.T) {
-	t.Parallel()
 	const rate = 5000 // records per second in each pipeline
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {

@@ -179,7 +179,6 @@ pipelines:
 // A kill -9 at any moment loses nothing of what processors split, filter, hold or remember,
 // and reorders nothing.
 func TestKillLosesNothingWithProcessors(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {
 		t.Fatal(err)
