@@ -57,7 +57,7 @@ func (g generator) pick(from []string) string { return from[g.IntN(len(from))] }
 
 // request makes a request for o that is a little wrong, or right.
 func (g generator) request(base string, o *operation) *http.Request {
-	path, query := o.path, []string{"wait=0"}
+	path, query := o.path, []string{}
 	headers := http.Header{}
 	for _, p := range o.Parameters {
 		value := p.Example
@@ -70,7 +70,9 @@ func (g generator) request(base string, o *operation) *http.Request {
 				value = strings.NewReplacer("%", "%25", " ", "%20", "<", "%3c", ">", "%3e", "\u202e", "%e2%80%ae", "ü", "%c3%bc").Replace(value)
 			}
 			path = strings.Replace(path, "{"+p.Name+"}", value, 1)
-		case g.IntN(3) > 0 || p.Name == "wait":
+		case p.Name == "wait": // for no time
+			query = append(query, "wait=0")
+		case g.IntN(3) > 0:
 		case p.In == "query":
 			query = append(query, p.Name+"="+strings.ReplaceAll(value, " ", "+"))
 		default:

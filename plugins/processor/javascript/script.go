@@ -45,6 +45,7 @@ func compile(name, text string) (*goja.Program, error) {
 		}
 		return nil, fmt.Errorf("%s: %s", name, syntaxMessage(err.Error()))
 	}
+	checkPowers(tree)
 	program, err := goja.CompileAST(tree, false)
 	if syntax := (*goja.CompilerSyntaxError)(nil); errors.As(err, &syntax) && syntax.File != nil {
 		p := syntax.File.Position(syntax.Offset)
@@ -73,7 +74,13 @@ func describe(err error) error {
 	return err
 }
 
-func thrownText(e *goja.Exception) string {
+// thrownText returns the text of what was thrown, which code of the script may make, or fail to.
+func thrownText(e *goja.Exception) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = "what was thrown has no text"
+		}
+	}()
 	if v := e.Value(); v != nil {
 		return v.String()
 	}

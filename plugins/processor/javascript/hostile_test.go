@@ -1,0 +1,132 @@
+//go:build !minimal
+
+package javascript_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// hostileVariable has this test binary run the script that it names, in a process of its own.
+const hostileVariable = "JAVASCRIPT_TEST_HOSTILE"
+
+// hostile are scripts that ask for all the memory there is, by loops that can be interrupted
+// and by single operations that cannot.
+var hostile = map[string]string{
+	"spread of holes":         "let a = []; a.length = 4e9; [...a]",
+	"spread of arguments":     "let a = []; a.length = 4e9; Math.max(...a)",
+	"destructured holes":      "let a = []; a.length = 4e9; let [...b] = a",
+	"set of holes":            "let a = []; a.length = 4e9; new Set(a)",
+	"array of holes":          "let a = []; a.length = 4e9; Array.from(a)",
+	"values":                  "let a = []; a.length = 4e9; [...a.values()]",
+	"keys":                    "let a = []; a.length = 4e9; [...a.keys()]",
+	"entries":                 "let a = []; a.length = 4e9; [...a.entries()]",
+	"doubled text":            "let s = 'x'; for (;;) s += s",
+	"doubled wide text":       "let s = 'ü'; for (;;) s += s",
+	"doubled list":            "let a = [1]; for (;;) a.push(...a)",
+	"doubled concat":          "let a = [1]; for (;;) a = a.concat(a)",
+	"buffers":                 "let a = []; for (;;) a.push(new Uint8Array(16e6))",
+	"join of long texts":      "let s = 'x'.repeat(16e6), a = new Array(4000).fill(s); a.join('')",
+	"join by a long text":     "new Array(16e6).join('x'.repeat(16e6))",
+	"text of nested lists":    "let a = ['x'.repeat(1000)]; for (let i = 0; i < 40; i++) a = [a, a]; String(a)",
+	"JSON of nested lists":    "let a = ['x'.repeat(1000)]; for (let i = 0; i < 40; i++) a = [a, a]; JSON.stringify(a)",
+	"JSON of nested objects":  "let a = {x: 'x'.repeat(1000)}; for (let i = 0; i < 40; i++) a = {a, b: a}; JSON.stringify(a)",
+	"flat":                    "let a = [1]; for (let i = 0; i < 40; i++) a = [a, a]; a.flat(Infinity)",
+	"replace":                 "'x'.repeat(4e6).replace(/x/g, 'y'.repeat(4e6))",
+	"replace all":             "'x'.repeat(4e6).replaceAll('x', 'y'.repeat(4e6))",
+	"replace by the match":    "'x'.repeat(4e6).replace(/x/g, \"$`\")",
+	"concat of text":          "let s = 'x'.repeat(16e6); s.concat(...new Array(4000).fill(s))",
+	"pad":                     "'x'.padEnd(4e9, 'y')",
+	"raw":                     "String.raw({raw: new Array(4000).fill('x'.repeat(16e6))})",
+	"big shift":               "1n << 100000000000n",
+	"big power":               "2n ** 100000000000n",
+	"big product":             "let a = 1n << 1000000n; for (;;) a *= a",
+	"deep recursion":          "let f = a => f([a, a]); f([])",
+	"record":                  "let s = 'x'.repeat(16e6); for (let i = 0;; i++) rec.Metadata['k' + i] = s + i",
+	"raw data":                "for (let a = [];;) a.push(RawData('x'.repeat(16e6)))",
+	"error":                   "throw new Error('x'.repeat(16e6))",
+	"thrown list":             "let a = ['x'.repeat(1000)]; for (let i = 0; i < 40; i++) a = [a, a]; throw a",
+	"thrown getter":           "throw {toString() { let s = 'x'; for (;;) s += s }}",
+	"code":                    "Function('[' + '1,'.repeat(4e6) + ']')",
+	"eval":                    "eval('(' .repeat(4e6))",
+	"reflect":                 "let a = []; a.length = 4e9; Reflect.construct(Array, a)",
+	"getter of length":        "Array.prototype.join.call({get length() { return this.n = (this.n || 0) + 1 > 1 ? 4e9 : 1 }}, 'x')",
+	"changed length":          "let n = 0; [].concat({get length() { return n++ ? 4e9 : 1 }, [Symbol.isConcatSpreadable]: true})",
+	"typed array of an array": "let a = []; a.length = 4e9; new Float64Array(a)",
+	"typed array from":        "Float64Array.from({length: 4e9})",
+	"proxy":                   "[].concat(new Proxy([], {get: (t, k) => k === 'length' ? 4e9 : 1, has: () => true}))",
+}
+
+// maxHostile is how much memory a process may need in which a hostile script runs: what it
+// may have, some operations that cannot be interrupted, and what is garbage by then.
+const maxHostile = 3 << 29
+
+// maxHostileTime is how long such a process may run: its script is interrupted after half a second.
+const maxHostileTime = 20 * time.Second
+
+func TestHostileScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range hostile {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// The limit of the address space keeps the machine from harm when the script is not bounded.
+			ctx, cancel := context.WithTimeout(t.Context(), maxHostileTime)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "ulimit -v 8000000; exec "+exe+" -test.run TestHostileProcess")
+			cmd.Env = append(os.Environ(), hostileVariable+"="+name)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("the process ended: %v: %.300s", err, out)
+			}
+			peak := regexp.MustCompile(`peak (\d+)`).FindSubmatch(out)
+			if peak == nil {
+				t.Fatalf("no result: %.300s", out)
+			}
+			if n, _ := strconv.Atoi(string(peak[1])); n > maxHostile {
+				t.Errorf("the process needed %d MiB: %.300s", n>>20, out)
+			}
+			t.Logf("%.200s", out)
+		})
+	}
+}
+
+// TestHostileProcess runs a hostile script between two harmless records.
+func TestHostileProcess(t *testing.T) {
+	body := hostile[os.Getenv(hostileVariable)]
+	if body == "" {
+		t.Skip("is run by TestHostileScripts")
+	}
+	p := open(t, map[string]string{"timeout": "500ms", "memory": "67108864",
+		"script": "function process(rec) { if (rec.Metadata.bad) {" + body + "}; return rec }"}, nil)
+	records := []record.Record{{}, {Metadata: record.Metadata{{Key: "bad", Value: "1"}}}, {}}
+	b := sdk.NewProcessBatch(nil, records, nil)
+	err := p.Process(t.Context(), b)
+	status, _ := os.ReadFile("/proc/self/status")
+	peak := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	kib, _ := strconv.Atoi(string(peak[1]))
+	fates := b.Fates()
+	fmt.Printf("peak %d MiB %d, %v", kib<<10, kib>>10, err)
+	if len(fates) == 3 {
+		fmt.Printf(", %v", strings.ReplaceAll(fmt.Sprint(fates[1].Err), "\n", " "))
+		if fates[0].Kind != sdk.Kept || fates[2].Kind != sdk.Kept {
+			t.Errorf("harmless records: %+v", fates)
+		}
+	}
+	fmt.Println()
+}

@@ -1,0 +1,264 @@
+//go:build !minimal
+
+package javascript
+
+import (
+	"crypto/rand"
+	"fmt"
+	"math/big"
+	"reflect"
+	"strings"
+
+	"github.com/dop251/goja"
+	"github.com/dop251/goja/ast"
+	"github.com/dop251/goja/token"
+	"github.com/dop251/goja/unistring"
+)
+
+// What single operations may make or go through, since they cannot be interrupted.
+const (
+	maxMade     = 64 << 20 // bytes of a text
+	maxElements = 4 << 20  // of lists within lists, together
+	maxNesting  = 1000     // of such lists
+	maxBits     = 100_000  // of the operands of a power of BigInts
+	maxExponent = 1000     // of a power of BigInts
+	maxShift    = 10_000_000
+)
+
+// boundNatives bounds, beside boundLengths, functions of the language whose work is not that of
+// one length: they go through lists within lists, or make as much text as two arguments
+// multiplied.
+func boundNatives(vm *goja.Runtime) error {
+	b := bounds{vm: vm}
+	prototype := func(name string) *goja.Object { return vm.Get(name).(*goja.Object).Get("prototype").(*goja.Object) }
+	array, text := prototype("Array"), prototype("String")
+	b.methods(array, b.this, "keys", "entries", "values")
+	b.keep(array.DefineDataPropertySymbol(goja.SymIterator, array.Get("values"), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+	b.methods(array, b.joined, "join", "toString", "toLocaleString", "flat")
+	b.methods(vm.Get("JSON").(*goja.Object), b.measured, "stringify")
+	b.methods(text, b.replaced, "replace", "replaceAll")
+	b.methods(text, b.concatenated, "concat")
+	b.methods(vm.Get("String").(*goja.Object), b.measured, "raw")
+	b.methods(vm.Get("Reflect").(*goja.Object), b.argument(1), "construct")
+	b.methods(vm.Get("JSON").(*goja.Object), b.nested, "parse")
+	b.noCode(vm)
+	return b.err
+}
+
+// noCode takes away what makes code of text, which no check of the script has seen.
+func (b *bounds) noCode(vm *goja.Runtime) {
+	refuse := func(goja.FunctionCall) goja.Value {
+		panic(vm.NewTypeError("scripts cannot make code of text"))
+	}
+	for _, example := range []string{"(function () {})", "(function* () {})", "(async function () {})"} {
+		v, err := vm.RunString(example)
+		if err != nil {
+			b.keep(err)
+			return
+		}
+		constructor := vm.ToValue(refuse).(*goja.Object)
+		prototype := v.(*goja.Object).Prototype()
+		b.keep(constructor.DefineDataProperty("prototype", prototype, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
+		b.keep(prototype.DefineDataProperty("constructor", constructor, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
+		if strings.HasPrefix(example, "(function (") {
+			b.define(vm.GlobalObject(), "Function", constructor)
+		}
+	}
+	b.define(vm.GlobalObject(), "eval", vm.ToValue(refuse))
+}
+
+// joined bounds what is made of a list, and of the lists in it.
+func (b *bounds) joined(c goja.FunctionCall) {
+	between := 1
+	if s, ok := c.Argument(0).(goja.String); ok {
+		between = s.Length()
+	}
+	b.measure(c.This, between)
+}
+
+func (b *bounds) measured(c goja.FunctionCall) { b.measure(c.Argument(0), 8) }
+
+// measure throws when v is too large, or nested too deep, to be made a text.
+func (b *bounds) measure(v goja.Value, between int) {
+	m := measure{bounds: b, between: between, elements: maxElements, text: maxMade}
+	m.add(v, 0)
+}
+
+type measure struct {
+	*bounds
+	between        int // bytes of text for each element, in addition to its own
+	elements, text int // that may still come
+}
+
+func (m *measure) add(v goja.Value, depth int) {
+	m.elements--
+	m.text -= m.between
+	switch v := v.(type) {
+	case goja.String:
+		m.text -= v.Length()
+	case *goja.Object:
+		m.addObject(v, depth)
+	}
+	if m.elements < 0 || m.text < 0 || depth > maxNesting {
+		m.throw("a list, an object or a text is too long or nested too deep")
+	}
+}
+
+func (m *measure) addObject(o *goja.Object, depth int) {
+	switch o.ClassName() {
+	case "Array":
+		n := o.Get("length").ToInteger()
+		m.throwAbove(n)
+		if m.text -= int(n) * m.between; m.text < 0 { // holes, too
+			return
+		}
+		for i := range n {
+			if e := o.Get(fmt.Sprint(i)); e != nil {
+				m.add(e, depth+1)
+			}
+		}
+	case "Object":
+		for _, key := range o.Keys() {
+			m.text -= len(key)
+			if e := o.Get(key); e != nil {
+				m.add(e, depth+1)
+			}
+		}
+	}
+}
+
+// replaced bounds the text that a replacement makes: one for each character at most.
+func (b *bounds) replaced(c goja.FunctionCall) {
+	with, ok := c.Argument(1).(goja.String)
+	if !ok {
+		return // a function is interrupted
+	}
+	n, each := len(c.This.String()), with.Length()
+	if strings.Contains(with.String(), "$") {
+		each += n
+	}
+	if _, pattern := c.Argument(0).(goja.String); pattern && n*each > maxMade {
+		each = each * strings.Count(c.This.String(), c.Argument(0).String()) / max(1, n)
+	}
+	if n > 0 && each > 16*maxMade/n {
+		b.throw("a replacement is too long")
+	}
+}
+
+func (b *bounds) concatenated(c goja.FunctionCall) {
+	left := maxMade
+	for _, v := range c.Arguments {
+		if s, ok := v.(goja.String); ok {
+			left -= s.Length()
+		}
+	}
+	if left < 0 {
+		b.throw("a text is too long")
+	}
+}
+
+// nested bounds how deep the values of a JSON text are nested.
+func (b *bounds) nested(c goja.FunctionCall) {
+	depth, text := 0, c.Argument(0).String()
+	for i := range len(text) {
+		switch text[i] {
+		case '[', '{':
+			if depth++; depth > 10*maxNesting {
+				b.throw("JSON is nested too deep")
+			}
+		case ']', '}':
+			depth--
+		}
+	}
+}
+
+func (b *bounds) throw(message string) {
+	rangeError, err := b.vm.New(b.vm.Get("RangeError"), b.vm.ToValue(message))
+	if err != nil {
+		panic(err)
+	}
+	panic(rangeError)
+}
+
+// checkName is the function that operands of the operators ** and << pass through. Scripts
+// cannot know it beforehand, and cannot make code afterwards.
+var checkName = "operand" + rand.Text()
+
+// boundPowers defines the function of checkName: with BigInts these operators alone make any
+// size of number.
+func boundPowers(vm *goja.Runtime) error {
+	b := bounds{vm: vm}
+	return vm.GlobalObject().DefineDataProperty(checkName, vm.ToValue(func(c goja.FunctionCall) goja.Value {
+		v := c.Argument(0)
+		n, ok := v.Export().(*big.Int)
+		if !ok {
+			return v
+		}
+		limit := c.Argument(1).ToInteger()
+		if bits := c.Argument(2).ToBoolean(); bits && int64(n.BitLen()) > limit || !bits && n.CmpAbs(big.NewInt(limit)) > 0 {
+			b.throw("a BigInt is too large for this operator")
+		}
+		return v
+	}), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE)
+}
+
+// checkPowers has the operands of ** and << in the tree checked.
+func checkPowers(tree *ast.Program) { checkNode(reflect.ValueOf(tree.Body)) }
+
+// checkNode goes through all nodes at v: those of the syntax tree are pointers, and lists of them.
+func checkNode(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		if v.IsNil() {
+			return
+		}
+		if v.Kind() == reflect.Pointer && v.Type().Elem().PkgPath() != reflect.TypeFor[ast.Program]().PkgPath() {
+			return
+		}
+		checkNode(v.Elem())
+		switch node := v.Interface().(type) {
+		case *ast.BinaryExpression:
+			node.Left, node.Right = checkOperands(node.Operator, node.Left, node.Right)
+		case *ast.AssignExpression:
+			if name, ok := node.Left.(*ast.Identifier); ok && node.Operator == token.EXPONENT {
+				left, right := checkOperands(node.Operator, name, node.Right)
+				node.Operator, node.Right = token.ASSIGN, &ast.BinaryExpression{Operator: token.EXPONENT, Left: left, Right: right}
+				return
+			}
+			_, node.Right = checkOperands(node.Operator, nil, node.Right)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			checkNode(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				checkNode(v.Field(i))
+			}
+		}
+	}
+}
+
+func checkOperands(operator token.Token, left, right ast.Expression) (l, r ast.Expression) {
+	switch operator {
+	case token.EXPONENT:
+		if left == nil {
+			return nil, checked(right, 10, false)
+		}
+		return checked(left, maxBits, true), checked(right, maxExponent, false)
+	case token.SHIFT_LEFT, token.SHIFT_RIGHT: // a shift by less than zero is the other one
+		return left, checked(right, maxShift, false)
+	}
+	return left, right
+}
+
+// checked returns a call of the function of checkName with e.
+func checked(e ast.Expression, limit int64, bits bool) ast.Expression {
+	return &ast.CallExpression{
+		Callee: &ast.Identifier{Name: unistring.NewFromString(checkName), Idx: e.Idx0()}, LeftParenthesis: e.Idx0(), RightParenthesis: e.Idx1(),
+		ArgumentList: []ast.Expression{e,
+			&ast.NumberLiteral{Idx: e.Idx0(), Literal: fmt.Sprint(limit), Value: limit},
+			&ast.BooleanLiteral{Idx: e.Idx0(), Literal: fmt.Sprint(bits), Value: bits}},
+	}
+}
