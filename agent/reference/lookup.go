@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/conduit-agent/conduit/reconcile/watch"
+	"github.com/conduit-agent/conduit/spec/fingerprint"
 	"github.com/conduit-agent/conduit/spec/ref"
 )
 
@@ -20,11 +22,12 @@ const readTimeout = 5 * time.Second
 var errTimeout = errors.New("the file system does not answer")
 
 // lookup finds what references in settings stand for, until ctx ends.
-func (r *reads) lookup(ctx context.Context) ref.Lookup {
+// Files are opened if allow returns no error for them; nil allows all.
+func (r *reads) lookup(ctx context.Context, allow func(path string) error) ref.Lookup {
 	return ref.Lookup{
 		Env: os.LookupEnv,
 		File: func(path string) (string, error) {
-			return within(ctx, r, readTimeout, "file "+path, func() (string, error) { return ReadFile(path) })
+			return within(ctx, r, readTimeout, "file "+path, func() (string, error) { return readAllowed(path, allow) })
 		},
 		Credential: func(name string) (string, error) {
 			return within(ctx, r, readTimeout, "credential "+name, func() (string, error) { return ReadCredential(name) })
@@ -52,12 +55,29 @@ func within[T any](ctx context.Context, r *reads, timeout time.Duration, name st
 }
 
 // ReadFile returns the content of a regular file of bounded size.
-func ReadFile(path string) (string, error) {
+func ReadFile(path string) (string, error) { return readAllowed(path, nil) }
+
+// readAllowed is ReadFile for what allow returns no error for. The file that was opened counts,
+// since a link may lead elsewhere by then.
+func readAllowed(path string, allow func(path string) error) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
-	b, err := watch.ReadFile(path, info, os.OpenFile)
+	b, err := watch.ReadFile(path, info, func(name string, flag int, perm fs.FileMode) (*os.File, error) {
+		f, err := os.OpenFile(name, flag, perm)
+		if err != nil || allow == nil {
+			return f, err
+		}
+		real, err := fingerprint.PathOf(f)
+		if err == nil {
+			err = allow(real)
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return f, nil
+	})
 	return string(b), err
 }
 

@@ -51,7 +51,7 @@ type Resolution struct {
 // values from are watched from then on.
 func (r *Resolver) Resolve(ctx context.Context, d *spec.Declaration) (*Resolution, []spec.Problem) {
 	resolved := &Resolution{files: map[string]digest{}}
-	find := r.reads.lookup(ctx)
+	find := r.reads.lookup(ctx, r.AllowFile)
 	lookup := find
 	lookup.Found = resolved.Secrets.Add
 	lookup.File = allowed(r.AllowFile, func(path string) (string, error) { return note(resolved.files, path, path, find.File) })
@@ -82,7 +82,7 @@ func note(files map[string]digest, path, name string, read func(string) (string,
 
 // Lookup finds what references stand for, until ctx ends. How long each may take is bounded.
 func (r *Resolver) Lookup(ctx context.Context) ref.Lookup {
-	l := r.reads.lookup(ctx)
+	l := r.reads.lookup(ctx, r.AllowFile)
 	l.File, l.Credential = allowed(r.AllowFile, l.File), allowed(r.AllowCredential, l.Credential)
 	return l
 }

@@ -2,9 +2,12 @@ package sdk
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/spec/fingerprint"
 )
 
 // Env is what the host lends one instance of a connector or processor. It reaches the
@@ -63,6 +66,20 @@ func CheckPath(ctx context.Context, setting, path string) error {
 		return SettingError{setting, err.Error()}
 	}
 	return nil
+}
+
+// CheckOpen returns nil if the setting may name the file that is open as f. A connector that runs
+// in the agent calls it after it has opened a file: since CheckPath, a link may have been put in
+// the way.
+func CheckOpen(ctx context.Context, setting string, f *os.File) error {
+	if EnvFrom(ctx).AllowPath == nil {
+		return nil
+	}
+	path, err := fingerprint.PathOf(f)
+	if err != nil {
+		return fmt.Errorf("cannot find out what %s leads to: %w", f.Name(), err)
+	}
+	return CheckPath(ctx, setting, path)
 }
 
 // Logger returns the connector's logger.

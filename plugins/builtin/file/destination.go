@@ -31,6 +31,7 @@ type destinationSettings struct {
 type Destination struct {
 	sdk.DestinationBase
 
+	check    func(*os.File) error // returns why an open file may not be written
 	settings destinationSettings
 	file     *os.File
 	info     os.FileInfo // of file, when it was opened
@@ -60,6 +61,7 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) e
 // Open opens the file, creating it if need be.
 func (d *Destination) Open(ctx context.Context) error {
 	d.durable, d.defers = &durable{}, sdk.EnvFrom(ctx).Defer
+	d.check = func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) }
 	return d.open()
 }
 
@@ -211,7 +213,11 @@ func (d *Destination) open() error {
 	if err != nil {
 		return explain(path, err)
 	}
-	if err := d.use(f); err != nil {
+	err = d.check(f)
+	if err == nil {
+		err = d.use(f)
+	}
+	if err != nil {
 		f.Close()
 		return fmt.Errorf("cannot open the file to write to: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 // else in that one under the name it has now, else in the file under the path from
 // its beginning.
 func (t *tail) resume(p place) error {
-	f, err := openRegular(t.path)
+	f, err := t.openRegular(t.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -26,7 +26,7 @@ func (t *tail) resume(p place) error {
 	if f != nil && p.isIn(f, true) {
 		return t.use(f, p)
 	}
-	if old := p.find(t.path, time.Time{}); old != nil {
+	if old := p.find(t.path, time.Time{}, t.openRegular); old != nil {
 		t.log.Info("file was rotated, its old content comes first", "path", t.path, "rotated", old.Name())
 		if f != nil {
 			f.Close()
@@ -86,8 +86,8 @@ func (p *place) isIn(f *os.File, sameInode bool) bool {
 // find returns the file that p is in, opened, under another name than path: the same
 // file renamed, or a copy of it whose name begins like path. Of several copies it is the
 // first one made since the file was last seen, or the last one when that is not known.
-// It returns nil when there is none.
-func (p *place) find(path string, seen time.Time) *os.File {
+// It returns nil when there is none. open opens a file for reading.
+func (p *place) find(path string, seen time.Time, open func(string) (*os.File, error)) *os.File {
 	var copied *os.File
 	var copiedInfo os.FileInfo
 	for _, name := range neighbours(path) {
@@ -101,7 +101,7 @@ func (p *place) find(path string, seen time.Time) *os.File {
 		if !renamed && !isCopy {
 			continue
 		}
-		f, err := openRegular(name)
+		f, err := open(name)
 		if err != nil {
 			continue
 		}

@@ -59,7 +59,7 @@ func (r rotated) compare(o rotated) int {
 // path since then, else the one that has it now. It returns nil when there is none yet.
 func (t *tail) successor() (*os.File, error) {
 	for {
-		now, err := openRegular(t.path)
+		now, err := t.openRegular(t.path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (t *tail) first(files []rotated) (f *os.File, moved bool) {
 			t.log.Warn("file was rotated before it was read, and is compressed: its lines are missing", "path", t.path, "rotated", name)
 			continue
 		}
-		f, err := openRegular(name)
+		f, err := t.openRegular(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, true
 		}

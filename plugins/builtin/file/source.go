@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"time"
 
@@ -54,7 +55,8 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) error 
 // Open finds the file that pos is in, if it is not at the path any more. A file that
 // does not exist is waited for by Read.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
-	s.tail = tail{path: s.path, log: sdk.Logger(ctx)}
+	check := func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) }
+	s.tail = tail{path: s.path, log: sdk.Logger(ctx), check: check}
 	if len(pos) == 0 {
 		_, err := s.tail.open()
 		return err

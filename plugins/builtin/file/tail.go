@@ -17,8 +17,9 @@ import (
 // and then reads those that had the path meanwhile and the new one from their
 // beginnings. When the file is cut off, it finishes the copy of it and begins anew.
 type tail struct {
-	path string
-	log  *slog.Logger
+	check func(*os.File) error // returns why an open file may not be read; nil: every one may
+	path  string
+	log   *slog.Logger
 
 	lines              // of the open file; lines.file is nil while there is none
 	line     int64     // number of the last line returned
@@ -79,7 +80,7 @@ func (t *tail) advance() (bool, error) {
 
 // open opens the file under the path, if there is one.
 func (t *tail) open() (bool, error) {
-	f, err := openRegular(t.path)
+	f, err := t.openRegular(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -157,7 +158,7 @@ func (t *tail) cutOff(info os.FileInfo) bool {
 // than was read.
 func (t *tail) restart() error {
 	f, p := t.file, place{offset: t.offset, line: t.line, head: headHash(t.head, t.offset), switches: t.switches}
-	if copied := p.find(t.path, t.written); copied != nil {
+	if copied := p.find(t.path, t.written, t.openRegular); copied != nil {
 		t.log.Info("file was cut off, the rest of its copy comes first", "path", t.path, "copy", copied.Name())
 		f.Close()
 		f = copied
@@ -182,8 +183,8 @@ func (t *tail) readHead() error {
 	return nil
 }
 
-// openRegular opens a file for reading, if it is one.
-func openRegular(path string) (*os.File, error) {
+// openRegular opens a file for reading, if it is one, and one that may be read.
+func (t *tail) openRegular(path string) (*os.File, error) {
 	// Opening a pipe would wait for its writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -192,6 +193,9 @@ func openRegular(path string) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("it is %s", describe(info.Mode()))
+	}
+	if err == nil && t.check != nil {
+		err = t.check(f)
 	}
 	if err != nil {
 		f.Close()

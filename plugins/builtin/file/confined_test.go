@@ -1,0 +1,79 @@
+package file_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/file"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// confinedTo allows the files in a directory, as their names lead there now.
+func confinedTo(t *testing.T, dir string) context.Context {
+	return sdk.WithEnv(t.Context(), &sdk.Env{Logger: slog.New(slog.DiscardHandler), AllowPath: func(path string) error {
+		if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err != nil || real != dir {
+			return errors.New("not allowed")
+		}
+		if target, err := os.Readlink(path); err == nil && filepath.Dir(target) != dir {
+			return errors.New("not allowed")
+		}
+		return nil
+	}})
+}
+
+// A link that is put in the place of a file after the settings were checked leads nowhere.
+func TestLinksAfterTheCheck(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed, secret := filepath.Join(root, "allowed"), filepath.Join(root, "secret")
+	path := filepath.Join(allowed, "file")
+	for _, err := range []error{os.Mkdir(allowed, 0o755), os.WriteFile(secret, []byte("secret\n"), 0o600), os.WriteFile(path, []byte("mine\n"), 0o600)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := confinedTo(t, allowed)
+	swap := func() {
+		if err := errors.Join(os.Remove(path), os.Symlink(secret, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, d := file.Connector().NewSource(), file.Connector().NewDestination()
+	running := file.Connector().NewDestination()
+	for _, c := range []interface {
+		Configure(context.Context, map[string]string) error
+	}{s, d, running} {
+		if err := c.Configure(ctx, map[string]string{"path": path}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := running.Open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = running.Teardown(ctx) }()
+	swap()
+	if err := s.Open(ctx, nil); err == nil || !strings.Contains(err.Error(), "not allowed") {
+		t.Errorf("the source opens it: %v", err)
+	}
+	if err := d.Open(ctx); err == nil || !strings.Contains(err.Error(), "not allowed") {
+		t.Errorf("the destination opens it: %v", err)
+	}
+	// A destination that runs follows the name to another file.
+	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if _, err := running.Write(ctx, []record.Record{{Position: record.Position("1"), After: record.Raw([]byte("x"))}}); err != nil {
+			break
+		}
+	}
+	if content, err := os.ReadFile(secret); err != nil || string(content) != "secret\n" {
+		t.Errorf("the other file has %q, %v", content, err)
+	}
+}
