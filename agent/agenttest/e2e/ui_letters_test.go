@@ -1,0 +1,102 @@
+package e2e_test
+
+import (
+	"encoding/base64"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Dead letters are found by a filter, seen with their record and errors, edited, replayed and
+// dropped, and what came of it is shown.
+func TestUIDeadLetters(t *testing.T) {
+	t.Parallel()
+	w := startWeb(t, "")
+	appendTo(t, w.Path("in.log"), "bad 1\nbad 2\nbad 3\nbad worse 4\n")
+	w.Save("p.yaml", picky(w.Dir, isBad, tolerant))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	w.Wait("dead letters", func() bool { return len(w.letters()) == 4 })
+	w.Save("p.yaml", picky(w.Dir, `{{ contains "worse" (printf "%s" .Payload.After) }}`, tolerant))
+	w.WaitPhase("p", spec.PhaseRunning, 2)
+
+	p := openPage(t, w.api.URL, "pipelines/p/dead-letters")
+	p.shows("4 refused records")
+	p.enter("input[name=since]", "2001-01-01T00:00")
+	p.enter("input[name=error]", "no such error")
+	p.press("Find")
+	p.shows("No such dead letters")
+	p.enter("input[name=error]", "IS BAD")
+	p.press("Find")
+	p.until("four are not found", `document.querySelectorAll("table.log tbody tr").length === 4`)
+
+	p.press("4")
+	p.shows("bad worse 4")
+	p.shows("pipeline-processor")
+	p.fits("dead letter")
+	p.press("Edit")
+	before, after := base64.StdEncoding.EncodeToString([]byte("bad worse 4")), base64.StdEncoding.EncodeToString([]byte("mended 4"))
+	p.until("there is no record to edit", `document.querySelector("#letter-record").value.includes(`+quoted(before)+`)`)
+	p.fits("dead letter, edited")
+	p.eval(`window.record = document.querySelector("#letter-record").value.replace(` + quoted(before) + `, ` + quoted(after) + `)`)
+	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("window.record"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.enter("#letter-record", text+"}")
+	p.until("a record that is no JSON can be saved", `document.querySelector("form button.primary").disabled`)
+	p.enter("#letter-record", text)
+	p.press("Save")
+	p.shows("mended 4")
+
+	mark := func(id string) { p.eval(`document.querySelector('input[aria-label="Mark ` + id + `"]').click()`) }
+	mark("1")
+	mark("4")
+	p.press("Replay 2 selected ones")
+	p.shows("Replayed 2: 2 settled, 0 refused again.")
+	p.until("two are not left", `document.querySelectorAll("table.log tbody tr").length === 2`)
+	if got, want := payloads(t, w.Path("out.jsonl")), []string{"bad 1", "mended 4"}; !slices.Equal(got, want) {
+		t.Errorf("written is %q, want %q", got, want)
+	}
+	w.Save("p.yaml", picky(w.Dir, isBad, tolerant))
+	w.WaitPhase("p", spec.PhaseRunning, 3)
+	p.press("Replay those found")
+	p.shows("Replayed 2: 0 settled, 2 refused again.")
+	p.press("3")
+	p.shows("replayed")
+	p.press("Drop those found")
+	p.press("Drop")
+	p.shows("2 dead letters dropped")
+	p.hides("bad 3")
+	if l := w.letters(); len(l) != 0 {
+		t.Errorf("left are %+v", l)
+	}
+}
+
+// fits checks that the view fits a wide and a narrow window, and is accessible.
+func (p *page) fits(view string) {
+	p.t.Helper()
+	path := os.Getenv(axe)
+	if path != "" {
+		checker, err := os.ReadFile(path)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.eval(string(checker))
+	}
+	for _, width := range []int64{390, 1440} {
+		p.do(chromedp.EmulateViewport(width, 900))
+		for _, scheme := range []string{"light", "dark"} {
+			p.do(colours(scheme))
+			if wide, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("document.documentElement.scrollWidth > innerWidth")); err != nil || wide {
+				p.t.Errorf("%s: the page is wider than %d: %v, error %v", view, width, wide, err)
+			}
+			if path != "" {
+				p.accessible(view + " " + scheme)
+			}
+		}
+	}
+}

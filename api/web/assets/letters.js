@@ -1,0 +1,174 @@
+// Dead letters of a pipeline: a list with filters, one with its record and errors, and what can be done with them.
+
+import { h, signal } from './ui.js';
+import * as agent from './agent.js';
+import { asText, bytes, clock, count, fromBase64, plural } from './format.js';
+import { action, ask, empty } from './parts.js';
+
+const blank = { error: '', key: '', stage: '', since: '', until: '' };
+const stages = ['source-processor', 'pipeline-processor', 'destination-processor', 'destination'];
+
+const filter = signal(blank); // that is shown
+const draft = signal(blank); // that is being written
+const page = signal(null); // {list, next, totals}
+const marked = signal(new Set()); // ids
+const open = signal(null); // the one that is shown in full
+const edited = signal(null); // its record as text while it is edited
+const replay = signal(null);
+let of = '', asked = 0;
+
+const path = (more = '') => agent.pipelinePath(of) + '/dead-letters' + more;
+
+/** The query of a filter, with times as the API takes them. */
+function query(f, more = {}) {
+  const q = new URLSearchParams(more);
+  for (const [k, v] of Object.entries(f)) if (v) q.set(k, k === 'since' || k === 'until' ? new Date(v).toISOString() : v);
+  return '?' + q;
+}
+
+const perPage = 50;
+
+/** Loads the first page, or the next one behind what is shown. What is rare takes several answers. */
+async function load(more = false) {
+  const turn = ++asked, id = of;
+  let list = more ? page.peek().list : [], before = more ? page.peek().next : 0, got = null;
+  const wanted = list.length + perPage;
+  do {
+    got = await agent.attempt('', () => agent.get(path(query(filter.peek(), { limit: wanted - list.length, before }))));
+    if (!got || turn !== asked || id !== of) return;
+    list = list.concat(got.deadLetters);
+    before = got.next;
+    page.set({ list, next: before, totals: got.totals, searching: before && list.length < wanted });
+  } while (before && list.length < wanted);
+}
+
+const unsafe = (v) => typeof v === 'number' && Number.isInteger(v) && !Number.isSafeInteger(v);
+
+/** Loads one with its record as text, whose numbers stay as they are. */
+async function show(id) {
+  edited.set(null);
+  const l = await agent.attempt('', async () => {
+    const answer = await fetch(path('/' + id), { headers: agent.token.peek() ? { Authorization: 'Bearer ' + agent.token.peek() } : {} });
+    const text = await answer.text();
+    if (!answer.ok) throw new agent.Refusal(answer.status, JSON.parse(text));
+    let exact = true;
+    const l = JSON.parse(text, (_, v, context) => (unsafe(v) ? (JSON.rawJSON && context ? JSON.rawJSON(context.source) : ((exact = false), v)) : v));
+    return { ...l, exact, text: JSON.stringify(l.record, null, 2) };
+  });
+  open.set(l || null);
+}
+
+async function save() {
+  const l = open.peek();
+  const done = await agent.attempt('the record was changed', () => agent.call('PUT', path('/' + l.id), `{"record":${edited.peek()}}`, { type: 'application/json' }));
+  if (done) { await show(l.id); load(); }
+}
+
+async function drop(title, target) {
+  if (!await ask({ title, text: 'They are gone for good.', yes: 'Drop', danger: true })) return;
+  const done = await agent.attempt('', () => agent.call('DELETE', target));
+  if (done) { agent.toast(plural(done.dropped, 'dead letter') + ' dropped'); open.set(null); marked.set(new Set()); load(); }
+}
+
+const running = 500;
+
+/** Begins a replay and follows it to its end. */
+async function begin(request) {
+  const at = agent.pipelinePath(of) + '/dead-letter-replay', id = of;
+  let r = await agent.attempt('', () => agent.post(at, request));
+  while (r && id === of) {
+    replay.set(r);
+    if (!r.running) break;
+    await new Promise((done) => setTimeout(done, running));
+    r = await agent.attempt('', () => agent.get(at));
+  }
+  open.set(null); marked.set(new Set());
+  if (id === of) load();
+}
+
+const selected = () => [...marked()];
+const filtered = () => Object.values(filter()).some(Boolean);
+const request = () => {
+  if (marked.peek().size) return { ids: [...marked.peek()] };
+  const f = Object.fromEntries(Object.entries(filter.peek()).filter(([, v]) => v).map(([k, v]) => [k, k === 'since' || k === 'until' ? new Date(v).toISOString() : v]));
+  return Object.keys(f).length ? { filter: f } : { all: true };
+};
+const target = () => (marked.peek().size ? path('?ids=' + [...marked.peek()].join()) : path(filtered() ? query(filter.peek()) : '?all=true'));
+const which = () => (marked().size ? plural(marked().size, 'selected one', 'selected ones') : filtered() ? 'those found' : 'all');
+
+/** The card of the tab of a pipeline. */
+export function letters(s) {
+  if (of !== s.id) { of = s.id; queueMicrotask(() => { for (const one of [page, open, edited, replay]) one.set(null); filter.set(blank); draft.set(blank); marked.set(new Set()); load(); }); }
+  const p = page();
+  return h('section', { class: 'stack', 'aria-label': 'Dead letters' },
+    h('div', { class: 'title' }, h('h2', null, 'Dead letters'), h('span', { class: 'quiet', role: 'status' }, p ? `${plural(p.totals.count, 'refused record')}, ${bytes(p.totals.bytes)}${p.totals.dropped ? `; ${count(p.totals.dropped)} were dropped, see dead-letters.max-count` : ''}` : ''),
+      h('span', { class: 'grow' }), h('button', { onclick: () => load() }, 'Refresh'),
+      p?.totals.count ? [action(`Replay ${which()}`, 'replay', () => begin(request()), { kind: 'primary' }), action(`Drop ${which()}`, 'drop-letters', () => drop(`Drop ${which()}?`, target()), { kind: 'danger' })] : null),
+    progress(), search(), list(p), one());
+}
+
+function progress() {
+  const r = replay();
+  if (!r) return null;
+  return h('div', { class: 'problem ' + (r.error ? 'bad' : r.refused ? 'warn' : 'good'), role: 'status', id: 'replay' },
+    r.running ? `Replaying: ${r.settled} settled, ${r.refused} refused again…` : `Replayed ${r.read}: ${r.settled} settled, ${r.refused} refused again${r.skipped ? `, ${r.skipped} left to their source` : ''}.`, r.error ? h('pre', { class: 'wrap' }, r.error) : null,
+    r.running ? action('Cancel', 'cancel-replay', () => agent.attempt('', () => agent.call('DELETE', agent.pipelinePath(of) + '/dead-letter-replay'))) : null);
+}
+
+function search() {
+  const field = (name, label, type = 'search') => h('label', { key: name }, label, ' ', h('input', { type, name, value: draft()[name], oninput: (e) => draft.update((f) => ({ ...f, [name]: e.target.value })) }));
+  return h('form', { class: 'bar', onsubmit: (e) => { e.preventDefault(); filter.set(draft.peek()); marked.set(new Set()); load(); } },
+    field('error', 'Error'), field('key', 'Key'),
+    h('label', null, 'Stage ', h('select', { name: 'stage', onchange: (e) => draft.update((f) => ({ ...f, stage: e.target.value })) }, ['', ...stages].map((v) => h('option', { key: v, value: v, selected: draft().stage === v }, v || 'any')))),
+    field('since', 'Since', 'datetime-local'), field('until', 'Until', 'datetime-local'), h('button', null, 'Find'));
+}
+
+function mark(id) {
+  marked.update((all) => { const now = new Set(all); if (!now.delete(id)) now.add(id); return now; });
+}
+
+function list(p) {
+  if (!p) return h('p', { class: 'quiet' }, 'Loading…');
+  if (!p.list.length) return p.searching ? h('p', { class: 'quiet' }, 'Searching…') : empty(filtered() ? 'No such dead letters' : 'No record was refused', null);
+  return h('div', { class: 'scroll card', tabindex: 0 }, h('table', { class: 'log' }, h('caption', { class: 'hidden' }, 'Dead letters'),
+    h('thead', null, h('tr', null, ['Mark', 'Number', 'When', 'Refused by', 'Key', 'Error'].map((t) => h('th', { key: t, scope: 'col' }, t)))),
+    h('tbody', null, p.list.map((l) => h('tr', { key: l.id },
+      h('td', null, h('input', { type: 'checkbox', 'aria-label': `Mark ${l.id}`, checked: marked().has(l.id), onchange: () => mark(l.id) })),
+      h('th', { scope: 'row' }, h('button', { class: 'plain', 'aria-expanded': String(open()?.id === l.id), onclick: () => (open.peek()?.id === l.id ? open.set(null) : show(l.id)) }, String(l.id))),
+      h('td', { class: 'quiet nowrap' }, clock(l.lastTime)), h('td', { class: 'mono' }, l.refusedBy), h('td', { class: 'mono' }, l.key), h('td', null, h('span', { class: 'clamp' }, l.error))))),
+  ), p.next ? h('button', { onclick: () => load(true) }, p.searching ? 'Searching…' : 'More') : null);
+}
+
+/** Raw data of a record as text. */
+function readable(record) {
+  return Object.entries({ key: record.key, before: record.payload?.before, after: record.payload?.after })
+    .map(([name, v]) => [name, typeof v === 'string' ? asText(fromBase64(v)) : null]).filter(([, v]) => v);
+}
+
+const fact = (name, value) => [h('dt', null, name), h('dd', null, value)];
+
+function one() {
+  const l = open();
+  if (!l) return null;
+  return h('article', { class: 'card', 'aria-label': `Dead letter ${l.id}`, key: l.id },
+    h('div', { class: 'title' }, h('h3', null, `Dead letter ${l.id}`), l.edited ? h('span', { class: 'badge' }, 'edited') : null, h('span', { class: 'grow' }),
+      edited() !== null ? null : [
+        action('Replay', 'replay-one', () => begin({ ids: [l.id] }), { kind: 'primary', disabled: l.stopped }),
+        action('Edit', 'edit-one', async () => edited.set(l.text), { disabled: !l.exact }),
+        action('Drop', 'drop-one', () => drop(`Drop dead letter ${l.id}?`, path('/' + l.id)), { kind: 'danger' })]),
+    l.stopped ? h('p', { class: 'problem warn' }, 'It stopped the pipeline. Its source delivers it again when that runs, so it is not replayed.') : null,
+    h('dl', { class: 'facts' }, fact('Refused by', h('code', null, l.refusedBy)), fact('Stage', l.stage), fact('Source', h('code', null, l.sourceId)), fact('Times', l.times),
+      l.refusals.map((r) => fact(`${clock(r.time)}, generation ${r.generation}${r.replay ? ', replayed' : ''}`, h('pre', { class: 'wrap' }, r.error))),
+      readable(l.record).map(([name, text]) => fact(name, h('pre', { class: 'wrap' }, text)))),
+    edited() === null ? h('pre', { class: 'wrap', tabindex: 0, 'aria-label': 'Record' }, l.text) : editor());
+}
+
+function editor() {
+  let wrong = '';
+  try { JSON.parse(edited()); } catch (e) { wrong = e.message; }
+  return h('form', { class: 'stack', onsubmit: (e) => { e.preventDefault(); save(); } },
+    h('label', { for: 'letter-record' }, 'Record; raw data is in base64'),
+    h('textarea', { id: 'letter-record', class: 'lines', rows: 16, spellcheck: 'false', value: edited(), oninput: (e) => edited.set(e.target.value) }),
+    wrong ? h('p', { class: 'problem bad', role: 'alert' }, wrong) : null,
+    h('div', { class: 'actions' }, h('button', { type: 'button', onclick: () => edited.set(null) }, 'Cancel'), h('button', { class: 'primary', disabled: !!wrong }, 'Save')));
+}
