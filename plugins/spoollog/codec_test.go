@@ -19,7 +19,7 @@ func through(t *testing.T, records []record.Record) []record.Record {
 	if err != nil || n != len(records) {
 		t.Fatalf("encoded %d of %d: %v", n, len(records), err)
 	}
-	commit, err := l.Append(t.Context(), frames)
+	commit, err := l.Writer().Append(t.Context(), frames)
 	if err == nil {
 		err = commit.Wait(t.Context())
 	}

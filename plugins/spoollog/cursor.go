@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -22,6 +23,7 @@ type Cursor struct {
 	seg  *segment
 	cur  cursor // frames of seg
 	end  uint64 // behind the last record of seg, when it was last looked up
+	time time.Time
 }
 
 // Cursor returns a cursor that reads from offset on.
@@ -38,71 +40,101 @@ func (c *Cursor) Close() {
 // Next returns the offset that Read goes on from.
 func (c *Cursor) Next() uint64 { return c.next }
 
+// Time returns when the first of the records that Read returned last was written.
+func (c *Cursor) Time() time.Time { return c.time }
+
 // Wait waits until Read has something to return.
 func (c *Cursor) Wait(ctx context.Context) error { return c.log.waitFor(ctx, c.next) }
 
 // Read returns the next records before the offset end, and the offset of each; none when there are
 // none yet.
 func (c *Cursor) Read(end uint64) (records []record.Record, offsets []uint64, err error) {
-	size := 0
-	for size < batchBytes && len(records) < batchRecords && c.next < end {
-		more, err := c.seek()
-		if err != nil || !more {
-			return records, offsets, c.failed(err)
-		}
-		f, err := c.cur.next()
-		if err == io.EOF {
-			c.leave(f)
-			continue
-		}
+	b := batch{end: end}
+	for b.size < batchBytes && len(b.records) < batchRecords && c.next < end {
+		f, ok, err := c.frame()
 		if err != nil {
-			return records, offsets, c.failed(err)
+			c.Close() // what was read of the file is not known to be what is there
+			return b.records, b.offsets, fmt.Errorf("cannot read the spool in %s: %w", c.log.dir, err)
 		}
-		size += len(f.data)
-		if records, offsets, err = c.take(f, end, records, offsets); err != nil {
-			return records, offsets, err
+		if !ok {
+			break
+		}
+		if len(b.records) == 0 {
+			c.time = f.time
+		}
+		if err := b.take(f, c.next); err != nil && c.seg != nil { // the checksum is right, so it was written like this
+			c.log.damaged(c.seg, max(c.next, f.first), f.end(), int64(len(f.data)))
+		}
+		c.next = min(f.end(), end)
+		if f.end() > end && c.cur.file != nil { // the rest of the frame is for later
+			c.cur = cursor{identity: c.cur.identity, file: c.cur.file, limit: c.cur.limit, pos: c.cur.pos - int64(len(f.data))}
 		}
 	}
-	return records, offsets, nil
+	return b.records, b.offsets, nil
 }
 
-func (c *Cursor) failed(err error) error {
-	if err == nil {
-		return nil
+// frame returns the first good frame with records at next or behind it, if there is one.
+func (c *Cursor) frame() (f frame, ok bool, err error) {
+	for {
+		more, err := c.seek()
+		if err != nil {
+			return f, false, err
+		}
+		if !more {
+			f, ok = c.log.memory(c.next)
+			return f, ok, nil
+		}
+		switch f, err = c.cur.next(); {
+		case err == io.EOF:
+			c.leave(f)
+		case err != nil:
+			return f, false, err
+		case f.first < c.end && f.end() > c.next: // neither the remains of a write that failed, nor read already
+			if f.first > c.next {
+				c.log.damaged(c.seg, c.next, f.first, f.skipped)
+			}
+			return f, true, nil
+		}
 	}
-	c.Close() // what was read of the file is not known to be what is there
-	return fmt.Errorf("cannot read the spool in %s: %w", c.log.dir, err)
 }
 
-// take appends the records of f from next on and before end.
-func (c *Cursor) take(f frame, end uint64, records []record.Record, offsets []uint64) ([]record.Record, []uint64, error) {
-	if f.first >= c.end || f.end() <= c.next {
-		return records, offsets, nil // the remains of a write that failed, or read already
+// memory returns a frame that is not on the disk, and moves away from the segment.
+func (l *Log) memory(offset uint64) (frame, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.segmentAt(offset) != nil { // it was written meanwhile
+		return frame{}, false
 	}
-	if f.first > c.next {
-		c.log.damaged(c.seg, c.next, f.first, f.skipped)
-	}
-	n := len(records)
-	records, err := f.records(slices.Grow(records, f.count))
-	if err != nil { // the checksum is right, so it was written like this
-		c.log.damaged(c.seg, max(c.next, f.first), f.end(), int64(len(f.data)))
-		c.next = f.end()
-		return records[:n], offsets, nil
+	return l.inMemory(offset)
+}
+
+// batch are records that are read at once.
+type batch struct {
+	end     uint64 // only those before it
+	records []record.Record
+	offsets []uint64
+	size    int
+}
+
+// take appends the records of f from the offset next on.
+func (b *batch) take(f frame, next uint64) error {
+	b.size += len(f.data)
+	n := len(b.records)
+	records, err := f.records(slices.Grow(b.records, f.count))
+	if err != nil {
+		return err
 	}
 	kept := n
 	for i := range f.count {
-		if offset := f.first + uint64(i); offset >= c.next && offset < end {
+		if offset := f.first + uint64(i); offset >= next && offset < b.end {
 			records[kept] = records[n+i]
-			offsets = append(offsets, offset)
+			b.offsets = append(b.offsets, offset)
 			kept++
 		}
 	}
 	clear(records[kept:])
-	c.next = min(f.end(), end)
-	if f.end() > end { // the rest of the frame is for later
-		c.cur = cursor{identity: c.cur.identity, file: c.cur.file, limit: c.cur.limit, pos: c.cur.pos - int64(len(f.data))}
-	}
-	return records[:kept], offsets, nil
+	b.records = records[:kept]
+	return nil
 }
 
 // seek makes seg the segment that next is in, and reports whether it has more to read.

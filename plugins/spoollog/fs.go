@@ -17,6 +17,8 @@ type FS interface {
 	Create(path string) (File, error)
 	Open(path string) (File, error) // for reading
 	Truncate(path string, size int64) error
+	// Overwrite writes b at an offset of a file, and syncs it.
+	Overwrite(path string, at int64, b []byte) error
 	Rename(from, to string) error
 	Remove(path string) error
 	// SyncDir makes what was created, renamed and removed in dir survive a power cut.
@@ -83,6 +85,16 @@ func openFile(path string, flags int) (File, error) {
 
 // Truncate implements FS.
 func (OS) Truncate(path string, size int64) error { return os.Truncate(path, size) }
+
+// Overwrite implements FS.
+func (OS) Overwrite(path string, at int64, b []byte) error {
+	f, err := os.OpenFile(filepath.Clean(path), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, at)
+	return errors.Join(err, f.Sync(), f.Close())
+}
 
 // Rename implements FS.
 func (OS) Rename(from, to string) error { return os.Rename(from, to) }

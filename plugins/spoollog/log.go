@@ -23,6 +23,12 @@ import (
 // segmentBytes is the size at which a segment is closed, when no limit asks for less.
 const segmentBytes = 32 << 20
 
+// errLate says that the readers did not acknowledge in time.
+var errLate = errors.New("the readers do not keep up")
+
+// ErrFailed is returned to a writer after a commit failed.
+var ErrFailed = errors.New("an earlier write to the spool failed")
+
 // ErrClosed is returned by calls on a log that was closed.
 var ErrClosed = errors.New("the spool is closed")
 
@@ -48,11 +54,15 @@ type Log struct {
 	segments   []*segment // by offset; the active one is the last
 	file       File       // of the active segment, nil when there is none; used by who commits
 	active     *segment
-	next       uint64  // offset of the next record
-	pending    []frame // appended and not being committed
-	held       int64   // bytes of pending
-	waiting    *Commit // of pending, nil when there is none
-	committing *Commit // nil when nobody writes
+	next       uint64        // offset of the next record
+	pending    []frame       // appended and not being committed
+	held       int64         // bytes of pending
+	commits    []*Commit     // of pending, in order
+	committing *Commit       // the last of those that are being written, nil when nobody writes
+	delay      time.Duration // see SetHybrid
+	behind     bool          // the readers do not keep up
+	failures   int           // commits that failed
+	open       int           // sources that are open
 	limits     Limits
 	readers    map[string]*Reader
 	changed    chan struct{} // closed when there is more to read, or more room
@@ -98,6 +108,11 @@ func (l *Log) load() error {
 	}
 	files, err := l.fs.ReadDir(l.dir)
 	if err != nil {
+		return err
+	}
+	// The offsets of a run are above those in the names there are, so these must not
+	// vanish any more.
+	if err := l.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
 	if len(files) == 0 {
@@ -183,20 +198,41 @@ func (l *Log) Dir() string { return l.dir }
 
 // Commit is the fate of records that were appended.
 type Commit struct {
-	log  *Log
-	done chan struct{}
-	err  error // set before done is closed
+	log   *Log
+	since time.Time
+	end   uint64 // offset behind its last record; guarded by log.mu
+	done  chan struct{}
+	err   error // set before done is closed
+}
+
+// Writer appends to a log. After a commit that failed it appends nothing more: what it
+// appended meanwhile is not in the log either, so that nothing gets ahead of what is to be
+// written again.
+type Writer struct {
+	log      *Log
+	failures int // of the log, when the writer began
+}
+
+// Writer returns a writer.
+func (l *Log) Writer() *Writer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &Writer{l, l.failures}
 }
 
 // Append adds the frames of an Encode and returns at once, unless the log is full and is to
 // block. The records are safe when Wait of the Commit returns nil. A nil Commit means
 // that the log is full and dropped them.
-func (l *Log) Append(ctx context.Context, frames []Frame) (*Commit, error) {
+func (w *Writer) Append(ctx context.Context, frames []Frame) (*Commit, error) {
+	l := w.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
 		if l.closed {
 			return nil, ErrClosed
+		}
+		if w.failures != l.failures {
+			return nil, ErrFailed
 		}
 		dropped, wait := l.makeRoom(frames)
 		if dropped {
@@ -209,9 +245,11 @@ func (l *Log) Append(ctx context.Context, frames []Frame) (*Commit, error) {
 			return nil, err
 		}
 	}
-	if l.waiting == nil {
-		l.waiting = &Commit{log: l, done: make(chan struct{})}
-	}
+	return l.append(frames), nil
+}
+
+// append adds the frames to those that are pending.
+func (l *Log) append(frames []Frame) *Commit {
 	now := l.now()
 	for _, f := range frames {
 		f.frame.first, f.frame.time = l.next, now
@@ -219,7 +257,21 @@ func (l *Log) Append(ctx context.Context, frames []Frame) (*Commit, error) {
 		l.pending = append(l.pending, f.frame)
 		l.held += int64(len(f.frame.data))
 	}
-	return l.waiting, nil
+	return l.commitOf(now)
+}
+
+// commitOf returns the commit of the frames that were appended last. In memory, each has
+// one of its own; what is written at once is done at once.
+func (l *Log) commitOf(now time.Time) *Commit {
+	if l.delay > 0 || len(l.commits) == 0 {
+		l.commits = append(l.commits, &Commit{log: l, since: now, done: make(chan struct{})})
+	}
+	c := l.commits[len(l.commits)-1]
+	c.end = l.next
+	if l.delay > 0 {
+		l.notify()
+	}
+	return c
 }
 
 // Pending returns how many bytes were appended that nobody has begun to write.
@@ -262,29 +314,65 @@ func (c *Commit) Wait(ctx context.Context) error {
 			return c.err
 		default:
 		}
-		if l.committing == nil {
+		if l.committing != nil {
+			if err := l.wait(ctx, l.committing.done); err != nil {
+				return err
+			}
+		} else if d := l.patient(c); d > 0 {
+			if err := l.waitForReaders(ctx, c, d); err != nil {
+				return err
+			}
+		} else {
 			l.commit()
-			continue
-		}
-		if err := l.wait(ctx, l.committing.done); err != nil {
-			return err
 		}
 	}
 }
 
+// Done reports whether Wait returns at once.
+func (c *Commit) Done() bool {
+	if c == nil {
+		return true
+	}
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Flush has everything that was appended written, without waiting for readers.
+func (l *Log) Flush(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.exclusive(ctx); err != nil {
+		return err
+	}
+	if len(l.commits) > 0 {
+		l.commit()
+	}
+	return nil
+}
+
 // commit writes and syncs what is pending.
 func (l *Log) commit() {
-	c, frames := l.waiting, l.pending
-	l.committing, l.waiting, l.pending, l.held = c, nil, nil, 0
+	commits, frames := l.commits, l.pending
+	l.committing, l.commits, l.pending, l.held = commits[len(commits)-1], nil, nil, 0
 	l.mu.Unlock()
 	err := l.write(frames)
 	l.mu.Lock()
 	if err != nil {
 		l.abandon()
+		l.failures++
+		commits = append(commits, l.commits...) // of what was appended meanwhile
+		l.commits, l.pending, l.held = nil, nil, 0
 		err = fmt.Errorf("cannot write to the spool in %s: %w", l.dir, err)
 	}
-	l.committing, c.err = nil, err
-	close(c.done)
+	l.committing = nil
+	for _, c := range commits {
+		c.err = err
+		close(c.done)
+	}
 	l.retain()
 	l.notify()
 }
@@ -360,8 +448,10 @@ func (l *Log) closeActive() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.file.Close()
-	if failed := l.active.finish(l.fs); failed != nil {
-		l.log.Warn("cannot rename a file of the spool", "file", l.active.path, "err", failed)
+	if l.active.end > l.active.base { // an empty one keeps its place until there is another
+		if failed := l.active.finish(l.fs); failed != nil {
+			l.log.Warn("cannot rename a file of the spool", "file", l.active.path, "err", failed)
+		}
 	}
 	l.file, l.active = nil, nil
 	return err
@@ -387,9 +477,6 @@ func (l *Log) abandon() {
 	l.file, l.active = nil, nil
 	if s.end > s.base {
 		err = errors.Join(err, s.finish(l.fs))
-	} else {
-		l.segments = slices.DeleteFunc(l.segments, func(other *segment) bool { return other == s })
-		err = errors.Join(err, l.fs.Remove(s.path))
 	}
 	if err != nil {
 		l.log.Warn("cannot close a file of the spool", "file", s.path, "err", err)
@@ -407,10 +494,11 @@ func (l *Log) Close() error {
 	for l.committing != nil {
 		_ = l.wait(context.Background(), l.committing.done)
 	}
-	if c := l.waiting; c != nil {
-		l.waiting, l.pending, c.err = nil, nil, ErrClosed
+	for _, c := range l.commits {
+		c.err = ErrClosed
 		close(c.done)
 	}
+	l.commits, l.pending = nil, nil
 	l.notify()
 	var errs []error
 	for _, r := range l.readers {

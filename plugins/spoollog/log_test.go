@@ -44,7 +44,7 @@ func add(t *testing.T, l *spoollog.Log, from, to int) {
 		if err != nil || n == 0 {
 			t.Fatalf("encoded %d: %v", n, err)
 		}
-		commit, err := l.Append(t.Context(), frames)
+		commit, err := l.Writer().Append(t.Context(), frames)
 		if err == nil {
 			err = commit.Wait(t.Context())
 		}
@@ -223,7 +223,7 @@ func TestFramesInsideOfRecordsAreNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit, err := outer.Append(t.Context(), frames)
+	commit, err := outer.Writer().Append(t.Context(), frames)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestLimits(t *testing.T) {
 		l.SetLimits(spoollog.Limits{Bytes: limit, Full: full})
 		for range 300 {
 			frames, _, _ := spoollog.Encode(body(10_000))
-			commit, err := l.Append(t.Context(), frames)
+			commit, err := l.Writer().Append(t.Context(), frames)
 			if err == nil {
 				err = commit.Wait(t.Context())
 			}

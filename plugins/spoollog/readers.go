@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -58,6 +59,7 @@ func (l *Log) RemoveReader(name string) error {
 		return fmt.Errorf("cannot remove a reader of the spool in %s: %w", l.dir, err)
 	}
 	delete(l.readers, name)
+	l.forget()
 	l.retain()
 	l.notify()
 	return nil
@@ -75,6 +77,7 @@ func (r *Reader) Acknowledge(offset uint64) error {
 		return nil
 	}
 	r.low = offset
+	l.forget()
 	removed := l.retain()
 	if removed || l.limits.Age > 0 {
 		l.notify()
@@ -83,6 +86,18 @@ func (r *Reader) Acknowledge(offset uint64) error {
 		r.save()
 	}
 	return nil
+}
+
+// Attach says that somebody reads under the name of the reader, until detach is called.
+func (r *Reader) Attach() (detach func()) {
+	l := r.log
+	add := func(n int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.open += n
+	}
+	add(1)
+	return sync.OnceFunc(func() { add(-1) })
 }
 
 // Low returns the offset before which all is acknowledged.
@@ -182,6 +197,9 @@ func (l *Log) waitFor(ctx context.Context, offset uint64) error {
 	defer l.mu.Unlock()
 	for !l.closed {
 		if s := l.segmentAt(offset); s != nil && s.end > offset {
+			return nil
+		}
+		if _, ok := l.inMemory(offset); ok {
 			return nil
 		}
 		if err := l.wait(ctx, l.changed); err != nil {

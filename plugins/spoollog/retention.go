@@ -90,9 +90,10 @@ func (l *Log) full(size int64) bool {
 	return l.limits.Bytes > 0 && used > 0 && used+size > l.limits.Bytes
 }
 
-// dropOldest removes the oldest segment, and reports whether there was one to remove.
+// dropOldest removes the oldest segment, and reports whether there was one to remove: the
+// last one stays, which holds the identity of the log and the offsets that were given.
 func (l *Log) dropOldest() bool {
-	if len(l.segments) == 0 || l.segments[0] == l.active {
+	if len(l.segments) <= 1 || l.segments[0] == l.active {
 		return false
 	}
 	s, low := l.segments[0], l.low()
@@ -132,7 +133,7 @@ func (l *Log) retain() (removed bool) {
 	for len(l.segments) > 0 {
 		s := l.segments[0]
 		if s == l.active || s.end > low || s.end == s.base || len(l.segments) == 1 {
-			break // the last one holds the identity of the log
+			break // the last one stays, as in dropOldest
 		}
 		if !l.removeFile(s) {
 			break

@@ -83,23 +83,36 @@ func (s *segment) recover(fs FS) (torn int64, err error) {
 	}
 	defer f.Close()
 	s.end = s.base
-	good := int64(0) // the end of what is kept
+	good, sure := int64(0), int64(0) // the end of what is kept, and where its last commit begins
 	c := cursor{identity: s.identity, file: f, limit: s.size}
 	for {
 		next, err := c.next()
-		if err == io.EOF {
-			torn, s.size = s.size-good, good
-			return torn, nil
-		}
-		if err != nil {
+		if err != nil && err != io.EOF {
 			return 0, err
 		}
-		if next.first > s.end && next.first-uint64(next.unsynced) <= s.end {
+		if err == io.EOF || next.first > s.end && next.first-uint64(next.unsynced) <= s.end {
 			torn, s.size = s.size-good, good
-			return torn, nil
+			return torn, s.affirm(fs, f, sure)
+		}
+		if next.unsynced == 0 {
+			sure = c.pos - int64(len(next.data))
 		}
 		s.end, good, s.newest = next.end(), c.pos, next.time
 	}
+}
+
+// affirm writes the last commit of the segment again, and syncs it. The process that wrote
+// it may have been killed before it synced, or after a sync that failed: then the system
+// may show what is not on the disk and will not be, whatever a sync says.
+func (s *segment) affirm(fs FS, f File, from int64) error {
+	b := make([]byte, s.size-from)
+	if len(b) == 0 {
+		return nil
+	}
+	if _, err := f.ReadAt(b, from); err != nil && err != io.EOF {
+		return err
+	}
+	return fs.Overwrite(s.path, from, b)
 }
 
 // finish gives the file of a segment that is not written to any more its final name.

@@ -107,6 +107,19 @@ func (s *simFS) Truncate(path string, size int64) error {
 	return (&simHandle{s, f}).Truncate(size)
 }
 
+func (s *simFS) Overwrite(path string, at int64, b []byte) error {
+	f := s.names[path]
+	if f == nil {
+		return fs.ErrNotExist
+	}
+	if err := s.fault(); err != nil {
+		return err
+	}
+	f.data = applyWrite(f.data, simWrite{int(at), b}, false)
+	f.writes = append(f.writes, simWrite{int(at), slices.Clone(b)})
+	return (&simHandle{s, f}).Sync()
+}
+
 func (s *simFS) Rename(from, to string) error {
 	if err := s.fault(); err != nil {
 		return err

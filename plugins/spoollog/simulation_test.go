@@ -22,10 +22,13 @@ type world struct {
 	fs     *simFS
 	rng    *rand.Rand
 	log    *spoollog.Log
+	writer *spoollog.Writer
 	reader *spoollog.Reader
 	cursor *spoollog.Cursor
 
 	sent, acked int // numbers of the last record that was written, and was acknowledged
+	hybrid      bool
+	waiting     []inFlight
 
 	next  uint64 // offset that the reader goes on from
 	seen  int    // highest number that it got, without a gap from 1
@@ -37,6 +40,12 @@ type world struct {
 	damaged uint64 // records that the log said are damaged, in all runs
 	missing int    // numbers that the reader did not get
 	flips   bool   // bits change on the disk, too
+}
+
+// inFlight are the records up to a number that wait to be acknowledged.
+type inFlight struct {
+	commit *spoollog.Commit
+	sent   int
 }
 
 // TestFaults has a log go through torn, short, reordered and flipped writes, full and
@@ -85,7 +94,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 // live has a world go through runs that end with a crash or in peace.
 func live(seed uint64) (*world, error) {
 	rng := rand.New(rand.NewPCG(seed, 16))
-	w := &world{fs: newSimFS(rng), rng: rng, flips: seed%4 == 0}
+	w := &world{fs: newSimFS(rng), rng: rng, flips: seed%4 == 0, hybrid: seed%3 == 0}
 	for run := range 3 + rng.IntN(6) {
 		if err := w.run(); err != nil {
 			return w, fmt.Errorf("run %d: %w", run, err)
@@ -119,10 +128,14 @@ func (w *world) run() error {
 		switch w.rng.IntN(5) {
 		case 0, 1, 2:
 			w.write()
+			if w.rng.IntN(2) == 0 {
+				w.settle()
+			}
 		case 3:
 			err = w.read(1 + w.rng.IntN(10))
 		case 4:
 			w.acknowledge()
+			w.settle()
 		}
 		if err != nil {
 			return err
@@ -141,6 +154,9 @@ func (w *world) open() error {
 			w.log = l
 			w.reader, err = l.Reader("reader")
 		}
+		if err == nil && w.hybrid {
+			err = l.SetHybrid(time.Hour)
+		}
 		if err == nil {
 			break
 		}
@@ -154,33 +170,43 @@ func (w *world) open() error {
 		w.next = 0
 	}
 	w.cursor = w.log.Cursor(w.next)
+	w.restart()
 	return nil
 }
 
-// write appends a few records, from the first that was not acknowledged on.
+// restart has the writer begin behind what was acknowledged.
+func (w *world) restart() { w.sent, w.waiting, w.writer = w.acked, nil, w.log.Writer() }
+
+// write appends a few records, in one frame or several.
 func (w *world) write() {
-	from := w.acked + 1
-	w.sent = max(w.sent, from+w.rng.IntN(5))
-	if w.rng.IntN(3) == 0 { // two writers' records in one commit
-		w.sent++
-	}
-	var last *spoollog.Commit
-	for n := from; n <= w.sent; {
+	for range 1 + w.rng.IntN(3) {
 		var records []record.Record
 		for range 1 + w.rng.IntN(3) {
-			records = append(records, record.Record{Key: record.Raw(strconv.AppendInt(nil, int64(n), 10)), After: record.Raw(make([]byte, w.rng.IntN(100)))})
-			n++
+			w.sent++
+			records = append(records, record.Record{Key: record.Raw(strconv.AppendInt(nil, int64(w.sent), 10)), After: record.Raw(make([]byte, w.rng.IntN(100)))})
 		}
-		w.sent = max(w.sent, n-1)
 		frames, _, _ := spoollog.Encode(records)
-		c, err := w.log.Append(context.Background(), frames)
-		if err != nil {
+		c, err := w.writer.Append(context.Background(), frames)
+		if err != nil { // a commit failed, which is to be noticed
+			w.sent -= len(records)
+			w.settle()
 			return
 		}
-		last = c
+		w.waiting = append(w.waiting, inFlight{c, w.sent})
 	}
-	if last.Wait(context.Background()) == nil {
-		w.acked = w.sent
+	if !w.hybrid || w.rng.IntN(8) == 0 {
+		_ = w.log.Flush(context.Background()) // the commits tell
+	}
+}
+
+// settle takes note of what was acknowledged. After an error the writer begins again behind that.
+func (w *world) settle() {
+	for len(w.waiting) > 0 && w.waiting[0].commit.Done() {
+		if w.waiting[0].commit.Wait(context.Background()) != nil {
+			w.restart()
+			return
+		}
+		w.acked, w.waiting = w.waiting[0].sent, w.waiting[1:]
 	}
 }
 

@@ -13,6 +13,8 @@ type destinationSettings struct {
 	Path  string        `json:"path" validate:"required" desc:"Directory of the spool, which is created if it does not exist. Nothing else is to be in it."`
 	Bytes int64         `json:"limit.bytes" default:"0" validate:"gt=-1" desc:"Most bytes that the spool takes on disk, about. 0: no limit."`
 	Age   time.Duration `json:"limit.age" default:"0s" desc:"Greatest age of a record that not every source of the spool has acknowledged. 0: no limit."`
+	Mode  string        `json:"mode" default:"disk" validate:"inclusion=disk|hybrid" desc:"disk: every record goes to the disk. hybrid: only those that the sources of the spool do not acknowledge in time."`
+	Delay time.Duration `json:"hybrid.delay" default:"1s" desc:"How long a record waits in memory for the sources of a hybrid spool, and its own source with it."`
 	Full  string        `json:"full" default:"block" validate:"inclusion=block|drop-oldest|drop-newest" desc:"What happens when a limit is reached: records wait, the oldest ones are dropped, or those that come."`
 }
 
@@ -29,8 +31,9 @@ type Destination struct {
 	settings destinationSettings
 	log      *spoollog.Log
 	release  func() error
-	written  *written // what is synced later; nil when nobody does
-	defers   func(sdk.Syncer)
+	writer   *spoollog.Writer
+	written  *written         // what is synced later
+	defers   func(sdk.Syncer) // nil when the host does not
 }
 
 // Parameters describes the settings.
@@ -42,6 +45,9 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) e
 	if err := sdk.Decode(values, &d.settings); err != nil {
 		return err
 	}
+	if d.settings.Mode == "hybrid" && d.settings.Delay <= 0 {
+		return sdk.SettingError{Setting: "hybrid.delay", Message: "must be positive"}
+	}
 	return sdk.CheckPath(ctx, "path", d.settings.Path)
 }
 
@@ -50,35 +56,44 @@ func (d *Destination) Open(ctx context.Context) (err error) {
 	if d.log, d.release, err = spoollog.Share(d.settings.Path, sdk.Logger(ctx)); err != nil {
 		return sdk.Unavailable(err)
 	}
-	if d.defers = sdk.EnvFrom(ctx).Defer; d.defers != nil {
-		d.written = &written{device: deviceOf(d.log.Dir())}
-	}
+	d.writer = d.log.Writer()
 	s := d.settings
 	d.log.SetLimits(spoollog.Limits{Bytes: s.Bytes, Age: s.Age, Full: fullOf[s.Full]})
-	return nil
+	d.written, d.defers = &written{device: deviceOf(d.log.Dir())}, sdk.EnvFrom(ctx).Defer
+	if s.Mode != "hybrid" {
+		return sdk.Unavailable(d.log.SetHybrid(0))
+	}
+	d.written.device = ownDevice(d.log.Dir())
+	return sdk.Unavailable(d.log.SetHybrid(s.Delay))
 }
 
-// Write appends the records and syncs the log, or has the host do it. Only a record that
-// cannot be encoded is refused.
+// Write appends the records and has the host sync them, or does it without one. Only a
+// record that cannot be encoded is refused.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
 	frames, n, refused := spoollog.Encode(records)
 	if n > 0 {
-		commit, err := d.log.Append(ctx, frames)
-		switch {
-		case err != nil || commit == nil:
-		case d.written == nil:
-			err = commit.Wait(ctx)
-		default:
-			err = d.written.add(commit, d.defers)
-		}
-		if err == nil && d.written != nil && d.log.Pending() >= mostPending {
-			err = d.written.Sync()
-		}
-		if err != nil {
+		if err := d.append(ctx, frames); err != nil {
 			return 0, sdk.Unavailable(err)
 		}
 	}
 	return n, refused
+}
+
+func (d *Destination) append(ctx context.Context, frames []spoollog.Frame) error {
+	commit, err := d.writer.Append(ctx, frames)
+	if err != nil || commit == nil {
+		return err
+	}
+	if d.defers == nil {
+		return commit.Wait(ctx)
+	}
+	if err := d.written.add(commit, d.defers); err != nil {
+		return err
+	}
+	if d.log.Pending() >= mostPending {
+		return d.log.Flush(ctx)
+	}
+	return nil
 }
 
 // Teardown lets the spool go.

@@ -10,21 +10,35 @@ import (
 
 // place is where reading stands. Its text form, the position of a record, is
 //
-//	id ":" next
+//	id ":" next { "," from "-" to }
 //
-// in hexadecimal: the id of the log, and the offset behind the record.
+// in hexadecimal: the id of the log, the offset behind the newest record that was read, and
+// the gaps before it that were not, the oldest first.
 type place struct {
 	id   uint64
 	next uint64
+	gaps []gap
 }
 
+// gap are the records from one offset up to another, which is not part of it.
+type gap struct{ from, to uint64 }
+
 func parsePosition(pos record.Position) (p place, err error) {
-	id, next, ok := strings.Cut(string(pos), ":")
-	if ok {
-		p.id, err = strconv.ParseUint(id, 16, 64)
+	number := func(s string) uint64 {
+		n, e := strconv.ParseUint(s, 16, 64)
+		if e != nil {
+			err = e
+		}
+		return n
 	}
-	if ok && err == nil {
-		p.next, err = strconv.ParseUint(next, 16, 64)
+	id, rest, ok := strings.Cut(string(pos), ":")
+	next, gaps, more := strings.Cut(rest, ",")
+	p.id, p.next = number(id), number(next)
+	for ok && more {
+		var g string
+		g, gaps, more = strings.Cut(gaps, ",")
+		from, to, _ := strings.Cut(g, "-")
+		p.gaps = append(p.gaps, gap{number(from), number(to)})
 	}
 	if !ok || err != nil {
 		return p, fmt.Errorf("cannot resume at position %q: not a position of this source", pos)
@@ -35,5 +49,22 @@ func parsePosition(pos record.Position) (p place, err error) {
 func (p place) append(dst []byte) []byte {
 	dst = strconv.AppendUint(dst, p.id, 16)
 	dst = append(dst, ':')
-	return strconv.AppendUint(dst, p.next, 16)
+	dst = strconv.AppendUint(dst, p.next, 16)
+	for _, g := range p.gaps {
+		if g.from < g.to {
+			dst = append(dst, ',')
+			dst = strconv.AppendUint(dst, g.from, 16)
+			dst = append(dst, '-')
+			dst = strconv.AppendUint(dst, g.to, 16)
+		}
+	}
+	return dst
+}
+
+// low returns the offset before which all was read.
+func (p place) low() uint64 {
+	if len(p.gaps) > 0 {
+		return p.gaps[0].from
+	}
+	return p.next
 }

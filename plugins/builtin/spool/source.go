@@ -2,17 +2,26 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"math"
+	"slices"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-const positionBytes = 34 // of a position at most
+const (
+	positionBytes = 34 // of a position without gaps at most
+	gapBytes      = 34 // more for each gap
+	mostGaps      = 16
+	fresh         = 500 * time.Millisecond // older records are backlog
+)
 
 type sourceSettings struct {
-	Path string `json:"path" validate:"required" desc:"Directory of the spool, which is created if it does not exist."`
+	Path  string `json:"path" validate:"required" desc:"Directory of the spool, which is created if it does not exist."`
+	Order string `json:"order" default:"oldest-first" validate:"inclusion=oldest-first|newest-first" desc:"oldest-first: records come in order. newest-first: those that come now go before those that have waited."`
 }
 
 // Source reads a spool. It reads under the id of its connector: what it has not acknowledged
@@ -24,7 +33,12 @@ type Source struct {
 	log      *spoollog.Log
 	release  func() error
 	reader   *spoollog.Reader
-	cursor   *spoollog.Cursor
+	detach   func()
+
+	place   place            // that Read got to
+	newest  *spoollog.Cursor // from place.next on
+	backlog *spoollog.Cursor // in the last gap; nil when it is not being read
+	pace    pace
 }
 
 // Parameters describes the settings.
@@ -45,8 +59,7 @@ func (s *Source) LifecycleOnDeleted(ctx context.Context, settings map[string]str
 	if err != nil {
 		return err
 	}
-	defer release()
-	return log.RemoveReader(readerName(ctx))
+	return errors.Join(log.RemoveReader(readerName(ctx)), release())
 }
 
 // LifecycleOnUpdated forgets the reader of the spool that was read before.
@@ -74,58 +87,134 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	if s.reader, err = s.log.Reader(readerName(ctx)); err != nil {
 		return sdk.Unavailable(err)
 	}
+	s.detach = s.reader.Attach()
 	if p.id != s.log.ID() {
 		if len(pos) > 0 {
 			sdk.Logger(ctx).Warn("the spool is not the one that was read: reading begins with its oldest record", "path", s.settings.Path)
 		}
-		p.next = 0
+		p = place{id: s.log.ID()}
 	}
-	s.cursor = s.log.Cursor(p.next)
+	s.place = p
+	s.newest = s.log.Cursor(p.next)
 	return nil
 }
 
 // Read returns the next records, waiting for them.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	for {
-		records, offsets, err := s.cursor.Read(math.MaxUint64)
-		switch {
-		case len(records) > 0:
-			s.position(records, offsets)
+		records, err := s.readNewest()
+		if err == nil && len(records) == 0 {
+			records, err = s.readBacklog()
+		}
+		if len(records) > 0 {
 			return records, nil // an error comes again
-		case err != nil:
+		}
+		if err != nil {
 			return nil, sdk.Unavailable(err)
 		}
-		if err := s.cursor.Wait(ctx); err != nil {
+		if err := s.pace.wait(ctx, s.newest); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// position gives the records their positions, which are cut from one array.
-func (s *Source) position(records []record.Record, offsets []uint64) {
-	text := make([]byte, 0, len(records)*positionBytes)
-	p := place{id: s.log.ID()}
+// readNewest returns the records behind all that were read. In the order newest-first, those
+// that have waited become a gap.
+func (s *Source) readNewest() ([]record.Record, error) {
+	if s.settings.Order == "oldest-first" && len(s.place.gaps) > 0 {
+		return nil, nil // they come first
+	}
+	for {
+		from := s.newest.Next()
+		records, offsets, err := s.newest.Read(math.MaxUint64)
+		if len(records) == 0 {
+			return nil, err
+		}
+		if s.settings.Order == "newest-first" && time.Since(s.newest.Time()) > fresh && len(s.place.gaps) < mostGaps {
+			_, end := s.log.Bounds()
+			s.place.gaps = append(s.place.gaps, gap{from, max(end, s.newest.Next())})
+			s.place.next = max(end, s.newest.Next())
+			s.newest.Close()
+			s.newest = s.log.Cursor(s.place.next)
+			s.leaveBacklog() // the new gap is newer
+			continue
+		}
+		s.position(records, offsets, &s.place.next)
+		s.pace.sent(len(records), false)
+		return records, nil
+	}
+}
+
+// readBacklog returns records of the gap that is next. In the order newest-first, they are as
+// many as may be on their way at once.
+func (s *Source) readBacklog() ([]record.Record, error) {
+	for len(s.place.gaps) > 0 {
+		i, most := 0, uint64(math.MaxInt64)
+		if s.settings.Order == "newest-first" {
+			i, most = len(s.place.gaps)-1, uint64(s.pace.room())
+		}
+		if most == 0 {
+			return nil, nil
+		}
+		g := &s.place.gaps[i]
+		if s.backlog == nil {
+			s.backlog = s.log.Cursor(g.from)
+		}
+		end := min(g.to, s.backlog.Next()+most)
+		records, offsets, err := s.backlog.Read(end)
+		if len(records) > 0 {
+			s.position(records, offsets, &g.from)
+			s.pace.sent(len(records), true)
+			return records, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if g.from = s.backlog.Next(); g.from >= g.to || end == g.to { // nothing of it is left
+			s.place.gaps = slices.Delete(s.place.gaps, i, i+1)
+			s.leaveBacklog()
+		}
+	}
+	return nil, nil
+}
+
+func (s *Source) leaveBacklog() {
+	if s.backlog != nil {
+		s.backlog.Close()
+		s.backlog = nil
+	}
+}
+
+// position gives the records their positions, which are cut from one array. at is the part of
+// the place that moves on with them.
+func (s *Source) position(records []record.Record, offsets []uint64, at *uint64) {
+	text := make([]byte, 0, len(records)*(positionBytes+gapBytes*len(s.place.gaps)))
 	for i := range records {
 		start := len(text)
-		p.next = offsets[i] + 1
-		text = p.append(text)
+		*at = offsets[i] + 1
+		text = s.place.append(text)
 		records[i].Position = text[start:len(text):len(text)]
 	}
 }
 
 // Ack acknowledges the records: what every source of the spool acknowledged is removed.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
+	s.pace.acked(len(positions))
 	p, err := parsePosition(positions[len(positions)-1])
 	if err != nil {
 		return err
 	}
-	return s.reader.Acknowledge(p.next)
+	return s.reader.Acknowledge(p.low())
 }
 
 // Teardown lets the spool go.
 func (s *Source) Teardown(context.Context) error {
-	if s.cursor != nil {
-		s.cursor.Close()
+	if s.newest != nil {
+		s.newest.Close()
+	}
+	s.leaveBacklog()
+	if s.detach != nil {
+		s.detach()
 	}
 	if s.release == nil {
 		return nil

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"hash/fnv"
 	"os"
 	"sync"
 	"syscall"
@@ -10,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/spoollog"
 )
 
-// mostPending is how many bytes wait in memory at most for the host to have them synced.
+// mostPending is how many bytes wait in memory at most to be written together.
 const mostPending = 4 << 20
 
 // written is what a destination appended and did not wait for.
@@ -18,27 +19,24 @@ type written struct {
 	device  uint64
 	syncing sync.Mutex // held while it is synced
 
-	mu   sync.Mutex
-	last *spoollog.Commit // guarded by mu: not synced yet, nil when all is
-	err  error            // guarded by mu: why something was not
+	mu      sync.Mutex
+	commits []*spoollog.Commit // guarded by mu: not known to be durable
+	err     error              // guarded by mu: why something is not
 }
 
-// add has syncLater wait for the commit, and for those before it.
+// add has syncLater wait for the commit.
 func (w *written) add(c *spoollog.Commit, syncLater func(sdk.Syncer)) error {
 	w.mu.Lock()
-	if w.err != nil {
-		defer w.mu.Unlock()
+	defer w.mu.Unlock()
+	switch n := len(w.commits); {
+	case w.err != nil:
 		return w.err
+	case n > 0 && w.commits[n-1] == c:
+		return nil
+	case n == 0:
+		defer syncLater(w)
 	}
-	before := w.last
-	w.last = c
-	w.mu.Unlock()
-	switch {
-	case before == nil:
-		syncLater(w)
-	case before != c: // that one was written by another destination, and is done
-		return w.note(before.Wait(context.Background()))
-	}
+	w.commits = append(w.commits, c)
 	return nil
 }
 
@@ -47,20 +45,18 @@ func (w *written) Sync() error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
 	w.mu.Lock()
-	last := w.last
-	w.last = nil
+	commits, err := w.commits, w.err
+	w.commits = nil
 	w.mu.Unlock()
-	return w.note(last.Wait(context.Background()))
-}
-
-// note keeps the first error there is, and returns it.
-func (w *written) note(err error) error {
+	for _, c := range commits {
+		if failed := c.Wait(context.Background()); err == nil {
+			err = failed
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = err
-	}
-	return w.err
+	w.err = err
+	return err
 }
 
 // Device implements sdk.Syncer.
@@ -74,4 +70,12 @@ func deviceOf(dir string) uint64 {
 		}
 	}
 	return 0
+}
+
+// ownDevice returns a number for a spool that waits for its readers: for that, nobody else
+// is to wait.
+func ownDevice(dir string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(dir))
+	return h.Sum64() | 1<<63
 }

@@ -1,0 +1,278 @@
+package spool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/spool"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// as returns a context in which connectors have this id.
+func as(t *testing.T, id string) context.Context {
+	return sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: id, Logger: slog.New(slog.DiscardHandler)})
+}
+
+func source(t *testing.T, id string, pos record.Position, settings map[string]string) *spool.Source {
+	t.Helper()
+	s := &spool.Source{}
+	if err := errors.Join(s.Configure(as(t, id), settings), s.Open(as(t, id), pos)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Teardown(context.Background()) })
+	return s
+}
+
+func destination(t *testing.T, settings map[string]string) *spool.Destination {
+	t.Helper()
+	d, ctx := &spool.Destination{}, as(t, "in:spool")
+	if err := errors.Join(d.Configure(ctx, settings), d.Open(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Teardown(context.Background()) })
+	return d
+}
+
+// write writes records with the numbers from one up to another.
+func write(t *testing.T, d *spool.Destination, from, to int) {
+	t.Helper()
+	var records []record.Record
+	for ; from < to; from++ {
+		records = append(records, record.Record{Operation: record.OperationCreate, After: record.Raw(strconv.AppendInt(nil, int64(from), 10))})
+	}
+	if n, err := d.Write(t.Context(), records); n != len(records) || err != nil {
+		t.Fatalf("wrote %d of %d records: %v", n, len(records), err)
+	}
+}
+
+// numbers reads and acknowledges until there are n records, and returns their numbers and the
+// last position.
+func numbers(t *testing.T, s *spool.Source, n int) (all []int, pos record.Position) {
+	t.Helper()
+	for len(all) < n {
+		records, err := s.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read []record.Position
+		for _, r := range records {
+			all, pos = append(all, numberOf(t, r)), r.Position
+			read = append(read, pos)
+		}
+		if err := s.Ack(t.Context(), read); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all, pos
+}
+
+func numberOf(t *testing.T, r record.Record) int {
+	b, _ := r.After.Raw()
+	n, err := strconv.Atoi(string(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestReadsOnFromPosition(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool")
+	a := source(t, "a:spool", nil, map[string]string{"path": path})
+	d := destination(t, map[string]string{"path": path})
+	write(t, d, 0, 2500)
+	got, pos := numbers(t, a, 1000)
+	if fmt.Sprint(got[0], got[999]) != "0 999" {
+		t.Errorf("read %d to %d", got[0], got[999])
+	}
+	again := source(t, "a:spool", pos, map[string]string{"path": path})
+	if rest, _ := numbers(t, again, 1500); rest[0] != len(got) || rest[1499] != len(got)+1499 {
+		t.Errorf("read %d to %d behind %d", rest[0], rest[len(rest)-1], len(got)-1)
+	}
+	for _, bad := range []string{"x", "1:", "1:2,", "1:2,3"} {
+		if err := (&spool.Source{}).Open(t.Context(), record.Position(bad)); err == nil {
+			t.Errorf("a source opened at position %q", bad)
+		}
+	}
+}
+
+// Fresh records come first, what has waited fills the pauses, and a position knows what is left.
+func TestNewestFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "spool")
+		settings := map[string]string{"path": path, "order": "newest-first"}
+		d := destination(t, settingsOf(path))
+		write(t, d, 0, 500)
+		time.Sleep(time.Minute)
+		write(t, d, 500, 510)
+		s := source(t, "a:spool", nil, settings)
+		seen := map[int]bool{}
+		backlog, _ := numbers(t, s, 30) // the gap is read in its order
+		write(t, d, 1000, 1005)
+		first, pos := numbers(t, s, 5)
+		if first[0] != 1000 || len(first) != 5 {
+			t.Errorf("read %v, want the records that just came", first)
+		}
+		for _, n := range append(backlog, first...) {
+			seen[n] = true
+		}
+		s = source(t, "a:spool", pos, settings)
+		time.Sleep(time.Minute)
+		write(t, d, 1005, 1010)
+		rest, _ := numbers(t, s, 520-len(seen))
+		if rest[0] != 1005 {
+			t.Errorf("read %d first, want 1005", rest[0])
+		}
+		for _, n := range rest {
+			if seen[n] {
+				t.Fatalf("read %d again", n)
+			}
+			seen[n] = true
+		}
+		if len(seen) != 520 {
+			t.Errorf("read %d records, want 520", len(seen))
+		}
+	})
+}
+
+func settingsOf(path string) map[string]string { return map[string]string{"path": path} }
+
+// While a backlog is drained into something slow, no fresh record waits for a second, and
+// the backlog does not starve.
+func TestBacklogDoesNotDelayFreshRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const backlog, perRecord, seconds = 20_000, time.Millisecond, 10
+		path := filepath.Join(t.TempDir(), "spool")
+		d := destination(t, settingsOf(path))
+		write(t, d, 0, backlog)
+		time.Sleep(time.Minute)
+		s := source(t, "a:spool", nil, map[string]string{"path": path, "order": "newest-first"})
+		ctx, cancel := context.WithCancel(t.Context())
+		queue := make(chan record.Record, 8192) // what a pipeline has in flight
+		var all sync.WaitGroup
+		all.Go(func() {
+			defer close(queue)
+			for {
+				records, err := s.Read(ctx)
+				if err != nil {
+					return
+				}
+				for _, r := range records {
+					queue <- r
+				}
+			}
+		})
+		var mu sync.Mutex
+		written := map[int]time.Time{}
+		drained, latest := 0, time.Duration(0)
+		all.Go(func() {
+			for r := range queue {
+				time.Sleep(perRecord)
+				mu.Lock()
+				if at, ok := written[numberOf(t, r)]; ok {
+					latest = max(latest, time.Since(at))
+				} else {
+					drained++
+				}
+				mu.Unlock()
+				if err := s.Ack(t.Context(), []record.Position{r.Position}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		for n := range seconds * 10 {
+			time.Sleep(100 * time.Millisecond)
+			mu.Lock()
+			written[backlog+n] = time.Now()
+			mu.Unlock()
+			write(t, d, backlog+n, backlog+n+1)
+		}
+		cancel()
+		all.Wait()
+		t.Logf("fresh records took %v at most, and %d of the backlog passed in %d s", latest, drained, seconds)
+		if latest >= time.Second || latest == 0 {
+			t.Errorf("a fresh record took %v, want less than a second", latest)
+		}
+		if could := int(seconds * time.Second / perRecord); drained < could*8/10 {
+			t.Errorf("%d records of the backlog passed, want most of %d", drained, could)
+		}
+	})
+}
+
+// In a hybrid spool that is read in time nothing is written, and nothing is acknowledged
+// before it was read or written.
+func TestHybrid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "spool")
+		s := source(t, "a:spool", nil, settingsOf(path))
+		d := destination(t, map[string]string{"path": path, "mode": "hybrid", "hybrid.delay": "1s"})
+		bytes := func() (n int64) {
+			for _, f := range spoolFiles(t, path) {
+				n += f
+			}
+			return n
+		}
+		write(t, d, 0, 1) // the first is written: nobody knows yet whether the reader keeps up
+		_, _ = numbers(t, s, 1)
+		before := bytes()
+		for n := 1; n < 100; n++ {
+			var done sync.WaitGroup
+			start := time.Now()
+			done.Go(func() { write(t, d, n, n+1) })
+			records, err := s.Read(t.Context())
+			if err != nil || len(records) != 1 || numberOf(t, records[0]) != n {
+				t.Fatalf("read %d records: %v, want the record %d", len(records), err, n)
+			}
+			time.Sleep(100 * time.Millisecond)
+			if err := s.Ack(t.Context(), []record.Position{records[0].Position}); err != nil {
+				t.Fatal(err)
+			}
+			done.Wait()
+			if took := time.Since(start); took != 100*time.Millisecond {
+				t.Fatalf("acknowledged after %v, want when the reader did after 100ms", took)
+			}
+		}
+		if after := bytes(); after != before {
+			t.Errorf("%d bytes were written though the reader kept up", after-before)
+		}
+		start := time.Now()
+		write(t, d, 100, 101) // nobody reads
+		if took := time.Since(start); took != time.Second || bytes() == before {
+			t.Errorf("acknowledged after %v with %d bytes written, want after 1s when it is on the disk", took, bytes()-before)
+		}
+		start = time.Now()
+		write(t, d, 101, 102)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("acknowledged after %v although the reader is behind, want at once", took)
+		}
+		if got, _ := numbers(t, s, 2); fmt.Sprint(got) != "[100 101]" {
+			t.Errorf("read %v", got)
+		}
+	})
+}
+
+// spoolFiles returns the sizes of the segments.
+func spoolFiles(t *testing.T, dir string) (sizes []int64) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.spool"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, info.Size())
+	}
+	return sizes
+}
