@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
@@ -340,6 +341,51 @@ func TestUIEditorCompletes(t *testing.T) {
 	p.until("generator is not proposed", `document.querySelector(".menu")?.innerText.includes("generator")`)
 	p.do(chromedp.SendKeys(".editor textarea", "\r"))
 	p.until("it was not completed", `document.querySelector(".editor textarea").value.trim().endsWith("plugin: generator")`)
+}
+
+// Everything can be reached by keys.
+func TestUIKeyboard(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 50, marked))
+	w.Save("other.yaml", made(w.Dir, "other", 1, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	w.WaitPhase("other", spec.PhaseRunning, 1)
+	p := openPage(t, w.api.URL, "")
+	p.shows("2 of 2 running")
+	focused := func(selector string) string {
+		return "document.activeElement?.matches(" + quoted(selector) + ")"
+	}
+	for _, step := range []struct{ key, until string }{
+		{kb.Tab, focused("a.skip")},
+		{"/", focused("#search")},
+		{"p", `document.querySelector("#search").value === "p" && document.querySelectorAll("tbody th a").length === 1`},
+		{kb.ArrowDown, focused(`a[href="#/pipelines/p"]`)},
+		{kb.Enter, `location.hash === "#/pipelines/p" && !!document.querySelector(".node")`},
+		{"2", `!!document.querySelector("article.record")`},
+		{" ", `document.querySelector("#pause").innerText === "Resume"`},
+		{" ", `document.querySelector("#pause").innerText === "Pause"`},
+		{"5", `document.body.innerText.includes("revision 1")`},
+		{"?", `!!document.querySelector("dialog")`},
+		{kb.Escape, `!document.querySelector("dialog")`},
+		{"g", "true"}, {"a", `document.body.innerText.includes("Settings in effect")`},
+		{"g", "true"}, {"p", `location.hash === "#/" && !!document.querySelector("tbody th a")`},
+		{"j", focused(`tbody th a`)},
+	} {
+		p.do(chromedp.KeyEvent(step.key))
+		p.until(fmt.Sprintf("after the key %q not %s", step.key, step.until), step.until)
+	}
+}
+
+// The drawing marks the stage that holds the pipeline back, with who waits for it.
+func TestUISlowStage(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", made(w.Dir, "p", 50, ""))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	p := openPage(t, w.api.URL, "pipelines/p")
+	p.until("the source is not marked", `document.querySelector(".node.source.slow .words")?.textContent === "dst waits for src"`)
+	busy := "processors: [{id: busy, plugin: custom.javascript, settings: {script: 'function process(r) { for (let end = Date.now() + 200; Date.now() < end;); return r; }'}}]"
+	w.Save("p.yaml", made(w.Dir, "p", 50, busy))
+	p.until("the processor is not marked", `document.querySelector(".node.processor.slow .words")?.textContent === "src waits for busy"`)
 }
 
 // With tokens the page asks for one, and shows a reader no buttons that are not for it.

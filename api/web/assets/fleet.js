@@ -110,7 +110,7 @@ function bar(shown, total) {
 
 function searchKey(e) {
   if (e.key === 'ArrowDown' || e.key === 'Enter') { document.querySelector('tbody a')?.focus(); e.preventDefault(); }
-  if (e.key === 'Escape') search.set('');
+  if (e.key === 'Escape') { if (!search.peek()) e.target.blur(); search.set(''); }
 }
 
 const columns = [['status', 'Status'], ['id', 'Pipeline'], ['owner', 'Declared in'], [null, 'Version'], ['records', 'Records/s', 'num'],
@@ -168,6 +168,6 @@ function rowKey(e) {
 
 addEventListener('keydown', (e) => {
   if (e.target.closest?.('input, textarea, select, dialog') || e.ctrlKey || e.metaKey) return;
-  if (e.key === '/') { const box = document.getElementById('search'); if (box) { box.focus(); e.preventDefault(); } }
+  if (e.key === '/') { const box = document.getElementById('search'); if (box) { addEventListener('keyup', () => box.focus(), { once: true }); e.preventDefault(); } }
   if ((e.key === 'j' || e.key === 'ArrowDown') && !e.target.closest?.('tbody, pre, main a')) { const first = document.querySelector('.fleet tbody th a'); if (first) { first.focus(); e.preventDefault(); } }
 });
