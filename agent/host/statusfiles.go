@@ -51,7 +51,7 @@ type fileStatus struct {
 	File      string           `json:"file"`
 	Hash      string           `json:"hash"` // SHA-256 of the content that all this is about, hex; "" when the file is gone or unreadable
 	SeenAt    time.Time        `json:"seenAt,omitzero"`
-	Settled   bool             `json:"settled"` // nothing more comes of it by itself, but another attempt at what failed
+	Final     bool             `json:"settled"` // nothing more comes of it by itself, but another attempt at what failed
 	Result    spec.Outcome     `json:"result"`
 	Problems  []spec.Problem   `json:"problems"`
 	Pipelines []pipelineResult `json:"pipelines"`
@@ -187,7 +187,7 @@ func (f *fileStatus) conclude() {
 	default:
 		f.Result = spec.OutcomeOK
 	}
-	f.Settled = f.Result != spec.OutcomePending
+	f.Final = f.Result != spec.OutcomePending
 	if f.Problems == nil {
 		f.Problems = []spec.Problem{}
 	}
