@@ -31,7 +31,9 @@ plugins/wire:         plugins/schema plugins/sdk plugins/wire/wirepb
 plugins/sandbox:
 plugins/standalone:   plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/wirepb
 plugins/spoollog plugins/syncgroup:
-plugins/builtin:      plugins/builtin/file plugins/builtin/generator plugins/builtin/log plugins/builtin/spool plugins/sdk
+plugins/builtin:      plugins/builtin/file plugins/builtin/generator plugins/builtin/log plugins/builtin/spool plugins/builtin/postgres plugins/sdk
+plugins/builtin/postgres: plugins/builtin/postgres/pgoutput plugins/schema plugins/sdk plugins/template
+plugins/builtin/postgres/pgoutput:
 plugins/builtin/spool: plugins/sdk plugins/spoollog
 plugins/processor:    plugins/connector plugins/processor/codec plugins/processor/enrich plugins/processor/expr plugins/processor/fieldref plugins/processor/fields
   plugins/processor/flow plugins/processor/javascript plugins/processor/jsonvalue plugins/processor/unwrap plugins/processor/webhook
@@ -116,6 +118,7 @@ var homes = map[string][]string{
 	"github.com/dop251/goja":                   {"plugins/processor/javascript"},
 	"github.com/dlclark/regexp2/v2":            {"plugins/processor/javascript"},
 	"golang.org/x/term":                        {"cmd/conduit"},
+	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {

@@ -1,8 +1,15 @@
 // Package builtin lists the connectors that are compiled into the agent. They are
 // ordinary connectors, written against package sdk like any other.
+//
+// A connector that brings a client library can be left out of a build: the tag no_NAME leaves
+// one out, minimal all of them. Such a connector has two files here, with_NAME.go and
+// without_NAME.go, and a line in All.
 package builtin
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/builtin/generator"
 	"github.com/conduit-agent/conduit/plugins/builtin/log"
@@ -12,5 +19,10 @@ import (
 
 // All returns the built-in connectors, in the order of their names.
 func All() []sdk.Connector {
-	return []sdk.Connector{file.Connector(), generator.Connector(), log.Connector(), spool.Connector()}
+	all := slices.Concat(
+		[]sdk.Connector{file.Connector(), generator.Connector(), log.Connector(), spool.Connector()},
+		withPostgres(),
+	)
+	slices.SortFunc(all, func(a, b sdk.Connector) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }

@@ -3,6 +3,7 @@ package builtin_test
 import (
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,7 +23,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"file", "generator", "log", "spool"}; !slices.Equal(names, want) {
+	if want := []string{"file", "generator", "log", "postgres", "spool"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -79,13 +80,17 @@ func TestREADME(t *testing.T) {
 		t.Fatal(err)
 	}
 	check := func(connector string, all sdk.Parameters) {
+		readme := readme
+		if own, err := os.ReadFile(filepath.Join(connector, "README.md")); err == nil {
+			readme = append(own, readme...) // which has the sdk.* settings
+		}
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			text := all[name].Default
 			if text != "" {
 				text = "`" + text + "`"
 			}
 			if row := "| `" + name + "` |"; !hasRow(string(readme), row, text) {
-				t.Errorf("README.md has no row %s with the default %q, a setting of %s", row, text, connector)
+				t.Errorf("the README has no row %s with the default %q, a setting of %s", row, text, connector)
 			}
 			if all[name].Description == "" {
 				t.Errorf("%s: setting %s has no description", connector, name)
@@ -110,4 +115,27 @@ func hasRow(text, row, def string) bool {
 		}
 	}
 	return false
+}
+
+// libraries are those that connectors bring, by the connector.
+var libraries = map[string]string{"postgres": "github.com/jackc/pgx"}
+
+// TestLeftOut makes sure that a build without a connector is without its library.
+func TestLeftOut(t *testing.T) {
+	deps := func(tags string) string {
+		out, err := exec.Command("go", "list", "-deps", "-tags", tags, "github.com/conduit-agent/conduit/cmd/conduit").CombinedOutput()
+		if err != nil {
+			t.Fatalf("cannot list packages: %v\n%s", err, out)
+		}
+		return string(out)
+	}
+	all, minimal := deps(""), deps("minimal")
+	for name, library := range libraries {
+		if !strings.Contains(all, library) {
+			t.Errorf("the full build has no %s", name)
+		}
+		if strings.Contains(minimal, library) || strings.Contains(deps("no_"+name), library) {
+			t.Errorf("a build without %s has %s", name, library)
+		}
+	}
 }

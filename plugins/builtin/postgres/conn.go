@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// connectTimeout bounds how long connecting to one host may take, if the URL does not.
+const connectTimeout = 15 * time.Second
+
+// connect opens a session with these parameters in addition to those of url.
+func connect(ctx context.Context, url string, params map[string]string) (*pgconn.PgConn, error) {
+	c, err := connConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectTimeout
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "conduit"
+	}
+	for k, v := range params {
+		c.RuntimeParams[k] = v
+	}
+	dialer := &net.Dialer{KeepAlive: 15 * time.Second, Timeout: c.ConnectTimeout}
+	c.DialFunc = dialer.DialContext
+	conn, err := pgconn.ConnectConfig(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to PostgreSQL: %w", withoutURL(err, url))
+	}
+	return conn, nil
+}
+
+// closeConn ends a session without waiting for long.
+func closeConn(conn *pgconn.PgConn) {
+	if conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+}
+
+// rows runs a query with arguments as text and returns its rows as text. NULL is "".
+func rows(ctx context.Context, conn *pgconn.PgConn, sql string, args ...string) ([][]string, error) {
+	params := make([][]byte, len(args))
+	for i, a := range args {
+		params[i] = []byte(a)
+	}
+	r := conn.ExecParams(ctx, sql, params, nil, nil, nil).Read()
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	all := make([][]string, len(r.Rows))
+	for i, row := range r.Rows {
+		for _, v := range row {
+			all[i] = append(all[i], string(v))
+		}
+	}
+	return all, nil
+}
+
+// row returns the only row of a query, nil when there is none.
+func row(ctx context.Context, conn *pgconn.PgConn, sql string, args ...string) ([]string, error) {
+	all, err := rows(ctx, conn, sql, args...)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// execute runs statements without results.
+func execute(ctx context.Context, conn *pgconn.PgConn, sql string) error {
+	return conn.Exec(ctx, sql).Close()
+}
+
+// code returns the SQLSTATE of an error of the server, "" for any other.
+func code(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}
+
+// SQLSTATEs that are acted on.
+const (
+	codeUndefinedObject = "42704"
+	codeDuplicateObject = "42710"
+	codeObjectInUse     = "55006"
+	codePrivilege       = "42501"
+	codeNotPrerequisite = "55000" // object not in prerequisite state: an invalidated slot, or wal_level
+	codeSerialization   = "40001"
+	codeDeadlock        = "40P01"
+	codeReadOnly        = "25006"
+	codeUndefinedTable  = "42P01"
+	codeInvalidPassword = "28P01"
+	codeInvalidAuth     = "28000"
+	classConnection     = "08"
+	classResources      = "53"
+	classOperator       = "57" // the server is being stopped, or a person ended the session
+	classSystem         = "58"
+)
+
+// transient reports whether an error is of the network or of a server that comes back, so
+// that connecting again may help.
+func transient(err error) bool {
+	c := code(err)
+	if c == "" {
+		var network net.Error
+		var connecting *pgconn.ConnectError
+		return errors.As(err, &network) || errors.As(err, &connecting) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+			errors.Is(err, net.ErrClosed) || errors.Is(err, errAgain)
+	}
+	switch c[:2] {
+	case classConnection, classResources, classOperator, classSystem:
+		return true
+	}
+	return c == codeSerialization || c == codeDeadlock || c == codeReadOnly
+}
+
+// backoff waits between tries: exponentially longer, with jitter.
+type backoff struct{ next time.Duration }
+
+const (
+	firstBackoff   = 100 * time.Millisecond
+	longestBackoff = 30 * time.Second
+)
+
+func (b *backoff) wait(ctx context.Context) error {
+	if b.next == 0 {
+		b.next = firstBackoff
+	}
+	d := b.next/2 + time.Duration(rand.Int64N(int64(b.next)))
+	b.next = min(2*b.next, longestBackoff)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// list joins names for a sentence.
+func list(names []string) string { return strings.Join(names, ", ") }

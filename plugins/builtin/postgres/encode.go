@@ -1,0 +1,148 @@
+package postgres
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// appendValue appends what a column is given for v as text. v is not nil.
+func appendValue(dst []byte, v any, c column) ([]byte, error) {
+	switch v := v.(type) {
+	case string:
+		return append(dst, v...), nil
+	case []byte:
+		if c.oid == oidBytea {
+			return hex.AppendEncode(append(dst, `\x`...), v), nil
+		}
+		return append(dst, v...), nil
+	case json.Number:
+		return append(dst, v...), nil
+	case bool:
+		return strconv.AppendBool(dst, v), nil
+	case int:
+		return strconv.AppendInt(dst, int64(v), 10), nil
+	case int8:
+		return strconv.AppendInt(dst, int64(v), 10), nil
+	case int16:
+		return strconv.AppendInt(dst, int64(v), 10), nil
+	case int32:
+		return strconv.AppendInt(dst, int64(v), 10), nil
+	case int64:
+		return strconv.AppendInt(dst, v, 10), nil
+	case uint, uint8, uint16, uint32, uint64:
+		return fmt.Append(dst, v), nil
+	case float32:
+		return strconv.AppendFloat(dst, float64(v), 'g', -1, 32), nil
+	case float64:
+		return strconv.AppendFloat(dst, v, 'g', -1, 64), nil
+	case time.Time:
+		return v.UTC().AppendFormat(dst, "2006-01-02 15:04:05.999999Z07:00"), nil
+	case time.Duration:
+		return fmt.Appendf(dst, "%d microseconds", v.Microseconds()), nil
+	case []any:
+		if strings.HasSuffix(c.typeName, "[]") {
+			return appendArray(dst, v, c)
+		}
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, refusal{fmt.Errorf("cannot write a %T to column %s: %w", v, c.name, err)}
+	}
+	return append(dst, text...), nil
+}
+
+// appendArray appends the literal of an array.
+func appendArray(dst []byte, all []any, c column) (_ []byte, err error) {
+	element := column{name: c.name, typeName: strings.TrimSuffix(c.typeName, "[]")}
+	dst = append(dst, '{')
+	for i, v := range all {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if nested, ok := v.([]any); ok {
+			if dst, err = appendArray(dst, nested, c); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if dst, err = appendElement(dst, v, element); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// appendElement appends an element of the literal of an array.
+func appendElement(dst []byte, v any, c column) ([]byte, error) {
+	if v == nil {
+		return append(dst, "NULL"...), nil
+	}
+	text, err := appendValue(nil, v, c)
+	if err != nil {
+		return nil, err
+	}
+	dst = append(dst, '"')
+	for _, b := range text {
+		if b == '"' || b == '\\' {
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, b)
+	}
+	return append(dst, '"'), nil
+}
+
+// arrayOf returns the literal of an array with the values of a column, as texts.
+func arrayOf(group []*change, c column, name string) ([]byte, error) {
+	all := []byte{'{'}
+	for i, one := range group {
+		if i > 0 {
+			all = append(all, ',')
+		}
+		var err error
+		if all, err = appendElement(all, one.values[name], c); err != nil {
+			return nil, err
+		}
+	}
+	return append(all, '}'), nil
+}
+
+// appendCopy appends a value in the text format of COPY.
+func appendCopy(dst []byte, v any, c column) ([]byte, error) {
+	if v == nil {
+		return append(dst, `\N`...), nil
+	}
+	at := len(dst)
+	dst, err := appendValue(dst, v, c)
+	if err != nil {
+		return nil, err
+	}
+	for i := at; i < len(dst); i++ {
+		switch dst[i] {
+		case '\\', '\t', '\n', '\r':
+			return escapeCopy(dst[:at], append([]byte(nil), dst[at:]...)), nil
+		}
+	}
+	return dst, nil
+}
+
+func escapeCopy(dst, text []byte) []byte {
+	for _, b := range text {
+		switch b {
+		case '\\':
+			dst = append(dst, `\\`...)
+		case '\t':
+			dst = append(dst, `\t`...)
+		case '\n':
+			dst = append(dst, `\n`...)
+		case '\r':
+			dst = append(dst, `\r`...)
+		default:
+			dst = append(dst, b)
+		}
+	}
+	return dst
+}

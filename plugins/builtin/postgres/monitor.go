@@ -1,0 +1,224 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
+	"github.com/conduit-agent/conduit/plugins/progress"
+)
+
+// monitor knows how far the source is behind, and what is wrong with its slot.
+type monitor struct {
+	mu        sync.Mutex
+	behind    *int64    // bytes of the log that are not confirmed
+	at        time.Time // when that was measured
+	newest    time.Time // commit of the transaction that came last
+	current   bool      // the server has no more
+	lost      string    // why there is no connection
+	slot      string    // what is wrong with the slot
+	tables    string    // which tables cannot be read
+	snapshots []*snapshotProgress
+}
+
+// snapshotProgress is how far the rows of one table are read.
+type snapshotProgress struct {
+	of             string
+	rows           atomic.Int64
+	total, resumed int64
+	started        time.Time
+	done           atomic.Bool
+}
+
+func (p *snapshotProgress) set(rows int64) { p.rows.Store(rows) }
+func (p *snapshotProgress) finish()        { p.done.Store(true) }
+
+// snapshotOf begins the progress of a table of which so many rows were read before.
+func (m *monitor) snapshotOf(t *table, rows int64) *snapshotProgress {
+	p := &snapshotProgress{of: t.id(), total: t.estimate, resumed: rows, started: time.Now()}
+	p.rows.Store(rows)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.snapshots = append(slices.DeleteFunc(m.snapshots, func(o *snapshotProgress) bool { return o.of == p.of }), p)
+	return p
+}
+
+func (m *monitor) snapshotDone() { m.set(func() { m.snapshots = nil }) }
+
+func (m *monitor) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+func (m *monitor) connected() { m.set(func() { m.lost = "" }) }
+
+func (m *monitor) disconnected(err error) {
+	m.set(func() {
+		m.current = false
+		if m.lost == "" {
+			m.lost = fmt.Sprintf("not connected since %s: %v", time.Now().UTC().Format(time.RFC3339), err)
+		}
+	})
+}
+
+// committed notes that a transaction came.
+func (m *monitor) committed(_ pgoutput.LSN, at time.Time) {
+	m.set(func() { m.newest, m.current = at, false })
+}
+
+// caughtUp notes that the server has sent all it has.
+func (m *monitor) caughtUp(pgoutput.LSN) { m.set(func() { m.current = true }) }
+
+func (m *monitor) report() progress.Report {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := progress.Report{At: m.at, Bytes: m.behind}
+	if age := 0.0; !m.newest.IsZero() || m.current {
+		if !m.current {
+			age = max(0, time.Since(m.newest).Seconds())
+		}
+		r.Seconds = &age
+	}
+	for _, p := range m.snapshots {
+		if !p.done.Load() {
+			r.Snapshots = append(r.Snapshots, progress.Snapshot{Of: p.of, Rows: p.rows.Load(), Total: p.total, Resumed: p.resumed, StartedAt: p.started})
+		}
+	}
+	for _, w := range []string{m.lost, m.slot, m.tables} {
+		if w != "" && r.Warning != "" {
+			r.Warning += "; "
+		}
+		r.Warning += w
+	}
+	return r
+}
+
+// watch measures, again and again, in a session of its own: how far the slot is behind, whether
+// there are other tables, and notes what is read. It ends with ctx.
+func (s *Source) watch(ctx context.Context) {
+	var conn *pgconn.PgConn
+	defer func() { closeConn(conn) }()
+	tick := time.NewTicker(s.settings.Heartbeat)
+	defer tick.Stop()
+	for {
+		var err error
+		if conn == nil || conn.IsClosed() {
+			conn, err = connect(ctx, s.settings.URL, nil)
+		}
+		if err == nil {
+			bounded, cancel := context.WithTimeout(ctx, 3*s.settings.Heartbeat)
+			err = s.observe(bounded, &setup{&s.settings, conn, s.id})
+			cancel()
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Debug("cannot observe the slot", "err", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+const lagQuery = `
+SELECT pg_catalog.pg_wal_lsn_diff(w.at, s.confirmed_flush_lsn)::bigint, pg_catalog.pg_wal_lsn_diff(w.at, s.restart_lsn)::bigint, coalesce(s.wal_status, '')
+FROM pg_catalog.pg_replication_slots s, (SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END AS at) w
+WHERE s.slot_name = $1`
+
+func (s *Source) observe(ctx context.Context, set *setup) error {
+	r, err := row(ctx, set.conn, lagQuery, s.settings.Slot)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		s.monitor.set(func() {
+			s.monitor.slot = "slot " + s.settings.Slot + " does not exist any more: a new snapshot is needed"
+		})
+		return nil
+	}
+	behind, _ := strconv.ParseInt(r[0], 10, 64)
+	held, _ := strconv.ParseInt(r[1], 10, 64)
+	s.monitor.set(func() { s.monitor.behind, s.monitor.at = &behind, time.Now() })
+	if err := s.judge(ctx, set, held, r[2]); err != nil {
+		return err
+	}
+	if read := s.confirmer.settledTables(); len(read) > 0 {
+		if err := set.finished(ctx, read); err != nil {
+			return err
+		}
+	}
+	return s.findTables(ctx, set)
+}
+
+// judge decides what is to be done about what the slot holds on the server's disk.
+func (s *Source) judge(ctx context.Context, set *setup, held int64, status string) error {
+	warning := ""
+	limit := s.settings.maxLag
+	switch {
+	case status == "lost":
+		warning = fmt.Sprintf("slot %s was invalidated by the server: a new snapshot is needed", s.settings.Slot)
+	case status == "unreserved":
+		warning = fmt.Sprintf("slot %s is about to be invalidated by the server: it holds %d bytes, more than max_slot_wal_keep_size allows", s.settings.Slot, held)
+	case limit > 0 && held > limit:
+		warning = fmt.Sprintf("slot %s holds %d bytes of write-ahead log on the server, more than slot.max-lag: %d", s.settings.Slot, held, limit)
+	}
+	var before string
+	s.monitor.set(func() { before, s.monitor.slot = s.monitor.slot, warning })
+	if warning != "" && before == "" {
+		s.log.Warn("the slot is far behind", "slot", s.settings.Slot, "bytes", held, "status", status)
+	}
+	if limit <= 0 || held <= limit || s.settings.OnMaxLag == "warn" {
+		return nil
+	}
+	if s.settings.OnMaxLag == "drop" {
+		if err := set.dropSlot(ctx); err != nil {
+			return err
+		}
+		s.send(ctx, batch{err: s.settings.lost(fmt.Sprintf("was dropped, because it held %d bytes of write-ahead log, more than slot.max-lag", held))})
+		return nil
+	}
+	s.send(ctx, batch{err: fmt.Errorf("%s: the source is stopped, as slot.max-lag-action says; the slot holds the log until the source catches up or the pipeline is deleted", warning)})
+	return nil
+}
+
+// findTables has the reading goroutine take up tables that came since.
+func (s *Source) findTables(ctx context.Context, set *setup) error {
+	tables, err := resolve(ctx, set.conn, s.settings.Tables)
+	if err != nil {
+		s.monitor.set(func() { s.monitor.tables = err.Error() })
+		return nil
+	}
+	p, err := set.publication(ctx)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for _, t := range tables {
+		if !slices.Contains(p.members, t.id()) {
+			missing = append(missing, t.id())
+		}
+	}
+	warning := ""
+	switch {
+	case !p.exists:
+		warning = fmt.Sprintf("publication %s does not exist any more", s.settings.Publication)
+	case len(missing) > 0 && !p.owned:
+		warning = fmt.Sprintf("tables %s are not captured: publication %s belongs to another role, whose owner is to add them", list(missing), s.settings.Publication)
+	case len(missing) > 0:
+		select {
+		case s.rescan <- struct{}{}:
+		default:
+		}
+	}
+	s.monitor.set(func() { s.monitor.tables = warning })
+	return nil
+}

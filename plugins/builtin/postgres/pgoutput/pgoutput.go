@@ -1,0 +1,328 @@
+// Package pgoutput decodes the messages of PostgreSQL's logical replication: the frames of the
+// streaming replication protocol, and in them version 1 of the plugin pgoutput.
+// Formats: "Streaming Replication Protocol" and "Logical Replication Message Formats" in the
+// PostgreSQL documentation.
+package pgoutput
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// LSN is a place in the write-ahead log.
+type LSN uint64
+
+// ParseLSN parses the text form, as in 16/B374D848.
+func ParseLSN(s string) (LSN, error) {
+	high, low, ok := strings.Cut(s, "/")
+	h, err1 := strconv.ParseUint(high, 16, 32)
+	l, err2 := strconv.ParseUint(low, 16, 32)
+	if !ok || err1 != nil || err2 != nil {
+		return 0, fmt.Errorf("cannot parse %q as a place in the write-ahead log: want two hexadecimal numbers with a slash between them", s)
+	}
+	return LSN(h<<32 | l), nil
+}
+
+// Append appends the text form to dst.
+func (l LSN) Append(dst []byte) []byte {
+	dst = appendHex(dst, uint64(l>>32))
+	return appendHex(append(dst, '/'), uint64(l&0xffffffff))
+}
+
+func appendHex(dst []byte, n uint64) []byte {
+	at := len(dst)
+	dst = strconv.AppendUint(dst, n, 16)
+	for i := at; i < len(dst); i++ {
+		if dst[i] >= 'a' {
+			dst[i] -= 'a' - 'A'
+		}
+	}
+	return dst
+}
+
+// String returns the text form.
+func (l LSN) String() string { return string(l.Append(nil)) }
+
+// Frame is a message of the streaming replication protocol from the server: *XLogData or *Keepalive.
+type Frame any
+
+// XLogData carries a message of pgoutput.
+type XLogData struct {
+	Start, End LSN
+	Data       []byte
+}
+
+// Keepalive says how far the server has sent.
+type Keepalive struct {
+	End   LSN
+	Reply bool // the server wants a status at once
+}
+
+// ParseFrame parses the content of a CopyData message. The result refers to it.
+func ParseFrame(b []byte) (Frame, error) {
+	r := reader{b: b}
+	switch kind := r.byte(); kind {
+	case 'w':
+		f := &XLogData{Start: LSN(r.uint64()), End: LSN(r.uint64())}
+		r.uint64() // time of the server
+		f.Data = r.b
+		return f, r.err
+	case 'k':
+		f := &Keepalive{End: LSN(r.uint64())}
+		r.uint64()
+		f.Reply = r.byte() == 1
+		return f, r.err
+	default:
+		return nil, fmt.Errorf("cannot read a frame of the replication stream: its type is %q", kind)
+	}
+}
+
+// AppendStatus appends a standby status update: all before at is written, flushed and applied.
+func AppendStatus(dst []byte, at LSN, now time.Time, reply bool) []byte {
+	dst = append(dst, 'r')
+	for range 3 {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(at))
+	}
+	dst = binary.BigEndian.AppendUint64(dst, uint64(now.Sub(epoch).Microseconds()))
+	if reply {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
+}
+
+// epoch is that of PostgreSQL's timestamps.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Message is a *Begin, *Commit, *Relation, *Insert, *Update, *Delete, *Truncate, or nil for
+// one that carries no change of a row.
+type Message any
+
+// Begin begins a transaction. Transactions come whole, in the order of their commits.
+type Begin struct {
+	Commit LSN // of its commit record
+	Time   time.Time
+	XID    uint32
+}
+
+// Commit ends a transaction.
+type Commit struct{ Commit, End LSN }
+
+// Relation describes a table; it comes before the first change of it, and when it changed.
+type Relation struct {
+	OID          uint32
+	Schema, Name string
+	Identity     byte // replica identity: d, n, f or i
+	Columns      []Column
+}
+
+// Column is a column of a Relation.
+type Column struct {
+	Key  bool // part of the replica identity
+	Name string
+	Type uint32 // OID
+}
+
+// Tuple has a value for each column of the relation.
+type Tuple []Value
+
+// Value is a value of a column as text. It refers to the message.
+type Value struct {
+	Kind byte // Text, Null or Unchanged
+	Text []byte
+}
+
+// The kinds of values.
+const (
+	Text      = 't'
+	Null      = 'n'
+	Unchanged = 'u' // a large value that the change did not touch and the server did not send
+)
+
+// Insert is a row that came.
+type Insert struct {
+	Relation uint32
+	New      Tuple
+}
+
+// Update is a row that changed. Old is nil unless the replica identity is full or the key
+// changed; OldKey says that it has only the columns of the key, and null for the others.
+type Update struct {
+	Relation uint32
+	Old, New Tuple
+	OldKey   bool
+}
+
+// Delete is a row that went. OldKey is as in Update.
+type Delete struct {
+	Relation uint32
+	Old      Tuple
+	OldKey   bool
+}
+
+// Truncate says that tables were emptied.
+type Truncate struct{ Relations []uint32 }
+
+// Parse parses a message. The result refers to b.
+func Parse(b []byte) (m Message, err error) {
+	r := reader{b: b}
+	kind := r.byte()
+	switch kind {
+	case 'B':
+		m = &Begin{Commit: LSN(r.uint64()), Time: r.time(), XID: r.uint32()}
+	case 'C':
+		r.byte()
+		m = &Commit{Commit: LSN(r.uint64()), End: LSN(r.uint64())}
+	case 'R':
+		m = r.relation()
+	case 'I':
+		i := &Insert{Relation: r.uint32()}
+		r.byte() // always N
+		i.New = r.tuple()
+		m = i
+	case 'U':
+		m = r.update()
+	case 'D':
+		d := &Delete{Relation: r.uint32()}
+		d.OldKey = r.byte() == 'K'
+		d.Old = r.tuple()
+		m = d
+	case 'T':
+		m = r.truncate()
+	case 'Y', 'O', 'M': // type, origin, logical message
+	default:
+		return nil, fmt.Errorf("cannot read a message of pgoutput: its type is %q", kind)
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("cannot read a message of pgoutput of type %q: %w", kind, r.err)
+	}
+	return m, nil
+}
+
+func (r *reader) relation() *Relation {
+	rel := &Relation{OID: r.uint32(), Schema: r.text(), Name: r.text(), Identity: r.byte()}
+	if rel.Schema == "" {
+		rel.Schema = "pg_catalog" // which is sent as nothing
+	}
+	n := int(r.uint16())
+	for range n {
+		if r.err != nil {
+			break
+		}
+		c := Column{Key: r.byte()&1 == 1, Name: r.text(), Type: r.uint32()}
+		r.uint32() // type modifier
+		rel.Columns = append(rel.Columns, c)
+	}
+	return rel
+}
+
+func (r *reader) update() *Update {
+	u := &Update{Relation: r.uint32()}
+	kind := r.byte()
+	if kind == 'K' || kind == 'O' {
+		u.Old, u.OldKey = r.tuple(), kind == 'K'
+		r.byte() // N
+	}
+	u.New = r.tuple()
+	return u
+}
+
+func (r *reader) truncate() *Truncate {
+	n := int(r.uint32())
+	r.byte() // options
+	t := &Truncate{}
+	for range n {
+		if r.err != nil {
+			break
+		}
+		t.Relations = append(t.Relations, r.uint32())
+	}
+	return t
+}
+
+func (r *reader) tuple() Tuple {
+	n := int(r.uint16())
+	if n > len(r.b) { // every value has a byte at least
+		r.fail()
+		return nil
+	}
+	t := make(Tuple, n)
+	for i := range t {
+		t[i].Kind = r.byte()
+		switch t[i].Kind {
+		case Null, Unchanged:
+		case Text:
+			t[i].Text = r.bytes(int(r.uint32()))
+		default:
+			r.fail()
+			return nil
+		}
+	}
+	return t
+}
+
+// reader reads values from the front of b until one is missing.
+type reader struct {
+	b   []byte
+	err error
+}
+
+var errShort = errors.New("it is cut off or damaged")
+
+func (r *reader) fail() { r.err, r.b = errShort, nil }
+
+func (r *reader) bytes(n int) []byte {
+	if n < 0 || n > len(r.b) {
+		r.fail()
+		return nil
+	}
+	b := r.b[:n:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) byte() byte {
+	if b := r.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) uint16() uint16 {
+	if b := r.bytes(2); b != nil {
+		return binary.BigEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (r *reader) uint32() uint32 {
+	if b := r.bytes(4); b != nil {
+		return binary.BigEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (r *reader) uint64() uint64 {
+	if b := r.bytes(8); b != nil {
+		return binary.BigEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (r *reader) time() time.Time {
+	return epoch.Add(time.Duration(int64(r.uint64())) * time.Microsecond)
+}
+
+// text reads up to a zero byte.
+func (r *reader) text() string {
+	for i, c := range r.b {
+		if c == 0 {
+			return string(r.bytes(i + 1)[:i])
+		}
+	}
+	r.fail()
+	return ""
+}

@@ -1,0 +1,26 @@
+// Package postgres is a source that reads tables of PostgreSQL, first what is in them and then
+// every change by logical replication, and a destination that writes to tables.
+package postgres
+
+import "github.com/conduit-agent/conduit/plugins/sdk"
+
+const version = "v1.0.0"
+
+// Connector describes the source and the destination.
+func Connector() sdk.Connector {
+	return sdk.Connector{
+		Name:           "postgres",
+		Summary:        "Reads tables of PostgreSQL and their changes, or writes to tables.",
+		Description:    "A source that reads tables, first their rows and then every change, by logical replication, and loses none; and a destination that inserts, updates and deletes rows by their key, if wanted exactly once.",
+		Version:        version,
+		Author:         "conduit",
+		NewSource:      func() sdk.Source { return &Source{} },
+		NewDestination: func() sdk.Destination { return &Destination{} },
+
+		// The source knows the types of its columns and names the schemas itself.
+		SourceDefaults: map[string]string{
+			"sdk.schema.extract.key.enabled":     "false",
+			"sdk.schema.extract.payload.enabled": "false",
+		},
+	}
+}

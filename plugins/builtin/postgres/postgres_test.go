@@ -1,0 +1,247 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// world is a server with a database of its own for each test.
+type world struct {
+	*testing.T
+	server *server.Postgres
+	db     string
+}
+
+var databases atomic.Int64
+
+// in returns a world with a new database.
+func in(t *testing.T, s *server.Postgres) *world {
+	t.Helper()
+	return &world{T: t, server: s, db: database(t, s)}
+}
+
+// database makes a database.
+func database(t testing.TB, s *server.Postgres) string {
+	t.Helper()
+	name := fmt.Sprintf("test%d", databases.Add(1))
+	run(t, s, "postgres", "CREATE DATABASE "+name)
+	return name
+}
+
+// run runs statements.
+func run(t testing.TB, s *server.Postgres, db, sql string) {
+	t.Helper()
+	c, err := pgconn.Connect(t.Context(), fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.Addr, db))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(t.Context()) }()
+	if err := c.Exec(t.Context(), sql).Close(); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (w *world) url() string {
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", w.server.Addr, w.db)
+}
+
+func (w *world) connect() *pgconn.PgConn {
+	w.Helper()
+	c, err := pgconn.Connect(w.Context(), w.url())
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+func (w *world) exec(sql string) {
+	w.Helper()
+	run(w, w.server, w.db, sql)
+}
+
+// query returns the rows of a query, columns joined by |.
+func (w *world) query(sql string) string {
+	w.Helper()
+	c := w.connect()
+	defer func() { _ = c.Close(w.Context()) }()
+	r := c.ExecParams(w.Context(), sql, nil, nil, nil, nil).Read()
+	if r.Err != nil {
+		w.Fatalf("%s: %v", sql, r.Err)
+	}
+	var lines []string
+	for _, row := range r.Rows {
+		lines = append(lines, string(bytes.Join(row, []byte("|"))))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// source is a running source.
+type source struct {
+	*world
+	sdk.Source
+	ctx   context.Context
+	ahead []record.Record
+	torn  bool
+}
+
+// settings returns the usual settings of a source, with slot and publication of the test's own.
+func (w *world) settings(tables string, more ...string) map[string]string {
+	s := map[string]string{"url": w.url(), "tables": tables, "logrepl.slotName": w.db, "logrepl.publicationName": w.db, "heartbeat": "200ms"}
+	for i := 0; i < len(more); i += 2 {
+		s[more[i]] = more[i+1]
+	}
+	return s
+}
+
+func (w *world) newSource(id string) *source {
+	env := &sdk.Env{ConnectorID: id, PluginName: "builtin:postgres", Logger: slog.New(slog.DiscardHandler), Schemas: &schema.Memory{}}
+	return &source{world: w, Source: sdk.Standard(postgres.Connector()).NewSource(), ctx: sdk.WithEnv(w.Context(), env)}
+}
+
+// open opens a source and fails the test if it does not open.
+func (w *world) open(settings map[string]string, pos record.Position) *source {
+	w.Helper()
+	s := w.newSource(w.db + ":source")
+	if err := s.tryOpen(settings, pos); err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+func (s *source) tryOpen(settings map[string]string, pos record.Position) error {
+	s.Cleanup(s.close)
+	if err := s.Configure(s.ctx, settings); err != nil {
+		return err
+	}
+	return s.Source.Open(s.ctx, pos)
+}
+
+// streaming waits until all rows are read, of a source that has few, and the server has no more.
+func (s *source) streaming() *source {
+	s.Helper()
+	s.eventually("the source has read all there is", func() bool { p := s.progress(); return p.Seconds != nil && *p.Seconds == 0 })
+	return s
+}
+
+func (s *source) close() {
+	if !s.torn {
+		s.torn = true
+		_ = s.Source.Teardown(context.WithoutCancel(s.ctx))
+	}
+}
+
+const patience = 20 * time.Second
+
+// read returns the next n records.
+func (s *source) read(n int) []record.Record {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	for len(s.ahead) < n {
+		more, err := s.Source.Read(ctx)
+		if err != nil {
+			s.Fatalf("after %d of %d records: %v\n%s", len(s.ahead), n, err, strings.Join(show(s.ahead), "\n"))
+		}
+		s.ahead = append(s.ahead, more...)
+	}
+	got := s.ahead[:n:n]
+	s.ahead = s.ahead[n:]
+	return got
+}
+
+// fails returns the error with which reading ends.
+func (s *source) fails() error {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	for {
+		if _, err := s.Source.Read(ctx); err != nil {
+			if errors.Is(err, context.DeadlineExceeded) {
+				s.Fatal("the source does not fail")
+			}
+			return err
+		}
+	}
+}
+
+// nothing checks that no record comes for a while, behind which a marker row would.
+func (s *source) nothing(marker func()) {
+	s.Helper()
+	marker()
+	got := s.read(1)
+	if op := got[0].Operation; op != record.OperationCreate || !strings.Contains(show(got)[0], "marker") {
+		s.Errorf("got %s, want the marker", show(got)[0])
+	}
+}
+
+func (s *source) ack(records ...record.Record) {
+	s.Helper()
+	var all []record.Position
+	for _, r := range records {
+		all = append(all, r.Position)
+	}
+	if err := s.Source.Ack(s.ctx, all); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *source) progress() progress.Report { return s.Source.(sdk.Reporter).Progress() }
+
+func (w *world) eventually(what string, ok func() bool) {
+	w.Helper()
+	deadline := time.Now().Add(patience)
+	for !ok() {
+		if time.Now().After(deadline) {
+			w.Fatalf("waited too long until %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// show returns operation, key and payload of each record.
+func show(records []record.Record) []string {
+	var all []string
+	for i := range records {
+		r := &records[i]
+		key, _ := r.Key.MarshalJSON()
+		before, _ := r.Before.MarshalJSON()
+		after, _ := r.After.MarshalJSON()
+		line := fmt.Sprintf("%s %s %s", r.Operation, r.Metadata.Get(record.KeyCollection), key)
+		if !r.Before.IsNone() {
+			line += " from " + string(before)
+		}
+		if !r.After.IsNone() {
+			line += " to " + string(after)
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+func (s *source) want(lines ...string) []record.Record {
+	s.Helper()
+	got := s.read(len(lines))
+	for i, line := range show(got) {
+		if line != lines[i] {
+			s.Errorf("record %d:\n got %s\nwant %s", i+1, line, lines[i])
+		}
+	}
+	return got
+}

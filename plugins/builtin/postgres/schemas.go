@@ -1,0 +1,101 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/schema"
+)
+
+// schemas registers Avro schemas of tables. A nil *schemas registers none.
+type schemas struct{ registry schema.Registry }
+
+func newSchemas(registry schema.Registry) *schemas {
+	if registry == nil {
+		return nil
+	}
+	return &schemas{registry}
+}
+
+// avroName is what Avro allows as the name of a field.
+var avroName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// attach names the schemas of a table's key and payload in m. absent has an x at each column
+// that the payload leaves out: its schema does too, since one that is left out and one that is
+// null are not the same. A table with a name that Avro does not allow has no schemas.
+func (s *schemas) attach(ctx context.Context, m *record.Metadata, table string, columns []column, keys []int, absent string) error {
+	if s == nil || !avroName.MatchString(table) || slices.ContainsFunc(columns, func(c column) bool { return !avroName.MatchString(c.name) }) {
+		return nil
+	}
+	var payload, key []column
+	for i, c := range columns {
+		if absent == "" || absent[i] != 'x' {
+			payload = append(payload, c)
+		}
+	}
+	for _, k := range keys {
+		key = append(key, columns[k])
+	}
+	if err := s.register(ctx, m, table+"_payload", payload, record.KeyPayloadSchemaSubject, record.KeyPayloadSchemaVersion); err != nil {
+		return err
+	}
+	if len(key) == 0 {
+		return nil
+	}
+	return s.register(ctx, m, table+"_key", key, record.KeyKeySchemaSubject, record.KeyKeySchemaVersion)
+}
+
+func (s *schemas) register(ctx context.Context, m *record.Metadata, subject string, columns []column, subjectKey, versionKey string) error {
+	found, err := s.registry.Create(ctx, subject, schema.TypeAvro, avroOf(subject, columns))
+	if err != nil {
+		return fmt.Errorf("cannot register schema %s: %w", subject, err)
+	}
+	m.Set(subjectKey, found.Subject)
+	m.Set(versionKey, strconv.Itoa(found.Version))
+	return nil
+}
+
+// avroOf returns the schema of rows with these columns. A field that is not in a row is null.
+func avroOf(name string, columns []column) string {
+	type field struct {
+		Name    string `json:"name"`
+		Type    []any  `json:"type"`
+		Default any    `json:"default"`
+	}
+	all := struct {
+		Type   string  `json:"type"`
+		Name   string  `json:"name"`
+		Fields []field `json:"fields"`
+	}{Type: "record", Name: name, Fields: []field{}}
+	for _, c := range columns {
+		all.Fields = append(all.Fields, field{Name: c.name, Type: append([]any{"null"}, avroTypes(c.oid)...)})
+	}
+	text, _ := json.Marshal(all) // cannot fail
+	return string(text)
+}
+
+// avroTypes returns what decode makes of a column of a type.
+func avroTypes(oid uint32) []any {
+	switch oid {
+	case oidBool:
+		return []any{"boolean"}
+	case oidInt2, oidInt4:
+		return []any{"int"}
+	case oidInt8, oidOID:
+		return []any{"long"}
+	case oidFloat4:
+		return []any{"float"}
+	case oidFloat8:
+		return []any{"double"}
+	case oidBytea, oidJSON, oidJSONB:
+		return []any{"bytes"}
+	case oidDate, oidTimestamp, oidTimestamptz: // text is for infinity
+		return []any{map[string]string{"type": "long", "logicalType": "timestamp-micros"}, "string"}
+	}
+	return []any{"string"}
+}

@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// settings of the source. Names and defaults up to withAvroSchema are Conduit's.
+type settings struct {
+	URL            string   `json:"url" validate:"required" desc:"How to connect: postgres://user:password@host:5432/database, or key=value pairs. TLS as with libpq: sslmode, sslrootcert, sslcert, sslkey."`
+	Tables         []string `json:"tables" default:"*" validate:"required" desc:"Tables to read: name or schema.name, public without a schema. * alone stands for all of schema public, schema.* for all of that schema, also those that come later."`
+	SnapshotMode   string   `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first the rows that are there, then changes. never: only changes from now on."`
+	FetchSize      int      `json:"snapshot.fetchSize" default:"50000" validate:"gt=0" desc:"Most rows of a snapshot handed on at once. Above 1000 it has no effect: memory is bounded."`
+	CDCMode        string   `json:"cdcMode" default:"auto" validate:"inclusion=auto|logrepl" desc:"How changes are read. Both values mean logical replication."`
+	Publication    string   `json:"logrepl.publicationName" default:"conduitpub" desc:"Publication that names the tables. It is made if it does not exist."`
+	Slot           string   `json:"logrepl.slotName" default:"conduitslot" validate:"regex=^[a-z0-9_]+$" desc:"Replication slot, of this source alone. It is made if it does not exist."`
+	AutoCleanup    bool     `json:"logrepl.autoCleanup" default:"true" desc:"Whether slot and publication are removed when the pipeline is deleted. A slot that stays holds write-ahead log for ever."`
+	WithAvroSchema bool     `json:"logrepl.withAvroSchema" default:"true" desc:"Whether records name an Avro schema, made of the types of the columns: TABLE_key and TABLE_payload."`
+
+	Again     []string      `json:"snapshot.again" desc:"Tables to read whole again: table/word, where another word asks once more. Changes wait meanwhile."`
+	MaxLag    string        `json:"slot.max-lag" default:"0" desc:"Most write-ahead log that the slot may hold on the server, as 500MB or 10GB. 0: no limit."`
+	OnMaxLag  string        `json:"slot.max-lag-action" default:"warn" validate:"inclusion=warn|stop|drop" desc:"What happens beyond slot.max-lag. warn: a warning. stop: the pipeline fails, the slot stays. drop: the slot goes, which frees the disk; then a new snapshot is needed."`
+	Failover  bool          `json:"slot.failover" default:"false" desc:"Whether a new slot is kept on standbys, too, so that it survives a failover. Needs PostgreSQL 17."`
+	Heartbeat time.Duration `json:"heartbeat" default:"10s" validate:"gt=0" desc:"How often the place in the log is confirmed to the server, also while the tables are idle, and lag is measured. A connection that is silent for three times as long is made anew."`
+
+	maxLag int64
+}
+
+// parse fills s.
+func (s *settings) parse(given map[string]string) error {
+	if err := sdk.Decode(given, s); err != nil {
+		return err
+	}
+	if _, err := connConfig(s.URL); err != nil {
+		return sdk.SettingError{Setting: "url", Message: err.Error()}
+	}
+	var err error
+	if s.maxLag, err = parseBytes(s.MaxLag); err != nil {
+		return sdk.SettingError{Setting: "slot.max-lag", Message: err.Error()}
+	}
+	for _, t := range s.Tables {
+		if t == "*" && len(s.Tables) > 1 {
+			return sdk.SettingError{Setting: "tables", Message: "* stands alone"}
+		}
+	}
+	for _, a := range s.Again {
+		if table, word, ok := strings.Cut(a, "/"); !ok || table == "" || word == "" {
+			return sdk.SettingError{Setting: "snapshot.again", Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
+		}
+	}
+	return nil
+}
+
+// connConfig parses url. Its error does not have the password.
+func connConfig(url string) (*pgconn.Config, error) {
+	c, err := pgconn.ParseConfig(url)
+	if err != nil {
+		var parse *pgconn.ParseConfigError
+		if errors.As(err, &parse) {
+			if cause := parse.Unwrap(); cause != nil {
+				return nil, fmt.Errorf("cannot be read: %w", withoutURL(cause, url))
+			}
+		}
+		return nil, errors.New("cannot be read: want postgres://user:password@host:port/database")
+	}
+	return c, nil
+}
+
+// withoutURL keeps an error from quoting the URL.
+func withoutURL(err error, url string) error {
+	if text := err.Error(); strings.Contains(text, url) {
+		return errors.New(strings.ReplaceAll(text, url, "the URL"))
+	}
+	return err
+}
+
+var bytesPattern = regexp.MustCompile(`^(\d+)\s*([kKMGT]?)(i?)B?$`)
+
+// parseBytes parses a size as 500, 500MB or 10GiB.
+func parseBytes(s string) (int64, error) {
+	m := bytesPattern.FindStringSubmatch(strings.TrimSpace(s))
+	if m == nil {
+		return 0, fmt.Errorf("%q is no size: want for example 500MB or 10GB", s)
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	unit := int64(1000)
+	if m[3] != "" {
+		unit = 1024
+	}
+	for range strings.Index(" kMGT", strings.Replace(m[2], "K", "k", 1)) {
+		if m[2] == "" {
+			break
+		}
+		if n > (1<<62)/unit {
+			return 0, fmt.Errorf("%q is too large", s)
+		}
+		n *= unit
+	}
+	return n, err
+}

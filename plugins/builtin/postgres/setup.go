@@ -1,0 +1,355 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// mark is what the source notes in the comment of its publication: whose it is, and which
+// tables came to it of which the rows are still to be read. It changes in one transaction with
+// the publication, so that no kill in between loses the rows of a table.
+type mark struct {
+	Connector string   `json:"connector"`
+	Slot      string   `json:"slot"`
+	Pending   []string `json:"pending,omitempty"`
+}
+
+type comment struct {
+	Conduit *mark `json:"conduit"`
+}
+
+// setup prepares a database for a source. It works in one session.
+type setup struct {
+	*settings
+	conn      *pgconn.PgConn
+	connector string // id
+}
+
+// publication is what there is of the publication.
+type publication struct {
+	exists    bool
+	owned     bool // the role may alter it
+	allTables bool
+	members   []string
+	mark      *mark // nil: it has no comment of ours
+	foreign   bool  // it has a comment of somebody else
+}
+
+const publicationQuery = `
+SELECT pg_catalog.pg_has_role(pubowner, 'USAGE'), puballtables, coalesce(pg_catalog.obj_description(oid, 'pg_publication'), '')
+FROM pg_catalog.pg_publication WHERE pubname = $1`
+
+const membersQuery = `SELECT schemaname || '.' || tablename FROM pg_catalog.pg_publication_tables WHERE pubname = $1`
+
+func (s *setup) publication(ctx context.Context) (p publication, err error) {
+	r, err := row(ctx, s.conn, publicationQuery, s.Publication)
+	if err != nil || r == nil {
+		return p, err
+	}
+	p = publication{exists: true, owned: r[0] == "t", allTables: r[1] == "t"}
+	p.mark, p.foreign = parseComment(r[2])
+	members, err := rows(ctx, s.conn, membersQuery, s.Publication)
+	for _, m := range members {
+		p.members = append(p.members, m[0])
+	}
+	return p, err
+}
+
+func parseComment(text string) (m *mark, foreign bool) {
+	var c comment
+	if json.Unmarshal([]byte(text), &c) == nil && c.Conduit != nil {
+		return c.Conduit, false
+	}
+	return nil, text != ""
+}
+
+// publish makes the publication one of these tables. It returns of which of them the rows are
+// still to be read in addition to what the position says: those that came to it, and those
+// in again.
+func (s *setup) publish(ctx context.Context, tables []*table, again []string) (pending []string, err error) {
+	if err := s.checkOthers(ctx); err != nil {
+		return nil, err
+	}
+	p, err := s.publication(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look up publication %s: %w", s.Publication, err)
+	}
+	if p.mark != nil && p.mark.Connector != s.connector {
+		return nil, fmt.Errorf("publication %s belongs to connector %s: give this one a logrepl.publicationName and a logrepl.slotName of its own", s.Publication, p.mark.Connector)
+	}
+	var missing []*table
+	for _, t := range tables {
+		if !slices.Contains(p.members, t.id()) {
+			missing = append(missing, t)
+		}
+	}
+	m := mark{Connector: s.connector, Slot: s.Slot}
+	if p.mark != nil {
+		m.Pending = p.mark.Pending
+	}
+	if s.SnapshotMode == "initial" {
+		if p.exists {
+			m.Pending = union(m.Pending, ids(missing))
+		}
+	}
+	m.Pending = union(m.Pending, again)
+	statements := s.alter(&p, tables, missing)
+	if p.exists && !p.owned && len(missing) > 0 {
+		return nil, fmt.Errorf("tables %s are not in publication %s, which this role may not alter: have its owner run %s;", list(ids(missing)), s.Publication, strings.Join(statements, "; "))
+	}
+	if (!p.exists || p.owned) && !p.foreign && (p.mark == nil || !m.equal(p.mark)) {
+		statements = append(statements, s.commentStatement(&m))
+	} else if len(again) > 0 && !p.owned {
+		return nil, fmt.Errorf("cannot note that %s are to be read again: publication %s belongs to another role", list(again), s.Publication)
+	}
+	if err := s.inTransaction(ctx, statements); err != nil {
+		return nil, s.explainPublication(err, tables)
+	}
+	return m.Pending, nil
+}
+
+func (m *mark) equal(o *mark) bool {
+	return m.Connector == o.Connector && m.Slot == o.Slot && slices.Equal(m.Pending, o.Pending)
+}
+
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, s := range b {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// alter returns what makes the publication one of the tables.
+func (s *setup) alter(p *publication, tables, missing []*table) []string {
+	names := func(all []*table) string {
+		sql := make([]string, len(all))
+		for i, t := range all {
+			sql[i] = t.sql()
+		}
+		return list(sql)
+	}
+	switch {
+	case !p.exists && len(tables) == 0:
+		return []string{"CREATE PUBLICATION " + quote(s.Publication) + " WITH (publish = 'insert, update, delete', publish_via_partition_root = true)"}
+	case !p.exists:
+		return []string{"CREATE PUBLICATION " + quote(s.Publication) + " FOR TABLE " + names(tables) +
+			" WITH (publish = 'insert, update, delete', publish_via_partition_root = true)"}
+	case p.allTables:
+		return nil
+	}
+	var all []string
+	if len(missing) > 0 {
+		all = append(all, "ALTER PUBLICATION "+quote(s.Publication)+" ADD TABLE "+names(missing))
+	}
+	if p.mark != nil { // it is the source's own
+		for _, member := range p.members {
+			if schema, name, _ := strings.Cut(member, "."); !slices.Contains(ids(tables), member) {
+				all = append(all, "ALTER PUBLICATION "+quote(s.Publication)+" DROP TABLE "+quote(schema)+"."+quote(name))
+			}
+		}
+	}
+	return all
+}
+
+func (s *setup) commentStatement(m *mark) string {
+	text, _ := json.Marshal(comment{m}) // cannot fail
+	return "COMMENT ON PUBLICATION " + quote(s.Publication) + " IS " + literal(string(text))
+}
+
+func (s *setup) inTransaction(ctx context.Context, statements []string) error {
+	if len(statements) == 0 {
+		return nil
+	}
+	err := execute(ctx, s.conn, "BEGIN; "+strings.Join(statements, "; ")+"; COMMIT")
+	if err != nil && !s.conn.IsClosed() {
+		_ = execute(ctx, s.conn, "ROLLBACK")
+	}
+	return err
+}
+
+func (s *setup) explainPublication(err error, tables []*table) error {
+	err = fmt.Errorf("cannot prepare publication %s: %w", s.Publication, err)
+	if code(err) == codePrivilege {
+		return fmt.Errorf("%w: the role must own the tables %s and may CREATE in the database, or somebody else makes the publication before", err, list(ids(tables)))
+	}
+	return err
+}
+
+const othersQuery = `
+SELECT pubname, pg_catalog.obj_description(oid, 'pg_publication') FROM pg_catalog.pg_publication
+WHERE pubname <> $1 AND pg_catalog.obj_description(oid, 'pg_publication') LIKE '{"conduit":%'`
+
+// checkOthers returns an error if another source notes that the slot is its own.
+func (s *setup) checkOthers(ctx context.Context) error {
+	others, err := rows(ctx, s.conn, othersQuery, s.Publication)
+	if err != nil {
+		return fmt.Errorf("cannot look up publications: %w", err)
+	}
+	for _, o := range others {
+		if m, _ := parseComment(o[1]); m != nil && m.Slot == s.Slot && m.Connector != s.connector {
+			return fmt.Errorf("slot %s belongs to connector %s: give this one a logrepl.slotName of its own", s.Slot, m.Connector)
+		}
+	}
+	return nil
+}
+
+// finished notes that the rows of these tables are read.
+func (s *setup) finished(ctx context.Context, tables []string) error {
+	p, err := s.publication(ctx)
+	if err != nil || p.mark == nil || p.mark.Connector != s.connector || !p.owned {
+		return err
+	}
+	m := *p.mark
+	m.Pending = slices.DeleteFunc(slices.Clone(m.Pending), func(t string) bool { return slices.Contains(tables, t) })
+	if m.equal(p.mark) {
+		return nil
+	}
+	return s.inTransaction(ctx, []string{s.commentStatement(&m)})
+}
+
+// slot is what the server says of the slot.
+type slot struct {
+	exists       bool
+	plugin, db   string
+	activePID    string // "0": nobody uses it
+	walStatus    string
+	invalidation string // why it is of no use any more; empty before PostgreSQL 16
+}
+
+const slotQuery = `
+SELECT plugin, coalesce(database, ''), coalesce(active_pid, 0), coalesce(wal_status, ''), coalesce(to_jsonb(s)->>'invalidation_reason', to_jsonb(s)->>'conflicting', '')
+FROM pg_catalog.pg_replication_slots s WHERE slot_name = $1`
+
+func (s *setup) slot(ctx context.Context) (found slot, err error) {
+	r, err := row(ctx, s.conn, slotQuery, s.Slot)
+	if err != nil || r == nil {
+		return found, err
+	}
+	return slot{exists: true, plugin: r[0], db: r[1], activePID: r[2], walStatus: r[3], invalidation: r[4]}, nil
+}
+
+// lost is the error of a slot that cannot give what the position asks for.
+func (s *settings) lost(why string) error {
+	return fmt.Errorf("slot lost, a new snapshot is needed: slot %s %s, so that changes since the last position are gone on the server. "+
+		"Give the source a new id or, to keep the id, delete the pipeline and declare it again: it then makes a new slot and reads the tables from the beginning", s.Slot, why)
+}
+
+// ensureSlot checks the slot, and makes it if it does not exist and nothing was read yet.
+func (s *setup) ensureSlot(ctx context.Context, begun bool) error {
+	found, err := s.slot(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot look up slot %s: %w", s.Slot, err)
+	}
+	switch {
+	case !found.exists && begun:
+		return s.lost("does not exist any more")
+	case !found.exists:
+		return s.createSlot(ctx)
+	case found.walStatus == "lost":
+		return s.lost("was invalidated by the server (" + strings.TrimSpace("wal_status lost "+found.invalidation) + ")")
+	case found.plugin != "pgoutput":
+		return fmt.Errorf("cannot use slot %s: its plugin is %s, not pgoutput: choose another logrepl.slotName", s.Slot, found.plugin)
+	case found.db != s.database(ctx):
+		return fmt.Errorf("cannot use slot %s: it is one of database %s: choose another logrepl.slotName", s.Slot, found.db)
+	}
+	return nil
+}
+
+func (s *setup) database(ctx context.Context) string {
+	if r, err := row(ctx, s.conn, "SELECT current_database()"); err == nil && r != nil {
+		return r[0]
+	}
+	return ""
+}
+
+func (s *setup) createSlot(ctx context.Context) error {
+	sql := "SELECT pg_catalog.pg_create_logical_replication_slot($1, 'pgoutput')"
+	if s.Failover {
+		sql = "SELECT pg_catalog.pg_create_logical_replication_slot($1, 'pgoutput', false, false, true)"
+	}
+	_, err := rows(ctx, s.conn, sql, s.Slot)
+	switch {
+	case err == nil || code(err) == codeDuplicateObject:
+		return nil
+	case code(err) == codePrivilege:
+		return fmt.Errorf("cannot make slot %s: %w: ALTER ROLE … REPLICATION gives the right", s.Slot, err)
+	case code(err) == codeNotPrerequisite:
+		return fmt.Errorf("cannot make slot %s: %w: set wal_level = logical in postgresql.conf and restart the server", s.Slot, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("cannot make slot %s: it waits until transactions end that are open now, and one took too long: %w", s.Slot, err)
+	}
+	return fmt.Errorf("cannot make slot %s: %w", s.Slot, err)
+}
+
+// copySlot makes the slot one that goes on where another stands.
+func (s *setup) copySlot(ctx context.Context, from string) error {
+	_, err := rows(ctx, s.conn, "SELECT pg_catalog.pg_copy_logical_replication_slot($1, $2)", from, s.Slot)
+	if err != nil && code(err) != codeDuplicateObject {
+		return fmt.Errorf("cannot copy slot %s to %s: %w", from, s.Slot, err)
+	}
+	return nil
+}
+
+// dropSlot removes the slot, and ends the session that uses it.
+func (s *setup) dropSlot(ctx context.Context) error {
+	var wait backoff
+	for {
+		found, err := s.slot(ctx)
+		if err != nil || !found.exists {
+			return err
+		}
+		if found.activePID != "0" {
+			if _, err := rows(ctx, s.conn, "SELECT pg_catalog.pg_terminate_backend($1::int)", found.activePID); err != nil {
+				return fmt.Errorf("cannot end the session that uses slot %s: %w", s.Slot, err)
+			}
+		}
+		_, err = rows(ctx, s.conn, "SELECT pg_catalog.pg_drop_replication_slot($1)", s.Slot)
+		switch c := code(err); {
+		case err == nil || c == codeUndefinedObject:
+			return nil
+		case c != codeObjectInUse:
+			return fmt.Errorf("cannot drop slot %s: %w", s.Slot, err)
+		}
+		if wait.wait(ctx) != nil {
+			return fmt.Errorf("cannot drop slot %s: %w", s.Slot, err)
+		}
+	}
+}
+
+// dropPublication removes the publication unless it is another connector's, or another role's.
+func (s *setup) dropPublication(ctx context.Context) error {
+	p, err := s.publication(ctx)
+	if err != nil || !p.exists || !p.owned || p.mark != nil && p.mark.Connector != s.connector {
+		return err
+	}
+	if err := execute(ctx, s.conn, "DROP PUBLICATION IF EXISTS "+quote(s.Publication)); err != nil {
+		return fmt.Errorf("cannot drop publication %s: %w", s.Publication, err)
+	}
+	return nil
+}
+
+// check makes sure that the server can replicate at all.
+func (s *setup) check(ctx context.Context) error {
+	const oldest = 130000
+	r, err := row(ctx, s.conn, "SELECT current_setting('wal_level'), current_setting('server_version_num'), current_setting('server_version')")
+	if err != nil {
+		return fmt.Errorf("cannot ask the server for its settings: %w", err)
+	}
+	if v, _ := strconv.Atoi(r[1]); v < oldest {
+		return fmt.Errorf("PostgreSQL %s is too old: 13 or later is needed", r[2])
+	}
+	if r[0] != "logical" {
+		return fmt.Errorf("wal_level is %s: set wal_level = logical in postgresql.conf and restart the server", r[0])
+	}
+	return nil
+}

@@ -1,0 +1,413 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// styles are the session parameters that decode expects.
+var styles = map[string]string{"datestyle": "ISO, YMD", "timezone": "UTC", "intervalstyle": "postgres",
+	"bytea_output": "hex", "extra_float_digits": "1", "client_encoding": "UTF8"}
+
+// readTables reads the rows of the tables in todo, all in one transaction, and hands them on.
+// Changes committed before its snapshot are in the rows; later ones come with the stream, which
+// does not go on before.
+func (s *Source) readTables(ctx context.Context, connected func()) error {
+	conn, err := connect(ctx, s.settings.URL, styles)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	connected()
+	if err := s.beginSnapshot(ctx, conn); err != nil {
+		return err
+	}
+	read := []string{}
+	for len(s.todo) > 0 {
+		t := s.tableOf(s.todo[0].Table)
+		if t != nil {
+			if err := s.readTable(ctx, conn, t); err != nil {
+				return err
+			}
+			read = append(read, t.id())
+			s.read[t.oid] = true
+		}
+		s.todo = s.todo[1:]
+	}
+	s.all, s.begun = false, false
+	s.monitor.snapshotDone()
+	s.confirmer.snapshotRead(read)
+	return nil
+}
+
+func (s *Source) tableOf(id string) *table {
+	for _, t := range s.tables {
+		if t.id() == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// beginSnapshot begins the transaction and notes what its snapshot contains. When reading goes
+// on after a loss of the connection, that of the first transaction stays: what it contains, later
+// ones do, too.
+func (s *Source) beginSnapshot(ctx context.Context, conn *pgconn.PgConn) error {
+	// Without sorting, rows come in the order of the key's index as they are read, and the first at once.
+	if err := execute(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL enable_sort = off; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+		return fmt.Errorf("cannot begin to read tables: %w", err)
+	}
+	r, err := row(ctx, conn, "SELECT pg_catalog.txid_current_snapshot()")
+	if err != nil {
+		return fmt.Errorf("cannot begin to read tables: %w", err)
+	}
+	end, err := row(ctx, conn, "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END")
+	if err != nil {
+		return fmt.Errorf("cannot begin to read tables: %w", err)
+	}
+	if s.begun { // tables may have been read in an earlier snapshot, which is what all rows contain
+		return nil
+	}
+	s.begun = true
+	found := &seen{Snapshot: r[0], Until: end[0]}
+	if !s.all {
+		for _, t := range s.todo {
+			found.Tables = append(found.Tables, t.Table)
+		}
+	}
+	s.seen = parseSeen(found)
+	return nil
+}
+
+// readTable reads the rows of a table behind the key in todo, in the order of the key.
+func (s *Source) readTable(ctx context.Context, conn *pgconn.PgConn, t *table) error {
+	progress := s.monitor.snapshotOf(t, s.todo[0].Rows)
+	r := &rowReader{source: s, ctx: ctx, table: t, progress: progress, limit: min(s.settings.FetchSize, maxRecords)}
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	copying, cancel := context.WithCancel(ctx)
+	defer cancel()
+	_, err := conn.CopyTo(copying, r, t.copyStatement(s.todo[0].Key))
+	if err == nil {
+		r.finish()
+		err = r.flush()
+	}
+	switch {
+	case r.err != nil:
+		return r.err
+	case err != nil && code(err) == codePrivilege:
+		return fmt.Errorf("cannot read table %s: %w: GRANT SELECT ON %s TO the role", t.id(), err, t.sql())
+	case err != nil:
+		return fmt.Errorf("cannot read table %s: %w", t.id(), err)
+	}
+	progress.finish()
+	return nil
+}
+
+// copyStatement returns the statement that sends the rows of t with a greater key.
+func (t *table) copyStatement(after []string) string {
+	names := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		names[i] = quote(c.name)
+	}
+	sql := "COPY (SELECT " + strings.Join(names, ", ") + " FROM " + t.sql()
+	if len(t.key) > 0 {
+		keys := make([]string, len(t.key))
+		for i, k := range t.key {
+			keys[i] = quote(k)
+		}
+		if len(after) == len(keys) {
+			values := make([]string, len(keys))
+			for i, k := range t.key {
+				values[i] = literal(after[i]) + "::" + t.typeOf(k)
+			}
+			sql += " WHERE (" + strings.Join(keys, ", ") + ") > (" + strings.Join(values, ", ") + ")"
+		}
+		sql += " ORDER BY " + strings.Join(keys, ", ")
+	}
+	return sql + ") TO STDOUT"
+}
+
+// rowReader makes records of the rows of a COPY and hands them on.
+type rowReader struct {
+	source   *Source
+	ctx      context.Context // of the call that reads the table
+	table    *table
+	progress *snapshotProgress
+	limit    int
+	err      error // why reading ended, if the server is not to blame
+
+	keys           []int // columns of the key
+	metadata       record.Metadata
+	prefix, suffix []byte // of positions, around the key and the number of rows
+	rows           int64
+	fields         [][]byte
+	last           [][]byte // key of the last row
+	records        []record.Record
+	bytes          int
+}
+
+func (r *rowReader) prepare() error {
+	s, t := r.source, r.table
+	for _, k := range t.key {
+		r.keys = append(r.keys, slices.IndexFunc(t.columns, func(c column) bool { return c.name == k }))
+	}
+	r.metadata = record.NewMetadata(map[string]string{record.KeyCollection: t.name, metaSchema: t.schema})
+	if err := s.schemas.attach(r.ctx, &r.metadata, t.name, t.columns, r.keys, ""); err != nil {
+		return err
+	}
+	r.rows = s.todo[0].Rows
+	table, _ := json.Marshal(t.id()) // cannot fail
+	p := []byte(`{"type":1`)
+	if s.at.commit > 0 {
+		p = fmt.Appendf(p, `,"last_lsn":"%s","index":%d`, s.at.commit, s.at.index)
+	}
+	if s.all {
+		p = append(p, `,"all":true`...)
+	}
+	r.prefix = fmt.Appendf(p, `,"system":"%s","todo":[{"table":%s,"key":[`, s.system, table)
+	for _, rest := range s.todo[1:] {
+		if len(rest.Key) > 0 { // those without are in all, or noted in the publication
+			one, _ := json.Marshal(rest)
+			r.suffix = append(append(r.suffix, ','), one...)
+		}
+	}
+	r.suffix = append(r.suffix, ']')
+	if s.seen != nil {
+		r.suffix = append(append(r.suffix, `,"seen":`...), s.seen.json...)
+	}
+	r.suffix = append(r.suffix, '}')
+	r.last = make([][]byte, len(r.keys))
+	return nil
+}
+
+var errStopped = errors.New("reading ended")
+
+// Write takes a row of the text format of COPY, which ends with a newline.
+func (r *rowReader) Write(line []byte) (int, error) {
+	n := len(line)
+	line = bytes.TrimSuffix(line, []byte{'\n'})
+	r.fields = splitRow(r.fields[:0], line)
+	if len(r.fields) != len(r.table.columns) {
+		r.err = fmt.Errorf("cannot read table %s: a row has %d columns instead of %d", r.table.id(), len(r.fields), len(r.table.columns))
+		return 0, r.err
+	}
+	if len(r.records) >= r.limit || r.bytes >= maxBytes { // one row stays, so that the last one is known
+		if err := r.flush(); err != nil {
+			return 0, err
+		}
+	}
+	r.add()
+	r.bytes += n
+	return n, nil
+}
+
+// add makes a record of the fields.
+func (r *rowReader) add() {
+	values := make(map[string]any, len(r.fields))
+	for i, f := range r.fields {
+		if f == nil {
+			values[r.table.columns[i].name] = nil
+		} else {
+			values[r.table.columns[i].name] = decode(r.table.columns[i].oid, f)
+		}
+	}
+	r.rows++
+	rec := record.Record{Operation: record.OperationSnapshot, Metadata: withRoom(r.metadata), After: record.Structured(values)}
+	position := append(make(record.Position, 0, len(r.prefix)+len(r.suffix)+48), r.prefix...)
+	if len(r.keys) > 0 {
+		key := make(map[string]any, len(r.keys))
+		for i, k := range r.keys {
+			name := r.table.columns[k].name
+			key[name] = values[name]
+			if i > 0 {
+				position = append(position, ',')
+			}
+			position = appendJSONString(position, r.fields[k])
+			r.last[i] = append(r.last[i][:0], r.fields[k]...)
+		}
+		rec.Key = record.Structured(key)
+	}
+	position = append(position, `],"rows":`...)
+	position = append(strconv.AppendInt(position, r.rows, 10), '}')
+	rec.Position = append(position, r.suffix...)
+	r.records = append(r.records, rec)
+}
+
+// finish has the position of the last row of the last table say that all are read.
+func (r *rowReader) finish() {
+	s, n := r.source, len(r.records)
+	if n == 0 || len(s.todo) > 1 {
+		return
+	}
+	p := []byte(`{"type":1`)
+	if s.at.commit > 0 {
+		p = fmt.Appendf(p, `,"last_lsn":"%s","index":%d`, s.at.commit, s.at.index)
+	}
+	p = fmt.Appendf(p, `,"system":"%s"`, s.system)
+	if s.seen != nil {
+		p = append(append(p, `,"seen":`...), s.seen.json...)
+	}
+	r.records[n-1].Position = append(p, '}')
+}
+
+// flush hands the records on. From then on reading goes on behind them.
+func (r *rowReader) flush() error {
+	if len(r.records) == 0 {
+		return nil
+	}
+	s := r.source
+	s.confirmer.sentRows(len(r.records))
+	if !s.send(r.ctx, batch{records: r.records}) {
+		r.err = errStopped
+		return r.err
+	}
+	s.todo[0].Key, s.todo[0].Rows = nil, r.rows
+	for _, k := range r.last {
+		s.todo[0].Key = append(s.todo[0].Key, string(k))
+	}
+	r.progress.set(r.rows)
+	r.records, r.bytes = nil, 0
+	return nil
+}
+
+// withRoom returns a copy of m with room for what a host adds.
+func withRoom(m record.Metadata) record.Metadata {
+	return append(make(record.Metadata, 0, len(m)+2), m...)
+}
+
+// appendJSONString appends text as a JSON string.
+func appendJSONString(dst, text []byte) []byte {
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			quoted, _ := json.Marshal(string(text)) // cannot fail
+			return append(dst, quoted...)
+		}
+	}
+	dst = append(append(dst, '"'), text...)
+	return append(dst, '"')
+}
+
+// splitRow appends the fields of a row in the text format of COPY; NULL is nil. Fields refer to
+// line, which it changes where it has escapes.
+func splitRow(dst [][]byte, line []byte) [][]byte {
+	for {
+		end := bytes.IndexByte(line, '\t')
+		field := line
+		if end >= 0 {
+			field = line[:end]
+		}
+		dst = append(dst, unescape(field))
+		if end < 0 {
+			return dst
+		}
+		line = line[end+1:]
+	}
+}
+
+// escapes are the letters behind a backslash in the text format of COPY.
+var escapes = [256]byte{'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}
+
+func unescape(field []byte) []byte {
+	at := bytes.IndexByte(field, '\\')
+	if at < 0 {
+		return field
+	}
+	if len(field) == 2 && field[1] == 'N' {
+		return nil
+	}
+	to := at
+	for i := at; i < len(field); i++ {
+		c := field[i]
+		if c == '\\' && i+1 < len(field) {
+			i++
+			if c = field[i]; escapes[c] != 0 {
+				c = escapes[c]
+			}
+		}
+		field[to] = c
+		to++
+	}
+	return field[:to]
+}
+
+// visibility says which transactions a snapshot contains.
+type visibility struct {
+	seen
+	json       []byte // of seen
+	xmin, xmax uint64
+	open       []uint64 // transactions between the two that had not ended
+	until      pgoutput.LSN
+}
+
+// parseSeen returns nil for nil, and for what cannot be read: then changes come again that are
+// in rows already, which loses nothing.
+func parseSeen(s *seen) *visibility {
+	if s == nil {
+		return nil
+	}
+	v := &visibility{seen: *s}
+	v.json, _ = json.Marshal(s) // cannot fail
+	parts := strings.Split(s.Snapshot, ":")
+	if len(parts) != 3 {
+		return nil
+	}
+	var err1, err2, err3 error
+	v.xmin, err1 = strconv.ParseUint(parts[0], 10, 64)
+	v.xmax, err2 = strconv.ParseUint(parts[1], 10, 64)
+	v.until, err3 = pgoutput.ParseLSN(s.Until)
+	if err1 != nil || err2 != nil || err3 != nil {
+		return nil
+	}
+	for x := range strings.SplitSeq(parts[2], ",") {
+		if n, err := strconv.ParseUint(x, 10, 64); err == nil {
+			v.open = append(v.open, n)
+		}
+	}
+	return v
+}
+
+// contains reports whether the rows that were read have the changes of a transaction. xid
+// is the lower half of its id.
+func (v *visibility) contains(xid uint32, commit pgoutput.LSN) bool {
+	if v == nil || commit >= v.until {
+		return false
+	}
+	full := v.xmax&^0xffffffff | uint64(xid)
+	const half = 1 << 31
+	switch {
+	case full > v.xmax+half && full >= 1<<32:
+		full -= 1 << 32
+	case full+half < v.xmax:
+		full += 1 << 32
+	}
+	return full < v.xmin || full < v.xmax && !slices.Contains(v.open, full)
+}
+
+// of reports whether rows of the table with this id were read.
+func (v *visibility) of(id string) bool {
+	return len(v.Tables) == 0 || slices.Contains(v.Tables, id)
+}
+
+// metadata of records besides that of the OpenCDC format.
+const (
+	metaSchema = "postgres.schema"
+	metaLSN    = "postgres.lsn"         // of the commit
+	metaTime   = "postgres.commit_time" // RFC 3339, in UTC
+	metaXID    = "postgres.xid"
+)
+
+func nanoseconds(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }

@@ -1,0 +1,396 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Source reads tables and their changes.
+type Source struct {
+	settings settings
+	id       string // of the connector
+	log      *slog.Logger
+	schemas  *schemas
+
+	out    chan batch
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	rescan chan struct{} // of capacity one: tables came
+
+	// Owned by Open until it returns, then by run.
+	tables map[uint32]*table
+	system string          // identifier of the server's data
+	at     place           // of the last record handed on, or skipped
+	todo   []todo          // tables to read whole, the first one now
+	all    bool            // the tables with a greater id are to be read, too
+	begun  bool            // a snapshot was begun for todo
+	read   map[uint32]bool // tables read whole since Open, by OID: they are noted until their rows are acknowledged
+	seen   *visibility
+	pid    uint32 // of the last session that used the slot
+
+	confirmer confirmer
+	monitor   monitor
+}
+
+// batch is what run hands to Read.
+type batch struct {
+	records []record.Record
+	err     error
+}
+
+// place is that of a change in the stream.
+type place struct {
+	commit pgoutput.LSN
+	index  int64
+}
+
+// maxBatches bounds, with maxRecords and maxBytes, what the source holds for Read.
+const (
+	maxBatches = 2
+	maxRecords = 512
+	maxBytes   = 256 << 10
+)
+
+// Parameters implements sdk.Source.
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
+
+// Configure implements sdk.Source.
+func (s *Source) Configure(_ context.Context, given map[string]string) error {
+	return s.settings.parse(given)
+}
+
+// Open implements sdk.Source. It prepares publication and slot if LifecycleOnCreated did not.
+func (s *Source) Open(ctx context.Context, p record.Position) error {
+	pos, err := parsePosition(p)
+	if err != nil {
+		return err
+	}
+	env := sdk.EnvFrom(ctx)
+	s.id, s.log = env.ConnectorID, env.Logger
+	if s.settings.WithAvroSchema {
+		s.schemas = newSchemas(env.Schemas)
+	}
+	s.at = place{pos.commit, pos.Index}
+	if pos.Type == typeStream && pos.Index == 0 { // Conduit's
+		s.at, s.confirmer.conduit = place{}, pos.commit
+	}
+	s.confirmer.acked = s.at
+	s.seen, s.read = parseSeen(pos.Seen), map[uint32]bool{}
+	if err := s.prepare(ctx, &pos); err != nil {
+		return err
+	}
+	if pos.System != "" && pos.System != s.system {
+		return fmt.Errorf("the position is of another server: that one's data has the identifier %s, this one's %s: the url leads to a server that is no copy of it", pos.System, s.system)
+	}
+	s.start(ctx)
+	return nil
+}
+
+// start starts the goroutines that Teardown ends.
+func (s *Source) start(ctx context.Context) {
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.out, s.rescan = make(chan batch, maxBatches), make(chan struct{}, 1)
+	s.confirmer.snapshot(len(s.todo) > 0)
+	s.done.Go(func() { s.run(ctx) })
+	s.done.Go(func() { s.watch(ctx) })
+}
+
+// prepare connects, prepares publication and slot, and decides what is to be read whole.
+func (s *Source) prepare(ctx context.Context, pos *position) error {
+	conn, err := connect(ctx, s.settings.URL, nil)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	set := &setup{&s.settings, conn, s.id}
+	if err := set.check(ctx); err != nil {
+		return err
+	}
+	tables, pending, err := set.prepare(ctx, pos.Type != 0, nil)
+	if err != nil {
+		return err
+	}
+	s.tables = map[uint32]*table{}
+	for _, t := range tables {
+		if len(t.key) == 0 {
+			s.log.Warn("a table has no primary key: its records have none, and its updates and deletes fail on the server unless it has a replica identity", "table", t.id())
+		}
+		s.tables[t.oid] = t
+	}
+	s.plan(tables, pending, pos)
+	if s.system == "" {
+		s.system, err = s.identify(ctx)
+	}
+	return err
+}
+
+// plan decides which tables are to be read whole.
+func (s *Source) plan(tables []*table, pending []string, pos *position) {
+	if s.settings.SnapshotMode == "never" && len(pending) == 0 {
+		return
+	}
+	all := ids(tables)
+	slices.Sort(all)
+	switch pos.Type {
+	case 0:
+		s.todo, s.all, s.seen = todoOf(all), true, nil
+		return
+	case typeSnapshot:
+		s.begun = true
+		s.todo, s.all = slices.DeleteFunc(pos.Todo, func(t todo) bool { return !slices.Contains(all, t.Table) }), pos.All
+		if pos.Snapshots != nil { // Conduit reads all tables at once: one that it does not name has not begun
+			for _, id := range all {
+				if _, begun := pos.Snapshots[id[len("public."):]]; !begun {
+					s.todo = append(s.todo, todo{Table: id})
+				}
+			}
+		} else if s.all && len(pos.Todo) > 0 {
+			for _, id := range all {
+				if id > pos.Todo[0].Table {
+					s.todo = append(s.todo, todo{Table: id})
+				}
+			}
+		}
+	}
+	for _, id := range pending {
+		t := s.tableOf(id)
+		if t != nil && !s.read[t.oid] && !slices.ContainsFunc(s.todo, func(t todo) bool { return t.Table == id }) {
+			s.todo = append(s.todo, todo{Table: id})
+		}
+	}
+}
+
+func todoOf(ids []string) []todo {
+	all := make([]todo, len(ids))
+	for i, id := range ids {
+		all[i] = todo{Table: id}
+	}
+	return all
+}
+
+// prepare makes publication and slot what the settings say, and returns the tables and of
+// which of them the rows are to be read although the position does not say so.
+func (s *setup) prepare(ctx context.Context, begun bool, again []string) ([]*table, []string, error) {
+	tables, err := resolve(ctx, s.conn, s.Tables)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, t := range tables {
+		if err := t.describe(ctx, s.conn); err != nil {
+			return nil, nil, err
+		}
+	}
+	// The publication comes first: the slot must not stand before it in the log.
+	pending, err := s.publish(ctx, tables, again)
+	if err != nil {
+		return nil, nil, err
+	}
+	return tables, pending, s.ensureSlot(ctx, begun)
+}
+
+// identify returns the identifier of the server's data.
+func (s *Source) identify(ctx context.Context) (string, error) {
+	conn, err := connect(ctx, s.settings.URL, map[string]string{"replication": "database"})
+	if err != nil {
+		if code(err) == codePrivilege || code(err) == codeInvalidAuth {
+			return "", fmt.Errorf("%w: the role needs the attribute REPLICATION, and pg_hba.conf must let it in", err)
+		}
+		return "", err
+	}
+	defer closeConn(conn)
+	results, err := conn.Exec(ctx, "IDENTIFY_SYSTEM").ReadAll()
+	if err != nil || len(results) == 0 || len(results[0].Rows) == 0 {
+		return "", fmt.Errorf("cannot identify the server: %w", err)
+	}
+	return string(results[0].Rows[0][0]), nil
+}
+
+// Read implements sdk.Source.
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
+	select {
+	case b := <-s.out:
+		return b.records, b.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Ack implements sdk.Source: what is acknowledged is confirmed to the server with the next status.
+func (s *Source) Ack(_ context.Context, positions []record.Position) error {
+	return s.confirmer.acknowledged(positions)
+}
+
+// Progress implements sdk.Reporter.
+func (s *Source) Progress() progress.Report { return s.monitor.report() }
+
+// Teardown implements sdk.Source.
+func (s *Source) Teardown(context.Context) error {
+	if s.cancel != nil {
+		s.cancel()
+		s.done.Wait()
+	}
+	return nil
+}
+
+// run reads until ctx ends or an error comes that trying again does not help.
+func (s *Source) run(ctx context.Context) {
+	var wait backoff
+	for ctx.Err() == nil {
+		err := s.session(ctx, func() { wait = backoff{}; s.monitor.connected() })
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errRescan):
+			if err = s.prepare(ctx, &position{Type: typeStream}); err == nil {
+				s.confirmer.snapshot(len(s.todo) > 0)
+				continue
+			}
+		}
+		if !transient(err) {
+			s.send(ctx, batch{err: err})
+			return
+		}
+		s.log.Warn("the connection to PostgreSQL is lost: trying again", "err", err)
+		s.monitor.disconnected(err)
+		if wait.wait(ctx) != nil {
+			return
+		}
+	}
+}
+
+// errRescan ends a session because there are other tables.
+var errRescan = errors.New("tables came")
+
+// session reads the tables that are to be read whole, and then changes.
+func (s *Source) session(ctx context.Context, connected func()) error {
+	if len(s.todo) > 0 {
+		if err := s.readTables(ctx, connected); err != nil {
+			return err
+		}
+	}
+	return s.stream(ctx, connected)
+}
+
+// send hands b to Read, and reports whether that was possible.
+func (s *Source) send(ctx context.Context, b batch) bool {
+	select {
+	case s.out <- b:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// lifecycle connects for a lifecycle call, with settings that are not those of Configure.
+func lifecycle(ctx context.Context, given map[string]string, do func(*setup) error) error {
+	s := &settings{}
+	if err := s.parse(given); err != nil {
+		return err
+	}
+	conn, err := connect(ctx, s.URL, nil)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	return do(&setup{s, conn, sdk.EnvFrom(ctx).ConnectorID})
+}
+
+// LifecycleOnCreated implements sdk.Source: it makes publication and slot.
+func (s *Source) LifecycleOnCreated(ctx context.Context, given map[string]string) error {
+	return lifecycle(ctx, given, func(set *setup) error {
+		if err := set.check(ctx); err != nil {
+			return err
+		}
+		_, _, err := set.prepare(ctx, false, nil)
+		return err
+	})
+}
+
+// LifecycleOnUpdated implements sdk.Source: it takes over the place of a slot with another name,
+// and notes which tables are to be read.
+func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
+	old := &settings{}
+	if err := old.parse(before); err != nil {
+		return err
+	}
+	return lifecycle(ctx, after, func(set *setup) error {
+		former := &setup{old, set.conn, set.connector}
+		if err := set.takeOver(ctx, former); err != nil {
+			return err
+		}
+		var again []string
+		for _, item := range set.Again {
+			if !slices.Contains(old.Again, item) {
+				again = append(again, againTable(item))
+			}
+		}
+		_, _, err := set.prepare(ctx, true, again)
+		return err
+	})
+}
+
+// takeOver moves to another slot and publication, if the names changed, and removes the former ones.
+func (s *setup) takeOver(ctx context.Context, former *setup) error {
+	if s.Slot != former.Slot {
+		found, err := former.slot(ctx)
+		if err != nil {
+			return err
+		}
+		if found.exists {
+			if err := s.copySlot(ctx, former.Slot); err != nil {
+				return err
+			}
+			if former.AutoCleanup {
+				if err := former.dropSlot(ctx); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// againTable returns the id of the table in an item of snapshot.again.
+func againTable(item string) string {
+	for i := len(item) - 1; i >= 0; i-- {
+		if item[i] == '/' {
+			p := parsePattern(item[:i])
+			return p.schema + "." + p.name
+		}
+	}
+	return item
+}
+
+// LifecycleOnDeleted implements sdk.Source: it removes slot and publication.
+func (s *Source) LifecycleOnDeleted(ctx context.Context, given map[string]string) error {
+	return lifecycle(ctx, given, func(set *setup) error {
+		if !set.AutoCleanup {
+			return nil
+		}
+		p, err := set.publication(ctx)
+		if err != nil || p.mark != nil && p.mark.Connector != set.connector {
+			return err // it is another connector's
+		}
+		if err := set.dropSlot(ctx); err != nil {
+			return err
+		}
+		return set.dropPublication(ctx)
+	})
+}
+
+// closing ends reading from conn when ctx ends, until the function it returns is called.
+func closing(ctx context.Context, conn *pgconn.PgConn) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = conn.Conn().SetReadDeadline(time.Unix(1, 0)) })
+}

@@ -1,0 +1,495 @@
+package postgres_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// TestSource runs against every PostgreSQL that is installed.
+func TestSource(t *testing.T) {
+	for _, bin := range server.PostgresDirs(t) {
+		t.Run(strings.ReplaceAll(strings.Trim(bin, "/"), "/", "-"), func(t *testing.T) {
+			s := server.StartPostgres(t, bin)
+			for name, test := range map[string]func(*world){
+				"SnapshotAndChanges": snapshotAndChanges, "InterleavedCommits": interleavedCommits,
+				"Toast": toast, "Keys": keys, "Types": types, "TablesAdded": tablesAdded, "AllTables": allTables,
+				"ReadAgain": readAgain, "TwoPipelines": twoPipelines, "Heartbeat": heartbeat, "Lost": lost,
+				"MaxLag": maxLag, "ConduitPositions": conduitPositions, "ResumeSnapshot": resumeSnapshot,
+				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Rights": rights,
+			} {
+				t.Run(name, func(t *testing.T) { test(in(t, s)) })
+			}
+		})
+	}
+}
+
+func snapshotAndChanges(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text); INSERT INTO t VALUES (-1, 'a'), (0, E'tab\\there'), (7, NULL)")
+	s := w.open(w.settings("t"), nil)
+	rows := s.want(`snapshot t {"id":-1} to {"id":-1,"x":"a"}`, `snapshot t {"id":0} to {"id":0,"x":"tab\there"}`, `snapshot t {"id":7} to {"id":7,"x":null}`)
+	w.exec("INSERT INTO t VALUES (8, 'b'); UPDATE t SET x = 'c' WHERE id = 8; DELETE FROM t WHERE id = 7")
+	changes := s.want(`create t {"id":8} to {"id":8,"x":"b"}`, `update t {"id":8} to {"id":8,"x":"c"}`, `delete t {"id":7} from {"id":7}`)
+	for _, r := range changes {
+		if r.Metadata.Get("postgres.schema") != "public" || r.Metadata.Get("postgres.lsn") == "" || r.Metadata.Get(record.KeyCreatedAt) == "" ||
+			r.Metadata.Get("opencdc.payload.schema.subject") != "t_payload" || r.Metadata.Get("opencdc.key.schema.subject") != "t_key" {
+			w.Errorf("metadata is %v", r.Metadata)
+		}
+	}
+	s.ack(append(rows, changes[:2]...)...)
+	s.close()
+	s = w.open(w.settings("t"), changes[1].Position)
+	s.want(`delete t {"id":7} from {"id":7}`)
+}
+
+// interleavedCommits has a transaction begin earlier and commit later than another one: what it
+// wrote has the lower places in the log, and comes all the same after a restart in between.
+func interleavedCommits(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
+	settings := w.settings("t")
+	s := w.open(settings, nil).streaming()
+	early := w.connect()
+	if err := early.Exec(w.Context(), "BEGIN; INSERT INTO t VALUES (1)").Close(); err != nil {
+		w.Fatal(err)
+	}
+	w.exec("INSERT INTO t VALUES (2)")
+	second := s.want(`create t {"id":2} to {"id":2}`)
+	s.ack(second...)
+	w.eventually("the second transaction is confirmed", func() bool {
+		return w.query(fmt.Sprintf("SELECT confirmed_flush_lsn > '%s' FROM pg_replication_slots WHERE slot_name = '%s'", second[0].Metadata.Get("postgres.lsn"), w.db)) == "t"
+	})
+	s.close()
+	if err := early.Exec(w.Context(), "INSERT INTO t VALUES (3); COMMIT").Close(); err != nil {
+		w.Fatal(err)
+	}
+	s = w.open(settings, second[0].Position)
+	s.want(`create t {"id":1} to {"id":1}`, `create t {"id":3} to {"id":3}`)
+}
+
+// toast has an update leave a large value alone, which the server then does not send.
+func toast(w *world) {
+	w.exec(`CREATE TABLE t (id int PRIMARY KEY, n int, big text); ALTER TABLE t ALTER big SET STORAGE EXTERNAL`)
+	s := w.open(w.settings("t"), nil).streaming()
+	w.exec(`INSERT INTO t VALUES (1, 1, repeat('x', 10000))`)
+	s.read(1)
+	w.exec(`UPDATE t SET n = 2`)
+	got := s.want(`update t {"id":1} to {"id":1,"n":2}`)
+	whole := got[0].Metadata.Get("opencdc.payload.schema.version")
+	w.exec(`UPDATE t SET big = NULL`)
+	got = s.want(`update t {"id":1} to {"big":null,"id":1,"n":2}`)
+	if whole == got[0].Metadata.Get("opencdc.payload.schema.version") {
+		w.Error("a record without the large column has the schema of one with it: encoded, it would be null")
+	}
+	w.exec(`ALTER TABLE t REPLICA IDENTITY FULL; UPDATE t SET big = repeat('y', 10000); UPDATE t SET n = 3`)
+	s.read(1)
+	if after, _ := s.read(1)[0].After.Structured(); len(fmt.Sprint(after["big"])) != 10000 {
+		w.Errorf("with a full replica identity the large value is %.20v", after["big"])
+	}
+}
+
+func keys(w *world) {
+	w.exec(`CREATE TABLE a (u uuid PRIMARY KEY, n int); CREATE TABLE b (x text, y int, z int, PRIMARY KEY (y, x)); CREATE TABLE c (n int);
+		INSERT INTO a VALUES ('6b86b273-ff34-4ce1-9d6b-804eff5a3f57', 1); INSERT INTO b VALUES (E'q"\\', 2, 3), ('q', 1, 3); INSERT INTO c VALUES (1), (1);
+		ALTER TABLE c REPLICA IDENTITY FULL`)
+	s := w.open(w.settings("a,b,c"), nil)
+	s.want(`snapshot a {"u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57"} to {"n":1,"u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57"}`,
+		`snapshot b {"x":"q","y":1} to {"x":"q","y":1,"z":3}`, `snapshot b {"x":"q\"\\","y":2} to {"x":"q\"\\","y":2,"z":3}`,
+		`snapshot c null to {"n":1}`, `snapshot c null to {"n":1}`)
+	w.exec("DELETE FROM b WHERE y = 1; UPDATE c SET n = 2")
+	s.want(`delete b {"x":"q","y":1} from {"x":"q","y":1}`, `update c null from {"n":1} to {"n":2}`, `update c null from {"n":1} to {"n":2}`)
+}
+
+// keyChange has the key of a row change: the former one goes, so that nothing is left downstream.
+func keyChange(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text)")
+	s := w.open(w.settings("t"), nil).streaming()
+	w.exec("INSERT INTO t VALUES (1, 'a'); UPDATE t SET id = 2")
+	got := s.want(`create t {"id":1} to {"id":1,"x":"a"}`, `delete t {"id":1} from {"id":1}`, `create t {"id":2} to {"id":2,"x":"a"}`)
+	s.close()
+	s = w.open(w.settings("t"), got[1].Position)
+	s.want(`create t {"id":2} to {"id":2,"x":"a"}`)
+}
+
+// types has a column of every type, and reads the same from a snapshot and from a change.
+func types(w *world) {
+	w.exec(`CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN positive AS int CHECK (VALUE > 0); CREATE TYPE pair AS (a int, b text);
+		CREATE TABLE t (id bigint PRIMARY KEY, b bool, i2 smallint, i4 int, f4 real, f8 double precision, n numeric, m money, c char(3), v varchar(5), ba bytea,
+			ts timestamp, tz timestamptz, d date, ti time, iv interval, inf timestamptz, u uuid, j json, jb jsonb, x xml, ip inet, mac macaddr, bits bit varying,
+			a int[], e mood, dom positive, p pair, r int4range, pt point, tsv tsvector, g int GENERATED ALWAYS AS (i4 * 2) STORED, nul text);
+		CREATE TABLE src AS SELECT 1::bigint AS id WHERE false;
+		INSERT INTO t VALUES (1, true, -2, 3, 1.5, 2.25, 12345678901234567890.123, 1.5, 'ab', 'vc', '\x00ff', '2026-01-02 03:04:05.678', '2026-01-02 03:04:05+02', '2026-01-02',
+			'03:04:05', '1 day 2 hours', 'infinity', '6b86b273-ff34-4ce1-9d6b-804eff5a3f57', '{"a": 1}', '{"b":2}', '<x/>', '10.0.0.1', '08:00:2b:01:02:03', B'101',
+			'{1,NULL}', 'ok', 4, '(1,z)', '[1,5)', '(1,2)', 'a b')`)
+	s := w.open(w.settings("t"), nil)
+	rows := s.read(1)
+	w.exec("UPDATE t SET nul = NULL")
+	changes := s.read(1)
+	snapshot, _ := rows[0].After.MarshalJSON()
+	change, _ := changes[0].After.MarshalJSON()
+	if string(snapshot) != string(change) {
+		w.Errorf("a snapshot reads\n%s\na change\n%s", snapshot, change)
+	}
+	const want = `{"a":"{1,NULL}","b":true,"ba":"AP8=","bits":"101","c":"ab ","d":"2026-01-02T00:00:00Z","dom":"4","e":"ok","f4":1.5,"f8":2.25,"i2":-2,"i4":3,"id":1,` +
+		`"inf":"infinity","ip":"10.0.0.1","iv":"1 day 02:00:00","j":"eyJhIjogMX0=","jb":"eyJiIjogMn0=","m":"$1.50","mac":"08:00:2b:01:02:03","n":"12345678901234567890.123",` +
+		`"nul":null,"p":"(1,z)","pt":"(1,2)","r":"[1,5)","ti":"03:04:05","ts":"2026-01-02T03:04:05.678Z","tsv":"'a' 'b'","tz":"2026-01-02T01:04:05Z","u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57","v":"vc","x":"\u003cx/\u003e"}`
+	if got := strings.ReplaceAll(strings.ReplaceAll(string(snapshot), "<", `\u003c`), ">", `\u003e`); got != want {
+		w.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// tablesAdded adds a table to the settings of a source that has run: its rows come, too, also when
+// the source is closed in between.
+func tablesAdded(w *world) {
+	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1), (2)")
+	s := w.open(w.settings("a"), nil)
+	s.ack(s.read(1)...)
+	w.exec("INSERT INTO a VALUES (2)")
+	last := s.want(`create a {"id":2} to {"id":2}`)
+	s.ack(last...)
+	s.close()
+	w.exec("INSERT INTO a VALUES (3)")
+	s = w.open(w.settings("a,b"), last[0].Position) // nothing is read
+	s.close()
+	s = w.open(w.settings("a,b"), last[0].Position)
+	rows := s.want(`snapshot b {"id":1} to {"id":1}`, `snapshot b {"id":2} to {"id":2}`)
+	s.close()
+	s = w.open(w.settings("a,b"), rows[0].Position)
+	rows = s.want(`snapshot b {"id":2} to {"id":2}`)
+	change := s.want(`create a {"id":3} to {"id":3}`)
+	w.exec("INSERT INTO b VALUES (3)")
+	s.want(`create b {"id":3} to {"id":3}`)
+	s.ack(rows[0], change[0])
+	w.eventually("nothing is pending", func() bool {
+		return !strings.Contains(w.query("SELECT obj_description(oid, 'pg_publication') FROM pg_publication"), "pending")
+	})
+}
+
+// allTables has a table come while the source runs that reads all there are.
+func allTables(w *world) {
+	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1)")
+	s := w.open(w.settings("*"), nil)
+	s.want(`snapshot a {"id":1} to {"id":1}`)
+	w.exec("CREATE TABLE late (id int PRIMARY KEY); INSERT INTO late VALUES (1)")
+	s.want(`snapshot late {"id":1} to {"id":1}`)
+	w.exec("INSERT INTO late VALUES (2); INSERT INTO a VALUES (2)")
+	s.want(`create late {"id":2} to {"id":2}`, `create a {"id":2} to {"id":2}`)
+}
+
+// readAgain has one table read whole again, while another one is left alone.
+func readAgain(w *world) {
+	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
+	before := w.settings("a,b")
+	s := w.open(before, nil)
+	s.ack(s.read(2)...)
+	w.exec("INSERT INTO a VALUES (2)")
+	last := s.read(1)
+	s.ack(last...)
+	s.close()
+	w.exec("INSERT INTO a VALUES (3); INSERT INTO b VALUES (2)") // in the rows that are read again, and of the other table
+	after := w.settings("a,b", "snapshot.again", "a/1")
+	s = w.newSource(w.db + ":source")
+	if err := s.LifecycleOnUpdated(s.ctx, before, after); err != nil {
+		w.Fatal(err)
+	}
+	if err := s.tryOpen(after, last[0].Position); err != nil {
+		w.Fatal(err)
+	}
+	s.want(`snapshot a {"id":1} to {"id":1}`, `snapshot a {"id":2} to {"id":2}`, `snapshot a {"id":3} to {"id":3}`, `create b {"id":2} to {"id":2}`)
+	s.nothing(func() {
+		w.exec("CREATE TABLE x (id int); ALTER TABLE a ADD m text; INSERT INTO a VALUES (9, 'marker')")
+	})
+}
+
+func twoPipelines(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
+	w.open(w.settings("t"), nil)
+	other := w.newSource("other:source")
+	if err := other.tryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "belongs to connector "+w.db+":source") {
+		w.Errorf("a second source with the same names opens: %v", err)
+	}
+	other = w.newSource("other:source")
+	if err := other.tryOpen(w.settings("t", "logrepl.publicationName", w.db+"_other"), nil); err == nil || !strings.Contains(err.Error(), "slot "+w.db+" belongs to connector") {
+		w.Errorf("a second source with the same slot opens: %v", err)
+	}
+	// The same connector of another agent, or one whose publication has no comment.
+	same := w.newSource(w.db + ":source")
+	err := same.tryOpen(w.settings("t"), nil)
+	if err == nil {
+		err = same.fails()
+	}
+	if !strings.Contains(err.Error(), "in use by") || !strings.Contains(err.Error(), "logrepl.slotName") {
+		w.Errorf("a slot in use is reported as: %v", err)
+	}
+}
+
+// heartbeat has another table be written to, while the one that is read is idle.
+func heartbeat(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE busy (x text)")
+	s := w.open(w.settings("t"), nil)
+	w.exec("INSERT INTO busy SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
+	at := w.query("SELECT pg_current_wal_lsn()")
+	w.eventually("the slot has moved", func() bool {
+		return w.query(fmt.Sprintf("SELECT confirmed_flush_lsn >= '%s' FROM pg_replication_slots WHERE slot_name = '%s'", at, w.db)) == "t"
+	})
+	w.eventually("lag is reported", func() bool {
+		p := s.progress()
+		return p.Bytes != nil && *p.Bytes < 100_000 && p.Seconds != nil && *p.Seconds == 0
+	})
+}
+
+// lost has the slot disappear: the error says what was lost, and what to do.
+func lost(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+	s := w.open(w.settings("t"), nil)
+	last := s.read(1)
+	s.ack(last...)
+	w.exec("INSERT INTO t VALUES (2)")
+	last = s.read(1)
+	w.exec(fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '%s'", w.db))
+	w.eventually("the slot is dropped", func() bool {
+		c := w.connect()
+		return c.Exec(w.Context(), fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '%s' AND active; SELECT pg_drop_replication_slot('%s')", w.db, w.db)).Close() == nil
+	})
+	const want = "slot lost, a new snapshot is needed: slot"
+	if err := s.fails(); !strings.Contains(err.Error(), want) {
+		w.Errorf("while it runs: %v", err)
+	}
+	s.close()
+	s = w.newSource(w.db + ":source")
+	if err := s.tryOpen(w.settings("t"), last[0].Position); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "delete the pipeline") {
+		w.Errorf("at the next start: %v", err)
+	}
+}
+
+func maxLag(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text); INSERT INTO t VALUES (1)")
+	write := func() {
+		w.exec("INSERT INTO t SELECT 10 + (SELECT max(id) FROM t) + i, repeat('x', 1000) FROM generate_series(1, 300) i")
+	}
+	s := w.open(w.settings("t", "slot.max-lag", "100kB"), nil)
+	write()
+	w.eventually("it warns", func() bool { return strings.Contains(s.progress().Warning, "more than slot.max-lag") })
+	s.close()
+	s = w.open(w.settings("t", "slot.max-lag", "100kB", "slot.max-lag-action", "stop"), nil)
+	if err := s.fails(); !strings.Contains(err.Error(), "the source is stopped") {
+		w.Errorf("got %v", err)
+	}
+	s.close()
+	s = w.open(w.settings("t", "slot.max-lag", "100kB", "slot.max-lag-action", "drop"), nil)
+	if err := s.fails(); !strings.Contains(err.Error(), "slot lost, a new snapshot is needed") {
+		w.Errorf("got %v", err)
+	}
+	if n := w.query(fmt.Sprintf("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '%s'", w.db)); n != "0" {
+		w.Error("the slot is still there")
+	}
+}
+
+// conduitPositions goes on from positions that Conduit's connector wrote.
+func conduitPositions(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
+	made := w.newSource(w.db + ":source")
+	if err := made.LifecycleOnCreated(made.ctx, w.settings("t,u")); err != nil {
+		w.Fatal(err)
+	}
+	s := w.open(w.settings("t,u"), record.Position(`{"type":1,"snapshots":{"t":{"last_read":2,"snapshot_end":3}}}`))
+	s.want(`snapshot t {"id":3} to {"id":3}`, `snapshot u {"id":1} to {"id":1}`)
+	at := w.query("SELECT pg_current_wal_insert_lsn()")
+	w.exec("INSERT INTO t VALUES (4)")
+	s.want(`create t {"id":4} to {"id":4}`)
+	s.close()
+	s = w.open(w.settings("t,u"), record.Position(`{"type":2,"last_lsn":"`+at+`"}`))
+	s.want(`create t {"id":4} to {"id":4}`)
+	bad := w.newSource(w.db + ":source")
+	if err := bad.tryOpen(w.settings("t"), record.Position(`{"type":2}`)); err == nil {
+		w.Error("a position without a place is taken")
+	}
+}
+
+// resumeSnapshot ends a source in its snapshot, and lets rows change meanwhile.
+func resumeSnapshot(w *world) {
+	w.exec("CREATE TABLE a (id int PRIMARY KEY, x int); INSERT INTO a SELECT i, 0 FROM generate_series(1, 2000) i; CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
+	s := w.open(w.settings("a,b"), nil)
+	w.eventually("progress is reported", func() bool { p := s.progress(); return len(p.Snapshots) > 0 && p.Snapshots[0].Of == "public.a" })
+	rows := s.read(1000)
+	s.ack(rows...)
+	s.close()
+	w.exec("UPDATE a SET x = 1 WHERE id IN (500, 1500); DELETE FROM a WHERE id = 501")
+	s = w.open(w.settings("a,b"), rows[999].Position)
+	final := map[string]any{}
+	for _, r := range append(rows, s.read(1001)...) {
+		after, _ := r.After.Structured()
+		final[fmt.Sprint(r.Metadata.Get(record.KeyCollection), after["id"])] = after["x"]
+	}
+	for _, r := range s.read(3) {
+		key, _ := r.Key.Structured()
+		after, _ := r.After.Structured()
+		id := fmt.Sprint("a", key["id"])
+		if final[id] = after["x"]; r.Operation == record.OperationDelete {
+			delete(final, id)
+		}
+	}
+	if _, there := final["a501"]; len(final) != 2000 || there || fmt.Sprint(final["a500"], final["a1500"]) != "1 1" {
+		w.Errorf("%d rows, changed ones %v %v, the deleted one is there: %v", len(final), final["a500"], final["a1500"], there)
+	}
+}
+
+// hidden has changes between the making of the slot and the snapshot: they come once, in its rows.
+func hidden(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY, m text)")
+	s := w.newSource(w.db + ":source")
+	if err := s.LifecycleOnCreated(s.ctx, w.settings("t")); err != nil {
+		w.Fatal(err)
+	}
+	w.exec("INSERT INTO t VALUES (1); UPDATE t SET m = 'x'")
+	open := w.connect()
+	if err := open.Exec(w.Context(), "BEGIN; INSERT INTO t VALUES (2)").Close(); err != nil {
+		w.Fatal(err)
+	}
+	if err := s.tryOpen(w.settings("t"), nil); err != nil {
+		w.Fatal(err)
+	}
+	rows := s.want(`snapshot t {"id":1} to {"id":1,"m":"x"}`)
+	if err := open.Exec(w.Context(), "COMMIT").Close(); err != nil {
+		w.Fatal(err)
+	}
+	s.want(`create t {"id":2} to {"id":2,"m":null}`)
+	s.close()
+	s = w.open(w.settings("t"), rows[0].Position)
+	s.want(`create t {"id":2} to {"id":2,"m":null}`)
+}
+
+func lifecycle(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
+	before := w.settings("t,u")
+	s := w.newSource(w.db + ":source")
+	if err := s.LifecycleOnCreated(s.ctx, before); err != nil {
+		w.Fatal(err)
+	}
+	if err := s.tryOpen(before, nil); err != nil {
+		w.Fatal(err)
+	}
+	s.streaming()
+	w.exec("INSERT INTO t VALUES (1)")
+	last := s.read(1)
+	s.ack(last...)
+	s.close()
+	w.exec("INSERT INTO t VALUES (2)")
+	after := w.settings("t", "logrepl.slotName", w.db+"_2", "logrepl.publicationName", w.db)
+	s = w.newSource(w.db + ":source")
+	if err := s.LifecycleOnUpdated(s.ctx, before, after); err != nil {
+		w.Fatal(err)
+	}
+	if got := w.query("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"); got != w.db+"_2" {
+		w.Errorf("slots are %s", got)
+	}
+	if got := w.query("SELECT tablename FROM pg_publication_tables"); got != "t" {
+		w.Errorf("tables of the publication are %s", got)
+	}
+	if err := s.tryOpen(after, last[0].Position); err != nil {
+		w.Fatal(err)
+	}
+	s.want(`create t {"id":2} to {"id":2}`)
+	// It is deleted while its session still holds the slot.
+	d := w.newSource(w.db + ":source")
+	if err := d.LifecycleOnDeleted(d.ctx, after); err != nil {
+		w.Fatal(err)
+	}
+	if got := w.query("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") + w.query("SELECT count(*) FROM pg_publication"); got != "00" {
+		w.Errorf("slots and publications left: %s", got)
+	}
+	if err := d.LifecycleOnDeleted(d.ctx, after); err != nil {
+		w.Errorf("deleting again: %v", err)
+	}
+}
+
+// reconnect cuts the connection: reading goes on by itself, with nothing twice.
+func reconnect(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text)")
+	proxy := server.NewProxy(w.T, w.server.Addr)
+	settings := w.settings("t", "url", strings.Replace(w.url(), w.server.Addr, proxy.Addr(), 1))
+	s := w.open(settings, nil).streaming()
+	next := 1
+	rounds := func(n int) {
+		w.Helper()
+		w.exec(fmt.Sprintf("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(%d, %d) i", next, next+n-1))
+		for _, r := range s.read(n) {
+			if after, _ := r.After.Structured(); fmt.Sprint(after["id"]) != fmt.Sprint(next) {
+				w.Fatalf("got row %v, want %d", after["id"], next)
+			}
+			next++
+		}
+	}
+	rounds(10)
+	for range 5 {
+		w.exec(fmt.Sprintf("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(%d, %d) i", next, next+1999))
+		proxy.Cut() // in the middle of a transaction, or not
+		for _, r := range s.read(2000) {
+			if after, _ := r.After.Structured(); fmt.Sprint(after["id"]) != fmt.Sprint(next) {
+				w.Fatalf("got row %v, want %d", after["id"], next)
+			}
+			next++
+		}
+	}
+	proxy.Hold(true)
+	w.eventually("it is known that the connection is lost", func() bool { return strings.Contains(s.progress().Warning, "not connected") })
+	proxy.Cut()
+	proxy.Heal()
+	rounds(10)
+	w.eventually("it is known that the connection is there", func() bool { return s.progress().Warning == "" })
+}
+
+// rights has a role without the rights that are needed: the error says which.
+func rights(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); DROP ROLE IF EXISTS weak; CREATE ROLE weak LOGIN; GRANT USAGE ON SCHEMA public TO weak")
+	s := w.newSource(w.db + ":source")
+	settings := w.settings("t", "url", strings.Replace(w.url(), "postgres@", "weak@", 1))
+	err := s.tryOpen(settings, nil)
+	if err == nil || !strings.Contains(err.Error(), "the role must own the tables public.t and may CREATE in the database") {
+		w.Errorf("without any right: %v", err)
+	}
+	w.exec(fmt.Sprintf("CREATE PUBLICATION %s FOR TABLE t", w.db))
+	s = w.newSource(w.db + ":source")
+	if err := s.tryOpen(settings, nil); err == nil || !strings.Contains(err.Error(), "ALTER ROLE … REPLICATION") {
+		w.Errorf("without REPLICATION: %v", err)
+	}
+	w.exec("ALTER ROLE weak REPLICATION; INSERT INTO t VALUES (1)")
+	s = w.newSource(w.db + ":source")
+	if err := s.tryOpen(settings, nil); err != nil {
+		w.Fatal(err)
+	}
+	if err := s.fails(); !strings.Contains(err.Error(), `GRANT SELECT ON "public"."t"`) {
+		w.Errorf("without SELECT: %v", err)
+	}
+	w.exec("GRANT SELECT ON t TO weak")
+	s.close()
+	s = w.newSource(w.db + ":source")
+	if err := s.tryOpen(settings, nil); err != nil {
+		w.Fatal(err)
+	}
+	s.want(`snapshot t {"id":1} to {"id":1}`)
+	s.close()
+	w.exec("CREATE TABLE u (id int PRIMARY KEY)")
+	s = w.newSource(w.db + ":source")
+	if err := s.tryOpen(w.settings("t,u", "url", settings["url"]), nil); err == nil || !strings.Contains(err.Error(), `ALTER PUBLICATION "`) {
+		w.Errorf("with a table that the publication does not have: %v", err)
+	}
+}
+
+// TestContract runs the checks that every connector passes.
+func TestContract(t *testing.T) {
+	s := server.StartPostgres(t, "")
+	plugintest.Run(t, plugintest.Target{
+		Connector: postgres.Connector(),
+		Source: func(tb testing.TB, n int) map[string]string {
+			name := database(tb, s)
+			run(tb, s, name, fmt.Sprintf("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t SELECT * FROM generate_series(1, %d)", n))
+			return map[string]string{"url": fmt.Sprintf("postgres://postgres@%s/%s", s.Addr, name), "tables": "t",
+				"logrepl.slotName": name, "logrepl.publicationName": name}
+		},
+	})
+}

@@ -1,0 +1,526 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// stream is a session of logical replication.
+type stream struct {
+	*Source
+	conn *pgconn.PgConn
+
+	writing sync.Mutex // of statuses
+
+	relations map[uint32]*relation
+	open      bool // in a transaction
+	begin     pgoutput.Begin
+	index     int64 // of the last change of the transaction
+	skip      bool  // the transaction was handed on before
+	hidden    bool  // rows of a snapshot contain the transaction
+	delivered int64 // index of the last change of the transaction that was handed on
+	metadata  record.Metadata
+	seenJSON  []byte // in positions while the stream has not passed the snapshot
+
+	records []record.Record
+	bytes   int
+}
+
+// stream reads changes from behind s.at, and hands them on.
+func (s *Source) stream(ctx context.Context, connected func()) error {
+	params := map[string]string{"replication": "database", "application_name": s.application()}
+	for k, v := range styles {
+		params[k] = v
+	}
+	conn, err := connect(ctx, s.settings.URL, params)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	st := &stream{Source: s, conn: conn, relations: map[uint32]*relation{}}
+	if err := st.start(ctx); err != nil {
+		return err
+	}
+	s.pid = conn.PID()
+	connected()
+	ctx, cancel := context.WithCancel(ctx)
+	var statuses sync.WaitGroup
+	statuses.Go(func() { st.sendStatuses(ctx) })
+	defer statuses.Wait()
+	defer cancel()
+	stop := closing(ctx, conn)
+	defer stop()
+	return st.receive(ctx)
+}
+
+// application is the name under which the server lists the session.
+func (s *Source) application() string {
+	name := "conduit " + s.id
+	return name[:min(len(name), 63)]
+}
+
+// start begins replication at the last confirmed place, or behind it where that is known.
+func (st *stream) start(ctx context.Context) error {
+	from := max(st.at.commit, st.confirmer.confirmed()) // 0/0: where the slot stands
+	sql := fmt.Sprintf(`START_REPLICATION SLOT %s LOGICAL %s (proto_version '1', publication_names %s)`,
+		st.settings.Slot, from, literal(quote(st.settings.Publication)))
+	st.conn.Frontend().SendQuery(&pgproto3.Query{String: sql})
+	if err := st.conn.Frontend().Flush(); err != nil {
+		return fmt.Errorf("cannot begin replication: %w", err)
+	}
+	for {
+		m, err := st.conn.ReceiveMessage(ctx)
+		if err != nil {
+			return fmt.Errorf("cannot begin replication: %w", err)
+		}
+		switch m := m.(type) {
+		case *pgproto3.CopyBothResponse:
+			return nil
+		case *pgproto3.ErrorResponse:
+			return st.explain(ctx, pgconn.ErrorResponseToPgError(m))
+		}
+	}
+}
+
+// explain turns an error of replication into one that says what to do.
+func (st *stream) explain(ctx context.Context, err *pgconn.PgError) error {
+	wrapped := fmt.Errorf("cannot replicate: %w", err)
+	switch {
+	case err.Code == codeObjectInUse:
+		return st.inUse(ctx, wrapped)
+	case err.Code == codeUndefinedObject && strings.Contains(err.Message, "replication slot"):
+		return st.settings.lost("does not exist any more")
+	case err.Code == codeNotPrerequisite && (strings.Contains(err.Message, "slot") || strings.Contains(err.Detail, "slot")):
+		return st.settings.lost("was invalidated by the server (" + strings.TrimSpace(err.Message+" "+err.Detail) + ")")
+	case strings.Contains(err.Message, "publication") && strings.Contains(err.Message, "does not exist"):
+		return fmt.Errorf("%w: publication %s was removed, or made after slot %s: changes in between cannot be read, a new snapshot is needed: "+
+			"delete the pipeline and declare it again", wrapped, st.settings.Publication, st.settings.Slot)
+	}
+	return wrapped
+}
+
+// slotPatience is how long a former session of this source may take to let go of the slot.
+const slotPatience = 5 * time.Second
+
+// inUse deals with a slot that a session uses: the former one of this source is ended, another
+// one is waited for, but not for long.
+func (st *stream) inUse(ctx context.Context, cause error) error {
+	conn, err := connect(ctx, st.settings.URL, nil)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	deadline := time.Now().Add(slotPatience)
+	for wait := (backoff{}); ; {
+		r, err := row(ctx, conn, `SELECT coalesce(s.active_pid, 0), coalesce(a.application_name, ''), coalesce(host(a.client_addr), 'a local socket')
+			FROM pg_catalog.pg_replication_slots s LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = $1`, st.settings.Slot)
+		if err != nil {
+			return fmt.Errorf("cannot look up slot %s: %w", st.settings.Slot, err)
+		}
+		if r == nil || r[0] == "0" {
+			return errAgain
+		}
+		if r[0] == fmt.Sprint(st.pid) {
+			if _, err := rows(ctx, conn, "SELECT pg_catalog.pg_terminate_backend($1::int)", r[0]); err != nil {
+				return fmt.Errorf("cannot end the former session: %w", err)
+			}
+		} else if time.Now().After(deadline) {
+			return &inUseError{fmt.Sprintf("slot %s is in use by %q from %s (process %s of the server): a slot serves one source. "+
+				"Give each pipeline a logrepl.slotName and a logrepl.publicationName of its own", st.settings.Slot, r[1], r[2], r[0]), cause}
+		}
+		if err := wait.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// errAgain says that what failed may succeed now.
+var errAgain = errors.New("the slot is free again")
+
+// inUseError is not of the network, so that it ends the source.
+type inUseError struct {
+	message string
+	cause   error
+}
+
+// Error implements error.
+func (e *inUseError) Error() string { return e.message }
+
+// Unwrap returns what the server said.
+func (e *inUseError) Unwrap() error { return e.cause }
+
+// receive handles what the server sends until the session ends.
+func (st *stream) receive(ctx context.Context) error {
+	front, silence := st.conn.Frontend(), 3*st.settings.Heartbeat
+	for {
+		if front.ReadBufferLen() == 0 {
+			if !st.flush(ctx) {
+				return ctx.Err()
+			}
+			select {
+			case <-st.rescan:
+				return errRescan // the stream goes on behind st.at
+			default:
+			}
+			if ctx.Err() == nil { // else the deadline is past, and stays
+				_ = st.conn.Conn().SetReadDeadline(time.Now().Add(silence))
+			}
+		}
+		m, err := front.Receive()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read changes: %w", err)
+		}
+		switch m := m.(type) {
+		case *pgproto3.CopyData:
+			if err := st.frame(ctx, m.Data); err != nil {
+				return err
+			}
+		case *pgproto3.ErrorResponse:
+			return st.explain(ctx, pgconn.ErrorResponseToPgError(m))
+		case *pgproto3.CopyDone:
+			return fmt.Errorf("the server ended replication: %w", io.ErrUnexpectedEOF)
+		}
+	}
+}
+
+func (st *stream) frame(ctx context.Context, data []byte) error {
+	f, err := pgoutput.ParseFrame(data)
+	if err != nil {
+		return err
+	}
+	switch f := f.(type) {
+	case *pgoutput.Keepalive:
+		if !st.open {
+			st.confirmer.idle(f.End)
+			st.monitor.caughtUp(f.End)
+		}
+		if f.Reply {
+			return st.status(false)
+		}
+	case *pgoutput.XLogData:
+		m, err := pgoutput.Parse(f.Data)
+		if err != nil {
+			return err
+		}
+		if err := st.message(ctx, m); err != nil {
+			return err
+		}
+		if len(st.records) >= maxRecords || st.bytes >= maxBytes {
+			if !st.flush(ctx) {
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
+func (st *stream) message(ctx context.Context, m pgoutput.Message) error {
+	switch m := m.(type) {
+	case *pgoutput.Begin:
+		st.beginTransaction(m)
+	case *pgoutput.Commit:
+		st.open = false
+		st.confirmer.committed(m.Commit, m.End, max(st.delivered, st.before(m.Commit)))
+		if len(st.records) == 0 && st.delivered == 0 && m.Commit > st.at.commit { // no record of it moves at
+			st.at = place{m.Commit, st.index}
+		}
+		st.monitor.committed(m.End, st.begin.Time)
+	case *pgoutput.Relation:
+		rel, err := st.relation(ctx, m)
+		if err != nil {
+			return err
+		}
+		st.relations[m.OID] = rel
+	case *pgoutput.Insert:
+		return st.change(m.Relation, len(m.New), func(r *relation) { st.add(r, record.OperationCreate, m.New, nil, m.New) })
+	case *pgoutput.Update:
+		return st.change(m.Relation, len(m.New), func(r *relation) { st.update(r, m) })
+	case *pgoutput.Delete:
+		return st.change(m.Relation, len(m.Old), func(r *relation) { st.add(r, record.OperationDelete, m.Old, m.Old, nil) })
+	case *pgoutput.Truncate:
+		st.truncated(m)
+	}
+	return nil
+}
+
+// before returns the index of the last record of a transaction that was handed on in a former session.
+func (st *stream) before(commit pgoutput.LSN) int64 {
+	if commit == st.at.commit {
+		return st.at.index
+	}
+	return 0
+}
+
+func (st *stream) beginTransaction(m *pgoutput.Begin) {
+	st.open, st.begin, st.index, st.delivered = true, *m, 0, 0
+	st.skip = m.Commit < st.at.commit || m.Commit < st.confirmer.conduit
+	st.hidden = st.seen.contains(m.XID, m.Commit)
+	st.seenJSON = nil
+	if st.seen != nil && m.Commit < st.seen.until {
+		st.seenJSON = st.seen.json
+	}
+	st.metadata = record.NewMetadata(map[string]string{
+		record.KeyCreatedAt: nanoseconds(m.Time), metaLSN: m.Commit.String(),
+		metaTime: m.Time.Format(time.RFC3339Nano), metaXID: fmt.Sprint(m.XID),
+	})
+}
+
+// change calls do for a change of a table that is read, if it is to be handed on.
+func (st *stream) change(oid uint32, columns int, do func(*relation)) error {
+	r := st.relations[oid]
+	if r == nil {
+		return fmt.Errorf("cannot read a change of a table: the server did not describe %d", oid)
+	}
+	if columns > len(r.columns) {
+		return fmt.Errorf("cannot read a change of table %s: it has %d columns instead of %d", r.id(), columns, len(r.columns))
+	}
+	do(r)
+	return nil
+}
+
+// next counts a change, and reports whether it is to be handed on.
+func (st *stream) next(r *relation) bool {
+	st.index++
+	behind := st.skip || st.begin.Commit == st.at.commit && st.index <= st.at.index
+	return !behind && r.wanted && !(st.hidden && st.seen.of(r.id()))
+}
+
+// update hands on a row that changed: as one record or, when its key changed, as the end of
+// the row with the former key and the beginning of another.
+func (st *stream) update(r *relation, m *pgoutput.Update) {
+	if m.Old != nil && !m.OldKey {
+		for i := range m.New { // a full replica identity has what the change did not touch
+			if m.New[i].Kind == pgoutput.Unchanged && i < len(m.Old) {
+				m.New[i] = m.Old[i]
+			}
+		}
+	}
+	if m.Old != nil && r.keyChanged(m.Old, m.New) {
+		st.add(r, record.OperationDelete, m.Old, m.Old, nil)
+		st.add(r, record.OperationCreate, m.New, nil, m.New)
+		return
+	}
+	before := m.Old
+	if m.OldKey {
+		before = nil
+	}
+	st.add(r, record.OperationUpdate, m.New, before, m.New)
+}
+
+// add adds a record.
+func (st *stream) add(r *relation, op record.Operation, key, before, after pgoutput.Tuple) {
+	if !st.next(r) {
+		return
+	}
+	rec := record.Record{Operation: op, Metadata: r.recordMetadata(st, before, after)}
+	rec.Position = appendStream(make(record.Position, 0, 96+len(st.seenJSON)), st.begin.Commit, st.index, st.system, st.seenJSON)
+	if len(r.keys) > 0 {
+		values := make(map[string]any, len(r.keys))
+		for _, k := range r.keys {
+			if k < len(key) && key[k].Kind == pgoutput.Text {
+				values[r.columns[k].name] = decode(r.columns[k].oid, key[k].Text)
+			}
+		}
+		rec.Key = record.Structured(values)
+	}
+	if before != nil {
+		rec.Before = record.Structured(r.values(before, op == record.OperationDelete && !r.full))
+	}
+	if after != nil {
+		rec.After = record.Structured(r.values(after, false))
+	}
+	st.delivered = st.index
+	st.records = append(st.records, rec)
+	for _, t := range []pgoutput.Tuple{before, after} {
+		for i := range t {
+			st.bytes += len(t[i].Text) + 16
+		}
+	}
+}
+
+// flush hands the records on.
+func (st *stream) flush(ctx context.Context) bool {
+	if len(st.records) == 0 {
+		return true
+	}
+	last, _ := lastPlace(st.records[len(st.records)-1].Position) // which add made
+	if !st.send(ctx, batch{records: st.records}) {
+		return false
+	}
+	st.at = last
+	st.records, st.bytes = nil, 0
+	return true
+}
+
+// truncated says that tables were emptied, for which records have no form.
+func (st *stream) truncated(m *pgoutput.Truncate) {
+	for _, oid := range m.Relations {
+		if r := st.relations[oid]; r != nil && r.wanted {
+			st.log.Warn("a table was truncated: its rows are gone, and no records say so", "table", r.id())
+		}
+	}
+}
+
+// sendStatuses confirms what is acknowledged, again and again, and asks the server how far it is.
+func (st *stream) sendStatuses(ctx context.Context) {
+	tick := time.NewTicker(st.settings.Heartbeat)
+	defer tick.Stop()
+	for {
+		if st.status(true) != nil {
+			return // receive sees it, too
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			_ = st.status(false)
+			return
+		}
+	}
+}
+
+func (st *stream) status(reply bool) error {
+	st.writing.Lock()
+	defer st.writing.Unlock()
+	_ = st.conn.Conn().SetWriteDeadline(time.Now().Add(st.settings.Heartbeat))
+	data := pgoutput.AppendStatus(nil, st.confirmer.confirmed(), time.Now(), reply)
+	message, err := (&pgproto3.CopyData{Data: data}).Encode(nil)
+	if err != nil {
+		return err
+	}
+	return st.conn.Frontend().SendUnbufferedEncodedCopyData(message)
+}
+
+// relation is a table as the stream describes it.
+type relation struct {
+	schema, name string
+	wanted       bool
+	full         bool // replica identity
+	columns      []column
+	keys         []int           // columns of the key
+	metadata     record.Metadata // of the table
+	attached     map[string]record.Metadata
+	ctx          context.Context // of the session
+	common       record.Metadata // of the records of the transaction commonOf that have all columns
+	commonOf     pgoutput.LSN
+}
+
+func (r *relation) id() string { return r.schema + "." + r.name }
+
+func (st *stream) relation(ctx context.Context, m *pgoutput.Relation) (*relation, error) {
+	r := &relation{schema: m.Schema, name: m.Name, full: m.Identity == 'f', ctx: ctx, attached: map[string]record.Metadata{}}
+	known := st.tables[m.OID]
+	if known == nil {
+		known = st.tableOf(r.id())
+	}
+	r.wanted = known != nil
+	for i, c := range m.Columns {
+		r.columns = append(r.columns, column{name: c.Name, oid: c.Type})
+		if c.Key && !r.full {
+			r.keys = append(r.keys, i)
+		}
+	}
+	if known != nil && (r.full || m.Identity == 'n' || m.Identity == 'i') && len(known.key) > 0 {
+		r.keys = nil
+		for _, k := range known.key {
+			if i := slices.IndexFunc(r.columns, func(c column) bool { return c.name == k }); i >= 0 {
+				r.keys = append(r.keys, i)
+			}
+		}
+	}
+	return r, st.describeSchema(ctx, r)
+}
+
+// describeSchema registers the schema of whole rows, so that an error ends the session.
+func (st *stream) describeSchema(ctx context.Context, r *relation) error {
+	if !r.wanted {
+		return nil
+	}
+	var m record.Metadata
+	if err := st.schemas.attach(ctx, &m, r.name, r.columns, r.keys, ""); err != nil {
+		return err
+	}
+	r.attached[""] = m
+	return nil
+}
+
+// recordMetadata returns that of a record: of its transaction, its table and its schema.
+func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) record.Metadata {
+	absent := r.absent(before, after)
+	if absent == "" && r.common != nil && r.commonOf == st.begin.Commit {
+		return withRoom(r.common)
+	}
+	attached, ok := r.attached[absent]
+	if !ok {
+		if err := st.schemas.attach(r.ctx, &attached, r.name, r.columns, r.keys, absent); err != nil {
+			st.log.Warn("cannot register a schema", "table", r.id(), "err", err) // the record goes on without
+		} else {
+			r.attached[absent] = attached
+		}
+	}
+	m := append(make(record.Metadata, 0, len(st.metadata)+len(attached)+4), st.metadata...) // room for what a host adds, too
+	m.Set(record.KeyCollection, r.name)
+	m.Set(metaSchema, r.schema)
+	for _, f := range attached {
+		m.Set(f.Key, f.Value)
+	}
+	if absent == "" {
+		r.common, r.commonOf = m, st.begin.Commit
+		return withRoom(m)
+	}
+	return m
+}
+
+// absent has a byte for each column: x for one that the record leaves out; empty when it has all.
+func (r *relation) absent(tuples ...pgoutput.Tuple) string {
+	var mask []byte
+	for _, t := range tuples {
+		for i := range t {
+			if t[i].Kind == pgoutput.Unchanged {
+				if mask == nil {
+					mask = []byte(strings.Repeat("-", len(r.columns)))
+				}
+				mask[i] = 'x'
+			}
+		}
+	}
+	return string(mask)
+}
+
+// values returns the columns of a tuple by name. Those that the server did not send are left
+// out; with keyOnly all but the key.
+func (r *relation) values(t pgoutput.Tuple, keyOnly bool) map[string]any {
+	values := make(map[string]any, len(t))
+	for i := range t {
+		switch {
+		case t[i].Kind == pgoutput.Text:
+			values[r.columns[i].name] = decode(r.columns[i].oid, t[i].Text)
+		case t[i].Kind == pgoutput.Null && !keyOnly:
+			values[r.columns[i].name] = nil
+		}
+	}
+	return values
+}
+
+func (r *relation) keyChanged(before, after pgoutput.Tuple) bool {
+	for _, k := range r.keys {
+		if k < len(before) && k < len(after) && after[k].Kind == pgoutput.Text && string(before[k].Text) != string(after[k].Text) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,7 @@
+//go:build no_postgres || minimal
+
+package builtin
+
+import "github.com/conduit-agent/conduit/plugins/sdk"
+
+func withPostgres() []sdk.Connector { return nil }

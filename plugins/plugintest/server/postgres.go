@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Postgres is a running PostgreSQL with logical replication. The role postgres is a superuser and
+// needs no password; the database is postgres.
+type Postgres struct {
+	*Process
+	Addr string // host and port
+	Bin  string // directory of its programs
+	dir  string
+}
+
+// PostgresDirs returns the directories of the programs of each PostgreSQL installed, the newest
+// first: that of CONDUIT_POSTGRES, if it is set, and those of Debian's packages. The test is
+// skipped when there is none, and fails where CI is set.
+func PostgresDirs(t testing.TB) []string {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	slices.Sort(found)
+	slices.Reverse(found)
+	if bin := os.Getenv("CONDUIT_POSTGRES"); bin != "" {
+		found = append([]string{filepath.Join(bin, "postgres")}, found...)
+	}
+	var dirs []string
+	for _, path := range found {
+		if isFile(path) {
+			dirs = append(dirs, filepath.Dir(path))
+		}
+	}
+	if len(dirs) == 0 {
+		Missing(t, "PostgreSQL is not installed: the package postgresql-15 has it")
+	}
+	return dirs
+}
+
+// StartPostgres starts a PostgreSQL of the programs in bin, PostgresDirs(t)[0] when it is empty, with
+// these settings in addition, as NAME=VALUE.
+func StartPostgres(t testing.TB, bin string, settings ...string) *Postgres {
+	t.Helper()
+	if bin == "" {
+		bin = PostgresDirs(t)[0]
+	}
+	dir := Dir(t)
+	data := filepath.Join(dir, "data")
+	Run(t, dir, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+	port := FreePort(t)
+	args := []string{"-D", data, "-k", dir, "-h", "127.0.0.1", "-p", fmt.Sprint(port)}
+	for _, s := range append([]string{"wal_level=logical", "max_wal_senders=20", "max_replication_slots=20", "max_connections=60",
+		"fsync=off", "shared_buffers=32MB", "wal_sender_timeout=10s", "log_min_messages=warning"}, settings...) {
+		args = append(args, "-c", s)
+	}
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	p := &Postgres{Addr: addr, Bin: bin, dir: dir, Process: &Process{
+		Path: filepath.Join(bin, "postgres"), Args: args, Dir: dir, Graceful: syscall.SIGINT, // fast shutdown
+		Ready: func(ctx context.Context) error { return answersPostgres(ctx, addr) },
+	}}
+	p.Launch(t)
+	return p
+}
+
+// answersPostgres returns nil when a server at addr accepts sessions.
+func answersPostgres(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	deadline, _ := ctx.Deadline()
+	_ = conn.SetDeadline(deadline)
+	// The startup message: length, protocol 3.0, user.
+	const startup = "\x00\x00\x00\x17\x00\x03\x00\x00user\x00postgres\x00\x00"
+	if _, err := conn.Write([]byte(startup)); err != nil {
+		return err
+	}
+	answer := make([]byte, 1)
+	if _, err := conn.Read(answer); err != nil {
+		return err
+	}
+	if answer[0] != 'R' { // authentication; an error says that it is starting
+		return errors.New("it is starting")
+	}
+	return nil
+}
+
+// HBA returns the path of pg_hba.conf, which the server reads again on SIGHUP.
+func (p *Postgres) HBA() string { return filepath.Join(p.dir, "data", "pg_hba.conf") }
