@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/runner"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/syncgroup"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/files"
@@ -43,9 +44,8 @@ func (a *Agent) wire() {
 		Limits: deadletters.Limits{Count: int64(c.DeadLetters.MaxCount), Bytes: int64(c.DeadLetters.MaxBytes), Age: c.DeadLetters.MaxAge},
 		Log:    log,
 	}
-	a.Committer = &commit.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval}
 	syncs := &syncgroup.Group{}
-	a.Committer = &commit.Committer{Store: a.Store, Interval: c.DB.CommitInterval, Barrier: syncs}
+	a.Committer = &commit.Committer{Store: checkpoints{a.Store, a.deadLetters}, Interval: c.DB.CommitInterval, Barrier: syncs}
 	a.Catalog = catalog.New(c, a.schemas.Registry, log)
 	a.Catalog.Executables.Bounds.PipelineOf = a.startedPipelineOf
 	a.Catalog.Host.Syncs = syncs
@@ -107,15 +107,16 @@ func (a *Agent) wireTelemetry() {
 	a.summary = &telemetry.Summary{Store: a.Store, Loop: a.Loop, Files: a.Files}
 	a.rates = &telemetry.Rates{Runs: a.Runner}
 	a.metrics = &telemetry.Collector{
-		Version:   a.options.Version,
-		Store:     a.Store,
-		Runs:      a.Runner,
-		Loop:      a.Loop,
-		Files:     a.Files,
-		Committer: a.Committer,
-		Syncs:     &a.syncs,
-		Phases:    &a.phases,
-		Processes: a.Catalog.Executables.Processes,
+		Version:     a.options.Version,
+		Store:       a.Store,
+		Runs:        a.Runner,
+		Loop:        a.Loop,
+		Files:       a.Files,
+		Committer:   a.Committer,
+		Syncs:       &a.syncs,
+		Phases:      &a.phases,
+		Processes:   a.Catalog.Executables.Processes,
+		DeadLetters: a.deadLetterTotals,
 	}
 }
 
@@ -131,6 +132,15 @@ func (c checkpoints) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint)
 		return err
 	}
 	return c.store.SaveCheckpoints(ctx, all)
+}
+
+// deadLetterTotals returns what there is of dead letters, nothing while that cannot be read.
+func (a *Agent) deadLetterTotals(ctx context.Context) ([]rest.DeadLetterTotals, uint64) {
+	totals, err := a.deadLetters.Totals(ctx)
+	if err != nil {
+		a.options.Log.Warn("cannot read the dead-letter store for metrics", "component", "dead-letters", "err", err)
+	}
+	return totals, a.deadLetters.Replayed.Load()
 }
 
 // wireEvents has each part notify those that depend on it.

@@ -21,7 +21,7 @@ var (
 	}
 	pageParams = append([]openapi.Param{
 		{Name: "before", Description: "only those with a lower id: next of the page before"},
-		{Name: "limit", Description: "most to list; default 100, at most 1000"}}, filterParams...)
+		{Name: "limit", Description: "most to list; default 100, at most 500"}}, filterParams...)
 	dropParams = append([]openapi.Param{
 		{Name: "ids", Description: "which, separated by commas", Example: "17,18"},
 		{Name: "all", Description: "all of the pipeline"}}, filterParams...)

@@ -306,7 +306,7 @@ func TestPages(t *testing.T) {
 		found, pages := 0, 0
 		for before := int64(0); ; pages++ {
 			begin := time.Now()
-			page, err := s.List(t.Context(), "p", f, before, 1000)
+			page, err := s.List(t.Context(), "p", f, before, deadletters.MaxPage)
 			must(t, err)
 			slowest = max(slowest, time.Since(begin))
 			found += len(page.DeadLetters)

@@ -20,7 +20,7 @@ const (
 )
 
 // MaxPage is the most that a page lists.
-const MaxPage = 1000
+const MaxPage = 500
 
 const columns = `id, pipeline_id, at, last_at, times, source_id, stage, refused_by, generation, digest, key, error, stopped, edited, bytes`
 

@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -54,6 +55,9 @@ type Collector struct {
 	Phases    *Phases
 	Processes func() []plugins.Process // of connectors
 	API       func() api.Stats         // nil while the API is not served
+	// DeadLetters returns what there is of dead letters by pipeline, and how many were settled by
+	// replays since the start.
+	DeadLetters func(ctx context.Context) (totals []rest.DeadLetterTotals, replayed uint64)
 }
 
 // Handler returns the handler of /metrics.
@@ -79,7 +83,19 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	counter(attemptsDesc, succeeded, "ok")
 	counter(attemptsDesc, failed, "error")
 	c.api(gauge, counter)
+	c.deadLetters(gauge, counter)
 	c.pipelines(to)
+}
+
+// deadLetters reports what the dead-letter store holds.
+func (c *Collector) deadLetters(gauge gauge, counter counter) {
+	totals, replayed := c.DeadLetters(context.Background())
+	for _, t := range totals {
+		gauge(lettersDesc, float64(t.Count), t.PipelineID)
+		gauge(letterBytesDesc, float64(t.Bytes), t.PipelineID)
+		counter(lettersDroppedDesc, t.Dropped, t.PipelineID)
+	}
+	counter(lettersReplayedDesc, replayed)
 }
 
 func (c *Collector) directory(gauge gauge) {

@@ -42,8 +42,11 @@ type Letters struct {
 	Replays Replays
 }
 
-// defaultPage is how many dead letters a page has when the client does not say.
-const defaultPage = 100
+// How many dead letters a page has when the client does not say, and at most.
+const (
+	defaultPage = 100
+	maxPage     = 500
+)
 
 // Totals answers with what there is of each pipeline.
 func (s *Letters) Totals(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -70,7 +73,7 @@ func (s *Letters) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.Store.List(r.Context(), r.PathValue("id"), f, before, int(max(1, min(limit, 1000))))
+	page, err := s.Store.List(r.Context(), r.PathValue("id"), f, before, int(max(1, min(limit, maxPage))))
 	if err == nil && page.Totals.Count == 0 && page.Totals.Dropped == 0 { // say so if there is no such pipeline
 		_, err := s.Desired.Pipeline(r.Context(), r.PathValue("id"))
 		return page, err

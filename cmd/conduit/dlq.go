@@ -58,7 +58,7 @@ func (f *letterFilter) time(to *time.Time) func(string) error {
 func (f *letterFilter) empty() bool { return f.DeadLetterFilter == rest.DeadLetterFilter{} }
 
 // pageSize is how many dead letters are asked for at once.
-const pageSize = 1000
+const pageSize = 500
 
 func dlqListCommand(p *program) *ffcli.Command {
 	var f letterFilter

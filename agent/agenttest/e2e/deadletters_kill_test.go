@@ -1,0 +1,231 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// killable is an agent in a process of its own, which is killed.
+type killable struct {
+	t   *testing.T
+	dir string
+	*process
+	api *client.Client
+}
+
+// live starts the agent and returns when its API answers and the pipeline is known.
+func (m *killable) live() {
+	m.t.Helper()
+	address := filepath.Join(m.dir, "address")
+	_ = os.Remove(address)
+	m.process = startProcess(m.t, m.dir, addressFile+"="+address)
+	m.until("the pipeline", func() bool {
+		text, err := os.ReadFile(address)
+		if err != nil || !strings.HasSuffix(string(text), "\n") {
+			return false
+		}
+		m.api = &client.Client{URL: "http://" + strings.TrimSpace(string(text))}
+		_, _, err = m.api.Pipeline(m.t.Context(), "p")
+		return err == nil
+	})
+}
+
+func (m *killable) until(what string, done func() bool) {
+	m.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			m.kill()
+			m.t.Fatalf("waited too long for %s\n%s", what, m.log.String())
+		}
+	}
+}
+
+// letters returns the numbers of the dead letters' lines, oldest first.
+func (m *killable) letters() (all []int) {
+	m.t.Helper()
+	for before := int64(0); ; {
+		page, err := m.api.DeadLetters(m.t.Context(), "p", rest.DeadLetterFilter{}, before, 1000)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		for _, l := range page.DeadLetters {
+			one, err := m.api.DeadLetter(m.t.Context(), "p", fmt.Sprint(l.ID))
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			var r record.Record
+			if err := json.Unmarshal(one.Record, &r); err != nil {
+				m.t.Fatal(err)
+			}
+			raw, _ := r.After.Raw()
+			all = append([]int{lineNumber(m.t, string(raw))}, all...)
+		}
+		if before = page.Next; before == 0 {
+			return all
+		}
+	}
+}
+
+func lineNumber(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimPrefix(text, "bad "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// written returns the numbers of the lines that arrived, without those that a kill tore.
+func (m *killable) written() (all []int) {
+	m.t.Helper()
+	text, err := os.ReadFile(filepath.Join(m.dir, "out.jsonl"))
+	if err != nil && !os.IsNotExist(err) {
+		m.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var r record.Record
+		if json.Unmarshal([]byte(line), &r) != nil {
+			continue
+		}
+		raw, _ := r.After.Raw()
+		all = append(all, lineNumber(m.t, string(raw)))
+	}
+	return all
+}
+
+func (m *killable) save(condition string) {
+	m.t.Helper()
+	if err := os.WriteFile(filepath.Join(m.dir, "pipelines", "p.yaml"), []byte(picky(m.dir, condition, tolerant)), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// Whenever the agent is killed, each refused record is one dead letter, and only what was
+// refused is. Killed while they are replayed, it repeats some and loses none.
+func TestKillLosesNoDeadLetters(t *testing.T) {
+	const bad = 20 // one line of so many
+	m := &killable{t: t, dir: t.TempDir()}
+	if err := os.MkdirAll(filepath.Join(m.dir, "pipelines"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.save(isBad)
+	ctx, stop := context.WithCancel(t.Context())
+	lines := make(chan int)
+	go func() { lines <- feedRefused(ctx, filepath.Join(m.dir, "in.log"), bad) }()
+	n := max(2, kills(t)/10)
+	for range n {
+		m.live()
+		time.Sleep(time.Duration(rand.Int64N(int64(150 * time.Millisecond)))) // any moment
+		m.kill()
+	}
+	stop()
+	last := <-lines
+
+	m.live()
+	m.until("all lines", func() bool {
+		all := m.written()
+		return len(all) > 0 && all[len(all)-1] >= last-1
+	})
+	m.until("the last dead letter", func() bool {
+		all := m.letters()
+		return len(all) > 0 && all[len(all)-1] >= last/bad*bad
+	})
+	kept := m.letters()
+	for i, number := range kept {
+		if number != (i+1)*bad {
+			t.Fatalf("dead letter %d is line %d, want %d", i+1, number, (i+1)*bad)
+		}
+	}
+	if len(kept) != last/bad {
+		t.Errorf("%d of %d lines were refused, kept are %d", last/bad, last, len(kept))
+	}
+	before := len(m.written())
+	m.kill()
+
+	m.save(`{{ contains "no such line" (printf "%s" .Payload.After) }}`)
+	replays := 0
+	for ; ; replays++ {
+		m.live()
+		left := m.letters()
+		m.checkReplayed(kept, left, before)
+		if len(left) == 0 {
+			break
+		}
+		if _, err := m.api.ReplayDeadLetters(t.Context(), "p", rest.ReplayRequest{All: true}); err != nil {
+			t.Fatal(err)
+		}
+		if replays < n {
+			time.Sleep(time.Duration(rand.Int64N(int64(30 * time.Millisecond)))) // any moment
+		} else {
+			m.until("the replay to end", func() bool { s, err := m.api.Replay(t.Context(), "p"); return err == nil && !s.Running })
+		}
+		m.kill()
+	}
+	m.terminate(t)
+	t.Logf("%d lines, %d kills, %d dead letters, %d replays, %d repeated", last, n+replays, len(kept), replays, len(m.written())-before-len(kept))
+}
+
+// checkReplayed checks that each of the kept is left or written behind the first lines, in
+// order but for repeats.
+func (m *killable) checkReplayed(kept, left []int, skip int) {
+	m.t.Helper()
+	there := map[int]bool{}
+	for _, number := range left {
+		there[number] = true
+	}
+	newest := 0
+	for _, number := range m.written()[skip:] {
+		if there[number] = true; number > newest {
+			if number != newest+kept[0] {
+				m.t.Errorf("%d is replayed first behind %d", number, newest)
+			}
+			newest = number
+		}
+	}
+	for _, number := range kept {
+		if !there[number] {
+			m.t.Fatalf("dead letter of line %d is lost; left are %v", number, left)
+		}
+	}
+}
+
+// feedRefused appends numbered lines until ctx ends, of which each one in every is bad, and
+// returns how many.
+func feedRefused(ctx context.Context, path string, every int) (n int) {
+	f, err := os.Create(path)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return n
+		case <-tick.C:
+			var text []byte
+			for range 10 {
+				if n++; n%every == 0 {
+					text = append(text, "bad "...)
+				}
+				text = fmt.Appendf(text, "%d\n", n)
+			}
+			if _, err := f.Write(text); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
