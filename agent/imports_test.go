@@ -92,7 +92,7 @@ agent/agenttest:      agent agent/config spec
 agent/agenttest/kill:  agent agent/agenttest agent/config plugins/plugintest/server spec
 agent/agenttest/bench:
 agent/agenttest/bench/connector: plugins/builtin plugins/builtin/file plugins/builtin/generator plugins/sdk plugins/wire
-cmd/conduit: agent agent/catalog agent/config agent/dryrun agent/host agent/pipelinetest agent/planner agent/takeover api/client api/rest plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter schemas spec spec/upgrade
+cmd/conduit: agent agent/catalog agent/config agent/dryrun agent/host agent/pipelinetest agent/planner agent/takeover api/client api/rest plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog schemas spec spec/upgrade
 `
 
 // homes says which package an outside library lives in. A library that is not listed

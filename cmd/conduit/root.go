@@ -51,7 +51,7 @@ Examples:
   conduit run              run everything under pipelines
   conduit status           see what runs`,
 		Subcommands: []*ffcli.Command{
-			initCommand(p), runCommand(p), pipelinesCommand(p), connectorsCommand(p), pluginsCommand(p), dlqCommand(p), statusCommand(p), reloadCommand(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
+			initCommand(p), runCommand(p), pipelinesCommand(p), connectorsCommand(p), pluginsCommand(p), dlqCommand(p), spoolCommand(p), statusCommand(p), reloadCommand(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
 		},
 	})
 }

@@ -107,6 +107,15 @@ func (r *Reader) Low() uint64 {
 	return r.low
 }
 
+// Save writes where the reader is, if it moved on since.
+func (r *Reader) Save() {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	if !r.log.closed {
+		r.save()
+	}
+}
+
 // save writes where the reader is. The file may lag behind: more is kept then.
 func (r *Reader) save() {
 	if r.saved == r.low {

@@ -63,36 +63,39 @@ func segmentOf(dir string, f FileInfo) (s *segment, sealed, ok bool) {
 	return &segment{identity: id, path: filepath.Join(dir, f.Name), end: end, size: f.Size, newest: f.ModTime}, sealed, true
 }
 
-// Torn says what was cut from the end of a segment.
-type Torn struct {
-	Path  string
-	Bytes int64
-}
-
 // recover finds the end of a segment that nobody closed, and returns how many bytes behind
 // it are the remains of writes that were never acknowledged.
-//
-// A frame says how much was synced when it was written. What is damaged although a later
-// frame says that it was synced is a hole, and reading goes on behind it. Damage that no
-// frame vouches for is where a write was torn, and all that follows it is cut: it was
-// acknowledged neither.
 func (s *segment) recover(fs FS) (torn int64, err error) {
 	f, err := fs.Open(s.path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
+	torn, sure, err := s.scan(f)
+	if err != nil {
+		return 0, err
+	}
+	return torn, s.affirm(fs, f, sure)
+}
+
+// scan finds the end of a segment, and where its last commit begins.
+//
+// A frame says how much was synced when it was written. What is damaged although a later
+// frame says that it was synced is a hole, and reading goes on behind it. Damage that no
+// frame vouches for is where a write was torn, and all that follows it is cut: it was
+// acknowledged neither.
+func (s *segment) scan(f File) (torn, sure int64, err error) {
 	s.end = s.base
-	good, sure := int64(0), int64(0) // the end of what is kept, and where its last commit begins
+	good := int64(0) // the end of what is kept
 	c := cursor{identity: s.identity, file: f, limit: s.size}
 	for {
 		next, err := c.next()
 		if err != nil && err != io.EOF {
-			return 0, err
+			return 0, 0, err
 		}
 		if err == io.EOF || next.first > s.end && next.first-uint64(next.unsynced) <= s.end {
 			torn, s.size = s.size-good, good
-			return torn, s.affirm(fs, f, sure)
+			return torn, sure, nil
 		}
 		if next.unsynced == 0 {
 			sure = c.pos - int64(len(next.data))

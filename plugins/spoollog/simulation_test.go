@@ -53,7 +53,7 @@ type inFlight struct {
 // acknowledged, and the log can always be opened. CONDUIT_FAULTS sets how many faults are
 // injected, CONDUIT_SEED the seed of the first world.
 func TestFaults(t *testing.T) {
-	want, seed := int64(number(t, "CONDUIT_FAULTS", 100_000)), uint64(number(t, "CONDUIT_SEED", 1))
+	want, seed := int64(number(t, "CONDUIT_FAULTS", 20_000)), uint64(number(t, "CONDUIT_SEED", 1))
 	var faults, worlds, acked, damaged atomic.Int64
 	var next atomic.Uint64
 	next.Store(seed)

@@ -101,10 +101,26 @@ func (d *disk) tryMount() ([]byte, error) {
 	return exec.Command("mount", "-o", "loop", d.image, d.dir).CombinedOutput()
 }
 
+// mount mounts the disk. While a process of another mount namespace holds a copy of the mount
+// before, the kernel hands out the file system that went down with the power again.
 func (d *disk) mount(t *testing.T) {
 	t.Helper()
-	if out, err := d.tryMount(); err != nil {
-		t.Fatalf("cannot mount: %v %s", err, out)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if out, err := d.tryMount(); err != nil {
+			t.Fatalf("cannot mount: %v %s", err, out)
+		}
+		probe := filepath.Join(d.dir, "probe")
+		err := os.WriteFile(probe, nil, 0o600)
+		if err == nil {
+			err = os.Remove(probe)
+		}
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("cannot write to what was mounted: %v", err)
+		}
+		d.unmount(t)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -15,6 +16,7 @@ import (
 const (
 	positionBytes = 34 // of a position without gaps at most
 	gapBytes      = 34 // more for each gap
+	saveAfter     = time.Second
 	mostGaps      = 16
 	fresh         = 500 * time.Millisecond // older records are backlog
 )
@@ -39,6 +41,9 @@ type Source struct {
 	newest  *spoollog.Cursor // from place.next on
 	backlog *spoollog.Cursor // in the last gap; nil when it is not being read
 	pace    pace
+
+	saving sync.Mutex
+	saver  *time.Timer // guarded by saving: runs when the log is to save where the reader is
 }
 
 // Parameters describes the settings.
@@ -204,7 +209,23 @@ func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	if err != nil {
 		return err
 	}
-	return s.reader.Acknowledge(p.low())
+	if err := s.reader.Acknowledge(p.low()); err != nil {
+		return err
+	}
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	if s.saver == nil {
+		s.saver = time.AfterFunc(saveAfter, s.save)
+	}
+	return nil
+}
+
+// save saves where the reader is, for those who look at the directory.
+func (s *Source) save() {
+	s.saving.Lock()
+	s.saver = nil
+	s.saving.Unlock()
+	s.reader.Save()
 }
 
 // Teardown lets the spool go.
@@ -213,6 +234,11 @@ func (s *Source) Teardown(context.Context) error {
 		s.newest.Close()
 	}
 	s.leaveBacklog()
+	s.saving.Lock()
+	if s.saver != nil {
+		s.saver.Stop()
+	}
+	s.saving.Unlock()
 	if s.detach != nil {
 		s.detach()
 	}

@@ -1,0 +1,210 @@
+package spoollog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// Summary is what is in the directory of a log, which may be in use.
+type Summary struct {
+	ID       uint64
+	Segments []SegmentInfo // the oldest first
+	Readers  []ReaderInfo  // by name
+}
+
+// SegmentInfo describes a segment.
+type SegmentInfo struct {
+	Path    string
+	First   uint64 // offset
+	End     uint64 // offset behind the last record
+	Bytes   int64
+	Written time.Time // when the last record was
+	Open    bool      // it is being written, or nobody closed it
+}
+
+// ReaderInfo describes a reader, as of when it was saved last.
+type ReaderInfo struct {
+	Name   string
+	Next   uint64 // offset before which all is acknowledged
+	Behind uint64 // records
+}
+
+// Damage is a place of a log that cannot be read.
+type Damage struct {
+	Path    string
+	Records uint64
+	Bytes   int64
+}
+
+// Inspect returns what is in the log in dir, without opening it. It reads names, and the
+// segments that nobody closed.
+func Inspect(dir string) (Summary, error) {
+	all, readers, err := list(dir)
+	if err != nil {
+		return Summary{}, err
+	}
+	var s Summary
+	for _, seg := range all {
+		s.ID = seg.id
+		s.Segments = append(s.Segments, SegmentInfo{
+			Path: seg.path, First: seg.base, End: seg.end, Bytes: seg.size, Written: seg.newest, Open: seg.path == filepath.Join(dir, openName(seg.identity)),
+		})
+	}
+	for _, r := range readers {
+		info := ReaderInfo{Name: r.name, Next: r.low}
+		for _, seg := range all {
+			info.Behind += seg.end - min(seg.end, max(seg.base, r.low))
+		}
+		s.Readers = append(s.Readers, info)
+	}
+	slices.SortFunc(s.Readers, func(a, b ReaderInfo) int { return cmp.Compare(a.Name, b.Name) })
+	return s, nil
+}
+
+// list returns the segments and readers in dir.
+func list(dir string) (all []*segment, readers []*Reader, err error) {
+	files, err := OS{}.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the spool: %w", err)
+	}
+	for _, f := range files {
+		if isReader(f.Name) {
+			if r, err := parseReader(OS{}, filepath.Join(dir, f.Name)); err == nil {
+				readers = append(readers, r)
+			}
+			continue
+		}
+		s, sealed, ok := segmentOf(dir, f)
+		if ok && !sealed {
+			ok, err = s.find()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if ok {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
+	if len(all) == 0 && len(readers) == 0 {
+		return nil, nil, fmt.Errorf("there is no spool in %s", dir)
+	}
+	return all, readers, nil
+}
+
+// find finds the end of a segment without changing it, and reports whether it is there.
+func (s *segment) find() (bool, error) {
+	f, err := OS{}.Open(s.path)
+	if errors.Is(err, os.ErrNotExist) { // closed or removed meanwhile
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	_, _, err = s.scan(f)
+	return true, err
+}
+
+// Walk reads all records of the log in dir, which may be in use, and calls each for every
+// one with the offset behind it, and damaged for every place that cannot be read.
+func Walk(dir string, each func(next uint64, r *record.Record) error, damaged func(Damage)) error {
+	all, _, err := list(dir)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if err := s.walk(each, damaged); err != nil {
+			return fmt.Errorf("cannot read %s: %w", s.path, err)
+		}
+	}
+	return nil
+}
+
+func (s *segment) walk(each func(uint64, *record.Record) error, damaged func(Damage)) error {
+	f, err := OS{}.Open(s.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	next := s.base
+	c := cursor{identity: s.identity, file: f, limit: s.size}
+	for next < s.end {
+		f, err := c.next()
+		if err != nil && err != io.EOF {
+			return err
+		}
+		first := f.first
+		if err == io.EOF {
+			first = s.end
+		}
+		if first > next {
+			damaged(Damage{s.path, first - next, f.skipped})
+		}
+		if next = first; err == io.EOF {
+			return nil
+		}
+		if err := f.each(each); err != nil {
+			return err
+		}
+		next = f.end()
+	}
+	return nil
+}
+
+func (f *frame) each(each func(uint64, *record.Record) error) error {
+	records, err := f.records(nil)
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		if err := each(f.first+uint64(i)+1, &records[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Truncate removes the segments of which the last record was written before the time, all of
+// them when it is zero, read or not. It returns how many records and bytes that were. Nobody
+// may use the log.
+func Truncate(dir string, before time.Time) (records uint64, bytes int64, err error) {
+	if _, err := Inspect(dir); err != nil { // which must not be made
+		return 0, 0, err
+	}
+	l, release, err := Share(dir, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	records, bytes, err = l.truncate(before)
+	return records, bytes, errors.Join(err, release())
+}
+
+func (l *Log) truncate(before time.Time) (records uint64, bytes int64, err error) {
+	// An empty segment takes the place of the last one, and keeps the offsets from being
+	// given again.
+	if err := l.rotate(0, 0, &frame{first: l.next, time: l.now()}); err != nil {
+		return 0, 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.segments) > 1 && (before.IsZero() || l.segments[0].newest.Before(before)) {
+		s := l.segments[0]
+		if err := l.fs.Remove(s.path); err != nil {
+			return records, bytes, err
+		}
+		records, bytes, l.segments = records+s.end-s.base, bytes+s.size, l.segments[1:]
+	}
+	return records, bytes, nil
+}
