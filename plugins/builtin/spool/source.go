@@ -3,11 +3,14 @@ package spool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/spoollog"
@@ -246,4 +249,19 @@ func (s *Source) Teardown(context.Context) error {
 		return nil
 	}
 	return s.release()
+}
+
+// Progress implements sdk.Reporter.
+func (s *Source) Progress() progress.Report {
+	behind, counts := int64(s.reader.Behind()), s.log.Counts()
+	report := progress.Report{Records: &behind, At: time.Now()}
+	var warnings []string
+	if counts.Dropped > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d records were dropped because the spool was full", counts.Dropped))
+	}
+	if counts.Damaged > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d records of the spool were damaged", counts.Damaged))
+	}
+	report.Warning = strings.Join(warnings, "; ")
+	return report
 }

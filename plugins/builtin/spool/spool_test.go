@@ -276,3 +276,20 @@ func spoolFiles(t *testing.T, dir string) (sizes []int64) {
 	}
 	return sizes
 }
+
+// What was dropped and how far the source is behind shows in its progress.
+func TestProgress(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool")
+	d := destination(t, map[string]string{"path": path, "limit.bytes": "1000000", "full": "drop-newest"})
+	s := source(t, "a:spool", nil, settingsOf(path))
+	big := record.Record{After: record.Raw(make([]byte, 100_000))}
+	for range 20 {
+		if n, err := d.Write(t.Context(), []record.Record{big}); n != 1 || err != nil {
+			t.Fatalf("wrote %d records: %v", n, err)
+		}
+	}
+	report := s.Progress()
+	if *report.Records != 9 || report.Warning != "11 records were dropped because the spool was full" {
+		t.Errorf("%d records behind, and the warning %q", *report.Records, report.Warning)
+	}
+}
