@@ -49,7 +49,7 @@ agent/reference:         agent/redact reconcile/watch spec
 agent/confine:           agent/config
 agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/processor plugins/processor/wasm plugins/sandbox plugins/schema plugins/sdk spec
 agent/runner:            agent/catalog agent/engine agent/engine/* agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
-agent/telemetry:         agent/engine agent/engine/* api api/rest plugins plugins/processor reconcile reconcile/files spec
+agent/telemetry:         agent/engine agent/engine/* api api/rest plugins plugins/processor plugins/spoollog reconcile reconcile/files spec
 agent/planner:           agent/config agent/store api/rest reconcile/files reconcile/watch spec
 agent/dryrun:            api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec
 agent/pipelinetest:      agent/dryrun plugins/processor plugins/template reconcile/watch spec
@@ -58,41 +58,6 @@ agent/takeover:          agent/store api/client api/rest spec
 agent:                   agent/* api api/* plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/* spec
 agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/wire spec
 cmd/conduit:             agent agent/* api/client api/rest plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog schemas spec spec/upgrade
-api/inspect:          api/jsonhttp api/rest spec
-api/guard:            api/jsonhttp api/rest
-api/idempotency:      api/guard api/jsonhttp api/rest spec
-api/desired:          api/jsonhttp api/rest spec
-api/resource:         api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
-api/letters:          api/jsonhttp api/resource api/rest spec
-api:                  api/letters api/desired api/guard api/idempotency api/inspect api/jsonhttp api/openapi api/resource api/rest api/web spec
-agent/engine/measure agent/engine/deadletter: spec
-agent/engine/commit: agent/engine/measure spec
-agent/engine/slot: plugins/connector
-agent/engine/lineage: plugins/sdk
-agent/engine/backpressure: agent/engine/fair
-agent/engine: agent/engine/backpressure agent/engine/batching agent/engine/commit agent/engine/deadletter agent/engine/failure agent/engine/fair agent/engine/group agent/engine/lineage agent/engine/measure
-  agent/engine/settle agent/engine/slot agent/engine/tap agent/engine/watchdog plugins/connector plugins/sdk spec
-agent/store:          plugins/schema spec
-agent/deadletters:    agent/engine/deadletter api/rest spec
-agent/replay:         agent/deadletters agent/engine agent/engine/commit agent/engine/deadletter api/rest plugins/connector spec
-agent/config:         schemas spec
-agent/reference:      agent/redact reconcile/watch spec
-agent/confine:        agent/config
-agent/catalog:        agent/config agent/confine api/rest plugins plugins/builtin plugins/processor plugins/processor/wasm plugins/sandbox plugins/schema plugins/sdk spec
-agent/runner:         agent/catalog agent/engine agent/engine/deadletter agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec agent/engine/backpressure agent/engine/commit agent/engine/measure agent/engine/tap
-agent/telemetry:      agent/engine api api/rest plugins plugins/processor plugins/spoollog reconcile reconcile/files spec agent/engine/commit agent/engine/measure
-agent/planner:        agent/config agent/store api/rest reconcile/files reconcile/watch spec
-agent/dryrun:         api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec
-agent/pipelinetest:   agent/dryrun plugins/processor plugins/template reconcile/watch spec
-agent/host:           api/rest reconcile reconcile/files spec
-agent: agent/catalog agent/config agent/confine agent/deadletters agent/dryrun agent/engine agent/engine/backpressure agent/engine/commit agent/engine/fair agent/engine/measure agent/engine/tap agent/host agent/planner agent/redact agent/reference agent/replay agent/runner agent/store agent/telemetry
-  api api/desired api/idempotency api/letters api/resource api/rest plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/files reconcile/plan reconcile/watch spec
-agent/takeover: agent/store api/client api/rest spec
-agent/agenttest:      agent agent/config spec
-agent/agenttest/kill:  agent agent/agenttest agent/config plugins/plugintest/server spec
-agent/agenttest/bench:
-agent/agenttest/bench/connector: plugins/builtin plugins/builtin/file plugins/builtin/generator plugins/sdk plugins/wire
-cmd/conduit: agent agent/catalog agent/config agent/dryrun agent/host agent/pipelinetest agent/planner agent/takeover api/client api/rest plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog schemas spec spec/upgrade
 `
 
 // homes says which package an outside library lives in. A library that is not listed
