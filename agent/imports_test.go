@@ -43,12 +43,13 @@ agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connecto
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec
 agent/store:             plugins/schema spec
 agent/deadletters:       agent/engine/deadletter api/rest spec
+agent/poison:            agent/engine/batching plugins/connector
 agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector spec
 agent/config:            schemas spec
 agent/reference:         agent/redact reconcile/watch spec
 agent/confine:           agent/config
 agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/processor plugins/processor/wasm plugins/sandbox plugins/schema plugins/sdk spec
-agent/runner:            agent/catalog agent/engine agent/engine/* agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
+agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
 agent/telemetry:         agent/engine agent/engine/* api api/rest plugins plugins/processor plugins/spoollog reconcile reconcile/files spec
 agent/planner:           agent/config agent/store api/rest reconcile/files reconcile/watch spec
 agent/dryrun:            api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec

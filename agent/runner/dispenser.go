@@ -20,10 +20,13 @@ type dispenser struct {
 	secrets *redact.Redactor
 	started func(plugin, id string) // called for each connector
 	chains  processor.Options       // with what processors run
+	// guard wraps destinations that are executables, so that records that end them are found;
+	// nil: none are.
+	guard func(plugin, id string, d connector.Destination) connector.Destination
 }
 
 func (r *Runner) dispense(ctx context.Context, typ spec.ConnectorType, plugin, id string, secrets *redact.Redactor) (connector.Connector, error) {
-	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{}}
+	d := dispenser{r.Catalog.Host, secrets, func(plugin, _ string) { r.started(plugin, false) }, processor.Options{}, nil}
 	if typ == spec.TypeSource {
 		return d.Source(ctx, plugin, id)
 	}
@@ -47,6 +50,9 @@ func (d dispenser) Destination(ctx context.Context, plugin, id string) (connecto
 		return nil, err
 	}
 	d.dispensed(plugin, id, s)
+	if installed, err := d.host.Find(plugin); d.guard != nil && err == nil && installed.Path != "" {
+		return d.guard(plugin, id, s), nil
+	}
 	return s, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -19,6 +20,7 @@ type run struct {
 	runner   *Runner
 	resolved *reference.Resolution            // that it begins with
 	declared atomic.Pointer[spec.Declaration] // the version that runs
+	tolerant atomic.Bool                      // the version that runs, or that is being prepared, tolerates refusals
 	current  redact.Redactor                  // knows the values of the version that runs
 	secrets  redact.Redactor                  // knows those, of the amendment tried last, and of settings recalled for it
 }
@@ -32,6 +34,17 @@ func (o *run) Run(ctx context.Context, drain <-chan struct{}, started func()) er
 		o.runner.References.Running(id, o.resolved)
 		started()
 	}))
+}
+
+// guard puts a destination under guard while refusals are tolerated. The dead-letter queue
+// itself is not.
+func (o *run) guard(plugin, id string, d connector.Destination) connector.Destination {
+	if !o.tolerant.Load() || id == o.Declared.QualifiedID(spec.QueueID) {
+		return d
+	}
+	return o.runner.poison.Wrap(id, d, func(settings map[string]string) map[string]string {
+		return o.Plugins.WithDefaults(plugin, settings)
+	})
 }
 
 // keep hands over a refused record.
@@ -54,6 +67,7 @@ func (o *run) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendme
 		return nil, err
 	}
 	o.secrets.Set(&o.current, &resolved.Secrets)
+	o.tolerant.Store(d.Pipeline.DLQ.Tolerant())
 	a, err := o.Pipeline.Amend(ctx, &d.Pipeline, resolved.Pipeline)
 	if errors.Is(err, spec.ErrNeedsRestart) {
 		return nil, o.secrets.Error(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
+	"github.com/conduit-agent/conduit/agent/poison"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
@@ -57,6 +58,8 @@ type Runner struct {
 	stats   map[string]*measure.Pipeline // by pipeline id; guarded by mu
 
 	processors map[string]*processorStats // by pipeline id; guarded by mu
+
+	poison poison.Guard
 }
 
 // Prepare makes a run of d's pipeline ready to go.
@@ -96,11 +99,12 @@ func (r *Runner) assemble(ctx context.Context, d *spec.Declaration) (*run, error
 	o.secrets.Set(&resolved.Secrets)
 	log := slog.New(o.secrets.Handler(r.Log.Handler()))
 	stats := r.statsOf(d.Pipeline.ID)
+	o.tolerant.Store(d.Pipeline.DLQ.Tolerant())
 	o.Pipeline = &engine.Pipeline{
 		Declared:  &d.Pipeline,
 		Resolved:  resolved.Pipeline,
 		Recall:    o.recall,
-		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log)},
+		Plugins:   dispenser{r.Catalog.Host, &o.secrets, func(plugin, id string) { r.started(plugin, stats.Ran(id)) }, r.chains(&d.Pipeline, log), o.guard},
 		Store:     r.Store,
 		Committer: r.Committer,
 		Window:    r.Window,
@@ -208,6 +212,7 @@ func (r *Runner) Restarts() map[string]uint64 { return r.restarts.all() }
 // kept.
 func (r *Runner) Forget(id string) {
 	r.forgetState(id)
+	r.poison.Forget(id)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.stats, id)

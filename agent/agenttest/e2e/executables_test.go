@@ -45,6 +45,7 @@ func servePlugin(name string) {
 	if name == "tattler" {
 		wire.Serve(serveTattler(name))
 	}
+	serveBrittle(name)
 	serveDataPlugin(name)
 }
 

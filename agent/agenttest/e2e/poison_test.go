@@ -1,0 +1,122 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// serveBrittle serves brittle, whose process ends at records with the word poison, and
+// hopeless, whose process ends at every record.
+func serveBrittle(name string) {
+	if name == "brittle" || name == "hopeless" {
+		wire.Serve(sdk.Connector{Name: name, Version: "v1.0.0", NewDestination: func() sdk.Destination { return &brittle{hopeless: name == "hopeless"} }})
+	}
+}
+
+type brittle struct {
+	sdk.DestinationBase
+	hopeless bool
+	path     string
+}
+
+func (*brittle) Parameters() sdk.Parameters { return sdk.Parameters{"path": {Type: sdk.TypeFile}} }
+func (b *brittle) Configure(_ context.Context, settings map[string]string) error {
+	b.path = settings["path"]
+	return nil
+}
+func (*brittle) Open(context.Context) error { return nil }
+func (b *brittle) Write(_ context.Context, records []record.Record) (int, error) {
+	var text []byte
+	for _, r := range records {
+		if raw, _ := r.After.Raw(); b.hopeless || strings.Contains(string(raw), "poison") {
+			os.Exit(3)
+		}
+		line, err := json.Marshal(r)
+		if err != nil {
+			return 0, err
+		}
+		text = append(append(text, line...), '\n')
+	}
+	f, err := os.OpenFile(b.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if _, err := f.Write(text); err != nil {
+		return 0, err
+	}
+	return len(records), nil
+}
+
+// brittlePipeline tails lines into an executable.
+func brittlePipeline(dir, plugin, more string) string {
+	return strings.Replace(picky(dir, `{{ eq 1 2 }}`, more), "id: dst, type: destination, plugin: builtin:file", "id: dst, type: destination, plugin: standalone:"+plugin, 1)
+}
+
+// Records that end the process of their destination become dead letters after a few
+// restarts, and all others arrive.
+func TestPoisonBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
+	dir := agenttest.NewDir(t)
+	install(t, dir, "brittle")
+	w := startWeb(t, dir)
+	appendTo(t, w.Path("in.log"), "1\n2\n3\npoison 4\n5\n6\npoison 7\n8\n")
+	w.Save("p.yaml", brittlePipeline(w.Dir, "brittle", tolerant))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
+	w.Wait("two dead letters", func() bool { return len(w.letters()) == 2 })
+	w.Wait("the last line", func() bool { return slices.Contains(payloads(t, w.Path("out.jsonl")), "8") })
+	for i, l := range w.letters() {
+		if want := []string{"poison 7", "poison 4"}[i]; l.Stage != rest.StageDestination || l.RefusedBy != "p:dst" || !strings.Contains(l.Error, "ended 2 times when it was given this record alone") {
+			t.Errorf("dead letter of %s is %+v", want, l)
+		}
+	}
+	got := payloads(t, w.Path("out.jsonl"))
+	for _, want := range []string{"1", "2", "3", "5", "6", "8"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is lost: %q", want, got)
+		}
+	}
+	// Two ends in a row, and two at each of the two records alone.
+	if n := scrape(t, w.Agent, `conduit_plugin_restarts_total{plugin="standalone:brittle"}`); n != 6 {
+		t.Errorf("it took %v restarts", n)
+	}
+}
+
+// A destination that ends at whatever it is given does not make dead letters of all records.
+func TestBrokenDestinationIsNoPoison(t *testing.T) {
+	t.Parallel()
+	dir := agenttest.NewDir(t)
+	install(t, dir, "hopeless")
+	w := startWeb(t, dir)
+	appendTo(t, w.Path("in.log"), "1\n2\n3\n4\n")
+	w.Save("p.yaml", brittlePipeline(w.Dir, "hopeless", tolerant))
+	w.Wait("many failures", func() bool { return w.State("p").Failures > 8 })
+	if l := w.letters(); len(l) > 1 {
+		t.Errorf("%d records became dead letters", len(l))
+	}
+}
+
+// Where no refusal is tolerated, the pipeline is tried again and again, as with any failure.
+func TestPoisonThatIsNotTolerated(t *testing.T) {
+	t.Parallel()
+	dir := agenttest.NewDir(t)
+	install(t, dir, "brittle")
+	w := startWeb(t, dir)
+	appendTo(t, w.Path("in.log"), "1\npoison 2\n3\n")
+	w.Save("p.yaml", brittlePipeline(w.Dir, "brittle", ""))
+	w.Wait("many failures", func() bool { return w.State("p").Failures > 6 })
+	if l := w.letters(); len(l) != 0 {
+		t.Errorf("dead letters: %+v", l)
+	}
+}
