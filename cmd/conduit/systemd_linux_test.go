@@ -1,0 +1,331 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestUnit runs the built agent under systemd as process 1, with the unit and the settings
+// that are shipped: in a container that has the programs of this machine and nothing else
+// of it.
+func TestUnit(t *testing.T) {
+	m := boot(t)
+	m.write("in/lines", numbered(1, 1000))
+	m.must("systemctl", "start", "conduit.service") // comes back when the agent says that it is ready
+	m.shows(map[string]string{"Type": "notify", "ActiveState": "active", "SubState": "running", "NRestarts": "0"})
+	waitFor(t, "the state in systemctl status", func() bool { return m.property("StatusText") == "3 running" })
+
+	m.delivers("lines.txt", 1000)
+	m.grows("numbers.txt")
+	m.checkAccess()
+	m.checkPolicy()
+
+	first := m.property("MainPID")
+	m.must("systemctl", "restart", "conduit.service")
+	if m.property("MainPID") == first {
+		t.Error("the restart started no other agent")
+	}
+	m.write("in/lines", numbered(1, 1500))
+	m.delivers("lines.txt", 1500)
+	if got := m.read("lines.txt"); got != numbered(1, 1500) {
+		t.Errorf("after the restart there are %d lines, not each of the 1,500 once", strings.Count(got, "\n"))
+	}
+
+	// What connectors start with in the unit's own sandbox stays enough when they are confined further.
+	m.must("mkdir", "/etc/systemd/system/conduit.service.d")
+	m.must("sh", "-c", `printf '[Service]\nEnvironment=CONDUIT_CONNECTORS_SANDBOX=strict\n' >/etc/systemd/system/conduit.service.d/strict.conf`)
+	m.must("systemctl", "daemon-reload")
+	m.must("systemctl", "restart", "conduit.service")
+	m.grows("numbers.txt")
+
+	m.must("systemctl", "stop", "conduit.service")
+	m.shows(map[string]string{"ActiveState": "inactive", "SubState": "dead", "Result": "success", "ExecMainStatus": "0", "NRestarts": "0"})
+	if out, err := m.run("pgrep", "-l", "conduit"); err == nil {
+		t.Errorf("still there after the stop: %s", out)
+	}
+	if out, err := m.run("ls", "/run/conduit"); err == nil {
+		t.Errorf("/run/conduit is still there: %s", out)
+	}
+}
+
+// checkAccess checks that the port asks for the token that the unit made, and that root's
+// commands need none.
+func (m *container) checkAccess() {
+	m.t.Helper()
+	const port = "--api.address=http://127.0.0.1:8080"
+	if mode := m.must("stat", "--dereference", "--format=%a", "/var/lib/conduit/admin-token"); strings.TrimSpace(mode) != "600" {
+		m.t.Errorf("the token's file has the mode %s", mode)
+	}
+	if out := m.must("conduit", "status", "--config.path=/etc/conduit/conduit.yaml"); strings.Count(out, "running") != 3 {
+		m.t.Errorf("through the socket:\n%s", out)
+	}
+	if out, err := m.run("conduit", "status", port); err == nil || !strings.Contains(out, "token") {
+		m.t.Errorf("without a token the port says: %s, %v", out, err)
+	}
+	token := strings.TrimSpace(m.must("cat", "/var/lib/conduit/admin-token"))
+	if out := m.must("env", "CONDUIT_API_TOKEN="+token, "conduit", "status", port); strings.Count(out, "running") != 3 {
+		m.t.Errorf("with the token:\n%s", out)
+	}
+}
+
+// checkPolicy checks that the unit confines the agent and the executable that it started.
+func (m *container) checkPolicy() {
+	m.t.Helper()
+	pids := strings.Fields(m.must("pgrep", "conduit"))
+	if len(pids) < 2 {
+		m.t.Fatalf("there are processes %v, of agent and connector", pids)
+	}
+	for _, pid := range pids {
+		status := m.must("cat", "/proc/"+pid+"/status")
+		for _, want := range []string{"NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n"} {
+			if !strings.Contains(status, want) {
+				m.t.Errorf("process %s has no %q", pid, want)
+			}
+		}
+		if strings.Contains(status, "\nUid:\t0\t") {
+			m.t.Errorf("process %s is root's", pid)
+		}
+	}
+}
+
+// numbered returns lines with numbers.
+func numbered(from, to int) string {
+	var b strings.Builder
+	for i := from; i <= to; i++ {
+		fmt.Fprintln(&b, "line", i)
+	}
+	return b.String()
+}
+
+// unitPipelines are what the agent under systemd runs: a source that is a process of its own,
+// one with a position, and a script.
+const unitPipelines = `version: "2.2"
+pipelines:
+  - id: numbers
+    connectors:
+      - {id: in, type: source, plugin: standalone:generator, settings: {rate: 200, format.type: raw}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: numbers.txt}}
+  - id: lines
+    connectors:
+      - {id: in, type: source, plugin: builtin:file, settings: {path: /etc/conduit/in/lines}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: lines.txt, sdk.record.format: template, sdk.record.format.options: '{{printf "%s" .Payload.After}}'}}
+  - id: script
+    processors:
+      - {id: js, plugin: custom.javascript, settings: {script: 'function process(r) { return r }'}}
+    connectors:
+      - {id: in, type: source, plugin: builtin:generator, settings: {rate: 10, format.type: raw}}
+      - {id: out, type: destination, plugin: builtin:file, settings: {path: script.txt}}
+`
+
+// container is a machine with systemd as its process 1.
+type container struct {
+	t      *testing.T
+	etc    string // its /etc/conduit
+	leader int    // its process 1, as this machine counts
+}
+
+// boot boots a machine with the agent installed as the page of the unit says.
+func boot(t *testing.T) *container {
+	t.Helper()
+	needNspawn(t)
+	bin, root := buildBinaries(t), t.TempDir()
+	usr, m := filepath.Join(root, "usr"), &container{t: t, etc: filepath.Join(root, "etc")}
+	for from, to := range map[string]string{
+		filepath.Join(bin, "conduit"):                     usr + "/bin/conduit",
+		filepath.Join(bin, "conduit-connector-generator"): usr + "/lib/conduit/connectors/conduit-connector-generator",
+		"systemd/conduit.service":                         usr + "/lib/systemd/system/conduit.service",
+		"systemd/conduit.yaml":                            m.etc + "/conduit.yaml",
+	} {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, to, content, 0o755)
+	}
+	m.write("pipelines/all.yaml", unitPipelines)
+	// The administrator lets pipelines read one more directory.
+	settings, err := os.ReadFile(m.etc + "/conduit.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.write("conduit.yaml", strings.Replace(string(settings), "allowed-paths: ", "allowed-paths: /etc/conduit/in,", 1))
+	m.start(usr)
+	return m
+}
+
+// needNspawn skips the test where no such machine can be booted. In CI it can, unless CI has
+// not the privileges.
+func needNspawn(t *testing.T) {
+	t.Helper()
+	missing := t.Skipf
+	if os.Getenv("CI") != "" {
+		missing = t.Fatalf
+	}
+	header, data := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+	if err := unix.Capget(&header, &data[0]); err != nil || os.Geteuid() != 0 || data[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0 {
+		t.Skip("only root with CAP_SYS_ADMIN can boot systemd in a container")
+	}
+	for _, tool := range []string{"systemd-nspawn", "nsenter"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing("%s is not installed (Debian: systemd-container, util-linux)", tool)
+		}
+	}
+	if link, err := os.Readlink("/lib"); err != nil || link != "usr/lib" {
+		missing("the programs of this machine are not all below /usr")
+	}
+}
+
+// start boots the machine, with what is in usr laid over this machine's /usr.
+func (m *container) start(usr string) {
+	args := []string{"--quiet", "--register=no", "--private-network", "--volatile=yes", "--directory=/", "--machine=conduit-" + strconv.Itoa(os.Getpid()),
+		"--overlay-ro=/usr:" + usr + ":/usr", "--bind=" + m.etc + ":/etc/conduit", "--console=pipe", "--boot",
+		"--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self", // systemd 252 denies them in containers
+		"systemd.unit=basic.target", "systemd.firstboot=off"}
+	if _, err := os.Stat("/run/systemd/system"); err != nil { // nobody here to make a scope
+		args = slices.Insert(args, 0, "--keep-unit")
+	}
+	for _, unit := range []string{"networkd-wait-online.service", "networkd.service", "networkd.socket", "resolved.service", "timesyncd.service", "firstboot.service"} {
+		args = append(args, "systemd.mask=systemd-"+unit)
+	}
+	var console bytes.Buffer
+	cmd := exec.Command("systemd-nspawn", args...)
+	cmd.Stdout, cmd.Stderr = &console, &console
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	m.t.Cleanup(func() {
+		if m.t.Failed() && m.leader != 0 {
+			out, _ := m.run("journalctl", "--no-pager", "--lines=40", "--unit=conduit")
+			m.t.Log(out)
+		}
+		_ = cmd.Process.Kill() // the kernel ends what is in the container with its process 1
+		if m.leader != 0 {
+			_ = syscall.Kill(m.leader, syscall.SIGKILL)
+		}
+		<-ended
+		if m.t.Failed() {
+			m.t.Logf("console:\n%s", &console)
+		}
+	})
+	waitFor(m.t, "systemd has booted", func() bool {
+		select {
+		case <-ended:
+			m.t.Fatalf("systemd-nspawn ended")
+		default:
+		}
+		if m.leader = processOne(cmd.Process.Pid); m.leader == 0 {
+			return false
+		}
+		_, err := m.run("systemctl", "is-active", "basic.target")
+		return err == nil
+	})
+}
+
+// processOne returns the child of systemd-nspawn that is process 1 of the container; 0: there
+// is none yet.
+func processOne(nspawn int) int {
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", nspawn))
+	for child := range strings.FieldsSeq(string(children)) {
+		status, _ := os.ReadFile("/proc/" + child + "/status")
+		if pid, err := strconv.Atoi(child); err == nil && strings.HasPrefix(string(status), "Name:\tsystemd\n") {
+			return pid
+		}
+	}
+	return 0
+}
+
+// run runs a command in the machine, as its root, and returns what it printed.
+func (m *container) run(command ...string) (string, error) {
+	args := append([]string{"--target", strconv.Itoa(m.leader), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--", "env", "-i",
+		"PATH=/usr/sbin:/usr/bin"}, command...)
+	out, err := exec.Command("nsenter", args...).CombinedOutput()
+	return string(out), err
+}
+
+// must runs a command that must succeed.
+func (m *container) must(command ...string) string {
+	m.t.Helper()
+	out, err := m.run(command...)
+	if err != nil {
+		m.t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
+	}
+	return out
+}
+
+// property returns what systemd says of the service.
+func (m *container) property(name string) string {
+	m.t.Helper()
+	return strings.TrimSpace(m.must("systemctl", "show", "--value", "--property="+name, "conduit.service"))
+}
+
+func (m *container) shows(want map[string]string) {
+	m.t.Helper()
+	for name, value := range want {
+		if got := m.property(name); got != value {
+			m.t.Errorf("%s is %q, want %q", name, got, value)
+		}
+	}
+}
+
+// write writes a file below /etc/conduit.
+func (m *container) write(name, content string) {
+	m.t.Helper()
+	put(m.t, filepath.Join(m.etc, name), []byte(content), 0o644)
+}
+
+// read returns a file of the agent's state directory; what is missing is empty.
+func (m *container) read(name string) string {
+	m.t.Helper()
+	out, err := m.run("cat", "/var/lib/conduit/"+name)
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		m.t.Fatal(err)
+	} else if err != nil {
+		return ""
+	}
+	return out
+}
+
+// delivers waits until the file has that many lines.
+func (m *container) delivers(name string, n int) {
+	m.t.Helper()
+	waitFor(m.t, fmt.Sprintf("%s has %d lines", name, n), func() bool { return strings.Count(m.read(name), "\n") >= n })
+}
+
+// grows waits until the file gets longer.
+func (m *container) grows(name string) {
+	m.t.Helper()
+	before := len(m.read(name))
+	waitFor(m.t, name+" grows", func() bool { return len(m.read(name)) > before })
+}
+
+// put writes a file that all may read, in directories that all may enter.
+func put(t *testing.T, path string, content []byte, mode os.FileMode) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, mode)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func waitFor(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
