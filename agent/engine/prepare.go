@@ -20,6 +20,7 @@ func (d *destinationRun) prepare(ctx context.Context, batches []inFlight) error 
 		}
 		return nil
 	}
+	defer d.run.recheck()
 	d.stage.Lock()
 	defer d.stage.Unlock()
 	emitted, err := d.stage.attend(ctx, d.run)

@@ -139,6 +139,7 @@ func (r *run) tend(ctx context.Context, st stage, s *sourceRun) error {
 }
 
 func (r *run) awake(ctx context.Context, st stage, s *sourceRun) (over bool, err error) {
+	defer r.recheck()
 	st.Lock()
 	defer st.Unlock()
 	if st.Closed() {
@@ -160,23 +161,34 @@ func (r *run) awake(ctx context.Context, st stage, s *sourceRun) (over bool, err
 }
 
 // checkHeld returns an error when s and all other sources have no room in their windows
-// and nothing is in flight but what processors hold and will not let go by themselves.
+// and nothing is in flight but what processors hold and will not let go by themselves. The
+// stages are locked meanwhile: what is between a processor and the tracker is seen by neither.
+// Where one is busy, recheck follows.
 func (r *run) checkHeld(s *sourceRun) error {
+	r.checking.Lock()
+	defer r.checking.Unlock()
+	s.mu.Lock()
+	s.blocked = true
+	s.mu.Unlock()
 	holding := 0
 	for _, st := range r.stages() {
+		if !st.Active() {
+			continue
+		}
+		if !st.TryLock() {
+			return nil
+		}
+		defer st.Unlock()
 		if st.Waits() {
 			return nil
 		}
-		if st.Active() {
-			holding++
-		}
+		holding++
 	}
 	if holding == 0 {
 		return nil
 	}
 	for _, other := range r.sources {
 		other.mu.Lock()
-		other.blocked = other.blocked || other == s
 		stuck := other.blocked && other.tracker.WaitsForHeld()
 		other.mu.Unlock()
 		if !stuck {
@@ -184,4 +196,11 @@ func (r *run) checkHeld(s *sourceRun) error {
 		}
 	}
 	return failure.Permanent(fmt.Errorf("cannot read on: processors hold more records than may be in flight, and wait for others before they let them go"))
+}
+
+// recheck makes sources without room check again what they wait for.
+func (r *run) recheck() {
+	for _, s := range r.sources {
+		s.room.Notify()
+	}
 }

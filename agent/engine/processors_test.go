@@ -515,6 +515,70 @@ func TestProcessorsThatHoldTooMuch(t *testing.T) {
 	}
 }
 
+// pacer is a processor that holds all records and lets some go from time to time.
+type pacer struct {
+	sdk.ProcessorBase
+	some    int
+	every   time.Duration
+	held    []sdk.Held
+	records []record.Record
+	due     time.Time
+}
+
+func (*pacer) Parameters() sdk.Parameters                         { return nil }
+func (*pacer) Configure(context.Context, map[string]string) error { return nil }
+func (p *pacer) Deadline() time.Time                              { return p.due }
+func (p *pacer) Process(_ context.Context, b *sdk.ProcessBatch) error {
+	for i := range b.Len() {
+		p.records = append(p.records, b.Record(i).Clone())
+		p.held = append(p.held, b.Hold(i))
+	}
+	if n := min(p.some, len(p.held)); n > 0 && !time.Now().Before(p.due) && !p.due.IsZero() {
+		for i := range n {
+			b.Emit(sdk.Emission{Records: p.records[i : i+1 : i+1], Settles: p.held[i : i+1 : i+1]})
+		}
+		p.records, p.held, p.due = p.records[n:], p.held[n:], time.Time{}
+	}
+	switch {
+	case len(p.held) == 0:
+		p.due = time.Time{}
+	case p.due.IsZero():
+		p.due = time.Now().Add(p.every)
+	}
+	return nil
+}
+
+// A processor that lets records go slower than they are read holds the sources back.
+func TestProcessorsThatHoldSourcesBack(t *testing.T) {
+	for _, at := range []string{"src", "", "dst"} {
+		for _, sources := range []int{1, 2} {
+			for _, some := range []int{7, 1000} { // a part of what the window has room for, and all of it
+				t.Run(fmt.Sprintf("%d sources, %d at a time at %s", sources, some, at), func(t *testing.T) {
+					const window, total = 50, 1500
+					w := newWorld(t)
+					w.window.Unsettled = window
+					var all []*fakeSource
+					for i := range sources {
+						all = append(all, w.source([]string{"src", "other"}[i], total))
+					}
+					d := w.destination("dst", &fakeDestination{async: true})
+					w.destination("more", &fakeDestination{async: true})
+					w.scripted(at, "pacer", func() sdk.Processor { return &pacer{some: some, every: 50 * time.Microsecond} })
+					err := w.run(func() bool {
+						return !slices.ContainsFunc(all, func(s *fakeSource) bool { return s.ackedUpTo() < total })
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if n := len(d.records()); n != sources*total {
+						t.Errorf("%d records arrived, want %d", n, sources*total)
+					}
+				})
+			}
+		}
+	}
+}
+
 // A processor whose settings are wrong is not tried again; one that cannot start is.
 func TestProcessorsThatDoNotStart(t *testing.T) {
 	for _, permanent := range []bool{true, false} {

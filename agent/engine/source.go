@@ -258,6 +258,10 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change)
 	}
 	if c.Complete {
 		s.run.release(f.Settles)
+		s.mu.Lock()
+		s.tracker.Released()
+		s.mu.Unlock()
+		s.run.recheck()
 	}
 	if f.Passage != nil {
 		s.room.Notify() // what is in flight may wait only for what processors hold

@@ -23,7 +23,7 @@ type Tracker struct {
 	settled  []Range  // settled and not wholly acked, oldest first
 	idle     []*Batch // to be used again
 	bytes    int      // memory of what is in flight
-	emitted  int      // emissions that are not settled
+	emitted  int      // emissions whose records, or those they were made of, are not settled
 }
 
 // Marks are how far the records of a source have come.
@@ -67,7 +67,7 @@ func (t *Tracker) Emission(b *record.Batch, destinations int, takes func(destina
 type Change struct {
 	Advanced int  // by how many records the low-water mark advanced
 	Refused  int  // of those
-	Complete bool // of an emission: all of it is settled
+	Complete bool // of an emission: all of it is settled, and Released is to follow
 }
 
 // Add takes a batch just read into account. Where the processors kept nothing of it, it
@@ -108,6 +108,9 @@ func (t *Tracker) Release(b *Batch, input int) Change {
 	return t.changed(b)
 }
 
+// Released takes into account that what a complete emission was made of was released.
+func (t *Tracker) Released() { t.emitted-- }
+
 // Check returns what follows for an emission of which processors kept nothing.
 func (t *Tracker) Check(b *Batch) Change { return t.changed(b) }
 
@@ -119,7 +122,6 @@ func (t *Tracker) changed(b *Batch) Change {
 		}
 		b.complete = true
 		t.bytes -= b.size
-		t.emitted--
 		if b.Settled != nil {
 			b.Settled()
 		}

@@ -21,7 +21,7 @@ func Plugins() []sdk.ProcessorPlugin {
 			func() sdk.Processor { return &sample{} }),
 		plugin("split", "Makes one record of each item of a list.", "The field is replaced by the item, and the metadata split.index has its number from 0. A record with an empty list is dropped.",
 			func() sdk.Processor { return &split{} }),
-		plugin("throttle", "Slows records down to a rate.", "Records that come faster wait, in order, and are not acknowledged until they went on. Only when asked to does it drop them.",
+		plugin("throttle", "Slows records down to a rate.", "Records that come faster wait, in order, and are not acknowledged until they went on; a source that stays faster is held back. Only when asked to does it drop them.",
 			func() sdk.Processor { return &throttle{} }),
 	}
 	for i := range plugins {

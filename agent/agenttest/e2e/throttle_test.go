@@ -1,0 +1,87 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+const throttled = `version: "2.2"
+pipelines:
+  - id: throttled
+    connectors:
+      - id: src
+        type: source
+        plugin: builtin:file
+        settings: {path: %[1]s/input.log}
+      - id: dst
+        type: destination
+        plugin: builtin:file
+        settings: {path: %[1]s/throttled.jsonl}
+    processors:
+      - {id: decode, plugin: json.decode, settings: {field: .Payload.After}}
+      - {id: throttle, plugin: throttle, settings: {rate: 20000, burst: 50}}
+`
+
+// A source that is far faster than its throttle, for longer than its window lasts, is held
+// back: the pipeline goes on, ends when it is to, and loses nothing when it is killed.
+func TestThrottleHoldsItsSourceBack(t *testing.T) {
+	const total, rate = 40_000, 20_000 // several windows of 8,192 records
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var input []byte
+	for n := range total {
+		input = fmt.Appendf(input, "{\"n\":%d}\n", n+1)
+	}
+	for path, content := range map[string][]byte{"input.log": input, "pipelines/p.yaml": fmt.Appendf(nil, throttled, dir)} {
+		if err := os.WriteFile(filepath.Join(dir, path), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	out := filepath.Join(dir, "throttled.jsonl")
+	arrived := func() int {
+		all := outputsIn(t, out)
+		if len(all) == 0 {
+			return 0
+		}
+		return number(all[len(all)-1], "n")
+	}
+	for i, end := range []func(p *process){
+		func(p *process) { p.kill() },
+		func(p *process) { p.terminate(t) },
+		func(p *process) { p.terminate(t) },
+	} {
+		p := startProcess(t, dir)
+		want := total * (i + 1) / 3
+		for deadline := time.Now().Add(30 * time.Second); arrived() < want; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				p.kill()
+				t.Fatalf("%d of %d records arrived\n%s", arrived(), want, p.log.String())
+			}
+		}
+		end(p)
+	}
+	if took := time.Since(began); took < total*time.Second/rate/2 {
+		t.Errorf("%d records took %v: nothing was throttled", total, took)
+	}
+	last, back := 0, 0
+	for _, m := range outputsIn(t, out) {
+		switch n := number(m, "n"); {
+		case n > last+1:
+			t.Fatalf("record %d follows %d", n, last)
+		case n <= last:
+			back++
+			last = n
+		default:
+			last = n
+		}
+	}
+	if back > 1 {
+		t.Errorf("the order goes back %d times with one kill and two graceful ends", back)
+	}
+}
