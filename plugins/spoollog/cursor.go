@@ -120,9 +120,20 @@ type batch struct {
 func (b *batch) take(f frame, next uint64) error {
 	b.size += len(f.data)
 	n := len(b.records)
+	if n == 0 { // more frames are likely to be like it
+		room := max(f.count, min(f.count*batchBytes/len(f.data), batchRecords+frameRecords))
+		b.records, b.offsets = make([]record.Record, 0, room), make([]uint64, 0, room)
+	}
 	records, err := f.records(slices.Grow(b.records, f.count))
 	if err != nil {
 		return err
+	}
+	if f.first >= next && f.end() <= b.end {
+		for i := range f.count {
+			b.offsets = append(b.offsets, f.first+uint64(i))
+		}
+		b.records = records
+		return nil
 	}
 	kept := n
 	for i := range f.count {

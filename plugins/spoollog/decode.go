@@ -11,6 +11,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
+// minRecord is the size of the smallest record with metadata.
+const minRecord = 6
+
 // spareFields is the room in the metadata of a record for what a host adds.
 const spareFields = 2
 
@@ -18,14 +21,17 @@ const spareFields = 2
 type decoder struct {
 	b     []byte // what is left
 	names []known
+	left  int            // records, with the next one
+	room  []record.Field // for the metadata of the records to come
 	err   error
 }
 
 // records appends the records of the body to dst. They refer to it.
 func (f *frame) records(dst []record.Record) ([]record.Record, error) {
-	d := decoder{b: f.body()}
-	for range f.count {
-		dst = append(dst, d.record())
+	d := decoder{b: f.body(), left: f.count}
+	for ; d.left > 0; d.left-- {
+		dst = append(dst, record.Record{})
+		d.record(&dst[len(dst)-1])
 		if d.err != nil {
 			return dst[:len(dst)-1], d.err
 		}
@@ -36,11 +42,11 @@ func (f *frame) records(dst []record.Record) ([]record.Record, error) {
 	return dst, nil
 }
 
-func (d *decoder) record() (r record.Record) {
+func (d *decoder) record(r *record.Record) {
 	kinds := d.byte()
 	r.Operation = record.Operation(d.varint())
 	if n := d.length(2); n > 0 {
-		r.Metadata = make(record.Metadata, n, n+spareFields)
+		r.Metadata = d.fields(n)
 		for i := range r.Metadata {
 			d.metadata(&r.Metadata[i])
 		}
@@ -48,7 +54,18 @@ func (d *decoder) record() (r record.Record) {
 	r.Key = d.data(kinds & 3)
 	r.Before = d.data(kinds >> 2 & 3)
 	r.After = d.data(kinds >> 4 & 3)
-	return r
+}
+
+// fields returns metadata of n fields. That of the records of a frame is cut from one
+// array: most have as many.
+func (d *decoder) fields(n int) record.Metadata {
+	size := n + spareFields
+	if len(d.room) < size {
+		d.room = make([]record.Field, size*min(d.left, 1+len(d.b)/minRecord))
+	}
+	fields := d.room[:n:size]
+	d.room = d.room[size:]
+	return fields
 }
 
 func (d *decoder) fail() { d.b, d.err = nil, errMalformed }

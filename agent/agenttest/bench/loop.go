@@ -10,7 +10,7 @@ import (
 
 var loop = suite{
 	name:    "loop",
-	title:   "The engine and the bare loop, generator → file",
+	title:   "The engine and the bare loop, generator → file; a spool, and a bare loop of write and fsync",
 	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "records/s", format: "%.0f"}, {name: "CPU µs/record", format: "%.3f"}},
 	cases:   loopCases(),
 }
@@ -20,6 +20,9 @@ func loopCases() (cases []testCase) {
 		for _, of := range []struct{ name, benchmark string }{{"loop", "BenchmarkFloor"}, {"engine", "BenchmarkPipeline"}} {
 			cases = append(cases, benchmark(fmt.Sprintf("%s, batches of %d", of.name, batch), fmt.Sprintf("^%s$/^batch=%d$", of.benchmark, batch)))
 		}
+	}
+	for _, of := range []string{"floor", "in", "out"} {
+		cases = append(cases, benchmark("spool, "+of, "^BenchmarkSpool$/^"+of+"$"))
 	}
 	return cases
 }

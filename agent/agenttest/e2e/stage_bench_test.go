@@ -98,7 +98,7 @@ func benchLoop(b *testing.B, from spec.Connector) {
 	dst, err := host.Destination(ctx, "builtin:file", "p:dst")
 	check(b, err)
 	check(b, src.Configure(ctx, from.Settings))
-	check(b, dst.Configure(ctx, map[string]string{"path": filepath.Join(dir, "out")}))
+	check(b, dst.Configure(ctx, map[string]string{"path": filepath.Join(dir, "out"), "fsync": "false"}))
 	check(b, src.Open(ctx, nil))
 	written := 0
 	check(b, dst.Open(ctx, func(n int, err error) { check(b, err); written += n }))
