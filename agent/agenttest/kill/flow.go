@@ -130,7 +130,10 @@ func (f *flow) until(enough func(got []int) bool) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%w: %d arrived: %v", errPatience, len(got), err)
+			if err == nil {
+				return fmt.Errorf("%w: %d arrived", errPatience, len(got))
+			}
+			return fmt.Errorf("%w: %d arrived: %w", errPatience, len(got), err)
 		}
 		wait(f.t.Context(), 20*time.Millisecond)
 	}

@@ -256,8 +256,11 @@ func (f *flow) addr() string {
 // NumberOf returns the number in the field n of the payload.
 func NumberOf(r *Line) (int, error) {
 	var payload struct{ N *int }
-	if err := r.Decode(&payload); err != nil || payload.N == nil {
-		return 0, fmt.Errorf("cannot find the number of %s: %v", r.Payload.After, err)
+	if err := r.Decode(&payload); err != nil {
+		return 0, fmt.Errorf("cannot find the number of %s: %w", r.Payload.After, err)
+	}
+	if payload.N == nil {
+		return 0, fmt.Errorf("cannot find the number of %s", r.Payload.After)
 	}
 	return *payload.N, nil
 }

@@ -41,8 +41,11 @@ type Destination struct {
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
 // Configure implements sdk.Destination.
-func (d *Destination) Configure(_ context.Context, given map[string]string) error {
+func (d *Destination) Configure(ctx context.Context, given map[string]string) error {
 	if err := sdk.Decode(given, &d.settings); err != nil {
+		return err
+	}
+	if err := checkFiles(ctx, d.settings.URL); err != nil {
 		return err
 	}
 	if _, err := connConfig(d.settings.URL); err != nil {

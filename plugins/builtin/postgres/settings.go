@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -35,8 +37,11 @@ type settings struct {
 }
 
 // parse fills s.
-func (s *settings) parse(given map[string]string) error {
+func (s *settings) parse(ctx context.Context, given map[string]string) error {
 	if err := sdk.Decode(given, s); err != nil {
+		return err
+	}
+	if err := checkFiles(ctx, s.URL); err != nil {
 		return err
 	}
 	if _, err := connConfig(s.URL); err != nil {
@@ -59,19 +64,48 @@ func (s *settings) parse(given map[string]string) error {
 	return nil
 }
 
-// connConfig parses url. Its error does not have the password.
-func connConfig(url string) (*pgconn.Config, error) {
-	c, err := pgconn.ParseConfig(url)
-	if err != nil {
-		var parse *pgconn.ParseConfigError
-		if errors.As(err, &parse) {
-			if cause := parse.Unwrap(); cause != nil {
-				return nil, fmt.Errorf("cannot be read: %w", withoutURL(cause, url))
-			}
-		}
-		return nil, errors.New("cannot be read: want postgres://user:password@host:port/database")
+// connConfig parses address. Its error does not have the password.
+func connConfig(address string) (*pgconn.Config, error) {
+	c, err := pgconn.ParseConfig(address)
+	if err == nil {
+		return c, nil
 	}
-	return c, nil
+	var parse *pgconn.ParseConfigError
+	var syntax *url.Error // which quotes the URL
+	if errors.As(err, &syntax) || !errors.As(err, &parse) || parse.Unwrap() == nil {
+		return nil, errors.New("cannot be read: want postgres://user:password@host:port/database; letters such as @ and / in a password are written %40 and %2F")
+	}
+	return nil, fmt.Errorf("cannot be read: %w", withoutURL(parse.Unwrap(), address))
+}
+
+// fileKeys are the parameters of a connection that name files.
+var fileKeys = []string{"sslrootcert", "sslcert", "sslkey", "passfile", "servicefile"}
+
+// filePattern matches one of them in key=value pairs.
+var filePattern = regexp.MustCompile(`\b(sslrootcert|sslcert|sslkey|passfile|servicefile)\s*=\s*('(?:[^'\\]|\\.)*'|\S+)`)
+
+// checkFiles returns an error when address names a file that settings may not name. It comes
+// before the address is parsed, which opens them.
+func checkFiles(ctx context.Context, address string) error {
+	var paths []string
+	if u, err := url.Parse(address); err == nil && u.Scheme != "" {
+		for _, key := range fileKeys {
+			paths = append(paths, u.Query()[key]...)
+		}
+	} else {
+		for _, m := range filePattern.FindAllStringSubmatch(address, -1) {
+			paths = append(paths, strings.Trim(m[2], "'"))
+		}
+	}
+	for _, path := range paths {
+		if path == "system" { // the certificates of the machine
+			continue
+		}
+		if err := sdk.CheckPath(ctx, "url", path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // withoutURL keeps an error from quoting the URL.

@@ -67,8 +67,8 @@ const (
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
 // Configure implements sdk.Source.
-func (s *Source) Configure(_ context.Context, given map[string]string) error {
-	return s.settings.parse(given)
+func (s *Source) Configure(ctx context.Context, given map[string]string) error {
+	return s.settings.parse(ctx, given)
 }
 
 // Open implements sdk.Source. It prepares publication and slot if LifecycleOnCreated did not.
@@ -296,7 +296,7 @@ func (s *Source) send(ctx context.Context, b batch) bool {
 // lifecycle connects for a lifecycle call, with settings that are not those of Configure.
 func lifecycle(ctx context.Context, given map[string]string, do func(*setup) error) error {
 	s := &settings{}
-	if err := s.parse(given); err != nil {
+	if err := s.parse(ctx, given); err != nil {
 		return err
 	}
 	conn, err := connect(ctx, s.URL, nil)
@@ -322,7 +322,7 @@ func (s *Source) LifecycleOnCreated(ctx context.Context, given map[string]string
 // and notes which tables are to be read.
 func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	old := &settings{}
-	if err := old.parse(before); err != nil {
+	if err := old.parse(ctx, before); err != nil {
 		return err
 	}
 	return lifecycle(ctx, after, func(set *setup) error {

@@ -411,8 +411,7 @@ type relation struct {
 	wanted       bool
 	full         bool // replica identity
 	columns      []column
-	keys         []int           // columns of the key
-	metadata     record.Metadata // of the table
+	keys         []int // columns of the key
 	attached     map[string]record.Metadata
 	ctx          context.Context // of the session
 	common       record.Metadata // of the records of the transaction commonOf that have all columns

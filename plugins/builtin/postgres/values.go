@@ -90,9 +90,6 @@ func parseBytea(text []byte) ([]byte, bool) {
 	return b, err == nil
 }
 
-// sessionStyles are the output styles that decode knows.
-const sessionStyles = "SET datestyle = 'ISO, YMD'; SET timezone = 'UTC'; SET intervalstyle = 'postgres'; SET bytea_output = 'hex'; SET extra_float_digits = 1"
-
 // quote returns name as an identifier in SQL.
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"io"
+	"context"
 	"net"
 	"sync"
 	"testing"
@@ -98,7 +98,8 @@ func (p *Proxy) serve(client net.Conn) {
 	if refuse {
 		return
 	}
-	server, err := net.Dial("tcp", p.target)
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	server, err := dialer.DialContext(context.Background(), "tcp", p.target)
 	if err != nil {
 		return
 	}
@@ -124,9 +125,7 @@ func (p *Proxy) copy(to, from net.Conn) {
 			}
 		}
 		if err != nil {
-			if err == io.EOF { // pass the end on, not before what is held
-				p.pass()
-			}
+			p.pass() // the end comes behind what is held
 			return
 		}
 	}
