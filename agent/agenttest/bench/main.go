@@ -45,12 +45,13 @@ type bench struct {
 	binary     string // conduit
 	connectors string // directory of the executables
 	loop       string // the benchmarks of package e2e
+	kill       string // the benchmarks of package kill
 	dir        string // of the run; empty at its start
 	seconds    time.Duration
 }
 
 func suites() []suite {
-	return []suite{throughput, sizes, scale, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules}
+	return []suite{throughput, sizes, scale, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors}
 }
 
 func main() {
@@ -106,7 +107,7 @@ func run(ctx context.Context, selected []suite, rounds int, seconds time.Duratio
 	}
 	defer os.RemoveAll(work)
 	b := &bench{binary: filepath.Join(work, "conduit"), connectors: filepath.Join(work, "connectors"),
-		loop: filepath.Join(work, "loop"), dir: filepath.Join(work, "run"), seconds: seconds}
+		loop: filepath.Join(work, "loop"), kill: filepath.Join(work, "kill"), dir: filepath.Join(work, "run"), seconds: seconds}
 	if err := b.build(ctx); err != nil {
 		return err
 	}
@@ -125,6 +126,7 @@ func (b *bench) build(ctx context.Context) error {
 	for target, args := range map[string][]string{
 		b.binary: {"build", "-ldflags", "-s -w", "-o", b.binary, "./cmd/conduit"},
 		b.loop:   {"test", "-c", "-o", b.loop, "./agent/agenttest/e2e"},
+		b.kill:   {"test", "-c", "-o", b.kill, "./agent/agenttest/kill"},
 		filepath.Join(b.connectors, "conduit-connector-generator"): {"build", "-ldflags", "-s -w", "-o", b.connectors + "/conduit-connector-generator", connector},
 	} {
 		build := exec.CommandContext(ctx, "go", args...)

@@ -35,6 +35,7 @@ type Destination struct {
 	tables  map[string]*target // by name as the setting table gives it
 	ledger  *ledger            // nil without a position table
 	scratch []byte
+	rows    []byte // of a COPY
 }
 
 // Parameters implements sdk.Destination.

@@ -3,7 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +17,7 @@ import (
 type target struct {
 	sql     string            // its name
 	columns map[string]column // by name; typeName without its modifier
+	last    []string          // names of the fields of the record before, sorted
 }
 
 // target looks up a table: schema.name, or one that has a dot in its name.
@@ -51,6 +52,24 @@ func (d *Destination) target(ctx context.Context, name string) (*target, error) 
 	return t, nil
 }
 
+// columnsOf returns the names of the fields, sorted. Each has a column.
+func (t *target) columnsOf(fields map[string]any) ([]string, error) {
+	if len(fields) == len(t.last) && !slices.ContainsFunc(t.last, func(n string) bool { _, ok := fields[n]; return !ok }) {
+		return t.last, nil // as most records have the fields of the one before
+	}
+	if len(fields) == 0 {
+		return nil, errors.New("the record has no fields")
+	}
+	names := slices.Sorted(maps.Keys(fields))
+	for _, n := range names {
+		if _, ok := t.columns[n]; !ok {
+			return nil, fmt.Errorf("it has no column %q: add it, or remove the field with a processor", n)
+		}
+	}
+	t.last = names
+	return names, nil
+}
+
 // change is what a record asks for.
 type change struct {
 	kind    kind
@@ -71,7 +90,11 @@ const (
 
 // same reports whether one statement can do both.
 func (c *change) same(o *change) bool {
-	return c.kind == o.kind && c.table == o.table && slices.Equal(c.key, o.key) && slices.Equal(c.columns, o.columns)
+	return c.kind == o.kind && c.table == o.table && slices.Equal(c.key, o.key) && sameNames(c.columns, o.columns)
+}
+
+func sameNames(a, b []string) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
 // identity is the key as text.
@@ -119,14 +142,9 @@ func (d *Destination) change(ctx context.Context, r *record.Record) (*change, er
 			}
 		}
 	}
-	c.values, c.columns = payload, slices.Sorted(maps.Keys(payload))
-	if len(c.columns) == 0 {
-		return nil, refusal{fmt.Errorf("cannot write to table %s: the record has no fields", name)}
-	}
-	for _, n := range c.columns {
-		if _, ok := t.columns[n]; !ok {
-			return nil, refusal{fmt.Errorf("cannot write to table %s: it has no column %q: add it, or remove the field with a processor", name, n)}
-		}
+	c.values = payload
+	if c.columns, err = t.columnsOf(payload); err != nil {
+		return nil, refusal{fmt.Errorf("cannot write to table %s: %w", name, err)}
 	}
 	switch {
 	case len(key) == 0 && r.Operation == record.OperationUpdate:
@@ -139,24 +157,6 @@ func (d *Destination) change(ctx context.Context, r *record.Record) (*change, er
 		c.kind = upsert
 	}
 	return c, nil
-}
-
-// object returns the object in data, nil for nothing.
-func object(data record.Data) (map[string]any, error) {
-	if m, ok := data.Structured(); ok {
-		return m, nil
-	}
-	raw, ok := data.Raw()
-	if !ok || len(raw) == 0 {
-		return nil, nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber() // as it is written, and exact
-	var m map[string]any
-	if err := decoder.Decode(&m); err != nil {
-		return nil, err
-	}
-	return m, nil
 }
 
 // transaction writes the records in one transaction, with their positions if there is a ledger.
@@ -322,7 +322,7 @@ func (d *Destination) copyIn(ctx context.Context, group []*change) error {
 	for i, n := range first.columns {
 		names[i], columns[i] = quote(n), first.table.columns[n]
 	}
-	var rows []byte
+	rows := d.rows[:0]
 	for _, c := range group {
 		for i, n := range first.columns {
 			if i > 0 {
@@ -335,6 +335,7 @@ func (d *Destination) copyIn(ctx context.Context, group []*change) error {
 		}
 		rows = append(rows, '\n')
 	}
+	d.rows = rows
 	if _, err := d.conn.CopyFrom(ctx, bytes.NewReader(rows), "COPY "+first.table.sql+" ("+list(names)+") FROM STDIN"); err != nil {
 		return first.explain(err)
 	}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+)
+
+// connectors moves the same rows with an agent and with what the system brings for it. Each
+// line has a server of its own, which must be installed.
+var connectors = suite{
+	name:    "connectors",
+	title:   "Connectors and the tools of their systems, the same rows",
+	columns: []column{{name: "records/s", format: "%.0f"}},
+	cases: []testCase{
+		against("postgres: COPY TO STDOUT", "BenchmarkPostgres/copy-to-stdout"),
+		against("postgres → file, snapshot", "BenchmarkPostgres/snapshot"),
+		against("postgres: pg_recvlogical", "BenchmarkPostgres/pg_recvlogical"),
+		against("postgres → file, changes", "BenchmarkPostgres/changes"),
+		against("postgres: COPY FROM STDIN", "BenchmarkPostgres/copy-from-stdin"),
+		against("file → postgres", "BenchmarkPostgres/file-to-postgres"),
+	},
+}
+
+var recordsPerSecond = regexp.MustCompile(`\s([0-9.]+) records/s`)
+
+// against is a case that runs a benchmark of package kill once.
+func against(name, pattern string) testCase {
+	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
+		cmd := exec.CommandContext(ctx, b.kill, "-test.run=^$", "-test.bench="+pattern+"$", "-test.benchtime=1x")
+		cmd.Dir = b.dir
+		out, err := cmd.CombinedOutput()
+		found := recordsPerSecond.FindSubmatch(out)
+		if err != nil || found == nil {
+			return nil, fmt.Errorf("%s: %w:\n%s", pattern, err, out)
+		}
+		rate, err := strconv.ParseFloat(string(found[1]), 64)
+		return []float64{rate}, err
+	}}
+}

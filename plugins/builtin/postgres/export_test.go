@@ -1,0 +1,4 @@
+package postgres
+
+// Object returns the object in data, as writing reads it.
+var Object = object

@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// object returns the object in data, nil for nothing. Numbers and what is nested in raw
+// data stay as they are written: exact, and of no cost.
+func object(data record.Data) (map[string]any, error) {
+	if m, ok := data.Structured(); ok {
+		return m, nil
+	}
+	raw, ok := data.Raw()
+	if !ok || len(raw) == 0 {
+		return nil, nil
+	}
+	s := scanner{b: raw}
+	if m, ok := s.object(); ok {
+		return m, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw)) // which knows every form, and what is wrong
+	decoder.UseNumber()
+	var m map[string]any
+	if err := decoder.Decode(&m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// scanner reads a JSON object in its usual forms. What it does not know it leaves to
+// encoding/json.
+type scanner struct {
+	b  []byte
+	at int
+}
+
+func (s *scanner) space() byte {
+	for s.at < len(s.b) {
+		switch c := s.b[s.at]; c {
+		case ' ', '\t', '\n', '\r':
+			s.at++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (s *scanner) take(c byte) bool {
+	if s.space() != c {
+		return false
+	}
+	s.at++
+	return true
+}
+
+func (s *scanner) object() (map[string]any, bool) {
+	if !s.take('{') {
+		return nil, false
+	}
+	m := make(map[string]any, 8)
+	if s.take('}') {
+		return m, s.space() == 0 && s.at == len(s.b)
+	}
+	for {
+		key, ok := s.text()
+		if !ok || !s.take(':') {
+			return nil, false
+		}
+		v, ok := s.value()
+		if !ok {
+			return nil, false
+		}
+		m[string(key)] = v
+		switch s.space() {
+		case ',':
+			s.at++
+		case '}':
+			s.at++
+			return m, s.space() == 0 && s.at == len(s.b)
+		default:
+			return nil, false
+		}
+	}
+}
+
+// text reads a string without escapes and control characters.
+func (s *scanner) text() ([]byte, bool) {
+	if !s.take('"') {
+		return nil, false
+	}
+	for i := s.at; i < len(s.b); i++ {
+		switch c := s.b[i]; {
+		case c == '"':
+			t := s.b[s.at:i]
+			s.at = i + 1
+			return t, utf8.Valid(t)
+		case c == '\\', c < ' ':
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+func (s *scanner) value() (any, bool) {
+	switch c := s.space(); {
+	case c == '"':
+		t, ok := s.text()
+		return string(t), ok
+	case c == '-', c >= '0' && c <= '9':
+		return s.number()
+	case c == 't':
+		return true, s.word("true")
+	case c == 'f':
+		return false, s.word("false")
+	case c == 'n':
+		return nil, s.word("null")
+	}
+	return nil, false
+}
+
+func (s *scanner) word(w string) bool {
+	if !bytes.HasPrefix(s.b[s.at:], []byte(w)) {
+		return false
+	}
+	s.at += len(w)
+	return true
+}
+
+// number reads an integer or a decimal fraction without an exponent.
+func (s *scanner) number() (any, bool) {
+	start := s.at
+	if s.b[s.at] == '-' {
+		s.at++
+	}
+	whole := s.digits()
+	if whole == 0 || whole > 1 && s.b[s.at-whole] == '0' {
+		return nil, false
+	}
+	if s.at < len(s.b) && s.b[s.at] == '.' {
+		s.at++
+		if s.digits() == 0 {
+			return nil, false
+		}
+	}
+	if s.at < len(s.b) && (s.b[s.at] == 'e' || s.b[s.at] == 'E') {
+		return nil, false
+	}
+	return json.Number(s.b[start:s.at]), true
+}
+
+func (s *scanner) digits() int {
+	start := s.at
+	for s.at < len(s.b) && s.b[s.at] >= '0' && s.b[s.at] <= '9' {
+		s.at++
+	}
+	return s.at - start
+}
