@@ -15,8 +15,8 @@ import (
 // A page takes no longer than scanTime, plus scanStep dead letters: what is rare is found
 // over several pages.
 const (
-	scanTime = 40 * time.Millisecond
-	scanStep = 5000
+	scanTime = 15 * time.Millisecond
+	scanStep = 2000
 )
 
 // MaxPage is the most that a page lists.
