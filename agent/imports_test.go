@@ -23,6 +23,7 @@ plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plug
 plugins/connector plugins/sdk/* plugins/exec: plugins/schema plugins/sdk plugins/wire
 plugins/standalone:      plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/*
 plugins/builtin/*:       plugins/schema plugins/sdk plugins/spoollog plugins/template
+plugins/builtin/http: plugins/processor/jsonvalue plugins/sdk
 plugins/builtin/postgres: plugins/builtin/postgres/* plugins/schema plugins/sdk plugins/template
 plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template

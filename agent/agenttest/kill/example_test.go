@@ -67,3 +67,28 @@ func TestPostgresExample(t *testing.T) {
 	}
 	a.Wait("the change", has(`"operation":"update"`, `"after":{"id":1,"total":"8"}`))
 }
+
+// TestHTTPExample runs the example of the connector's page, with the addresses of the test: what
+// is sent to it is answered when the collector has it.
+func TestHTTPExample(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	collector, own := startAPI(t, dir), fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
+	a := agenttest.Start(t, "")
+	file := example(t, "plugins/builtin/http/README.md")
+	file = replace(t, file, "127.0.0.1:8090", own)
+	file = replace(t, file, "/etc/conduit/hooks-token", collector.token)
+	file = replace(t, file, "url: https://collector.example.com/events", "url: http://"+collector.addr+"/\n          auth.token: ${file:"+collector.token+"}")
+	a.Save("hooks.yaml", file)
+	a.WaitPhase("hooks", spec.PhaseRunning, 1)
+	if _, err := call(t.Context(), "POST", own+"/events", collector.token, numbered(1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := os.ReadFile(filepath.Join(collector.dir, "stored"))
+	if err != nil || strings.Count(string(stored), `"operation":"create"`) != 2 {
+		t.Errorf("the collector has %q: %v", stored, err)
+	}
+	if _, err := call(t.Context(), "POST", own+"/other", collector.token, numbered(3, 1)); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("another path is answered %v", err)
+	}
+}

@@ -11,7 +11,13 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest/kill"
 )
 
-func TestMain(m *testing.M) { kill.Main(m) }
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(apiAddr); addr != "" {
+		fmt.Fprintln(os.Stderr, serveAPI(addr))
+		os.Exit(1)
+	}
+	kill.Main(m)
+}
 
 // TestFile runs the suite with the file connector on both sides: it has no server.
 func TestFile(t *testing.T) {

@@ -1,0 +1,228 @@
+package kill_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+// apiAddr, when set, makes the test binary a server that keeps records in its working directory.
+const apiAddr = "CONDUIT_KILL_API"
+
+// serveAPI keeps the lines that are posted, each with its key, in a file that it syncs before it
+// answers. It forgets nothing when it is killed, and stores a request whose key it knows not again.
+func serveAPI(addr string) error {
+	s := &apiServer{keys: map[string]bool{}}
+	var err error
+	if s.file, err = os.OpenFile("stored", os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644); err != nil {
+		return err
+	}
+	content, err := io.ReadAll(s.file)
+	if err != nil {
+		return err
+	}
+	if end := bytes.LastIndexByte(content, '\n') + 1; end < len(content) { // torn by a kill, never answered
+		if err := s.file.Truncate(int64(end)); err != nil {
+			return err
+		}
+		content = content[:end]
+	}
+	for line := range strings.Lines(string(content)) {
+		s.keep(strings.TrimSuffix(line, "\n"))
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return http.Serve(l, s)
+}
+
+type apiServer struct {
+	file *os.File
+
+	mu    sync.Mutex
+	keys  map[string]bool // guarded by mu
+	items []string        // guarded by mu
+}
+
+func (s *apiServer) keep(line string) {
+	key, item, _ := strings.Cut(line, "\t")
+	if key != "" {
+		s.keys[key] = true
+	}
+	s.items = append(s.items, item)
+}
+
+// ServeHTTP stores lines, or answers with the items behind the number since, in pages.
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if token, err := os.ReadFile("token"); err != nil || r.Header.Get("Authorization") != "Bearer "+string(token) {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Method == http.MethodGet {
+		s.list(w, r)
+		return
+	}
+	if err := s.store(r.Header.Get("Idempotency-Key"), string(body)); err != nil {
+		log.Print(err)
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+}
+
+func (s *apiServer) store(key, body string) error {
+	if s.keys[key] {
+		return nil
+	}
+	var text strings.Builder
+	var lines []string
+	for line := range strings.Lines(body) {
+		lines = append(lines, key+"\t"+strings.TrimSuffix(line, "\n"))
+		text.WriteString(lines[len(lines)-1] + "\n")
+	}
+	if _, err := s.file.WriteString(text.String()); err != nil {
+		return err
+	}
+	if err := s.file.Sync(); err != nil {
+		return err
+	}
+	for _, line := range lines {
+		s.keep(line)
+	}
+	return nil
+}
+
+const apiPage = 40
+
+// list answers with items from the number since on, itself included.
+func (s *apiServer) list(w http.ResponseWriter, r *http.Request) {
+	since, _ := strconv.Atoi(r.URL.Query().Get("since"))
+	since = max(since, 1)
+	offset, _ := strconv.Atoi(r.URL.Query().Get("offset"))
+	type entry struct {
+		Seq  int             `json:"seq"`
+		Item json.RawMessage `json:"item"`
+	}
+	var page struct {
+		Items []entry `json:"items"`
+		Next  string  `json:"next,omitempty"`
+	}
+	first := since - 1 + offset
+	for i := first; i < min(len(s.items), first+apiPage); i++ {
+		page.Items = append(page.Items, entry{i + 1, json.RawMessage(s.items[i])})
+	}
+	if first+apiPage < len(s.items) {
+		page.Next = strconv.Itoa(offset + apiPage)
+	}
+	_ = json.NewEncoder(w).Encode(page)
+}
+
+// api is the server of a test, with the files that have its token.
+type api struct {
+	*server.Process
+	addr, dir string
+	token     string // path of the file that settings refer to
+	n         int    // tokens so far
+}
+
+func startAPI(t *testing.T, dir string) *api {
+	t.Helper()
+	a := &api{dir: server.Dir(t), addr: fmt.Sprintf("127.0.0.1:%d", server.FreePort(t)), token: filepath.Join(dir, "token")}
+	program := filepath.Join(a.dir, "api") // others may not run the one of the test
+	binary, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, binary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.Process = &server.Process{Path: program, Dir: a.dir, Env: []string{apiAddr + "=" + a.addr}, Ready: func(ctx context.Context) error {
+		_, err := a.do(ctx, "GET", "")
+		return err
+	}}
+	a.Launch(t)
+	return a
+}
+
+// rotate replaces the token, which the server reads for each request.
+func (a *api) rotate(context.Context) error {
+	a.n++
+	word := fmt.Appendf(nil, "word-%d", a.n)
+	for _, path := range []string{filepath.Join(a.dir, "token"), a.token} {
+		if err := os.WriteFile(path+".new", word, 0o644); err != nil {
+			return err
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *api) do(ctx context.Context, method, body string) (string, error) {
+	return call(ctx, method, a.addr, a.token, body)
+}
+
+// call sends a request with the token in a file. Every status but 2xx is an error.
+func call(ctx context.Context, method, addr, token, body string) (string, error) {
+	word, err := os.ReadFile(token)
+	if err != nil {
+		return "", err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+addr, strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("Authorization", "Bearer "+string(word))
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("answered %d", resp.StatusCode)
+	}
+	return string(text), err
+}
+
+// stored returns the numbers of the records that the server keeps.
+func (a *api) stored(context.Context) (all []int, err error) {
+	content, err := os.ReadFile(filepath.Join(a.dir, "stored"))
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(content) {
+		_, item, _ := bytes.Cut(line, []byte("\t"))
+		var r struct{ N int }
+		if bytes.HasSuffix(line, []byte("\n")) {
+			if err := json.Unmarshal(item, &r); err != nil {
+				return nil, err
+			}
+			all = append(all, r.N)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,74 @@
+package http
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+	"strings"
+)
+
+// authSettings are how requests prove where they come from, on both sides.
+type authSettings struct {
+	Token      string `json:"auth.token" desc:"Token in the header Authorization, as Bearer TOKEN. By reference, such as ${file:/etc/conduit/token}."`
+	Username   string `json:"auth.username" desc:"User of basic authentication."`
+	Password   string `json:"auth.password" desc:"Password of basic authentication. By reference."`
+	HMACSecret string `json:"auth.hmac.secret" desc:"Key of an HMAC-SHA256 over the body, in the header auth.hmac.header. By reference."`
+	HMACHeader string `json:"auth.hmac.header" default:"X-Hub-Signature-256" desc:"Header with the HMAC: sha256= and hexadecimal digits. A server accepts digits alone, too."`
+}
+
+// none reports whether nothing is asked for.
+func (s *authSettings) none() bool {
+	return s.Token == "" && s.Username == "" && s.Password == "" && s.HMACSecret == ""
+}
+
+// secrets are the texts that no error may hold.
+func (s *authSettings) secrets() []string { return []string{s.Token, s.Password, s.HMACSecret} }
+
+// sign adds what the settings say to a request with this body.
+func (s *authSettings) sign(r *http.Request, body []byte) {
+	switch {
+	case s.Token != "":
+		r.Header.Set("Authorization", "Bearer "+s.Token)
+	case s.Username != "" || s.Password != "":
+		r.SetBasicAuth(s.Username, s.Password)
+	}
+	if s.HMACSecret != "" {
+		r.Header.Set(s.HMACHeader, "sha256="+hex.EncodeToString(s.mac(body)))
+	}
+}
+
+// admits reports whether the headers of a request are good; its body is checked by signed.
+// Texts are compared as digests, in a time that says nothing about them.
+func (s *authSettings) admits(r *http.Request) bool {
+	if s.Token != "" {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		return strings.EqualFold(scheme, "Bearer") && same(strings.TrimSpace(token), s.Token)
+	}
+	if s.Username != "" || s.Password != "" {
+		user, password, _ := r.BasicAuth()
+		return same(user, s.Username) && same(password, s.Password)
+	}
+	return true
+}
+
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// signed reports whether the body has the signature that the settings ask for.
+func (s *authSettings) signed(r *http.Request, body []byte) bool {
+	if s.HMACSecret == "" {
+		return true
+	}
+	got, err := hex.DecodeString(strings.TrimPrefix(r.Header.Get(s.HMACHeader), "sha256="))
+	return err == nil && hmac.Equal(got, s.mac(body))
+}
+
+func (s *authSettings) mac(body []byte) []byte {
+	m := hmac.New(sha256.New, []byte(s.HMACSecret))
+	m.Write(body)
+	return m.Sum(nil)
+}

@@ -1,0 +1,172 @@
+package http
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type destinationSettings struct {
+	URL         string            `json:"url" validate:"required" desc:"URL to send records to."`
+	Method      string            `json:"method" default:"POST" validate:"inclusion=POST|PUT|PATCH" desc:"Method of the requests."`
+	Headers     map[string]string `json:"headers" desc:"Header of the requests, by name."`
+	Body        string            `json:"body.format" default:"single" validate:"inclusion=single|json|lines" desc:"single: a record a request. json: a JSON array of records a request. lines: one record a line. Each record is in the format of sdk.record.format."`
+	ContentType string            `json:"body.contentType" desc:"Content-Type of the requests. Nothing: application/json, or application/x-ndjson with lines."`
+	Compression string            `json:"body.compression" default:"none" validate:"inclusion=none|gzip" desc:"How bodies are compressed."`
+	MaxRecords  int               `json:"batch.maxRecords" default:"100" validate:"gt=0" desc:"Most records in a request, with json and lines."`
+	MaxBytes    int               `json:"batch.maxBytes" default:"1048576" validate:"gt=0" desc:"Most bytes of a body with several records, before it is compressed."`
+	Idempotency string            `json:"idempotency.header" default:"Idempotency-Key" desc:"Header with a key that is the same each time the same records are sent, also after a restart with single."`
+	Timeout     time.Duration     `json:"timeout" default:"30s" validate:"gt=0" desc:"How long a request may take."`
+	RetryFor    time.Duration     `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long a request is sent again that failed in a way that may pass. Then the pipeline starts again, with pauses, for ever."`
+
+	authSettings
+	tlsSettings
+}
+
+// maxAnswer is how much of a response is read: nothing but errors show it.
+const maxAnswer = 1 << 20
+
+// Destination sends records in requests.
+type Destination struct {
+	sdk.DestinationBase
+
+	settings destinationSettings
+	client   *client // nil before Open
+	last     key     // of the last record that was sent or refused
+	buf      []byte  // of the body, for the next one
+}
+
+// Parameters describes the settings.
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+
+// Configure checks and keeps the settings.
+func (d *Destination) Configure(_ context.Context, values map[string]string) error {
+	d.settings = destinationSettings{}
+	if err := sdk.Decode(values, &d.settings); err != nil {
+		return err
+	}
+	if _, err := checkURL(d.settings.URL); err != nil {
+		return err
+	}
+	_, err := d.settings.tlsSettings.client()
+	return err
+}
+
+// Open prepares the client. It connects with the first record.
+func (d *Destination) Open(context.Context) (err error) {
+	s := &d.settings
+	if s.Body == "single" {
+		s.MaxRecords = 1
+	}
+	if s.ContentType == "" {
+		s.ContentType = "application/json"
+		if s.Body == "lines" {
+			s.ContentType = "application/x-ndjson"
+		}
+	}
+	d.client, err = newClient(&s.authSettings, &s.tlsSettings, s.Headers, s.Timeout, maxAnswer, false)
+	return err
+}
+
+// Write sends the records in order, one request after the other.
+func (d *Destination) Write(ctx context.Context, records []record.Record) (n int, err error) {
+	for n < len(records) {
+		b, err := d.encode(ctx, records[n:])
+		if len(b.ends) == 0 {
+			return n, err
+		}
+		sent, err := d.send(ctx, b)
+		d.last = b.keys[min(sent, len(b.keys)-1)]
+		if n += sent; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// send sends a batch. When the server refuses it, which of its records it refuses is found out
+// by sending halves.
+func (d *Destination) send(ctx context.Context, b batch) (n int, err error) {
+	r, err := d.try(ctx, b)
+	switch {
+	case err != nil:
+		return 0, sdk.Unavailable(err)
+	case r.status/100 == 2:
+		return len(b.ends), nil
+	case !blames(r.status):
+		return 0, sdk.Unavailable(fmt.Errorf("cannot send records: %w", d.client.refusal(r)))
+	case len(b.ends) == 1:
+		return 0, fmt.Errorf("the record is refused: %w", d.client.refusal(r))
+	}
+	first, second := b.halves()
+	if n, err = d.send(ctx, first); err != nil {
+		return n, err
+	}
+	rest, err := d.send(ctx, second)
+	return n + rest, err
+}
+
+// blames reports whether a status says that something is wrong with the records, not with the
+// URL, the credentials or the server.
+func blames(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusGone, http.StatusUpgradeRequired, http.StatusMisdirectedRequest:
+		return false
+	}
+	return status/100 == 4
+}
+
+// try sends a request until there is a response that is no failure that passes, or it took too long.
+func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
+	body, header, err := d.request(b)
+	if err != nil {
+		return nil, err
+	}
+	var again backoff
+	for begin := time.Now(); ; {
+		r, err := d.client.do(ctx, d.settings.Method, d.settings.URL, body, header)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err == nil && !passes(r.status), r != nil && r.status/100 == 2: // what a good response says does not matter
+			return r, nil
+		case err == nil:
+			err = d.client.refusal(r)
+		}
+		pause := again.next(r)
+		if time.Since(begin)+pause > d.settings.RetryFor {
+			return nil, fmt.Errorf("cannot send records: %w (the last of %d tries)", err, again.tries)
+		}
+		sdk.Logger(ctx).Warn("cannot send records, trying again", "err", err, "tries", again.tries, "pause", pause.Round(time.Millisecond).String())
+		if err := wait(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (d *Destination) request(b batch) (body []byte, header http.Header, err error) {
+	header = http.Header{}
+	header.Set("Content-Type", d.settings.ContentType)
+	if d.settings.Idempotency != "" {
+		header.Set(d.settings.Idempotency, b.key())
+	}
+	body = b.body(d.settings.Body)
+	if d.settings.Compression == "gzip" {
+		header.Set("Content-Encoding", "gzip")
+		body, err = compress(body)
+	}
+	return body, header, err
+}
+
+// Teardown closes connections.
+func (d *Destination) Teardown(context.Context) error {
+	if d.client != nil {
+		d.client.close()
+	}
+	return nil
+}

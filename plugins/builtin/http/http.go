@@ -1,0 +1,27 @@
+// Package http is a source that receives requests or polls a URL, and a destination that
+// sends requests.
+package http
+
+import "github.com/conduit-agent/conduit/plugins/sdk"
+
+const version = "v1.0.0"
+
+// Connector describes the source and the destination.
+func Connector() sdk.Connector {
+	return sdk.Connector{
+		Name:    "http",
+		Summary: "Receives HTTP requests, polls a URL, or sends requests.",
+		Description: "A source that is a server (setting address) and answers 2xx only when the records of a request are acknowledged, or that polls " +
+			"a URL (setting url) with a cursor, ETag and pagination. A destination that sends records in requests and tries again until they are accepted.",
+		Version:        version,
+		Author:         "conduit",
+		NewSource:      func() sdk.Source { return &Source{} },
+		NewDestination: func() sdk.Destination { return &Destination{} },
+
+		// Bodies come without a schema.
+		SourceDefaults: map[string]string{
+			"sdk.schema.extract.key.enabled":     "false",
+			"sdk.schema.extract.payload.enabled": "false",
+		},
+	}
+}

@@ -1,0 +1,187 @@
+package http
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// page is a response with what it leads to.
+type page struct {
+	payloads []record.Data
+	next     string // page, empty when this is the last one
+	cursor   string // from cursor.path
+}
+
+// take returns the records of a response, and prepares the next request. What was read before
+// is left out.
+func (p *poller) take(r *response) ([]record.Record, error) {
+	if r.status == http.StatusNotModified {
+		p.rest()
+		return nil, nil
+	}
+	pg, err := p.parse(r)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the response of %s: %w", p.url.Host, err)
+	}
+	var records []record.Record
+	switch s := p.settings; {
+	case s.CursorField != "":
+		records, err = p.byField(pg)
+	case s.CursorPath != "":
+		records, err = p.byToken(pg)
+	case s.Pages != "none":
+		records, err = p.byPage(pg)
+	default:
+		records, err = p.whole(pg, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.label(records, r), nil
+}
+
+// rest has the next request wait for its time.
+func (p *poller) rest() {
+	p.due = time.Now().Add(p.settings.Period)
+	p.begin()
+}
+
+func (p *poller) label(records []record.Record, r *response) []record.Record {
+	var all record.Metadata
+	if t := r.header.Get("Content-Type"); t != "" {
+		all.Set("http.contentType", strings.ToValidUTF8(t, "\uFFFD"))
+	}
+	for _, h := range p.headers {
+		if v := r.header.Values(h); len(v) > 0 {
+			all.Set("http.header."+h, strings.ToValidUTF8(strings.Join(v, ", "), "\uFFFD"))
+		}
+	}
+	for i := range records {
+		records[i].Operation, records[i].Metadata = record.OperationCreate, all.Clone()
+	}
+	return records
+}
+
+// parse reads the response as the settings say.
+func (p *poller) parse(r *response) (pg page, err error) {
+	s := p.settings
+	if len(r.body) == 0 {
+		return pg, nil
+	}
+	if s.Records == "" && s.CursorPath == "" && s.PagesPath == "" {
+		pg.payloads, err = split(s.Body, r.header.Get("Content-Type"), r.body)
+	} else {
+		err = p.parseJSON(&pg, r.body)
+	}
+	if err != nil {
+		return pg, err
+	}
+	switch s.Pages {
+	case "link":
+		pg.next, err = p.resolve(nextLink(r.header))
+	case "page":
+		if len(pg.payloads) > 0 {
+			pg.next = strconv.Itoa(p.number() + 1)
+		}
+	}
+	return pg, err
+}
+
+func (p *poller) parseJSON(pg *page, body []byte) error {
+	s := p.settings
+	value, err := jsonvalue.Parse(body)
+	if err != nil {
+		return fmt.Errorf("it is not JSON: %w", err)
+	}
+	records, ok := value, true
+	if s.Records != "" {
+		records, ok = at(value, s.Records)
+	}
+	if !ok {
+		return fmt.Errorf("it has nothing at records.path %s", s.Records)
+	}
+	if records != nil {
+		if pg.payloads, err = payloadsOf(records); err != nil {
+			return err
+		}
+	}
+	if s.CursorPath != "" {
+		pg.cursor = textAt(value, s.CursorPath)
+	}
+	if s.PagesPath == "" {
+		return nil
+	}
+	pg.next = textAt(value, s.PagesPath)
+	if s.PagesParam == "" || strings.Contains(pg.next, "://") {
+		pg.next, err = p.resolve(pg.next)
+	}
+	return err
+}
+
+// resolve returns the URL of a page, which must be of the same host: requests may hold a token.
+func (p *poller) resolve(reference string) (string, error) {
+	if reference == "" {
+		return "", nil
+	}
+	u, err := p.url.Parse(reference)
+	if err != nil {
+		return "", fmt.Errorf("the URL of its next page is not valid")
+	}
+	if u.Host != p.url.Host || u.Scheme != p.url.Scheme {
+		return "", fmt.Errorf("its next page is at %s://%s, which may not get the request", u.Scheme, u.Host)
+	}
+	return u.String(), nil
+}
+
+// nextLink returns the URL with rel=next in the headers Link (RFC 8288).
+func nextLink(h http.Header) string {
+	for _, value := range h.Values("Link") {
+		for value != "" {
+			var target, params string
+			_, value, _ = strings.Cut(value, "<")
+			target, value, _ = strings.Cut(value, ">")
+			params, _, _ = strings.Cut(value, "<")
+			for param := range strings.SplitSeq(params, ";") {
+				name, rel, _ := strings.Cut(strings.Trim(param, " \t,"), "=")
+				if strings.EqualFold(strings.TrimSpace(name), "rel") && strings.EqualFold(strings.Trim(rel, ` "`), "next") {
+					return target
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// at returns what is at a path such as data.items.
+func at(value any, path string) (any, bool) {
+	for name := range strings.SplitSeq(path, ".") {
+		object, ok := value.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if value, ok = object[name]; !ok {
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// textAt returns the text or number at a path, empty when there is none.
+func textAt(value any, path string) string {
+	v, _ := at(value, path)
+	switch v := v.(type) {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return ""
+}

@@ -1,0 +1,200 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// poller is a source that polls a URL. Its fields belong to Read, but for report.
+type poller struct {
+	settings *sourceSettings
+	client   *client
+	url      *url.URL
+	headers  []string // of responses that become metadata, in canonical form
+	log      *slog.Logger
+	pages    map[string]string // digests of the pages of the last poll, without a cursor
+
+	place place
+	due   time.Time // of the next request
+	// run is the comparison of the records that have the value of the cursor with those that
+	// were read, from the first page of a poll on.
+	run   run
+	since string // with cursor.field, the parameter of all pages of a poll
+
+	mu     sync.Mutex
+	report progress.Report // guarded by mu
+}
+
+func (p *poller) open(ctx context.Context, pos record.Position) (err error) {
+	s := p.settings
+	if p.place, err = parsePlace(pos); err != nil {
+		return err
+	}
+	if len(pos) == 0 {
+		p.place.Cursor = s.CursorStart
+	}
+	if p.url, err = checkURL(s.URL); err != nil {
+		return err
+	}
+	if p.client, err = newClient(&s.authSettings, &s.tlsSettings, s.RequestHeader, s.Timeout, s.MaxBody, true); err != nil {
+		return err
+	}
+	for _, h := range s.Headers {
+		if h != "" {
+			p.headers = append(p.headers, http.CanonicalHeaderKey(h))
+		}
+	}
+	p.log, p.pages = sdk.Logger(ctx), map[string]string{}
+	p.begin()
+	return nil
+}
+
+// begin begins a poll. With cursor.field, all its pages are asked for with the value of now.
+func (p *poller) begin() { p.run, p.since = run{left: p.place.Count}, p.place.Cursor }
+
+func (p *poller) read(ctx context.Context) ([]record.Record, error) {
+	for {
+		if err := wait(ctx, time.Until(p.due)); err != nil {
+			return nil, err
+		}
+		r, err := p.fetch(ctx)
+		if err != nil {
+			return nil, err
+		}
+		records, err := p.take(r)
+		if err != nil || len(records) > 0 {
+			return records, err
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fetch sends the next request until there is a response that is no failure that passes.
+func (p *poller) fetch(ctx context.Context) (*response, error) {
+	var again backoff
+	for {
+		target, header, err := p.request()
+		if err != nil {
+			return nil, err
+		}
+		r, err := p.client.do(ctx, p.settings.Method, target, []byte(p.settings.Request), header)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, errTooLarge):
+			return nil, fmt.Errorf("%w: set body.maxBytes, or have pages made smaller", err)
+		case err == nil && !passes(r.status):
+			p.heard("")
+			return r, p.refused(r)
+		case err == nil:
+			err = p.client.refusal(r)
+		}
+		pause := again.next(r)
+		p.heard(err.Error())
+		p.log.Warn("cannot poll, trying again", "err", err, "tries", again.tries, "pause", pause.Round(time.Millisecond).String())
+		if err := wait(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// heard notes what the server said last: nothing wrong, or why polling fails.
+func (p *poller) heard(warning string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.report.Warning = warning; warning == "" {
+		p.report.At = time.Now()
+	}
+}
+
+func (p *poller) progress() progress.Report {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.report
+}
+
+// refused returns why the response cannot be used, nil when it can.
+func (p *poller) refused(r *response) error {
+	switch {
+	case r.status == http.StatusNotModified, r.status/100 == 2:
+		return nil
+	case r.status == http.StatusGone && p.place.N > 0:
+		return fmt.Errorf("records were missed: %w: the server has nothing any more from %q on, where polling was to go on; start the pipeline from the beginning or with another cursor.initial",
+			p.client.refusal(r), p.place.Cursor+p.place.Page)
+	}
+	return fmt.Errorf("cannot poll: %w", p.client.refusal(r))
+}
+
+// request returns the URL and the headers of the next request.
+func (p *poller) request() (target string, header http.Header, err error) {
+	s, u := p.settings, *p.url
+	switch page := p.place.Page; {
+	case strings.Contains(page, "://"):
+		return page, nil, nil // it has the cursor
+	case s.Pages == "page":
+		u.RawQuery = with(u.RawQuery, s.PagesParam, strconv.Itoa(p.number()))
+	case page != "":
+		u.RawQuery = with(u.RawQuery, s.PagesParam, page)
+	}
+	cursor := p.place.Cursor
+	if s.CursorField != "" {
+		cursor = p.since
+	}
+	if s.CursorParam != "" && cursor != "" {
+		u.RawQuery = with(u.RawQuery, s.CursorParam, cursor)
+	}
+	header = http.Header{}
+	if p.place.ETag != "" {
+		header.Set("If-None-Match", p.place.ETag)
+	} else if p.place.Modified != "" {
+		header.Set("If-Modified-Since", p.place.Modified)
+	}
+	return u.String(), header, nil
+}
+
+// number returns the number of the next page.
+func (p *poller) number() int {
+	n, _ := strconv.Atoi(p.place.Page)
+	return max(1, n)
+}
+
+// with returns the query with one more parameter, in the place of any that has its name.
+func with(query, name, value string) string {
+	values, _ := url.ParseQuery(query)
+	values.Set(name, value)
+	return values.Encode()
+}
+
+func (p *poller) ack([]record.Position) error { return nil }
+
+func (p *poller) close(context.Context) error {
+	if p.client != nil {
+		p.client.close()
+	}
+	return nil
+}

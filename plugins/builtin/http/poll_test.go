@@ -1,0 +1,399 @@
+package http_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	nethttp "net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/http"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// item is a record of an API.
+type item struct {
+	ID int    `json:"id"`
+	At string `json:"at"`
+}
+
+// api is a server with a growing list: from says from which id on (behind, with after=true),
+// pages have three items, and next leads to the next page.
+type api struct {
+	*httptest.Server
+	mu       sync.Mutex
+	items    []item            // guarded by mu
+	requests []string          // guarded by mu: their queries
+	fail     []int             // guarded by mu: statuses of the next responses
+	by       func(item) string // value of an item that from is compared with
+	behind   bool
+	answered func()
+}
+
+const pageSize = 3
+
+func newAPI(t testing.TB) *api {
+	a := &api{by: func(i item) string { return fmt.Sprintf("%09d", i.ID) }}
+	a.Server = httptest.NewServer(a)
+	t.Cleanup(a.Close)
+	return a
+}
+
+// add adds n items.
+func (a *api) add(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for range n {
+		id := len(a.items) + 1
+		a.items = append(a.items, item{id, fmt.Sprintf("2026-01-01T00:00:%02dZ", id/4)})
+	}
+}
+
+// ServeHTTP answers with a page.
+func (a *api) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.requests = append(a.requests, r.URL.RawQuery)
+	if len(a.fail) > 0 {
+		status := a.fail[0]
+		if a.fail = a.fail[1:]; status != 200 {
+			w.WriteHeader(status)
+			return
+		}
+	}
+	q := r.URL.Query()
+	from, offset := q.Get("from"), 0
+	if n, err := strconv.Atoi(from); err == nil {
+		from = fmt.Sprintf("%09d", n)
+	}
+	page := struct {
+		Items []item  `json:"items"`
+		Next  *string `json:"next"`
+	}{Items: []item{}}
+	offset, _ = strconv.Atoi(q.Get("offset"))
+	var all []item
+	for _, i := range a.items {
+		if v := a.by(i); v > from || v == from && !a.behind {
+			all = append(all, i)
+		}
+	}
+	page.Items = append(page.Items, all[min(offset, len(all)):min(offset+pageSize, len(all))]...)
+	if offset+pageSize < len(all) {
+		next := fmt.Sprintf("?from=%s&offset=%d", q.Get("from"), offset+pageSize)
+		page.Next = &next
+		w.Header().Add("Link", `<https://elsewhere.example/>; rel="prev", <`+next+`>; rel="next"`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(page)
+}
+
+// ids returns the ids of records.
+func ids(t *testing.T, records []record.Record) (all []int) {
+	t.Helper()
+	for i := range records {
+		object, ok := records[i].After.Structured()
+		if !ok {
+			t.Fatalf("record %d has no structured payload", i)
+		}
+		all = append(all, int(object["id"].(float64)))
+	}
+	return all
+}
+
+func upTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i+1)
+	}
+	return all
+}
+
+// quiet checks that no more records come, over several polls.
+func quiet(t *testing.T, a *api, s sdk.Source) {
+	t.Helper()
+	a.mu.Lock()
+	n := len(a.requests)
+	a.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			a.mu.Lock()
+			polls := len(a.requests) - n
+			a.mu.Unlock()
+			if polls >= 3 {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if records, err := s.Read(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %d more records, first %s: %v", len(records), payloads(t, records[:min(1, len(records))]), err)
+	}
+}
+
+// TestPollCursor reads what is behind the cursor, in pages, once: by ids, and by times that several
+// records share, whether the server takes the cursor as from or as behind.
+func TestPollCursor(t *testing.T) {
+	for _, pages := range []map[string]string{{"pagination": "token", "pagination.path": "next"}, {"pagination": "link"}} {
+		for _, field := range []string{"id", "at"} {
+			for _, behind := range []bool{false, true} {
+				if field == "at" && behind {
+					continue // such a server hides records with the same time: nothing can find them
+				}
+				a := newAPI(t)
+				a.behind = behind
+				if field == "at" {
+					a.by = func(i item) string { return i.At }
+				}
+				settings := map[string]string{"url": a.URL + "/?x=1", "records.path": "items", "cursor.field": field, "cursor.param": "from", "pollingPeriod": "1ms"}
+				for k, v := range pages {
+					settings[k] = v
+				}
+				a.add(10)
+				s := source(t, settings, nil)
+				all := read(t, s, 10)
+				quiet(t, a, s)
+				a.add(7)
+				all = append(all, read(t, s, 7)...)
+				quiet(t, a, s)
+				if got := ids(t, all); !slices.Equal(got, upTo(17)) {
+					t.Fatalf("%v by %s: got %v", pages, field, got)
+				}
+				for i := range all { // from every position
+					s := source(t, settings, all[i].Position)
+					if i+1 < len(all) {
+						if got := ids(t, read(t, s, len(all)-i-1)); !slices.Equal(got, upTo(17)[i+1:]) {
+							t.Fatalf("%v by %s: from position %d %s got %v", pages, field, i+1, all[i].Position, got)
+						}
+					}
+					quiet(t, a, s)
+				}
+			}
+		}
+	}
+}
+
+// TestPollOrder stops at records that are not in ascending order: those in between would be lost.
+func TestPollOrder(t *testing.T) {
+	r := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, `[{"id":9},{"id":10},{"id":2}]`)
+	}))
+	defer r.Close()
+	s := source(t, map[string]string{"url": r.URL, "cursor.field": "id", "cursor.param": "since"}, nil)
+	if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), `record 3 of the response has id "2", which is less than "10"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPollChangedRun reads records again that share the cursor and changed, rather than lose one.
+func TestPollChangedRun(t *testing.T) {
+	a := newAPI(t)
+	a.by = func(i item) string { return i.At }
+	a.add(3) // all of one second
+	settings := map[string]string{"url": a.URL, "records.path": "items", "cursor.field": "at", "cursor.param": "from", "pagination": "link", "pollingPeriod": "1ms"}
+	s := source(t, settings, nil)
+	read(t, s, 3)
+	a.mu.Lock()
+	a.items = []item{{1, a.items[0].At}, {7, a.items[0].At}, {3, a.items[0].At}}
+	a.mu.Unlock()
+	if got := ids(t, read(t, s, 3)); !slices.Equal(got, []int{1, 7, 3}) {
+		t.Errorf("got %v", got)
+	}
+	quiet(t, a, s)
+}
+
+// TestPollFailures goes on after failures that pass, and reports those that do not.
+func TestPollFailures(t *testing.T) {
+	a := newAPI(t)
+	a.add(2)
+	a.fail = []int{500, 429, 503}
+	settings := map[string]string{"url": a.URL, "records.path": "items", "cursor.field": "id", "cursor.param": "from", "pollingPeriod": "1ms"}
+	s := source(t, settings, nil)
+	done := make(chan []record.Record, 1)
+	go func() { records, _ := s.Read(t.Context()); done <- records }()
+	eventually(t, "the failure is reported", func() bool { return strings.Contains(s.Progress().Warning, "the server answered 500") })
+	all := <-done
+	if len(all) != 2 || s.Progress().Warning != "" {
+		t.Errorf("%d records, warning %q", len(all), s.Progress().Warning)
+	}
+	for status, want := range map[int]string{401: "the server answered 401", 404: "the server answered 404", 410: "records were missed"} {
+		a.mu.Lock()
+		a.fail = []int{status}
+		a.mu.Unlock()
+		if _, err := source(t, settings, all[1].Position).Read(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: got %v", status, err)
+		}
+	}
+}
+
+// TestPollToken follows a cursor of the response.
+func TestPollToken(t *testing.T) {
+	var mu sync.Mutex
+	log := 7
+	asked := map[string]int{}
+	a := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[r.URL.RawQuery]++
+		after, _ := strconv.Atoi(r.URL.Query().Get("after"))
+		var items []item
+		for id := after + 1; id <= min(log, after+pageSize); id++ {
+			items = append(items, item{ID: id})
+		}
+		body := map[string]any{"events": items}
+		if len(items) == pageSize { // the cursor comes with a full page only
+			body["meta"] = map[string]any{"next": after + pageSize}
+		}
+		_ = json.NewEncoder(w).Encode(body)
+	}))
+	defer a.Close()
+	settings := map[string]string{"url": a.URL, "records.path": "events", "cursor.path": "meta.next", "cursor.param": "after", "pollingPeriod": "1ms"}
+	s := source(t, settings, nil)
+	all := read(t, s, 7)
+	for _, n := range []int{8, 9, 13} { // the page grows, is full, and more follow
+		mu.Lock()
+		log = n
+		mu.Unlock()
+		all = append(all, read(t, s, n-len(all))...)
+	}
+	if got := ids(t, all); !slices.Equal(got, upTo(13)) {
+		t.Fatalf("got %v", got)
+	}
+	for i := range 12 {
+		if got := ids(t, read(t, source(t, settings, all[i].Position), 12-i)); !slices.Equal(got, upTo(13)[i+1:]) {
+			t.Fatalf("from position %d %s got %v", i+1, all[i].Position, got)
+		}
+	}
+}
+
+// TestPollWhole reads a document once, again when it changed, and asks the server whether it did.
+func TestPollWhole(t *testing.T) {
+	for _, tagged := range []bool{true, false} {
+		var mu sync.Mutex
+		body, unchanged, polls := `[{"id":1},{"id":2},{"id":3}]`, 0, 0
+		a := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			polls++
+			etag := fmt.Sprintf("%q", body[1:9])
+			if r.Header.Get("If-None-Match") == etag && tagged {
+				unchanged++
+				w.WriteHeader(304)
+				return
+			}
+			if tagged {
+				w.Header().Set("ETag", etag)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprint(w, body)
+		}))
+		defer a.Close()
+		settings := map[string]string{"url": a.URL, "pollingPeriod": "1ms"}
+		s := source(t, settings, nil)
+		all := read(t, s, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for {
+				mu.Lock()
+				enough := polls > 3
+				mu.Unlock()
+				if enough {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}()
+		if again, err := s.Read(ctx); err == nil {
+			t.Errorf("what did not change is read again: %v", ids(t, again))
+		}
+		if got := ids(t, read(t, source(t, settings, all[0].Position), 2)); !slices.Equal(got, []int{2, 3}) {
+			t.Errorf("from the first position: %v", got)
+		}
+		mu.Lock()
+		if body = `[{"id":4}]`; tagged != (unchanged > 0) {
+			t.Errorf("%d responses say that nothing changed", unchanged)
+		}
+		mu.Unlock()
+		for _, s := range []sdk.Source{s, source(t, settings, all[1].Position), source(t, settings, all[2].Position)} {
+			if got := ids(t, read(t, s, 1)); !slices.Equal(got, []int{4}) {
+				t.Errorf("after the change: %v", got)
+			}
+		}
+	}
+}
+
+// TestPollPages reads all pages by their numbers, and goes on in the middle of one.
+func TestPollPages(t *testing.T) {
+	a := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+		items := []item{}
+		for id := (page-1)*pageSize + 1; id <= min(8, page*pageSize); id++ {
+			items = append(items, item{ID: id})
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(items)
+	}))
+	defer a.Close()
+	settings := map[string]string{"url": a.URL, "pagination": "page", "pagination.param": "page", "pollingPeriod": "1h"}
+	all := read(t, source(t, settings, nil), 8)
+	if got := ids(t, all); !slices.Equal(got, upTo(8)) {
+		t.Fatalf("got %v", got)
+	}
+	for i := range 7 {
+		if got := ids(t, read(t, source(t, settings, all[i].Position), 7-i)); !slices.Equal(got, upTo(8)[i+1:]) {
+			t.Errorf("from position %d %s got %v", i+1, all[i].Position, got)
+		}
+	}
+}
+
+// TestPollElsewhere sends nothing to another server, be it by a redirect or by a page.
+func TestPollElsewhere(t *testing.T) {
+	other := newRecorder(t, nil)
+	for want, answer := range map[string]nethttp.HandlerFunc{
+		"redirects to another": func(w nethttp.ResponseWriter, r *nethttp.Request) { nethttp.Redirect(w, r, other.URL, 302) },
+		"may not get the": func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+			w.Header().Set("Link", "<"+other.URL+`>; rel=next`)
+			_, _ = w.Write([]byte("x"))
+		},
+	} {
+		a := httptest.NewServer(answer)
+		defer a.Close()
+		s := source(t, map[string]string{"url": a.URL, "pagination": "link", "headers.X-API-Key": "topsecret"}, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := s.Read(ctx)
+		if text := fmt.Sprint(err, s.Progress().Warning); !strings.Contains(text, want) || strings.Contains(text, "topsecret") {
+			t.Errorf("got %s, want %s", text, want)
+		}
+	}
+	if got := other.bodies(); len(got) > 0 {
+		t.Errorf("the other server got %d requests", len(got))
+	}
+}
+
+// TestPollBounds stops at a response that is too large, and refuses foreign positions.
+func TestPollBounds(t *testing.T) {
+	a := newAPI(t)
+	a.add(3)
+	s := source(t, map[string]string{"url": a.URL, "body.maxBytes": "20"}, nil)
+	if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 20 bytes") {
+		t.Errorf("got %v", err)
+	}
+	other := &http.Source{}
+	_ = other.Configure(t.Context(), map[string]string{"url": a.URL})
+	for _, pos := range []string{"17", `{"n":0}`, `{"n":1,"x":2}`} {
+		if err := other.Open(t.Context(), record.Position(pos)); err == nil || !strings.Contains(err.Error(), "cannot resume from") {
+			t.Errorf("%s: got %v", pos, err)
+		}
+	}
+}

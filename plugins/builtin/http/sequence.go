@@ -1,0 +1,38 @@
+package http
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"regexp"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// sequence numbers the records of one run of a server: a random prefix tells runs apart.
+type sequence struct {
+	prefix string
+	last   uint64
+}
+
+func newSequence() sequence {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return sequence{prefix: hex.EncodeToString(b[:]) + ":"}
+}
+
+// number gives the records their positions, which are cut from one array.
+func (s *sequence) number(records []record.Record) {
+	const digits = 20
+	text := make([]byte, 0, len(records)*(len(s.prefix)+digits))
+	for i := range records {
+		start := len(text)
+		s.last++
+		text = strconv.AppendUint(append(text, s.prefix...), s.last, 10)
+		records[i].Position = text[start:len(text):len(text)]
+	}
+}
+
+var sequencePosition = regexp.MustCompile(`^[0-9a-f]{16}:[0-9]{1,20}$`)
+
+func isSequence(pos record.Position) bool { return sequencePosition.Match(pos) }

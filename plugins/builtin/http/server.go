@@ -1,0 +1,271 @@
+package http
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+const (
+	mostRead     = 1000 // records that one Read returns, about
+	headerLimit  = 64 << 10
+	headerTime   = 10 * time.Second
+	idleTime     = 2 * time.Minute
+	goodbyeTime  = 5 * time.Second // for answers to be sent when the source ends
+	retrySeconds = 1
+)
+
+// server is a source that receives requests.
+type server struct {
+	settings *sourceSettings
+	log      *slog.Logger
+	limiter  *rate.Limiter // nil: no limit
+	pending  *pending
+	sequence sequence // guarded by pending.mu
+	http     *http.Server
+	ended    chan struct{} // closed when http.Serve returned
+	headers  []string      // that become metadata, in canonical form
+}
+
+// open listens. Any position of this mode will do: what was not acknowledged was not answered,
+// and is sent again by its sender.
+func (s *server) open(ctx context.Context, pos record.Position) error {
+	if len(pos) > 0 && !isSequence(pos) {
+		return fmt.Errorf("cannot resume from %q: that is no position of an HTTP server", pos)
+	}
+	config, err := s.settings.tlsSettings.server()
+	if err != nil {
+		return err
+	}
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", s.settings.Address)
+	if err != nil {
+		return sdk.Unavailable(fmt.Errorf("cannot listen: %w", err))
+	}
+	s.log, s.sequence = sdk.Logger(ctx), newSequence()
+	s.pending = newPending(s.settings.MaxRequests, s.settings.MaxBytes)
+	for _, h := range s.settings.Headers {
+		if h != "" {
+			s.headers = append(s.headers, http.CanonicalHeaderKey(h))
+		}
+	}
+	if r := s.settings.Rate; r > 0 {
+		s.limiter = rate.NewLimiter(rate.Limit(r), max(1, int(r)))
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc(s.settings.Path, s.serve)
+	s.http = &http.Server{Handler: mux, TLSConfig: config, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerLimit,
+		ReadTimeout: s.settings.Timeout, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	s.ended = make(chan struct{})
+	go func() { defer close(s.ended); s.listen(l) }()
+	s.log.Info("receiving requests", "address", l.Addr().String(), "tls", config != nil)
+	return nil
+}
+
+func (s *server) listen(l net.Listener) {
+	var err error
+	if s.http.TLSConfig != nil {
+		err = s.http.ServeTLS(l, "", "")
+	} else {
+		err = s.http.Serve(l)
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
+		s.log.Error("cannot receive requests any more", "err", err)
+		s.pending.close()
+	}
+}
+
+func (s *server) read(ctx context.Context) ([]record.Record, error) {
+	records, err := s.pending.next(ctx, mostRead)
+	if errors.Is(err, errClosed) {
+		err = sdk.Unavailable(err)
+	}
+	return records, err
+}
+
+func (s *server) ack(positions []record.Position) error {
+	s.pending.ack(len(positions))
+	return nil
+}
+
+// close answers what waits and ends the server. Nothing that was not acknowledged is answered 2xx.
+func (s *server) close(ctx context.Context) error {
+	if s.http == nil {
+		return nil
+	}
+	s.http.SetKeepAlivesEnabled(false)
+	s.pending.close()
+	ctx, cancel := context.WithTimeout(ctx, goodbyeTime)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil { // a client that sends slowly, or does not read
+		err = s.http.Close()
+	}
+	<-s.ended
+	return err
+}
+
+func (s *server) progress() progress.Report {
+	n := s.pending.waits()
+	return progress.Report{Records: &n, At: time.Now()}
+}
+
+// serve answers a request when its records are acknowledged.
+func (s *server) serve(w http.ResponseWriter, r *http.Request) {
+	if !slices.Contains(s.settings.Methods, r.Method) {
+		w.Header().Set("Allow", strings.Join(s.settings.Methods, ", "))
+		http.Error(w, "use "+strings.Join(s.settings.Methods, " or "), http.StatusMethodNotAllowed)
+		return
+	}
+	if !s.settings.admits(r) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "the request carries no valid credentials", http.StatusUnauthorized)
+		return
+	}
+	if s.limiter != nil && !s.limiter.Allow() {
+		later(w, http.StatusTooManyRequests, "too many requests")
+		return
+	}
+	size := s.settings.MaxBody
+	if n := r.ContentLength; n > size {
+		s.tooLarge(w)
+		return
+	} else if n >= 0 && r.Header.Get("Content-Encoding") == "" {
+		size = n
+	}
+	if !s.pending.admit(size) {
+		later(w, http.StatusServiceUnavailable, "too much waits to be written")
+		return
+	}
+	defer func() { s.pending.release(size) }()
+	body, status, err := s.body(w, r)
+	if err != nil {
+		if status == http.StatusRequestEntityTooLarge {
+			s.tooLarge(w)
+			return
+		}
+		http.Error(w, err.Error(), status)
+		return
+	}
+	s.pending.shrink(size - int64(len(body)))
+	size = int64(len(body))
+	s.deliver(w, r, body)
+}
+
+func (s *server) tooLarge(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	http.Error(w, fmt.Sprintf("the body has more than %d bytes", s.settings.MaxBody), http.StatusRequestEntityTooLarge)
+}
+
+// later refuses a request for now.
+func later(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Retry-After", strconv.Itoa(retrySeconds))
+	http.Error(w, message, status)
+}
+
+// body reads the body, of at most the bytes that one may have also when it is not compressed.
+func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
+	var from io.Reader = http.MaxBytesReader(w, r.Body, s.settings.MaxBody)
+	switch r.Header.Get("Content-Encoding") {
+	case "", "identity":
+	case "gzip":
+		if from, err = gzip.NewReader(from); err != nil {
+			return nil, http.StatusBadRequest, errors.New("the body is not gzip")
+		}
+	default:
+		return nil, http.StatusUnsupportedMediaType, errors.New("the body is encoded in a way that is not supported: use gzip or none")
+	}
+	body, err = readAtMost(from, s.settings.MaxBody)
+	if err == nil { // from now on only the time for the acknowledgement counts
+		err = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
+	switch {
+	case errors.Is(err, errTooLarge), errors.As(err, new(*http.MaxBytesError)):
+		return nil, http.StatusRequestEntityTooLarge, err
+	case err != nil:
+		return nil, http.StatusBadRequest, errors.New("cannot read the body")
+	case !s.settings.signed(r, body):
+		return nil, http.StatusUnauthorized, fmt.Errorf("the header %s does not fit the body", s.settings.HMACHeader)
+	}
+	return body, 0, nil
+}
+
+func (s *server) deliver(w http.ResponseWriter, r *http.Request, body []byte) {
+	payloads, err := split(s.settings.Body, r.Header.Get("Content-Type"), body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if len(payloads) == 0 {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	waiting := s.pending.add(s.records(r, payloads), s.sequence.number)
+	timeout := time.NewTimer(s.settings.AckTimeout)
+	defer timeout.Stop()
+	select {
+	case <-waiting.done:
+		w.WriteHeader(http.StatusNoContent)
+	case <-timeout.C:
+		s.pending.giveUp(waiting)
+		later(w, http.StatusServiceUnavailable, fmt.Sprintf("not written within %v; it may be later", s.settings.AckTimeout))
+	case <-s.pending.closed:
+		s.end(w, waiting)
+	case <-r.Context().Done():
+		s.pending.giveUp(waiting)
+	}
+}
+
+// end answers when the source ends: what was acknowledged just before is.
+func (s *server) end(w http.ResponseWriter, waiting *waiting) {
+	select {
+	case <-waiting.done:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		later(w, http.StatusServiceUnavailable, "the pipeline has stopped")
+	}
+}
+
+func (s *server) records(r *http.Request, payloads []record.Data) []record.Record {
+	metadata := s.metadata(r)
+	records := make([]record.Record, len(payloads))
+	for i := range records {
+		records[i] = record.Record{Operation: record.OperationCreate, Metadata: metadata.Clone(), After: payloads[i]}
+	}
+	return records
+}
+
+func (s *server) metadata(r *http.Request) record.Metadata {
+	all := record.Metadata{}
+	all.Set(record.KeyCreatedAt, strconv.FormatInt(time.Now().UnixNano(), 10))
+	all.Set("http.method", r.Method)
+	all.Set("http.path", strings.ToValidUTF8(r.URL.Path, "\uFFFD"))
+	all.Set("http.remoteAddress", r.RemoteAddr)
+	if q := r.URL.RawQuery; q != "" {
+		all.Set("http.query", strings.ToValidUTF8(q, "\uFFFD"))
+	}
+	if t := r.Header.Get("Content-Type"); t != "" {
+		all.Set("http.contentType", strings.ToValidUTF8(t, "\uFFFD"))
+	}
+	for _, h := range s.headers {
+		if v := r.Header.Values(h); len(v) > 0 {
+			all.Set("http.header."+h, strings.ToValidUTF8(strings.Join(v, ", "), "\uFFFD"))
+		}
+	}
+	return all
+}

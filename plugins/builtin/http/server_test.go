@@ -1,0 +1,385 @@
+package http_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	nethttp "net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/http"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// source is an opened source, with the settings that the test gives.
+func source(t *testing.T, settings map[string]string, pos record.Position) *http.Source {
+	t.Helper()
+	s := &http.Source{}
+	if err := s.Configure(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(t.Context(), pos); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Teardown(context.WithoutCancel(t.Context())) })
+	return s
+}
+
+func listening(t *testing.T, settings map[string]string) (*http.Source, string) {
+	t.Helper()
+	settings["address"] = "127.0.0.1:" + strconv.Itoa(server.FreePort(t))
+	return source(t, settings, nil), settings["address"]
+}
+
+// answer is what came of a request.
+type answer struct {
+	status int
+	header nethttp.Header
+	text   string
+	err    error
+}
+
+func send(c *nethttp.Client, r *nethttp.Request) (a answer) {
+	resp, err := c.Do(r)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(text), err}
+}
+
+func request(t *testing.T, addr, body string, headers ...string) *nethttp.Request {
+	t.Helper()
+	r, err := nethttp.NewRequestWithContext(t.Context(), "POST", "http://"+addr+"/", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return r
+}
+
+// post sends a request and does not wait for the answer.
+func post(t *testing.T, addr, body string, headers ...string) <-chan answer {
+	r, answers := request(t, addr, body, headers...), make(chan answer, 1)
+	go func() { answers <- send(nethttp.DefaultClient, r) }()
+	return answers
+}
+
+func read(t *testing.T, s sdk.Source, n int) (all []record.Record) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for len(all) < n {
+		records, err := s.Read(ctx)
+		if err != nil {
+			t.Fatalf("after %d of %d records: %v", len(all), n, err)
+		}
+		all = append(all, records...)
+	}
+	return all
+}
+
+func positions(records []record.Record) (all []record.Position) {
+	for i := range records {
+		all = append(all, records[i].Position)
+	}
+	return all
+}
+
+func ack(t *testing.T, s sdk.Source, records []record.Record) {
+	t.Helper()
+	if err := s.Ack(t.Context(), positions(records)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func payloads(t *testing.T, records []record.Record) string {
+	t.Helper()
+	var all []string
+	for i := range records {
+		if raw, ok := records[i].After.Raw(); ok {
+			all = append(all, string(raw))
+			continue
+		}
+		text, err := records[i].After.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(text))
+	}
+	return strings.Join(all, " ")
+}
+
+// stays checks that no answer comes while nothing is acknowledged: other requests are answered meanwhile.
+func stays(t *testing.T, addr string, answers <-chan answer) {
+	t.Helper()
+	r, _ := nethttp.NewRequestWithContext(t.Context(), "GET", "http://"+addr+"/", nil)
+	if a := send(nethttp.DefaultClient, r); a.status != 405 {
+		t.Errorf("GET is answered %d %v, want 405", a.status, a.err)
+	}
+	select {
+	case a := <-answers:
+		t.Fatalf("answered %d %s before the records are acknowledged", a.status, a.text)
+	default:
+	}
+}
+
+// TestServerAnswersAcknowledged has a request answered when the last of its records is acknowledged.
+func TestServerAnswersAcknowledged(t *testing.T) {
+	s, addr := listening(t, map[string]string{"metadata.headers": "x-tenant"})
+	answers := post(t, addr, "one\ntwo\n\nthree", "Content-Type", "application/x-ndjson", "X-Tenant", "acme")
+	records := read(t, s, 3)
+	if got := payloads(t, records); got != "one two three" {
+		t.Errorf("got %q", got)
+	}
+	if m := records[2].Metadata; m.Get("http.header.X-Tenant") != "acme" || m.Get("http.path") != "/" || m.Get("http.method") != "POST" || m.Get("http.contentType") != "application/x-ndjson" {
+		t.Errorf("metadata is %v", m)
+	}
+	stays(t, addr, answers)
+	ack(t, s, records[:2])
+	stays(t, addr, answers)
+	if n := s.Progress().Records; n == nil || *n != 1 {
+		t.Errorf("progress is %+v, want 1 record behind", s.Progress())
+	}
+	ack(t, s, records[2:])
+	if a := <-answers; a.status != 204 || a.err != nil {
+		t.Errorf("answered %d %v, want 204", a.status, a.err)
+	}
+}
+
+// TestServerEnds has requests whose records are not acknowledged answered 503 when the source ends.
+func TestServerEnds(t *testing.T) {
+	s, addr := listening(t, map[string]string{})
+	first, second := post(t, addr, "1"), post(t, addr, "2")
+	records := read(t, s, 2)
+	ack(t, s, records[:1])
+	if err := s.Teardown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	a, b := <-first, <-second
+	if a.status+b.status != 204+503 {
+		t.Errorf("answered %+v and %+v, want 204 and 503", a, b)
+	}
+	for _, one := range []answer{a, b} {
+		if one.status == 503 && one.header.Get("Retry-After") == "" {
+			t.Error("503 comes without Retry-After")
+		}
+	}
+	if a := <-post(t, addr, "3"); a.err == nil {
+		t.Errorf("answered %d after the end", a.status)
+	}
+}
+
+// TestServerTimeout has a request that waits for too long answered 503, and its records not read any more.
+func TestServerTimeout(t *testing.T) {
+	s, addr := listening(t, map[string]string{"ack.timeout": "50ms"})
+	if a := <-post(t, addr, "late"); a.status != 503 || a.header.Get("Retry-After") == "" {
+		t.Errorf("answered %d with Retry-After %q, want 503", a.status, a.header.Get("Retry-After"))
+	}
+	answers := post(t, addr, "again")
+	records := read(t, s, 1)
+	ack(t, s, records)
+	if got := payloads(t, records); got != "again" {
+		t.Errorf("read %q, want only what is waited for", got)
+	}
+	if a := <-answers; a.status != 204 {
+		t.Errorf("answered %d, want 204", a.status)
+	}
+}
+
+// TestServerGone drops the records of a sender that has gone before they were read.
+func TestServerGone(t *testing.T) {
+	s, addr := listening(t, map[string]string{})
+	ctx, cancel := context.WithCancel(t.Context())
+	r := request(t, addr, "gone").WithContext(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); send(nethttp.DefaultClient, r) }()
+	behind := func(n int64) func() bool { return func() bool { return *s.Progress().Records == n } }
+	eventually(t, "the request waits", behind(1))
+	cancel()
+	<-done
+	eventually(t, "its record is dropped", behind(0))
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+// TestServerBounds refuses what is too much: a body, requests that wait, bytes that wait, and too many a second.
+func TestServerBounds(t *testing.T) {
+	s, addr := listening(t, map[string]string{"body.maxBytes": "10", "limit.requests": "2", "limit.bytes": "15"})
+	for _, r := range []*nethttp.Request{
+		request(t, addr, "eleven byte"),
+		chunked(request(t, addr, ""), "eleven byte"),
+		request(t, addr, zip(t, strings.Repeat("0", 1<<20)), "Content-Encoding", "gzip"),
+	} {
+		if a := send(nethttp.DefaultClient, r); a.status != 413 {
+			t.Errorf("a body that is too large is answered %d %v, want 413", a.status, a.err)
+		}
+	}
+	first := post(t, addr, "ten bytes!")
+	records := read(t, s, 1)
+	if a := <-post(t, addr, "sixsix"); a.status != 503 || a.header.Get("Retry-After") == "" {
+		t.Errorf("more bytes than may wait are answered %d, want 503", a.status)
+	}
+	second := post(t, addr, "five5")
+	records = append(records, read(t, s, 1)...)
+	if a := <-post(t, addr, ""); a.status != 503 {
+		t.Errorf("a request too many is answered %d, want 503", a.status)
+	}
+	ack(t, s, records)
+	if a, b := <-first, <-second; a.status != 204 || b.status != 204 {
+		t.Errorf("answered %d and %d, want 204", a.status, b.status)
+	}
+	if a := <-post(t, addr, ""); a.status != 204 {
+		t.Errorf("a request without a record is answered %d, want 204", a.status)
+	}
+	_, limited := listening(t, map[string]string{"limit.requestsPerSecond": "0.001"})
+	<-post(t, limited, "")
+	if a := <-post(t, limited, ""); a.status != 429 || a.header.Get("Retry-After") == "" {
+		t.Errorf("a request too soon is answered %d, want 429", a.status)
+	}
+}
+
+func chunked(r *nethttp.Request, body string) *nethttp.Request {
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), -1
+	return r
+}
+
+func zip(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestServerBodies makes records of bodies of every kind.
+func TestServerBodies(t *testing.T) {
+	s, addr := listening(t, map[string]string{})
+	for _, c := range []struct{ body, kind, encoding, want string }{
+		{"a\nb", "text/plain", "", "a\nb"},
+		{"a\r\nb\n", "application/jsonl", "", "a b"},
+		{`[{"n":1},{"n":2},3]`, "application/json; charset=utf-8", "", `{"n":1} {"n":2} 3`},
+		{`{"n":12345678901234567}`, "application/vnd.x+json", "", `{"n":12345678901234567}`},
+		{zip(t, "packed"), "", "gzip", "packed"},
+	} {
+		answers := post(t, addr, c.body, "Content-Type", c.kind, "Content-Encoding", c.encoding)
+		records := read(t, s, 1)
+		if got := payloads(t, records); got != c.want {
+			t.Errorf("%q as %s: got %q, want %q", c.body, c.kind, got, c.want)
+		}
+		ack(t, s, records)
+		if a := <-answers; a.status != 204 {
+			t.Errorf("%s: answered %d %s", c.kind, a.status, a.text)
+		}
+	}
+	for want, r := range map[int]*nethttp.Request{
+		400: request(t, addr, "{", "Content-Type", "application/json"),
+		415: request(t, addr, "x", "Content-Encoding", "br"),
+	} {
+		if a := send(nethttp.DefaultClient, r); a.status != want {
+			t.Errorf("answered %d %s, want %d", a.status, a.text, want)
+		}
+	}
+}
+
+// TestServerCredentials admits only requests with the credentials that the settings ask for.
+func TestServerCredentials(t *testing.T) {
+	mac := hmac.New(sha256.New, []byte("key"))
+	mac.Write([]byte("body"))
+	signature := hex.EncodeToString(mac.Sum(nil))
+	for _, c := range []struct {
+		settings map[string]string
+		good     []string
+		bad      [][]string
+	}{
+		{map[string]string{"auth.token": "word"}, []string{"Authorization", "Bearer word"}, [][]string{nil, {"Authorization", "Bearer wor"}, {"Authorization", "word"}}},
+		{map[string]string{"auth.username": "u", "auth.password": "p"}, []string{"Authorization", "Basic dTpw"}, [][]string{nil, {"Authorization", "Basic dTpx"}}},
+		{map[string]string{"auth.hmac.secret": "key"}, []string{"X-Hub-Signature-256", "sha256=" + signature}, [][]string{nil, {"X-Hub-Signature-256", "sha256=00"}, {"X-Hub-Signature-256", "sha256=" + strings.Repeat("0", 64)}}},
+		{map[string]string{"auth.hmac.secret": "key", "auth.hmac.header": "X-Sig"}, []string{"X-Sig", signature}, [][]string{{"X-Hub-Signature-256", signature}}},
+	} {
+		s, addr := listening(t, c.settings)
+		for _, bad := range c.bad {
+			if a := <-post(t, addr, "body", bad...); a.status != 401 {
+				t.Errorf("%v with %q: answered %d, want 401", c.settings, bad, a.status)
+			}
+		}
+		answers := post(t, addr, "body", c.good...)
+		ack(t, s, read(t, s, 1))
+		if a := <-answers; a.status != 204 {
+			t.Errorf("%v with %q: answered %d %s", c.settings, c.good, a.status, a.text)
+		}
+	}
+}
+
+// TestSettings says what is wrong with settings that do not fit together.
+func TestSettings(t *testing.T) {
+	cert, key, _ := certificate(t)
+	for want, settings := range map[string]map[string]string{
+		`"address": is required`:          {},
+		`"url": cannot be set`:            {"address": "127.0.0.1:1", "url": "http://a"},
+		`"address": can be reached`:       {"address": ":1"},
+		`"address": must be`:              {"address": "8080"},
+		`"tls.ca": needs tls.cert`:        {"address": ":1", "tls.ca": cert},
+		`"tls.key": is required`:          {"address": "127.0.0.1:1", "tls.cert": cert},
+		`"tls.cert": cannot be used`:      {"address": "127.0.0.1:1", "tls.cert": cert, "tls.key": cert},
+		`"tls.cert": is required`:         {"url": "http://a", "tls.key": key},
+		`"tls.ca": must be`:               {"url": "http://a", "tls.ca": "/etc/ca.pem"},
+		`"url": must be a URL`:            {"url": "a.example.com"},
+		`"cursor.param": is required`:     {"url": "http://a", "cursor.field": "id"},
+		`"cursor.param": needs`:           {"url": "http://a", "cursor.param": "id"},
+		`"cursor.path": cannot`:           {"url": "http://a", "cursor.field": "id", "cursor.path": "id", "cursor.param": "x"},
+		`"pagination.path": is required`:  {"url": "http://a", "pagination": "token"},
+		`"pagination.param": is required`: {"url": "http://a", "pagination": "page"},
+	} {
+		err := (&http.Source{}).Configure(t.Context(), settings)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %s", settings, err, want)
+		}
+	}
+	for _, good := range []map[string]string{
+		{"address": ":1", "auth.token": "x"}, {"address": ":1", "auth.allowAnonymous": "true"}, {"address": "[::1]:1"}, {"address": ":1", "tls.cert": cert, "tls.key": key, "tls.ca": cert},
+	} {
+		if err := (&http.Source{}).Configure(t.Context(), good); err != nil {
+			t.Errorf("%v: %v", good, err)
+		}
+	}
+}
+
+// TestServerPosition resumes from its own positions only.
+func TestServerPosition(t *testing.T) {
+	s, addr := listening(t, map[string]string{})
+	post(t, addr, "x")
+	pos := read(t, s, 1)[0].Position
+	if err := s.Teardown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	source(t, map[string]string{"address": addr}, pos)
+	again := &http.Source{}
+	_ = again.Configure(t.Context(), map[string]string{"address": "127.0.0.1:0"})
+	if err := again.Open(t.Context(), record.Position("17")); err == nil || !strings.Contains(err.Error(), `cannot resume from "17"`) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,166 @@
+package http
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type sourceSettings struct {
+	Address        string        `json:"address" desc:"Host and port to receive requests at, such as 127.0.0.1:8090. Either this or url."`
+	Path           string        `json:"path" default:"/" validate:"regex=^/[^\\s{}]*$" desc:"Path to receive requests at; with / at its end also those below it."`
+	Methods        []string      `json:"methods" default:"POST" desc:"Methods of the requests that are received."`
+	Headers        []string      `json:"metadata.headers" desc:"Headers of received requests, or of polled responses, that become metadata http.header.NAME."`
+	AckTimeout     time.Duration `json:"ack.timeout" default:"30s" validate:"gt=0" desc:"How long a request waits until its records are acknowledged. Then it is answered 503."`
+	MaxBody        int64         `json:"body.maxBytes" default:"8388608" validate:"gt=0" desc:"Most bytes of a body, uncompressed."`
+	Body           string        `json:"body.format" default:"auto" validate:"inclusion=auto|raw|lines|json" desc:"How a body becomes records. raw: one record. lines: one for each line. json: one for each element of an array, or one. auto: by its Content-Type."`
+	MaxRequests    int           `json:"limit.requests" default:"1000" validate:"gt=0" desc:"Most requests that wait for acknowledgements. More are answered 503."`
+	MaxBytes       int64         `json:"limit.bytes" default:"33554432" validate:"gt=0" desc:"Most bytes of the bodies that wait. More are answered 503."`
+	Rate           float64       `json:"limit.requestsPerSecond" default:"0" validate:"gt=-1" desc:"Most requests per second. More are answered 429. 0: no limit."`
+	AllowAnonymous bool          `json:"auth.allowAnonymous" default:"false" desc:"Whether others than this machine may send requests without any credentials."`
+
+	URL           string            `json:"url" desc:"URL to poll. Either this or address."`
+	Method        string            `json:"method" default:"GET" validate:"inclusion=GET|POST" desc:"Method of the requests that poll."`
+	Request       string            `json:"request.body" desc:"Body of the requests that poll."`
+	RequestHeader map[string]string `json:"headers" desc:"Header of the requests that poll, by name."`
+	Period        time.Duration     `json:"pollingPeriod" default:"1m" validate:"gt=0" desc:"Pause between two polls, when the last one found nothing more."`
+	Timeout       time.Duration     `json:"timeout" default:"30s" validate:"gt=0" desc:"How long it may take to send, or to receive, a request or a response."`
+	Records       string            `json:"records.path" desc:"Where the records are in a JSON response, such as data.items."`
+	CursorField   string            `json:"cursor.field" desc:"Field of each record that grows from record to record, such as updated_at or meta.id. Polling goes on behind its last value."`
+	CursorPath    string            `json:"cursor.path" desc:"Where the value to go on with is in a JSON response, such as next_cursor. Instead of cursor.field."`
+	CursorParam   string            `json:"cursor.param" desc:"Parameter of the query that gets the last value."`
+	CursorStart   string            `json:"cursor.initial" desc:"Value of the parameter at the first poll. Nothing: the parameter is left out."`
+	Pages         string            `json:"pagination" default:"none" validate:"inclusion=none|link|token|page" desc:"How a response leads to the next page. link: header Link with rel=next. token: a URL or token at pagination.path. page: the number in pagination.param grows until a page is empty."`
+	PagesPath     string            `json:"pagination.path" desc:"Where the URL or token of the next page is in a JSON response."`
+	PagesParam    string            `json:"pagination.param" desc:"Parameter of the query that gets the token, or the number of the page, from 1."`
+
+	authSettings
+	tlsSettings
+}
+
+// check returns what is wrong with the settings beside each of them alone.
+func (s *sourceSettings) check() error {
+	switch {
+	case s.Address == "" && s.URL == "":
+		return sdk.SettingError{Setting: "address", Message: "is required to receive requests; to poll, set url"}
+	case s.Address != "" && s.URL != "":
+		return sdk.SettingError{Setting: "url", Message: "cannot be set with address: a source receives requests or polls"}
+	case s.Address != "":
+		return s.checkServer()
+	}
+	return s.checkPoll()
+}
+
+func (s *sourceSettings) checkServer() error {
+	host, port, err := net.SplitHostPort(s.Address)
+	if err != nil || port == "" {
+		return sdk.SettingError{Setting: "address", Message: "must be a host and a port, such as 127.0.0.1:8090"}
+	}
+	if s.none() && s.CA == "" && !s.AllowAnonymous && !isLoopback(host) {
+		return sdk.SettingError{Setting: "address", Message: "can be reached from other machines: set auth.token, auth.password, auth.hmac.secret or tls.ca, or auth.allowAnonymous to true"}
+	}
+	_, err = s.tlsSettings.server()
+	return err
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (s *sourceSettings) checkPoll() error {
+	if _, err := checkURL(s.URL); err != nil {
+		return err
+	}
+	wrong := func(setting, message string) error { return sdk.SettingError{Setting: setting, Message: message} }
+	cursor := s.CursorField != "" || s.CursorPath != ""
+	switch {
+	case s.CursorField != "" && s.CursorPath != "":
+		return wrong("cursor.path", "cannot be set with cursor.field")
+	case cursor && s.CursorParam == "":
+		return wrong("cursor.param", "is required with cursor.field and cursor.path")
+	case !cursor && s.CursorParam != "":
+		return wrong("cursor.param", "needs cursor.field or cursor.path")
+	case s.Pages == "token" && s.PagesPath == "":
+		return wrong("pagination.path", "is required with pagination token")
+	case s.Pages == "page" && s.PagesParam == "":
+		return wrong("pagination.param", "is required with pagination page")
+	case s.CursorPath != "" && s.Pages != "none":
+		return wrong("pagination", "must be none with cursor.path, which leads from page to page")
+	}
+	_, err := s.client()
+	return err
+}
+
+// checkURL returns the URL of a setting.
+func checkURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(text, " \t\r\n") {
+		return nil, sdk.SettingError{Setting: "url", Message: "must be a URL such as https://example.com/events"}
+	}
+	return u, nil
+}
+
+// mode is a source of either kind.
+type mode interface {
+	open(ctx context.Context, pos record.Position) error
+	read(ctx context.Context) ([]record.Record, error)
+	ack(positions []record.Position) error
+	close(ctx context.Context) error
+	progress() progress.Report
+}
+
+// Source receives requests, or polls a URL.
+type Source struct {
+	sdk.SourceBase
+
+	settings sourceSettings
+	mode     mode // nil before Open
+}
+
+// Parameters describes the settings.
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+
+// Configure checks and keeps the settings.
+func (s *Source) Configure(_ context.Context, values map[string]string) error {
+	s.settings = sourceSettings{}
+	if err := sdk.Decode(values, &s.settings); err != nil {
+		return err
+	}
+	return s.settings.check()
+}
+
+// Open listens, or prepares for polling behind pos.
+func (s *Source) Open(ctx context.Context, pos record.Position) error {
+	if s.settings.Address != "" {
+		s.mode = &server{settings: &s.settings}
+	} else {
+		s.mode = &poller{settings: &s.settings}
+	}
+	return s.mode.open(ctx, pos)
+}
+
+// Read returns the records of requests received, or of responses.
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) { return s.mode.read(ctx) }
+
+// Ack answers the requests whose records are all acknowledged.
+func (s *Source) Ack(_ context.Context, positions []record.Position) error {
+	return s.mode.ack(positions)
+}
+
+// Progress returns how many records of received requests wait to be acknowledged.
+func (s *Source) Progress() progress.Report { return s.mode.progress() }
+
+// Teardown answers requests that wait with 503 and ends.
+func (s *Source) Teardown(ctx context.Context) error {
+	if s.mode == nil {
+		return nil
+	}
+	return s.mode.close(ctx)
+}
