@@ -23,7 +23,7 @@ plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plug
 plugins/connector plugins/sdk/* plugins/exec: plugins/schema plugins/sdk plugins/wire
 plugins/standalone:      plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/*
 plugins/builtin/*:       plugins/schema plugins/sdk plugins/spoollog plugins/template
-plugins/builtin/http: plugins/processor/jsonvalue plugins/sdk
+plugins/builtin/http:    plugins/processor/jsonvalue plugins/sdk
 plugins/builtin/postgres: plugins/builtin/postgres/* plugins/schema plugins/sdk plugins/template
 plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
@@ -58,7 +58,7 @@ agent/pipelinetest:      agent/dryrun plugins/processor plugins/template reconci
 agent/host:              api/rest reconcile reconcile/files spec
 agent/takeover:          agent/store api/client api/rest spec
 agent:                   agent/* api api/* plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/* spec
-agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/wire spec
+agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
 cmd/conduit:             agent agent/* api/client api/rest plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog schemas spec spec/upgrade
 `
 
