@@ -107,9 +107,12 @@ type cursor struct {
 	pos   int64 // of what comes next
 	limit int64
 	buf   []byte // what was read from pos on
+	reuse bool   // the data of a frame is only valid until the next one
+	room  []byte // of buf, when reuse is set
 }
 
-// next returns the next good frame, io.EOF behind the last. Its data is not used again.
+// next returns the next good frame, io.EOF behind the last. Unless reuse is set, its data is
+// not used again.
 func (c *cursor) next() (frame, error) {
 	start := c.pos
 	for {
@@ -138,7 +141,7 @@ func (c *cursor) advance(n int) {
 
 // fill reads at least n bytes from pos on, which there are.
 func (c *cursor) fill(n int) error {
-	b := make([]byte, min(int64(max(n, readBytes)), c.limit-c.pos))
+	b := c.buffer(int(min(int64(max(n, readBytes)), c.limit-c.pos)))
 	kept := copy(b, c.buf)
 	m, err := c.file.ReadAt(b[kept:], c.pos+int64(kept))
 	c.buf = b[:kept+m]
@@ -150,6 +153,16 @@ func (c *cursor) fill(n int) error {
 		return nil
 	}
 	return err
+}
+
+func (c *cursor) buffer(n int) []byte {
+	if !c.reuse {
+		return make([]byte, n)
+	}
+	if cap(c.room) < n {
+		c.room = make([]byte, n)
+	}
+	return c.room[:n]
 }
 
 // resync moves to the next place where a frame may begin.

@@ -87,7 +87,7 @@ func (s *segment) recover(fs FS) (torn int64, err error) {
 func (s *segment) scan(f File) (torn, sure int64, err error) {
 	s.end = s.base
 	good := int64(0) // the end of what is kept
-	c := cursor{identity: s.identity, file: f, limit: s.size}
+	c := cursor{identity: s.identity, file: f, limit: s.size, reuse: true}
 	for {
 		next, err := c.next()
 		if err != nil && err != io.EOF {

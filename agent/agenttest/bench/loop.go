@@ -27,7 +27,7 @@ func loopCases() (cases []testCase) {
 	return cases
 }
 
-var reported = regexp.MustCompile(`\s(\d+)\s.*\s(\d+) cpu-ns/record\s+(\d+) records/s`)
+var reported = regexp.MustCompile(`\s(\d+)\s.*\s([\d.]+) cpu-ns/record\s+([\d.]+) records/s`)
 
 // benchmark is a case that runs a benchmark of package e2e.
 func benchmark(name, pattern string) testCase {

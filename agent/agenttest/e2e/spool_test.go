@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -87,4 +88,34 @@ func spoolArrived(t *testing.T, path string, want, ends int) {
 	if torn > ends {
 		t.Errorf("%d torn lines although the agent ended %d times", torn, ends)
 	}
+}
+
+// The example on the page of the built-in connectors does what the page says.
+func TestSpoolExample(t *testing.T) {
+	page, err := os.ReadFile("../../../plugins/builtin/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "## spool")
+	_, example, _ := strings.Cut(section, "```yaml\n")
+	example, _, ok := strings.Cut(example, "```")
+	if !ok {
+		t.Fatal("the page has no example")
+	}
+	dir := t.TempDir()
+	for _, path := range []string{"app.log", "spool", "copy.jsonl"} {
+		example = strings.ReplaceAll(example, "path: "+path, "path: "+filepath.Join(dir, path))
+	}
+	if err := os.Mkdir(filepath.Join(dir, "pipelines"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "pipelines", "example.yaml"), []byte(example), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "app.log"), []byte("1\n2\n3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "copy.jsonl")
+	catchUp(t, dir, out, 3)
+	spoolArrived(t, out, 3, 0)
 }
