@@ -26,6 +26,7 @@ type module struct {
 	users   users
 
 	mu       sync.Mutex
+	engine   *engine               // guarded by mu
 	compiled wazero.CompiledModule // guarded by mu: nil until it is needed
 }
 
@@ -58,28 +59,25 @@ func (m *module) ready(ctx context.Context) error {
 
 // compile compiles the metered content. mu is held, unless nobody else knows of m.
 func (m *module) compile(ctx context.Context, content []byte) error {
-	e, err := m.modules.theEngine()
+	e, err := newEngine(context.WithoutCancel(ctx), m.modules.keptDir(m.sum), m.modules.Memory, m.modules.Log)
 	if err != nil {
 		return err
 	}
-	if m.compiled, err = e.compile(ctx, content); err != nil {
-		return err
+	compiled, err := e.compile(ctx, content)
+	if err != nil {
+		return errors.Join(err, e.close(context.WithoutCancel(ctx)))
 	}
-	compiled := m.compiled
+	m.engine, m.compiled = e, compiled
 	m.users.mu.Lock()
-	m.users.close = func() { _ = compiled.Close(context.Background()) }
+	m.users.close = func() error { return e.close(context.Background()) }
 	m.users.mu.Unlock()
 	return nil
 }
 
 // start starts a guest of the module, which is ready.
 func (m *module) start(ctx context.Context, c guestConfig) (*guest, error) {
-	e, err := m.modules.theEngine()
-	if err != nil {
-		return nil, err
-	}
 	m.mu.Lock()
-	compiled := m.compiled
+	e, compiled := m.engine, m.compiled
 	m.mu.Unlock()
 	return e.start(ctx, compiled, c)
 }

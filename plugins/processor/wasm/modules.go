@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -23,10 +24,6 @@ import (
 type Modules struct {
 	Options // not to be changed after Run or Rescan was called
 
-	engineOnce sync.Once
-	engine     *engine
-	engineErr  error
-
 	scanning sync.Mutex // held while the directory is compared with what is known
 
 	mu      sync.Mutex
@@ -34,6 +31,7 @@ type Modules struct {
 	files   map[string]*file  // guarded by mu: by path; values are replaced, never modified
 	plugins []*module         // guarded by mu: each name and version once
 	running map[*running]bool // guarded by mu
+	pruned  bool              // guarded by mu: what is kept was compared with files
 }
 
 // file is one file of the directory.
@@ -53,7 +51,15 @@ func New(o Options) *Modules {
 }
 
 // Run watches the directory until ctx ends. Processors that run outlive it.
-func (m *Modules) Run(ctx context.Context) error { return m.watch(ctx, m.scan) }
+func (m *Modules) Run(ctx context.Context) error {
+	return m.watch(ctx, func(ctx context.Context) bool {
+		complete := m.scan(ctx)
+		if complete {
+			m.prune(time.Now())
+		}
+		return complete
+	})
+}
 
 // Rescan scans the directory once and returns when it is known what every file in it
 // is, or when ctx ends.
@@ -97,23 +103,16 @@ func (m *Modules) Problems() (problems []Problem) {
 }
 
 // Close releases the compiled code. No processor may run.
-func (m *Modules) Close(ctx context.Context) error {
-	m.engineOnce.Do(func() {})
-	if m.engine == nil {
-		return nil
+func (m *Modules) Close(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	for _, f := range m.files {
+		if f.module != nil {
+			errs = append(errs, f.module.users.retire())
+		}
 	}
-	return m.engine.close(ctx)
-}
-
-// theEngine makes the engine when it is first needed: an agent without modules pays nothing.
-func (m *Modules) theEngine() (*engine, error) {
-	m.engineOnce.Do(func() {
-		m.engine, m.engineErr = newEngine(context.Background(), m.CacheDir, m.Memory, m.Log)
-	})
-	if m.engine == nil && m.engineErr == nil {
-		return nil, fmt.Errorf("cannot use modules that were closed")
-	}
-	return m.engine, m.engineErr
+	return errors.Join(errs...)
 }
 
 // scan compares the directory with what is known. It returns false when a file is in the
@@ -158,7 +157,7 @@ func (m *Modules) scan(ctx context.Context) (complete bool) {
 func (m *Modules) replace(files map[string]*file) {
 	m.mu.Lock()
 	before := m.files
-	m.files, m.plugins = files, nil
+	m.files, m.plugins, m.pruned = files, nil, false
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		f := files[path]
 		if f.module != nil && !slices.ContainsFunc(m.plugins, f.module.sameName) {
@@ -168,7 +167,7 @@ func (m *Modules) replace(files map[string]*file) {
 	m.mu.Unlock()
 	for path, f := range before {
 		if f.module != nil && (files[path] == nil || files[path].module != f.module) {
-			f.module.users.retire()
+			_ = f.module.users.retire()
 		}
 	}
 	if m.Changed != nil {
@@ -187,15 +186,23 @@ func (m *Modules) inspect(ctx context.Context, path string, info fs.FileInfo) *f
 }
 
 // load reads a file and gets the description of the processor in it, which is kept: a
-// module that was seen once is not compiled before it is used.
+// module that was seen once is not compiled before it is used, and not even read while its
+// file is what it was.
 func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, error) {
+	module := &module{modules: m, path: path, stamp: s, sum: m.keptSum(path, s)}
+	if module.spec = m.keptSpecification(module.sum); module.spec != nil {
+		m.keepUsed(module.sum)
+		return module, nil
+	}
 	content, err := readModule(path)
 	if err != nil {
 		return nil, err
 	}
 	hash := sha256.Sum256(content)
-	module := &module{modules: m, path: path, stamp: s, sum: hex.EncodeToString(hash[:])}
+	module.sum = hex.EncodeToString(hash[:])
+	m.keepSum(path, s, module.sum)
 	if module.spec = m.keptSpecification(module.sum); module.spec != nil {
+		m.keepUsed(module.sum)
 		return module, nil
 	}
 	metered, err := m.metered(module.sum, func() ([]byte, error) { return content, nil })
@@ -207,7 +214,7 @@ func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, erro
 	}
 	start := time.Now()
 	if module.spec, err = module.specify(ctx); err != nil {
-		module.users.retire()
+		_ = module.users.retire()
 		return nil, fmt.Errorf("cannot find out which processor it is: %w", err)
 	}
 	m.Log.Debug("loaded processor", "plugin_path", path, "plugin_name", module.spec.Name, "took", time.Since(start))

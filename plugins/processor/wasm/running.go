@@ -29,6 +29,7 @@ func (m *Modules) begin(processorID string, of *module) (end func()) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.running, r)
+		m.pruned = false // what is kept of its module may not be used any more
 	}
 }
 

@@ -27,7 +27,8 @@ const (
 	defaultMemory = 512 << 20
 )
 
-// engine compiles modules and runs guests. There is one for all modules of a directory.
+// engine compiles a module and runs its guests. Each module has its own, so that what is
+// compiled of it is kept apart from others.
 type engine struct {
 	runtime wazero.Runtime
 	cache   wazero.CompilationCache
@@ -106,6 +107,9 @@ func (e *engine) start(ctx context.Context, compiled wazero.CompiledModule, c gu
 	}
 	if err != nil {
 		stop()
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause // for which it was ended
+		}
 		g.kill()
 		return nil, fmt.Errorf("cannot start the processor: %w", err)
 	}
@@ -164,7 +168,7 @@ type users struct {
 	mu      sync.Mutex
 	n       int
 	retired bool
-	close   func()
+	close   func() error
 }
 
 func (u *users) add() {
@@ -177,20 +181,21 @@ func (u *users) done() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.n--
-	u.closeUnused()
+	_ = u.closeUnused()
 }
 
 // retire makes the last user close it.
-func (u *users) retire() {
+func (u *users) retire() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.retired = true
-	u.closeUnused()
+	return u.closeUnused()
 }
 
-func (u *users) closeUnused() {
+func (u *users) closeUnused() (err error) {
 	if u.retired && u.n == 0 && u.close != nil {
-		u.close()
+		err = u.close()
 		u.close = nil
 	}
+	return err
 }

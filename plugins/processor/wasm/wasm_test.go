@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -331,6 +332,36 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
+// A module whose start section never returns is ended, and no processor: others are used.
+func TestEndlessStartSection(t *testing.T) {
+	dir := t.TempDir()
+	endless := "\x00asm\x01\x00\x00\x00" +
+		"\x01\x0a\x02\x60\x02\x7f\x7f\x01\x7f\x60\x00\x00" + // types: (i32, i32) -> i32, () -> ()
+		"\x02\x1b\x01\x07conduit\x0fcommand_request\x00\x00" +
+		"\x03\x02\x01\x01" + "\x05\x03\x01\x00\x01" + // a function, a memory
+		"\x07\x13\x02\x06_start\x00\x01\x06memory\x02\x00" +
+		"\x08\x01\x01" + // the function is called at the start
+		"\x0a\x09\x01\x07\x00\x03\x40\x0c\x00\x0b\x0b" // loop br 0 end
+	path := filepath.Join(dir, "endless")
+	if err := os.WriteFile(path, []byte(endless), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, time.Now(), time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	m := newModules(t, wasm.Options{Dir: dir, SpecifyTimeout: 300 * time.Millisecond}, nil)
+	ended := make(chan struct{})
+	go func() { m.Rescan(t.Context()); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it is not ended")
+	}
+	if p := m.Problems(); len(p) != 1 || !strings.Contains(p[0].Reason, "cannot start the processor") || !strings.Contains(p[0].Reason, "deadline exceeded") {
+		t.Errorf("problems are %+v", p)
+	}
+}
+
 func TestMemoryLimit(t *testing.T) {
 	p := open(t, find(t, newModules(t, wasm.Options{Memory: 64 << 20}, map[string]string{"a": contractModule}), "contract"), setup{})
 	fates, _ := process(t, p, "grow 5", "grow 200")
@@ -591,6 +622,107 @@ func TestSecondStart(t *testing.T) {
 	if openedAgain > opened/2 {
 		t.Errorf("the second start took %v to open the processor, the first %v", openedAgain, opened)
 	}
+}
+
+// A file that is what it was is not read again to know what it is.
+func TestKnownFilesAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "it")
+	find(t, newModules(t, wasm.Options{Dir: dir}, map[string]string{"it": contractModule}), "contract")
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, make([]byte, info.Size()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, time.Now(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	open(t, find(t, newModules(t, wasm.Options{Dir: dir}, nil), "contract"), setup{})
+	if err := os.Chtimes(path, time.Now(), info.ModTime().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	m := newModules(t, wasm.Options{Dir: dir}, nil)
+	if m.Rescan(t.Context()); len(m.Plugins()) != 0 || len(m.Problems()) != 1 {
+		t.Errorf("processors are %+v, problems %+v", m.Plugins(), m.Problems())
+	}
+}
+
+// What was made of modules is kept while they are in the directory or run, and else within
+// bounds of age and size.
+func TestPruning(t *testing.T) {
+	find(t, newModules(t, wasm.Options{}, map[string]string{"it": contractModule}), "contract") // now it is compiled
+	cache, dir := t.TempDir(), t.TempDir()
+	if err := os.CopyFS(cache, os.DirFS(cacheDir)); err != nil {
+		t.Fatal(err)
+	}
+	day := 24 * time.Hour
+	keep := func(name string, size int64, age time.Duration) {
+		path := filepath.Join(cache, name)
+		err := os.MkdirAll(path, 0o700)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(path, "code"), nil, 0o600)
+		}
+		if err == nil {
+			err = os.Truncate(filepath.Join(path, "code"), size) // a sparse file
+		}
+		if err == nil {
+			err = os.Chtimes(path, time.Now(), time.Now().Add(-age))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	age := func() {
+		kept, err := filepath.Glob(filepath.Join(cache, "*"))
+		for _, path := range kept {
+			if err == nil {
+				err = os.Chtimes(path, time.Now(), time.Now().Add(-30*day))
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func() []string {
+		all, _ := filepath.Glob(filepath.Join(cache, "*"))
+		for i := range all {
+			all[i] = filepath.Base(all[i])
+		}
+		return all
+	}
+	until := func(what string, done func(kept []string) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); !done(kept()); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: kept is %v", what, kept())
+			}
+		}
+	}
+	age()
+	keep("old", 1, 8*day)
+	keep("recent", 300<<20, day)
+	keep("large", 300<<20, 2*day)
+	install(t, filepath.Join(dir, "it"), contractModule)
+	m := newModules(t, wasm.Options{Dir: dir, CacheDir: cache, Interval: 5 * time.Millisecond}, nil)
+	p := open(t, find(t, m, "contract"), setup{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- m.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	until("what is old, or too large", func(kept []string) bool { return len(kept) == 3 && slices.Contains(kept, "recent") })
+
+	age()
+	if err := os.Remove(filepath.Join(dir, "it")); err != nil {
+		t.Fatal(err)
+	}
+	until("with a module that is gone and runs", func(kept []string) bool { return len(kept) == 2 && !slices.Contains(kept, "recent") })
+	age()
+	if err := p.Teardown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until("with a module that is gone and does not run", func(kept []string) bool { return slices.Equal(kept, []string{"sums"}) })
 }
 
 // Each worker has an instance of its own.

@@ -13,6 +13,9 @@ import (
 	"fmt"
 )
 
+// Version is that of what Meter makes. It changes when Meter does.
+const Version = 1
+
 // At and Space are the arguments of the call by which a loop asks.
 const (
 	At    = 0xffffffff
