@@ -85,7 +85,7 @@ var homes = map[string][]string{
 	"github.com/dop251/goja":                   {"plugins/processor/javascript"},
 	"github.com/dlclark/regexp2/v2":            {"plugins/processor/javascript"},
 	"golang.org/x/term":                        {"cmd/conduit"},
-	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres"},
+	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {

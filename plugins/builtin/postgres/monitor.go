@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/progress"
 )
@@ -41,8 +42,8 @@ func (p *snapshotProgress) set(rows int64) { p.rows.Store(rows) }
 func (p *snapshotProgress) finish()        { p.done.Store(true) }
 
 // snapshotOf begins the progress of a table of which so many rows were read before.
-func (m *monitor) snapshotOf(t *table, rows int64) *snapshotProgress {
-	p := &snapshotProgress{of: t.id(), total: t.estimate, resumed: rows, started: time.Now()}
+func (m *monitor) snapshotOf(t *pg.Table, rows int64) *snapshotProgress {
+	p := &snapshotProgress{of: t.ID(), total: t.Estimate, resumed: rows, started: time.Now()}
 	p.rows.Store(rows)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,13 +106,13 @@ func (m *monitor) report() progress.Report {
 // there are other tables, and notes what is read. It ends with ctx.
 func (s *Source) watch(ctx context.Context) {
 	var conn *pgconn.PgConn
-	defer func() { closeConn(conn) }()
+	defer func() { pg.Close(conn) }()
 	tick := time.NewTicker(s.settings.Heartbeat)
 	defer tick.Stop()
 	for {
 		var err error
 		if conn == nil || conn.IsClosed() {
-			conn, err = connect(ctx, s.settings.URL, nil)
+			conn, err = pg.Connect(ctx, s.settings.URL, nil)
 		}
 		if err == nil {
 			bounded, cancel := context.WithTimeout(ctx, 3*s.settings.Heartbeat)
@@ -135,7 +136,7 @@ FROM pg_catalog.pg_replication_slots s, (SELECT CASE WHEN pg_is_in_recovery() TH
 WHERE s.slot_name = $1`
 
 func (s *Source) observe(ctx context.Context, set *setup) error {
-	r, err := row(ctx, set.conn, lagQuery, s.settings.Slot)
+	r, err := pg.Row(ctx, set.conn, lagQuery, s.settings.Slot)
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func (s *Source) judge(ctx context.Context, set *setup, held int64, status strin
 
 // findTables has the reading goroutine take up tables that came since.
 func (s *Source) findTables(ctx context.Context, set *setup) error {
-	tables, err := resolve(ctx, set.conn, s.settings.Tables)
+	tables, err := pg.Resolve(ctx, set.conn, s.settings.Tables)
 	if err != nil {
 		s.monitor.set(func() { s.monitor.tables = err.Error() })
 		return nil
@@ -203,8 +204,8 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 	}
 	var missing []string
 	for _, t := range tables {
-		if !slices.Contains(p.members, t.id()) {
-			missing = append(missing, t.id())
+		if !slices.Contains(p.members, t.ID()) {
+			missing = append(missing, t.ID())
 		}
 	}
 	warning := ""
@@ -212,7 +213,7 @@ func (s *Source) findTables(ctx context.Context, set *setup) error {
 	case !p.exists:
 		warning = fmt.Sprintf("publication %s does not exist any more", s.settings.Publication)
 	case len(missing) > 0 && !p.owned:
-		warning = fmt.Sprintf("tables %s are not captured: publication %s belongs to another role, whose owner is to add them", list(missing), s.settings.Publication)
+		warning = fmt.Sprintf("tables %s are not captured: publication %s belongs to another role, whose owner is to add them", pg.List(missing), s.settings.Publication)
 	case len(missing) > 0:
 		select {
 		case s.rescan <- struct{}{}:

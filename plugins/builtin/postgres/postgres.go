@@ -2,7 +2,10 @@
 // every change by logical replication, and a destination that writes to tables.
 package postgres
 
-import "github.com/conduit-agent/conduit/plugins/sdk"
+import (
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/sink"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
 
 const version = "v1.0.0"
 
@@ -15,7 +18,7 @@ func Connector() sdk.Connector {
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },
-		NewDestination: func() sdk.Destination { return &Destination{} },
+		NewDestination: func() sdk.Destination { return &sink.Destination{} },
 
 		// The source knows the types of its columns and names the schemas itself.
 		SourceDefaults: map[string]string{

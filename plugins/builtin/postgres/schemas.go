@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
@@ -28,11 +29,11 @@ var avroName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // attach names the schemas of a table's key and payload in m. absent has an x at each column
 // that the payload leaves out: its schema does too, since one that is left out and one that is
 // null are not the same. A table with a name that Avro does not allow has no schemas.
-func (s *schemas) attach(ctx context.Context, m *record.Metadata, table string, columns []column, keys []int, absent string) error {
-	if s == nil || !avroName.MatchString(table) || slices.ContainsFunc(columns, func(c column) bool { return !avroName.MatchString(c.name) }) {
+func (s *schemas) attach(ctx context.Context, m *record.Metadata, table string, columns []pg.Column, keys []int, absent string) error {
+	if s == nil || !avroName.MatchString(table) || slices.ContainsFunc(columns, func(c pg.Column) bool { return !avroName.MatchString(c.Name) }) {
 		return nil
 	}
-	var payload, key []column
+	var payload, key []pg.Column
 	for i, c := range columns {
 		if absent == "" || absent[i] != 'x' {
 			payload = append(payload, c)
@@ -50,7 +51,7 @@ func (s *schemas) attach(ctx context.Context, m *record.Metadata, table string, 
 	return s.register(ctx, m, table+"_key", key, record.KeyKeySchemaSubject, record.KeyKeySchemaVersion)
 }
 
-func (s *schemas) register(ctx context.Context, m *record.Metadata, subject string, columns []column, subjectKey, versionKey string) error {
+func (s *schemas) register(ctx context.Context, m *record.Metadata, subject string, columns []pg.Column, subjectKey, versionKey string) error {
 	found, err := s.registry.Create(ctx, subject, schema.TypeAvro, avroOf(subject, columns))
 	if err != nil {
 		return fmt.Errorf("cannot register schema %s: %w", subject, err)
@@ -61,7 +62,7 @@ func (s *schemas) register(ctx context.Context, m *record.Metadata, subject stri
 }
 
 // avroOf returns the schema of rows with these columns. A field that is not in a row is null.
-func avroOf(name string, columns []column) string {
+func avroOf(name string, columns []pg.Column) string {
 	type field struct {
 		Name    string `json:"name"`
 		Type    []any  `json:"type"`
@@ -73,7 +74,7 @@ func avroOf(name string, columns []column) string {
 		Fields []field `json:"fields"`
 	}{Type: "record", Name: name, Fields: []field{}}
 	for _, c := range columns {
-		all.Fields = append(all.Fields, field{Name: c.name, Type: append([]any{"null"}, avroTypes(c.oid)...)})
+		all.Fields = append(all.Fields, field{Name: c.Name, Type: append([]any{"null"}, avroTypes(c.OID)...)})
 	}
 	text, _ := json.Marshal(all) // cannot fail
 	return string(text)
@@ -82,19 +83,19 @@ func avroOf(name string, columns []column) string {
 // avroTypes returns what decode makes of a column of a type.
 func avroTypes(oid uint32) []any {
 	switch oid {
-	case oidBool:
+	case pg.OIDBool:
 		return []any{"boolean"}
-	case oidInt2, oidInt4:
+	case pg.OIDInt2, pg.OIDInt4:
 		return []any{"int"}
-	case oidInt8, oidOID:
+	case pg.OIDInt8, pg.OIDOID:
 		return []any{"long"}
-	case oidFloat4:
+	case pg.OIDFloat4:
 		return []any{"float"}
-	case oidFloat8:
+	case pg.OIDFloat8:
 		return []any{"double"}
-	case oidBytea, oidJSON, oidJSONB:
+	case pg.OIDBytea, pg.OIDJSON, pg.OIDJSONB:
 		return []any{"bytes"}
-	case oidDate, oidTimestamp, oidTimestamptz: // text is for infinity
+	case pg.OIDDate, pg.OIDTimestamp, pg.OIDTimestamptz: // text is for infinity
 		return []any{map[string]string{"type": "long", "logicalType": "timestamp-micros"}, "string"}
 	}
 	return []any{"string"}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
 // mark is what the source notes in the comment of its publication: whose it is, and which
@@ -49,13 +51,13 @@ FROM pg_catalog.pg_publication WHERE pubname = $1`
 const membersQuery = `SELECT schemaname || '.' || tablename FROM pg_catalog.pg_publication_tables WHERE pubname = $1`
 
 func (s *setup) publication(ctx context.Context) (p publication, err error) {
-	r, err := row(ctx, s.conn, publicationQuery, s.Publication)
+	r, err := pg.Row(ctx, s.conn, publicationQuery, s.Publication)
 	if err != nil || r == nil {
 		return p, err
 	}
 	p = publication{exists: true, owned: r[0] == "t", allTables: r[1] == "t"}
 	p.mark, p.foreign = parseComment(r[2])
-	members, err := rows(ctx, s.conn, membersQuery, s.Publication)
+	members, err := pg.Rows(ctx, s.conn, membersQuery, s.Publication)
 	for _, m := range members {
 		p.members = append(p.members, m[0])
 	}
@@ -73,7 +75,7 @@ func parseComment(text string) (m *mark, foreign bool) {
 // publish makes the publication one of these tables. It returns of which of them the rows are
 // still to be read in addition to what the position says: those that came to it, and those
 // in again.
-func (s *setup) publish(ctx context.Context, tables []*table, again []string) (pending []string, err error) {
+func (s *setup) publish(ctx context.Context, tables []*pg.Table, again []string) (pending []string, err error) {
 	if err := s.checkOthers(ctx); err != nil {
 		return nil, err
 	}
@@ -84,9 +86,9 @@ func (s *setup) publish(ctx context.Context, tables []*table, again []string) (p
 	if p.mark != nil && p.mark.Connector != s.connector {
 		return nil, fmt.Errorf("publication %s belongs to connector %s: give this one a logrepl.publicationName and a logrepl.slotName of its own", s.Publication, p.mark.Connector)
 	}
-	var missing []*table
+	var missing []*pg.Table
 	for _, t := range tables {
-		if !slices.Contains(p.members, t.id()) {
+		if !slices.Contains(p.members, t.ID()) {
 			missing = append(missing, t)
 		}
 	}
@@ -96,18 +98,18 @@ func (s *setup) publish(ctx context.Context, tables []*table, again []string) (p
 	}
 	if s.SnapshotMode == "initial" {
 		if p.exists {
-			m.Pending = union(m.Pending, ids(missing))
+			m.Pending = union(m.Pending, pg.IDs(missing))
 		}
 	}
 	m.Pending = union(m.Pending, again)
 	statements := s.alter(&p, tables, missing)
 	if p.exists && !p.owned && len(missing) > 0 {
-		return nil, fmt.Errorf("tables %s are not in publication %s, which this role may not alter: have its owner run %s;", list(ids(missing)), s.Publication, strings.Join(statements, "; "))
+		return nil, fmt.Errorf("tables %s are not in publication %s, which this role may not alter: have its owner run %s;", pg.List(pg.IDs(missing)), s.Publication, strings.Join(statements, "; "))
 	}
 	if (!p.exists || p.owned) && !p.foreign && (p.mark == nil || !m.equal(p.mark)) {
 		statements = append(statements, s.commentStatement(&m))
 	} else if len(again) > 0 && !p.owned {
-		return nil, fmt.Errorf("cannot note that %s are to be read again: publication %s belongs to another role", list(again), s.Publication)
+		return nil, fmt.Errorf("cannot note that %s are to be read again: publication %s belongs to another role", pg.List(again), s.Publication)
 	}
 	if err := s.inTransaction(ctx, statements); err != nil {
 		return nil, s.explainPublication(err, tables)
@@ -130,31 +132,31 @@ func union(a, b []string) []string {
 }
 
 // alter returns what makes the publication one of the tables.
-func (s *setup) alter(p *publication, tables, missing []*table) []string {
-	names := func(all []*table) string {
+func (s *setup) alter(p *publication, tables, missing []*pg.Table) []string {
+	names := func(all []*pg.Table) string {
 		sql := make([]string, len(all))
 		for i, t := range all {
-			sql[i] = t.sql()
+			sql[i] = t.SQL()
 		}
-		return list(sql)
+		return pg.List(sql)
 	}
 	switch {
 	case !p.exists && len(tables) == 0:
-		return []string{"CREATE PUBLICATION " + quote(s.Publication) + " WITH (publish = 'insert, update, delete', publish_via_partition_root = true)"}
+		return []string{"CREATE PUBLICATION " + pg.Quote(s.Publication) + " WITH (publish = 'insert, update, delete', publish_via_partition_root = true)"}
 	case !p.exists:
-		return []string{"CREATE PUBLICATION " + quote(s.Publication) + " FOR TABLE " + names(tables) +
+		return []string{"CREATE PUBLICATION " + pg.Quote(s.Publication) + " FOR TABLE " + names(tables) +
 			" WITH (publish = 'insert, update, delete', publish_via_partition_root = true)"}
 	case p.allTables:
 		return nil
 	}
 	var all []string
 	if len(missing) > 0 {
-		all = append(all, "ALTER PUBLICATION "+quote(s.Publication)+" ADD TABLE "+names(missing))
+		all = append(all, "ALTER PUBLICATION "+pg.Quote(s.Publication)+" ADD TABLE "+names(missing))
 	}
 	if p.mark != nil { // it is the source's own
 		for _, member := range p.members {
-			if schema, name, _ := strings.Cut(member, "."); !slices.Contains(ids(tables), member) {
-				all = append(all, "ALTER PUBLICATION "+quote(s.Publication)+" DROP TABLE "+quote(schema)+"."+quote(name))
+			if schema, name, _ := strings.Cut(member, "."); !slices.Contains(pg.IDs(tables), member) {
+				all = append(all, "ALTER PUBLICATION "+pg.Quote(s.Publication)+" DROP TABLE "+pg.Quote(schema)+"."+pg.Quote(name))
 			}
 		}
 	}
@@ -163,24 +165,24 @@ func (s *setup) alter(p *publication, tables, missing []*table) []string {
 
 func (s *setup) commentStatement(m *mark) string {
 	text, _ := json.Marshal(comment{m}) // cannot fail
-	return "COMMENT ON PUBLICATION " + quote(s.Publication) + " IS " + literal(string(text))
+	return "COMMENT ON PUBLICATION " + pg.Quote(s.Publication) + " IS " + pg.Literal(string(text))
 }
 
 func (s *setup) inTransaction(ctx context.Context, statements []string) error {
 	if len(statements) == 0 {
 		return nil
 	}
-	err := execute(ctx, s.conn, "BEGIN; "+strings.Join(statements, "; ")+"; COMMIT")
+	err := pg.Execute(ctx, s.conn, "BEGIN; "+strings.Join(statements, "; ")+"; COMMIT")
 	if err != nil && !s.conn.IsClosed() {
-		_ = execute(ctx, s.conn, "ROLLBACK")
+		_ = pg.Execute(ctx, s.conn, "ROLLBACK")
 	}
 	return err
 }
 
-func (s *setup) explainPublication(err error, tables []*table) error {
+func (s *setup) explainPublication(err error, tables []*pg.Table) error {
 	err = fmt.Errorf("cannot prepare publication %s: %w", s.Publication, err)
-	if code(err) == codePrivilege {
-		return fmt.Errorf("%w: the role must own the tables %s and may CREATE in the database, or somebody else makes the publication before", err, list(ids(tables)))
+	if pg.Code(err) == pg.CodePrivilege {
+		return fmt.Errorf("%w: the role must own the tables %s and may CREATE in the database, or somebody else makes the publication before", err, pg.List(pg.IDs(tables)))
 	}
 	return err
 }
@@ -191,7 +193,7 @@ WHERE pubname <> $1 AND pg_catalog.obj_description(oid, 'pg_publication') LIKE '
 
 // checkOthers returns an error if another source notes that the slot is its own.
 func (s *setup) checkOthers(ctx context.Context) error {
-	others, err := rows(ctx, s.conn, othersQuery, s.Publication)
+	others, err := pg.Rows(ctx, s.conn, othersQuery, s.Publication)
 	if err != nil {
 		return fmt.Errorf("cannot look up publications: %w", err)
 	}
@@ -231,7 +233,7 @@ SELECT plugin, coalesce(database, ''), coalesce(active_pid, 0), coalesce(wal_sta
 FROM pg_catalog.pg_replication_slots s WHERE slot_name = $1`
 
 func (s *setup) slot(ctx context.Context) (found slot, err error) {
-	r, err := row(ctx, s.conn, slotQuery, s.Slot)
+	r, err := pg.Row(ctx, s.conn, slotQuery, s.Slot)
 	if err != nil || r == nil {
 		return found, err
 	}
@@ -266,7 +268,7 @@ func (s *setup) ensureSlot(ctx context.Context, begun bool) error {
 }
 
 func (s *setup) database(ctx context.Context) string {
-	if r, err := row(ctx, s.conn, "SELECT current_database()"); err == nil && r != nil {
+	if r, err := pg.Row(ctx, s.conn, "SELECT current_database()"); err == nil && r != nil {
 		return r[0]
 	}
 	return ""
@@ -277,13 +279,13 @@ func (s *setup) createSlot(ctx context.Context) error {
 	if s.Failover {
 		sql = "SELECT pg_catalog.pg_create_logical_replication_slot($1, 'pgoutput', false, false, true)"
 	}
-	_, err := rows(ctx, s.conn, sql, s.Slot)
+	_, err := pg.Rows(ctx, s.conn, sql, s.Slot)
 	switch {
-	case err == nil || code(err) == codeDuplicateObject:
+	case err == nil || pg.Code(err) == pg.CodeDuplicateObject:
 		return nil
-	case code(err) == codePrivilege:
+	case pg.Code(err) == pg.CodePrivilege:
 		return fmt.Errorf("cannot make slot %s: %w: ALTER ROLE … REPLICATION gives the right", s.Slot, err)
-	case code(err) == codeNotPrerequisite:
+	case pg.Code(err) == pg.CodeNotPrerequisite:
 		return fmt.Errorf("cannot make slot %s: %w: set wal_level = logical in postgresql.conf and restart the server", s.Slot, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("cannot make slot %s: it waits until transactions end that are open now, and one took too long: %w", s.Slot, err)
@@ -293,8 +295,8 @@ func (s *setup) createSlot(ctx context.Context) error {
 
 // copySlot makes the slot one that goes on where another stands.
 func (s *setup) copySlot(ctx context.Context, from string) error {
-	_, err := rows(ctx, s.conn, "SELECT pg_catalog.pg_copy_logical_replication_slot($1, $2)", from, s.Slot)
-	if err != nil && code(err) != codeDuplicateObject {
+	_, err := pg.Rows(ctx, s.conn, "SELECT pg_catalog.pg_copy_logical_replication_slot($1, $2)", from, s.Slot)
+	if err != nil && pg.Code(err) != pg.CodeDuplicateObject {
 		return fmt.Errorf("cannot copy slot %s to %s: %w", from, s.Slot, err)
 	}
 	return nil
@@ -302,25 +304,25 @@ func (s *setup) copySlot(ctx context.Context, from string) error {
 
 // dropSlot removes the slot, and ends the session that uses it.
 func (s *setup) dropSlot(ctx context.Context) error {
-	var wait backoff
+	var wait pg.Backoff
 	for {
 		found, err := s.slot(ctx)
 		if err != nil || !found.exists {
 			return err
 		}
 		if found.activePID != "0" {
-			if _, err := rows(ctx, s.conn, "SELECT pg_catalog.pg_terminate_backend($1::int)", found.activePID); err != nil {
+			if _, err := pg.Rows(ctx, s.conn, "SELECT pg_catalog.pg_terminate_backend($1::int)", found.activePID); err != nil {
 				return fmt.Errorf("cannot end the session that uses slot %s: %w", s.Slot, err)
 			}
 		}
-		_, err = rows(ctx, s.conn, "SELECT pg_catalog.pg_drop_replication_slot($1)", s.Slot)
-		switch c := code(err); {
-		case err == nil || c == codeUndefinedObject:
+		_, err = pg.Rows(ctx, s.conn, "SELECT pg_catalog.pg_drop_replication_slot($1)", s.Slot)
+		switch c := pg.Code(err); {
+		case err == nil || c == pg.CodeUndefinedObject:
 			return nil
-		case c != codeObjectInUse:
+		case c != pg.CodeObjectInUse:
 			return fmt.Errorf("cannot drop slot %s: %w", s.Slot, err)
 		}
-		if wait.wait(ctx) != nil {
+		if wait.Wait(ctx) != nil {
 			return fmt.Errorf("cannot drop slot %s: %w", s.Slot, err)
 		}
 	}
@@ -332,7 +334,7 @@ func (s *setup) dropPublication(ctx context.Context) error {
 	if err != nil || !p.exists || !p.owned || p.mark != nil && p.mark.Connector != s.connector {
 		return err
 	}
-	if err := execute(ctx, s.conn, "DROP PUBLICATION IF EXISTS "+quote(s.Publication)); err != nil {
+	if err := pg.Execute(ctx, s.conn, "DROP PUBLICATION IF EXISTS "+pg.Quote(s.Publication)); err != nil {
 		return fmt.Errorf("cannot drop publication %s: %w", s.Publication, err)
 	}
 	return nil
@@ -341,7 +343,7 @@ func (s *setup) dropPublication(ctx context.Context) error {
 // check makes sure that the server can replicate at all.
 func (s *setup) check(ctx context.Context) error {
 	const oldest = 130000
-	r, err := row(ctx, s.conn, "SELECT current_setting('wal_level'), current_setting('server_version_num'), current_setting('server_version')")
+	r, err := pg.Row(ctx, s.conn, "SELECT current_setting('wal_level'), current_setting('server_version_num'), current_setting('server_version')")
 	if err != nil {
 		return fmt.Errorf("cannot ask the server for its settings: %w", err)
 	}

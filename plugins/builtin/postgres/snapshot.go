@@ -13,23 +13,20 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
-
-// styles are the session parameters that decode expects.
-var styles = map[string]string{"datestyle": "ISO, YMD", "timezone": "UTC", "intervalstyle": "postgres",
-	"bytea_output": "hex", "extra_float_digits": "1", "client_encoding": "UTF8"}
 
 // readTables reads the rows of the tables in todo, all in one transaction, and hands them on.
 // Changes committed before its snapshot are in the rows; later ones come with the stream, which
 // does not go on before.
 func (s *Source) readTables(ctx context.Context, connected func()) error {
-	conn, err := connect(ctx, s.settings.URL, styles)
+	conn, err := pg.Connect(ctx, s.settings.URL, pg.Styles)
 	if err != nil {
 		return err
 	}
-	defer closeConn(conn)
+	defer pg.Close(conn)
 	connected()
 	if err := s.beginSnapshot(ctx, conn); err != nil {
 		return err
@@ -41,8 +38,8 @@ func (s *Source) readTables(ctx context.Context, connected func()) error {
 			if err := s.readTable(ctx, conn, t); err != nil {
 				return err
 			}
-			read = append(read, t.id())
-			s.read[t.oid] = true
+			read = append(read, t.ID())
+			s.read[t.OID] = true
 		}
 		s.todo = s.todo[1:]
 	}
@@ -52,9 +49,9 @@ func (s *Source) readTables(ctx context.Context, connected func()) error {
 	return nil
 }
 
-func (s *Source) tableOf(id string) *table {
+func (s *Source) tableOf(id string) *pg.Table {
 	for _, t := range s.tables {
-		if t.id() == id {
+		if t.ID() == id {
 			return t
 		}
 	}
@@ -66,14 +63,14 @@ func (s *Source) tableOf(id string) *table {
 // ones do, too.
 func (s *Source) beginSnapshot(ctx context.Context, conn *pgconn.PgConn) error {
 	// Without sorting, rows come in the order of the key's index as they are read, and the first at once.
-	if err := execute(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL enable_sort = off; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+	if err := pg.Execute(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL enable_sort = off; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 		return fmt.Errorf("cannot begin to read tables: %w", err)
 	}
-	r, err := row(ctx, conn, "SELECT pg_catalog.txid_current_snapshot()")
+	r, err := pg.Row(ctx, conn, "SELECT pg_catalog.txid_current_snapshot()")
 	if err != nil {
 		return fmt.Errorf("cannot begin to read tables: %w", err)
 	}
-	end, err := row(ctx, conn, "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END")
+	end, err := pg.Row(ctx, conn, "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END")
 	if err != nil {
 		return fmt.Errorf("cannot begin to read tables: %w", err)
 	}
@@ -92,7 +89,7 @@ func (s *Source) beginSnapshot(ctx context.Context, conn *pgconn.PgConn) error {
 }
 
 // readTable reads the rows of a table behind the key in todo, in the order of the key.
-func (s *Source) readTable(ctx context.Context, conn *pgconn.PgConn, t *table) error {
+func (s *Source) readTable(ctx context.Context, conn *pgconn.PgConn, t *pg.Table) error {
 	progress := s.monitor.snapshotOf(t, s.todo[0].Rows)
 	r := &rowReader{source: s, ctx: ctx, table: t, progress: progress, limit: min(s.settings.FetchSize, maxRecords)}
 	if err := r.prepare(); err != nil {
@@ -100,7 +97,7 @@ func (s *Source) readTable(ctx context.Context, conn *pgconn.PgConn, t *table) e
 	}
 	copying, cancel := context.WithCancel(ctx)
 	defer cancel()
-	_, err := conn.CopyTo(copying, r, t.copyStatement(s.todo[0].Key))
+	_, err := conn.CopyTo(copying, r, copyStatement(t, s.todo[0].Key))
 	if err == nil {
 		r.finish()
 		err = r.flush()
@@ -108,31 +105,31 @@ func (s *Source) readTable(ctx context.Context, conn *pgconn.PgConn, t *table) e
 	switch {
 	case r.err != nil:
 		return r.err
-	case err != nil && code(err) == codePrivilege:
-		return fmt.Errorf("cannot read table %s: %w: GRANT SELECT ON %s TO the role", t.id(), err, t.sql())
+	case err != nil && pg.Code(err) == pg.CodePrivilege:
+		return fmt.Errorf("cannot read table %s: %w: GRANT SELECT ON %s TO the role", t.ID(), err, t.SQL())
 	case err != nil:
-		return fmt.Errorf("cannot read table %s: %w", t.id(), err)
+		return fmt.Errorf("cannot read table %s: %w", t.ID(), err)
 	}
 	progress.finish()
 	return nil
 }
 
 // copyStatement returns the statement that sends the rows of t with a greater key.
-func (t *table) copyStatement(after []string) string {
-	names := make([]string, len(t.columns))
-	for i, c := range t.columns {
-		names[i] = quote(c.name)
+func copyStatement(t *pg.Table, after []string) string {
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = pg.Quote(c.Name)
 	}
-	sql := "COPY (SELECT " + strings.Join(names, ", ") + " FROM " + t.sql()
-	if len(t.key) > 0 {
-		keys := make([]string, len(t.key))
-		for i, k := range t.key {
-			keys[i] = quote(k)
+	sql := "COPY (SELECT " + strings.Join(names, ", ") + " FROM " + t.SQL()
+	if len(t.Key) > 0 {
+		keys := make([]string, len(t.Key))
+		for i, k := range t.Key {
+			keys[i] = pg.Quote(k)
 		}
 		if len(after) == len(keys) {
 			values := make([]string, len(keys))
-			for i, k := range t.key {
-				values[i] = literal(after[i]) + "::" + t.typeOf(k)
+			for i, k := range t.Key {
+				values[i] = pg.Literal(after[i]) + "::" + t.TypeOf(k)
 			}
 			sql += " WHERE (" + strings.Join(keys, ", ") + ") > (" + strings.Join(values, ", ") + ")"
 		}
@@ -145,7 +142,7 @@ func (t *table) copyStatement(after []string) string {
 type rowReader struct {
 	source   *Source
 	ctx      context.Context // of the call that reads the table
-	table    *table
+	table    *pg.Table
 	progress *snapshotProgress
 	limit    int
 	err      error // why reading ended, if the server is not to blame
@@ -162,15 +159,15 @@ type rowReader struct {
 
 func (r *rowReader) prepare() error {
 	s, t := r.source, r.table
-	for _, k := range t.key {
-		r.keys = append(r.keys, slices.IndexFunc(t.columns, func(c column) bool { return c.name == k }))
+	for _, k := range t.Key {
+		r.keys = append(r.keys, slices.IndexFunc(t.Columns, func(c pg.Column) bool { return c.Name == k }))
 	}
-	r.metadata = record.NewMetadata(map[string]string{record.KeyCollection: t.name, metaSchema: t.schema})
-	if err := s.schemas.attach(r.ctx, &r.metadata, t.name, t.columns, r.keys, ""); err != nil {
+	r.metadata = record.NewMetadata(map[string]string{record.KeyCollection: t.Name, metaSchema: t.Schema})
+	if err := s.schemas.attach(r.ctx, &r.metadata, t.Name, t.Columns, r.keys, ""); err != nil {
 		return err
 	}
 	r.rows = s.todo[0].Rows
-	table, _ := json.Marshal(t.id()) // cannot fail
+	table, _ := json.Marshal(t.ID()) // cannot fail
 	p := []byte(`{"type":1`)
 	if s.at.commit > 0 {
 		p = fmt.Appendf(p, `,"last_lsn":"%s","index":%d`, s.at.commit, s.at.index)
@@ -201,8 +198,8 @@ func (r *rowReader) Write(line []byte) (int, error) {
 	n := len(line)
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	r.fields = splitRow(r.fields[:0], line)
-	if len(r.fields) != len(r.table.columns) {
-		r.err = fmt.Errorf("cannot read table %s: a row has %d columns instead of %d", r.table.id(), len(r.fields), len(r.table.columns))
+	if len(r.fields) != len(r.table.Columns) {
+		r.err = fmt.Errorf("cannot read table %s: a row has %d columns instead of %d", r.table.ID(), len(r.fields), len(r.table.Columns))
 		return 0, r.err
 	}
 	if len(r.records) >= r.limit || r.bytes >= maxBytes { // one row stays, so that the last one is known
@@ -220,9 +217,9 @@ func (r *rowReader) add() {
 	values := make(map[string]any, len(r.fields))
 	for i, f := range r.fields {
 		if f == nil {
-			values[r.table.columns[i].name] = nil
+			values[r.table.Columns[i].Name] = nil
 		} else {
-			values[r.table.columns[i].name] = decode(r.table.columns[i].oid, f)
+			values[r.table.Columns[i].Name] = pg.Decode(r.table.Columns[i].OID, f)
 		}
 	}
 	r.rows++
@@ -231,7 +228,7 @@ func (r *rowReader) add() {
 	if len(r.keys) > 0 {
 		key := make(map[string]any, len(r.keys))
 		for i, k := range r.keys {
-			name := r.table.columns[k].name
+			name := r.table.Columns[k].Name
 			key[name] = values[name]
 			if i > 0 {
 				position = append(position, ',')

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -30,7 +32,7 @@ type Source struct {
 	rescan chan struct{} // of capacity one: tables came
 
 	// Owned by Open until it returns, then by run.
-	tables map[uint32]*table
+	tables map[uint32]*pg.Table
 	system string          // identifier of the server's data
 	at     place           // of the last record handed on, or skipped
 	todo   []todo          // tables to read whole, the first one now
@@ -109,11 +111,11 @@ func (s *Source) start(ctx context.Context) {
 
 // prepare connects, prepares publication and slot, and decides what is to be read whole.
 func (s *Source) prepare(ctx context.Context, pos *position) error {
-	conn, err := connect(ctx, s.settings.URL, nil)
+	conn, err := pg.Connect(ctx, s.settings.URL, nil)
 	if err != nil {
 		return err
 	}
-	defer closeConn(conn)
+	defer pg.Close(conn)
 	set := &setup{&s.settings, conn, s.id}
 	if err := set.check(ctx); err != nil {
 		return err
@@ -122,12 +124,12 @@ func (s *Source) prepare(ctx context.Context, pos *position) error {
 	if err != nil {
 		return err
 	}
-	s.tables = map[uint32]*table{}
+	s.tables = map[uint32]*pg.Table{}
 	for _, t := range tables {
-		if len(t.key) == 0 {
-			s.log.Warn("a table has no primary key: its records have none, and its updates and deletes fail on the server unless it has a replica identity", "table", t.id())
+		if len(t.Key) == 0 {
+			s.log.Warn("a table has no primary key: its records have none, and its updates and deletes fail on the server unless it has a replica identity", "table", t.ID())
 		}
-		s.tables[t.oid] = t
+		s.tables[t.OID] = t
 	}
 	s.plan(tables, pending, pos)
 	if s.system == "" {
@@ -137,11 +139,11 @@ func (s *Source) prepare(ctx context.Context, pos *position) error {
 }
 
 // plan decides which tables are to be read whole.
-func (s *Source) plan(tables []*table, pending []string, pos *position) {
+func (s *Source) plan(tables []*pg.Table, pending []string, pos *position) {
 	if s.settings.SnapshotMode == "never" && len(pending) == 0 {
 		return
 	}
-	all := ids(tables)
+	all := pg.IDs(tables)
 	slices.Sort(all)
 	switch pos.Type {
 	case 0:
@@ -166,7 +168,7 @@ func (s *Source) plan(tables []*table, pending []string, pos *position) {
 	}
 	for _, id := range pending {
 		t := s.tableOf(id)
-		if t != nil && !s.read[t.oid] && !slices.ContainsFunc(s.todo, func(t todo) bool { return t.Table == id }) {
+		if t != nil && !s.read[t.OID] && !slices.ContainsFunc(s.todo, func(t todo) bool { return t.Table == id }) {
 			s.todo = append(s.todo, todo{Table: id})
 		}
 	}
@@ -182,13 +184,13 @@ func todoOf(ids []string) []todo {
 
 // prepare makes publication and slot what the settings say, and returns the tables and of
 // which of them the rows are to be read although the position does not say so.
-func (s *setup) prepare(ctx context.Context, begun bool, again []string) ([]*table, []string, error) {
-	tables, err := resolve(ctx, s.conn, s.Tables)
+func (s *setup) prepare(ctx context.Context, begun bool, again []string) ([]*pg.Table, []string, error) {
+	tables, err := pg.Resolve(ctx, s.conn, s.Tables)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, t := range tables {
-		if err := t.describe(ctx, s.conn); err != nil {
+		if err := t.Describe(ctx, s.conn); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -202,14 +204,14 @@ func (s *setup) prepare(ctx context.Context, begun bool, again []string) ([]*tab
 
 // identify returns the identifier of the server's data.
 func (s *Source) identify(ctx context.Context) (string, error) {
-	conn, err := connect(ctx, s.settings.URL, map[string]string{"replication": "database"})
+	conn, err := pg.Connect(ctx, s.settings.URL, map[string]string{"replication": "database"})
 	if err != nil {
-		if code(err) == codePrivilege || code(err) == codeInvalidAuth {
+		if pg.Code(err) == pg.CodePrivilege || pg.Code(err) == pg.CodeInvalidAuth {
 			return "", fmt.Errorf("%w: the role needs the attribute REPLICATION, and pg_hba.conf must let it in", err)
 		}
 		return "", err
 	}
-	defer closeConn(conn)
+	defer pg.Close(conn)
 	results, err := conn.Exec(ctx, "IDENTIFY_SYSTEM").ReadAll()
 	if err != nil || len(results) == 0 || len(results[0].Rows) == 0 {
 		return "", fmt.Errorf("cannot identify the server: %w", err)
@@ -246,9 +248,9 @@ func (s *Source) Teardown(context.Context) error {
 
 // run reads until ctx ends or an error comes that trying again does not help.
 func (s *Source) run(ctx context.Context) {
-	var wait backoff
+	var wait pg.Backoff
 	for ctx.Err() == nil {
-		err := s.session(ctx, func() { wait = backoff{}; s.monitor.connected() })
+		err := s.session(ctx, func() { wait = pg.Backoff{}; s.monitor.connected() })
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -258,13 +260,13 @@ func (s *Source) run(ctx context.Context) {
 				continue
 			}
 		}
-		if !transient(err) {
+		if !pg.Transient(err) {
 			s.send(ctx, batch{err: err})
 			return
 		}
 		s.log.Warn("the connection to PostgreSQL is lost: trying again", "err", err)
 		s.monitor.disconnected(err)
-		if wait.wait(ctx) != nil {
+		if wait.Wait(ctx) != nil {
 			return
 		}
 	}
@@ -299,11 +301,11 @@ func lifecycle(ctx context.Context, given map[string]string, do func(*setup) err
 	if err := s.parse(ctx, given); err != nil {
 		return err
 	}
-	conn, err := connect(ctx, s.URL, nil)
+	conn, err := pg.Connect(ctx, s.URL, nil)
 	if err != nil {
 		return err
 	}
-	defer closeConn(conn)
+	defer pg.Close(conn)
 	return do(&setup{s, conn, sdk.EnvFrom(ctx).ConnectorID})
 }
 
@@ -364,13 +366,8 @@ func (s *setup) takeOver(ctx context.Context, former *setup) error {
 
 // againTable returns the id of the table in an item of snapshot.again.
 func againTable(item string) string {
-	for i := len(item) - 1; i >= 0; i-- {
-		if item[i] == '/' {
-			p := parsePattern(item[:i])
-			return p.schema + "." + p.name
-		}
-	}
-	return item
+	schema, name := pg.ParsePattern(item[:strings.LastIndexByte(item, '/')]) // there is one: see parse
+	return schema + "." + name
 }
 
 // LifecycleOnDeleted implements sdk.Source: it removes slot and publication.

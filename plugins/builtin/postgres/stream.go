@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -41,14 +41,14 @@ type stream struct {
 // stream reads changes from behind s.at, and hands them on.
 func (s *Source) stream(ctx context.Context, connected func()) error {
 	params := map[string]string{"replication": "database", "application_name": s.application()}
-	for k, v := range styles {
+	for k, v := range pg.Styles {
 		params[k] = v
 	}
-	conn, err := connect(ctx, s.settings.URL, params)
+	conn, err := pg.Connect(ctx, s.settings.URL, params)
 	if err != nil {
 		return err
 	}
-	defer closeConn(conn)
+	defer pg.Close(conn)
 	st := &stream{Source: s, conn: conn, relations: map[uint32]*relation{}}
 	if err := st.start(ctx); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *Source) application() string {
 func (st *stream) start(ctx context.Context) error {
 	from := max(st.at.commit, st.confirmer.confirmed()) // 0/0: where the slot stands
 	sql := fmt.Sprintf(`START_REPLICATION SLOT %s LOGICAL %s (proto_version '1', publication_names %s)`,
-		st.settings.Slot, from, literal(quote(st.settings.Publication)))
+		st.settings.Slot, from, pg.Literal(pg.Quote(st.settings.Publication)))
 	st.conn.Frontend().SendQuery(&pgproto3.Query{String: sql})
 	if err := st.conn.Frontend().Flush(); err != nil {
 		return fmt.Errorf("cannot begin replication: %w", err)
@@ -98,11 +98,11 @@ func (st *stream) start(ctx context.Context) error {
 func (st *stream) explain(ctx context.Context, err *pgconn.PgError) error {
 	wrapped := fmt.Errorf("cannot replicate: %w", err)
 	switch {
-	case err.Code == codeObjectInUse:
+	case err.Code == pg.CodeObjectInUse:
 		return st.inUse(ctx, wrapped)
-	case err.Code == codeUndefinedObject && strings.Contains(err.Message, "replication slot"):
+	case err.Code == pg.CodeUndefinedObject && strings.Contains(err.Message, "replication slot"):
 		return st.settings.lost("does not exist any more")
-	case err.Code == codeNotPrerequisite && (strings.Contains(err.Message, "slot") || strings.Contains(err.Detail, "slot")):
+	case err.Code == pg.CodeNotPrerequisite && (strings.Contains(err.Message, "slot") || strings.Contains(err.Detail, "slot")):
 		return st.settings.lost("was invalidated by the server (" + strings.TrimSpace(err.Message+" "+err.Detail) + ")")
 	case strings.Contains(err.Message, "publication") && strings.Contains(err.Message, "does not exist"):
 		return fmt.Errorf("%w: publication %s was removed, or made after slot %s: changes in between cannot be read, a new snapshot is needed: "+
@@ -117,37 +117,34 @@ const slotPatience = 5 * time.Second
 // inUse deals with a slot that a session uses: the former one of this source is ended, another
 // one is waited for, but not for long.
 func (st *stream) inUse(ctx context.Context, cause error) error {
-	conn, err := connect(ctx, st.settings.URL, nil)
+	conn, err := pg.Connect(ctx, st.settings.URL, nil)
 	if err != nil {
 		return err
 	}
-	defer closeConn(conn)
+	defer pg.Close(conn)
 	deadline := time.Now().Add(slotPatience)
-	for wait := (backoff{}); ; {
-		r, err := row(ctx, conn, `SELECT coalesce(s.active_pid, 0), coalesce(a.application_name, ''), coalesce(host(a.client_addr), 'a local socket')
+	for wait := (pg.Backoff{}); ; {
+		r, err := pg.Row(ctx, conn, `SELECT coalesce(s.active_pid, 0), coalesce(a.application_name, ''), coalesce(host(a.client_addr), 'a local socket')
 			FROM pg_catalog.pg_replication_slots s LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = $1`, st.settings.Slot)
 		if err != nil {
 			return fmt.Errorf("cannot look up slot %s: %w", st.settings.Slot, err)
 		}
 		if r == nil || r[0] == "0" {
-			return errAgain
+			return pg.ErrAgain
 		}
 		if r[0] == fmt.Sprint(st.pid) {
-			if _, err := rows(ctx, conn, "SELECT pg_catalog.pg_terminate_backend($1::int)", r[0]); err != nil {
+			if _, err := pg.Rows(ctx, conn, "SELECT pg_catalog.pg_terminate_backend($1::int)", r[0]); err != nil {
 				return fmt.Errorf("cannot end the former session: %w", err)
 			}
 		} else if time.Now().After(deadline) {
 			return &inUseError{fmt.Sprintf("slot %s is in use by %q from %s (process %s of the server): a slot serves one source. "+
 				"Give each pipeline a logrepl.slotName and a logrepl.publicationName of its own", st.settings.Slot, r[1], r[2], r[0]), cause}
 		}
-		if err := wait.wait(ctx); err != nil {
+		if err := wait.Wait(ctx); err != nil {
 			return err
 		}
 	}
 }
-
-// errAgain says that what failed may succeed now.
-var errAgain = errors.New("the slot is free again")
 
 // inUseError is not of the network, so that it ends the source.
 type inUseError struct {
@@ -333,7 +330,7 @@ func (st *stream) add(r *relation, op record.Operation, key, before, after pgout
 		values := make(map[string]any, len(r.keys))
 		for _, k := range r.keys {
 			if k < len(key) && key[k].Kind == pgoutput.Text {
-				values[r.columns[k].name] = decode(r.columns[k].oid, key[k].Text)
+				values[r.columns[k].Name] = pg.Decode(r.columns[k].OID, key[k].Text)
 			}
 		}
 		rec.Key = record.Structured(values)
@@ -410,7 +407,7 @@ type relation struct {
 	schema, name string
 	wanted       bool
 	full         bool // replica identity
-	columns      []column
+	columns      []pg.Column
 	keys         []int // columns of the key
 	attached     map[string]record.Metadata
 	ctx          context.Context // of the session
@@ -428,15 +425,15 @@ func (st *stream) relation(ctx context.Context, m *pgoutput.Relation) (*relation
 	}
 	r.wanted = known != nil
 	for i, c := range m.Columns {
-		r.columns = append(r.columns, column{name: c.Name, oid: c.Type})
+		r.columns = append(r.columns, pg.Column{Name: c.Name, OID: c.Type})
 		if c.Key && !r.full {
 			r.keys = append(r.keys, i)
 		}
 	}
-	if known != nil && (r.full || m.Identity == 'n' || m.Identity == 'i') && len(known.key) > 0 {
+	if known != nil && (r.full || m.Identity == 'n' || m.Identity == 'i') && len(known.Key) > 0 {
 		r.keys = nil
-		for _, k := range known.key {
-			if i := slices.IndexFunc(r.columns, func(c column) bool { return c.name == k }); i >= 0 {
+		for _, k := range known.Key {
+			if i := slices.IndexFunc(r.columns, func(c pg.Column) bool { return c.Name == k }); i >= 0 {
 				r.keys = append(r.keys, i)
 			}
 		}
@@ -507,9 +504,9 @@ func (r *relation) values(t pgoutput.Tuple, keyOnly bool) map[string]any {
 	for i := range t {
 		switch {
 		case t[i].Kind == pgoutput.Text:
-			values[r.columns[i].name] = decode(r.columns[i].oid, t[i].Text)
+			values[r.columns[i].Name] = pg.Decode(r.columns[i].OID, t[i].Text)
 		case t[i].Kind == pgoutput.Null && !keyOnly:
-			values[r.columns[i].name] = nil
+			values[r.columns[i].Name] = nil
 		}
 	}
 	return values

@@ -1,4 +1,4 @@
-package postgres
+package sink
 
 import (
 	"encoding/hex"
@@ -7,15 +7,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
 // appendValue appends what a column is given for v as text. v is not nil.
-func appendValue(dst []byte, v any, c column) ([]byte, error) {
+func appendValue(dst []byte, v any, c pg.Column) ([]byte, error) {
 	switch v := v.(type) {
 	case string:
 		return append(dst, v...), nil
 	case []byte:
-		if c.oid == oidBytea {
+		if c.OID == pg.OIDBytea {
 			return hex.AppendEncode(append(dst, `\x`...), v), nil
 		}
 		return append(dst, v...), nil
@@ -44,20 +46,20 @@ func appendValue(dst []byte, v any, c column) ([]byte, error) {
 	case time.Duration:
 		return fmt.Appendf(dst, "%d microseconds", v.Microseconds()), nil
 	case []any:
-		if strings.HasSuffix(c.typeName, "[]") {
+		if strings.HasSuffix(c.TypeName, "[]") {
 			return appendArray(dst, v, c)
 		}
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
-		return nil, refusal{fmt.Errorf("cannot write a %T to column %s: %w", v, c.name, err)}
+		return nil, refusal{fmt.Errorf("cannot write a %T to column %s: %w", v, c.Name, err)}
 	}
 	return append(dst, text...), nil
 }
 
 // appendArray appends the literal of an array.
-func appendArray(dst []byte, all []any, c column) (_ []byte, err error) {
-	element := column{name: c.name, typeName: strings.TrimSuffix(c.typeName, "[]")}
+func appendArray(dst []byte, all []any, c pg.Column) (_ []byte, err error) {
+	element := pg.Column{Name: c.Name, TypeName: strings.TrimSuffix(c.TypeName, "[]")}
 	dst = append(dst, '{')
 	for i, v := range all {
 		if i > 0 {
@@ -77,7 +79,7 @@ func appendArray(dst []byte, all []any, c column) (_ []byte, err error) {
 }
 
 // appendElement appends an element of the literal of an array.
-func appendElement(dst []byte, v any, c column) ([]byte, error) {
+func appendElement(dst []byte, v any, c pg.Column) ([]byte, error) {
 	if v == nil {
 		return append(dst, "NULL"...), nil
 	}
@@ -96,7 +98,7 @@ func appendElement(dst []byte, v any, c column) ([]byte, error) {
 }
 
 // arrayOf returns the literal of an array with the values of a column, as texts.
-func arrayOf(group []*change, c column, name string) ([]byte, error) {
+func arrayOf(group []*change, c pg.Column, name string) ([]byte, error) {
 	all := []byte{'{'}
 	for i, one := range group {
 		if i > 0 {
@@ -111,7 +113,7 @@ func arrayOf(group []*change, c column, name string) ([]byte, error) {
 }
 
 // appendCopy appends a value in the text format of COPY.
-func appendCopy(dst []byte, v any, c column) ([]byte, error) {
+func appendCopy(dst []byte, v any, c pg.Column) ([]byte, error) {
 	if v == nil {
 		return append(dst, `\N`...), nil
 	}

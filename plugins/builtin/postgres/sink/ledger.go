@@ -1,4 +1,4 @@
-package postgres
+package sink
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -46,11 +47,11 @@ func hashOf(r *record.Record) (h hash) {
 // open makes the table if it does not exist, and reads the ledger.
 func (l *ledger) open(ctx context.Context, conn *pgconn.PgConn) error {
 	// Without the right to make tables, one that is there already must do.
-	err := execute(ctx, conn, "CREATE TABLE IF NOT EXISTS "+l.table+" (connector text NOT NULL, batch bigint NOT NULL, hashes bytea NOT NULL, PRIMARY KEY (connector, batch))")
-	if err != nil && code(err) != codePrivilege {
+	err := pg.Execute(ctx, conn, "CREATE TABLE IF NOT EXISTS "+l.table+" (connector text NOT NULL, batch bigint NOT NULL, hashes bytea NOT NULL, PRIMARY KEY (connector, batch))")
+	if err != nil && pg.Code(err) != pg.CodePrivilege {
 		return fmt.Errorf("cannot make the position table %s: %w", l.table, err)
 	}
-	found, err := rows(ctx, conn, "SELECT batch, encode(hashes, 'hex') FROM "+l.table+" WHERE connector = $1 ORDER BY batch", l.connector)
+	found, err := pg.Rows(ctx, conn, "SELECT batch, encode(hashes, 'hex') FROM "+l.table+" WHERE connector = $1 ORDER BY batch", l.connector)
 	if err != nil {
 		return fmt.Errorf("cannot read the position table %s: %w", l.table, err)
 	}
@@ -74,9 +75,9 @@ func (l *ledger) has(h hash) bool {
 
 // statement returns what notes the hashes of a transaction, and forgets those that are too old.
 func (l *ledger) statement(hashes []byte) string {
-	sql := fmt.Sprintf("INSERT INTO %s (connector, batch, hashes) VALUES (%s, %d, '\\x%x')", l.table, literal(l.connector), l.next, hashes)
+	sql := fmt.Sprintf("INSERT INTO %s (connector, batch, hashes) VALUES (%s, %d, '\\x%x')", l.table, pg.Literal(l.connector), l.next, hashes)
 	if old := l.old(len(hashes) / len(hash{})); old > 0 {
-		sql += fmt.Sprintf("; DELETE FROM %s WHERE connector = %s AND batch <= %d", l.table, literal(l.connector), l.batches[old-1].number)
+		sql += fmt.Sprintf("; DELETE FROM %s WHERE connector = %s AND batch <= %d", l.table, pg.Literal(l.connector), l.batches[old-1].number)
 	}
 	return sql
 }
@@ -106,8 +107,8 @@ func (l *ledger) noted(n int) {
 
 // forget removes the connector from the table, if there is one.
 func (l *ledger) forget(ctx context.Context, conn *pgconn.PgConn) error {
-	_, err := rows(ctx, conn, "DELETE FROM "+l.table+" WHERE connector = $1", l.connector)
-	if err != nil && code(err) != codeUndefinedTable {
+	_, err := pg.Rows(ctx, conn, "DELETE FROM "+l.table+" WHERE connector = $1", l.connector)
+	if err != nil && pg.Code(err) != pg.CodeUndefinedTable {
 		return fmt.Errorf("cannot remove positions from %s: %w", l.table, err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package postgres
+package pg
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 // connectTimeout bounds how long connecting to one host may take, if the URL does not.
 const connectTimeout = 15 * time.Second
 
-// connect opens a session with these parameters in addition to those of url.
-func connect(ctx context.Context, url string, params map[string]string) (*pgconn.PgConn, error) {
-	c, err := connConfig(url)
+// Connect opens a session with these parameters in addition to those of url.
+func Connect(ctx context.Context, url string, params map[string]string) (*pgconn.PgConn, error) {
+	c, err := ParseConfig(url)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +40,8 @@ func connect(ctx context.Context, url string, params map[string]string) (*pgconn
 	return conn, nil
 }
 
-// closeConn ends a session without waiting for long.
-func closeConn(conn *pgconn.PgConn) {
+// Close ends a session without waiting for long.
+func Close(conn *pgconn.PgConn) {
 	if conn == nil {
 		return
 	}
@@ -50,8 +50,8 @@ func closeConn(conn *pgconn.PgConn) {
 	_ = conn.Close(ctx)
 }
 
-// rows runs a query with arguments as text and returns its rows as text. NULL is "".
-func rows(ctx context.Context, conn *pgconn.PgConn, sql string, args ...string) ([][]string, error) {
+// Rows runs a query with arguments as text and returns its rows as text. NULL is "".
+func Rows(ctx context.Context, conn *pgconn.PgConn, sql string, args ...string) ([][]string, error) {
 	params := make([][]byte, len(args))
 	for i, a := range args {
 		params[i] = []byte(a)
@@ -69,22 +69,22 @@ func rows(ctx context.Context, conn *pgconn.PgConn, sql string, args ...string) 
 	return all, nil
 }
 
-// row returns the only row of a query, nil when there is none.
-func row(ctx context.Context, conn *pgconn.PgConn, sql string, args ...string) ([]string, error) {
-	all, err := rows(ctx, conn, sql, args...)
+// Row returns the only row of a query, nil when there is none.
+func Row(ctx context.Context, conn *pgconn.PgConn, sql string, args ...string) ([]string, error) {
+	all, err := Rows(ctx, conn, sql, args...)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
 	return all[0], nil
 }
 
-// execute runs statements without results.
-func execute(ctx context.Context, conn *pgconn.PgConn, sql string) error {
+// Execute runs statements without results.
+func Execute(ctx context.Context, conn *pgconn.PgConn, sql string) error {
 	return conn.Exec(ctx, sql).Close()
 }
 
-// code returns the SQLSTATE of an error of the server, "" for any other.
-func code(err error) string {
+// Code returns the SQLSTATE of an error of the server, "" for any other.
+func Code(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		return pg.Code
@@ -94,49 +94,53 @@ func code(err error) string {
 
 // SQLSTATEs that are acted on.
 const (
-	codeUndefinedObject = "42704"
-	codeDuplicateObject = "42710"
-	codeObjectInUse     = "55006"
-	codePrivilege       = "42501"
-	codeNotPrerequisite = "55000" // object not in prerequisite state: an invalidated slot, or wal_level
-	codeSerialization   = "40001"
-	codeDeadlock        = "40P01"
-	codeReadOnly        = "25006"
-	codeUndefinedTable  = "42P01"
-	codeInvalidPassword = "28P01"
-	codeInvalidAuth     = "28000"
+	CodeUndefinedObject = "42704"
+	CodeDuplicateObject = "42710"
+	CodeObjectInUse     = "55006"
+	CodePrivilege       = "42501"
+	CodeNotPrerequisite = "55000" // object not in prerequisite state: an invalidated slot, or wal_level
+	CodeSerialization   = "40001"
+	CodeDeadlock        = "40P01"
+	CodeReadOnly        = "25006"
+	CodeUndefinedTable  = "42P01"
+	CodeInvalidPassword = "28P01"
+	CodeInvalidAuth     = "28000"
 	classConnection     = "08"
 	classResources      = "53"
 	classOperator       = "57" // the server is being stopped, or a person ended the session
 	classSystem         = "58"
 )
 
-// transient reports whether an error is of the network or of a server that comes back, so
+// ErrAgain is what failed and may succeed now.
+var ErrAgain = errors.New("trying again may help")
+
+// Transient reports whether an error is of the network or of a server that comes back, so
 // that connecting again may help.
-func transient(err error) bool {
-	c := code(err)
+func Transient(err error) bool {
+	c := Code(err)
 	if c == "" {
 		var network net.Error
 		var connecting *pgconn.ConnectError
 		return errors.As(err, &network) || errors.As(err, &connecting) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-			errors.Is(err, net.ErrClosed) || errors.Is(err, errAgain)
+			errors.Is(err, net.ErrClosed) || errors.Is(err, ErrAgain)
 	}
 	switch c[:2] {
 	case classConnection, classResources, classOperator, classSystem:
 		return true
 	}
-	return c == codeSerialization || c == codeDeadlock || c == codeReadOnly
+	return c == CodeSerialization || c == CodeDeadlock || c == CodeReadOnly
 }
 
-// backoff waits between tries: exponentially longer, with jitter.
-type backoff struct{ next time.Duration }
+// Backoff waits between tries: exponentially longer, with jitter.
+type Backoff struct{ next time.Duration }
 
 const (
 	firstBackoff   = 100 * time.Millisecond
 	longestBackoff = 30 * time.Second
 )
 
-func (b *backoff) wait(ctx context.Context) error {
+// Wait waits, or returns why ctx ended.
+func (b *Backoff) Wait(ctx context.Context) error {
 	if b.next == 0 {
 		b.next = firstBackoff
 	}
@@ -150,5 +154,5 @@ func (b *backoff) wait(ctx context.Context) error {
 	}
 }
 
-// list joins names for a sentence.
-func list(names []string) string { return strings.Join(names, ", ") }
+// List joins names for a sentence.
+func List(names []string) string { return strings.Join(names, ", ") }

@@ -1,4 +1,4 @@
-package postgres
+package sink
 
 import (
 	"bytes"

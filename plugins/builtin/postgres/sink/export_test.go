@@ -1,4 +1,4 @@
-package postgres
+package sink
 
 // Object returns the object in data, as writing reads it.
 var Object = object

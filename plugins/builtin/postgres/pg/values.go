@@ -1,4 +1,4 @@
-package postgres
+package pg
 
 import (
 	"encoding/hex"
@@ -9,49 +9,59 @@ import (
 
 // OIDs of the types that have a form of their own in records. All others are text.
 const (
-	oidBool, oidBytea, oidInt8, oidInt2, oidInt4, oidText = 16, 17, 20, 21, 23, 25
-	oidOID, oidJSON, oidFloat4, oidFloat8, oidJSONB       = 26, 114, 700, 701, 3802
-	oidDate, oidTimestamp, oidTimestamptz                 = 1082, 1114, 1184
+	OIDBool        = 16
+	OIDBytea       = 17
+	OIDInt8        = 20
+	OIDInt2        = 21
+	OIDInt4        = 23
+	OIDOID         = 26
+	OIDJSON        = 114
+	OIDFloat4      = 700
+	OIDFloat8      = 701
+	OIDDate        = 1082
+	OIDTimestamp   = 1114
+	OIDTimestamptz = 1184
+	OIDJSONB       = 3802
 )
 
-// decode returns the value of a column of this type, of which text is the output in the
-// styles that a session of the connector has. It keeps nothing of text. What does not fit
+// Decode returns the value of a column of this type, of which text is the output in the
+// Styles that a session of the connector has. It keeps nothing of text. What does not fit
 // the type's form, as the time infinity, stays text.
-func decode(oid uint32, text []byte) any {
+func Decode(oid uint32, text []byte) any {
 	switch oid {
-	case oidBool:
+	case OIDBool:
 		return len(text) == 1 && text[0] == 't'
-	case oidInt2, oidInt4:
-		if n, ok := parseInt(text); ok {
+	case OIDInt2, OIDInt4:
+		if n, ok := ParseInt(text); ok {
 			return int32(n)
 		}
-	case oidInt8, oidOID:
-		if n, ok := parseInt(text); ok {
+	case OIDInt8, OIDOID:
+		if n, ok := ParseInt(text); ok {
 			return n
 		}
-	case oidFloat4:
+	case OIDFloat4:
 		if f, err := strconv.ParseFloat(string(text), 32); err == nil {
 			return float32(f)
 		}
-	case oidFloat8:
+	case OIDFloat8:
 		if f, err := strconv.ParseFloat(string(text), 64); err == nil {
 			return f
 		}
-	case oidBytea:
+	case OIDBytea:
 		if b, ok := parseBytea(text); ok {
 			return b
 		}
-	case oidJSON, oidJSONB:
+	case OIDJSON, OIDJSONB:
 		return append([]byte(nil), text...)
-	case oidDate:
+	case OIDDate:
 		if t, err := time.Parse("2006-01-02", string(text)); err == nil {
 			return t
 		}
-	case oidTimestamp:
+	case OIDTimestamp:
 		if t, err := time.Parse("2006-01-02 15:04:05.999999", string(text)); err == nil {
 			return t
 		}
-	case oidTimestamptz:
+	case OIDTimestamptz:
 		if t, err := time.Parse("2006-01-02 15:04:05.999999Z07", string(text)); err == nil {
 			return t.UTC()
 		}
@@ -59,8 +69,8 @@ func decode(oid uint32, text []byte) any {
 	return string(text)
 }
 
-// parseInt parses a decimal number without allocating.
-func parseInt(text []byte) (n int64, ok bool) {
+// ParseInt parses a decimal number without allocating.
+func ParseInt(text []byte) (n int64, ok bool) {
 	digits := text
 	if len(text) > 0 && text[0] == '-' {
 		digits = text[1:]
@@ -90,11 +100,15 @@ func parseBytea(text []byte) ([]byte, bool) {
 	return b, err == nil
 }
 
-// quote returns name as an identifier in SQL.
-func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+// Styles are the session parameters that Decode expects.
+var Styles = map[string]string{"datestyle": "ISO, YMD", "timezone": "UTC", "intervalstyle": "postgres",
+	"bytea_output": "hex", "extra_float_digits": "1", "client_encoding": "UTF8"}
 
-// literal returns s as a string literal in SQL.
-func literal(s string) string {
+// Quote returns name as an identifier in SQL.
+func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// Literal returns s as a string literal in SQL.
+func Literal(s string) string {
 	if strings.Contains(s, `\`) {
 		return ` E'` + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), `'`, `''`) + `'`
 	}

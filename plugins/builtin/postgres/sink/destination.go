@@ -1,4 +1,5 @@
-package postgres
+// Package sink is the destination of the postgres connector.
+package sink
 
 import (
 	"context"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -46,10 +48,10 @@ func (d *Destination) Configure(ctx context.Context, given map[string]string) er
 	if err := sdk.Decode(given, &d.settings); err != nil {
 		return err
 	}
-	if err := checkFiles(ctx, d.settings.URL); err != nil {
+	if err := pg.CheckFiles(ctx, d.settings.URL); err != nil {
 		return err
 	}
-	if _, err := connConfig(d.settings.URL); err != nil {
+	if _, err := pg.ParseConfig(d.settings.URL); err != nil {
 		return sdk.SettingError{Setting: "url", Message: err.Error()}
 	}
 	if strings.Contains(d.settings.Table, "{{") {
@@ -71,9 +73,9 @@ func (d *Destination) Open(ctx context.Context) error {
 
 // reopen connects, and reads what the server knows of positions.
 func (d *Destination) reopen(ctx context.Context) error {
-	closeConn(d.conn)
+	pg.Close(d.conn)
 	d.conn, d.tables, d.ledger = nil, map[string]*target{}, nil
-	conn, err := connect(ctx, d.settings.URL, styles)
+	conn, err := pg.Connect(ctx, d.settings.URL, pg.Styles)
 	if err != nil {
 		return err
 	}
@@ -88,9 +90,9 @@ func (d *Destination) reopen(ctx context.Context) error {
 // sqlName returns name or schema.name as SQL has it.
 func sqlName(name string) string {
 	if schema, table, ok := strings.Cut(name, "."); ok {
-		return quote(schema) + "." + quote(table)
+		return pg.Quote(schema) + "." + pg.Quote(table)
 	}
-	return quote(name)
+	return pg.Quote(name)
 }
 
 // maxTries is how often a write is tried on a new connection before the pipeline is to wait.
@@ -99,7 +101,7 @@ const maxTries = 3
 // Write implements sdk.Destination. All records are written in one transaction. One that the
 // server refuses is found by halves, and those before it are written.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
-	var wait backoff
+	var wait pg.Backoff
 	for try := 1; ; try++ {
 		var n int
 		var err error
@@ -115,13 +117,13 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 			}
 			return n, err
 		}
-		if try == maxTries || !transient(err) {
+		if try == maxTries || !pg.Transient(err) {
 			return 0, sdk.Unavailable(err)
 		}
 		d.log.Warn("cannot write: trying again", "err", err)
-		closeConn(d.conn)
+		pg.Close(d.conn)
 		d.conn = nil
-		if err := wait.wait(ctx); err != nil {
+		if err := wait.Wait(ctx); err != nil {
 			return 0, err
 		}
 	}
@@ -159,8 +161,8 @@ func isRefusal(err error) bool {
 	if errors.As(err, &refusal{}) {
 		return true
 	}
-	c := code(err)
-	return c != codePrivilege && refused.MatchString(c)
+	c := pg.Code(err)
+	return c != pg.CodePrivilege && refused.MatchString(c)
 }
 
 // tableOf returns the name of the table of a record.
@@ -181,7 +183,7 @@ func (d *Destination) tableOf(r *record.Record) (string, error) {
 
 // Teardown implements sdk.Destination.
 func (d *Destination) Teardown(context.Context) error {
-	closeConn(d.conn)
+	pg.Close(d.conn)
 	return nil
 }
 
@@ -204,11 +206,11 @@ func (d *Destination) forget(ctx context.Context, given map[string]string) error
 	if s.PositionTable == "" {
 		return nil
 	}
-	conn, err := connect(ctx, s.URL, nil)
+	conn, err := pg.Connect(ctx, s.URL, nil)
 	if err != nil {
 		return err
 	}
-	defer closeConn(conn)
+	defer pg.Close(conn)
 	l := &ledger{table: sqlName(s.PositionTable), connector: sdk.EnvFrom(ctx).ConnectorID}
 	return l.forget(ctx, conn)
 }

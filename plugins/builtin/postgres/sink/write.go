@@ -1,4 +1,4 @@
-package postgres
+package sink
 
 import (
 	"bytes"
@@ -9,15 +9,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
 // target is a table to write to.
 type target struct {
-	sql     string            // its name
-	columns map[string]column // by name; typeName without its modifier
-	last    []string          // names of the fields of the record before, sorted
+	sql     string               // its name
+	columns map[string]pg.Column // by name; typeName without its modifier
+	last    []string             // names of the fields of the record before, sorted
 }
 
 // target looks up a table: schema.name, or one that has a dot in its name.
@@ -26,8 +27,8 @@ func (d *Destination) target(ctx context.Context, name string) (*target, error) 
 		return t, nil
 	}
 	var found []string
-	for _, sql := range []string{sqlName(name), quote(name)} {
-		r, err := row(ctx, d.conn, "SELECT to_regclass($1)::oid", sql)
+	for _, sql := range []string{sqlName(name), pg.Quote(name)} {
+		r, err := pg.Row(ctx, d.conn, "SELECT to_regclass($1)::oid", sql)
 		if err != nil {
 			return nil, fmt.Errorf("cannot look up table %s: %w", name, err)
 		}
@@ -39,14 +40,14 @@ func (d *Destination) target(ctx context.Context, name string) (*target, error) 
 	if found == nil {
 		return nil, refusal{fmt.Errorf("cannot find table %s: create it, or change the setting table", name)}
 	}
-	columns, err := rows(ctx, d.conn, strings.Replace(columnsQuery, "a.atttypmod", "-1", 1), found[1])
+	columns, err := pg.Rows(ctx, d.conn, strings.Replace(pg.ColumnsQuery, "a.atttypmod", "-1", 1), found[1])
 	if err != nil {
 		return nil, fmt.Errorf("cannot look up the columns of %s: %w", name, err)
 	}
-	t := &target{sql: found[0], columns: map[string]column{}}
+	t := &target{sql: found[0], columns: map[string]pg.Column{}}
 	for _, c := range columns {
-		oid, _ := parseInt([]byte(c[1]))
-		t.columns[c[0]] = column{c[0], uint32(oid), c[2]}
+		oid, _ := pg.ParseInt([]byte(c[1]))
+		t.columns[c[0]] = pg.Column{Name: c[0], OID: uint32(oid), TypeName: c[2]}
 	}
 	d.tables[name] = t
 	return t, nil
@@ -170,7 +171,7 @@ func (d *Destination) transaction(ctx context.Context, records []record.Record) 
 	if len(groups) == 1 && hashes == nil && groups[0][0].kind != update { // one statement is a transaction
 		return d.apply(ctx, groups[0])
 	}
-	if err := execute(ctx, d.conn, "BEGIN"); err != nil {
+	if err := pg.Execute(ctx, d.conn, "BEGIN"); err != nil {
 		return err
 	}
 	for _, g := range groups {
@@ -183,7 +184,7 @@ func (d *Destination) transaction(ctx context.Context, records []record.Record) 
 	if hashes != nil {
 		sql = d.ledger.statement(hashes) + "; " + sql
 	}
-	if err := execute(ctx, d.conn, sql); err != nil { // deferred constraints are checked here
+	if err := pg.Execute(ctx, d.conn, sql); err != nil { // deferred constraints are checked here
 		d.rollback(ctx)
 		return err
 	}
@@ -197,8 +198,8 @@ func (d *Destination) rollback(ctx context.Context) {
 	if d.conn.IsClosed() {
 		return
 	}
-	if err := execute(ctx, d.conn, "ROLLBACK"); err != nil {
-		closeConn(d.conn)
+	if err := pg.Execute(ctx, d.conn, "ROLLBACK"); err != nil {
+		pg.Close(d.conn)
 	}
 }
 
@@ -266,8 +267,8 @@ func (d *Destination) apply(ctx context.Context, group []*change) error {
 
 func (c *change) explain(err error) error {
 	const noConstraint = "42P10"
-	if code(err) == noConstraint {
-		return fmt.Errorf("cannot write to table %s: its columns (%s) need a primary key or a unique index, since records have them as their key: %w", c.table.sql, list(c.key), err)
+	if pg.Code(err) == noConstraint {
+		return fmt.Errorf("cannot write to table %s: its columns (%s) need a primary key or a unique index, since records have them as their key: %w", c.table.sql, pg.List(c.key), err)
 	}
 	return fmt.Errorf("cannot write to table %s: %w", c.table.sql, err)
 }
@@ -276,16 +277,16 @@ func (c *change) explain(err error) error {
 func (c *change) statements() []string {
 	names, casts, arrays, sets := make([]string, len(c.columns)), make([]string, len(c.columns)), make([]string, len(c.columns)), []string{}
 	for i, n := range c.columns {
-		names[i] = quote(n)
-		casts[i] = "u." + quote(n) + "::" + c.table.columns[n].typeName
+		names[i] = pg.Quote(n)
+		casts[i] = "u." + pg.Quote(n) + "::" + c.table.columns[n].TypeName
 		arrays[i] = fmt.Sprintf("$%d::text[]", i+1)
 	}
 	keys, on := make([]string, len(c.key)), make([]string, len(c.key))
 	for i, k := range c.key {
-		keys[i] = quote(k)
-		on[i] = "t." + quote(k) + " = u." + quote(k) + "::" + c.table.columns[k].typeName
+		keys[i] = pg.Quote(k)
+		on[i] = "t." + pg.Quote(k) + " = u." + pg.Quote(k) + "::" + c.table.columns[k].TypeName
 	}
-	from := "unnest(" + list(arrays) + ") AS u(" + list(names) + ")"
+	from := "unnest(" + pg.List(arrays) + ") AS u(" + pg.List(names) + ")"
 	where := strings.Join(on, " AND ")
 	switch c.kind {
 	case remove:
@@ -297,8 +298,8 @@ func (c *change) statements() []string {
 			}
 		}
 		return []string{
-			"UPDATE " + c.table.sql + " AS t SET " + list(sets) + " FROM " + from + " WHERE " + where,
-			"INSERT INTO " + c.table.sql + " (" + list(names) + ") SELECT " + list(casts) + " FROM " + from +
+			"UPDATE " + c.table.sql + " AS t SET " + pg.List(sets) + " FROM " + from + " WHERE " + where,
+			"INSERT INTO " + c.table.sql + " (" + pg.List(names) + ") SELECT " + pg.List(casts) + " FROM " + from +
 				" WHERE NOT EXISTS (SELECT FROM " + c.table.sql + " AS t WHERE " + where + ")",
 		}
 	}
@@ -309,18 +310,18 @@ func (c *change) statements() []string {
 	}
 	conflict := "DO NOTHING"
 	if len(sets) > 0 {
-		conflict = "DO UPDATE SET " + list(sets)
+		conflict = "DO UPDATE SET " + pg.List(sets)
 	}
-	return []string{"INSERT INTO " + c.table.sql + " (" + list(names) + ") SELECT " + list(casts) + " FROM " + from +
-		" ON CONFLICT (" + list(keys) + ") " + conflict}
+	return []string{"INSERT INTO " + c.table.sql + " (" + pg.List(names) + ") SELECT " + pg.List(casts) + " FROM " + from +
+		" ON CONFLICT (" + pg.List(keys) + ") " + conflict}
 }
 
 // copyIn inserts rows with COPY.
 func (d *Destination) copyIn(ctx context.Context, group []*change) error {
 	first := group[0]
-	names, columns := make([]string, len(first.columns)), make([]column, len(first.columns))
+	names, columns := make([]string, len(first.columns)), make([]pg.Column, len(first.columns))
 	for i, n := range first.columns {
-		names[i], columns[i] = quote(n), first.table.columns[n]
+		names[i], columns[i] = pg.Quote(n), first.table.columns[n]
 	}
 	rows := d.rows[:0]
 	for _, c := range group {
@@ -336,7 +337,7 @@ func (d *Destination) copyIn(ctx context.Context, group []*change) error {
 		rows = append(rows, '\n')
 	}
 	d.rows = rows
-	if _, err := d.conn.CopyFrom(ctx, bytes.NewReader(rows), "COPY "+first.table.sql+" ("+list(names)+") FROM STDIN"); err != nil {
+	if _, err := d.conn.CopyFrom(ctx, bytes.NewReader(rows), "COPY "+first.table.sql+" ("+pg.List(names)+") FROM STDIN"); err != nil {
 		return first.explain(err)
 	}
 	return nil
