@@ -21,6 +21,10 @@ var connectors = suite{
 		against("postgres → file, changes", "BenchmarkPostgres/changes"),
 		against("postgres: COPY FROM STDIN", "BenchmarkPostgres/copy-from-stdin"),
 		against("file → postgres", "BenchmarkPostgres/file-to-postgres"),
+		against("http: requests of 100 to a handler", "BenchmarkHTTP/requests-to-handler"),
+		against("http → file, requests of 100", "BenchmarkHTTP/requests-to-file"),
+		against("http: loop of requests of 100", "BenchmarkHTTP/loop-to-handler"),
+		against("file → http, requests of 100", "BenchmarkHTTP/file-to-handler"),
 	},
 }
 

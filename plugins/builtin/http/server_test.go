@@ -338,7 +338,6 @@ func TestServerCredentials(t *testing.T) {
 func TestSettings(t *testing.T) {
 	cert, key, _ := certificate(t)
 	for want, settings := range map[string]map[string]string{
-		`"address": is required`:          {},
 		`"url": cannot be set`:            {"address": "127.0.0.1:1", "url": "http://a"},
 		`"address": can be reached`:       {"address": ":1"},
 		`"address": must be`:              {"address": "8080"},
@@ -360,7 +359,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	for _, good := range []map[string]string{
-		{"address": ":1", "auth.token": "x"}, {"address": ":1", "auth.allowAnonymous": "true"}, {"address": "[::1]:1"}, {"address": ":1", "tls.cert": cert, "tls.key": key, "tls.ca": cert},
+		{}, {"address": ":1", "auth.token": "x"}, {"address": ":1", "auth.allowAnonymous": "true"}, {"address": "[::1]:1"}, {"address": ":1", "tls.cert": cert, "tls.key": key, "tls.ca": cert},
 	} {
 		if err := (&http.Source{}).Configure(t.Context(), good); err != nil {
 			t.Errorf("%v: %v", good, err)

@@ -13,7 +13,7 @@ import (
 )
 
 type sourceSettings struct {
-	Address        string        `json:"address" desc:"Host and port to receive requests at, such as 127.0.0.1:8090. Either this or url."`
+	Address        string        `json:"address" default:"127.0.0.1:8090" desc:"Host and port to receive requests at, unless there is a url."`
 	Path           string        `json:"path" default:"/" validate:"regex=^/[^\\s{}]*$" desc:"Path to receive requests at; with / at its end also those below it."`
 	Methods        []string      `json:"methods" default:"POST" desc:"Methods of the requests that are received."`
 	Headers        []string      `json:"metadata.headers" desc:"Headers of received requests, or of polled responses, that become metadata http.header.NAME."`
@@ -25,7 +25,7 @@ type sourceSettings struct {
 	Rate           float64       `json:"limit.requestsPerSecond" default:"0" validate:"gt=-1" desc:"Most requests per second. More are answered 429. 0: no limit."`
 	AllowAnonymous bool          `json:"auth.allowAnonymous" default:"false" desc:"Whether others than this machine may send requests without any credentials."`
 
-	URL           string            `json:"url" desc:"URL to poll. Either this or address."`
+	URL           string            `json:"url" desc:"URL to poll. Without one, requests are received."`
 	Method        string            `json:"method" default:"GET" validate:"inclusion=GET|POST" desc:"Method of the requests that poll."`
 	Request       string            `json:"request.body" desc:"Body of the requests that poll."`
 	RequestHeader map[string]string `json:"headers" desc:"Header of the requests that poll, by name."`
@@ -47,15 +47,15 @@ type sourceSettings struct {
 // check returns what is wrong with the settings beside each of them alone.
 func (s *sourceSettings) check() error {
 	switch {
-	case s.Address == "" && s.URL == "":
-		return sdk.SettingError{Setting: "address", Message: "is required to receive requests; to poll, set url"}
-	case s.Address != "" && s.URL != "":
-		return sdk.SettingError{Setting: "url", Message: "cannot be set with address: a source receives requests or polls"}
-	case s.Address != "":
+	case s.URL == "":
 		return s.checkServer()
+	case s.Address != defaultAddress:
+		return sdk.SettingError{Setting: "url", Message: "cannot be set with address: a source receives requests or polls"}
 	}
 	return s.checkPoll()
 }
+
+const defaultAddress = "127.0.0.1:8090"
 
 func (s *sourceSettings) checkServer() error {
 	host, port, err := net.SplitHostPort(s.Address)
@@ -138,7 +138,7 @@ func (s *Source) Configure(_ context.Context, values map[string]string) error {
 
 // Open listens, or prepares for polling behind pos.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
-	if s.settings.Address != "" {
+	if s.settings.URL == "" {
 		s.mode = &server{settings: &s.settings}
 	} else {
 		s.mode = &poller{settings: &s.settings}
