@@ -77,6 +77,7 @@ func (a *api) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	page := struct {
 		Items []item  `json:"items"`
 		Next  *string `json:"next"`
+		Token string  `json:"token"`
 	}{Items: []item{}}
 	offset, _ = strconv.Atoi(q.Get("offset"))
 	var all []item
@@ -88,7 +89,7 @@ func (a *api) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 	page.Items = append(page.Items, all[min(offset, len(all)):min(offset+pageSize, len(all))]...)
 	if offset+pageSize < len(all) {
 		next := fmt.Sprintf("?from=%s&offset=%d", q.Get("from"), offset+pageSize)
-		page.Next = &next
+		page.Next, page.Token = &next, strconv.Itoa(offset+pageSize)
 		w.Header().Add("Link", `<https://elsewhere.example/>; rel="prev", <`+next+`>; rel="next"`)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -142,7 +143,8 @@ func quiet(t *testing.T, a *api, s sdk.Source) {
 // TestPollCursor reads what is behind the cursor, in pages, once: by ids, and by times that several
 // records share, whether the server takes the cursor as from or as behind.
 func TestPollCursor(t *testing.T) {
-	for _, pages := range []map[string]string{{"pagination": "token", "pagination.path": "next"}, {"pagination": "link"}} {
+	for _, pages := range []map[string]string{{"pagination": "token", "pagination.path": "next"}, {"pagination": "link"},
+		{"pagination": "token", "pagination.path": "token", "pagination.param": "offset"}} {
 		for _, field := range []string{"id", "at"} {
 			for _, behind := range []bool{false, true} {
 				if field == "at" && behind {
