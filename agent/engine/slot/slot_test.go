@@ -122,7 +122,7 @@ func TestDeadline(t *testing.T) {
 		if _, err := locked(s, attend); err != nil || len(c.calls) != 2 {
 			t.Errorf("calls before the deadline: %q, error %v", c.calls, err)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if synctest.Wait(); !woken(s) {
 			t.Error("not woken at the deadline")
 		}

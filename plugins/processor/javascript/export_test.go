@@ -15,3 +15,9 @@ func SetMatchTimeout(d time.Duration) (restore func()) {
 	regexp2.DefaultMatchTimeout = d
 	return func() { regexp2.DefaultMatchTimeout = before }
 }
+
+// Compile compiles a script.
+func Compile(text string) error {
+	_, err := compile("script", text)
+	return err
+}

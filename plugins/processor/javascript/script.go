@@ -35,6 +35,9 @@ func (c *config) readScript() (name, text string, err error) {
 
 // compile parses and compiles a script. Errors begin with name:line:column.
 func compile(name, text string) (*goja.Program, error) {
+	if err := checkNesting(name, text); err != nil {
+		return nil, err
+	}
 	// A comment that names a source map must not make the parser read that file.
 	tree, err := parser.ParseFile(nil, name, text, 0, parser.WithDisableSourceMaps)
 	if err != nil {
