@@ -86,6 +86,7 @@ var homes = map[string][]string{
 	"github.com/dlclark/regexp2/v2":            {"plugins/processor/javascript"},
 	"golang.org/x/term":                        {"cmd/conduit"},
 	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*"},
+	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {

@@ -15,6 +15,14 @@ import (
 // read it; everywhere else it is opaque bytes, unique within the source and never empty.
 type Position []byte
 
+// Identity returns the part of p that is the same each time its record is read, by which a
+// destination recognizes a record that it has. A source whose position needs more to resume with
+// writes it as JSON, with that behind a member "@resume".
+func (p Position) Identity() []byte {
+	identity, _, _ := bytes.Cut(p, []byte(`,"@resume":`))
+	return identity
+}
+
 // MaxPosition is the greatest length of a position in bytes. Positions are kept for every
 // record in flight and written to the store.
 const MaxPosition = 64 << 10

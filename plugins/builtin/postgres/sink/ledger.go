@@ -39,7 +39,7 @@ const ledgerWindow = 1 << 18
 
 func hashOf(r *record.Record) (h hash) {
 	source := r.Metadata.Get(record.KeySourceConnectorID)
-	sum := sha256.Sum256(append(append([]byte(source), 0), r.Position...))
+	sum := sha256.Sum256(append(append([]byte(source), 0), r.Position.Identity()...))
 	copy(h[:], sum[:])
 	return h
 }

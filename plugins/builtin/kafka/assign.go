@@ -1,0 +1,130 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// begin notes where the partitions begin that neither the position nor the group knows. Those
+// made from now on begin with their first message.
+func (s *Source) begin(ctx context.Context) error {
+	var topics []string
+	for _, topic := range s.settings.Topics {
+		if s.next[topic] == nil && (s.whole || !s.resumed) {
+			topics = append(topics, topic)
+		}
+	}
+	if len(topics) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	list := s.admin.ListCommittedOffsets
+	if s.settings.ReadFromBeginning {
+		list = s.admin.ListStartOffsets
+	}
+	offsets, err := list(ctx, topics...)
+	if err != nil {
+		return sdk.Unavailable(fmt.Errorf("cannot ask for the offsets of topics %v: %w", topics, err))
+	}
+	offsets.Each(func(o kadm.ListedOffset) {
+		if o.Err == nil {
+			s.first.set(o.Topic, o.Partition, o.Offset)
+		}
+	})
+	return nil
+}
+
+// assign decides where the partitions begin that this member of the group was given. offsets has
+// those that the group knows.
+func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	topics := make([]string, 0, len(offsets))
+	for topic := range offsets {
+		topics = append(topics, topic)
+	}
+	if len(topics) == 0 {
+		return offsets, nil
+	}
+	starts, err := s.admin.ListStartOffsets(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := s.admin.ListCommittedOffsets(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for topic, partitions := range offsets {
+		for number, committed := range partitions {
+			start, ok := starts.Lookup(topic, number)
+			end, known := ends.Lookup(topic, number)
+			if err := errors.Join(start.Err, end.Err); err != nil || !ok || !known {
+				return nil, fmt.Errorf("cannot learn the offsets of partition %d of topic %q: %w", number, topic, err)
+			}
+			p := s.partition(topic, number)
+			p.committed, p.end = committed.EpochOffset().Offset, end.Offset
+			offset, err := s.place(p, committed, start.Offset)
+			if err != nil { // the source fails; until then nothing is read, nor committed
+				s.fail(err)
+				p.assigned = false
+			}
+			partitions[number] = offset
+		}
+	}
+	s.kickCommit() // a partition without offset has one from now on
+	return offsets, nil
+}
+
+func (s *Source) partition(topic string, number int32) *partition {
+	tp := topicPartition{topic, number}
+	if s.parts[tp] == nil {
+		s.parts[tp] = &partition{topicPartition: tp}
+	}
+	p := s.parts[tp]
+	p.assigned, p.revoked, p.epoch = true, false, -1
+	return p
+}
+
+// place decides where a partition begins: with the offset of the group or, if that is further, with
+// the one of this source. An error says what is missing there. It is called with mu held.
+func (s *Source) place(p *partition, committed kgo.Offset, start int64) (kgo.Offset, error) {
+	at, ours := s.next.get(p.topic, p.number)
+	offset := kgo.NewOffset().At(at)
+	known := ours || p.committed >= 0
+	switch {
+	case !known:
+		at = s.origin(p, start)
+		offset = kgo.NewOffset().At(at)
+	case !ours, p.committed >= at:
+		at, offset = p.committed, committed
+	}
+	var err error
+	if known && (at < start || at > p.end) {
+		err = s.gap(missing(p, at, start))
+		at, offset = start, kgo.NewOffset().At(start)
+	}
+	if !ours { // otherwise records may be in flight
+		p.delivered, p.acked = at, at
+	}
+	p.seen = at
+	s.next.set(p.topic, p.number, at)
+	return offset, err
+}
+
+// origin returns where a partition begins that neither the group nor this source has an offset of.
+func (s *Source) origin(p *partition, start int64) int64 {
+	if at, ok := s.first.get(p.topic, p.number); ok {
+		return max(at, start)
+	}
+	if s.resumed {
+		s.log.Warn("neither the position nor the group has an offset of this partition: it is read from its oldest message", "topic", p.topic, "partition", p.number)
+	}
+	return start
+}

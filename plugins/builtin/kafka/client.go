@@ -1,0 +1,128 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// clientSettings say how to connect. Both sides have them.
+type clientSettings struct {
+	Servers            []string `json:"servers" validate:"required" desc:"Brokers to connect to first, as host:port. They name the others."`
+	ClientID           string   `json:"clientID" default:"conduit-connector-kafka" desc:"Name under which brokers log this client and limit its rate."`
+	TLS                bool     `json:"tls.enabled" default:"false" desc:"Whether connections are encrypted. Without it the certificates have no effect."`
+	CACert             string   `json:"caCert" desc:"Certificates, in PEM, to trust in addition to those of the system."`
+	ClientCert         string   `json:"clientCert" desc:"Certificate of this client, in PEM."`
+	ClientKey          string   `json:"clientKey" desc:"Key of the certificate, in PEM."`
+	InsecureSkipVerify bool     `json:"insecureSkipVerify" default:"false" desc:"Whether any certificate of a broker will do. Then anybody can pose as one."`
+	saslSettings
+}
+
+// options returns how to connect.
+func (s *clientSettings) options() ([]kgo.Opt, error) {
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(s.Servers...),
+		kgo.ClientID(s.ClientID),
+		kgo.DisableClientMetrics(),
+		kgo.MetadataMaxAge(time.Minute),
+		kgo.MetadataMinAge(time.Second),
+	}
+	if s.TLS {
+		c, err := s.tlsConfig()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, kgo.DialTLSConfig(c))
+	}
+	mechanism, err := s.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	if mechanism != nil {
+		opts = append(opts, kgo.SASL(mechanism))
+	}
+	return opts, nil
+}
+
+func (s *clientSettings) tlsConfig() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.InsecureSkipVerify}
+	if s.CACert != "" {
+		roots, err := x509.SystemCertPool()
+		if err != nil {
+			roots = x509.NewCertPool()
+		}
+		if !roots.AppendCertsFromPEM([]byte(s.CACert)) {
+			return nil, sdk.SettingError{Setting: "caCert", Message: "has no certificate: want the text of a PEM file, not its path; ${file:PATH} reads one"}
+		}
+		c.RootCAs = roots
+	}
+	if s.ClientCert == "" && s.ClientKey == "" {
+		return c, nil
+	}
+	pair, err := tls.X509KeyPair([]byte(s.ClientCert), []byte(s.ClientKey))
+	if err != nil {
+		return nil, sdk.SettingError{Setting: "clientCert", Message: fmt.Sprintf("could not configure client TLS: %v", err)}
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
+
+// reachTimeout bounds how long a broker may take to answer at first.
+const reachTimeout = 10 * time.Second
+
+// reach returns nil when a broker answers.
+func reach(ctx context.Context, client *kgo.Client, servers []string, net *network) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	err := client.Ping(ctx)
+	if err == nil {
+		return nil
+	}
+	if cause := net.failed(); cause != nil && ctx.Err() != nil {
+		err = cause
+	}
+	return sdk.Unavailable(fmt.Errorf("cannot reach any broker of %v: failed to dial broker: %w", servers, err))
+}
+
+// network follows whether brokers can be connected to. It is a hook of the client.
+type network struct {
+	log *slog.Logger
+
+	mu  sync.Mutex
+	err error // why the last connection could not be made; nil when it could
+}
+
+var _ kgo.HookBrokerConnect = (*network)(nil)
+
+// OnBrokerConnect takes note of a connection that was made or not.
+func (n *network) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, kgo.ErrClientClosed) {
+		return
+	}
+	n.mu.Lock()
+	before := n.err
+	n.err = err
+	n.mu.Unlock()
+	switch {
+	case err != nil && before == nil:
+		n.log.Warn("cannot connect to a broker, trying again with exponential backoff", "broker", net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)), "err", err)
+	case err == nil && before != nil:
+		n.log.Info("connected to a broker again", "broker", net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)))
+	}
+}
+
+func (n *network) failed() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}

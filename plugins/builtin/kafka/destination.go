@@ -1,0 +1,220 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
+)
+
+type destinationSettings struct {
+	clientSettings
+	Topic           string        `json:"topic" default:"{{ index .Metadata \"opencdc.collection\" }}" desc:"Topic, or a Go template that makes its name of each record."`
+	Acks            string        `json:"acks" default:"all" validate:"inclusion=none|one|all" desc:"How many replicas have a message before it counts as written. With less than all, messages can be lost, repeated and reordered."`
+	Compression     string        `json:"compression" default:"snappy" validate:"inclusion=none|gzip|snappy|lz4|zstd" desc:"Compression of batches, if the brokers know it."`
+	BatchBytes      int32         `json:"batchBytes" default:"1000012" validate:"gt=0" desc:"Largest batch of messages, before compression. No more than max.message.bytes of the topic."`
+	DeliveryTimeout time.Duration `json:"deliveryTimeout" default:"0" validate:"gt=-1" desc:"Longest time to try to write a message before the pipeline fails. 0: for ever."`
+
+	Headers    bool   `json:"headers" default:"false" desc:"Whether metadata kafka.header.NAME become headers."`
+	Timestamp  string `json:"timestamp" default:"now" validate:"inclusion=now|record" desc:"Time of messages. now: when they are written. record: when the record came to be (opencdc.createdAt), if it says so."`
+	Partition  string `json:"partition" desc:"Partition, or a Go template that makes its number of each record. Empty: by the key."`
+	Tombstones bool   `json:"tombstones" default:"false" desc:"Whether records that delete become messages without a value, for compacted topics."`
+
+	onceSettings
+}
+
+func (s *destinationSettings) parse(values map[string]string) ([]kgo.Opt, error) {
+	*s = destinationSettings{}
+	if err := sdk.Decode(values, s); err != nil {
+		return nil, err
+	}
+	if s.ExactlyOnce && s.Acks != "all" {
+		return nil, sdk.SettingError{Setting: "exactlyOnce", Message: "needs acks: all"}
+	}
+	opts, err := s.options()
+	return append(opts, s.producer()...), err
+}
+
+var acksOf = map[string]kgo.Acks{"none": kgo.NoAck(), "one": kgo.LeaderAck(), "all": kgo.AllISRAcks()}
+
+var codecOf = map[string]kgo.CompressionCodec{
+	"none":   kgo.NoCompression(),
+	"gzip":   kgo.GzipCompression(),
+	"snappy": kgo.SnappyCompression(),
+	"lz4":    kgo.Lz4Compression(),
+	"zstd":   kgo.ZstdCompression(),
+}
+
+// maxBuffered is how many messages the client holds at most.
+const maxBuffered = 5000
+
+func (s *destinationSettings) producer() []kgo.Opt {
+	opts := []kgo.Opt{
+		kgo.RequiredAcks(acksOf[s.Acks]),
+		kgo.ProducerBatchCompression(codecOf[s.Compression], kgo.NoCompression()),
+		kgo.ProducerBatchMaxBytes(s.BatchBytes),
+		kgo.BrokerMaxWriteBytes(max(100<<20, 2*s.BatchBytes)),
+		kgo.ProducerLinger(0),
+		kgo.MaxBufferedRecords(maxBuffered),
+		kgo.RecordPartitioner(newPartitioner()),
+		kgo.AllowAutoTopicCreation(),
+	}
+	if s.Acks != "all" {
+		opts = append(opts, kgo.DisableIdempotentWrite())
+	}
+	if s.DeliveryTimeout > 0 {
+		opts = append(opts, kgo.RecordDeliveryTimeout(s.DeliveryTimeout))
+	}
+	return opts
+}
+
+// Destination produces to topics.
+type Destination struct {
+	sdk.DestinationBase
+
+	settings  destinationSettings
+	options   []kgo.Opt
+	format    sdk.Format
+	topic     text
+	partition text
+	budget    template.Budget
+	network   *network
+	client    *kgo.Client
+	written   []string // positions behind a refused record that are in the topic already
+	once      *once    // nil without an effect of exactly once
+}
+
+// Parameters describes the settings.
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._\-]{1,249}$`)
+
+// Configure checks and keeps the settings.
+func (d *Destination) Configure(ctx context.Context, values map[string]string) (err error) {
+	if d.options, err = d.settings.parse(values); err != nil {
+		return err
+	}
+	d.format = sdk.RecordFormat(ctx)
+	if !strings.Contains(d.settings.Topic, "{{") && !topicName.MatchString(d.settings.Topic) {
+		return sdk.SettingError{Setting: "topic", Message: "topic is neither a valid static Kafka topic nor a valid Go template"}
+	}
+	if d.topic, err = parseText(d.settings.Topic); err != nil {
+		return sdk.SettingError{Setting: "topic", Message: "topic is neither a valid static Kafka topic nor a valid Go template: " + err.Error()}
+	}
+	if d.partition, err = parseText(d.settings.Partition); err != nil {
+		return sdk.SettingError{Setting: "partition", Message: err.Error()}
+	}
+	return nil
+}
+
+// Open returns when a broker answered.
+func (d *Destination) Open(ctx context.Context) (err error) {
+	if d.settings.Acks != "all" {
+		sdk.Logger(ctx).Warn("messages can be lost and repeated: they count as written before all replicas have them", "acks", d.settings.Acks)
+	}
+	d.network = &network{log: sdk.Logger(ctx)}
+	opts := append(d.options[:len(d.options):len(d.options)], kgo.WithHooks(d.network))
+	if d.settings.ExactlyOnce {
+		d.once = newOnce(&d.settings, sdk.EnvFrom(ctx).ConnectorID)
+		opts = append(opts, d.once.options()...)
+	}
+	if d.client, err = kgo.NewClient(opts...); err != nil {
+		return fmt.Errorf("cannot open the producer: %w", err)
+	}
+	if err := reach(ctx, d.client, d.settings.Servers, d.network); err != nil {
+		return err
+	}
+	if d.once == nil {
+		return nil
+	}
+	return d.once.open(ctx, d.client, d.settings.clientSettings)
+}
+
+// Write returns when the topics have the messages.
+func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
+	d.budget.Begin(ctx)
+	if d.once != nil {
+		return d.once.write(ctx, d, records)
+	}
+	skipped := d.skipWritten(records)
+	messages, failed := d.messages(records[skipped:])
+	errs := produce(ctx, d.client, messages)
+	d.retryLarge(ctx, messages, errs)
+	n, err := d.judge(ctx, messages, errs)
+	if err == nil {
+		n, err = len(messages), failed
+	}
+	if err != nil && failed == nil && n < len(messages) {
+		d.keepWritten(records[skipped+n+1:], errs[n+1:])
+	}
+	return skipped + n, err
+}
+
+// keepWritten takes note of which records behind a refused one were written, for when they
+// come again.
+func (d *Destination) keepWritten(records []record.Record, errs []error) {
+	d.written = d.written[:0]
+	for i := range errs {
+		if errs[i] != nil {
+			return // those behind it are produced again, which keeps the order
+		}
+		d.written = append(d.written, identity(&records[i]))
+	}
+}
+
+// skipWritten returns how many of the records were written already, behind a refused one.
+func (d *Destination) skipWritten(records []record.Record) int {
+	n := 0
+	for n < len(records) && n < len(d.written) && d.written[n] == identity(&records[n]) {
+		n++
+	}
+	d.written = d.written[n:]
+	if n < len(records) {
+		d.written = nil
+	}
+	return n
+}
+
+func identity(r *record.Record) string {
+	return r.Metadata.Get(record.KeySourceConnectorID) + "\x00" + string(r.Position.Identity())
+}
+
+// Teardown releases the client.
+func (d *Destination) Teardown(context.Context) error {
+	if d.client != nil {
+		d.client.Close()
+	}
+	return nil
+}
+
+// LifecycleOnDeleted removes the topic of the positions, if it is one that the destination made.
+func (d *Destination) LifecycleOnDeleted(ctx context.Context, values map[string]string) error {
+	var old destinationSettings
+	opts, err := old.parse(values)
+	if err != nil || !old.ExactlyOnce || old.PositionsTopic != "" {
+		return err
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	topic := newOnce(&old, sdk.EnvFrom(ctx).ConnectorID).topic
+	_, err = kadm.NewClient(client).DeleteTopic(ctx, topic)
+	if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return fmt.Errorf("cannot remove topic %q: %w", topic, err)
+	}
+	return nil
+}

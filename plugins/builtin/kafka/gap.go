@@ -1,0 +1,74 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+const howToGoOn = "set gap: continue to go on with the oldest message"
+
+// missing says what is not there of a partition that is to be read at an offset outside of it.
+func missing(p *partition, at, start int64) error {
+	if at < start {
+		return fmt.Errorf("%d messages of partition %d of topic %q are gone: offsets %d to %d were removed before they were read, "+
+			"the oldest one is %d; the topic keeps messages for less time than they were not read", start-at, p.number, p.topic, at, start-1, start)
+	}
+	return fmt.Errorf("partition %d of topic %q ends at offset %d, and was read up to %d before: "+
+		"the topic was made anew, or its leader lost messages; it has offsets from %d now", p.number, p.topic, p.end, at, start)
+}
+
+// gap returns the error for messages that are missing, nil if the settings say to go on.
+func (s *Source) gap(missing error) error {
+	if s.settings.Gap == "continue" {
+		s.log.Warn("messages are missing, going on with the oldest one", "err", missing)
+		return nil
+	}
+	return fmt.Errorf("cannot go on: %w; %s", missing, howToGoOn)
+}
+
+// truncated says what a leader lost that had been read. The client has gone back to where that
+// leader's log is the same.
+func (s *Source) truncated(loss *kgo.ErrDataLoss) error {
+	err := fmt.Errorf("partition %d of topic %q was read up to offset %d, and its leader has lost what is behind %d: "+
+		"an unclean election of a leader, or a topic made anew", loss.Partition, loss.Topic, loss.ConsumedTo, loss.ResetTo)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.parts[topicPartition{loss.Topic, loss.Partition}]; p != nil && s.settings.Gap == "continue" {
+		p.seen = loss.ResetTo
+	}
+	return s.gap(err)
+}
+
+// outOfRange says what is missing at the offset at which a partition was to be read.
+func (s *Source) outOfRange(topic string, number int32) error {
+	s.mu.Lock()
+	p, ok := s.parts[topicPartition{topic, number}]
+	at := int64(-1)
+	if ok {
+		at = p.seen
+	}
+	assigned := ok && p.assigned
+	s.mu.Unlock()
+	if !assigned {
+		return nil // another member has it now
+	}
+	ctx, cancel := context.WithTimeout(s.broken, reachTimeout)
+	defer cancel()
+	starts, err := s.admin.ListStartOffsets(ctx, topic)
+	start, known := starts.Lookup(topic, number)
+	if err = errors.Join(err, start.Err); err != nil || !known {
+		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: %w", number, topic, at, err)
+	}
+	if at >= start.Offset {
+		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: it begins at %d", number, topic, at, start.Offset)
+	}
+	if err := s.gap(missing(p, at, start.Offset)); err != nil {
+		return err
+	}
+	return sdk.Unavailable(fmt.Errorf("partition %d of topic %q is to be read from its oldest message", number, topic)) // opened again, it is
+}

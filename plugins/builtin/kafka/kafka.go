@@ -1,0 +1,29 @@
+// Package kafka is a source that consumes topics of Apache Kafka, and a destination that
+// produces to them. Settings, records and positions are those of Conduit's connector of the
+// same name, or stand beside them.
+package kafka
+
+import "github.com/conduit-agent/conduit/plugins/sdk"
+
+const version = "v1.0.0"
+
+// Connector describes the source and the destination.
+func Connector() sdk.Connector {
+	return sdk.Connector{
+		Name:    "kafka",
+		Summary: "Consumes topics of Apache Kafka, or produces to them.",
+		Description: "A source that reads topics as a member of a consumer group: committed transactions only, in the order of each partition, resuming from " +
+			"the position of the pipeline or the offsets of the group, whichever is further. A destination that writes every record as a message, " +
+			"in transactions with an effect of exactly once where that is asked for.",
+		Version:        version,
+		Author:         "conduit",
+		NewSource:      func() sdk.Source { return &Source{} },
+		NewDestination: func() sdk.Destination { return &Destination{} },
+
+		// Messages are raw, so there is nothing to extract a schema from.
+		SourceDefaults: map[string]string{
+			"sdk.schema.extract.key.enabled":     "false",
+			"sdk.schema.extract.payload.enabled": "false",
+		},
+	}
+}

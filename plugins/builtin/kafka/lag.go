@@ -1,0 +1,76 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/conduit-agent/conduit/plugins/progress"
+)
+
+// lagEvery is how often brokers are asked for the ends of partitions.
+const lagEvery = 10 * time.Second
+
+// lagLoop learns where partitions end, also while nothing is read of them.
+func (s *Source) lagLoop(ctx context.Context) {
+	ticker := time.NewTicker(lagEvery)
+	defer ticker.Stop()
+	for {
+		s.askEnds(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *Source) askEnds(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	ends, err := s.admin.ListCommittedOffsets(ctx, s.settings.Topics...)
+	if err != nil {
+		return // Progress says that no broker can be reached
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = time.Now()
+	ends.Each(func(o kadm.ListedOffset) {
+		if p := s.parts[topicPartition{o.Topic, o.Partition}]; p != nil && o.Err == nil {
+			p.end = max(p.end, o.Offset)
+		}
+	})
+}
+
+// Progress tells how many messages were not acknowledged yet, of the partitions that this member
+// of the group has.
+func (s *Source) Progress() progress.Report {
+	var r progress.Report
+	var records int64
+	var newest time.Time
+	parts := s.assignments()
+	for _, p := range parts {
+		records += max(0, p.end-p.settled())
+		if p.newest.After(newest) {
+			newest = p.newest
+		}
+	}
+	s.mu.Lock()
+	r.At = s.asked
+	s.mu.Unlock()
+	if len(parts) > 0 {
+		r.Records = &records
+	}
+	switch {
+	case len(parts) > 0 && records == 0:
+		r.Seconds = new(float64)
+	case !newest.IsZero():
+		age := time.Since(newest).Seconds()
+		r.Seconds = &age
+	}
+	if err := s.network.failed(); err != nil {
+		r.Warning = "cannot connect to a broker: " + err.Error()
+	}
+	return r
+}

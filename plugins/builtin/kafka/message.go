@@ -1,0 +1,106 @@
+package kafka
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// messages makes messages of records. failed says what is wrong with the record behind the
+// last of them, nil if there is none.
+func (d *Destination) messages(records []record.Record) (messages []*kgo.Record, failed error) {
+	all := make([]kgo.Record, len(records))
+	messages = make([]*kgo.Record, 0, len(records))
+	for i := range records {
+		if err := d.message(&all[i], &records[i]); err != nil {
+			return messages, err
+		}
+		messages = append(messages, &all[i])
+	}
+	return messages, nil
+}
+
+func (d *Destination) message(m *kgo.Record, r *record.Record) (err error) {
+	if m.Topic, err = d.topic.of(&d.budget, r); err != nil {
+		return fmt.Errorf("cannot make the name of the topic: %w", err)
+	}
+	if m.Topic == "" {
+		return fmt.Errorf("topic not found on record %q using template %q", abbreviate(r.Position), d.settings.Topic)
+	}
+	if d.topic.perRecord() && !topicName.MatchString(m.Topic) {
+		return fmt.Errorf("cannot write to topic %q: no topic can have that name", m.Topic)
+	}
+	if m.Partition, err = d.partitionOf(r); err != nil {
+		return err
+	}
+	if m.Key, err = d.key(r); err != nil {
+		return err
+	}
+	if !d.settings.Tombstones || r.Operation != record.OperationDelete {
+		if m.Value, err = d.format(nil, r); err != nil {
+			return fmt.Errorf("cannot encode the record: %w", err)
+		}
+	}
+	if d.settings.Headers {
+		m.Headers = headers(r.Metadata)
+	}
+	if d.settings.Timestamp == "record" {
+		m.Timestamp = createdAt(r.Metadata)
+	}
+	return nil
+}
+
+// byKey is the partition of a message that the partitioner chooses.
+const byKey = -1
+
+func (d *Destination) partitionOf(r *record.Record) (int32, error) {
+	s, err := d.partition.of(&d.budget, r)
+	if err != nil {
+		return 0, fmt.Errorf("cannot make the number of the partition: %w", err)
+	}
+	if s = strings.TrimSpace(s); s == "" {
+		return byKey, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("cannot write to partition %q: want a number from 0", s)
+	}
+	return int32(n), nil
+}
+
+func (d *Destination) key(r *record.Record) ([]byte, error) {
+	if r.Key.IsNone() {
+		return nil, nil
+	}
+	if raw, ok := r.Key.Raw(); ok {
+		return raw, nil
+	}
+	key, err := r.Key.AppendJSON(nil)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the key: %w", err)
+	}
+	return key, nil
+}
+
+func headers(metadata record.Metadata) (all []kgo.RecordHeader) {
+	for _, f := range metadata {
+		if name, ok := strings.CutPrefix(f.Key, headerPrefix); ok {
+			all = append(all, kgo.RecordHeader{Key: name, Value: []byte(f.Value)})
+		}
+	}
+	return all
+}
+
+// createdAt returns the zero time, which is that of writing, for a record that does not say.
+func createdAt(metadata record.Metadata) time.Time {
+	nanos, err := strconv.ParseInt(metadata.Get(record.KeyCreatedAt), 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos)
+}

@@ -1,0 +1,159 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type onceSettings struct {
+	ExactlyOnce     bool   `json:"exactlyOnce" default:"false" desc:"Whether records are written in transactions, together with their positions, so that none is there twice after a restart. For consumers that read committed transactions only."`
+	TransactionalID string `json:"transactionalID" desc:"Transactional id, of this destination alone. Empty: conduit- and the id of the connector."`
+	PositionsTopic  string `json:"positionsTopic" desc:"Topic for the positions of the records written last, of this destination alone and with one partition. Empty: conduit-positions- and the id of the connector. It is made if it does not exist."`
+}
+
+// once writes records in transactions that have their positions, too. After a restart an agent
+// sends again what was in flight, and nothing else: what the positions topic has is skipped.
+type once struct {
+	id, topic string
+	client    *kgo.Client
+	known     map[hash]struct{} // written before it was opened; nil when they cannot come again
+	since     int               // records written since
+	last      piece             // that was written or refused
+}
+
+var notInName = regexp.MustCompile(`[^a-zA-Z0-9._\-]`)
+
+func newOnce(s *destinationSettings, connectorID string) *once {
+	name := notInName.ReplaceAllString(connectorID, "-")
+	o := &once{id: s.TransactionalID, topic: s.PositionsTopic}
+	if o.id == "" {
+		o.id = "conduit-" + name
+	}
+	if o.topic == "" {
+		o.topic = positionsPrefix + name
+	}
+	return o
+}
+
+const positionsPrefix = "conduit-positions-"
+
+func (o *once) options() []kgo.Opt { return []kgo.Opt{kgo.TransactionalID(o.id)} }
+
+// open ends what a former producer with the same transactional id has begun, and then reads which
+// records were written.
+func (o *once) open(ctx context.Context, client *kgo.Client, settings clientSettings) error {
+	o.client = client
+	if err := createPositions(ctx, client, o.topic); err != nil {
+		return err
+	}
+	if _, _, err := client.ProducerID(ctx); err != nil {
+		return sdk.Unavailable(fmt.Errorf("cannot use transactional id %q: %w", o.id, err))
+	}
+	var err error
+	if o.known, err = readPositions(ctx, settings, o.topic); err != nil {
+		return sdk.Unavailable(fmt.Errorf("cannot read positions from topic %q: %w", o.topic, err))
+	}
+	return nil
+}
+
+// write writes the records that were not written yet.
+func (o *once) write(ctx context.Context, d *Destination, records []record.Record) (int, error) {
+	pieces := o.pieces(records)
+	left, indexes := o.unknown(records, pieces)
+	messages, err := d.messages(left)
+	done, failed := o.writeAll(ctx, d, messages, func(i int) hash { return pieces[indexes[i]].hash })
+	n := len(records)
+	switch {
+	case failed != nil:
+		n, err = indexes[done], failed
+	case err != nil:
+		n = indexes[len(messages)]
+	}
+	if i := min(n, len(pieces)-1); i >= 0 {
+		o.last = pieces[i]
+	}
+	if o.since += n; o.since > window {
+		o.known = nil // what was in flight came long ago
+	}
+	return n, err
+}
+
+// writeAll writes messages in as few transactions as possible, and returns how many are in those
+// that were committed. One with a message that is refused is aborted, and tried again up to it.
+func (o *once) writeAll(ctx context.Context, d *Destination, messages []*kgo.Record, hashOf func(int) hash) (done int, err error) {
+	size := maxBuffered - 1
+	for done < len(messages) {
+		size = min(size, len(messages)-done)
+		var hashes []byte
+		for i := range size {
+			h := hashOf(done + i)
+			hashes = append(hashes, h[:]...)
+		}
+		good, err := o.transact(ctx, d, messages[done:done+size], hashes)
+		switch {
+		case err == nil:
+			done += size
+		case !refusal(err) || size == 1:
+			return done, err
+		case tooLarge(err): // the broker does not say which one is
+			size /= 2
+		case good == 0:
+			return done, err
+		default:
+			size = good
+		}
+	}
+	return done, nil
+}
+
+func refusal(err error) bool {
+	var lost interface{ Lost() bool }
+	return !errors.As(err, &lost)
+}
+
+// transact writes the messages and their hashes in a transaction. With an error that refuses a
+// message it returns how many are before that one; nothing is written then.
+func (o *once) transact(ctx context.Context, d *Destination, messages []*kgo.Record, hashes []byte) (good int, err error) {
+	if err := o.client.BeginTransaction(); err != nil {
+		return 0, o.broken(err)
+	}
+	all := append(messages[:len(messages):len(messages)], &kgo.Record{Topic: o.topic, Partition: 0, Value: hashes})
+	good, err = d.judge(ctx, all, produce(ctx, o.client, all))
+	if err == nil {
+		if err := o.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
+			return 0, o.broken(err)
+		}
+		return good, nil
+	}
+	if good == len(messages) || !refusal(err) || ctx.Err() != nil {
+		return 0, o.broken(err)
+	}
+	if abort := o.abort(ctx); abort != nil {
+		return 0, o.broken(abort)
+	}
+	return good, err
+}
+
+func (o *once) abort(ctx context.Context) error {
+	if err := o.client.AbortBufferedRecords(ctx); err != nil {
+		return err
+	}
+	return o.client.EndTransaction(ctx, kgo.TryAbort)
+}
+
+// broken returns err as one that the destination cannot go on after. It is opened again, which
+// tells whether the transaction was committed.
+func (o *once) broken(err error) error {
+	if errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) {
+		return sdk.Unavailable(fmt.Errorf("another producer has taken over transactional id %q: each destination needs its own: %w", o.id, err))
+	}
+	return sdk.Unavailable(fmt.Errorf("cannot write in a transaction: %w", err))
+}

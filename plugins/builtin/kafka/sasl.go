@@ -1,0 +1,59 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// saslSettings say how the client proves who it is.
+type saslSettings struct {
+	Mechanism string `json:"saslMechanism" validate:"inclusion=PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|OAUTHBEARER" desc:"How this client authenticates. Empty: not at all, or by its certificate."`
+	Username  string `json:"saslUsername" desc:"User, or id of the OAuth client."`
+	Password  string `json:"saslPassword" desc:"Password, or secret of the OAuth client."`
+	Token     string `json:"saslToken" desc:"Token for OAUTHBEARER, when saslTokenURL does not give one."`
+	TokenURL  string `json:"saslTokenURL" desc:"Where OAUTHBEARER gets tokens, with the client credentials grant of OAuth 2."`
+	Scope     string `json:"saslScope" desc:"Scopes to ask for there, separated by spaces."`
+}
+
+// mechanism returns nil when the settings ask for none.
+func (s *saslSettings) mechanism() (sasl.Mechanism, error) {
+	if s.Mechanism == "OAUTHBEARER" {
+		return s.oauth()
+	}
+	if (s.Username == "") != (s.Password == "") {
+		return nil, sdk.SettingError{Setting: "saslMechanism", Message: "invalid sasl auth, please specify both saslUsername and saslPassword"}
+	}
+	if s.Mechanism != "" && s.Username == "" {
+		return nil, sdk.SettingError{Setting: "saslMechanism", Message: s.Mechanism + " needs saslUsername and saslPassword"}
+	}
+	switch s.Mechanism {
+	case "PLAIN":
+		return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism(), nil
+	case "SCRAM-SHA-256":
+		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha256Mechanism(), nil
+	case "SCRAM-SHA-512":
+		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha512Mechanism(), nil
+	}
+	return nil, nil
+}
+
+// oauth gives each connection a token that is valid at that time.
+func (s *saslSettings) oauth() (sasl.Mechanism, error) {
+	if (s.Token == "") == (s.TokenURL == "") {
+		return nil, sdk.SettingError{Setting: "saslMechanism", Message: "OAUTHBEARER needs either saslToken or saslTokenURL"}
+	}
+	if s.Token != "" {
+		return oauth.Auth{Token: s.Token}.AsMechanism(), nil
+	}
+	tokens := &tokenSource{url: s.TokenURL, id: s.Username, secret: s.Password, scope: s.Scope}
+	return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
+		token, err := tokens.token(ctx)
+		return oauth.Auth{Token: token}, err
+	}), nil
+}

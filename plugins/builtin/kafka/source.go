@@ -1,0 +1,349 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type sourceSettings struct {
+	clientSettings
+	Topics               []string      `json:"topics" validate:"required" desc:"Topics to read, by their exact names."`
+	GroupID              string        `json:"groupID" desc:"Consumer group. Empty: one of its own, whose name is kept in the position."`
+	ReadFromBeginning    bool          `json:"readFromBeginning" default:"false" desc:"Where a partition begins for which neither position nor group has an offset: with its oldest message, or with those to come."`
+	RetryGroupJoinErrors bool          `json:"retryGroupJoinErrors" default:"true" desc:"Whether joining the group is tried again after an error. Otherwise the pipeline fails."`
+	CommitOffsetsSize    int           `json:"commitOffsetsSize" default:"1000" validate:"gt=-1" desc:"Number of acknowledged messages after which offsets are committed to the group."`
+	CommitOffsetsDelay   time.Duration `json:"commitOffsetsDelay" default:"5s" validate:"gt=-1" desc:"Longest time after which they are."`
+
+	SessionTimeout time.Duration `json:"sessionTimeout" default:"10s" validate:"gt=0" desc:"Time after which the group gives the partitions of a member that is silent to others: to this one, after a crash. Brokers allow 6s to 30m by default."`
+
+	Gap         string `json:"gap" default:"fail" validate:"inclusion=fail|continue" desc:"What happens when messages were removed before they were read. fail: an error says which. continue: a warning does, and reading goes on with the oldest message."`
+	Tombstones  bool   `json:"tombstones" default:"false" desc:"Whether messages without a value are records that delete, instead of ones that create nothing."`
+	AutoCleanup bool   `json:"autoCleanup" default:"false" desc:"Whether the group named by groupID is removed when the pipeline is deleted."`
+}
+
+func (s *sourceSettings) parse(values map[string]string) ([]kgo.Opt, error) {
+	*s = sourceSettings{}
+	if err := sdk.Decode(values, s); err != nil {
+		return nil, err
+	}
+	return s.options()
+}
+
+// Source consumes topics.
+type Source struct {
+	sdk.SourceBase
+
+	settings sourceSettings
+	options  []kgo.Opt
+	group    string
+	network  *network
+	client   *kgo.Client
+	admin    *kadm.Client
+	log      logger
+
+	broken context.Context // ends, with a cause, when the source cannot go on
+	fail   context.CancelCauseFunc
+	work   sync.WaitGroup // of the committer and the lag
+	stop   context.CancelFunc
+	kick   chan struct{} // of the committer
+
+	pending error // to be returned by the next Read
+
+	state
+}
+
+// Parameters describes the settings.
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+
+// Configure checks and keeps the settings.
+func (s *Source) Configure(_ context.Context, values map[string]string) (err error) {
+	s.options, err = s.settings.parse(values)
+	return err
+}
+
+// Open joins the group. It returns when a broker answered and the topics are known.
+func (s *Source) Open(ctx context.Context, pos record.Position) error {
+	s.log = sdk.Logger(ctx)
+	if err := s.resume(pos); err != nil {
+		return err
+	}
+	s.network = &network{log: sdk.Logger(ctx)}
+	s.broken, s.fail = context.WithCancelCause(context.Background())
+	s.kick = make(chan struct{}, 1)
+	client, err := kgo.NewClient(append(s.options, s.consumer()...)...)
+	if err != nil {
+		return fmt.Errorf("cannot open topics %v: %w", s.settings.Topics, err)
+	}
+	s.client, s.admin = client, kadm.NewClient(client)
+	if err := reach(ctx, client, s.settings.Servers, s.network); err != nil {
+		return err
+	}
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	client.AddConsumeTopics(s.settings.Topics...)
+	background, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.work.Go(func() { s.commitLoop(background) })
+	s.work.Go(func() { s.lagLoop(background) })
+	return nil
+}
+
+// resume takes over where reading goes on, and the name of the group.
+func (s *Source) resume(pos record.Position) error {
+	s.group = s.settings.GroupID
+	s.state.init()
+	if len(pos) == 0 {
+		if s.group == "" {
+			s.group = uuid.NewString()
+		}
+		return nil
+	}
+	p, err := parsePosition(pos)
+	if err != nil {
+		return err
+	}
+	if s.group == "" {
+		s.group = p.GroupID
+	}
+	if p.GroupID != s.group {
+		return fmt.Errorf("the old position contains a different consumer group ID than the connector configuration (%q vs %q): set groupID back, or give the connector another id to begin anew", p.GroupID, s.group)
+	}
+	s.state.next, s.state.resumed, s.state.whole = p.vector(), true, p.Next != nil
+	return nil
+}
+
+// The buffers of the client: what a broker sends at once is kept until it is read.
+const (
+	fetchBytes     = 8 << 20
+	partitionBytes = 1 << 20
+	concurrent     = 2    // fetches, of different brokers
+	pollRecords    = 2000 // in a batch at most
+	fetchWait      = time.Second
+)
+
+func (s *Source) consumer() []kgo.Opt {
+	return []kgo.Opt{
+		kgo.WithHooks(s.network),
+		kgo.ConsumerGroup(s.group),
+		kgo.DisableAutoCommit(),
+		kgo.SessionTimeout(s.settings.SessionTimeout),
+		kgo.HeartbeatInterval(s.settings.SessionTimeout / 4),
+		kgo.AdjustFetchOffsetsFn(s.assign),
+		kgo.OnPartitionsRevoked(s.revoked),
+		kgo.OnPartitionsLost(s.lost),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // they tell how far a partition was read
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchMaxBytes(fetchBytes),
+		kgo.FetchMaxPartitionBytes(partitionBytes),
+		kgo.FetchMaxWait(fetchWait),
+		kgo.MaxConcurrentFetches(concurrent),
+	}
+}
+
+// Read returns the next records. Those of one batch are of any partitions, in the order of each.
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.broken, cancel)()
+	for {
+		if err := s.problem(); err != nil {
+			return nil, err
+		}
+		fetches := s.client.PollRecords(ctx, pollRecords)
+		records, err := s.take(fetches)
+		if failed := s.failure(fetches.Errors()); failed != nil {
+			s.pending = failed
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case len(records) > 0:
+			return records, nil
+		}
+		if err := s.problem(); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// problem returns why reading cannot go on, nil when it can.
+func (s *Source) problem() error {
+	if s.broken.Err() != nil {
+		return context.Cause(s.broken)
+	}
+	err := s.pending
+	s.pending = nil
+	return err
+}
+
+// failure returns the first of the errors that reading cannot go on after.
+func (s *Source) failure(errs []kgo.FetchError) error {
+	for _, e := range errs {
+		var session *kgo.ErrGroupSession
+		var loss *kgo.ErrDataLoss
+		switch {
+		case errors.Is(e.Err, context.Canceled), errors.Is(e.Err, context.DeadlineExceeded), kgo.IsRetryableBrokerErr(e.Err):
+		case errors.As(e.Err, &session):
+			if !s.settings.RetryGroupJoinErrors {
+				return sdk.Unavailable(fmt.Errorf("cannot join group %q: unable to join group session: %w", s.group, session.Err))
+			}
+			s.log.Warn("cannot join the group, trying again", "group", s.group, "err", session.Err)
+		case errors.As(e.Err, &loss):
+			return s.truncated(loss)
+		case errors.Is(e.Err, kerr.OffsetOutOfRange):
+			return s.outOfRange(e.Topic, e.Partition)
+		default:
+			return sdk.Unavailable(fmt.Errorf("cannot read partition %d of topic %q: %w", e.Partition, e.Topic, e.Err))
+		}
+	}
+	return nil
+}
+
+// take makes records of what was fetched, of partitions that are still assigned.
+func (s *Source) take(fetches kgo.Fetches) ([]record.Record, error) {
+	records := make([]record.Record, 0, fetches.NumRecords())
+	var failed error
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
+		p := s.parts[topicPartition{f.Topic, f.Partition}]
+		if p == nil || !p.assigned || p.revoked || failed != nil {
+			return
+		}
+		if f.LastStableOffset > p.end {
+			p.end = f.LastStableOffset
+		}
+		records, failed = s.takePartition(records, p, f.Records)
+	})
+	return records, failed
+}
+
+// takePartition appends what is new of a partition. It is called with mu held.
+func (s *Source) takePartition(records []record.Record, p *partition, fetched []*kgo.Record) ([]record.Record, error) {
+	if len(fetched) == 0 {
+		return records, nil
+	}
+	run, err := newRun(s.group, s.next, p.topic, p.number, len(fetched))
+	if err != nil {
+		return records, err
+	}
+	for _, m := range fetched {
+		if m.Offset < p.seen { // fetched for a former assignment of the same partition
+			continue
+		}
+		p.seen, p.epoch = m.Offset+1, m.LeaderEpoch
+		if m.Attrs.IsControl() {
+			continue
+		}
+		p.delivered, p.newest = m.Offset+1, m.Timestamp
+		records = append(records, s.record(m, run.position(m.Offset)))
+	}
+	s.next.set(p.topic, p.number, p.seen)
+	return records, nil
+}
+
+const headerPrefix = "kafka.header."
+
+// record makes a record of a message.
+func (s *Source) record(m *kgo.Record, pos record.Position) record.Record {
+	r := record.Record{Position: pos, Operation: record.OperationCreate}
+	r.Metadata = make(record.Metadata, 0, 6+len(m.Headers))
+	for _, h := range m.Headers {
+		r.Metadata.Set(headerPrefix+h.Key, string(h.Value))
+	}
+	r.Metadata.Set("kafka.offset", strconv.FormatInt(m.Offset, 10))
+	r.Metadata.Set("kafka.partition", strconv.Itoa(int(m.Partition)))
+	r.Metadata.Set("kafka.timestamp", strconv.FormatInt(m.Timestamp.UnixMilli(), 10))
+	r.Metadata.Set("kafka.topic", m.Topic)
+	r.Metadata.Set(record.KeyCollection, m.Topic)
+	r.Metadata.Set(record.KeyCreatedAt, strconv.FormatInt(m.Timestamp.UnixNano(), 10))
+	if m.Key != nil {
+		r.Key = record.Raw(m.Key)
+	}
+	if m.Value != nil {
+		r.After = record.Raw(m.Value)
+	} else if s.settings.Tombstones {
+		r.Operation = record.OperationDelete
+	}
+	return r
+}
+
+// Ack has the offsets of the records committed to the group.
+func (s *Source) Ack(_ context.Context, positions []record.Position) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, pos := range positions {
+		if i+1 < len(positions) && samePartition(pos, positions[i+1]) {
+			continue
+		}
+		p, err := parsePosition(pos)
+		if err != nil {
+			return err
+		}
+		s.acked(topicPartition{p.Topic, p.Partition}, p.Offset+1)
+	}
+	if s.uncommitted += len(positions); s.uncommitted >= max(1, s.settings.CommitOffsetsSize) {
+		s.kickCommit()
+	}
+	return nil
+}
+
+// Teardown commits what was acknowledged, and leaves the group.
+func (s *Source) Teardown(ctx context.Context) error {
+	if s.client == nil {
+		return nil
+	}
+	if s.stop != nil {
+		s.stop()
+	}
+	s.work.Wait()
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	s.close()
+	s.commit(ctx)
+	_ = s.client.LeaveGroupContext(ctx) // a member that is gone is noticed anyway
+	s.client.Close()
+	s.fail(nil)
+	return nil
+}
+
+const leaveTimeout = 5 * time.Second
+
+// LifecycleOnDeleted removes the group if the settings say so.
+func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]string) error {
+	var old sourceSettings
+	opts, err := old.parse(values)
+	if err != nil || !old.AutoCleanup || old.GroupID == "" {
+		return err
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	_, err = kadm.NewClient(client).DeleteGroup(ctx, old.GroupID)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return fmt.Errorf("cannot remove consumer group %q: %w", old.GroupID, err)
+	}
+	return nil
+}

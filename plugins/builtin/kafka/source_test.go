@@ -1,0 +1,360 @@
+package kafka_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+var sourceTests = map[string]func(*world){
+	"records":                         checkRecords,
+	"tombstones":                      checkTombstones,
+	"position without group":          checkPosition,
+	"position of Conduit":             checkConduitPosition,
+	"another group":                   checkAnotherGroup,
+	"group of its own":                checkOwnGroup,
+	"offsets of the group":            checkCommit,
+	"what is in flight":               checkInFlight,
+	"aborted transactions":            checkAborted,
+	"beginning at the end":            checkEnd,
+	"partitions added":                checkAdded,
+	"removed before they were read":   checkGap,
+	"removed, going on":               checkGapContinue,
+	"a topic made anew":               checkRecreated,
+	"a second member":                 checkRebalance,
+	"lag":                             checkLag,
+	"a group removed with its source": checkCleanup,
+}
+
+func TestSource(t *testing.T) {
+	k := server.StartKafka(t, server.KafkaOptions{})
+	for name, check := range sourceTests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(in(t, k.Addr, 2))
+		})
+	}
+}
+
+func checkRecords(w *world) {
+	m := &kgo.Record{Topic: w.topic, Partition: 1, Key: []byte("key"), Value: []byte("value"), Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "a", Value: []byte("2")}}}
+	if err := w.client.ProduceSync(w.Context(), m).FirstErr(); err != nil {
+		w.Fatal(err)
+	}
+	r := w.open(w.settings(), nil).want("value")[0]
+	key, _ := r.Key.Raw()
+	millis := m.Timestamp.UnixMilli()
+	want := map[string]string{"opencdc.collection": w.topic, "kafka.header.a": "2", "kafka.topic": w.topic, "kafka.partition": "1", "kafka.offset": "0",
+		"kafka.timestamp": fmt.Sprint(millis), "opencdc.createdAt": fmt.Sprint(millis * 1e6)}
+	for name, value := range want {
+		if got := r.Metadata.Get(name); got != value {
+			w.Errorf("%s is %q, want %q", name, got, value)
+		}
+	}
+	if string(key) != "key" || r.Operation != record.OperationCreate || !r.Before.IsNone() {
+		w.Errorf("got key %q, %v, before %v", key, r.Operation, r.Before)
+	}
+}
+
+func checkTombstones(w *world) {
+	if err := w.client.ProduceSync(w.Context(), &kgo.Record{Topic: w.topic, Key: []byte("gone")}).FirstErr(); err != nil {
+		w.Fatal(err)
+	}
+	for setting, want := range map[string]record.Operation{"false": record.OperationCreate, "true": record.OperationDelete} {
+		s := w.open(w.settings("tombstones", setting, "groupID", w.topic+setting), nil)
+		if r := s.read(1)[0]; r.Operation != want || !r.After.IsNone() {
+			w.Errorf("tombstones: %s: got %v with %v, want %v with nothing", setting, r.Operation, r.After, want)
+		}
+	}
+}
+
+// checkPosition resumes without a group: each partition behind what was read of it.
+func checkPosition(w *world) {
+	w.produce(0, "a", "b")
+	w.produce(1, "c", "d", "e")
+	s := w.open(w.settings(), nil)
+	all := s.read(5)
+	s.close()
+	w.produce(0, "f")
+	w.produce(1, "g")
+	at := len(all) - 2 // the last record of one partition is missing
+	if _, err := w.admin.DeleteGroup(w.Context(), w.topic); err != nil {
+		w.Fatal(err)
+	}
+	got := w.open(w.settings("readFromBeginning", "false"), all[at].Position).read(3)
+	seen := map[string]int{}
+	for _, v := range append(show(all[:at+1]), show(got)...) {
+		seen[v]++
+	}
+	for _, v := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		if seen[v] != 1 {
+			w.Errorf("%s came %d times", v, seen[v])
+		}
+	}
+}
+
+// checkConduitPosition resumes from a position that has the offset of one partition.
+func checkConduitPosition(w *world) {
+	w.produce(0, "a", "b", "c")
+	pos := fmt.Sprintf(`{"GroupID":"%s","Topic":"%s","Partition":0,"Offset":1}`, w.topic, w.topic)
+	r := w.open(w.settings("readFromBeginning", "false"), record.Position(pos)).want("c")[0]
+	var p struct {
+		GroupID, Topic    string
+		Partition, Offset int
+	}
+	if err := json.Unmarshal(r.Position, &p); err != nil || p.GroupID != w.topic || p.Topic != w.topic || p.Partition != 0 || p.Offset != 2 {
+		w.Errorf("the position is %s: %v", r.Position, err)
+	}
+}
+
+func checkAnotherGroup(w *world) {
+	pos := fmt.Sprintf(`{"GroupID":"former","Topic":"%s","Partition":0,"Offset":1}`, w.topic)
+	if _, err := w.tryOpen(w.settings(), record.Position(pos)); err == nil || !strings.Contains(err.Error(), "the old position contains a different consumer group ID than the connector configuration") {
+		w.Errorf("got %v", err)
+	}
+	if _, err := w.tryOpen(w.settings(), record.Position("17")); err == nil || !strings.Contains(err.Error(), "not a position of this source") {
+		w.Errorf("with a position of another connector: %v", err)
+	}
+}
+
+func checkOwnGroup(w *world) {
+	w.produce(0, "a")
+	s := w.open(w.settings("groupID", ""), nil)
+	first := s.want("a")[0]
+	s.close()
+	w.produce(0, "b")
+	second := w.open(w.settings("groupID", ""), first.Position).want("b")[0]
+	group := func(r record.Record) (p struct{ GroupID string }) { _ = json.Unmarshal(r.Position, &p); return p }
+	if a, b := group(first), group(second); a != b || len(a.GroupID) != 36 {
+		w.Errorf("the group was %v and is %v", a, b)
+	}
+}
+
+// checkCommit acknowledges a part: the group has that, and a source without position goes on there.
+func checkCommit(w *world) {
+	w.produce(0, "a", "b", "c")
+	s := w.open(w.settings(), nil)
+	all := s.want("a", "b", "c")
+	s.ack(all[:2]...)
+	w.eventually("the offset is committed", func() bool { return w.committed(0) == 2 })
+	s.close()
+	w.open(w.settings(), nil).want("c")
+}
+
+// checkInFlight has nothing acknowledged: the group has no more than where reading began.
+func checkInFlight(w *world) {
+	w.produce(0, "a", "b")
+	s := w.open(w.settings(), nil)
+	all := s.want("a", "b")
+	w.eventually("the beginning is committed", func() bool { return w.committed(0) == 0 })
+	s.close()
+	if at := w.committed(0); at != 0 {
+		w.Errorf("the group is at %d", at)
+	}
+	s = w.open(w.settings(), nil)
+	s.want("a", "b")
+	s.ack(all...)
+	s.close()
+	if at := w.committed(0); at != 2 {
+		w.Errorf("the group is at %d after it was left", at)
+	}
+}
+
+func checkAborted(w *world) {
+	producer := w.newClient(kgo.TransactionalID(w.topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	for value, end := range map[string]kgo.TransactionEndTry{"aborted": kgo.TryAbort, "committed": kgo.TryCommit} {
+		if err := producer.BeginTransaction(); err != nil {
+			w.Fatal(err)
+		}
+		if err := producer.ProduceSync(w.Context(), &kgo.Record{Topic: w.topic, Value: []byte(value)}).FirstErr(); err != nil {
+			w.Fatal(err)
+		}
+		if err := producer.EndTransaction(w.Context(), end); err != nil {
+			w.Fatal(err)
+		}
+	}
+	w.produce(0, "plain")
+	s := w.open(w.settings(), nil)
+	s.ack(s.want("committed", "plain")...)
+	w.eventually("nothing is behind", func() bool { p := s.progress(); return p.Records != nil && *p.Records == 0 })
+}
+
+// checkEnd begins with what is to come, also when the source was stopped before anything came.
+func checkEnd(w *world) {
+	w.produce(0, "old")
+	s := w.open(w.settings("readFromBeginning", "false"), nil)
+	w.eventually("the end is committed", func() bool { return w.committed(0) == 1 && w.committed(1) == 0 })
+	s.close()
+	w.produce(0, "a")
+	w.produce(1, "b")
+	if got := len(w.open(w.settings("readFromBeginning", "false"), nil).read(2)); got != 2 {
+		w.Errorf("got %d records", got)
+	}
+}
+
+func checkAdded(w *world) {
+	s := w.open(w.settings("readFromBeginning", "false"), nil)
+	w.eventually("the end is committed", func() bool { return w.committed(0) == 0 && w.committed(1) == 0 })
+	w.produce(0, "a")
+	first := s.want("a")
+	s.close()
+	if _, err := w.admin.UpdatePartitions(w.Context(), 3, w.topic); err != nil {
+		w.Fatal(err)
+	}
+	producer := w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	w.eventually("the partition can be written to", func() bool {
+		return producer.ProduceSync(w.Context(), &kgo.Record{Topic: w.topic, Partition: 2, Value: []byte("b")}).FirstErr() == nil
+	})
+	w.open(w.settings("readFromBeginning", "false"), first[0].Position).want("b")
+}
+
+// remove removes the messages before an offset, as retention does.
+func (w *world) remove(partition int32, before int64) {
+	w.Helper()
+	var o kadm.Offsets
+	o.Add(kadm.Offset{Topic: w.topic, Partition: partition, At: before})
+	answers, err := w.admin.DeleteRecords(w.Context(), o)
+	if err == nil {
+		err = answers.Error()
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// checkGap has messages removed behind the position: the source says which, each time it is opened.
+func checkGap(w *world) {
+	w.produce(0, "a", "b", "c", "d")
+	s := w.open(w.settings(), nil)
+	all := s.want("a", "b", "c", "d")
+	s.ack(all[0])
+	s.close()
+	w.remove(0, 3)
+	for range 2 {
+		s = w.open(w.settings(), all[0].Position)
+		err := s.fails()
+		want := fmt.Sprintf("2 messages of partition 0 of topic %q are gone: offsets 1 to 2 were removed before they were read, the oldest one is 3", w.topic)
+		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "set gap: continue") {
+			w.Fatalf("got %v", err)
+		}
+		s.close()
+	}
+	if at := w.committed(0); at != 1 {
+		w.Errorf("the group is at %d: what is missing counts as read", at)
+	}
+}
+
+func checkGapContinue(w *world) {
+	w.produce(0, "a", "b", "c", "d")
+	s := w.open(w.settings(), nil)
+	all := s.want("a", "b", "c", "d")
+	s.close()
+	w.remove(0, 3)
+	w.open(w.settings("gap", "continue"), all[0].Position).want("d")
+}
+
+func checkRecreated(w *world) {
+	w.produce(0, "a", "b", "c")
+	s := w.open(w.settings(), nil)
+	all := s.want("a", "b", "c")
+	s.close()
+	if _, err := w.admin.DeleteTopic(w.Context(), w.topic); err != nil {
+		w.Fatal(err)
+	}
+	w.eventually("the topic is there again", func() bool {
+		_, err := w.admin.CreateTopic(w.Context(), 2, 1, nil, w.topic)
+		return err == nil
+	})
+	s = w.open(w.settings(), all[2].Position)
+	err := s.fails()
+	s.close()
+	if want := "ends at offset 0, and was read up to 3 before"; !strings.Contains(err.Error(), want) {
+		w.Errorf("got %v", err)
+	}
+	w.client = w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	w.produce(0, "x")
+	w.open(w.settings("gap", "continue"), all[2].Position).want("x")
+}
+
+// checkRebalance gives a partition to a second member: after the first one's records of it were
+// acknowledged, so that none is repeated.
+func checkRebalance(w *world) {
+	w.produce(0, "a")
+	w.produce(1, "b")
+	first := w.open(w.settings(), nil)
+	all := first.read(2)
+	second := w.open(w.settings(), nil)
+	w.eventually("the group has two members", func() bool {
+		groups, err := w.admin.DescribeGroups(w.Context(), w.topic)
+		return err == nil && len(groups[w.topic].Members) == 2
+	})
+	first.ack(all...)
+	seen := map[string]int{}
+	for i := 0; len(seen) < 2; i++ {
+		w.produce(0, fmt.Sprintf("0:%d", i))
+		w.produce(1, fmt.Sprintf("1:%d", i))
+		for _, r := range second.readSome() {
+			seen[show([]record.Record{r})[0]]++
+			second.ack(r)
+		}
+	}
+	for v, n := range seen {
+		if n != 1 || v == "a" || v == "b" {
+			w.Errorf("%s came %d times to the second member", v, n)
+		}
+	}
+}
+
+// readSome returns what can be read within a second.
+func (s *source) readSome() []record.Record {
+	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+	defer cancel()
+	all, _ := s.Read(ctx)
+	return all
+}
+
+func (s *source) progress() progress.Report { return s.Source.(sdk.Reporter).Progress() }
+
+func checkLag(w *world) {
+	w.produce(0, "a", "b")
+	w.produce(1, "c")
+	s := w.open(w.settings(), nil)
+	all := s.read(3)
+	s.ack(all[0])
+	w.eventually("two are behind", func() bool {
+		p := s.progress()
+		return p.Records != nil && *p.Records == 2 && p.Seconds != nil && *p.Seconds > 0
+	})
+	s.ack(all[1:]...)
+	w.eventually("none is behind", func() bool { p := s.progress(); return *p.Records == 0 && *p.Seconds == 0 && p.Warning == "" })
+}
+
+func checkCleanup(w *world) {
+	w.produce(0, "a")
+	s := w.open(w.settings(), nil)
+	s.ack(s.want("a")...)
+	s.close()
+	for _, cleanup := range []string{"false", "true"} {
+		if err := s.LifecycleOnDeleted(s.ctx, w.settings("autoCleanup", cleanup)); err != nil {
+			w.Fatal(err)
+		}
+		want := int64(1)
+		if cleanup == "true" {
+			want = -1
+		}
+		if at := w.committed(0); at != want {
+			w.Errorf("autoCleanup: %s: the group is at %d, want %d", cleanup, at, want)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package kafka
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/template"
+)
+
+// text is a setting that may be a template.
+type text struct {
+	static   string
+	metadata string // the text is this entry of the metadata
+	template *template.Template
+}
+
+// onlyMetadata is the template that most pipelines have, which needs no execution.
+var onlyMetadata = regexp.MustCompile("^{{\\s*index \\.Metadata [\"`]([^\"`\\\\]+)[\"`]\\s*}}$")
+
+func parseText(s string) (text, error) {
+	if !strings.Contains(s, "{{") {
+		return text{static: s}, nil
+	}
+	if m := onlyMetadata.FindStringSubmatch(s); m != nil {
+		return text{metadata: m[1]}, nil
+	}
+	t, err := template.Parse(s, template.Strict)
+	return text{template: t}, err
+}
+
+func (t *text) of(b *template.Budget, r *record.Record) (string, error) {
+	switch {
+	case t.template != nil:
+		out, err := t.template.Append(b, nil, r)
+		return string(out), err
+	case t.metadata != "":
+		return r.Metadata.Get(t.metadata), nil
+	}
+	return t.static, nil
+}
+
+// perRecord reports whether records may have different texts.
+func (t *text) perRecord() bool { return t.template != nil || t.metadata != "" }
