@@ -22,8 +22,8 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/dlq"
 	"github.com/conduit-agent/conduit/api/idempotency"
-	"github.com/conduit-agent/conduit/api/letters"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -33,10 +33,10 @@ import (
 )
 
 var (
-	_ desired.Store       = (*store.DB)(nil)
+	_ desired.Store       = declarations{}
 	_ resource.Observed   = (*observed)(nil)
 	_ desired.Plugins     = pluginList{}
-	_ letters.Store       = (*deadletters.Store)(nil)
+	_ dlq.Store           = (*deadletters.Store)(nil)
 	_ idempotency.Answers = (*store.DB)(nil)
 )
 
@@ -48,7 +48,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		return func(context.Context) error { return nil }, nil
 	}
 	server := &api.Server{
-		Desired:  a.Store,
+		Desired:  declarations{a.Store, a.deadLetters},
 		Observed: &observed{a},
 		Plugins:  pluginList{a.Catalog, a.Runner, a.references},
 		Taps:     &a.taps,
@@ -90,6 +90,25 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 	a.address, a.metrics.API = l.Addr().String(), server.Stats
 	a.options.Log.Info("API ready", "component", "api", "address", a.address)
 	return serve, nil
+}
+
+// declarations is desired state, of which a deleted pipeline's dead letters are purged with its history.
+type declarations struct {
+	*store.DB
+	letters *deadletters.Store
+}
+
+// Purge implements desired.Store.
+func (d declarations) Purge(ctx context.Context, id string) error {
+	err := d.DB.Purge(ctx, id)
+	if err != nil && !errors.Is(err, spec.ErrNotFound) {
+		return err
+	}
+	found, forgot := d.letters.Forget(ctx, id)
+	if found {
+		err = nil
+	}
+	return errors.Join(err, forgot)
 }
 
 // serveBoth serves on two listeners until ctx ends, or until one of them fails.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -116,7 +117,7 @@ func (a *Agent) wireTelemetry() {
 		Syncs:       &a.syncs,
 		Phases:      &a.phases,
 		Processes:   a.Catalog.Executables.Processes,
-		DeadLetters: a.deadLetterTotals,
+		DeadLetters: totalsOf(a.deadLetters, a.options.Log),
 	}
 }
 
@@ -134,13 +135,15 @@ func (c checkpoints) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint)
 	return c.store.SaveCheckpoints(ctx, all)
 }
 
-// deadLetterTotals returns what there is of dead letters, nothing while that cannot be read.
-func (a *Agent) deadLetterTotals(ctx context.Context) ([]rest.DeadLetterTotals, uint64) {
-	totals, err := a.deadLetters.Totals(ctx)
-	if err != nil {
-		a.options.Log.Warn("cannot read the dead-letter store for metrics", "component", "dead-letters", "err", err)
+// totalsOf returns what tells what there is of dead letters, nothing while that cannot be read.
+func totalsOf(letters *deadletters.Store, log *slog.Logger) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
+	return func(ctx context.Context) ([]rest.DeadLetterTotals, uint64) {
+		totals, err := letters.Totals(ctx)
+		if err != nil {
+			log.Warn("cannot read the dead-letter store for metrics", "component", "dead-letters", "err", err)
+		}
+		return totals, letters.Replayed.Load()
 	}
-	return totals, a.deadLetters.Replayed.Load()
 }
 
 // wireEvents has each part notify those that depend on it.

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/desired"
+	"github.com/conduit-agent/conduit/api/dlq"
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/idempotency"
 	"github.com/conduit-agent/conduit/api/inspect"
-	"github.com/conduit-agent/conduit/api/letters"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -49,8 +49,8 @@ type Server struct {
 	// Rates returns what the pipelines that run move. nil: it is not measured.
 	Rates   func() []rest.PipelineRates
 	Insight resource.Insight // what pages show in addition to pipelines; what is nil in it cannot be asked for
-	Letters letters.Store    // nil: dead letters cannot be asked for
-	Replays letters.Replays  // set with Letters
+	Letters dlq.Store        // nil: dead letters cannot be asked for
+	Replays dlq.Replays      // set with Letters
 	Log     *slog.Logger     // nil discards
 	Version string
 	Debug   bool // serve profiles under /debug/pprof/

@@ -34,7 +34,7 @@ var (
 
 // routes returns all operations of the API, in the order of the document.
 func (s *Server) routes(base resource.Base) []route {
-	return slices.Concat(s.pipelineRoutes(base), s.stateRoutes(base), s.connectorRoutes(base), s.processorRoutes(base), s.letterRoutes(base), s.pluginRoutes(base), s.agentRoutes(base))
+	return slices.Concat(s.pipelineRoutes(base), s.stateRoutes(base), s.connectorRoutes(base), s.processorRoutes(base), s.deadLetterRoutes(base), s.pluginRoutes(base), s.agentRoutes(base))
 }
 
 // pipelineRoutes returns the operations of pipelines themselves.
@@ -82,7 +82,7 @@ func (*Server) stateRoutes(base resource.Base) []route {
 			Response: exampleStatus, Errors: []int{404}}, status.Get, guard.Read, nil},
 		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/history", ID: "getPipelineHistory", Tag: "pipelines", Summary: "List the revisions of a pipeline, oldest first",
 			Response: list(exampleRevision), Errors: []int{404}}, history.List, guard.Read, nil},
-		{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}/history", ID: "purgePipelineHistory", Tag: "pipelines", Summary: "Forget the history and the events of a deleted pipeline",
+		{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}/history", ID: "purgePipelineHistory", Tag: "pipelines", Summary: "Forget the history, events and dead letters of a deleted pipeline",
 			Description: "Without this they are forgotten when they exceed db.history.max-age, max-pipelines or max-bytes. Nothing of them is left in the files of the store.",
 			Response:    empty, Errors: []int{400, 404}}, history.Purge, guard.Admin, nil},
 		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/diff", ID: "getPipelineDiff", Tag: "pipelines", Summary: "Get what distinguishes two generations of a pipeline",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"log/slog"
 	"time"
 )
 
@@ -54,17 +55,30 @@ func (s *Store) dropOld(ctx context.Context) {
 		return
 	}
 	err := s.use(ctx, func(db *sql.DB) error {
-		return transact(ctx, db, func(tx *sql.Tx) error { return s.enforce(tx, time.Now()) })
+		return transact(ctx, db, func(tx *sql.Tx) error { return s.limiter.enforce(tx, s.Limits, time.Now(), s.Log) })
 	})
 	if err != nil && ctx.Err() == nil {
 		s.Log.Warn("dead letters are kept for longer than they should be, trying again later", "component", "dead-letters", "err", err)
 	}
 }
 
+// limiter drops what is too much or too old.
+type limiter struct {
+	warned map[string]time.Time // when it was said of a pipeline that dead letters were dropped
+}
+
+// dropper drops in one transaction.
+type dropper struct {
+	*limiter
+	tx  *sql.Tx
+	log *slog.Logger
+}
+
 // enforce drops what exceeds the limits, oldest first of the pipeline that has most.
-func (s *Store) enforce(tx *sql.Tx, now time.Time) error {
-	if s.Limits.Age > 0 {
-		if err := s.dropBefore(tx, now.Add(-s.Limits.Age)); err != nil {
+func (l *limiter) enforce(tx *sql.Tx, limits Limits, now time.Time, log *slog.Logger) error {
+	d := dropper{l, tx, log}
+	if limits.Age > 0 {
+		if err := d.dropBefore(now.Add(-limits.Age)); err != nil {
 			return err
 		}
 	}
@@ -75,10 +89,10 @@ func (s *Store) enforce(tx *sql.Tx, now time.Time) error {
 		}
 		by, n := "bytes", int64(1)
 		switch {
-		case s.Limits.Count > 0 && count > s.Limits.Count:
-			by, n = "count", min(count-s.Limits.Count, dropAtOnce)
-		case s.Limits.Bytes > 0 && bytes > s.Limits.Bytes:
-			n = overshoot(count, bytes, s.Limits.Bytes)
+		case limits.Count > 0 && count > limits.Count:
+			by, n = "count", min(count-limits.Count, dropAtOnce)
+		case limits.Bytes > 0 && bytes > limits.Bytes:
+			n = overshoot(count, bytes, limits.Bytes)
 		default:
 			return nil
 		}
@@ -86,7 +100,7 @@ func (s *Store) enforce(tx *sql.Tx, now time.Time) error {
 		if err := tx.QueryRow(`SELECT pipeline_id FROM totals WHERE count > 0 ORDER BY ` + by + ` DESC LIMIT 1`).Scan(&pipeline); err != nil {
 			return err
 		}
-		if _, err := s.drop(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? ORDER BY id LIMIT ?`, pipeline, n); err != nil {
+		if _, err := d.drop(pipeline, `SELECT id FROM letters WHERE pipeline_id = ? ORDER BY id LIMIT ?`, pipeline, n); err != nil {
 			return err
 		}
 	}
@@ -98,15 +112,15 @@ func overshoot(count, bytes, limit int64) int64 {
 }
 
 // dropBefore drops what was refused before at.
-func (s *Store) dropBefore(tx *sql.Tx, at time.Time) error {
+func (d dropper) dropBefore(at time.Time) error {
 	for {
 		var pipeline string
-		err := tx.QueryRow(`SELECT t.pipeline_id FROM totals t WHERE EXISTS (SELECT 1 FROM letters l WHERE l.pipeline_id = t.pipeline_id AND l.at < ?) LIMIT 1`, nanos(at)).Scan(&pipeline)
+		err := d.tx.QueryRow(`SELECT t.pipeline_id FROM totals t WHERE EXISTS (SELECT 1 FROM letters l WHERE l.pipeline_id = t.pipeline_id AND l.at < ?) LIMIT 1`, nanos(at)).Scan(&pipeline)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err == nil {
-			_, err = s.drop(tx, pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND at < ? ORDER BY id LIMIT ?`, pipeline, nanos(at), dropAtOnce)
+			_, err = d.drop(pipeline, `SELECT id FROM letters WHERE pipeline_id = ? AND at < ? ORDER BY id LIMIT ?`, pipeline, nanos(at), dropAtOnce)
 		}
 		if err != nil {
 			return err
@@ -116,15 +130,15 @@ func (s *Store) dropBefore(tx *sql.Tx, at time.Time) error {
 
 // drop drops what the query selects of a pipeline because of the limits, counts it and
 // says so.
-func (s *Store) drop(tx *sql.Tx, pipeline, query string, arguments ...any) (int64, error) {
-	n, err := remove(tx, pipeline, query, arguments...)
+func (d dropper) drop(pipeline, query string, arguments ...any) (int64, error) {
+	n, err := remove(d.tx, pipeline, query, arguments...)
 	if err != nil {
 		return n, err
 	}
-	if _, err := tx.Exec(`UPDATE totals SET dropped = dropped + ? WHERE pipeline_id = ?`, n, pipeline); err != nil {
+	if _, err := d.tx.Exec(`UPDATE totals SET dropped = dropped + ? WHERE pipeline_id = ?`, n, pipeline); err != nil {
 		return n, err
 	}
-	s.warnDropped(pipeline, n)
+	d.warn(pipeline, n)
 	return n, nil
 }
 
@@ -148,14 +162,14 @@ func remove(tx *sql.Tx, pipeline, query string, arguments ...any) (n int64, err 
 // warnInterval is how often it is said of one pipeline that its dead letters are dropped.
 const warnInterval = time.Minute
 
-// warnDropped says that dead letters of a pipeline were dropped. The caller holds mu.
-func (s *Store) warnDropped(pipeline string, n int64) {
-	if n == 0 || time.Since(s.warned[pipeline]) < warnInterval {
+// warn says that dead letters of a pipeline were dropped.
+func (d dropper) warn(pipeline string, n int64) {
+	if n == 0 || time.Since(d.warned[pipeline]) < warnInterval {
 		return
 	}
-	if s.warned == nil {
-		s.warned = map[string]time.Time{}
+	if d.warned == nil {
+		d.warned = map[string]time.Time{}
 	}
-	s.warned[pipeline] = time.Now()
-	s.Log.Warn("dead letters were dropped because there are too many or they are too old", "component", "dead-letters", "pipeline_id", pipeline, "dropped", n)
+	d.warned[pipeline] = time.Now()
+	d.log.Warn("dead letters were dropped because there are too many or they are too old", "component", "dead-letters", "pipeline_id", pipeline, "dropped", n)
 }

@@ -94,6 +94,30 @@ func (s *Store) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterF
 	return n, err
 }
 
+// Forget drops all dead letters of a pipeline, and what was counted of them. It reports
+// whether there was anything.
+func (s *Store) Forget(ctx context.Context, pipeline string) (found bool, err error) {
+	if _, err := s.DropAll(ctx, pipeline, rest.DeadLetterFilter{}); err != nil || !s.exists() {
+		return false, err
+	}
+	err = s.change(ctx, func(tx *sql.Tx) error {
+		result, err := tx.Exec(`DELETE FROM totals WHERE pipeline_id = ?`, pipeline)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		found = n > 0
+		return err
+	})
+	if err != nil || !found {
+		return found, err
+	}
+	return found, s.use(ctx, func(db *sql.DB) error {
+		_, err := db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`) // the log still has what was deleted
+		return err
+	})
+}
+
 // each calls f with the dead letters of a pipeline that the filter selects and that there are
 // now, oldest first, up to n at a time.
 func (s *Store) each(ctx context.Context, pipeline string, filter rest.DeadLetterFilter, n int, f func([]rest.DeadLetter) error) error {

@@ -44,15 +44,7 @@ type letter struct {
 func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.Letter) error {
 	one := newLetter(d, l)
 	s.init()
-	s.queueMu.Lock()
-	s.queue = append(s.queue, one)
-	s.queued += len(one.body)
-	full := s.queued > maxQueued
-	if s.waiting == nil {
-		s.waiting = map[string]int{}
-	}
-	s.waiting[one.pipeline]++
-	s.queueMu.Unlock()
+	full := s.queue.add(one) > maxQueued
 	if full {
 		return s.Flush(ctx)
 	}
@@ -128,13 +120,7 @@ func cut(text string, most int) string {
 // Before makes durable the dead letters of the pipelines whose checkpoints are about to be
 // saved. Other pipelines are not held up by an error.
 func (s *Store) Before(ctx context.Context, checkpoints []spec.Checkpoint) error {
-	s.queueMu.Lock()
-	concerned := false
-	for i := range checkpoints {
-		concerned = concerned || s.waiting[checkpoints[i].PipelineID] > 0
-	}
-	s.queueMu.Unlock()
-	if !concerned {
+	if !s.queue.concerns(checkpoints) {
 		return nil
 	}
 	return s.Flush(ctx)
@@ -142,22 +128,17 @@ func (s *Store) Before(ctx context.Context, checkpoints []spec.Checkpoint) error
 
 // Flush makes durable what was taken over. After an error it is written by the next call.
 func (s *Store) Flush(ctx context.Context) error {
-	s.queueMu.Lock()
-	n := len(s.queue)
-	s.queueMu.Unlock()
-	if n == 0 {
+	if len(s.queue.all()) == 0 {
 		return nil
 	}
 	written := 0
 	err := s.use(ctx, func(db *sql.DB) (err error) {
-		s.queueMu.Lock()
-		all := s.queue
-		s.queueMu.Unlock()
+		all := s.queue.all()
 		if err := transact(ctx, db, func(tx *sql.Tx) error { return s.write(tx, all) }); err != nil {
 			return err
 		}
 		written = len(all)
-		s.forgetQueued(written)
+		s.queue.forget(written)
 		return nil
 	})
 	if err != nil || written == 0 {
@@ -168,19 +149,6 @@ func (s *Store) Flush(ctx context.Context) error {
 	return nil
 }
 
-// forgetQueued forgets the first n that were taken over, which are durable.
-func (s *Store) forgetQueued(n int) {
-	s.queueMu.Lock()
-	defer s.queueMu.Unlock()
-	for _, l := range s.queue[:n] {
-		s.queued -= len(l.body)
-		if s.waiting[l.pipeline]--; s.waiting[l.pipeline] == 0 {
-			delete(s.waiting, l.pipeline)
-		}
-	}
-	s.queue = append([]*letter(nil), s.queue[n:]...)
-}
-
 // write inserts dead letters and drops what is too much.
 func (s *Store) write(tx *sql.Tx, all []*letter) error {
 	for _, l := range all {
@@ -188,7 +156,7 @@ func (s *Store) write(tx *sql.Tx, all []*letter) error {
 			return err
 		}
 	}
-	return s.enforce(tx, time.Now())
+	return s.limiter.enforce(tx, s.Limits, time.Now(), s.Log)
 }
 
 // insert inserts a dead letter. One that is there already was refused again.

@@ -47,18 +47,15 @@ type Store struct {
 	Kept     atomic.Uint64 // dead letters written since the start
 	Replayed atomic.Uint64 // dead letters settled by a replay since the start
 
-	mu     sync.Mutex           // one transaction at a time
-	db     *sql.DB              // guarded by mu; nil while it is not open
-	last   int64                // guarded by mu: the time of the newest dead letter
-	closed bool                 // guarded by mu
-	warned map[string]time.Time // guarded by mu: when it was said of a pipeline that dead letters were dropped
+	mu      sync.Mutex // one transaction at a time
+	db      *sql.DB    // guarded by mu; nil while it is not open
+	last    int64      // guarded by mu: the time of the newest dead letter
+	closed  bool       // guarded by mu
+	limiter limiter    // guarded by mu
 
-	queueMu sync.Mutex
-	queue   []*letter      // guarded by queueMu: taken over and not written
-	queued  int            // guarded by queueMu: bytes of it
-	waiting map[string]int // guarded by queueMu: how many of them by pipeline
-	wake    notify.Signal
-	once    sync.Once
+	queue queue
+	wake  notify.Signal
+	once  sync.Once
 }
 
 //go:embed schema.sql

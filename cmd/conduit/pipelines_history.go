@@ -43,10 +43,11 @@ Example:
 func purgeCommand(p *program) *ffcli.Command {
 	return p.remote("purge", remoteCommand{
 		usage: "conduit pipelines purge ID",
-		short: "Forget the history and the events of a deleted pipeline now.",
-		long: `Without this they are forgotten when they exceed db.history.max-age,
-db.history.max-pipelines or db.history.max-bytes. Nothing of them is left in
-the files of the store. It cannot be undone.
+		short: "Forget the history, events and dead letters of a deleted pipeline now.",
+		long: `Without this, history and events are forgotten when they exceed
+db.history.max-age, db.history.max-pipelines or db.history.max-bytes, and dead
+letters when they exceed the limits of dead-letters. Nothing of them is left in
+the files of the stores. It cannot be undone.
 
 Example:
   conduit pipelines purge orders`,

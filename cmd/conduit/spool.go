@@ -20,18 +20,18 @@ func spoolCommand(p *program) *ffcli.Command {
 		LongHelp: `A spool is the directory that the connector "spool" writes to. All commands but truncate work
 while an agent uses it.`,
 		Subcommands: []*ffcli.Command{
-			p.spool("ls", "List the segments and readers of a spool.", "", p.listSpool),
+			p.spool("ls", "List the segments and readers of a spool.", "", listSpool),
 			p.spool("check", "Read everything in a spool, and say what is damaged.",
-				"It changes nothing, and fails when something is damaged.", p.checkSpool),
+				"It changes nothing, and fails when something is damaged.", checkSpool),
 			p.spool("export", "Print the records of a spool, one JSON object per line.",
-				"What is damaged is skipped, and named on stderr.", p.exportSpool),
+				"What is damaged is skipped, and named on stderr.", exportSpool),
 			spoolTruncateCommand(p),
 		},
 	})
 }
 
 // spool makes a command about the spool in one directory.
-func (p *program) spool(name, short, long string, do func(dir string) error) *ffcli.Command {
+func (p *program) spool(name, short, long string, do func(p *program, dir string) error) *ffcli.Command {
 	flags := newFlags(name)
 	return &ffcli.Command{
 		Name:       name,
@@ -47,12 +47,12 @@ func (p *program) spool(name, short, long string, do func(dir string) error) *ff
 			if len(args) == 0 {
 				return invalidf("%s needs the directory of a spool: conduit spool %s DIRECTORY", name, name)
 			}
-			return do(args[0])
+			return do(p, args[0])
 		},
 	}
 }
 
-func (p *program) listSpool(dir string) error {
+func listSpool(p *program, dir string) error {
 	s, err := spoollog.Inspect(dir)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (p *program) listSpool(dir string) error {
 	return readers.write(p.stdout, p.paint)
 }
 
-func (p *program) checkSpool(dir string) error {
+func checkSpool(p *program, dir string) error {
 	records, lost, places := 0, uint64(0), 0
 	err := spoollog.Walk(dir, func(uint64, *record.Record) error { records++; return nil }, func(d spoollog.Damage) {
 		fmt.Fprintf(p.stdout, "%s: %d records are damaged, in %d bytes\n", d.Path, d.Records, d.Bytes)
@@ -96,7 +96,7 @@ func (p *program) checkSpool(dir string) error {
 	return nil
 }
 
-func (p *program) exportSpool(dir string) error {
+func exportSpool(p *program, dir string) error {
 	s, err := spoollog.Inspect(dir)
 	if err != nil {
 		return err

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/conduit-agent/conduit/api/dlq"
 	"github.com/conduit-agent/conduit/api/guard"
-	"github.com/conduit-agent/conduit/api/letters"
 	"github.com/conduit-agent/conduit/api/openapi"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -36,10 +36,10 @@ var (
 	exampleDeadLetterEdit = rest.DeadLetterEdit{Record: exampleDeadRecord}
 )
 
-// letterRoutes returns the operations of dead letters. Whoever may read sees their records, as
+// deadLetterRoutes returns the operations of dead letters. Whoever may read sees their records, as
 // in inspectors.
-func (s *Server) letterRoutes(base resource.Base) []route {
-	l := &letters.Letters{Base: base, Store: s.Letters, Replays: s.Replays}
+func (s *Server) deadLetterRoutes(base resource.Base) []route {
+	l := &dlq.Letters{Base: base, Store: s.Letters, Replays: s.Replays}
 	return []route{
 		{openapi.Operation{Method: get, Path: "/v1/dead-letters", ID: "countDeadLetters", Tag: "dead letters", Summary: "Count the dead letters of each pipeline",
 			Response: list(exampleTotals), Errors: []int{404}}, l.Totals, guard.Read, nil},

@@ -1,4 +1,4 @@
-package letters
+package dlq
 
 import (
 	"context"

@@ -1,5 +1,5 @@
-// Package letters performs the operations on dead letters.
-package letters
+// Package dlq performs the operations on dead letters.
+package dlq
 
 import (
 	"context"

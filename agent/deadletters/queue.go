@@ -1,0 +1,55 @@
+package deadletters
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// queue holds the dead letters that were taken over and are not on disk.
+type queue struct {
+	mu      sync.Mutex
+	letters []*letter
+	bytes   int
+	waiting map[string]int // how many of them by pipeline
+}
+
+// add appends a dead letter, and returns how many bytes wait.
+func (q *queue) add(l *letter) (bytes int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.letters = append(q.letters, l)
+	q.bytes += len(l.body)
+	if q.waiting == nil {
+		q.waiting = map[string]int{}
+	}
+	q.waiting[l.pipeline]++
+	return q.bytes
+}
+
+func (q *queue) all() []*letter {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.letters
+}
+
+// concerns reports whether a dead letter of one of the pipelines waits.
+func (q *queue) concerns(checkpoints []spec.Checkpoint) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(checkpoints, func(c spec.Checkpoint) bool { return q.waiting[c.PipelineID] > 0 })
+}
+
+// forget forgets the first n, which are durable.
+func (q *queue) forget(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, l := range q.letters[:n] {
+		q.bytes -= len(l.body)
+		if q.waiting[l.pipeline]--; q.waiting[l.pipeline] == 0 {
+			delete(q.waiting, l.pipeline)
+		}
+	}
+	q.letters = slices.Clone(q.letters[n:])
+}
