@@ -15,22 +15,22 @@ type Batch struct {
 	encoded *encoded                 // nil: it was made of decoded records
 	decoded atomic.Pointer[[]Record] // nil: it is still encoded
 	mu      sync.Mutex               // held while decoding
+
+	measure func() // sets size and content once; nil: they are set
 	size    int
 	content int
 }
 
-// NewBatch returns a batch of the given records, which it keeps.
+// NewBatch returns a batch of the given records, which it keeps. It does not look at them:
+// their size is computed by who needs it first.
 func NewBatch(records []Record) *Batch {
-	size, content := 0, 0
-	for i := range records {
-		n := records[i].Content()
-		size, content = size+n+records[i].overhead(), content+n
-	}
-	return newBatch(records, size, content)
-}
-
-func newBatch(records []Record, size, content int) *Batch {
-	b := &Batch{size: size, content: content}
+	b := &Batch{}
+	b.measure = sync.OnceFunc(func() {
+		for i := range records {
+			n := records[i].Content()
+			b.size, b.content = b.size+n+records[i].overhead(), b.content+n
+		}
+	})
 	b.decoded.Store(&records)
 	return b
 }
@@ -76,12 +76,26 @@ func (b *Batch) Metadata(i int, key string) string {
 	return b.encoded.metadata(i, key)
 }
 
-// Size returns the size of the content in bytes as it was when the batch was made:
-// Record.Size of decoded records, the length of encoded ones.
-func (b *Batch) Size() int { return b.size }
+// Size returns the size of the content in bytes: Record.Size of records that were decoded when
+// the batch was made, as they were when a size of it was asked for first, and the length of
+// encoded ones.
+func (b *Batch) Size() int {
+	size, _ := b.sizes()
+	return size
+}
 
-// Content returns the sum of Record.Content as it was when the batch was made.
-func (b *Batch) Content() int { return b.content }
+// Content returns the sum of Record.Content, as it was when Size would have been computed.
+func (b *Batch) Content() int {
+	_, content := b.sizes()
+	return content
+}
+
+func (b *Batch) sizes() (size, content int) {
+	if b.measure != nil {
+		b.measure()
+	}
+	return b.size, b.content
+}
 
 // The memory of one record without its content, roughly: its own and that of its metadata
 // and of a small object when decoded, its place in the message when encoded.
@@ -93,9 +107,9 @@ const (
 // Memory estimates the bytes of memory that the batch takes.
 func (b *Batch) Memory() int {
 	if records, ok := b.Decoded(); ok {
-		return b.size + len(records)*decodedOverhead
+		return b.Size() + len(records)*decodedOverhead
 	}
-	return b.size + len(b.encoded.spans)*encodedOverhead
+	return b.Size() + len(b.encoded.spans)*encodedOverhead
 }
 
 // Records returns the records, decoding them if need be: from then on the batch is a
@@ -136,7 +150,7 @@ func (b *Batch) Clone() *Batch {
 	for i := range records {
 		clones[i] = records[i].Clone()
 	}
-	return newBatch(clones, b.size, b.content)
+	return NewBatch(clones)
 }
 
 // SetMetadataDefault gives the metadata key of every record the value unless it has a

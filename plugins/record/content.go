@@ -120,15 +120,26 @@ func jsonLength(v any) (n int) {
 }
 
 func intLength(n int64) int {
-	length, magnitude := 1, uint64(n)
+	sign, magnitude := 0, uint64(n)
 	if n < 0 {
-		length, magnitude = 2, -magnitude
+		sign, magnitude = 1, -magnitude
 	}
-	for ; magnitude >= 10; magnitude /= 10 {
-		length++
+	// The binary digits times log10(2), about 1233/4096, are the decimal ones or one less.
+	digits := bits.Len64(magnitude|1) * 1233 >> 12
+	if magnitude|1 >= powers[digits] {
+		digits++
 	}
-	return length
+	return sign + digits
 }
+
+// powers are those of ten.
+var powers = func() (p [20]uint64) {
+	p[0] = 1
+	for i := 1; i < len(p); i++ {
+		p[i] = 10 * p[i-1]
+	}
+	return p
+}()
 
 // timeLength returns the length of t as appendTime writes it.
 func timeLength(t time.Time) int {

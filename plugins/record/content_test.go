@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -34,6 +35,21 @@ func TestContent(t *testing.T) {
 		}
 		if got := record.NewBatch([]record.Record{c.r, c.r}).Content(); got != 2*c.want {
 			t.Errorf("%s twice: %d, want %d", name, got, 2*c.want)
+		}
+	}
+}
+
+// The length of an integer is that of its digits, wherever these become one more.
+func TestContentOfIntegers(t *testing.T) {
+	for power := uint64(1); ; power *= 10 {
+		for _, n := range []int64{int64(power - 1), int64(power), int64(power + 1), -int64(power - 1), -int64(power)} {
+			r := record.Record{After: record.Structured(map[string]any{"n": n})}
+			if got, want := r.Content(), len(fmt.Sprintf(`{"n":%d}`, n)); got != want {
+				t.Errorf("%d: %d, want %d", n, got, want)
+			}
+		}
+		if power > math.MaxInt64/10 {
+			return
 		}
 	}
 }

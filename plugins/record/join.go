@@ -23,7 +23,9 @@ func Join(batches []*Batch) (*Batch, error) {
 		}
 		records = append(records, r...)
 	}
-	return newBatch(records, size, content), nil
+	joined := &Batch{size: size, content: content}
+	joined.decoded.Store(&records)
+	return joined, nil
 }
 
 func isDecoded(b *Batch) bool {
