@@ -17,9 +17,10 @@ const leaves = "plugins/pluginname plugins/progress plugins/record spec/fingerpr
 // line says so, and the parts meet only in agent. A package without a line has that of the
 // nearest "/*", else that of its parent.
 const allowed = `
-spec/* schemas reconcile/watch plugins/schema plugins/sandbox plugins/spoollog plugins/syncgroup agent/redact api/openapi api/web:
+spec/* schemas reconcile/watch plugins/schema plugins/sandbox plugins/spoollog/* plugins/syncgroup agent/redact api/openapi api/web:
 spec:                    schemas spec/*
 plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plugins/sdk plugins/template plugins/wire/*
+plugins/spoollog:        plugins/spoollog/*
 plugins/connector plugins/sdk/* plugins/exec: plugins/schema plugins/sdk plugins/wire
 plugins/standalone:      plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/*
 plugins/builtin/*:       plugins/schema plugins/sdk plugins/spoollog plugins/template

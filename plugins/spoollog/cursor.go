@@ -43,8 +43,24 @@ func (c *Cursor) Next() uint64 { return c.next }
 // Time returns when the first of the records that Read returned last was written.
 func (c *Cursor) Time() time.Time { return c.time }
 
-// Wait waits until Read has something to return.
-func (c *Cursor) Wait(ctx context.Context) error { return c.log.waitFor(ctx, c.next) }
+// Wait waits for the next change of the log, unless Read has something to return.
+func (c *Cursor) Wait(ctx context.Context) error {
+	l := c.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.closed {
+		if s := l.segments.at(c.next); s != nil && s.end > c.next {
+			return nil
+		}
+		if _, ok := l.queue.inMemory(c.next); ok {
+			return nil
+		}
+		if err := l.wait(ctx, l.changed); err != nil {
+			return err
+		}
+	}
+	return ErrClosed
+}
 
 // Read returns the next records before the offset end, and the offset of each; none when there are
 // none yet.
@@ -63,7 +79,7 @@ func (c *Cursor) Read(end uint64) (records []record.Record, offsets []uint64, er
 			c.time = f.time
 		}
 		if err := b.take(f, c.next); err != nil && c.seg != nil { // the checksum is right, so it was written like this
-			c.log.damaged(c.seg, max(c.next, f.first), f.end(), int64(len(f.data)))
+			c.damage(max(c.next, f.first), f.end(), int64(len(f.data)))
 		}
 		c.next = min(f.end(), end)
 		if f.end() > end && c.cur.file != nil { // the rest of the frame is for later
@@ -81,7 +97,7 @@ func (c *Cursor) frame() (f frame, ok bool, err error) {
 			return f, false, err
 		}
 		if !more {
-			f, ok = c.log.memory(c.next)
+			f, ok = c.memory()
 			return f, ok, nil
 		}
 		switch f, err = c.cur.next(); {
@@ -91,21 +107,29 @@ func (c *Cursor) frame() (f frame, ok bool, err error) {
 			return f, false, err
 		case f.first < c.end && f.end() > c.next: // neither the remains of a write that failed, nor read already
 			if f.first > c.next {
-				c.log.damaged(c.seg, c.next, f.first, f.skipped)
+				c.damage(c.next, f.first, f.skipped)
 			}
 			return f, true, nil
 		}
 	}
 }
 
-// memory returns a frame that is not on the disk, and moves away from the segment.
-func (l *Log) memory(offset uint64) (frame, bool) {
+// memory returns the next frame that is not on the disk.
+func (c *Cursor) memory() (frame, bool) {
+	l := c.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.segmentAt(offset) != nil { // it was written meanwhile
+	if l.segments.at(c.next) != nil { // it was written meanwhile
 		return frame{}, false
 	}
-	return l.inMemory(offset)
+	return l.queue.inMemory(c.next)
+}
+
+// damage counts the records from one offset up to another, which cannot be read.
+func (c *Cursor) damage(from, to uint64, bytes int64) {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	c.log.segments.damage(c.seg, from, to, bytes)
 }
 
 // batch are records that are read at once.
@@ -156,7 +180,7 @@ func (c *Cursor) seek() (more bool, err error) {
 	if l.closed {
 		return false, ErrClosed
 	}
-	s := l.segmentAt(c.next)
+	s := l.segments.at(c.next)
 	if s == nil {
 		return false, nil
 	}
@@ -176,56 +200,7 @@ func (c *Cursor) seek() (more bool, err error) {
 // leave goes on behind the segment, all frames of which were read.
 func (c *Cursor) leave(rest frame) {
 	if c.next < c.end {
-		c.log.damaged(c.seg, c.next, c.end, rest.skipped)
+		c.damage(c.next, c.end, rest.skipped)
 		c.next = c.end
 	}
-}
-
-// segmentAt returns the first segment that has records at offset or behind it, nil when
-// there is none.
-func (l *Log) segmentAt(offset uint64) *segment {
-	i, _ := slices.BinarySearchFunc(l.segments, offset, func(s *segment, offset uint64) int {
-		if s.end > offset {
-			return 1
-		}
-		return -1
-	})
-	for ; i < len(l.segments); i++ {
-		if s := l.segments[i]; s.end > s.base {
-			return s
-		}
-	}
-	return nil
-}
-
-// damaged counts the records from one offset up to another, which cannot be read.
-func (l *Log) damaged(s *segment, from, to uint64, bytes int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if from = max(from, s.holes); from >= to { // another reader found it
-		return
-	}
-	s.holes = to
-	l.counts.Damaged += to - from
-	l.log.Error("records of the spool are damaged and were skipped", "file", s.path, "records", to-from, "bytes", bytes)
-}
-
-// Bounds returns the offset of the oldest record there is, and the one behind the newest that can be read.
-func (l *Log) Bounds() (oldest, end uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, s := range l.segments {
-		if i == 0 {
-			oldest = s.base
-		}
-		end = s.end
-	}
-	return oldest, end
-}
-
-// Counts returns what was counted since the log was opened.
-func (l *Log) Counts() Counts {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.counts
 }

@@ -6,6 +6,9 @@ import (
 	"hash/crc32"
 	"io"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/spoollog/codec"
 )
 
 // A segment is a sequence of frames. A frame is a header and a body, the encoded records:
@@ -49,6 +52,11 @@ type frame struct {
 
 func (f *frame) end() uint64  { return f.first + uint64(f.count) }
 func (f *frame) body() []byte { return f.data[headerSize:] }
+
+// records appends the records of the frame to dst. They refer to its data.
+func (f *frame) records(dst []record.Record) ([]record.Record, error) {
+	return codec.Decode(dst, f.body(), f.count)
+}
 
 // seal fills in the header of a frame that goes to pos in the segment's file.
 func (s identity) seal(f *frame, pos int64) {

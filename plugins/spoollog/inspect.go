@@ -70,7 +70,7 @@ func Inspect(dir string) (Summary, error) {
 }
 
 // list returns the segments and readers in dir.
-func list(dir string) (all []*segment, readers []*Reader, err error) {
+func list(dir string) (all []*segment, readers []*position, err error) {
 	files, err := OS{}.ReadDir(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the spool: %w", err)
@@ -194,17 +194,16 @@ func Truncate(dir string, before time.Time) (records uint64, bytes int64, err er
 func (l *Log) truncate(before time.Time) (records uint64, bytes int64, err error) {
 	// An empty segment takes the place of the last one, and keeps the offsets from being
 	// given again.
-	if err := l.rotate(0, 0, &frame{first: l.next, time: l.now()}); err != nil {
+	if err := l.segments.rotate(0, 0, l.queue.next, l.now()); err != nil {
 		return 0, 0, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.segments) > 1 && (before.IsZero() || l.segments[0].newest.Before(before)) {
-		s := l.segments[0]
+	for s := l.segments.oldest(); s != nil && (before.IsZero() || s.newest.Before(before)); s = l.segments.oldest() {
 		if err := l.fs.Remove(s.path); err != nil {
 			return records, bytes, err
 		}
-		records, bytes, l.segments = records+s.end-s.base, bytes+s.size, l.segments[1:]
+		records, bytes, l.segments.list = records+s.end-s.base, bytes+s.size, l.segments.list[1:]
 	}
 	return records, bytes, nil
 }

@@ -1,14 +1,14 @@
 package spoollog
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"hash/fnv"
+	"log/slog"
+	"math"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -18,121 +18,109 @@ const (
 	maxReader    = 16 << 10 // bytes of a reader's file that are read
 )
 
-// Reader is who reads a log under a name. The log keeps what it has not acknowledged, also
-// while it is away, until the reader is removed.
-type Reader struct {
-	log  *Log
-	name string
-
-	id      uint64 // of the log that the file is about
-	low     uint64 // guarded by log.mu: all before it is acknowledged
-	saved   uint64 // guarded by log.mu: low as it is in the file
+// position is where a reader is, and what its file says.
+type position struct {
+	name    string
+	log     uint64 // identity of the log that the file was about when it was read
+	low     uint64 // all before it is acknowledged
+	saved   uint64 // low as it is in the file
 	savedAt time.Time
 }
 
-// Reader returns the reader of this name, which is durable from then on.
-func (l *Log) Reader(name string) (*Reader, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil, ErrClosed
-	}
-	if r := l.readers[name]; r != nil {
-		return r, nil
-	}
-	r := &Reader{log: l, name: name}
-	if err := r.write(); err != nil {
-		return nil, fmt.Errorf("cannot add a reader to the spool in %s: %w", l.dir, err)
-	}
-	l.readers[name] = r
-	return r, nil
+// readers are the durable positions of those who read a log. The mutex of the log guards
+// them.
+type readers struct {
+	fs       FS
+	dir      string
+	log      *slog.Logger
+	now      func() time.Time
+	id       uint64 // of the log
+	byName   map[string]*position
+	attached int // see Reader.Attach
 }
 
-// RemoveReader forgets a reader: nothing is kept for it any more.
-func (l *Log) RemoveReader(name string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.readers[name] == nil {
-		return nil
+// load reads the file of a reader. One that cannot be read is a reader that acknowledged
+// nothing.
+func (rs *readers) load(file string) {
+	p, err := parseReader(rs.fs, filepath.Join(rs.dir, file))
+	if err != nil {
+		rs.log.Warn("cannot read where a reader of the spool is: all is kept until it comes back", "file", file, "err", err)
+		p = &position{name: file}
 	}
-	if err := l.fs.Remove(l.readerPath(name)); err != nil {
-		return fmt.Errorf("cannot remove a reader of the spool in %s: %w", l.dir, err)
-	}
-	delete(l.readers, name)
-	l.forget()
-	l.retain()
-	l.notify()
-	return nil
+	p.saved, p.savedAt = p.low, rs.now()
+	rs.byName[p.name] = p
 }
 
-// Acknowledge says that the reader needs nothing before offset any more, after any crash.
-func (r *Reader) Acknowledge(offset uint64) error {
-	l := r.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return ErrClosed
-	}
-	if offset <= r.low {
-		return nil
-	}
-	r.low = offset
-	l.forget()
-	removed := l.retain()
-	if removed || l.limits.Age > 0 {
-		l.notify()
-	}
-	if removed || l.now().Sub(r.savedAt) >= saveEvery {
-		r.save()
-	}
-	return nil
-}
-
-// Attach says that somebody reads under the name of the reader, until detach is called.
-func (r *Reader) Attach() (detach func()) {
-	l := r.log
-	add := func(n int) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.open += n
-	}
-	add(1)
-	return sync.OnceFunc(func() { add(-1) })
-}
-
-// Low returns the offset before which all is acknowledged.
-func (r *Reader) Low() uint64 {
-	r.log.mu.Lock()
-	defer r.log.mu.Unlock()
-	return r.low
-}
-
-// Save writes where the reader is, if it moved on since.
-func (r *Reader) Save() {
-	r.log.mu.Lock()
-	defer r.log.mu.Unlock()
-	if !r.log.closed {
-		r.save()
+// begin has the readers read the log with this identity: in another they acknowledged nothing.
+func (rs *readers) begin(id uint64) {
+	rs.id = id
+	for _, p := range rs.byName {
+		if p.log != id {
+			p.low = 0
+		}
 	}
 }
 
-// save writes where the reader is. The file may lag behind: more is kept then.
-func (r *Reader) save() {
-	if r.saved == r.low {
+// add returns the position of a reader, whose file there is then.
+func (rs *readers) add(name string) (*position, error) {
+	if p := rs.byName[name]; p != nil {
+		return p, nil
+	}
+	p := &position{name: name}
+	if err := rs.write(p); err != nil {
+		return nil, err
+	}
+	rs.byName[name] = p
+	return p, nil
+}
+
+// remove removes a reader, and reports whether there was one.
+func (rs *readers) remove(name string) (bool, error) {
+	if rs.byName[name] == nil {
+		return false, nil
+	}
+	if err := rs.fs.Remove(rs.path(name)); err != nil {
+		return false, err
+	}
+	delete(rs.byName, name)
+	return true, nil
+}
+
+// low returns the offset before which all readers acknowledged all, 0 when there is no reader.
+func (rs *readers) low() uint64 {
+	if len(rs.byName) == 0 {
+		return 0
+	}
+	low := uint64(math.MaxUint64)
+	for _, p := range rs.byName {
+		low = min(low, p.low)
+	}
+	return low
+}
+
+// save writes where the reader is, if it moved on. The file may lag behind: more is kept then.
+func (rs *readers) save(p *position) {
+	if p.saved == p.low {
 		return
 	}
-	if err := r.write(); err != nil {
-		r.log.log.Warn("cannot save where a reader of the spool is", "reader", r.name, "err", err)
+	if err := rs.write(p); err != nil {
+		rs.log.Warn("cannot save where a reader of the spool is", "reader", p.name, "err", err)
 	}
 }
 
-func (r *Reader) write() error {
-	l, path := r.log, r.log.readerPath(r.name)
-	text := fmt.Sprintf("%016x %016x %s", l.id, r.low, r.name)
+func (rs *readers) saveAll() {
+	for _, p := range rs.byName {
+		rs.save(p)
+	}
+}
+
+func (rs *readers) write(p *position) error {
+	path := rs.path(p.name)
+	text := fmt.Sprintf("%016x %016x %s", rs.id, p.low, p.name)
 	text = fmt.Sprintf("%08x %s\n", crc32.Checksum([]byte(text), castagnoli), text)
 	temporary := path + ".tmp"
-	_ = l.fs.Remove(temporary) // of a run that was killed
-	f, err := l.fs.Create(temporary)
+	_ = rs.fs.Remove(temporary) // of a run that was killed
+	f, err := rs.fs.Create(temporary)
 	if err != nil {
 		return err
 	}
@@ -140,43 +128,30 @@ func (r *Reader) write() error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := l.fs.Rename(temporary, path); err != nil {
+	if err := rs.fs.Rename(temporary, path); err != nil {
 		return err
 	}
-	if r.savedAt.IsZero() {
-		if err := l.fs.SyncDir(l.dir); err != nil {
+	if p.savedAt.IsZero() {
+		if err := rs.fs.SyncDir(rs.dir); err != nil {
 			return err
 		}
 	}
-	r.saved, r.savedAt = r.low, l.now()
+	p.saved, p.savedAt = p.low, rs.now()
 	return nil
+}
+
+// path returns the file of a reader, whatever characters and length its name has.
+func (rs *readers) path(name string) string {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return filepath.Join(rs.dir, fmt.Sprintf("%s%016x", readerPrefix, h.Sum64()))
 }
 
 func isReader(name string) bool {
 	return strings.HasPrefix(name, readerPrefix) && !strings.HasSuffix(name, ".tmp")
 }
 
-// readerPath returns the file of a reader, whatever characters and length its name has.
-func (l *Log) readerPath(name string) string {
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	return filepath.Join(l.dir, fmt.Sprintf("%s%016x", readerPrefix, h.Sum64()))
-}
-
-// loadReader reads the file of a reader. One that cannot be read is a reader that
-// acknowledged nothing.
-func (l *Log) loadReader(file string) error {
-	r, err := parseReader(l.fs, filepath.Join(l.dir, file))
-	if err != nil {
-		l.log.Warn("cannot read where a reader of the spool is: all is kept until it comes back", "file", file, "err", err)
-		r = &Reader{name: file}
-	}
-	r.log, r.saved, r.savedAt = l, r.low, l.now()
-	l.readers[r.name] = r
-	return nil
-}
-
-func parseReader(fs FS, path string) (*Reader, error) {
+func parseReader(fs FS, path string) (*position, error) {
 	f, err := fs.Open(path)
 	if err != nil {
 		return nil, err
@@ -188,32 +163,14 @@ func parseReader(fs FS, path string) (*Reader, error) {
 	if sum != fmt.Sprintf("%08x", crc32.Checksum([]byte(text), castagnoli)) {
 		return nil, errors.New("its checksum is wrong")
 	}
-	r := &Reader{}
+	p := &position{}
 	parts := strings.SplitN(text, " ", 3)
 	if len(parts) != 3 {
 		return nil, errors.New("it is malformed")
 	}
-	if _, err := fmt.Sscanf(parts[0]+" "+parts[1], "%x %x", &r.id, &r.low); err != nil {
+	if _, err := fmt.Sscanf(parts[0]+" "+parts[1], "%x %x", &p.log, &p.low); err != nil {
 		return nil, err
 	}
-	r.name = parts[2]
-	return r, nil
-}
-
-// waitFor waits for the next change of the log, unless there is something to read at offset.
-func (l *Log) waitFor(ctx context.Context, offset uint64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for !l.closed {
-		if s := l.segmentAt(offset); s != nil && s.end > offset {
-			return nil
-		}
-		if _, ok := l.inMemory(offset); ok {
-			return nil
-		}
-		if err := l.wait(ctx, l.changed); err != nil {
-			return err
-		}
-	}
-	return ErrClosed
+	p.name = parts[2]
+	return p, nil
 }

@@ -20,8 +20,7 @@ type segment struct {
 	oldest time.Time // when the first record was written; zero until it is known
 	newest time.Time // when the last record was written
 
-	holes   uint64 // up to which damage was counted
-	removed bool   // its records are gone
+	holes uint64 // up to which damage was counted
 }
 
 const (

@@ -1,4 +1,4 @@
-package spoollog
+package codec
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ const minRecord = 6
 // spareFields is the room in the metadata of a record for what a host adds.
 const spareFields = 2
 
-// decoder reads the body of one frame.
+// decoder reads one body.
 type decoder struct {
 	b     []byte // what is left
 	names []known
@@ -26,9 +26,10 @@ type decoder struct {
 	err   error
 }
 
-// records appends the records of the body to dst. They refer to it.
-func (f *frame) records(dst []record.Record) ([]record.Record, error) {
-	d := decoder{b: f.body(), left: f.count}
+// Decode appends the records of a body to dst, of which there must be count. They refer to the
+// body: it is not changed after that.
+func Decode(dst []record.Record, body []byte, count int) ([]record.Record, error) {
+	d := decoder{b: body, left: count}
 	for ; d.left > 0; d.left-- {
 		dst = append(dst, record.Record{})
 		d.record(&dst[len(dst)-1])
@@ -56,7 +57,7 @@ func (d *decoder) record(r *record.Record) {
 	r.After = d.data(kinds >> 4 & 3)
 }
 
-// fields returns metadata of n fields. That of the records of a frame is cut from one
+// fields returns metadata of n fields. That of the records of a body is cut from one
 // array: most have as many.
 func (d *decoder) fields(n int) record.Metadata {
 	size := n + spareFields

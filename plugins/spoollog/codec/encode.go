@@ -1,4 +1,10 @@
-package spoollog
+// Package codec encodes records for the disk: compactly, and with the types of their values.
+//
+// A body is a sequence of records. Names, of metadata and of the fields of objects, are
+// written once in a body and referred to after that; of a metadata value that is the one
+// before, or a number near it, only the difference is written. A record's position is
+// not kept: the log gives it another.
+package codec
 
 import (
 	"encoding/binary"
@@ -11,11 +17,6 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
-
-// A body is a sequence of records. Names, of metadata and of the fields of objects, are
-// written once in a body and referred to after that; of a metadata value that is the one
-// before, or a number near it, only the difference is written. A record's position is
-// not kept: the log gives it another.
 
 // The kinds of data, two bits each.
 const (
@@ -74,14 +75,15 @@ type known struct {
 	number int64  // it, if it is one
 }
 
-// encoder writes the body of one frame.
-type encoder struct {
+// Encoder writes one body after another. Reset comes first.
+type Encoder struct {
 	buf   []byte
 	names []known
 	index map[string]int
 }
 
-func (e *encoder) reset(buf []byte) {
+// Reset begins a body behind what is in buf.
+func (e *Encoder) Reset(buf []byte) {
 	e.buf, e.names = buf, e.names[:0]
 	if e.index == nil {
 		e.index = map[string]int{}
@@ -89,9 +91,19 @@ func (e *encoder) reset(buf []byte) {
 	clear(e.index)
 }
 
-// record appends r. When it fails nothing of r is in buf, and the encoder is not used again
-// before reset.
-func (e *encoder) record(r *record.Record) error {
+// Len returns the length of the buffer.
+func (e *Encoder) Len() int { return len(e.buf) }
+
+// Take returns the buffer with the body, which the encoder does not use any more.
+func (e *Encoder) Take() []byte {
+	buf := e.buf
+	e.buf = nil
+	return buf
+}
+
+// Append appends r. When it fails nothing of r is in the buffer, and nothing may be appended
+// before Reset.
+func (e *Encoder) Append(r *record.Record) error {
 	start := len(e.buf)
 	kinds := kindOf(r.Key) | kindOf(r.Before)<<2 | kindOf(r.After)<<4
 	e.buf = append(e.buf, kinds)
@@ -120,7 +132,7 @@ func kindOf(d record.Data) byte {
 }
 
 // metadata appends a pair. It is likely to be the name at hint.
-func (e *encoder) metadata(f *record.Field, hint int) {
+func (e *Encoder) metadata(f *record.Field, hint int) {
 	if hint >= len(e.names) || e.names[hint].name != f.Key {
 		hint = e.name(f.Key)
 	} else {
@@ -145,7 +157,7 @@ func (e *encoder) metadata(f *record.Field, hint int) {
 }
 
 // name appends a name and returns its index, -1 when there are too many.
-func (e *encoder) name(s string) int {
+func (e *Encoder) name(s string) int {
 	if i, ok := e.index[s]; ok {
 		e.buf = binary.AppendUvarint(e.buf, uint64(i)+1)
 		return i
@@ -172,7 +184,7 @@ func appendText[T string | []byte](dst []byte, s T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-func (e *encoder) data(d *record.Data) error {
+func (e *Encoder) data(d *record.Data) error {
 	if b, ok := d.Raw(); ok {
 		e.buf = appendText(e.buf, b)
 	} else if m, ok := d.Structured(); ok {
@@ -181,7 +193,7 @@ func (e *encoder) data(d *record.Data) error {
 	return nil
 }
 
-func (e *encoder) object(m map[string]any, depth int) error {
+func (e *Encoder) object(m map[string]any, depth int) error {
 	e.buf = binary.AppendUvarint(e.buf, uint64(len(m)))
 	for name, v := range m {
 		e.name(name)
@@ -192,7 +204,7 @@ func (e *encoder) object(m map[string]any, depth int) error {
 	return nil
 }
 
-func (e *encoder) value(v any, depth int) error {
+func (e *Encoder) value(v any, depth int) error {
 	if depth > maxDepth {
 		return errTooDeep
 	}
@@ -226,7 +238,7 @@ func (e *encoder) value(v any, depth int) error {
 	return nil
 }
 
-func (e *encoder) list(list []any, depth int) error {
+func (e *Encoder) list(list []any, depth int) error {
 	e.buf = binary.AppendUvarint(append(e.buf, typeList), uint64(len(list)))
 	for i, v := range list {
 		if err := e.value(v, depth+1); err != nil {
@@ -236,7 +248,7 @@ func (e *encoder) list(list []any, depth int) error {
 	return nil
 }
 
-func (e *encoder) time(t time.Time) error {
+func (e *Encoder) time(t time.Time) error {
 	b, err := t.MarshalBinary()
 	if err != nil {
 		return err
@@ -246,7 +258,7 @@ func (e *encoder) time(t time.Time) error {
 }
 
 // number appends a value of a numeric type, or of an unusual one.
-func (e *encoder) number(v any) error {
+func (e *Encoder) number(v any) error {
 	signed := func(kind byte, n int64) { e.buf = binary.AppendVarint(append(e.buf, kind), n) }
 	unsigned := func(kind byte, n uint64) { e.buf = binary.AppendUvarint(append(e.buf, kind), n) }
 	switch v := v.(type) {

@@ -86,12 +86,3 @@ func TestEncodeRefuses(t *testing.T) {
 		}
 	}
 }
-
-func FuzzDecode(f *testing.F) {
-	frames, _, _ := spoollog.Encode(numbered(0, 3))
-	f.Add(spoollog.Body(frames[0]), 3)
-	f.Add([]byte{0x2a, 2, 0, 1, 0, 1, 'a', 20}, 1)
-	f.Fuzz(func(_ *testing.T, body []byte, count int) {
-		spoollog.Decode(body, count%2000)
-	})
-}

@@ -1,0 +1,305 @@
+package spoollog
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// segmentBytes is the size at which a segment is closed, when no limit asks for less.
+const segmentBytes = 32 << 20
+
+// segments are the files of a log with what is durable, or about to be. Who commits calls
+// write, rotate and closeActive without the mutex, which is that of the log; all other
+// methods are called with it.
+type segments struct {
+	fs  FS
+	dir string
+	log *slog.Logger
+	id  uint64 // of the log
+
+	mu     *sync.Mutex // guards the rest
+	list   []*segment  // by offset; the active one is the last
+	file   File        // of the active segment, nil when there is none; used by who commits
+	active *segment
+	bytes  int64         // size at which the active segment is closed
+	age    time.Duration // at which it is closed, whatever its size; zero is no limit
+
+	torn, written int64  // bytes, as in Counts
+	damaged       uint64 // records, as in Counts
+}
+
+// find returns the files in the directory, which it creates.
+func (ss *segments) find() ([]FileInfo, error) {
+	if err := ss.fs.MkdirAll(ss.dir); err != nil {
+		return nil, err
+	}
+	files, err := ss.fs.ReadDir(ss.dir)
+	if err != nil {
+		return nil, err
+	}
+	// The offsets of a run are above those in the names there are, so these must not
+	// vanish any more.
+	if err := ss.fs.SyncDir(ss.dir); err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		if err := ss.fs.SyncDir(filepath.Dir(ss.dir)); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// adopt adds a segment that was found, and finds its end if its name does not say it.
+func (ss *segments) adopt(s *segment, sealed bool) error {
+	ss.list = append(ss.list, s)
+	if sealed {
+		return nil
+	}
+	torn, err := s.recover(ss.fs)
+	if err != nil {
+		return err
+	}
+	if torn > 0 {
+		ss.torn += torn
+		ss.log.Warn("cut what a write that was never acknowledged left at the end of the spool", "file", s.path, "bytes", torn)
+		err = ss.fs.Truncate(s.path, s.size)
+	}
+	if s.end > s.base { // an empty one is removed when there is another
+		err = errors.Join(err, s.finish(ss.fs))
+	}
+	if err != nil { // its end is known, and found again at the next start
+		ss.log.Warn("cannot close a file of the spool", "file", s.path, "err", err)
+	}
+	return nil
+}
+
+// begin chooses the identity of the log and the first offset of this run: above all that were
+// ever given to a record, be it that the record did not get to the disk.
+func (ss *segments) begin() (next uint64) {
+	slices.SortFunc(ss.list, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
+	if len(ss.list) == 0 {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // never fails
+		ss.id = binary.LittleEndian.Uint64(b[:])
+		return 0
+	}
+	last := ss.list[len(ss.list)-1]
+	ss.id = last.id
+	return (max(last.base, last.end)>>epochBits + 1) << epochBits
+}
+
+// write writes and syncs the frames.
+func (ss *segments) write(frames []frame) error {
+	var pos int64
+	var durable uint64
+	if ss.active != nil {
+		pos, durable = ss.active.size, ss.active.end
+	}
+	end := durable
+	for i := range frames {
+		f := &frames[i]
+		if ss.active == nil || f.first != end || pos >= ss.limit(f.time) {
+			if err := ss.rotate(pos, end, f.first, f.time); err != nil {
+				return err
+			}
+			pos, durable = 0, f.first
+		}
+		f.unsynced = uint32(f.first - durable)
+		ss.active.seal(f, pos)
+		if _, err := ss.file.Write(f.data); err != nil {
+			return err
+		}
+		pos, end = pos+int64(len(f.data)), f.end()
+	}
+	return ss.sync(pos, end, frames[len(frames)-1].time)
+}
+
+// limit is the size at which the active segment is closed at this time: any when it is so
+// old that its records could not be removed in time.
+func (ss *segments) limit(now time.Time) int64 {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.age > 0 && now.Sub(ss.active.oldest) >= ss.age {
+		return 1
+	}
+	return ss.bytes
+}
+
+// sync makes the active segment up to end durable, and shows it to the readers.
+func (ss *segments) sync(size int64, end uint64, now time.Time) error {
+	if err := ss.file.Sync(); err != nil {
+		return err
+	}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.written += size - ss.active.size
+	ss.active.size, ss.active.end, ss.active.newest = size, end, now
+	return nil
+}
+
+// rotate closes the active segment up to end, if there is one, and begins another one with
+// the record at offset first.
+func (ss *segments) rotate(size int64, end, first uint64, now time.Time) error {
+	if ss.active != nil {
+		if err := ss.sync(size, end, now); err != nil {
+			return err
+		}
+		if err := ss.closeActive(); err != nil {
+			return err
+		}
+	}
+	id := identity{ss.id, first}
+	s := &segment{identity: id, path: filepath.Join(ss.dir, openName(id)), end: first, oldest: now, newest: now}
+	file, err := ss.fs.Create(s.path)
+	if err != nil {
+		return err
+	}
+	if err := ss.fs.SyncDir(ss.dir); err != nil {
+		return errors.Join(err, file.Close(), ss.fs.Remove(s.path))
+	}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.file, ss.active = file, s
+	ss.list = append(ss.list, s)
+	ss.removeEmpty()
+	return nil
+}
+
+// closeActive closes the active segment, if there is one. That it cannot be renamed costs the
+// next start some time.
+func (ss *segments) closeActive() error {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.active == nil {
+		return nil
+	}
+	err := ss.file.Close()
+	if ss.active.end > ss.active.base { // an empty one keeps its place until there is another
+		if failed := ss.active.finish(ss.fs); failed != nil {
+			ss.log.Warn("cannot rename a file of the spool", "file", ss.active.path, "err", failed)
+		}
+	}
+	ss.file, ss.active = nil, nil
+	return err
+}
+
+// abandon gives up the active segment after a write or sync that failed: what the system
+// kept of it is not known. What was synced before stays. The rest is cut where that is
+// possible, and not read where it is not.
+func (ss *segments) abandon() {
+	s := ss.active
+	if s == nil {
+		return
+	}
+	err := errors.Join(ss.file.Truncate(s.size), ss.file.Close())
+	ss.file, ss.active = nil, nil
+	if s.end > s.base {
+		err = errors.Join(err, s.finish(ss.fs))
+	}
+	if err != nil {
+		ss.log.Warn("cannot close a file of the spool", "file", s.path, "err", err)
+	}
+}
+
+// removeEmpty removes the segments of former runs that have no records: the one that was
+// begun takes their place.
+func (ss *segments) removeEmpty() {
+	ss.list = slices.DeleteFunc(ss.list, func(s *segment) bool {
+		return s != ss.active && s.end == s.base && ss.removeFile(s)
+	})
+}
+
+// oldest returns the oldest segment that may be removed, nil when there is none: the last
+// one stays, which holds the identity of the log and the offsets that were given.
+func (ss *segments) oldest() *segment {
+	if len(ss.list) <= 1 || ss.list[0] == ss.active {
+		return nil
+	}
+	return ss.list[0]
+}
+
+// removeOldest removes the segment that oldest returned, and reports whether it could.
+func (ss *segments) removeOldest() bool {
+	if !ss.removeFile(ss.list[0]) {
+		return false
+	}
+	ss.list = ss.list[1:]
+	return true
+}
+
+func (ss *segments) removeFile(s *segment) bool {
+	if err := ss.fs.Remove(s.path); err != nil {
+		ss.log.Warn("cannot remove a file of the spool", "file", s.path, "err", err)
+		return false
+	}
+	return true
+}
+
+// at returns the first segment that has records at offset or behind it, nil when there is
+// none.
+func (ss *segments) at(offset uint64) *segment {
+	i, _ := slices.BinarySearchFunc(ss.list, offset, func(s *segment, offset uint64) int {
+		if s.end > offset {
+			return 1
+		}
+		return -1
+	})
+	for ; i < len(ss.list); i++ {
+		if s := ss.list[i]; s.end > s.base {
+			return s
+		}
+	}
+	return nil
+}
+
+// damage counts the records of a segment from one offset up to another, which cannot be read.
+func (ss *segments) damage(s *segment, from, to uint64, bytes int64) {
+	if from = max(from, s.holes); from >= to { // another reader found it
+		return
+	}
+	s.holes = to
+	ss.damaged += to - from
+	ss.log.Error("records of the spool are damaged and were skipped", "file", s.path, "records", to-from, "bytes", bytes)
+}
+
+// size returns how many bytes are durable.
+func (ss *segments) size() (bytes int64) {
+	for _, s := range ss.list {
+		bytes += s.size
+	}
+	return bytes
+}
+
+// unread reports whether a segment has records behind low, and was last written before the time.
+func (ss *segments) unread(low uint64, before time.Time) bool {
+	return slices.ContainsFunc(ss.list, func(s *segment) bool {
+		return s.end > low && s.end > s.base && s.newest.Before(before)
+	})
+}
+
+// from returns how many durable records there are from offset on.
+func (ss *segments) from(offset uint64) (records uint64) {
+	for _, s := range ss.list {
+		records += s.end - min(s.end, max(s.base, offset))
+	}
+	return records
+}
+
+// bounds returns the offset of the oldest record, and the one behind the newest.
+func (ss *segments) bounds() (oldest, end uint64) {
+	for i, s := range ss.list {
+		if i == 0 {
+			oldest = s.base
+		}
+		end = s.end
+	}
+	return oldest, end
+}
