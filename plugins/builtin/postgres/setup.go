@@ -225,11 +225,12 @@ type slot struct {
 	plugin, db   string
 	activePID    string // "0": nobody uses it
 	walStatus    string
+	confirmed    string // place up to which changes are confirmed; empty: the slot is still being made
 	invalidation string // why it is of no use any more; empty before PostgreSQL 16
 }
 
 const slotQuery = `
-SELECT plugin, coalesce(database, ''), coalesce(active_pid, 0), coalesce(wal_status, ''), coalesce(to_jsonb(s)->>'invalidation_reason', to_jsonb(s)->>'conflicting', '')
+SELECT plugin, coalesce(database, ''), coalesce(active_pid, 0), coalesce(wal_status, ''), coalesce(confirmed_flush_lsn::text, ''), coalesce(to_jsonb(s)->>'invalidation_reason', to_jsonb(s)->>'conflicting', '')
 FROM pg_catalog.pg_replication_slots s WHERE slot_name = $1`
 
 func (s *setup) slot(ctx context.Context) (found slot, err error) {
@@ -237,7 +238,7 @@ func (s *setup) slot(ctx context.Context) (found slot, err error) {
 	if err != nil || r == nil {
 		return found, err
 	}
-	return slot{exists: true, plugin: r[0], db: r[1], activePID: r[2], walStatus: r[3], invalidation: r[4]}, nil
+	return slot{exists: true, plugin: r[0], db: r[1], activePID: r[2], walStatus: r[3], confirmed: r[4], invalidation: r[5]}, nil
 }
 
 // lost is the error of a slot that cannot give what the position asks for.
@@ -256,13 +257,22 @@ func (s *setup) ensureSlot(ctx context.Context, begun bool) error {
 	case !found.exists && begun:
 		return s.lost("does not exist any more")
 	case !found.exists:
-		return s.createSlot(ctx)
+		if err := s.createSlot(ctx); err != nil {
+			return err
+		}
+		if found, err = s.slot(ctx); err != nil {
+			return fmt.Errorf("cannot look up slot %s: %w", s.Slot, err)
+		}
+	}
+	switch {
 	case found.walStatus == "lost":
 		return s.lost("was invalidated by the server (" + strings.TrimSpace("wal_status lost "+found.invalidation) + ")")
 	case found.plugin != "pgoutput":
 		return fmt.Errorf("cannot use slot %s: its plugin is %s, not pgoutput: choose another logrepl.slotName", s.Slot, found.plugin)
 	case found.db != s.database(ctx):
 		return fmt.Errorf("cannot use slot %s: it is one of database %s: choose another logrepl.slotName", s.Slot, found.db)
+	case found.confirmed == "": // a snapshot taken now could miss what is committed before the slot stands
+		return fmt.Errorf("slot %s is still being made by process %s of the server: it waits until the transactions end that are open now", s.Slot, found.activePID)
 	}
 	return nil
 }

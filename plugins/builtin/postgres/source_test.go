@@ -1,9 +1,12 @@
 package postgres_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
@@ -21,7 +24,7 @@ func TestSource(t *testing.T) {
 				"Toast": toast, "Keys": keys, "Types": types, "TablesAdded": tablesAdded, "AllTables": allTables,
 				"ReadAgain": readAgain, "TwoPipelines": twoPipelines, "Heartbeat": heartbeat, "Lost": lost,
 				"MaxLag": maxLag, "ConduitPositions": conduitPositions, "ResumeSnapshot": resumeSnapshot,
-				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "Rights": rights,
+				"Lifecycle": lifecycle, "Hidden": hidden, "Reconnect": reconnect, "KeyChange": keyChange, "SlotWaits": slotWaits, "Confirms": confirms, "Rights": rights,
 			} {
 				t.Run(name, func(t *testing.T) { test(in(t, s)) })
 			}
@@ -361,6 +364,77 @@ func hidden(w *world) {
 	s.close()
 	s = w.open(w.settings("t"), rows[0].Position)
 	s.want(`create t {"id":2} to {"id":2,"m":null}`)
+}
+
+// slotWaits has a transaction open while the slot is made, which waits for its end. An unfinished
+// slot does not pass for a slot.
+func slotWaits(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
+	open := w.connect()
+	if err := open.Exec(w.Context(), "BEGIN; INSERT INTO t VALUES (1)").Close(); err != nil {
+		w.Fatal(err)
+	}
+	s := w.newSource(w.db + ":source")
+	ctx, cancel := context.WithTimeout(s.ctx, 500*time.Millisecond)
+	defer cancel()
+	if err := s.LifecycleOnCreated(ctx, w.settings("t")); err == nil || !strings.Contains(err.Error(), "waits until transactions end") {
+		w.Errorf("while a transaction is open: %v", err)
+	}
+	slots := fmt.Sprintf("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '%s'", w.db)
+	w.eventually("the slot is given up", func() bool { return w.query(slots) == "0" })
+	making, made := w.connect(), make(chan error, 1)
+	go func() {
+		made <- making.Exec(w.Context(), fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", w.db)).Close()
+	}()
+	w.eventually("the slot is begun", func() bool { return w.query(slots) == "1" })
+	if err := s.tryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "is still being made") {
+		w.Errorf("with an unfinished slot: %v", err)
+	}
+	if err := errors.Join(open.Exec(w.Context(), "COMMIT").Close(), <-made); err != nil {
+		w.Fatal(err)
+	}
+	w.open(w.settings("t"), nil).want(`snapshot t {"id":1} to {"id":1}`)
+}
+
+// confirms makes sure that the server is told to forget only what is acknowledged.
+func confirms(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+	s := w.open(w.settings("t"), nil)
+	at := func() string {
+		return w.query(fmt.Sprintf("SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '%s'", w.db))
+	}
+	begin := at()
+	rows := s.streaming().read(1)
+	w.exec("INSERT INTO t VALUES (2)")
+	first := s.read(1)
+	w.exec("INSERT INTO t VALUES (3)")
+	second := s.read(1)
+	beats := func() {
+		began := time.Now()
+		w.eventually("some statuses were sent", func() bool { return s.progress().At.After(began.Add(600 * time.Millisecond)) })
+	}
+	beats()
+	if got := at(); got != begin {
+		w.Errorf("nothing is acknowledged, and confirmed is %s instead of %s", got, begin)
+	}
+	s.ack(first...) // the row is not
+	beats()
+	if got := at(); got != begin {
+		w.Errorf("a row of the snapshot is not acknowledged, and confirmed is %s instead of %s", got, begin)
+	}
+	s.ack(rows...)
+	between := func() bool {
+		return w.query(fmt.Sprintf("SELECT '%[1]s'::pg_lsn > '%[2]s' AND '%[1]s'::pg_lsn <= '%[3]s'", at(), first[0].Metadata.Get("postgres.lsn"), second[0].Metadata.Get("postgres.lsn"))) == "t"
+	}
+	w.eventually("the first change is confirmed", between)
+	beats()
+	if !between() {
+		w.Errorf("the second change is not acknowledged, and confirmed is %s", at())
+	}
+	s.ack(second...)
+	w.eventually("all is confirmed", func() bool {
+		return w.query(fmt.Sprintf("SELECT '%s'::pg_lsn > '%s'", at(), second[0].Metadata.Get("postgres.lsn"))) == "t"
+	})
 }
 
 func lifecycle(w *world) {
