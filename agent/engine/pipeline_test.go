@@ -70,8 +70,9 @@ func newWorldUntil(ctx context.Context, t *testing.T, interval time.Duration) *w
 	}
 	w.spec.DLQ = spec.DLQ{Plugin: "dlq", WindowSize: 1}
 	w.plugins.destinations["p:dead-letter-queue"] = w.dlq
-	w.committer = &commit.Committer{Store: w.store, Interval: interval}
-	go func() { _ = w.committer.Run(ctx) }()
+	committer := &commit.Committer{Store: w.store, Interval: interval}
+	w.committer = committer // which a test may exchange
+	go func() { _ = committer.Run(ctx) }()
 	return w
 }
 
