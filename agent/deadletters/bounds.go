@@ -87,7 +87,8 @@ func (l *limiter) enforce(tx *sql.Tx, limits Limits, now time.Time, log *slog.Lo
 		if err := tx.QueryRow(`SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM totals`).Scan(&count, &bytes); err != nil {
 			return err
 		}
-		by, n := "bytes", int64(1)
+		var n int64
+		by := "bytes"
 		switch {
 		case limits.Count > 0 && count > limits.Count:
 			by, n = "count", min(count-limits.Count, dropAtOnce)

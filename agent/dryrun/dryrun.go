@@ -233,7 +233,7 @@ func (r *Run) Delivered(id string) ([]record.Record, bool) {
 	return nil, false
 }
 
-// Letters returns what went to the dead-letter queue.
+// DeadLetters returns what went to the dead-letter queue.
 func (r *Run) DeadLetters() []DeadLetter { return r.deadLetters }
 
 // Coverage returns what of each processor was seen, in the order of the pipeline.

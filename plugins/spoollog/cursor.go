@@ -2,6 +2,7 @@ package spoollog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -101,7 +102,7 @@ func (c *Cursor) frame() (f frame, ok bool, err error) {
 			return f, ok, nil
 		}
 		switch f, err = c.cur.next(); {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			c.leave(f)
 		case err != nil:
 			return f, false, err

@@ -3,6 +3,7 @@ package spoollog
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"io"
 	"time"
@@ -156,7 +157,7 @@ func (c *cursor) fill(n int) error {
 	if len(c.buf) >= n {
 		return nil
 	}
-	if err == io.EOF { // the file is shorter than it was
+	if errors.Is(err, io.EOF) { // the file is shorter than it was
 		c.limit = c.pos + int64(len(c.buf))
 		return nil
 	}

@@ -1,6 +1,7 @@
 package spoollog
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -89,10 +90,10 @@ func (s *segment) scan(f File) (torn, sure int64, err error) {
 	c := cursor{identity: s.identity, file: f, limit: s.size, reuse: true}
 	for {
 		next, err := c.next()
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, 0, err
 		}
-		if err == io.EOF || next.first > s.end && next.first-uint64(next.unsynced) <= s.end {
+		if errors.Is(err, io.EOF) || next.first > s.end && next.first-uint64(next.unsynced) <= s.end {
 			torn, s.size = s.size-good, good
 			return torn, sure, nil
 		}
@@ -111,7 +112,7 @@ func (s *segment) affirm(fs FS, f File, from int64) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if _, err := f.ReadAt(b, from); err != nil && err != io.EOF {
+	if _, err := f.ReadAt(b, from); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	return fs.Overwrite(s.path, from, b)

@@ -71,7 +71,7 @@ func TestEscapedTextIsLiteral(t *testing.T) {
 	})
 }
 
-var gone = errors.New("gone")
+var errGone = errors.New("gone")
 
 func lookup(found func(declared, value string)) ref.Lookup {
 	from := func(all map[string]string) func(string) (string, error) {
@@ -79,7 +79,7 @@ func lookup(found func(declared, value string)) ref.Lookup {
 			if value, ok := all[name]; ok {
 				return value, nil
 			}
-			return "", gone
+			return "", errGone
 		}
 	}
 	return ref.Lookup{
@@ -122,7 +122,7 @@ func TestExpandErrors(t *testing.T) {
 		"${file:/none}":      "cannot read file /none: gone",
 		"${credential:none}": "cannot read credential none: gone",
 	} {
-		if _, err := lookup(nil).Expand(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(want, "gone") != errors.Is(err, gone) {
+		if _, err := lookup(nil).Expand(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(want, "gone") != errors.Is(err, errGone) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
 		}
 	}

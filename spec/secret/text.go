@@ -11,15 +11,11 @@ const Redacted = "***"
 // pair finds a name and its value in YAML or JSON, in block and in flow style.
 var pair = regexp.MustCompile(`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[\w./$-]+)(\s*:[ \t]+)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:\$\{[^}\n]*\}|[^\s#,{}\[\]"'&*!|>%@])(?:\$\{[^}\n]*\}|[^\n#,{}\[\]])*|[|>][+\-\d]*)`)
 
-// blockEnd is the rest of a line behind what ends a plain value in flow style, and does
-// not in block style.
-var blockEnd = regexp.MustCompile(`^[,\]}][^\n]*`)
-
 // Text returns text, which is YAML or JSON that need not be valid, without the values that
 // are secrets. Lines stay where they are. In doubt a value is a secret.
 func Text(text string) string {
 	var out strings.Builder
-	at := 0
+	at, line := 0, position{text: text}
 	for {
 		m := pair.FindStringSubmatchIndex(text[at:])
 		if m == nil {
@@ -29,8 +25,13 @@ func Text(text string) string {
 		before, from, to := text[:at+m[2]], at+m[6], at+m[7]
 		name, value := unquote(text[at+m[2]:at+m[3]]), text[from:to]
 		block, more := value[0] == '|' || value[0] == '>', ""
-		if !block && !inFlow(before) {
-			more = blockEnd.FindString(text[to:])
+		first := line.advance(at + m[2])
+		if !block && !line.inFlow() {
+			more = line.behind(to)
+		}
+		whole := value // what follows on the line was judged with the first value
+		if first {
+			whole = strings.TrimSpace(value) + more
 		}
 		out.WriteString(text[at:from])
 		at = to
@@ -38,7 +39,7 @@ func Text(text string) string {
 		case block && Is(name, "x"):
 			out.WriteString(value)
 			at = len(text) - len(hideBlock(&out, before, text[to:]))
-		case !block && Is(name, unquote(strings.TrimSpace(value)+more)):
+		case !block && Is(name, unquote(strings.TrimSpace(whole))):
 			out.WriteString(Redacted + strings.Repeat("\n", strings.Count(value, "\n")))
 			at += len(more)
 		default:
@@ -47,10 +48,43 @@ func Text(text string) string {
 	}
 }
 
-// inFlow reports whether the end of before lies in braces that are opened on its line.
-func inFlow(before string) bool {
-	line := before[strings.LastIndexByte(before, '\n')+1:]
-	return strings.Count(line, "{") > strings.Count(line, "}") || strings.Count(line, "[") > strings.Count(line, "]")
+// position is one in a text, which only advances, so that each byte is looked at once.
+type position struct {
+	text          string
+	at, end       int // end is that of a line, when it is behind at
+	curly, square int // brackets that are open on the line
+	pairs         int // on the line
+}
+
+// advance goes to a pair, and reports whether that is the first one on its line.
+func (p *position) advance(to int) (first bool) {
+	passed := p.text[p.at:to]
+	if i := strings.LastIndexByte(passed, '\n'); i >= 0 {
+		passed, p.curly, p.square, p.pairs = passed[i+1:], 0, 0, 0
+	}
+	p.curly += strings.Count(passed, "{") - strings.Count(passed, "}")
+	p.square += strings.Count(passed, "[") - strings.Count(passed, "]")
+	p.at = to
+	p.pairs++
+	return p.pairs == 1
+}
+
+// inFlow reports whether the position lies in brackets that are opened on its line.
+func (p *position) inFlow() bool { return p.curly > 0 || p.square > 0 }
+
+// behind returns the rest of the line from what ends a plain value in flow style, and does not
+// in block style.
+func (p *position) behind(from int) string {
+	if from == len(p.text) || strings.IndexByte(",]}", p.text[from]) < 0 {
+		return ""
+	}
+	if from > p.end || p.end == 0 {
+		p.end = len(p.text)
+		if i := strings.IndexByte(p.text[from:], '\n'); i >= 0 {
+			p.end = from + i
+		}
+	}
+	return p.text[from:p.end]
 }
 
 // hideBlock writes the lines of a block scalar as *** and returns what is behind it.

@@ -3,6 +3,7 @@ package secret_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/spec/secret"
 )
@@ -43,4 +44,21 @@ func FuzzText(f *testing.F) {
 			t.Errorf("%q became %q", text, got)
 		}
 	})
+}
+
+// The time that it takes grows with the text, also where all of it is one line.
+func TestTextOfOneLine(t *testing.T) {
+	for _, repeated := range []string{`"a": `, `a: b, `, `{a: b}, `, `a: [`} {
+		text := strings.Repeat(repeated, 2<<20/len(repeated))
+		began := time.Now()
+		if got := secret.Text(text); got != text {
+			t.Errorf("%s: it was changed", repeated)
+		}
+		if took := time.Since(began); took > 30*time.Second { // the square of the length takes minutes
+			t.Errorf("%s: it took %v", repeated, took)
+		}
+	}
+	if got, want := secret.Text("a: b, token: c, d\n"), "a: ***\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

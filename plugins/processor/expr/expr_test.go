@@ -116,6 +116,8 @@ func TestMistakesAreFoundBefore(t *testing.T) {
 		{expr.Filter(), "expression", `operation`, "expected bool, but got string"},
 		{expr.Filter(), "expression", `after.price >`, "expression:1:13: unexpected token EOF\n| after.price >\n|             ^"},
 		{expr.Filter(), "expression", ``, "required"},
+		{expr.Filter(), "expression", strings.Repeat("(", 4<<20), "it has 4194304 bytes, and may have 65536"}, // parsing it would end the process
+		{expr.Filter(), "expression", strings.Repeat("[", 64<<10), "expression:1:65536: unexpected token EOF"},
 		{expr.Map(), "mapping", ".Metadata.a = \"x\"\n.Payload.After.total = foo(1)", "mapping:2:24: unknown name foo\n| .Payload.After.total = foo(1)\n|                        ^"},
 		{expr.Map(), "mapping", ".Payload.After.a =\n  after.x +\n  upper(5)", "mapping:3:9: "},
 		{expr.Map(), "mapping", "after.x", "mapping:1: want reference = expression"},
@@ -126,7 +128,7 @@ func TestMistakesAreFoundBefore(t *testing.T) {
 	} {
 		_, err := configure(t, test.plugin, test.setting, test.value)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error is %v\nwant %s", test.value, err, test.want)
+			t.Errorf("%.1000s: error is %.1000v\nwant %s", test.value, err, test.want)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 )
 
 const (
+	maxLength = 64 << 10  // bytes of one expression: each takes 1 kB of stack when it is parsed, of 1 GB
 	maxNodes  = 5000      // of one expression
 	maxSteps  = 1_000_000 // elements that the predicates of one expression may visit for one record
 	maxMemory = 1_000_000 // elements of lists and texts that one expression may make for one record
@@ -57,6 +58,9 @@ func newEnvironment(ctx context.Context) *environment {
 // compile compiles and type-checks an expression. The setting and the text it is in, with
 // the offset of the expression there, are for errors.
 func (e *environment) compile(in source, expression string, options ...lang.Option) (*program, error) {
+	if len(expression) > maxLength {
+		return nil, in.describe(fmt.Errorf("it has %d bytes, and may have %d", len(expression), maxLength))
+	}
 	uses := &namesUsed{used: e.used}
 	compiled, err := lang.Compile(expression, append([]lang.Option{
 		lang.Env(names), lang.MaxNodes(maxNodes),

@@ -72,7 +72,9 @@ func (m *metered) section(id byte, s reader, from, name string) error {
 		return nil
 	}
 	if id > sectionGlobal && id < sectionCode+3 && id != 13 && !m.counted { // 13, tags, comes before globals
-		m.addGlobals(reader{b: []byte{0}})
+		if err := m.addGlobals(reader{b: []byte{0}}); err != nil {
+			return err
+		}
 	}
 	switch id {
 	case sectionImport:
