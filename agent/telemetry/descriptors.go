@@ -19,7 +19,7 @@ var (
 	statusDesc     = desc("conduit_pipeline_status", "Status of a pipeline: 1 running, 2 stopped, 3 degraded, 4 recovering.", "pipeline_name", "pipeline_id")
 	failuresDesc   = desc("conduit_pipeline_failures", "Failures in a row that have not been outlived.", "pipeline_name", "pipeline_id")
 	connectorsDesc = desc("conduit_connectors", "Number of connectors by type.", "type")
-	processorsDesc = desc("conduit_processors", "Number of processors by where they are attached.", "type")
+	processorsDesc = desc("conduit_processors", "Number of processors by plugin.", "type")
 
 	processedDesc = desc("conduit_processor_records_total", "Records of a processor by what became of them: in, those that met its condition; out, those that went on, also past it; filtered; refused.", append(processorLabels, "result")...)
 	processDesc   = desc("conduit_processor_execution_duration_seconds", "Time that a processor takes for a record: that for a batch, shared evenly; every eighth batch is measured, and those between count alike.", processorLabels...)

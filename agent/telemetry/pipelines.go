@@ -159,7 +159,7 @@ func collectProcessor(to chan<- prometheus.Metric, s *processor.Stats, labels ..
 type totals struct {
 	phases     map[spec.Phase]int
 	connectors map[spec.ConnectorType]int
-	processors map[string]int
+	processors map[string]int // by plugin, as declared
 }
 
 func (t *totals) add(p *spec.Pipeline, phase spec.Phase) {
@@ -167,10 +167,16 @@ func (t *totals) add(p *spec.Pipeline, phase spec.Phase) {
 		*t = totals{map[spec.Phase]int{}, map[spec.ConnectorType]int{}, map[string]int{}}
 	}
 	t.phases[phase]++
-	t.processors["pipeline"] += len(p.Processors)
+	t.addProcessors(p.Processors)
 	for _, c := range p.Connectors {
 		t.connectors[c.Type]++
-		t.processors["connector"] += len(c.Processors)
+		t.addProcessors(c.Processors)
+	}
+}
+
+func (t *totals) addProcessors(all []spec.Processor) {
+	for _, p := range all {
+		t.processors[p.Plugin]++
 	}
 }
 
@@ -186,7 +192,7 @@ func (t *totals) collect(gauge gauge) {
 	for _, c := range []spec.ConnectorType{spec.TypeSource, spec.TypeDestination} {
 		gauge(connectorsDesc, float64(t.connectors[c]), string(c))
 	}
-	for _, of := range []string{"pipeline", "connector"} {
-		gauge(processorsDesc, float64(t.processors[of]), of)
+	for plugin, n := range t.processors {
+		gauge(processorsDesc, float64(n), plugin)
 	}
 }

@@ -352,6 +352,25 @@ func TestStatefulProcessorsRefuseWorkers(t *testing.T) {
 	}
 }
 
+// What is wrong with a declaration is not tried again; a plugin that is not there may come.
+func TestWrongDeclarationsArePermanent(t *testing.T) {
+	r := &processor.Registry{Builtin: []sdk.ProcessorPlugin{{Name: "state", Version: "v1.0.0", Stateful: true, New: func() sdk.Processor { return &scripted{} }}}}
+	for name, c := range map[string]struct {
+		declared spec.Processor
+		want     bool
+	}{
+		"workers":   {spec.Processor{ID: "x", Plugin: "state", Workers: 2}, true},
+		"condition": {spec.Processor{ID: "x", Plugin: "state", Condition: "{{ no }}"}, true},
+		"plugin":    {spec.Processor{ID: "x", Plugin: "none"}, false},
+	} {
+		_, err := processor.Open(t.Context(), "p", []spec.Processor{c.declared}, processor.Options{Registry: r})
+		var p interface{ Permanent() bool }
+		if got := errors.As(err, &p) && p.Permanent(); err == nil || got != c.want {
+			t.Errorf("%s: permanent is %v, want %v: %v", name, got, c.want, err)
+		}
+	}
+}
+
 // schemaIsDecodedAndFollowsTheShapeCases are the cases of TestSchemaIsDecodedAndFollowsTheShape.
 var schemaIsDecodedAndFollowsTheShapeCases = []struct {
 	field   string

@@ -72,7 +72,7 @@ func (c *Chain) openStage(ctx context.Context, id string, d spec.Processor) (*st
 	}
 	s := &stage{id: id, plugin: d.Plugin, timeout: c.options.Timeout, bounded: plugin.Bounded}
 	if s.condition, err = template.ParseCondition(d.Condition); err != nil {
-		return nil, fmt.Errorf("condition: %w", err)
+		return nil, declarationError{fmt.Errorf("condition: %w", err)}
 	}
 	if s.condition != nil {
 		s.reads = s.condition.Parts()
@@ -144,8 +144,20 @@ func (r *Registry) find(d spec.Processor) (sdk.ProcessorPlugin, error) {
 	if err != nil {
 		return plugin, err
 	}
-	return plugin, checkWorkers(plugin, d.Workers)
+	if err := checkWorkers(plugin, d.Workers); err != nil {
+		return plugin, declarationError{err}
+	}
+	return plugin, nil
 }
+
+// declarationError says what is wrong with a declaration besides its settings.
+type declarationError struct{ error }
+
+// Permanent reports that trying again does not help.
+func (declarationError) Permanent() bool { return true }
+
+// Unwrap returns what is wrong.
+func (e declarationError) Unwrap() error { return e.error }
 
 func checkWorkers(plugin sdk.ProcessorPlugin, workers int) error {
 	if plugin.Stateful && workers > 1 {

@@ -97,6 +97,11 @@ func TestProcessorsOfAPipelineFile(t *testing.T) {
 			t.Errorf("%s is %v", series, n)
 		}
 	}
+	for plugin, want := range map[string]float64{"field.set": 2, "filter": 1, "clone": 1} {
+		if n := scrape(t, a, `conduit_processors{type="`+plugin+`"}`); n != want {
+			t.Errorf("there are %v processors %s, want %v", n, plugin, want)
+		}
+	}
 	seen := map[string]int{}
 	for _, m := range outputsIn(t, a.Path("p.jsonl")) {
 		if m.Metadata["drop"] != "no" || m.Payload.After["n"] == nil {
