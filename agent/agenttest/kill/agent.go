@@ -51,8 +51,12 @@ func runAgent(dir string) error {
 	cfg.Pipelines.ErrorRecovery.MaxDelay = time.Second
 	cfg.API.HTTP.Address = "127.0.0.1:0"
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited})
+	started := func(*agent.Agent) { _ = os.WriteFile(upFile(dir), nil, 0o600) }
+	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited, Started: started})
 }
+
+// upFile is there once the agent is up, and handles signals.
+func upFile(dir string) string { return filepath.Join(dir, "up") }
 
 // process is the agent of a flow, in a process of its own.
 type process struct {
@@ -62,6 +66,7 @@ type process struct {
 }
 
 func (p *process) start() error {
+	_ = os.Remove(upFile(p.dir))
 	p.cmd = exec.Command(os.Args[0])
 	p.cmd.Env = append(os.Environ(), agentDir+"="+p.dir)
 	p.cmd.Dir = p.dir
@@ -79,6 +84,11 @@ func (p *process) kill() {
 }
 
 func (p *process) terminate() error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(upFile(p.dir)); err == nil {
+			break
+		}
+	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	if err := p.cmd.Wait(); err != nil {
 		return fmt.Errorf("the agent did not end well: %w", err)
