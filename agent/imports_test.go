@@ -24,7 +24,8 @@ plugins/spoollog:        plugins/spoollog/*
 plugins/connector plugins/sdk/* plugins/exec: plugins/schema plugins/sdk plugins/wire
 plugins/standalone:      plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/*
 plugins/builtin/*:       plugins/schema plugins/sdk plugins/spoollog plugins/template
-plugins/builtin/http:    plugins/processor/jsonvalue plugins/sdk
+plugins/builtin/http:    plugins/builtin/tlssettings plugins/processor/jsonvalue plugins/sdk
+plugins/builtin/mqtt:    plugins/builtin/tlssettings plugins/sdk plugins/template
 plugins/builtin/postgres: plugins/builtin/postgres/* plugins/schema plugins/sdk plugins/template
 plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
@@ -86,6 +87,7 @@ var homes = map[string][]string{
 	"github.com/dop251/goja":                   {"plugins/processor/javascript"},
 	"github.com/dlclark/regexp2/v2":            {"plugins/processor/javascript"},
 	"golang.org/x/term":                        {"cmd/conduit"},
+	"github.com/eclipse/paho.golang":           {"plugins/builtin/mqtt"},
 	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*"},
 	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka"},
 }

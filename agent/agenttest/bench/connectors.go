@@ -25,6 +25,10 @@ var connectors = suite{
 		against("http → file, requests of 100", "BenchmarkHTTP/requests-to-file"),
 		against("http: loop of requests of 100", "BenchmarkHTTP/loop-to-handler"),
 		against("file → http, requests of 100", "BenchmarkHTTP/file-to-handler"),
+		against("mqtt: subscriber", "BenchmarkMQTT/subscriber"),
+		against("mqtt → file, QoS 1", "BenchmarkMQTT/mqtt-to-file"),
+		against("mqtt: publisher", "BenchmarkMQTT/publisher"),
+		against("file → mqtt, QoS 1", "BenchmarkMQTT/file-to-mqtt"),
 	},
 }
 

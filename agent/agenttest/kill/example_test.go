@@ -92,3 +92,24 @@ func TestHTTPExample(t *testing.T) {
 		t.Errorf("another path is answered %v", err)
 	}
 }
+
+// TestMQTTExample runs the example of the connector's page, with the URL and the paths of the test.
+func TestMQTTExample(t *testing.T) {
+	t.Parallel()
+	a := agenttest.Start(t, "")
+	m := startMosquitto(t, t.TempDir())
+	file := example(t, "plugins/builtin/mqtt/README.md")
+	file = replace(t, file, "mqtt://broker.example.com:1883", "mqtt://"+m.Addr+"\n          clientID: hall")
+	file = replace(t, file, "/etc/conduit/mqtt-password", m.password)
+	file = replace(t, file, "path: temperatures.jsonl", "path: "+a.Path("temperatures.jsonl"))
+	m.subscribe("hall", "hall/+/temperature")
+	a.Save("sensors.yaml", file)
+	a.WaitPhase("sensors", spec.PhaseRunning, 1)
+	if err := m.publish(t.Context(), "hall/3/temperature", "21.5"); err != nil {
+		t.Fatal(err)
+	}
+	a.Wait("the message", func() bool {
+		content, _ := os.ReadFile(a.Path("temperatures.jsonl"))
+		return strings.Contains(string(content), `"opencdc.collection":"hall/3/temperature"`)
+	})
+}

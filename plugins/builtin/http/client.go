@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 )
 
 // client sends requests to one host.
@@ -25,8 +27,8 @@ type client struct {
 const maxIdle = 2 // connections that wait: requests go out one at a time
 
 // newClient returns a client. follow says whether it follows redirects to the same host.
-func newClient(a *authSettings, t *tlsSettings, headers map[string]string, timeout time.Duration, maxBytes int64, follow bool) (*client, error) {
-	config, err := t.client()
+func newClient(a *authSettings, t *tlssettings.Settings, headers map[string]string, timeout time.Duration, maxBytes int64, follow bool) (*client, error) {
+	config, err := t.Client()
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -24,7 +25,7 @@ type destinationSettings struct {
 	RetryFor    time.Duration     `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long a request is sent again that failed in a way that may pass. Then the pipeline starts again, with pauses, for ever."`
 
 	authSettings
-	tlsSettings
+	tlssettings.Settings
 }
 
 // maxAnswer is how much of a response is read: nothing but errors show it.
@@ -52,7 +53,7 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) err
 	if _, err := checkURL(d.settings.URL); err != nil {
 		return err
 	}
-	_, err := d.settings.tlsSettings.client()
+	_, err := d.settings.Settings.Client()
 	return err
 }
 
@@ -68,7 +69,7 @@ func (d *Destination) Open(context.Context) (err error) {
 			s.ContentType = "application/x-ndjson"
 		}
 	}
-	d.client, err = newClient(&s.authSettings, &s.tlsSettings, s.Headers, s.Timeout, maxAnswer, false)
+	d.client, err = newClient(&s.authSettings, &s.Settings, s.Headers, s.Timeout, maxAnswer, false)
 	return err
 }
 

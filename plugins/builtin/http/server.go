@@ -48,7 +48,7 @@ func (s *server) open(ctx context.Context, pos record.Position) error {
 	if len(pos) > 0 && !isSequence(pos) {
 		return fmt.Errorf("cannot resume from %q: that is no position of an HTTP server", pos)
 	}
-	config, err := s.settings.tlsSettings.server()
+	config, err := s.settings.Settings.Server()
 	if err != nil {
 		return err
 	}

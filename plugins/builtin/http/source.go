@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -41,7 +42,7 @@ type sourceSettings struct {
 	PagesParam    string            `json:"pagination.param" desc:"Parameter of the query that gets the token, or the number of the page, from 1."`
 
 	authSettings
-	tlsSettings
+	tlssettings.Settings
 }
 
 // check returns what is wrong with the settings beside each of them alone.
@@ -65,7 +66,7 @@ func (s *sourceSettings) checkServer() error {
 	if s.none() && s.CA == "" && !s.AllowAnonymous && !isLoopback(host) {
 		return sdk.SettingError{Setting: "address", Message: "can be reached from other machines: set auth.token, auth.password, auth.hmac.secret or tls.ca, or auth.allowAnonymous to true"}
 	}
-	_, err = s.tlsSettings.server()
+	_, err = s.Settings.Server()
 	return err
 }
 
@@ -94,7 +95,7 @@ func (s *sourceSettings) checkPoll() error {
 	case s.CursorPath != "" && s.Pages != "none":
 		return wrong("pagination", "must be none with cursor.path, which leads from page to page")
 	}
-	_, err := s.client()
+	_, err := s.Client()
 	return err
 }
 

@@ -1,4 +1,5 @@
-package http
+// Package tlssettings has the settings of TLS that connectors share.
+package tlssettings
 
 import (
 	"crypto/tls"
@@ -7,16 +8,16 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// tlsSettings are PEM texts, so that they come by reference from files and credentials.
-type tlsSettings struct {
+// Settings is embedded in the settings of a connector. They are PEM texts, so that they come by reference from files and credentials.
+type Settings struct {
 	Cert     string `json:"tls.cert" desc:"Certificate chain to present, PEM text such as ${file:/etc/conduit/cert.pem}. A server with one speaks TLS only."`
 	Key      string `json:"tls.key" desc:"Private key of tls.cert, PEM text."`
 	CA       string `json:"tls.ca" desc:"Certificates of the authorities that the other side's certificate is checked against, PEM text. A server with some requires client certificates; a client without any uses those of the system."`
 	Insecure bool   `json:"tls.insecureSkipVerify" default:"false" desc:"Whether a client accepts any certificate of the server. For tests."`
 }
 
-// client returns the configuration of a client.
-func (s *tlsSettings) client() (*tls.Config, error) {
+// Client returns the configuration of a client.
+func (s *Settings) Client() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.Insecure} //nolint:gosec // only when the setting says so
 	var err error
 	if c.RootCAs, err = s.authorities(); err != nil {
@@ -26,8 +27,8 @@ func (s *tlsSettings) client() (*tls.Config, error) {
 	return c, err
 }
 
-// server returns the configuration of a server, nil when it speaks no TLS.
-func (s *tlsSettings) server() (*tls.Config, error) {
+// Server returns the configuration of a server, nil when it speaks no TLS.
+func (s *Settings) Server() (*tls.Config, error) {
 	own, err := s.certificates()
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (s *tlsSettings) server() (*tls.Config, error) {
 	return c, nil
 }
 
-func (s *tlsSettings) certificates() ([]tls.Certificate, error) {
+func (s *Settings) certificates() ([]tls.Certificate, error) {
 	switch {
 	case s.Cert == "" && s.Key == "":
 		return nil, nil
@@ -65,7 +66,7 @@ func (s *tlsSettings) certificates() ([]tls.Certificate, error) {
 	return []tls.Certificate{pair}, nil
 }
 
-func (s *tlsSettings) authorities() (*x509.CertPool, error) {
+func (s *Settings) authorities() (*x509.CertPool, error) {
 	if s.CA == "" {
 		return nil, nil
 	}

@@ -1,0 +1,157 @@
+package mqtt
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/eclipse/paho.golang/packets"
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// serverSettings say how to reach a server, on both sides.
+type serverSettings struct {
+	URL       string        `json:"url" validate:"required" desc:"mqtt://HOST:PORT, or mqtts://HOST:PORT for TLS."`
+	ClientID  string        `json:"clientID" desc:"Name of the client at the server, of which it has one connection. Nothing: one made of the connector's id, which stays the same."`
+	Username  string        `json:"auth.username" desc:"User."`
+	Password  string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/mqtt-password}."`
+	KeepAlive time.Duration `json:"keepAlive" default:"30s" validate:"gt=0" desc:"After so long without a packet the server is asked for one. One that does not answer in half as long more is lost."`
+	Timeout   time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting, and every answer of the server, may take."`
+
+	tlssettings.Settings
+}
+
+func (s *serverSettings) check() error {
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme != "mqtt" && u.Scheme != "mqtts" || u.Hostname() == "" {
+		return sdk.SettingError{Setting: "url", Message: "must be mqtt://HOST:PORT or mqtts://HOST:PORT"}
+	}
+	if u.User != nil {
+		return sdk.SettingError{Setting: "url", Message: "must not hold a user: set auth.username and auth.password"}
+	}
+	_, err = s.Client()
+	return err
+}
+
+// id returns the name of the client, of letters and digits that every server takes.
+func (s *serverSettings) id(ctx context.Context) string {
+	if s.ClientID != "" {
+		return s.ClientID
+	}
+	const digits = 16 // with the prefix at most the 23 that every server takes
+	sum := sha256.Sum256([]byte(sdk.EnvFrom(ctx).ConnectorID))
+	return "conduit" + hex.EncodeToString(sum[:])[:digits]
+}
+
+func (s *serverSettings) dial(ctx context.Context) (net.Conn, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{Timeout: s.Timeout}
+	if u.Scheme == "mqtt" {
+		return dialer.DialContext(ctx, "tcp", address(u, "1883"))
+	}
+	config, err := s.Client()
+	if err != nil {
+		return nil, err
+	}
+	config.ServerName = u.Hostname()
+	conn, err := (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", address(u, "8883"))
+	if err != nil {
+		return nil, err
+	}
+	return packets.NewThreadSafeConn(conn), nil
+}
+
+func address(u *url.URL, port string) string {
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// refusedError is that the server refuses the client: its name, its credentials or its rights.
+type refusedError struct{ error }
+
+// connect connects. The client is done when the connection is lost.
+func (s *serverSettings) connect(ctx context.Context, config paho.ClientConfig, c *paho.Connect) (*paho.Client, *paho.Connack, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot reach the server: %w", err)
+	}
+	config.Conn, config.PacketTimeout = conn, s.Timeout
+	client := paho.NewClient(config)
+	c.KeepAlive = uint16(min(max(s.KeepAlive/time.Second, 1), 1<<16-1))
+	if s.Username != "" || s.Password != "" {
+		c.UsernameFlag, c.Username = s.Username != "", s.Username
+		c.PasswordFlag, c.Password = s.Password != "", []byte(s.Password)
+	}
+	ack, err := client.Connect(ctx, c)
+	switch {
+	case err != nil && ack != nil && ack.ReasonCode >= packets.ConnackUnspecifiedError:
+		err = fmt.Errorf("the server refuses the connection: %s", reason(ack))
+		if !passes(ack.ReasonCode) {
+			err = refusedError{err}
+		}
+		return nil, nil, err
+	case err != nil:
+		return nil, nil, fmt.Errorf("cannot connect: %w", err)
+	}
+	return client, ack, nil
+}
+
+func reason(ack *paho.Connack) string {
+	text := (&packets.Connack{ReasonCode: ack.ReasonCode}).Reason()
+	if text == "" {
+		text = fmt.Sprintf("code 0x%x", ack.ReasonCode)
+	}
+	return text
+}
+
+// passes reports whether a refused connection may be accepted later.
+func passes(code byte) bool {
+	switch code {
+	case packets.ConnackServerUnavailable, packets.ConnackServerBusy, packets.ConnackConnectionRateExceeded, packets.ConnackUnspecifiedError, packets.ConnackQuotaExceeded:
+		return true
+	}
+	return false
+}
+
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 30 * time.Second
+)
+
+// backoff returns pauses that grow exponentially, with jitter.
+type backoff struct{ tries int }
+
+func (b *backoff) wait(ctx context.Context) error {
+	pause := longestPause
+	if b.tries < 16 {
+		pause = min(firstPause<<b.tries, longestPause)
+	}
+	b.tries++
+	t := time.NewTimer(pause/2 + rand.N(pause/2+1))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errLost = errors.New("the connection was lost")

@@ -1,0 +1,27 @@
+// Package mqtt is a source that subscribes to topics of an MQTT 5 server, and a destination
+// that publishes.
+package mqtt
+
+import "github.com/conduit-agent/conduit/plugins/sdk"
+
+const version = "v1.0.0"
+
+// Connector describes the source and the destination.
+func Connector() sdk.Connector {
+	return sdk.Connector{
+		Name:    "mqtt",
+		Summary: "Subscribes to topics of an MQTT server, or publishes.",
+		Description: "A source with a session of its own at the server (MQTT 5), which acknowledges a message when the pipeline did, and a destination " +
+			"that publishes records and waits until the server has each.",
+		Version:        version,
+		Author:         "conduit",
+		NewSource:      func() sdk.Source { return &Source{} },
+		NewDestination: func() sdk.Destination { return &Destination{} },
+
+		// Messages come without a schema.
+		SourceDefaults: map[string]string{
+			"sdk.schema.extract.key.enabled":     "false",
+			"sdk.schema.extract.payload.enabled": "false",
+		},
+	}
+}

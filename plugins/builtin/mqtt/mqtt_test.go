@@ -1,0 +1,347 @@
+package mqtt_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/mqtt"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// source is an opened source that has subscribed.
+func source(t *testing.T, settings map[string]string, pos record.Position) *mqtt.Source {
+	t.Helper()
+	s := &mqtt.Source{}
+	if err := s.Configure(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(t.Context(), pos); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Teardown(context.WithoutCancel(t.Context())) })
+	return s
+}
+
+func subscribed(t *testing.T, s *mqtt.Source) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); s.Progress().At.IsZero(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not subscribed: %+v", s.Progress())
+		}
+	}
+}
+
+func read(t *testing.T, s sdk.Source, n int) (all []record.Record) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for len(all) < n {
+		records, err := s.Read(ctx)
+		if err != nil {
+			t.Fatalf("after %d of %d records: %v", len(all), n, err)
+		}
+		all = append(all, records...)
+	}
+	return all
+}
+
+func text(records []record.Record) string {
+	var all []string
+	for i := range records {
+		raw, _ := records[i].After.Raw()
+		all = append(all, string(raw))
+	}
+	return strings.Join(all, " ")
+}
+
+func ack(t *testing.T, s sdk.Source, records []record.Record) {
+	t.Helper()
+	var positions []record.Position
+	for i := range records {
+		positions = append(positions, records[i].Position)
+	}
+	if err := s.Ack(t.Context(), positions); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// publish publishes with the bare client.
+func publish(t testing.TB, addr, topic string, payloads ...string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := paho.NewClient(paho.ClientConfig{Conn: conn})
+	if _, err := c.Connect(t.Context(), &paho.Connect{ClientID: "publisher", CleanStart: true, KeepAlive: 30}); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range payloads {
+		if _, err := c.Publish(t.Context(), &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(p), Properties: &paho.PublishProperties{ContentType: "text/plain",
+			User: paho.UserProperties{{Key: "tenant", Value: "acme"}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = c.Disconnect(&paho.Disconnect{})
+}
+
+func settings(addr string) map[string]string {
+	return map[string]string{"url": "mqtt://" + addr, "clientID": "reader", "topics": "a/+, b", "timeout": "2s"}
+}
+
+// TestAcknowledges has the server keep what was not acknowledged, also while the source is away.
+func TestAcknowledges(t *testing.T) {
+	t.Parallel()
+	m := server.StartMosquitto(t, "", "")
+	s := source(t, settings(m.Addr), nil)
+	subscribed(t, s)
+	publish(t, m.Addr, "a/x", "1", "2", "3")
+	records := read(t, s, 3)
+	if got := text(records); got != "1 2 3" {
+		t.Fatalf("got %s", got)
+	}
+	md := records[0].Metadata
+	if md.Get(record.KeyCollection) != "a/x" || md.Get("mqtt.qos") != "1" || md.Get("mqtt.contentType") != "text/plain" || md.Get("mqtt.user.tenant") != "acme" {
+		t.Errorf("metadata is %v", md)
+	}
+	ack(t, s, records[:1])
+	if err := s.Teardown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, m.Addr, "b", "4")
+	publish(t, m.Addr, "c", "not this one")
+	s = source(t, settings(m.Addr), records[0].Position)
+	if got := text(read(t, s, 3)); got != "2 3 4" {
+		t.Errorf("got %s, want what was not acknowledged", got)
+	}
+}
+
+// TestReconnects reads nothing twice and loses nothing when connections are lost, whatever is
+// acknowledged by then.
+func TestReconnects(t *testing.T) {
+	t.Parallel()
+	m := server.StartMosquitto(t, "", "")
+	proxy := server.NewProxy(t, m.Addr)
+	s := source(t, settings(proxy.Addr()), nil)
+	subscribed(t, s)
+	var all []record.Record
+	acked := 0
+	for i := range 8 {
+		publish(t, m.Addr, "b", fmt.Sprint(3*i), fmt.Sprint(3*i+1), fmt.Sprint(3*i+2))
+		if i%3 > 0 {
+			all = append(all, read(t, s, 2+3*i-len(all))...)
+			ack(t, s, all[acked:len(all)-1])
+			acked = len(all) - 1
+		}
+		proxy.Cut()
+	}
+	publish(t, m.Addr, "b", "24")
+	all = append(all, read(t, s, 25-len(all))...)
+	var want []string
+	for i := range 25 {
+		want = append(want, fmt.Sprint(i))
+	}
+	if got := text(all); got != strings.Join(want, " ") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestSessionLost reports messages that were missed, each time until the settings say to go on.
+func TestSessionLost(t *testing.T) {
+	t.Parallel()
+	m := server.StartMosquitto(t, "", "")
+	set := settings(m.Addr)
+	s := source(t, set, nil)
+	subscribed(t, s)
+	publish(t, m.Addr, "b", "1")
+	records := read(t, s, 1)
+	ack(t, s, records)
+	if err := s.Teardown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&mqtt.Source{}).LifecycleOnDeleted(t.Context(), set); err != nil { // as if it had expired
+		t.Fatal(err)
+	}
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		s := source(t, set, records[0].Position)
+		_, err := s.Read(ctx)
+		since := time.Now().UTC().Format("2006-01-02T15:")
+		if err == nil || !strings.Contains(err.Error(), `messages were missed: the session of client "reader" is gone`) || !strings.Contains(err.Error(), since) {
+			t.Fatalf("got %v", err)
+		}
+		_ = s.Teardown(t.Context())
+	}
+	set["session.lost"] = "continue"
+	s = source(t, set, records[0].Position)
+	subscribed(t, s)
+	publish(t, m.Addr, "b", "2")
+	if got := text(read(t, s, 1)); got != "2" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestTopicsChanged has topics that are not read any more not collect messages.
+func TestTopicsChanged(t *testing.T) {
+	t.Parallel()
+	m := server.StartMosquitto(t, "", "")
+	set := settings(m.Addr)
+	s := source(t, set, nil)
+	subscribed(t, s)
+	_ = s.Teardown(t.Context())
+	now := settings(m.Addr)
+	now["topics"] = "b"
+	if err := (&mqtt.Source{}).LifecycleOnUpdated(t.Context(), set, now); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, m.Addr, "a/x", "1")
+	publish(t, m.Addr, "b", "2")
+	if got := text(read(t, source(t, now, nil), 1)); got != "2" {
+		t.Errorf("got %s, want only what is subscribed", got)
+	}
+}
+
+// TestRefused says what a server does not allow.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	m := server.StartMosquitto(t, "word", "")
+	for _, password := range []string{"", "wrong-topsecret"} {
+		set := settings(m.Addr)
+		set["auth.username"], set["auth.password"] = "conduit", password
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := source(t, set, nil).Read(ctx); err == nil || !strings.Contains(err.Error(), "the server refuses the connection") || strings.Contains(err.Error(), "topsecret") {
+			t.Errorf("got %v", err)
+		}
+	}
+	set := settings(m.Addr)
+	set["auth.username"], set["auth.password"] = "conduit", "word"
+	subscribed(t, source(t, set, nil))
+}
+
+// TestSettings says what is wrong with settings.
+func TestSettings(t *testing.T) {
+	for want, set := range map[string]map[string]string{
+		`"url": must be`:       {"url": "tcp://a", "topics": "x"},
+		`"url": must not hold`: {"url": "mqtt://u:p@a", "topics": "x"},
+		`"topics": is`:         {"url": "mqtt://a"},
+		`"tls.key": is`:        {"url": "mqtts://a", "topics": "x", "tls.cert": "y"},
+	} {
+		if err := (&mqtt.Source{}).Configure(t.Context(), set); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %s", set, err, want)
+		}
+	}
+	for _, topic := range []string{"a/#", "{{", "{{ .Metadata.x"} {
+		if err := (&mqtt.Destination{}).Configure(t.Context(), map[string]string{"url": "mqtt://a", "topic": topic}); err == nil || !strings.Contains(err.Error(), `"topic"`) {
+			t.Errorf("topic %s: got %v", topic, err)
+		}
+	}
+	s := &mqtt.Source{}
+	if err := s.Open(t.Context(), record.Position("7")); err == nil || !strings.Contains(err.Error(), "cannot resume") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// collector keeps what is published to a topic.
+type collector struct {
+	mu  sync.Mutex
+	got []string // guarded by mu
+}
+
+func collect(t *testing.T, addr, topic string) *collector {
+	t.Helper()
+	c := &collector{}
+	s := source(t, map[string]string{"url": "mqtt://" + addr, "clientID": "collector", "topics": topic}, nil)
+	subscribed(t, s)
+	go func() {
+		for {
+			records, err := s.Read(t.Context())
+			if err != nil {
+				return
+			}
+			c.mu.Lock()
+			for i := range records {
+				c.got = append(c.got, records[i].Metadata.Get(record.KeyCollection)+"="+text(records[i:i+1]))
+			}
+			c.mu.Unlock()
+		}
+	}()
+	return c
+}
+
+func (c *collector) has(t *testing.T, want ...string) {
+	t.Helper()
+	var got string
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		got = strings.Join(c.got, " ")
+		c.mu.Unlock()
+		if got == strings.Join(want, " ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// TestPublish publishes with every QoS, and refuses records without a topic.
+func TestPublish(t *testing.T) {
+	t.Parallel()
+	m := server.StartMosquitto(t, "", "max_packet_size 1000")
+	c := collect(t, m.Addr, "out/#")
+	d := sdk.Standard(mqtt.Connector()).NewDestination()
+	err := d.Configure(t.Context(), map[string]string{"url": "mqtt://" + m.Addr, "topic": `out/{{ index .Metadata "to" }}`, "sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`})
+	if err == nil {
+		err = d.Open(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
+	rec := func(to, payload string) record.Record {
+		return record.Record{Position: record.Position(payload[:1]), Operation: record.OperationCreate, Metadata: record.NewMetadata(map[string]string{"to": to}), After: record.Raw([]byte(payload))}
+	}
+	if n, err := d.Write(t.Context(), []record.Record{rec("a", "1"), rec("b", "2"), rec("#", "3"), rec("b", "4")}); n != 2 || err == nil || !strings.Contains(err.Error(), `cannot publish to "out/#"`) {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	if n, err := d.Write(t.Context(), []record.Record{rec("a", strings.Repeat("x", 2000))}); n != 0 || err == nil || !strings.Contains(err.Error(), "up to 1000") {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	if n, err := d.Write(t.Context(), []record.Record{rec("b", "4")}); n != 1 || err != nil {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	c.has(t, "out/a=1", "out/b=2", "out/b=4")
+	m.Stop()
+	gone := &mqtt.Destination{}
+	if err := gone.Configure(t.Context(), map[string]string{"url": "mqtt://" + m.Addr, "topic": "x", "retry.timeout": "200ms"}); err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Open(t.Context())
+	n, err := gone.Write(t.Context(), []record.Record{rec("a", "5")})
+	if lost, ok := err.(interface{ Lost() bool }); n != 0 || !ok || !lost.Lost() {
+		t.Errorf("wrote %d: %v, want no record's fault", n, err)
+	}
+}
+
+// TestContract checks the contract of destinations.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	m := server.StartMosquitto(t, "", "")
+	n := 0
+	plugintest.Run(t, plugintest.Target{Connector: mqtt.Connector(), Destination: func(testing.TB) map[string]string {
+		n++
+		return map[string]string{"url": "mqtt://" + m.Addr, "topic": fmt.Sprintf("contract/%d", n)}
+	}})
+}

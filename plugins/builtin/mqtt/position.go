@@ -1,0 +1,52 @@
+package mqtt
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// numbers makes positions: a random number of the run, one of the message, and when it was
+// received, in Unix seconds. The session at the server is what says where to go on; a position
+// says that there was one, and up to when.
+type numbers struct {
+	run  string
+	last uint64
+	when *atomic.Int64 // of the last message, in Unix seconds; 0: none
+}
+
+var pattern = regexp.MustCompile(`^[0-9a-f]{16}:[0-9]{1,20}:([0-9]{1,12})$`)
+
+func newNumbers(pos record.Position) (numbers, error) {
+	n := numbers{when: &atomic.Int64{}}
+	if len(pos) > 0 {
+		found := pattern.FindSubmatch(pos)
+		if found == nil {
+			return n, fmt.Errorf("cannot resume from %q: that is no position of MQTT", pos)
+		}
+		at, err := strconv.ParseInt(string(found[1]), 10, 64)
+		if err != nil {
+			return n, err
+		}
+		n.when.Store(at)
+	}
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	n.run = hex.EncodeToString(b[:])
+	return n, nil
+}
+
+func (n *numbers) next(now time.Time) record.Position {
+	n.last++
+	n.when.Store(now.Unix())
+	return fmt.Appendf(nil, "%s:%d:%d", n.run, n.last, now.Unix())
+}
+
+// at returns when the last message was received.
+func (n *numbers) at() time.Time { return time.Unix(n.when.Load(), 0) }

@@ -1,0 +1,306 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type sourceSettings struct {
+	serverSettings
+
+	Topics  []string      `json:"topics" validate:"required" desc:"Topics, or filters with + and #, such as sensors/+/temperature."`
+	QoS     int           `json:"qos" default:"1" validate:"inclusion=0|1" desc:"0: messages may be lost. 1: none is while the session exists."`
+	Expiry  time.Duration `json:"session.expiry" default:"24h" validate:"gt=0" desc:"How long the server keeps the session, and messages for it, while the source is away. The server may keep it for less."`
+	Lost    string        `json:"session.lost" default:"stop" validate:"inclusion=stop|continue" desc:"When the session is gone, and messages with it: stop with an error, or log one and continue with what comes."`
+	Maximum int           `json:"receiveMaximum" default:"1000" validate:"gt=0,lt=65536" desc:"Most messages that were received and are not acknowledged. The server may send fewer."`
+}
+
+// Source subscribes to topics. The session at the server keeps what is not acknowledged.
+type Source struct {
+	sdk.SourceBase
+
+	settings sourceSettings
+	log      *slog.Logger
+	id       string // of the client
+	numbers  numbers
+	known    bool // whether the session must exist; owned by run
+
+	cancel context.CancelFunc // ends run
+	ended  chan struct{}      // closed when run has ended
+	inbox  *inbox
+
+	mu     sync.Mutex
+	report progress.Report // guarded by mu
+}
+
+// Parameters describes the settings.
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+
+// Configure checks and keeps the settings.
+func (s *Source) Configure(_ context.Context, values map[string]string) error {
+	s.settings = sourceSettings{}
+	if err := sdk.Decode(values, &s.settings); err != nil {
+		return err
+	}
+	return s.settings.check()
+}
+
+// Open begins to connect. A server that is away is waited for.
+func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
+	if s.numbers, err = newNumbers(pos); err != nil {
+		return err
+	}
+	s.log, s.id, s.known = sdk.Logger(ctx), s.settings.id(ctx), len(pos) > 0
+	s.inbox = newInbox(s.settings.Maximum)
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.ended = make(chan struct{})
+	go func() { defer close(s.ended); s.run(ctx) }()
+	return nil
+}
+
+// run connects again and again.
+func (s *Source) run(ctx context.Context) {
+	var again backoff
+	for {
+		err := s.session(ctx, &again)
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.As(err, new(refusedError)) || errors.As(err, new(lostError)) {
+			s.inbox.fail(err)
+			return
+		}
+		s.heard(err.Error())
+		s.log.Warn("cannot receive, connecting again", "err", err, "tries", again.tries+1)
+		if again.wait(ctx) != nil {
+			return
+		}
+	}
+}
+
+func (s *Source) heard(warning string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.report.Warning = warning; warning == "" {
+		s.report.At = time.Now()
+	}
+}
+
+// Progress returns why nothing can be received, if that is so: a server does not tell what it keeps.
+func (s *Source) Progress() progress.Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.report
+}
+
+// lostError is that the session is gone.
+type lostError struct{ error }
+
+// session receives over one connection, until it is lost or ctx ends.
+func (s *Source) session(ctx context.Context, again *backoff) error {
+	closed := make(chan string, 1)
+	client, ack, err := s.settings.connect(ctx, paho.ClientConfig{
+		EnableManualAcknowledgment: true, SendAcksInterval: ackInterval,
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){s.received},
+		OnServerDisconnect: func(d *paho.Disconnect) {
+			closed <- fmt.Sprintf("the server ended the connection with code 0x%x", d.ReasonCode)
+		},
+	}, s.connect(s.settings.Expiry))
+	if err != nil {
+		return err
+	}
+	if err := s.gap(ack); err != nil {
+		s.leave(client, 0) // what was made by connecting is no session to go on with
+		return err
+	}
+	if err := s.subscribe(ctx, client); err != nil {
+		s.leave(client, s.settings.Expiry)
+		return err
+	}
+	s.known, again.tries = true, 0
+	s.heard("")
+	select {
+	case <-ctx.Done():
+		time.Sleep(2 * ackInterval) // for the last acknowledgements to be sent
+		s.leave(client, s.settings.Expiry)
+		return ctx.Err()
+	case <-client.Done():
+	}
+	select {
+	case why := <-closed:
+		return errors.New(why)
+	default:
+		return errLost
+	}
+}
+
+// ackInterval is how often acknowledgements are sent.
+const ackInterval = 10 * time.Millisecond
+
+func (s *Source) connect(expiry time.Duration) *paho.Connect {
+	seconds, most := uint32(max(1, expiry/time.Second)), uint16(s.settings.Maximum)
+	return &paho.Connect{ClientID: s.id, Properties: &paho.ConnectProperties{SessionExpiryInterval: &seconds, ReceiveMaximum: &most, RequestProblemInfo: true}}
+}
+
+func (s *Source) leave(c *paho.Client, expiry time.Duration) {
+	seconds := uint32(expiry / time.Second)
+	_ = c.Disconnect(&paho.Disconnect{Properties: &paho.DisconnectProperties{SessionExpiryInterval: &seconds}})
+	<-c.Done()
+}
+
+// gap returns an error when the session does not exist that must, and messages are gone with it.
+func (s *Source) gap(ack *paho.Connack) error {
+	if ack.Properties != nil && ack.Properties.SessionExpiryInterval != nil {
+		if kept := time.Duration(*ack.Properties.SessionExpiryInterval) * time.Second; kept < s.settings.Expiry {
+			s.log.Warn("the server keeps sessions for less than session.expiry", "keeps", kept.String())
+		}
+	}
+	if ack.SessionPresent || !s.known || s.settings.QoS == 0 {
+		return nil
+	}
+	err := fmt.Errorf("messages were missed: the session of client %q is gone at the server, which keeps none of what was published after %s, when the last message was received. "+
+		"It expired, was removed, or the server lost it. To go on without them set session.lost to continue", s.id, s.numbers.at().UTC().Format(time.RFC3339))
+	if s.settings.Lost == "continue" {
+		s.log.Error("going on without messages", "err", err)
+		return nil
+	}
+	return lostError{err}
+}
+
+// subscribe subscribes. Retained messages come when a subscription is made, not each time.
+func (s *Source) subscribe(ctx context.Context, c *paho.Client) error {
+	const onlyWhenMade = 1
+	request := &paho.Subscribe{}
+	for _, topic := range s.settings.Topics {
+		request.Subscriptions = append(request.Subscriptions, paho.SubscribeOptions{Topic: topic, QoS: byte(s.settings.QoS), RetainHandling: onlyWhenMade, RetainAsPublished: true})
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.settings.Timeout)
+	defer cancel()
+	ack, err := c.Subscribe(ctx, request)
+	if ack != nil {
+		for i, code := range ack.Reasons {
+			if code >= 0x80 && i < len(s.settings.Topics) {
+				return refusedError{fmt.Errorf("the server refuses the subscription of %q with code 0x%x: %w", s.settings.Topics[i], code, err)}
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot subscribe: %w", err)
+	}
+	return nil
+}
+
+func (s *Source) received(p paho.PublishReceived) (bool, error) {
+	if !s.inbox.put(p.Client, p.Packet) {
+		s.heard("messages of QoS 0 were dropped: they come faster than they are written")
+	}
+	return true, nil
+}
+
+// Read returns messages as records.
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
+	messages, err := s.inbox.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]record.Record, len(messages))
+	for i, m := range messages {
+		records[i] = recordOf(m.publish)
+		records[i].Position = s.numbers.next(time.Now())
+	}
+	return records, nil
+}
+
+func recordOf(p *paho.Publish) record.Record {
+	r := record.Record{Operation: record.OperationCreate, After: record.Raw(p.Payload)}
+	r.Metadata.Set(record.KeyCollection, strings.ToValidUTF8(p.Topic, "\uFFFD"))
+	r.Metadata.Set("mqtt.qos", string('0'+rune(p.QoS)))
+	if p.Retain {
+		r.Metadata.Set("mqtt.retained", "true")
+	}
+	if p.Properties == nil {
+		return r
+	}
+	for key, value := range map[string]string{"mqtt.contentType": p.Properties.ContentType, "mqtt.responseTopic": p.Properties.ResponseTopic} {
+		if value != "" {
+			r.Metadata.Set(key, value)
+		}
+	}
+	for _, u := range slices.Backward(p.Properties.User) { // the first of those with one name
+		r.Metadata.Set("mqtt.user."+u.Key, u.Value)
+	}
+	return r
+}
+
+// Ack acknowledges the messages.
+func (s *Source) Ack(_ context.Context, positions []record.Position) error {
+	s.inbox.ack(len(positions))
+	return nil
+}
+
+// Teardown sends the last acknowledgements and disconnects. The session stays.
+func (s *Source) Teardown(context.Context) error {
+	if s.cancel != nil {
+		s.cancel()
+		<-s.ended
+	}
+	return nil
+}
+
+// LifecycleOnUpdated removes what the former settings left at the server: the session of
+// another client, or subscriptions.
+func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
+	var old, now sourceSettings
+	if sdk.Decode(before, &old) != nil || sdk.Decode(after, &now) != nil {
+		return nil // the settings that are wrong made nothing
+	}
+	if old.URL != now.URL || old.id(ctx) != now.id(ctx) {
+		return old.remove(ctx)
+	}
+	gone := slices.DeleteFunc(old.Topics, func(t string) bool { return slices.Contains(now.Topics, t) })
+	if len(gone) == 0 {
+		return nil
+	}
+	s.settings, s.id = now, now.id(ctx)
+	c, _, err := now.connect(ctx, paho.ClientConfig{EnableManualAcknowledgment: true}, s.connect(now.Expiry))
+	if err != nil {
+		return fmt.Errorf("cannot unsubscribe: %w", err)
+	}
+	defer s.leave(c, now.Expiry)
+	if _, err = c.Unsubscribe(ctx, &paho.Unsubscribe{Topics: gone}); err != nil {
+		return fmt.Errorf("cannot unsubscribe: %w", err)
+	}
+	return nil
+}
+
+// LifecycleOnDeleted removes the session.
+func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]string) error {
+	var settings sourceSettings
+	if sdk.Decode(values, &settings) != nil {
+		return nil
+	}
+	return settings.remove(ctx)
+}
+
+// remove has the server forget the session.
+func (s *sourceSettings) remove(ctx context.Context) error {
+	c, _, err := s.connect(ctx, paho.ClientConfig{}, &paho.Connect{ClientID: s.id(ctx), CleanStart: true})
+	if err != nil {
+		return fmt.Errorf("cannot remove the session: %w", err)
+	}
+	_ = c.Disconnect(&paho.Disconnect{})
+	<-c.Done()
+	return nil
+}
