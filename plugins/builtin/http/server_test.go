@@ -336,7 +336,7 @@ func TestServerCredentials(t *testing.T) {
 
 // TestSettings says what is wrong with settings that do not fit together.
 func TestSettings(t *testing.T) {
-	cert, key, _ := certificate(t)
+	cert, key, _ := server.Certificate(t)
 	for want, settings := range map[string]map[string]string{
 		`"url": cannot be set`:            {"address": "127.0.0.1:1", "url": "http://a"},
 		`"address": can be reached`:       {"address": ":1"},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -34,11 +36,7 @@ func source(t *testing.T, settings map[string]string, pos record.Position) *mqtt
 
 func subscribed(t *testing.T, s *mqtt.Source) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); s.Progress().At.IsZero(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not subscribed: %+v", s.Progress())
-		}
-	}
+	eventually(t, "it is subscribed", func() bool { return !s.Progress().At.IsZero() })
 }
 
 func read(t *testing.T, s sdk.Source, n int) (all []record.Record) {
@@ -230,6 +228,60 @@ func TestRefused(t *testing.T) {
 	subscribed(t, source(t, set, nil))
 }
 
+// TestTLS logs in with a certificate, and trusts only the authorities that the settings name.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	dir := server.Dir(t)
+	serverCert, serverKey, _ := server.Certificate(t)
+	clientCert, clientKey, _ := server.Certificate(t)
+	for name, text := range map[string]string{"cert": serverCert, "key": serverKey, "ca": clientCert} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := server.StartMosquitto(t, "", fmt.Sprintf("certfile %[1]s/cert\nkeyfile %[1]s/key\ncafile %[1]s/ca\nrequire_certificate true", dir))
+	set := settings(m.Addr)
+	set["url"], set["tls.ca"] = "mqtts://"+m.Addr, serverCert
+	without := source(t, set, nil)
+	eventually(t, "the server misses the certificate", func() bool { return without.Progress().Warning != "" })
+	set["tls.cert"], set["tls.key"] = clientCert, clientKey
+	s := source(t, set, nil)
+	subscribed(t, s)
+	d := open(t, map[string]string{"url": "mqtts://" + m.Addr, "topic": "b", "tls.ca": serverCert, "tls.cert": clientCert, "tls.key": clientKey})
+	if n, err := d.Write(t.Context(), []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate, After: record.Raw([]byte("x"))}}); n != 1 || err != nil {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	read(t, s, 1)
+	other := open(t, map[string]string{"url": "mqtts://" + m.Addr, "topic": "b", "tls.ca": clientCert, "retry.timeout": "0s"})
+	if _, err := other.Write(t.Context(), []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate}}); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+// open returns an opened destination.
+func open(t *testing.T, settings map[string]string) sdk.Destination {
+	t.Helper()
+	d := sdk.Standard(mqtt.Connector()).NewDestination()
+	err := d.Configure(t.Context(), settings)
+	if err == nil {
+		err = d.Open(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
+	return d
+}
+
 // TestSettings says what is wrong with settings.
 func TestSettings(t *testing.T) {
 	for want, set := range map[string]map[string]string{
@@ -301,15 +353,8 @@ func TestPublish(t *testing.T) {
 	t.Parallel()
 	m := server.StartMosquitto(t, "", "max_packet_size 1000")
 	c := collect(t, m.Addr, "out/#")
-	d := sdk.Standard(mqtt.Connector()).NewDestination()
-	err := d.Configure(t.Context(), map[string]string{"url": "mqtt://" + m.Addr, "topic": `out/{{ index .Metadata "to" }}`, "sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`})
-	if err == nil {
-		err = d.Open(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
+	set := map[string]string{"url": "mqtt://" + m.Addr, "topic": `out/{{ index .Metadata "to" }}`, "sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`}
+	d := open(t, set)
 	rec := func(to, payload string) record.Record {
 		return record.Record{Position: record.Position(payload[:1]), Operation: record.OperationCreate, Metadata: record.NewMetadata(map[string]string{"to": to}), After: record.Raw([]byte(payload))}
 	}
@@ -322,7 +367,15 @@ func TestPublish(t *testing.T) {
 	if n, err := d.Write(t.Context(), []record.Record{rec("b", "4")}); n != 1 || err != nil {
 		t.Errorf("wrote %d: %v", n, err)
 	}
-	c.has(t, "out/a=1", "out/b=2", "out/b=4")
+	want := []string{"out/a=1", "out/b=2", "out/b=4"}
+	for _, qos := range []string{"0", "2"} {
+		set["qos"] = qos
+		if n, err := open(t, set).Write(t.Context(), []record.Record{rec("c", qos)}); n != 1 || err != nil {
+			t.Errorf("QoS %s: wrote %d: %v", qos, n, err)
+		}
+		want = append(want, "out/c="+qos)
+		c.has(t, want...)
+	}
 	m.Stop()
 	gone := &mqtt.Destination{}
 	if err := gone.Configure(t.Context(), map[string]string{"url": "mqtt://" + m.Addr, "topic": "x", "retry.timeout": "200ms"}); err != nil {
