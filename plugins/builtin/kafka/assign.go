@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -65,7 +66,11 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 		for number, committed := range partitions {
 			start, ok := starts.Lookup(topic, number)
 			end, known := ends.Lookup(topic, number)
-			if err := errors.Join(start.Err, end.Err); err != nil || !ok || !known {
+			err := errors.Join(start.Err, end.Err)
+			if err == nil && (!ok || !known) {
+				err = kerr.UnknownTopicOrPartition
+			}
+			if err != nil {
 				return nil, fmt.Errorf("cannot learn the offsets of partition %d of topic %q: %w", number, topic, err)
 			}
 			p := s.partition(topic, number)

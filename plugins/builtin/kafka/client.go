@@ -28,6 +28,9 @@ type clientSettings struct {
 	saslSettings
 }
 
+// pinned are options of a test, for brokers that misunderstand present versions of requests.
+var pinned []kgo.Opt
+
 // options returns how to connect.
 func (s *clientSettings) options() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
@@ -37,6 +40,7 @@ func (s *clientSettings) options() ([]kgo.Opt, error) {
 		kgo.MetadataMaxAge(time.Minute),
 		kgo.MetadataMinAge(time.Second),
 	}
+	opts = append(opts, pinned...)
 	if s.TLS {
 		c, err := s.tlsConfig()
 		if err != nil {

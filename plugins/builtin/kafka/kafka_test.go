@@ -221,13 +221,20 @@ type destination struct {
 	ctx context.Context
 }
 
-func (w *world) openDestination(settings map[string]string) *destination {
+// destination returns one that is configured.
+func (w *world) destination(settings map[string]string) *destination {
 	w.Helper()
 	d := &destination{world: w, Destination: sdk.Standard(kafka.Connector()).NewDestination(), ctx: w.env(w.topic + ":destination")}
 	w.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(d.ctx)) })
 	if err := d.Configure(d.ctx, settings); err != nil {
 		w.Fatal(err)
 	}
+	return d
+}
+
+func (w *world) openDestination(settings map[string]string) *destination {
+	w.Helper()
+	d := w.destination(settings)
 	if err := d.Open(d.ctx); err != nil {
 		w.Fatal(err)
 	}

@@ -1,0 +1,36 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Pin adds options to all clients until restore is called.
+func Pin(opts ...kgo.Opt) (restore func()) {
+	before := pinned
+	pinned = opts
+	return func() { pinned = before }
+}
+
+// Token returns what a source of tokens gives at present.
+func Token(ctx context.Context, t *tokenSource) (string, error) { return t.token(ctx) }
+
+// NewTokens returns a source of tokens.
+func NewTokens(url, id, secret, scope string) *tokenSource {
+	return &tokenSource{url: url, id: id, secret: secret, scope: scope}
+}
+
+// FirstMessage returns what the settings have the client send first when it authenticates.
+func FirstMessage(ctx context.Context, values map[string]string) ([]byte, error) {
+	var s destinationSettings
+	if _, err := s.parse(values); err != nil {
+		return nil, err
+	}
+	mechanism, err := s.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	_, first, err := mechanism.Authenticate(ctx, "broker")
+	return first, err
+}
