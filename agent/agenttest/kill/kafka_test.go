@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/kill"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 // kafkaSystem is a Kafka whose connector logs in with a password, which a file has. The test itself
@@ -183,5 +186,30 @@ func TestKafkaExactlyOnce(t *testing.T) {
 		},
 		Once: true,
 		Skip: map[kill.Fault]string{kill.ServerKilled: "kfake loses the transactions that are open when it is killed"},
+	})
+}
+
+// TestKafkaExample runs the example of the connector's page, with the servers and paths of the test.
+func TestKafkaExample(t *testing.T) {
+	t.Parallel()
+	k := &kafkaSystem{t: t, Kafka: server.StartKafka(t, server.KafkaOptions{Topics: fmt.Sprintf("orders:1,ledger:%d", kafkaPartitions), Users: []string{"PLAIN test test", "SCRAM-SHA-512 conduit secret1"}})}
+	a := agenttest.Start(t, "")
+	if err := os.WriteFile(a.Path("password"), []byte("secret1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := example(t, "plugins/builtin/kafka/README.md")
+	file = replace(t, file, "kafka1.example.com:9093, kafka2.example.com:9093", k.Addr)
+	file = replace(t, file, "tls.enabled: 'true'", "tls.enabled: 'false'")
+	file = replace(t, file, "/etc/conduit/kafka-password", a.Path("password"))
+	file = replace(t, file, "topics: orders", "topics: ledger")
+	file = replace(t, file, "path: orders.jsonl", "path: "+a.Path("orders.jsonl"))
+	if err := k.produce(t.Context(), 1, 5); err != nil {
+		t.Fatal(err)
+	}
+	a.Save("orders.yaml", file)
+	a.WaitPhase("orders", spec.PhaseRunning, 1)
+	a.Wait("the messages", func() bool {
+		content, _ := os.ReadFile(a.Path("orders.jsonl"))
+		return strings.Count(string(content), `"opencdc.collection":"ledger"`) == 5
 	})
 }

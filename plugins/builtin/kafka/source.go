@@ -57,6 +57,8 @@ type Source struct {
 	fail   context.CancelCauseFunc
 	work   sync.WaitGroup // of the committer and the lag
 	stop   context.CancelFunc
+	root   context.Context // of the client
+	end    context.CancelFunc
 	kick   chan struct{} // of the committer
 
 	pending error // to be returned by the next Read
@@ -81,6 +83,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	}
 	s.network = &network{log: sdk.Logger(ctx)}
 	s.broken, s.fail = context.WithCancelCause(context.Background())
+	s.root, s.end = context.WithCancel(context.Background())
 	s.kick = make(chan struct{}, 1)
 	client, err := kgo.NewClient(append(s.options, s.consumer()...)...)
 	if err != nil {
@@ -137,6 +140,7 @@ const (
 func (s *Source) consumer() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.WithHooks(s.network),
+		kgo.WithContext(s.root),
 		kgo.ConsumerGroup(s.group),
 		kgo.DisableAutoCommit(),
 		kgo.SessionTimeout(s.settings.SessionTimeout),
@@ -311,15 +315,16 @@ func (s *Source) Teardown(ctx context.Context) error {
 	if s.client == nil {
 		return nil
 	}
+	s.close()
 	if s.stop != nil {
 		s.stop()
 	}
 	s.work.Wait()
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	s.close()
 	s.commit(ctx)
 	_ = s.client.LeaveGroupContext(ctx) // a member that is gone is noticed anyway
+	s.end()                             // otherwise Close tries to leave for as long as the broker is away
 	s.client.Close()
 	s.fail(nil)
 	return nil

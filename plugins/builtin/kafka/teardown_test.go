@@ -1,0 +1,32 @@
+package kafka_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+// TestTeardownWithoutBroker leaves a group whose broker is gone, with records in flight and without.
+func TestTeardownWithoutBroker(t *testing.T) {
+	for _, settled := range []bool{true, false} {
+		k := server.StartKafka(t, server.KafkaOptions{})
+		w := in(t, k.Addr, 2)
+		w.produce(0, "a", "b")
+		s := w.open(w.settings(), nil)
+		all := s.want("a", "b")
+		k.Kill()
+		if settled {
+			s.ack(all...)
+		}
+		s.torn = true
+		done := make(chan struct{})
+		go func() { _ = s.Teardown(context.WithoutCancel(s.ctx)); close(done) }()
+		select {
+		case <-done:
+		case <-time.After(15 * time.Second):
+			t.Fatalf("with settled records: %v: it does not end", settled)
+		}
+	}
+}
