@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/spec/fingerprint"
@@ -80,6 +81,19 @@ func CheckOpen(ctx context.Context, setting string, f *os.File) error {
 		return fmt.Errorf("cannot find out what %s leads to: %w", f.Name(), err)
 	}
 	return CheckPath(ctx, setting, path)
+}
+
+// CheckCreate returns nil if the setting may name what is to be created as name in the open
+// directory.
+func CheckCreate(ctx context.Context, setting string, dir *os.File, name string) error {
+	if EnvFrom(ctx).AllowPath == nil {
+		return nil
+	}
+	path, err := fingerprint.PathOf(dir)
+	if err != nil {
+		return fmt.Errorf("cannot find out what %s leads to: %w", dir.Name(), err)
+	}
+	return CheckPath(ctx, setting, filepath.Join(path, name))
 }
 
 // Logger returns the connector's logger.

@@ -2,10 +2,12 @@ package sdk
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 )
 
 // ReadFile returns the content of a regular file of at most limit bytes. Settings name files:
@@ -14,11 +16,36 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	if err := readable(os.Stat(path)); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	return readOpen(f, limit)
+}
+
+// ReadSettingFile is ReadFile for a file that the setting names, if it may. The file that was
+// opened counts: since CheckPath, a link may have been put in the way.
+func ReadSettingFile(ctx context.Context, setting, path string, limit int64) ([]byte, error) {
+	err := CheckPath(ctx, setting, path)
+	if err == nil {
+		err = readable(os.Stat(path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := CheckOpen(ctx, setting, f); err != nil {
+		return nil, err
+	}
+	return readOpen(f, limit)
+}
+
+func readOpen(f *os.File, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err := readable(info, err); err != nil {
 		return nil, err
@@ -29,7 +56,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(b.Len()) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
+		return nil, fmt.Errorf("%s is larger than %d bytes", f.Name(), limit)
 	}
 	return b.Bytes(), nil
 }

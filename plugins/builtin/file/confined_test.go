@@ -77,3 +77,34 @@ func TestLinksAfterTheCheck(t *testing.T) {
 		t.Errorf("the other file has %q, %v", content, err)
 	}
 }
+
+// A link that is put in the way of the directory, or of the file, creates nothing elsewhere.
+func TestNothingIsCreatedElsewhere(t *testing.T) {
+	for _, swapped := range []string{"directory", "file"} {
+		allowed, other := t.TempDir(), t.TempDir()
+		dir := filepath.Join(allowed, "dir")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		ctx := confinedTo(t, dir)
+		d := file.Connector().NewDestination()
+		if err := d.Configure(ctx, map[string]string{"path": filepath.Join(dir, "out")}); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if swapped == "directory" {
+			err = errors.Join(os.Remove(dir), os.Symlink(other, dir))
+		} else {
+			err = os.Symlink(filepath.Join(other, "out"), filepath.Join(dir, "out"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Open(ctx); err == nil || !strings.Contains(err.Error(), "not allowed") {
+			t.Errorf("%s: the destination opens: %v", swapped, err)
+		}
+		if entries, err := os.ReadDir(other); err != nil || len(entries) > 0 {
+			t.Errorf("%s: there is %v, %v", swapped, entries, err)
+		}
+	}
+}

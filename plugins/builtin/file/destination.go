@@ -31,7 +31,8 @@ type destinationSettings struct {
 type Destination struct {
 	sdk.DestinationBase
 
-	check    func(*os.File) error // returns why an open file may not be written
+	check    func(*os.File) error                  // returns why an open file may not be written
+	checkIn  func(dir *os.File, name string) error // returns why a file may not be created in an open directory
 	settings destinationSettings
 	file     *os.File
 	info     os.FileInfo // of file, when it was opened
@@ -62,6 +63,7 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) e
 func (d *Destination) Open(ctx context.Context) error {
 	d.durable, d.defers = &durable{}, sdk.EnvFrom(ctx).Defer
 	d.check = func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) }
+	d.checkIn = func(dir *os.File, name string) error { return sdk.CheckCreate(ctx, "path", dir, name) }
 	return d.open()
 }
 
@@ -209,7 +211,7 @@ func (d *Destination) reopen() error {
 func (d *Destination) open() error {
 	path := d.settings.Path
 	// Opening a pipe without a reader fails rather than waits.
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
+	f, err := d.openOrCreate(path)
 	if err != nil {
 		return explain(path, err)
 	}
@@ -222,6 +224,48 @@ func (d *Destination) open() error {
 		return fmt.Errorf("cannot open the file to write to: %w", err)
 	}
 	return nil
+}
+
+// openOrCreate opens a file for writing. One that is missing is created in a directory that was
+// opened and checked, where no link leads elsewhere, whatever is put in the way meanwhile.
+func (d *Destination) openOrCreate(path string) (*os.File, error) {
+	const flags, maxLinks = os.O_WRONLY | os.O_APPEND | syscall.O_NONBLOCK, 40
+	for range maxLinks {
+		f, err := os.OpenFile(path, flags, 0)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+		if target, err := os.Readlink(path); err == nil { // what it leads to is missing
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(filepath.Dir(path), target)
+			}
+			path = target
+			continue
+		}
+		root, err := os.OpenRoot(filepath.Dir(path))
+		if err != nil {
+			return nil, err
+		}
+		f, err = d.createIn(root, filepath.Base(path), flags)
+		err = errors.Join(err, root.Close())
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+	return nil, errors.New("too many links, or files that come and go")
+}
+
+// createIn creates a file in a directory, if it may be written there.
+func (d *Destination) createIn(root *os.Root, name string, flags int) (*os.File, error) {
+	dir, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if err := d.checkIn(dir, name); err != nil {
+		return nil, err
+	}
+	return root.OpenFile(name, flags|os.O_CREATE|os.O_EXCL, 0o644)
 }
 
 // use makes f the file to write to.

@@ -65,7 +65,7 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) error 
 }
 
 // Open reads the files whose content is generated and goes on counting behind pos.
-func (s *Source) Open(_ context.Context, pos record.Position) error {
+func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	if len(pos) > 0 {
 		n, err := strconv.ParseInt(string(pos), 10, 64)
 		if err != nil || n < 0 {
@@ -74,7 +74,7 @@ func (s *Source) Open(_ context.Context, pos record.Position) error {
 		s.made = n
 	}
 	for i := range s.collections {
-		if err := s.collections[i].payload.load(); err != nil {
+		if err := s.collections[i].payload.load(ctx); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ type collection struct {
 // payload makes the content of records.
 type payload interface {
 	// load reads what is needed from outside the process.
-	load() error
+	load(ctx context.Context) error
 	// data returns new content, which belongs to the caller.
 	data(b *batch) record.Data
 }
@@ -142,7 +142,7 @@ type payload interface {
 // structuredPayload makes objects.
 type structuredPayload []field
 
-func (p structuredPayload) load() error { return nil }
+func (p structuredPayload) load(context.Context) error { return nil }
 
 func (p structuredPayload) data(b *batch) record.Data {
 	m := make(map[string]any, len(p))
@@ -155,7 +155,7 @@ func (p structuredPayload) data(b *batch) record.Data {
 // rawPayload makes the JSON text of the same objects.
 type rawPayload []field
 
-func (p rawPayload) load() error { return nil }
+func (p rawPayload) load(context.Context) error { return nil }
 
 func (p rawPayload) data(b *batch) record.Data {
 	start := len(b.text)
@@ -174,6 +174,7 @@ func (p rawPayload) data(b *batch) record.Data {
 
 // filePayload repeats the content of a file.
 type filePayload struct {
+	setting string // that names it
 	path    string
 	content []byte
 }

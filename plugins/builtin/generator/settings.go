@@ -139,7 +139,7 @@ func (s collectionSettings) payload(prefix string) (payload, error) {
 		if s.Format.Path == "" {
 			return nil, fmt.Errorf(`"%sformat.options.path": the path of a file is required when the format is file`, prefix)
 		}
-		return &filePayload{path: s.Format.Path}, nil
+		return &filePayload{setting: prefix + "format.options.path", path: s.Format.Path}, nil
 	case "raw":
 		fields, err := s.fields(prefix)
 		return rawPayload(fields), err
@@ -172,8 +172,8 @@ func (s collectionSettings) fields(prefix string) ([]field, error) {
 // maxFile bounds the file whose content is generated, as of files that references name.
 const maxFile = 1 << 20
 
-func (p *filePayload) load() error {
-	content, err := sdk.ReadFile(p.path, maxFile)
+func (p *filePayload) load(ctx context.Context) error {
+	content, err := sdk.ReadSettingFile(ctx, p.setting, p.path, maxFile)
 	if err != nil {
 		return fmt.Errorf("cannot read the content to generate: %w", err)
 	}

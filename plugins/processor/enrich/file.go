@@ -63,7 +63,7 @@ func (p *file) Open(ctx context.Context) error {
 		return fmt.Errorf("cannot read the table: %w", err)
 	}
 	p.seen, p.next = info, sdk.Now(ctx).Add(checkInterval)
-	p.table, err = readTable(p.settings)
+	p.table, err = readTable(ctx, p.settings)
 	return err
 }
 
@@ -84,7 +84,7 @@ func (p *file) refresh(ctx context.Context) {
 	var table map[string]map[string]any
 	if err == nil {
 		p.seen = info
-		table, err = readTable(p.settings)
+		table, err = readTable(ctx, p.settings)
 	}
 	if err != nil {
 		sdk.Logger(ctx).Warn("the table cannot be read again; the one from before is used", "component", "processor", "err", err)

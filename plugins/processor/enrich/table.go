@@ -2,6 +2,7 @@ package enrich
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -19,8 +20,8 @@ const maxTable = 64 << 20
 
 // readTable returns the rows of the table by the text of their key. Of rows with equal
 // keys the last one counts.
-func readTable(s fileSettings) (map[string]map[string]any, error) {
-	b, err := sdk.ReadFile(s.Path, maxTable)
+func readTable(ctx context.Context, s fileSettings) (map[string]map[string]any, error) {
+	b, err := sdk.ReadSettingFile(ctx, "path", s.Path, maxTable)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the table: %w", err)
 	}

@@ -43,10 +43,7 @@ func (p *processor) Configure(ctx context.Context, settings map[string]string) e
 	if err := sdk.CheckPath(ctx, "script.path", p.config.Path); err != nil {
 		return err
 	}
-	if err := sdk.CheckPath(ctx, "script.path", p.config.Path); err != nil {
-		return err
-	}
-	name, text, err := p.config.readScript()
+	name, text, err := p.config.readScript(ctx)
 	if err != nil {
 		return err
 	}

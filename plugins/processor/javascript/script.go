@@ -3,6 +3,7 @@
 package javascript
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,7 +18,7 @@ import (
 const maxScript = 4 << 20
 
 // readScript returns the text of the script and the name that errors have for it.
-func (c *config) readScript() (name, text string, err error) {
+func (c *config) readScript(ctx context.Context) (name, text string, err error) {
 	switch {
 	case c.Script != "" && c.Path != "":
 		return "", "", settingError("script", "only one of script and script.path may be set")
@@ -26,7 +27,7 @@ func (c *config) readScript() (name, text string, err error) {
 	case c.Path == "":
 		return "", "", settingError("script", "one of script and script.path must be set")
 	}
-	b, err := sdk.ReadFile(c.Path, maxScript)
+	b, err := sdk.ReadSettingFile(ctx, "script.path", c.Path, maxScript)
 	if err != nil {
 		return "", "", settingError("script.path", fmt.Sprintf("cannot read the script: %v", err))
 	}
