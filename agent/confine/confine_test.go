@@ -9,7 +9,9 @@ import (
 	"github.com/conduit-agent/conduit/agent/confine"
 )
 
-func TestCheck(t *testing.T) {
+// files makes a directory the current one that has files of an agent, others, and links to both.
+func files(t *testing.T) (root string) {
+	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +36,11 @@ func TestCheck(t *testing.T) {
 	must(os.Symlink("../agent/token", "other/link"))
 	must(os.Link("agent/conduit.db-wal", "data/hard"))
 	must(os.Symlink("data", "alias"))
+	return root
+}
 
+func TestCheck(t *testing.T) {
+	root := files(t)
 	own := []string{"agent/token"}
 	listed := &confine.Paths{Allowed: []string{filepath.Join(root, "alias"), "agent", "single.log"}, Own: own, Store: "agent/conduit.db"}
 	free := &confine.Paths{Own: own, Store: "agent/conduit.db"}
