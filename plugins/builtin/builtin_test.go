@@ -118,7 +118,7 @@ func hasRow(text, row, def string) bool {
 }
 
 // libraries are those that connectors bring, by the connector.
-var libraries = map[string]string{"http": "plugins/builtin/http", "mqtt": "github.com/eclipse/paho", "postgres": "github.com/jackc/pgx"}
+var libraries = map[string]string{"http": "plugins/builtin/http", "kafka": "github.com/twmb/franz-go", "mqtt": "github.com/eclipse/paho", "postgres": "github.com/jackc/pgx"}
 
 // TestLeftOut makes sure that a build without a connector is without its library.
 func TestLeftOut(t *testing.T) {
