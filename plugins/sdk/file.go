@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 )
 
 // ReadFile returns the content of a regular file of at most limit bytes. Settings name files:
@@ -16,7 +15,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	if err := readable(os.Stat(path)); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +33,7 @@ func ReadSettingFile(ctx context.Context, setting, path string, limit int64) ([]
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
