@@ -384,7 +384,7 @@ func catchUp(t *testing.T, dir, copied string, want int) {
 	t.Helper()
 	p := startProcess(t, dir)
 	deadline := time.Now().Add(20 * time.Second)
-	for lastSeen(copied) < want {
+	for lastSeen(copied) < want || !strings.Contains(p.log.String(), "agent started") { // before, it would not know SIGTERM
 		if time.Now().After(deadline) {
 			p.kill()
 			t.Fatalf("the last of %d lines did not arrive\n%s", want, p.log.String())
