@@ -84,6 +84,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	counter(attemptsDesc, failed, "error")
 	c.api(gauge, counter)
 	c.deadLetters(gauge, counter)
+	spools(gauge, counter)
 	c.pipelines(to)
 }
 

@@ -61,7 +61,7 @@ func (l *Log) waitForReaders(ctx context.Context, c *Commit, d time.Duration) er
 	ctx, cancel := context.WithTimeoutCause(ctx, d, errLate)
 	defer cancel()
 	err := l.wait(ctx, c.done)
-	if err == errLate {
+	if errors.Is(err, errLate) {
 		l.queue.behind = true
 		return nil
 	}

@@ -142,17 +142,17 @@ func (s *segment) walk(each func(uint64, *record.Record) error, damaged func(Dam
 	c := cursor{identity: s.identity, file: f, limit: s.size}
 	for next < s.end {
 		f, err := c.next()
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		first := f.first
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			first = s.end
 		}
 		if first > next {
 			damaged(Damage{s.path, first - next, f.skipped})
 		}
-		if next = first; err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err := f.each(each); err != nil {

@@ -131,9 +131,9 @@ func TestRetries(t *testing.T) {
 		switch n {
 		case 1:
 			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(429)
+			w.WriteHeader(nethttp.StatusTooManyRequests)
 		case 2:
-			w.WriteHeader(503)
+			w.WriteHeader(nethttp.StatusServiceUnavailable)
 		case 3:
 			panic(nethttp.ErrAbortHandler) // no answer
 		}
@@ -174,7 +174,7 @@ func TestGivesUp(t *testing.T) {
 			t.Errorf("%d: the error holds the token: %v", status, err)
 		}
 	}
-	r := newRecorder(t, func(w nethttp.ResponseWriter, _ int, _ string) { w.WriteHeader(500) })
+	r := newRecorder(t, func(w nethttp.ResponseWriter, _ int, _ string) { w.WriteHeader(nethttp.StatusInternalServerError) })
 	d := destination(t, payloadOnly(map[string]string{"url": r.URL, "retry.timeout": "1h"}))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -188,7 +188,7 @@ func TestRefusedRecord(t *testing.T) {
 	var stored []string
 	r := newRecorder(t, func(w nethttp.ResponseWriter, _ int, body string) {
 		if strings.Contains(body, "bad") {
-			w.WriteHeader(422)
+			w.WriteHeader(nethttp.StatusUnprocessableEntity)
 			_, _ = io.WriteString(w, "bad is bad")
 			return
 		}
@@ -214,7 +214,7 @@ func TestKeys(t *testing.T) {
 	keys := func(refuse string, writes ...int) (all []string) {
 		r := newRecorder(t, func(w nethttp.ResponseWriter, _ int, body string) {
 			if body == refuse {
-				w.WriteHeader(400)
+				w.WriteHeader(nethttp.StatusBadRequest)
 			}
 		})
 		d := destination(t, payloadOnly(map[string]string{"url": r.URL}))

@@ -35,7 +35,6 @@ type api struct {
 	fail     []int             // guarded by mu: statuses of the next responses
 	by       func(item) string // value of an item that from is compared with
 	behind   bool
-	answered func()
 }
 
 const pageSize = 3
@@ -70,7 +69,7 @@ func (a *api) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 		}
 	}
 	q := r.URL.Query()
-	from, offset := q.Get("from"), 0
+	from := q.Get("from")
 	if n, err := strconv.Atoi(from); err == nil {
 		from = fmt.Sprintf("%09d", n)
 	}
@@ -79,7 +78,7 @@ func (a *api) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 		Next  *string `json:"next"`
 		Token string  `json:"token"`
 	}{Items: []item{}}
-	offset, _ = strconv.Atoi(q.Get("offset"))
+	offset, _ := strconv.Atoi(q.Get("offset"))
 	var all []item
 	for _, i := range a.items {
 		if v := a.by(i); v > from || v == from && !a.behind {
@@ -289,7 +288,7 @@ func TestPollWhole(t *testing.T) {
 			etag := fmt.Sprintf("%q", body[1:9])
 			if r.Header.Get("If-None-Match") == etag && tagged {
 				unchanged++
-				w.WriteHeader(304)
+				w.WriteHeader(nethttp.StatusNotModified)
 				return
 			}
 			if tagged {
@@ -362,7 +361,9 @@ func TestPollPages(t *testing.T) {
 func TestPollElsewhere(t *testing.T) {
 	other := newRecorder(t, nil)
 	for want, answer := range map[string]nethttp.HandlerFunc{
-		"redirects to another": func(w nethttp.ResponseWriter, r *nethttp.Request) { nethttp.Redirect(w, r, other.URL, 302) },
+		"redirects to another": func(w nethttp.ResponseWriter, r *nethttp.Request) {
+			nethttp.Redirect(w, r, other.URL, nethttp.StatusFound)
+		},
 		"may not get the": func(w nethttp.ResponseWriter, _ *nethttp.Request) {
 			w.Header().Set("Link", "<"+other.URL+`>; rel=next`)
 			_, _ = w.Write([]byte("x"))

@@ -62,7 +62,7 @@ func (s *Source) outOfRange(topic string, number int32) error {
 	starts, err := s.admin.ListStartOffsets(ctx, topic)
 	start, known := starts.Lookup(topic, number)
 	if err = errors.Join(err, start.Err); err != nil || !known {
-		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: %v", number, topic, at, err)
+		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: %w", number, topic, at, err)
 	}
 	if at >= start.Offset {
 		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: it begins at %d", number, topic, at, start.Offset)

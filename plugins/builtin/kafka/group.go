@@ -53,7 +53,6 @@ type state struct {
 	uncommitted int                           // acknowledgements since the last commit
 	closed      bool
 	asked       time.Time // when the ends of partitions were asked for
-	warning     string
 }
 
 func (s *state) init() {
