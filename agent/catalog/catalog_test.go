@@ -2,7 +2,9 @@ package catalog_test
 
 import (
 	"log/slog"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
@@ -55,6 +57,39 @@ func TestCheck(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("problems\n%q\nwant\n%q", got, want)
+	}
+}
+
+// Paths that no pipeline may name are found before anything is opened.
+func TestCheckPaths(t *testing.T) {
+	var c config.Config
+	c.Pipelines.AllowedPaths = t.TempDir()
+	settings := func(more ...string) map[string]string {
+		all := map[string]string{"format.type": "file", "collections.a.format.type": "file"}
+		for i := 0; i < len(more); i += 2 {
+			all[more[i]] = more[i+1]
+		}
+		return all
+	}
+	p := &spec.Pipeline{ID: "p",
+		Connectors: []spec.Connector{
+			{ID: "a", Type: spec.TypeSource, Plugin: "file", Settings: map[string]string{"path": filepath.Join(c.Pipelines.AllowedPaths, "in.txt")}},
+			{ID: "b", Type: spec.TypeDestination, Plugin: "builtin:file", Settings: map[string]string{"path": "/etc/x"}},
+			{ID: "c", Type: spec.TypeDestination, Plugin: "spool", Settings: map[string]string{"path": "/etc/spool"}},
+			{ID: "d", Type: spec.TypeSource, Plugin: "generator", Settings: settings("collections.a.format.options.path", "/etc/passwd")},
+			{ID: "e", Type: spec.TypeDestination, Plugin: "file", Settings: map[string]string{"path": "${TARGET}"}},
+		},
+		DLQ: spec.DLQ{Plugin: "builtin:file", Settings: map[string]string{"path": "/etc/dead"}},
+	}
+	var got []string
+	for _, problem := range catalog.Offline(c, slog.New(slog.DiscardHandler)).Check(t.Context(), p) {
+		if strings.Contains(problem.Message, "is not in pipelines.allowed-paths") {
+			got = append(got, problem.Path)
+		}
+	}
+	want := []string{"/connectors/1/settings/path", "/connectors/2/settings/path", "/connectors/3/settings/collections.a.format.options.path", "/dead-letter-queue/settings/path"}
+	if !slices.Equal(got, want) {
+		t.Errorf("refused %q, want %q", got, want)
 	}
 }
 

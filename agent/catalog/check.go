@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,7 +59,7 @@ func checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType
 	}
 	wrongs := params.Check(settings)
 	if described.Kind == pluginname.Builtin { // executables may know other functions in templates
-		wrongs = Wrong(typ, params, settings)
+		wrongs = append(Wrong(typ, params, settings), forbiddenPaths(host, described.Name, settings)...)
 	}
 	var problems []spec.Problem
 	for _, wrong := range wrongs {
@@ -72,6 +73,32 @@ func checkPlugin(host *plugins.Host, path, plugin string, typ spec.ConnectorType
 		problems = append(problems, found)
 	}
 	return problems
+}
+
+// forbiddenPaths returns the settings of a built-in connector that name files which no pipeline
+// may name. The connector checks them again once they are open.
+func forbiddenPaths(host *plugins.Host, plugin string, settings map[string]string) (wrong []sdk.SettingError) {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		path := settings[name]
+		if !namesFile(plugin, name) || path == "" || strings.Contains(path, "$") || host.AllowPath == nil {
+			continue
+		}
+		if err := host.AllowPath(path); err != nil {
+			wrong = append(wrong, sdk.SettingError{Setting: name, Message: err.Error()})
+		}
+	}
+	return wrong
+}
+
+// namesFile reports whether a setting of a built-in connector is the path of a file or directory.
+func namesFile(plugin, setting string) bool {
+	switch plugin {
+	case "file", "spool":
+		return setting == "path"
+	case "generator":
+		return strings.HasSuffix(setting, "format.options.path")
+	}
+	return false
 }
 
 // Wrong returns what is wrong with settings by the description of a plugin, and by what the SDK
