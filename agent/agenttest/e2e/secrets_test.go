@@ -20,7 +20,7 @@ func TestValuesOfReferencesAreShownNowhere(t *testing.T) {
 	cases := map[string]struct{ from, to, want string }{
 		"refused":             {"rate: 1,", "rate: '${LEAK}',", `not "${LEAK}"`},
 		"refused, short":      {"rate: 1,", "rate: '${LEAK_SHORT}',", `not "${LEAK_SHORT}"`},
-		"cannot be opened":    {"p.jsonl", "no/${LEAK}/p.jsonl", "/no/${LEAK}/p.jsonl"},
+		"cannot be opened":    {"p.jsonl", "no/${LEAK}/p.jsonl", "/no/${LEAK}"},
 		"a path":              {`path: "`, `path: "${LEAK_PATH}`, "${LEAK_PATH}"},
 		"no plugin":           {"builtin:file", "builtin:$LEAK", `"builtin:$LEAK"`},
 		"from a file":         {"rate: 1,", "rate: '${file:DIR/secret}',", `not "${file:DIR/secret}"`},

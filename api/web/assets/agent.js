@@ -222,5 +222,9 @@ export function inspect(path, { message, closed }) {
   const socket = new WebSocket(url, protocols);
   socket.onmessage = (m) => message(JSON.parse(m.data, exact));
   socket.onclose = (e) => closed(e);
-  return () => { socket.onclose = socket.onmessage = null; socket.close(); };
+  return () => {
+    socket.onclose = socket.onmessage = null;
+    // The console complains of a socket that is closed before it is open.
+    if (socket.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close(); else socket.close();
+  };
 }
