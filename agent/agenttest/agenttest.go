@@ -24,7 +24,7 @@ type Agent struct {
 	Dir string // holds pipelines/, conduit.db and whatever the test puts there
 
 	t    testing.TB
-	log  *syncBuffer
+	log  *Buffer
 	stop context.CancelFunc
 	err  chan error
 }
@@ -49,7 +49,7 @@ func Start(t testing.TB, dir string, change ...func(*config.Config)) *Agent {
 	for _, f := range change {
 		f(&cfg)
 	}
-	a := &Agent{Dir: dir, t: t, log: &syncBuffer{}, err: make(chan error, 1)}
+	a := &Agent{Dir: dir, t: t, log: &Buffer{}, err: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	started := make(chan *agent.Agent, 1)
@@ -149,7 +149,7 @@ func (a *Agent) WaitPhase(id string, phase spec.Phase, generation int64) {
 // Wait waits until done returns true, and fails the test if that takes too long.
 func (a *Agent) Wait(what string, done func() bool) {
 	a.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(waitLimit)
 	for !done() {
 		if time.Now().After(deadline) {
 			states, _ := json.Marshal(a.Loop.Snapshot())
@@ -159,21 +159,25 @@ func (a *Agent) Wait(what string, done func() bool) {
 	}
 }
 
-// syncBuffer is a buffer that may be written and read at the same time.
-type syncBuffer struct {
+// waitLimit ends a test that waits in vain. With the race detector, on a busy machine, a module
+// takes most of a minute to compile.
+const waitLimit = 2 * time.Minute
+
+// Buffer is a buffer that may be written and read at the same time.
+type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
 // Write appends p.
-func (b *syncBuffer) Write(p []byte) (int, error) {
+func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.Write(p)
 }
 
 // String returns what was written so far.
-func (b *syncBuffer) String() string {
+func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()

@@ -97,7 +97,7 @@ func child(dir string) int {
 // process is an agent in a process of its own.
 type process struct {
 	cmd *exec.Cmd
-	log bytes.Buffer
+	log agenttest.Buffer
 }
 
 func startProcess(t *testing.T, dir string, env ...string) *process {
