@@ -19,7 +19,8 @@ const leaves = "plugins/pluginname plugins/progress plugins/record spec/fingerpr
 const allowed = `
 spec/* schemas reconcile/watch plugins/schema plugins/sandbox plugins/spoollog/* plugins/syncgroup agent/redact api/openapi api/web:
 spec:                    schemas spec/*
-plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plugins/sdk plugins/template plugins/wire/*
+plugins/sdk/debezium:
+plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plugins/sdk plugins/sdk/debezium plugins/template plugins/wire/*
 plugins/spoollog:        plugins/spoollog/*
 plugins/connector plugins/sdk/* plugins/exec: plugins/schema plugins/sdk plugins/wire
 plugins/standalone:      plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/*

@@ -2,8 +2,11 @@ package sdk
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk/debezium"
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
@@ -42,4 +45,29 @@ func newFormat(name, options string, budget *template.Budget) (Format, error) {
 		return newTemplate(options, budget)
 	}
 	return nil, nil
+}
+
+// debeziumOptions are the options of the format debezium/json.
+type debeziumOptions struct {
+	Name   string `json:"debezium.schema.name"`
+	RawKey string `json:"debezium.rawData.key" default:"opencdc.rawData"`
+}
+
+func newDebezium(text string) (Format, error) {
+	settings := map[string]string{}
+	for _, option := range splitList(text) {
+		if option == "" {
+			continue
+		}
+		k, v, ok := strings.Cut(option, "=")
+		if !ok {
+			return nil, fmt.Errorf("cannot read the option %q: want name=value", option)
+		}
+		settings[k] = v
+	}
+	var options debeziumOptions
+	if err := Decode(settings, &options); err != nil {
+		return nil, err
+	}
+	return debezium.Format(options).Append, nil
 }

@@ -272,7 +272,7 @@ func (p *parser) escaped(start int) (string, error) {
 	return "", errSyntax
 }
 
-// unicode reads uXXXX, and the second half of a surrogate pair.
+// unicode reads u and four hexadecimal digits, and the second half of a surrogate pair.
 func (p *parser) unicode() (rune, bool) {
 	r, ok := p.hex(p.at)
 	if !ok {

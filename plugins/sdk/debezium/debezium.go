@@ -1,4 +1,5 @@
-package sdk
+// Package debezium writes records as Kafka Connect does for Debezium: a schema and a payload.
+package debezium
 
 import (
 	"encoding/json"
@@ -6,35 +7,15 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// debezium writes records as Kafka Connect does for Debezium: a schema and a payload.
-type debezium struct {
-	Name   string `json:"debezium.schema.name"`
-	RawKey string `json:"debezium.rawData.key" default:"opencdc.rawData"`
-}
-
-func newDebezium(options string) (Format, error) {
-	settings := map[string]string{}
-	for _, option := range splitList(options) {
-		if option == "" {
-			continue
-		}
-		k, v, ok := strings.Cut(option, "=")
-		if !ok {
-			return nil, fmt.Errorf("cannot read the option %q: want name=value", option)
-		}
-		settings[k] = v
-	}
-	var d debezium
-	if err := Decode(settings, &d); err != nil {
-		return nil, err
-	}
-	return d.format, nil
+// Format writes records in the JSON form of Debezium.
+type Format struct {
+	Name   string // of the schema
+	RawKey string // of the one field of an object that stands for raw data which is no JSON object
 }
 
 type connectEnvelope struct {
@@ -60,14 +41,16 @@ type connectSchema struct {
 	Field    string          `json:"field,omitempty"`
 }
 
-func (d debezium) format(dst []byte, r *record.Record) ([]byte, error) {
+// Append appends the text form of r to dst and returns the longer slice. On error it returns
+// dst as it was given.
+func (f Format) Append(dst []byte, r *record.Record) ([]byte, error) {
 	p := connectPayload{
-		Before: d.object(r.Before), After: d.object(r.After), Source: r.Metadata.Map(),
-		Op: debeziumOp(r.Operation), Millis: readAt(r.Metadata),
+		Before: f.object(r.Before), After: f.object(r.After), Source: r.Metadata.Map(),
+		Op: operation(r.Operation), Millis: readAt(r.Metadata),
 	}
 	before, after := objectSchema("before", p.Before, p.After), objectSchema("after", p.After, p.Before)
 	b, err := json.Marshal(connectEnvelope{Payload: p, Schema: connectSchema{
-		Type: "struct", Name: d.Name, Fields: []connectSchema{
+		Type: "struct", Name: f.Name, Fields: []connectSchema{
 			before, after, sourceSchema(r.Metadata),
 			{Type: "string", Field: "op"},
 			{Type: "int64", Field: "ts_ms", Optional: true},
@@ -96,7 +79,7 @@ func sourceSchema(m record.Metadata) connectSchema {
 
 // object returns raw data that is a JSON object as that object, and other raw data as an
 // object with one field.
-func (d debezium) object(data record.Data) record.Data {
+func (f Format) object(data record.Data) record.Data {
 	b, ok := data.Raw()
 	if !ok {
 		return data
@@ -105,10 +88,10 @@ func (d debezium) object(data record.Data) record.Data {
 	if json.Unmarshal(b, &m) == nil && m != nil {
 		return record.Structured(m)
 	}
-	return record.Structured(map[string]any{d.RawKey: b})
+	return record.Structured(map[string]any{f.RawKey: b})
 }
 
-func debeziumOp(o record.Operation) string {
+func operation(o record.Operation) string {
 	switch o {
 	case record.OperationUpdate:
 		return "u"
