@@ -48,24 +48,24 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		return func(context.Context) error { return nil }, nil
 	}
 	server := &api.Server{
-		Desired:  declarations{a.Store, a.deadLetters},
-		Observed: &observed{a},
-		Plugins:  pluginList{a.Catalog, a.Runner, a.references},
-		Taps:     &a.taps,
-		Answers:  a.Store,
-		Show:     a.show,
-		Metrics:  a.Metrics(),
-		Log:      a.options.Log,
-		Version:  a.options.Version,
-		Debug:    c.Debug,
-		Hosts:    hosts(c),
-		Reload:   a.reload,
-		Plan:     a.plan,
-		DryRun:   a.dryRun,
-		Rates:    a.rates.All,
-		Insight:  a.insight(),
-		Letters:  a.deadLetters,
-		Replays:  a.replays,
+		Desired:     declarations{a.Store, a.deadLetters},
+		Observed:    &observed{a},
+		Plugins:     pluginList{a.Catalog, a.Runner, a.references},
+		Taps:        &a.taps,
+		Answers:     a.Store,
+		Show:        a.show,
+		Metrics:     a.Metrics(),
+		Log:         a.options.Log,
+		Version:     a.options.Version,
+		Debug:       c.Debug,
+		Hosts:       hosts(c),
+		Reload:      a.reload,
+		Plan:        a.plan,
+		DryRun:      a.dryRun,
+		Rates:       a.rates.All,
+		Insight:     a.insight(),
+		DeadLetters: a.deadLetters,
+		Replays:     a.replays,
 	}
 	if err := a.secure(server, c); err != nil {
 		return nil, &settingError{err}
@@ -95,7 +95,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 // declarations is desired state, of which a deleted pipeline's dead letters are purged with its history.
 type declarations struct {
 	*store.DB
-	letters *deadletters.Store
+	deadLetters *deadletters.Store
 }
 
 // Purge implements desired.Store.
@@ -104,7 +104,7 @@ func (d declarations) Purge(ctx context.Context, id string) error {
 	if err != nil && !errors.Is(err, spec.ErrNotFound) {
 		return err
 	}
-	found, forgot := d.letters.Forget(ctx, id)
+	found, forgot := d.deadLetters.Forget(ctx, id)
 	if found {
 		err = nil
 	}

@@ -70,11 +70,11 @@ func (a *Agent) wire() {
 		Log:              log,
 	}
 	a.replays = &replay.Replays{
-		Letters:  a.deadLetters,
-		Store:    a.Store,
-		Declared: a.Store.Get,
-		Assemble: a.Runner.Assemble,
-		Log:      log,
+		DeadLetters: a.deadLetters,
+		Store:       a.Store,
+		Declared:    a.Store.Get,
+		Assemble:    a.Runner.Assemble,
+		Log:         log,
 	}
 	a.Loop = &reconcile.Loop{
 		Store:           a.Store,
@@ -123,26 +123,26 @@ func (a *Agent) wireTelemetry() {
 
 // checkpoints saves checkpoints once the dead letters that they cover are durable.
 type checkpoints struct {
-	store   commit.Store
-	letters *deadletters.Store
+	store       commit.Store
+	deadLetters *deadletters.Store
 }
 
 // SaveCheckpoints implements commit.Store.
 func (c checkpoints) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint) error {
-	if err := c.letters.Before(ctx, all); err != nil {
+	if err := c.deadLetters.Before(ctx, all); err != nil {
 		return err
 	}
 	return c.store.SaveCheckpoints(ctx, all)
 }
 
 // totalsOf returns what tells what there is of dead letters, nothing while that cannot be read.
-func totalsOf(letters *deadletters.Store, log *slog.Logger) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
+func totalsOf(store *deadletters.Store, log *slog.Logger) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
 	return func(ctx context.Context) ([]rest.DeadLetterTotals, uint64) {
-		totals, err := letters.Totals(ctx)
+		totals, err := store.Totals(ctx)
 		if err != nil {
 			log.Warn("cannot read the dead-letter store for metrics", "component", "dead-letters", "err", err)
 		}
-		return totals, letters.Replayed.Load()
+		return totals, store.Replayed.Load()
 	}
 }
 

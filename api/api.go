@@ -47,13 +47,13 @@ type Server struct {
 	// asked for.
 	DryRun func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error)
 	// Rates returns what the pipelines that run move. nil: it is not measured.
-	Rates   func() []rest.PipelineRates
-	Insight resource.Insight // what pages show in addition to pipelines; what is nil in it cannot be asked for
-	Letters dlq.Store        // nil: dead letters cannot be asked for
-	Replays dlq.Replays      // set with Letters
-	Log     *slog.Logger     // nil discards
-	Version string
-	Debug   bool // serve profiles under /debug/pprof/
+	Rates       func() []rest.PipelineRates
+	Insight     resource.Insight // what pages show in addition to pipelines; what is nil in it cannot be asked for
+	DeadLetters dlq.Store        // nil: dead letters cannot be asked for
+	Replays     dlq.Replays      // set with DeadLetters
+	Log         *slog.Logger     // nil discards
+	Version     string
+	Debug       bool // serve profiles under /debug/pprof/
 
 	Hosts      []string    // names, in addition to localhost and addresses of the machine, that may be in the Host header
 	Origins    []string    // of pages of other sites that may use the API

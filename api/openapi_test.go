@@ -161,8 +161,8 @@ func exampleWorld(t *testing.T, path string, op operation) (*world, string) {
 func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	w, path := exampleWorld(t, path, op)
 	s := newServer(w)
-	box := &letterBox{}
-	s.Letters, s.Replays = box, box
+	store := &fakeDeadLetters{}
+	s.DeadLetters, s.Replays = store, store
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })
 	s.Reload = func(context.Context, bool) error { return nil }
 	s.Plan = func(context.Context, rest.PlanRequest) (*rest.Plan, error) {

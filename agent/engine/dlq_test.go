@@ -13,7 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/reconcile"
 )
 
-// A dead-letter queue whose process ends takes the run with it, with a letter on its
+// A dead-letter queue whose process ends takes the run with it, with a dead letter on its
 // hands or without.
 func TestDeadLetterQueueThatBreaksEndsTheRun(t *testing.T) {
 	for _, idle := range []bool{false, true} {
@@ -130,7 +130,7 @@ func TestDeadLetterQueueThatAnswersTooMuch(t *testing.T) {
 	wantPermanent(t, err)
 }
 
-// A dead-letter queue that waits for more than one letter never gets the second.
+// A dead-letter queue that waits for more than one dead letter never gets the second.
 func TestDeadLetterQueuesThatGather(t *testing.T) {
 	for _, test := range []struct {
 		settings, defaults map[string]string

@@ -46,7 +46,7 @@ func (r *run) refuseSettled(ctx context.Context, settles []sdk.Held, l deadlette
 	return nil
 }
 
-// refuse sends a letter to the dead-letter queue for an input of f, unless there is one for
+// refuse sends a dead letter to the queue for an input of f, unless there is one for
 // it already: then it is only kept. It has the input as it was before it was split or held, if
 // it was. For an emission it is the records of which that was made that go there.
 func (f inFlight) refuse(ctx context.Context, input int, l deadletter.Letter) error {

@@ -22,8 +22,8 @@ import (
 
 // Replays runs replays, at most one of each pipeline. Set the exported fields before use.
 type Replays struct {
-	Letters *deadletters.Store
-	Store   engine.Store
+	DeadLetters *deadletters.Store
+	Store       engine.Store
 	// Declared returns the present version of a pipeline.
 	Declared func(ctx context.Context, id string) (spec.Declaration, error)
 	// Assemble returns a run of d's pipeline that is not prepared, and what keeps secrets out
@@ -44,7 +44,7 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request rest.Repla
 	if err != nil {
 		return rest.Replay{}, err
 	}
-	cursor, err := s.Letters.Select(ctx, pipeline, request)
+	cursor, err := s.DeadLetters.Select(ctx, pipeline, request)
 	if err != nil {
 		return rest.Replay{}, err
 	}

@@ -23,7 +23,7 @@ const commitInterval = 50 * time.Millisecond
 // run is one replay.
 type run struct {
 	replays  *Replays
-	letters  *deadletters.Store
+	store    *deadletters.Store
 	declared *spec.Declaration // the version that is passed
 	resolved *spec.Pipeline
 	cursor   *deadletters.Cursor
@@ -40,7 +40,7 @@ type run struct {
 }
 
 func newRun(s *Replays, d *spec.Declaration, c *deadletters.Cursor) *run {
-	r := &run{replays: s, letters: s.Letters, declared: d, cursor: c, drain: make(chan struct{}),
+	r := &run{replays: s, store: s.DeadLetters, declared: d, cursor: c, drain: make(chan struct{}),
 		progress: progress{PipelineID: d.Pipeline.ID, Running: true, Generation: d.Generation, Started: time.Now().UTC()}}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	r.source = newSource(r)
@@ -48,7 +48,7 @@ func newRun(s *Replays, d *spec.Declaration, c *deadletters.Cursor) *run {
 }
 
 // load returns the next dead letters with their routes, none when there are no more.
-func (r *run) load(ctx context.Context) (all []flight, err error) {
+func (r *run) load(ctx context.Context) (all []inFlightReplay, err error) {
 	for len(all) == 0 {
 		loaded, skipped, err := r.cursor.Next(ctx)
 		if err != nil {
@@ -63,7 +63,7 @@ func (r *run) load(ctx context.Context) (all []flight, err error) {
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, flight{Replay: loaded[i], route: to})
+			all = append(all, inFlightReplay{Replay: loaded[i], route: to})
 		}
 	}
 	return all, nil
@@ -103,13 +103,13 @@ func gated(p *spec.Pipeline) *spec.Pipeline {
 func (r *run) again(ctx context.Context, l *deadletter.Letter) error {
 	f, first := r.source.refuse(l.Record.Position)
 	if f == nil { // processors changed its position; it is to be found anyway
-		return r.letters.Keep(ctx, r.declared, l)
+		return r.store.Keep(ctx, r.declared, l)
 	}
 	l.SourceID = f.SourceID
 	if first {
 		r.count(func(p *progress) { p.Refused++ })
 	}
-	return r.letters.Again(ctx, r.declared, f.ID, l, first)
+	return r.store.Again(ctx, r.declared, f.ID, l, first)
 }
 
 // plugins starts the connectors of a replay.

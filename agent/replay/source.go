@@ -14,11 +14,11 @@ import (
 // sources gave them, and no two in flight the same one.
 type routes struct {
 	mu       sync.Mutex
-	inFlight map[string]*flight // by position; guarded by mu
+	inFlight map[string]*inFlightReplay // by position; guarded by mu
 }
 
-// flight is a dead letter on its way.
-type flight struct {
+// inFlightReplay is a dead letter on its way.
+type inFlightReplay struct {
 	deadletters.Replay
 	route   route
 	refused bool // again
@@ -41,15 +41,15 @@ type source struct {
 	run *run
 
 	*routes
-	freed   notify.Signal // a dead letter is settled
-	next    []flight      // owned by Read: loaded, and not read
+	freed   notify.Signal    // a dead letter is settled
+	next    []inFlightReplay // owned by Read: loaded, and not read
 	stopped chan struct{}
 	once    sync.Once
-	order   []*flight // guarded by routes.mu: in flight, in order
+	order   []*inFlightReplay // guarded by routes.mu: in flight, in order
 }
 
 func newSource(r *run) *source {
-	return &source{run: r, routes: &routes{inFlight: map[string]*flight{}}, freed: notify.NewSignal(), stopped: make(chan struct{})}
+	return &source{run: r, routes: &routes{inFlight: map[string]*inFlightReplay{}}, freed: notify.NewSignal(), stopped: make(chan struct{})}
 }
 
 // maxBatch is how many dead letters are read at once.
@@ -122,7 +122,7 @@ func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 		}
 	}
 	s.mu.Unlock()
-	if err := s.run.letters.Settled(ctx, s.run.declared.Pipeline.ID, settled); err != nil {
+	if err := s.run.store.Settled(ctx, s.run.declared.Pipeline.ID, settled); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -137,7 +137,7 @@ func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 
 // refuse marks the dead letter with this position as refused; first reports whether it was
 // not. It returns nil when there is none.
-func (s *source) refuse(position record.Position) (f *flight, first bool) {
+func (s *source) refuse(position record.Position) (f *inFlightReplay, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f = s.inFlight[string(position)]; f == nil {

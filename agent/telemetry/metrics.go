@@ -92,11 +92,11 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 func (c *Collector) deadLetters(gauge gauge, counter counter) {
 	totals, replayed := c.DeadLetters(context.Background())
 	for _, t := range totals {
-		gauge(lettersDesc, float64(t.Count), t.PipelineID)
-		gauge(letterBytesDesc, float64(t.Bytes), t.PipelineID)
-		counter(lettersDroppedDesc, t.Dropped, t.PipelineID)
+		gauge(deadLettersDesc, float64(t.Count), t.PipelineID)
+		gauge(deadLetterBytesDesc, float64(t.Bytes), t.PipelineID)
+		counter(deadLettersDroppedDesc, t.Dropped, t.PipelineID)
 	}
-	counter(lettersReplayedDesc, replayed)
+	counter(deadLettersReplayedDesc, replayed)
 }
 
 func (c *Collector) directory(gauge gauge) {

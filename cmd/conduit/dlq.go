@@ -30,10 +30,10 @@ Examples:
 	})
 }
 
-// letterFilter is the flags that select dead letters.
-type letterFilter struct{ rest.DeadLetterFilter }
+// deadLetterFilter is the flags that select dead letters.
+type deadLetterFilter struct{ rest.DeadLetterFilter }
 
-func (f *letterFilter) flags(fs *flag.FlagSet) {
+func (f *deadLetterFilter) flags(fs *flag.FlagSet) {
 	fs.StringVar(&f.Error, "error", "", "only those whose error contains this `TEXT`, in any case")
 	fs.StringVar(&f.Key, "key", "", "only those whose key contains this `TEXT`")
 	fs.StringVar((*string)(&f.Stage), "stage", "", "only those of this `STAGE`: source-processor, pipeline-processor, destination-processor or destination")
@@ -41,7 +41,7 @@ func (f *letterFilter) flags(fs *flag.FlagSet) {
 	fs.Func("until", "only those refused before this `TIME`", f.time(&f.Until))
 }
 
-func (f *letterFilter) time(to *time.Time) func(string) error {
+func (f *deadLetterFilter) time(to *time.Time) func(string) error {
 	return func(text string) (err error) {
 		if ago, err := time.ParseDuration(text); err == nil {
 			*to = time.Now().Add(-ago)
@@ -55,13 +55,13 @@ func (f *letterFilter) time(to *time.Time) func(string) error {
 }
 
 // empty reports whether nothing is selected.
-func (f *letterFilter) empty() bool { return f.DeadLetterFilter == rest.DeadLetterFilter{} }
+func (f *deadLetterFilter) empty() bool { return f.DeadLetterFilter == rest.DeadLetterFilter{} }
 
 // pageSize is how many dead letters are asked for at once.
 const pageSize = 500
 
 func dlqListCommand(p *program) *ffcli.Command {
-	var f letterFilter
+	var f deadLetterFilter
 	var limit int
 	var before int64
 	return p.remote("ls", remoteCommand{
@@ -82,7 +82,7 @@ Examples:
 			if len(args) == 0 {
 				return listTotals(ctx, r)
 			}
-			return listLetters(ctx, r, args[0], f.DeadLetterFilter, before, max(1, limit))
+			return listDeadLetters(ctx, r, args[0], f.DeadLetterFilter, before, max(1, limit))
 		},
 	})
 }
@@ -103,7 +103,7 @@ func listTotals(ctx context.Context, r *remote) error {
 	return r.show(totals, &t)
 }
 
-func listLetters(ctx context.Context, r *remote, pipeline string, f rest.DeadLetterFilter, before int64, limit int) error {
+func listDeadLetters(ctx context.Context, r *remote, pipeline string, f rest.DeadLetterFilter, before int64, limit int) error {
 	all := []rest.DeadLetter{}
 	for {
 		page, err := r.DeadLetters(ctx, pipeline, f, before, min(pageSize, limit-len(all)))
@@ -155,7 +155,7 @@ Example:
 			if err != nil || r.json {
 				return showJSON(r, l, err)
 			}
-			return showLetter(r, &l)
+			return showDeadLetter(r, &l)
 		},
 	})
 }
@@ -167,7 +167,7 @@ func showJSON(r *remote, v any, err error) error {
 	return r.writeJSON(v)
 }
 
-func showLetter(r *remote, l *rest.DeadLetter) error {
+func showDeadLetter(r *remote, l *rest.DeadLetter) error {
 	var t table
 	t.add("id", l.ID)
 	t.add("pipeline", fmt.Sprintf("%s, generation %d", l.PipelineID, l.Generation))
@@ -204,7 +204,7 @@ func showLetter(r *remote, l *rest.DeadLetter) error {
 }
 
 func dlqDropCommand(p *program) *ffcli.Command {
-	var f letterFilter
+	var f deadLetterFilter
 	var all bool
 	return p.remote("drop", remoteCommand{
 		usage: "conduit dlq drop PIPELINE [ID...]",
@@ -240,7 +240,7 @@ const maxSelected = 1000
 
 // selection returns the ids among the arguments, and refuses what does not say clearly which
 // dead letters are meant.
-func selection(args []string, f *letterFilter, all bool) (ids []int64, err error) {
+func selection(args []string, f *deadLetterFilter, all bool) (ids []int64, err error) {
 	for _, text := range args {
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 func dlqReplayCommand(p *program) *ffcli.Command {
-	var f letterFilter
+	var f deadLetterFilter
 	var all, noWait bool
 	return p.remote("replay", remoteCommand{
 		usage: "conduit dlq replay PIPELINE [ID...]",

@@ -57,7 +57,7 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 	for name, queue := range map[string]string{"default": "", "tolerant": `dead-letter-queue: {plugin: builtin:file, settings: {path: "%s"}, window-size: 0}`} {
 		t.Run(name, func(t *testing.T) {
 			a := agenttest.Start(t, "")
-			deadLetters := a.Path("letters.jsonl")
+			deadLetters := a.Path("dead-letters.jsonl")
 			if queue != "" {
 				queue = fmt.Sprintf(queue, deadLetters)
 			}

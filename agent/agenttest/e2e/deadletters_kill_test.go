@@ -52,8 +52,8 @@ func (m *killable) until(what string, done func() bool) {
 	}
 }
 
-// letters returns the numbers of the dead letters' lines, oldest first.
-func (m *killable) letters() (all []int) {
+// deadLetters returns the numbers of the dead letters' lines, oldest first.
+func (m *killable) deadLetters() (all []int) {
 	m.t.Helper()
 	for before := int64(0); ; {
 		page, err := m.api.DeadLetters(m.t.Context(), "p", rest.DeadLetterFilter{}, before, 1000)
@@ -139,10 +139,10 @@ func TestKillLosesNoDeadLetters(t *testing.T) {
 		return len(all) > 0 && all[len(all)-1] >= last-1
 	})
 	m.until("the last dead letter", func() bool {
-		all := m.letters()
+		all := m.deadLetters()
 		return len(all) > 0 && all[len(all)-1] >= last/bad*bad
 	})
-	kept := m.letters()
+	kept := m.deadLetters()
 	for i, number := range kept {
 		if number != (i+1)*bad {
 			t.Fatalf("dead letter %d is line %d, want %d", i+1, number, (i+1)*bad)
@@ -158,7 +158,7 @@ func TestKillLosesNoDeadLetters(t *testing.T) {
 	replays := 0
 	for ; ; replays++ {
 		m.live()
-		left := m.letters()
+		left := m.deadLetters()
 		m.checkReplayed(kept, left, before)
 		if len(left) == 0 {
 			break

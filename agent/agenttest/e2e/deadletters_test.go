@@ -47,8 +47,8 @@ func appendTo(t testing.TB, path, text string) {
 	}
 }
 
-// letters returns the dead letters of the pipeline p, newest first.
-func (w *web) letters() []rest.DeadLetter {
+// deadLetters returns the dead letters of the pipeline p, newest first.
+func (w *web) deadLetters() []rest.DeadLetter {
 	w.t.Helper()
 	page, err := w.api.DeadLetters(w.t.Context(), "p", rest.DeadLetterFilter{}, 0, 1000)
 	if err != nil {
@@ -63,15 +63,15 @@ func TestDeadLetterThatStopsThePipeline(t *testing.T) {
 	appendTo(t, w.Path("in.log"), "good\nbad one\n")
 	w.Save("p.yaml", picky(w.Dir, isBad, ""))
 	w.WaitPhase("p", spec.PhaseDegraded, 0)
-	if l := w.letters(); len(l) != 1 || !l[0].Stopped || l[0].Stage != rest.StagePipelineProcessor || l[0].RefusedBy != "p:check" || l[0].Generation != 1 || !strings.Contains(l[0].Error, "it is bad") {
+	if l := w.deadLetters(); len(l) != 1 || !l[0].Stopped || l[0].Stage != rest.StagePipelineProcessor || l[0].RefusedBy != "p:check" || l[0].Generation != 1 || !strings.Contains(l[0].Error, "it is bad") {
 		t.Fatalf("kept is %+v", l)
 	}
 	if err := w.api.StartPipeline(t.Context(), "p"); err == nil {
 		w.WaitPhase("p", spec.PhaseDegraded, 0)
 	}
-	w.Wait("it to be refused again", func() bool { l := w.letters(); return len(l) == 1 && l[0].Times == 2 })
+	w.Wait("it to be refused again", func() bool { l := w.deadLetters(); return len(l) == 1 && l[0].Times == 2 })
 	w.Save("p.yaml", picky(w.Dir, isBad, tolerant))
-	w.Wait("it to be settled", func() bool { l := w.letters(); return len(l) == 1 && !l[0].Stopped && l[0].Generation == 2 })
+	w.Wait("it to be settled", func() bool { l := w.deadLetters(); return len(l) == 1 && !l[0].Stopped && l[0].Generation == 2 })
 	if l, err := w.api.DeadLetter(t.Context(), "p", "1"); err != nil || len(l.Refusals) != 3 || !strings.Contains(string(l.Record), "YmFkIG9uZQ==") {
 		t.Errorf("it is %+v, %v", l, err)
 	}
@@ -118,7 +118,7 @@ func TestReplay(t *testing.T) {
 	appendTo(t, w.Path("in.log"), "bad 1\ngood\nbad 2\nbad worse 3\nbad 4\n")
 	w.Save("p.yaml", picky(w.Dir, isBad, tolerant))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
-	w.Wait("four dead letters", func() bool { return len(w.letters()) == 4 })
+	w.Wait("four dead letters", func() bool { return len(w.deadLetters()) == 4 })
 	if s := w.replay(rest.ReplayRequest{All: true}); s.Read != 4 || s.Settled != 0 || s.Refused != 4 || s.Error != "" {
 		t.Errorf("through the same version: %+v", s)
 	}
@@ -130,7 +130,7 @@ func TestReplay(t *testing.T) {
 	if got, want := payloads(t, w.Path("out.jsonl")), []string{"good", "bad 1", "bad 2", "bad 4"}; !slices.Equal(got, want) {
 		t.Errorf("written is %q, want %q", got, want)
 	}
-	left := w.letters()
+	left := w.deadLetters()
 	if len(left) != 1 || left[0].ID != 3 || left[0].Times != 3 {
 		t.Fatalf("left are %+v", left)
 	}
@@ -145,8 +145,8 @@ func TestReplay(t *testing.T) {
 	if s := w.replay(rest.ReplayRequest{IDs: []int64{3}}); s.Settled != 1 {
 		t.Errorf("edited: %+v", s)
 	}
-	if got := payloads(t, w.Path("out.jsonl")); len(got) != 5 || got[4] != "fine 3" || len(w.letters()) != 0 {
-		t.Errorf("written is %q, left are %v", got, w.letters())
+	if got := payloads(t, w.Path("out.jsonl")); len(got) != 5 || got[4] != "fine 3" || len(w.deadLetters()) != 0 {
+		t.Errorf("written is %q, left are %v", got, w.deadLetters())
 	}
 }
 
@@ -187,7 +187,7 @@ pipelines:
 	appendTo(t, w.Path("in.log"), "bad-source\nbad-pipeline\nbad-one\ngood\n")
 	w.Save("p.yaml", pipeline("running", "true"))
 	w.WaitPhase("p", spec.PhaseRunning, 0)
-	w.Wait("three dead letters", func() bool { return len(w.letters()) == 3 })
+	w.Wait("three dead letters", func() bool { return len(w.deadLetters()) == 3 })
 	w.Wait("what is good", func() bool {
 		return len(payloads(t, w.Path("two.jsonl"))) == 2 && len(payloads(t, w.Path("one.jsonl"))) == 1
 	})

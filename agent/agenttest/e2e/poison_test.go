@@ -74,9 +74,9 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 	appendTo(t, w.Path("in.log"), "1\n2\n3\npoison 4\n5\n6\npoison 7\n8\n")
 	w.Save("p.yaml", brittlePipeline(w.Dir, "brittle", tolerant))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
-	w.Wait("two dead letters", func() bool { return len(w.letters()) == 2 })
+	w.Wait("two dead letters", func() bool { return len(w.deadLetters()) == 2 })
 	w.Wait("the last line", func() bool { return slices.Contains(payloads(t, w.Path("out.jsonl")), "8") })
-	for i, l := range w.letters() {
+	for i, l := range w.deadLetters() {
 		if want := []string{"poison 7", "poison 4"}[i]; l.Stage != rest.StageDestination || l.RefusedBy != "p:dst" || !strings.Contains(l.Error, "ended 2 times when it was given this record alone") {
 			t.Errorf("dead letter of %s is %+v", want, l)
 		}
@@ -102,7 +102,7 @@ func TestBrokenDestinationIsNoPoison(t *testing.T) {
 	appendTo(t, w.Path("in.log"), "1\n2\n3\n4\n")
 	w.Save("p.yaml", brittlePipeline(w.Dir, "hopeless", tolerant))
 	w.Wait("many failures", func() bool { return w.State("p").Failures > 8 })
-	if l := w.letters(); len(l) > 1 {
+	if l := w.deadLetters(); len(l) > 1 {
 		t.Errorf("%d records became dead letters", len(l))
 	}
 }
@@ -116,7 +116,7 @@ func TestPoisonThatIsNotTolerated(t *testing.T) {
 	appendTo(t, w.Path("in.log"), "1\npoison 2\n3\n")
 	w.Save("p.yaml", brittlePipeline(w.Dir, "brittle", ""))
 	w.Wait("many failures", func() bool { return w.State("p").Failures > 6 })
-	if l := w.letters(); len(l) != 0 {
+	if l := w.deadLetters(); len(l) != 0 {
 		t.Errorf("dead letters: %+v", l)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // ackerSuffix ends the name of what, in Conduit, hears of each record whether the destination took it.
 const ackerSuffix = "-acker"
 
-// Enveloped returns the record of a letter in the format of Conduit, so that readers of its
+// Enveloped returns the record of a dead letter in the format of Conduit, so that readers of its
 // dead-letter queues can read ours.
 func (l *Letter) Enveloped() record.Record {
 	node := l.RefusedBy

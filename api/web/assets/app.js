@@ -49,7 +49,7 @@ function content() {
 
 const theme = signal(localStorage.getItem('conduit.theme') || 'auto');
 effect(() => { document.documentElement.dataset.theme = theme(); });
-function turnTheme() {
+function nextTheme() {
   const next = { auto: 'dark', dark: 'light', light: 'auto' }[theme.peek()];
   localStorage.setItem('conduit.theme', next);
   theme.set(next);
@@ -71,7 +71,7 @@ function header() {
     h('span', { class: 'link ' + agent.link(), role: 'status' }, links[agent.link()]),
     agent.session().role === 'read' ? h('span', { class: 'badge' }, 'read only') : null,
     agent.token() ? h('button', { class: 'plain', onclick: () => agent.setToken('') }, 'Log out') : null,
-    h('button', { class: 'plain icon', 'aria-label': `Colours: ${theme()}`, title: `Colours: ${theme()}`, onclick: turnTheme }, { auto: '◐', dark: '●', light: '○' }[theme()]),
+    h('button', { class: 'plain icon', 'aria-label': `Colours: ${theme()}`, title: `Colours: ${theme()}`, onclick: nextTheme }, { auto: '◐', dark: '●', light: '○' }[theme()]),
     h('button', { class: 'plain icon', 'aria-label': 'Keyboard shortcuts', title: 'Keyboard shortcuts (?)', onclick: () => help.set(true) }, '?'));
 }
 

@@ -9,7 +9,7 @@ import { inspector } from './inspector.js';
 import { declaration } from './editor.js';
 import { dryRun } from './dryrun.js';
 import { why } from './fleet.js';
-import { letters } from './letters.js';
+import { deadLetters } from './dead_letters.js';
 
 const detail = signal(null); // {id, key, connectors, processors, dlq, yaml}
 const history = signal(null);
@@ -201,7 +201,7 @@ function deadLetters(s) {
   const d = detail();
   if (!d) return h('p', { class: 'quiet' }, 'Loading…');
   const r = agent.rate(s.id), q = d.dlq;
-  return h('div', { class: 'stack' }, letters(s), h('section', { class: 'card' }, h('h2', null, 'Dead-letter queue'),
+  return h('div', { class: 'stack' }, deadLetters(s), h('section', { class: 'card' }, h('h2', null, 'Dead-letter queue'),
     h('p', null, `Refused records go to ${q.plugin}. `, Number(q.windowSize) === 0 ? 'Any number of refusals is tolerated.' : Number(q.windowNackThreshold) === 0 ? 'The first refusal stops the pipeline.' : `More than ${q.windowNackThreshold} refusals among ${q.windowSize} records stop the pipeline.`),
     h('dl', { class: 'facts' }, fact('Refused since start', r ? count(r.refused || 0) : '–'), Object.entries(q.settings).map(([k, v]) => fact(k, h('code', null, v)))),
     agent.events().some((e) => e.pipeline === s.id && e.reason === 'Failed') ? h('p', { class: 'quiet' }, 'Why the last refusal stopped the pipeline stands in its events.') : null));

@@ -19,7 +19,7 @@ func TestUIDeadLetters(t *testing.T) {
 	appendTo(t, w.Path("in.log"), "bad 1\nbad 2\nbad 3\nbad worse 4\n")
 	w.Save("p.yaml", picky(w.Dir, isBad, tolerant))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
-	w.Wait("dead letters", func() bool { return len(w.letters()) == 4 })
+	w.Wait("dead letters", func() bool { return len(w.deadLetters()) == 4 })
 	w.Save("p.yaml", picky(w.Dir, `{{ contains "worse" (printf "%s" .Payload.After) }}`, tolerant))
 	w.WaitPhase("p", spec.PhaseRunning, 2)
 
@@ -39,16 +39,16 @@ func TestUIDeadLetters(t *testing.T) {
 	p.fits("dead letter")
 	p.press("Edit")
 	before, after := base64.StdEncoding.EncodeToString([]byte("bad worse 4")), base64.StdEncoding.EncodeToString([]byte("mended 4"))
-	p.until("there is no record to edit", `document.querySelector("#letter-record").value.includes(`+quoted(before)+`)`)
+	p.until("there is no record to edit", `document.querySelector("#dead-letter-record").value.includes(`+quoted(before)+`)`)
 	p.fits("dead letter, edited")
-	p.eval(`window.record = document.querySelector("#letter-record").value.replace(` + quoted(before) + `, ` + quoted(after) + `)`)
+	p.eval(`window.record = document.querySelector("#dead-letter-record").value.replace(` + quoted(before) + `, ` + quoted(after) + `)`)
 	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("window.record"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.enter("#letter-record", text+"}")
+	p.enter("#dead-letter-record", text+"}")
 	p.until("a record that is no JSON can be saved", `document.querySelector("form button.primary").disabled`)
-	p.enter("#letter-record", text)
+	p.enter("#dead-letter-record", text)
 	p.press("Save")
 	p.shows("mended 4")
 
@@ -71,7 +71,7 @@ func TestUIDeadLetters(t *testing.T) {
 	p.press("Drop")
 	p.shows("2 dead letters dropped")
 	p.hides("bad 3")
-	if l := w.letters(); len(l) != 0 {
+	if l := w.deadLetters(); len(l) != 0 {
 		t.Errorf("left are %+v", l)
 	}
 }

@@ -29,12 +29,12 @@ func (c *Client) DeadLetters(ctx context.Context, pipeline string, f rest.DeadLe
 
 // DeadLetter returns a dead letter with its record.
 func (c *Client) DeadLetter(ctx context.Context, pipeline, id string) (rest.DeadLetter, error) {
-	return get[rest.DeadLetter](ctx, c, letterAt(pipeline, id))
+	return get[rest.DeadLetter](ctx, c, deadLetterAt(pipeline, id))
 }
 
 // EditDeadLetter replaces the record of a dead letter.
 func (c *Client) EditDeadLetter(ctx context.Context, pipeline, id string, record json.RawMessage) (rest.DeadLetter, error) {
-	l, _, err := with[rest.DeadLetter](ctx, c, http.MethodPut, letterAt(pipeline, id), rest.DeadLetterEdit{Record: record}, nil)
+	l, _, err := with[rest.DeadLetter](ctx, c, http.MethodPut, deadLetterAt(pipeline, id), rest.DeadLetterEdit{Record: record}, nil)
 	return l, err
 }
 
@@ -53,7 +53,7 @@ func (c *Client) DropDeadLetters(ctx context.Context, pipeline string, ids []int
 	return dropped.Dropped, err
 }
 
-func letterAt(pipeline, id string) string {
+func deadLetterAt(pipeline, id string) string {
 	return at(pipelines, pipeline, "/dead-letters/", url.PathEscape(id))
 }
 

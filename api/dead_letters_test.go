@@ -14,74 +14,74 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// letterBox is a dead-letter store with one dead letter of the pipeline orders, number 17.
-type letterBox struct {
+// fakeDeadLetters is a dead-letter store with one dead letter of the pipeline orders, number 17.
+type fakeDeadLetters struct {
 	calls  []string
 	broken error
 	gone   bool
 }
 
-func (b *letterBox) call(what string, v any) error {
+func (d *fakeDeadLetters) call(what string, v any) error {
 	text, _ := json.Marshal(v)
-	b.calls = append(b.calls, what+" "+string(text))
-	return b.broken
+	d.calls = append(d.calls, what+" "+string(text))
+	return d.broken
 }
 
-func (b *letterBox) has(pipeline string, id int64) bool {
-	return !b.gone && pipeline == "orders" && id == 17
+func (d *fakeDeadLetters) has(pipeline string, id int64) bool {
+	return !d.gone && pipeline == "orders" && id == 17
 }
 
-func (b *letterBox) letter() rest.DeadLetter {
+func (d *fakeDeadLetters) deadLetter() rest.DeadLetter {
 	return rest.DeadLetter{ID: 17, PipelineID: "orders", Stage: rest.StageDestination, Error: "no", Refusals: []rest.Refusal{{Error: "no"}}, Record: json.RawMessage(`{"position":"MQ=="}`)}
 }
 
-func (b *letterBox) Totals(context.Context) ([]rest.DeadLetterTotals, error) {
-	return []rest.DeadLetterTotals{{PipelineID: "orders", Count: 1}}, b.call("totals", nil)
+func (d *fakeDeadLetters) Totals(context.Context) ([]rest.DeadLetterTotals, error) {
+	return []rest.DeadLetterTotals{{PipelineID: "orders", Count: 1}}, d.call("totals", nil)
 }
 
-func (b *letterBox) List(_ context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
+func (d *fakeDeadLetters) List(_ context.Context, pipeline string, f rest.DeadLetterFilter, before int64, limit int) (rest.DeadLetterPage, error) {
 	page := rest.DeadLetterPage{DeadLetters: []rest.DeadLetter{}, Totals: rest.DeadLetterTotals{PipelineID: pipeline}}
-	if b.has(pipeline, 17) {
-		page.DeadLetters, page.Totals.Count = append(page.DeadLetters, b.letter()), 1
+	if d.has(pipeline, 17) {
+		page.DeadLetters, page.Totals.Count = append(page.DeadLetters, d.deadLetter()), 1
 	}
-	return page, b.call("list", []any{pipeline, f, before, limit})
+	return page, d.call("list", []any{pipeline, f, before, limit})
 }
 
-func (b *letterBox) Get(_ context.Context, pipeline string, id int64) (rest.DeadLetter, error) {
-	if err := b.call("get", []any{pipeline, id}); err != nil || b.has(pipeline, id) {
-		return b.letter(), err
+func (d *fakeDeadLetters) Get(_ context.Context, pipeline string, id int64) (rest.DeadLetter, error) {
+	if err := d.call("get", []any{pipeline, id}); err != nil || d.has(pipeline, id) {
+		return d.deadLetter(), err
 	}
 	return rest.DeadLetter{}, spec.ErrNotFound
 }
 
-func (b *letterBox) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error) {
-	b.call("edit", r)
-	return b.Get(ctx, pipeline, id)
+func (d *fakeDeadLetters) Edit(ctx context.Context, pipeline string, id int64, r *record.Record) (rest.DeadLetter, error) {
+	d.call("edit", r)
+	return d.Get(ctx, pipeline, id)
 }
 
-func (b *letterBox) Drop(_ context.Context, pipeline string, ids []int64) (n int64, err error) {
+func (d *fakeDeadLetters) Drop(_ context.Context, pipeline string, ids []int64) (n int64, err error) {
 	for _, id := range ids {
-		if b.has(pipeline, id) {
+		if d.has(pipeline, id) {
 			n++
 		}
 	}
-	return n, b.call("drop", ids)
+	return n, d.call("drop", ids)
 }
 
-func (b *letterBox) DropAll(_ context.Context, pipeline string, f rest.DeadLetterFilter) (int64, error) {
-	return 3, b.call("drop all", []any{pipeline, f})
+func (d *fakeDeadLetters) DropAll(_ context.Context, pipeline string, f rest.DeadLetterFilter) (int64, error) {
+	return 3, d.call("drop all", []any{pipeline, f})
 }
 
-func (b *letterBox) Start(_ context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error) {
-	return rest.Replay{PipelineID: pipeline, Running: true}, b.call("replay", request)
+func (d *fakeDeadLetters) Start(_ context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error) {
+	return rest.Replay{PipelineID: pipeline, Running: true}, d.call("replay", request)
 }
 
-func (b *letterBox) Status(pipeline string) (rest.Replay, bool) {
-	return rest.Replay{PipelineID: pipeline}, b.call("status", pipeline) == nil && pipeline == "orders"
+func (d *fakeDeadLetters) Status(pipeline string) (rest.Replay, bool) {
+	return rest.Replay{PipelineID: pipeline}, d.call("status", pipeline) == nil && pipeline == "orders"
 }
 
-func (b *letterBox) Cancel(pipeline string) (rest.Replay, bool) {
-	return rest.Replay{PipelineID: pipeline}, b.call("cancel", pipeline) == nil && pipeline == "orders"
+func (d *fakeDeadLetters) Cancel(pipeline string) (rest.Replay, bool) {
+	return rest.Replay{PipelineID: pipeline}, d.call("cancel", pipeline) == nil && pipeline == "orders"
 }
 
 // A replay that runs keeps another from beginning.
@@ -89,8 +89,8 @@ func TestReplayRuns(t *testing.T) {
 	w := newWorld(t)
 	w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusStopped), Owner: spec.Owner{Kind: spec.OwnerAPI}}
 	s := newServer(w)
-	box := &letterBox{broken: fmt.Errorf("it runs: %w", spec.ErrConflict)}
-	s.Letters, s.Replays = box, box
+	store := &fakeDeadLetters{broken: fmt.Errorf("it runs: %w", spec.ErrConflict)}
+	s.DeadLetters, s.Replays = store, store
 	if got := do(s.Handler(), "POST", "/v1/pipelines/orders/dead-letter-replay", `{"all":true}`); got.status != 409 || !strings.Contains(string(got.body), "being replayed already") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
@@ -105,8 +105,8 @@ func TestDeadLettersForReaders(t *testing.T) {
 	} {
 		s := newServer(newWorld(t))
 		s.ReadToken, s.AdminToken = "reader", "admin"
-		box := &letterBox{}
-		s.Letters, s.Replays = box, box
+		store := &fakeDeadLetters{}
+		s.DeadLetters, s.Replays = store, store
 		method, path, _ := strings.Cut(request, " ")
 		body := ""
 		if method == "PUT" || method == "POST" {
@@ -158,17 +158,17 @@ func TestDeadLetters(t *testing.T) {
 		w := newWorld(t)
 		w.declared["orders"] = &spec.Declaration{Pipeline: pipelineOf("orders", spec.StatusStopped), Owner: spec.Owner{Kind: spec.OwnerAPI}}
 		s := newServer(w)
-		box := &letterBox{}
-		s.Letters, s.Replays = box, box
+		store := &fakeDeadLetters{}
+		s.DeadLetters, s.Replays = store, store
 		words := strings.SplitN(c.request+" ", " ", 3)
 		got := do(s.Handler(), words[0], words[1], strings.TrimSpace(words[2]))
-		if got.status != c.status || !strings.Contains(string(got.body), c.answer) || c.call == "" && len(box.calls) > 0 || c.call != "" && !slices.Contains(box.calls, c.call) {
-			t.Errorf("%s: %d %s, calls %q", c.request, got.status, got.body, box.calls)
+		if got.status != c.status || !strings.Contains(string(got.body), c.answer) || c.call == "" && len(store.calls) > 0 || c.call != "" && !slices.Contains(store.calls, c.call) {
+			t.Errorf("%s: %d %s, calls %q", c.request, got.status, got.body, store.calls)
 		}
 		if c.status != 200 || c.call == "" {
 			continue
 		}
-		box.broken = errors.New("cannot use the dead-letter store")
+		store.broken = errors.New("cannot use the dead-letter store")
 		if got := do(s.Handler(), words[0], words[1], strings.TrimSpace(words[2])); got.status != 503 || !strings.Contains(string(got.body), "cannot use the dead-letter store") {
 			t.Errorf("%s while the store is broken: %d %s", c.request, got.status, got.body)
 		}

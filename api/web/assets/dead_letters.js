@@ -30,12 +30,12 @@ const perPage = 50;
 
 /** Loads the first page, or the next one behind what is shown. What is rare takes several answers. */
 async function load(more = false) {
-  const turn = ++asked, id = of;
+  const sequence = ++asked, id = of;
   let list = more ? page.peek().list : [], before = more ? page.peek().next : 0, got = null;
   const wanted = list.length + perPage;
   do {
     got = await agent.attempt('', () => agent.get(path(query(filter.peek(), { limit: wanted - list.length, before }))));
-    if (!got || turn !== asked || id !== of) return;
+    if (!got || sequence !== asked || id !== of) return;
     list = list.concat(got.deadLetters);
     before = got.next;
     page.set({ list, next: before, totals: got.totals, searching: before && list.length < wanted });
@@ -97,13 +97,13 @@ const target = () => (marked.peek().size ? path('?ids=' + [...marked.peek()].joi
 const which = () => (marked().size ? plural(marked().size, 'selected one', 'selected ones') : filtered() ? 'those found' : 'all');
 
 /** The card of the tab of a pipeline. */
-export function letters(s) {
+export function deadLetters(s) {
   if (of !== s.id) { of = s.id; queueMicrotask(() => { for (const one of [page, open, edited, replay]) one.set(null); filter.set(blank); draft.set(blank); marked.set(new Set()); load(); }); }
   const p = page();
   return h('section', { class: 'stack', 'aria-label': 'Dead letters' },
     h('div', { class: 'title' }, h('h2', null, 'Dead letters'), h('span', { class: 'quiet', role: 'status' }, p ? `${plural(p.totals.count, 'refused record')}, ${bytes(p.totals.bytes)}${p.totals.dropped ? `; ${count(p.totals.dropped)} were dropped, see dead-letters.max-count` : ''}` : ''),
       h('span', { class: 'grow' }), h('button', { onclick: () => load() }, 'Refresh'),
-      p?.totals.count ? [action(`Replay ${which()}`, 'replay', () => begin(request()), { kind: 'primary' }), action(`Drop ${which()}`, 'drop-letters', () => drop(`Drop ${which()}?`, target()), { kind: 'danger' })] : null),
+      p?.totals.count ? [action(`Replay ${which()}`, 'replay', () => begin(request()), { kind: 'primary' }), action(`Drop ${which()}`, 'drop-dead-letters', () => drop(`Drop ${which()}?`, target()), { kind: 'danger' })] : null),
     progress(), search(), list(p), one());
 }
 
@@ -167,8 +167,8 @@ function editor() {
   let wrong = '';
   try { JSON.parse(edited()); } catch (e) { wrong = e.message; }
   return h('form', { class: 'stack', onsubmit: (e) => { e.preventDefault(); save(); } },
-    h('label', { for: 'letter-record' }, 'Record; raw data is in base64'),
-    h('textarea', { id: 'letter-record', class: 'lines', rows: 16, spellcheck: 'false', value: edited(), oninput: (e) => edited.set(e.target.value) }),
+    h('label', { for: 'dead-letter-record' }, 'Record; raw data is in base64'),
+    h('textarea', { id: 'dead-letter-record', class: 'lines', rows: 16, spellcheck: 'false', value: edited(), oninput: (e) => edited.set(e.target.value) }),
     wrong ? h('p', { class: 'problem bad', role: 'alert' }, wrong) : null,
     h('div', { class: 'actions' }, h('button', { type: 'button', onclick: () => edited.set(null) }, 'Cancel'), h('button', { class: 'primary', disabled: !!wrong }, 'Save')));
 }
