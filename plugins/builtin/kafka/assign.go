@@ -83,7 +83,7 @@ func (s *Source) assign(ctx context.Context, offsets map[string]map[int32]kgo.Of
 			partitions[number] = offset
 		}
 	}
-	s.kickCommit() // a partition without offset has one from now on
+	s.kick.Notify() // a partition without offset has one from now on
 	return offsets, nil
 }
 
@@ -112,7 +112,7 @@ func (s *Source) place(p *partition, committed kgo.Offset, start int64) (kgo.Off
 	}
 	var err error
 	if known && (at < start || at > p.end) {
-		err = s.gap(missing(p, at, start))
+		err = s.settings.gap(s.log, missing(p, at, start))
 		at, offset = start, kgo.NewOffset().At(start)
 	}
 	if !ours { // otherwise records may be in flight

@@ -23,9 +23,9 @@ func missing(p *partition, at, start int64) error {
 }
 
 // gap returns the error for messages that are missing, nil if the settings say to go on.
-func (s *Source) gap(missing error) error {
-	if s.settings.Gap == "continue" {
-		s.log.Warn("messages are missing, going on with the oldest one", "err", missing)
+func (s *sourceSettings) gap(log logger, missing error) error {
+	if s.Gap == "continue" {
+		log.Warn("messages are missing, going on with the oldest one", "err", missing)
 		return nil
 	}
 	return fmt.Errorf("cannot go on: %w; %s", missing, howToGoOn)
@@ -41,7 +41,7 @@ func (s *Source) truncated(loss *kgo.ErrDataLoss) error {
 	if p := s.parts[topicPartition{loss.Topic, loss.Partition}]; p != nil && s.settings.Gap == "continue" {
 		p.seen = loss.ResetTo
 	}
-	return s.gap(err)
+	return s.settings.gap(s.log, err)
 }
 
 // outOfRange says what is missing at the offset at which a partition was to be read.
@@ -67,7 +67,7 @@ func (s *Source) outOfRange(topic string, number int32) error {
 	if at >= start.Offset {
 		return fmt.Errorf("cannot read partition %d of topic %q at offset %d, which is not there: it begins at %d", number, topic, at, start.Offset)
 	}
-	if err := s.gap(missing(p, at, start.Offset)); err != nil {
+	if err := s.settings.gap(s.log, missing(p, at, start.Offset)); err != nil {
 		return err
 	}
 	return sdk.Unavailable(fmt.Errorf("partition %d of topic %q is to be read from its oldest message", number, topic)) // opened again, it is

@@ -88,9 +88,6 @@ func (s *Source) revoked(ctx context.Context, _ *kgo.Client, lost map[string][]i
 	s.forget(lost)
 }
 
-// lost gives up partitions that other members may have already.
-func (s *Source) lost(_ context.Context, _ *kgo.Client, lost map[string][]int32) { s.forget(lost) }
-
 func (s *Source) forget(lost map[string][]int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,13 +133,6 @@ func (s *Source) inFlight(of map[string][]int32) bool {
 		}
 	}
 	return false
-}
-
-func (s *Source) kickCommit() {
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
 }
 
 // commitLoop commits offsets to the group when there are many, or some for long.

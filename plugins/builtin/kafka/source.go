@@ -15,6 +15,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 type sourceSettings struct {
@@ -59,7 +60,7 @@ type Source struct {
 	stop   context.CancelFunc
 	root   context.Context // of the client
 	end    context.CancelFunc
-	kick   chan struct{} // of the committer
+	kick   notify.Signal // the committer has something to commit
 
 	pending error // to be returned by the next Read
 
@@ -84,7 +85,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	s.network = &network{log: sdk.Logger(ctx)}
 	s.broken, s.fail = context.WithCancelCause(context.Background())
 	s.root, s.end = context.WithCancel(context.Background())
-	s.kick = make(chan struct{}, 1)
+	s.kick = notify.NewSignal()
 	client, err := kgo.NewClient(append(s.options, s.consumer()...)...)
 	if err != nil {
 		return fmt.Errorf("cannot open topics %v: %w", s.settings.Topics, err)
@@ -147,7 +148,8 @@ func (s *Source) consumer() []kgo.Opt {
 		kgo.HeartbeatInterval(s.settings.SessionTimeout / 4),
 		kgo.AdjustFetchOffsetsFn(s.assign),
 		kgo.OnPartitionsRevoked(s.revoked),
-		kgo.OnPartitionsLost(s.lost),
+		// Other members may have them already.
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { s.forget(lost) }),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), // they tell how far a partition was read
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
@@ -258,7 +260,7 @@ func (s *Source) takePartition(records []record.Record, p *partition, fetched []
 			continue
 		}
 		p.delivered, p.newest = m.Offset+1, m.Timestamp
-		records = append(records, s.record(m, run.position(m.Offset)))
+		records = append(records, recordOf(m, run.position(m.Offset), s.settings.Tombstones))
 	}
 	s.next.set(p.topic, p.number, p.seen)
 	return records, nil
@@ -266,8 +268,8 @@ func (s *Source) takePartition(records []record.Record, p *partition, fetched []
 
 const headerPrefix = "kafka.header."
 
-// record makes a record of a message.
-func (s *Source) record(m *kgo.Record, pos record.Position) record.Record {
+// recordOf makes a record of a message; one without a value is a deletion if tombstones are.
+func recordOf(m *kgo.Record, pos record.Position, tombstones bool) record.Record {
 	r := record.Record{Position: pos, Operation: record.OperationCreate}
 	r.Metadata = make(record.Metadata, 0, 6+len(m.Headers))
 	for _, h := range m.Headers {
@@ -284,7 +286,7 @@ func (s *Source) record(m *kgo.Record, pos record.Position) record.Record {
 	}
 	if m.Value != nil {
 		r.After = record.Raw(m.Value)
-	} else if s.settings.Tombstones {
+	} else if tombstones {
 		r.Operation = record.OperationDelete
 	}
 	return r
@@ -305,7 +307,7 @@ func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 		s.acked(topicPartition{p.Topic, p.Partition}, p.Offset+1)
 	}
 	if s.uncommitted += len(positions); s.uncommitted >= max(1, s.settings.CommitOffsetsSize) {
-		s.kickCommit()
+		s.kick.Notify()
 	}
 	return nil
 }

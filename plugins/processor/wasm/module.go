@@ -50,7 +50,7 @@ func (m *module) ready(ctx context.Context) error {
 	if m.compiled != nil {
 		return nil
 	}
-	content, err := m.modules.metered(m.sum, m.content)
+	content, err := m.modules.cache.metered(m.sum, m.content)
 	if err != nil {
 		return fmt.Errorf("cannot load the processor from %s: %w", m.path, err)
 	}
@@ -59,7 +59,7 @@ func (m *module) ready(ctx context.Context) error {
 
 // compile compiles the metered content. mu is held, unless nobody else knows of m.
 func (m *module) compile(ctx context.Context, content []byte) error {
-	e, err := newEngine(context.WithoutCancel(ctx), m.modules.keptDir(m.sum), m.modules.Memory, m.modules.Log)
+	e, err := newEngine(context.WithoutCancel(ctx), m.modules.cache.dirOf(m.sum), m.modules.Memory, m.modules.Log)
 	if err != nil {
 		return err
 	}

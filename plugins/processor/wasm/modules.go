@@ -23,6 +23,7 @@ import (
 // nothing.
 type Modules struct {
 	Options // not to be changed after Run or Rescan was called
+	cache   cache
 
 	scanning sync.Mutex // held while the directory is compared with what is known
 
@@ -47,7 +48,7 @@ func New(o Options) *Modules {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Log = o.Log.With("component", "processor.wasm")
-	return &Modules{Options: o}
+	return &Modules{Options: o, cache: cache{o.CacheDir, o.Log}}
 }
 
 // Run watches the directory until ctx ends. Processors that run outlive it.
@@ -189,9 +190,9 @@ func (m *Modules) inspect(ctx context.Context, path string, info fs.FileInfo) *f
 // module that was seen once is not compiled before it is used, and not even read while its
 // file is what it was.
 func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, error) {
-	module := &module{modules: m, path: path, stamp: s, sum: m.keptSum(path, s)}
-	if module.spec = m.keptSpecification(module.sum); module.spec != nil {
-		m.keepUsed(module.sum)
+	module := &module{modules: m, path: path, stamp: s, sum: m.cache.sum(path, s)}
+	if module.spec = m.cache.specification(module.sum); module.spec != nil {
+		m.cache.touch(module.sum)
 		return module, nil
 	}
 	content, err := readModule(path)
@@ -200,12 +201,12 @@ func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, erro
 	}
 	hash := sha256.Sum256(content)
 	module.sum = hex.EncodeToString(hash[:])
-	m.keepSum(path, s, module.sum)
-	if module.spec = m.keptSpecification(module.sum); module.spec != nil {
-		m.keepUsed(module.sum)
+	m.cache.keepSum(path, s, module.sum)
+	if module.spec = m.cache.specification(module.sum); module.spec != nil {
+		m.cache.touch(module.sum)
 		return module, nil
 	}
-	metered, err := m.metered(module.sum, func() ([]byte, error) { return content, nil })
+	metered, err := m.cache.metered(module.sum, func() ([]byte, error) { return content, nil })
 	if err == nil {
 		err = module.compile(ctx, metered)
 	}
@@ -218,6 +219,6 @@ func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, erro
 		return nil, fmt.Errorf("cannot find out which processor it is: %w", err)
 	}
 	m.Log.Debug("loaded processor", "plugin_path", path, "plugin_name", module.spec.Name, "took", time.Since(start))
-	m.keepSpecification(module.sum, module.spec)
+	m.cache.keepSpecification(module.sum, module.spec)
 	return module, nil
 }

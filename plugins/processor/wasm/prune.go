@@ -32,24 +32,25 @@ func (m *Modules) prune(now time.Time) {
 	known := m.dirErr == nil && !m.pruned && m.CacheDir != ""
 	used := map[string]bool{filepath.Join(m.CacheDir, sums): true}
 	for path, f := range m.files {
-		used[m.sumFile(path, f.stamp)] = true
+		used[m.cache.sumFile(path, f.stamp)] = true
 		if f.module != nil {
-			used[m.keptDir(f.module.sum)] = true
+			used[m.cache.dirOf(f.module.sum)] = true
 		}
 	}
 	for r := range m.running {
-		used[m.keptDir(r.module.sum)] = true
+		used[m.cache.dirOf(r.module.sum)] = true
 	}
 	m.pruned = m.pruned || known
 	m.mu.Unlock()
 	if !known {
 		return
 	}
-	m.pruneDir(m.CacheDir, used, now)
-	m.pruneDir(filepath.Join(m.CacheDir, sums), used, now)
+	m.cache.prune(m.CacheDir, used, now)
+	m.cache.prune(filepath.Join(m.CacheDir, sums), used, now)
 }
 
-func (m *Modules) pruneDir(dir string, used map[string]bool, now time.Time) {
+// prune removes of dir what is not used and too old, or too much.
+func (c *cache) prune(dir string, used map[string]bool, now time.Time) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return // nothing is kept
@@ -68,7 +69,7 @@ func (m *Modules) pruneDir(dir string, used map[string]bool, now time.Time) {
 			continue
 		}
 		if err := os.RemoveAll(u.path); err != nil {
-			m.Log.Warn("cannot remove what was made of a processor that is gone", "path", u.path, "err", err)
+			c.log.Warn("cannot remove what was made of a processor that is gone", "path", u.path, "err", err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -35,49 +36,55 @@ var made = sync.OnceValue(func() string {
 	return version
 })
 
-// keptDir is where all that was made of the module with this sum is kept, empty when nothing is.
-func (m *Modules) keptDir(sum string) string {
-	if m.CacheDir == "" {
-		return ""
-	}
-	return filepath.Join(m.CacheDir, sum+"."+made())
+// cache keeps on disk what is made of modules, and is slow to make.
+type cache struct {
+	dir string // empty: nothing is kept
+	log *slog.Logger
 }
 
-// keepUsed notes that what is kept of a module is used.
-func (m *Modules) keepUsed(sum string) {
-	if dir := m.keptDir(sum); dir != "" {
+// dirOf is where all that was made of the module with this sum is kept, empty when nothing is.
+func (c *cache) dirOf(sum string) string {
+	if c.dir == "" {
+		return ""
+	}
+	return filepath.Join(c.dir, sum+"."+made())
+}
+
+// touch notes that what is kept of a module is used.
+func (c *cache) touch(sum string) {
+	if dir := c.dirOf(sum); dir != "" {
 		_ = os.Chtimes(dir, time.Now(), time.Now()) // without it, it goes earlier
 	}
 }
 
-// keptSum returns the sum of the file, empty when that is not known: where its identity is
+// sum returns the sum of the file, empty when that is not known: where its identity is
 // what it was, its content is.
-func (m *Modules) keptSum(path string, s stamp) string { return string(m.kept(m.sumFile(path, s))) }
+func (c *cache) sum(path string, s stamp) string { return string(c.read(c.sumFile(path, s))) }
 
-func (m *Modules) keepSum(path string, s stamp, sum string) {
-	m.keep(m.sumFile(path, s), []byte(sum))
+func (c *cache) keepSum(path string, s stamp, sum string) {
+	c.write(c.sumFile(path, s), []byte(sum))
 }
 
 // sums is the directory with the sums of files.
 const sums = "sums"
 
-func (m *Modules) sumFile(path string, s stamp) string {
+func (c *cache) sumFile(path string, s stamp) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
 	of := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %o %v", path, s.size, s.mtime.UnixNano(), s.mode, s.changed))
-	return filepath.Join(m.CacheDir, sums, hex.EncodeToString(of[:]))
+	return filepath.Join(c.dir, sums, hex.EncodeToString(of[:]))
 }
 
-func (m *Modules) specificationFile(sum string) string {
-	return filepath.Join(m.keptDir(sum), "specification")
+func (c *cache) specificationFile(sum string) string {
+	return filepath.Join(c.dirOf(sum), "specification")
 }
 
-func (m *Modules) keptSpecification(sum string) *processorv1.Specify_Response {
+func (c *cache) specification(sum string) *processorv1.Specify_Response {
 	if sum == "" {
 		return nil
 	}
-	b := m.kept(m.specificationFile(sum))
+	b := c.read(c.specificationFile(sum))
 	spec := &processorv1.Specify_Response{}
 	if b == nil || proto.Unmarshal(b, spec) != nil || spec.GetName() == "" {
 		return nil
@@ -85,20 +92,20 @@ func (m *Modules) keptSpecification(sum string) *processorv1.Specify_Response {
 	return spec
 }
 
-func (m *Modules) keepSpecification(sum string, spec *processorv1.Specify_Response) {
+func (c *cache) keepSpecification(sum string, spec *processorv1.Specify_Response) {
 	b, err := proto.Marshal(spec)
 	if err != nil {
-		m.Log.Warn("cannot keep what a processor says of itself", "err", err)
+		c.log.Warn("cannot keep what a processor says of itself", "err", err)
 		return
 	}
-	m.keep(m.specificationFile(sum), b)
+	c.write(c.specificationFile(sum), b)
 }
 
 // metered returns the module with this sum in the form that is compiled: its loops ask the
 // host whether to go on. content returns the module itself.
-func (m *Modules) metered(sum string, content func() ([]byte, error)) ([]byte, error) {
-	file := filepath.Join(m.keptDir(sum), "metered")
-	if kept := m.kept(file); kept != nil {
+func (c *cache) metered(sum string, content func() ([]byte, error)) ([]byte, error) {
+	file := filepath.Join(c.dirOf(sum), "metered")
+	if kept := c.read(file); kept != nil {
 		return kept, nil
 	}
 	b, err := content()
@@ -112,15 +119,15 @@ func (m *Modules) metered(sum string, content func() ([]byte, error)) ([]byte, e
 	if err != nil {
 		return nil, fmt.Errorf("cannot compile it: %w", err)
 	}
-	m.keep(file, b)
+	c.write(file, b)
 	return b, nil
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// kept returns what is kept, nil when that is nothing or was torn by a power cut.
-func (m *Modules) kept(file string) []byte {
-	if m.CacheDir == "" {
+// read returns what is kept, nil when that is nothing or was torn by a power cut.
+func (c *cache) read(file string) []byte {
+	if c.dir == "" {
 		return nil
 	}
 	b, err := os.ReadFile(file)
@@ -134,9 +141,9 @@ func (m *Modules) kept(file string) []byte {
 	return b
 }
 
-// keep keeps b with its checksum. That it cannot costs time at the next start.
-func (m *Modules) keep(path string, b []byte) {
-	if m.CacheDir == "" {
+// write keeps b with its checksum. That it cannot costs time at the next start.
+func (c *cache) write(path string, b []byte) {
+	if c.dir == "" {
 		return
 	}
 	b = binary.LittleEndian.AppendUint32(b[:len(b):len(b)], crc32.Checksum(b, castagnoli))
@@ -148,6 +155,6 @@ func (m *Modules) keep(path string, b []byte) {
 		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
-		m.Log.Warn("cannot keep what was made of a processor", "err", err)
+		c.log.Warn("cannot keep what was made of a processor", "err", err)
 	}
 }
