@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -23,7 +24,7 @@ func missing(p *partition, at, start int64) error {
 }
 
 // gap returns the error for messages that are missing, nil if the settings say to go on.
-func (s *sourceSettings) gap(log logger, missing error) error {
+func (s *sourceSettings) gap(log *slog.Logger, missing error) error {
 	if s.Gap == "continue" {
 		log.Warn("messages are missing, going on with the oldest one", "err", missing)
 		return nil

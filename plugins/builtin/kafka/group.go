@@ -9,10 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-type logger interface {
-	Warn(msg string, args ...any)
-}
-
 type topicPartition struct {
 	topic  string
 	number int32

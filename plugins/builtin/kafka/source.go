@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync"
 	"time"
@@ -52,7 +53,7 @@ type Source struct {
 	network  *network
 	client   *kgo.Client
 	admin    *kadm.Client
-	log      logger
+	log      *slog.Logger
 
 	broken context.Context // ends, with a cause, when the source cannot go on
 	fail   context.CancelCauseFunc
