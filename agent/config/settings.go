@@ -62,7 +62,7 @@ func ofPipelines() []Setting {
 		{"db.history.max-age", 30 * 24 * time.Hour, "How long the history of a deleted pipeline is kept. Values of secret settings are not kept in it.", nil},
 		{"db.history.max-pipelines", 1000, "Deleted pipelines whose history is kept. Those that were deleted first are forgotten first.", nil},
 		{"db.history.max-bytes", 16 << 20, "Bytes of history of deleted pipelines that are kept.", nil},
-		{"dead-letters.max-count", 1_000_000, "Refused records that are kept for replay, in a file beside db.sqlite.path. Of what is too much the oldest of the pipeline that has most are dropped; 0: no bound.", nil},
+		{"dead-letters.max-count", 1_000_000, "Refused records that are kept for replay, in a file next to db.sqlite.path. Of what is too much the oldest of the pipeline that has most are dropped; 0: no bound.", nil},
 		{"dead-letters.max-bytes", 1 << 30, "Bytes of refused records that are kept; 0: no bound.", nil},
 		{"dead-letters.max-age", 30 * 24 * time.Hour, "How long refused records are kept; 0s for ever.", nil},
 		{"log.level", "info", "Lowest level that is logged.", []string{"trace", "debug", "info", "warn", "error"}},
