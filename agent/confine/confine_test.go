@@ -26,7 +26,7 @@ func files(t *testing.T) (root string) {
 	for _, dir := range []string{"data", "data/sub", "database", "agent", "other"} {
 		must(os.Mkdir(dir, 0o755))
 	}
-	for _, file := range []string{"data/in", "agent/conduit.db", "agent/conduit.db-wal", "agent/token", "other/secret"} {
+	for _, file := range []string{"data/in", "agent/conduit.db", "agent/conduit.db-wal", "agent/conduit.db.dead-letters", "agent/token", "other/secret"} {
 		must(os.WriteFile(file, nil, 0o600))
 	}
 	must(os.Symlink(filepath.Join(root, "other"), "data/out"))
@@ -35,6 +35,7 @@ func files(t *testing.T) (root string) {
 	must(os.Symlink("loop", "data/loop"))
 	must(os.Symlink("../agent/token", "other/link"))
 	must(os.Link("agent/conduit.db-wal", "data/hard"))
+	must(os.Link("agent/conduit.db.dead-letters", "data/letters"))
 	must(os.Symlink("data", "alias"))
 	return root
 }
@@ -70,6 +71,7 @@ func TestCheck(t *testing.T) {
 		{"agent/token-of-a-pipeline", true, true},
 		{"other/link", false, false},
 		{"data/hard", false, false},
+		{"data/letters", false, false},
 		{"/proc/self/environ", false, false},
 		{"/proc/1/task/1/mem", false, false},
 		{"/proc/self/root" + root + "/agent/token", false, false},

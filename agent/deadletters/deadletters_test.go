@@ -1,6 +1,7 @@
 package deadletters_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -271,13 +272,42 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A store that others could open is theirs no more, and the log says so.
+func TestWideModesAreTightened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letters")
+	s := open(t, path, deadletters.Limits{})
+	keep(t, s, declared("p"), letter(1, "p:to", "no"))
+	must(t, s.Flush(t.Context()))
+	s.Close()
+	must(t, os.Chmod(path, 0o644))
+	var log bytes.Buffer
+	s = open(t, path, deadletters.Limits{})
+	s.Log = slog.New(slog.NewTextHandler(&log, nil))
+	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); len(got) != 1 {
+		t.Fatalf("it has %v", got)
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		must(t, err)
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("%s has mode %v", name, mode)
+		}
+	}
+	if got := log.String(); !strings.Contains(got, "others could open the dead-letter store") || !strings.Contains(got, "mode=-rw-r--r--") {
+		t.Errorf("the log says %s", got)
+	}
+}
+
 // A file that is something else is left as it is.
 func TestForeignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letters")
-	must(t, os.WriteFile(path, []byte(strings.Repeat("not a database", 100)), 0o600))
+	must(t, os.WriteFile(path, []byte(strings.Repeat("not a database", 100)), 0o640))
 	s := open(t, path, deadletters.Limits{})
 	if _, err := s.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 1); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("it says %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("its mode was changed: %v, %v", info, err)
 	}
 	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "not a database") {
 		t.Errorf("it was changed: %.20q, %v", text, err)

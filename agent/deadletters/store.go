@@ -26,6 +26,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
+	"github.com/conduit-agent/conduit/spec/private"
 )
 
 // Limits bound the store. The oldest dead letters of the pipeline that has most of them are
@@ -101,7 +102,7 @@ func (s *Store) use(ctx context.Context, f func(db *sql.DB) error) error {
 
 // open opens the database, and makes it when there is none.
 func (s *Store) open(ctx context.Context) (err error) {
-	if err := private(s.Path); err != nil {
+	if err := create(s.Path); err != nil {
 		return err
 	}
 	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: s.Path}).EscapedPath()+"?"+dsn)
@@ -120,13 +121,14 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(at), 0) FROM letters WHERE id = (SELECT max(id) FROM letters)`).Scan(&s.last); err != nil {
 		return err
 	}
+	private.Tighten(s.Log.With("component", "dead-letters"), "the dead-letter store, which holds records", s.Path, s.Path+"-wal", s.Path+"-shm")
 	s.db = db
 	return nil
 }
 
-// private makes the file, which nobody else may read.
-func private(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+// create makes the file, which nobody else may read, if there is none.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, private.Mode)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/private"
 )
 
 // sqlite is the file of a store and the connections to it: it opens them, closes and opens
@@ -50,7 +52,7 @@ func (q *sqlite) open(ctx context.Context) (err error) {
 	if err := checkHeader(q.path); err != nil {
 		return err
 	}
-	tighten(q.path, q.log)
+	private.Tighten(q.log.With("component", "store"), "the store, which holds secrets of settings", q.path, q.path+"-wal", q.path+"-shm", q.path+".lock")
 	return q.reopen(ctx)
 }
 

@@ -1,0 +1,28 @@
+// Package private keeps files that hold secrets or records from other users of the machine.
+package private
+
+import (
+	"io/fs"
+	"log/slog"
+	"os"
+)
+
+// Mode is the mode of a file that only the user of the agent may open.
+const Mode fs.FileMode = 0o600
+
+// Tighten takes from others the right to open those of the files that exist, and warns
+// if they had it. What says what the files are and hold, for the log.
+func Tighten(log *slog.Logger, what string, names ...string) {
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm()&^Mode == 0 {
+			continue
+		}
+		log := log.With("file", name, "mode", info.Mode().Perm().String())
+		if err := os.Chmod(name, Mode); err != nil {
+			log.Warn("others may open "+what+", and that cannot be changed: chmod 600 it", "err", err)
+			continue
+		}
+		log.Warn("others could open " + what + ": its mode is 0600 now; change the secrets in it if they may have been read")
+	}
+}
