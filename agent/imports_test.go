@@ -146,20 +146,20 @@ func lineOf(table map[string][]string, pkg string) []string {
 
 func checkImport(t *testing.T, table map[string][]string, pkg, imported string) {
 	if ours, ok := strings.CutPrefix(imported, module+"/"); ok {
-		if !covers(lineOf(table, pkg), ours) {
+		if !includes(lineOf(table, pkg), ours) {
 			t.Errorf("%s imports %s, which it may not", pkg, ours)
 		}
 		return
 	}
 	for library, places := range homes {
-		if (imported == library || strings.HasPrefix(imported, library+"/")) && !covers(places, pkg) {
+		if (imported == library || strings.HasPrefix(imported, library+"/")) && !includes(places, pkg) {
 			t.Errorf("%s imports %s, whose home is %s", pkg, imported, strings.Join(places, ", "))
 		}
 	}
 }
 
-// covers reports whether pkg is one of the packages.
-func covers(packages []string, pkg string) bool {
+// includes reports whether pkg is one of the packages.
+func includes(packages []string, pkg string) bool {
 	return slices.ContainsFunc(packages, func(p string) bool {
 		below, all := strings.CutSuffix(p, "*")
 		return pkg == p || all && strings.HasPrefix(pkg, below)

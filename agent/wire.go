@@ -135,7 +135,7 @@ func (c checkpoints) SaveCheckpoints(ctx context.Context, all []spec.Checkpoint)
 	return c.store.SaveCheckpoints(ctx, all)
 }
 
-// totalsOf returns what tells what there is of dead letters, nothing while that cannot be read.
+// totalsOf returns a function that reports what there is of dead letters, nothing while that cannot be read.
 func totalsOf(store *deadletters.Store, log *slog.Logger) func(context.Context) ([]rest.DeadLetterTotals, uint64) {
 	return func(ctx context.Context) ([]rest.DeadLetterTotals, uint64) {
 		totals, err := store.Totals(ctx)

@@ -182,7 +182,7 @@ func TestWhatIsLeftOutOfDeadLetterQueues(t *testing.T) {
 }
 
 // The answer to a write contains the generation that it led to.
-func TestWritesTellTheirGeneration(t *testing.T) {
+func TestWritesAnswerWithTheirGeneration(t *testing.T) {
 	w := newWorld(t)
 	h := newServer(w).Handler()
 	last := ""

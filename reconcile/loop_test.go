@@ -1257,7 +1257,7 @@ func TestLoopSaysSeldomThatAFaultLasts(t *testing.T) {
 	})
 }
 
-func TestLoopStartsManyInTurns(t *testing.T) {
+func TestLoopStartsBehindHangingConnectors(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.plant.with(func() { w.plant.hangPrepare["hang"] = true })
 		var all []spec.Pipeline

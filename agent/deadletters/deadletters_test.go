@@ -26,7 +26,7 @@ func open(t testing.TB, path string, limits deadletters.Limits) *deadletters.Sto
 	return s
 }
 
-func fresh(t testing.TB, limits deadletters.Limits) *deadletters.Store {
+func openStore(t testing.TB, limits deadletters.Limits) *deadletters.Store {
 	return open(t, filepath.Join(t.TempDir(), "letters"), limits)
 }
 
@@ -98,7 +98,7 @@ func TestDeadLettersSurvive(t *testing.T) {
 }
 
 func TestStages(t *testing.T) {
-	s := fresh(t, deadletters.Limits{})
+	s := openStore(t, deadletters.Limits{})
 	for i, c := range []struct {
 		by    string
 		stage rest.DeadLetterStage
@@ -127,7 +127,7 @@ func TestStages(t *testing.T) {
 
 // A source delivers a record again after a crash: it is the same dead letter.
 func TestRecordsThatComeAgain(t *testing.T) {
-	s := fresh(t, deadletters.Limits{})
+	s := openStore(t, deadletters.Limits{})
 	d := declared("p")
 	keep(t, s, d, letter(1, "p:dst", "first"), letter(2, "p:dst", "other"))
 	must(t, s.Flush(t.Context()))
@@ -171,7 +171,7 @@ func TestDeadLettersAreDurableBeforePositions(t *testing.T) {
 }
 
 func TestFilters(t *testing.T) {
-	s := fresh(t, deadletters.Limits{})
+	s := openStore(t, deadletters.Limits{})
 	d := declared("p")
 	keep(t, s, d, letter(1, "p:dst", "Timeout after 1s"), letter(2, "p:dst", "too long"), letter(3, "p:p0", "timeout"))
 	keep(t, s, declared("other"), letter(4, "other:dst", "timeout"))
@@ -207,7 +207,7 @@ func TestFilters(t *testing.T) {
 }
 
 func TestEditAndDrop(t *testing.T) {
-	s := fresh(t, deadletters.Limits{})
+	s := openStore(t, deadletters.Limits{})
 	if _, err := s.Get(t.Context(), "p", 1); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("without a file: %v", err)
 	}
@@ -238,7 +238,7 @@ func TestEditAndDrop(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	s := fresh(t, deadletters.Limits{Count: 10})
+	s := openStore(t, deadletters.Limits{Count: 10})
 	keep(t, s, declared("small"), letter(0, "small:dst", "no"))
 	for i := range 25 {
 		keep(t, s, declared("p"), letter(i, "p:dst", "no"))
@@ -255,7 +255,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("counted %+v", totals)
 	}
 
-	bytes := fresh(t, deadletters.Limits{Bytes: 1000})
+	bytes := openStore(t, deadletters.Limits{Bytes: 1000})
 	for i := range 100 {
 		keep(t, bytes, declared("p"), letter(i, "p:dst", "no"))
 	}
@@ -265,7 +265,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("left %+v", page.Totals)
 	}
 
-	old := fresh(t, deadletters.Limits{Age: time.Nanosecond})
+	old := openStore(t, deadletters.Limits{Age: time.Nanosecond})
 	keep(t, old, declared("p"), letter(1, "p:dst", "no"))
 	if page, err := old.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 10); err != nil || page.Totals.Count != 0 || page.Totals.Dropped != 1 {
 		t.Errorf("too old and there: %+v, %v", page.Totals, err)
@@ -321,7 +321,7 @@ func TestPages(t *testing.T) {
 	if os.Getenv("CONDUIT_LONG") != "" {
 		n = 1_000_000
 	}
-	s := fresh(t, deadletters.Limits{})
+	s := openStore(t, deadletters.Limits{})
 	d := declared("p")
 	for i := range n {
 		l := letter(i, "p:dst", fmt.Sprintf("column %d is too long", i%1000))
@@ -385,7 +385,7 @@ func numbersOf(all []deadletters.Replay) (ids []int64) {
 }
 
 func TestSelection(t *testing.T) {
-	s := fresh(t, deadletters.Limits{})
+	s := openStore(t, deadletters.Limits{})
 	for i := range 600 {
 		l := letter(i, "p:dst", fmt.Sprint("error ", i%2))
 		l.Stopped = i == 599
@@ -414,7 +414,7 @@ func TestSelection(t *testing.T) {
 }
 
 func TestSettledAndRefusedAgain(t *testing.T) {
-	s := fresh(t, deadletters.Limits{})
+	s := openStore(t, deadletters.Limits{})
 	d := declared("p")
 	keep(t, s, d, letter(1, "p:p0", "a"), letter(2, "p:p0", "b"), letter(3, "p:p0", "c"))
 	all, _ := selected(t, s, rest.ReplayRequest{All: true})

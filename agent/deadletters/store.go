@@ -1,7 +1,7 @@
 // Package deadletters keeps refused records on disk until somebody replays, or drops, them:
 // the dead-letter store.
 //
-// It is a SQLite file of its own beside the desired state, made when there is a first dead
+// It is a SQLite file of its own next to the desired state, made when there is a first dead
 // letter. Those that were taken over and are not written yet are written before the positions
 // that cover them (Store.Before), so that a source is not acknowledged a record that
 // was refused and is not on disk; one fsync covers all that were refused in the meantime.

@@ -66,7 +66,7 @@ func (r *Runner) run(ctx context.Context, f *File, t *Test, pipelines []spec.Par
 		return nil, err
 	}
 	err = feed(ctx, run, t, p)
-	r.cover(run.Coverage())
+	r.addCoverage(run.Coverage())
 	if closed := run.Close(ctx); err == nil {
 		err = closed
 	}
@@ -171,9 +171,9 @@ func (e *Expectation) compare(run *dryrun.Run, p *spec.Pipeline) []Failure {
 		fail(append(asLines("-", e.Contains[missing].fields()), gotLines(got)...), "no record contains number %d of those expected", missing+1)
 	}
 	if c, _ := template.ParseCondition(e.Each); c != nil {
-		var budget template.Budget // none over all: each is bounded
+		var timeLimit template.TimeLimit // none over all: each is bounded
 		for i := range got {
-			if ok, err := c.Match(&budget, &got[i]); err != nil {
+			if ok, err := c.Match(&timeLimit, &got[i]); err != nil {
 				fail(gotLines(got[i:i+1]), "record %d: %v", i+1, err)
 			} else if !ok {
 				fail(gotLines(got[i:i+1]), "record %d does not meet %s", i+1, e.Each)
@@ -218,8 +218,8 @@ func records(all []Record) []record.Record {
 	return out
 }
 
-// cover adds what a test saw of the processors.
-func (r *Runner) cover(seen []dryrun.Coverage) {
+// addCoverage adds what a test saw of the processors.
+func (r *Runner) addCoverage(seen []dryrun.Coverage) {
 	if r.coverage == nil {
 		r.coverage = map[string]*dryrun.Coverage{}
 	}

@@ -2,7 +2,7 @@
 // enters at the processor or destination that refused it, and is removed from the store only
 // when it is settled.
 //
-// A replay is a run of the engine of its own, with connectors and processors of its own, beside
+// A replay is a run of the engine of its own, with connectors and processors of its own, concurrently with
 // that of the pipeline, which may be stopped. Its source is the dead-letter store.
 package replay
 

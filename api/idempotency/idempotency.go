@@ -103,10 +103,10 @@ func (q *Requests) Once(w http.ResponseWriter, r *http.Request, handle func(http
 // remember answers r, and keeps the answer before the client gets it, unless it is one
 // that may be different the next time.
 func (q *Requests) remember(w http.ResponseWriter, r *http.Request, key string, request []byte, handle func(http.ResponseWriter, *http.Request)) {
-	held := &holder{ResponseWriter: w}
-	handle(held, r)
-	if held.status >= 200 && held.status < 500 && held.status != http.StatusTooManyRequests {
-		a := &spec.Answer{Request: request, Status: held.status, Header: map[string][]string{}, Body: held.body.Bytes()}
+	buffered := &bufferedWriter{ResponseWriter: w}
+	handle(buffered, r)
+	if buffered.status >= 200 && buffered.status < 500 && buffered.status != http.StatusTooManyRequests {
+		a := &spec.Answer{Request: request, Status: buffered.status, Header: map[string][]string{}, Body: buffered.body.Bytes()}
 		for _, name := range []string{"Content-Type", "Cache-Control", "ETag", rest.HeaderGeneration} {
 			if values := w.Header().Values(name); len(values) > 0 {
 				a.Header[http.CanonicalHeaderKey(name)] = values
@@ -116,9 +116,9 @@ func (q *Requests) remember(w http.ResponseWriter, r *http.Request, key string, 
 			q.Log.Error("cannot keep what a request was answered, repeating it would do it again", "path", r.URL.EscapedPath(), "err", err)
 		}
 	}
-	if held.status != 0 {
-		w.WriteHeader(held.status)
-		_, _ = w.Write(held.body.Bytes()) // the client is gone
+	if buffered.status != 0 {
+		w.WriteHeader(buffered.status)
+		_, _ = w.Write(buffered.body.Bytes()) // the client is gone
 	}
 }
 
@@ -131,18 +131,18 @@ func replay(w http.ResponseWriter, a *spec.Answer) {
 	_, _ = w.Write(a.Body) // the client is gone
 }
 
-// holder holds an answer back.
-type holder struct {
+// bufferedWriter holds an answer back.
+type bufferedWriter struct {
 	http.ResponseWriter
 	status int
 	body   bytes.Buffer
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (h *holder) WriteHeader(status int) { h.status = status }
+func (h *bufferedWriter) WriteHeader(status int) { h.status = status }
 
 // Write implements http.ResponseWriter.
-func (h *holder) Write(b []byte) (int, error) { return h.body.Write(b) }
+func (h *bufferedWriter) Write(b []byte) (int, error) { return h.body.Write(b) }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (h *holder) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+func (h *bufferedWriter) Unwrap() http.ResponseWriter { return h.ResponseWriter }

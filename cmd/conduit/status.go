@@ -243,7 +243,7 @@ func rateWords(rate *float64) string {
 	return fmt.Sprintf("%.0f", *rate)
 }
 
-// behindWords says how far the sources are behind their systems, those that can tell, and which
+// behindWords says how far the sources are behind their systems, those that report it, and which
 // have delivered nothing yet.
 func behindWords(r *rest.PipelineRates) string {
 	if r == nil {

@@ -105,7 +105,7 @@ func faulty(f fault) plugintest.Target {
 	if f.connector != nil {
 		f.connector(&c)
 	}
-	return plugintest.Target{Connector: c, Patience: 500 * time.Millisecond, Destination: newFile, Written: payloadsIn,
+	return plugintest.Target{Connector: c, Timeout: 500 * time.Millisecond, Destination: newFile, Written: payloadsIn,
 		Source: func(_ testing.TB, n int) map[string]string { return map[string]string{"count": strconv.Itoa(n)} }}
 }
 

@@ -27,8 +27,8 @@ type host struct {
 
 // newHost returns a host that lends the connector a registry of schemas of its own.
 func newHost(t *testing.T, target Target) *host {
-	target.Patience = cmp.Or(target.Patience, 5*time.Second)
-	d := target.Patience
+	target.Timeout = cmp.Or(target.Timeout, 5*time.Second)
+	d := target.Timeout
 	registry := &schema.Memory{}
 	client := &standalone.Client{Path: target.Path, Env: target.Env, CallTimeout: d, StopTimeout: d}
 	if target.Path == "" {

@@ -20,7 +20,7 @@ type Target struct {
 	Wire      bool          // whether the Connector is reached over the connector protocol all the same
 	Path      string        // of an executable, which runs as a process for each check
 	Env       []string      // of its processes, as NAME=value; nil: that of the test
-	Patience  time.Duration // longest wait for an answer; 0: 5 s
+	Timeout   time.Duration // longest wait for an answer; 0: 5 s
 
 	// Source returns settings with which a source has at least n records to read, the
 	// same in the same order each time it is opened. It is called once for every check.

@@ -74,7 +74,7 @@ func (r *reader) next() (records []record.Record, err error) {
 	select {
 	case <-done:
 		return records, err
-	case <-time.After(r.host.Patience):
+	case <-time.After(r.host.Timeout):
 		return nil, errors.New("it does not return though its context ended")
 	}
 }
@@ -278,7 +278,7 @@ func checkStopWaiting(c *checker) {
 	settings := c.host.Source(c, n)
 	r := c.open(settings, nil)
 	r.read(n)
-	short, cancel := context.WithTimeout(c.ctx, c.host.Patience)
+	short, cancel := context.WithTimeout(c.ctx, c.host.Timeout)
 	defer cancel()
 	r.checker = &checker{T: c.T, ctx: short, host: c.host}
 	r.drainAfter(untilRead)

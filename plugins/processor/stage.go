@@ -25,7 +25,7 @@ type stage struct {
 	timeout    time.Duration
 	workers    []*worker
 	stats      *Stats
-	budget     template.Budget // of the condition
+	timeLimit  template.TimeLimit // of the condition
 
 	selected []int32    // reused
 	fates    []sdk.Fate // reused; of records that the condition or their schema refuses, and of several workers
@@ -98,13 +98,13 @@ func (s *stage) choose(ctx context.Context, w *work) []int32 {
 	if s.condition == nil && (schemas == nil || !s.decodes.Key && !s.decodes.Payload) {
 		return nil
 	}
-	s.budget.Begin(ctx)
+	s.timeLimit.Begin(ctx)
 	s.selected = slices.Grow(s.selected[:0], max(1, len(w.records))) // nil means all
 	for i := range w.records {
 		r := &w.records[i]
 		matches, err := true, decode(ctx, schemas, r, s.reads)
 		if err == nil && s.condition != nil {
-			matches, err = s.condition.Match(&s.budget, r)
+			matches, err = s.condition.Match(&s.timeLimit, r)
 		}
 		if err == nil && matches {
 			err = decode(ctx, schemas, r, s.decodes)

@@ -8,7 +8,7 @@ import (
 )
 
 // Report is what a source knows of its distance to the newest data of its system, in the
-// units that the system tells. A nil field is not known. The zero Report says nothing.
+// units that the system reports. A nil field is not known. The zero Report says nothing.
 type Report struct {
 	Bytes     *int64     `json:"bytes,omitempty" doc:"Bytes that the system holds and the source has not confirmed."`
 	Records   *int64     `json:"records,omitempty" doc:"Records that the system holds and the source has not confirmed."`

@@ -13,7 +13,7 @@ import (
 //
 // Integers are long, floats double, times long with the logical type timestamp-micros, durations
 // long with time-micros, nil makes a union with null, and an object is a record. Durations
-// beside integers are nanoseconds.
+// together with integers are nanoseconds.
 type Shape struct {
 	root node
 }

@@ -36,7 +36,7 @@ type Syncer interface {
 	// Sync makes durable all that was written before it was called. It is called
 	// concurrently with all methods of the destination, and after Teardown.
 	Sync() error
-	// Device tells disks apart: one that is slow is waited for alone.
+	// Device distinguishes disks: one that is slow is waited for alone.
 	Device() uint64
 }
 

@@ -105,7 +105,7 @@ func TestExtraction(t *testing.T) {
 			[]string{"@/mine@9"}, 0},
 		"one shape, once": {nil, []record.Record{after(object{"a": 1}), after(object{"a": int64(2)}), after(object{"a": uint8(3)})},
 			[]string{"@/p:c:payload@1", "@/p:c:payload@1", "@/p:c:payload@1"}, 1},
-		"durations beside integers": {nil, []record.Record{after(object{"a": 1}), after(object{"a": time.Second}), after(object{"a": 2})},
+		"durations and integers": {nil, []record.Record{after(object{"a": 1}), after(object{"a": time.Second}), after(object{"a": 2})},
 			[]string{"@/p:c:payload@1", "@/p:c:payload@1", "@/p:c:payload@1"}, 2},
 		"nil widens": {nil, []record.Record{after(object{"a": 1}), after(object{"a": nil}), after(object{"a": 1})},
 			[]string{"@/p:c:payload@1", "@/p:c:payload@2", "@/p:c:payload@2"}, 2},

@@ -27,7 +27,7 @@ func RecordFormat(ctx context.Context) Format {
 // template that cannot be parsed, an option that does not exist.
 func CheckFormat(settings map[string]string) []SettingError {
 	options := settings[settingFormatOptions]
-	if _, err := newFormat(settings["sdk.record.format"], options, &template.Budget{}); err != nil {
+	if _, err := newFormat(settings["sdk.record.format"], options, &template.TimeLimit{}); err != nil {
 		return []SettingError{{settingFormatOptions, err.Error()}}
 	}
 	return nil
@@ -36,13 +36,13 @@ func CheckFormat(settings map[string]string) []SettingError {
 const settingFormatOptions = "sdk.record.format.options"
 
 // newFormat returns the format of that name, nil for the default JSON form. A template
-// executes within budget.
-func newFormat(name, options string, budget *template.Budget) (Format, error) {
+// executes within timeLimit.
+func newFormat(name, options string, timeLimit *template.TimeLimit) (Format, error) {
 	switch name {
 	case "debezium/json":
 		return newDebezium(options)
 	case "template":
-		return newTemplate(options, budget)
+		return newTemplate(options, timeLimit)
 	}
 	return nil, nil
 }

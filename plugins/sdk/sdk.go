@@ -61,7 +61,7 @@ type Source interface {
 	Lifecycle
 }
 
-// Reporter is a Source that can tell how far behind its system it is. Only the sources of
+// Reporter is a Source that knows how far behind its system it is. Only the sources of
 // this process are asked: the connector protocol has no such question.
 type Reporter interface {
 	// Progress returns what the source knows already: it waits for nothing. It is called

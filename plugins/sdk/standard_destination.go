@@ -29,14 +29,14 @@ type destinationOptions struct {
 // standardDestination is a destination with the standard middleware around it.
 type standardDestination struct {
 	Destination
-	params  *standardParameters
-	options destinationOptions
-	format  Format          // nil: the default
-	budget  template.Budget // of format
-	limiter *rate.Limiter   // nil: no limit
-	schemas *schema.Cache   // nil: nothing to decode or encode with
-	chunk   int             // most records in one call of the connector
-	buffer  writeBuffer     // gathers batches
+	params    *standardParameters
+	options   destinationOptions
+	format    Format             // nil: the default
+	timeLimit template.TimeLimit // of format
+	limiter   *rate.Limiter      // nil: no limit
+	schemas   *schema.Cache      // nil: nothing to decode or encode with
+	chunk     int                // most records in one call of the connector
+	buffer    writeBuffer        // gathers batches
 }
 
 func (d *standardDestination) Parameters() Parameters {
@@ -52,7 +52,7 @@ func (d *standardDestination) Configure(ctx context.Context, settings map[string
 	if err := checkDelay(o.BatchDelay); err != nil {
 		return err
 	}
-	if d.format, err = newFormat(o.Format, o.FormatOptions, &d.budget); err != nil {
+	if d.format, err = newFormat(o.Format, o.FormatOptions, &d.timeLimit); err != nil {
 		return SettingError{settingFormatOptions, err.Error()}
 	}
 	d.chunk = math.MaxInt
@@ -75,7 +75,7 @@ func (d *standardDestination) Open(ctx context.Context) error {
 		d.schemas = &schema.Cache{Registry: env.Schemas}
 	}
 	ctx = d.context(ctx)
-	d.buffer.begin = d.budget.Begin
+	d.buffer.begin = d.timeLimit.Begin
 	d.buffer.inner, d.buffer.size, d.buffer.delay = d.Write, d.options.BatchSize, d.options.BatchDelay
 	d.buffer.open(ctx)
 	return d.Destination.Open(ctx)

@@ -7,14 +7,14 @@ import (
 	"github.com/conduit-agent/conduit/plugins/template"
 )
 
-// newTemplate returns the format that executes text for every record, within budget.
-func newTemplate(text string, budget *template.Budget) (Format, error) {
+// newTemplate returns the format that executes text for every record, within timeLimit.
+func newTemplate(text string, timeLimit *template.TimeLimit) (Format, error) {
 	t, err := template.Parse(text, template.Strict)
 	if err != nil {
 		return nil, err
 	}
 	return func(dst []byte, r *record.Record) ([]byte, error) {
-		out, err := t.Append(budget, dst, r)
+		out, err := t.Append(timeLimit, dst, r)
 		if err != nil {
 			return dst, fmt.Errorf("cannot format the record: %w", err)
 		}

@@ -81,7 +81,7 @@ func (c *Commit) Wait(ctx context.Context) error {
 			if err := l.wait(ctx, l.queue.committing.done); err != nil {
 				return err
 			}
-		} else if d := l.patience(c); d > 0 {
+		} else if d := l.readerDelay(c); d > 0 {
 			if err := l.waitForReaders(ctx, c, d); err != nil {
 				return err
 			}

@@ -48,12 +48,12 @@ func (l *Log) exclusive(ctx context.Context) error {
 	return nil
 }
 
-// patience returns how long a commit waits for the readers before it is written.
-func (l *Log) patience(c *Commit) time.Duration {
+// readerDelay returns how long a commit waits for the readers before it is written.
+func (l *Log) readerDelay(c *Commit) time.Duration {
 	if l.readers.attached == 0 {
 		return 0
 	}
-	return l.queue.patience(c)
+	return l.queue.readerDelay(c)
 }
 
 // waitForReaders waits until the commit is done, or for d; then the readers do not keep up.

@@ -22,7 +22,7 @@ var ErrFailed = errors.New("an earlier write to the spool failed")
 // ErrClosed is returned by calls on a log that was closed.
 var ErrClosed = errors.New("the spool is closed")
 
-// Options are what a log needs beside its directory. The zero value works.
+// Options are what a log needs in addition to its directory. The zero value works.
 type Options struct {
 	FS           FS               // nil: the files of the machine
 	Log          *slog.Logger     // nil discards
@@ -93,7 +93,7 @@ func (l *Log) load() error {
 	return nil
 }
 
-// ID tells logs apart. It stays while the directory has segments.
+// ID identifies the log. It stays while the directory has segments.
 func (l *Log) ID() uint64 { return l.segments.id }
 
 // Dir returns the directory of the log.

@@ -106,8 +106,8 @@ func (q *queue) inMemory(offset uint64) (frame, bool) {
 	return frame{}, false
 }
 
-// patience returns how long a commit waits for the readers before it is written.
-func (q *queue) patience(c *Commit) time.Duration {
+// readerDelay returns how long a commit waits for the readers before it is written.
+func (q *queue) readerDelay(c *Commit) time.Duration {
 	if q.delay == 0 || q.behind {
 		return 0
 	}

@@ -195,7 +195,7 @@ func (w *world) write() {
 		w.waiting = append(w.waiting, inFlight{c, w.sent})
 	}
 	if !w.hybrid || w.rng.IntN(8) == 0 {
-		_ = w.log.Flush(context.Background()) // the commits tell
+		_ = w.log.Flush(context.Background()) // the commits report errors
 	}
 }
 

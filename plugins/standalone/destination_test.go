@@ -259,7 +259,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 
 // Refusals of our own and answers of the plugin come in the order of the records, also
 // when both are there at once.
-func TestRefusalsKeepTheirTurn(t *testing.T) {
+func TestRefusalsKeepTheirOrder(t *testing.T) {
 	ctx := testContext(t)
 	c, _ := client(t, "connector")
 	c.MaxMessage = 1000

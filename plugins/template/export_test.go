@@ -3,4 +3,4 @@ package template
 import "time"
 
 // Shorten leaves the batch of b this much time.
-func (b *Budget) Shorten(left time.Duration) { b.left = left }
+func (b *TimeLimit) Shorten(left time.Duration) { b.left = left }

@@ -13,14 +13,14 @@ import (
 
 // machine executes one template, one record at a time.
 type machine struct {
-	template *template.Template
-	out      []byte
-	limit    int  // length of out that is too much
-	exact    bool // nil must not be printed
-	steps    uint
-	budget   *Budget
-	deadline time.Time
-	late     error // what an execution fails with after deadline
+	template  *template.Template
+	out       []byte
+	limit     int  // length of out that is too much
+	exact     bool // nil must not be printed
+	steps     uint
+	timeLimit *TimeLimit
+	deadline  time.Time
+	late      error // what an execution fails with after deadline
 }
 
 func newMachine(parsed *template.Template, used template.FuncMap, exact bool) *machine {
@@ -37,9 +37,9 @@ func newMachine(parsed *template.Template, used template.FuncMap, exact bool) *m
 	return m
 }
 
-func (m *machine) run(b *Budget, dst []byte, r *record.Record) ([]byte, error) {
+func (m *machine) run(b *TimeLimit, dst []byte, r *record.Record) ([]byte, error) {
 	start := time.Now()
-	m.out, m.limit, m.steps, m.budget = dst, len(dst)+maxOutput, 0, b
+	m.out, m.limit, m.steps, m.timeLimit = dst, len(dst)+maxOutput, 0, b
 	m.deadline, m.late = b.until(start)
 	err := m.stopped(start)
 	if err == nil {
@@ -47,7 +47,7 @@ func (m *machine) run(b *Budget, dst []byte, r *record.Record) ([]byte, error) {
 	}
 	b.spend(start)
 	out := m.out
-	m.out, m.budget = nil, nil
+	m.out, m.timeLimit = nil, nil
 	if err != nil {
 		return dst, err
 	}
@@ -93,7 +93,7 @@ func (m *machine) stopped(now time.Time) error {
 	if !now.Before(m.deadline) {
 		return m.late
 	}
-	return m.budget.ended()
+	return m.timeLimit.ended()
 }
 
 // guardLoops puts a call of step at the beginning of every range body of t and of every

@@ -81,9 +81,9 @@ func (t *Template) Parts() schema.Parts { return t.parts }
 // Constant returns the text of a template that is the same for every record.
 func (t *Template) Constant() (string, bool) { return t.text, t.constant }
 
-// Append appends what the template makes of r, within the budget of its batch, to dst. On error
+// Append appends what the template makes of r, within the time limit of its batch, to dst. On error
 // it returns dst as it was given.
-func (t *Template) Append(b *Budget, dst []byte, r *record.Record) ([]byte, error) {
+func (t *Template) Append(b *TimeLimit, dst []byte, r *record.Record) ([]byte, error) {
 	if t.constant {
 		return append(dst, t.text...), nil
 	}
@@ -148,8 +148,8 @@ func ParseCondition(text string) (*Condition, error) {
 // Parts returns the parts of a record in which the condition reads structured data.
 func (c *Condition) Parts() schema.Parts { return c.template.parts }
 
-// Match reports, within the budget of its batch, whether r meets the condition.
-func (c *Condition) Match(b *Budget, r *record.Record) (bool, error) {
+// Match reports, within the time limit of its batch, whether r meets the condition.
+func (c *Condition) Match(b *TimeLimit, r *record.Record) (bool, error) {
 	if c.eval != nil {
 		if v, ok := c.eval(r); ok && v.kind == boolean {
 			return v.n != 0, nil

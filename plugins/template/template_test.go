@@ -51,7 +51,7 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		got, err := c.Match(new(template.Budget), sample())
+		got, err := c.Match(new(template.TimeLimit), sample())
 		if err != nil {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %s", text, err, want)
@@ -127,7 +127,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			out, err := tpl.Append(new(template.Budget), []byte("kept"), sample())
+			out, err := tpl.Append(new(template.TimeLimit), []byte("kept"), sample())
 			// Which of two bounds is met first depends on the machine.
 			met := func(want string) bool { return err != nil && strings.Contains(err.Error(), want) }
 			if !slices.ContainsFunc(strings.Split(want, " or "), met) || string(out) != "kept" {
@@ -182,7 +182,7 @@ func run(text string, strict bool, r *record.Record) (string, error) {
 	if err != nil {
 		return "", nil // both cannot be parsed
 	}
-	out, err := tpl.Append(new(template.Budget), nil, r)
+	out, err := tpl.Append(new(template.TimeLimit), nil, r)
 	return string(out), err
 }
 
@@ -197,13 +197,13 @@ func TestDirectAccessTakesNoMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var budget template.Budget
+	var timeLimit template.TimeLimit
 	buf := make([]byte, 0, 100)
 	if n := testing.AllocsPerRun(100, func() {
-		if out, err := tpl.Append(&budget, buf, r); err != nil || string(out) != "a line of v" {
+		if out, err := tpl.Append(&timeLimit, buf, r); err != nil || string(out) != "a line of v" {
 			t.Errorf("%q, %v", out, err)
 		}
-		if ok, err := c.Match(&budget, r); !ok || err != nil {
+		if ok, err := c.Match(&timeLimit, r); !ok || err != nil {
 			t.Errorf("%v, %v", ok, err)
 		}
 	}); n != 0 {

@@ -62,14 +62,14 @@ func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, rerea
 // unstable decides about a file that is empty or changed while it was read. It gets
 // another chance, an empty one for the time of a debounce, a changing one for longer.
 func (s *scanner) unstable(prior *entry, name string, print fingerprint.Print, now time.Time, err error) (*entry, bool) {
-	since, patience := now, s.timing.debounce
+	since, wait := now, s.timing.debounce
 	if prior != nil && !prior.since.IsZero() {
 		since = prior.since
 	}
 	if err != nil {
-		patience = s.timing.maxWait
+		wait = s.timing.maxWait
 	}
-	if now.Sub(since) >= patience {
+	if now.Sub(since) >= wait {
 		e := &entry{file: File{Path: name, Hash: hash(nil)}, print: print, since: since}
 		if err != nil {
 			e = unreadable(name, err)

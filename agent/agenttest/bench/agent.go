@@ -120,12 +120,12 @@ func processorTime(pid int) (used time.Duration, parent int, err error) {
 	return used, parent, nil
 }
 
-// patience is how long something may take to begin.
-const patience = 2 * time.Minute
+// timeout is how long something may take to begin.
+const timeout = 2 * time.Minute
 
 // await polls until done returns true.
 func await(ctx context.Context, what string, done func() bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("waited too long for %s", what))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("waited too long for %s", what))
 	defer cancel()
 	for !done() {
 		if sleep(ctx, 2*time.Millisecond); ctx.Err() != nil {

@@ -89,7 +89,7 @@ func openPipe(path string) (*os.File, error) {
 func follow(f *os.File, took time.Duration) (late []time.Duration, err error) {
 	buf := make([]byte, 0, 1<<20)
 	begin := time.Time{} // of what counts: after the first record and the warm-up
-	_ = f.SetReadDeadline(time.Now().Add(patience))
+	_ = f.SetReadDeadline(time.Now().Add(timeout))
 	for {
 		if !begin.IsZero() {
 			_ = f.SetReadDeadline(begin.Add(took))

@@ -204,7 +204,7 @@ func TestKillOfTheAgentEndsItsPlugins(t *testing.T) {
 // resources are what a process holds.
 type resources struct{ processes, files, sockets, goroutines, temporary int }
 
-func held(t *testing.T) resources {
+func resourcesOf(t *testing.T) resources {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -262,10 +262,10 @@ func TestManyExecutablesLeaveNothing(t *testing.T) {
 	a.Wait("their processes are gone", func() bool { return len(children(os.Getpid())) == 0 })
 	save("stopped", 10)
 	all(spec.PhaseStopped, 0)
-	before := held(t)
+	before := resourcesOf(t)
 	save("running", 10)
 	all(spec.PhaseRunning, 0)
-	if n := held(t).processes; n != 2*count {
+	if n := resourcesOf(t).processes; n != 2*count {
 		t.Errorf("%d processes run for %d pipelines", n, count)
 	}
 	save("running", 20)
@@ -275,7 +275,7 @@ func TestManyExecutablesLeaveNothing(t *testing.T) {
 	var after resources
 	defer func() { t.Logf("before %+v, after %+v", before, after) }()
 	a.Wait(fmt.Sprintf("only %+v is held", before), func() bool {
-		after = held(t)
+		after = resourcesOf(t)
 		return after.processes == 0 && after.temporary == 0 && after.sockets <= before.sockets &&
 			after.files <= before.files && after.goroutines <= before.goroutines
 	})

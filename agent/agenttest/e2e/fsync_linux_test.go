@@ -22,7 +22,7 @@ import (
 )
 
 // failSyncs, when set, is the file of which every fsync fails in an agent in a process of its
-// own, from SIGUSR1 on. The process says in a file beside it when that is so.
+// own, from SIGUSR1 on. The process says in a file next to it when that is so.
 const failSyncs = "CONDUIT_TEST_FAIL_SYNCS"
 
 func init() {

@@ -11,9 +11,9 @@ import (
 )
 
 // However an agent ends, nothing of it and of its plugins stays in the directory for temporary
-// files. What stays beside the store goes when the next agent starts, and with it.
+// files. What stays next to the store goes when the next agent starts, and with it.
 func TestKilledAgentsLeaveNoTemporaryFiles(t *testing.T) {
-	for name, long := range map[string]bool{"beside the store": false, "with a path too long for sockets": true} {
+	for name, long := range map[string]bool{"next to the store": false, "with a path too long for sockets": true} {
 		t.Run(name, func(t *testing.T) {
 			root, err := os.MkdirTemp("/dev/shm", "left") // short enough for sockets, and not in $TMPDIR
 			if err != nil {
@@ -41,7 +41,7 @@ func TestKilledAgentsLeaveNoTemporaryFiles(t *testing.T) {
 					t.Fatalf("%v\n%s", err, p.log.String())
 				}
 				if _, err := os.Stat(filepath.Join(dir, "conduit.db.run")); (err == nil) == long {
-					t.Errorf("the directory beside the store: %v", err)
+					t.Errorf("the directory next to the store: %v", err)
 				}
 				_ = p.cmd.Process.Signal(signal)
 				_ = p.cmd.Wait()
@@ -50,7 +50,7 @@ func TestKilledAgentsLeaveNoTemporaryFiles(t *testing.T) {
 			a := agenttest.Start(t, dir)
 			a.Stop()
 			if _, err := os.Stat(filepath.Join(dir, "conduit.db.run")); err == nil {
-				t.Error("the directory beside the store outlives the agent")
+				t.Error("the directory next to the store outlives the agent")
 			}
 		})
 	}

@@ -91,7 +91,7 @@ func TestMetricsAreFrozen(t *testing.T) {
 	}
 }
 
-// describeUnreported describes the metrics of sources that tell of their systems, which
+// describeUnreported describes the metrics of sources that report on their systems, which
 // those of this test do not all do, as they are declared.
 func describeUnreported(t *testing.T) string {
 	source, err := os.ReadFile("../../telemetry/descriptors.go")

@@ -240,7 +240,7 @@ func TestStatusTellsOfSourcesWithoutRecords(t *testing.T) {
 	w.Wait("rates", func() (known bool) { text, known = waiting(); return known })
 	since, found := strings.CutPrefix(text, "no record yet, open since ")
 	if at, err := time.Parse(time.RFC3339, since); !found || err != nil || at.Before(begin.Add(-time.Second)) || at.After(time.Now()) {
-		t.Errorf("the status tells %q", text)
+		t.Errorf("the status is %q", text)
 	}
 	if err := os.WriteFile(in, []byte("line\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 // recordedPipeline is a pipeline that was run by a real Conduit with its built-in connectors, and
 // whose first lines of output are in testdata/records.txt, normalized.
 type recordedPipeline struct {
-	source, destination string // settings, beside the fields of what is generated and the paths
+	source, destination string // settings, in addition to the fields of what is generated and the paths
 	fields              string // of generated records, a letter each
 	count               int    // lines of the output; more than were recorded where operations are picked at random
 	random              bool   // operations are picked at random

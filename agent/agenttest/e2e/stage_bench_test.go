@@ -39,7 +39,7 @@ func benchFour(stage string) spec.Connector {
 	return c
 }
 
-// BenchmarkStage tells what a processor adds to a record: "process" less "read". "loop" is the
+// BenchmarkStage measures what a processor adds to a record: "process" less "read". "loop" is the
 // bare loop of reading and writing structured records, to which that is compared.
 func BenchmarkStage(b *testing.B) {
 	for _, stage := range benchStages {

@@ -17,7 +17,7 @@ type tasks struct {
 	longest, wall time.Duration // the longest by the time that the thread ran, and by wall time
 }
 
-// traceEvent is what the tracing of Chromium tells of a task, times in microseconds.
+// traceEvent is what the tracing of Chromium records of a task, times in microseconds.
 type traceEvent struct {
 	Name, Ph  string
 	Pid, Tid  int

@@ -84,7 +84,7 @@ func (p *process) kill() {
 }
 
 func (p *process) terminate() error {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(upFile(p.dir)); err == nil {
 			break
 		}

@@ -26,13 +26,13 @@ type flow struct {
 	ledger   ledger
 	promise  promise
 	produce  func(ctx context.Context, first, n int) error
-	pace     time.Duration
+	interval time.Duration
 	arrived  func(ctx context.Context) ([]int, error)
 	repeated int // records so far
 }
 
-// patience bounds how long the flow may take to go on after a fault.
-const patience = 60 * time.Second
+// timeout bounds how long the flow may take to go on after a fault.
+const timeout = 60 * time.Second
 
 // start writes the pipeline file and starts the agent.
 func (f *flow) start() {
@@ -53,7 +53,7 @@ func (f *flow) feed() (stop func()) {
 	done.Go(func() {
 		for ctx.Err() == nil {
 			f.produceSome(1 + rand.IntN(20))
-			wait(ctx, max(f.pace, 10*time.Millisecond))
+			wait(ctx, max(f.interval, 10*time.Millisecond))
 		}
 	})
 	var once sync.Once
@@ -103,7 +103,7 @@ func (f *flow) catchUp() (all []int, err error) {
 		all = got
 		return len(distinct(got)) >= want
 	})
-	if errors.Is(err, errPatience) {
+	if errors.Is(err, errLate) {
 		return all, nil // the ledger says what is missing
 	}
 	return all, err
@@ -117,11 +117,11 @@ func distinct(all []int) map[int]struct{} {
 	return set
 }
 
-var errPatience = errors.New("waited too long")
+var errLate = errors.New("waited too long")
 
 // until waits until what has arrived is enough. A system that cannot be asked now may be later.
 func (f *flow) until(enough func(got []int) bool) error {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for {
 		ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
 		got, err := f.arrived(ctx)
@@ -131,9 +131,9 @@ func (f *flow) until(enough func(got []int) bool) error {
 		}
 		if time.Now().After(deadline) {
 			if err == nil {
-				return fmt.Errorf("%w: %d arrived", errPatience, len(got))
+				return fmt.Errorf("%w: %d arrived", errLate, len(got))
 			}
-			return fmt.Errorf("%w: %d arrived: %w", errPatience, len(got), err)
+			return fmt.Errorf("%w: %d arrived: %w", errLate, len(got), err)
 		}
 		wait(f.t.Context(), 20*time.Millisecond)
 	}

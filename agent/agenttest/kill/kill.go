@@ -68,7 +68,7 @@ type Source struct {
 	NoOrder    bool                                   // no order is promised
 	Reread     bool                                   // faults of network and server may repeat records, as a kill of the agent may
 	Skip       map[Fault]string                       // faults that do not apply, with the reason
-	Pace       time.Duration                          // between two calls of Produce; 0: 10 ms
+	Interval   time.Duration                          // between two calls of Produce; 0: 10 ms
 }
 
 // Destination is the case of a destination. Its records have structured payloads,
@@ -157,7 +157,7 @@ func RunSource(t *testing.T, c Source) {
 	if number == nil {
 		number = NumberOf
 	}
-	f.produce, f.pace = f.system.Produce, c.Pace
+	f.produce, f.interval = f.system.Produce, c.Interval
 	f.arrived = func(context.Context) ([]int, error) { return readLines(output, number) }
 	f.promise = promise{group: c.Group, unordered: c.NoOrder, reread: c.Reread}
 	f.run(c.Skip)

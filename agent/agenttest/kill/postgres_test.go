@@ -134,7 +134,7 @@ func TestPostgresSource(t *testing.T) {
 				Settings: p.settings(map[string]string{"tables": "ledger", "heartbeat": "300ms"}),
 			}
 		},
-		Pace: 20 * time.Millisecond,
+		Interval: 20 * time.Millisecond,
 	})
 }
 

@@ -113,7 +113,7 @@ function stageCard(d, id, r, s) {
       Object.entries(c.config.settings).sort().map(([k, v]) => fact(k, h('code', { class: 'wrap' }, v)))));
 }
 
-/** How far a source is behind its system, in the units that it tells. */
+/** How far a source is behind its system, in the units that it reports. */
 function behind(b) {
   const parts = (b.snapshots || []).map((x) => {
     const rate = (x.rows - (x.resumed || 0)) / ((Date.now() - Date.parse(x.startedAt)) / 1000);

@@ -36,7 +36,7 @@ type Source struct {
 
 	recordCount int64 // 0 means no end
 	collections []collection
-	pace        pacer
+	limiter     rateLimiter
 
 	made   int64 // number of the last record
 	batch  batch
@@ -60,7 +60,7 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) error 
 		return err
 	}
 	s.recordCount, s.collections = c.RecordCount, collections
-	s.pace = pacer{Interval: c.interval(), Generate: c.Burst.GenerateTime, Sleep: c.Burst.SleepTime}
+	s.limiter = rateLimiter{Interval: c.interval(), Generate: c.Burst.GenerateTime, Sleep: c.Burst.SleepTime}
 	return nil
 }
 
@@ -79,7 +79,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 		}
 	}
 	s.random = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	s.pace.Start = time.Now()
+	s.limiter.Start = time.Now()
 	return nil
 }
 
@@ -97,12 +97,12 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	n, err := s.pace.wait(ctx, int(limit))
+	n, err := s.limiter.wait(ctx, int(limit))
 	if err != nil {
 		return nil, err
 	}
 	records := s.make(n)
-	s.pace.took(len(records))
+	s.limiter.took(len(records))
 	return records, nil
 }
 

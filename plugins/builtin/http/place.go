@@ -62,7 +62,7 @@ func (p place) counted(value, hash string) place {
 	return p
 }
 
-const digestBytes = 12 // of a SHA-256: enough to tell the states of one resource apart
+const digestBytes = 12 // of a SHA-256: enough to distinguish the states of one resource
 
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// sequence numbers the records of one run of a server: a random prefix tells runs apart.
+// sequence numbers the records of one run of a server: a random prefix distinguishes runs.
 type sequence struct {
 	prefix string
 	last   uint64

@@ -45,7 +45,7 @@ type sourceSettings struct {
 	tlssettings.Settings
 }
 
-// check returns what is wrong with the settings beside each of them alone.
+// check returns what is wrong with the settings together.
 func (s *sourceSettings) check() error {
 	switch {
 	case s.URL == "":

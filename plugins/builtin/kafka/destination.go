@@ -87,7 +87,7 @@ type Destination struct {
 	format    sdk.Format
 	topic     text
 	partition text
-	budget    template.Budget
+	timeLimit template.TimeLimit
 	network   *network
 	client    *kgo.Client
 	written   []string // positions behind a refused record that are in the topic already
@@ -142,7 +142,7 @@ func (d *Destination) Open(ctx context.Context) (err error) {
 
 // Write returns when the topics have the messages.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
-	d.budget.Begin(ctx)
+	d.timeLimit.Begin(ctx)
 	if d.once != nil {
 		return d.once.write(ctx, d, records)
 	}

@@ -145,12 +145,12 @@ func (s *source) close() {
 	}
 }
 
-const patience = 30 * time.Second
+const timeout = 30 * time.Second
 
 // read returns the next records, n at least.
 func (s *source) read(n int) (all []record.Record) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
 	for len(all) < n {
 		more, err := s.Read(ctx)
@@ -175,7 +175,7 @@ func (s *source) want(values ...string) []record.Record {
 // fails returns the error with which reading ends, without a record before.
 func (s *source) fails() error {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
 	records, err := s.Read(ctx)
 	if err == nil || errors.Is(err, context.DeadlineExceeded) {
@@ -205,7 +205,7 @@ func show(records []record.Record) (values []string) {
 
 func (w *world) eventually(what string, ok func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for !ok() {
 		if time.Now().After(deadline) {
 			w.Fatalf("waited too long until %s", what)
@@ -278,7 +278,7 @@ func (w *world) stored() (all []*kgo.Record) {
 			left++
 		}
 	})
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.Context(), timeout)
 	defer cancel()
 	for left > 0 {
 		fetches := client.PollFetches(ctx)
@@ -313,7 +313,7 @@ func TestContract(t *testing.T) {
 	k := server.StartKafka(t, server.KafkaOptions{})
 	plugintest.Run(t, plugintest.Target{
 		Connector: kafka.Connector(),
-		Patience:  20 * time.Second,
+		Timeout:   20 * time.Second,
 		Source: func(tb testing.TB, n int) map[string]string {
 			name := newTopic(tb, k.Addr, 1)
 			client, err := kgo.NewClient(kgo.SeedBrokers(k.Addr), kgo.DefaultProduceTopic(name))

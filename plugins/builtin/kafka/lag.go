@@ -43,7 +43,7 @@ func (s *Source) askEnds(ctx context.Context) {
 	})
 }
 
-// Progress tells how many messages were not acknowledged yet, of the partitions that this member
+// Progress reports how many messages were not acknowledged yet, of the partitions that this member
 // of the group has.
 func (s *Source) Progress() progress.Report {
 	var r progress.Report

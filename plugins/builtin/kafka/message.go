@@ -26,7 +26,7 @@ func (d *Destination) messages(records []record.Record) (messages []*kgo.Record,
 }
 
 func (d *Destination) message(m *kgo.Record, r *record.Record) (err error) {
-	if m.Topic, err = d.topic.of(&d.budget, r); err != nil {
+	if m.Topic, err = d.topic.of(&d.timeLimit, r); err != nil {
 		return fmt.Errorf("cannot make the name of the topic: %w", err)
 	}
 	if m.Topic == "" {
@@ -59,7 +59,7 @@ func (d *Destination) message(m *kgo.Record, r *record.Record) (err error) {
 const byKey = -1
 
 func (d *Destination) partitionOf(r *record.Record) (int32, error) {
-	s, err := d.partition.of(&d.budget, r)
+	s, err := d.partition.of(&d.timeLimit, r)
 	if err != nil {
 		return 0, fmt.Errorf("cannot make the number of the partition: %w", err)
 	}

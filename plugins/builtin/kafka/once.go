@@ -150,7 +150,7 @@ func (o *once) abort(ctx context.Context) error {
 }
 
 // broken returns err as one that the destination cannot go on after. It is opened again, which
-// tells whether the transaction was committed.
+// reports whether the transaction was committed.
 func (o *once) broken(err error) error {
 	if errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) {
 		return sdk.Unavailable(fmt.Errorf("another producer has taken over transactional id %q: each destination needs its own: %w", o.id, err))

@@ -152,7 +152,7 @@ func (s *Source) consumer() []kgo.Opt {
 		// Other members may have them already.
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { s.forget(lost) }),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(), // they tell how far a partition was read
+		kgo.KeepControlRecords(), // they say how far a partition was read
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxBytes(fetchBytes),

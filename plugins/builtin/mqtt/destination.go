@@ -28,12 +28,12 @@ type destinationSettings struct {
 type Destination struct {
 	sdk.DestinationBase
 
-	settings destinationSettings
-	id       string
-	topic    *template.Template
-	budget   template.Budget
-	client   *paho.Client // nil: there is no connection
-	largest  int          // bytes of a packet that the server takes; 0: any
+	settings  destinationSettings
+	id        string
+	topic     *template.Template
+	timeLimit template.TimeLimit
+	client    *paho.Client // nil: there is no connection
+	largest   int          // bytes of a packet that the server takes; 0: any
 }
 
 // Parameters describes the settings.
@@ -75,7 +75,7 @@ func (d *Destination) Open(ctx context.Context) error {
 
 // Write publishes the records. Each is written when the server has acknowledged it.
 func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
-	d.budget.Begin(ctx)
+	d.timeLimit.Begin(ctx)
 	for i := range records {
 		p, err := d.message(ctx, &records[i])
 		if err == nil {
@@ -89,7 +89,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 }
 
 func (d *Destination) message(ctx context.Context, r *record.Record) (*paho.Publish, error) {
-	topic, err := d.topic.Append(&d.budget, nil, r)
+	topic, err := d.topic.Append(&d.timeLimit, nil, r)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the topic: %w", err)
 	}
@@ -156,7 +156,7 @@ func (d *Destination) try(ctx context.Context, p *paho.Publish) error {
 	return err
 }
 
-// overhead is what a packet has beside topic and payload, at most.
+// overhead is what a packet has in addition to topic and payload, at most.
 const overhead = 16
 
 func done(c *paho.Client) bool {

@@ -98,7 +98,7 @@ func (s *Source) heard(warning string) {
 	}
 }
 
-// Progress returns why nothing can be received, if that is so: a server does not tell what it keeps.
+// Progress returns why nothing can be received, if that is so: a server does not report what it keeps.
 func (s *Source) Progress() progress.Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()

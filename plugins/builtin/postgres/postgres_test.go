@@ -147,12 +147,12 @@ func (s *source) close() {
 	}
 }
 
-const patience = 20 * time.Second
+const timeout = 20 * time.Second
 
 // read returns the next n records.
 func (s *source) read(n int) []record.Record {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
 	for len(s.ahead) < n {
 		more, err := s.Source.Read(ctx)
@@ -169,7 +169,7 @@ func (s *source) read(n int) []record.Record {
 // fails returns the error with which reading ends.
 func (s *source) fails() error {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
 	for {
 		if _, err := s.Source.Read(ctx); err != nil {
@@ -206,7 +206,7 @@ func (s *source) progress() progress.Report { return s.Source.(sdk.Reporter).Pro
 
 func (w *world) eventually(what string, ok func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for !ok() {
 		if time.Now().After(deadline) {
 			w.Fatalf("waited too long until %s", what)

@@ -111,8 +111,8 @@ func (st *stream) explain(ctx context.Context, err *pgconn.PgError) error {
 	return wrapped
 }
 
-// slotPatience is how long a former session of this source may take to let go of the slot.
-const slotPatience = 5 * time.Second
+// slotReleaseTimeout is how long a former session of this source may take to let go of the slot.
+const slotReleaseTimeout = 5 * time.Second
 
 // inUse deals with a slot that a session uses: the former one of this source is ended, another
 // one is waited for, but not for long.
@@ -122,7 +122,7 @@ func (st *stream) inUse(ctx context.Context, cause error) error {
 		return err
 	}
 	defer pg.Close(conn)
-	deadline := time.Now().Add(slotPatience)
+	deadline := time.Now().Add(slotReleaseTimeout)
 	for wait := (pg.Backoff{}); ; {
 		r, err := pg.Row(ctx, conn, `SELECT coalesce(s.active_pid, 0), coalesce(a.application_name, ''), coalesce(host(a.client_addr), 'a local socket')
 			FROM pg_catalog.pg_replication_slots s LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = $1`, st.settings.Slot)

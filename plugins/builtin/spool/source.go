@@ -21,7 +21,7 @@ const (
 	gapBytes      = 34 // more for each gap
 	saveAfter     = time.Second
 	mostGaps      = 16
-	fresh         = 500 * time.Millisecond // older records are backlog
+	backlogAge    = 500 * time.Millisecond // older records are backlog
 )
 
 type sourceSettings struct {
@@ -43,7 +43,7 @@ type Source struct {
 	place   place            // that Read got to
 	newest  *spoollog.Cursor // from place.next on
 	backlog *spoollog.Cursor // in the last gap; nil when it is not being read
-	pace    pace
+	window  window
 
 	saving sync.Mutex
 	saver  *time.Timer // guarded by saving: runs when the log is to save where the reader is
@@ -120,7 +120,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 		if err != nil {
 			return nil, sdk.Unavailable(err)
 		}
-		if err := s.pace.wait(ctx, s.newest); err != nil {
+		if err := s.window.wait(ctx, s.newest); err != nil {
 			return nil, err
 		}
 	}
@@ -138,7 +138,7 @@ func (s *Source) readNewest() ([]record.Record, error) {
 		if len(records) == 0 {
 			return nil, err
 		}
-		if s.settings.Order == "newest-first" && time.Since(s.newest.Time()) > fresh && len(s.place.gaps) < mostGaps {
+		if s.settings.Order == "newest-first" && time.Since(s.newest.Time()) > backlogAge && len(s.place.gaps) < mostGaps {
 			_, end := s.log.Bounds()
 			s.place.gaps = append(s.place.gaps, gap{from, max(end, s.newest.Next())})
 			s.place.next = max(end, s.newest.Next())
@@ -148,7 +148,7 @@ func (s *Source) readNewest() ([]record.Record, error) {
 			continue
 		}
 		s.position(records, offsets, &s.place.next)
-		s.pace.sent(len(records), false)
+		s.window.sent(len(records), false)
 		return records, nil
 	}
 }
@@ -159,7 +159,7 @@ func (s *Source) readBacklog() ([]record.Record, error) {
 	for len(s.place.gaps) > 0 {
 		i, most := 0, uint64(math.MaxInt64)
 		if s.settings.Order == "newest-first" {
-			i, most = len(s.place.gaps)-1, uint64(s.pace.room())
+			i, most = len(s.place.gaps)-1, uint64(s.window.free())
 		}
 		if most == 0 {
 			return nil, nil
@@ -172,7 +172,7 @@ func (s *Source) readBacklog() ([]record.Record, error) {
 		records, offsets, err := s.backlog.Read(end)
 		if len(records) > 0 {
 			s.position(records, offsets, &g.from)
-			s.pace.sent(len(records), true)
+			s.window.sent(len(records), true)
 			return records, nil
 		}
 		if err != nil {
@@ -207,7 +207,7 @@ func (s *Source) position(records []record.Record, offsets []uint64, at *uint64)
 
 // Ack acknowledges the records: what every source of the spool acknowledged is removed.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
-	s.pace.acked(len(positions))
+	s.window.acked(len(positions))
 	p, err := parsePosition(positions[len(positions)-1])
 	if err != nil {
 		return err

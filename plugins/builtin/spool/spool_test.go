@@ -105,7 +105,7 @@ func TestReadsOnFromPosition(t *testing.T) {
 	}
 }
 
-// Fresh records come first, what has waited fills the pauses, and a position knows what is left.
+// New records come first, what has waited fills the pauses, and a position knows what is left.
 func TestNewestFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "spool")
@@ -146,9 +146,9 @@ func TestNewestFirst(t *testing.T) {
 
 func settingsOf(path string) map[string]string { return map[string]string{"path": path} }
 
-// While a backlog is drained into something slow, no fresh record waits for a second, and
+// While a backlog is drained into something slow, no new record waits for a second, and
 // the backlog does not starve.
-func TestBacklogDoesNotDelayFreshRecords(t *testing.T) {
+func TestBacklogDoesNotDelayNewRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const backlog, perRecord, seconds = 20_000, time.Millisecond, 10
 		path := filepath.Join(t.TempDir(), "spool")
@@ -198,9 +198,9 @@ func TestBacklogDoesNotDelayFreshRecords(t *testing.T) {
 		}
 		cancel()
 		all.Wait()
-		t.Logf("fresh records took %v at most, and %d of the backlog passed in %d s", latest, drained, seconds)
+		t.Logf("new records took %v at most, and %d of the backlog passed in %d s", latest, drained, seconds)
 		if latest >= time.Second || latest == 0 {
-			t.Errorf("a fresh record took %v, want less than a second", latest)
+			t.Errorf("a new record took %v, want less than a second", latest)
 		}
 		if could := int(seconds * time.Second / perRecord); drained < could*8/10 {
 			t.Errorf("%d records of the backlog passed, want most of %d", drained, could)

@@ -59,7 +59,7 @@ func (k *Kafka) write(t testing.TB, name, content string) {
 	}
 }
 
-// Advertise has the broker tell clients that they reach it at addr: at a proxy.
+// Advertise sets the address at which the broker says that clients reach it: at a proxy.
 func (k *Kafka) Advertise(t testing.TB, addr string) {
 	t.Helper()
 	k.write(t, "advertise", addr)

@@ -21,13 +21,13 @@ import (
 // web adds what an HTTP service answers.
 type web struct {
 	sdk.ProcessorBase
-	settings webSettings
-	url      *template.Template
-	target   *fieldref.Ref
-	client   httpcall.Client
-	header   http.Header
-	cache    cache
-	budget   template.Budget
+	settings  webSettings
+	url       *template.Template
+	target    *fieldref.Ref
+	client    httpcall.Client
+	header    http.Header
+	cache     cache
+	timeLimit template.TimeLimit
 }
 
 type webSettings struct {
@@ -102,7 +102,7 @@ func (p *web) Open(context.Context) error {
 
 // Process implements sdk.Processor.
 func (p *web) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	p.budget.Begin(ctx)
+	p.timeLimit.Begin(ctx)
 	for i := range b.Len() {
 		r := b.Record(i)
 		a, err := p.answer(ctx, r)
@@ -124,7 +124,7 @@ func (p *web) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 
 // answer returns what the service says about r, from the cache if it is there.
 func (p *web) answer(ctx context.Context, r *record.Record) (answer, error) {
-	text, err := p.url.Append(&p.budget, nil, r)
+	text, err := p.url.Append(&p.timeLimit, nil, r)
 	if err != nil {
 		return answer{}, fmt.Errorf("cannot make the URL: %w", err)
 	}

@@ -106,8 +106,8 @@ func (p *set) SchemaParts() schema.Parts {
 
 // Process implements sdk.Processor.
 func (p *set) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	var budget template.Budget
-	budget.Begin(ctx)
+	var timeLimit template.TimeLimit
+	timeLimit.Begin(ctx)
 	ref := p.refs[0]
 	if _, ok := p.template.Constant(); ok {
 		return b.Each(func(r *record.Record) error {
@@ -120,7 +120,7 @@ func (p *set) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	}
 	err := b.Each(func(r *record.Record) error {
 		var err error
-		if p.scratch, err = p.template.Append(&budget, p.scratch[:0], r); err != nil {
+		if p.scratch, err = p.template.Append(&timeLimit, p.scratch[:0], r); err != nil {
 			return fmt.Errorf("cannot make the value of %s: %w", ref, err)
 		}
 		v, err := p.read(string(p.scratch))

@@ -75,13 +75,13 @@ func (p *refuse) SchemaParts() schema.Parts {
 
 // Process implements sdk.Processor. A template that fails says so in its place.
 func (p *refuse) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	var budget template.Budget
-	budget.Begin(ctx)
+	var timeLimit template.TimeLimit
+	timeLimit.Begin(ctx)
 	err := b.Each(func(r *record.Record) error {
 		if p.template == nil {
 			return errors.New(p.text)
 		}
-		text, err := p.template.Append(&budget, nil, r)
+		text, err := p.template.Append(&timeLimit, nil, r)
 		if err != nil {
 			return fmt.Errorf("cannot make the message of the error: %w", err)
 		}

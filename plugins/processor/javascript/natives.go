@@ -25,7 +25,7 @@ const (
 	maxShift    = 10_000_000
 )
 
-// boundNatives bounds, beside boundLengths, functions of the language whose work is not that of
+// boundNatives bounds, as boundLengths does, functions of the language whose work is not that of
 // one length: they go through lists within lists, or make as much text as two arguments
 // multiplied.
 func boundNatives(vm *goja.Runtime) error {

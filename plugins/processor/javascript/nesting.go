@@ -43,7 +43,7 @@ func checkNesting(name, text string) error {
 	return fmt.Errorf("%s:%d:%d: SyntaxError: %s", name, line, len(before)-strings.LastIndexByte(before, '\n'), c.problem)
 }
 
-// What stands before a slash tells whether that divides or begins a regular expression.
+// What stands before a slash decides whether that divides or begins a regular expression.
 type before int
 
 const (

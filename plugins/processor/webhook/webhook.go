@@ -60,7 +60,7 @@ type processor struct {
 	status    *fieldref.Ref // nil: not kept
 	client    httpcall.Client
 	scratch   []byte
-	budget    template.Budget
+	timeLimit template.TimeLimit
 }
 
 // Parameters implements sdk.Processor.
@@ -205,7 +205,7 @@ func (p *processor) SchemaParts() schema.Parts {
 
 // Process implements sdk.Processor.
 func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
-	p.budget.Begin(ctx)
+	p.timeLimit.Begin(ctx)
 	for i := range b.Len() {
 		if err := p.processOne(ctx, b.Record(i)); ctx.Err() != nil {
 			return ctx.Err()
@@ -238,7 +238,7 @@ func (p *processor) processOne(ctx context.Context, r *record.Record) error {
 
 func (p *processor) request(r *record.Record) (out httpcall.Request, err error) {
 	out = httpcall.Request{Method: p.method, Header: p.header}
-	if p.scratch, err = p.url.Append(&p.budget, p.scratch[:0], r); err != nil {
+	if p.scratch, err = p.url.Append(&p.timeLimit, p.scratch[:0], r); err != nil {
 		return out, fmt.Errorf("cannot make the URL: %w", err)
 	}
 	out.URL = string(p.scratch)
@@ -246,7 +246,7 @@ func (p *processor) request(r *record.Record) (out httpcall.Request, err error) 
 		return out, fmt.Errorf("cannot use the URL that request.url makes: %w", err)
 	}
 	if p.body != nil {
-		if out.Body, err = p.body.Append(&p.budget, []byte{}, r); err != nil {
+		if out.Body, err = p.body.Append(&p.timeLimit, []byte{}, r); err != nil {
 			return out, fmt.Errorf("cannot make the body: %w", err)
 		}
 	}

@@ -27,11 +27,11 @@ type destinationSettings struct {
 // Destination writes records to tables.
 type Destination struct {
 	sdk.DestinationBase
-	settings destinationSettings
-	id       string // of the connector
-	log      *slog.Logger
-	template *template.Template
-	budget   template.Budget
+	settings  destinationSettings
+	id        string // of the connector
+	log       *slog.Logger
+	template  *template.Template
+	timeLimit template.TimeLimit
 
 	conn    *pgconn.PgConn
 	tables  map[string]*target // by name as the setting table gives it
@@ -170,7 +170,7 @@ func (d *Destination) tableOf(r *record.Record) (string, error) {
 	if d.template == nil {
 		return d.settings.Table, nil
 	}
-	name, err := d.template.Append(&d.budget, d.scratch[:0], r)
+	name, err := d.template.Append(&d.timeLimit, d.scratch[:0], r)
 	d.scratch = name[:0:cap(name)]
 	if err != nil {
 		return "", refusal{fmt.Errorf("cannot tell the table: %w", err)}

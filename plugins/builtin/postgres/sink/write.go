@@ -162,7 +162,7 @@ func (d *Destination) change(ctx context.Context, r *record.Record) (*change, er
 
 // transaction writes the records in one transaction, with their positions if there is a ledger.
 func (d *Destination) transaction(ctx context.Context, records []record.Record) error {
-	d.budget = template.Budget{}
+	d.timeLimit = template.TimeLimit{}
 	changes, hashes, err := d.changes(ctx, records)
 	if err != nil || len(changes) == 0 {
 		return err

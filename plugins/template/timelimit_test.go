@@ -12,17 +12,17 @@ import (
 
 const endless = `{{ range until 90000 }}{{ range until 90000 }}{{ end }}{{ end }}`
 
-func TestBatchesHaveABudget(t *testing.T) {
+func TestBatchesHaveATimeLimit(t *testing.T) {
 	tpl, err := template.Parse(endless, template.Lenient)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var budget template.Budget
-	budget.Begin(t.Context())
-	budget.Shorten(20 * time.Millisecond)
+	var timeLimit template.TimeLimit
+	timeLimit.Begin(t.Context())
+	timeLimit.Shorten(20 * time.Millisecond)
 	start := time.Now()
 	for i := range 1000 {
-		if _, err := tpl.Append(&budget, nil, sample()); err == nil || !strings.Contains(err.Error(), "of one batch together") {
+		if _, err := tpl.Append(&timeLimit, nil, sample()); err == nil || !strings.Contains(err.Error(), "of one batch together") {
 			t.Fatalf("execution %d: %v", i, err)
 		}
 	}
@@ -33,8 +33,8 @@ func TestBatchesHaveABudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	budget.Begin(t.Context())
-	if out, err := short.Append(&budget, nil, sample()); err != nil || string(out) != "V" {
+	timeLimit.Begin(t.Context())
+	if out, err := short.Append(&timeLimit, nil, sample()); err != nil || string(out) != "V" {
 		t.Errorf("in the next batch: %q, %v", out, err)
 	}
 }
@@ -46,11 +46,11 @@ func TestExecutionsEndWithTheContext(t *testing.T) {
 	}
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	var budget template.Budget
-	budget.Begin(ctx)
+	var timeLimit template.TimeLimit
+	timeLimit.Begin(ctx)
 	start := time.Now()
 	time.AfterFunc(20*time.Millisecond, func() { cancel(stopped) })
-	if _, err := tpl.Append(&budget, nil, sample()); !errors.Is(err, stopped) {
+	if _, err := tpl.Append(&timeLimit, nil, sample()); !errors.Is(err, stopped) {
 		t.Errorf("it ended with %v after %s", err, time.Since(start))
 	}
 }

@@ -23,9 +23,9 @@ const (
 	nowAndThen = 10 * tick
 )
 
-// pacer says when records are due: one every Interval, and while Sleep is not zero
+// rateLimiter says when records are due: one every Interval, and while Sleep is not zero
 // only in the first Generate of every Generate+Sleep.
-type pacer struct {
+type rateLimiter struct {
 	Interval float64 // nanoseconds between records, 0 for no limit
 	Generate time.Duration
 	Sleep    time.Duration
@@ -36,72 +36,72 @@ type pacer struct {
 }
 
 // wait waits until a record is due and returns how many are, at most limit.
-func (p *pacer) wait(ctx context.Context, limit int) (int, error) {
+func (l *rateLimiter) wait(ctx context.Context, limit int) (int, error) {
 	for {
-		now := time.Since(p.Start)
-		pause := p.asleep(now)
+		now := time.Since(l.Start)
+		pause := l.asleep(now)
 		if pause > 0 {
-			p.next = max(p.next, float64(now+pause))
-		} else if n := p.due(float64(now), limit); n > 0 {
+			l.next = max(l.next, float64(now+pause))
+		} else if n := l.due(float64(now), limit); n > 0 {
 			return n, nil
 		} else {
-			pause = p.untilDue(float64(now))
+			pause = l.untilDue(float64(now))
 		}
-		if err := p.sleep(ctx, pause); err != nil {
+		if err := l.sleep(ctx, pause); err != nil {
 			return 0, err
 		}
 	}
 }
 
 // took counts n records as made.
-func (p *pacer) took(n int) { p.next += float64(n) * p.Interval }
+func (l *rateLimiter) took(n int) { l.next += float64(n) * l.Interval }
 
 // asleep returns how much is left of the sleep between two bursts.
-func (p *pacer) asleep(now time.Duration) time.Duration {
-	if p.Sleep <= 0 {
+func (l *rateLimiter) asleep(now time.Duration) time.Duration {
+	if l.Sleep <= 0 {
 		return 0
 	}
-	cycle := p.Generate + p.Sleep
-	if at := now % cycle; at >= p.Generate {
+	cycle := l.Generate + l.Sleep
+	if at := now % cycle; at >= l.Generate {
 		return cycle - at
 	}
 	return 0
 }
 
-func (p *pacer) due(now float64, limit int) int {
-	if p.Interval == 0 {
+func (l *rateLimiter) due(now float64, limit int) int {
+	if l.Interval == 0 {
 		return limit
 	}
-	p.next = max(p.next, now-float64(catchUp))
-	if now < p.next {
+	l.next = max(l.next, now-float64(catchUp))
+	if now < l.next {
 		return 0
 	}
-	return int(min(1+(now-p.next)/p.Interval, float64(limit)))
+	return int(min(1+(now-l.next)/l.Interval, float64(limit)))
 }
 
-func (p *pacer) untilDue(now float64) time.Duration {
-	pause := time.Duration(min(p.next-now, float64(longestPause))) + 1 // rounded up
-	if p.Interval < float64(shortestPause) {
+func (l *rateLimiter) untilDue(now float64) time.Duration {
+	pause := time.Duration(min(l.next-now, float64(longestPause))) + 1 // rounded up
+	if l.Interval < float64(shortestPause) {
 		pause = max(pause, shortestPause)
 	}
-	if p.Interval >= float64(nowAndThen) {
+	if l.Interval >= float64(nowAndThen) {
 		at := time.Now().Add(pause)
 		pause += at.Truncate(tick).Add(tick).Sub(at)
 	}
 	return pause
 }
 
-func (p *pacer) sleep(ctx context.Context, d time.Duration) error {
-	if p.timer == nil {
-		p.timer = time.NewTimer(d)
+func (l *rateLimiter) sleep(ctx context.Context, d time.Duration) error {
+	if l.timer == nil {
+		l.timer = time.NewTimer(d)
 	} else {
-		p.timer.Reset(d)
+		l.timer.Reset(d)
 	}
 	select {
 	case <-ctx.Done():
-		p.timer.Stop()
+		l.timer.Stop()
 		return ctx.Err()
-	case <-p.timer.C:
+	case <-l.timer.C:
 		return nil
 	}
 }

@@ -8,19 +8,19 @@ import (
 // maxBatchTime is how long the executions for one batch of records may take together.
 const maxBatchTime = 10 * time.Second
 
-// Budget bounds what executions for the records of one batch take together: time, and the
-// context of the batch. The zero Budget leaves each execution to its own bounds. It is used by
+// TimeLimit bounds what executions for the records of one batch take together: time, and the
+// context of the batch. The zero TimeLimit leaves each execution to its own bounds. It is used by
 // one goroutine at a time.
-type Budget struct {
+type TimeLimit struct {
 	ctx  context.Context // of the batch; nil: none has begun
 	left time.Duration
 }
 
 // Begin begins a batch, whose executions end with ctx.
-func (b *Budget) Begin(ctx context.Context) { b.ctx, b.left = ctx, maxBatchTime }
+func (b *TimeLimit) Begin(ctx context.Context) { b.ctx, b.left = ctx, maxBatchTime }
 
 // until returns when an execution that starts now has to end, and the error of one that does not.
-func (b *Budget) until(now time.Time) (time.Time, error) {
+func (b *TimeLimit) until(now time.Time) (time.Time, error) {
 	if b.ctx != nil && b.left < maxTime {
 		return now.Add(b.left), errBatchTime
 	}
@@ -28,14 +28,14 @@ func (b *Budget) until(now time.Time) (time.Time, error) {
 }
 
 // spend takes the time since start, when an execution began.
-func (b *Budget) spend(start time.Time) {
+func (b *TimeLimit) spend(start time.Time) {
 	if b.ctx != nil {
 		b.left -= time.Since(start)
 	}
 }
 
 // ended returns why the batch is over, nil while it is not.
-func (b *Budget) ended() error {
+func (b *TimeLimit) ended() error {
 	if b.ctx == nil {
 		return nil
 	}

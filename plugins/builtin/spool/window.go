@@ -1,0 +1,121 @@
+package spool
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/spoollog"
+)
+
+// The number of backlog records that are on their way at once is doubled while those are
+// acknowledged sooner than quick, and halved when they take longer than slow: new records
+// wait behind them.
+const (
+	leastOnWay = 1
+	mostOnWay  = 8192
+	firstOnWay = 64
+	quick      = 250 * time.Millisecond
+	slow       = 500 * time.Millisecond
+)
+
+// window is a congestion window: it bounds how many records of the backlog are on their way.
+type window struct {
+	mu     sync.Mutex
+	limit  int       // 0: firstOnWay
+	since  time.Time // when limit changed
+	onWay  int       // of the backlog
+	sends  []send
+	freed  bool               // something was acknowledged since free was called
+	wakeup context.CancelFunc // ends wait
+}
+
+// send is a batch that is not acknowledged altogether.
+type send struct {
+	left    int
+	backlog bool
+	at      time.Time
+}
+
+func (w *window) sent(n int, backlog bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sends = append(w.sends, send{n, backlog, time.Now()})
+	if backlog {
+		w.onWay += n
+	}
+}
+
+// free returns how many records of the backlog may be sent.
+func (w *window) free() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.limit == 0 {
+		w.limit = firstOnWay
+	}
+	w.freed = false
+	if free := w.limit - w.onWay; free*4 >= w.limit { // not one by one
+		return free
+	}
+	return 0
+}
+
+// acked takes note that the next n records were acknowledged.
+func (w *window) acked(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n > 0 && len(w.sends) > 0 {
+		s := &w.sends[0]
+		k := min(n, s.left)
+		n, s.left = n-k, s.left-k
+		if s.backlog {
+			w.onWay -= k
+		}
+		if s.left == 0 {
+			w.adapt(*s)
+			w.sends = w.sends[1:]
+		}
+	}
+	if w.freed = true; w.wakeup != nil {
+		w.wakeup()
+	}
+}
+
+// adapt changes the limit by how long a batch took, if it was sent since the last change.
+func (w *window) adapt(s send) {
+	if !s.backlog || s.at.Before(w.since) {
+		return
+	}
+	before := w.limit
+	switch took := time.Since(s.at); {
+	case took < quick:
+		w.limit = min(2*w.limit, mostOnWay)
+	case took > slow:
+		w.limit = max(w.limit/2, leastOnWay)
+	}
+	if w.limit != before {
+		w.since = time.Now()
+	}
+}
+
+// wait waits until there is something to read at the cursor, or something was acknowledged.
+func (w *window) wait(ctx context.Context, c *spoollog.Cursor) error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.mu.Lock()
+	w.wakeup = cancel
+	if w.freed {
+		cancel()
+	}
+	w.freed = false
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.wakeup = nil
+		w.mu.Unlock()
+	}()
+	if err := c.Wait(inner); err != nil && inner.Err() == nil {
+		return err
+	}
+	return ctx.Err()
+}
