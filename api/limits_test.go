@@ -108,9 +108,9 @@ func TestConnectionsWait(t *testing.T) {
 	}
 }
 
-// TestSlowBodiesLeaveRoom holds more connections than there may be, each with a request that
+// TestSlowBodiesLeaveConnections holds more connections than there may be, each with a request that
 // never ends: the agent stays reachable, and clients without a token are refused at once.
-func TestSlowBodiesLeaveRoom(t *testing.T) {
+func TestSlowBodiesLeaveConnections(t *testing.T) {
 	for name, admin := range map[string]string{"without a token": "", "with a token": "admin"} {
 		w := newWorld(t)
 		s := newServer(w)

@@ -68,7 +68,7 @@ func TestReadStampsRecords(t *testing.T) {
 		}
 		got[0].Metadata.Set("more", "x")
 		if got[3].Metadata.Get("a") != "1" {
-			t.Error("records share room for metadata")
+			t.Error("records share memory for metadata")
 		}
 	})
 }

@@ -14,7 +14,7 @@ const stampFields = 2
 // which connector. What a record has already stays. The fields of all records that have
 // no spare capacity get it in one piece.
 func stamp(records []record.Record, connectorID string) {
-	room, complete := 0, true
+	spare, complete := 0, true
 	for i := range records {
 		md := records[i].Metadata
 		if len(md) >= stampFields && md.Get(record.KeySourceConnectorID) != "" && md.Get(record.KeyReadAt) != "" {
@@ -22,13 +22,13 @@ func stamp(records []record.Record, connectorID string) {
 		}
 		complete = false
 		if cap(md)-len(md) < stampFields {
-			room += len(md) + stampFields
+			spare += len(md) + stampFields
 		}
 	}
 	if complete {
 		return
 	}
-	fields := make([]record.Field, room)
+	fields := make([]record.Field, spare)
 	id := record.Field{Key: record.KeySourceConnectorID, Value: connectorID}
 	readAt := record.Field{Key: record.KeyReadAt, Value: strconv.FormatInt(time.Now().UnixNano(), 10)}
 	for i := range records {
@@ -36,23 +36,23 @@ func stamp(records []record.Record, connectorID string) {
 	}
 }
 
-// stampOne adds the fields to md, moving it into room if need be, and returns what is
-// left of room.
-func stampOne(md *record.Metadata, room []record.Field, id, readAt record.Field) []record.Field {
+// stampOne adds the fields to md, moving it into spare if need be, and returns what is
+// left of spare.
+func stampOne(md *record.Metadata, spare []record.Field, id, readAt record.Field) []record.Field {
 	n := len(*md)
 	if n >= stampFields && md.Get(id.Key) != "" && md.Get(readAt.Key) != "" {
-		return room
+		return spare
 	}
 	if cap(*md)-n < stampFields {
-		own := room[: n : n+stampFields]
+		own := spare[: n : n+stampFields]
 		copy(own, *md)
-		*md, room = own, room[n+stampFields:]
+		*md, spare = own, spare[n+stampFields:]
 	}
 	if n == 0 { // in the order of the keys
 		*md = append(*md, id, readAt)
-		return room
+		return spare
 	}
 	md.SetDefault(id.Key, id.Value)
 	md.SetDefault(readAt.Key, readAt.Value)
-	return room
+	return spare
 }

@@ -56,7 +56,7 @@ func (l *Loop) act(a plan.Action) {
 func (p *pipelineState) flap() {
 	p.Flapping = true
 	policy := p.loop.Policy
-	p.event(warning, "Flapping", fmt.Sprintf("%d versions within %v: more of them wait until there is room, and the latest counts", policy.MaxChanges, policy.ChangesWindow))
+	p.event(warning, "Flapping", fmt.Sprintf("%d versions within %v: more of them wait until the limit allows them, and the latest counts", policy.MaxChanges, policy.ChangesWindow))
 	p.log().Warn("pipeline changes too often, changes wait", "versions", policy.MaxChanges, "within", policy.ChangesWindow)
 }
 

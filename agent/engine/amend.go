@@ -244,7 +244,7 @@ func (a *Amendment) adopt(r *run) {
 	}
 	a.p.minUnsettled.Store(largestBatch(a.p.destinations))
 	for _, s := range r.sources {
-		s.room.Notify()
+		s.freed.Notify()
 	}
 	a.exchange(r)
 	a.p.version.Store(a.to)

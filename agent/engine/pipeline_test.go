@@ -349,7 +349,7 @@ func TestSharedWindowBoundsAllSources(t *testing.T) {
 			readA, readB := &p.Stats.Source("p:a").Records, &p.Stats.Source("p:b").Records
 			synctest.Wait() // until the window is full
 			if n := readA.Load() + readB.Load(); readA.Load() == 0 || readB.Load() == 0 || n < most*3/4 || n > uint64(most+a.maxBatch+b.maxBatch) {
-				t.Errorf("%d and %d records read with room for %d", readA.Load(), readB.Load(), most)
+				t.Errorf("%d and %d records read with space for %d", readA.Load(), readB.Load(), most)
 			}
 			cancel()
 			if err := <-ended; !errors.Is(err, context.Canceled) {

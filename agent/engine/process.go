@@ -160,7 +160,7 @@ func (r *run) awake(ctx context.Context, st stage, s *sourceRun) (over bool, err
 	return false, nil
 }
 
-// checkHeld returns an error when s and all other sources have no room in their windows
+// checkHeld returns an error when s and all other sources have no space in their windows
 // and nothing is in flight but what processors hold and will not let go by themselves. The
 // stages are locked meanwhile: what is between a processor and the tracker is seen by neither.
 // Where one is busy, recheck follows.
@@ -198,9 +198,9 @@ func (r *run) checkHeld(s *sourceRun) error {
 	return failure.Permanent(fmt.Errorf("cannot read on: processors hold more records than may be in flight, and wait for others before they let them go"))
 }
 
-// recheck makes sources without room check again what they wait for.
+// recheck makes sources without space check again what they wait for.
 func (r *run) recheck() {
 	for _, s := range r.sources {
-		s.room.Notify()
+		s.freed.Notify()
 	}
 }

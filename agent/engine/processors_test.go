@@ -552,7 +552,7 @@ func (p *pacer) Process(_ context.Context, b *sdk.ProcessBatch) error {
 func TestProcessorsThatHoldSourcesBack(t *testing.T) {
 	for _, at := range []string{"src", "", "dst"} {
 		for _, sources := range []int{1, 2} {
-			for _, some := range []int{7, 1000} { // a part of what the window has room for, and all of it
+			for _, some := range []int{7, 1000} { // a part of what the window has space for, and all of it
 				t.Run(fmt.Sprintf("%d sources, %d at a time at %s", sources, some, at), func(t *testing.T) {
 					const window, total = 50, 1500
 					w := newWorld(t)

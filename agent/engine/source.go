@@ -57,11 +57,11 @@ type sourceRun struct {
 	taken    uint64         // guarded by mu: the mark being saved
 	finished bool           // guarded by mu: read to the end
 	drained  bool           // guarded by mu: destinations have settled all they will get
-	blocked  bool           // guarded by mu: the window has no room
+	blocked  bool           // guarded by mu: the window has no space
 
 	acking  atomic.Bool   // a call of Ack has not returned
 	commits notify.Signal // the committer is done with the source, or reading has ended
-	room    notify.Signal // the window may have room
+	freed   notify.Signal // the window may have space
 }
 
 // inFlight is a batch on its way from src to every destination, or what processors made
@@ -94,13 +94,13 @@ type pendingLease struct {
 
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
 	return &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: pluginname.Bare(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
-		commits: notify.NewSignal(), room: notify.NewSignal(), openSince: time.Now()}
+		commits: notify.NewSignal(), freed: notify.NewSignal(), openSince: time.Now()}
 }
 
 // read moves batches from the source to the destinations until the source has ended.
 func (s *sourceRun) read(ctx context.Context) error {
 	for {
-		if err := s.waitForRoom(ctx); err != nil {
+		if err := s.waitForWindow(ctx); err != nil {
 			return err
 		}
 		if err := s.acquireLease(ctx); err != nil {
@@ -133,9 +133,9 @@ func (s *sourceRun) read(ctx context.Context) error {
 	}
 }
 
-// waitForRoom waits until the window allows another batch. A batch may overshoot the
+// waitForWindow waits until the window allows another batch. A batch may overshoot the
 // window, so that a record larger than it still passes.
-func (s *sourceRun) waitForRoom(ctx context.Context) error {
+func (s *sourceRun) waitForWindow(ctx context.Context) error {
 	for {
 		s.mu.Lock()
 		s.blocked = false
@@ -150,7 +150,7 @@ func (s *sourceRun) waitForRoom(ctx context.Context) error {
 		if err := s.run.checkHeld(s); err != nil {
 			return err
 		}
-		if err := s.stats.Blocked.Wait(ctx, s.room); err != nil {
+		if err := s.stats.Blocked.Wait(ctx, s.freed); err != nil {
 			return err
 		}
 	}
@@ -264,7 +264,7 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change)
 		s.run.recheck()
 	}
 	if f.Passage != nil {
-		s.room.Notify() // what is in flight may wait only for what processors hold
+		s.freed.Notify() // what is in flight may wait only for what processors hold
 	}
 }
 
@@ -283,7 +283,7 @@ func (s *sourceRun) advanced(n, nacked int) {
 	if clean {
 		s.run.Committer.MarkDirty(s, urgent)
 	}
-	s.room.Notify()
+	s.freed.Notify()
 }
 
 // Checkpoint returns the low-water mark for the committer.
@@ -368,7 +368,7 @@ func (s *sourceRun) acked(n int) error {
 		return failure.Permanent(err)
 	}
 	s.stats.Acked.Add(uint64(n))
-	s.room.Notify()
+	s.freed.Notify()
 	return nil
 }
 

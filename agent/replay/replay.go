@@ -2,8 +2,9 @@
 // enters at the processor or destination that refused it, and is removed from the store only
 // when it is settled.
 //
-// A replay is a run of the engine of its own, with connectors and processors of its own, concurrently with
-// that of the pipeline, which may be stopped. Its source is the dead-letter store.
+// A replay is a run of the engine of its own, with connectors and processors of its own,
+// concurrently with that of the pipeline, which may be stopped. Its source is the dead-letter
+// store.
 package replay
 
 import (

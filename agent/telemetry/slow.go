@@ -11,7 +11,7 @@ import (
 )
 
 // A stage is slow that is busy for slowShare of the time. Where none is, destinations are
-// when sources wait for room for blockedShare of it.
+// when sources wait for space for blockedShare of it.
 const (
 	slowShare    = 0.9
 	blockedShare = 0.5

@@ -116,7 +116,7 @@ func (f *feed) serve(s *session) {
 }
 
 // observe is called by the pipeline. It takes copies of as many records as the token buckets
-// have room for, usually none when records are many. Filters come first, as what they
+// have space for, usually none when records are many. Filters come first, as what they
 // select may be rare; they inspect the records where they are, as copying all of them
 // would cost more.
 func (f *feed) observe(b *record.Batch) {

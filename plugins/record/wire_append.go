@@ -187,7 +187,7 @@ func appendBytes[T string | []byte | Position](dst []byte, num byte, b T) []byte
 }
 
 // openMessage begins the embedded message num. One byte is kept for its length;
-// closeMessage makes room when that is not enough, which is rarer and cheaper than
+// closeMessage makes space when that is not enough, which is rarer and cheaper than
 // counting every message beforehand.
 func openMessage(dst []byte, num byte) (_ []byte, start int) {
 	dst = append(dst, num<<3|typeBytes, 0)
@@ -198,8 +198,8 @@ func openMessage(dst []byte, num byte) (_ []byte, start int) {
 func closeMessage(dst []byte, start int) []byte {
 	n := len(dst) - start
 	if extra := uvarintSize(n) - 1; extra > 0 {
-		var room [binary.MaxVarintLen64]byte
-		dst = append(dst, room[:extra]...)
+		var extension [binary.MaxVarintLen64]byte
+		dst = append(dst, extension[:extra]...)
 		copy(dst[start+extra:], dst[start:start+n])
 	}
 	binary.PutUvarint(dst[start-1:], uint64(n))

@@ -67,8 +67,8 @@ func (w *wireParser) record(lo, hi int) (r Record, err error) {
 	return r, errors.Join(err, f.err)
 }
 
-// metadataRoom is the number of pairs that a record's metadata is made for at first.
-const metadataRoom = 8
+// metadataCapacity is the number of pairs that a record's metadata is made for at first.
+const metadataCapacity = 8
 
 func (w *wireParser) entry(outer *fields, m *Metadata) error {
 	var key, value string
@@ -83,7 +83,7 @@ func (w *wireParser) entry(outer *fields, m *Metadata) error {
 		}
 	}
 	if *m == nil {
-		*m = make(Metadata, 0, metadataRoom)
+		*m = make(Metadata, 0, metadataCapacity)
 	}
 	m.Set(key, value)
 	return errors.Join(err, f.err)

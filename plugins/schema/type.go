@@ -233,7 +233,7 @@ func removeInvalidDecimals(v any) (changed bool) {
 }
 
 // validDecimal reports whether the attributes of a decimal are as the Avro specification
-// demands: a fixed must have room for all digits.
+// demands: a fixed must have space for all digits.
 func validDecimal(attributes map[string]any) bool {
 	precision, scale := number(attributes["precision"]), number(attributes["scale"])
 	if attributes["type"] == "fixed" && precision > math.Floor(math.Log10(2)*(8*number(attributes["size"])-1)) {

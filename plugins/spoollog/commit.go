@@ -44,7 +44,7 @@ func (w *Writer) Append(ctx context.Context, frames []Frame) (*Commit, error) {
 		if w.failures != l.queue.failures {
 			return nil, ErrFailed
 		}
-		dropped, wait := l.retention.makeRoom(frames)
+		dropped, wait := l.retention.makeSpace(frames)
 		if dropped {
 			return nil, nil
 		}

@@ -146,8 +146,8 @@ func (b *batch) take(f frame, next uint64) error {
 	b.size += len(f.data)
 	n := len(b.records)
 	if n == 0 { // more frames are likely to be like it
-		room := max(f.count, min(f.count*batchBytes/len(f.data), batchRecords+frameRecords))
-		b.records, b.offsets = make([]record.Record, 0, room), make([]uint64, 0, room)
+		capacity := max(f.count, min(f.count*batchBytes/len(f.data), batchRecords+frameRecords))
+		b.records, b.offsets = make([]record.Record, 0, capacity), make([]uint64, 0, capacity)
 	}
 	records, err := f.records(slices.Grow(b.records, f.count))
 	if err != nil {

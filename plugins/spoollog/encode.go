@@ -11,7 +11,7 @@ import (
 // Frame is a run of encoded records, ready to be appended.
 type Frame struct{ frame frame }
 
-// recordGuess is the room that a record is given at first.
+// recordGuess is the capacity that a record is given at first.
 const recordGuess = 256
 
 var encoders = sync.Pool{New: func() any { return new(codec.Encoder) }}

@@ -46,7 +46,7 @@ type frame struct {
 	unsynced uint32
 	count    int
 	time     time.Time
-	data     []byte // room for the header, then the body
+	data     []byte // space for the header, then the body
 
 	skipped int64 // bytes before it that are no frame
 }
@@ -112,12 +112,12 @@ func (s identity) parse(b []byte, pos int64) (f frame, need int) {
 // cursor reads the frames of a segment up to limit, and skips what is damaged.
 type cursor struct {
 	identity
-	file  File
-	pos   int64 // of what comes next
-	limit int64
-	buf   []byte // what was read from pos on
-	reuse bool   // the data of a frame is only valid until the next one
-	room  []byte // of buf, when reuse is set
+	file    File
+	pos     int64 // of what comes next
+	limit   int64
+	buf     []byte // what was read from pos on
+	reuse   bool   // the data of a frame is only valid until the next one
+	scratch []byte // of buf, when reuse is set
 }
 
 // next returns the next good frame, io.EOF behind the last. Unless reuse is set, its data is
@@ -168,10 +168,10 @@ func (c *cursor) buffer(n int) []byte {
 	if !c.reuse {
 		return make([]byte, n)
 	}
-	if cap(c.room) < n {
-		c.room = make([]byte, n)
+	if cap(c.scratch) < n {
+		c.scratch = make([]byte, n)
 	}
-	return c.room[:n]
+	return c.scratch[:n]
 }
 
 // resync moves to the next place where a frame may begin.

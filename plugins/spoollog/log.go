@@ -39,7 +39,7 @@ type Log struct {
 
 	mu        sync.Mutex // guards the rest
 	closed    bool
-	changed   chan struct{} // closed when there is more to read, or more room
+	changed   chan struct{} // closed when there is more to read, or more space
 	segments  *segments
 	readers   *readers
 	queue     *queue

@@ -15,7 +15,7 @@ const (
 	hugeSegment  = 32 << 20
 )
 
-// huge makes a directory with 100 GB of closed segments, which take no room, and one full segment
+// huge makes a directory with 100 GB of closed segments, which take no space, and one full segment
 // that nobody closed.
 func huge(t testing.TB) (dir string) {
 	t.Helper()

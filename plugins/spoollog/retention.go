@@ -10,8 +10,8 @@ type Full int
 
 // What becomes of them.
 const (
-	Block      Full = iota // they wait until there is room
-	DropOldest             // the oldest make room, read or not
+	Block      Full = iota // they wait until there is space
+	DropOldest             // the oldest are dropped, read or not
 	DropNewest             // they are dropped
 )
 
@@ -48,9 +48,9 @@ func (r *retention) set(limits Limits) {
 	r.segments.age = limits.Age / segmentParts
 }
 
-// makeRoom makes room for the frames if the log is full. When it cannot it drops them, or says
+// makeSpace makes space for the frames if the log is full. When it cannot it drops them, or says
 // that they have to wait.
-func (r *retention) makeRoom(frames []Frame) (dropped, wait bool) {
+func (r *retention) makeSpace(frames []Frame) (dropped, wait bool) {
 	size, count := int64(0), uint64(0)
 	for i := range frames {
 		size += int64(len(frames[i].frame.data))

@@ -24,7 +24,7 @@ type Source struct {
 	read     record.Position   // owned by Read: the last position returned
 	late     []record.Position // owned by Read: positions returned since Stop began
 	end      record.Position   // the last position there will be; set before stopped is closed
-	lent     int               // owned by Read: bytes of great messages returned, for which there is no room yet
+	lent     int               // owned by Read: bytes of great messages returned, for which there is no space yet
 	refused  error             // owned by Read: what is wrong with the next record
 	stopping chan struct{}     // closed when Stop begins
 	stopped  chan struct{}     // closed when Stop knows the last position
@@ -49,7 +49,7 @@ const maxRead = 1 << 20
 // Read returns the next batch, never an empty one, made of the messages that are
 // there. It returns io.EOF when Stop was called and everything was returned.
 func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
-	s.makeRoom()
+	s.makeSpace()
 	for s.refused == nil {
 		f, err := s.next(ctx)
 		if err != nil {
@@ -67,8 +67,8 @@ func (s *Source) Read(ctx context.Context) (*record.Batch, error) {
 	return nil, fmt.Errorf("cannot read from connector %s: %w", s.id, s.refused)
 }
 
-// take makes room for as much as f, which was received. For a great message there is room when
-// Read is called again, which is when the window has room for more: so there is one at a time.
+// take makes space for as much as f, which was received. For a great message there is space when
+// Read is called again, which is when the window has space for more: so there is one at a time.
 func (s *Source) take(f wire.Frame) {
 	if len(f) > receivedAheadBytes {
 		s.lent += len(f)
@@ -77,9 +77,9 @@ func (s *Source) take(f wire.Frame) {
 	s.stream.release(f)
 }
 
-func (s *Source) makeRoom() {
+func (s *Source) makeSpace() {
 	if s.lent > 0 {
-		s.stream.makeRoom(s.lent)
+		s.stream.makeSpace(s.lent)
 		s.lent = 0
 	}
 }

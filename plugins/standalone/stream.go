@@ -24,7 +24,7 @@ type stream struct {
 
 	received chan wire.Frame // closed after the last message; the receiver of one calls release
 	queued   atomic.Int64    // bytes in received
-	room     notify.Signal   // something was taken
+	freed    notify.Signal   // something was taken
 	over     chan struct{}   // closed by send when it finds that the stream has ended
 	ended    chan struct{}   // closed when it is known why, which may be before received is
 	err      error           // why it ended, set before ended is closed
@@ -49,13 +49,13 @@ func (c *connector) openStream() (*stream, error) {
 		return nil, fmt.Errorf("cannot run connector %s: %w", c.id, c.p.explain(err))
 	}
 	s := &stream{conn: c, grpc: g, ctx: ctx, cancel: cancel,
-		received: make(chan wire.Frame, receivedAhead), room: notify.NewSignal(), over: make(chan struct{}), ended: make(chan struct{})}
+		received: make(chan wire.Frame, receivedAhead), freed: notify.NewSignal(), over: make(chan struct{}), ended: make(chan struct{})}
 	go s.receive()
 	return s, nil
 }
 
-// receive queues messages until the stream ends, each received when there is room. A send that finds the stream ended waits
-// for the reason, and its caller may be the one that makes room in the queue. So, when over
+// receive queues messages until the stream ends, each received when there is space. A send that finds the stream ended waits
+// for the reason, and its caller may be the one that makes space in the queue. So, when over
 // is closed, receive takes the messages that are left, which flow control bounds, to reach
 // the reason before it queues them.
 func (s *stream) receive() {
@@ -63,7 +63,7 @@ func (s *stream) receive() {
 	var left []wire.Frame
 	for {
 		if len(left) == 0 {
-			s.waitForRoom()
+			s.waitForSpace()
 		}
 		var f wire.Frame
 		if s.err = s.grpc.RecvMsg(&f); s.err != nil {
@@ -81,11 +81,11 @@ func (s *stream) receive() {
 	}
 }
 
-// waitForRoom waits until another message may be received.
-func (s *stream) waitForRoom() {
+// waitForSpace waits until another message may be received.
+func (s *stream) waitForSpace() {
 	for s.queued.Load() >= receivedAheadBytes {
 		select {
-		case <-s.room:
+		case <-s.freed:
 		case <-s.over:
 			return
 		case <-s.ctx.Done():
@@ -109,12 +109,12 @@ func (s *stream) queue(f wire.Frame, over <-chan struct{}) bool {
 	return false
 }
 
-// release makes room for as much as f, which was taken from received.
-func (s *stream) release(f wire.Frame) { s.makeRoom(len(f)) }
+// release makes space for as much as f, which was taken from received.
+func (s *stream) release(f wire.Frame) { s.makeSpace(len(f)) }
 
-func (s *stream) makeRoom(n int) {
+func (s *stream) makeSpace(n int) {
 	s.queued.Add(-int64(n))
-	s.room.Notify()
+	s.freed.Notify()
 }
 
 // send sends a message, which then belongs to the stream. When ctx ends first, the
@@ -151,7 +151,7 @@ func (s *stream) half() { s.closeOnce.Do(func() { _ = s.grpc.CloseSend() }) }
 // close ends the stream and returns when it has ended.
 func (s *stream) close() {
 	s.half()
-	s.makeRoom(math.MaxInt32) // what is received now is dropped
+	s.makeSpace(math.MaxInt32) // what is received now is dropped
 	timer := time.NewTimer(streamEndTimeout)
 	defer timer.Stop()
 	for {

@@ -163,7 +163,7 @@ func (s *sourceServer) sendBatch(stream grpc.ServerStream, b *record.Batch) erro
 // fillMetadata gives records without metadata the time at which they were read: some
 // hosts lose what they add to metadata that is empty.
 func fillMetadata(records []record.Record) {
-	var readAt record.Metadata // shared, and with no room to grow in place
+	var readAt record.Metadata // shared, and with no spare capacity to grow in place
 	for i := range records {
 		if len(records[i].Metadata) > 0 {
 			continue

@@ -558,5 +558,5 @@ func TestFilesWithConnectorsOfOneFullID(t *testing.T) {
 	take(r, map[string]string{"x": x, "y": y})
 	expect(store, "mended one changed back", "a|b:c a:b|other", "y")
 	take(r, map[string]string{"x": file("a", "s"), "y": y})
-	expect(store, "the other one makes room", "a|s a:b|c")
+	expect(store, "the other one goes", "a|s a:b|c")
 }

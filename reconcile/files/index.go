@@ -178,7 +178,7 @@ func (x *index) undecided() (files []Scanned, declared []spec.Declaration, known
 	for id := range x.ids {
 		p.pipeline(id)
 	}
-	if len(p.paths)+len(p.ids) > 0 { // another pipeline may have made room
+	if len(p.paths)+len(p.ids) > 0 { // another pipeline may have given up an id or a path
 		for path := range x.clashes {
 			p.file(path)
 		}

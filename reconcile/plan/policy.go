@@ -18,8 +18,8 @@ type Policy struct {
 	CleanupDelay  time.Duration // from then until its connectors are cleaned up
 	DrainTimeout  time.Duration // a stop that takes longer is forced; 0 waits for ever
 
-	// As many versions of a pipeline are taken up within the window. More wait until there is
-	// room, and of those that wait the latest counts. 0 for no limit.
+	// As many versions of a pipeline are taken up within the window. More wait until the
+	// limit allows them, and of those that wait the latest counts. 0 for no limit.
 	MaxChanges    int
 	ChangesWindow time.Duration
 

@@ -37,7 +37,7 @@ type testCase struct {
 	name string
 	// measure runs the case once. It returns a value for each column of the table.
 	measure func(ctx context.Context, b *bench) ([]float64, error)
-	long    bool // it takes much time or room, and runs only when it is asked for
+	long    bool // it takes much time or space, and runs only when it is asked for
 }
 
 // bench is where and how long cases are measured.

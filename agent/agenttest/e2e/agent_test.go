@@ -51,7 +51,7 @@ pipelines:
 `, dir, id, rate, more)
 }
 
-// TestFullDiskIsWaitedFor writes to a full disk until there is room: no record is refused.
+// TestFullDiskIsWaitedFor writes to a full disk until there is space: no record is refused.
 func TestFullDiskIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	for name, queue := range map[string]string{"default": "", "tolerant": `dead-letter-queue: {plugin: builtin:file, settings: {path: "%s"}, window-size: 0}`} {

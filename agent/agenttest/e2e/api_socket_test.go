@@ -28,7 +28,7 @@ func through(path string) *client.Client {
 		}}}}
 }
 
-// shortDir returns a directory whose path leaves room for the name of a socket.
+// shortDir returns a directory whose path is short enough for the name of a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "sock")

@@ -81,7 +81,7 @@ func newDisk(t *testing.T) *disk {
 	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(d.image, 8<<30); err != nil { // what is not written takes no room
+	if err := os.Truncate(d.image, 8<<30); err != nil { // what is not written takes no space
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {

@@ -19,7 +19,7 @@ type Window struct {
 	Bytes int
 	// Shared is a bound for several sources together, nil for none.
 	Shared *Shared
-	// Scheduler grants read leases, nil for reading whenever the window has room.
+	// Scheduler grants read leases, nil for reading whenever the window has space.
 	Scheduler *fair.Scheduler
 }
 
@@ -52,7 +52,7 @@ func (m *Shared) allows(held int) bool {
 	return m == nil || held < m.Each || m.used.Load() < m.Bytes
 }
 
-// Allows reports whether the window has room for another batch.
+// Allows reports whether the window has space for another batch.
 func (w *Window) Allows(unacked, unsettled uint64, held int) bool {
 	return unacked < uint64(w.Unacked) && unsettled < uint64(w.Unsettled) && held < w.Bytes && w.Shared.allows(held)
 }

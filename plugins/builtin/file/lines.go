@@ -21,9 +21,9 @@ type lines struct {
 	file   *os.File
 	offset int64 // in the file, of rest
 
-	buf     []byte // what was read and not returned; behind it lies room for more
+	buf     []byte // what was read and not returned; behind it is spare capacity
 	scanned int    // bytes of buf known to hold no newline
-	want    int    // room to make for the next read
+	want    int    // spare capacity for the next read
 }
 
 // next returns the next line without its newline, or false when it was not read yet.
@@ -59,14 +59,14 @@ func (l *lines) fill() error {
 	if len(l.buf) > maxLine {
 		return errLineTooLong
 	}
-	l.makeRoom()
-	room := l.buf[len(l.buf):cap(l.buf)]
-	n, err := l.file.ReadAt(room, l.offset+int64(len(l.buf)))
+	l.grow()
+	spare := l.buf[len(l.buf):cap(l.buf)]
+	n, err := l.file.ReadAt(spare, l.offset+int64(len(l.buf)))
 	l.buf = l.buf[:len(l.buf)+n]
 	if n == 0 {
 		return err
 	}
-	if n == len(room) {
+	if n == len(spare) {
 		l.want = largeRead
 	}
 	if err == io.EOF {
@@ -75,8 +75,8 @@ func (l *lines) fill() error {
 	return err
 }
 
-// makeRoom makes room for a read, in new memory when little is left.
-func (l *lines) makeRoom() {
+// grow makes space for a read, in new memory when little is left.
+func (l *lines) grow() {
 	if cap(l.buf)-len(l.buf) >= smallRead/4 {
 		return
 	}

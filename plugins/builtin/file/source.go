@@ -14,7 +14,7 @@ import (
 
 const (
 	batchRecords  = 1000
-	spareFields   = 4  // room in the metadata for what the host adds to each record
+	spareFields   = 4  // spare capacity in the metadata for what the host adds to each record
 	textPerRecord = 80 // position and key, roughly
 	shortestPause = 5 * time.Millisecond
 	longestPause  = 250 * time.Millisecond

@@ -11,7 +11,7 @@ import (
 const (
 	batchRecords = 512     // most records of one Read
 	batchBytes   = 1 << 20 // no further record is added behind this many
-	spareFields  = 5       // room in the metadata for what the host adds to each record
+	spareFields  = 5       // spare capacity in the metadata for what the host adds to each record
 )
 
 // batch makes the records of one Read. Their texts and metadata are cut from one
@@ -91,7 +91,7 @@ func (b *batch) since(start int) []byte {
 	return b.text[start:len(b.text):len(b.text)]
 }
 
-// metadata returns the sorted metadata with room for what the host adds.
+// metadata returns the sorted metadata with spare capacity for what the host adds.
 func (b *batch) metadata(collection string) record.Metadata {
 	start := len(b.fields)
 	end := start + 1 + spareFields

@@ -262,8 +262,8 @@ func TestMetadataMayGrow(t *testing.T) {
 	records := read(t, s, 512)
 	want := make([]record.Metadata, len(records))
 	for i := range records {
-		if room := cap(records[i].Metadata) - len(records[i].Metadata); room != 5 {
-			t.Fatalf("got room for %d more in the metadata, want 5", room)
+		if spare := cap(records[i].Metadata) - len(records[i].Metadata); spare != 5 {
+			t.Fatalf("got space for %d more in the metadata, want 5", spare)
 		}
 		want[i] = records[i].Metadata.Clone()
 		for j := range 8 {

@@ -1,6 +1,6 @@
 // Package kafka is a source that consumes topics of Apache Kafka, and a destination that
 // produces to them. Settings, records and positions are those of Conduit's connector of the
-// same name, or next to them.
+// same name, or additions to them.
 package kafka
 
 import "github.com/conduit-agent/conduit/plugins/sdk"

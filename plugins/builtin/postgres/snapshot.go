@@ -223,7 +223,7 @@ func (r *rowReader) add() {
 		}
 	}
 	r.rows++
-	rec := record.Record{Operation: record.OperationSnapshot, Metadata: withRoom(r.metadata), After: record.Structured(values)}
+	rec := record.Record{Operation: record.OperationSnapshot, Metadata: withSpare(r.metadata), After: record.Structured(values)}
 	position := append(make(record.Position, 0, len(r.prefix)+len(r.suffix)+48), r.prefix...)
 	if len(r.keys) > 0 {
 		key := make(map[string]any, len(r.keys))
@@ -281,8 +281,8 @@ func (r *rowReader) flush() error {
 	return nil
 }
 
-// withRoom returns a copy of m with room for what a host adds.
-func withRoom(m record.Metadata) record.Metadata {
+// withSpare returns a copy of m with spare capacity for what a host adds.
+func withSpare(m record.Metadata) record.Metadata {
 	return append(make(record.Metadata, 0, len(m)+2), m...)
 }
 

@@ -458,7 +458,7 @@ func (st *stream) describeSchema(ctx context.Context, r *relation) error {
 func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) record.Metadata {
 	absent := r.absent(before, after)
 	if absent == "" && r.common != nil && r.commonOf == st.begin.Commit {
-		return withRoom(r.common)
+		return withSpare(r.common)
 	}
 	attached, ok := r.attached[absent]
 	if !ok {
@@ -468,7 +468,7 @@ func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) reco
 			r.attached[absent] = attached
 		}
 	}
-	m := append(make(record.Metadata, 0, len(st.metadata)+len(attached)+4), st.metadata...) // room for what a host adds, too
+	m := append(make(record.Metadata, 0, len(st.metadata)+len(attached)+4), st.metadata...) // spare capacity for what a host adds, too
 	m.Set(record.KeyCollection, r.name)
 	m.Set(metaSchema, r.schema)
 	for _, f := range attached {
@@ -476,7 +476,7 @@ func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) reco
 	}
 	if absent == "" {
 		r.common, r.commonOf = m, st.begin.Commit
-		return withRoom(m)
+		return withSpare(m)
 	}
 	return m
 }

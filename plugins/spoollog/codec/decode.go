@@ -14,7 +14,7 @@ import (
 // minRecord is the size of the smallest record with metadata.
 const minRecord = 6
 
-// spareFields is the room in the metadata of a record for what a host adds.
+// spareFields is the spare capacity in the metadata of a record for what a host adds.
 const spareFields = 2
 
 // decoder reads one body.
@@ -22,7 +22,7 @@ type decoder struct {
 	b     []byte // what is left
 	names []known
 	left  int            // records, with the next one
-	room  []record.Field // for the metadata of the records to come
+	spare []record.Field // for the metadata of the records to come
 	err   error
 }
 
@@ -61,11 +61,11 @@ func (d *decoder) record(r *record.Record) {
 // array: most have as many.
 func (d *decoder) fields(n int) record.Metadata {
 	size := n + spareFields
-	if len(d.room) < size {
-		d.room = make([]record.Field, size*min(d.left, 1+len(d.b)/minRecord))
+	if len(d.spare) < size {
+		d.spare = make([]record.Field, size*min(d.left, 1+len(d.b)/minRecord))
 	}
-	fields := d.room[:n:size]
-	d.room = d.room[size:]
+	fields := d.spare[:n:size]
+	d.spare = d.spare[size:]
 	return fields
 }
 

@@ -173,10 +173,10 @@ func (d *Destination) tableOf(r *record.Record) (string, error) {
 	name, err := d.template.Append(&d.timeLimit, d.scratch[:0], r)
 	d.scratch = name[:0:cap(name)]
 	if err != nil {
-		return "", refusal{fmt.Errorf("cannot tell the table: %w", err)}
+		return "", refusal{fmt.Errorf("cannot determine the table: %w", err)}
 	}
 	if len(name) == 0 {
-		return "", refusal{fmt.Errorf("cannot tell the table: the setting table gives nothing for this record")}
+		return "", refusal{fmt.Errorf("cannot determine the table: the setting table gives nothing for this record")}
 	}
 	return string(name), nil
 }

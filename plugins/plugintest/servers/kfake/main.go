@@ -103,8 +103,8 @@ func tlsConfig(path string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert}, nil
 }
 
-// listen makes listeners whose address is the one in the file, if there is one: the broker reports
-// clients that they are to come back there, through a proxy.
+// listen makes listeners whose address is the one in the file, if there is one: the broker asks
+// clients to come back there, through a proxy.
 func listen(advertise string) func(network, address string) (net.Listener, error) {
 	return func(network, address string) (net.Listener, error) {
 		l, err := net.Listen(network, address)
