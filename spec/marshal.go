@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode"
 
+	"github.com/conduit-agent/conduit/spec/ref"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -42,8 +42,8 @@ func pipelineNode(p *Pipeline) *yaml.Node {
 	var f fields
 	f.text("id", p.ID, "")
 	f.text("status", string(p.Status), "")
-	f.text("name", escape(p.Name), p.ID)
-	f.text("description", escape(p.Description), "")
+	f.text("name", ref.Escape(p.Name), p.ID)
+	f.text("description", ref.Escape(p.Description), "")
 	connectors := &yaml.Node{Kind: yaml.SequenceNode}
 	for i := range p.Connectors {
 		connectors.Content = append(connectors.Content, connectorNode(&p.Connectors[i]))
@@ -61,7 +61,7 @@ func connectorNode(c *Connector) *yaml.Node {
 	f.text("id", c.ID, "")
 	f.text("type", string(c.Type), "")
 	f.text("plugin", c.Plugin, "")
-	f.text("name", escape(c.Name), c.ID)
+	f.text("name", ref.Escape(c.Name), c.ID)
 	f.settings(c.Settings)
 	f.processors(c.Processors)
 	return f.mapping()
@@ -84,9 +84,6 @@ func dlqNode(q *DLQ) *yaml.Node {
 	f.number("window-nack-threshold", q.WindowNackThreshold, 0)
 	return f.mapping()
 }
-
-// escape returns text as a value that has no references.
-func escape(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 // fields are the names and values of a mapping in order.
 type fields []*yaml.Node

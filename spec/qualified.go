@@ -39,6 +39,15 @@ func (s *SameIDError) Error() string {
 		s.Connector, s.Pipeline, s.OtherConnector, s.OtherPipeline, s.Pipeline+":"+s.Connector)
 }
 
+// Problem returns what is to be said of p, to which the first of the connectors belongs.
+func (s *SameIDError) Problem(p *Pipeline) Problem {
+	problem := Problem{Severity: SeverityError, Code: CodeSameID, Message: s.Error()}
+	if i := slices.IndexFunc(p.Connectors, func(c Connector) bool { return c.ID == s.Connector }); i >= 0 {
+		problem.Path = fmt.Sprintf("/connectors/%d/id", i)
+	}
+	return problem
+}
+
 // Clash returns the first connector of p whose qualified id a connector of another pipeline
 // has, nil if there is none. get returns the pipelines with an id.
 func (p *Pipeline) Clash(get func(id string) []*Pipeline) *SameIDError {

@@ -11,6 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // The beginnings of the keys under which a Conduit keeps its state.
@@ -63,6 +64,11 @@ func FromDatabase(ctx context.Context, path string) (*Found, error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.pipelines)) {
 		d.pipeline(id, d.pipelines[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.connectors)) {
+		if owner := d.connectors[id].PipelineID; d.pipelines[owner] == nil {
+			d.note("connector %q belongs to pipeline %q, which is not stored", id, owner)
+		}
 	}
 	f.finish(nil)
 	return f, nil
@@ -139,8 +145,11 @@ func (d *database) connector(p *spec.Pipeline, id string, from *instance) {
 	}
 	p.Connectors = append(p.Connectors, one)
 	if from.LastActiveConfig.Settings != nil {
-		d.Started = append(d.Started, spec.ConnectorState{ID: p.QualifiedID(one.ID), PipelineID: p.ID, Type: one.Type, Plugin: one.Plugin,
-			Active: from.LastActiveConfig.Settings})
+		active := from.LastActiveConfig.Settings
+		for name, value := range active {
+			active[name] = ref.Escape(value)
+		}
+		d.Started = append(d.Started, spec.ConnectorState{ID: p.QualifiedID(one.ID), PipelineID: p.ID, Type: one.Type, Plugin: one.Plugin, Active: active})
 	}
 	if len(from.State.Position) > 0 {
 		d.Checkpoints = append(d.Checkpoints, spec.Checkpoint{ConnectorID: p.QualifiedID(one.ID), PipelineID: p.ID,

@@ -12,6 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // Found is what a Conduit had.
@@ -33,7 +34,8 @@ func (f *Found) note(format string, args ...any) {
 }
 
 // finish completes what was read: settings that are redacted come from the pipeline of the
-// same id in files, or become references.
+// same id in files, or become references. Those that are values stay values: what looks like
+// a reference in them is escaped.
 func (f *Found) finish(files []spec.Pipeline) {
 	slices.SortFunc(f.Pipelines, func(a, b spec.Pipeline) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(f.Checkpoints, func(a, b spec.Checkpoint) int { return cmp.Compare(a.ConnectorID, b.ConnectorID) })
@@ -88,21 +90,23 @@ func (f *Found) processors(all, known []spec.Processor, of string) {
 func (f *Found) settings(settings, known map[string]string, of string) {
 	for _, name := range sorted(settings) {
 		if settings[name] != spec.Redacted {
+			settings[name] = ref.Escape(settings[name])
 			continue
 		}
 		if value, ok := known[name]; ok {
 			settings[name] = value
 			continue
 		}
-		variable := variableName(of + "_" + name)
+		variable := f.variable(of + "_" + name)
 		settings[name] = "${" + variable + "}"
 		f.Unset = append(f.Unset, Unset{variable, name, of})
 	}
 }
 
-// variableName returns the name of an environment variable made of text.
-func variableName(text string) string {
-	return strings.Map(func(r rune) rune {
+// variable returns the name of an environment variable, made of text, that no other
+// setting has.
+func (f *Found) variable(text string) string {
+	plain := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':
 			return r - 'a' + 'A'
@@ -111,6 +115,14 @@ func variableName(text string) string {
 		}
 		return '_'
 	}, text)
+	if plain[0] >= '0' && plain[0] <= '9' { // a UUID; names of variables begin with none
+		plain = "_" + plain
+	}
+	name := plain
+	for n := 2; slices.ContainsFunc(f.Unset, func(u Unset) bool { return u.Variable == name }); n++ {
+		name = fmt.Sprintf("%s_%d", plain, n)
+	}
+	return name
 }
 
 // Owner says who is to own the pipelines: the API, or the files named after them.

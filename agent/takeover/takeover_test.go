@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/takeover"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/ref"
 )
 
 // entries are what a Conduit stores of one pipeline.
@@ -143,22 +145,68 @@ func TestFromDatabaseWithoutLists(t *testing.T) {
 	}
 }
 
+// Values are taken over as they are, though they look like references, and so are the
+// settings of the last start. Connectors without their pipeline are listed.
+func TestFromDatabaseKeepsDollarSigns(t *testing.T) {
+	path := database(t)
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{
+		"connector:instance:orders:in": `{"Type":1,"Plugin":"builtin:file","PipelineID":"orders","Config":{"Name":"in","Settings":{"path":"a$$b/$HOME","end":"x$"}},
+			"State":{"Position":"MjY="},"LastActiveConfig":{"Settings":{"path":"${HOME}"}}}`,
+		"connector:instance:lost": `{"Type":1,"Plugin":"builtin:file","PipelineID":"gone"}`,
+	} {
+		if _, err := db.ExecContext(t.Context(), "INSERT OR REPLACE INTO conduit_kv_store VALUES (?, ?)", key, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := takeover.FromDatabase(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolved, problems := spec.Resolve(&found.Pipelines[0], ref.Lookup{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if diff := cmp.Diff(map[string]string{"path": "a$$b/$HOME", "end": "x$"}, resolved.Connectors[0].Settings); diff != "" {
+		t.Error(diff)
+	}
+	if active := found.Started[0].Active["path"]; active != "$${HOME}" {
+		t.Errorf("the settings of the last start have the path %q", active)
+	}
+	if !slices.Contains(found.Notes, `connector "lost" belongs to pipeline "gone", which is not stored`) {
+		t.Errorf("notes: %q", found.Notes)
+	}
+}
+
 // api answers as a running Conduit does, which hides every setting.
 func api(t *testing.T, status string) *client.Client {
+	t.Helper()
+	return apiOf(t, "orders", status, map[string]string{"path": "***"})
+}
+
+// apiOf is api for a pipeline with that id, whose source has those settings.
+func apiOf(t *testing.T, id, status string, settings map[string]string) *client.Client {
+	t.Helper()
 	answers := map[string]any{
-		"/v1/pipelines": []any{map[string]any{"id": "orders", "state": map[string]any{"status": status}, "config": map[string]any{"name": "orders", "description": "of the shop"}}},
+		"/v1/pipelines": []any{map[string]any{"id": id, "state": map[string]any{"status": status}, "config": map[string]any{"name": "orders", "description": "of the shop"}}},
 		"/v1/connectors": []any{
-			map[string]any{"id": "orders:in", "type": "TYPE_SOURCE", "plugin": "builtin:file@v0.10.8", "pipelineId": "orders", "sourceState": map[string]any{"position": "MjY="},
-				"config": map[string]any{"name": "in", "settings": map[string]string{"path": "***"}}},
-			map[string]any{"id": "orders:out", "type": "TYPE_DESTINATION", "plugin": "standalone:postgres", "pipelineId": "orders", "destinationState": map[string]any{"positions": map[string]any{}},
+			map[string]any{"id": id + ":in", "type": "TYPE_SOURCE", "plugin": "builtin:file@v0.10.8", "pipelineId": id, "sourceState": map[string]any{"position": "MjY="},
+				"config": map[string]any{"name": "in", "settings": settings}},
+			map[string]any{"id": id + ":out", "type": "TYPE_DESTINATION", "plugin": "standalone:postgres", "pipelineId": id, "destinationState": map[string]any{"positions": map[string]any{}},
 				"config": map[string]any{"name": "out", "settings": map[string]string{"url": "***"}}},
 		},
 		"/v1/processors": []any{
-			map[string]any{"id": "orders:p1", "plugin": "field.set", "condition": "{{ true }}", "parent": map[string]any{"type": "TYPE_PIPELINE", "id": "orders"},
+			map[string]any{"id": id + ":p1", "plugin": "field.set", "condition": "{{ true }}", "parent": map[string]any{"type": "TYPE_PIPELINE", "id": id},
 				"config": map[string]any{"settings": map[string]string{"field": "***"}, "workers": 2}},
-			map[string]any{"id": "orders:out:p2", "plugin": "filter", "parent": map[string]any{"type": "TYPE_CONNECTOR", "id": "orders:out"}, "config": map[string]any{"workers": 1}},
+			map[string]any{"id": id + ":out:p2", "plugin": "filter", "parent": map[string]any{"type": "TYPE_CONNECTOR", "id": id + ":out"}, "config": map[string]any{"workers": 1}},
 		},
-		"/v1/pipelines/orders/dead-letter-queue": map[string]any{"plugin": "builtin:log", "settings": map[string]string{"level": "***"}, "windowSize": "5", "windowNackThreshold": "2"},
+		"/v1/pipelines/" + id + "/dead-letter-queue": map[string]any{"plugin": "builtin:log", "settings": map[string]string{"level": "***"}, "windowSize": "5", "windowNackThreshold": "2"},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.URL.Path]
@@ -206,5 +254,23 @@ func TestFromAPIWithoutFiles(t *testing.T) {
 	}
 	if url := found.Pipelines[0].Connectors[1].Settings["url"]; url != "${ORDERS_OUT_URL}" {
 		t.Errorf("the setting is %q", url)
+	}
+}
+
+// Variables have names that references may have, each of its own, whatever the ids are.
+func TestNamesOfUnsetVariables(t *testing.T) {
+	found, err := takeover.FromAPI(t.Context(), apiOf(t, "3f2a-1", "STATUS_STOPPED", map[string]string{"the.path": "***", "the-path": "***"}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, u := range found.Unset {
+		names = append(names, u.Variable)
+	}
+	if diff := cmp.Diff([]string{"_3F2A_1_IN_THE_PATH", "_3F2A_1_IN_THE_PATH_2", "_3F2A_1_OUT_URL", "_3F2A_1_P1_FIELD", "_3F2A_1_DEAD_LETTER_QUEUE_LEVEL"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if n := len(spec.References(&found.Pipelines[0])); n != len(names) {
+		t.Errorf("%d references, want %d", n, len(names))
 	}
 }

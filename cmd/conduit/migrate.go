@@ -158,8 +158,18 @@ func (m *migration) pipelineFiles() ([]spec.Pipeline, error) {
 	return all, nil
 }
 
-// writeAll writes the files, if any, and then the store.
-func (m *migration) writeAll(ctx context.Context, c config.Config, found *takeover.Found) error {
+// writeAll writes the files, if any, and then the store. When that fails, none of the files
+// is left: without its position a pipeline would read everything again.
+func (m *migration) writeAll(ctx context.Context, c config.Config, found *takeover.Found) (err error) {
+	var written []string
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, path := range written {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
 	if m.toFiles != "" {
 		for _, p := range found.Pipelines {
 			path := filepath.Join(m.toFiles, takeover.FileName(p.ID))
@@ -167,6 +177,7 @@ func (m *migration) writeAll(ctx context.Context, c config.Config, found *takeov
 			if err != nil {
 				return fmt.Errorf("cannot write pipeline %q: %w", p.ID, err)
 			}
+			written = append(written, path)
 			_, err = f.Write(spec.Marshal(p))
 			if err = errors.Join(err, f.Close()); err != nil {
 				return fmt.Errorf("cannot write pipeline %q: %w", p.ID, err)

@@ -53,7 +53,7 @@ func (p *program) validate(ctx context.Context, paths []string, asJSON bool) err
 	if err != nil {
 		return err
 	}
-	r := &report{Files: []fileReport{}, plugins: p.catalog(c, slog.New(slog.DiscardHandler)), owners: map[string]string{}}
+	r := &report{Files: []fileReport{}, plugins: p.catalog(c, slog.New(slog.DiscardHandler)), owners: map[string]string{}, seen: map[string][]*spec.Pipeline{}}
 	for _, f := range files {
 		r.check(ctx, f)
 	}
@@ -109,7 +109,8 @@ type report struct {
 	Warnings int          `json:"warnings"`
 
 	plugins catalog
-	owners  map[string]string // pipeline id → where it is declared
+	owners  map[string]string           // pipeline id → where it is declared
+	seen    map[string][]*spec.Pipeline // by id
 }
 
 type fileReport struct {
@@ -130,6 +131,7 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 		one := &parsed.Pipelines[i]
 		f.Pipelines = append(f.Pipelines, one.Pipeline.ID)
 		f.Problems = append(f.Problems, r.duplicate(path, one)...)
+		f.Problems = append(f.Problems, r.sameConnector(path, one)...)
 		for _, problem := range r.plugins.Check(ctx, &one.Pipeline) {
 			if one.Pipeline.Status == spec.StatusStopped { // it only matters once it is to run
 				problem.Severity = spec.SeverityWarning
@@ -160,6 +162,18 @@ func (r *report) duplicate(path string, p *spec.Parsed) []spec.Problem {
 		Path: "/id", Severity: spec.SeverityError, Code: "config.id_duplicate",
 		Message: fmt.Sprintf("pipeline %q is declared in %s too; an id belongs to one file", id, other),
 	}, path)}
+}
+
+// sameConnector returns a problem when a pipeline seen before has a connector whose full id
+// is that of one of p.
+func (r *report) sameConnector(path string, p *spec.Parsed) []spec.Problem {
+	id := p.Pipeline.ID
+	r.seen[id] = append(r.seen[id], &p.Pipeline)
+	clash := p.Pipeline.Clash(func(other string) []*spec.Pipeline { return r.seen[other] })
+	if clash == nil {
+		return nil
+	}
+	return []spec.Problem{p.Locate(clash.Problem(&p.Pipeline), path)}
 }
 
 // print writes the report for people.

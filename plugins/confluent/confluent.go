@@ -97,14 +97,18 @@ func (r *Registry) Get(ctx context.Context, subject string, version int) (schema
 func (r *Registry) do(ctx context.Context, method string, body any, elements ...string) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	text, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(text)
 	}
 	for i := range elements {
 		elements[i] = url.PathEscape(elements[i])
 	}
-	req, err := http.NewRequestWithContext(ctx, method, r.URL.JoinPath(elements...).String(), bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, method, r.URL.JoinPath(elements...).String(), content)
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if r.Method == http.MethodGet && r.ContentLength != 0 { // some proxies refuse it
+		s.fail(w, http.StatusBadRequest, 400, "HTTP 400 Bad Request")
+		return
+	}
 	switch {
 	case r.Method == http.MethodPost && len(parts) == 3 && parts[2] == "versions":
 		if strings.Contains(body.Schema, "incompatible") {

@@ -197,12 +197,7 @@ func (d *decision) others(id string) (all []*spec.Pipeline) {
 // refuseConnector reports that a connector would have the full id of another one. Both may
 // be new: then neither pipeline is declared.
 func (d *decision) refuseConnector(c claim, clash *spec.SameIDError) {
-	p := spec.Problem{Path: "", Severity: spec.SeverityError, Code: spec.CodeSameID, Message: clash.Error()}
-	i := slices.IndexFunc(c.parsed.Pipeline.Connectors, func(o spec.Connector) bool { return o.ID == clash.Connector })
-	if i >= 0 {
-		p.Path = fmt.Sprintf("/connectors/%d/id", i)
-	}
-	d.problems[c.path] = append(d.problems[c.path], c.parsed.Locate(p, c.path))
+	d.problems[c.path] = append(d.problems[c.path], c.parsed.Locate(clash.Problem(&c.parsed.Pipeline), c.path))
 }
 
 // restore ends the withdrawal of a pipeline whose file is back, though with errors.

@@ -70,6 +70,15 @@ func Literal(text string) (string, bool) {
 	return b.String(), true
 }
 
+// Escape returns what stands for text where references are replaced. It is text itself
+// when nothing in it would be taken for a reference.
+func Escape(text string) string {
+	if literal, ok := Literal(text); ok && literal == text {
+		return text
+	}
+	return strings.ReplaceAll(text, "$", "$$")
+}
+
 // cut cuts text into literals and references, up to the first that is not well formed.
 func cut(text string) (pieces []piece, problem string) {
 	for {
