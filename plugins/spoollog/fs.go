@@ -5,13 +5,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
-// FS are the file operations of a log. Every path begins with the directory of the log.
-// OS is the implementation for real files; tests have one that fails on purpose.
+// FS are the file operations of a log. Every path begins with the directory of the log, which
+// exists. Real files are those of a directory; tests have an implementation that fails on
+// purpose. One that is an io.Closer is closed with the log.
 type FS interface {
-	MkdirAll(dir string) error
 	ReadDir(dir string) ([]FileInfo, error)
 	// Create makes a file for writing that must not exist.
 	Create(path string) (File, error)
@@ -41,21 +43,43 @@ type File interface {
 	Close() error
 }
 
-// OS are the files of the machine.
-type OS struct{}
+// directory are the files of a directory of the machine that is open. Links lead nowhere
+// else, whatever is put in the place of its name. Of a path the last element counts.
+type directory struct {
+	root *os.Root
+	path string
+}
 
-// MkdirAll implements FS.
-func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o750) }
-
-// ReadDir implements FS.
-func (OS) ReadDir(dir string) ([]FileInfo, error) {
-	entries, err := os.ReadDir(dir)
+// openDirectory opens a directory.
+func openDirectory(path string) (*directory, error) {
+	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
 	}
-	files := make([]FileInfo, 0, len(entries))
+	return &directory{root, filepath.Clean(path)}, nil
+}
+
+// createDirectory opens a directory, which it creates if need be.
+func createDirectory(path string) (*directory, error) {
+	if err := os.MkdirAll(path, 0o750); err != nil {
+		return nil, err
+	}
+	return openDirectory(path)
+}
+
+// ReadDir implements FS.
+func (d *directory) ReadDir(string) (files []FileInfo, err error) {
+	dir, err := d.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
 	for _, e := range entries {
-		info, err := e.Info()
+		info, err := d.root.Lstat(e.Name())
 		switch {
 		case errors.Is(err, os.ErrNotExist): // removed meanwhile
 		case err != nil:
@@ -64,19 +88,20 @@ func (OS) ReadDir(dir string) ([]FileInfo, error) {
 			files = append(files, FileInfo{e.Name(), info.Size(), info.ModTime()})
 		}
 	}
+	slices.SortFunc(files, func(a, b FileInfo) int { return strings.Compare(a.Name, b.Name) })
 	return files, nil
 }
 
 // Create implements FS.
-func (OS) Create(path string) (File, error) {
-	return openFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)
+func (d *directory) Create(path string) (File, error) {
+	return d.openFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)
 }
 
 // Open implements FS.
-func (OS) Open(path string) (File, error) { return openFile(path, os.O_RDONLY) }
+func (d *directory) Open(path string) (File, error) { return d.openFile(path, os.O_RDONLY) }
 
-func openFile(path string, flags int) (File, error) {
-	f, err := os.OpenFile(filepath.Clean(path), flags, 0o640)
+func (d *directory) openFile(path string, flags int) (File, error) {
+	f, err := d.root.OpenFile(filepath.Base(path), flags, 0o640)
 	if err != nil {
 		return nil, err // not a File that holds a nil *os.File
 	}
@@ -84,11 +109,17 @@ func openFile(path string, flags int) (File, error) {
 }
 
 // Truncate implements FS.
-func (OS) Truncate(path string, size int64) error { return os.Truncate(path, size) }
+func (d *directory) Truncate(path string, size int64) error {
+	f, err := d.root.OpenFile(filepath.Base(path), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
 
 // Overwrite implements FS.
-func (OS) Overwrite(path string, at int64, b []byte) error {
-	f, err := os.OpenFile(filepath.Clean(path), os.O_WRONLY, 0)
+func (d *directory) Overwrite(path string, at int64, b []byte) error {
+	f, err := d.root.OpenFile(filepath.Base(path), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -97,16 +128,27 @@ func (OS) Overwrite(path string, at int64, b []byte) error {
 }
 
 // Rename implements FS.
-func (OS) Rename(from, to string) error { return os.Rename(from, to) }
+func (d *directory) Rename(from, to string) error {
+	return d.root.Rename(filepath.Base(from), filepath.Base(to))
+}
 
 // Remove implements FS.
-func (OS) Remove(path string) error { return os.Remove(path) }
+func (d *directory) Remove(path string) error { return d.root.Remove(filepath.Base(path)) }
 
 // SyncDir implements FS.
-func (OS) SyncDir(dir string) error {
-	d, err := os.Open(filepath.Clean(dir))
+func (d *directory) SyncDir(path string) error {
+	open := d.root.Open
+	if filepath.Clean(path) != d.path { // the one that it is in
+		open = os.Open
+	} else {
+		path = "."
+	}
+	dir, err := open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(dir.Sync(), dir.Close())
 }
+
+// Close implements io.Closer.
+func (d *directory) Close() error { return d.root.Close() }

@@ -71,20 +71,25 @@ func Inspect(dir string) (Summary, error) {
 
 // list returns the segments and readers in dir.
 func list(dir string) (all []*segment, readers []*position, err error) {
-	files, err := OS{}.ReadDir(dir)
+	fs, err := openDirectory(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the spool: %w", err)
+	}
+	defer fs.Close()
+	files, err := fs.ReadDir(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the spool: %w", err)
 	}
 	for _, f := range files {
 		if isReader(f.Name) {
-			if r, err := parseReader(OS{}, filepath.Join(dir, f.Name)); err == nil {
+			if r, err := parseReader(fs, filepath.Join(dir, f.Name)); err == nil {
 				readers = append(readers, r)
 			}
 			continue
 		}
 		s, sealed, ok := segmentOf(dir, f)
 		if ok && !sealed {
-			ok, err = s.find()
+			ok, err = s.find(fs)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -101,8 +106,8 @@ func list(dir string) (all []*segment, readers []*position, err error) {
 }
 
 // find finds the end of a segment without changing it, and reports whether it is there.
-func (s *segment) find() (bool, error) {
-	f, err := OS{}.Open(s.path)
+func (s *segment) find(fs FS) (bool, error) {
+	f, err := fs.Open(s.path)
 	if errors.Is(err, os.ErrNotExist) { // closed or removed meanwhile
 		return false, nil
 	}
@@ -130,7 +135,7 @@ func Walk(dir string, each func(next uint64, r *record.Record) error, damaged fu
 }
 
 func (s *segment) walk(each func(uint64, *record.Record) error, damaged func(Damage)) error {
-	f, err := OS{}.Open(s.path)
+	f, err := os.Open(filepath.Clean(s.path))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -183,7 +188,7 @@ func Truncate(dir string, before time.Time) (records uint64, bytes int64, err er
 	if _, err := Inspect(dir); err != nil { // which must not be made
 		return 0, 0, err
 	}
-	l, release, err := Share(dir, nil)
+	l, release, err := Share(dir, nil, nil)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -49,7 +50,11 @@ type Log struct {
 // Open opens the log in dir, which it creates. No other process may have it open.
 func Open(dir string, o Options) (*Log, error) {
 	if o.FS == nil {
-		o.FS = OS{}
+		files, err := createDirectory(dir)
+		if err != nil {
+			return nil, fmt.Errorf("cannot create the directory of the spool: %w", err)
+		}
+		o.FS = files
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -66,7 +71,7 @@ func Open(dir string, o Options) (*Log, error) {
 	l.queue = &queue{log: l}
 	l.retention = &retention{log: o.Log, now: o.Now, segments: l.segments, readers: l.readers, queue: l.queue}
 	if err := l.load(); err != nil {
-		return nil, fmt.Errorf("cannot open the spool in %s: %w", dir, err)
+		return nil, errors.Join(fmt.Errorf("cannot open the spool in %s: %w", dir, err), l.closeFiles())
 	}
 	return l, nil
 }
@@ -144,5 +149,13 @@ func (l *Log) Close() error {
 	l.readers.saveAll()
 	l.mu.Unlock()
 	defer l.mu.Lock()
-	return l.segments.closeActive()
+	return errors.Join(l.segments.closeActive(), l.closeFiles())
+}
+
+// closeFiles closes the directory.
+func (l *Log) closeFiles() error {
+	if c, ok := l.fs.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }

@@ -35,11 +35,8 @@ type segments struct {
 	damaged       uint64 // records, as in Counts
 }
 
-// find returns the files in the directory, which it creates.
+// find returns the files in the directory.
 func (ss *segments) find() ([]FileInfo, error) {
-	if err := ss.fs.MkdirAll(ss.dir); err != nil {
-		return nil, err
-	}
 	files, err := ss.fs.ReadDir(ss.dir)
 	if err != nil {
 		return nil, err

@@ -60,8 +60,6 @@ func (s *simFS) fault() error {
 	return syscall.EIO
 }
 
-func (s *simFS) MkdirAll(string) error { return s.fault() }
-
 func (s *simFS) ReadDir(dir string) ([]spoollog.FileInfo, error) {
 	if err := s.fault(); err != nil {
 		return nil, err

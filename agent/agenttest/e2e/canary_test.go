@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -222,7 +223,11 @@ func TestPlantedSecretsAreShownNowhere(t *testing.T) {
 	if len(reports) == 0 || len(files) == 0 {
 		t.Fatal("there are no status files or no dead letters")
 	}
-	checked := append(files, reports...)
+	letters, _ := filepath.Glob(dir + "/conduit.db.dead-letters*")
+	if len(letters) == 0 {
+		t.Fatal("there is no dead-letter store")
+	}
+	checked := slices.Concat(files, reports, letters)
 	stored, _ := filepath.Glob(dir + "/conduit.db*")
 	for _, path := range stored { // what is declared is in the store, literal secrets included
 		b, err := os.ReadFile(path)

@@ -53,7 +53,7 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) e
 
 // Open opens the spool.
 func (d *Destination) Open(ctx context.Context) (err error) {
-	if d.log, d.release, err = spoollog.Share(d.settings.Path, sdk.Logger(ctx)); err != nil {
+	if d.log, d.release, err = share(ctx, d.settings.Path); err != nil {
 		return sdk.Unavailable(err)
 	}
 	d.writer = d.log.Writer()

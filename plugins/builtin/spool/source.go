@@ -61,9 +61,14 @@ func (s *Source) Configure(ctx context.Context, values map[string]string) error 
 	return sdk.CheckPath(ctx, "path", s.settings.Path)
 }
 
-// LifecycleOnDeleted forgets the reader: nothing is kept for it any more.
+// LifecycleOnDeleted forgets the reader: nothing is kept for it any more. A spool that may not be
+// named any more is left as it is.
 func (s *Source) LifecycleOnDeleted(ctx context.Context, settings map[string]string) error {
-	log, release, err := spoollog.Share(settings["path"], sdk.Logger(ctx))
+	if err := sdk.CheckPath(ctx, "path", settings["path"]); err != nil {
+		sdk.Logger(ctx).Warn("a spool goes on keeping records for a source that is deleted", "reader", readerName(ctx), "err", err)
+		return nil
+	}
+	log, release, err := share(ctx, settings["path"])
 	if err != nil {
 		return err
 	}
@@ -89,7 +94,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 			return err
 		}
 	}
-	if s.log, s.release, err = spoollog.Share(s.settings.Path, sdk.Logger(ctx)); err != nil {
+	if s.log, s.release, err = share(ctx, s.settings.Path); err != nil {
 		return sdk.Unavailable(err)
 	}
 	if s.reader, err = s.log.Reader(readerName(ctx)); err != nil {

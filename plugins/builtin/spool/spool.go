@@ -2,7 +2,13 @@
 // reads them from there.
 package spool
 
-import "github.com/conduit-agent/conduit/plugins/sdk"
+import (
+	"context"
+	"os"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/spoollog"
+)
 
 const version = "v1.0.0"
 
@@ -24,4 +30,9 @@ func Connector() sdk.Connector {
 			"sdk.schema.extract.payload.enabled": "false",
 		},
 	}
+}
+
+// share opens the spool in a directory, if the setting may name it.
+func share(ctx context.Context, path string) (l *spoollog.Log, release func() error, err error) {
+	return spoollog.Share(path, func(dir *os.File) error { return sdk.CheckOpen(ctx, "path", dir) }, sdk.Logger(ctx))
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -291,5 +292,50 @@ func TestProgress(t *testing.T) {
 	report := s.Progress()
 	if *report.Records != 9 || report.Warning != "11 records were dropped because the spool was full" {
 		t.Errorf("%d records behind, and the warning %q", *report.Records, report.Warning)
+	}
+}
+
+// A link that is put in the place of the directory after the settings were checked leads nowhere:
+// not when the spool is opened, and not when it is forgotten.
+func TestLinksAfterTheCheck(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed, secret := filepath.Join(root, "allowed"), filepath.Join(root, "secret")
+	settings := map[string]string{"path": allowed}
+	swapped := false // names are judged by what they led to before
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:in", Logger: slog.New(slog.DiscardHandler), AllowPath: func(path string) error {
+		if path != allowed || swapped {
+			return errors.New("not allowed")
+		}
+		return nil
+	}})
+	s, d, running := &spool.Source{}, &spool.Destination{}, &spool.Destination{}
+	if err := errors.Join(s.Configure(ctx, settings), d.Configure(ctx, settings), running.Configure(ctx, settings), running.Open(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = running.Teardown(ctx) }()
+	if err := errors.Join(os.Mkdir(secret, 0o755), os.Rename(allowed, filepath.Join(root, "away")), os.Symlink(secret, allowed)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(ctx, nil); err == nil || !strings.Contains(err.Error(), "not allowed") {
+		t.Errorf("the source opens it: %v", err)
+	}
+	if err := d.Open(ctx); err == nil || !strings.Contains(err.Error(), "not allowed") {
+		t.Errorf("the destination opens it: %v", err)
+	}
+	if err := s.LifecycleOnDeleted(ctx, settings); err == nil || !strings.Contains(err.Error(), "not allowed") {
+		t.Errorf("a source that is deleted opens it: %v", err)
+	}
+	if n, err := running.Write(ctx, []record.Record{{After: record.Raw([]byte("x"))}}); n != 1 || err != nil {
+		t.Errorf("a destination that is open wrote %d records: %v", n, err)
+	}
+	swapped = true
+	if err := s.LifecycleOnDeleted(ctx, settings); err != nil {
+		t.Errorf("a source cannot be deleted whose spool is not allowed any more: %v", err)
+	}
+	if entries, err := os.ReadDir(secret); err != nil || len(entries) > 0 {
+		t.Errorf("the other directory has %v, %v", entries, err)
 	}
 }
