@@ -3,6 +3,7 @@ package spoollog
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,9 @@ type File interface {
 	Sync() error
 	Close() error
 }
+
+// fileMode is the mode of the files of a log. They hold records, which the group may read.
+const fileMode os.FileMode = 0o640
 
 // directory are the files of a directory of the machine that is open. Links lead nowhere
 // else, whatever is put in the place of its name. Of a path the last element counts.
@@ -101,7 +105,7 @@ func (d *directory) Create(path string) (File, error) {
 func (d *directory) Open(path string) (File, error) { return d.openFile(path, os.O_RDONLY) }
 
 func (d *directory) openFile(path string, flags int) (File, error) {
-	f, err := d.root.OpenFile(filepath.Base(path), flags, 0o640)
+	f, err := d.root.OpenFile(filepath.Base(path), flags, fileMode)
 	if err != nil {
 		return nil, err // not a File that holds a nil *os.File
 	}
@@ -148,6 +152,25 @@ func (d *directory) SyncDir(path string) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// tighten takes from others the right to open the files of the log, and warns if they had it.
+func (d *directory) tighten(files []FileInfo, log *slog.Logger) {
+	for _, f := range files {
+		if _, _, ours := segmentOf(d.path, f); !ours && !isReader(f.Name) {
+			continue
+		}
+		info, err := d.root.Lstat(f.Name)
+		if err != nil || info.Mode().Perm()&^fileMode == 0 {
+			continue
+		}
+		log := log.With("file", filepath.Join(d.path, f.Name), "mode", info.Mode().Perm().String())
+		if err := d.root.Chmod(f.Name, info.Mode().Perm()&fileMode); err != nil {
+			log.Warn("others may open a file of the spool, and that cannot be changed: chmod 640 it", "err", err)
+			continue
+		}
+		log.Warn("others could open a file of the spool: its mode is at most 0640 now")
+	}
 }
 
 // Close implements io.Closer.

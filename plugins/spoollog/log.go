@@ -82,6 +82,9 @@ func (l *Log) load() error {
 	if err != nil {
 		return err
 	}
+	if d, ok := l.fs.(*directory); ok {
+		d.tighten(files, l.segments.log)
+	}
 	for _, f := range files {
 		s, sealed, ok := segmentOf(l.dir, f)
 		switch {

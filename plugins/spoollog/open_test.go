@@ -1,9 +1,13 @@
 package spoollog_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -112,5 +116,59 @@ func TestOpensHugeLog(t *testing.T) {
 	t.Logf("opened 100 GB in %d ns, with %d bytes allocated", result.NsPerOp(), result.AllocedBytesPerOp())
 	if got := result.AllocedBytesPerOp(); got > 8<<20 {
 		t.Errorf("%d bytes were allocated", got)
+	}
+}
+
+// What others could open of a log is theirs no more, and the log says so; what is not of the log
+// stays as it is.
+func TestWideModesAreTightened(t *testing.T) {
+	dir := t.TempDir()
+	var said bytes.Buffer
+	opened := func() *spoollog.Log {
+		t.Helper()
+		l, err := spoollog.Open(dir, spoollog.Options{Log: slog.New(slog.NewTextHandler(&said, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := opened()
+	if _, err := l.Reader("in"); err != nil {
+		t.Fatal(err)
+	}
+	frames, _, _ := spoollog.Encode([]record.Record{{After: record.Raw([]byte("x"))}})
+	if _, err := l.Writer().Append(t.Context(), frames); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Flush(t.Context()), l.Close(), os.WriteFile(filepath.Join(dir, "other"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if said.Len() > 0 {
+		t.Errorf("a new spool is warned of: %s", &said)
+	}
+	modes := map[string]os.FileMode{}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 3 {
+		t.Fatalf("it has %v, %v", entries, err)
+	}
+	for _, e := range entries {
+		modes[e.Name()] = 0o640
+		if err := os.Chmod(filepath.Join(dir, e.Name()), 0o646); err != nil {
+			t.Fatal(err)
+		}
+	}
+	modes["other"] = 0o646
+	l = opened()
+	for name, want := range modes {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v; %v", name, info.Mode(), want, err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := said.String(); strings.Count(got, "others could open a file of the spool") != 2 || !strings.Contains(got, "mode=-rw-r--rw-") {
+		t.Errorf("the log says %s", got)
 	}
 }
