@@ -128,22 +128,19 @@ func (s *Server) connectorRoutes(base resource.Base) []route {
 			Query:       []openapi.Param{liveParam, waitParam}, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412, 500, 504}}, connectors.Delete, guard.Admin, nil},
 		{openapi.Operation{Method: post, Path: "/v1/connectors/validate", ID: "validateConnector", Tag: "connectors", Summary: "Check the settings of a connector without creating it",
 			Request: exampleValidation, Response: empty, Errors: []int{400, 404}}, connectors.Validate, guard.Admin, nil},
-		{openapi.Operation{Method: get, Path: "/v1/connectors/{id}/inspect", ID: "inspectConnector", Tag: "connectors", Summary: "See the records that pass a connector",
-			Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
-			Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
-				{Name: "rate", Description: "most records per second", Example: "10"}},
-			Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, s.inspect, guard.Read, nil},
-		{openapi.Operation{Method: get, Path: "/v1/connectors/{id}/inspect-in", ID: "inspectDestinationIn", Tag: "connectors", Summary: "See the records that come to a destination, before its processors",
-			Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
-			Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
-				{Name: "rate", Description: "most records per second", Example: "10"}},
-			Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, s.inspectDestination(desired.InspectIn), guard.Read, nil},
-		{openapi.Operation{Method: get, Path: "/v1/connectors/{id}/inspect-out", ID: "inspectDestinationOut", Tag: "connectors", Summary: "See what the processors of a destination leave for it to write",
-			Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
-			Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
-				{Name: "rate", Description: "most records per second", Example: "10"}},
-			Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, s.inspectDestination(desired.InspectOut), guard.Read, nil},
+		{inspection("/v1/connectors/{id}/inspect", "inspectConnector", "connectors", "See the records that pass a connector"), s.inspect, guard.Read, nil},
+		{inspection("/v1/connectors/{id}/inspect-in", "inspectDestinationIn", "connectors", "See the records that come to a destination, before its processors"), s.inspectDestination(desired.InspectIn), guard.Read, nil},
+		{inspection("/v1/connectors/{id}/inspect-out", "inspectDestinationOut", "connectors", "See what the processors of a destination leave for it to write"), s.inspectDestination(desired.InspectOut), guard.Read, nil},
 	}
+}
+
+// inspection describes an operation that shows records as they pass.
+func inspection(path, id, tag, summary string) openapi.Operation {
+	return openapi.Operation{Method: get, Path: path, ID: id, Tag: tag, Summary: summary,
+		Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
+		Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
+			{Name: "rate", Description: "most records per second", Example: "10"}},
+		Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}
 }
 
 // processorRoutes returns the operations of processors.
@@ -161,16 +158,8 @@ func (s *Server) processorRoutes(base resource.Base) []route {
 			Query:       live, Headers: ifMatch, Request: updateProcessor, Answer: generation, Response: exampleProcessor, Errors: []int{400, 404, 409, 412}}, processors.Update, guard.Admin, nil},
 		{openapi.Operation{Method: remove, Path: "/v1/processors/{id}", ID: "deleteProcessor", Tag: "processors", Summary: "Delete a processor",
 			Query: live, Headers: ifMatch, Answer: generation, Response: empty, Errors: []int{400, 404, 409, 412}}, processors.Delete, guard.Admin, nil},
-		{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-in", ID: "inspectProcessorIn", Tag: "processors", Summary: "See the records that a processor is given",
-			Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
-			Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
-				{Name: "rate", Description: "most records per second", Example: "10"}},
-			Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, s.inspectProcessor(desired.InspectIn), guard.Read, nil},
-		{openapi.Operation{Method: get, Path: "/v1/processors/{id}/inspect-out", ID: "inspectProcessorOut", Tag: "processors", Summary: "See what a processor lets go on",
-			Description: "Over WebSocket one message per record, otherwise one line. What is too much to show is left out, and {\"dropped\":n} says how much of what the filters select.",
-			Query: []openapi.Param{{Name: "filter", Description: "operation=NAME or metadata.KEY=VALUE; may be repeated", Example: "operation=create"},
-				{Name: "rate", Description: "most records per second", Example: "10"}},
-			Response: exampleRecord, MediaType: "application/x-ndjson", Streaming: true, Errors: []int{400, 404, 429}}, s.inspectProcessor(desired.InspectOut), guard.Read, nil},
+		{inspection("/v1/processors/{id}/inspect-in", "inspectProcessorIn", "processors", "See the records that a processor is given"), s.inspectProcessor(desired.InspectIn), guard.Read, nil},
+		{inspection("/v1/processors/{id}/inspect-out", "inspectProcessorOut", "processors", "See what a processor lets go on"), s.inspectProcessor(desired.InspectOut), guard.Read, nil},
 	}
 }
 

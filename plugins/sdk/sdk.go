@@ -30,6 +30,14 @@ type Connector struct {
 	standard bool // made by Standard
 }
 
+// NoSchemas returns SourceDefaults of a source from whose records no schema is extracted.
+func NoSchemas() map[string]string {
+	return map[string]string{
+		"sdk.schema.extract.key.enabled":     "false",
+		"sdk.schema.extract.payload.enabled": "false",
+	}
+}
+
 // Source reads records. The methods are called one at a time and in the order
 // Configure, Lifecycle…, Open, then Read again and again, and Teardown last, with one
 // exception: Ack is called while Read may be waiting, though never concurrently with

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/spoollog"
@@ -69,16 +68,5 @@ func fromSpool(ctx context.Context, b *bench) ([]float64, error) {
 	if a, err = b.start(ctx, pipeline(0, source("builtin:spool", "path: spool"), toFile("builtin", 0))); err != nil {
 		return nil, err
 	}
-	out := output{b.path(outputOf(0))}
-	f, err := a.untilQuiet(ctx, out)
-	if err = a.stop(err); err != nil {
-		return nil, err
-	}
-	if err := f.count(out); err != nil {
-		return nil, err
-	}
-	if f.records != inputLines {
-		return nil, fmt.Errorf("%.0f of %d records arrived", f.records, inputLines)
-	}
-	return f.values(), nil
+	return b.allArrive(ctx, a)
 }

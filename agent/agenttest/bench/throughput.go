@@ -144,6 +144,11 @@ func fileToFile(ctx context.Context, b *bench) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.allArrive(ctx, a)
+}
+
+// allArrive measures until all lines are in the first output, and stops the agent.
+func (b *bench) allArrive(ctx context.Context, a *agent) ([]float64, error) {
 	out := output{b.path(outputOf(0))}
 	f, err := a.untilQuiet(ctx, out)
 	if err = a.stop(err); err != nil {
@@ -153,7 +158,7 @@ func fileToFile(ctx context.Context, b *bench) ([]float64, error) {
 		return nil, err
 	}
 	if f.records != inputLines {
-		return nil, fmt.Errorf("%.0f of %d lines arrived", f.records, inputLines)
+		return nil, fmt.Errorf("%.0f of %d records arrived", f.records, inputLines)
 	}
 	return f.values(), nil
 }

@@ -203,29 +203,11 @@ func (m *killable) checkReplayed(kept, left []int, skip int) {
 
 // feedRefused appends numbered lines until ctx ends, of which each one in every is bad, and
 // returns how many.
-func feedRefused(ctx context.Context, path string, every int) (n int) {
-	f, err := os.Create(path)
-	if err != nil {
-		panic(err)
-	}
-	defer f.Close()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return n
-		case <-tick.C:
-			var text []byte
-			for range 10 {
-				if n++; n%every == 0 {
-					text = append(text, "bad "...)
-				}
-				text = fmt.Appendf(text, "%d\n", n)
-			}
-			if _, err := f.Write(text); err != nil {
-				panic(err)
-			}
+func feedRefused(ctx context.Context, path string, every int) int {
+	return feed(ctx, path, 10, func(n int) string {
+		if n%every == 0 {
+			return fmt.Sprint("bad ", n)
 		}
-	}
+		return strconv.Itoa(n)
+	})
 }

@@ -154,6 +154,17 @@ pipelines:
         settings: {path: %[1]s/tailed.jsonl}
 `
 
+// writePipelines makes the directory of an agent's pipeline files, with one file.
+func writePipelines(t *testing.T, dir, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // kills is how often the agent is killed; CONDUIT_KILLS sets it for longer campaigns.
 func kills(t *testing.T) int {
 	if s := os.Getenv("CONDUIT_KILLS"); s != "" {
@@ -175,13 +186,7 @@ const repeatBound = time.Second
 func TestKillLosesNothing(t *testing.T) {
 	const rate = 5000 // records per second in each pipeline
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "pipelines", "kill.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, killPipelines, dir, rate), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writePipelines(t, dir, fmt.Sprintf(killPipelines, dir, rate))
 	feed, fed := context.WithCancel(t.Context())
 	lines := make(chan int)
 	go func() { lines <- feedLines(feed, filepath.Join(dir, "input.log"), rate) }()
@@ -221,6 +226,12 @@ func TestKillLosesNothing(t *testing.T) {
 
 // feedLines appends numbered lines until ctx ends and returns how many.
 func feedLines(ctx context.Context, path string, rate int) int {
+	return feed(ctx, path, rate/100, strconv.Itoa)
+}
+
+// feed appends so many lines to the file every 10 ms until ctx ends, and returns how many it
+// appended. line returns the one with a number.
+func feed(ctx context.Context, path string, each int, line func(n int) string) (n int) {
 	f, err := os.Create(path)
 	if err != nil {
 		panic(err)
@@ -228,18 +239,17 @@ func feedLines(ctx context.Context, path string, rate int) int {
 	defer f.Close()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	n := 0
 	for {
 		select {
 		case <-ctx.Done():
 			return n
 		case <-tick.C:
-			var buf []byte
-			for range rate / 100 {
+			var text []byte
+			for range each {
 				n++
-				buf = fmt.Appendf(buf, "%d\n", n)
+				text = append(append(text, line(n)...), '\n')
 			}
-			if _, err := f.Write(buf); err != nil {
+			if _, err := f.Write(text); err != nil {
 				panic(err)
 			}
 		}

@@ -64,15 +64,22 @@ func brittlePipeline(dir, plugin, more string) string {
 	return strings.Replace(picky(dir, `{{ eq 1 2 }}`, more), "id: dst, type: destination, plugin: builtin:file", "id: dst, type: destination, plugin: standalone:"+plugin, 1)
 }
 
+// startBrittle starts an agent whose pipeline tails the lines into the executable.
+func startBrittle(t *testing.T, plugin, lines, more string) *web {
+	t.Helper()
+	dir := agenttest.NewDir(t)
+	install(t, dir, plugin)
+	w := startWeb(t, dir)
+	appendTo(t, w.Path("in.log"), lines)
+	w.Save("p.yaml", brittlePipeline(w.Dir, plugin, more))
+	return w
+}
+
 // Records that end the process of their destination become dead letters after a few
 // restarts, and all others arrive.
 func TestPoisonBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
-	dir := agenttest.NewDir(t)
-	install(t, dir, "brittle")
-	w := startWeb(t, dir)
-	appendTo(t, w.Path("in.log"), "1\n2\n3\npoison 4\n5\n6\npoison 7\n8\n")
-	w.Save("p.yaml", brittlePipeline(w.Dir, "brittle", tolerant))
+	w := startBrittle(t, "brittle", "1\n2\n3\npoison 4\n5\n6\npoison 7\n8\n", tolerant)
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	w.Wait("two dead letters", func() bool { return len(w.deadLetters()) == 2 })
 	w.Wait("the last line", func() bool { return slices.Contains(payloads(t, w.Path("out.jsonl")), "8") })
@@ -96,11 +103,7 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 // A destination that ends at whatever it is given does not make dead letters of all records.
 func TestBrokenDestinationIsNoPoison(t *testing.T) {
 	t.Parallel()
-	dir := agenttest.NewDir(t)
-	install(t, dir, "hopeless")
-	w := startWeb(t, dir)
-	appendTo(t, w.Path("in.log"), "1\n2\n3\n4\n")
-	w.Save("p.yaml", brittlePipeline(w.Dir, "hopeless", tolerant))
+	w := startBrittle(t, "hopeless", "1\n2\n3\n4\n", tolerant)
 	w.Wait("many failures", func() bool { return w.State("p").Failures > 8 })
 	if l := w.deadLetters(); len(l) > 1 {
 		t.Errorf("%d records became dead letters", len(l))
@@ -110,11 +113,7 @@ func TestBrokenDestinationIsNoPoison(t *testing.T) {
 // Where no refusal is tolerated, the pipeline is tried again and again, as with any failure.
 func TestPoisonThatIsNotTolerated(t *testing.T) {
 	t.Parallel()
-	dir := agenttest.NewDir(t)
-	install(t, dir, "brittle")
-	w := startWeb(t, dir)
-	appendTo(t, w.Path("in.log"), "1\npoison 2\n3\n")
-	w.Save("p.yaml", brittlePipeline(w.Dir, "brittle", ""))
+	w := startBrittle(t, "brittle", "1\npoison 2\n3\n", "")
 	w.Wait("many failures", func() bool { return w.State("p").Failures > 6 })
 	if l := w.deadLetters(); len(l) != 0 {
 		t.Errorf("dead letters: %+v", l)

@@ -24,12 +24,7 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	text = strings.ReplaceAll(text, d.dir+"/input.log", input)
 	_, spooled, _ := strings.Cut(fmt.Sprintf(spoolPipelines, d.dir), "pipelines:\n")
 	text += strings.ReplaceAll(spooled, d.dir+"/input.log", input)
-	if err := os.Mkdir(filepath.Join(d.dir, "pipelines"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(d.dir, "pipelines", "cut.yaml"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writePipelines(t, d.dir, text)
 	d.unmount(t) // which writes them out
 	d.mount(t)
 	feed, fed := context.WithCancel(t.Context())

@@ -150,21 +150,6 @@ pipelines:
     processors:
       - {id: drop, plugin: filter, condition: '{{ eq .Payload.After.drop true }}'}
       - {id: clone, plugin: clone, settings: {count: 2}}
-  - id: gathered
-    connectors:
-      - id: src
-        type: source
-        plugin: builtin:file
-        settings: {path: %[1]s/input.log}
-      - id: dst
-        type: destination
-        plugin: builtin:file
-        settings: {path: %[1]s/gathered.jsonl}
-    processors:
-      - {id: decode, plugin: json.decode, settings: {field: .Payload.After}}
-      - id: gather
-        plugin: aggregate
-        settings: {window.size: 10ms, fields.n: count, fields.first: min(.Payload.After.n), fields.last: max(.Payload.After.n)}
   - id: deduped
     connectors:
       - id: src
@@ -181,16 +166,28 @@ pipelines:
       - {id: decode, plugin: json.decode, settings: {field: .Payload.After}}
 `
 
+const gather = `      - id: gather
+        plugin: aggregate
+        settings: {window.size: 10ms, fields.n: count, fields.first: min(.Payload.After.n), fields.last: max(.Payload.After.n)}
+`
+
+// decodedToFile describes a pipeline from input.log to a file that has its name. It decodes
+// lines, and has more processors.
+func decodedToFile(dir, id, more string) string {
+	return fmt.Sprintf(`  - id: %[2]s
+    connectors:
+      - {id: src, type: source, plugin: builtin:file, settings: {path: %[1]s/input.log}}
+      - {id: dst, type: destination, plugin: builtin:file, settings: {path: %[1]s/%[2]s.jsonl}}
+    processors:
+      - {id: decode, plugin: json.decode, settings: {field: .Payload.After}}
+%[3]s`, dir, id, more)
+}
+
 // A kill -9 at any moment loses nothing of what processors split, filter, hold or remember,
 // and reorders nothing.
 func TestKillLosesNothingWithProcessors(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "pipelines", "kill.yaml"), fmt.Appendf(nil, processed, dir), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writePipelines(t, dir, fmt.Sprintf(processed, dir)+decodedToFile(dir, "gathered", gather))
 	feed, fed := context.WithCancel(t.Context())
 	lines := make(chan int)
 	go func() { lines <- feedObjects(feed, filepath.Join(dir, "input.log")) }()
@@ -232,28 +229,7 @@ func TestKillLosesNothingWithProcessors(t *testing.T) {
 // feedObjects appends numbered objects until ctx ends and returns the number of the last
 // one, which is not dropped.
 func feedObjects(ctx context.Context, path string) int {
-	f, err := os.Create(path)
-	if err != nil {
-		panic(err)
-	}
-	defer f.Close()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for n := 0; ; {
-		var buf []byte
-		for range 20 {
-			n++
-			buf = fmt.Appendf(buf, "{\"n\":%d,\"drop\":%t}\n", n, n%5 == 3)
-		}
-		if _, err := f.Write(buf); err != nil {
-			panic(err)
-		}
-		select {
-		case <-ctx.Done():
-			return n
-		case <-tick.C:
-		}
-	}
+	return feed(ctx, path, 20, func(n int) string { return fmt.Sprintf("{\"n\":%d,\"drop\":%t}", n, n%5 == 3) })
 }
 
 func number(m output, field string) int {

@@ -28,12 +28,7 @@ pipelines:
 func TestKillLosesNothingInSpool(t *testing.T) {
 	const rate = 5000 // records per second
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "pipelines", "spool.yaml"), fmt.Appendf(nil, spoolPipelines, dir), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writePipelines(t, dir, fmt.Sprintf(spoolPipelines, dir))
 	feed, fed := context.WithCancel(t.Context())
 	lines := make(chan int)
 	go func() { lines <- feedLines(feed, filepath.Join(dir, "input.log"), rate) }()

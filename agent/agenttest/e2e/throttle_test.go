@@ -8,40 +8,20 @@ import (
 	"time"
 )
 
-const throttled = `version: "2.2"
-pipelines:
-  - id: throttled
-    connectors:
-      - id: src
-        type: source
-        plugin: builtin:file
-        settings: {path: %[1]s/input.log}
-      - id: dst
-        type: destination
-        plugin: builtin:file
-        settings: {path: %[1]s/throttled.jsonl}
-    processors:
-      - {id: decode, plugin: json.decode, settings: {field: .Payload.After}}
-      - {id: throttle, plugin: throttle, settings: {rate: 20000, burst: 50}}
-`
-
 // A source that is far faster than its throttle, for longer than its window lasts, is held
 // back: the pipeline goes on, ends when it is to, and loses nothing when it is killed.
 func TestThrottleHoldsItsSourceBack(t *testing.T) {
 	const total, rate = 40_000, 20_000 // several windows of 8,192 records
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "pipelines"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	var input []byte
 	for n := range total {
 		input = fmt.Appendf(input, "{\"n\":%d}\n", n+1)
 	}
-	for path, content := range map[string][]byte{"input.log": input, "pipelines/p.yaml": fmt.Appendf(nil, throttled, dir)} {
-		if err := os.WriteFile(filepath.Join(dir, path), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(dir, "input.log"), input, 0o644); err != nil {
+		t.Fatal(err)
 	}
+	throttle := fmt.Sprintf("      - {id: throttle, plugin: throttle, settings: {rate: %d, burst: 50}}\n", rate)
+	writePipelines(t, dir, "version: \"2.2\"\npipelines:\n"+decodedToFile(dir, "throttled", throttle))
 	began := time.Now()
 	out := filepath.Join(dir, "throttled.jsonl")
 	arrived := func() int {

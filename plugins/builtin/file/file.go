@@ -18,9 +18,6 @@ func Connector() sdk.Connector {
 		NewDestination: func() sdk.Destination { return &Destination{} },
 
 		// Lines are raw, so there is nothing to extract a schema from.
-		SourceDefaults: map[string]string{
-			"sdk.schema.extract.key.enabled":     "false",
-			"sdk.schema.extract.payload.enabled": "false",
-		},
+		SourceDefaults: sdk.NoSchemas(),
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/progress"
@@ -17,7 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// poller is a source that polls a URL. Its fields belong to Read, but for report.
+// poller is a source that polls a URL. Its fields belong to Read, but for latest.
 type poller struct {
 	settings *sourceSettings
 	client   *client
@@ -33,8 +32,7 @@ type poller struct {
 	run   run
 	since string // with cursor.field, the parameter of all pages of a poll
 
-	mu     sync.Mutex
-	report progress.Report // guarded by mu
+	latest progress.Latest
 }
 
 func (p *poller) open(ctx context.Context, pos record.Position) (err error) {
@@ -109,13 +107,13 @@ func (p *poller) fetch(ctx context.Context) (*response, error) {
 		case errors.Is(err, errTooLarge):
 			return nil, fmt.Errorf("%w: set body.maxBytes, or have pages made smaller", err)
 		case err == nil && !passes(r.status):
-			p.heard("")
+			p.latest.Note("")
 			return r, p.refused(r)
 		case err == nil:
 			err = p.client.refusal(r)
 		}
 		pause := again.next(r)
-		p.heard(err.Error())
+		p.latest.Note(err.Error())
 		p.log.Warn("cannot poll, trying again", "err", err, "tries", again.tries, "pause", pause.Round(time.Millisecond).String())
 		if err := wait(ctx, pause); err != nil {
 			return nil, err
@@ -123,20 +121,7 @@ func (p *poller) fetch(ctx context.Context) (*response, error) {
 	}
 }
 
-// heard notes what the server said last: nothing wrong, or why polling fails.
-func (p *poller) heard(warning string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.report.Warning = warning; warning == "" {
-		p.report.At = time.Now()
-	}
-}
-
-func (p *poller) progress() progress.Report {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.report
-}
+func (p *poller) progress() progress.Report { return p.latest.Report() }
 
 // refused returns why the response cannot be used, nil when it can.
 func (p *poller) refused(r *response) error {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/http"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -221,7 +222,7 @@ func TestPollFailures(t *testing.T) {
 	s := source(t, settings, nil)
 	done := make(chan []record.Record, 1)
 	go func() { records, _ := s.Read(t.Context()); done <- records }()
-	eventually(t, "the failure is reported", func() bool { return strings.Contains(s.Progress().Warning, "the server answered 500") })
+	plugintest.Eventually(t, 10*time.Second, "the failure is reported", func() bool { return strings.Contains(s.Progress().Warning, "the server answered 500") })
 	all := <-done
 	if len(all) != 2 || s.Progress().Warning != "" {
 		t.Errorf("%d records, warning %q", len(all), s.Progress().Warning)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/http"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -24,15 +25,7 @@ import (
 // source is an opened source, with the settings that the test gives.
 func source(t *testing.T, settings map[string]string, pos record.Position) *http.Source {
 	t.Helper()
-	s := &http.Source{}
-	if err := s.Configure(t.Context(), settings); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Open(t.Context(), pos); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Teardown(context.WithoutCancel(t.Context())) })
-	return s
+	return plugintest.OpenSource(t, &http.Source{}, settings, pos)
 }
 
 func listening(t *testing.T, settings map[string]string) (*http.Source, string) {
@@ -208,19 +201,10 @@ func TestServerGone(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); send(nethttp.DefaultClient, r) }()
 	behind := func(n int64) func() bool { return func() bool { return *s.Progress().Records == n } }
-	eventually(t, "the request waits", behind(1))
+	plugintest.Eventually(t, 10*time.Second, "the request waits", behind(1))
 	cancel()
 	<-done
-	eventually(t, "its record is dropped", behind(0))
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long until %s", what)
-		}
-	}
+	plugintest.Eventually(t, 10*time.Second, "its record is dropped", behind(0))
 }
 
 // TestServerBounds refuses what is too much: a body, requests that wait, bytes that wait, and too many a second.

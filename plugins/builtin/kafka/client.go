@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -129,4 +130,16 @@ func (n *network) failed() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
+}
+
+// administer calls do with a client for administration, which ends with it.
+func administer(ctx context.Context, opts []kgo.Opt, do func(context.Context, *kadm.Client) error) error {
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	return do(ctx, kadm.NewClient(client))
 }

@@ -204,15 +204,11 @@ func (d *Destination) LifecycleOnDeleted(ctx context.Context, values map[string]
 	if err != nil || !old.ExactlyOnce || old.PositionsTopic != "" {
 		return err
 	}
-	client, err := kgo.NewClient(opts...)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
-	defer cancel()
 	topic := newOnce(&old, sdk.EnvFrom(ctx).ConnectorID).topic
-	_, err = kadm.NewClient(client).DeleteTopic(ctx, topic)
+	err = administer(ctx, opts, func(ctx context.Context, c *kadm.Client) error {
+		_, err := c.DeleteTopic(ctx, topic)
+		return err
+	})
 	if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf("cannot remove topic %q: %w", topic, err)
 	}

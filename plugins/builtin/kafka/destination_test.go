@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -30,15 +29,7 @@ var destinationTests = map[string]func(*world){
 	"once, many positions":       checkManyPositions,
 }
 
-func TestDestination(t *testing.T) {
-	k := server.StartKafka(t, server.KafkaOptions{})
-	for name, check := range destinationTests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			check(in(t, k.Addr, 2))
-		})
-	}
-}
+func TestDestination(t *testing.T) { runAll(t, destinationTests) }
 
 func checkMessages(w *world) {
 	d := w.openDestination(plainValue(w.destinationSettings("headers", "true", "timestamp", "record", "partition", `{{ index .Metadata "kafka.partition" }}`)))

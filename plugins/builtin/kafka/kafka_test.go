@@ -203,15 +203,20 @@ func show(records []record.Record) (values []string) {
 	return values
 }
 
+// runAll runs the tests against one broker, each with a topic of two partitions.
+func runAll(t *testing.T, tests map[string]func(*world)) {
+	k := server.StartKafka(t, server.KafkaOptions{})
+	for name, check := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(in(t, k.Addr, 2))
+		})
+	}
+}
+
 func (w *world) eventually(what string, ok func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(timeout)
-	for !ok() {
-		if time.Now().After(deadline) {
-			w.Fatalf("waited too long until %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	plugintest.Eventually(w, timeout, what, ok)
 }
 
 // destination is a running destination.

@@ -342,14 +342,10 @@ func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]strin
 	if err != nil || !old.AutoCleanup || old.GroupID == "" {
 		return err
 	}
-	client, err := kgo.NewClient(opts...)
-	if err != nil {
+	err = administer(ctx, opts, func(ctx context.Context, c *kadm.Client) error {
+		_, err := c.DeleteGroup(ctx, old.GroupID)
 		return err
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
-	defer cancel()
-	_, err = kadm.NewClient(client).DeleteGroup(ctx, old.GroupID)
+	})
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return fmt.Errorf("cannot remove consumer group %q: %w", old.GroupID, err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -37,15 +36,7 @@ var sourceTests = map[string]func(*world){
 	"a group removed with its source": checkCleanup,
 }
 
-func TestSource(t *testing.T) {
-	k := server.StartKafka(t, server.KafkaOptions{})
-	for name, check := range sourceTests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			check(in(t, k.Addr, 2))
-		})
-	}
-}
+func TestSource(t *testing.T) { runAll(t, sourceTests) }
 
 func checkRecords(w *world) {
 	m := &kgo.Record{Topic: w.topic, Partition: 1, Key: []byte("key"), Value: []byte("value"), Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "a", Value: []byte("2")}}}

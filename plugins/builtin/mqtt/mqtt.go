@@ -19,9 +19,6 @@ func Connector() sdk.Connector {
 		NewDestination: func() sdk.Destination { return &Destination{} },
 
 		// Messages come without a schema.
-		SourceDefaults: map[string]string{
-			"sdk.schema.extract.key.enabled":     "false",
-			"sdk.schema.extract.payload.enabled": "false",
-		},
+		SourceDefaults: sdk.NoSchemas(),
 	}
 }

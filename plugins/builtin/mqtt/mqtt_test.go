@@ -23,20 +23,12 @@ import (
 // source is an opened source that has subscribed.
 func source(t *testing.T, settings map[string]string, pos record.Position) *mqtt.Source {
 	t.Helper()
-	s := &mqtt.Source{}
-	if err := s.Configure(t.Context(), settings); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Open(t.Context(), pos); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Teardown(context.WithoutCancel(t.Context())) })
-	return s
+	return plugintest.OpenSource(t, &mqtt.Source{}, settings, pos)
 }
 
 func subscribed(t *testing.T, s *mqtt.Source) {
 	t.Helper()
-	eventually(t, "it is subscribed", func() bool { return !s.Progress().At.IsZero() })
+	plugintest.Eventually(t, 10*time.Second, "it is subscribed", func() bool { return !s.Progress().At.IsZero() })
 }
 
 func read(t *testing.T, s sdk.Source, n int) (all []record.Record) {
@@ -243,7 +235,7 @@ func TestTLS(t *testing.T) {
 	set := settings(m.Addr)
 	set["url"], set["tls.ca"] = "mqtts://"+m.Addr, serverCert
 	without := source(t, set, nil)
-	eventually(t, "the server misses the certificate", func() bool { return without.Progress().Warning != "" })
+	plugintest.Eventually(t, 10*time.Second, "the server misses the certificate", func() bool { return without.Progress().Warning != "" })
 	set["tls.cert"], set["tls.key"] = clientCert, clientKey
 	s := source(t, set, nil)
 	subscribed(t, s)
@@ -255,15 +247,6 @@ func TestTLS(t *testing.T) {
 	other := open(t, map[string]string{"url": "mqtts://" + m.Addr, "topic": "b", "tls.ca": clientCert, "retry.timeout": "0s"})
 	if _, err := other.Write(t.Context(), []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate}}); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long until %s", what)
-		}
 	}
 }
 

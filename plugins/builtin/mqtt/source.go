@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/eclipse/paho.golang/paho"
@@ -41,8 +40,7 @@ type Source struct {
 	ended  chan struct{}      // closed when run has ended
 	inbox  *inbox
 
-	mu     sync.Mutex
-	report progress.Report // guarded by mu
+	latest progress.Latest
 }
 
 // Parameters describes the settings.
@@ -82,7 +80,7 @@ func (s *Source) run(ctx context.Context) {
 			s.inbox.fail(err)
 			return
 		}
-		s.heard(err.Error())
+		s.latest.Note(err.Error())
 		s.log.Warn("cannot receive, connecting again", "err", err, "tries", again.tries+1)
 		if again.wait(ctx) != nil {
 			return
@@ -90,20 +88,8 @@ func (s *Source) run(ctx context.Context) {
 	}
 }
 
-func (s *Source) heard(warning string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.report.Warning = warning; warning == "" {
-		s.report.At = time.Now()
-	}
-}
-
 // Progress returns why nothing can be received, if that is so: a server does not report what it keeps.
-func (s *Source) Progress() progress.Report {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.report
-}
+func (s *Source) Progress() progress.Report { return s.latest.Report() }
 
 // lostError is that the session is gone.
 type lostError struct{ error }
@@ -130,7 +116,7 @@ func (s *Source) session(ctx context.Context, again *backoff) error {
 		return err
 	}
 	s.known, again.tries = true, 0
-	s.heard("")
+	s.latest.Note("")
 	select {
 	case <-ctx.Done():
 		time.Sleep(2 * ackInterval) // for the last acknowledgements to be sent
@@ -204,7 +190,7 @@ func (s *Source) subscribe(ctx context.Context, c *paho.Client) error {
 
 func (s *Source) received(p paho.PublishReceived) (bool, error) {
 	if !s.inbox.put(p.Client, p.Packet) {
-		s.heard("messages of QoS 0 were dropped: they come faster than they are written")
+		s.latest.Note("messages of QoS 0 were dropped: they come faster than they are written")
 	}
 	return true, nil
 }

@@ -21,9 +21,6 @@ func Connector() sdk.Connector {
 		NewDestination: func() sdk.Destination { return &sink.Destination{} },
 
 		// The source knows the types of its columns and names the schemas itself.
-		SourceDefaults: map[string]string{
-			"sdk.schema.extract.key.enabled":     "false",
-			"sdk.schema.extract.payload.enabled": "false",
-		},
+		SourceDefaults: sdk.NoSchemas(),
 	}
 }

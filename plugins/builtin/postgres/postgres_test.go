@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -206,13 +207,7 @@ func (s *source) progress() progress.Report { return s.Source.(sdk.Reporter).Pro
 
 func (w *world) eventually(what string, ok func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(timeout)
-	for !ok() {
-		if time.Now().After(deadline) {
-			w.Fatalf("waited too long until %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	plugintest.Eventually(w, timeout, what, ok)
 }
 
 // show returns operation, key and payload of each record.

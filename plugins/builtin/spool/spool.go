@@ -25,10 +25,7 @@ func Connector() sdk.Connector {
 		NewDestination: func() sdk.Destination { return &Destination{} },
 
 		// Records leave as they came.
-		SourceDefaults: map[string]string{
-			"sdk.schema.extract.key.enabled":     "false",
-			"sdk.schema.extract.payload.enabled": "false",
-		},
+		SourceDefaults: sdk.NoSchemas(),
 	}
 }
 
