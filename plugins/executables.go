@@ -35,6 +35,7 @@ type Executables struct {
 
 	Sandbox        *sandbox.Policy // what plugins may do, in addition to what each needs; nil: what this process may
 	MaxMessage     int             // greatest message that is taken from plugins, in bytes; 0: 16 MiB
+	MaxSend        int             // greatest message that plugins are sent, in bytes; 0: 4 MiB
 	TempDir        string          // where plugins get a private directory each; empty: that of the machine
 	RefuseWritable bool            // executables that others can change are not used; else they are warned of
 

@@ -133,7 +133,7 @@ func listsOwn(params sdk.Parameters) bool {
 func clientOf(e *Executables, f *file) *standalone.Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Schemas: e.server, Sandbox: e.Sandbox, TempDir: e.TempDir, MaxReceive: e.MaxMessage}
+	c := &standalone.Client{Path: f.path, Env: e.Env, Log: e.Log, LogLevel: e.LogLevel, Schemas: e.server, Sandbox: e.Sandbox, TempDir: e.TempDir, MaxReceive: e.MaxMessage, MaxMessage: e.MaxSend}
 	if f.spec != nil {
 		c.Name = string(pluginname.Standalone) + ":" + f.spec.Name
 	}

@@ -51,6 +51,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 
 		Sandbox:        confinement(c.Connectors),
 		MaxMessage:     c.Connectors.MaxMessageBytes,
+		MaxSend:        c.Connectors.MaxReceiveSize,
 		TempDir:        TempDir(c),
 		RefuseWritable: c.Connectors.WritableByOthers == "refuse",
 	}

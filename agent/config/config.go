@@ -66,14 +66,15 @@ type Log struct {
 // Connectors says where connector executables are, and what they may do.
 type Connectors struct {
 	Path             string `koanf:"path"`
-	Environment      string `koanf:"environment"`        // inherit, or comma-separated names
-	WritableByOthers string `koanf:"writable-by-others"` // warn, refuse
-	Sandbox          string `koanf:"sandbox"`            // off, paths, strict
-	SandboxPaths     string `koanf:"sandbox-paths"`      // comma-separated
-	MaxMessageBytes  int    `koanf:"max-message-bytes"`
-	MaxSchemas       int    `koanf:"max-schemas"`      // of one connector
-	MaxSchemaBytes   int    `koanf:"max-schema-bytes"` // of one connector
-	SchemaAccess     string `koanf:"schema-access"`    // own, any
+	Environment      string `koanf:"environment"`             // inherit, or comma-separated names
+	WritableByOthers string `koanf:"writable-by-others"`      // warn, refuse
+	Sandbox          string `koanf:"sandbox"`                 // off, paths, strict
+	SandboxPaths     string `koanf:"sandbox-paths"`           // comma-separated
+	MaxMessageBytes  int    `koanf:"max-message-bytes"`       // that executables send
+	MaxReceiveSize   int    `koanf:"max-receive-record-size"` // that executables are sent
+	MaxSchemas       int    `koanf:"max-schemas"`             // of one connector
+	MaxSchemaBytes   int    `koanf:"max-schema-bytes"`        // of one connector
+	SchemaAccess     string `koanf:"schema-access"`           // own, any
 }
 
 // Processors says where WebAssembly modules are, how long processors may take, and what

@@ -27,7 +27,6 @@ var foreign = []Foreign{
 	{"api.allow-live-restart-apply", true, "false", "a change of a running pipeline over the API takes the parameter ?live"},
 	{"api.grpc.address", false, "", "the API is served over HTTP only, at api.http.address"},
 	{"api.http.ui.enabled", true, "true", "the pages are part of the API; api.enabled: false turns off both"},
-	{"connectors.max-receive-record-size", false, "4194304", "records may have any size"},
 	{"db.badger.path", false, "", noteStore},
 	{"db.postgres.connection-string", false, "", noteStore},
 	{"db.postgres.table", false, "", noteStore},

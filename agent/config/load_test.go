@@ -41,7 +41,7 @@ func TestDefaults(t *testing.T) {
 		DeadLetters: config.DeadLetters{MaxCount: 1_000_000, MaxBytes: 1 << 30, MaxAge: 720 * time.Hour},
 		Log:         config.Log{Level: "info", Format: "cli"},
 		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn", Sandbox: "off",
-			MaxMessageBytes: 16 << 20, MaxSchemas: 1000, MaxSchemaBytes: 16 << 20, SchemaAccess: "own"},
+			MaxMessageBytes: 16 << 20, MaxReceiveSize: 4 << 20, MaxSchemas: 1000, MaxSchemaBytes: 16 << 20, SchemaAccess: "own"},
 		Processors: config.Processors{Path: "./processors", Timeout: 30 * time.Second, Memory: 512 << 20, Egress: config.Egress{Timeout: 30 * time.Second, MaxResponseBytes: 4 << 20}},
 		Pipelines: config.Pipelines{
 			Path: "./pipelines", OnFailedUpdate: "rollback", StatusFiles: true, AckTimeout: 5 * time.Minute,

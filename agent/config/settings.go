@@ -46,6 +46,7 @@ func ofPipelines() []Setting {
 		{"connectors.sandbox", "off", "What connector executables may do, on Linux with Landlock: off for all that the agent may; paths for no files but the system's, their own and those of connectors.sandbox-paths; strict for no network either.", []string{"off", "paths", "strict"}},
 		{"connectors.sandbox-paths", "", "Directories and files, separated by commas, that sandboxed connectors may read, or with :rw behind them change, too.", nil},
 		{"connectors.max-message-bytes", 16 << 20, "Bytes of a message with records that connector executables may send. One at a time is in memory beyond what the windows of sources allow.", nil},
+		{"connectors.max-receive-record-size", 4 << 20, "Bytes of a message with records that connector executables are sent, for those that can be told, which are those made with Conduit's SDK since 0.14 and with the SDK of this agent.", nil},
 		{"connectors.max-schemas", 1000, "Schemas that a connector may create while the agent runs; what it creates again does not count.", nil},
 		{"connectors.max-schema-bytes", 16 << 20, "Bytes of schemas that a connector may create while the agent runs.", nil},
 		{"connectors.schema-access", "own", "Which schemas a connector may read: own for those of its pipeline and those that belong to no connector, any for those of other pipelines, too.", []string{"own", "any"}},
