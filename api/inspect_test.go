@@ -131,7 +131,7 @@ func TestWhatInspectorsSend(t *testing.T) {
 					l.send(test.sent)
 				case "in pieces":
 					l.send(test.sent[:1])
-					time.Sleep(250 * time.Millisecond) // in time for the server to read
+					time.Sleep(250 * time.Millisecond) // the server most likely reads a piece alone; the answer is the same if not
 					l.send(test.sent[1:])
 				}
 				first, payload, err := l.frame()

@@ -47,7 +47,7 @@ func TestSocket(t *testing.T) {
 	}
 	group, err := user.LookupGroupId(me.Gid)
 	if err != nil {
-		t.Skipf("the group of this user has no name: %v", err)
+		skip(t, "the group of this user has no name: %v", err)
 	}
 	dir, path := agenttest.NewDir(t), filepath.Join(shortDir(t), "api.sock")
 	token := filepath.Join(dir, "token")

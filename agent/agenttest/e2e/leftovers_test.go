@@ -17,7 +17,7 @@ func TestKilledAgentsLeaveNoTemporaryFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root, err := os.MkdirTemp("/dev/shm", "left") // short enough for sockets, and not in $TMPDIR
 			if err != nil {
-				t.Skip("no directory with a short name: ", err)
+				skip(t, "no directory with a short name: %v", err)
 			}
 			t.Cleanup(func() { _ = os.RemoveAll(root) })
 			dir, tmp := filepath.Join(root, "agent"), filepath.Join(root, "tmp")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -68,11 +69,10 @@ func TestLinksAfterTheCheck(t *testing.T) {
 		t.Errorf("the destination opens it: %v", err)
 	}
 	// A destination that runs follows the name to another file.
-	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if _, err := running.Write(ctx, []record.Record{{Position: record.Position("1"), After: record.Raw([]byte("x"))}}); err != nil {
-			break
-		}
-	}
+	plugintest.Eventually(t, 3*time.Second, "it refuses to follow the link", func() bool {
+		_, err := running.Write(ctx, []record.Record{{Position: record.Position("1"), After: record.Raw([]byte("x"))}})
+		return err != nil
+	})
 	if content, err := os.ReadFile(secret); err != nil || string(content) != "secret\n" {
 		t.Errorf("the other file has %q, %v", content, err)
 	}
