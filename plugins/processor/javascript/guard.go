@@ -43,6 +43,9 @@ type guard struct {
 	seen  uint64
 	since time.Time
 	heap  uint64 // when the call was first seen
+
+	made     uint64 // bytes of large lists since the heap was last measured
+	madeHeap uint64 // the heap before the first large list of the call; 0: there is none
 }
 
 // begin guards what vm runs until end.
@@ -50,6 +53,7 @@ func (g *guard) begin(vm *goja.Runtime) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.vm, g.since, g.heap = vm, time.Time{}, 0
+	g.madeHeap = 0
 	g.calls++
 	if g.timer == nil {
 		g.timer = time.AfterFunc(guardTick, g.check)
@@ -62,8 +66,39 @@ func (g *guard) begin(vm *goja.Runtime) {
 func (g *guard) next() {
 	g.mu.Lock()
 	g.calls++
+	g.madeHeap = 0
 	g.clear()
 	g.mu.Unlock()
+}
+
+// largeList is how many bytes a list has at least that make counts.
+const largeList = 64 << 10
+
+// make bounds the call that runs when it is about to make a list of n bytes. Memory that is zero
+// to begin with costs no time, so a loop may take gigabytes of it between two ticks.
+func (g *guard) make(n uint64) {
+	if n < largeList {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.vm == nil || g.interrupted {
+		return
+	}
+	if g.madeHeap == 0 {
+		g.made, g.madeHeap = 0, heapSize()
+	}
+	if g.made += n; g.made < g.memory {
+		return
+	}
+	g.made = 0
+	if size, grown := hasGrown(g.madeHeap, g.memory); grown {
+		g.interrupt(g.tooMuch(size))
+	}
+}
+
+func (g *guard) tooMuch(size uint64) error {
+	return fmt.Errorf("the script takes too much memory: %d MiB more than before the call, at most %d may be", size>>20, g.memory>>20)
 }
 
 func (g *guard) clear() {
@@ -99,7 +134,7 @@ func (g *guard) check() {
 	if time.Since(g.since) >= g.timeout {
 		g.interrupt(fmt.Errorf("the script took longer than %v", g.timeout))
 	} else if size, grown := hasGrown(g.heap, g.memory); grown {
-		g.interrupt(fmt.Errorf("the script takes too much memory: %d MiB more than before the call, at most %d may be", size>>20, g.memory>>20))
+		g.interrupt(g.tooMuch(size))
 	}
 }
 
@@ -174,8 +209,8 @@ func (l *leak) found(n int, log *slog.Logger) bool {
 // boundLengths makes functions of the language that go through as many elements as an
 // object says it has, or make as much text, refuse great numbers: they cannot be
 // interrupted.
-func boundLengths(vm *goja.Runtime) (err error) {
-	b := bounds{vm: vm}
+func boundLengths(vm *goja.Runtime, g *guard) (err error) {
+	b := bounds{vm: vm, guard: g}
 	array := vm.Get("Array").(*goja.Object)
 	b.methods(array.Get("prototype").(*goja.Object), b.this, "fill", "join", "concat", "indexOf", "lastIndexOf", "includes",
 		"reverse", "sort", "slice", "splice", "shift", "unshift", "copyWithin", "flat", "toString", "toLocaleString",
@@ -194,13 +229,16 @@ func boundLengths(vm *goja.Runtime) (err error) {
 }
 
 type bounds struct {
-	vm  *goja.Runtime
-	err error
+	vm    *goja.Runtime
+	guard *guard // of what constructors make
+	err   error
 }
 
 // limit throws when v is a number, or an object with a length, above the limit.
-func (b *bounds) limit(v goja.Value) {
-	n := int64(0)
+func (b *bounds) limit(v goja.Value) { b.throwAbove(length(v)) }
+
+// length returns v when it is a number, the length that it says it has when it is an object.
+func length(v goja.Value) (n int64) {
 	switch v := v.(type) {
 	case nil:
 	case *goja.Object:
@@ -212,7 +250,7 @@ func (b *bounds) limit(v goja.Value) {
 			n = v.ToInteger()
 		}
 	}
-	b.throwAbove(n)
+	return n
 }
 
 func (b *bounds) throwAbove(n int64) {
@@ -291,9 +329,15 @@ func (b *bounds) constructor(name string) {
 	b.define(b.vm.GlobalObject(), name, bounded)
 }
 
+// elementBytes is how large an element of a list is at most.
+const elementBytes = 16
+
+// limitFirst bounds a list that is made with one argument, which is its length or has one.
 func (b *bounds) limitFirst(args []goja.Value) {
 	if len(args) == 1 {
-		b.limit(args[0])
+		n := length(args[0])
+		b.throwAbove(n)
+		b.guard.make(elementBytes * uint64(max(n, 0)))
 	}
 }
 

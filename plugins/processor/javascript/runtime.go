@@ -32,7 +32,7 @@ func newRuntime(program *goja.Program, l *scriptLog, g *guard) (*runtime, error)
 	r.vm.SetParserOptions(parser.WithDisableSourceMaps)
 	r.date = r.vm.Get("Date").(*goja.Object)
 	r.call = &call{vm: r.vm, date: r.date}
-	if err := errors.Join(boundLengths(r.vm), boundNatives(r.vm), boundPowers(r.vm), r.defineGlobals(l)); err != nil {
+	if err := errors.Join(boundLengths(r.vm, g), boundNatives(r.vm), boundPowers(r.vm), r.defineGlobals(l)); err != nil {
 		return nil, err
 	}
 	g.begin(r.vm)
