@@ -285,7 +285,7 @@ func TestExplorerLoadsNothingFromElsewhere(t *testing.T) {
 		if got.status != 200 || strings.Contains(string(got.body), "http://") || strings.Contains(string(got.body), "https://") {
 			t.Errorf("%s: %d, or it names another host", path, got.status)
 		}
-		if csp := got.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") {
+		if csp := got.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "require-trusted-types-for 'script'") {
 			t.Errorf("%s: Content-Security-Policy: %s", path, csp)
 		}
 	}

@@ -158,8 +158,9 @@ func (s schemas) parameters(o *Operation, ids map[string]Param) []any {
 //go:embed explorer
 var files embed.FS
 
-// ContentSecurityPolicy lets the explorer load nothing from elsewhere.
-const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// ContentSecurityPolicy lets the explorer load nothing from elsewhere, and make no markup
+// from text.
+const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 var types = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 

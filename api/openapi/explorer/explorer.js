@@ -37,9 +37,9 @@ function expected(operation, root) {
     if (status !== "200") continue;
     const schema = Object.values(response.content)[0].schema;
     const columns = element("div", { className: "columns" },
-      element("div", {}, element("h3", { textContent: "Expected response: " + status }), element("pre", { textContent: sample(response.content) })));
+      element("div", {}, element("h3", { textContent: "Expected response: " + status }), element("pre", { tabIndex: 0, textContent: sample(response.content) })));
     if (Object.keys(schema).length) {
-      columns.append(element("div", {}, element("h3", { textContent: "Its schema" }), element("pre", { textContent: json(resolve(schema, root)) })));
+      columns.append(element("div", {}, element("h3", { textContent: "Its schema" }), element("pre", { tabIndex: 0, textContent: json(resolve(schema, root)) })));
     }
     box.append(columns);
   }
@@ -159,7 +159,7 @@ function tryIt(method, path, operation) {
     body = element("textarea", { value: text, rows: Math.min(16, text.split("\n").length + 1), spellcheck: false, ariaLabel: "Request body" });
     box.append(element("h3", { textContent: "Request body" }), body);
   }
-  const out = element("pre", { textContent: "Nothing was sent yet.", ariaLive: "polite" });
+  const out = element("pre", { tabIndex: 0, textContent: "Nothing was sent yet.", ariaLive: "polite" });
   const button = element("button", { className: "primary", textContent: "Try it" });
   const copy = element("button", { type: "button", className: "plain", textContent: "Copy as curl" });
   const sent = () => (body && body.value.trim() ? body.value : null);
