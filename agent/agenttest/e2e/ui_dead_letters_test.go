@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"encoding/base64"
-	"os"
 	"slices"
 	"testing"
 
@@ -36,11 +35,11 @@ func TestUIDeadLetters(t *testing.T) {
 	p.press("4")
 	p.shows("bad worse 4")
 	p.shows("pipeline-processor")
-	p.fits("dead letter")
+	p.fits("dead-letter")
 	p.press("Edit")
 	before, after := base64.StdEncoding.EncodeToString([]byte("bad worse 4")), base64.StdEncoding.EncodeToString([]byte("mended 4"))
 	p.until("there is no record to edit", `document.querySelector("#dead-letter-record").value.includes(`+quoted(before)+`)`)
-	p.fits("dead letter, edited")
+	p.fits("dead-letter-edited")
 	p.eval(`window.record = document.querySelector("#dead-letter-record").value.replace(` + quoted(before) + `, ` + quoted(after) + `)`)
 	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("window.record"))
 	if err != nil {
@@ -73,30 +72,5 @@ func TestUIDeadLetters(t *testing.T) {
 	p.hides("bad 3")
 	if l := w.deadLetters(); len(l) != 0 {
 		t.Errorf("left are %+v", l)
-	}
-}
-
-// fits checks that the view fits a wide and a narrow window, and is accessible.
-func (p *page) fits(view string) {
-	p.t.Helper()
-	path := os.Getenv(axe)
-	if path != "" {
-		checker, err := os.ReadFile(path)
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		p.eval(string(checker))
-	}
-	for _, width := range []int64{390, 1440} {
-		p.do(chromedp.EmulateViewport(width, 900))
-		for _, scheme := range []string{"light", "dark"} {
-			p.do(colours(scheme))
-			if wide, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("document.documentElement.scrollWidth > innerWidth")); err != nil || wide {
-				p.t.Errorf("%s: the page is wider than %d: %v, error %v", view, width, wide, err)
-			}
-			if path != "" {
-				p.accessible(view + " " + scheme)
-			}
-		}
 	}
 }

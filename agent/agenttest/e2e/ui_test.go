@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,35 +142,66 @@ func TestUIViews(t *testing.T) {
 	w.Save("p.yaml", made(w.Dir, "p", 50, marked))
 	w.Save("bad.yaml", strings.Replace(made(w.Dir, "q", 50, ""), "type: source", "type: sauce", 1))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
-	var checker []byte
-	if path := os.Getenv(axe); path != "" {
-		var err error
-		if checker, err = os.ReadFile(path); err != nil {
-			t.Fatal(err)
-		}
-	} else if os.Getenv("CI") != "" {
-		t.Errorf("the variable %s does not name the script of axe-core", axe)
-	}
 	p := openPage(t, w.api.URL, "")
-	if checker != nil { // evaluated by the debugger, which the policy of the page does not bind
-		p.eval(string(checker))
-	}
-	for _, size := range [][2]int64{{1440, 900}, {390, 844}} {
-		for _, scheme := range []string{"light", "dark"} {
+	p.loadChecker()
+	for _, size := range sizes {
+		for _, scheme := range schemes {
 			p.do(chromedp.EmulateViewport(size[0], size[1]), colours(scheme))
 			for _, view := range views {
 				p.eval("location.hash = " + quoted("#/"+view.at))
 				p.shows(view.shows)
-				name := fmt.Sprintf("%s %dx%d %s", view.name, size[0], size[1], scheme)
-				picture(t, p.ctx, strings.ReplaceAll(name, " ", "-"))
-				if wide, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("document.documentElement.scrollWidth > innerWidth")); err != nil || wide {
-					t.Errorf("%s: the page is wider than the window: %v, error %v", name, wide, err)
-				}
-				if checker != nil {
-					p.accessible(name)
-				}
+				p.isFit(fmt.Sprintf("%s %dx%d %s", view.name, size[0], size[1], scheme))
 			}
 		}
+	}
+}
+
+// The windows and the colours that views are tried with.
+var (
+	sizes   = [][2]int64{{1440, 900}, {390, 844}}
+	schemes = []string{"light", "dark"}
+)
+
+// loadChecker loads axe-core into the page, by the debugger, which the policy of the page
+// does not bind.
+func (p *page) loadChecker() {
+	p.t.Helper()
+	path := os.Getenv(axe)
+	if path == "" {
+		if os.Getenv("CI") != "" {
+			p.t.Errorf("the variable %s does not name the script of axe-core", axe)
+		}
+		return
+	}
+	checker, err := os.ReadFile(path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.eval(string(checker))
+}
+
+// fits checks that what is shown fits a wide and a narrow window, in light and dark, and
+// is accessible. It leaves the page wide and light.
+func (p *page) fits(view string) {
+	p.t.Helper()
+	p.loadChecker()
+	for _, size := range slices.Backward(sizes) {
+		for _, scheme := range slices.Backward(schemes) {
+			p.do(chromedp.EmulateViewport(size[0], size[1]), colours(scheme))
+			p.isFit(fmt.Sprintf("%s %dx%d %s", view, size[0], size[1], scheme))
+		}
+	}
+}
+
+// isFit checks that the view is no wider than the window, and accessible.
+func (p *page) isFit(view string) {
+	p.t.Helper()
+	picture(p.t, p.ctx, strings.ReplaceAll(view, " ", "-"))
+	if wide, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("document.documentElement.scrollWidth > innerWidth")); err != nil || wide {
+		p.t.Errorf("%s: the page is wider than the window: %v, error %v", view, wide, err)
+	}
+	if os.Getenv(axe) != "" {
+		p.accessible(view)
 	}
 }
 
@@ -311,7 +343,7 @@ func TestUIEditPlanApplyRollBack(t *testing.T) {
 	}
 	edit("type: source", "type: sauce")
 	p.shows(`must be source or destination, not "sauce"`)
-	p.until("the line is not marked", `document.querySelector(".gutter .error")?.innerText === "7" || !!document.querySelector(".gutter .error")`)
+	p.until("the line is not marked", `(() => { const e = document.querySelector(".gutter .error"), line = document.querySelector(".editor textarea").value.split("\n").findIndex((l) => l.includes("sauce")); return e?.innerText === String(line + 1); })()`)
 	edit("type: sauce", "type: source")
 	edit(`rate: "10"`, `rate: "11"`)
 	p.press("Plan and apply…")
@@ -388,7 +420,7 @@ func TestUISlowStage(t *testing.T) {
 	p.until("the processor is not marked", `document.querySelector(".node.processor.slow .words")?.textContent === "src waits for busy"`)
 }
 
-// With tokens the page asks for one, and shows a reader no buttons that are not for it.
+// With tokens the page asks for one, and says when it is wrong.
 func TestUILogin(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "", tokens(t, "read-secret", "admin-secret"))
@@ -399,13 +431,12 @@ func TestUILogin(t *testing.T) {
 	p.enter("#token", "wrong")
 	p.press("Log in")
 	p.shows("The token is wrong")
+	p.fits("login")
+	p.until("the header is high", `document.querySelector("header.top").offsetHeight < 120`)
 	p.enter("#token", "read-secret")
 	p.press("Log in")
 	p.shows("read only")
 	p.shows("Conditions")
-	if n, err := chromedp.Run(p.ctx, chromedp.Evaluate[int](`[...document.querySelectorAll("button")].filter((b) => ["Stop", "Start", "Restart", "Delete"].includes(b.innerText)).length`)); err != nil || n != 0 {
-		t.Errorf("a reader sees %d buttons that are not for it, error %v", n, err)
-	}
 	p.press("Log out")
 	p.enter("#token", "admin-secret")
 	p.press("Log in")

@@ -70,8 +70,8 @@ function headers(more) {
   return all;
 }
 
-/** Performs a request. A body that is no text is sent as JSON. Returns the parsed answer. */
-export async function call(method, path, body, { type, signal: abort } = {}) {
+/** Performs a request. A body that is no text is sent as JSON. Returns the answer, parsed with revive. */
+export async function call(method, path, body, { type, signal: abort, revive } = {}) {
   const options = { method, headers: headers({ Accept: 'application/json' }), signal: abort };
   if (body !== undefined) {
     options.headers['Content-Type'] = type || 'application/json';
@@ -80,7 +80,7 @@ export async function call(method, path, body, { type, signal: abort } = {}) {
   const answer = await fetch(path, options);
   const text = await answer.text();
   const json = (answer.headers.get('Content-Type') || '').includes('json');
-  const parsed = json && text ? JSON.parse(text) : text;
+  const parsed = json && text ? JSON.parse(text, revive) : text;
   if (answer.status === 401) link.set('login');
   if (!answer.ok) throw new Refusal(answer.status, json ? parsed : { message: text.slice(0, 300) });
   return parsed;

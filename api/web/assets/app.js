@@ -70,7 +70,7 @@ function header() {
     h('span', { class: 'grow' }),
     h('span', { class: 'link ' + agent.link(), role: 'status' }, links[agent.link()]),
     agent.session().role === 'read' ? h('span', { class: 'badge' }, 'read only') : null,
-    agent.token() ? h('button', { class: 'plain', onclick: () => agent.setToken('') }, 'Log out') : null,
+    agent.token() && agent.link() !== 'login' ? h('button', { class: 'plain', onclick: () => agent.setToken('') }, 'Log out') : null,
     h('button', { class: 'plain icon', 'aria-label': `Colours: ${theme()}`, title: `Colours: ${theme()}`, onclick: nextTheme }, { auto: '◐', dark: '●', light: '○' }[theme()]),
     h('button', { class: 'plain icon', 'aria-label': 'Keyboard shortcuts', title: 'Keyboard shortcuts (?)', onclick: () => help.set(true) }, '?'));
 }
@@ -127,7 +127,7 @@ const main = () => h('main', { id: 'main', tabindex: -1 }, content());
 const root = document.getElementById('app');
 root.replaceChildren();
 mount(root, () => agent.link() === 'login'
-  ? [h(header), h(login), h(messages)]
+  ? [h(header), h(login), h(messages), h(dialogs)]
   : [h('a', { class: 'skip', href: '#main', onclick: (e) => { e.preventDefault(); document.getElementById('main').focus(); } }, 'To the content'),
     h(header), h(main), h(messages), h(dialogs)]);
 

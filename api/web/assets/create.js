@@ -159,6 +159,7 @@ const fileEdits = new Map();
 
 /** Trying an edit of a pipeline file: what it would do, without saving it. */
 export function fileEditor(path) {
+  if (!agent.mayWrite()) return empty('This token may only read', h('p', null, 'Files may hold what readers are not to see. Log in with the admin token to read them here.'));
   const state = agent.files().find((f) => f.path === path);
   if (!fileEdits.has(path)) {
     fileEdits.set(path, signal(null));

@@ -19,12 +19,9 @@ let of = '', asked = 0;
 
 const path = (more = '') => agent.pipelinePath(of) + '/dead-letters' + more;
 
-/** The query of a filter, with times as the API takes them. */
-function query(f, more = {}) {
-  const q = new URLSearchParams(more);
-  for (const [k, v] of Object.entries(f)) if (v) q.set(k, k === 'since' || k === 'until' ? new Date(v).toISOString() : v);
-  return '?' + q;
-}
+/** What of a filter is filled in, with times as the API takes them. */
+const given = (f) => Object.fromEntries(Object.entries(f).filter(([, v]) => v).map(([k, v]) => [k, k === 'since' || k === 'until' ? new Date(v).toISOString() : v]));
+const query = (f, more = {}) => '?' + new URLSearchParams({ ...more, ...given(f) });
 
 const perPage = 50;
 
@@ -48,11 +45,8 @@ const unsafe = (v) => typeof v === 'number' && Number.isInteger(v) && !Number.is
 async function show(id) {
   edited.set(null);
   const l = await agent.attempt('', async () => {
-    const answer = await fetch(path('/' + id), { headers: agent.token.peek() ? { Authorization: 'Bearer ' + agent.token.peek() } : {} });
-    const text = await answer.text();
-    if (!answer.ok) throw new agent.Refusal(answer.status, JSON.parse(text));
     let exact = true;
-    const l = JSON.parse(text, (_, v, context) => (unsafe(v) ? (JSON.rawJSON && context ? JSON.rawJSON(context.source) : ((exact = false), v)) : v));
+    const l = await agent.get(path('/' + id), { revive: (_, v, context) => (unsafe(v) ? (JSON.rawJSON && context ? JSON.rawJSON(context.source) : ((exact = false), v)) : v) });
     return { ...l, exact, text: JSON.stringify(l.record, null, 2) };
   });
   open.set(l || null);
@@ -86,21 +80,21 @@ async function begin(request) {
   if (id === of) load();
 }
 
-const selected = () => [...marked()];
 const filtered = () => Object.values(filter()).some(Boolean);
 const request = () => {
   if (marked.peek().size) return { ids: [...marked.peek()] };
-  const f = Object.fromEntries(Object.entries(filter.peek()).filter(([, v]) => v).map(([k, v]) => [k, k === 'since' || k === 'until' ? new Date(v).toISOString() : v]));
-  return Object.keys(f).length ? { filter: f } : { all: true };
+  return filtered() ? { filter: given(filter.peek()) } : { all: true };
 };
 const target = () => (marked.peek().size ? path('?ids=' + [...marked.peek()].join()) : path(filtered() ? query(filter.peek()) : '?all=true'));
 const which = () => (marked().size ? plural(marked().size, 'selected one', 'selected ones') : filtered() ? 'those found' : 'all');
 
 /** The card of the tab of a pipeline. */
 export function deadLetters(s) {
-  if (of !== s.id) { of = s.id; queueMicrotask(() => { for (const one of [page, open, edited, replay]) one.set(null); filter.set(blank); draft.set(blank); marked.set(new Set()); load(); }); }
-  const p = page();
-  return h('section', { class: 'stack', 'aria-label': 'Dead letters' },
+  const p = of === s.id ? page() : null, arrive = (el) => {
+    if (el && of !== s.id) { of = s.id; for (const one of [page, open, edited, replay]) one.set(null); filter.set(blank); draft.set(blank); marked.set(new Set()); }
+    if (el) load();
+  };
+  return h('section', { class: 'stack', 'aria-label': 'Dead letters', ref: arrive },
     h('div', { class: 'title' }, h('h2', null, 'Dead letters'), h('span', { class: 'quiet', role: 'status' }, p ? `${plural(p.totals.count, 'refused record')}, ${bytes(p.totals.bytes)}${p.totals.dropped ? `; ${count(p.totals.dropped)} were dropped, see dead-letters.max-count` : ''}` : ''),
       h('span', { class: 'grow' }), h('button', { onclick: () => load() }, 'Refresh'),
       p?.totals.count ? [action(`Replay ${which()}`, 'replay', () => begin(request()), { kind: 'primary' }), action(`Drop ${which()}`, 'drop-dead-letters', () => drop(`Drop ${which()}?`, target()), { kind: 'danger' })] : null),
@@ -116,10 +110,10 @@ function progress() {
 }
 
 function search() {
-  const field = (name, label, type = 'search') => h('label', { key: name }, label, ' ', h('input', { type, name, value: draft()[name], oninput: (e) => draft.update((f) => ({ ...f, [name]: e.target.value })) }));
-  return h('form', { class: 'bar', onsubmit: (e) => { e.preventDefault(); filter.set(draft.peek()); marked.set(new Set()); load(); } },
+  const field = (name, label, type = 'search') => h('label', { key: name }, label, h('input', { type, name, value: draft()[name], oninput: (e) => draft.update((f) => ({ ...f, [name]: e.target.value })) }));
+  return h('form', { class: 'search', onsubmit: (e) => { e.preventDefault(); filter.set(draft.peek()); marked.set(new Set()); load(); } },
     field('error', 'Error'), field('key', 'Key'),
-    h('label', null, 'Stage ', h('select', { name: 'stage', onchange: (e) => draft.update((f) => ({ ...f, stage: e.target.value })) }, ['', ...stages].map((v) => h('option', { key: v, value: v, selected: draft().stage === v }, v || 'any')))),
+    h('label', null, 'Stage', h('select', { name: 'stage', onchange: (e) => draft.update((f) => ({ ...f, stage: e.target.value })) }, ['', ...stages].map((v) => h('option', { key: v, value: v, selected: draft().stage === v }, v || 'any')))),
     field('since', 'Since', 'datetime-local'), field('until', 'Until', 'datetime-local'), h('button', null, 'Find'));
 }
 
@@ -131,9 +125,9 @@ function list(p) {
   if (!p) return h('p', { class: 'quiet' }, 'Loading…');
   if (!p.list.length) return p.searching ? h('p', { class: 'quiet' }, 'Searching…') : empty(filtered() ? 'No such dead letters' : 'No record was refused', null);
   return h('div', { class: 'scroll card', tabindex: 0 }, h('table', { class: 'log' }, h('caption', { class: 'hidden' }, 'Dead letters'),
-    h('thead', null, h('tr', null, ['Mark', 'Number', 'When', 'Refused by', 'Key', 'Error'].map((t) => h('th', { key: t, scope: 'col' }, t)))),
+    h('thead', null, h('tr', null, [agent.mayWrite() && 'Mark', 'Number', 'When', 'Refused by', 'Key', 'Error'].filter(Boolean).map((t) => h('th', { key: t, scope: 'col' }, t)))),
     h('tbody', null, p.list.map((l) => h('tr', { key: l.id },
-      h('td', null, h('input', { type: 'checkbox', 'aria-label': `Mark ${l.id}`, checked: marked().has(l.id), onchange: () => mark(l.id) })),
+      agent.mayWrite() ? h('td', null, h('input', { type: 'checkbox', 'aria-label': `Mark ${l.id}`, checked: marked().has(l.id), onchange: () => mark(l.id) })) : null,
       h('th', { scope: 'row' }, h('button', { class: 'plain', 'aria-expanded': String(open()?.id === l.id), onclick: () => (open.peek()?.id === l.id ? open.set(null) : show(l.id)) }, String(l.id))),
       h('td', { class: 'quiet nowrap' }, clock(l.lastTime)), h('td', { class: 'mono' }, l.refusedBy), h('td', { class: 'mono' }, l.key), h('td', null, h('span', { class: 'clamp' }, l.error))))),
   ), p.next ? h('button', { onclick: () => load(true) }, p.searching ? 'Searching…' : 'More') : null);
@@ -160,7 +154,7 @@ function one() {
     h('dl', { class: 'facts' }, fact('Refused by', h('code', null, l.refusedBy)), fact('Stage', l.stage), fact('Source', h('code', null, l.sourceId)), fact('Times', l.times),
       l.refusals.map((r) => fact(`${clock(r.time)}, generation ${r.generation}${r.replay ? ', replayed' : ''}`, h('pre', { class: 'wrap' }, r.error))),
       readable(l.record).map(([name, text]) => fact(name, h('pre', { class: 'wrap' }, text)))),
-    edited() === null ? h('pre', { class: 'wrap', tabindex: 0, 'aria-label': 'Record' }, l.text) : editor());
+    edited() === null ? h('pre', { class: 'wrap record-json', tabindex: 0, 'aria-label': 'Record' }, l.text) : editor());
 }
 
 function editor() {

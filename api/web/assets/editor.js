@@ -27,6 +27,7 @@ export class Editor {
   }
 
   async validate(complete) {
+    if (!agent.mayWrite.peek()) return; // the agent helps those who may change something
     const { line, column } = this.cursor(), text = this.text.peek();
     try {
       const answer = await agent.post('/v1/editor', { path: this.path, content: text, line, column });
@@ -170,10 +171,12 @@ export function declaration(s, detail) {
   const file = s.owner.kind === 'file';
   let edit = edits.get(s.id);
   if (!edit || (edit.base !== detail.yaml && edit.editor.text.peek() === edit.base)) {
-    edit = { base: detail.yaml, editor: new Editor({ text: detail.yaml, path: file ? s.owner.path : '', readOnly: file || !agent.mayWrite() }) };
+    edit = { base: detail.yaml, editor: new Editor({ text: detail.yaml, path: file ? s.owner.path : '' }) };
     edits.set(s.id, edit);
   }
-  const { editor } = edit, dirty = editor.text() !== edit.base;
+  const { editor } = edit;
+  editor.readOnly = file || !agent.mayWrite();
+  const dirty = editor.text() !== edit.base;
   const apply = async () => { if (await planAndApply(editor.check.peek().documents || [])) edits.delete(s.id); };
   return h('div', { class: 'stack', key: 'declaration ' + s.id },
     file ? h('p', { class: 'note' }, 'A file declares this pipeline: edit ', h('code', null, s.owner.path), s.owner.line ? ` at line ${s.owner.line}` : '', ' and save; the change is in effect within milliseconds. ',
