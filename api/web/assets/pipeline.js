@@ -47,7 +47,7 @@ export function pipeline(id, tab = '') {
   return h('div', { class: 'pipeline', key: id },
     h(heading, { s }),
     tabs(base, [['', 'Overview'], ['records', 'Records'], ['dry-run', 'Dry run'], ['declaration', 'Declaration'], ['history', 'History'], ['dead-letters', 'Dead letters']], tab),
-    tab === '' ? overview(s) : tab === 'records' ? records(s) : tab === 'dry-run' ? dryRun(s, detail()) : tab === 'declaration' ? declaration(s, detail()) : tab === 'history' ? revisions(s) : deadLetters(s),
+    tab === '' ? overview(s) : tab === 'records' ? records(s) : tab === 'dry-run' ? dryRun(s, detail()) : tab === 'declaration' ? declaration(s, detail()) : tab === 'history' ? revisions(s) : deadLetterTab(s),
     questionDialog());
 }
 
@@ -197,7 +197,7 @@ async function rollback(s, r) {
   await agent.attempt(`rolled back to revision ${r.number}`, () => agent.post(agent.pipelinePath(s.id) + '/rollback?live', { revision: r.number }));
 }
 
-function deadLetters(s) {
+function deadLetterTab(s) {
   const d = detail();
   if (!d) return h('p', { class: 'quiet' }, 'Loading…');
   const r = agent.rate(s.id), q = d.dlq;
