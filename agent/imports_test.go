@@ -62,7 +62,10 @@ agent/host:              api/rest reconcile reconcile/files spec
 agent/takeover:          agent/store api/client api/rest spec
 agent:                   agent/* api api/* plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/* spec
 agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
-cmd/conduit:             agent agent/* api/client api/rest plugins plugins/processor plugins/sandbox plugins/sdk plugins/sdk/starter plugins/spoollog schemas spec spec/upgrade
+cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
+cmd/conduit/cli:         agent agent/config api/client api/rest cmd/conduit/terminal plugins plugins/processor plugins/sdk spec
+cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/sdk plugins/sdk/starter plugins/spoollog spec spec/upgrade
+cmd/conduit:             agent agent/* api/client api/rest cmd/conduit/* plugins/sandbox schemas spec
 `
 
 // homes says which package an outside library lives in. A library that is not listed
@@ -77,7 +80,7 @@ var homes = map[string][]string{
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},
 	"github.com/knadh/koanf":                   {"agent/config"},
-	"github.com/peterbourgon/ff/v3":            {"cmd/conduit"},
+	"github.com/peterbourgon/ff/v3":            {"cmd/conduit", "cmd/conduit/*"},
 	"github.com/twmb/avro":                     {"plugins/schema"},
 	"github.com/prometheus/client_golang":      {"agent/telemetry"},
 	"github.com/Masterminds/sprig/v3":          {"plugins/template"},

@@ -12,10 +12,11 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 )
 
-func initCommand(p *program) *ffcli.Command {
-	flags := newFlags("init")
+func initCommand(p *cli.Program) *ffcli.Command {
+	flags := cli.NewFlags("init")
 	dir := flags.String("path", ".", "`DIR` to set up")
 	force := flags.Bool("force", false, "write conduit.yaml anew when it exists")
 	token := flags.String("token-file", "", "make `FILE` with a token for api.auth.admin-token-file, and nothing else")
@@ -31,33 +32,33 @@ Examples:
   conduit init --token-file /etc/conduit/admin-token`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
-			if _, err := positional(flags, args, 0); err != nil {
+			if _, err := cli.Positional(flags, args, 0); err != nil {
 				return err
 			}
 			if *token != "" {
 				return initToken(*token)
 			}
-			return p.init(*dir, *force)
+			return initialize(p, *dir, *force)
 		},
 	}
 }
 
-func (p *program) init(dir string, force bool) error {
+func initialize(p *cli.Program, dir string, force bool) error {
 	for _, name := range []string{"processors", "connectors", "pipelines"} {
-		if err := p.makeDir(filepath.Join(dir, name)); err != nil {
+		if err := makeDir(p, filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
 	path := filepath.Join(dir, config.DefaultPath)
-	err := writeNew(path, config.Template(), force)
+	err := cli.WriteNew(path, config.Template(), force)
 	if errors.Is(err, fs.ErrExist) {
-		fmt.Fprintf(p.stdout, "kept     %s (--force writes it anew)\n", path)
+		fmt.Fprintf(p.Stdout, "kept     %s (--force writes it anew)\n", path)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "created  %s\n", path)
+	fmt.Fprintf(p.Stdout, "created  %s\n", path)
 	return nil
 }
 
@@ -85,7 +86,7 @@ func initToken(path string) error {
 	return nil
 }
 
-func (p *program) makeDir(path string) error {
+func makeDir(p *cli.Program, path string) error {
 	word := "created"
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		word = "kept   "
@@ -93,23 +94,6 @@ func (p *program) makeDir(path string) error {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return fmt.Errorf("cannot make directory: %w", err)
 	}
-	fmt.Fprintf(p.stdout, "%s  %s%c\n", word, path, filepath.Separator)
-	return nil
-}
-
-// writeNew writes a file. It returns fs.ErrExist when there is one, unless force is set.
-func writeNew(path string, content []byte, force bool) error {
-	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if force {
-		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	}
-	f, err := os.OpenFile(path, mode, 0o644)
-	if err != nil {
-		return fmt.Errorf("cannot write file: %w", err)
-	}
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("cannot write file: %w", err)
-	}
+	fmt.Fprintf(p.Stdout, "%s  %s%c\n", word, path, filepath.Separator)
 	return nil
 }

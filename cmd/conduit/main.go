@@ -4,10 +4,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"syscall"
 
 	"golang.org/x/term"
@@ -15,33 +13,25 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
 
 func main() {
 	sandbox.Launch()
-	p := &program{
-		stdout:   os.Stdout,
-		stderr:   os.Stderr,
-		environ:  os.Environ(),
-		terminal: term.IsTerminal(int(os.Stdout.Fd())),
-		journal:  isJournal(os.Stdout, os.Getenv("JOURNAL_STREAM")),
-		catalog: func(c config.Config, log *slog.Logger) catalog {
+	p := &cli.Program{
+		Stdout:   os.Stdout,
+		Stderr:   os.Stderr,
+		Version:  thisBuild().Version,
+		Environ:  os.Environ(),
+		Terminal: term.IsTerminal(int(os.Stdout.Fd())),
+		Journal:  isJournal(os.Stdout, os.Getenv("JOURNAL_STREAM")),
+		Catalog: func(c config.Config, log *slog.Logger) cli.Catalog {
 			return plugincatalog.Offline(c, log)
 		},
-		agent: agent.Run,
+		Agent: agent.Run,
 	}
-	os.Exit(p.run(context.Background(), os.Args[1:]))
-}
-
-// program is everything the commands need of the world around them.
-type program struct {
-	stdout, stderr io.Writer
-	environ        []string
-	terminal       bool // stdout is one
-	journal        bool // stdout leads to systemd's journal
-	catalog        func(config.Config, *slog.Logger) catalog
-	agent          func(context.Context, agent.Options) error
+	os.Exit(run(context.Background(), p, os.Args[1:]))
 }
 
 // isJournal reports whether f is the stream that systemd named in JOURNAL_STREAM, by
@@ -55,18 +45,7 @@ func isJournal(f *os.File, stream string) bool {
 	return ok && stream == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
 }
 
-// color reports whether output may be coloured.
-func (p *program) color() bool {
-	return p.terminal && p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb"
-}
-
-// getenv returns the value of a variable of environ; the last one counts.
-func (p *program) getenv(name string) string {
-	value := ""
-	for _, v := range p.environ {
-		if rest, ok := strings.CutPrefix(v, name+"="); ok {
-			value = rest
-		}
-	}
-	return value
+// run runs the command that args name and returns the exit code.
+func run(ctx context.Context, p *cli.Program, args []string) int {
+	return p.Run(ctx, root(p), args)
 }

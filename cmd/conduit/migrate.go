@@ -14,13 +14,16 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/takeover"
 	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/pipelines"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // migration is what to take over, and where to.
 type migration struct {
-	*program
-	settings *settings
+	*cli.Program
+	settings *cli.Settings
 	from     string // a SQLite file, or the URL of a running Conduit
 	files    string // directory of its pipeline files
 	toFiles  string // directory to write pipeline files into; empty: the API owns the pipelines
@@ -28,9 +31,9 @@ type migration struct {
 	json     bool
 }
 
-func migrateCommand(p *program) *ffcli.Command {
-	flags := newFlags("migrate")
-	m := &migration{program: p, settings: settingFlags(flags, "db.sqlite.path", "connectors.path", "processors.path")}
+func migrateCommand(p *cli.Program) *ffcli.Command {
+	flags := cli.NewFlags("migrate")
+	m := &migration{Program: p, settings: cli.SettingFlags(flags, "db.sqlite.path", "connectors.path", "processors.path")}
 	flags.StringVar(&m.from, "from", "", "`SOURCE`: the SQLite file of a Conduit, or the URL of one that runs")
 	flags.StringVar(&m.files, "files", "", "`DIR` of its pipeline files, for settings that its API hides")
 	flags.StringVar(&m.toFiles, "to-files", "", "write the pipelines as files into `DIR`, instead of having the API own them")
@@ -56,7 +59,7 @@ Examples:
   conduit migrate --from http://localhost:8080 --files /etc/conduit/pipelines --to-files pipelines --write`,
 		FlagSet: flags,
 		Exec: func(ctx context.Context, args []string) error {
-			if _, err := positional(flags, args, 0); err != nil {
+			if _, err := cli.Positional(flags, args, 0); err != nil {
 				return err
 			}
 			return m.run(ctx)
@@ -65,7 +68,7 @@ Examples:
 }
 
 func (m *migration) run(ctx context.Context) error {
-	c, err := m.settings.load(m.program)
+	c, err := m.settings.Load(m.Program)
 	if err != nil {
 		return err
 	}
@@ -80,7 +83,7 @@ func (m *migration) run(ctx context.Context) error {
 		}
 	}
 	if m.json {
-		return m.writeJSON(result)
+		return m.WriteJSON(result)
 	}
 	m.print(result)
 	return nil
@@ -95,14 +98,14 @@ func (m *migration) find(ctx context.Context, c config.Config) (*takeover.Found,
 		return takeover.FromAPI(ctx, &client.Client{URL: strings.TrimSuffix(m.from, "/")}, files)
 	}
 	if m.from == "" {
-		return nil, invalidf("--from is needed: the SQLite file of a Conduit, or the URL of one that runs")
+		return nil, cli.Invalidf("--from is needed: the SQLite file of a Conduit, or the URL of one that runs")
 	}
 	path, err := databaseFile(m.from)
 	if err != nil {
 		return nil, err
 	}
 	if same(path, c.DB.SQLite.Path) {
-		return nil, invalidf("%s is the state of the Conduit and would be the store, too: give --db.sqlite.path another name", m.from)
+		return nil, cli.Invalidf("%s is the state of the Conduit and would be the store, too: give --db.sqlite.path another name", m.from)
 	}
 	return takeover.FromDatabase(ctx, path)
 }
@@ -111,7 +114,7 @@ func (m *migration) find(ctx context.Context, c config.Config) (*takeover.Found,
 func databaseFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", invalidf("cannot find the state of a Conduit: %v", err)
+		return "", cli.Invalidf("cannot find the state of a Conduit: %v", err)
 	}
 	if !info.IsDir() {
 		return path, nil
@@ -120,7 +123,7 @@ func databaseFile(path string) (string, error) {
 	if _, err := os.Stat(inner); err == nil {
 		return inner, nil
 	}
-	return "", invalidf("%s is a directory without a SQLite file, so the state is in badger, which only that Conduit can read: "+
+	return "", cli.Invalidf("%s is a directory without a SQLite file, so the state is in badger, which only that Conduit can read: "+
 		"start it and take over from its API, with conduit migrate --from http://localhost:8080 --files DIR", path)
 }
 
@@ -149,8 +152,8 @@ func (m *migration) pipelineFiles() ([]spec.Pipeline, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the pipeline files: %w", err)
 		}
-		f := parseAnyVersion(path, text)
-		m.problemsTo(m.stderr, f.Problems)
+		f := pipelines.ParseAnyVersion(path, text)
+		m.ProblemsTo(m.Stderr, f.Problems)
 		for _, parsed := range f.Pipelines {
 			all = append(all, parsed.Pipeline)
 		}
@@ -211,7 +214,7 @@ type migratedPosition struct {
 func (m *migration) describe(ctx context.Context, c config.Config, found *takeover.Found) *migrationResult {
 	result := &migrationResult{Written: m.write, Pipelines: []migratedPipeline{}, Positions: []migratedPosition{},
 		Unset: append([]takeover.Unset{}, found.Unset...), Unequal: append([]string{}, found.Notes...)}
-	plugins := m.catalog(c, slog.New(slog.DiscardHandler))
+	plugins := m.Catalog(c, slog.New(slog.DiscardHandler))
 	for i := range found.Pipelines {
 		p := &found.Pipelines[i]
 		processors := len(p.Processors)
@@ -235,20 +238,20 @@ func (m *migration) print(r *migrationResult) {
 		if p.WasRunning {
 			was = ", was running"
 		}
-		fmt.Fprintf(m.stdout, "pipeline %s: %s, %s%s\n", p.ID, count(p.Connectors, "connector"), count(p.Processors, "processor"), was)
+		fmt.Fprintf(m.Stdout, "pipeline %s: %s, %s%s\n", p.ID, terminal.Count(p.Connectors, "connector"), terminal.Count(p.Processors, "processor"), was)
 	}
 	for _, p := range r.Positions {
-		fmt.Fprintf(m.stdout, "position of %s: %s\n", p.Connector, printableOnly(fmt.Sprintf("%.120q", p.Position)))
+		fmt.Fprintf(m.Stdout, "position of %s: %s\n", p.Connector, terminal.Clean(fmt.Sprintf("%.120q", p.Position)))
 	}
 	for _, u := range r.Unset {
-		fmt.Fprintf(m.stdout, "set %s: setting %q of %s is not known\n", u.Variable, u.Setting, u.Connector)
+		fmt.Fprintf(m.Stdout, "set %s: setting %q of %s is not known\n", u.Variable, u.Setting, u.Connector)
 	}
 	for _, text := range r.Unequal {
-		fmt.Fprintf(m.stdout, "not equal: %s\n", printableOnly(text))
+		fmt.Fprintf(m.Stdout, "not equal: %s\n", terminal.Clean(text))
 	}
 	if r.Written {
-		fmt.Fprintf(m.stdout, "%s taken over, stopped\n", count(len(r.Pipelines), "pipeline"))
+		fmt.Fprintf(m.Stdout, "%s taken over, stopped\n", terminal.Count(len(r.Pipelines), "pipeline"))
 		return
 	}
-	fmt.Fprintln(m.stdout, "Nothing is written. Repeat it with --write.")
+	fmt.Fprintln(m.Stdout, "Nothing is written. Repeat it with --write.")
 }

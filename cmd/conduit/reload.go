@@ -10,16 +10,18 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func reloadCommand(p *program) *ffcli.Command {
+func reloadCommand(p *cli.Program) *ffcli.Command {
 	var wait, prune bool
 	timeout := time.Minute
-	return p.remote("reload", remoteCommand{
-		usage: "conduit reload",
-		short: "Have the agent read the pipeline files now.",
-		long: `It reads them anyway when they change; this reports that it did, and with which result, file
+	return p.Remote("reload", cli.RemoteCommand{
+		Usage: "conduit reload",
+		Short: "Have the agent read the pipeline files now.",
+		Long: `It reads them anyway when they change; this reports that it did, and with which result, file
 by file. With --wait it returns when every pipeline runs as it is declared,
 new versions for as long as pipelines.confirm, or has failed to, and what was deleted has stopped.
 It then also says of which sources the files, as they are now, had the position lost.
@@ -28,17 +30,17 @@ it is declared, or has not got there in time.
 
 Example:
   conduit reload --wait`,
-		flags: func(fs *flag.FlagSet) {
+		Flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&wait, "wait", false, "return when every pipeline runs as declared, or has failed to")
 			fs.DurationVar(&timeout, "timeout", timeout, "how long to wait at most")
 			fs.BoolVar(&prune, "prune", false, "withdraw the pipelines of all files even if no file is left")
 		},
-		exec: func(ctx context.Context, r *remote, _ []string) error {
-			result, err := r.reload(ctx, wait, prune, timeout)
+		Exec: func(ctx context.Context, r *cli.Remote, _ []string) error {
+			result, err := reload(ctx, r, wait, prune, timeout)
 			if err != nil {
 				return err
 			}
-			return r.report(result)
+			return report(r, result)
 		},
 	})
 }
@@ -51,7 +53,7 @@ type reloadResult struct {
 	Warnings []spec.Event     `json:"warnings"` // what came of the files, as they are, that may not be meant
 }
 
-func (r *remote) reload(ctx context.Context, wait, prune bool, timeout time.Duration) (*reloadResult, error) {
+func reload(ctx context.Context, r *cli.Remote, wait, prune bool, timeout time.Duration) (*reloadResult, error) {
 	files, err := r.Reload(ctx, prune)
 	result := &reloadResult{Files: files, Failed: []pipelineStatus{}, Waiting: []string{}, Warnings: []spec.Event{}}
 	if err != nil || !wait {
@@ -59,7 +61,7 @@ func (r *remote) reload(ctx context.Context, wait, prune bool, timeout time.Dura
 	}
 	const lookAgain = 20 * time.Millisecond
 	for deadline := time.Now().Add(timeout); ; {
-		all, err := r.statuses(ctx)
+		all, err := statuses(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -121,23 +123,23 @@ func (s *pipelineStatus) outcome() spec.Outcome {
 	return spec.OutcomeOf(cmp.Or(s.Override, s.Declared), s.Generation, &s.State)
 }
 
-func (r *remote) report(result *reloadResult) error {
+func report(r *cli.Remote, result *reloadResult) error {
 	bad := 0
 	for _, f := range result.Files {
-		if hasErrors(f.Problems) {
+		if cli.HasErrors(f.Problems) {
 			bad++
 		}
 	}
-	if r.json {
-		if err := r.writeJSON(result); err != nil {
+	if r.JSON {
+		if err := r.WriteJSON(result); err != nil {
 			return err
 		}
 	} else {
-		r.writeReload(result)
+		writeReload(r, result)
 	}
 	switch {
 	case bad > 0:
-		return invalidf("%s errors", has(bad, "file"))
+		return cli.Invalidf("%s errors", has(bad, "file"))
 	case len(result.Failed) > 0:
 		return fmt.Errorf("%s not run as declared", does(len(result.Failed), "pipeline"))
 	case len(result.Waiting) > 0:
@@ -146,46 +148,46 @@ func (r *remote) report(result *reloadResult) error {
 	return nil
 }
 
-func (r *remote) writeReload(result *reloadResult) {
+func writeReload(r *cli.Remote, result *reloadResult) {
 	for _, f := range result.Files {
-		mark := cell{"ok", colorGreen}
+		mark := terminal.Colored("ok", terminal.Green)
 		switch {
-		case hasErrors(f.Problems):
-			mark = cell{"error", colorError}
+		case cli.HasErrors(f.Problems):
+			mark = terminal.Colored("error", terminal.Red)
 		case slices.ContainsFunc(result.Failed, func(s pipelineStatus) bool { return slices.Contains(f.Pipelines, s.ID) }):
-			mark = cell{"failed", colorError}
+			mark = terminal.Colored("failed", terminal.Red)
 		case slices.ContainsFunc(result.Waiting, func(id string) bool { return slices.Contains(f.Pipelines, id) }):
-			mark = cell{"pending", colorYellow}
+			mark = terminal.Colored("pending", terminal.Yellow)
 		}
-		fmt.Fprintf(r.stdout, "%s %s: %s\n", r.paint(mark.text, mark.color), f.Path, count(len(f.Pipelines), "pipeline"))
-		r.printProblems(f.Problems)
+		fmt.Fprintf(r.Stdout, "%s %s: %s\n", r.Paint(mark.Text, mark.Color), f.Path, terminal.Count(len(f.Pipelines), "pipeline"))
+		r.PrintProblems(f.Problems)
 		for _, e := range result.Warnings {
 			if causes(f, e) {
-				fmt.Fprintf(r.stdout, "%s: %s: pipeline %s: %s\n", f.Path, r.severity(spec.SeverityWarning), e.Pipeline, e.Message)
+				fmt.Fprintf(r.Stdout, "%s: %s: pipeline %s: %s\n", f.Path, r.Severity(spec.SeverityWarning), e.Pipeline, e.Message)
 			}
 		}
 	}
 	if len(result.Files) == 0 {
-		fmt.Fprintln(r.stdout, "no files")
+		fmt.Fprintln(r.Stdout, "no files")
 	}
 	for i := range result.Failed {
-		fmt.Fprintf(r.stdout, "%s: %s\n", result.Failed[i].ID, oneLine(errorWords(&result.Failed[i])))
+		fmt.Fprintf(r.Stdout, "%s: %s\n", result.Failed[i].ID, terminal.OneLine(errorWords(&result.Failed[i])))
 	}
 	for _, id := range result.Waiting {
-		fmt.Fprintf(r.stdout, "%s: not there yet\n", id)
+		fmt.Fprintf(r.Stdout, "%s: not there yet\n", id)
 	}
 }
 
 func has(n int, noun string) string {
 	if n == 1 {
-		return count(n, noun) + " has"
+		return terminal.Count(n, noun) + " has"
 	}
-	return count(n, noun) + " have"
+	return terminal.Count(n, noun) + " have"
 }
 
 func does(n int, noun string) string {
 	if n == 1 {
-		return count(n, noun) + " does"
+		return terminal.Count(n, noun) + " does"
 	}
-	return count(n, noun) + " do"
+	return terminal.Count(n, noun) + " do"
 }

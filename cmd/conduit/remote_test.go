@@ -15,21 +15,10 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
 )
-
-func TestAgentURL(t *testing.T) {
-	for address, want := range map[string]string{
-		"127.0.0.1:8080": "https://127.0.0.1:8080", ":8080": "https://127.0.0.1:8080", "0.0.0.0:1": "https://127.0.0.1:1",
-		"[::]:1": "https://127.0.0.1:1", "[::1]:1": "https://[::1]:1", "host:1": "https://host:1",
-		"http://host/": "http://host", "https://host:1": "https://host:1", "host": "", "http://": "", "": "",
-	} {
-		got, err := agentURL("https", address)
-		if (err != nil) != (want == "") || err == nil && got != want {
-			t.Errorf("%q: %q, %v; want %q", address, got, err, want)
-		}
-	}
-}
 
 func TestSettle(t *testing.T) {
 	runs := spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2, LastGood: &spec.LastGood{Generation: 2}}
@@ -110,14 +99,14 @@ func TestCommandsFindTheSocket(t *testing.T) {
 	for socket, want := range map[string]string{"s/api": "through-the-socket", "s/none": "orders"} {
 		for _, args := range [][]string{{"status"}, {"status", "--api.address", url}} {
 			var stdout, stderr bytes.Buffer
-			p := &program{stdout: &stdout, stderr: &stderr, environ: []string{tokenVariable + "=secret",
+			p := &cli.Program{Stdout: &stdout, Stderr: &stderr, Environ: []string{cli.TokenVariable + "=secret",
 				"CONDUIT_API_HTTP_SOCKET=" + socket, "CONDUIT_API_HTTP_ADDRESS=" + strings.TrimPrefix(url, "http://")}}
-			code := p.run(t.Context(), args)
+			code := run(t.Context(), p, args)
 			expect := want
 			if len(args) > 1 {
 				expect = "orders"
 			}
-			if code != exitOK || !strings.Contains(stdout.String(), expect) {
+			if code != cli.ExitOK || !strings.Contains(stdout.String(), expect) {
 				t.Errorf("%s, %v: ended with %d, %s%s; want %s", socket, args, code, &stdout, &stderr, expect)
 			}
 		}
@@ -141,24 +130,24 @@ func (p *pages) Write(b []byte) (int, error) {
 func TestStatusIsRefreshed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	url := agentAt(t, "secret")
-	for _, terminal := range []bool{false, true} {
+	for _, isTerminal := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &pages{n: 2, end: cancel}
-		p := &program{stdout: out, stderr: &bytes.Buffer{}, terminal: terminal, environ: []string{tokenVariable + "=secret"}}
-		if code := p.run(ctx, []string{"status", "-w", "--interval", "1ms", "--api.address", url}); code != exitOK {
+		p := &cli.Program{Stdout: out, Stderr: &bytes.Buffer{}, Terminal: isTerminal, Environ: []string{cli.TokenVariable + "=secret"}}
+		if code := run(ctx, p, []string{"status", "-w", "--interval", "1ms", "--api.address", url}); code != cli.ExitOK {
 			t.Fatalf("ended with %d", code)
 		}
 		text := out.String()
 		if n := strings.Count(text, "PIPELINE"); n != 2 {
 			t.Errorf("%d pages, want 2:\n%s", n, text)
 		}
-		escapes := []int{strings.Count(text, "\x1b[2J"), strings.Count(text, "\x1b[H"), strings.Count(text, colorGreen+"running")}
+		escapes := []int{strings.Count(text, "\x1b[2J"), strings.Count(text, "\x1b[H"), strings.Count(text, terminal.Green+"running")}
 		want := []int{0, 0, 0}
-		if terminal {
+		if isTerminal {
 			want = []int{1, 2, 2}
 		}
 		if !slices.Equal(escapes, want) {
-			t.Errorf("terminal %v: cleared, home, green %v times, want %v:\n%q", terminal, escapes, want, text)
+			t.Errorf("terminal %v: cleared, home, green %v times, want %v:\n%q", isTerminal, escapes, want, text)
 		}
 	}
 }
@@ -166,8 +155,8 @@ func TestStatusIsRefreshed(t *testing.T) {
 func TestTokenIsAskedFor(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var stderr bytes.Buffer
-	p := &program{stdout: &bytes.Buffer{}, stderr: &stderr}
-	if code := p.run(t.Context(), []string{"status", "--api.address", agentAt(t, "secret")}); code != exitEnvironment || !strings.Contains(stderr.String(), tokenVariable) {
+	p := &cli.Program{Stdout: &bytes.Buffer{}, Stderr: &stderr}
+	if code := run(t.Context(), p, []string{"status", "--api.address", agentAt(t, "secret")}); code != cli.ExitEnvironment || !strings.Contains(stderr.String(), cli.TokenVariable) {
 		t.Errorf("ended with %d: %s", code, stderr.String())
 	}
 }
@@ -190,25 +179,11 @@ func TestAgentIsFoundBySettings(t *testing.T) {
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	p := &program{stdout: &stdout, stderr: &stderr}
-	if code := p.run(t.Context(), []string{"connectors", "ls", "--json"}); code != exitOK || stdout.String() != "[]\n" {
+	p := &cli.Program{Stdout: &stdout, Stderr: &stderr}
+	if code := run(t.Context(), p, []string{"connectors", "ls", "--json"}); code != cli.ExitOK || stdout.String() != "[]\n" {
 		t.Errorf("ended with %d: %s%s", code, stdout.String(), stderr.String())
 	}
-	if code := p.run(t.Context(), []string{"connectors", "ls", "--api.address", server.URL}); code != exitEnvironment {
+	if code := run(t.Context(), p, []string{"connectors", "ls", "--api.address", server.URL}); code != cli.ExitEnvironment {
 		t.Error("the token of this agent was sent to another")
-	}
-}
-
-func TestTable(t *testing.T) {
-	var tb table
-	tb.add("NAME", "PHASE", "ERROR")
-	tb.add("ü", cell{"up", "<"}, "")
-	tb.add("longer", "", "two\nlines\x1b[2J")
-	var out bytes.Buffer
-	if err := tb.write(&out, func(text, color string) string { return color + text }); err != nil {
-		t.Fatal(err)
-	}
-	if want := "NAME    PHASE  ERROR\nü       <up\nlonger         two lines [2J\n"; out.String() != want {
-		t.Errorf("got\n%q, want\n%q", out.String(), want)
 	}
 }

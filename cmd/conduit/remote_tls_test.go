@@ -25,6 +25,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -98,8 +99,8 @@ pipelines:
 func (g *guarded) run(environ []string, words ...string) (code int, stdout, stderr string) {
 	g.t.Helper()
 	var out, err bytes.Buffer
-	p := &program{stdout: &out, stderr: &err, environ: environ, catalog: func(c config.Config, log *slog.Logger) catalog { return plugincatalog.Offline(c, log) }}
-	return p.run(g.t.Context(), words), out.String(), err.String()
+	p := &cli.Program{Stdout: &out, Stderr: &err, Environ: environ, Catalog: func(c config.Config, log *slog.Logger) cli.Catalog { return plugincatalog.Offline(c, log) }}
+	return run(g.t.Context(), p, words), out.String(), err.String()
 }
 
 // flags are those by which a client of the agent is let in.
@@ -110,7 +111,7 @@ func (g *guarded) flags() []string {
 // TestEveryCommandReachesAGuardedAgent runs each command that asks the agent.
 func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 	g := startGuarded(t)
-	admin := []string{tokenVariable + "=admin"}
+	admin := []string{cli.TokenVariable + "=admin"}
 	ran := []string{}
 	for _, command := range []string{
 		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in", "connectors inspect orders:in -n 1",
@@ -122,13 +123,13 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 	} {
 		words := strings.Fields(command)
 		code, stdout, stderr := g.run(admin, slices.Concat(words, []string{"--json"}, g.flags())...)
-		refused := code == exitInvalid && regexp.MustCompile(`"orders" is not deleted|no dead letter`).MatchString(stderr)
-		if !refused && (code != exitOK || !json.Valid([]byte(stdout))) {
+		refused := code == cli.ExitInvalid && regexp.MustCompile(`"orders" is not deleted|no dead letter`).MatchString(stderr)
+		if !refused && (code != cli.ExitOK || !json.Valid([]byte(stdout))) {
 			t.Errorf("%s ended with %d: %s%s", command, code, stdout, stderr)
 		}
 		ran = append(ran, words[0], strings.Join(words[:2], " "))
 	}
-	eachCommand((&program{}).root(), "", func(name string, c *ffcli.Command) {
+	eachCommand(root(&cli.Program{}), "", func(name string, c *ffcli.Command) {
 		if c.FlagSet != nil && c.FlagSet.Lookup("api.address") != nil && !slices.Contains(ran, name) {
 			t.Errorf("%s is not tested", name)
 		}
@@ -158,17 +159,17 @@ func TestGuardedAgentSaysWhatIsMissing(t *testing.T) {
 		code    int
 		want    string // on stderr
 	}{
-		{"by variables", append(all, tokenVariable+"=admin"), "pipelines ls", exitOK, ""},
-		{"the read token reads", append(all, tokenVariable+"=reader"), "pipelines plan", exitOK, ""},
-		{"the read token is not enough", append(all, tokenVariable+"=reader"), "pipelines stop orders", exitEnvironment, "put the admin token into the variable " + tokenVariable},
-		{"no token", all, "pipelines ls", exitEnvironment, "put a token into the variable " + tokenVariable},
-		{"a wrong token", append(all, tokenVariable+"=guess"), "pipelines ls", exitEnvironment, "put a token into"},
-		{"no certificate", append(client(g.server, "", ""), tokenVariable+"=admin"), "pipelines ls", exitEnvironment, "api.client.cert-file"},
-		{"a strange certificate", append(client(g.server, strange, strangeKey), tokenVariable+"=admin"), "pipelines ls", exitEnvironment, "api.client.cert-file"},
-		{"an agent that is not known", append(client("", g.cert, g.key), tokenVariable+"=admin"), "pipelines ls", exitEnvironment, "api.client.ca-file"},
-		{"no key", append(client(g.server, g.cert, ""), tokenVariable+"=admin"), "pipelines ls", exitInvalid, "api.client.key-file"},
-		{"no such file", append(client("nowhere", g.cert, g.key), tokenVariable+"=admin"), "pipelines ls", exitInvalid, "api.client.ca-file"},
-		{"no PEM", append(client(file(t, "x"), g.cert, g.key), tokenVariable+"=admin"), "pipelines ls", exitInvalid, "no PEM certificate"},
+		{"by variables", append(all, cli.TokenVariable+"=admin"), "pipelines ls", cli.ExitOK, ""},
+		{"the read token reads", append(all, cli.TokenVariable+"=reader"), "pipelines plan", cli.ExitOK, ""},
+		{"the read token is not enough", append(all, cli.TokenVariable+"=reader"), "pipelines stop orders", cli.ExitEnvironment, "put the admin token into the variable " + cli.TokenVariable},
+		{"no token", all, "pipelines ls", cli.ExitEnvironment, "put a token into the variable " + cli.TokenVariable},
+		{"a wrong token", append(all, cli.TokenVariable+"=guess"), "pipelines ls", cli.ExitEnvironment, "put a token into"},
+		{"no certificate", append(client(g.server, "", ""), cli.TokenVariable+"=admin"), "pipelines ls", cli.ExitEnvironment, "api.client.cert-file"},
+		{"a strange certificate", append(client(g.server, strange, strangeKey), cli.TokenVariable+"=admin"), "pipelines ls", cli.ExitEnvironment, "api.client.cert-file"},
+		{"an agent that is not known", append(client("", g.cert, g.key), cli.TokenVariable+"=admin"), "pipelines ls", cli.ExitEnvironment, "api.client.ca-file"},
+		{"no key", append(client(g.server, g.cert, ""), cli.TokenVariable+"=admin"), "pipelines ls", cli.ExitInvalid, "api.client.key-file"},
+		{"no such file", append(client("nowhere", g.cert, g.key), cli.TokenVariable+"=admin"), "pipelines ls", cli.ExitInvalid, "api.client.ca-file"},
+		{"no PEM", append(client(file(t, "x"), g.cert, g.key), cli.TokenVariable+"=admin"), "pipelines ls", cli.ExitInvalid, "no PEM certificate"},
 	} {
 		words := append(strings.Fields(tt.command), "--api.address", g.Address())
 		if code, _, stderr := g.run(tt.environ, words...); code != tt.code || !strings.Contains(stderr, tt.want) {
@@ -176,11 +177,11 @@ func TestGuardedAgentSaysWhatIsMissing(t *testing.T) {
 		}
 	}
 
-	if code, _, stderr := g.run(nil, "pipelines", "ls", "--api.address", "http://"+g.Address()); code != exitEnvironment || !strings.Contains(stderr, "https://"+g.Address()) {
+	if code, _, stderr := g.run(nil, "pipelines", "ls", "--api.address", "http://"+g.Address()); code != cli.ExitEnvironment || !strings.Contains(stderr, "https://"+g.Address()) {
 		t.Errorf("without encryption: ended with %d: %s", code, stderr)
 	}
 	settings := file(t, "api:\n  http: {address: \""+g.Address()+"\"}\n  client: {ca-file: "+g.server+", cert-file: "+g.cert+", key-file: "+g.key+"}\n")
-	if code, stdout, stderr := g.run([]string{tokenVariable + "=admin"}, "pipelines", "ls", "--config.path", settings); code != exitOK || !strings.Contains(stdout, "orders") {
+	if code, stdout, stderr := g.run([]string{cli.TokenVariable + "=admin"}, "pipelines", "ls", "--config.path", settings); code != cli.ExitOK || !strings.Contains(stdout, "orders") {
 		t.Errorf("by settings: ended with %d: %s%s", code, stdout, stderr)
 	}
 }

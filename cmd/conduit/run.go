@@ -13,11 +13,13 @@ import (
 
 	"github.com/conduit-agent/conduit/agent"
 	machine "github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/logging"
 )
 
-func runCommand(p *program) *ffcli.Command {
-	flags := newFlags("run")
-	s := settingFlags(flags)
+func runCommand(p *cli.Program) *ffcli.Command {
+	flags := cli.NewFlags("run")
+	s := cli.SettingFlags(flags)
 	return &ffcli.Command{
 		Name:       "run",
 		ShortUsage: "conduit run [flags]",
@@ -33,35 +35,35 @@ Example:
   conduit run --log.level debug`,
 		FlagSet: flags,
 		Exec: func(ctx context.Context, args []string) error {
-			if _, err := positional(flags, args, 0); err != nil {
+			if _, err := cli.Positional(flags, args, 0); err != nil {
 				return err
 			}
-			return p.runAgent(ctx, s)
+			return runAgent(ctx, p, s)
 		},
 	}
 }
 
-func (p *program) runAgent(ctx context.Context, s *settings) error {
+func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings) error {
 	reload := make(chan os.Signal, 1)
-	if !p.terminal { // first of all, or a reload that comes early ends it
+	if !p.Terminal { // first of all, or a reload that comes early ends it
 		signal.Notify(reload, syscall.SIGHUP)
 		defer signal.Stop(reload)
 	}
-	c, err := s.load(p)
+	c, err := s.Load(p)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(ctx)
+	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	version := thisBuild().Version
-	if p.terminal && c.Log.Format == "cli" {
-		fmt.Fprintf(p.stdout, "conduit %s   pipelines: %s   state: %s   Ctrl-C to stop\n", version, c.Pipelines.Path, c.DB.SQLite.Path)
+	if p.Terminal && c.Log.Format == "cli" {
+		fmt.Fprintf(p.Stdout, "conduit %s   pipelines: %s   state: %s   Ctrl-C to stop\n", version, c.Pipelines.Path, c.DB.SQLite.Path)
 	}
-	log := slog.New(newLogHandler(p.stdout, p.logFormat(c.Log.Format), c.Log.Level, p.color()))
+	log := slog.New(logging.NewHandler(p.Stdout, logFormat(p, c.Log.Format), c.Log.Level, p.Color()))
 	if err := machine.Isolate(); err != nil {
 		log.Warn("the agent is not fully apart from the connectors that it starts", "component", "agent", "err", err)
 	}
-	if p.getenv("GOMEMLIMIT") == "" { // or else the runtime has read it
+	if p.Getenv("GOMEMLIMIT") == "" { // or else the runtime has read it
 		if limit := machine.LimitMemory(); limit > 0 {
 			log.Debug("memory limited by the control group", "component", "agent", "bytes", limit)
 		}
@@ -73,13 +75,13 @@ func (p *program) runAgent(ctx context.Context, s *settings) error {
 			}
 		})
 	}
-	return p.agent(ctx, agent.Options{Config: c, Log: log, Version: version, Started: started, Reload: reload})
+	return p.Agent(ctx, agent.Options{Config: c, Log: log, Version: version, Started: started, Reload: reload})
 }
 
 // logFormat returns the format that is meant by the setting log.format: to the journal,
 // people's lines go in its own.
-func (p *program) logFormat(setting string) string {
-	if setting == "cli" && p.journal {
+func logFormat(p *cli.Program, setting string) string {
+	if setting == "cli" && p.Journal {
 		return "journal"
 	}
 	return setting
@@ -87,25 +89,3 @@ func (p *program) logFormat(setting string) string {
 
 // startupTime is when starting is over for certain. What it needed is kept so long.
 const startupTime = 2 * time.Second
-
-// untilSignal returns a context that ends at the first signal to end. The second one
-// exits the way a shell expects of a process that a signal ended.
-func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(parent)
-	signals, done := make(chan os.Signal, 2), make(chan struct{})
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go func() {
-		for {
-			select {
-			case s := <-signals:
-				if ctx.Err() != nil {
-					os.Exit(128 + int(s.(syscall.Signal)))
-				}
-				cancel()
-			case <-done:
-				return
-			}
-		}
-	}()
-	return ctx, func() { signal.Stop(signals); close(done); cancel() }
-}

@@ -5,11 +5,12 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/schemas"
 )
 
-func schemaCommand(p *program) *ffcli.Command {
-	flags := newFlags("schema")
+func schemaCommand(p *cli.Program) *ffcli.Command {
+	flags := cli.NewFlags("schema")
 	return &ffcli.Command{
 		Name:       "schema",
 		ShortUsage: "conduit schema [pipeline|config]",
@@ -20,7 +21,7 @@ Example:
   conduit schema pipeline > pipeline.schema.json`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
-			words, err := positional(flags, args, 1)
+			words, err := cli.Positional(flags, args, 1)
 			if err != nil {
 				return err
 			}
@@ -28,9 +29,9 @@ Example:
 			if len(words) == 1 && words[0] == "config" {
 				doc = schemas.AgentConfig
 			} else if len(words) == 1 && words[0] != "pipeline" {
-				return invalidf("no such schema: %s; there are pipeline and config", words[0])
+				return cli.Invalidf("no such schema: %s; there are pipeline and config", words[0])
 			}
-			_, err = p.stdout.Write(schemas.Source(doc))
+			_, err = p.Stdout.Write(schemas.Source(doc))
 			return err
 		},
 	}

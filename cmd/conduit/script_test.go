@@ -18,6 +18,8 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/processor"
@@ -27,12 +29,12 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"conduit": func() {
-		p := &program{
-			stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(),
-			catalog: func(config.Config, *slog.Logger) catalog { return fakeCatalog{} },
-			agent:   fakeAgent,
+		p := &cli.Program{
+			Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: thisBuild().Version,
+			Catalog: func(config.Config, *slog.Logger) cli.Catalog { return fakeCatalog{} },
+			Agent:   fakeAgent,
 		}
-		os.Exit(p.run(context.Background(), os.Args[1:]))
+		os.Exit(run(context.Background(), p, os.Args[1:]))
 	}})
 }
 
@@ -141,7 +143,7 @@ var fakeParameters = map[string]sdk.Parameters{
 }
 
 func (fakeCatalog) Parameters(_ context.Context, plugin string, typ spec.ConnectorType) (sdk.Parameters, error) {
-	p, ok := fakeParameters[string(typ)+" "+plainName(plugin)]
+	p, ok := fakeParameters[string(typ)+" "+scaffold.PlainName(plugin)]
 	if !ok {
 		return nil, fmt.Errorf("no such %s plugin: %s", typ, plugin)
 	}
@@ -168,7 +170,7 @@ func (fakeCatalog) KnownProcessors(context.Context) *processor.Registry {
 
 func (fakeCatalog) Plugin(_ context.Context, ref string) (plugins.Installed, error) {
 	for _, p := range fakePlugins {
-		if p.Name == plainName(ref) {
+		if p.Name == scaffold.PlainName(ref) {
 			return p, nil
 		}
 	}

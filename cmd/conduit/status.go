@@ -2,46 +2,53 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/pipelines"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func statusCommand(p *program) *ffcli.Command {
+func statusCommand(p *cli.Program) *ffcli.Command {
 	var watch bool
 	interval := time.Second
-	return p.remote("status", remoteCommand{
-		usage: "conduit status",
-		short: "Show the status of the pipelines, and what is wrong with their files.",
-		long: `The table has for each pipeline its phase, the generation that is declared and the one that
+	return p.Remote("status", cli.RemoteCommand{
+		Usage: "conduit status",
+		Short: "Show the status of the pipelines, and what is wrong with their files.",
+		Long: `The table has for each pipeline its phase, the generation that is declared and the one that
 runs, records per second, and the error if there is one. Then follow the problems of files.
 Before it stands what is wrong with the agent, or with the directory of the pipeline files.
 
 Examples:
   conduit status
   conduit status -w`,
-		flags: func(fs *flag.FlagSet) {
+		Flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&watch, "w", false, "go on, and refresh in place on a terminal")
 			fs.DurationVar(&interval, "interval", interval, "time to wait for the rates of pipelines that have only begun to run, and between two refreshes")
 		},
-		exec: func(ctx context.Context, r *remote, _ []string) error {
+		Exec: func(ctx context.Context, r *cli.Remote, _ []string) error {
 			if interval <= 0 {
-				return invalidf("--interval must be longer than 0")
+				return cli.Invalidf("--interval must be longer than 0")
 			}
 			if watch {
-				return r.watchStatus(ctx, interval)
+				return watchStatus(ctx, r, interval)
 			}
-			return r.onceStatus(ctx, interval)
+			return onceStatus(ctx, r, interval)
 		},
 	})
 }
@@ -59,25 +66,25 @@ type pipelineStatus struct {
 }
 
 // onceStatus gives the agent the time of an interval to measure rates that it does not have.
-func (r *remote) onceStatus(ctx context.Context, interval time.Duration) error {
-	s, err := r.status(ctx)
+func onceStatus(ctx context.Context, r *cli.Remote, interval time.Duration) error {
+	s, err := status(ctx, r)
 	if err == nil && s.unmeasured() {
 		if err = sleep(ctx, interval); err == nil {
-			s, err = r.status(ctx)
+			s, err = status(ctx, r)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return r.writeStatus(r.stdout, s)
+	return writeStatus(r, r.Stdout, s)
 }
 
 // watchStatus goes on until it is interrupted. An agent that goes away may come back.
-func (r *remote) watchStatus(ctx context.Context, interval time.Duration) error {
-	ctx, stop := untilSignal(ctx)
+func watchStatus(ctx context.Context, r *cli.Remote, interval time.Duration) error {
+	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	for first := true; ; first = false {
-		s, err := r.status(ctx)
+		s, err := status(ctx, r)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -86,11 +93,11 @@ func (r *remote) watchStatus(ctx context.Context, interval time.Duration) error 
 		}
 		var page bytes.Buffer
 		if err != nil {
-			fmt.Fprintln(&page, r.explain(err))
-		} else if err := r.writeStatus(&page, s); err != nil {
+			fmt.Fprintln(&page, r.Explain(err))
+		} else if err := writeStatus(r, &page, s); err != nil {
 			return err
 		}
-		if err := r.refresh(page.Bytes(), first); err != nil {
+		if err := refresh(r, page.Bytes(), first); err != nil {
 			return err
 		}
 		if sleep(ctx, interval) != nil {
@@ -100,19 +107,19 @@ func (r *remote) watchStatus(ctx context.Context, interval time.Duration) error 
 }
 
 // refresh shows a page, on a terminal in place of the one before.
-func (r *remote) refresh(page []byte, first bool) error {
+func refresh(r *cli.Remote, page []byte, first bool) error {
 	const home, clearLine, clearBelow, clearAll = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 	switch {
-	case r.terminal && !r.json:
+	case r.Terminal && !r.JSON:
 		page = bytes.ReplaceAll(page, []byte("\n"), []byte(clearLine+"\n"))
 		page = append([]byte(home), append(page, clearBelow...)...)
 		if first {
 			page = append([]byte(clearAll), page...)
 		}
-	case !first && !r.json:
+	case !first && !r.JSON:
 		page = append([]byte("\n"), page...)
 	}
-	_, err := r.stdout.Write(page)
+	_, err := r.Stdout.Write(page)
 	return err
 }
 
@@ -125,11 +132,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (r *remote) status(ctx context.Context) (s agentStatus, err error) {
-	if s.Agent, err = r.readiness(ctx); err != nil {
+func status(ctx context.Context, r *cli.Remote) (s agentStatus, err error) {
+	if s.Agent, err = readiness(ctx, r); err != nil {
 		return s, err
 	}
-	if s.Pipelines, err = r.statuses(ctx); err != nil {
+	if s.Pipelines, err = statuses(ctx, r); err != nil {
 		return s, err
 	}
 	files, err := r.Files(ctx)
@@ -142,8 +149,19 @@ func (r *remote) status(ctx context.Context) (s agentStatus, err error) {
 	return s, err
 }
 
+// readiness returns how ready the agent is. One that is not ready is an answer, too.
+func readiness(ctx context.Context, r *cli.Remote) (rest.Readiness, error) {
+	body, err := r.Ready(ctx)
+	var refused *client.Error
+	if errors.As(err, &refused) && refused.HTTP == http.StatusServiceUnavailable {
+		body.Status = cmp.Or(body.Status, "not ready")
+		return body, nil
+	}
+	return body, err
+}
+
 // statuses returns the status of every pipeline, by id.
-func (r *remote) statuses(ctx context.Context) ([]pipelineStatus, error) {
+func statuses(ctx context.Context, r *cli.Remote) ([]pipelineStatus, error) {
 	list, err := r.Statuses(ctx)
 	all := make([]pipelineStatus, 0, len(list))
 	for _, one := range list {
@@ -163,47 +181,47 @@ func (s *agentStatus) unmeasured() bool {
 	})
 }
 
-func (r *remote) writeStatus(to io.Writer, s agentStatus) error {
-	if r.json {
-		return writeJSON(to, s)
+func writeStatus(r *cli.Remote, to io.Writer, s agentStatus) error {
+	if r.JSON {
+		return cli.WriteJSON(to, s)
 	}
 	if s.Agent.Status != "ready" {
-		fmt.Fprintf(to, "the agent is %s\n", strings.TrimSuffix(r.paint(s.Agent.Status, colorError)+": "+s.Agent.Reason, ": "))
+		fmt.Fprintf(to, "the agent is %s\n", strings.TrimSuffix(r.Paint(s.Agent.Status, terminal.Red)+": "+s.Agent.Reason, ": "))
 	}
 	if d := s.Agent.Directory; d != nil && d.State != spec.DirectoryOK {
-		fmt.Fprintf(to, "pipelines directory %s since %s: %s\n", r.paint(string(d.State), colorYellow), moment(d.Since), d.Message)
+		fmt.Fprintf(to, "pipelines directory %s since %s: %s\n", r.Paint(string(d.State), terminal.Yellow), terminal.Moment(d.Since), d.Message)
 	}
-	var t table
-	t.add("PIPELINE", "PHASE", "DECLARED", "RUNNING", "RECORDS/S", "BEHIND", "ERROR")
+	var t terminal.Table
+	t.Add("PIPELINE", "PHASE", "DECLARED", "RUNNING", "RECORDS/S", "BEHIND", "ERROR")
 	for i := range s.Pipelines {
 		one := &s.Pipelines[i]
-		t.add(one.ID, cell{string(one.State.Phase), phaseColors[one.State.Phase]}, generationWords(one),
-			dash(number(one.State.RunningGeneration)), rateWords(one.RecordsPerSecond), dash(behindWords(one.Rates)), cell{errorWords(one), colorError})
+		t.Add(one.ID, terminal.Colored(string(one.State.Phase), pipelines.PhaseColors[one.State.Phase]), generationWords(one),
+			terminal.Dash(number(one.State.RunningGeneration)), rateWords(one.RecordsPerSecond), terminal.Dash(behindWords(one.Rates)), terminal.Colored(errorWords(one), terminal.Red))
 	}
 	if len(s.Pipelines) == 0 {
 		fmt.Fprintln(to, "no pipelines")
-	} else if err := t.write(to, r.paint); err != nil {
+	} else if err := t.Write(to, r.Paint); err != nil {
 		return err
 	}
-	r.writeWarnings(to, s.Pipelines)
+	writeWarnings(r, to, s.Pipelines)
 	if len(s.Files) > 0 && s.Files[0].Unseen != "" {
 		fmt.Fprintln(to, "when the files were last seen:")
 	}
 	for _, f := range s.Files {
-		r.problemsTo(to, f.Problems)
+		r.ProblemsTo(to, f.Problems)
 	}
 	return nil
 }
 
 // writeWarnings says what the sources warn of.
-func (r *remote) writeWarnings(to io.Writer, all []pipelineStatus) {
+func writeWarnings(r *cli.Remote, to io.Writer, all []pipelineStatus) {
 	for i := range all {
 		if all[i].Rates == nil {
 			continue
 		}
 		for id, stage := range all[i].Rates.Stages {
 			if stage.Behind != nil && stage.Behind.Warning != "" {
-				fmt.Fprintf(to, "%s %s: %s\n", r.paint("warning:", colorYellow), id, stage.Behind.Warning)
+				fmt.Fprintf(to, "%s %s: %s\n", r.Paint("warning:", terminal.Yellow), id, stage.Behind.Warning)
 			}
 		}
 	}

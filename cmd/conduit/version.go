@@ -3,13 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 )
 
 // Set with -ldflags "-X main.version=v1.2.3 -X main.commit=0123abc".
@@ -38,8 +38,8 @@ func thisBuild() build {
 	return b
 }
 
-func versionCommand(p *program) *ffcli.Command {
-	flags := newFlags("version")
+func versionCommand(p *cli.Program) *ffcli.Command {
+	flags := cli.NewFlags("version")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return &ffcli.Command{
 		Name:       "version",
@@ -48,24 +48,15 @@ func versionCommand(p *program) *ffcli.Command {
 		LongHelp:   "Example:\n  conduit version --json",
 		FlagSet:    flags,
 		Exec: func(_ context.Context, args []string) error {
-			if _, err := positional(flags, args, 0); err != nil {
+			if _, err := cli.Positional(flags, args, 0); err != nil {
 				return err
 			}
 			b := thisBuild()
 			if *asJSON {
-				return p.writeJSON(b)
+				return p.WriteJSON(b)
 			}
-			fmt.Fprintf(p.stdout, "conduit %s\ncommit  %s\ngo      %s\nos/arch %s/%s\n", b.Version, b.Commit, b.Go, b.OS, b.Arch)
+			fmt.Fprintf(p.Stdout, "conduit %s\ncommit  %s\ngo      %s\nos/arch %s/%s\n", b.Version, b.Commit, b.Go, b.OS, b.Arch)
 			return nil
 		},
 	}
-}
-
-func (p *program) writeJSON(v any) error { return writeJSON(p.stdout, v) }
-
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"syscall"
+)
+
+// The exit codes.
+const (
+	ExitOK          = 0
+	ExitRuntime     = 1
+	ExitInvalid     = 2 // arguments, settings or files that the caller must change
+	ExitEnvironment = 3 // the machine: permissions, addresses, space
+)
+
+// invalidError is a mistake of the caller.
+type invalidError struct{ message string }
+
+func (e *invalidError) Error() string { return e.message }
+
+// ErrReported is a mistake of the caller of which everything was printed already.
+var ErrReported error = &invalidError{}
+
+// Invalidf returns a mistake of the caller.
+func Invalidf(format string, args ...any) error {
+	return &invalidError{fmt.Sprintf(format, args...)}
+}
+
+// environmental are the errors that the caller can only mend outside of conduit.
+var environmental = []error{
+	fs.ErrPermission, syscall.EADDRINUSE, syscall.EADDRNOTAVAIL, syscall.ENOSPC, syscall.EROFS,
+	syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ECONNREFUSED,
+}
+
+// ExitCode returns the exit code for the kind of error that err is. An error may
+// say that it comes from the environment with a method Environment() bool, and that it comes
+// from what the caller wrote with a method Invalid() bool.
+func ExitCode(err error) int {
+	var invalid *invalidError
+	var environment interface{ Environment() bool }
+	var settings interface{ Invalid() bool }
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &invalid):
+		return ExitInvalid
+	case errors.As(err, &environment) && environment.Environment():
+		return ExitEnvironment
+	case slices.ContainsFunc(environmental, func(e error) bool { return errors.Is(err, e) }):
+		return ExitEnvironment
+	case errors.As(err, &settings) && settings.Invalid():
+		return ExitInvalid
+	}
+	return ExitRuntime
+}

@@ -1,0 +1,131 @@
+// Package cli has what every command needs: the program and its settings, flags, exit codes,
+// help, and the connection to the running agent.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Program is everything the commands need of the world around them.
+type Program struct {
+	Stdout, Stderr io.Writer
+	Environ        []string
+	Version        string // of this executable
+	Terminal       bool   // Stdout is one
+	Journal        bool   // Stdout leads to systemd's journal
+	Catalog        func(config.Config, *slog.Logger) Catalog
+	Agent          func(context.Context, agent.Options) error
+}
+
+// Color reports whether output may be coloured.
+func (p *Program) Color() bool {
+	return p.Terminal && p.Getenv("NO_COLOR") == "" && p.Getenv("TERM") != "dumb"
+}
+
+// Paint colours text for terminals.
+func (p *Program) Paint(text, color string) string {
+	if color == "" || !p.Color() {
+		return text
+	}
+	return color + text + terminal.Reset
+}
+
+// Getenv returns the value of a variable of Environ; the last one counts.
+func (p *Program) Getenv(name string) string {
+	value := ""
+	for _, v := range p.Environ {
+		if rest, ok := strings.CutPrefix(v, name+"="); ok {
+			value = rest
+		}
+	}
+	return value
+}
+
+// WriteJSON prints v.
+func (p *Program) WriteJSON(v any) error { return WriteJSON(p.Stdout, v) }
+
+// WriteJSON writes v for people and programs: indented, and without HTML escapes.
+func WriteJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// PrintProblems prints a line for each problem.
+func (p *Program) PrintProblems(problems []spec.Problem) { p.ProblemsTo(p.Stdout, problems) }
+
+// ProblemsTo writes a line for each problem.
+func (p *Program) ProblemsTo(w io.Writer, problems []spec.Problem) {
+	for _, problem := range problems {
+		fmt.Fprintf(w, "%s:%d:%d: %s: %s\n", problem.File, max(problem.Line, 1), max(problem.Column, 1), p.Severity(problem.Severity), problem.Message)
+	}
+}
+
+// Severity returns the word for s, in its colour.
+func (p *Program) Severity(s spec.Severity) string {
+	color := terminal.Yellow
+	if s == spec.SeverityError {
+		color = terminal.Red
+	}
+	return p.Paint(string(s), color)
+}
+
+// HasErrors reports whether one of the problems is an error.
+func HasErrors(problems []spec.Problem) bool {
+	return slices.ContainsFunc(problems, func(problem spec.Problem) bool { return problem.Severity == spec.SeverityError })
+}
+
+// WriteNew writes a file. It returns fs.ErrExist when there is one, unless force is set.
+func WriteNew(path string, content []byte, force bool) error {
+	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if force {
+		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(path, mode, 0o644)
+	if err != nil {
+		return fmt.Errorf("cannot write file: %w", err)
+	}
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("cannot write file: %w", err)
+	}
+	return nil
+}
+
+// UntilSignal returns a context that ends at the first signal to end. The second one
+// exits the way a shell expects of a process that a signal ended.
+func UntilSignal(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	signals, done := make(chan os.Signal, 2), make(chan struct{})
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if ctx.Err() != nil {
+					os.Exit(128 + int(s.(syscall.Signal)))
+				}
+				cancel()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(done); cancel() }
+}

@@ -1,0 +1,332 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+)
+
+// TokenVariable holds the token that commands send. It is no flag: other users of the
+// machine can see those.
+const TokenVariable = "CONDUIT_API_TOKEN"
+
+// Remote is the running agent that a command asks.
+type Remote struct {
+	*Program
+	*client.Client
+	JSON bool     // is what to print
+	args []string // of the command
+}
+
+// RemoteCommand describes a command that asks the running agent.
+type RemoteCommand struct {
+	Usage     string // words that name the command, and its arguments
+	Short     string
+	Long      string
+	Flags     func(*flag.FlagSet)
+	Arguments int // that must be given
+	Optional  int // more that may be
+	NoJSON    bool
+	Exec      func(ctx context.Context, r *Remote, args []string) error
+}
+
+// Remote makes a command of c.
+func (p *Program) Remote(name string, c RemoteCommand) *ffcli.Command {
+	flags, asJSON := NewFlags(name), false
+	at := NewAgentFlags(flags)
+	if !c.NoJSON {
+		flags.BoolVar(&asJSON, "json", false, "print JSON")
+	}
+	if c.Flags != nil {
+		c.Flags(flags)
+	}
+	return &ffcli.Command{
+		Name: name, ShortUsage: c.Usage + " [flags]", ShortHelp: c.Short, LongHelp: c.Long, FlagSet: flags,
+		Exec: func(ctx context.Context, args []string) error {
+			args, err := Positional(flags, args, c.Arguments+c.Optional)
+			if err != nil {
+				return err
+			}
+			if len(args) < c.Arguments {
+				return Invalidf("%s needs more arguments: %s", name, c.Usage)
+			}
+			settings, err := at.Load(p)
+			if err != nil {
+				return err
+			}
+			r, err := p.Dial(settings, at.Address)
+			if err != nil {
+				return err
+			}
+			r.JSON, r.args = asJSON, args
+			return r.Explain(c.Exec(ctx, r, args))
+		},
+	}
+}
+
+// AgentFlags are the flags by which a command finds the agent.
+type AgentFlags struct {
+	*Settings
+	Address string
+}
+
+// NewAgentFlags defines the flags, and those of the settings with these keys.
+func NewAgentFlags(fs *flag.FlagSet, keys ...string) *AgentFlags {
+	at := &AgentFlags{Settings: SettingFlags(fs, append(keys, "api.client.ca-file", "api.client.cert-file", "api.client.key-file")...)}
+	fs.StringVar(&at.Address, "api.address", "", "`ADDRESS` of the agent: host:port or a URL (default the setting api.http.address)")
+	return at
+}
+
+// Dial returns the agent at address, by default at the one of the settings.
+func (p *Program) Dial(c config.Config, address string) (*Remote, error) {
+	if socket := localSocket(c.API.HTTP); address == "" && socket != "" {
+		return &Remote{Program: p, Client: &client.Client{URL: "http://localhost", HTTP: &http.Client{Transport: throughSocket(socket)}}}, nil
+	}
+	scheme, token, encrypted := "http", p.Getenv(TokenVariable), c.API.Client != config.Client{}
+	if address == "" { // the settings say more about this agent, and its token is for no other
+		address, token = c.API.HTTP.Address, cmp.Or(token, tokenOf(c.API.Auth))
+		encrypted = encrypted || c.API.TLS.CertFile != ""
+	}
+	if encrypted {
+		scheme = "https"
+	}
+	at, err := agentURL(scheme, address)
+	if err != nil {
+		return nil, Invalidf("not the address of an agent: %q; write host:port or a URL", address)
+	}
+	t, err := transport(c.API)
+	if err != nil {
+		return nil, err
+	}
+	return &Remote{Program: p, Client: &client.Client{URL: at, Token: token, HTTP: &http.Client{Transport: t}}}, nil
+}
+
+// serviceSocket is where an agent that is installed as a service serves commands.
+const serviceSocket = "/run/conduit/api.sock"
+
+// localSocket returns the Unix socket by which the agent of the settings is reached, "" when
+// there is none, or none that the user may open.
+func localSocket(c config.HTTP) string {
+	path := c.Socket
+	if usual := config.Default("api.http.address"); path == "" && c.Address == usual {
+		path = serviceSocket
+	}
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(context.Background(), "unix", path)
+	if err != nil {
+		return ""
+	}
+	conn.Close()
+	return path
+}
+
+// throughSocket makes all connections through the Unix socket.
+func throughSocket(path string) http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Proxy = nil
+	t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
+	}
+	return t
+}
+
+// tokenOf returns the agent's own token, if the user may read it.
+func tokenOf(c config.Auth) string {
+	for _, file := range []string{c.AdminTokenFile, c.ReadTokenFile} {
+		if text, err := os.ReadFile(file); err == nil {
+			return strings.TrimSpace(string(text))
+		}
+	}
+	return ""
+}
+
+const dialTimeout = 5 * time.Second
+
+// transport trusts the certificate of the agent, which may be signed by itself, and
+// the authorities of the settings. It shows the certificate of the settings.
+func transport(c config.API) (http.RoundTripper, error) {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if err := trust(t.TLSClientConfig, c); err != nil {
+		return nil, err
+	}
+	if c.Client.CertFile != "" || c.Client.KeyFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.Client.CertFile, c.Client.KeyFile)
+		if err != nil {
+			return nil, Invalidf("cannot load the certificate in api.client.cert-file and its key in api.client.key-file: %v", err)
+		}
+		t.TLSClientConfig.Certificates = []tls.Certificate{pair}
+	}
+	return t, nil
+}
+
+func trust(t *tls.Config, c config.API) error {
+	if c.TLS.CertFile == "" && c.Client.CAFile == "" {
+		return nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	t.RootCAs = pool
+	if pem, err := os.ReadFile(c.TLS.CertFile); err == nil {
+		pool.AppendCertsFromPEM(pem)
+	}
+	if c.Client.CAFile == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(c.Client.CAFile)
+	if err == nil && !pool.AppendCertsFromPEM(pem) {
+		err = fmt.Errorf("there is no PEM certificate in %s", c.Client.CAFile)
+	}
+	if err != nil {
+		return Invalidf("cannot read api.client.ca-file: %v", err)
+	}
+	return nil
+}
+
+// agentURL returns the URL of an agent that listens on address. It also takes a URL.
+func agentURL(scheme, address string) (string, error) {
+	if strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://") {
+		u, err := url.Parse(address)
+		if err == nil && u.Host == "" {
+			err = errors.New("no host")
+		}
+		return strings.TrimSuffix(address, "/"), err
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port), nil
+}
+
+// remoteError is why the agent did not do what it was asked for.
+type remoteError struct {
+	message     string
+	cause       error
+	environment bool
+}
+
+func (e *remoteError) Error() string { return e.message }
+
+func (e *remoteError) Unwrap() error { return e.cause }
+
+// Environment reports whether the agent could not be asked, rather than that it refused.
+func (e *remoteError) Environment() bool { return e.environment }
+
+// Explain says what to do about an error of the client.
+func (r *Remote) Explain(err error) error {
+	var refused *client.Error
+	var unreachable *url.Error
+	switch {
+	case errors.As(err, &refused):
+		return r.explainRefusal(refused)
+	case errors.As(err, &unreachable) && mistrust(err) != "":
+		return &remoteError{fmt.Sprintf("the agent at %s and this command do not trust each other: %v\n%s", r.URL, unreachable.Err, mistrust(err)), err, true}
+	case errors.As(err, &unreachable):
+		return &remoteError{fmt.Sprintf("no agent answers at %s: %v\nStart one with 'conduit run', or say where it is: --api.address, "+
+			"CONDUIT_API_HTTP_ADDRESS or api.http.address in conduit.yaml.", r.URL, unreachable.Err), err, true}
+	}
+	return err
+}
+
+// mistrust says what to do when one side refused the certificate of the other, "" for
+// any other error.
+func mistrust(err error) string {
+	var unverified *tls.CertificateVerificationError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &unverified):
+		return "If it is the right one, name the authority of its certificate: api.client.ca-file, as a setting or a flag."
+	case errors.As(err, &op) && op.Op == "remote error":
+		return "Show a certificate that it accepts: api.client.cert-file and api.client.key-file, as settings or flags."
+	}
+	return ""
+}
+
+// advice says which command helps where the API suggests a request; %[1]s is the first
+// argument of the command that failed.
+var advice = map[string]string{
+	rest.ReasonPipelineNotFound:   "'conduit pipelines ls' lists the pipelines there are",
+	rest.ReasonConnectorNotFound:  "'conduit connectors ls' lists the connectors there are; an id has the form PIPELINE:CONNECTOR",
+	rest.ReasonRevisionNotFound:   "'conduit pipelines history %[1]s' lists what there is",
+	rest.ReasonPipelineNotDeleted: "remove its file, or, if it belongs to the API, DELETE /v1/pipelines/%[1]s; it is deleted after pipelines.cleanup-delay",
+	rest.ReasonPipelineRunning:    "to start it again: conduit pipelines restart %[1]s",
+	rest.ReasonPipelineNotRunning: "'conduit pipelines describe %[1]s' says why",
+	rest.ReasonOwnedByFile:        "change the file, which takes effect when it is saved, or hand the pipeline over first: conduit pipelines adopt %[1]s --owner api",
+	rest.ReasonNoFile:             "write it to a file first: conduit pipelines export %[1]s > pipelines/%[1]s.yaml",
+	rest.ReasonTimeout:            "it goes on: 'conduit pipelines describe %[1]s' says how far it is",
+	rest.ReasonUnauthenticated:    "put a token into the variable " + TokenVariable,
+	rest.ReasonForbidden:          "put the admin token into the variable " + TokenVariable,
+}
+
+// advise returns e with the advice of this command line in place of the API's.
+func (r *Remote) advise(e *client.Error) *client.Error {
+	words, ok := advice[e.Reason]
+	if !ok {
+		return e
+	}
+	advised := *e
+	advised.Metadata = maps.Clone(e.Metadata)
+	if strings.Contains(words, "%[1]s") {
+		words = fmt.Sprintf(words, append(r.args, "ID")[0])
+	}
+	return advised.Suggest("%s", words)
+}
+
+func (r *Remote) explainRefusal(e *client.Error) error {
+	e = r.advise(e)
+	switch {
+	case e.HTTP == http.StatusBadRequest && e.Reason == "" && strings.HasPrefix(r.URL, "http://"):
+		return &remoteError{fmt.Sprintf("%v\nIf it speaks HTTPS, write so: --api.address %s", e, "https"+strings.TrimPrefix(r.URL, "http")), e, true}
+	case e.HTTP == http.StatusUnauthorized:
+		if e.Reason == "" {
+			e.Suggest("%s", advice[rest.ReasonUnauthenticated])
+		}
+		return &remoteError{e.Error(), e, true}
+	case e.HTTP == http.StatusForbidden, e.HTTP == http.StatusMisdirectedRequest:
+		return &remoteError{e.Error(), e, true}
+	case e.HTTP/100 == 4 && e.Reason != rest.ReasonPipelineStartFailed:
+		return Invalidf("%v", e)
+	}
+	return e
+}
+
+// Say writes a line about what was done, unless JSON was asked for: then v.
+func (r *Remote) Say(v any, format string, args ...any) error {
+	if r.JSON {
+		return r.WriteJSON(v)
+	}
+	_, err := fmt.Fprintf(r.Stdout, format+"\n", args...)
+	return err
+}
+
+// Show writes v as JSON if that was asked for, and otherwise the table.
+func (r *Remote) Show(v any, t *terminal.Table) error {
+	if r.JSON {
+		return r.WriteJSON(v)
+	}
+	return t.Write(r.Stdout, r.Paint)
+}

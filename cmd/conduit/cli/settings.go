@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/conduit-agent/conduit/agent/config"
+)
+
+// Settings are the agent's settings as flags of a command.
+type Settings struct {
+	path  string            // of conduit.yaml, when it was given
+	Given map[string]string // key → text
+}
+
+// SettingFlags defines a flag for each of these settings, for every one if none is named.
+func SettingFlags(fs *flag.FlagSet, keys ...string) *Settings {
+	s := &Settings{Given: map[string]string{}}
+	fs.StringVar(&s.path, config.PathKey, "", "`FILE` with settings (default "+config.DefaultPath+")")
+	for _, setting := range config.Settings() {
+		if len(keys) > 0 && !slices.Contains(keys, setting.Key) {
+			continue
+		}
+		fs.Var(&settingFlag{setting, s.Given}, setting.Key, flagText(setting))
+		fs.Lookup(setting.Key).DefValue = setting.DefaultText()
+	}
+	if len(keys) == 0 {
+		s.foreignFlags(fs)
+	}
+	return s
+}
+
+// foreignFlags defines the flags that Conduit has and that do nothing here, and its short
+// names of others. Help does not show them.
+func (s *Settings) foreignFlags(fs *flag.FlagSet) {
+	for _, f := range config.ForeignSettings() {
+		fs.Var(&foreignFlag{f.Key, f.Bool, s.Given}, f.Key, hidden)
+	}
+	for alias, key := range config.Aliases {
+		fs.Var(&foreignFlag{key, key != "pipelines.path", s.Given}, alias, hidden)
+	}
+}
+
+// hidden is the text of flags that help does not show.
+const hidden = "hidden"
+
+// foreignFlag keeps the text of a flag under its key.
+type foreignFlag struct {
+	key   string
+	bare  bool // it may stand without a value
+	given map[string]string
+}
+
+// String implements flag.Value.
+func (f *foreignFlag) String() string { return "" }
+
+// IsBoolFlag lets it stand without a value.
+func (f *foreignFlag) IsBoolFlag() bool { return f.bare }
+
+// Set implements flag.Value.
+func (f *foreignFlag) Set(text string) error {
+	f.given[f.key] = text
+	return nil
+}
+
+func flagText(s config.Setting) string {
+	text := s.Description
+	if len(s.Values) > 0 {
+		text += " One of: " + strings.Join(s.Values, ", ") + "."
+	}
+	return text
+}
+
+// Load returns the settings in effect and warns about those that have none.
+func (s *Settings) Load(p *Program) (config.Config, error) {
+	path := s.path
+	if path == "" {
+		path = p.Getenv("CONDUIT_CONFIG_PATH")
+	}
+	environ := slices.DeleteFunc(slices.Clone(p.Environ), func(v string) bool { return strings.HasPrefix(v, TokenVariable+"=") })
+	c, warnings, err := config.Load(config.Sources{Path: path, Env: environ, Flags: s.Given})
+	for _, w := range warnings {
+		fmt.Fprintf(p.Stderr, "conduit: warning: %s\n", w)
+	}
+	if err != nil && ExitCode(err) != ExitEnvironment {
+		return c, Invalidf("%v", err)
+	}
+	return c, err
+}
+
+// settingFlag keeps the text of a flag; package config reads it.
+type settingFlag struct {
+	config.Setting
+	given map[string]string
+}
+
+// String implements flag.Value.
+func (f *settingFlag) String() string { return "" }
+
+// IsBoolFlag lets a bool stand without a value.
+func (f *settingFlag) IsBoolFlag() bool { return f.Type() == "bool" }
+
+// Set implements flag.Value.
+func (f *settingFlag) Set(text string) error {
+	if f.IsBoolFlag() {
+		if _, err := strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+	}
+	f.given[f.Key] = text
+	return nil
+}

@@ -1,0 +1,98 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+)
+
+func replayCommand(p *cli.Program) *ffcli.Command {
+	var f deadLetterFilter
+	var all, noWait bool
+	return p.Remote("replay", cli.RemoteCommand{
+		Usage: "conduit dlq replay PIPELINE [ID...]",
+		Short: "Send dead letters through the present version of their pipeline again.",
+		Long: `In the order in which they were refused, each enters at the processor, or goes to
+the destination, that refused it. One is gone when its record is settled; one that is
+refused again comes back with both errors. Which ones is said by their ids, by the
+flags of 'conduit dlq ls', or by --all. The pipeline need not run. Ctrl-C ends it once
+what is in flight is settled.
+
+Examples:
+  conduit dlq replay orders 17
+  conduit dlq replay orders --error timeout
+  conduit dlq replay orders --all`,
+		Arguments: 1,
+		Optional:  maxSelected,
+		Flags: func(fs *flag.FlagSet) {
+			f.flags(fs)
+			fs.BoolVar(&all, "all", false, "all of the pipeline")
+			fs.BoolVar(&noWait, "no-wait", false, "do not wait for the end")
+		},
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			ids, err := selection(args[1:], &f, all)
+			if err != nil {
+				return err
+			}
+			request := rest.ReplayRequest{IDs: ids, All: all}
+			if !f.empty() {
+				request.Filter = &f.DeadLetterFilter
+			}
+			status, err := r.ReplayDeadLetters(ctx, args[0], request)
+			if err == nil && !noWait {
+				status, err = replayed(ctx, r, args[0], status)
+			}
+			if err != nil {
+				return err
+			}
+			return sayReplay(r, &status)
+		},
+	})
+}
+
+// replayInterval is the time between two looks at how far a replay is.
+const replayInterval = 100 * time.Millisecond
+
+// replayed returns when the replay has ended. A signal ends it.
+func replayed(ctx context.Context, r *cli.Remote, pipeline string, status rest.Replay) (rest.Replay, error) {
+	interrupted, stop := cli.UntilSignal(ctx)
+	defer stop()
+	signal := interrupted.Done()
+	tick := time.NewTicker(replayInterval)
+	defer tick.Stop()
+	for started := status.Started; status.Running && status.Started.Equal(started); {
+		var err error
+		select {
+		case <-signal:
+			signal = nil
+			_, err = r.CancelReplay(ctx, pipeline)
+		case <-tick.C:
+			status, err = r.Replay(ctx, pipeline)
+		}
+		if err != nil {
+			return status, err
+		}
+	}
+	return status, nil
+}
+
+func sayReplay(r *cli.Remote, s *rest.Replay) error {
+	if s.Running {
+		return r.Say(s, "the replay has begun")
+	}
+	err := r.Say(s, "%s, of which %d settled and %d refused again", terminal.Count(int(s.Read), "dead letter")+" replayed", s.Settled, s.Refused)
+	if err == nil && s.Skipped > 0 && !r.JSON {
+		err = r.Say(s, "%d left out: they stopped the pipeline, and their source delivers them again when it runs", s.Skipped)
+	}
+	if err == nil && s.Error != "" {
+		err = errors.New(s.Error)
+	}
+	return err
+}

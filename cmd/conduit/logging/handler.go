@@ -1,0 +1,138 @@
+// Package logging writes the lines of the log: for people, for systemd's journal, or as JSON.
+package logging
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// levelTrace is below slog's lowest named level.
+const levelTrace = slog.LevelDebug - 4
+
+// logLevels are the names of the setting log.level.
+var logLevels = map[string]slog.Level{
+	"trace": levelTrace,
+	"debug": slog.LevelDebug,
+	"info":  slog.LevelInfo,
+	"warn":  slog.LevelWarn,
+	"error": slog.LevelError,
+}
+
+// NewHandler returns the handler for log.level and for log.format, or for the format
+// "journal". It makes one Write per line.
+func NewHandler(w io.Writer, format, level string, color bool) slog.Handler {
+	var enc encoder = jsonEncoder{}
+	if format != "json" {
+		enc = &textEncoder{color: color, journal: format == "journal"}
+	}
+	return &logHandler{out: &logOutput{w: w}, enc: enc, level: logLevels[level]}
+}
+
+// encoder renders the parts of a line. All methods append to b.
+type encoder interface {
+	begin(b []byte, r *slog.Record) []byte
+	attr(b []byte, group, key string, v slog.Value) []byte
+	end(b []byte) []byte
+}
+
+// logHandler renders a record and writes it as one line. Groups become dotted key
+// prefixes. Attributes of With are rendered once.
+type logHandler struct {
+	out   *logOutput
+	enc   encoder
+	level slog.Level
+	with  []byte // rendered attributes
+	group string // "a.b." inside of groups a and b
+}
+
+type logOutput struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// maxPooledLine keeps one huge record from being kept in memory for good.
+const maxPooledLine = 64 << 10
+
+var linePool = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+
+// Enabled implements slog.Handler.
+func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+
+// Handle implements slog.Handler.
+func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+	p := linePool.Get().(*[]byte)
+	b := h.enc.begin((*p)[:0], &r)
+	b = append(b, h.with...)
+	r.Attrs(func(a slog.Attr) bool {
+		b = h.appendAttr(b, h.group, a)
+		return true
+	})
+	b = h.enc.end(b)
+
+	h.out.mu.Lock()
+	_, err := h.out.w.Write(b)
+	h.out.mu.Unlock()
+	if cap(b) <= maxPooledLine {
+		*p = b
+		linePool.Put(p)
+	}
+	return err
+}
+
+func (h *logHandler) appendAttr(b []byte, group string, a slog.Attr) []byte {
+	v := a.Value.Resolve()
+	if v.Kind() == slog.KindGroup {
+		if a.Key != "" {
+			group += a.Key + "."
+		}
+		for _, member := range v.Group() {
+			b = h.appendAttr(b, group, member)
+		}
+		return b
+	}
+	if a.Equal(slog.Attr{}) {
+		return b
+	}
+	return h.enc.attr(b, group, a.Key, v)
+}
+
+// WithAttrs implements slog.Handler.
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	c := *h
+	c.with = slices.Clone(h.with)
+	for _, a := range attrs {
+		c.with = h.appendAttr(c.with, h.group, a)
+	}
+	return &c
+}
+
+// WithGroup implements slog.Handler.
+func (h *logHandler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	c := *h
+	c.group += name + "."
+	return &c
+}
+
+// clock renders times to the second and keeps the last one: at full speed thousands
+// of lines share it.
+type clock struct {
+	mu   sync.Mutex
+	sec  int64
+	text []byte
+}
+
+func (c *clock) append(b []byte, t time.Time) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if sec := t.Unix(); sec != c.sec || c.text == nil {
+		c.sec, c.text = sec, t.AppendFormat(c.text[:0], "2006-01-02T15:04:05-07:00")
+	}
+	return append(b, c.text...)
+}

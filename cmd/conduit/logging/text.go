@@ -1,0 +1,162 @@
+package logging
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+)
+
+// textEncoder renders lines for people: time, level, message, key=value pairs. The
+// journal has the time already, and takes the level as in sd-daemon(3).
+type textEncoder struct {
+	color   bool
+	journal bool
+	clock   clock
+}
+
+// levelNames are in the order of rank.
+var levelNames = [...]struct{ short, long, color, journal string }{
+	{"TRC", "trace", "\x1b[2m", "<7>"},
+	{"DBG", "debug", "\x1b[35m", "<7>"},
+	{"INF", "info", "\x1b[32m", "<6>"},
+	{"WRN", "warn", "\x1b[33m", "<4>"},
+	{"ERR", "error", "\x1b[1;31m", "<3>"},
+}
+
+// rank returns the index in levelNames of the highest level that l reaches.
+func rank(l slog.Level) int {
+	return min(max(int(l-levelTrace)>>2, 0), len(levelNames)-1)
+}
+
+func (e *textEncoder) begin(b []byte, r *slog.Record) []byte {
+	level := &levelNames[rank(r.Level)]
+	if e.journal {
+		b = append(b, level.journal...)
+	} else if !r.Time.IsZero() {
+		b = e.paint(b, terminal.Dim)
+		b = e.clock.append(b, r.Time)
+		b = e.paint(b, terminal.Reset)
+		b = append(b, ' ')
+	}
+	b = e.paint(b, level.color)
+	b = append(b, level.short...)
+	b = e.paint(b, terminal.Reset)
+	if r.Message == "" {
+		return b
+	}
+	b = append(b, ' ')
+	if terminal.IsPrintable(r.Message) {
+		return append(b, r.Message...)
+	}
+	return strconv.AppendQuote(b, r.Message)
+}
+
+func (e *textEncoder) attr(b []byte, group, key string, v slog.Value) []byte {
+	b = append(b, ' ')
+	color := terminal.Cyan
+	if key == "err" {
+		color = terminal.Red
+	}
+	b = e.paint(b, color)
+	if group != "" {
+		key = group + key
+	}
+	b = appendText(b, key)
+	b = append(b, '=')
+	b = e.paint(b, terminal.Reset)
+	return appendTextValue(b, v)
+}
+
+func (e *textEncoder) end(b []byte) []byte { return append(b, '\n') }
+
+func (e *textEncoder) paint(b []byte, color string) []byte {
+	if !e.color {
+		return b
+	}
+	return append(b, color...)
+}
+
+func appendTextValue(b []byte, v slog.Value) []byte {
+	switch v.Kind() {
+	case slog.KindString:
+		return appendText(b, v.String())
+	case slog.KindInt64:
+		return strconv.AppendInt(b, v.Int64(), 10)
+	case slog.KindUint64:
+		return strconv.AppendUint(b, v.Uint64(), 10)
+	case slog.KindTime:
+		return v.Time().AppendFormat(b, "2006-01-02T15:04:05.999999999Z07:00")
+	case slog.KindAny:
+		switch x := v.Any().(type) {
+		case json.RawMessage:
+			return appendRaw(b, x)
+		case error:
+			return appendText(b, x.Error())
+		case []byte:
+			return appendText(b, string(x))
+		case json.Marshaler:
+			if j, err := x.MarshalJSON(); err == nil {
+				return appendRaw(b, j)
+			}
+			return appendText(b, fmt.Sprint(x))
+		default:
+			return appendText(b, fmt.Sprint(x))
+		}
+	default:
+		return appendText(b, v.String())
+	}
+}
+
+// appendText appends s, quoted when something in it could be taken for the end of it.
+func appendText(b []byte, s string) []byte {
+	if s == "" || !plain(s) {
+		return strconv.AppendQuote(b, s)
+	}
+	return append(b, s...)
+}
+
+// plain reports whether s can stand unquoted in a key=value pair.
+func plain(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			return terminal.IsPrintable(s) && !containsSpace(s)
+		}
+		if c <= ' ' || c == '"' || c == '=' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func containsSpace(s string) bool {
+	for _, r := range s {
+		if r == '"' || r == '=' || unicode.IsSpace(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendRaw appends JSON as it is, but nothing that would end the line or steer a
+// terminal: in valid JSON a control character is white space.
+func appendRaw(b []byte, raw []byte) []byte {
+	start := len(b)
+	b = append(b, raw...)
+	if !hasControl(b[start:]) {
+		return b
+	}
+	for i := start; i < len(b); i++ {
+		if b[i] < ' ' || b[i] == 0x7f {
+			b[i] = ' '
+		} else if b[i] == 0xc2 && i+1 < len(b) && b[i+1] < 0xa0 { // U+0080 to U+009F
+			b[i], b[i+1] = ' ', ' '
+		}
+	}
+	return b
+}

@@ -1,0 +1,68 @@
+package pipelines
+
+import (
+	"context"
+	"flag"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+)
+
+func startCommand(p *cli.Program) *ffcli.Command {
+	return act(p, "start", "started", "Start a pipeline.",
+		`Returns when the pipeline runs, or with the reason why it does not. A pipeline of a file
+that declares it stopped runs until the file changes.`, (*client.Client).StartPipeline)
+}
+
+func stopCommand(p *cli.Program) *ffcli.Command {
+	return act(p, "stop", "stopped", "Stop a pipeline.",
+		`Returns when records in flight are settled and all connectors are closed. A pipeline of a
+file that declares it running is stopped until the file changes. With --force it does not wait for
+the records in flight: they are delivered again when the pipeline starts.`, (*client.Client).StopPipeline)
+}
+
+func restartCommand(p *cli.Program) *ffcli.Command {
+	return act(p, "restart", "restarted", "Stop a pipeline and start it again.",
+		`Returns when it runs again. It resumes from its saved position, and uses what is now
+installed of its plugins. A pipeline that waits for a retry is tried at once.`, (*client.Client).RestartPipeline)
+}
+
+// act makes a command that does something to a pipeline.
+func act(p *cli.Program, name, done, short, long string, do func(*client.Client, context.Context, string, ...client.Option) error) *ffcli.Command {
+	var noWait, force bool
+	return p.Remote(name, cli.RemoteCommand{
+		Usage:     "conduit pipelines " + name + " ID",
+		Short:     short,
+		Long:      long + "\n\nExample:\n  conduit pipelines " + name + " orders",
+		Arguments: 1,
+		Flags: func(fs *flag.FlagSet) {
+			fs.BoolVar(&noWait, "no-wait", false, "return when the agent has noted it")
+			if name == "stop" {
+				fs.BoolVar(&force, "force", false, "cut off what does not come to rest")
+			}
+		},
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			var options []client.Option
+			said := args[0] + " is " + done
+			if noWait {
+				options, said = append(options, client.NoWait()), args[0]+" is to be "+done
+			}
+			if force {
+				options = append(options, client.Force())
+			}
+			if err := do(r.Client, ctx, args[0], options...); err != nil {
+				return err
+			}
+			if !r.JSON {
+				return r.Say(nil, "%s", said)
+			}
+			status, err := r.Status(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return r.WriteJSON(status)
+		},
+	})
+}

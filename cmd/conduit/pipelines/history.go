@@ -1,0 +1,107 @@
+package pipelines
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func historyCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("history", cli.RemoteCommand{
+		Usage: "conduit pipelines history ID",
+		Short: "List what was declared of a pipeline, oldest first.",
+		Long: `Each revision stands with who made it and what it changed. The last 100 are
+kept. Those of a pipeline that is deleted are kept, without the values of
+secret settings, as db.history.max-age and its like say.
+
+Example:
+  conduit pipelines history orders`,
+		Arguments: 1,
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			revisions, err := r.History(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			var t terminal.Table
+			t.Add("REVISION", "GENERATION", "AT", "BY", "ACTION", "CHANGED")
+			var before *spec.Pipeline
+			for _, v := range revisions {
+				t.Add(v.Number, v.Generation, terminal.Moment(v.At), v.Origin, v.Action, changedWords(before, v.Spec))
+				before = v.Spec
+			}
+			return r.Show(revisions, &t)
+		},
+	})
+}
+
+func purgeCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("purge", cli.RemoteCommand{
+		Usage: "conduit pipelines purge ID",
+		Short: "Forget the history, events and dead letters of a deleted pipeline now.",
+		Long: `Without this, history and events are forgotten when they exceed
+db.history.max-age, db.history.max-pipelines or db.history.max-bytes, and dead
+letters when they exceed the limits of dead-letters. Nothing of them is left in
+the files of the stores. It cannot be undone.
+
+Example:
+  conduit pipelines purge orders`,
+		Arguments: 1,
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			if err := r.Purge(ctx, args[0]); err != nil {
+				return err
+			}
+			return r.Say(struct{}{}, "nothing is kept of %s any more", args[0])
+		},
+	})
+}
+
+const namedChanges = 3
+
+// changedWords names the first few fields that differ.
+func changedWords(before, after *spec.Pipeline) string {
+	if before == nil || after == nil {
+		return "-"
+	}
+	changes := spec.Diff(before, after)
+	var paths []string
+	for _, c := range changes[:min(len(changes), namedChanges)] {
+		paths = append(paths, c.Path)
+	}
+	words := terminal.Dash(strings.Join(paths, ", "))
+	if more := len(changes) - namedChanges; more > 0 {
+		words += fmt.Sprintf(" and %d more", more)
+	}
+	return words
+}
+
+func rollbackCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("rollback", cli.RemoteCommand{
+		Usage: "conduit pipelines rollback ID REVISION",
+		Short: "Declare again what a revision declared.",
+		Long: `It takes effect at once, also while the pipeline runs, and is a revision of its own. What is
+running stays so, and what is stopped. The pipeline of a file is rolled back by changing the file.
+
+Example:
+  conduit pipelines rollback orders 4`,
+		Arguments: 2,
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			revision, err := strconv.ParseInt(args[1], 10, 64)
+			if err != nil {
+				return cli.Invalidf("not a revision: %q; 'conduit pipelines history %s' lists them", args[1], args[0])
+			}
+			now, _, err := r.Rollback(ctx, args[0], revision, client.Live())
+			if err != nil {
+				return err
+			}
+			return r.Say(now, "%s is what revision %d declared", args[0], revision)
+		},
+	})
+}

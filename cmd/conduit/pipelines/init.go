@@ -1,0 +1,115 @@
+package pipelines
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// initArgs are the arguments of the command.
+type initArgs struct {
+	source, destination string
+	name, dir           string
+	force               bool
+}
+
+func initCommand(p *cli.Program) *ffcli.Command {
+	flags, a := cli.NewFlags("init"), &initArgs{}
+	flags.StringVar(&a.source, "source", "", "`PLUGIN` to read from (default generator)")
+	flags.StringVar(&a.destination, "destination", "", "`PLUGIN` to write to (default log)")
+	flags.StringVar(&a.name, "name", "", "`NAME` of the pipeline and, with .yaml, of the file (default demo-pipeline)")
+	flags.StringVar(&a.dir, "path", "./pipelines", "`DIR` to write the file to")
+	flags.BoolVar(&a.force, "force", false, "overwrite the file when it exists")
+	return &ffcli.Command{
+		Name:       "init",
+		ShortUsage: "conduit pipelines init [NAME] [flags]",
+		ShortHelp:  "Write a pipeline file to start from.",
+		LongHelp: `Without flags it writes a demo: a generator of one record per second, and the log. With a
+source or a destination it writes every setting of the two, explained; the pipeline is
+stopped until settings that must be given are filled in.
+
+Examples:
+  conduit pipelines init
+  conduit pipelines init copy --source file --destination file`,
+		FlagSet: flags,
+		Exec: func(ctx context.Context, args []string) error {
+			words, err := cli.Positional(flags, args, 1)
+			if err != nil {
+				return err
+			}
+			if len(words) == 1 {
+				a.name = words[0]
+			}
+			return initPipeline(ctx, p, a)
+		},
+	}
+}
+
+var pipelineName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
+
+func initPipeline(ctx context.Context, p *cli.Program, a *initArgs) error {
+	s, err := draft(ctx, p, a)
+	if err != nil {
+		return err
+	}
+	if !pipelineName.MatchString(s.ID) {
+		return cli.Invalidf("not a name for a pipeline: %q; use letters, digits, '-', '_' and '.', at most 100", s.ID)
+	}
+	if err := os.MkdirAll(a.dir, 0o755); err != nil {
+		return fmt.Errorf("cannot make directory: %w", err)
+	}
+	path := filepath.Join(a.dir, s.ID+".yaml")
+	if err := cli.WriteNew(path, s.Render(), a.force); errors.Is(err, fs.ErrExist) {
+		return cli.Invalidf("%s exists; --force overwrites it", path)
+	} else if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.Stdout, "created  %s\n", path)
+	if s.Status == spec.StatusStopped {
+		fmt.Fprintln(p.Stdout, "Fill in the settings marked as required and set status to running.")
+	}
+	return nil
+}
+
+func draft(ctx context.Context, p *cli.Program, a *initArgs) (*scaffold.File, error) {
+	if a.source == "" && a.destination == "" {
+		return scaffold.Demo(cmp.Or(a.name, "demo-pipeline")), nil
+	}
+	c, err := (&cli.Settings{}).Load(p)
+	if err != nil {
+		return nil, err
+	}
+	return draftOf(ctx, p, p.Catalog(c, slog.New(slog.DiscardHandler)), a)
+}
+
+func draftOf(ctx context.Context, p *cli.Program, plugins cli.Catalog, a *initArgs) (*scaffold.File, error) {
+	source, destination := cmp.Or(a.source, "generator"), cmp.Or(a.destination, "log")
+	s := &scaffold.File{
+		ID:          cmp.Or(a.name, scaffold.PlainName(source)+"-to-"+scaffold.PlainName(destination)),
+		Description: "Moves records from " + source + " to " + destination + ".",
+		Status:      spec.StatusRunning,
+	}
+	for _, end := range []struct {
+		plugin string
+		typ    spec.ConnectorType
+	}{{source, spec.TypeSource}, {destination, spec.TypeDestination}} {
+		parameters, err := plugins.Parameters(ctx, end.plugin, end.typ)
+		if err != nil {
+			return nil, cli.Invalidf("%v", err)
+		}
+		s.Add(end.plugin, end.typ, parameters)
+	}
+	return s, nil
+}

@@ -1,0 +1,192 @@
+package pipelines
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/connectors"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func listCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("ls", cli.RemoteCommand{
+		Usage: "conduit pipelines ls",
+		Short: "List the pipelines.",
+		Long:  "Example:\n  conduit pipelines ls --json",
+		Exec: func(ctx context.Context, r *cli.Remote, _ []string) error {
+			list, err := r.Pipelines(ctx)
+			if err != nil {
+				return err
+			}
+			if len(list) == 0 && !r.JSON {
+				return r.Say(nil, "no pipelines")
+			}
+			var t terminal.Table
+			t.Add("PIPELINE", "STATUS", "CONNECTORS", "PROCESSORS", "CHANGED", "NAME")
+			for _, one := range list {
+				status := strings.ToLower(strings.TrimPrefix(string(one.State.Status), "STATUS_"))
+				t.Add(one.ID, terminal.Colored(status, PhaseColors[spec.Phase(status)]), len(one.ConnectorIDs), len(one.ProcessorIDs), terminal.Moment(one.UpdatedAt), one.Config.Name)
+			}
+			return r.Show(list, &t)
+		},
+	})
+}
+
+// PhaseColors are those of phases that need attention, and of the one that is fine.
+var PhaseColors = map[spec.Phase]string{
+	spec.PhaseRunning: terminal.Green, spec.PhaseRecovering: terminal.Yellow, spec.PhaseDegraded: terminal.Red,
+}
+
+func describeCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("describe", cli.RemoteCommand{
+		Usage:     "conduit pipelines describe ID",
+		Short:     "Show what is declared of a pipeline, what runs, and what happened.",
+		Long:      "Example:\n  conduit pipelines describe orders",
+		Arguments: 1,
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			d, err := describe(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			if r.JSON {
+				return r.WriteJSON(d)
+			}
+			return writeDescription(r, d)
+		},
+	})
+}
+
+// description is all that is shown about one pipeline.
+type description struct {
+	Pipeline   rest.Pipeline       `json:"pipeline"`
+	Status     rest.PipelineStatus `json:"status"`
+	Connectors []rest.Connector    `json:"connectors"`
+	Events     []spec.Event        `json:"events"` // the latest, oldest first
+}
+
+const describedEvents = 5
+
+func describe(ctx context.Context, r *cli.Remote, id string) (d description, err error) {
+	if d.Pipeline, _, err = r.Pipeline(ctx, id); err != nil {
+		return d, err
+	}
+	if d.Status, err = r.Status(ctx, id); err != nil {
+		return d, err
+	}
+	if d.Connectors, err = r.Connectors(ctx, id); err != nil {
+		return d, err
+	}
+	events, err := r.Client.Events(ctx, -1, 0)
+	d.Events = []spec.Event{}
+	for _, e := range events {
+		if e.Pipeline == id {
+			d.Events = append(d.Events, e)
+		}
+	}
+	d.Events = d.Events[max(0, len(d.Events)-describedEvents):]
+	return d, err
+}
+
+func writeDescription(r *cli.Remote, d description) error {
+	s := &d.Status
+	var facts terminal.Table
+	facts.Add("id", s.ID)
+	facts.Add("name", terminal.Dash(d.Pipeline.Config.Name))
+	facts.Add("description", terminal.Dash(d.Pipeline.Config.Description))
+	facts.Add("declared", fmt.Sprintf("%s by %s, generation %d", s.Declared, ownerWords(s.Owner), s.Generation))
+	if s.Override != "" {
+		facts.Add("override", fmt.Sprintf("%s, until the declaration changes", s.Override))
+	}
+	facts.Add("phase", terminal.Colored(string(s.State.Phase)+" since "+terminal.Moment(s.State.Since), PhaseColors[s.State.Phase]))
+	facts.Add("running", runningWords(s))
+	if a := s.State.LastAttempt; a != nil && a.Error != "" {
+		facts.Add("last attempt", fmt.Sprintf("generation %d at %s, failed", a.Generation, terminal.Moment(a.At)))
+	}
+	if s.State.RetryAt != nil {
+		facts.Add("tried again", terminal.Moment(*s.State.RetryAt))
+	}
+	if len(d.Pipeline.ProcessorIDs) > 0 {
+		facts.Add("processors", strings.Join(d.Pipeline.ProcessorIDs, ", "))
+	}
+	if err := facts.Write(r.Stdout, r.Paint); err != nil {
+		return err
+	}
+	fmt.Fprintln(r.Stdout)
+	if err := conditionTable(s.Conditions).Write(r.Stdout, r.Paint); err != nil {
+		return err
+	}
+	fmt.Fprintln(r.Stdout)
+	if err := connectors.Table(d.Connectors).Write(r.Stdout, r.Paint); err != nil {
+		return err
+	}
+	if len(d.Events) > 0 {
+		fmt.Fprintln(r.Stdout)
+	}
+	if err := writeEvents(r, d.Events); err != nil {
+		return err
+	}
+	r.PrintProblems(s.Problems)
+	return nil
+}
+
+// usual are the conditions that are true of a pipeline that is fine.
+var usual = []spec.ConditionType{spec.ConditionValid, spec.ConditionApplied, spec.ConditionReady}
+
+// conditionTable has the usual conditions, and those that are true.
+func conditionTable(list []spec.Condition) *terminal.Table {
+	var t terminal.Table
+	t.Add("CONDITION", "STATUS", "REASON", "MESSAGE")
+	for _, c := range list {
+		fine := slices.Contains(usual, c.Type)
+		if !fine && c.Status != spec.ConditionTrue {
+			continue
+		}
+		color := terminal.Yellow
+		if fine && c.Status == spec.ConditionTrue {
+			color = terminal.Green
+		}
+		t.Add(c.Type, terminal.Colored(string(c.Status), color), c.Reason, placed(c))
+	}
+	return &t
+}
+
+// placed is the message of a condition with the place that it is about before it, unless
+// it names places itself.
+func placed(c spec.Condition) string {
+	if c.File == "" || strings.Contains(c.Message, c.File+":") {
+		return c.Message
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", c.File, max(c.Line, 1), max(c.Column, 1), c.Message)
+}
+
+func writeEvents(r *cli.Remote, events []spec.Event) error {
+	var t terminal.Table
+	for _, e := range events {
+		t.Add(terminal.Moment(e.At), e.Reason, e.Message)
+	}
+	return t.Write(r.Stdout, r.Paint)
+}
+
+func ownerWords(o spec.Owner) string {
+	switch {
+	case o.Kind != spec.OwnerFile:
+		return "the API"
+	case o.Line == 0: // the file was not read since it got the pipeline
+		return o.Path
+	}
+	return fmt.Sprintf("%s:%d", o.Path, o.Line)
+}
+
+func runningWords(s *rest.PipelineStatus) string {
+	if s.State.RunningGeneration == 0 {
+		return "nothing"
+	}
+	return fmt.Sprintf("generation %d", s.State.RunningGeneration)
+}

@@ -1,0 +1,162 @@
+package pipelines
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func planCommand(p *cli.Program) *ffcli.Command {
+	flags := cli.NewFlags("plan")
+	at := cli.NewAgentFlags(flags, "pipelines.path", "db.sqlite.path", "pipelines.deletion-grace", "pipelines.cleanup-delay")
+	asJSON := flags.Bool("json", false, "print JSON")
+	exitCode := flags.Bool("exit-code", false, "exit with 2 when something would change")
+	return &ffcli.Command{
+		Name:       "plan",
+		ShortUsage: "conduit pipelines plan [PATH...] [flags]",
+		ShortHelp:  "Show what saved pipeline files would change, and how severely.",
+		LongHelp: `Asks the running agent what pipeline files would change, and what would keep their pipelines
+from running. PATH is a directory to be used as pipelines.path, or files to be saved in there.
+Each change stands with its line and its effect; values of settings are never shown.
+
+When no agent answers, or --db.sqlite.path or --pipelines.path is given, the store is read
+instead, and the plan is what an agent would do that starts now. References such as ${VAR} are
+looked up by the agent only.
+
+  +    the pipeline is new
+  ~    it changes while its sources stay open, or while it is stopped
+  -/+  it restarts from its saved position, or loses it
+  -    it is no longer declared
+
+The exit code is 2 when a file has errors.
+
+Examples:
+  conduit pipelines plan
+  conduit pipelines plan --exit-code ./checkout/pipelines`,
+		FlagSet: flags,
+		Exec: func(ctx context.Context, args []string) error {
+			paths, err := cli.Positional(flags, args, len(args))
+			if err != nil {
+				return err
+			}
+			c, err := at.Load(p)
+			if err != nil {
+				return err
+			}
+			m := &planMaker{Program: p, config: c, at: at, json: *asJSON, names: map[string]string{}}
+			plan, err := m.make(ctx, paths)
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				err = p.WriteJSON(plan)
+			} else {
+				err = writePlan(p, plan)
+			}
+			if err == nil && (cli.HasErrors(plan.Problems) || *exitCode && len(plan.Pipelines) > 0) {
+				return cli.ErrReported
+			}
+			return err
+		},
+	}
+}
+
+func writePlan(p *cli.Program, plan *rest.Plan) error {
+	counts := map[string]int{}
+	for i := range plan.Pipelines {
+		one := &plan.Pipelines[i]
+		symbol := planSymbol(one)
+		counts[symbol]++
+		place := one.File
+		if one.Line > 0 {
+			place = fmt.Sprintf("%s:%d", one.File, one.Line)
+		}
+		fmt.Fprintf(p.Stdout, "%s %s (%s): %s\n", p.Paint(symbol, symbolColors[symbol]), one.ID, place, planWords(one, plan))
+		if err := writePlanned(p, one); err != nil {
+			return err
+		}
+	}
+	p.PrintProblems(plan.Problems)
+	if len(plan.Pipelines) > 0 {
+		fmt.Fprintf(p.Stdout, "%d to add, %d to change, %d to restart, %d to remove\n", counts["+"], counts["~"], counts["-/+"], counts["-"])
+		return nil
+	}
+	_, err := fmt.Fprintln(p.Stdout, nothingWords(plan))
+	return err
+}
+
+// nothingWords says why nothing would change.
+func nothingWords(plan *rest.Plan) string {
+	switch {
+	case len(plan.Held) > 0:
+		return "no changes: all pipeline files are gone, and nothing is withdrawn until one appears; to confirm that it is meant: conduit reload --prune"
+	case plan.Files == 0:
+		return "no changes: there are no pipeline files"
+	case cli.HasErrors(plan.Problems):
+		return "no changes: what has errors stays as it is declared"
+	}
+	return "no changes: the files say what is declared"
+}
+
+// writePlanned writes a line for each change of a pipeline that stays.
+func writePlanned(p *cli.Program, one *rest.PlannedPipeline) error {
+	if one.Action != spec.ActionChange {
+		return nil
+	}
+	var t terminal.Table
+	for _, c := range one.Changes {
+		t.Add("", "", actionSymbols[c.Action]+" "+c.Path, fmt.Sprintf("%d:%d", c.Line, c.Column), string(c.Effect))
+	}
+	return t.Write(p.Stdout, p.Paint)
+}
+
+var (
+	actionSymbols = map[spec.Action]string{spec.ActionAdd: "+", spec.ActionRemove: "-", spec.ActionChange: "~"}
+	symbolColors  = map[string]string{"+": terminal.Green, "~": terminal.Yellow, "-/+": terminal.Yellow, "-": terminal.Red}
+	effectWords   = map[spec.Effect]string{
+		spec.EffectNone:               "nothing running is touched",
+		spec.EffectInPlace:            "changes in place",
+		spec.EffectRestartDestination: "restarts destinations, sources stay open",
+		spec.EffectRestart:            "restarts from its saved position",
+		spec.EffectPositionLost:       "restarts",
+	}
+)
+
+func planSymbol(one *rest.PlannedPipeline) string {
+	switch {
+	case one.Action != spec.ActionChange:
+		return actionSymbols[one.Action]
+	case one.From == spec.StatusRunning && one.To == spec.StatusRunning && one.Effect.Severity() > spec.EffectRestartDestination.Severity():
+		return "-/+"
+	}
+	return "~"
+}
+
+// planWords says what becomes of a pipeline.
+func planWords(one *rest.PlannedPipeline, plan *rest.Plan) string {
+	var words string
+	switch runs := one.From == spec.StatusRunning; {
+	case one.Action == spec.ActionRemove && runs:
+		return fmt.Sprintf("drains and stops after %s; its positions are forgotten %s later", plan.DeletionGrace, plan.CleanupDelay)
+	case one.Action == spec.ActionRemove:
+		return fmt.Sprintf("its positions are forgotten %s after a grace of %s", plan.CleanupDelay, plan.DeletionGrace)
+	case one.To == spec.StatusRunning && !runs:
+		words = "starts"
+	case one.To == spec.StatusStopped && runs:
+		words = "drains and stops"
+	case one.To == spec.StatusStopped:
+		words = "stopped"
+	default:
+		words = effectWords[one.Effect]
+	}
+	if one.Effect == spec.EffectPositionLost {
+		words += "; a source loses its position"
+	}
+	return words
+}

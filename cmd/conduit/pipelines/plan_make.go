@@ -1,0 +1,146 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/planner"
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// planMaker has a plan made, by the agent or from the store.
+type planMaker struct {
+	*cli.Program
+	config config.Config
+	at     *cli.AgentFlags
+	json   bool
+	names  map[string]string // path as the agent knows it → as the user does
+}
+
+func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error) {
+	request, err := m.read(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := m.ask(ctx, request, len(paths) == 0)
+	if err != nil {
+		return nil, err
+	}
+	if plan == nil {
+		if plan, err = m.fromStore(ctx, request); err != nil {
+			return nil, err
+		}
+	}
+	for i := range plan.Pipelines {
+		plan.Pipelines[i].File = m.name(plan.Pipelines[i].File, request.Replace)
+	}
+	for i := range plan.Problems {
+		plan.Problems[i].File = m.name(plan.Problems[i].File, request.Replace)
+	}
+	return plan, nil
+}
+
+// read reads the files that the user names.
+func (m *planMaker) read(ctx context.Context, paths []string) (request rest.PlanRequest, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return request, cli.Invalidf("no such file or directory: %s", path)
+		}
+		if err != nil {
+			return request, fmt.Errorf("cannot read pipeline files: %w", err)
+		}
+		request.Replace = info.IsDir()
+		if request.Replace && len(paths) > 1 {
+			return request, cli.Invalidf("cannot plan for %s and more: name files, or one directory", path)
+		}
+		files, err := planner.Files(ctx, path)
+		if err != nil {
+			return request, err
+		}
+		for _, f := range files {
+			if m.names[f.Path] = path; request.Replace {
+				m.names[f.Path] = filepath.Join(path, f.Path)
+			}
+		}
+		request.Files = append(request.Files, files...)
+	}
+	return request, nil
+}
+
+// name returns the path of a file as the user knows it; of one that is gone, as the
+// agent does. The files of pipelines.path are gone when those of another directory
+// replace them.
+func (m *planMaker) name(path string, replaced bool) string {
+	if name, ok := m.names[path]; ok {
+		return name
+	}
+	here := filepath.Join(m.config.Pipelines.Path, path)
+	if _, err := os.Stat(here); err != nil || m.at.Address != "" || replaced {
+		return path
+	}
+	return here
+}
+
+// ask has the agent make the plan; present means from the files as they are. It returns
+// nothing when the store is to be read instead.
+func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, present bool) (*rest.Plan, error) {
+	_, store := m.at.Given["db.sqlite.path"]
+	_, dir := m.at.Given["pipelines.path"]
+	if m.at.Address == "" && (store || dir || !m.config.API.Enabled) {
+		return nil, nil
+	}
+	r, err := m.Dial(m.config, m.at.Address)
+	if err != nil {
+		return nil, err
+	}
+	var plan rest.Plan
+	if present {
+		plan, err = r.Plan(ctx)
+	} else {
+		plan, err = r.PlanFiles(ctx, request)
+	}
+	if err == nil || m.at.Address != "" || !unanswered(err) {
+		return &plan, r.Explain(err)
+	}
+	if !m.json {
+		fmt.Fprintf(m.Stderr, "conduit: the agent at %s did not answer (%v), so the store is read; references are not looked up\n", r.URL, brief(err))
+	}
+	return nil, nil
+}
+
+// unanswered reports whether an error is not the answer of an agent, or says that the
+// agent cannot be asked so much.
+func unanswered(err error) bool {
+	reason := client.Reason(err)
+	return reason == "" || reason == rest.ReasonTooLarge
+}
+
+// brief leaves out of err what was asked of whom.
+func brief(err error) error {
+	var unreachable *url.Error
+	if errors.As(err, &unreachable) {
+		return unreachable.Err
+	}
+	return err
+}
+
+func (m *planMaker) fromStore(ctx context.Context, request rest.PlanRequest) (*rest.Plan, error) {
+	catalog := m.Catalog(m.config, slog.New(slog.DiscardHandler))
+	plan, err := planner.Offline(ctx, m.config, request, func(p *spec.Pipeline) []spec.Problem { return catalog.Check(ctx, p) })
+	var refused *rest.Error
+	if errors.As(err, &refused) || errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Invalidf("%v", err)
+	}
+	return plan, err
+}

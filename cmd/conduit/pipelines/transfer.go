@@ -1,0 +1,88 @@
+package pipelines
+
+import (
+	"context"
+	"flag"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func exportCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("export", cli.RemoteCommand{
+		Usage: "conduit pipelines export ID",
+		Short: "Print a pipeline as a pipeline file.",
+		Long: `Secrets are *** in it: replace them by their values or by references such as ${file:/path}.
+A file in which something is *** is not accepted.
+
+Example:
+  conduit pipelines export orders > pipelines/orders.yaml`,
+		Arguments: 1,
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			file, err := r.Export(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if !r.JSON {
+				_, err = r.Stdout.Write(file)
+				return err
+			}
+			pipelines := []spec.Pipeline{}
+			for _, parsed := range spec.ParseExport(file).Pipelines {
+				pipelines = append(pipelines, parsed.Pipeline)
+			}
+			return r.WriteJSON(pipelines)
+		},
+	})
+}
+
+func adoptCommand(p *cli.Program) *ffcli.Command {
+	owner := string(spec.OwnerFile)
+	return p.Remote("adopt", cli.RemoteCommand{
+		Usage: "conduit pipelines adopt ID [FILE]",
+		Short: "Hand a pipeline over to the file that declares it, or to the API.",
+		Long: `Nothing restarts, unless the file declares something else. FILE is relative to pipelines.path
+and only needed when several files declare the pipeline. With --owner api the API takes it over
+from its file; then remove it from the file.
+
+A file declares everything, secrets too: replace each *** of an export by the secret or by a
+reference such as ${file:/path}. Until then the file has an error, and what runs stays as it is.
+
+Examples:
+  conduit pipelines export orders > orders.yaml
+  sed -i 's|password: .*|password: ${file:/etc/conduit/orders-password}|' orders.yaml
+  mv orders.yaml pipelines/
+  conduit pipelines adopt orders
+  conduit pipelines adopt orders --owner api`,
+		Arguments: 1, Optional: 1,
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&owner, "owner", owner, "`OWNER` that takes it over: file or api")
+		},
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			id, path := args[0], strings.Join(args[1:], "")
+			var err error
+			switch spec.OwnerKind(owner) {
+			case spec.OwnerFile:
+				_, _, err = r.Adopt(ctx, id, path)
+			case spec.OwnerAPI:
+				if path != "" {
+					return cli.Invalidf("unexpected argument: %s; the API has no files", path)
+				}
+				_, _, err = r.Release(ctx, id)
+			default:
+				return cli.Invalidf("--owner must be file or api, not %q", owner)
+			}
+			if err != nil {
+				return err
+			}
+			status, err := r.Status(ctx, id)
+			if err != nil {
+				return err
+			}
+			return r.Say(status, "%s belongs to %s", id, ownerWords(status.Owner))
+		},
+	})
+}

@@ -1,0 +1,188 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/agent/planner"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func validateCommand(p *cli.Program) *ffcli.Command {
+	flags := cli.NewFlags("validate")
+	asJSON := flags.Bool("json", false, "print JSON")
+	return &ffcli.Command{
+		Name:       "validate",
+		ShortUsage: "conduit pipelines validate [PATH...] [flags]",
+		ShortHelp:  "Check pipeline files without running them.",
+		LongHelp: `Checks files, and all *.yaml and *.yml files of directories; without PATH those of the
+setting pipelines.path. Every problem is one line, file:line:column: severity: message.
+The exit code is 2 when there are errors.
+
+Example:
+  conduit pipelines validate pipelines/orders.yaml`,
+		FlagSet: flags,
+		Exec: func(ctx context.Context, args []string) error {
+			paths, err := cli.Positional(flags, args, len(args))
+			if err != nil {
+				return err
+			}
+			return validate(ctx, p, paths, *asJSON)
+		},
+	}
+}
+
+func validate(ctx context.Context, p *cli.Program, paths []string, asJSON bool) error {
+	c, err := (&cli.Settings{}).Load(p)
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		paths = []string{c.Pipelines.Path}
+	}
+	files, err := pipelineFiles(ctx, paths)
+	if err != nil {
+		return err
+	}
+	r := &report{Files: []fileReport{}, plugins: p.Catalog(c, slog.New(slog.DiscardHandler)), owners: map[string]string{}, seen: map[string][]*spec.Pipeline{}}
+	for _, f := range files {
+		r.check(ctx, f)
+	}
+	if asJSON {
+		err = p.WriteJSON(r)
+	} else {
+		r.print(p)
+	}
+	if err == nil && r.Errors > 0 {
+		return cli.ErrReported
+	}
+	return err
+}
+
+// pipelineFile is a file to check.
+type pipelineFile struct {
+	path    string
+	content []byte
+	err     error // why it cannot be read
+}
+
+// pipelineFiles reads the files that paths name, and those in directories as the agent does.
+func pipelineFiles(ctx context.Context, paths []string) ([]pipelineFile, error) {
+	var files []pipelineFile
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, cli.Invalidf("no such file or directory: %s", path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read pipeline files: %w", err)
+		}
+		if !info.IsDir() {
+			content, err := os.ReadFile(path)
+			files = append(files, pipelineFile{path, content, err})
+			continue
+		}
+		all, err := planner.FilesAt(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range all {
+			files = append(files, pipelineFile{filepath.Join(path, f.Path), f.Data, f.Err})
+		}
+	}
+	return files, nil
+}
+
+// report is the result of checking files.
+type report struct {
+	Files    []fileReport `json:"files"`
+	Errors   int          `json:"errors"`
+	Warnings int          `json:"warnings"`
+
+	plugins cli.Catalog
+	owners  map[string]string           // pipeline id → where it is declared
+	seen    map[string][]*spec.Pipeline // by id
+}
+
+type fileReport struct {
+	Path      string         `json:"path"`
+	Pipelines []string       `json:"pipelines"` // ids of those without an error in the file
+	Problems  []spec.Problem `json:"problems"`
+}
+
+// check adds one file to the report.
+func (r *report) check(ctx context.Context, file pipelineFile) {
+	path := file.path
+	parsed := spec.Parser{Env: os.LookupEnv}.File(path, file.content)
+	if file.err != nil {
+		parsed.Problems = []spec.Problem{{File: path, Severity: spec.SeverityError, Code: "file.unreadable", Message: file.err.Error()}}
+	}
+	f := fileReport{Path: path, Pipelines: []string{}, Problems: append([]spec.Problem{}, parsed.Problems...)}
+	for i := range parsed.Pipelines {
+		one := &parsed.Pipelines[i]
+		f.Pipelines = append(f.Pipelines, one.Pipeline.ID)
+		f.Problems = append(f.Problems, r.duplicate(path, one)...)
+		f.Problems = append(f.Problems, r.sameConnector(path, one)...)
+		for _, problem := range r.plugins.Check(ctx, &one.Pipeline) {
+			if one.Pipeline.Status == spec.StatusStopped { // it only matters once it is to run
+				problem.Severity = spec.SeverityWarning
+			}
+			f.Problems = append(f.Problems, one.Locate(problem, path))
+		}
+	}
+	slices.SortStableFunc(f.Problems, func(a, b spec.Problem) int { return a.Line - b.Line })
+	for _, problem := range f.Problems {
+		if problem.Severity == spec.SeverityError {
+			r.Errors++
+		} else {
+			r.Warnings++
+		}
+	}
+	r.Files = append(r.Files, f)
+}
+
+// duplicate returns a problem when another file declares the pipeline too.
+func (r *report) duplicate(path string, p *spec.Parsed) []spec.Problem {
+	id := p.Pipeline.ID
+	other, taken := r.owners[id]
+	if !taken {
+		r.owners[id] = fmt.Sprintf("%s:%d", path, p.Line)
+		return nil
+	}
+	return []spec.Problem{p.Locate(spec.Problem{
+		Path: "/id", Severity: spec.SeverityError, Code: "config.id_duplicate",
+		Message: fmt.Sprintf("pipeline %q is declared in %s too; an id belongs to one file", id, other),
+	}, path)}
+}
+
+// sameConnector returns a problem when a pipeline seen before has a connector whose full id
+// is that of one of p.
+func (r *report) sameConnector(path string, p *spec.Parsed) []spec.Problem {
+	id := p.Pipeline.ID
+	r.seen[id] = append(r.seen[id], &p.Pipeline)
+	clash := p.Pipeline.Clash(func(other string) []*spec.Pipeline { return r.seen[other] })
+	if clash == nil {
+		return nil
+	}
+	return []spec.Problem{p.Locate(clash.Problem(&p.Pipeline), path)}
+}
+
+// print writes the report for people.
+func (r *report) print(p *cli.Program) {
+	pipelines := 0
+	for _, f := range r.Files {
+		pipelines += len(f.Pipelines)
+		p.PrintProblems(f.Problems)
+	}
+	fmt.Fprintf(p.Stdout, "%s, %s: %s, %s\n", terminal.Count(len(r.Files), "file"), terminal.Count(pipelines, "pipeline"), terminal.Count(r.Errors, "error"), terminal.Count(r.Warnings, "warning"))
+}

@@ -1,0 +1,151 @@
+// Package plugins has the commands 'conduit plugins ...'.
+package plugins
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/plugins"
+)
+
+// Command returns 'conduit plugins' and the commands below it.
+func Command(p *cli.Program) *ffcli.Command {
+	return p.Group(&ffcli.Command{
+		Name:       "plugins",
+		ShortUsage: "conduit plugins COMMAND [flags]",
+		ShortHelp:  "Show the connector plugins there are, and write new ones.",
+		LongHelp: `Plugins are built in, or executables in the directory that the setting connectors.path
+names. No agent needs to run: every executable is asked what it is.
+
+Example:
+  conduit plugins describe file`,
+		Subcommands: []*ffcli.Command{listCommand(p), describeCommand(p), initCommand(p)},
+	})
+}
+
+func listCommand(p *cli.Program) *ffcli.Command {
+	flags := cli.NewFlags("ls")
+	asJSON := flags.Bool("json", false, "print JSON")
+	return &ffcli.Command{
+		Name:       "ls",
+		ShortUsage: "conduit plugins ls [flags]",
+		ShortHelp:  "List the plugins.",
+		LongHelp: `Lists the plugins, and behind them the files in connectors.path that are not used, each
+with the reason.
+
+Example:
+  conduit plugins ls --json`,
+		FlagSet: flags,
+		Exec: func(ctx context.Context, args []string) error {
+			if _, err := cli.Positional(flags, args, 0); err != nil {
+				return err
+			}
+			plugins, err := pluginCatalog(p)
+			if err != nil {
+				return err
+			}
+			found, refused := plugins.Plugins(ctx)
+			if *asJSON {
+				return p.WriteJSON(pluginListJSON(found, refused))
+			}
+			return writePlugins(p, found, refused)
+		},
+	}
+}
+
+func describeCommand(p *cli.Program) *ffcli.Command {
+	flags := cli.NewFlags("describe")
+	asJSON := flags.Bool("json", false, "print JSON")
+	return &ffcli.Command{
+		Name:       "describe",
+		ShortUsage: "conduit plugins describe NAME [flags]",
+		ShortHelp:  "Explain a plugin and all its settings.",
+		LongHelp: `NAME is written as in a pipeline file: file, builtin:file, standalone:kafka@v0.9.1.
+
+Example:
+  conduit plugins describe generator`,
+		FlagSet: flags,
+		Exec: func(ctx context.Context, args []string) error {
+			words, err := cli.Positional(flags, args, 1)
+			if err != nil {
+				return err
+			}
+			if len(words) == 0 {
+				return cli.Invalidf("which plugin? 'conduit plugins ls' lists them")
+			}
+			plugins, err := pluginCatalog(p)
+			if err != nil {
+				return err
+			}
+			plugin, err := plugins.Plugin(ctx, words[0])
+			if err != nil {
+				return cli.Invalidf("%v", err)
+			}
+			if *asJSON {
+				return p.WriteJSON(pluginDescriptionJSON(plugin))
+			}
+			return describePlugin(p, plugin)
+		},
+	}
+}
+
+func pluginCatalog(p *cli.Program) (cli.Catalog, error) {
+	c, err := (&cli.Settings{}).Load(p)
+	if err != nil {
+		return nil, err
+	}
+	return p.Catalog(c, slog.New(slog.DiscardHandler)), nil
+}
+
+func writePlugins(p *cli.Program, all []plugins.Installed, refused []plugins.Problem) error {
+	tw := tabwriter.NewWriter(p.Stdout, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(tw, "NAME\tVERSION\tKIND\tTYPES\tSUMMARY")
+	for _, plugin := range all {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", plugin.Name, plugin.Version, plugin.Kind, strings.Join(pluginTypes(plugin), ", "), terminal.OneLine(plugin.Summary))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if len(refused) > 0 {
+		fmt.Fprintln(p.Stdout, "\nNot used:")
+	}
+	for _, r := range refused {
+		fmt.Fprintf(p.Stdout, "  %s: %s\n", r.Path, terminal.OneLine(r.Reason))
+	}
+	return nil
+}
+
+func pluginTypes(p plugins.Installed) []string {
+	var types []string
+	if p.Source != nil {
+		types = append(types, "source")
+	}
+	if p.Destination != nil {
+		types = append(types, "destination")
+	}
+	return types
+}
+
+func describePlugin(p *cli.Program, plugin plugins.Installed) error {
+	fmt.Fprintln(p.Stdout, plugin.FullName())
+	for _, text := range []string{plugin.Summary, plugin.Description} {
+		if text = strings.TrimSpace(terminal.Clean(text)); text != "" {
+			fmt.Fprintf(p.Stdout, "%s\n", text)
+		}
+	}
+	fmt.Fprintf(p.Stdout, "\nAuthor: %s\n", cmp.Or(terminal.OneLine(plugin.Author), "unknown"))
+	if plugin.Path != "" {
+		fmt.Fprintf(p.Stdout, "File:   %s\n", plugin.Path)
+	}
+	writeParameters(p, "source", plugin.Source)
+	writeParameters(p, "destination", plugin.Destination)
+	return nil
+}

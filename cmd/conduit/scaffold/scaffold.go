@@ -1,0 +1,190 @@
+// Package scaffold writes pipeline files for people to go on from.
+package scaffold
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// File is a pipeline file to be written for a person to go on from.
+type File struct {
+	ID, Description string
+	Status          spec.Status
+	Connectors      []connector
+}
+
+type connector struct {
+	ID       string
+	Type     spec.ConnectorType
+	Plugin   string
+	Settings []setting
+}
+
+type setting struct {
+	Name, Value string
+	Comment     string
+	Off         bool // commented out
+}
+
+// Demo returns the pipeline that shows a newcomer something moving.
+func Demo(id string) *File {
+	return &File{
+		ID:          id,
+		Description: "A generator makes one flight a second, the log shows it.",
+		Status:      spec.StatusRunning,
+		Connectors: []connector{
+			{ID: "generator-source", Type: spec.TypeSource, Plugin: "generator", Settings: []setting{
+				{Name: "format.type", Value: "structured", Comment: "Every record is an object with the fields below. Type: string."},
+				{Name: "format.options.airline", Value: "string", Comment: "A field named airline, filled with text. Type: string."},
+				{Name: "format.options.scheduledDeparture", Value: "time", Comment: "A field named scheduledDeparture, filled with a time. Type: string."},
+				{Name: "rate", Value: "1", Comment: "Records per second; 0 means as fast as possible. Type: float."},
+			}},
+			{ID: "log-destination", Type: spec.TypeDestination, Plugin: "log"},
+		},
+	}
+}
+
+// Add appends a connector with all its parameters. A setting that must be given and
+// has no default stops the pipeline, so that the file is valid as it is.
+func (s *File) Add(plugin string, typ spec.ConnectorType, parameters sdk.Parameters) {
+	c := connector{ID: PlainName(plugin) + "-" + string(typ), Type: typ, Plugin: plugin}
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		p := parameters[name]
+		missing := required(p) && p.Default == ""
+		if missing && !strings.Contains(name, "*") {
+			s.Status = spec.StatusStopped
+		}
+		c.Settings = append(c.Settings, setting{
+			Name: name, Value: p.Default, Comment: Explain(p),
+			Off: p.Default == "" || strings.Contains(name, "*"),
+		})
+	}
+	s.Connectors = append(s.Connectors, c)
+}
+
+func required(p sdk.Parameter) bool {
+	return slices.ContainsFunc(p.Validations, func(v sdk.Validation) bool { return v.Type == sdk.ValidationRequired })
+}
+
+// Explain describes a parameter: what it does, its type, whether it must be given, and
+// what its value has to be.
+func Explain(p sdk.Parameter) string {
+	need := "Optional"
+	if required(p) {
+		need = "Required"
+	}
+	text := fmt.Sprintf("Type: %s. %s.", TypeName(p.Type), need)
+	for _, v := range p.Validations {
+		if rule := rules[v.Type]; rule != "" {
+			value := v.Value
+			if v.Type != sdk.ValidationRegex {
+				value = strings.ReplaceAll(value, ",", ", ")
+			}
+			text += fmt.Sprintf(" "+rule+".", value)
+		}
+	}
+	if description := strings.TrimSpace(p.Description); description != "" {
+		return description + "\n" + text
+	}
+	return text
+}
+
+// rules are what validations say of a value.
+var rules = map[sdk.ValidationType]string{
+	sdk.ValidationGreaterThan: "Greater than %s",
+	sdk.ValidationLessThan:    "Less than %s",
+	sdk.ValidationInclusion:   "One of: %s",
+	sdk.ValidationExclusion:   "None of: %s",
+	sdk.ValidationRegex:       "Matches %s",
+}
+
+// TypeName is the word for a type in pipeline files and help.
+func TypeName(t sdk.ParameterType) string {
+	switch t {
+	case sdk.TypeInt:
+		return "int"
+	case sdk.TypeFloat:
+		return "float"
+	case sdk.TypeBool:
+		return "bool"
+	case sdk.TypeFile:
+		return "file"
+	case sdk.TypeDuration:
+		return "duration"
+	}
+	return "string"
+}
+
+// PlainName returns the name in a plugin reference: generator of builtin:generator@v1.
+func PlainName(plugin string) string {
+	if i := strings.LastIndexAny(plugin, ":/"); i >= 0 {
+		plugin = plugin[i+1:]
+	}
+	name, _, _ := strings.Cut(plugin, "@")
+	return name
+}
+
+// Render returns the YAML file.
+func (s *File) Render() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "version: \"2.2\"\npipelines:\n  - id: %s\n    description: %s\n    status: %s\n    connectors:\n",
+		quote(s.ID), quote(s.Description), s.Status)
+	for _, c := range s.Connectors {
+		fmt.Fprintf(&b, "      - id: %s\n        type: %s\n        plugin: %s\n", quote(c.ID), c.Type, quote(c.Plugin))
+		if len(c.Settings) > 0 {
+			fmt.Fprint(&b, "        settings:\n")
+		}
+		for _, setting := range c.Settings {
+			setting.writeTo(&b)
+		}
+	}
+	return b.Bytes()
+}
+
+func (s *setting) writeTo(b *bytes.Buffer) {
+	const indent = "          "
+	for line := range strings.Lines(s.Comment) {
+		fmt.Fprintf(b, "%s# %s\n", indent, strings.TrimSpace(line))
+	}
+	off := ""
+	if s.Off {
+		off = "# "
+	}
+	fmt.Fprintf(b, "%s%s%s: %s\n", indent, off, quote(s.Name), quote(s.Value))
+}
+
+// quote returns s as a YAML string; JSON's strings are YAML's.
+func quote(s string) string {
+	if plainYAML(s) {
+		return s
+	}
+	if strings.ContainsAny(s, `"\`) && terminal.IsPrintable(s) {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+// plainYAML reports whether s is a word that YAML reads as the same text.
+func plainYAML(s string) bool {
+	switch strings.ToLower(s) {
+	case "", "y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf":
+		return false
+	}
+	for i := range len(s) {
+		c := s[i] | 0x20
+		letter := c >= 'a' && c <= 'z'
+		if !letter && (i == 0 || s[i] != '-' && s[i] != '_' && s[i] != '.' && (s[i] < '0' || s[i] > '9')) {
+			return false
+		}
+	}
+	return true
+}

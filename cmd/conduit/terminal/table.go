@@ -1,0 +1,58 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is text in aligned columns. The first row has their names.
+type Table struct{ rows [][]Cell }
+
+// Cell is one text of a table; color is for terminals.
+type Cell struct{ Text, Color string }
+
+// Colored is a cell whose text has a colour.
+func Colored(text, color string) Cell { return Cell{text, color} }
+
+// Add appends a row of cells: strings, or cells with a colour.
+func (t *Table) Add(cells ...any) {
+	row := make([]Cell, len(cells))
+	for i, c := range cells {
+		switch c := c.(type) {
+		case Cell:
+			row[i] = Cell{OneLine(c.Text), c.Color}
+		default:
+			row[i] = Cell{Text: OneLine(fmt.Sprint(c))}
+		}
+	}
+	t.rows = append(t.rows, row)
+}
+
+// Write writes t with two spaces between columns, none at the end of a line.
+func (t *Table) Write(w io.Writer, paint func(text, color string) string) error {
+	var widths []int
+	for _, row := range t.rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.Text))
+		}
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		pad := 0
+		for i, c := range row {
+			if c.Text != "" {
+				b.WriteString(strings.Repeat(" ", pad) + paint(c.Text, c.Color))
+				pad = 0
+			}
+			pad += widths[i] - utf8.RuneCountInString(c.Text) + 2
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

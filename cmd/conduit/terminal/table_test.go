@@ -1,0 +1,20 @@
+package terminal
+
+import (
+	"bytes"
+	"testing"
+)
+
+func TestTable(t *testing.T) {
+	var tb Table
+	tb.Add("NAME", "PHASE", "ERROR")
+	tb.Add("ü", Cell{"up", "<"}, "")
+	tb.Add("longer", "", "two\nlines\x1b[2J")
+	var out bytes.Buffer
+	if err := tb.Write(&out, func(text, color string) string { return color + text }); err != nil {
+		t.Fatal(err)
+	}
+	if want := "NAME    PHASE  ERROR\nü       <up\nlonger         two lines [2J\n"; out.String() != want {
+		t.Errorf("got\n%q, want\n%q", out.String(), want)
+	}
+}

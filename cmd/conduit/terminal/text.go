@@ -1,0 +1,80 @@
+// Package terminal lays out what commands print: tables, colours, and text that cannot steer
+// the terminal of who reads it.
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The escape sequences of colours.
+const (
+	Reset  = "\x1b[0m"
+	Dim    = "\x1b[2m"
+	Red    = "\x1b[31m"
+	Green  = "\x1b[32m"
+	Yellow = "\x1b[33m"
+	Cyan   = "\x1b[36m"
+)
+
+// Dash stands for what there is not.
+func Dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// Count is a number of things in words.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Moment is a time for people, in the time zone of the machine.
+func Moment(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+// OneLine is s without line breaks, and without what could steer a terminal.
+func OneLine(s string) string { return strings.Join(strings.Fields(Clean(s)), " ") }
+
+// Clean replaces what could steer a terminal.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r >= ' ' && r != 0x7f && (r < 0x80 || r > 0x9f) {
+			return r
+		}
+		return ' '
+	}, s)
+}
+
+// IsPrintable reports whether s shows as it is: no control characters, nothing
+// invisible, valid UTF-8.
+func IsPrintable(s string) bool {
+	for i, r := range s {
+		if r < utf8.RuneSelf {
+			if r < ' ' || r == 0x7f {
+				return false
+			}
+			continue
+		}
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
+				return false
+			}
+		}
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
