@@ -214,71 +214,80 @@ func TestLoopReapplies(t *testing.T) {
 	})
 }
 
-// A version that cannot be applied again goes on, and what it refers to is at fault: there
-// is nothing to go back to.
 func TestLoopTellsWhatCannotBeAppliedAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
-		bad := func(is bool) {
-			w.plant.with(func() { clear(w.plant.badPrepare) })
-			if is {
-				w.plant.with(func() { w.plant.badPrepare["1"] = errBroken })
-			}
-		}
-		fail := func() {
-			bad(true)
-			if err := w.loop.Reapply(w.Context(), "p"); err != nil {
-				w.Error(err)
-			}
-			synctest.Wait()
-			w.state("running gen=1 tried=1!")
-			w.plant.take()
-		}
 		w.declare(flexible("p", "1"))
-		fail()
+		w.failToReapply()
 		w.store.mu.Lock()
 		message := w.store.events[len(w.store.events)-1].Message
 		w.store.mu.Unlock()
 		if want := "generation 1 runs, but could not be applied again: it is broken"; message != want {
 			w.Errorf("reported %q, want %q", message, want)
 		}
-		bad(false)
+		w.unpreparable(false)
 		w.retry()
 		w.did("amend p 1, apply p 1")
 		w.state("running gen=1 tried=1")
 
-		fail()
+		w.failToReapply()
 		w.plant.fails("p", errBroken)
 		w.pass(10 * time.Second)
 		if did := w.plant.take(); strings.Contains(did, "run p") || strings.Count(did, "prepare p 1") != 3 {
 			w.Errorf("did %q, want three attempts in vain", did)
 		}
-		bad(false)
+		w.unpreparable(false)
 		w.pass(10 * time.Second)
 		w.did("prepare p 1, run p 1")
 		w.state("running gen=1 tried=1")
 
-		fail()
-		bad(false)
+		w.failToReapply()
+		w.unpreparable(false)
 		w.plant.fails("p", errBroken)
 		w.pass(10 * time.Second)
 		w.state("running gen=1 tried=1")
 		if r := w.store.reasons(); strings.Contains(r, "RolledBack") {
 			w.Errorf("events: %s", r)
 		}
+	})
+}
 
+func TestLoopTriesToApplyAgainWithoutRollback(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(flexible("p", "1"))
 		policy := plan.DefaultPolicy()
 		policy.Hold = true
 		w.policy(policy)
-		fail()
+		w.failToReapply()
 		w.pass(2 * time.Second)
 		w.did("amend p 1")
-		bad(false)
+		w.unpreparable(false)
 		w.pass(5 * time.Second)
 		w.did("amend p 1, apply p 1")
 		if s := w.state("running gen=1 tried=1"); s.RetryAt != nil {
 			w.Errorf("tried again at %v", s.RetryAt)
 		}
 	})
+}
+
+// unpreparable has version 1 fail to be prepared, or not.
+func (w *world) unpreparable(fails bool) {
+	w.plant.with(func() {
+		clear(w.plant.badPrepare)
+		if fails {
+			w.plant.badPrepare["1"] = errBroken
+		}
+	})
+}
+
+// failToReapply has the version that runs applied again, which fails.
+func (w *world) failToReapply() {
+	w.unpreparable(true)
+	if err := w.loop.Reapply(w.Context(), "p"); err != nil {
+		w.Error(err)
+	}
+	synctest.Wait()
+	w.state("running gen=1 tried=1!")
+	w.plant.take()
 }
 
 // What a run cannot become takes a new one.
@@ -697,67 +706,83 @@ func TestLoopWarnsOnceOfALostPosition(t *testing.T) {
 // asked for does not wait, and neither does a change after a calm.
 func TestLoopLimitsChanges(t *testing.T) {
 	inWorld(t, func(w *world) {
-		made := 0
-		save := func() {
-			made++
-			w.declare(pipeline("p", fmt.Sprint("v", made)))
-		}
-		runs := func(want int) {
-			w.Helper()
-			if v := w.plant.runs("p"); v != fmt.Sprint("v", want) {
-				w.Errorf("%s runs, want v%d", v, want)
-			}
-		}
-		save()
+		f := &flapping{world: w}
+		f.save()
 		w.pass(time.Minute)
 		w.plant.take()
 		began := time.Now()
 		for range 150 {
-			save()
+			f.save()
 			w.pass(20 * time.Millisecond)
 		}
-		runs(11)
+		f.runs(11)
 		if n := strings.Count(w.plant.take(), "run p"); n != 10 {
 			w.Errorf("%d restarts, want 10", n)
 		}
 		w.pass(time.Until(began.Add(10*time.Second)) + time.Millisecond)
 		w.did("prepare p v151, end p v11, run p v151")
-		if n := strings.Count(w.store.reasons(), "Flapping"); n != 1 {
-			w.Errorf("reported %d times", n)
-		}
+		f.reported(1)
 		w.pass(time.Minute)
-		save()
-		runs(152)
+		f.save()
+		f.runs(152)
 		for range 20 {
-			save()
+			f.save()
 		}
-		runs(161) // the tenth
-		if n := strings.Count(w.store.reasons(), "Flapping"); n != 2 {
-			w.Errorf("reported %d times", n)
-		}
-		p := pipeline("p", "v172")
-		w.declare(halted(p))
-		if v := w.plant.runs("p"); v != "" {
-			w.Errorf("%s runs, and it was to be stopped", v)
-		}
-		save()
-		w.declare(p)
-		runs(172) // was taken up when it was to be stopped
-		save()
-		save()
-		if err := w.loop.Restart(w.Context(), "p"); err != nil {
-			w.Error(err)
-		}
-		synctest.Wait()
-		runs(made)
-
-		w.pass(time.Minute)
-		for i := range 20 {
-			w.declare(halted(pipeline("p", fmt.Sprint("h", i)))) // restarts nothing
-		}
-		save()
-		runs(made)
+		f.runs(161) // the tenth
+		f.reported(2)
+		f.obeysAtOnce()
 	})
+}
+
+// flapping is a pipeline whose file changes again and again.
+type flapping struct {
+	*world
+	versions int // so far
+}
+
+func (f *flapping) save() {
+	f.versions++
+	f.declare(pipeline("p", fmt.Sprint("v", f.versions)))
+}
+
+func (f *flapping) runs(want int) {
+	f.Helper()
+	if v := f.plant.runs("p"); v != fmt.Sprint("v", want) {
+		f.Errorf("%s runs, want v%d", v, want)
+	}
+}
+
+func (f *flapping) reported(times int) {
+	f.Helper()
+	if n := strings.Count(f.store.reasons(), "Flapping"); n != times {
+		f.Errorf("reported %d times, want %d", n, times)
+	}
+}
+
+// obeysAtOnce shows that what stops it, and what was asked for, is not limited.
+func (f *flapping) obeysAtOnce() {
+	p := pipeline("p", "v172")
+	f.declare(halted(p))
+	if v := f.plant.runs("p"); v != "" {
+		f.Errorf("%s runs, and it was to be stopped", v)
+	}
+	f.save()
+	f.declare(p)
+	f.runs(172) // was taken up when it was to be stopped
+	f.save()
+	f.save()
+	if err := f.loop.Restart(f.Context(), "p"); err != nil {
+		f.Error(err)
+	}
+	synctest.Wait()
+	f.runs(f.versions)
+
+	f.pass(time.Minute)
+	for i := range 20 {
+		f.declare(halted(pipeline("p", fmt.Sprint("h", i)))) // restarts nothing
+	}
+	f.save()
+	f.runs(f.versions)
 }
 
 // Connectors that a version dropped are left alone while it may be taken back.

@@ -80,58 +80,69 @@ func TestSource(t *testing.T) {
 			}
 			acks := filepath.Join(t.TempDir(), "acks")
 			settings := map[string]string{"count": "500", "batch": "7", "acks": acks}
-			if err := s.Configure(ctx, settings); err != nil {
-				t.Fatal(err)
+			for _, step := range []func() error{
+				func() error { return s.Configure(ctx, settings) },
+				func() error { return s.LifecycleOnCreated(ctx, settings) },
+				func() error { return s.Open(ctx, record.Position("100")) },
+			} {
+				if err := step(); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err := s.LifecycleOnCreated(ctx, settings); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Open(ctx, record.Position("100")); err != nil {
-				t.Fatal(err)
-			}
-			first, err := s.Read(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var positions []record.Position
-			for i := range first.Len() {
-				positions = append(positions, first.Position(i))
-			}
-			if err := s.Ack(ctx, positions); err != nil {
-				t.Fatal(err)
-			}
-			stopped := make(chan error, 1)
-			go func() { stopped <- s.Stop(ctx) }()
-			records := readAll(ctx, t, s)
-			if err := <-stopped; err != nil {
-				t.Fatal(err)
-			}
+			records := readToTheStop(ctx, t, s)
 			if err := s.Teardown(ctx); err != nil {
 				t.Fatal(err)
 			}
-			n := first.Len() + len(records)
-			if got, want := lines(t, acks), sequence(101, 100+n); got != want {
+			if got, want := lines(t, acks), sequence(101, 100+len(records)); got != want {
 				t.Errorf("acknowledged %s, want %s", got, want)
 			}
-			firsts, err := first.Records()
-			if err != nil {
-				t.Fatal(err)
-			}
-			records = append(firsts, records...)
 			for _, r := range records {
 				if r.Metadata.Get(record.KeySourceConnectorID) != "pipe:src" || r.Metadata.Get(record.KeyReadAt) == "" || r.Operation != record.OperationCreate {
 					t.Fatalf("got %+v", r)
 				}
 			}
 			if role == "connector" {
-				eventually(t, "logs arrive", func() bool {
-					return strings.Contains(out.String(), "created") && strings.Contains(out.String(), "printed to stdout")
-				})
-				if got := out.String(); !strings.Contains(got, "level=INFO msg=created") || !strings.Contains(got, "id=pipe:src") || !strings.Contains(got, "component=plugin") {
-					t.Errorf("logs: %s", got)
-				}
+				wantLogs(t, out)
 			}
 		})
+	}
+}
+
+// readToTheStop reads a batch, acknowledges it, has the source stop, and returns all that it read.
+func readToTheStop(ctx context.Context, t *testing.T, s *standalone.Source) []record.Record {
+	t.Helper()
+	first, err := s.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var positions []record.Position
+	for i := range first.Len() {
+		positions = append(positions, first.Position(i))
+	}
+	if err := s.Ack(ctx, positions); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Stop(ctx) }()
+	rest := readAll(ctx, t, s)
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	records, err := first.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(records, rest...)
+}
+
+// wantLogs waits for what the connector logs and prints, which tells whose it is.
+func wantLogs(t *testing.T, out *logs) {
+	t.Helper()
+	eventually(t, "logs arrive", func() bool {
+		return strings.Contains(out.String(), "created") && strings.Contains(out.String(), "printed to stdout")
+	})
+	if got := out.String(); !strings.Contains(got, "level=INFO msg=created") || !strings.Contains(got, "id=pipe:src") || !strings.Contains(got, "component=plugin") {
+		t.Errorf("logs: %s", got)
 	}
 }
 

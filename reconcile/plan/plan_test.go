@@ -27,134 +27,180 @@ func pipeline(id, version string) spec.Pipeline {
 	}}
 }
 
+var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func in(d time.Duration) *time.Time { at := now.Add(d); return &at }
+
+func v(gen int64, digest string) *plan.Version {
+	return &plan.Version{Generation: gen, Digest: digest}
+}
+
+func desired(change func(*plan.Desired)) *plan.Desired {
+	d := &plan.Desired{RunDigest: "new", Declaration: spec.Declaration{Generation: 2, Pipeline: pipeline("p", "1")}}
+	if change != nil {
+		change(d)
+	}
+	return d
+}
+
+func runs(p spec.Pipeline) *plan.Version {
+	return &plan.Version{Generation: 1, Digest: "old", Pipeline: &p}
+}
+
+func amended(d *plan.Desired) { d.Pipeline = flexible("p", "2") }
+
+func added(d *plan.Desired) {
+	d.Pipeline = flexible("p", "2")
+	d.Pipeline.Connectors = append(d.Pipeline.Connectors, spec.Connector{ID: "more", Type: spec.TypeDestination})
+}
+
+func stopped(d *plan.Desired) { d.Override = spec.StatusStopped }
+
+func withdrawn(ago time.Duration) func(*plan.Desired) {
+	return func(d *plan.Desired) { d.Withdrawn = now.Add(-ago) }
+}
+
+func purged(d *plan.Desired) { d.Withdrawn, d.Purge = now, true }
+
+func state(phase spec.Phase, change func(*spec.State)) spec.State {
+	s := spec.State{PipelineID: "p", Phase: phase, LastAttempt: &spec.Attempt{Generation: 2, Error: "x"}}
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+// What states and connectors there are in the cases.
+var (
+	running = state(spec.PhaseRunning, func(s *spec.State) { s.RunningGeneration = 1 })
+	idle    = state(spec.PhaseStopped, nil)
+	byUser  = state(spec.PhaseStopped, func(s *spec.State) { s.StoppedByUser = true })
+	started = []spec.ConnectorState{{ID: "p:in", PipelineID: "p"}}
+)
+
+func dropped(orphaned, retry time.Duration) []spec.ConnectorState {
+	c := spec.ConnectorState{ID: "p:old", PipelineID: "p", Orphaned: now.Add(-orphaned)}
+	if retry != 0 {
+		c.RetryAt = now.Add(retry)
+	}
+	return []spec.ConnectorState{c}
+}
+
+func lately(n int) []time.Time { return slices.Repeat([]time.Time{now.Add(-9 * time.Second)}, n) }
+
+// actionCase is one pipeline as it is declared and as it is, and what is to be done.
+type actionCase struct {
+	name       string
+	desired    *plan.Desired
+	running    plan.Observed
+	connectors []spec.ConnectorState
+	want       string
+	next       time.Duration
+}
+
+// versions are about what runs and what is declared.
+var versions = []actionCase{
+	{"nothing runs yet", desired(nil), plan.Observed{State: idle}, nil, "start", 0},
+	{"never seen", desired(nil), plan.Observed{State: spec.State{PipelineID: "p"}}, nil, "start", 0},
+	{"to be stopped, is", desired(stopped), plan.Observed{State: byUser}, nil, "", 0},
+	{"to be stopped, nothing runs", desired(stopped), plan.Observed{State: idle}, nil, "mark-stopped", 0},
+	{"to be stopped, recovering", desired(stopped), plan.Observed{State: state(spec.PhaseRecovering, nil)}, nil, "mark-stopped", 0},
+	{"to be stopped, runs", desired(stopped), plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
+	{"to be stopped, on its way", desired(stopped), plan.Observed{State: idle, Next: v(2, "new")}, nil, "abandon", 0},
+	{"given up already", desired(stopped), plan.Observed{State: idle, Next: v(2, "new"), Abandoned: true}, nil, "", 0},
+	{"runs as declared", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, nil, "", 0},
+	{"runs an equal version", desired(nil), plan.Observed{State: running, Run: v(1, "new")}, nil, "adopt", 0},
+	{"starts an equal version", desired(nil), plan.Observed{State: idle, Run: v(1, "new")}, nil, "", 0},
+	{"runs another version", desired(nil), plan.Observed{State: running, Run: v(1, "old")}, nil, "restart", 0},
+	{"another destination", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1"))}, nil, "amend", 0},
+	{"another destination, refused", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Refused: 2}, nil, "", 0},
+	{"another destination, restart asked", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Again: plan.Restart}, nil, "restart", 0},
+	{"another destination, does not run yet", desired(amended), plan.Observed{State: idle, Run: runs(flexible("p", "1"))}, nil, "restart", 0},
+	{"one destination more", desired(added), plan.Observed{State: running, Run: runs(flexible("p", "1"))}, nil, "restart", 0},
+	{"another source", desired(nil), plan.Observed{State: running, Run: runs(pipeline("p", "2"))}, nil, "restart", 0},
+	{"is being amended", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Amending: true}, nil, "", 0},
+	{"opens what is new", desired(amended), plan.Observed{State: idle, Run: runs(flexible("p", "1")), OpensBy: now.Add(time.Second)}, nil, "", time.Second},
+	{"opens what is new for long", desired(amended), plan.Observed{State: idle, Run: runs(flexible("p", "1")), OpensBy: now}, nil, "restart", 0},
+	{"is being amended, restart asked", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Amending: true, Again: plan.Restart}, nil, "", 0},
+	{"is being amended, to be stopped", desired(stopped), plan.Observed{State: running, Run: runs(flexible("p", "1")), Amending: true}, nil, "stop", 0},
+	{"runs another, new one refused", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 2}, nil, "", 0},
+	{"refused another", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 1}, nil, "restart", 0},
+	{"backs off while it runs", desired(nil), plan.Observed{State: state(spec.PhaseRunning, func(s *spec.State) { s.RetryAt = in(time.Second) }), Run: v(1, "old")}, nil, "", time.Second},
+	{"is draining", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Stopping: true}, nil, "", 0},
+	{"the declared one is on its way", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Next: v(2, "new")}, nil, "", 0},
+	{"an older one is on its way", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Next: v(1, "older")}, nil, "abandon", 0},
+	{"a rollback is on its way", desired(nil), plan.Observed{State: idle, Next: &plan.Version{Generation: 1, Digest: "old", Instead: 2}}, nil, "", 0},
+	{"an obsolete rollback is on its way", desired(nil), plan.Observed{State: idle, Next: &plan.Version{Generation: 0, Digest: "old", Instead: 1}}, nil, "abandon", 0},
+}
+
+// failures are about what failed, and when it is tried again.
+var failures = []actionCase{
+	{"failed to start", desired(nil), plan.Observed{State: state(spec.PhaseStarting, func(s *spec.State) { s.LastGood = &spec.LastGood{} }), Refused: 2}, nil, "rollback", 0},
+	{"waits for its retry", desired(nil), plan.Observed{State: state(spec.PhaseRecovering, func(s *spec.State) { s.RetryAt = in(time.Minute) })}, nil, "", time.Minute},
+	{"retry is due", desired(nil), plan.Observed{State: state(spec.PhaseRecovering, func(s *spec.State) { s.RetryAt = in(0) })}, nil, "start", 0},
+	{"edited while it waits", desired(func(d *plan.Desired) { d.Generation = 3 }), plan.Observed{State: state(spec.PhaseRecovering, func(s *spec.State) { s.RetryAt = in(time.Minute) })}, nil, "start", 0},
+	{"degraded", desired(nil), plan.Observed{State: state(spec.PhaseDegraded, nil)}, nil, "", 0},
+	{"degraded and edited", desired(func(d *plan.Desired) { d.Generation = 3 }), plan.Observed{State: state(spec.PhaseDegraded, nil)}, nil, "start", 0},
+	{"degraded, restart asked", desired(nil), plan.Observed{State: state(spec.PhaseDegraded, nil), Again: plan.Restart}, nil, "start", 0},
+}
+
+// requests are about what was asked for beside the declaration, and what is steady.
+var requests = []actionCase{
+	{"restart asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Restart}, nil, "restart", 0},
+	{"amendment asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Amend}, nil, "amend", 0},
+	{"amendment asked, does not run yet", desired(nil), plan.Observed{State: idle, Run: v(2, "new"), Again: plan.Amend}, nil, "restart", 0},
+	{"amendment asked, is draining", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Amend, Stopping: true}, nil, "", 0},
+	{"amendment asked, is being amended", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Amend, Amending: true}, nil, "", 0},
+	{"amendment asked, degraded", desired(nil), plan.Observed{State: state(spec.PhaseDegraded, nil), Again: plan.Amend}, nil, "start", 0},
+	{"amendment asked, to be stopped", desired(stopped), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Amend}, nil, "stop", 0},
+	{"steady again", desired(nil), plan.Observed{State: state(spec.PhaseRunning, func(s *spec.State) { s.Failures, s.RunningGeneration = 1, 2 }), Run: v(2, "new"), Steady: now}, nil, "mark-steady", 0},
+}
+
+// withdrawals are about pipelines that are declared no longer.
+var withdrawals = []actionCase{
+	{"withdrawn, in grace, runs", desired(withdrawn(4 * time.Second)), plan.Observed{State: running, Run: v(2, "new")}, nil, "", 6 * time.Second},
+	{"withdrawn, in grace, failed", desired(withdrawn(4 * time.Second)), plan.Observed{State: state(spec.PhaseRecovering, nil)}, nil, "", 6 * time.Second},
+	{"withdrawn, grace over", desired(withdrawn(10 * time.Second)), plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
+	{"withdrawn, ended", desired(withdrawn(time.Minute)), plan.Observed{State: idle}, started, "mark-stopped", 9*time.Minute + 10*time.Second},
+	{"withdrawn, clean-up due", desired(withdrawn(time.Hour)), plan.Observed{State: byUser}, started, "clean-up p:in", 0},
+	{"withdrawn, clean-up under way", desired(withdrawn(time.Hour)), plan.Observed{State: byUser, Cleaning: []string{"p:in"}}, started, "", 0},
+	{"withdrawn, clean-up backs off", desired(withdrawn(time.Hour)), plan.Observed{State: byUser}, []spec.ConnectorState{{ID: "p:in", PipelineID: "p", RetryAt: *in(time.Second)}}, "", time.Second},
+	{"withdrawn, cleaned up", desired(withdrawn(time.Hour)), plan.Observed{State: byUser}, nil, "delete", 0},
+	{"withdrawn, being deleted", desired(withdrawn(time.Hour)), plan.Observed{State: byUser, Deleting: true}, nil, "", 0},
+	{"purged, runs", desired(purged), plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
+	{"purged, ended", desired(purged), plan.Observed{State: byUser}, started, "clean-up p:in", 0},
+	{"back while being cleaned up", desired(nil), plan.Observed{State: byUser, Cleaning: []string{"p:in"}}, started, "", 0},
+	{"back in a version while being cleaned up", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Cleaning: []string{"p:in"}}, started, "", 0},
+}
+
+// orphans are about connectors that are declared no longer.
+var orphans = []actionCase{
+	{"connector dropped", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, []spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "mark-orphaned p:old", 0},
+	{"connector dropped, not yet running", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 2}, []spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "", 0},
+	{"orphan waits", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, dropped(9*time.Minute, 0), "", time.Minute},
+	{"orphan due", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, dropped(10*time.Minute, 0), "clean-up p:old", 0},
+	{"orphan backs off", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, dropped(10*time.Minute, time.Second), "", time.Second},
+}
+
+// flapping is about files that change too often.
+var flapping = []actionCase{
+	{"another version is declared", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(99)}, nil, "take-up", 0},
+	{"too many versions", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100)}, nil, "flap", time.Second},
+	{"too many versions, reported", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100), Flapping: true}, nil, "", time.Second},
+	{"too many versions, nothing runs", desired(nil), plan.Observed{State: idle, Newer: true, Changes: lately(100), Flapping: true}, nil, "start", time.Second},
+	{"too many versions, restart asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100), Again: plan.Restart}, nil, "take-up", 0},
+	{"too many versions, to be stopped", desired(stopped), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100)}, nil, "take-up", 0},
+	{"too many versions, a while ago", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: append([]time.Time{now.Add(-10 * time.Second)}, lately(99)...)}, nil, "take-up", 0},
+}
+
+// strays are about what runs and was never declared.
+var strays = []actionCase{
+	{"not declared", nil, plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
+	{"not declared, ended", nil, plan.Observed{State: idle}, nil, "forget", 0},
+}
+
 func TestActions(t *testing.T) {
-	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }
-	v := func(gen int64, digest string) *plan.Version {
-		return &plan.Version{Generation: gen, Digest: digest}
-	}
-	desired := func(change func(*plan.Desired)) *plan.Desired {
-		d := &plan.Desired{RunDigest: "new", Declaration: spec.Declaration{Generation: 2, Pipeline: pipeline("p", "1")}}
-		if change != nil {
-			change(d)
-		}
-		return d
-	}
-	runs := func(p spec.Pipeline) *plan.Version {
-		return &plan.Version{Generation: 1, Digest: "old", Pipeline: &p}
-	}
-	amended := func(d *plan.Desired) { d.Pipeline = flexible("p", "2") }
-	added := func(d *plan.Desired) {
-		d.Pipeline = flexible("p", "2")
-		d.Pipeline.Connectors = append(d.Pipeline.Connectors, spec.Connector{ID: "more", Type: spec.TypeDestination})
-	}
-	stopped := func(d *plan.Desired) { d.Override = spec.StatusStopped }
-	withdrawn := func(ago time.Duration) func(*plan.Desired) {
-		return func(d *plan.Desired) { d.Withdrawn = now.Add(-ago) }
-	}
-	purged := func(d *plan.Desired) { d.Withdrawn, d.Purge = now, true }
-	state := func(phase spec.Phase, change func(*spec.State)) spec.State {
-		s := spec.State{PipelineID: "p", Phase: phase, LastAttempt: &spec.Attempt{Generation: 2, Error: "x"}}
-		if change != nil {
-			change(&s)
-		}
-		return s
-	}
-	running := state(spec.PhaseRunning, func(s *spec.State) { s.RunningGeneration = 1 })
-	idle := state(spec.PhaseStopped, nil)
-	byUser := state(spec.PhaseStopped, func(s *spec.State) { s.StoppedByUser = true })
-	started := []spec.ConnectorState{{ID: "p:in", PipelineID: "p"}}
-	dropped := func(orphaned, retry time.Duration) []spec.ConnectorState {
-		c := spec.ConnectorState{ID: "p:old", PipelineID: "p", Orphaned: now.Add(-orphaned)}
-		if retry != 0 {
-			c.RetryAt = now.Add(retry)
-		}
-		return []spec.ConnectorState{c}
-	}
-	lately := func(n int) []time.Time { return slices.Repeat([]time.Time{now.Add(-9 * time.Second)}, n) }
-	cases := []struct {
-		name       string
-		desired    *plan.Desired
-		running    plan.Observed
-		connectors []spec.ConnectorState
-		want       string
-		next       time.Duration
-	}{
-		{"nothing runs yet", desired(nil), plan.Observed{State: idle}, nil, "start", 0},
-		{"never seen", desired(nil), plan.Observed{State: spec.State{PipelineID: "p"}}, nil, "start", 0},
-		{"to be stopped, is", desired(stopped), plan.Observed{State: byUser}, nil, "", 0},
-		{"to be stopped, nothing runs", desired(stopped), plan.Observed{State: idle}, nil, "mark-stopped", 0},
-		{"to be stopped, recovering", desired(stopped), plan.Observed{State: state(spec.PhaseRecovering, nil)}, nil, "mark-stopped", 0},
-		{"to be stopped, runs", desired(stopped), plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
-		{"to be stopped, on its way", desired(stopped), plan.Observed{State: idle, Next: v(2, "new")}, nil, "abandon", 0},
-		{"given up already", desired(stopped), plan.Observed{State: idle, Next: v(2, "new"), Abandoned: true}, nil, "", 0},
-		{"runs as declared", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, nil, "", 0},
-		{"runs an equal version", desired(nil), plan.Observed{State: running, Run: v(1, "new")}, nil, "adopt", 0},
-		{"starts an equal version", desired(nil), plan.Observed{State: idle, Run: v(1, "new")}, nil, "", 0},
-		{"runs another version", desired(nil), plan.Observed{State: running, Run: v(1, "old")}, nil, "restart", 0},
-		{"another destination", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1"))}, nil, "amend", 0},
-		{"another destination, refused", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Refused: 2}, nil, "", 0},
-		{"another destination, restart asked", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Again: plan.Restart}, nil, "restart", 0},
-		{"another destination, does not run yet", desired(amended), plan.Observed{State: idle, Run: runs(flexible("p", "1"))}, nil, "restart", 0},
-		{"one destination more", desired(added), plan.Observed{State: running, Run: runs(flexible("p", "1"))}, nil, "restart", 0},
-		{"another source", desired(nil), plan.Observed{State: running, Run: runs(pipeline("p", "2"))}, nil, "restart", 0},
-		{"is being amended", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Amending: true}, nil, "", 0},
-		{"opens what is new", desired(amended), plan.Observed{State: idle, Run: runs(flexible("p", "1")), OpensBy: now.Add(time.Second)}, nil, "", time.Second},
-		{"opens what is new for long", desired(amended), plan.Observed{State: idle, Run: runs(flexible("p", "1")), OpensBy: now}, nil, "restart", 0},
-		{"is being amended, restart asked", desired(amended), plan.Observed{State: running, Run: runs(flexible("p", "1")), Amending: true, Again: plan.Restart}, nil, "", 0},
-		{"is being amended, to be stopped", desired(stopped), plan.Observed{State: running, Run: runs(flexible("p", "1")), Amending: true}, nil, "stop", 0},
-		{"runs another, new one refused", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 2}, nil, "", 0},
-		{"refused another", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 1}, nil, "restart", 0},
-		{"backs off while it runs", desired(nil), plan.Observed{State: state(spec.PhaseRunning, func(s *spec.State) { s.RetryAt = in(time.Second) }), Run: v(1, "old")}, nil, "", time.Second},
-		{"is draining", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Stopping: true}, nil, "", 0},
-		{"the declared one is on its way", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Next: v(2, "new")}, nil, "", 0},
-		{"an older one is on its way", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Next: v(1, "older")}, nil, "abandon", 0},
-		{"a rollback is on its way", desired(nil), plan.Observed{State: idle, Next: &plan.Version{Generation: 1, Digest: "old", Instead: 2}}, nil, "", 0},
-		{"an obsolete rollback is on its way", desired(nil), plan.Observed{State: idle, Next: &plan.Version{Generation: 0, Digest: "old", Instead: 1}}, nil, "abandon", 0},
-		{"failed to start", desired(nil), plan.Observed{State: state(spec.PhaseStarting, func(s *spec.State) { s.LastGood = &spec.LastGood{} }), Refused: 2}, nil, "rollback", 0},
-		{"waits for its retry", desired(nil), plan.Observed{State: state(spec.PhaseRecovering, func(s *spec.State) { s.RetryAt = in(time.Minute) })}, nil, "", time.Minute},
-		{"retry is due", desired(nil), plan.Observed{State: state(spec.PhaseRecovering, func(s *spec.State) { s.RetryAt = in(0) })}, nil, "start", 0},
-		{"edited while it waits", desired(func(d *plan.Desired) { d.Generation = 3 }), plan.Observed{State: state(spec.PhaseRecovering, func(s *spec.State) { s.RetryAt = in(time.Minute) })}, nil, "start", 0},
-		{"degraded", desired(nil), plan.Observed{State: state(spec.PhaseDegraded, nil)}, nil, "", 0},
-		{"degraded and edited", desired(func(d *plan.Desired) { d.Generation = 3 }), plan.Observed{State: state(spec.PhaseDegraded, nil)}, nil, "start", 0},
-		{"degraded, restart asked", desired(nil), plan.Observed{State: state(spec.PhaseDegraded, nil), Again: plan.Restart}, nil, "start", 0},
-		{"restart asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Restart}, nil, "restart", 0},
-		{"amendment asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Amend}, nil, "amend", 0},
-		{"amendment asked, does not run yet", desired(nil), plan.Observed{State: idle, Run: v(2, "new"), Again: plan.Amend}, nil, "restart", 0},
-		{"amendment asked, is draining", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Amend, Stopping: true}, nil, "", 0},
-		{"amendment asked, is being amended", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Amend, Amending: true}, nil, "", 0},
-		{"amendment asked, degraded", desired(nil), plan.Observed{State: state(spec.PhaseDegraded, nil), Again: plan.Amend}, nil, "start", 0},
-		{"amendment asked, to be stopped", desired(stopped), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Amend}, nil, "stop", 0},
-		{"steady again", desired(nil), plan.Observed{State: state(spec.PhaseRunning, func(s *spec.State) { s.Failures, s.RunningGeneration = 1, 2 }), Run: v(2, "new"), Steady: now}, nil, "mark-steady", 0},
-		{"withdrawn, in grace, runs", desired(withdrawn(4 * time.Second)), plan.Observed{State: running, Run: v(2, "new")}, nil, "", 6 * time.Second},
-		{"withdrawn, in grace, failed", desired(withdrawn(4 * time.Second)), plan.Observed{State: state(spec.PhaseRecovering, nil)}, nil, "", 6 * time.Second},
-		{"withdrawn, grace over", desired(withdrawn(10 * time.Second)), plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
-		{"withdrawn, ended", desired(withdrawn(time.Minute)), plan.Observed{State: idle}, started, "mark-stopped", 9*time.Minute + 10*time.Second},
-		{"withdrawn, clean-up due", desired(withdrawn(time.Hour)), plan.Observed{State: byUser}, started, "clean-up p:in", 0},
-		{"withdrawn, clean-up under way", desired(withdrawn(time.Hour)), plan.Observed{State: byUser, Cleaning: []string{"p:in"}}, started, "", 0},
-		{"withdrawn, clean-up backs off", desired(withdrawn(time.Hour)), plan.Observed{State: byUser}, []spec.ConnectorState{{ID: "p:in", PipelineID: "p", RetryAt: *in(time.Second)}}, "", time.Second},
-		{"withdrawn, cleaned up", desired(withdrawn(time.Hour)), plan.Observed{State: byUser}, nil, "delete", 0},
-		{"withdrawn, being deleted", desired(withdrawn(time.Hour)), plan.Observed{State: byUser, Deleting: true}, nil, "", 0},
-		{"purged, runs", desired(purged), plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
-		{"purged, ended", desired(purged), plan.Observed{State: byUser}, started, "clean-up p:in", 0},
-		{"back while being cleaned up", desired(nil), plan.Observed{State: byUser, Cleaning: []string{"p:in"}}, started, "", 0},
-		{"back in a version while being cleaned up", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Cleaning: []string{"p:in"}}, started, "", 0},
-		{"connector dropped", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, []spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "mark-orphaned p:old", 0},
-		{"connector dropped, not yet running", desired(nil), plan.Observed{State: running, Run: v(1, "old"), Refused: 2}, []spec.ConnectorState{{ID: "p:old", PipelineID: "p"}}, "", 0},
-		{"orphan waits", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, dropped(9*time.Minute, 0), "", time.Minute},
-		{"orphan due", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, dropped(10*time.Minute, 0), "clean-up p:old", 0},
-		{"orphan backs off", desired(nil), plan.Observed{State: running, Run: v(2, "new")}, dropped(10*time.Minute, time.Second), "", time.Second},
-		{"another version is declared", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(99)}, nil, "take-up", 0},
-		{"too many versions", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100)}, nil, "flap", time.Second},
-		{"too many versions, reported", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100), Flapping: true}, nil, "", time.Second},
-		{"too many versions, nothing runs", desired(nil), plan.Observed{State: idle, Newer: true, Changes: lately(100), Flapping: true}, nil, "start", time.Second},
-		{"too many versions, restart asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100), Again: plan.Restart}, nil, "take-up", 0},
-		{"too many versions, to be stopped", desired(stopped), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: lately(100)}, nil, "take-up", 0},
-		{"too many versions, a while ago", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Newer: true, Changes: append([]time.Time{now.Add(-10 * time.Second)}, lately(99)...)}, nil, "take-up", 0},
-		{"not declared", nil, plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
-		{"not declared, ended", nil, plan.Observed{State: idle}, nil, "forget", 0},
-	}
-	for _, c := range cases {
+	for _, c := range slices.Concat(versions, failures, requests, withdrawals, orphans, flapping, strays) {
 		t.Run(c.name, func(t *testing.T) {
 			var all []plan.Desired
 			if c.desired != nil {
