@@ -416,6 +416,10 @@ func (a *fakeAmendment) Apply(drained func()) error {
 	if isEnded(a.r.ended) {
 		return errors.New("it does not run")
 	}
+	if errors.Is(bad, spec.ErrNeedsRestart) {
+		f.with(func() { f.rigid = true })
+		return bad
+	}
 	drained()
 	select {
 	case <-time.After(slow):

@@ -134,8 +134,11 @@ func (n *launch) amendOld() bool {
 		}
 	})
 	inTime()
-	if err == nil {
+	switch {
+	case err == nil:
 		l.mail.post(func() { p.ran(r, "Amended") })
+	case errors.Is(err, spec.ErrNeedsRestart):
+		l.mail.post(func() { n.unchanged(r) })
 	}
 	return true
 }

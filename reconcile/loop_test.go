@@ -301,6 +301,17 @@ func TestLoopRestartsWhatCannotBeAmended(t *testing.T) {
 	})
 }
 
+// A run that could become it a moment ago goes on until the new one is ready.
+func TestLoopRestartsWhatCannotBeAmendedAnyMore(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.declare(flexible("p", "1"))
+		w.plant.with(func() { w.plant.badApply["2"] = spec.ErrNeedsRestart })
+		w.declare(flexible("p", "2"))
+		w.did("prepare p 1, run p 1, amend p 2, apply p 2, prepare p 2, end p 1, run p 2")
+		w.state("running gen=2 tried=2")
+	})
+}
+
 // A version that cannot be made ready touches nothing, one that cannot take over is
 // taken back, and so is one that fails soon after.
 func TestLoopTakesBackAmendments(t *testing.T) {

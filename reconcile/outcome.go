@@ -88,6 +88,12 @@ func (n *launch) amending(r *run) bool {
 	return true
 }
 
+// unchanged: r could not become the version of n after all, and runs on as it was.
+func (n *launch) unchanged(r *run) {
+	r.amending = false
+	n.pipeline.touch()
+}
+
 // drained: what n replaces of r has ended in order. From here on r is the version of n,
 // and fails as such.
 func (n *launch) drained(r *run) {

@@ -69,8 +69,9 @@ type Run interface {
 type Amendment interface {
 	// Apply has the run end in order what the change replaces, calls drained, and has it
 	// go on with the new version: that moves records when Apply returns nil. After an
-	// error the run ends by itself, if it has not ended before. Apply returns soon after
-	// the run was cancelled.
+	// error the run ends by itself, if it has not ended before; spec.ErrNeedsRestart says
+	// that it goes on as it was, and takes a new run now. Apply returns soon after the run was
+	// cancelled.
 	Apply(drained func()) error
 	// Discard tears down what was made ready.
 	Discard(ctx context.Context)

@@ -56,12 +56,15 @@ func (a *Amendment) effect() spec.Effect {
 // prepare starts what is new.
 func (a *Amendment) prepare(ctx context.Context) (err error) {
 	a.layOut()
-	changed := changedChains(a.from, a.to)
-	if len(changed) > 0 && !a.exchangeable(changed) {
-		return spec.ErrNeedsRestart
+	changed, r := changedChains(a.from, a.to), a.p.running.Load()
+	if len(changed) > 0 && (len(a.destinations) > 0 || a.dlq != nil) {
+		return spec.ErrNeedsRestart // what is queued for a destination has passed the former chains
 	}
-	if a.chains, err = a.p.openChains(ctx, changed); err != nil {
+	if a.chains, err = a.p.openChains(ctx, changed, r); err != nil {
 		return err
+	}
+	if r != nil && !a.accepted(r) {
+		return spec.ErrNeedsRestart
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for _, o := range a.destinations {
@@ -90,17 +93,12 @@ func (a *Amendment) layOut() {
 	}
 }
 
-// exchangeable reports whether chains can be replaced while the run goes on: what is queued
-// for a destination that is replaced has passed the former ones, and one that has records or
-// state of its own is not to lose them.
-func (a *Amendment) exchangeable(changed map[string]declaredChain) bool {
-	r := a.p.running.Load()
-	if len(a.destinations) > 0 || a.dlq != nil || r == nil {
-		return r == nil
-	}
+// accepted reports whether the new chains can take the place of the former ones while the
+// run goes on: a chain that has records or state of its own is not to lose them.
+func (a *Amendment) accepted(r *run) bool {
 	return !slices.ContainsFunc(r.stages(), func(st stage) bool {
-		_, ok := changed[st.ID]
-		return ok && !st.Exchangeable()
+		chain, ok := a.chains[st.ID]
+		return ok && !st.Accepts(chain)
 	})
 }
 
@@ -138,8 +136,8 @@ func (a *Amendment) Discard(ctx context.Context) {
 // Apply changes the run to the new version. Destinations that it replaces settle what
 // was written to them and are torn down; then drained is called, and the new ones are
 // opened and get what is queued. Sources go on reading as far as the window lets them.
-// After an error the run ends with it, if it has not ended or failed already. Apply is
-// bounded by the end of the run.
+// After an error the run ends with it, if it has not ended or failed already; after
+// spec.ErrNeedsRestart it goes on as it was. Apply is bounded by the end of the run.
 func (a *Amendment) Apply(drained func()) error {
 	err := a.apply(drained)
 	if err != nil {
@@ -159,6 +157,10 @@ func (a *Amendment) apply(drained func()) error {
 	if !r.amendable || a.p.version.Load() != a.from {
 		a.Discard(r.ctx)
 		return errNotRunning
+	}
+	if !a.accepted(r) { // what it was when it was prepared
+		a.Discard(r.ctx)
+		return spec.ErrNeedsRestart
 	}
 	released := make(chan struct{})
 	defer close(released)
@@ -180,7 +182,10 @@ func (a *Amendment) apply(drained func()) error {
 		r.fail(err)
 		return err
 	}
-	a.adopt(r)
+	if err := a.adopt(r); err != nil {
+		r.fail(err)
+		return err
+	}
 	return nil
 }
 
@@ -237,7 +242,7 @@ func (a *Amendment) open(r *run) error {
 }
 
 // adopt puts in force what the new version changes other than destinations.
-func (a *Amendment) adopt(r *run) {
+func (a *Amendment) adopt(r *run) error {
 	before, after := &a.from.declared.DLQ, &a.to.declared.DLQ
 	if before.WindowSize != after.WindowSize || before.WindowNackThreshold != after.WindowNackThreshold {
 		r.dlq.setWindow(after)
@@ -246,25 +251,32 @@ func (a *Amendment) adopt(r *run) {
 	for _, s := range r.sources {
 		s.freed.Notify()
 	}
-	a.exchange(r)
+	if err := a.exchange(r); err != nil {
+		return err
+	}
 	a.p.version.Store(a.to)
+	return nil
 }
 
 // exchange puts the new chains in the place of the former ones, each between two batches.
-func (a *Amendment) exchange(r *run) {
+func (a *Amendment) exchange(r *run) error {
 	former := map[string]connector.Chain{}
+	var err error
 	for _, st := range r.stages() {
 		chain, ok := a.chains[st.ID]
 		if !ok {
 			continue
 		}
-		if former[st.ID] = st.Install(chain); chain != nil && !slices.ContainsFunc(r.dests, func(d *destinationRun) bool { return d.stage == st }) {
+		if former[st.ID], ok = st.Install(chain); !ok {
+			former[st.ID], err = chain, fmt.Errorf("cannot exchange the processors of %s: they hold records by now", st.ID)
+		} else if chain != nil && !slices.ContainsFunc(r.dests, func(d *destinationRun) bool { return d.stage == st }) {
 			r.startTending(st)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), teardownTimeout)
 	defer cancel()
-	if err := teardownChains(ctx, former); err != nil {
-		a.p.Log.Warn("cannot tear down", "err", err)
+	if terr := teardownChains(ctx, former); terr != nil {
+		a.p.Log.Warn("cannot tear down", "err", terr)
 	}
+	return err
 }

@@ -46,8 +46,9 @@ func changedChains(a, b *version) map[string]declaredChain {
 	return changed
 }
 
-// openChains starts processors. After an error none is left running.
-func (p *Pipeline) openChains(ctx context.Context, declared map[string]declaredChain) (map[string]connector.Chain, error) {
+// openChains starts processors, which are to take the place of those of r unless that is nil.
+// After an error none is left running.
+func (p *Pipeline) openChains(ctx context.Context, declared map[string]declaredChain, r *run) (map[string]connector.Chain, error) {
 	if len(declared) == 0 {
 		return nil, nil
 	}
@@ -57,7 +58,7 @@ func (p *Pipeline) openChains(ctx context.Context, declared map[string]declaredC
 		if len(declared[id].declared) == 0 {
 			continue
 		}
-		chain, err := p.Plugins.Processors(ctx, id, declared[id].resolved)
+		chain, err := p.Plugins.Processors(ctx, id, declared[id].resolved, r.chain(id))
 		if err != nil {
 			err = fmt.Errorf("cannot start the processors of %s: %w", id, err)
 			if wrong := (sdk.SettingError{}); errors.As(err, &wrong) {
@@ -101,6 +102,18 @@ func (r *run) upstream() []stage {
 		all = append(all, s.stage)
 	}
 	return all
+}
+
+// chain returns the processors that id declares, nil for none.
+func (r *run) chain(id string) connector.Chain {
+	if r != nil {
+		for _, st := range r.stages() {
+			if st.ID == id {
+				return st.Chain()
+			}
+		}
+	}
+	return nil
 }
 
 // stages returns all places for processors.

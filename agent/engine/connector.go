@@ -21,8 +21,8 @@ type Plugins interface {
 	// the plugin takes as a destination.
 	WithDefaults(plugin string, settings map[string]string) map[string]string
 	// Processors returns a running chain of processors, which parent declares: its
-	// qualified id.
-	Processors(ctx context.Context, parent string, declared []spec.Processor) (connector.Chain, error)
+	// qualified id. It is to take the place of former, nil for none, if both fit.
+	Processors(ctx context.Context, parent string, declared []spec.Processor, former connector.Chain) (connector.Chain, error)
 }
 
 // Store keeps what must survive a crash.

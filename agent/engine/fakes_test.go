@@ -391,8 +391,9 @@ func (p *fakePlugins) WithDefaults(plugin string, settings map[string]string) ma
 }
 
 // Processors opens a real chain of processors that the test made.
-func (p *fakePlugins) Processors(ctx context.Context, parent string, declared []spec.Processor) (connector.Chain, error) {
+func (p *fakePlugins) Processors(ctx context.Context, parent string, declared []spec.Processor, former connector.Chain) (connector.Chain, error) {
 	o := p.options
+	o.Former, _ = former.(*processor.Chain)
 	o.Registry = &processor.Registry{}
 	for name, make := range p.processors {
 		o.Registry.Builtin = append(o.Registry.Builtin, sdk.ProcessorPlugin{Name: name, Version: "v1.0.0", New: make})

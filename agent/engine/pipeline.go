@@ -105,7 +105,7 @@ func (p *Pipeline) layOut(ctx context.Context) error {
 	}
 	v := &version{p.Declared, p.Resolved}
 	var err error
-	if p.chains, err = p.openChains(ctx, v.chains()); err != nil {
+	if p.chains, err = p.openChains(ctx, v.chains(), nil); err != nil {
 		return err
 	}
 	for i, c := range v.declared.Connectors {

@@ -148,7 +148,7 @@ func (s plugins) WithDefaults(plugin string, settings map[string]string) map[str
 }
 
 // Processors returns the gate of a place.
-func (s plugins) Processors(_ context.Context, parent string, _ []spec.Processor) (connector.Chain, error) {
+func (s plugins) Processors(_ context.Context, parent string, _ []spec.Processor, _ connector.Chain) (connector.Chain, error) {
 	p := s.run.resolved
 	g := &gate{routes: s.run.source.routes, chains: map[part]connector.Chain{}, tokens: map[any]connector.Chain{},
 		open: func(ctx context.Context, connector string, declared []spec.Processor) (connector.Chain, error) {
@@ -156,7 +156,7 @@ func (s plugins) Processors(_ context.Context, parent string, _ []spec.Processor
 			if connector != "" {
 				id = p.QualifiedID(connector)
 			}
-			return s.Plugins.Processors(ctx, id, declared)
+			return s.Plugins.Processors(ctx, id, declared, nil)
 		}}
 	of := func(id string) []spec.Processor {
 		i := slices.IndexFunc(p.Connectors, func(c spec.Connector) bool { return c.ID == id })

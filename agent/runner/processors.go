@@ -110,8 +110,10 @@ func (r *Runner) chains(p *spec.Pipeline, log *slog.Logger) processor.Options {
 }
 
 // Processors opens a chain of processors.
-func (d dispenser) Processors(ctx context.Context, parent string, declared []spec.Processor) (connector.Chain, error) {
-	return processor.Open(ctx, parent, declared, d.chains)
+func (d dispenser) Processors(ctx context.Context, parent string, declared []spec.Processor, former connector.Chain) (connector.Chain, error) {
+	options := d.chains
+	options.Former, _ = former.(*processor.Chain)
+	return processor.Open(ctx, parent, declared, options)
 }
 
 // forgetState removes what the processors of a pipeline that was deleted kept.

@@ -34,6 +34,18 @@ type Chain interface {
 	Teardown(ctx context.Context) error
 }
 
+// ChainSuccessor is a Chain that can take over what the processors of a former one keep and
+// hold.
+type ChainSuccessor interface {
+	Chain
+	// CanSucceed reports whether Succeed can be called: nothing that former holds would be
+	// lost. It changes nothing.
+	CanSucceed(former Chain) bool
+	// Succeed takes over between two batches. Of former only Teardown is called any more,
+	// which leaves alone what was taken over.
+	Succeed(former Chain)
+}
+
 // Outcome is what a Chain made of a batch. A record of the batch is named by its index.
 //
 // A record is settled when every occurrence of it in Origins and in Held is: one in Origins

@@ -22,11 +22,10 @@ type Chain struct {
 	observers []observer
 	follow    schema.Parts // the parts of which the schema follows
 	shapes    follower
-	holding   int
 	queue     []pending // emissions that have not passed the stages behind theirs
 }
 
-var _ connector.Chain = (*Chain)(nil)
+var _ connector.ChainSuccessor = (*Chain)(nil)
 
 type observer struct {
 	processor sdk.SettleObserver
@@ -79,7 +78,8 @@ func (c *Chain) pass(ctx context.Context, w *work, first int) error {
 }
 
 func (c *Chain) passEmission(ctx context.Context, p pending, out *connector.Outcome) error {
-	g := &group{settles: c.flatten(p.emission.Settles)}
+	c.stages[p.next-1].holding -= len(p.emission.Settles)
+	g := &group{settles: flatten(p.emission.Settles)}
 	w := work{chain: c, group: g, input: p.emission.Records, records: p.emission.Records, out: out}
 	if err := c.pass(ctx, &w, p.next); err != nil {
 		return err
@@ -101,8 +101,7 @@ func (c *Chain) passEmission(ctx context.Context, p pending, out *connector.Outc
 // records that were emitted and held again. Those stand for what they were made of once
 // the last of their emission is let go: destinations have all that went before by then,
 // because they take records in order.
-func (c *Chain) flatten(settles []sdk.Held) []sdk.Held {
-	c.holding -= len(settles)
+func flatten(settles []sdk.Held) []sdk.Held {
 	var flat []sdk.Held
 	for _, h := range settles {
 		g, ok := h.Batch.(*group)
@@ -142,7 +141,12 @@ func (c *Chain) Settled(ctx context.Context, token any) error {
 }
 
 // Holding implements connector.Chain.
-func (c *Chain) Holding() int { return c.holding }
+func (c *Chain) Holding() (n int) {
+	for _, s := range c.stages {
+		n += s.holding
+	}
+	return n
+}
 
 // Len returns the number of processors.
 func (c *Chain) Len() int { return len(c.stages) }

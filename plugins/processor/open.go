@@ -25,6 +25,7 @@ type Options struct {
 	StateDir string        // processors have a directory each in it, for what must survive a restart
 	Clock    sdk.Clock     // nil: the time of the machine
 	Timeout  time.Duration // longest that a processor may take for a batch; 0: no limit
+	Former   *Chain        // that the chain is to take the place of; nil: none
 
 	// Tap is called with the records that a processor gets, before its condition, and with
 	// those that go on behind it. They are to be read until it returns.
@@ -114,6 +115,9 @@ func (c *Chain) openWorker(ctx context.Context, s *stage, plugin sdk.ProcessorPl
 		w.processor = plugin.New()
 		if err := w.processor.Configure(ctx, settings); err != nil {
 			return fmt.Errorf("cannot configure it: %w", err)
+		}
+		if s.former = c.options.Former.predecessor(s.id, w.processor); s.former != nil {
+			return nil
 		}
 		if err := w.processor.Open(ctx); err != nil {
 			return fmt.Errorf("cannot open it: %w", err)

@@ -24,6 +24,8 @@ type stage struct {
 	bounded    bool
 	timeout    time.Duration
 	workers    []*worker
+	former     *stage // whose state the processor is to take over, in the place of Open; nil: none
+	holding    int    // records, or pieces of one, that the processor holds
 	stats      *Stats
 	timeLimit  template.TimeLimit // of the condition
 

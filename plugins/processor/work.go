@@ -69,7 +69,7 @@ func (w *work) apply(s *stage, fates []sdk.Fate) {
 			}
 		case sdk.HeldBack:
 			w.keep(s.id, i)
-			w.hold(origin)
+			w.hold(s, origin)
 		}
 	}
 	w.records, w.origins = records, origins
@@ -96,8 +96,8 @@ func (w *work) keep(processor string, i int) {
 	}
 }
 
-func (w *work) hold(origin int32) {
-	w.chain.holding++
+func (w *work) hold(s *stage, origin int32) {
+	s.holding++
 	if w.group != nil {
 		w.group.held++
 		return

@@ -88,6 +88,17 @@ type TimedProcessor interface {
 	Deadline() time.Time
 }
 
+// Successor is a Processor that can take over what another instance of its plugin keeps and
+// holds, so that a declaration can change while its pipeline runs. Former is of the same
+// type, ran under the same id and is in no call.
+type Successor interface {
+	// CanSucceed reports whether Succeed can be called: what former holds is of use with
+	// the settings that were configured. It changes nothing.
+	CanSucceed(former Processor) bool
+	// Succeed takes over, in the place of Open. No method of former is called any more.
+	Succeed(former Processor)
+}
+
 // SettleObserver is a Processor that needs to know when records it saw are settled, for
 // example to make durable what it learned from them: what was learned from a record that
 // is not settled must not outlive a crash, because the record is read again.

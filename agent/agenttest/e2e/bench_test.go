@@ -130,7 +130,7 @@ func (benchPlugins) WithDefaults(_ string, settings map[string]string) map[strin
 	return settings
 }
 
-func (benchPlugins) Processors(_ context.Context, parent string, declared []spec.Processor) (connector.Chain, error) {
+func (benchPlugins) Processors(_ context.Context, parent string, declared []spec.Processor, _ connector.Chain) (connector.Chain, error) {
 	return processor.Open(context.Background(), parent, declared, processor.Options{Registry: &processor.Registry{Builtin: processor.Builtins()}})
 }
 

@@ -42,22 +42,46 @@ func (s *Slot) Active() bool { return s.active.Load() }
 // Waits reports whether the chain has a deadline. It may be called without the lock.
 func (s *Slot) Waits() bool { return s.deadline.Load() != 0 }
 
-// Install replaces the chain, nil for none, and returns the former one.
-func (s *Slot) Install(chain connector.Chain) (former connector.Chain) {
+// Chain returns the chain, nil for none.
+func (s *Slot) Chain() connector.Chain {
 	s.Lock()
 	defer s.Unlock()
-	former, s.chain = s.chain, chain
-	s.active.Store(chain != nil)
-	s.arm()
-	return former
+	return s.chain
 }
 
-// Exchangeable reports whether the chain can be replaced between two batches: what it
-// holds, is to emit or is to make durable would be lost.
-func (s *Slot) Exchangeable() bool {
+// Accepts reports whether next, nil for none, can take the place of the chain between two
+// batches, so that nothing is lost of what the chain holds, is to emit or is to make durable.
+func (s *Slot) Accepts(next connector.Chain) bool {
 	s.Lock()
 	defer s.Unlock()
-	return s.chain == nil || s.chain.Holding() == 0 && !s.chain.Observes() && s.chain.Deadline().IsZero()
+	return s.accepts(next)
+}
+
+func (s *Slot) accepts(next connector.Chain) bool {
+	if s.chain == nil {
+		return true
+	}
+	if successor, ok := next.(connector.ChainSuccessor); ok {
+		return successor.CanSucceed(s.chain)
+	}
+	return s.chain.Holding() == 0 && s.chain.Deadline().IsZero() && (next == nil || !s.chain.Observes())
+}
+
+// Install replaces the chain by next, nil for none, and returns the former one, which is to
+// be torn down. Unless the slot accepts next it does nothing, and returns false.
+func (s *Slot) Install(next connector.Chain) (former connector.Chain, ok bool) {
+	s.Lock()
+	defer s.Unlock()
+	if !s.accepts(next) {
+		return nil, false
+	}
+	if successor, ok := next.(connector.ChainSuccessor); ok && s.chain != nil {
+		successor.Succeed(s.chain)
+	}
+	former, s.chain = s.chain, next
+	s.active.Store(next != nil)
+	s.arm()
+	return former, true
 }
 
 // Tend reports whether a goroutine is to tend the chain that does not do so yet.

@@ -65,38 +65,76 @@ func locked[T any](s *slot.Slot, f func() (T, error)) (T, error) {
 
 func TestInstall(t *testing.T) {
 	s := slot.New("p")
-	if s.Active() || s.Install(nil) != nil || !s.Exchangeable() {
+	if former, ok := s.Install(nil); s.Active() || former != nil || !ok || s.Chain() != nil {
 		t.Error("a new slot has a chain")
 	}
 	first, second := &fakeChain{}, &fakeChain{}
-	if former := s.Install(first); former != nil || !s.Active() || s.Waits() {
-		t.Errorf("former %v, active %v, waits %v", former, s.Active(), s.Waits())
+	if former, ok := s.Install(first); former != nil || !ok || !s.Active() || s.Waits() || s.Chain() != connector.Chain(first) {
+		t.Errorf("former %v, installed %v, active %v, waits %v", former, ok, s.Active(), s.Waits())
 	}
-	if former := s.Install(second); former != connector.Chain(first) {
-		t.Errorf("former is %v", former)
+	if former, ok := s.Install(second); former != connector.Chain(first) || !ok {
+		t.Errorf("former is %v, installed %v", former, ok)
 	}
 	if s.Install(nil); s.Active() {
 		t.Error("active without a chain")
 	}
 }
 
-func TestExchangeable(t *testing.T) {
+// What a chain holds is not lost: the slot keeps it.
+func TestAccepts(t *testing.T) {
 	for name, c := range map[string]struct {
-		chain *fakeChain
-		want  bool
+		chain         *fakeChain
+		another, none bool
 	}{
-		"idle":            {&fakeChain{}, true},
-		"holding":         {&fakeChain{holding: 1}, false},
-		"observing":       {&fakeChain{observes: true}, false},
-		"with a deadline": {&fakeChain{deadline: time.Now().Add(time.Hour)}, false},
+		"idle":            {&fakeChain{}, true, true},
+		"holding":         {&fakeChain{holding: 1}, false, false},
+		"observing":       {&fakeChain{observes: true}, false, true},
+		"with a deadline": {&fakeChain{deadline: time.Now().Add(time.Hour)}, false, false},
 	} {
-		s := slot.New("p")
-		s.Install(c.chain)
-		if got := s.Exchangeable(); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+		for next, want := range map[connector.Chain]bool{&fakeChain{}: c.another, nil: c.none} {
+			s := slot.New("p")
+			s.Install(c.chain)
+			accepts := s.Accepts(next)
+			former, ok := s.Install(next)
+			if accepts != want || ok != want || (former != nil) != want || (s.Chain() == connector.Chain(c.chain)) == want {
+				t.Errorf("%s: accepts %v: %v, installed %v, want %v", name, next, accepts, ok, want)
+			}
+			s.Close()
 		}
-		s.Close()
 	}
+}
+
+// successor is a chain that takes over from others.
+type successor struct {
+	fakeChain
+	can bool
+}
+
+func (c *successor) CanSucceed(connector.Chain) bool { return c.can }
+
+func (c *successor) Succeed(former connector.Chain) {
+	f := former.(*fakeChain)
+	c.holding, c.deadline = f.holding, f.deadline
+	c.calls = append(c.calls, "succeed")
+}
+
+func TestSuccessors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := slot.New("p")
+		held := &fakeChain{holding: 1, observes: true, deadline: time.Now().Add(time.Minute)}
+		s.Install(held)
+		no, yes := &successor{}, &successor{can: true}
+		if _, ok := s.Install(no); ok || len(no.calls) > 0 {
+			t.Errorf("installed %v, calls %q", ok, no.calls)
+		}
+		if former, ok := s.Install(yes); !ok || former != connector.Chain(held) || !slices.Equal(yes.calls, []string{"succeed"}) {
+			t.Errorf("installed %v, former %v, calls %q", ok, former, yes.calls)
+		}
+		time.Sleep(time.Minute)
+		if synctest.Wait(); !woken(s) {
+			t.Error("not woken at the deadline that was taken over")
+		}
+	})
 }
 
 // The slot wakes its goroutine at the deadline of the chain, wherever that moves.

@@ -75,6 +75,19 @@ func (p *dedupe) Open(ctx context.Context) error {
 	return nil
 }
 
+// CanSucceed implements sdk.Successor. Keys made of other fields are other keys, which
+// are forgotten in time.
+func (p *dedupe) CanSucceed(sdk.Processor) bool { return true }
+
+// Succeed implements sdk.Successor.
+func (p *dedupe) Succeed(former sdk.Processor) {
+	f := former.(*dedupe)
+	p.seen, p.order, p.pending, p.journal = f.seen, f.order, f.pending, f.journal
+	for len(p.seen) > p.count {
+		p.forgetOldest()
+	}
+}
+
 // Process implements sdk.Processor.
 func (p *dedupe) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	now := sdk.Now(ctx)

@@ -18,6 +18,7 @@ type throttle struct {
 	drop    bool
 	waiting []waiting // in order
 	next    time.Time // when the first of them may go on
+	at      time.Time // of the last call
 }
 
 type waiting struct {
@@ -53,6 +54,19 @@ func (p *throttle) Configure(_ context.Context, settings map[string]string) erro
 // SchemaParts implements sdk.SchemaUser.
 func (p *throttle) SchemaParts() schema.Parts { return schema.Parts{} }
 
+// CanSucceed implements sdk.Successor.
+func (p *throttle) CanSucceed(sdk.Processor) bool { return true }
+
+// Succeed implements sdk.Successor. The bucket holds what it held, and what waits goes on at
+// the rate of p.
+func (p *throttle) Succeed(former sdk.Processor) {
+	f := former.(*throttle)
+	f.limit.SetLimitAt(f.at, p.limit.Limit())
+	f.limit.SetBurstAt(f.at, p.limit.Burst())
+	p.limit, p.waiting, p.at = f.limit, f.waiting, f.at
+	p.plan(p.at)
+}
+
 // Deadline implements sdk.TimedProcessor.
 func (p *throttle) Deadline() time.Time { return p.next }
 
@@ -60,6 +74,7 @@ func (p *throttle) Deadline() time.Time { return p.next }
 // batch: when some that waited are let go, those that came after them are emitted too.
 func (p *throttle) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	now := sdk.Now(ctx)
+	p.at = now
 	inOrder := len(p.waiting) == 0
 	p.release(b, now)
 	for i := range b.Len() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -84,6 +85,25 @@ func (a *aggregate) SchemaParts() schema.Parts {
 		refs = append(refs, c.ref)
 	}
 	return fieldref.PartsOf(refs...)
+}
+
+// CanSucceed implements sdk.Successor: what was gathered in open windows can be gone on with
+// by an instance that computes the same of the same windows.
+func (a *aggregate) CanSucceed(former sdk.Processor) bool {
+	f := former.(*aggregate)
+	s, t := a.settings, f.settings
+	for _, other := range []*settings{&s, &t} {
+		other.Records, other.Late, other.Lateness = 0, "", 0
+	}
+	return len(f.windows) == 0 || reflect.DeepEqual(s, t)
+}
+
+// Succeed implements sdk.Successor.
+func (a *aggregate) Succeed(former sdk.Processor) {
+	f := former.(*aggregate)
+	if len(f.windows) > 0 || a.settings.Time == f.settings.Time {
+		a.windows, a.holding, a.watermark, a.last = f.windows, f.holding, f.watermark, f.last
+	}
 }
 
 // Deadline implements sdk.TimedProcessor: the end of the first window. By the time of
