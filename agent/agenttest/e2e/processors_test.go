@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -132,6 +133,55 @@ func TestProcessorsOfAPipelineFile(t *testing.T) {
 	}
 }
 
+// keeping is a pipeline of which every list has a processor that keeps state or holds records.
+const keeping = `version: "2.2"
+pipelines:
+  - id: p
+    status: running
+    processors:
+      - {id: pace, plugin: throttle, settings: {rate: %[2]d, interval: 100ms}}
+      - {id: mark, plugin: field.set, settings: {field: .Metadata.mark, value: "%[2]d"}}
+    connectors:
+      - id: src
+        type: source
+        plugin: builtin:generator
+        settings: {rate: 1000, format.type: structured, format.options.n: int, sdk.schema.extract.payload.enabled: false}
+        processors:
+          - {id: once, plugin: dedupe, settings: {key: .Position, window.count: %[2]d}}
+      - id: dst
+        type: destination
+        plugin: builtin:file
+        settings: {path: %[1]s/p.jsonl}
+        processors:
+          - id: windows
+            plugin: aggregate
+            settings: {window.size: 1s, window.records: %[2]d, fields.first: first(.Metadata.mark), fields.last: last(.Metadata.mark), fields.n: count}
+`
+
+// Processors that keep state, hold records or have a window open are exchanged while the pipeline
+// runs, and go on with what they hold.
+func TestProcessorsWithStateAreExchanged(t *testing.T) {
+	dir := agenttest.NewDir(t)
+	a := agenttest.Start(t, dir)
+	save := func(n int) { a.Save("p.yaml", fmt.Sprintf(keeping, dir, n)) }
+	save(20)
+	a.WaitPhase("p", spec.PhaseRunning, 1)
+	const last = 40
+	for n := 21; n <= last; n++ {
+		save(n)
+		a.WaitPhase("p", spec.PhaseRunning, int64(n-19))
+	}
+	both := func(m output) bool { return m.Payload.After["first"] != m.Payload.After["last"] }
+	a.Wait("a window in which processors were exchanged", func() bool { return slices.ContainsFunc(outputsIn(t, a.Path("p.jsonl")), both) })
+	if s := a.State("p"); s.Failures > 0 {
+		t.Errorf("it failed: %s", s.Error)
+	}
+	started, amended := strings.Count(a.Log(), "pipeline runs"), strings.Count(a.Log(), "pipeline changed while it runs")
+	if started != 1 || amended != last-20 {
+		t.Errorf("it was started %d times and changed %d times while it ran, want 1 and %d", started, amended, last-20)
+	}
+}
+
 const processed = `version: "2.2"
 pipelines:
   - id: cloned
@@ -161,14 +211,14 @@ pipelines:
         plugin: builtin:file
         settings: {path: %[1]s/deduped.jsonl}
         processors:
-          - {id: dedupe, plugin: dedupe, settings: {key: .Payload.After.n}}
+          - {id: dedupe, plugin: dedupe, settings: {key: .Payload.After.n, window.count: %[2]d}}
     processors:
       - {id: decode, plugin: json.decode, settings: {field: .Payload.After}}
 `
 
 const gather = `      - id: gather
         plugin: aggregate
-        settings: {window.size: 10ms, fields.n: count, fields.first: min(.Payload.After.n), fields.last: max(.Payload.After.n)}
+        settings: {window.size: 10ms, window.records: %d, fields.n: count, fields.first: min(.Payload.After.n), fields.last: max(.Payload.After.n), fields.read: 'min(.Metadata["opencdc.readAt"])'}
 `
 
 // decodedToFile describes a pipeline from input.log to a file that has its name. It decodes
@@ -183,53 +233,125 @@ func decodedToFile(dir, id, more string) string {
 %[3]s`, dir, id, more)
 }
 
-// A kill -9 at any moment loses nothing of what processors split, filter, hold or remember,
-// and reorders nothing.
+const splitItems = `      - {id: split, plugin: split, settings: {field: .Payload.After.items}}
+`
+
+// processedAs describes the pipelines that are killed. Another n changes the settings of
+// processors that keep state or hold records.
+func processedAs(dir string, n int) string {
+	return fmt.Sprintf(processed, dir, 100_000+n) + decodedToFile(dir, "gathered", fmt.Sprintf(gather, 4000-n)) +
+		decodedToFile(dir, "split", splitItems) + decodedToFile(dir, "plain", "")
+}
+
+var processedPipelines = []string{"cloned", "deduped", "gathered", "split", "plain"}
+
+// A kill -9 at any moment, also while processors are exchanged, loses nothing of what
+// processors split, filter, hold or remember, reorders nothing, and repeats no more than
+// without them: what was read since the last commit.
 func TestKillLosesNothingWithProcessors(t *testing.T) {
 	dir := t.TempDir()
-	writePipelines(t, dir, fmt.Sprintf(processed, dir)+decodedToFile(dir, "gathered", gather))
+	writePipelines(t, dir, processedAs(dir, 0))
 	feed, fed := context.WithCancel(t.Context())
 	lines := make(chan int)
 	go func() { lines <- feedObjects(feed, filepath.Join(dir, "input.log")) }()
-	out := func(name string) string { return filepath.Join(dir, name+".jsonl") }
-	n := kills(t) / 4
-	for i := range n {
+	var outputs []string
+	for _, id := range processedPipelines {
+		outputs = append(outputs, filepath.Join(dir, id+".jsonl"))
+	}
+	killed, exchanged := make([]time.Time, kills(t)/4), 0
+	for i := range killed {
 		p := startProcess(t, dir)
-		if err := grows(out("cloned"), out("gathered"), out("deduped")); err != nil {
+		if err := grows(outputs...); err != nil {
 			p.kill()
 			t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
 		}
-		time.Sleep(time.Duration(rand.Int64N(int64(60 * time.Millisecond)))) // any moment
+		writePipelines(t, dir, processedAs(dir, i+1))
+		time.Sleep(time.Duration(rand.Int64N(int64(200 * time.Millisecond)))) // any moment
 		p.kill()
+		killed[i] = time.Now()
+		exchanged += strings.Count(p.log.String(), "pipeline changed while it runs")
 	}
+	if exchanged == 0 {
+		t.Errorf("no processor was exchanged in %d runs", len(killed))
+	}
+	p := startProcess(t, dir)
 	fed()
 	want := <-lines
-	p := startProcess(t, dir)
-	arrived := func() bool {
-		for _, name := range []string{"cloned", "gathered", "deduped"} {
-			all := outputsIn(t, out(name))
+	p.waitFor(t, fmt.Sprintf("the last of %d lines", want), func() bool {
+		for _, path := range outputs {
+			all := outputsIn(t, path)
 			if len(all) == 0 || max(number(all[len(all)-1], "n"), number(all[len(all)-1], "last")) < want {
 				return false
 			}
 		}
 		return true
-	}
-	for deadline := time.Now().Add(30 * time.Second); !arrived(); time.Sleep(20 * time.Millisecond) {
+	})
+	p.terminate(t)
+	checkProcessed(t, dir, want, killed)
+}
+
+// waitFor waits until done, and ends the agent when that takes too long.
+func (p *process) waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.kill()
-			t.Fatalf("the last of %d lines did not arrive\n%s", want, p.log.String())
+			t.Fatalf("waited too long for %s\n%s", what, p.log.String())
 		}
 	}
-	p.terminate(t)
-	checkCloned(t, outputsIn(t, out("cloned")), want, n)
-	checkGathered(t, outputsIn(t, out("gathered")), want, n)
-	checkDeduped(t, outputsIn(t, out("deduped")), want, n)
 }
+
+func checkProcessed(t *testing.T, dir string, want int, killed []time.Time) {
+	t.Helper()
+	for id, check := range map[string]func(t *testing.T, all []output, want int, seen *sightings){
+		"cloned":   checkPieces(3, func(n int) bool { return n%5 == 3 }),
+		"split":    checkPieces(2, func(int) bool { return false }),
+		"gathered": checkGathered,
+		"deduped":  checkInOrder,
+		"plain":    checkInOrder,
+	} {
+		t.Run(id, func(t *testing.T) {
+			seen := &sightings{killed: killed, readAt: map[int]time.Time{}}
+			check(t, outputsIn(t, filepath.Join(dir, id+".jsonl")), want, seen)
+			t.Logf("of %d records %d came again, read at most %v before the kill", want, seen.repeated, seen.oldest)
+			if seen.oldest > repeatBound {
+				t.Errorf("a record came again that was read %v before the kill, want at most %v", seen.oldest, repeatBound)
+			}
+		})
+	}
+}
+
+// sightings are the records of a source that arrived.
+type sightings struct {
+	killed   []time.Time
+	readAt   map[int]time.Time // by number
+	repeated int
+	oldest   time.Duration // longest time from reading a record that came again to the kill that followed
+}
+
+// add notes a record that was read at so many nanoseconds.
+func (s *sightings) add(v int, readAt string) {
+	before, again := s.readAt[v]
+	ns, _ := strconv.ParseInt(readAt, 10, 64)
+	s.readAt[v] = time.Unix(0, ns)
+	if !again {
+		return
+	}
+	s.repeated++
+	if i := slices.IndexFunc(s.killed, before.Before); i >= 0 {
+		s.oldest = max(s.oldest, s.killed[i].Sub(before))
+	}
+}
+
+// feedRate is how many lines feedObjects appends in a second.
+const feedRate = 2000
 
 // feedObjects appends numbered objects until ctx ends and returns the number of the last
 // one, which is not dropped.
 func feedObjects(ctx context.Context, path string) int {
-	return feed(ctx, path, 20, func(n int) string { return fmt.Sprintf("{\"n\":%d,\"drop\":%t}", n, n%5 == 3) })
+	return feed(ctx, path, feedRate/100, func(n int) string {
+		return fmt.Sprintf("{\"n\":%d,\"drop\":%t,\"items\":[{\"i\":0},{\"i\":1}]}", n, n%5 == 3)
+	})
 }
 
 func number(m output, field string) int {
@@ -237,64 +359,63 @@ func number(m output, field string) int {
 	return int(n)
 }
 
-func checkCloned(t *testing.T, all []output, want, kills int) {
-	t.Helper()
-	pieces, back, last := map[int]map[string]bool{}, 0, 0
-	for _, m := range all {
-		v := number(m, "n")
-		if v < last {
-			back++
+// checkPieces expects so many pieces of each record that is not dropped.
+func checkPieces(each int, dropped func(n int) bool) func(t *testing.T, all []output, want int, seen *sightings) {
+	return func(t *testing.T, all []output, want int, seen *sightings) {
+		pieces, back, last := map[int]map[string]bool{}, 0, 0
+		for _, m := range all {
+			v, index := number(m, "n"), m.Metadata["clone.index"]+m.Metadata["split.index"]
+			if v < last {
+				back++
+			}
+			last = v
+			if pieces[v] == nil {
+				pieces[v] = map[string]bool{}
+			}
+			if pieces[v][index] = true; index == "0" {
+				seen.add(v, m.Metadata["opencdc.readAt"])
+			}
 		}
-		last = v
-		if pieces[v] == nil {
-			pieces[v] = map[string]bool{}
+		if back > len(seen.killed) {
+			t.Errorf("the order goes back %d times with %d kills", back, len(seen.killed))
 		}
-		pieces[v][m.Metadata["clone.index"]] = true
-	}
-	if back > kills {
-		t.Errorf("cloned: the order goes back %d times with %d kills", back, kills)
-	}
-	for v := 1; v <= want; v++ {
-		if dropped := v%5 == 3; len(pieces[v]) != 3 && !dropped || dropped && pieces[v] != nil {
-			t.Fatalf("cloned: of record %d there are the pieces %v", v, pieces[v])
+		for v := 1; v <= want; v++ {
+			if len(pieces[v]) != each && !dropped(v) || dropped(v) && pieces[v] != nil {
+				t.Fatalf("of record %d there are the pieces %v", v, pieces[v])
+			}
 		}
 	}
 }
 
-func checkGathered(t *testing.T, all []output, want, kills int) {
-	t.Helper()
-	up, back := 0, 0
+func checkGathered(t *testing.T, all []output, want int, seen *sightings) {
+	up := 0
 	for _, m := range all {
 		first, last, n := number(m, "first"), number(m, "last"), number(m, "n")
 		if n != last-first+1 || first > up+1 {
-			t.Fatalf("gathered: %d records from %d to %d after those up to %d", n, first, last, up)
+			t.Fatalf("%d records from %d to %d after those up to %d", n, first, last, up)
 		}
-		if first <= up {
-			back++
+		read, _ := m.Payload.After["read"].(string)
+		for v := first; v <= last; v++ {
+			seen.add(v, read)
 		}
 		up = max(up, last)
 	}
-	if up != want || back == 0 && len(all) == 0 {
+	if up != want {
 		t.Errorf("gathered up to %d of %d", up, want)
 	}
-	t.Logf("%d windows, %d repeated", len(all), back)
 }
 
-func checkDeduped(t *testing.T, all []output, want, kills int) {
-	t.Helper()
-	up, repeated := 0, 0
+func checkInOrder(t *testing.T, all []output, want int, seen *sightings) {
+	up := 0
 	for _, m := range all {
-		switch v := number(m, "n"); {
-		case v > up+1:
-			t.Fatalf("deduped: %d follows %d", v, up)
-		case v <= up:
-			repeated++
-		default:
-			up = v
+		v := number(m, "n")
+		if v > up+1 {
+			t.Fatalf("%d follows %d", v, up)
 		}
+		seen.add(v, m.Metadata["opencdc.readAt"])
+		up = max(up, v)
 	}
 	if up != want {
-		t.Errorf("deduped up to %d of %d", up, want)
+		t.Errorf("up to %d of %d", up, want)
 	}
-	t.Logf("%s of %d records came again", strconv.Itoa(repeated), want)
 }
