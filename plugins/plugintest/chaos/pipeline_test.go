@@ -35,7 +35,7 @@ func (plugins) ByName(plugin string) string { return plugin }
 
 func (plugins) WithDefaults(_ string, settings map[string]string) map[string]string { return settings }
 
-func (plugins) Processors(context.Context, string, []spec.Processor) (connector.Chain, error) {
+func (plugins) Processors(context.Context, string, []spec.Processor, connector.Chain) (connector.Chain, error) {
 	return nil, errors.New("there are none")
 }
 
