@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -22,6 +23,17 @@ func (r *Runner) check(resolved *spec.Pipeline) func(*spec.Pipeline) []spec.Prob
 		}
 		return r.Catalog.Check(context.Background(), &p)
 	}
+}
+
+// refused is err, which keeps d's pipeline from being prepared, with places. It is permanent when
+// the pipeline names plugins or settings that there are not: only a change of the declaration
+// or of the plugins mends that, and both have it tried again.
+func (r *Runner) refused(d *spec.Declaration, err error, resolved *spec.Pipeline) error {
+	check := r.check(resolved)
+	if slices.ContainsFunc(check(&d.Pipeline), func(p spec.Problem) bool { return p.Severity == spec.SeverityError }) {
+		err = failure.Permanent(err)
+	}
+	return r.located(d, err, check)
 }
 
 // located puts before err, which keeps d from running, the places in its file of what check

@@ -73,7 +73,7 @@ func (o *run) Amend(ctx context.Context, d *spec.Declaration) (reconcile.Amendme
 		return nil, o.secrets.Error(err)
 	}
 	if err != nil {
-		return nil, o.runner.located(d, o.secrets.Error(err), o.runner.check(resolved.Pipeline))
+		return nil, o.runner.refused(d, o.secrets.Error(err), resolved.Pipeline)
 	}
 	return &amendment{a, o, resolved, d}, nil
 }

@@ -69,7 +69,7 @@ func (r *Runner) Prepare(ctx context.Context, d *spec.Declaration) (reconcile.Ru
 		return nil, err
 	}
 	if err := o.Pipeline.Prepare(ctx); err != nil {
-		return nil, r.located(d, o.secrets.Error(err), r.check(o.resolved.Pipeline))
+		return nil, r.refused(d, o.secrets.Error(err), o.resolved.Pipeline)
 	}
 	return o, nil
 }

@@ -35,13 +35,18 @@ func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, rerea
 	fi, err := root.Lstat(name)
 	if err == nil && fi.Mode()&fs.ModeSymlink != 0 {
 		s.follow(dir, name)
-		fi, err = root.Stat(name)
+		if fi, err = root.Stat(name); err != nil {
+			err = explainLink(dir, name, err)
+		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, true
 	}
 	if err != nil {
 		return unreadable(name, err), true
+	}
+	if err := readable(fi); err != nil && !fi.Mode().IsRegular() {
+		return unreadable(name, fmt.Errorf("%w: pipeline files lie directly in the directory and are regular files; rename it, so that it does not end in %s, or move it", err, filepath.Ext(name))), true
 	}
 	print := s.print(fi)
 	if prior != nil && prior.certain && prior.print == print && !reread {
@@ -57,6 +62,15 @@ func (s *scanner) scanFile(root *os.Root, dir, name string, now time.Time, rerea
 		return unreadable(name, err), true
 	}
 	return &entry{file: File{Path: name, Data: data, Hash: hash(data)}, print: print, certain: print.Certain(now)}, true
+}
+
+// explainLink says of a link that leads out of dir, which err reports, where it leads.
+func explainLink(dir, name string, err error) error {
+	real, _, lost := trail(filepath.Join(dir, name))
+	if lost != nil || real == dir || strings.HasPrefix(real, dir+"/") {
+		return err
+	}
+	return fmt.Errorf("it is a link to %s, and links are followed within the directory only: move the file here, or link the whole directory", real)
 }
 
 // unstable decides about a file that is empty or changed while it was read. It gets
@@ -174,12 +188,24 @@ var errTooLarge = fmt.Errorf("it is larger than %d MiB", MaxSize>>20)
 
 func readable(fi fs.FileInfo) error {
 	if !fi.Mode().IsRegular() {
-		return fmt.Errorf("it is not a regular file (%s)", fi.Mode().Type())
+		return fmt.Errorf("it is not a regular file but %s", special(fi.Mode()))
 	}
 	if fi.Size() > MaxSize {
 		return errTooLarge
 	}
 	return nil
+}
+
+func special(mode fs.FileMode) string {
+	switch mode.Type() {
+	case fs.ModeDir:
+		return "a directory"
+	case fs.ModeNamedPipe:
+		return "a FIFO"
+	case fs.ModeSocket:
+		return "a socket"
+	}
+	return "a device"
 }
 
 func unreadable(name string, err error) *entry {

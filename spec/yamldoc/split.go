@@ -110,6 +110,9 @@ func (c chunk) syntaxError(err error) *Fault {
 			}
 		}
 	}
+	if cause := c.diagnose(line, message); cause != nil {
+		return cause
+	}
 	return &Fault{Mark: Mark{line + c.line, c.indent(line)},
 		Message: fmt.Sprintf("the YAML is not valid here or shortly after: %s%s", message, syntaxHint(message))}
 }

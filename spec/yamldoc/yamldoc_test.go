@@ -103,3 +103,31 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+// The place of a syntax error is that of its cause, wherever the library gives up.
+func TestCauses(t *testing.T) {
+	for text, want := range map[string]string{
+		"a:\n  b: 1\n\tc: 2\nd: 3":                         "3:1 a tab",
+		"a:\n\t- b: 1\n":                                   "2:1 a tab",
+		"a: \"x\nb: 1\nc: 2\n":                             `1:4 the quote "`,
+		"a: 'x\nb: 1\nc: 'y'\n":                            "1:4 the quote '",
+		"a: {b: \"x, c: 1}\nd: 1\n":                        `1:8 the quote "`,
+		"- \"x\n- y\n":                                     `1:3 the quote "`,
+		"a: |\n  it is \"open\n  - 'here\nb: \"x\nc: 1":    `4:4 the quote "`,
+		"a: it's\nb: [\n":                                  "3:1 the YAML is not valid here",
+		"# \"x\na: 'it''s' # '\nb: \"\\\"\"\nc: [\nd: 1\n": "",
+	} {
+		_, faults := yamldoc.Read([]byte(text), grammar)
+		if len(faults) != 1 {
+			t.Errorf("%q: %v", text, faults)
+			continue
+		}
+		place, rest, _ := strings.Cut(want, " ")
+		if got := fmt.Sprintf("%d:%d", faults[0].Line, faults[0].Column); want != "" && (got != place || !strings.Contains(faults[0].Message, rest)) {
+			t.Errorf("%q: got %s %s, want %s", text, got, faults[0].Message, want)
+		}
+		if want == "" && strings.Contains(faults[0].Message, "quote that") {
+			t.Errorf("%q: blames a quote: %s", text, faults[0].Message)
+		}
+	}
+}

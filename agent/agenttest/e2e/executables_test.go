@@ -103,7 +103,7 @@ func TestExecutablesMoveRecords(t *testing.T) {
 		"in": {"xgenerator", "builtin:file"}, "out": {"builtin:generator", "standalone:xfile"}, "both": {"./xgenerator", "xfile@v1.0.0"},
 	} {
 		a.Save(id+".yaml", moved(a.Dir, id, ends[0], ends[1], 2000))
-		a.WaitPhase(id, spec.PhaseRecovering, 0) // there are no executables yet
+		a.WaitPhase(id, spec.PhaseDegraded, 0) // there are no executables yet
 	}
 	before := len(children(os.Getpid()))
 	install(t, a.Dir, "xgenerator", "xfile")
