@@ -1,0 +1,101 @@
+package pages
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// block is a block of commands of a page.
+type block struct {
+	line int // of the page, at which its commands begin
+	text string
+}
+
+var fence = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+
+// commandBlocks returns the blocks of commands of a page.
+func commandBlocks(t *testing.T, path string) (blocks []block) {
+	t.Helper()
+	page := read(t, path)
+	for _, at := range fence.FindAllStringSubmatchIndex(page, -1) {
+		blocks = append(blocks, block{strings.Count(page[:at[2]], "\n") + 1, page[at[2]:at[3]]})
+	}
+	return blocks
+}
+
+var inline = regexp.MustCompile("`(?:\\./)?conduit ([a-z][^`]*)`")
+
+// namedCommands returns the words of the commands that a page names in its text: `conduit dlq
+// ls [PIPELINE]` names "dlq ls".
+func namedCommands(t *testing.T, path string) (all []string) {
+	t.Helper()
+	for _, m := range inline.FindAllStringSubmatch(read(t, path), -1) {
+		var words []string
+		for _, word := range strings.Fields(m[1]) {
+			if !regexp.MustCompile(`^[a-z]+$`).MatchString(word) {
+				break
+			}
+			words = append(words, word)
+		}
+		all = append(all, strings.Join(words, " "))
+	}
+	return all
+}
+
+// expectation is a command line with what it prints, and how it ends when that is not with 0.
+var expectation = regexp.MustCompile(`^(.*\S)\s+# → (.*?)(?:, exit code (\d))?(?:; .*)?$`)
+
+var (
+	runsAgent = regexp.MustCompile(`^(\S*conduit|go run \./cmd/conduit) run\b[^#]*`)
+	// The suite cannot run within itself; that the packages and tests of a line are there can be
+	// asked.
+	testsOne = regexp.MustCompile(`^go test (\S+) -run (\S+?)(/\S+)?( -update)?\s*(#.*)?$`)
+	testsAll = regexp.MustCompile(`^go test \./\.\.\.\s*(#.*)?$`)
+	checks   = regexp.MustCompile(`^\.ci/check\s*(#.*)?$`)
+)
+
+// script turns a line of a block into what the terminal executes.
+func script(line string) string {
+	if m := expectation.FindStringSubmatch(line); m != nil {
+		code := m[3]
+		if code == "" {
+			code = "0"
+		}
+		return fmt.Sprintf("prints %s %s %s", quote(m[2]), code, quote(m[1]))
+	}
+	if m := runsAgent.FindString(line); m != "" {
+		return "start " + m
+	}
+	if m := testsOne.FindStringSubmatch(line); m != nil {
+		return fmt.Sprintf("go test %s -list %s | grep -q ^Test", m[1], quote("^"+m[2]))
+	}
+	if testsAll.MatchString(line) {
+		return "go list ./... >/dev/null"
+	}
+	if checks.MatchString(line) {
+		return "test -x .ci/check"
+	}
+	return line
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func TestScript(t *testing.T) {
+	for line, want := range map[string]string{
+		"sed -i s/a/b/ file   # nothing is checked": "sed -i s/a/b/ file   # nothing is checked",
+		"./conduit run":                                   "start ./conduit run",
+		"go run ./cmd/conduit run   # the demo":           "start go run ./cmd/conduit run   ",
+		"tail -F out.txt            # → hello":            "prints 'hello' 0 'tail -F out.txt'",
+		"conduit validate   # → f.yaml:1: …, exit code 2": "prints 'f.yaml:1: …' 2 'conduit validate'",
+		"conduit ls 'x'   # → a … b; and more":            `prints 'a … b' 0 'conduit ls '\''x'\'''`,
+		"go test ./spec -run TestBadFiles -update   # x":  "go test ./spec -list '^TestBadFiles' | grep -q ^Test",
+		"go test ./cmd -run TestScripts/plan":             "go test ./cmd -list '^TestScripts' | grep -q ^Test",
+		"go test ./...    # everything":                   "go list ./... >/dev/null",
+	} {
+		if got := script(line); got != want {
+			t.Errorf("%s\n got %s\nwant %s", line, got, want)
+		}
+	}
+}

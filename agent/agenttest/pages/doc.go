@@ -1,0 +1,3 @@
+// Package pages holds the tests that execute what the pages of the documentation tell a reader
+// to type.
+package pages

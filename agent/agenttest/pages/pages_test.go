@@ -1,0 +1,126 @@
+package pages
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../../.."
+
+// stand is where the reader of a page is when they begin to type.
+type stand struct {
+	checkout bool     // in a checkout, otherwise in an empty directory
+	before   []string // what they did already
+	replace  []string // what they put in its place, old and new
+}
+
+// readers are the pages with commands. An empty directory and the conduit on PATH are what every
+// reader has.
+var readers = map[string]stand{
+	"README.md":              {checkout: true},
+	"CONTRIBUTING.md":        {checkout: true},
+	"api/README.md":          {before: []string{"conduit run"}, replace: []string{"http://localhost:8080", "http://$CONDUIT_API_HTTP_ADDRESS"}},
+	"plugins/README.md":      {},
+	"plugins/exec/README.md": {checkout: true},
+	"plugins/processor/README.md": {before: []string{
+		"conduit plugins init name --processor --replace $CHECKOUT && cd name && go mod tidy",
+	}},
+	"plugins/sdk/example/README.md":        {before: []string{"conduit plugins init example --replace $CHECKOUT && cd example"}},
+	"plugins/sdk/example/python/README.md": {checkout: true},
+}
+
+// elsewhere are the pages whose commands need another machine, and the tests that execute them.
+var elsewhere = map[string]string{
+	"cmd/conduit/systemd/README.md": "TestUnit",                 // root and systemd as process 1
+	"reconcile/README.md":           "TestDocumentedDeployment", // an agent whose files a tool deploys
+}
+
+// TestPages executes the command blocks of every page, in the order of the page and in one
+// terminal. A comment "# → text" says what the command prints.
+func TestPages(t *testing.T) {
+	bin := build(t)
+	for path, test := range elsewhere {
+		if out, err := exec.Command("grep", "-rq", "--include=*_test.go", "^func "+test+"(", root).CombinedOutput(); err != nil {
+			t.Errorf("there is no %s that could execute %s: %v %s", test, path, err, out)
+		}
+	}
+	for _, path := range documents(t) {
+		blocks := commandBlocks(t, path)
+		reader, ok := readers[path]
+		switch {
+		case ok && len(blocks) == 0:
+			t.Errorf("%s has no commands and is in the table of readers", path)
+		case !ok && len(blocks) > 0 && elsewhere[path] == "":
+			t.Errorf("%s has commands that no test executes", path)
+		case ok:
+			t.Run(strings.TrimSuffix(path, ".md"), func(t *testing.T) {
+				t.Parallel()
+				newTerminal(t, bin, reader).execute(path, blocks)
+			})
+		}
+	}
+}
+
+// documents lists the pages of the documentation.
+func documents(t *testing.T) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata" || d.Name() == "template"):
+			return fs.SkipDir
+		case filepath.Ext(path) == ".md":
+			paths = append(paths, strings.TrimPrefix(path, root+"/"))
+		}
+		return nil
+	})
+	if err != nil || !slices.Contains(paths, "README.md") {
+		t.Fatalf("cannot find the pages: %v, %v", paths, err)
+	}
+	return paths
+}
+
+// build builds the binary that readers have on their PATH.
+func build(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", dir, root+"/cmd/conduit").CombinedOutput(); err != nil {
+		t.Fatalf("cannot build conduit: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// TestCommandsExist checks that every command that a page names exists.
+func TestCommandsExist(t *testing.T) {
+	bin := build(t)
+	named := map[string]string{} // command → page
+	for _, path := range documents(t) {
+		for _, words := range namedCommands(t, path) {
+			named[words] = path
+		}
+	}
+	if len(named) < 30 {
+		t.Fatalf("only %d commands are named: %v", len(named), named)
+	}
+	for words, path := range named {
+		out, err := exec.Command(filepath.Join(bin, "conduit"), append(strings.Fields(words), "--help")...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s names 'conduit %s': %v\n%s", path, words, err, out)
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
