@@ -6,7 +6,7 @@ import (
 )
 
 // Latest keeps what a system said last, for a source that knows no more of its progress than
-// that. The zero Latest is ready to use, by several goroutines.
+// that, or measured it. The zero Latest is ready to use, by several goroutines.
 type Latest struct {
 	mu     sync.Mutex
 	report Report // guarded by mu
@@ -21,7 +21,14 @@ func (l *Latest) Note(warning string) {
 	}
 }
 
-// Report returns the time of the last answer, and the warning if there was one since.
+// Set keeps the report.
+func (l *Latest) Set(r Report) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.report = r
+}
+
+// Report returns what was set last, with the time of the last answer, and the warning if there was one since.
 func (l *Latest) Report() Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()

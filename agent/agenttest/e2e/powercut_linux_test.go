@@ -1,12 +1,16 @@
 package e2e_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,7 +27,7 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	text := fmt.Sprintf(killPipelines, d.dir, rate)
 	text = strings.ReplaceAll(text, d.dir+"/input.log", input)
 	_, spooled, _ := strings.Cut(fmt.Sprintf(spoolPipelines, d.dir), "pipelines:\n")
-	text += strings.ReplaceAll(spooled, d.dir+"/input.log", input)
+	text += strings.ReplaceAll(spooled, d.dir+"/input.log", input) + fmt.Sprintf(rotatedPipeline, input, d.dir)
 	writePipelines(t, d.dir, text)
 	d.unmount(t) // which writes them out
 	d.mount(t)
@@ -32,6 +36,7 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	go func() { lines <- feedLines(feed, input, rate) }()
 
 	made, tailed, spooledOut := filepath.Join(d.dir, "made.jsonl"), filepath.Join(d.dir, "tailed.jsonl"), filepath.Join(d.dir, "out.jsonl")
+	rotated := filepath.Join(d.dir, "rotated.jsonl")
 	n := setting(t, "CONDUIT_CUTS", 20)
 	cuts := make([]time.Time, n)
 	for i := range n {
@@ -53,16 +58,65 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	want := <-lines
 	catchUp(t, d.dir, tailed, want)
 	catchUp(t, d.dir, spooledOut, want)
+	catchUp(t, d.dir, rotated, want)
+	rotated = joinRotated(t, rotated)
 
-	for _, path := range []string{made, tailed} {
+	for _, path := range []string{made, tailed, rotated} {
 		o := inspect(t, path, cuts)
 		t.Logf("%s: %d records, %d power cuts, %d repeated, read at most %v before the cut, %d torn lines",
 			filepath.Base(path), o.last, n, o.repeated, o.oldest, o.torn)
 	}
 	spoolArrived(t, spooledOut, want, n)
-	if o := inspect(t, tailed, cuts); o.last != want {
-		t.Errorf("%d of %d lines arrived", o.last, want)
+	for _, path := range []string{tailed, rotated} {
+		if o := inspect(t, path, cuts); o.last != want {
+			t.Errorf("%s: %d of %d lines arrived", filepath.Base(path), o.last, want)
+		}
 	}
+}
+
+// rotatedPipeline rotates its file often, and compresses.
+const rotatedPipeline = `  - id: rotated
+    connectors:
+      - {id: src, type: source, plugin: builtin:file, settings: {path: %[1]s}}
+      - {id: dst, type: destination, plugin: builtin:file, settings: {path: %[2]s/rotated.jsonl, rotate.size: 100000, rotate.compression: gzip}}
+`
+
+// joinRotated writes what is in a file and its rotated ones into one file, and returns its path.
+// Of a file that is there compressed, too, one is taken.
+func joinRotated(t *testing.T, path string) string {
+	t.Helper()
+	names, err := filepath.Glob(strings.TrimSuffix(path, ".jsonl") + "-*.jsonl*")
+	if err != nil || len(names) < 3 {
+		t.Fatalf("there are the rotated files %q: %v", names, err)
+	}
+	var all bytes.Buffer
+	for _, name := range append(names, path) {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if packed, ok := strings.CutSuffix(name, ".gz"); ok {
+			if slices.Contains(names, packed) {
+				continue
+			}
+			r, err := gzip.NewReader(bytes.NewReader(content))
+			if err == nil {
+				content, err = io.ReadAll(r)
+			}
+			if err != nil {
+				t.Fatalf("cannot read %s: %v", name, err)
+			}
+		}
+		all.Write(content)
+		if len(content) > 0 && content[len(content)-1] != '\n' {
+			all.WriteByte('\n') // a torn line, which ends its file
+		}
+	}
+	joined := path + ".joined"
+	if err := os.WriteFile(joined, all.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return joined
 }
 
 // disk is a file system of its own, of which the power can be cut.

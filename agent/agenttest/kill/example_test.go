@@ -12,14 +12,16 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// example returns the first YAML block of a page of the documentation.
-func example(t *testing.T, page string) string {
+// example returns the first YAML block of a page of the documentation, or of what follows a
+// heading there.
+func example(t *testing.T, page string, heading ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../..", page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, ok := strings.Cut(string(text), "```yaml\n")
+	_, section, _ := strings.Cut(string(text), strings.Join(heading, ""))
+	_, rest, ok := strings.Cut(section, "```yaml\n")
 	block, _, closed := strings.Cut(rest, "```")
 	if !ok || !closed {
 		t.Fatalf("%s has no example", page)
@@ -34,6 +36,23 @@ func replace(t *testing.T, text, old, by string) string {
 		t.Fatalf("the example has no %q", old)
 	}
 	return strings.ReplaceAll(text, old, by)
+}
+
+// TestFileExample runs the example of the file destination.
+func TestFileExample(t *testing.T) {
+	t.Parallel()
+	a := agenttest.Start(t, "")
+	file := example(t, "plugins/builtin/README.md", "\n## file (destination)")
+	file = replace(t, file, "path: logs/*.log", "path: "+a.Path("*.log"))
+	file = replace(t, file, "path: archive.jsonl", "path: "+a.Path("archive.jsonl"))
+	if err := os.WriteFile(a.Path("x.log"), []byte("2026-11-22 it failed\n  at x\n2026-11-22 more\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.Save("archive.yaml", file)
+	a.Wait("both records", func() bool {
+		content, _ := os.ReadFile(a.Path("archive.jsonl"))
+		return strings.Count(string(content), "\n") == 2
+	})
 }
 
 // TestPostgresExample runs the example of the connector's page, with the URL and the path of the

@@ -22,6 +22,8 @@ const (
 )
 
 type destinationSettings struct {
+	rotateSettings
+
 	Path  string `json:"path" validate:"required" desc:"Path of the file to append to. It is created if it does not exist; its directory must exist."`
 	Fsync bool   `json:"fsync" default:"true" desc:"Whether records are on the disk, safe from a power cut, before they are acknowledged. What is no file, such as a pipe or a terminal, needs none."`
 }
@@ -40,6 +42,8 @@ type Destination struct {
 	torn     bool        // the file ends in the middle of a line
 	compared time.Time   // when the path was last compared with file
 	buf      []byte      // from buffers, during Write
+	archive  *archive    // one of its own for every Open
+	wrote    time.Time   // when file was last written to
 	durable  *durable    // what syncs file; one of its own for every Open
 	defers   func(sdk.Syncer)
 }
@@ -56,6 +60,9 @@ func (d *Destination) Configure(ctx context.Context, values map[string]string) e
 	if err := sdk.Decode(values, &d.settings); err != nil {
 		return err
 	}
+	if err := d.settings.check(); err != nil {
+		return err
+	}
 	return sdk.CheckPath(ctx, "path", d.settings.Path)
 }
 
@@ -64,7 +71,11 @@ func (d *Destination) Open(ctx context.Context) error {
 	d.durable, d.defers = &durable{}, sdk.EnvFrom(ctx).Defer
 	d.check = func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) }
 	d.checkIn = func(dir *os.File, name string) error { return sdk.CheckCreate(ctx, "path", dir, name) }
-	return d.open()
+	d.archive = newArchive(d.settings.rotateSettings, sdk.Logger(ctx), d.checkIn)
+	if err := d.open(); err != nil {
+		return err
+	}
+	return d.tidy()
 }
 
 // Write appends the records. Only one that cannot be encoded is refused. When it fails, it
@@ -90,7 +101,7 @@ func (d *Destination) Write(ctx context.Context, records []record.Record) (int, 
 			return d.fail(written, i, fmt.Errorf("cannot encode the record: %w", err))
 		}
 		d.buf = append(buf, '\n')
-		if len(d.buf) < writeBytes && i < len(records)-1 {
+		if len(d.buf) < d.settings.most() && i < len(records)-1 {
 			continue
 		}
 		if err := d.flush(); err != nil {
@@ -118,6 +129,9 @@ func (d *Destination) start() { d.buf = append(d.buf[:0], '\n') }
 // flush writes the buffer, all of it or nothing. When the file has no name any more,
 // what was written there would never be read, so it is written again under the path.
 func (d *Destination) flush() error {
+	if err := d.rotate(time.Now()); err != nil {
+		return err
+	}
 	for {
 		if err := d.writeBuffer(); err != nil {
 			return err
@@ -202,7 +216,7 @@ func (d *Destination) isMoved() (bool, error) {
 }
 
 func (d *Destination) reopen() error {
-	if err := d.Teardown(context.Background()); err != nil {
+	if err := d.close(); err != nil {
 		return err
 	}
 	return d.open()
@@ -284,11 +298,19 @@ func (d *Destination) use(f *os.File) error {
 		}
 	}
 	d.file, d.info, d.size, d.torn, d.compared = f, info, info.Size(), torn, time.Now()
+	d.wrote = info.ModTime()
 	return nil
 }
 
 // Teardown closes the file.
 func (d *Destination) Teardown(context.Context) error {
+	if d.archive != nil {
+		d.archive.close()
+	}
+	return d.close()
+}
+
+func (d *Destination) close() error {
 	if d.file == nil {
 		return nil
 	}

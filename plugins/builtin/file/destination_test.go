@@ -23,11 +23,7 @@ import (
 func tryDestination(t testing.TB, path string, settings ...string) (sdk.Destination, error) {
 	t.Helper()
 	d := file.Connector().NewDestination()
-	all := map[string]string{"path": path}
-	for i := 0; i < len(settings); i += 2 {
-		all[settings[i]] = settings[i+1]
-	}
-	if err := d.Configure(t.Context(), all); err != nil {
+	if err := d.Configure(t.Context(), settingsOf(path, settings)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -1,4 +1,4 @@
-// Package file is a source that follows the lines of a growing file, and a
+// Package file is a source that follows the lines of growing files, and a
 // destination that appends a line per record to one.
 package file
 
@@ -10,8 +10,8 @@ const version = "v1.0.0"
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:           "file",
-		Summary:        "Reads the lines of a file, or writes records to one.",
-		Description:    "A source that follows the lines of a file through growth, rotation and truncation, and a destination that appends every record to a file as one line.",
+		Summary:        "Reads the lines of files, or writes records to one.",
+		Description:    "A source that follows the lines of a file, or of those in a directory, through growth, rotation, truncation and compression, and a destination that appends every record to a file as one line, and rotates it.",
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
+	"regexp"
 )
 
 const (
@@ -15,19 +15,23 @@ const (
 
 var errLineTooLong = errors.New("the line is longer than 16 MiB")
 
-// lines cuts a file into lines. The lines that next returns belong to the caller; the
-// memory they lie in is not used again.
+// lines cuts a file into lines, or into groups of lines. Those that next returns belong to the
+// caller; the memory they lie in is not used again.
 type lines struct {
-	file   *os.File
-	offset int64 // in the file, of rest
+	file   *content
+	begins *regexp.Regexp // matches the first line of each group; nil: lines are not grouped
+	offset int64          // in the file, of rest
 
 	buf     []byte // what was read and not returned; behind it is spare capacity
-	scanned int    // bytes of buf known to hold no newline
+	scanned int    // bytes of buf known to hold no newline; with groups, whole lines of one group
 	want    int    // spare capacity for the next read
 }
 
 // next returns the next line without its newline, or false when it was not read yet.
 func (l *lines) next() ([]byte, bool) {
+	if l.begins != nil {
+		return l.nextGroup()
+	}
 	i := bytes.IndexByte(l.buf[l.scanned:], '\n')
 	if i < 0 {
 		l.scanned = len(l.buf)
@@ -37,12 +41,35 @@ func (l *lines) next() ([]byte, bool) {
 	return l.take(i, i+1), true
 }
 
-// rest returns what follows the last newline as a line, or false when that is nothing.
-func (l *lines) rest() ([]byte, bool) {
-	if len(l.buf) == 0 {
+// nextGroup returns the next group, whose end is known when the next one begins.
+func (l *lines) nextGroup() ([]byte, bool) {
+	for {
+		i := bytes.IndexByte(l.buf[l.scanned:], '\n')
+		if i < 0 {
+			return nil, false
+		}
+		if start := l.scanned; start > 0 && l.begins.Match(l.buf[start:start+i]) {
+			return l.take(start-1, start), true
+		}
+		l.scanned += i + 1
+	}
+}
+
+// whole returns the whole lines of a group that may go on, or false when there are none.
+func (l *lines) whole() ([]byte, bool) {
+	if l.begins == nil || l.scanned == 0 {
 		return nil, false
 	}
-	return l.take(len(l.buf), len(l.buf)), true
+	return l.take(l.scanned-1, l.scanned), true
+}
+
+// rest returns what is left as a line or group, or false when that is nothing.
+func (l *lines) rest() ([]byte, bool) {
+	n := len(l.buf)
+	if n == 0 {
+		return nil, false
+	}
+	return l.take(len(bytes.TrimSuffix(l.buf, []byte{'\n'})), n), true
 }
 
 // take returns the first n bytes and goes on behind skip.
@@ -69,7 +96,7 @@ func (l *lines) fill() error {
 	if n == len(spare) {
 		l.want = largeRead
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return err

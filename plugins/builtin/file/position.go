@@ -3,6 +3,7 @@ package file
 import (
 	"fmt"
 	"hash/fnv"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -51,6 +52,35 @@ func parsePosition(pos record.Position) (place, error) {
 		p.switches = number(fields[4], 10)
 	}
 	return p, err
+}
+
+// parsePlaces reads a position in several files: the path of each with "=" and where reading
+// stands, separated by spaces. Paths are escaped as in URLs. It returns nil for a position in one file.
+func parsePlaces(pos record.Position) (map[string]place, error) {
+	if !strings.Contains(string(pos), "=") {
+		return nil, nil
+	}
+	places := map[string]place{}
+	for entry := range strings.SplitSeq(string(pos), " ") {
+		i := max(0, strings.LastIndexByte(entry, '='))
+		path, err := url.PathUnescape(entry[:i])
+		if err != nil || path == "" {
+			return nil, fmt.Errorf("cannot resume at position %.200q: not a position of this source", pos)
+		}
+		if places[path], err = parsePosition(record.Position(entry[i+1:])); err != nil {
+			return nil, err
+		}
+	}
+	return places, nil
+}
+
+// appendPath appends what parsePlaces reads before a place.
+func appendPath(dst []byte, path string) []byte {
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	return append(append(dst, strings.Join(parts, "/")...), '=')
 }
 
 // appendIdentity appends what follows offset and line in a position.

@@ -43,7 +43,7 @@ func (t *tail) resume(p place) error {
 
 // resumeAtOffset goes on at the beginning of the line that the offset is in, with the
 // number that this line has.
-func (t *tail) resumeAtOffset(f *os.File, p place) error {
+func (t *tail) resumeAtOffset(f *content, p place) error {
 	at := place{}
 	l := lines{file: f, want: largeRead}
 	for l.offset < p.offset {
@@ -71,13 +71,13 @@ func (t *tail) resumeAtOffset(f *os.File, p place) error {
 
 // isIn reports whether p is a place in f: the beginning is the same, the place exists
 // and, if demanded, the inode is the same.
-func (p *place) isIn(f *os.File, sameInode bool) bool {
+func (p *place) isIn(f *content, sameInode bool) bool {
 	info, err := f.Stat()
-	if err != nil || info.Size() < p.offset || sameInode && inodeOf(info) != p.inode {
+	if err != nil || f.packed == nil && info.Size() < p.offset || sameInode && inodeOf(info) != p.inode {
 		return false
 	}
 	head := make([]byte, min(p.offset, headBytes))
-	if _, err := f.ReadAt(head, 0); err != nil && err != io.EOF {
+	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return false
 	}
 	return headHash(head, p.offset) == p.head
@@ -87,8 +87,8 @@ func (p *place) isIn(f *os.File, sameInode bool) bool {
 // file renamed, or a copy of it whose name begins like path. Of several copies it is the
 // first one made since the file was last seen, or the last one when that is not known.
 // It returns nil when there is none. open opens a file for reading.
-func (p *place) find(path string, seen time.Time, open func(string) (*os.File, error)) *os.File {
-	var copied *os.File
+func (p *place) find(path string, seen time.Time, open func(string) (*content, error)) *content {
+	var copied *content
 	var copiedInfo os.FileInfo
 	for _, name := range neighbours(path) {
 		info, err := os.Lstat(name)
@@ -96,7 +96,7 @@ func (p *place) find(path string, seen time.Time, open func(string) (*os.File, e
 			continue
 		}
 		renamed := inodeOf(info) == p.inode
-		isCopy := strings.HasPrefix(filepath.Base(name), filepath.Base(path)) && !info.ModTime().Before(seen) &&
+		isCopy := isCopyName(filepath.Base(path), filepath.Base(name)) && !info.ModTime().Before(seen) &&
 			(copied == nil || info.ModTime().After(copiedInfo.ModTime()) == seen.IsZero())
 		if !renamed && !isCopy {
 			continue
@@ -123,8 +123,17 @@ func (p *place) find(path string, seen time.Time, open func(string) (*os.File, e
 	return copied
 }
 
+// isCopyName reports whether a copy of the file called base may have this name.
+func isCopyName(base, name string) bool {
+	if strings.HasPrefix(name, base) {
+		return true
+	}
+	_, ok := rotatedFrom(base, packing.ReplaceAllString(name, ""))
+	return ok
+}
+
 // endsLine reports whether p is behind a newline in f.
-func (p *place) endsLine(f *os.File) bool {
+func (p *place) endsLine(f *content) bool {
 	var last [1]byte
 	_, err := f.ReadAt(last[:], p.offset-1)
 	return err == nil && bytes.Equal(last[:], []byte{'\n'})

@@ -29,6 +29,8 @@ const date = `[-._][0-9]{4}[-._]?[0-9]{2}[-._]?[0-9]{2}[-0-9TZ:.+_]*`
 var (
 	behindName      = regexp.MustCompile(`^(\.old|\.([0-9]{1,7})|` + date + `)$`)
 	beforeExtension = regexp.MustCompile(`^` + date + `$`)
+	rotatedName     = regexp.MustCompile(`(\.old|\.[0-9]{1,7}|` + date + `)$`)
+	rotatedDate     = regexp.MustCompile(date + `$`)
 	packing         = regexp.MustCompile(`\.(gz|bz2|xz|zst|lz4|zip)$`)
 )
 
@@ -57,7 +59,7 @@ func (r rotated) compare(o rotated) int {
 
 // successor opens the file to read after the open one: the first of those that had the
 // path since then, else the one that has it now. It returns nil when there is none yet.
-func (t *tail) successor() (*os.File, error) {
+func (t *tail) successor() (*content, error) {
 	for {
 		now, err := t.openRegular(t.path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +80,7 @@ func (t *tail) successor() (*os.File, error) {
 }
 
 // between returns the files that had the path after the open one and before now, in order.
-func (t *tail) between(now *os.File) ([]rotated, error) {
+func (t *tail) between(now *content) ([]rotated, error) {
 	left, err := t.file.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("cannot examine %s: %w", t.path, err)
@@ -110,11 +112,11 @@ func (t *tail) between(now *os.File) ([]rotated, error) {
 
 // first opens the first of the files that can be read. It reports whether one of them
 // was moved meanwhile, so that it must be searched for again.
-func (t *tail) first(files []rotated) (f *os.File, moved bool) {
+func (t *tail) first(files []rotated) (f *content, moved bool) {
 	for _, r := range files {
 		name := r.name + r.packed
-		if r.packed != "" {
-			t.log.Warn("file was rotated before it was read, and is compressed: its lines are missing", "path", t.path, "rotated", name)
+		if r.packed != "" && !canUnpack(t.compression, name) {
+			t.log.Warn("file was rotated before it was read, and is compressed in a way that is not read: its lines are missing", "path", t.path, "rotated", name)
 			continue
 		}
 		f, err := t.openRegular(name)

@@ -216,7 +216,7 @@ func TestOverwrittenWhileRead(t *testing.T) {
 func TestSaysThatLinesAreMissing(t *testing.T) {
 	compress := func(t *testing.T, path string) {
 		t.Helper()
-		rename(t, path, path+".gz") // by its name
+		rename(t, path, path+".xz") // by its name
 	}
 	for name, tt := range map[string]struct {
 		happens func(t *testing.T, path string)
@@ -233,10 +233,10 @@ func TestSaysThatLinesAreMissing(t *testing.T) {
 			rename(t, path, path+".1")
 			compress(t, path+".1")
 			write(t, path, "c1\n")
-		}, []string{"a2", "c1"}, "is compressed: its lines are missing"},
+		}, []string{"a2", "c1"}, "is compressed in a way that is not read: its lines are missing"},
 		"all compressed": {func(t *testing.T, path string) {
 			rename(t, path, path+".2")
-			write(t, path+".2.gz", "a\n")
+			write(t, path+".2.xz", "a\n")
 			if err := os.Remove(path + ".2"); err != nil {
 				t.Fatal(err)
 			}
@@ -244,7 +244,7 @@ func TestSaysThatLinesAreMissing(t *testing.T) {
 			rename(t, path, path+".1")
 			compress(t, path+".1")
 			write(t, path, "c1\n")
-		}, []string{"a2", "c1"}, "is compressed: its lines are missing"},
+		}, []string{"a2", "c1"}, "is compressed in a way that is not read: its lines are missing"},
 		"only read ones compressed": {func(t *testing.T, path string) {
 			write(t, path+".2.gz", "z\n")
 			age(t, path+".2.gz", time.Hour)
@@ -256,6 +256,14 @@ func TestSaysThatLinesAreMissing(t *testing.T) {
 			copyAndCutOff(t, path, path+".1")
 			write(t, path, "b1\n")
 		}, []string{"a2", "b1"}, ""},
+		"compressed with gzip": {func(t *testing.T, path string) {
+			rename(t, path, path+".2")
+			write(t, path, "b1\n")
+			pack(t, path+".1.gz", "b1\n")
+			write(t, path, "c1\n")
+			write(t, path+".new", "c1\n")
+			rename(t, path+".new", path)
+		}, []string{"a2", "b1", "c1"}, ""},
 		"renamed": {func(t *testing.T, path string) {
 			rename(t, path, path+".1")
 			write(t, path, "b1\n")

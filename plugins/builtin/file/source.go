@@ -3,11 +3,14 @@ package file
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -23,49 +26,78 @@ const (
 )
 
 type settings struct {
-	Path string `json:"path" validate:"required" desc:"Path of the file to read. It need not exist yet."`
+	Path        string        `json:"path" validate:"required" desc:"Path of the file to read, a directory, or a pattern such as /var/log/*.log. It need not exist yet."`
+	Compression string        `json:"compression" default:"auto" validate:"inclusion=auto|none|gzip|zstd" desc:"How the content is compressed. auto: as the extension says, .gz or .zst."`
+	GroupBegin  string        `json:"multiline.start" desc:"Regular expression that matches the first line of a record, such as ^[0-9]{4}-. Lines that it does not match belong to the record before them. Nothing: every line is a record."`
+	GroupWait   time.Duration `json:"multiline.timeout" default:"1s" validate:"gt=0" desc:"How long a record waits for more lines."`
 }
 
-// Source follows the lines of a file. Every line becomes a record: the key is the
-// number of the line, the payload the line without its newline.
+// options returns how content becomes records.
+func (c *settings) options() (*options, error) {
+	o := &options{compression: c.Compression, groupWait: c.GroupWait}
+	if c.GroupBegin == "" {
+		return o, nil
+	}
+	var err error
+	if o.groupBegin, err = regexp.Compile(c.GroupBegin); err != nil {
+		return nil, sdk.SettingError{Setting: "multiline.start", Message: err.Error()}
+	}
+	return o, nil
+}
+
+// Source follows the lines of a file, or of several. Every line, or group of lines, becomes a
+// record: the key is the number of its first line, the payload the text without the last newline.
 type Source struct {
 	sdk.SourceBase
 
-	path  string
-	tail  tail
-	pause time.Duration
-	// What follows offset and line in a position, as of the first headed bytes of the file.
-	identity []byte
-	headed   int64
+	settings settings
+	options  *options
+	reader   reader // nil before Open
+	pause    time.Duration
+	latest   progress.Latest
+	measured time.Time
+}
+
+// reader reads one file, or several.
+type reader interface {
+	// take returns records of what was read, if there are any.
+	take() ([]record.Record, error)
+	// advance reads on. It reports whether it got anywhere; if not, there is nothing to read now.
+	advance() (bool, error)
+	// behind returns how many bytes were not read.
+	behind() int64
+	close() error
 }
 
 // Parameters describes the settings.
 func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
 
 // Configure checks and keeps the settings.
-func (s *Source) Configure(ctx context.Context, values map[string]string) error {
-	var c settings
-	if err := sdk.Decode(values, &c); err != nil {
+func (s *Source) Configure(ctx context.Context, values map[string]string) (err error) {
+	s.settings = settings{}
+	if err := sdk.Decode(values, &s.settings); err != nil {
 		return err
 	}
-	s.path = c.Path
-	return sdk.CheckPath(ctx, "path", c.Path)
+	if s.options, err = s.settings.options(); err != nil {
+		return err
+	}
+	return sdk.CheckPath(ctx, "path", fixedPart(s.settings.Path))
 }
 
-// Open finds the file that pos is in, if it is not at the path any more. A file that
-// does not exist is waited for by Read.
+// Open finds the files that pos is in, also those that are not at their path any more. A file
+// that does not exist is waited for by Read.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	check := func(f *os.File) error { return sdk.CheckOpen(ctx, "path", f) }
-	s.tail = tail{path: s.path, log: sdk.Logger(ctx), check: check}
-	if len(pos) == 0 {
-		_, err := s.tail.open()
-		return err
+	t := tail{options: s.options, path: s.settings.Path, log: sdk.Logger(ctx), check: check}
+	if isSeveral(s.settings.Path) {
+		t.leaveAfter = leaveAfter
+		f := &follower{tail: t}
+		s.reader = f
+		return f.open(pos)
 	}
-	p, err := parsePosition(pos)
-	if err != nil {
-		return err
-	}
-	return s.tail.resume(p)
+	one := &single{tail: t}
+	s.reader = one
+	return one.open(pos)
 }
 
 // Read returns the lines that are there, waiting for the first one.
@@ -74,22 +106,37 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if records := s.take(); len(records) > 0 {
+		s.measure()
+		records, err := s.reader.take()
+		if len(records) > 0 || err != nil {
 			s.pause = 0
-			return records, nil
+			return records, err
 		}
-		more, err := s.tail.advance()
+		more, err := s.reader.advance()
 		if err != nil {
 			return nil, err
 		}
 		if !more {
-			s.tail.idle()
 			s.wait(ctx)
 		}
 	}
 }
 
-// wait waits until ctx ends or it is time to poll the file again: soon, and less
+// measureInterval is how often the distance to the ends of the files is measured.
+const measureInterval = time.Second
+
+func (s *Source) measure() {
+	if now := time.Now(); now.Sub(s.measured) >= measureInterval {
+		s.measured = now
+		bytes := s.reader.behind()
+		s.latest.Set(progress.Report{Bytes: &bytes, At: now})
+	}
+}
+
+// Progress returns how many bytes of the files were not read, as they are on the disk.
+func (s *Source) Progress() progress.Report { return s.latest.Report() }
+
+// wait waits until ctx ends or it is time to poll the files again: soon, and less
 // often while nothing happens.
 func (s *Source) wait(ctx context.Context) {
 	s.pause = min(max(2*s.pause, shortestPause), longestPause)
@@ -101,37 +148,79 @@ func (s *Source) wait(ctx context.Context) {
 	}
 }
 
-// Teardown closes the file.
+// Teardown closes the files.
 func (s *Source) Teardown(context.Context) error {
-	if s.tail.file == nil {
+	if s.reader == nil {
 		return nil
 	}
-	f := s.tail.file
-	s.tail.lines = lines{}
+	return s.reader.close()
+}
+
+// single reads the file at one path.
+type single struct {
+	tail
+	// What follows offset and line in a position, as of the first headed bytes of the file.
+	identity []byte
+	headed   int64
+}
+
+func (s *single) open(pos record.Position) error {
+	if len(pos) == 0 {
+		_, err := s.tail.open()
+		return err
+	}
+	places, err := parsePlaces(pos)
+	if err == nil {
+		if p, ok := places[s.path]; ok {
+			return s.resume(p)
+		}
+		var p place
+		if p, err = parsePosition(pos); err == nil {
+			return s.resume(p)
+		}
+	}
+	return err
+}
+
+func (s *single) take() ([]record.Record, error) { return s.records(batchRecords, nil), nil }
+
+func (s *single) advance() (bool, error) {
+	more, err := s.tail.advance()
+	if !more && err == nil {
+		s.idle()
+	}
+	return more, err
+}
+
+func (s *single) close() error {
+	if s.file == nil {
+		return nil
+	}
+	f := s.file
+	s.lines = lines{}
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("cannot close %s: %w", s.path, err)
 	}
 	return nil
 }
 
-// take makes records of the lines that were read. The parts of the records are cut
-// from one array each.
-func (s *Source) take() []record.Record {
-	t := &s.tail
-	line, ok := t.next()
+// records makes up to most records of the lines that were read. The parts of the records are cut
+// from one array each. Positions begin with the prefix.
+func (s *single) records(most int, prefix []byte) []record.Record {
+	line, ok := s.next()
 	if !ok {
 		return nil
 	}
-	n := min(batchRecords, bytes.Count(t.buf, []byte{'\n'})+2)
+	n := min(most, bytes.Count(s.buf, []byte{'\n'})+2)
 	records := make([]record.Record, 0, n)
 	fields := make([]record.Field, n*(1+spareFields))
-	text := make([]byte, 0, n*textPerRecord)
+	text := make([]byte, 0, n*(textPerRecord+len(prefix)))
 	s.identity = s.identity[:0]
-	for ; ok; line, ok = t.next() {
+	for ; ok; line, ok = s.next() {
 		start := len(text)
-		text = s.appendPosition(text)
+		text = s.appendPosition(append(text, prefix...))
 		key := len(text)
-		text = strconv.AppendInt(text, t.line, 10)
+		text = strconv.AppendInt(text, s.start, 10)
 		fields[0] = record.Field{Key: keyPath, Value: s.path}
 		records = append(records, record.Record{
 			Position:  text[start:key:key],
@@ -149,14 +238,15 @@ func (s *Source) take() []record.Record {
 }
 
 // appendPosition appends the position behind the line that was returned last.
-func (s *Source) appendPosition(dst []byte) []byte {
-	t := &s.tail
-	dst = strconv.AppendInt(dst, t.offset, 10)
+func (s *single) appendPosition(dst []byte) []byte {
+	dst = strconv.AppendInt(dst, s.offset, 10)
 	dst = append(dst, ';')
-	dst = strconv.AppendInt(dst, t.line, 10)
-	if headed := min(t.offset, headBytes); len(s.identity) == 0 || s.headed != headed {
-		p := place{inode: t.inode, head: headHash(t.head, t.offset), switches: t.switches}
+	dst = strconv.AppendInt(dst, s.line, 10)
+	if headed := min(s.offset, headBytes); len(s.identity) == 0 || s.headed != headed {
+		p := s.place()
 		s.identity, s.headed = p.appendIdentity(s.identity[:0]), headed
 	}
 	return append(dst, s.identity...)
 }
+
+var errTooManyFiles = errors.New("where reading stands in each of them does not fit into a position: read them with several sources")

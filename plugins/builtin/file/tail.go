@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"regexp"
 	"syscall"
 	"time"
 )
@@ -17,12 +18,16 @@ import (
 // and then reads those that had the path meanwhile and the new one from their
 // beginnings. When the file is cut off, it finishes the copy of it and begins anew.
 type tail struct {
+	*options
 	check func(*os.File) error // returns why an open file may not be read; nil: every one may
 	path  string
 	log   *slog.Logger
 
 	lines              // of the open file; lines.file is nil while there is none
+	start    int64     // number of the first line of the group returned last
 	line     int64     // number of the last line returned
+	grew     time.Time // when something was read last
+	gone     time.Time // since when nothing has the path; zero: something has
 	inode    uint64    // of the open file
 	written  time.Time // when the open file was last written to, as far as was noticed
 	switches int64     // how many files or contents were left behind
@@ -31,17 +36,31 @@ type tail struct {
 	tooLong  bool      // the line is longer than is accepted
 }
 
+// options say how the content of files becomes records.
+type options struct {
+	groupBegin  *regexp.Regexp // see lines.begins
+	groupWait   time.Duration  // how long lines of a group may keep others waiting
+	compression string
+	leaveAfter  time.Duration // how long a path may be free until its last file is left; 0: for ever
+}
+
 // next returns the next line that is complete. Behind the last newline there is one
 // only when nothing can be added to it any more.
 func (t *tail) next() ([]byte, bool) {
 	line, ok := t.lines.next()
-	if !ok && t.ended {
+	if !ok && t.file != nil && (t.ended || t.file.complete()) {
 		line, ok = t.lines.rest()
+	} else if !ok && len(t.buf) > 0 && time.Since(t.grew) >= t.groupWait {
+		line, ok = t.whole()
 	}
 	if !ok || t.tooLong {
 		return nil, false
 	}
-	t.line++
+	t.start = t.line + 1
+	t.line = t.start
+	if t.groupBegin != nil {
+		t.line += int64(bytes.Count(line, []byte{'\n'}))
+	}
 	if len(line) > maxLine {
 		t.tooLong = true
 		return nil, false
@@ -68,6 +87,7 @@ func (t *tail) advance() (bool, error) {
 	err = t.fill()
 	switch {
 	case err == nil:
+		t.grew = time.Now()
 		return true, t.readHead()
 	case !errors.Is(err, io.EOF):
 		return false, fmt.Errorf("cannot read line %d of %s: %w", t.line+1, t.path, err)
@@ -91,13 +111,14 @@ func (t *tail) open() (bool, error) {
 }
 
 // use goes on with the file f behind p.
-func (t *tail) use(f *os.File, p place) error {
+func (t *tail) use(f *content, p place) error {
 	info, err := f.Stat()
 	if err != nil {
 		f.Close()
 		return fmt.Errorf("cannot examine %s: %w", t.path, err)
 	}
-	t.lines = lines{file: f, offset: p.offset}
+	t.lines = lines{file: f, offset: p.offset, begins: t.groupBegin}
+	t.gone = time.Time{}
 	t.line, t.switches = p.line, p.switches
 	t.inode, t.written = inodeOf(info), info.ModTime()
 	t.head, t.ended = nil, false
@@ -125,8 +146,9 @@ func (t *tail) leave() (bool, error) {
 func (t *tail) observe() (replaced bool, err error) {
 	under, err := os.Stat(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return t.left(), nil
 	}
+	t.gone = time.Time{}
 	if err != nil {
 		return false, fmt.Errorf("cannot examine the file to read: %w", err)
 	}
@@ -144,8 +166,19 @@ func (t *tail) observe() (replaced bool, err error) {
 	return false, nil
 }
 
+// left reports whether the path has been free for so long that its last file is finished.
+func (t *tail) left() bool {
+	if t.gone.IsZero() {
+		t.gone = time.Now()
+	}
+	return t.leaveAfter > 0 && time.Since(t.gone) >= t.leaveAfter && time.Since(t.grew) >= t.leaveAfter
+}
+
 // cutOff reports whether what was read is no longer in the open file.
 func (t *tail) cutOff(info os.FileInfo) bool {
+	if t.file.packed != nil {
+		return t.file.packed.cutOff(info)
+	}
 	if info.Size() < t.offset+int64(len(t.buf)) {
 		return true
 	}
@@ -157,7 +190,8 @@ func (t *tail) cutOff(info os.FileInfo) bool {
 // restart begins anew with the open file, after what a copy of its old content has more
 // than was read.
 func (t *tail) restart() error {
-	f, p := t.file, place{offset: t.offset, line: t.line, head: headHash(t.head, t.offset), switches: t.switches}
+	f, p := t.file, t.place()
+	p.inode = 0
 	if copied := p.find(t.path, t.written, t.openRegular); copied != nil {
 		t.log.Info("file was cut off, the rest of its copy comes first", "path", t.path, "copy", copied.Name())
 		f.Close()
@@ -177,14 +211,38 @@ func (t *tail) readHead() error {
 		return nil
 	}
 	t.head = make([]byte, known)
+	if t.file.packed != nil && t.offset == 0 { // going back is dear there
+		copy(t.head, t.buf)
+		return nil
+	}
 	if _, err := t.file.ReadAt(t.head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("cannot read %s: %w", t.path, err)
 	}
 	return nil
 }
 
+// place returns where reading stands.
+func (t *tail) place() place {
+	return place{offset: t.offset, line: t.line, inode: t.inode, head: headHash(t.head, t.offset), switches: t.switches}
+}
+
+// behind returns how many bytes of the open file were not read, as they are on the disk.
+func (t *tail) behind() int64 {
+	if t.file == nil {
+		return 0
+	}
+	info, err := t.file.Stat()
+	if err != nil {
+		return 0
+	}
+	if t.file.packed != nil {
+		return t.file.packed.behind(info)
+	}
+	return max(0, info.Size()-t.offset)
+}
+
 // openRegular opens a file for reading, if it is one, and one that may be read.
-func (t *tail) openRegular(path string) (*os.File, error) {
+func (t *tail) openRegular(path string) (*content, error) {
 	// Opening a pipe would wait for its writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -201,7 +259,7 @@ func (t *tail) openRegular(path string) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("cannot read lines from %s: %w", path, err)
 	}
-	return f, nil
+	return newContent(f, t.compression), nil
 }
 
 func describe(mode fs.FileMode) string {

@@ -1,0 +1,170 @@
+package file
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// archive compresses rotated files and removes the oldest ones, in the background. What fails, or
+// is interrupted, is tried again with the next file, and when the destination is opened.
+type archive struct {
+	settings rotateSettings
+	log      *slog.Logger
+	checkIn  func(dir *os.File, name string) error
+
+	ctx     context.Context // ends with stop
+	stop    context.CancelFunc
+	one     sync.Mutex // held while files are compressed or removed
+	running sync.WaitGroup
+}
+
+func newArchive(s rotateSettings, log *slog.Logger, checkIn func(*os.File, string) error) *archive {
+	a := &archive{settings: s, log: log, checkIn: checkIn}
+	a.ctx, a.stop = context.WithCancel(context.Background())
+	return a
+}
+
+// tidy compresses and removes the rotated files of the one at path, in the background.
+func (a *archive) tidy(path string) {
+	if a.settings.Compression == "none" && a.settings.Keep == 0 {
+		return
+	}
+	a.running.Go(func() {
+		a.one.Lock()
+		defer a.one.Unlock()
+		if err := a.work(path); err != nil && a.ctx.Err() == nil {
+			a.log.Warn("cannot tidy up rotated files, trying again with the next one", "path", path, "err", err)
+		}
+	})
+}
+
+// close interrupts what is going on.
+func (a *archive) close() {
+	a.stop()
+	a.running.Wait()
+}
+
+func (a *archive) work(path string) error {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if err := a.checkIn(dir, filepath.Base(path)); err != nil {
+		return err
+	}
+	names, err := rotatedNames(dir, filepath.Base(path))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if n := len(names) - a.settings.Keep; a.settings.Keep > 0 && n > 0 {
+		for _, name := range names[:n] {
+			errs = append(errs, root.Remove(name))
+		}
+		names = names[n:]
+	}
+	for _, name := range names {
+		if a.settings.Compression != "none" && !packing.MatchString(name) {
+			errs = append(errs, a.compress(root, dir, name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// rotatedNames returns the names of the rotated files of the one called base, the oldest first.
+func rotatedNames(dir *os.File, base string) (names []string, err error) {
+	entries, err := dir.ReadDir(-1)
+	for _, e := range entries {
+		if e.Type().IsRegular() && isRotatedName(base, e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// compress replaces a file by a compressed one. At every moment one of them is there, and whole:
+// the copy has a temporary name until it is durable, and only then is the file removed.
+func (a *archive) compress(root *os.Root, dir *os.File, name string) error {
+	to := name + map[string]string{"gzip": ".gz", "zstd": ".zst"}[a.settings.Compression]
+	temporary := "." + to + ".tmp"
+	err := a.copy(root, temporary, name)
+	if err == nil {
+		err = root.Rename(temporary, to)
+	}
+	if err != nil {
+		_ = root.Remove(temporary)
+		return fmt.Errorf("cannot compress %s: %w", name, err)
+	}
+	if err := syncFile(dir); err != nil {
+		return err
+	}
+	return root.Remove(name)
+}
+
+// copy makes a durable compressed copy, with the time of the file: readers order files by it.
+func (a *archive) copy(root *os.Root, to, from string) error {
+	in, err := root.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	err = pack(out, interruptible{a.ctx, in}, a.settings.Compression)
+	if err == nil {
+		err = syncFile(out)
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return root.Chtimes(to, info.ModTime(), info.ModTime())
+}
+
+func pack(out io.Writer, in io.Reader, kind string) error {
+	var w io.WriteCloser = gzip.NewWriter(out)
+	if kind == "zstd" {
+		var err error
+		if w, err = zstd.NewWriter(out, zstd.WithEncoderConcurrency(1)); err != nil {
+			return err
+		}
+	}
+	_, err := io.Copy(w, in)
+	return errors.Join(err, w.Close())
+}
+
+// interruptible reads until ctx ends.
+type interruptible struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read reads from r.
+func (i interruptible) Read(b []byte) (int, error) {
+	if err := i.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return i.r.Read(b)
+}

@@ -1,0 +1,245 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+const (
+	scanInterval = time.Second // how often new files are looked for
+	batchBytes   = 1 << 20     // of the positions of one batch
+)
+
+var leaveAfter = time.Minute // how long a file whose path is free is followed
+
+// isSeveral reports whether the path stands for the files of a directory, or for those that
+// match a pattern. A file that is called like the pattern goes before it.
+func isSeveral(path string) bool {
+	info, err := os.Stat(path)
+	if err == nil {
+		return info.IsDir()
+	}
+	return fixedPart(path) != path
+}
+
+// fixedPart returns the path without the parts from the first one on that is a pattern.
+func fixedPart(path string) string {
+	for strings.ContainsAny(path, `*?[\`) {
+		path = filepath.Dir(path)
+	}
+	return path
+}
+
+// follower reads several files, each as single does, one batch of one file after the other.
+type follower struct {
+	tail                       // what each file begins with; its path is that of the directory, or the pattern
+	files   map[string]*single // by path
+	order   []*single          // by path
+	turn    int                // in order
+	scanned time.Time
+}
+
+// open goes on in the files that pos has.
+func (f *follower) open(pos record.Position) error {
+	f.files = map[string]*single{}
+	places, err := parsePlaces(pos)
+	if err == nil && places == nil && len(pos) > 0 {
+		places, err = f.placesOf(pos)
+	}
+	if err != nil {
+		return err
+	}
+	for path, p := range places {
+		one := f.follow(path)
+		if err := one.resume(p); err != nil {
+			return err
+		}
+	}
+	return f.scan()
+}
+
+// placesOf finds the file that a position in one file is in.
+func (f *follower) placesOf(pos record.Position) (map[string]place, error) {
+	p, err := parsePosition(pos)
+	if err != nil {
+		return nil, err
+	}
+	paths, err := f.matches()
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		c, err := f.openRegular(path)
+		if err != nil {
+			return nil, err
+		}
+		found := p.isIn(c, true)
+		c.Close()
+		if found {
+			return map[string]place{path: p}, nil
+		}
+	}
+	f.log.Warn("none of the files is the one that was read before: all are read from their beginnings", "path", f.path)
+	return nil, nil
+}
+
+func (f *follower) follow(path string) *single {
+	one := &single{tail: f.tail}
+	one.path = path
+	f.files[path] = one
+	f.order = slices.SortedFunc(maps.Values(f.files), func(a, b *single) int { return strings.Compare(a.path, b.path) })
+	return one
+}
+
+// scan follows the files that came, and leaves those that went.
+func (f *follower) scan() error {
+	f.scanned = time.Now()
+	paths, err := f.matches()
+	if err != nil {
+		return err
+	}
+	for path, one := range f.files {
+		if one.file == nil && !slices.Contains(paths, path) {
+			delete(f.files, path)
+			f.order = slices.DeleteFunc(f.order, func(o *single) bool { return o == one })
+		}
+	}
+	known := maps.Clone(f.files)
+	for _, path := range paths {
+		known[path] = nil
+	}
+	for _, path := range paths {
+		if f.files[path] != nil || isRotated(path, known) || f.isOpen(path) {
+			continue
+		}
+		if _, err := f.follow(path).tail.open(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matches returns the paths of the files to read.
+func (f *follower) matches() ([]string, error) {
+	pattern := f.path
+	if info, err := os.Stat(pattern); err == nil && info.IsDir() {
+		pattern = filepath.Join(escape(pattern), "*")
+	}
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the files that match %s: %w", pattern, err)
+	}
+	return slices.DeleteFunc(paths, func(path string) bool {
+		info, err := os.Stat(path)
+		unreadable := packing.MatchString(path) && !canUnpack(f.compression, path)
+		return err != nil || !info.Mode().IsRegular() || strings.HasPrefix(filepath.Base(path), ".") || unreadable
+	}), nil
+}
+
+// escape returns the pattern that matches nothing but the path.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// isOpen reports whether the file under a path is followed under the path that it had before.
+func (f *follower) isOpen(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(f.order, func(one *single) bool {
+		if one.file == nil {
+			return false
+		}
+		own, err := one.file.Stat()
+		return err == nil && os.SameFile(own, info)
+	})
+}
+
+// take returns records of the next file that has some.
+func (f *follower) take() ([]record.Record, error) {
+	if time.Since(f.scanned) >= scanInterval {
+		if err := f.scan(); err != nil {
+			return nil, err
+		}
+	}
+	for range f.order {
+		f.turn = (f.turn + 1) % len(f.order)
+		one := f.order[f.turn]
+		if len(one.buf) == 0 {
+			continue
+		}
+		prefix := f.places(one)
+		size := len(prefix) + 2*textPerRecord
+		if size > record.MaxPosition {
+			return nil, fmt.Errorf("cannot follow the %d files that match %s: %w", len(f.order), f.path, errTooManyFiles)
+		}
+		if records := one.records(min(batchRecords, batchBytes/size+1), prefix); len(records) > 0 {
+			return records, nil
+		}
+	}
+	return nil, nil
+}
+
+// places returns what a position in the file one begins with: where reading stands in all others.
+func (f *follower) places(one *single) []byte {
+	var text []byte
+	for _, o := range f.order {
+		if o != one && o.file != nil && o.offset > 0 {
+			text = append(o.appendPosition(appendPath(text, o.path)), ' ')
+		}
+	}
+	return appendPath(text, one.path)
+}
+
+// advance reads on in all files that were read to the end of what is known.
+func (f *follower) advance() (more bool, err error) {
+	for _, one := range f.order {
+		got, err := one.advance()
+		if err != nil {
+			return false, err
+		}
+		more = more || got
+	}
+	return more, nil
+}
+
+func (f *follower) behind() (n int64) {
+	for _, one := range f.order {
+		n += one.behind()
+	}
+	return n
+}
+
+func (f *follower) close() error {
+	var errs []error
+	for _, one := range f.order {
+		errs = append(errs, one.close())
+	}
+	return errors.Join(errs...)
+}
+
+// isRotated reports whether a path is, to judge by its name, that of a rotated file of another
+// one that is known: that one goes on in it where it has to.
+func isRotated[V any](path string, known map[string]V) bool {
+	dir, name := filepath.Split(packing.ReplaceAllString(path, ""))
+	ext := filepath.Ext(name)
+	for _, base := range []string{
+		rotatedName.ReplaceAllString(name, ""),
+		rotatedDate.ReplaceAllString(strings.TrimSuffix(name, ext), "") + ext,
+		name, // packed
+	} {
+		if _, ok := known[dir+base]; ok && dir+base != path {
+			return true
+		}
+	}
+	return false
+}

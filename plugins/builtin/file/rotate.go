@@ -1,0 +1,162 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// rotateSettings say when a file is rotated, and what becomes of it.
+type rotateSettings struct {
+	Size        int64         `json:"rotate.size" default:"0" validate:"gt=-1" desc:"Most bytes of the file. Before a write that would make it larger it is renamed, and another one begun. 0: no limit."`
+	Interval    time.Duration `json:"rotate.interval" default:"0s" validate:"gt=-1" desc:"How long one file is written to, such as 1h or 24h: to the next multiple of it in UTC. It is renamed with the first write after that. 0: for ever."`
+	Compression string        `json:"rotate.compression" default:"none" validate:"inclusion=none|gzip|zstd" desc:"How rotated files are compressed."`
+	Keep        int           `json:"rotate.keep" default:"0" validate:"gt=-1" desc:"How many rotated files are kept. The oldest ones beyond that are removed. 0: all."`
+}
+
+func (s *rotateSettings) on() bool { return s.Size > 0 || s.Interval > 0 }
+
+func (s *rotateSettings) check() error {
+	switch {
+	case s.on():
+		return nil
+	case s.Compression != "none":
+		return sdk.SettingError{Setting: "rotate.compression", Message: "needs rotate.size or rotate.interval"}
+	case s.Keep > 0:
+		return sdk.SettingError{Setting: "rotate.keep", Message: "needs rotate.size or rotate.interval"}
+	}
+	return nil
+}
+
+// most returns how many bytes are written at once at least, when a batch is large.
+func (s *rotateSettings) most() int {
+	if s.Size > 0 {
+		return int(min(s.Size, writeBytes))
+	}
+	return writeBytes
+}
+
+// due reports whether a file of this size, last written to at that time, is rotated before more
+// bytes are written to it.
+func (s *rotateSettings) due(size, more int64, written, now time.Time) bool {
+	if size == 0 {
+		return false
+	}
+	if s.Interval > 0 && written.UTC().Truncate(s.Interval).Before(now.UTC().Truncate(s.Interval)) {
+		return true
+	}
+	return s.Size > 0 && size+more > s.Size
+}
+
+// rotate renames the file, and begins another one, if it is time for it. What was written is
+// durable under either name: it is synced before, and the directory before anything else is
+// acknowledged.
+func (d *Destination) rotate(now time.Time) error {
+	if !d.settings.on() || !d.info.Mode().IsRegular() {
+		return nil
+	}
+	written, more := d.wrote, int64(len(d.buf))
+	d.wrote = now
+	if !d.settings.due(d.size, more, written, now) {
+		return nil
+	}
+	if moved, err := d.isMoved(); err != nil || moved { // somebody else rotates it, too
+		return errors.Join(err, d.reopen())
+	}
+	if err := d.close(); err != nil {
+		return err
+	}
+	path, err := filepath.EvalSymlinks(d.settings.Path)
+	if err == nil {
+		err = d.rename(path, now)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot rotate %s: %w", d.settings.Path, err)
+	}
+	if err := d.open(); err != nil {
+		return err
+	}
+	return d.tidy()
+}
+
+// tidy compresses and removes rotated files.
+func (d *Destination) tidy() error {
+	if !d.settings.on() || !d.info.Mode().IsRegular() {
+		return nil
+	}
+	path, err := filepath.EvalSymlinks(d.settings.Path)
+	if err != nil {
+		return fmt.Errorf("cannot find out where %s leads to: %w", d.settings.Path, err)
+	}
+	d.archive.tidy(path)
+	return nil
+}
+
+// rename gives a file the first name of a rotated one that is free.
+func (d *Destination) rename(path string, now time.Time) error {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	for n := 0; ; n++ {
+		to := rotatedNameOf(filepath.Base(path), now, n)
+		if err := d.checkIn(dir, to); err != nil {
+			return err
+		}
+		if isTaken(root, to) {
+			continue
+		}
+		if err := root.Rename(filepath.Base(path), to); err != nil {
+			return err
+		}
+		if d.settings.Fsync {
+			err = syncFile(dir)
+		}
+		return err
+	}
+}
+
+// isTaken reports whether there is a file of this name, compressed or not.
+func isTaken(root *os.Root, name string) bool {
+	for _, ext := range []string{"", ".gz", ".zst"} {
+		if _, err := root.Lstat(name + ext); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
+// stamp is the time at which a file is rotated, between its name and the extension. Sorted by
+// name, rotated files are in their order.
+const stamp = "20060102T150405.000"
+
+func rotatedNameOf(base string, now time.Time, n int) string {
+	ext := filepath.Ext(base)
+	return strings.TrimSuffix(base, ext) + "-" + now.UTC().Format(stamp) + "." + fmt.Sprintf("%03d", n) + ext
+}
+
+// isRotatedName reports whether name is one that rotatedNameOf gives, compressed or not.
+func isRotatedName(base, name string) bool {
+	ext := filepath.Ext(base)
+	text, begins := strings.CutPrefix(name, strings.TrimSuffix(base, ext)+"-")
+	text, ends := strings.CutSuffix(packing.ReplaceAllString(text, ""), ext)
+	if !begins || !ends || len(text) < len(stamp)+2 {
+		return false
+	}
+	_, err := time.Parse(stamp, text[:len(stamp)])
+	_, notNumber := strconv.ParseUint(text[len(stamp)+1:], 10, 32)
+	return err == nil && notNumber == nil && text[len(stamp)] == '.'
+}
