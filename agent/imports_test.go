@@ -45,8 +45,10 @@ api/dlq:                 api/jsonhttp api/resource api/rest spec
 api:                     api/* spec
 agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connector plugins/sdk spec
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec
-agent/store:             plugins/schema spec
-agent/deadletters:       agent/engine/deadletter api/rest spec
+agent/store:             agent/safekeep plugins/schema spec
+agent/safekeep:
+agent/upkeep:            agent/deadletters agent/safekeep agent/store spec
+agent/deadletters:       agent/engine/deadletter agent/safekeep api/rest spec
 agent/poison:            agent/engine/batching plugins/connector
 agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector spec
 agent/config:            schemas spec
@@ -73,8 +75,8 @@ cmd/conduit:             agent agent/* api/client api/rest cmd/conduit/* plugins
 var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
 	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb/*", "plugins/standalone", "plugins/plugintest/chaos"},
-	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters"},
-	"database/sql":                             {"agent/store", "agent/deadletters"},
+	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters", "agent/safekeep"},
+	"database/sql":                             {"agent/store", "agent/deadletters", "agent/safekeep"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},

@@ -41,7 +41,7 @@ func (a *Agent) wire() {
 	h := c.DB.History
 	a.Store.Retention = store.Retention{Age: h.MaxAge, Pipelines: h.MaxPipelines, Bytes: int64(h.MaxBytes)}
 	a.deadLetters = &deadletters.Store{
-		Path:   c.DB.SQLite.Path + ".dead-letters",
+		Path:   deadletters.PathOf(c.DB.SQLite.Path),
 		Limits: deadletters.Limits{Count: int64(c.DeadLetters.MaxCount), Bytes: int64(c.DeadLetters.MaxBytes), Age: c.DeadLetters.MaxAge},
 		Log:    log,
 	}

@@ -23,6 +23,7 @@ import (
 
 	_ "github.com/mattn/go-sqlite3" // the driver
 
+	"github.com/conduit-agent/conduit/agent/safekeep"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -50,9 +51,12 @@ type Store struct {
 
 	mu      sync.Mutex // one transaction at a time
 	db      *sql.DB    // guarded by mu; nil while it is not open
+	failed  bool       // guarded by mu: what db believes about the file may be wrong
+	checked bool       // guarded by mu: all of the file was read, and nothing was damaged
 	last    int64      // guarded by mu: the time of the newest dead letter
 	closed  bool       // guarded by mu
 	limiter limiter    // guarded by mu
+	fault   atomic.Pointer[error]
 
 	queue queue
 	wake  notify.Signal
@@ -86,30 +90,60 @@ func (s *Store) use(ctx context.Context, f func(db *sql.DB) error) error {
 	if s.closed {
 		return errors.New("the dead-letter store is closed")
 	}
-	if s.db == nil {
-		if err := s.open(ctx); err != nil {
-			return fmt.Errorf("cannot open the dead-letter store %s: %w", s.Path, err)
-		}
-	}
-	err := f(s.db)
-	if err == nil || errors.Is(err, spec.ErrNotFound) || ctx.Err() != nil {
+	err := safekeep.Explain(s.Path, s.reopen(ctx))
+	if err != nil {
+		err = fmt.Errorf("cannot open the dead-letter store %s: %w", s.Path, err)
+		s.fault.Store(&err)
 		return err
 	}
-	_ = s.db.Close() // err says more
-	s.db = nil
-	return fmt.Errorf("cannot use the dead-letter store %s: %w", s.Path, err)
+	err = f(s.db)
+	if err == nil || errors.Is(err, spec.ErrNotFound) || ctx.Err() != nil {
+		s.fault.Store(nil)
+		return err
+	}
+	if s.failed = safekeep.Untrustworthy(err); !s.failed {
+		_ = s.db.Close() // err says more
+		s.db = nil
+	}
+	err = fmt.Errorf("cannot use the dead-letter store %s: %w", s.Path, safekeep.Explain(s.Path, err))
+	s.checked = s.checked && !errors.Is(err, safekeep.ErrDamaged)
+	s.fault.Store(&err)
+	return err
+}
+
+// Fault returns why the store could not be used when that was tried last, nil if it could.
+func (s *Store) Fault() error {
+	if err := s.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// reopen opens the database unless it is open. One that failed is closed first, which writes its log
+// back, so the log has to be durable before.
+func (s *Store) reopen(ctx context.Context) error {
+	if s.failed {
+		if err := safekeep.RewriteLog(s.Path); err != nil {
+			return err
+		}
+		_ = s.db.Close() // what is in the log is not lost
+		s.db, s.failed = nil, false
+	}
+	if s.db != nil {
+		return nil
+	}
+	return s.open(ctx)
 }
 
 // open opens the database, and makes it when there is none.
 func (s *Store) open(ctx context.Context) (err error) {
-	if err := create(s.Path); err != nil {
+	if err := create(ctx, s.Path); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: s.Path}).EscapedPath()+"?"+dsn)
+	db, err := connect(s.Path)
 	if err != nil {
 		return err
 	}
-	db.SetMaxOpenConns(1)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, db.Close())
@@ -117,6 +151,12 @@ func (s *Store) open(ctx context.Context) (err error) {
 	}()
 	if err := migrate(ctx, db); err != nil {
 		return err
+	}
+	if !s.checked {
+		if err := safekeep.QuickCheck(ctx, db); err != nil {
+			return err
+		}
+		s.checked = true
 	}
 	if err := db.QueryRowContext(ctx, `SELECT coalesce(max(at), 0) FROM letters WHERE id = (SELECT max(id) FROM letters)`).Scan(&s.last); err != nil {
 		return err
@@ -126,13 +166,56 @@ func (s *Store) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// create makes the file, which nobody else may read, if there is none.
-func create(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, private.Mode)
+func connect(path string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+dsn)
+	if err == nil {
+		db.SetMaxOpenConns(1)
+	}
+	return db, err
+}
+
+// create makes the file, which nobody else may read, if there is none. It gets its name when it is whole, so
+// that an empty one is known to be damaged.
+func create(ctx context.Context, path string) error {
+	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
+		return fmt.Errorf("%w: %s is empty; put a backup in its place with conduit store restore FILE, or move it away: what was in it is lost", safekeep.ErrDamaged, path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	draft := path + ".new"
+	if err := Create(ctx, draft); err != nil {
+		return err
+	}
+	return safekeep.Place(draft, path)
+}
+
+// PathOf returns where the dead letters of the agent are whose store is at path.
+func PathOf(store string) string { return store + ".dead-letters" }
+
+// Mend are statements that remove what has lost what it belongs to, after a repair, and count
+// what is left.
+var Mend = []string{
+	`DELETE FROM bodies WHERE id NOT IN (SELECT id FROM letters)`,
+	`DELETE FROM letters WHERE id NOT IN (SELECT id FROM bodies)`,
+	`INSERT OR IGNORE INTO totals (pipeline_id) SELECT DISTINCT pipeline_id FROM letters`,
+	`UPDATE totals SET count = (SELECT count(*) FROM letters l WHERE l.pipeline_id = totals.pipeline_id),
+		bytes = (SELECT coalesce(sum(l.bytes), 0) FROM letters l WHERE l.pipeline_id = totals.pipeline_id)`,
+}
+
+// Create creates an empty dead-letter store at path, replacing what is there.
+func Create(ctx context.Context, path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, private.Mode)
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	db, err := connect(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(migrate(ctx, db), db.Close())
 }
 
 // migrate makes the tables, and refuses files that are something else.
@@ -197,6 +280,9 @@ func (s *Store) Close() error {
 	s.closed = true
 	if s.db == nil {
 		return err
+	}
+	if s.failed {
+		err = errors.Join(err, safekeep.RewriteLog(s.Path))
 	}
 	err = errors.Join(err, s.db.Close())
 	s.db = nil

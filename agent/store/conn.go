@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"time"
 
 	"github.com/mattn/go-sqlite3"
+
+	"github.com/conduit-agent/conduit/agent/safekeep"
 )
 
 // readers is the number of connections that read at the same time.
@@ -28,26 +29,34 @@ const (
 
 // pools are the connections to one store: one that writes, some that read.
 type pools struct {
-	writer, reader *sql.DB
+	writer, reader *sql.DB // writer is nil while the file can only be read
 	files          []openFile
 }
 
-// openPools opens the store at path and brings its tables up to date. The reading
-// connections come first, because they cannot change a store that is then refused.
-func openPools(ctx context.Context, path string, now func() time.Time) (*pools, error) {
-	p := &pools{}
+// openPools returns connections to the store at path.
+func openPools(path string) *pools {
+	p := &pools{writer: openWriter(path)}
 	p.reader = openReader(path, p.inPlace)
-	if err := checkKnown(ctx, p.reader); err != nil {
-		return nil, errors.Join(err, p.reader.Close())
-	}
-	p.writer = openWriter(path)
-	if err := migrate(ctx, p.writer, now); err != nil {
-		return nil, errors.Join(err, p.close())
-	}
-	return p, nil
+	return p
 }
 
-func (p *pools) close() error { return errors.Join(p.reader.Close(), p.writer.Close()) }
+// close writes the log back into the file, marks it as closed and closes the connections.
+func (p *pools) close(ctx context.Context) error {
+	if p.writer == nil {
+		return p.reader.Close()
+	}
+	return errors.Join(safekeep.End(ctx, p.writer), p.reader.Close(), p.writer.Close())
+}
+
+// abandon closes the connections and leaves the file and its log as they are: what is not certain to
+// be in the log must not be written back. The connection that is closed last would do that, unless it only reads.
+func (p *pools) abandon() error {
+	if p.writer == nil {
+		return p.reader.Close()
+	}
+	err := p.reader.PingContext(context.Background()) // there is one
+	return errors.Join(err, p.writer.Close(), p.reader.Close())
+}
 
 func openWriter(path string) *sql.DB {
 	db := sql.OpenDB(&connector{dsn: dsn(path, writerDSN)})

@@ -133,7 +133,7 @@ func (db *DB) Together(writes ...func() error) []error {
 func (db *DB) Pools() any { return db.pools }
 
 // Distrust has the next call open the file again, as after an error of the disk.
-func (db *DB) Distrust() { db.discard(db.pools) }
+func (db *DB) Distrust() { db.discard(db.pools, false) }
 
 // HoldReaders takes all connections that read and are open, so that the next reader needs
 // another one.

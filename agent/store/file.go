@@ -2,22 +2,20 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/conduit-agent/conduit/agent/safekeep"
 )
 
-// The start of every store: SQLite's magic, and at its place our application id.
-const (
-	headerMagic   = "SQLite format 3\x00"
-	headerSize    = 100
-	headerAppID   = 68
-	applicationID = 0x636f6e64
-)
+// applicationID is that of every store, in the header of the file.
+const applicationID = 0x636f6e64
+
+// File returns the store at path as package safekeep sees it.
+func File(path string) safekeep.File { return safekeep.File{Path: path, Generations: true} }
 
 // createFile creates the store at path unless it exists. The file is made under
 // another name and renamed when it is complete and durable, so that a file at path is
@@ -32,16 +30,16 @@ func createFile(ctx context.Context, path string, now func() time.Time) error {
 	draft := path + ".new"
 	for _, leftover := range []string{draft, draft + "-wal", draft + "-shm"} {
 		if err := os.Remove(leftover); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return withReadOnly(err)
+			return safekeep.Explain(path, err)
 		}
 	}
 	if err := writeDraft(ctx, draft, now); err != nil {
-		return classify(withReadOnly(err))
+		return safekeep.Explain(path, err)
 	}
 	if err := os.Rename(draft, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return safekeep.SyncDir(filepath.Dir(path))
 }
 
 func writeDraft(ctx context.Context, draft string, now func() time.Time) error {
@@ -62,20 +60,6 @@ func writeDraft(ctx context.Context, draft string, now func() time.Time) error {
 	return nil
 }
 
-// syncDir makes the names in dir durable, and dir's own name.
-func syncDir(dir string) error {
-	for _, name := range []string{dir, filepath.Dir(dir)} {
-		d, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(d.Sync(), d.Close()); err != nil {
-			return fmt.Errorf("cannot sync %q: %w", name, err)
-		}
-	}
-	return nil
-}
-
 // checkHeader refuses what is not a store, before SQLite gets to touch it.
 func checkHeader(path string) error {
 	info, err := os.Stat(path)
@@ -88,24 +72,19 @@ func checkHeader(path string) error {
 		}
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%w: not a regular file; give db.sqlite.path another name", ErrDamaged)
+		return fmt.Errorf("%w: not a regular file; give db.sqlite.path another name", ErrOther)
 	}
-	f, err := os.Open(path)
+	id, err := safekeep.ApplicationID(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	header := make([]byte, headerSize)
-	if n, err := io.ReadFull(f, header); err != nil || string(header[:len(headerMagic)]) != headerMagic {
-		return fmt.Errorf("%w: not a database (%d bytes of header); restore it from a backup, or move it away to begin anew: every source then starts from its beginning", ErrDamaged, n)
-	}
-	if id := binary.BigEndian.Uint32(header[headerAppID:]); id != applicationID {
+	if id != applicationID {
 		if id == 0 {
 			if err := foreignDatabase(path); err != nil {
 				return err
 			}
 		}
-		return fmt.Errorf("%w: a database of another application (id %#x); give db.sqlite.path another name", ErrDamaged, id)
+		return fmt.Errorf("%w: a database of another application (id %#x); give db.sqlite.path another name", ErrOther, id)
 	}
 	return nil
 }

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/conduit-agent/conduit/agent/safekeep"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -27,7 +29,7 @@ func Peek(ctx context.Context, path string) (declared []spec.Declaration, files 
 	if err == nil {
 		declared, files, err = peek(ctx, abs)
 	}
-	return declared, files, wrap(classify(err), "cannot read store %q", path)
+	return declared, files, wrap(safekeep.Explain(abs, err), "cannot read store %q", path)
 }
 
 // peekedColumns leave out what stores of earlier versions do not have.
@@ -52,4 +54,39 @@ func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileStat
 		return nil, nil, err
 	}
 	return db.declarations.all(), db.files.all(), nil
+}
+
+// Checkpoints returns the checkpoints in the store at path, by id of the connector, as Peek does.
+func Checkpoints(ctx context.Context, path string) (all []spec.Checkpoint, err error) {
+	if err := Verify(ctx, path); err != nil {
+		return nil, err
+	}
+	reader := openReader(path, nil)
+	defer reader.Close()
+	all, err = readCheckpoints(ctx, reader)
+	return all, wrap(safekeep.Explain(path, err), "cannot read store %q", path)
+}
+
+// Verify returns nil when the file at path is a store that this version can open.
+func Verify(ctx context.Context, path string) error {
+	if err := checkHeader(path); err != nil {
+		return err
+	}
+	reader := openReader(path, nil)
+	defer reader.Close()
+	return safekeep.Explain(path, checkKnown(ctx, reader))
+}
+
+// Create creates an empty store at path, which is complete and not open, replacing what is there.
+func Create(ctx context.Context, path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return writeDraft(ctx, path, time.Now)
+}
+
+// Mend are statements that remove what has lost what it belongs to, after a repair.
+var Mend = []string{
+	`DELETE FROM schema_versions WHERE schema_id NOT IN (SELECT id FROM schemas)`,
+	`DELETE FROM answers`,
 }

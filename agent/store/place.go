@@ -17,8 +17,8 @@ func (q *sqlite) InPlace() error {
 	if err := q.pools.inPlace(); err != nil {
 		return err
 	}
-	if info, err := q.lock.file.Stat(); err == nil && !leadsTo(q.lock.file.Name(), info) {
-		return fmt.Errorf("%w: %q was deleted or replaced, so that nothing keeps a second agent away from the store; restart this agent", ErrMoved, q.lock.file.Name())
+	if info, err := q.lock.File().Stat(); err == nil && !leadsTo(q.lock.File().Name(), info) {
+		return fmt.Errorf("%w: %q was deleted or replaced, so that nothing keeps a second agent away from the store; restart this agent", ErrMoved, q.lock.File().Name())
 	}
 	return nil
 }

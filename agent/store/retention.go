@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/safekeep"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/secret"
 )
@@ -70,10 +71,9 @@ func (db *DB) Purge(ctx context.Context, id string) error {
 // truncateLog writes the write-ahead log back into the file and empties it. While a reader is in
 // the way it is left to the next Prune.
 func (db *DB) truncateLog(ctx context.Context) error {
-	return db.use(func(p *pools) error {
-		var busy, frames, written int
-		err := p.writer.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &written)
-		db.logKept.Store(busy != 0)
+	return db.useWriter(func(p *pools) error {
+		busy, err := safekeep.EmptyLog(ctx, p.writer, db.path)
+		db.logKept.Store(busy || err != nil)
 		return err
 	})
 }

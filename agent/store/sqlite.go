@@ -2,12 +2,15 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/safekeep"
 	"github.com/conduit-agent/conduit/spec/private"
 )
 
@@ -18,11 +21,16 @@ type sqlite struct {
 	// Set it before the first write.
 	Synced func(took time.Duration)
 
-	path string
-	now  func() time.Time
-	log  *slog.Logger
-	lock *fileLock
-	load func(ctx context.Context, p *pools) error // reads what is held in memory
+	path    string
+	network bool // the file may be on a network file system
+	now     func() time.Time
+	log     *slog.Logger
+	lock    *safekeep.Lock
+	load    func(ctx context.Context, p *pools) error // reads what is held in memory
+
+	checked bool     // all of the file was read, and nothing was damaged
+	adopted *Adopted // set when the file was put in the place of another one
+	fault   atomic.Pointer[error]
 
 	mu     sync.RWMutex // held for reading while pools are in use, for writing to replace them
 	pools  *pools       // nil after the disk failed, until the next call
@@ -38,12 +46,17 @@ func newSQLite(path string) *sqlite {
 }
 
 func (q *sqlite) open(ctx context.Context) (err error) {
-	if q.lock, err = lockFile(q.path); err != nil {
+	if !q.network {
+		if err := safekeep.RefuseNetwork(q.path); err != nil {
+			return err
+		}
+	}
+	if q.lock, err = safekeep.LockFile(q.path); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = q.lock.release() // err says more
+			_ = q.lock.Release() // err says more
 		}
 	}()
 	if err := createFile(ctx, q.path, q.now); err != nil {
@@ -51,6 +64,17 @@ func (q *sqlite) open(ctx context.Context) (err error) {
 	}
 	if err := checkHeader(q.path); err != nil {
 		return err
+	}
+	state, err := safekeep.StateOf(q.path)
+	if err == nil {
+		err = state.Err(q.path)
+	}
+	if err == nil && state.Replaced() {
+		q.adopted = &Adopted{}
+		q.adopted.generation, err = state.Adopt(q.path)
+	}
+	if err != nil {
+		return safekeep.Explain(q.path, err)
 	}
 	private.Tighten(q.log.With("component", "store"), "the store, which holds secrets of settings", q.path, q.path+"-wal", q.path+"-shm", q.path+".lock")
 	return q.reopen(ctx)
@@ -66,63 +90,101 @@ func (q *sqlite) Close() error {
 	q.closed = true
 	var err error
 	if q.pools != nil {
-		err = q.pools.close()
+		err = safekeep.Explain(q.path, q.pools.close(context.Background()))
 		q.pools = nil
 	}
-	return errors.Join(err, q.lock.release())
+	return errors.Join(err, q.lock.Release())
 }
 
-// use calls f with the open pools. When f's error means that the disk failed, the
-// pools are closed and the next call opens them again.
-func (q *sqlite) use(f func(p *pools) error) error {
-	p, err := q.acquire()
+// use calls f with the open pools, of which the writer may be missing. When f's error means that the
+// disk failed, the pools are closed and the next call opens them again.
+func (q *sqlite) use(f func(p *pools) error) error { return q.with(false, f) }
+
+// useWriter is use for writing.
+func (q *sqlite) useWriter(f func(p *pools) error) error {
+	err := q.with(true, f)
+	switch kind := safekeep.Kind(err); {
+	case err == nil:
+		q.fault.Store(nil)
+	case kind != nil:
+		q.fault.Store(&err)
+	}
+	return err
+}
+
+// Fault returns why the last write could not be saved, nil if it was, or was refused for
+// what is in it.
+func (q *sqlite) Fault() error {
+	if err := q.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (q *sqlite) with(writer bool, f func(p *pools) error) error {
+	p, err := q.acquire(writer)
 	if err != nil {
 		return err
 	}
-	err = classify(f(p))
+	err = safekeep.Explain(q.path, f(p))
 	q.mu.RUnlock()
-	if untrustworthy(err) {
-		q.discard(p)
+	if safekeep.Untrustworthy(err) {
+		q.discard(p, errors.Is(err, ErrDamaged))
 	}
 	return err
 }
 
 // acquire returns the open pools and holds q.mu for reading when it returns no error.
-func (q *sqlite) acquire() (*pools, error) {
+func (q *sqlite) acquire(writer bool) (*pools, error) {
 	for {
 		q.mu.RLock()
-		if q.closed {
+		switch {
+		case q.closed:
 			q.mu.RUnlock()
 			return nil, ErrClosed
-		}
-		if q.pools != nil {
+		case q.pools != nil && (q.pools.writer != nil || !writer):
 			return q.pools, nil
 		}
 		q.mu.RUnlock()
-		if err := q.recover(); err != nil {
+		if readable, err := q.recover(); err != nil && (writer || !readable) {
 			return nil, err
 		}
 	}
 }
 
-func (q *sqlite) recover() error {
+// recover opens the file again after the disk failed. While that is not possible, the file is
+// opened for reading only; readable says whether it is.
+func (q *sqlite) recover() (readable bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || q.pools != nil {
-		return nil
+	if q.closed || q.pools != nil && q.pools.writer != nil {
+		return true, nil
 	}
-	if err := q.reopen(context.Background()); err != nil {
-		return fmt.Errorf("cannot reopen store %q: %w", q.path, err)
+	if q.pools != nil {
+		_ = q.pools.abandon() // nothing was written by it
+		q.pools = nil
 	}
-	return nil
+	ctx := context.Background()
+	if err = safekeep.RewriteLog(q.path); err == nil {
+		err = q.reopen(ctx)
+	}
+	if err == nil {
+		return true, nil
+	}
+	q.readOnly(ctx)
+	return q.pools != nil, fmt.Errorf("cannot reopen store %q: %w", q.path, safekeep.Explain(q.path, err))
 }
 
-// discard closes p because it cannot be trusted any more.
-func (q *sqlite) discard(p *pools) {
+// discard closes p because it cannot be trusted any more. When it is damaged, the file is checked
+// when it is opened again.
+func (q *sqlite) discard(p *pools, damaged bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if damaged {
+		q.checked = false
+	}
 	if q.pools == p {
-		p.close()
+		_ = p.abandon() // why it is discarded says more
 		q.pools = nil
 	}
 }
@@ -130,14 +192,73 @@ func (q *sqlite) discard(p *pools) {
 // reopen opens the pools and reads what is held in memory. The caller holds q.mu or
 // has not shared q yet.
 func (q *sqlite) reopen(ctx context.Context) error {
-	p, err := openPools(ctx, q.path, q.now)
-	if err != nil {
-		return classify(err)
+	p := openPools(q.path)
+	if err := q.prepare(ctx, p); err != nil {
+		return errors.Join(safekeep.Explain(q.path, err), p.abandon())
 	}
-	if err := q.load(ctx, p); err != nil {
-		return errors.Join(classify(err), p.close())
+	p.identify(q.path)
+	q.pools, q.checked = p, true
+	return nil
+}
+
+// readOnly opens the file for reading, if it can be.
+func (q *sqlite) readOnly(ctx context.Context) {
+	p := &pools{}
+	p.reader = openReader(q.path, p.inPlace)
+	if q.load(ctx, p) != nil {
+		_ = p.abandon()
+		return
 	}
 	p.identify(q.path)
 	q.pools = p
+}
+
+// prepare checks the file, brings its tables up to date and marks it as open. The reading connections
+// come first, because they cannot change a store that is then refused.
+func (q *sqlite) prepare(ctx context.Context, p *pools) error {
+	if err := checkKnown(ctx, p.reader); err != nil {
+		return err
+	}
+	if !q.checked {
+		if err := safekeep.QuickCheck(ctx, p.reader); err != nil {
+			return err
+		}
+	}
+	if err := q.backUp(ctx, p.reader); err != nil {
+		return err
+	}
+	if err := migrate(ctx, p.writer, q.now); err != nil {
+		return err
+	}
+	if q.adopted != nil && !q.adopted.done {
+		if err := q.adopted.run(ctx, p.writer, q.now()); err != nil {
+			return fmt.Errorf("cannot take over a file that was put in place: %w", err)
+		}
+	}
+	// Without space the file goes unmarked, and is read as before.
+	if err := safekeep.Begin(ctx, p.writer, q.path); err != nil && !errors.Is(safekeep.Explain(q.path, err), ErrFull) {
+		return err
+	}
+	return q.load(ctx, p)
+}
+
+// backUp makes a backup of a store that is to be migrated, unless there is one.
+func (q *sqlite) backUp(ctx context.Context, reader *sql.DB) error {
+	applied, err := appliedMigrations(ctx, reader)
+	if err != nil {
+		return err
+	}
+	known := migrationNames()
+	if len(applied) == 0 || len(applied) >= len(known) {
+		return nil
+	}
+	to := q.path + ".before-" + known[len(applied)]
+	if fileExists(to) {
+		return nil
+	}
+	if err := File(q.path).Copy(ctx, to); err != nil {
+		return fmt.Errorf("cannot migrate without a backup: %w", err)
+	}
+	q.log.Info("the store was backed up before its tables are changed", "component", "store", "file", to)
 	return nil
 }

@@ -53,9 +53,13 @@ func WithLog(log *slog.Logger) Option { return func(db *DB) { db.log = log } }
 // WithClock makes the store take the time from now instead of time.Now.
 func WithClock(now func() time.Time) Option { return func(db *DB) { db.now = now } }
 
+// OnNetwork lets the store be on a network file system.
+func OnNetwork(allowed bool) Option { return func(db *DB) { db.network = allowed } }
+
 // Open opens the store at path, creating it (mode 0600) when there is none. It refuses,
 // leaving the file as it is, when another process has it open (ErrLocked), when a newer
-// version wrote it (ErrNewer) and when it is damaged or something else (ErrDamaged).
+// version wrote it (ErrNewer), when it is damaged (ErrDamaged), lacks its log (safekeep.ErrIncomplete) or is
+// something else (ErrOther). It reads all of it.
 func Open(ctx context.Context, path string, opts ...Option) (*DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -55,8 +55,8 @@ func TestOpenCreatesPrivateFiles(t *testing.T) {
 	must(t, db.Apply(t.Context(), declare(pipeline("p"))))
 	entries, err := os.ReadDir(filepath.Dir(path))
 	must(t, err)
-	if len(entries) != 4 {
-		t.Errorf("files: %v, want the store, its log, its index and its lock", entries)
+	if len(entries) != 5 {
+		t.Errorf("files: %v, want the store, its log, its index, its generation and its lock", entries)
 	}
 	for _, e := range entries {
 		info, err := e.Info()
@@ -162,8 +162,12 @@ func TestDamagedFileIsRefusedUntouched(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "conduit.db")
 			must(t, os.WriteFile(path, content, 0o600))
+			want := store.ErrDamaged
+			if name == "foreign" {
+				want = store.ErrOther
+			}
 			_, err := store.Open(t.Context(), path)
-			wantError(t, err, store.ErrDamaged, path)
+			wantError(t, err, want, path)
 			after, err := os.ReadFile(path)
 			must(t, err)
 			if !slices.Equal(content, after) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/conduit-agent/conduit/agent/safekeep"
 )
 
 // write is one change waiting for its commit.
@@ -47,6 +49,15 @@ func (q *sqlite) Check(ctx context.Context) error {
 	return nil
 }
 
+// Probe returns nil when something was written to the store.
+func (q *sqlite) Probe(ctx context.Context) error {
+	err := q.write(ctx, func(tx *sql.Tx) error {
+		_, err := exec(tx, `INSERT INTO runs (pipeline_id, epoch) VALUES ('', 0) ON CONFLICT (pipeline_id) DO UPDATE SET epoch = epoch`)
+		return err
+	}, nil)
+	return wrap(err, "cannot write to the store")
+}
+
 // commitQueue commits everything that waits. The caller holds the semaphore.
 func (q *sqlite) commitQueue() {
 	q.queueMu.Lock()
@@ -65,7 +76,7 @@ func (q *sqlite) commitQueue() {
 		return
 	}
 	err := q.commit(live)
-	if err == nil || len(live) == 1 || untrustworthy(err) {
+	if err == nil || len(live) == 1 || safekeep.Untrustworthy(err) {
 		finish(live, err)
 		return
 	}
@@ -83,7 +94,7 @@ func finish(batch []*write, err error) {
 
 // commit performs batch in one transaction, all of it or nothing.
 func (q *sqlite) commit(batch []*write) error {
-	return q.use(func(p *pools) error {
+	return q.useWriter(func(p *pools) error {
 		if err := q.transact(p.writer, batch); err != nil {
 			return err
 		}
@@ -116,7 +127,7 @@ func (q *sqlite) transact(writer *sql.DB, batch []*write) error {
 
 // rollback undoes tx. SQLite itself has done so after some errors, which is as good.
 func rollback(tx *sql.Tx) error {
-	if err := tx.Rollback(); untrustworthy(err) {
+	if err := tx.Rollback(); safekeep.Untrustworthy(err) {
 		return err
 	}
 	return nil

@@ -1,4 +1,4 @@
-package store
+package safekeep
 
 import (
 	"errors"
@@ -11,18 +11,18 @@ import (
 	"syscall"
 )
 
-// fileLock keeps other processes away from a store. The kernel drops it when the
-// process dies, however it dies; the file stays behind and means nothing by itself.
-type fileLock struct{ file *os.File }
+// Lock keeps other processes away from a store. The kernel drops it when the process
+// dies, however it dies; the file stays behind and means nothing by itself.
+type Lock struct{ file *os.File }
 
-// lockFile locks the store at path, by a file next to it that names this process.
-func lockFile(path string) (*fileLock, error) {
+// LockFile locks the store at path, by a file next to it that names this process.
+func LockFile(path string) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, withReadOnly(err)
+		return nil, Explain(path, err)
 	}
 	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, withReadOnly(err)
+		return nil, Explain(path, err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()
@@ -31,9 +31,9 @@ func lockFile(path string) (*fileLock, error) {
 		}
 		return nil, fmt.Errorf("cannot lock %q: %w", f.Name(), err)
 	}
-	l := &fileLock{f}
+	l := &Lock{f}
 	if err := l.write(strconv.Itoa(os.Getpid()) + "\n"); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot write %q: %w", f.Name(), err), l.release())
+		return nil, errors.Join(Explain(path, fmt.Errorf("cannot write %q: %w", f.Name(), err)), l.Release())
 	}
 	return l, nil
 }
@@ -46,7 +46,7 @@ func holder(f *os.File) string {
 	return "another process"
 }
 
-func (l *fileLock) write(text string) error {
+func (l *Lock) write(text string) error {
 	if err := l.file.Truncate(0); err != nil {
 		return err
 	}
@@ -54,17 +54,13 @@ func (l *fileLock) write(text string) error {
 	return err
 }
 
-// release gives the store free. The file is not removed: another process may be waiting to
+// File returns the file that is locked.
+func (l *Lock) File() *os.File { return l.file }
+
+// Release gives the store free. The file is not removed: another process may be waiting to
 // lock that very file. Closing alone would not unlock it while a process that is being
 // started has a copy of the descriptor, which it has until it calls exec.
-func (l *fileLock) release() error {
-	return errors.Join(l.write(""), syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
-}
-
-// withReadOnly marks errors that mean that the place of the store cannot be written.
-func withReadOnly(err error) error {
-	if errors.Is(err, syscall.EROFS) || errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("%w: %w", ErrReadOnly, err)
-	}
-	return err
+func (l *Lock) Release() error {
+	_ = l.write("") // whom it names means nothing once it is not locked
+	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
 }

@@ -1,0 +1,106 @@
+package safekeep
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// What a caller may branch on, with errors.Is.
+var (
+	ErrLocked     error = environmentError("store is in use")
+	ErrDamaged          = errors.New("store is damaged")
+	ErrIncomplete       = errors.New("store is not complete")
+	ErrFull       error = environmentError("no space left for the store")
+	ErrReadOnly   error = environmentError("store is read-only")
+	ErrIO         error = environmentError("store cannot be read or written")
+	ErrNetwork    error = environmentError("store is on a network file system")
+)
+
+// advice says what ends a fault. Those that are not listed say so themselves.
+var advice = map[error]string{
+	ErrFull:     "free some space on its file system, and saving goes on by itself",
+	ErrReadOnly: "make the directory writable, or remount its file system (dmesg says why the kernel made it read-only); saving then goes on by itself",
+	ErrIO:       "look after the disk (dmesg says more); saving goes on by itself once it can be written",
+	ErrDamaged:  "see what is damaged with conduit store check; conduit store restore FILE puts a backup in its place, conduit store repair keeps what can be read",
+}
+
+// environmentError is a cause outside of the agent that only a person can mend there.
+type environmentError string
+
+// Error implements error.
+func (e environmentError) Error() string { return string(e) }
+
+// Environment marks an error of the machine, for the exit code of the command line.
+func (environmentError) Environment() bool { return true }
+
+// Explain adds to an error of SQLite, or of the system, about the file at path which of the errors
+// of this package it amounts to, and what to do.
+func Explain(path string, err error) error {
+	if err == nil || Kind(err) != nil {
+		return err
+	}
+	kind := kindOf(err)
+	if kind == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w; %s", kind, path, err, advice[kind])
+}
+
+// Kind returns which of the errors of this package err is, nil for none.
+func Kind(err error) error {
+	for _, kind := range []error{ErrLocked, ErrDamaged, ErrIncomplete, ErrFull, ErrReadOnly, ErrIO, ErrNetwork} {
+		if errors.Is(err, kind) {
+			return kind
+		}
+	}
+	return nil
+}
+
+func kindOf(err error) error {
+	var e sqlite3.Error
+	if !errors.As(err, &e) {
+		return kindOfSystem(err)
+	}
+	switch {
+	case e.Code == sqlite3.ErrFull, e.SystemErrno == syscall.ENOSPC, e.SystemErrno == syscall.EDQUOT:
+		return ErrFull
+	case e.Code == sqlite3.ErrReadonly, e.SystemErrno == syscall.EROFS:
+		return ErrReadOnly
+	case e.Code == sqlite3.ErrIoErr, e.Code == sqlite3.ErrCantOpen:
+		return ErrIO
+	case e.Code == sqlite3.ErrCorrupt, e.Code == sqlite3.ErrNotADB:
+		return ErrDamaged
+	}
+	return nil
+}
+
+func kindOfSystem(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return ErrFull
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		return ErrReadOnly
+	case errors.Is(err, syscall.EIO):
+		return ErrIO
+	}
+	return nil
+}
+
+// Untrustworthy reports whether, after err, what the connections believe about the
+// file may be wrong. After a failed fsync the next one can succeed although the
+// pages of the first were never written.
+func Untrustworthy(err error) bool {
+	var e sqlite3.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case sqlite3.ErrIoErr, sqlite3.ErrCorrupt, sqlite3.ErrNotADB, sqlite3.ErrCantOpen:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+package safekeep
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Salvaged says how much of a table could be read.
+type Salvaged struct {
+	Table string `json:"table"`
+	Rows  int    `json:"rows"`
+	// Error is what kept the rest from being read, "" when all was.
+	Error string `json:"error,omitempty"`
+}
+
+// Salvage copies the rows that can be read of a damaged file into the one at to, which has the
+// tables. What stands there in place of a row is replaced. After that it performs the statements, which remove what
+// has lost what it belongs to, and marks a file with generations as a backup.
+func (f File) Salvage(ctx context.Context, to string, mend []string) (all []Salvaged, err error) {
+	source, err := open(f.Path, "mode=ro&_query_only=1")
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	target, err := open(to, "mode=rw&_synchronous=FULL&_journal_mode=WAL&_foreign_keys=off")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	if _, err := source.ExecContext(ctx, `SELECT count(*) FROM sqlite_schema`); err != nil {
+		return nil, fmt.Errorf("nothing can be read of %q: %w; put a backup in its place with conduit store restore FILE", f.Path, err)
+	}
+	tables, err := tablesOf(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tables {
+		s := salvager{source: source, target: target, table: t}
+		one, err := s.run(ctx)
+		if err != nil {
+			return all, fmt.Errorf("cannot write table %s: %w", t.name, err)
+		}
+		all = append(all, one)
+	}
+	for _, statement := range mend {
+		if _, err := target.ExecContext(ctx, statement); err != nil {
+			return all, err
+		}
+	}
+	return all, f.mark(ctx, target)
+}
+
+// table is one to fill.
+type table struct {
+	name    string
+	columns []string // that can be written
+	key     []string // by which it is ordered in the file, as SQL has it
+}
+
+func tablesOf(ctx context.Context, db *sql.DB) (all []table, err error) {
+	names, err := findings(ctx, db, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid`)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		t := table{name: name}
+		if t.columns, err = findings(ctx, db, `SELECT name FROM pragma_table_xinfo('`+name+`') WHERE hidden = 0 ORDER BY cid`); err != nil {
+			return nil, err
+		}
+		t.key, err = findings(ctx, db, `SELECT iif(t.wr, '"' || c.name || '"', 'rowid') FROM pragma_table_list('`+name+`') t, pragma_table_xinfo('`+name+`') c WHERE c.pk > 0 ORDER BY c.pk`)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// salvager fills one table.
+type salvager struct {
+	source, target *sql.DB
+	table          table
+}
+
+// run reads the table from its beginning and, where that comes to an end, from its end.
+func (s *salvager) run(ctx context.Context) (one Salvaged, err error) {
+	one.Table = s.table.name
+	there, unreadable := findings(ctx, s.source, `SELECT name FROM pragma_table_xinfo('`+s.table.name+`') WHERE hidden = 0`)
+	columns := slices.DeleteFunc(slices.Clone(s.table.columns), func(c string) bool { return !slices.Contains(there, c) })
+	if unreadable != nil || len(columns) == 0 {
+		if one.Error = "it is not in the file"; unreadable != nil {
+			one.Error = unreadable.Error()
+		}
+		return one, nil
+	}
+	tx, err := s.target.BeginTx(ctx, nil)
+	if err != nil {
+		return one, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, tx.Rollback())
+		}
+	}()
+	for _, order := range []string{" ASC", " DESC"} {
+		unreadable, err := s.pass(ctx, tx, columns, order)
+		if err != nil {
+			return one, err
+		}
+		if unreadable == nil {
+			break
+		}
+		one.Error = unreadable.Error()
+	}
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM "`+s.table.name+`"`).Scan(&one.Rows); err != nil {
+		return one, err
+	}
+	return one, tx.Commit()
+}
+
+// pass copies rows in one order, until one cannot be read, or was copied in the other order.
+func (s *salvager) pass(ctx context.Context, tx *sql.Tx, columns []string, order string) (unreadable, err error) {
+	list := `"` + strings.Join(columns, `", "`) + `"`
+	by := strings.Join(s.table.key, order+`, `) + order
+	rows, unreadable := s.source.QueryContext(ctx, `SELECT `+list+` FROM "`+s.table.name+`" ORDER BY `+by)
+	if unreadable != nil {
+		return unreadable, nil
+	}
+	defer rows.Close()
+	insert := `INSERT OR REPLACE INTO "` + s.table.name + `" (` + list + `) VALUES (?` + strings.Repeat(`, ?`, len(columns)-1) + `)`
+	values, into := make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	for rows.Next() {
+		if unreadable := rows.Scan(into...); unreadable != nil {
+			return unreadable, nil
+		}
+		if _, err := tx.ExecContext(ctx, insert, values...); err != nil {
+			if strings.Contains(err.Error(), "constraint") {
+				unreadable = err // a row with bytes that cannot be right
+				continue
+			}
+			return nil, err
+		}
+	}
+	return errors.Join(unreadable, rows.Err()), nil
+}

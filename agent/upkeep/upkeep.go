@@ -1,0 +1,308 @@
+// Package upkeep checks, backs up, restores and repairs the state of an agent: the store and the
+// dead-letter store next to it.
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// part is one file of the state.
+type part struct {
+	safekeep.File
+	name   string
+	create func(ctx context.Context, path string) error
+	mend   []string
+}
+
+// parts returns the files of the state of the agent whose store is at path. They are in the order in
+// which they are copied: refused records are written before the positions that cover them, so that a later copy of
+// the dead letters has those of all positions.
+func parts(path string) []part {
+	return []part{
+		{store.File(path), "store", store.Create, store.Mend},
+		{safekeep.File{Path: deadletters.PathOf(path)}, "dead letters", deadletters.Create, deadletters.Mend},
+	}
+}
+
+// present returns those of the files that exist. The store must.
+func present(path string) (all []part, err error) {
+	for i, p := range parts(path) {
+		switch _, err := os.Stat(p.Path); {
+		case err == nil:
+			all = append(all, p)
+		case i == 0 && errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("there is no store at %s: db.sqlite.path, or --db.sqlite.path, says where it is", path)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Checked is what a check found in one file.
+type Checked struct {
+	Name  string   `json:"name"`
+	Path  string   `json:"path"`
+	Bytes int64    `json:"bytes"`
+	Found []string `json:"found"` // empty when it is whole
+}
+
+// Check reads all of the files. It changes nothing, and the agent may run.
+func Check(ctx context.Context, path string) (all []Checked, err error) {
+	files, err := present(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range files {
+		found, err := p.Check(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c := Checked{Name: p.name, Path: p.Path, Found: append([]string{}, found...)}
+		if info, err := os.Stat(p.Path); err == nil {
+			c.Bytes = info.Size()
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// Backup copies the state to a file that is not there yet, and dead letters to one next to it. It returns the
+// names of the files. The agent may run.
+func Backup(ctx context.Context, path, to string) (written []string, err error) {
+	files, err := present(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Verify(ctx, path); err != nil {
+		return nil, err
+	}
+	targets := parts(to)
+	for i, p := range files {
+		if err := p.Copy(ctx, targets[i].Path); err != nil {
+			return written, err
+		}
+		written = append(written, targets[i].Path)
+	}
+	return written, nil
+}
+
+// Moved is a source of which the position is another than it was.
+type Moved struct {
+	ConnectorID string `json:"connectorId"`
+	PipelineID  string `json:"pipelineId"`
+	From        string `json:"from"`          // it goes on after this position
+	Was         string `json:"was,omitempty"` // how far it had got; "" when that is not known
+}
+
+// Outcome is what became of sources and files when the store was replaced.
+type Outcome struct {
+	Kept  []string            `json:"kept"`            // names of the files that were replaced
+	Moved []Moved             `json:"moved"`           // sources that deliver again what they delivered since
+	Anew  []string            `json:"anew"`            // sources that begin from their beginning, because no position of them is known
+	Read  []safekeep.Salvaged `json:"read,omitempty"`  // by a repair
+	Whole []string            `json:"whole,omitempty"` // files that a repair left as they are
+}
+
+// outcome opens the store that was put in place, so that its runs are fenced and its sources say what
+// happened, and compares it with the checkpoints before.
+func (o *Outcome) outcome(ctx context.Context, path string, before []spec.Checkpoint) (err error) {
+	db, err := store.Open(ctx, path, store.OnNetwork(true))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	was := map[string]spec.Checkpoint{}
+	for _, c := range before {
+		was[c.ConnectorID] = c
+	}
+	o.Moved, o.Anew = []Moved{}, []string{}
+	known := map[string]bool{}
+	adopted := db.Adopted()
+	if adopted == nil {
+		return errors.New("the file that was put in place is not the one that was opened")
+	}
+	for _, c := range adopted.Sources {
+		known[c.ConnectorID] = true
+		m := Moved{ConnectorID: c.ConnectorID, PipelineID: c.PipelineID, From: store.PositionText(c.Position)}
+		if b, ok := was[c.ConnectorID]; ok {
+			if string(b.Position) == string(c.Position) {
+				continue
+			}
+			m.Was = store.PositionText(b.Position)
+		}
+		o.Moved = append(o.Moved, m)
+	}
+	for _, c := range before {
+		if !known[c.ConnectorID] {
+			known[c.ConnectorID] = true
+			o.Anew = append(o.Anew, c.ConnectorID)
+		}
+	}
+	declared, err := db.Declarations(ctx)
+	for i := range declared {
+		p := &declared[i].Pipeline
+		for _, c := range p.Connectors {
+			if id := p.QualifiedID(c.ID); c.Type == spec.TypeSource && !known[id] {
+				o.Anew = append(o.Anew, id)
+			}
+		}
+	}
+	return err
+}
+
+// replace locks the store at path, and has prepare make drafts, by the file that they replace.
+func (o *Outcome) replace(ctx context.Context, path, ending string, before []spec.Checkpoint, prepare func() (map[string]string, error)) (err error) {
+	lock, err := safekeep.LockFile(path)
+	if err != nil {
+		return err
+	}
+	release := func() error {
+		l := lock
+		lock = nil
+		if l == nil {
+			return nil
+		}
+		return l.Release()
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	drafts, err := prepare()
+	if err != nil || len(drafts) == 0 {
+		return err
+	}
+	for _, p := range parts(path) {
+		draft := drafts[p.Path]
+		if draft == "" {
+			continue
+		}
+		if err := p.Replace(draft, ending); err != nil {
+			return fmt.Errorf("cannot replace %q: %w", p.Path, safekeep.Explain(p.Path, err))
+		}
+		o.Kept = append(o.Kept, p.Path+ending)
+	}
+	if drafts[path] == "" {
+		return nil
+	}
+	if err := release(); err != nil { // for the store, which locks it
+		return err
+	}
+	return o.outcome(ctx, path, before)
+}
+
+// Restore puts a backup in the place of the state of an agent, which must not run. What is replaced is kept
+// under its name with the ending.
+func Restore(ctx context.Context, from, path, ending string) (o Outcome, err error) {
+	if from, err = filepath.Abs(from); err != nil {
+		return o, err
+	}
+	files, err := present(from)
+	if err != nil {
+		return o, fmt.Errorf("there is no backup at %s", from)
+	}
+	if err := complete(ctx, files); err != nil {
+		return o, err
+	}
+	before, _ := store.Checkpoints(ctx, path) // what cannot be read is not known
+	targets := parts(path)
+	err = o.replace(ctx, path, ending, before, func() (map[string]string, error) {
+		drafts := map[string]string{}
+		for i, p := range files {
+			draft := targets[i].Path + ".restored"
+			if err := p.Import(ctx, draft); err != nil {
+				return nil, fmt.Errorf("cannot copy %q: %w", p.Path, safekeep.Explain(draft, err))
+			}
+			found, err := safekeep.File{Path: draft}.Check(ctx)
+			if err == nil && len(found) > 0 {
+				err = fmt.Errorf("cannot restore %s, which is damaged: %s", p.Path, found[0])
+			}
+			if err == nil && i == 0 {
+				err = store.Verify(ctx, draft)
+			}
+			if err != nil {
+				return nil, err
+			}
+			drafts[targets[i].Path] = draft
+		}
+		return drafts, nil
+	})
+	return o, err
+}
+
+// complete returns an error unless the files need no logs.
+func complete(_ context.Context, files []part) error {
+	for _, p := range files {
+		s, err := safekeep.StateOf(p.Path)
+		if err != nil {
+			return err
+		}
+		if s.Log > 0 || p.Generations && s.Generation > 0 && s.Generation%2 == 1 {
+			return fmt.Errorf("%w: %s is no backup, but the file of an agent that was copied while it ran, or ended by force: make one with conduit store backup", safekeep.ErrIncomplete, p.Path)
+		}
+	}
+	return nil
+}
+
+// Repair keeps what can be read of damaged files of an agent, which must not run. What is replaced is kept under
+// its name with the ending.
+func Repair(ctx context.Context, path, ending string) (o Outcome, err error) {
+	files, err := present(path)
+	if err != nil {
+		return o, err
+	}
+	err = o.replace(ctx, path, ending, nil, func() (map[string]string, error) {
+		drafts := map[string]string{}
+		for _, p := range files {
+			draft, err := o.repair(ctx, p, ending)
+			if err != nil {
+				return nil, fmt.Errorf("cannot repair %q: %w", p.Path, err)
+			}
+			if draft != "" {
+				drafts[p.Path] = draft
+			}
+		}
+		return drafts, nil
+	})
+	return o, err
+}
+
+// repair makes a file of what can be read of p, unless that is whole.
+func (o *Outcome) repair(ctx context.Context, p part, ending string) (draft string, err error) {
+	state, err := safekeep.StateOf(p.Path)
+	if err != nil {
+		return "", err
+	}
+	wrong := error(nil)
+	if p.Generations {
+		wrong = state.Err(p.Path)
+	}
+	found, err := safekeep.File{Path: p.Path}.Check(ctx)
+	if err != nil {
+		return "", err
+	}
+	if wrong == nil && len(found) == 0 {
+		o.Whole = append(o.Whole, p.Path)
+		return "", nil
+	}
+	if wrong != nil && state.Log > 0 { // it is the log of another file
+		if err := p.MoveLog(p.Path + ending); err != nil {
+			return "", err
+		}
+	}
+	draft = p.Path + ".repaired"
+	if err := p.create(ctx, draft); err != nil {
+		return "", err
+	}
+	read, err := p.Salvage(ctx, draft, p.mend)
+	o.Read = append(o.Read, read...)
+	return draft, err
+}
