@@ -182,14 +182,19 @@ func (f File) Replace(draft, ending string) error {
 	if err := f.MoveLog(kept); err != nil {
 		return err
 	}
-	if err := os.Remove(f.Path + "-shm"); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	for _, rest := range []string{f.Path + "-shm", draft + "-shm", draft + "-wal"} { // the log of a draft was written back
+		if err := os.Remove(rest); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
 	return Place(draft, f.Path)
 }
 
-// MoveLog moves the log of f next to the file at to.
+// MoveLog moves the log of f, if there is anything in it, next to the file at to.
 func (f File) MoveLog(to string) error {
+	if info, err := os.Stat(f.Path + "-wal"); err == nil && info.Size() == 0 {
+		return os.Remove(f.Path + "-wal")
+	}
 	if err := os.Rename(f.Path+"-wal", to+"-wal"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("cannot keep the log of %q: %w", f.Path, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 )
 
 // table is a table of JSON documents by id.
@@ -76,7 +75,7 @@ func encode(v any) (string, error) {
 
 func decode[T any](table, id, text string) (v T, err error) {
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		return v, fmt.Errorf("cannot decode %q of table %s: %w", id, table, err)
+		return v, &RowError{table, id, err}
 	}
 	return v, nil
 }

@@ -109,6 +109,11 @@ func TestMigrationFromEveryVersion(t *testing.T) {
 			t.Errorf("tables after migrating from version %d differ from those of a new store", n)
 		}
 		must(t, db.Apply(t.Context(), declare(pipeline("p"))))
+		backups, err := filepath.Glob(path + ".before-*")
+		must(t, err)
+		if n == 0 && len(backups) > 0 || n > 0 && (len(backups) != 1 || !strings.HasSuffix(backups[0], store.MigrationNames()[n])) {
+			t.Errorf("backups before migrating from version %d: %v", n, backups)
+		}
 	}
 }
 

@@ -22,6 +22,10 @@ type part struct {
 	name   string
 	create func(ctx context.Context, path string) error
 	mend   []string
+	// readable returns nil when all rows can be read, and remove removes those that cannot; nil: rows
+	// have nothing that could not be read.
+	readable func(ctx context.Context, path string) error
+	remove   func(ctx context.Context, path string) ([]*store.RowError, error)
 }
 
 // parts returns the files of the state of the agent whose store is at path. They are in the order in
@@ -29,8 +33,8 @@ type part struct {
 // the dead letters has those of all positions.
 func parts(path string) []part {
 	return []part{
-		{store.File(path), "store", store.Create, store.Mend},
-		{safekeep.File{Path: deadletters.PathOf(path)}, "dead letters", deadletters.Create, deadletters.Mend},
+		{store.File(path), "store", store.Create, store.Mend, store.Readable, store.RemoveUnreadable},
+		{File: safekeep.File{Path: deadletters.PathOf(path)}, name: "dead letters", create: deadletters.Create, mend: deadletters.Mend},
 	}
 }
 
@@ -63,8 +67,9 @@ func Check(ctx context.Context, path string) (all []Checked, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range files {
-		found, err := p.Check(ctx)
+	for i := range files {
+		p := &files[i]
+		found, err := p.check(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -75,6 +80,19 @@ func Check(ctx context.Context, path string) (all []Checked, err error) {
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+// check returns what is wrong with the file.
+func (p *part) check(ctx context.Context) ([]string, error) {
+	found, err := p.Check(ctx)
+	if err != nil || len(found) > 0 || p.readable == nil {
+		return found, err
+	}
+	var row *store.RowError
+	if err = p.readable(ctx, p.Path); errors.As(err, &row) {
+		return []string{row.Error()}, nil
+	}
+	return nil, err
 }
 
 // Backup copies the state to a file that is not there yet, and dead letters to one next to it. It returns the
@@ -111,6 +129,7 @@ type Outcome struct {
 	Moved []Moved             `json:"moved"`           // sources that deliver again what they delivered since
 	Anew  []string            `json:"anew"`            // sources that begin from their beginning, because no position of them is known
 	Read  []safekeep.Salvaged `json:"read,omitempty"`  // by a repair
+	Lost  []string            `json:"lost,omitempty"`  // rows that a repair could copy, and the agent could not read
 	Whole []string            `json:"whole,omitempty"` // files that a repair left as they are
 }
 
@@ -261,7 +280,8 @@ func Repair(ctx context.Context, path, ending string) (o Outcome, err error) {
 	}
 	err = o.replace(ctx, path, ending, nil, func() (map[string]string, error) {
 		drafts := map[string]string{}
-		for _, p := range files {
+		for i := range files {
+			p := &files[i]
 			draft, err := o.repair(ctx, p, ending)
 			if err != nil {
 				return nil, fmt.Errorf("cannot repair %q: %w", p.Path, err)
@@ -276,7 +296,7 @@ func Repair(ctx context.Context, path, ending string) (o Outcome, err error) {
 }
 
 // repair makes a file of what can be read of p, unless that is whole.
-func (o *Outcome) repair(ctx context.Context, p part, ending string) (draft string, err error) {
+func (o *Outcome) repair(ctx context.Context, p *part, ending string) (draft string, err error) {
 	state, err := safekeep.StateOf(p.Path)
 	if err != nil {
 		return "", err
@@ -285,9 +305,11 @@ func (o *Outcome) repair(ctx context.Context, p part, ending string) (draft stri
 	if p.Generations {
 		wrong = state.Err(p.Path)
 	}
-	found, err := safekeep.File{Path: p.Path}.Check(ctx)
-	if err != nil {
-		return "", err
+	var found []string
+	if wrong == nil { // or the log may be that of another file
+		if found, err = p.check(ctx); err != nil {
+			return "", err
+		}
 	}
 	if wrong == nil && len(found) == 0 {
 		o.Whole = append(o.Whole, p.Path)
@@ -304,5 +326,12 @@ func (o *Outcome) repair(ctx context.Context, p part, ending string) (draft stri
 	}
 	read, err := p.Salvage(ctx, draft, p.mend)
 	o.Read = append(o.Read, read...)
+	if err != nil || p.remove == nil {
+		return draft, err
+	}
+	removed, err := p.remove(ctx, draft)
+	for _, row := range removed {
+		o.Lost = append(o.Lost, fmt.Sprintf("row %q of table %s: %v", row.ID, row.Table, row.Err))
+	}
 	return draft, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/pipelines"
 	"github.com/conduit-agent/conduit/cmd/conduit/plugins"
 	"github.com/conduit-agent/conduit/cmd/conduit/spool"
+	"github.com/conduit-agent/conduit/cmd/conduit/store"
 )
 
 // root returns the tree of all commands.
@@ -25,7 +26,7 @@ Examples:
   conduit run              run everything under pipelines
   conduit status           see what runs`,
 		Subcommands: []*ffcli.Command{
-			initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p), spool.Command(p), statusCommand(p), reloadCommand(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
+			initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p), spool.Command(p), store.Command(p), statusCommand(p), reloadCommand(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
 		},
 	})
 }
