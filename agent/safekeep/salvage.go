@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mattn/go-sqlite3"
 )
 
 // Salvaged says how much of a table could be read.
@@ -61,8 +63,9 @@ type table struct {
 	key     []string // by which it is ordered in the file, as SQL has it
 }
 
+// tablesOf returns the tables to fill. Which migrations were applied is true of the new file already.
 func tablesOf(ctx context.Context, db *sql.DB) (all []table, err error) {
-	names, err := findings(ctx, db, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid`)
+	names, err := findings(ctx, db, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'migrations' ORDER BY rowid`)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +144,7 @@ func (s *salvager) pass(ctx context.Context, tx *sql.Tx, columns []string, order
 			return unreadable, nil
 		}
 		if _, err := tx.ExecContext(ctx, insert, values...); err != nil {
-			if strings.Contains(err.Error(), "constraint") {
+			if e := (sqlite3.Error{}); errors.As(err, &e) && e.Code == sqlite3.ErrConstraint {
 				unreadable = err // a row with bytes that cannot be right
 				continue
 			}
