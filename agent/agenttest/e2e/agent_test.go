@@ -84,7 +84,7 @@ func TestFullDiskIsWaitedFor(t *testing.T) {
 }
 
 // numbers returns the positions of the generated records in a file, in order.
-func numbers(t *testing.T, path string) []int {
+func numbers(t testing.TB, path string) []int {
 	t.Helper()
 	out, torn := numbersOf(t, path)
 	if len(torn) > 0 {
@@ -95,7 +95,7 @@ func numbers(t *testing.T, path string) []int {
 
 // numbersOf returns the numbers of the records in a file, and the lines that are none: a
 // destination that is killed may leave one that it had not finished.
-func numbersOf(t *testing.T, path string) (out []int, torn []string) {
+func numbersOf(t testing.TB, path string) (out []int, torn []string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {

@@ -37,35 +37,21 @@ func (w *web) apply(doc rest.PipelineDocument) rest.DocumentDiff {
 // API and does to what runs no more than was planned.
 func TestDocumentsTakeEffect(t *testing.T) {
 	w := startWeb(t, "")
-	starts := func(plugin string) float64 {
-		return scrape(t, w.Agent, fmt.Sprintf("conduit_plugin_starts_total{plugin=%q}", plugin))
-	}
-	running := func(generation int64, file string) {
-		t.Helper()
-		w.WaitPhase("p", spec.PhaseRunning, generation)
-		before := len(numbers(t, w.Path(file)))
-		w.Wait("more records in "+file, func() bool { return len(numbers(t, w.Path(file))) > before })
-	}
 	doc := w.document("p", "one.jsonl", 2000)
-	if plan, err := w.api.PlanDocument(t.Context(), doc); err != nil || len(plan.Changes) != 3 {
-		t.Errorf("%+v, %v", plan, err)
-	}
-	if all, err := w.api.Pipelines(t.Context()); err != nil || len(all) != 0 {
-		t.Errorf("planning made %+v, %v", all, err)
-	}
+	w.wantPlanOnly(doc, 3)
 	w.apply(doc)
-	running(1, "one.jsonl")
-	sources, destinations := starts("builtin:generator"), starts("builtin:file")
+	w.documentRuns("p", 1, "one.jsonl")
+	sources, destinations := w.pluginStarts("builtin:generator"), w.pluginStarts("builtin:file")
 
 	diff := w.apply(w.document("p", "two.jsonl", 2000))
 	if len(diff.Changes) != 1 || diff.Changes[0].ExactEffect != spec.EffectRestartDestination {
 		t.Errorf("another destination: %+v", diff)
 	}
-	running(2, "two.jsonl")
-	if n := starts("builtin:generator"); n != sources {
+	w.documentRuns("p", 2, "two.jsonl")
+	if n := w.pluginStarts("builtin:generator"); n != sources {
 		t.Errorf("the source was started %v times, before %v", n, sources)
 	}
-	if n := starts("builtin:file"); n <= destinations {
+	if n := w.pluginStarts("builtin:file"); n <= destinations {
 		t.Errorf("the destination was started %v times, before %v", n, destinations)
 	}
 	if n := (&desk{w.Agent, t}).starts("p"); n != 1 {
@@ -76,7 +62,7 @@ func TestDocumentsTakeEffect(t *testing.T) {
 	if len(diff.Changes) != 1 || diff.Changes[0].ExactEffect != spec.EffectRestart {
 		t.Errorf("another source: %+v", diff)
 	}
-	running(3, "two.jsonl")
+	w.documentRuns("p", 3, "two.jsonl")
 
 	doc = w.document("p", "two.jsonl", 4000)
 	doc.Status = spec.StatusStopped
@@ -84,24 +70,52 @@ func TestDocumentsTakeEffect(t *testing.T) {
 	w.Wait("the pipeline to stop", func() bool { return w.State("p").Phase == spec.PhaseStopped })
 	doc.Status = spec.StatusRunning
 	w.apply(doc)
-	running(5, "two.jsonl")
+	w.documentRuns("p", 5, "two.jsonl")
 	w.apply(doc) // which changes nothing
+	w.wantApplied("p", 5)
+	w.Stop()
+	wantAll(t, numbers(t, w.Path("one.jsonl")), numbers(t, w.Path("two.jsonl")))
+}
 
+// wantPlanOnly checks that a document is planned with so many changes, and that planning makes none.
+func (w *web) wantPlanOnly(doc rest.PipelineDocument, changes int) {
+	w.t.Helper()
+	if plan, err := w.api.PlanDocument(w.t.Context(), doc); err != nil || len(plan.Changes) != changes {
+		w.t.Errorf("%+v, %v", plan, err)
+	}
+	if all, err := w.api.Pipelines(w.t.Context()); err != nil || len(all) != 0 {
+		w.t.Errorf("planning made %+v, %v", all, err)
+	}
+}
+
+// documentRuns waits until a generation of pipeline id runs and writes to a file.
+func (w *web) documentRuns(id string, generation int64, file string) {
+	w.t.Helper()
+	w.WaitPhase(id, spec.PhaseRunning, generation)
+	before := len(numbers(w.t, w.Path(file)))
+	w.Wait("more records in "+file, func() bool { return len(numbers(w.t, w.Path(file))) > before })
+}
+
+func (w *web) pluginStarts(plugin string) float64 {
+	return scrape(w.t, w.Agent, fmt.Sprintf("conduit_plugin_starts_total{plugin=%q}", plugin))
+}
+
+// wantApplied checks that a pipeline belongs to the API and has so many revisions, all by apply.
+func (w *web) wantApplied(id string, revisions int) {
+	w.t.Helper()
 	var history []spec.Revision
-	w.must("GET", "/v1/pipelines/p/history", "", &history)
-	if len(history) != 5 {
-		t.Errorf("%d revisions, want 5", len(history))
+	w.must("GET", "/v1/pipelines/"+id+"/history", "", &history)
+	if len(history) != revisions {
+		w.t.Errorf("%d revisions, want %d", len(history), revisions)
 	}
 	for _, r := range history {
 		if r.Origin != "api: apply" {
-			t.Errorf("revision %d is by %q", r.Number, r.Origin)
+			w.t.Errorf("revision %d is by %q", r.Number, r.Origin)
 		}
 	}
-	if s := w.status("p"); s.Owner != (spec.Owner{Kind: spec.OwnerAPI}) {
-		t.Errorf("owned by %+v", s.Owner)
+	if s := w.status(id); s.Owner != (spec.Owner{Kind: spec.OwnerAPI}) {
+		w.t.Errorf("owned by %+v", s.Owner)
 	}
-	w.Stop()
-	wantAll(t, numbers(t, w.Path("one.jsonl")), numbers(t, w.Path("two.jsonl")))
 }
 
 // What a file declares is the file's: documents about it are refused with its place, and

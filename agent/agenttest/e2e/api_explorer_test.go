@@ -64,115 +64,144 @@ func picture(t *testing.T, ctx context.Context, name string) {
 // changes, one that streams.
 func TestExplorerInABrowser(t *testing.T) {
 	t.Parallel()
-	ctx := browser(t)
-	w := startWeb(t, "")
-	w.Save("p.yaml", made(w.Dir, "p", 100, ""))
-	w.WaitPhase("p", spec.PhaseRunning, 1)
-	run := func(actions ...chromedp.Action[chromedp.Void]) {
-		t.Helper()
-		if err := chromedp.Do(ctx, actions...); err != nil {
-			picture(t, ctx, "failure")
-			t.Fatal(err)
-		}
+	x := &explorer{web: startWeb(t, ""), t: t, ctx: browser(t)}
+	x.Save("p.yaml", made(x.Dir, "p", 100, ""))
+	x.WaitPhase("p", spec.PhaseRunning, 1)
+	x.run(chromedp.Navigate(x.api.URL+"/openapi/"), chromedp.WaitVisible("#listPipelines"))
+	x.showsAllOperations()
+	x.lists()
+	x.creates()
+	x.inspects()
+	x.deletes()
+
+	x.run(chromedp.SendKeys("#find", "dead-letter"))
+	shown, err := chromedp.Run(x.ctx, chromedp.Text("#operations"))
+	if err != nil || !strings.Contains(shown, "/dead-letter-queue") || strings.Contains(shown, "/v1/events") || strings.Contains(shown, "Processors") {
+		t.Errorf("finding dead-letter shows %s, error %v", shown, err)
 	}
-	run(chromedp.Navigate(w.api.URL+"/openapi/"), chromedp.WaitVisible("#listPipelines"))
-	operations, err := chromedp.Run(ctx, chromedp.Evaluate[int](`document.querySelectorAll("details.operation").length`))
+	picture(t, x.ctx, "found")
+}
+
+// explorer is the API explorer of an agent in a browser.
+type explorer struct {
+	*web
+	t   *testing.T
+	ctx context.Context
+}
+
+func (x *explorer) run(actions ...chromedp.Action[chromedp.Void]) {
+	x.t.Helper()
+	if err := chromedp.Do(x.ctx, actions...); err != nil {
+		picture(x.t, x.ctx, "failure")
+		x.t.Fatal(err)
+	}
+}
+
+func (x *explorer) open(id string) {
+	x.t.Helper()
+	x.run(chromedp.Click("#"+id+" summary"), chromedp.WaitVisible("#"+id+" form"))
+}
+
+func (x *explorer) shut(id string) { x.t.Helper(); x.run(chromedp.Click("#" + id + " summary")) }
+
+func (x *explorer) try(id string) { x.t.Helper(); x.run(chromedp.Click("#" + id + " form button")) }
+
+// answered waits until an operation shows what was answered.
+func (x *explorer) answered(id, want string) {
+	x.t.Helper()
+	x.until(id+" does not answer "+want, `document.querySelector("#`+id+` form > pre").textContent.includes(`+"`"+want+"`)")
+}
+
+// filled waits until a field is filled with what there is.
+func (x *explorer) filled(field, want string) {
+	x.t.Helper()
+	x.until(field+" is not filled with "+want, `document.querySelector("`+field+`").value === "`+want+`"`)
+}
+
+func (x *explorer) until(otherwise, condition string) {
+	x.t.Helper()
+	if _, err := chromedp.Run(x.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
+		picture(x.t, x.ctx, "failure")
+		x.t.Fatalf("%s: %v", otherwise, err)
+	}
+}
+
+func (x *explorer) showsAllOperations() {
+	x.t.Helper()
+	operations, err := chromedp.Run(x.ctx, chromedp.Evaluate[int](`document.querySelectorAll("details.operation").length`))
 	if err != nil {
-		t.Fatal(err)
+		x.t.Fatal(err)
 	}
 	var document struct{ Paths map[string]map[string]any }
-	w.must("GET", "/openapi/openapi.json", "", &document)
+	x.must("GET", "/openapi/openapi.json", "", &document)
 	want := 0
 	for _, methods := range document.Paths {
 		want += len(methods)
 	}
 	if operations != want || want == 0 {
-		t.Errorf("%d operations are shown, want %d", operations, want)
+		x.t.Errorf("%d operations are shown, want %d", operations, want)
 	}
-	picture(t, ctx, "explorer")
+	picture(x.t, x.ctx, "explorer")
+}
 
-	answered := func(id, want string) {
-		t.Helper()
-		out := "#" + id + " form > pre"
-		has := `document.querySelector("` + out + `").textContent.includes(` + "`" + want + "`" + `)`
-		if _, err := chromedp.Run(ctx, chromedp.Poll[bool](has, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
-			picture(t, ctx, "failure")
-			t.Fatalf("%s does not answer %s: %v", id, want, err)
-		}
+func (x *explorer) lists() {
+	x.open("listPipelines")
+	x.try("listPipelines")
+	x.answered("listPipelines", `"id": "p"`)
+	(&page{t: x.t, ctx: x.ctx}).fits("explorer-list")
+	x.shut("listPipelines")
+}
+
+func (x *explorer) creates() {
+	x.open("createPipeline")
+	x.run(chromedp.SetValue("#createPipeline textarea", `{"id":"made-here","config":{"name":"made here"}}`))
+	x.try("createPipeline")
+	x.answered("createPipeline", "200 OK")
+	picture(x.t, x.ctx, "create")
+	if got := x.do("GET", "/v1/pipelines/made-here", ""); got.status != 200 {
+		x.t.Errorf("it was not made: %d %s", got.status, got.body)
 	}
-	open := func(id string) {
-		t.Helper()
-		run(chromedp.Click("#"+id+" summary"), chromedp.WaitVisible("#"+id+" form"))
+	x.shut("createPipeline")
+	x.open("getConnector")
+	x.filled("#getConnector form input", "p:dst")
+	x.try("getConnector")
+	x.answered("getConnector", `"TYPE_DESTINATION"`)
+	x.shut("getConnector")
+}
+
+func (x *explorer) inspects() {
+	x.open("inspectConnector")
+	x.filled("#inspectConnector form input", "p:dst")
+	x.run(chromedp.SetValue("#inspectConnector form input", "p:none"))
+	x.try("inspectConnector")
+	x.answered("inspectConnector", "404 ")
+	if _, err := chromedp.Run(x.ctx, chromedp.Evaluate[string](`document.querySelector("#inspectConnector form input").value = ""`)); err != nil {
+		x.t.Fatal(err)
 	}
-	try := func(id string) { t.Helper(); run(chromedp.Click("#" + id + " form button")) }
+	x.run(chromedp.SendKeys("#inspectConnector form input", "p:src"))
+	x.try("inspectConnector")
+	x.answered("inspectConnector", `"opencdc.readAt"`)
+	picture(x.t, x.ctx, "inspect")
+	x.shut("inspectConnector")
+}
 
-	open("listPipelines")
-	try("listPipelines")
-	answered("listPipelines", `"id": "p"`)
-	(&page{t: t, ctx: ctx}).fits("explorer-list")
-	run(chromedp.Click("#listPipelines summary"))
-
-	open("createPipeline")
-	run(chromedp.SetValue("#createPipeline textarea", `{"id":"made-here","config":{"name":"made here"}}`))
-	try("createPipeline")
-	answered("createPipeline", "200 OK")
-	picture(t, ctx, "create")
-	if got := w.do("GET", "/v1/pipelines/made-here", ""); got.status != 200 {
-		t.Errorf("it was not made: %d %s", got.status, got.body)
-	}
-	run(chromedp.Click("#createPipeline summary"))
-
-	filled := func(field, want string) { // with what there is
-		t.Helper()
-		if _, err := chromedp.Run(ctx, chromedp.Poll[bool](`document.querySelector("`+field+`").value === "`+want+`"`, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
-			picture(t, ctx, "failure")
-			t.Fatalf("%s is not filled with %s: %v", field, want, err)
-		}
-	}
-	open("getConnector")
-	filled("#getConnector form input", "p:dst")
-	try("getConnector")
-	answered("getConnector", `"TYPE_DESTINATION"`)
-	run(chromedp.Click("#getConnector summary"))
-
-	open("inspectConnector")
-	filled("#inspectConnector form input", "p:dst")
-	run(chromedp.SetValue("#inspectConnector form input", "p:none"))
-	try("inspectConnector")
-	answered("inspectConnector", "404 ")
-	if _, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.querySelector("#inspectConnector form input").value = ""`)); err != nil {
-		t.Fatal(err)
-	}
-	run(chromedp.SendKeys("#inspectConnector form input", "p:src"))
-	try("inspectConnector")
-	answered("inspectConnector", `"opencdc.readAt"`)
-	picture(t, ctx, "inspect")
-	run(chromedp.Click("#inspectConnector summary"))
-
-	// A request as a command, and a question before something is deleted.
-	open("deletePipeline")
-	filled("#deletePipeline form input", "made-here")
-	run(chromedp.SetValue("#deletePipeline form input", "made-here"))
-	run(chromedp.Click("#deletePipeline form button.plain"))
-	answered("deletePipeline", "curl -X DELETE "+w.api.URL+"/v1/pipelines/made-here")
+// deletes shows a request as a command, and that a question comes before something is deleted.
+func (x *explorer) deletes() {
+	x.open("deletePipeline")
+	x.filled("#deletePipeline form input", "made-here")
+	x.run(chromedp.SetValue("#deletePipeline form input", "made-here"))
+	x.run(chromedp.Click("#deletePipeline form button.plain"))
+	x.answered("deletePipeline", "curl -X DELETE "+x.api.URL+"/v1/pipelines/made-here")
 	confirm := func(answer string) {
-		t.Helper()
-		if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("window.confirm = () => "+answer+", true")); err != nil {
-			t.Fatal(err)
+		if _, err := chromedp.Run(x.ctx, chromedp.Evaluate[bool]("window.confirm = () => "+answer+", true")); err != nil {
+			x.t.Fatal(err)
 		}
-		try("deletePipeline")
+		x.try("deletePipeline")
 	}
 	confirm("false")
-	if got := w.do("GET", "/v1/pipelines/made-here", ""); got.status != 200 {
-		t.Errorf("it was deleted although the question was answered with no: %d", got.status)
+	if got := x.do("GET", "/v1/pipelines/made-here", ""); got.status != 200 {
+		x.t.Errorf("it was deleted although the question was answered with no: %d", got.status)
 	}
 	confirm("true")
-	answered("deletePipeline", "200 OK")
-
-	run(chromedp.SendKeys("#find", "dead-letter"))
-	shown, err := chromedp.Run(ctx, chromedp.Text("#operations"))
-	if err != nil || !strings.Contains(shown, "/dead-letter-queue") || strings.Contains(shown, "/v1/events") || strings.Contains(shown, "Processors") {
-		t.Errorf("finding dead-letter shows %s, error %v", shown, err)
-	}
-	picture(t, ctx, "found")
+	x.answered("deletePipeline", "200 OK")
 }

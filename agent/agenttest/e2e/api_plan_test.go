@@ -27,54 +27,8 @@ func TestPlanOfAnAgent(t *testing.T) {
 	if plan, err := w.api.Plan(t.Context()); err != nil || plan.Files != 1 || plan.CleanupDelay == "" || len(planLines(&plan)) != 0 {
 		t.Errorf("nothing changed: %+v, %v", plan, err)
 	}
-	wrong := strings.NewReplacer("plugin: log", "plugin: nowhere", `rate: "hunter2"`, `rate: "hunter2", password: "${NOT_SET}"`).Replace(planned("n", "running", "hunter2"))
-	for _, c := range []struct {
-		name    string
-		request rest.PlanRequest
-		want    []string
-		at      []string // places of problems
-	}{
-		{"saved", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: planned("p", "running", "2")}}},
-			[]string{"change p: restart running→running at p.yaml:3 [/connectors/in/settings/rate@6:68]"}, nil},
-		{"another file", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "2")}}},
-			[]string{"add n: restart →running at n.yaml:3 [@3:5]"}, nil},
-		{"all files", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "2")}}, Replace: true},
-			[]string{"add n: restart →running at n.yaml:3 [@3:5]", "remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
-		{"no files", rest.PlanRequest{Replace: true}, []string{"remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
-		{"broken", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: "pipelines: ["}}},
-			[]string{"p.yaml: config.parse_error"}, []string{"2:1"}},
-		{"plugins and references", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: wrong}}},
-			[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid",
-				"n.yaml: config.reference_unresolved", "n.yaml: connector.plugin_not_found"}, []string{"6:68", "6:89", "7:46"}},
-		{"a file without an end", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "${file:/dev/zero}")}}},
-			[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.reference_unresolved"}, []string{"6:68"}},
-		{"a plugin from a variable", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: strings.Replace(planned("n", "stopped", "1"), "plugin: log", `plugin: "${PLANNED_SECRET}"`, 1)}}},
-			[]string{"add n: none →stopped at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid"}, []string{"7:46"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			plan, err := w.api.PlanFiles(t.Context(), c.request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := planLines(&plan)
-			slices.Sort(got)
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("%s\n%+v", diff, plan)
-			}
-			var at []string
-			for _, p := range plan.Problems {
-				at = append(at, fmt.Sprintf("%d:%d", p.Line, p.Column))
-			}
-			if diff := cmp.Diff(c.at, at); diff != "" {
-				t.Errorf("places: %s", diff)
-			}
-			if text := fmt.Sprintf("%+v", plan); strings.Contains(text, "hunter2") {
-				t.Errorf("a value is shown: %s", text)
-			}
-			if len(plan.Held) > 0 {
-				t.Errorf("held is %v", plan.Held)
-			}
-		})
+	for _, c := range planCases {
+		t.Run(c.name, func(t *testing.T) { c.check(t, w) })
 	}
 	for _, path := range []string{"../p.yaml", "sub/p.yaml", "/etc/passwd", "p.txt", ".p.yaml", ""} {
 		_, err := w.api.PlanFiles(t.Context(), rest.PlanRequest{Files: []rest.PlanFile{{Path: path}}})
@@ -85,7 +39,67 @@ func TestPlanOfAnAgent(t *testing.T) {
 	if s := w.State("p"); s.RunningGeneration != 1 || s.Phase != spec.PhaseRunning {
 		t.Errorf("planning changed what runs: %+v", s)
 	}
+}
 
+// planCase is a plan for files, of an agent that runs version 1 of p.yaml.
+type planCase struct {
+	name    string
+	request rest.PlanRequest
+	want    []string
+	at      []string // places of problems
+}
+
+var wrongPlan = strings.NewReplacer("plugin: log", "plugin: nowhere", `rate: "hunter2"`, `rate: "hunter2", password: "${NOT_SET}"`).Replace(planned("n", "running", "hunter2"))
+
+var planCases = []planCase{
+	{"saved", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: planned("p", "running", "2")}}},
+		[]string{"change p: restart running→running at p.yaml:3 [/connectors/in/settings/rate@6:68]"}, nil},
+	{"another file", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "2")}}},
+		[]string{"add n: restart →running at n.yaml:3 [@3:5]"}, nil},
+	{"all files", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "2")}}, Replace: true},
+		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
+	{"no files", rest.PlanRequest{Replace: true}, []string{"remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
+	{"broken", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: "pipelines: ["}}},
+		[]string{"p.yaml: config.parse_error"}, []string{"2:1"}},
+	{"plugins and references", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: wrongPlan}}},
+		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid",
+			"n.yaml: config.reference_unresolved", "n.yaml: connector.plugin_not_found"}, []string{"6:68", "6:89", "7:46"}},
+	{"a file without an end", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "${file:/dev/zero}")}}},
+		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.reference_unresolved"}, []string{"6:68"}},
+	{"a plugin from a variable", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: strings.Replace(planned("n", "stopped", "1"), "plugin: log", `plugin: "${PLANNED_SECRET}"`, 1)}}},
+		[]string{"add n: none →stopped at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid"}, []string{"7:46"}},
+}
+
+func (c *planCase) check(t *testing.T, w *web) {
+	plan, err := w.api.PlanFiles(t.Context(), c.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := planLines(&plan)
+	slices.Sort(got)
+	if diff := cmp.Diff(c.want, got); diff != "" {
+		t.Errorf("%s\n%+v", diff, plan)
+	}
+	var at []string
+	for _, p := range plan.Problems {
+		at = append(at, fmt.Sprintf("%d:%d", p.Line, p.Column))
+	}
+	if diff := cmp.Diff(c.at, at); diff != "" {
+		t.Errorf("places: %s", diff)
+	}
+	if text := fmt.Sprintf("%+v", plan); strings.Contains(text, "hunter2") {
+		t.Errorf("a value is shown: %s", text)
+	}
+	if len(plan.Held) > 0 {
+		t.Errorf("held is %v", plan.Held)
+	}
+}
+
+// The plan says what happens when the directory of the files is missing, or empty.
+func TestPlanWithoutFiles(t *testing.T) {
+	w := startWeb(t, "")
+	w.Save("p.yaml", planned("p", "running", "1"))
+	w.WaitPhase("p", spec.PhaseRunning, 1)
 	// A directory that is not there is no plan.
 	if err := os.Rename(w.Path("pipelines"), w.Path("elsewhere")); err != nil {
 		t.Fatal(err)

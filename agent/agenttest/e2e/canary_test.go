@@ -183,26 +183,7 @@ func TestPlantedSecretsAreShownNowhere(t *testing.T) {
 	})
 	w.api = &client.Client{URL: w.api.URL, Token: "admin-token-0123456789"}
 	g := &garden{t: t}
-	const generator, file, tattling = "builtin:generator", "builtin:file", "standalone:tattler"
-	for id, c := range map[string][5]string{
-		"configure-s": {tattling, "configure", file, ""}, "configure-d": {generator, "", tattling, "configure"},
-		"open-s": {tattling, "open", file, ""}, "open-d": {generator, "", tattling, "open"}, "read": {tattling, "read", file, ""},
-		"write": {generator, "", tattling, "write"}, "dlq": {generator, "", tattling, "write", tattling},
-	} {
-		w.Save(id+".yaml", g.pipeline(dir, id, c[0], c[1], c[2], c[3], c[4]))
-	}
-	processed := g.pipeline(dir, "processed", generator, "", file, "", "")
-	w.Save("processed.yaml", processed+"  processors:\n  - id: js\n    plugin: custom.javascript\n    settings:\n      script: \"function process(r) { throw new Error('no') }\"\n  - id: hook\n    plugin: webhook.http\n    settings:\n      request.url: https://hooks.example.com/x\n"+g.settings("      ", ""))
-	for _, id := range []string{"configure-s", "configure-d", "open-s", "open-d", "read", "dlq"} {
-		w.Wait("the failure of "+id, func() bool {
-			a := w.State(id).LastAttempt
-			return a != nil && a.Error != "" || w.State(id).Phase == spec.PhaseDegraded
-		})
-	}
-	w.Wait("a dead letter", func() bool {
-		b, _ := os.ReadFile(dir + "/write.dlq")
-		return strings.Contains(string(b), "cannot write with")
-	})
+	g.plant(w)
 	for token, all := range map[string]string{"admin": "admin-token-0123456789", "read": "read-token-0123456789"} {
 		for _, path := range append(pathsOf(w, all), "/metrics", "/v1/events", "/v1/pipelines/read/status") {
 			got := w.do("GET", path, "", "Authorization", "Bearer "+all)
@@ -218,30 +199,60 @@ func TestPlantedSecretsAreShownNowhere(t *testing.T) {
 	if found := g.found(w.Log()); len(found) > 0 {
 		t.Errorf("the log shows %d secrets, such as %s", len(found), around(w.Log(), found[0]))
 	}
+	g.checkFiles(dir)
+}
+
+// plant saves pipelines that fail in every call of a connector that quotes its settings, and
+// returns when they have.
+func (g *garden) plant(w *web) {
+	const generator, file, tattling = "builtin:generator", "builtin:file", "standalone:tattler"
+	for id, c := range map[string][5]string{
+		"configure-s": {tattling, "configure", file, ""}, "configure-d": {generator, "", tattling, "configure"},
+		"open-s": {tattling, "open", file, ""}, "open-d": {generator, "", tattling, "open"}, "read": {tattling, "read", file, ""},
+		"write": {generator, "", tattling, "write"}, "dlq": {generator, "", tattling, "write", tattling},
+	} {
+		w.Save(id+".yaml", g.pipeline(w.Dir, id, c[0], c[1], c[2], c[3], c[4]))
+	}
+	processed := g.pipeline(w.Dir, "processed", generator, "", file, "", "")
+	w.Save("processed.yaml", processed+"  processors:\n  - id: js\n    plugin: custom.javascript\n    settings:\n      script: \"function process(r) { throw new Error('no') }\"\n  - id: hook\n    plugin: webhook.http\n    settings:\n      request.url: https://hooks.example.com/x\n"+g.settings("      ", ""))
+	for _, id := range []string{"configure-s", "configure-d", "open-s", "open-d", "read", "dlq"} {
+		w.Wait("the failure of "+id, func() bool {
+			a := w.State(id).LastAttempt
+			return a != nil && a.Error != "" || w.State(id).Phase == spec.PhaseDegraded
+		})
+	}
+	w.Wait("a dead letter", func() bool {
+		b, _ := os.ReadFile(w.Path("write.dlq"))
+		return strings.Contains(string(b), "cannot write with")
+	})
+}
+
+// checkFiles checks what an agent left in its directory: only the store has what is declared,
+// literal secrets included.
+func (g *garden) checkFiles(dir string) {
 	files, _ := filepath.Glob(dir + "/*.dlq")
 	reports, _ := filepath.Glob(dir + "/conduit.db.status/*")
 	if len(reports) == 0 || len(files) == 0 {
-		t.Fatal("there are no status files or no dead letters")
+		g.t.Fatal("there are no status files or no dead letters")
 	}
 	letters, _ := filepath.Glob(dir + "/conduit.db.dead-letters*")
 	if len(letters) == 0 {
-		t.Fatal("there is no dead-letter store")
+		g.t.Fatal("there is no dead-letter store")
 	}
-	checked := slices.Concat(files, reports, letters)
 	stored, _ := filepath.Glob(dir + "/conduit.db*")
-	for _, path := range stored { // what is declared is in the store, literal secrets included
+	for _, path := range stored {
 		b, err := os.ReadFile(path)
 		if err == nil && len((&garden{canaries: g.referred}).found(string(b))) > 0 {
-			t.Errorf("%s holds values of references", path)
+			g.t.Errorf("%s holds values of references", path)
 		}
 	}
-	for _, path := range checked {
+	for _, path := range slices.Concat(files, reports, letters) {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			t.Fatal(err)
+			g.t.Fatal(err)
 		}
 		if found := g.found(string(b)); len(found) > 0 {
-			t.Errorf("%s shows %d secrets, such as %s", path, len(found), around(string(b), found[0]))
+			g.t.Errorf("%s shows %d secrets, such as %s", path, len(found), around(string(b), found[0]))
 		}
 	}
 }

@@ -127,13 +127,41 @@ func TestKillLosesNoDeadLetters(t *testing.T) {
 	n := max(2, kills(t)/10)
 	for range n {
 		m.live()
-		time.Sleep(time.Duration(rand.Int64N(int64(150 * time.Millisecond)))) // any moment
+		m.awaitSize(m.size() + rand.Int64N(60_000))
 		m.kill()
 	}
 	stop()
 	last := <-lines
 
 	m.live()
+	kept := m.refusedOf(last, bad)
+	before := len(m.written())
+	m.kill()
+
+	m.save(`{{ contains "no such line" (printf "%s" .Payload.After) }}`)
+	replays := m.replayWithKills(n, kept, before)
+	m.terminate(t)
+	t.Logf("%d lines, %d kills, %d dead letters, %d replays, %d repeated", last, n+replays, len(kept), replays, len(m.written())-before-len(kept))
+}
+
+// awaitSize returns when the output has so many bytes. It does not rest: a replay is short.
+func (m *killable) awaitSize(bytes int64) {
+	m.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); m.size() < bytes; {
+		if time.Now().After(deadline) {
+			m.kill()
+			m.t.Fatalf("the output has only %d of %d bytes\n%s", m.size(), bytes, m.log.String())
+		}
+	}
+}
+
+// size returns how many bytes the output has.
+func (m *killable) size() int64 { return fileSize(filepath.Join(m.dir, "out.jsonl")) }
+
+// refusedOf waits until the lines up to last have arrived, and returns the numbers of the dead
+// letters, which are all multiples of bad and nothing else.
+func (m *killable) refusedOf(last, bad int) []int {
+	m.t.Helper()
 	m.until("all lines", func() bool {
 		all := m.written()
 		return len(all) > 0 && all[len(all)-1] >= last-1
@@ -145,36 +173,40 @@ func TestKillLosesNoDeadLetters(t *testing.T) {
 	kept := m.deadLetters()
 	for i, number := range kept {
 		if number != (i+1)*bad {
-			t.Fatalf("dead letter %d is line %d, want %d", i+1, number, (i+1)*bad)
+			m.t.Fatalf("dead letter %d is line %d, want %d", i+1, number, (i+1)*bad)
 		}
 	}
 	if len(kept) != last/bad {
-		t.Errorf("%d of %d lines were refused, kept are %d", last/bad, last, len(kept))
+		m.t.Errorf("%d of %d lines were refused, kept are %d", last/bad, last, len(kept))
 	}
-	before := len(m.written())
-	m.kill()
+	return kept
+}
 
-	m.save(`{{ contains "no such line" (printf "%s" .Payload.After) }}`)
-	replays := 0
+// replayWithKills replays the dead letters until none is left, and kills the agent in n of
+// the replays. It returns how many there were.
+func (m *killable) replayWithKills(n int, kept []int, before int) (replays int) {
+	m.t.Helper()
 	for ; ; replays++ {
 		m.live()
 		left := m.deadLetters()
 		m.checkReplayed(kept, left, before)
 		if len(left) == 0 {
-			break
+			return replays
 		}
-		if _, err := m.api.ReplayDeadLetters(t.Context(), "p", rest.ReplayRequest{All: true}); err != nil {
-			t.Fatal(err)
+		from := m.size()
+		if _, err := m.api.ReplayDeadLetters(m.t.Context(), "p", rest.ReplayRequest{All: true}); err != nil {
+			m.t.Fatal(err)
 		}
-		if replays < n {
-			time.Sleep(time.Duration(rand.Int64N(int64(30 * time.Millisecond)))) // any moment
+		if replays < n && rand.IntN(2) == 0 {
+			m.awaitSize(from + rand.Int64N(int64(len(left))*100)) // of more than 100 bytes each
 		} else {
-			m.until("the replay to end", func() bool { s, err := m.api.Replay(t.Context(), "p"); return err == nil && !s.Running })
+			m.until("the replay to get on", func() bool {
+				s, err := m.api.Replay(m.t.Context(), "p")
+				return err == nil && (!s.Running || s.Settled > 0 && replays < n)
+			})
 		}
 		m.kill()
 	}
-	m.terminate(t)
-	t.Logf("%d lines, %d kills, %d dead letters, %d replays, %d repeated", last, n+replays, len(kept), replays, len(m.written())-before-len(kept))
 }
 
 // checkReplayed checks that each of the kept is left or written behind the first lines, in

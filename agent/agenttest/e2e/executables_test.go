@@ -457,104 +457,129 @@ func TestLifecycleOfAnExecutable(t *testing.T) {
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	install(t, dir, "journal")
-	brief := func(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 }
-	a := agenttest.Start(t, dir, brief)
-	l := &life{T: t, path: a.Path("journal")}
-	save := func(v, status string, phase spec.Phase) {
-		t.Helper()
-		a.Save("p.yaml", journaled(dir, v, status))
-		a.Wait("the declaration counts", func() bool {
-			d, err := a.Store.Declarations(t.Context())
-			return err == nil && len(d) == 1 && d[0].Pipeline.Connectors[0].Settings["v"] == v && string(d[0].Pipeline.Status) == status
-		})
-		a.WaitPhase("p", phase, 0)
-	}
-	calls := func(call string) int {
-		b, _ := os.ReadFile(l.path)
-		return strings.Count(string(b), call)
-	}
-
-	// Created: an error of OnCreated keeps it from starting, and the event comes again.
-	while(t, a.Path("fail-OnCreated"), func() {
-		save("1", "running", spec.PhaseRecovering)
-		a.Wait("another attempt", func() bool { return calls("Teardown") >= 2 })
-		save("1", "stopped", spec.PhaseStopped)
-	})
-	const failed = "Configure v=1, OnCreated v=1, Teardown"
-	for _, attempt := range strings.SplitAfter(l.next(), "Teardown") {
-		if attempt = strings.TrimPrefix(attempt, ", "); attempt != failed && attempt != "" {
-			t.Errorf("failed attempt: %s", attempt)
-		}
-	}
-	save("2", "running", spec.PhaseRunning) // changed before it ever started: created, not updated
-	a.Wait("records", func() bool { return len(numbers(t, a.Path("p.jsonl"))) > 5 })
-	save("2", "stopped", spec.PhaseStopped)
-	l.want("Configure v=2, OnCreated v=2, Open, Teardown")
+	l := &lifecycle{&life{T: t, path: filepath.Join(dir, "journal")}, agenttest.Start(t, dir, atOnce)}
+	l.createdWhenItStarts()
 
 	// Started again with equal settings: no event, also when they were others meanwhile.
-	save("3", "stopped", spec.PhaseStopped)
-	save("2", "stopped", spec.PhaseStopped)
-	save("2", "running", spec.PhaseRunning)
-	save("2", "stopped", spec.PhaseStopped)
+	l.save("3", "stopped", spec.PhaseStopped)
+	l.save("2", "stopped", spec.PhaseStopped)
+	l.save("2", "running", spec.PhaseRunning)
+	l.save("2", "stopped", spec.PhaseStopped)
 	l.want("Configure v=2, Open, Teardown")
 
-	// Changed while it does not run: one event, from the last that started to the newest.
-	save("4", "stopped", spec.PhaseStopped)
-	save("5", "stopped", spec.PhaseStopped)
-	while(t, a.Path("fail-OnUpdated"), func() {
-		save("5", "running", spec.PhaseRunning) // the version before it
-		save("5", "stopped", spec.PhaseStopped)
+	l.updated()
+	l.deletedInTheEnd()
+
+	// Never started: nothing to report.
+	l.save("8", "stopped", spec.PhaseStopped)
+	if err := os.Remove(l.Path("pipelines/p.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	l.Wait("the pipeline is forgotten", l.forgotten)
+	l.want("")
+}
+
+// lifecycle is the pipeline of an agent, with the journal of its plugin.
+type lifecycle struct {
+	*life
+	*agenttest.Agent
+}
+
+// atOnce has pipelines that are declared no longer stop and be forgotten at once.
+func atOnce(c *config.Config) { c.Pipelines.DeletionGrace, c.Pipelines.CleanupDelay = 0, 0 }
+
+// save declares version v of the pipeline and waits for its phase.
+func (l *lifecycle) save(v, status string, phase spec.Phase) {
+	l.Helper()
+	l.Save("p.yaml", journaled(l.Dir, v, status))
+	l.Wait("the declaration counts", func() bool {
+		d, err := l.Store.Declarations(l.Context())
+		return err == nil && len(d) == 1 && d[0].Pipeline.Connectors[0].Settings["v"] == v && string(d[0].Pipeline.Status) == status
+	})
+	l.WaitPhase("p", phase, 0)
+}
+
+// calls returns how often a call is in the journal.
+func (l *lifecycle) calls(call string) int {
+	b, _ := os.ReadFile(l.path)
+	return strings.Count(string(b), call)
+}
+
+func (l *lifecycle) forgotten() bool {
+	d, err := l.Store.Declarations(l.Context())
+	return err == nil && len(d) == 0 && l.State("p").PipelineID == ""
+}
+
+// onlyAttempts checks that since the last time there were only whole attempts.
+func (l *lifecycle) onlyAttempts(attempt string) {
+	l.Helper()
+	for _, one := range strings.SplitAfter(l.next(), "Teardown") {
+		if one = strings.TrimPrefix(one, ", "); one != attempt && one != "" {
+			l.Errorf("failed attempt: %s, want %s", one, attempt)
+		}
+	}
+}
+
+// createdWhenItStarts: an error of OnCreated keeps it from starting, and the event comes again.
+func (l *lifecycle) createdWhenItStarts() {
+	while(l.T, l.Path("fail-OnCreated"), func() {
+		l.save("1", "running", spec.PhaseRecovering)
+		l.Wait("another attempt", func() bool { return l.calls("Teardown") >= 2 })
+		l.save("1", "stopped", spec.PhaseStopped)
+	})
+	l.onlyAttempts("Configure v=1, OnCreated v=1, Teardown")
+	l.save("2", "running", spec.PhaseRunning) // changed before it ever started: created, not updated
+	l.Wait("records", func() bool { return len(numbers(l.T, l.Path("p.jsonl"))) > 5 })
+	l.save("2", "stopped", spec.PhaseStopped)
+	l.want("Configure v=2, OnCreated v=2, Open, Teardown")
+}
+
+// updated: one event, from the last version that started to the newest.
+func (l *lifecycle) updated() {
+	l.save("4", "stopped", spec.PhaseStopped)
+	l.save("5", "stopped", spec.PhaseStopped)
+	while(l.T, l.Path("fail-OnUpdated"), func() {
+		l.save("5", "running", spec.PhaseRunning) // the version before it
+		l.save("5", "stopped", spec.PhaseStopped)
 	})
 	l.want("Configure v=5, OnUpdated v=2 v=5, Teardown, Configure v=2, Open, Teardown")
-	save("5", "running", spec.PhaseRunning)
+	l.save("5", "running", spec.PhaseRunning)
 	l.want("Configure v=5, OnUpdated v=2 v=5, Open")
 
 	// Changed while it runs: the new one is configured before the old one ends.
-	save("6", "running", spec.PhaseRunning)
-	a.WaitPhase("p", spec.PhaseRunning, a.State("p").LastAttempt.Generation)
-	a.Wait("the update", func() bool { return calls("OnUpdated v=5 v=6") == 1 })
-	save("6", "stopped", spec.PhaseStopped)
+	l.save("6", "running", spec.PhaseRunning)
+	l.WaitPhase("p", spec.PhaseRunning, l.State("p").LastAttempt.Generation)
+	l.Wait("the update", func() bool { return l.calls("OnUpdated v=5 v=6") == 1 })
+	l.save("6", "stopped", spec.PhaseStopped)
 	l.want("Configure v=6, Teardown, OnUpdated v=5 v=6, Open, Teardown")
+}
 
-	// Deleted: with what was active last, again and again until it succeeds, across
-	// restarts of the agent and while the executable is missing.
-	save("7", "stopped", spec.PhaseStopped)
-	while(t, a.Path("fail-OnDeleted"), func() {
-		if err := os.Remove(a.Path("pipelines/p.yaml")); err != nil {
-			t.Fatal(err)
+// deletedInTheEnd: with what was active last, again and again until it succeeds, across
+// restarts of the agent and while the executable is missing.
+func (l *lifecycle) deletedInTheEnd() {
+	missing := func() bool { return strings.Contains(l.Log(), `cannot find plugin \"journal\"`) }
+	move := func(from, to string) {
+		if err := os.Rename(l.Path(from), l.Path(to)); err != nil {
+			l.Fatal(err)
 		}
-		a.Save("other.yaml", "version: \"2.2\"\npipelines: []\n")
-		a.Wait("attempts to delete", func() bool { return calls("OnDeleted") >= 2 })
-		if err := os.Rename(a.Path("connectors/journal"), a.Path("away")); err != nil {
-			t.Fatal(err)
+	}
+	l.save("7", "stopped", spec.PhaseStopped)
+	while(l.T, l.Path("fail-OnDeleted"), func() {
+		if err := os.Remove(l.Path("pipelines/p.yaml")); err != nil {
+			l.Fatal(err)
 		}
-		a.Wait("the plugin is missing", func() bool { return strings.Contains(a.Log(), `cannot find plugin \"journal\"`) })
-		a.Stop()
+		l.Save("other.yaml", "version: \"2.2\"\npipelines: []\n")
+		l.Wait("attempts to delete", func() bool { return l.calls("OnDeleted") >= 2 })
+		move("connectors/journal", "away")
+		l.Wait("the plugin is missing", missing)
+		l.Stop()
 	})
-	for _, attempt := range strings.SplitAfter(l.next(), "Teardown") {
-		if attempt = strings.TrimPrefix(attempt, ", "); attempt != "OnDeleted v=6, Teardown" && attempt != "" {
-			t.Errorf("failed deletion: %s", attempt)
-		}
-	}
-	a = agenttest.Start(t, dir, brief)
-	a.Wait("the plugin is missing", func() bool { return strings.Contains(a.Log(), `cannot find plugin \"journal\"`) })
-	if err := os.Rename(a.Path("away"), a.Path("connectors/journal")); err != nil {
-		t.Fatal(err)
-	}
-	gone := func() bool {
-		d, err := a.Store.Declarations(t.Context())
-		return err == nil && len(d) == 0 && a.State("p").PipelineID == ""
-	}
-	a.Wait("the pipeline is forgotten", gone)
+	l.onlyAttempts("OnDeleted v=6, Teardown")
+	l.Agent = agenttest.Start(l.T, l.Dir, atOnce)
+	l.Wait("the plugin is missing", missing)
+	move("away", "connectors/journal")
+	l.Wait("the pipeline is forgotten", l.forgotten)
 	l.want("OnDeleted v=6, Teardown")
-
-	// Never started: nothing to report.
-	save("8", "stopped", spec.PhaseStopped)
-	if err := os.Remove(a.Path("pipelines/p.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	a.Wait("the pipeline is forgotten", gone)
-	l.want("")
 }
 
 // What the settings of before refer to may be gone. That keeps neither the next version

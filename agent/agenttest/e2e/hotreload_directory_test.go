@@ -188,84 +188,97 @@ func TestTheStoreIsNotInItsPlace(t *testing.T) {
 	}
 }
 
+// away moves the directory of the pipeline files away, and back moves it back.
+func (d *desk) away() { d.must(os.Rename(d.Path("pipelines"), d.Path("away"))) }
+
+func (d *desk) back() { d.must(os.Rename(d.Path("away"), d.Path("pipelines"))) }
+
+// missing waits until the agent says that the directory is not there.
+func (d *desk) missing() {
+	d.Wait("its absence to be logged", func() bool { return strings.Contains(d.Log(), "pipeline files are not followed") })
+}
+
+// missingWhileItRuns are what can happen to the directory of an agent that runs p and q.
+var missingWhileItRuns = map[string]func(d *desk) *desk{
+	"for a while": func(d *desk) *desk {
+		d.away()
+		d.missing()
+		d.back()
+		d.started("p", 1)
+		d.started("q", 1)
+		return d
+	},
+	"removed, and made anew": func(d *desk) *desk {
+		d.must(os.RemoveAll(d.Path("pipelines")))
+		d.missing()
+		d.must(os.Mkdir(d.Path("pipelines"), 0o755))
+		d.Save("p.yaml", d.made("p", 1))
+		d.Save("q.yaml", d.made("q", 1))
+		d.started("p", 1)
+		d.started("q", 1)
+		return d
+	},
+	"replaced by an equal one": func(d *desk) *desk {
+		d.must(os.CopyFS(d.Path("next"), os.DirFS(d.Path("pipelines"))))
+		d.away()
+		d.must(os.Rename(d.Path("next"), d.Path("pipelines")))
+		d.started("p", 1)
+		d.started("q", 1)
+		return d
+	},
+	"replaced by an empty one": func(d *desk) *desk {
+		d.away()
+		d.must(os.Mkdir(d.Path("pipelines"), 0o755))
+		d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
+		d.started("p", 1)
+		d.must(os.Remove(d.Path("pipelines")))
+		d.back()
+		return d
+	},
+}
+
+// missingAtStart are what an agent can find when it starts again.
+var missingAtStart = map[string]func(d *desk) *desk{
+	"at start": func(d *desk) *desk {
+		d = d.again(func() { d.away() })
+		d.missing()
+		d.runs("p", 1)
+		d.runs("q", 1)
+		d.back()
+		return d
+	},
+	"at start, a file in its place": func(d *desk) *desk {
+		d = d.again(func() { d.away(); d.must(os.WriteFile(d.Path("pipelines"), nil, 0o600)) })
+		d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
+		d.started("p", 1)
+		d.started("q", 1)
+		d.must(os.Remove(d.Path("pipelines")))
+		d.back()
+		return d
+	},
+	"empty at start": func(d *desk) *desk {
+		d = d.again(func() { d.away(); d.must(os.Mkdir(d.Path("pipelines"), 0o755)) })
+		d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
+		d.started("p", 1)
+		d.started("q", 1)
+		d.must(os.Remove(d.Path("pipelines")))
+		d.back()
+		return d
+	},
+}
+
 // A directory that is not there is no reason to stop anything.
 func TestDirectoryIsMissing(t *testing.T) {
-	away := func(d *desk) { d.must(os.Rename(d.Path("pipelines"), d.Path("away"))) }
-	back := func(d *desk) { d.must(os.Rename(d.Path("away"), d.Path("pipelines"))) }
-	missing := func(d *desk) {
-		d.Wait("its absence to be logged", func() bool { return strings.Contains(d.Log(), "pipeline files are not followed") })
-	}
-	cases := map[string]func(d *desk) *desk{
-		"for a while": func(d *desk) *desk {
-			away(d)
-			missing(d)
-			back(d)
-			d.started("p", 1)
-			d.started("q", 1)
-			return d
-		},
-		"removed, and made anew": func(d *desk) *desk {
-			d.must(os.RemoveAll(d.Path("pipelines")))
-			missing(d)
-			d.must(os.Mkdir(d.Path("pipelines"), 0o755))
-			d.Save("p.yaml", d.made("p", 1))
-			d.Save("q.yaml", d.made("q", 1))
-			d.started("p", 1)
-			d.started("q", 1)
-			return d
-		},
-		"replaced by an equal one": func(d *desk) *desk {
-			d.must(os.CopyFS(d.Path("next"), os.DirFS(d.Path("pipelines"))))
-			away(d)
-			d.must(os.Rename(d.Path("next"), d.Path("pipelines")))
-			d.started("p", 1)
-			d.started("q", 1)
-			return d
-		},
-		"replaced by an empty one": func(d *desk) *desk {
-			away(d)
-			d.must(os.Mkdir(d.Path("pipelines"), 0o755))
-			d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
-			d.started("p", 1)
-			d.must(os.Remove(d.Path("pipelines")))
-			back(d)
-			return d
-		},
-		"at start": func(d *desk) *desk {
-			d = d.again(func() { away(d) })
-			missing(d)
-			d.runs("p", 1)
-			d.runs("q", 1)
-			back(d)
-			return d
-		},
-		"at start, a file in its place": func(d *desk) *desk {
-			d = d.again(func() { away(d); d.must(os.WriteFile(d.Path("pipelines"), nil, 0o600)) })
-			d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
-			d.started("p", 1)
-			d.started("q", 1)
-			d.must(os.Remove(d.Path("pipelines")))
-			back(d)
-			return d
-		},
-		"empty at start": func(d *desk) *desk {
-			d = d.again(func() { away(d); d.must(os.Mkdir(d.Path("pipelines"), 0o755)) })
-			d.Wait("that nothing is withdrawn", func() bool { return strings.Contains(d.Log(), "all pipeline files are gone") })
-			d.started("p", 1)
-			d.started("q", 1)
-			d.must(os.Remove(d.Path("pipelines")))
-			back(d)
-			return d
-		},
-	}
-	for name, happens := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := happens(atDesk(t))
-			d.Save("p.yaml", d.made("p", 2)) // and then it is followed as before
-			d.runs("p", 2)
-			d.runs("q", 1)
-		})
+	for _, cases := range []map[string]func(d *desk) *desk{missingWhileItRuns, missingAtStart} {
+		for name, happens := range cases {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				d := happens(atDesk(t))
+				d.Save("p.yaml", d.made("p", 2)) // and then it is followed as before
+				d.runs("p", 2)
+				d.runs("q", 1)
+			})
+		}
 	}
 }
 

@@ -173,24 +173,7 @@ func TestMetricsCountBytesOfContent(t *testing.T) {
 	dir := agenttest.NewDir(t)
 	install(t, dir, "xgenerator", "xfile")
 	a := agenttest.Start(t, dir)
-	codec, err := schema.Parse(`{"type":"record","name":"r","fields":[{"name":"id","type":"long"},{"name":"name","type":"string"}]}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	avro := func(after json.RawMessage) []byte {
-		var v struct {
-			ID   int64
-			Name string
-		}
-		if err := json.Unmarshal(after, &v); err != nil {
-			t.Fatal(err)
-		}
-		b, err := codec.Append(nil, map[string]any{"id": v.ID, "name": v.Name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
+	avro := avroOf(t)
 	raw := func(after json.RawMessage) (b []byte) {
 		if err := json.Unmarshal(after, &b); err != nil {
 			t.Fatal(err)
@@ -198,10 +181,7 @@ func TestMetricsCountBytesOfContent(t *testing.T) {
 		return b
 	}
 	text := func(after json.RawMessage) []byte { return after }
-	for id, c := range map[string]struct {
-		source, destination, settings string
-		content                       func(after json.RawMessage) []byte
-	}{
+	for id, c := range map[string]contentCase{
 		"avro":      {"builtin:generator", "builtin:file", "format.type: structured", avro},
 		"json":      {"builtin:generator", "builtin:file", "format.type: structured, sdk.schema.extract.payload.enabled: false", text},
 		"raw":       {"builtin:generator", "builtin:file", "format.type: raw", raw},
@@ -213,21 +193,7 @@ func TestMetricsCountBytesOfContent(t *testing.T) {
 			{id: in, type: source, plugin: %s, settings: {recordCount: 60, format.options.id: int, format.options.name: string, %s}},
 			{id: out, type: destination, plugin: %s, settings: {path: %s}}]}]}`, id, c.source, c.settings, c.destination, path))
 		a.Wait(id, func() bool { return lineCount(path) == 60 })
-		want := 0
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range bytes.Lines(content) {
-			var r struct {
-				Key     []byte
-				Payload struct{ After json.RawMessage }
-			}
-			if err := json.Unmarshal(line, &r); err != nil {
-				t.Fatal(err)
-			}
-			want += len(r.Key) + len(c.content(r.Payload.After))
-		}
+		want := c.bytesOf(t, path)
 		for connector, plugin := range map[string]string{"in:source": c.source, "out:destination": c.destination} {
 			name, typ, _ := strings.Cut(connector, ":")
 			labels := fmt.Sprintf(`{component_id="%[1]s:%[2]s",pipeline_id="%[1]s",pipeline_name="%[1]s",plugin="%[3]s",type="%[4]s"}`, id, name, plugin, typ)
@@ -242,5 +208,55 @@ func TestMetricsCountBytesOfContent(t *testing.T) {
 				t.Errorf("%s: %s counts %v bytes, want %d", id, connector, got, want)
 			}
 		}
+	}
+}
+
+// contentCase is a pipeline of two plugins, and what its source makes of the content that the
+// destination writes as after.
+type contentCase struct {
+	source, destination, settings string
+	content                       func(after json.RawMessage) []byte
+}
+
+// bytesOf returns how many bytes the keys and contents of the records in a file had when they
+// were read.
+func (c *contentCase) bytesOf(t *testing.T, path string) (n int) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(content) {
+		var r struct {
+			Key     []byte
+			Payload struct{ After json.RawMessage }
+		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatal(err)
+		}
+		n += len(r.Key) + len(c.content(r.Payload.After))
+	}
+	return n
+}
+
+// avroOf returns a function that encodes records with an id and a name.
+func avroOf(t *testing.T) func(after json.RawMessage) []byte {
+	codec, err := schema.Parse(`{"type":"record","name":"r","fields":[{"name":"id","type":"long"},{"name":"name","type":"string"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(after json.RawMessage) []byte {
+		var v struct {
+			ID   int64
+			Name string
+		}
+		if err := json.Unmarshal(after, &v); err != nil {
+			t.Fatal(err)
+		}
+		b, err := codec.Append(nil, map[string]any{"id": v.ID, "name": v.Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // scrape returns the value of the one series that starts with name and has all labels.
-func scrape(t *testing.T, a *agenttest.Agent, series string) float64 {
+func scrape(t testing.TB, a *agenttest.Agent, series string) float64 {
 	t.Helper()
 	text := metricsOf(a)
 	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(text)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,14 +23,8 @@ import (
 // nothing. Secrets are in settings of connectors, processors and dead-letter queues, in their
 // errors, in variables, files and tokens. CONDUIT_API_FUZZ is the number of requests to each operation.
 func TestReadersReachNoSecretAndChangeNothing(t *testing.T) {
-	count := 25
-	if s := os.Getenv("CONDUIT_API_FUZZ"); s != "" {
-		var err error
-		if count, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
 	const readToken, adminToken = "read-token-0123456789", "CanarYadmin-token-0123456789"
+	count := setting(t, "CONDUIT_API_FUZZ", 25)
 	dir := agenttest.NewDir(t)
 	t.Chdir(dir)
 	install(t, dir, "tattler")
@@ -43,44 +36,13 @@ func TestReadersReachNoSecretAndChangeNothing(t *testing.T) {
 	})
 	w.api = &client.Client{URL: w.api.URL, Token: adminToken}
 	g := &garden{t: t, canaries: []string{adminToken}}
-	const source, file, tattling = "builtin:generator", "builtin:file", "standalone:tattler"
-	w.Save("open-d.yaml", g.pipeline(dir, "open-d", source, "", tattling, "open", ""))
-	w.Save("read.yaml", g.pipeline(dir, "read", tattling, "read", file, "", ""))
-	w.Save("write.yaml", g.pipeline(dir, "write", source, "", tattling, "write", tattling))
-	w.Save("hook.yaml", g.pipeline(dir, "hook", source, "", file, "", "")+"  processors:\n  - id: hook\n    plugin: webhook.http\n    condition: 'false'\n    settings:\n      request.url: https://hooks.example.com/x\n"+g.settings("      ", ""))
-	w.Save("broken.yaml", strings.Replace(g.pipeline(dir, "broken", source, "", tattling, "", ""), "type: source", "type: sauce", 1))
-	for _, id := range []string{"open-d", "read"} {
-		w.WaitPhase(id, spec.PhaseDegraded, 0)
-	}
-	hidden := filepath.Join(dir, "hidden")
-	g.canaries = append(g.canaries, "CanarYinAFile")
-	if err := os.WriteFile(hidden, []byte("CanarYinAFile"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var variable string
-	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PLANTED_") {
-			variable = name
-		}
-	}
-	secrets := strings.NewReplacer("${HOME}", "${"+variable+"}", "/etc/passwd", hidden, "builtin:generator", tattling)
-	names := []string{"open-d", "read", "write", "hook", "broken", "open-d:src", "open-d:dst", "read:src", "write:dst", "hook:hook", "tattler", "standalone:tattler@v1.0.0", "broken.yaml", "hook.yaml", "1"}
+	g.plantForReaders(w)
 
 	before := stateOf(t, w)
-	random, statuses := generator{rand.New(rand.NewPCG(7, 0))}, map[int]int{}
+	random, secrets, statuses := generator{rand.New(rand.NewPCG(7, 0))}, g.temptation(dir), map[int]int{}
 	for _, o := range operations(w) {
 		for range count {
-			path := o
-			for strings.Contains(path.path, "{") && random.IntN(4) > 0 { // what there is
-				from, to := strings.Index(path.path, "{"), strings.Index(path.path, "}")
-				path.path = path.path[:from] + random.pick(names) + path.path[to+1:]
-			}
-			r := random.request(w.api.URL, &path)
-			body, _ := io.ReadAll(r.Body)
-			body = []byte(secrets.Replace(string(body)))
-			if r.ContentLength = int64(len(body)); len(body) > 0 {
-				r.Body = io.NopCloser(bytes.NewReader(body))
-			}
+			r := random.tempting(w, o, secrets)
 			r.Header.Set("Authorization", "Bearer "+readToken)
 			status, answer := briefly(t, r)
 			statuses[status]++
@@ -100,6 +62,54 @@ func TestReadersReachNoSecretAndChangeNothing(t *testing.T) {
 	if found := g.found(w.Log()); len(found) > 0 {
 		t.Errorf("the log shows %s", around(w.Log(), found[0]))
 	}
+}
+
+// plantForReaders saves pipelines with secrets, of which two have failed when it returns.
+func (g *garden) plantForReaders(w *web) {
+	const source, file, tattling = "builtin:generator", "builtin:file", "standalone:tattler"
+	w.Save("open-d.yaml", g.pipeline(w.Dir, "open-d", source, "", tattling, "open", ""))
+	w.Save("read.yaml", g.pipeline(w.Dir, "read", tattling, "read", file, "", ""))
+	w.Save("write.yaml", g.pipeline(w.Dir, "write", source, "", tattling, "write", tattling))
+	w.Save("hook.yaml", g.pipeline(w.Dir, "hook", source, "", file, "", "")+"  processors:\n  - id: hook\n    plugin: webhook.http\n    condition: 'false'\n    settings:\n      request.url: https://hooks.example.com/x\n"+g.settings("      ", ""))
+	w.Save("broken.yaml", strings.Replace(g.pipeline(w.Dir, "broken", source, "", tattling, "", ""), "type: source", "type: sauce", 1))
+	for _, id := range []string{"open-d", "read"} {
+		w.WaitPhase(id, spec.PhaseDegraded, 0)
+	}
+}
+
+// temptation makes requests name a variable and a file that hold canaries, and the plugin that
+// quotes its settings.
+func (g *garden) temptation(dir string) *strings.Replacer {
+	hidden := filepath.Join(dir, "hidden")
+	g.canaries = append(g.canaries, "CanarYinAFile")
+	if err := os.WriteFile(hidden, []byte("CanarYinAFile"), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+	var variable string
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PLANTED_") {
+			variable = name
+		}
+	}
+	return strings.NewReplacer("${HOME}", "${"+variable+"}", "/etc/passwd", hidden, "builtin:generator", "standalone:tattler")
+}
+
+// present are names of what there is.
+var present = []string{"open-d", "read", "write", "hook", "broken", "open-d:src", "open-d:dst", "read:src", "write:dst", "hook:hook", "tattler", "standalone:tattler@v1.0.0", "broken.yaml", "hook.yaml", "1"}
+
+// tempting returns a random request for an operation, mostly of what there is.
+func (g generator) tempting(w *web, path operation, secrets *strings.Replacer) *http.Request {
+	for strings.Contains(path.path, "{") && g.IntN(4) > 0 {
+		from, to := strings.Index(path.path, "{"), strings.Index(path.path, "}")
+		path.path = path.path[:from] + g.pick(present) + path.path[to+1:]
+	}
+	r := g.request(w.api.URL, &path)
+	body, _ := io.ReadAll(r.Body)
+	body = []byte(secrets.Replace(string(body)))
+	if r.ContentLength = int64(len(body)); len(body) > 0 {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return r
 }
 
 // stateOf returns what is declared, by files and by overrides, its history, and the files.

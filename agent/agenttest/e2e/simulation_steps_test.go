@@ -193,8 +193,7 @@ func (s *simulation) change(scans bool) {
 	name := s.anyFile()
 	present := slices.Sorted(maps.Keys(s.files))
 	what := pick(s, "save", "save", "save", "write", "halves", "empties", "break", "delete", "rename", "touch", "obstruct")
-	switch {
-	case what == "delete" || what == "rename" || what == "touch":
+	if what == "delete" || what == "rename" || what == "touch" {
 		if len(present) == 0 {
 			return
 		}
@@ -229,28 +228,38 @@ func (s *simulation) change(scans bool) {
 		}
 		delete(s.files, name)
 	case "rename":
-		to := s.anyFile()
-		if fi, err := os.Lstat(s.path(to)); err == nil && fi.IsDir() || to == name {
-			return
-		}
-		if fi, _ := os.Lstat(s.path(name)); fi.IsDir() && s.files[to] != nil {
-			return // impossible
-		}
-		s.say("rename %s %s", name, to)
-		s.must(os.Rename(s.path(name), s.path(to)))
-		s.files[to] = s.files[name]
-		delete(s.files, name)
+		s.rename(name)
 	case "touch":
 		s.say("touch %s", name)
 		s.must(os.Chtimes(s.path(name), time.Time{}, time.Unix(int64(s.IntN(1e9)), 0)))
 	case "obstruct":
-		s.say("a directory is in the place of %s", name)
-		if err := os.Remove(s.path(name)); !os.IsNotExist(err) {
-			s.must(err)
-		}
-		s.must(os.Mkdir(s.path(name), 0o700))
-		s.files[name] = &content{broken: true}
+		s.obstruct(name)
 	}
+}
+
+// rename gives a file the name of another one, or a free name.
+func (s *simulation) rename(name string) {
+	to := s.anyFile()
+	if fi, err := os.Lstat(s.path(to)); err == nil && fi.IsDir() || to == name {
+		return
+	}
+	if fi, _ := os.Lstat(s.path(name)); fi.IsDir() && s.files[to] != nil {
+		return // impossible
+	}
+	s.say("rename %s %s", name, to)
+	s.must(os.Rename(s.path(name), s.path(to)))
+	s.files[to] = s.files[name]
+	delete(s.files, name)
+}
+
+// obstruct puts a directory in the place of a file.
+func (s *simulation) obstruct(name string) {
+	s.say("a directory is in the place of %s", name)
+	if err := os.Remove(s.path(name)); !os.IsNotExist(err) {
+		s.must(err)
+	}
+	s.must(os.Mkdir(s.path(name), 0o700))
+	s.files[name] = &content{broken: true}
 }
 
 // save writes a file, in one of the ways in which files are saved.

@@ -76,92 +76,102 @@ func confirmSoon(c *config.Config) { c.Pipelines.Confirm = 50 * time.Millisecond
 
 // A tool that deploys files learns from the status files what became of them.
 func TestStatusFiles(t *testing.T) {
-	check := func(t *testing.T, r receipt, result string, pipelines ...string) {
-		t.Helper()
-		var got []string
-		for _, p := range r.Pipelines {
-			got = append(got, fmt.Sprintf("%s %s %s %d/%d", p.ID, p.Result, p.Phase, p.RunningGeneration, p.Generation))
-		}
-		if r.Result != result || !slices.Equal(got, pipelines) {
-			t.Errorf("result %s of %q, want %s of %q", r.Result, got, result, pipelines)
-		}
-	}
-	start := func(t *testing.T) *desk {
-		t.Parallel()
-		d := deskIn(t, "", confirmSoon, short)
-		check(t, d.deploy("p.yaml", d.made("p", 1)), "ok", "p ok running 1/1")
-		return d
-	}
 	t.Run("changed", func(t *testing.T) {
-		d := start(t)
-		check(t, d.deploy("p.yaml", d.made("p", 2)), "ok", "p ok running 2/2")
+		d := receiptDesk(t)
+		wantReceipt(t, d.deploy("p.yaml", d.made("p", 2)), "ok", "p ok running 2/2")
 		if g := d.State("p").LastGood.Generation; g != 2 {
 			t.Errorf("it counts as settled before it has proved itself: last good generation %d", g)
 		}
 	})
 	t.Run("changed in place", func(t *testing.T) {
-		d := start(t)
-		check(t, d.deploy("p.yaml", strings.Replace(d.made("p", 1), "p.jsonl", "other.jsonl", 1)), "ok", "p ok running 2/2")
+		d := receiptDesk(t)
+		wantReceipt(t, d.deploy("p.yaml", strings.Replace(d.made("p", 1), "p.jsonl", "other.jsonl", 1)), "ok", "p ok running 2/2")
 	})
 	t.Run("a comment", func(t *testing.T) {
-		d := start(t)
-		check(t, d.deploy("p.yaml", "# why\n"+d.made("p", 1)), "ok", "p ok running 1/1")
+		d := receiptDesk(t)
+		wantReceipt(t, d.deploy("p.yaml", "# why\n"+d.made("p", 1)), "ok", "p ok running 1/1")
 	})
 	t.Run("stopped", func(t *testing.T) {
-		d := start(t)
-		check(t, d.deploy("p.yaml", made(d.Dir, "p", 1, "status: stopped")), "ok", "p ok stopped 0/2")
+		d := receiptDesk(t)
+		wantReceipt(t, d.deploy("p.yaml", made(d.Dir, "p", 1, "status: stopped")), "ok", "p ok stopped 0/2")
 	})
+}
+
+func TestStatusFilesOfWhatFails(t *testing.T) {
 	t.Run("broken", func(t *testing.T) {
-		d := start(t)
+		d := receiptDesk(t)
 		r := d.deploy("p.yaml", strings.Replace(d.made("p", 2), "    connectors:", "    conectors:", 1))
-		check(t, r, "failed", "p ok running 1/1")
+		wantReceipt(t, r, "failed", "p ok running 1/1")
 		if p := r.Problems; len(p) == 0 || p[0].Line != 5 || p[0].Column != 5 || !strings.Contains(p[0].Message, "conectors") {
 			t.Errorf("problems: %+v", p)
 		}
-		check(t, d.deploy("p.yaml", d.made("p", 2)), "ok", "p ok running 2/2")
+		wantReceipt(t, d.deploy("p.yaml", d.made("p", 2)), "ok", "p ok running 2/2")
 	})
 	t.Run("broken from the beginning", func(t *testing.T) {
-		d := start(t)
-		check(t, d.deploy("new.yaml", "pipelines: ["), "failed")
+		d := receiptDesk(t)
+		wantReceipt(t, d.deploy("new.yaml", "pipelines: ["), "failed")
 	})
 	t.Run("rolled back", func(t *testing.T) {
-		d := start(t)
+		d := receiptDesk(t)
 		r := d.deploy("p.yaml", made(d.Path("missing"), "p", 2, ""))
-		check(t, r, "failed", "p failed running 1/2")
+		wantReceipt(t, r, "failed", "p failed running 1/2")
 		if a := r.Pipelines[0].LastAttempt; a.Generation != 2 || !strings.Contains(a.Error, "missing") {
 			t.Errorf("last attempt: %+v", a)
 		}
 	})
+	t.Run("declared elsewhere", func(t *testing.T) {
+		d := receiptDesk(t)
+		wantReceipt(t, d.deploy("r.yaml", d.made("p", 2)), "failed")
+		wantReceipt(t, d.receipt("p.yaml"), "ok", "p ok running 1/1")
+	})
+}
+
+func TestStatusFilesOfFilesThatChangePlaces(t *testing.T) {
 	t.Run("two pipelines", func(t *testing.T) {
-		d := start(t)
-		check(t, d.deploy("both.yaml", d.made("a", 1)+"---\n"+made(d.Path("missing"), "b", 1, "")), "failed", "a ok running 1/1", "b failed recovering 0/1")
+		d := receiptDesk(t)
+		wantReceipt(t, d.deploy("both.yaml", d.made("a", 1)+"---\n"+made(d.Path("missing"), "b", 1, "")), "failed", "a ok running 1/1", "b failed recovering 0/1")
 	})
 	t.Run("one of two dropped", func(t *testing.T) {
-		d := start(t)
+		d := receiptDesk(t)
 		both := d.made("a", 1) + "---\n" + d.made("b", 1)
-		check(t, d.deploy("both.yaml", both), "ok", "a ok running 1/1", "b ok running 1/1")
-		check(t, d.deploy("both.yaml", d.made("a", 1)), "ok", "a ok running 1/1")
+		wantReceipt(t, d.deploy("both.yaml", both), "ok", "a ok running 1/1", "b ok running 1/1")
+		wantReceipt(t, d.deploy("both.yaml", d.made("a", 1)), "ok", "a ok running 1/1")
 		d.stopped("b")
 	})
-	t.Run("declared elsewhere", func(t *testing.T) {
-		d := start(t)
-		check(t, d.deploy("r.yaml", d.made("p", 2)), "failed")
-		check(t, d.receipt("p.yaml"), "ok", "p ok running 1/1")
-	})
 	t.Run("renamed", func(t *testing.T) {
-		d := start(t)
+		d := receiptDesk(t)
 		d.rename("p.yaml", "r.yaml")
-		check(t, d.outcome("r.yaml", d.made("p", 1)), "ok", "p ok running 1/1")
+		wantReceipt(t, d.outcome("r.yaml", d.made("p", 1)), "ok", "p ok running 1/1")
 		d.Wait("the old status file to go", func() bool { return d.receipt("p.yaml").File == "" })
 	})
 	t.Run("deleted", func(t *testing.T) {
-		d := start(t)
+		d := receiptDesk(t)
 		d.remove("p.yaml")
 		d.Wait("the status file to go", func() bool { return d.receipt("p.yaml").File == "" })
 		if s := d.State("p"); s.Phase != spec.PhaseStopped {
 			t.Errorf("the status file went before the pipeline: %+v", s)
 		}
 	})
+}
+
+// receiptDesk returns an agent that runs version 1 of p.yaml.
+func receiptDesk(t *testing.T) *desk {
+	t.Parallel()
+	d := deskIn(t, "", confirmSoon, short)
+	wantReceipt(t, d.deploy("p.yaml", d.made("p", 1)), "ok", "p ok running 1/1")
+	return d
+}
+
+// wantReceipt checks the result of a status file, and those of its pipelines.
+func wantReceipt(t *testing.T, r receipt, result string, pipelines ...string) {
+	t.Helper()
+	var got []string
+	for _, p := range r.Pipelines {
+		got = append(got, fmt.Sprintf("%s %s %s %d/%d", p.ID, p.Result, p.Phase, p.RunningGeneration, p.Generation))
+	}
+	if r.Result != result || !slices.Equal(got, pipelines) {
+		t.Errorf("result %s of %q, want %s of %q", r.Result, got, result, pipelines)
+	}
 }
 
 // The status file of a pipeline file that is gone stays until what it declared has

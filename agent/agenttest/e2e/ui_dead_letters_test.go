@@ -32,24 +32,7 @@ func TestUIDeadLetters(t *testing.T) {
 	p.press("Find")
 	p.until("four are not found", `document.querySelectorAll("table.log tbody tr").length === 4`)
 
-	p.press("4")
-	p.shows("bad worse 4")
-	p.shows("pipeline-processor")
-	p.fits("dead-letter")
-	p.press("Edit")
-	before, after := base64.StdEncoding.EncodeToString([]byte("bad worse 4")), base64.StdEncoding.EncodeToString([]byte("mended 4"))
-	p.until("there is no record to edit", `document.querySelector("#dead-letter-record").value.includes(`+quoted(before)+`)`)
-	p.fits("dead-letter-edited")
-	p.eval(`window.record = document.querySelector("#dead-letter-record").value.replace(` + quoted(before) + `, ` + quoted(after) + `)`)
-	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("window.record"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.enter("#dead-letter-record", text+"}")
-	p.until("a record that is no JSON can be saved", `document.querySelector("form button.primary").disabled`)
-	p.enter("#dead-letter-record", text)
-	p.press("Save")
-	p.shows("mended 4")
+	p.editsADeadLetter()
 
 	mark := func(id string) { p.eval(`document.querySelector('input[aria-label="Mark ` + id + `"]').click()`) }
 	mark("1")
@@ -73,4 +56,27 @@ func TestUIDeadLetters(t *testing.T) {
 	if l := w.deadLetters(); len(l) != 0 {
 		t.Errorf("left are %+v", l)
 	}
+}
+
+// editsADeadLetter opens the fourth dead letter and mends its record.
+func (p *page) editsADeadLetter() {
+	p.t.Helper()
+	p.press("4")
+	p.shows("bad worse 4")
+	p.shows("pipeline-processor")
+	p.fits("dead-letter")
+	p.press("Edit")
+	before, after := base64.StdEncoding.EncodeToString([]byte("bad worse 4")), base64.StdEncoding.EncodeToString([]byte("mended 4"))
+	p.until("there is no record to edit", `document.querySelector("#dead-letter-record").value.includes(`+quoted(before)+`)`)
+	p.fits("dead-letter-edited")
+	p.eval(`window.record = document.querySelector("#dead-letter-record").value.replace(` + quoted(before) + `, ` + quoted(after) + `)`)
+	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("window.record"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.enter("#dead-letter-record", text+"}")
+	p.until("a record that is no JSON can be saved", `document.querySelector("form button.primary").disabled`)
+	p.enter("#dead-letter-record", text)
+	p.press("Save")
+	p.shows("mended 4")
 }
