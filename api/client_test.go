@@ -50,123 +50,171 @@ func serve(t testing.TB, s *api.Server) (*client.Client, func() time.Duration) {
 func TestClientDoesEverything(t *testing.T) {
 	w := newWorld(t)
 	c, _ := serve(t, newServer(w))
-	ctx := t.Context()
-	must := func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Error(err)
-		}
+	e := &everything{T: t, w: w, c: c}
+	e.pipelines()
+	e.connectors()
+	e.processors()
+	e.deadLettersAndRuns()
+	e.history()
+	e.deletion()
+	e.files()
+	e.agent()
+}
+
+// everything is what a client can do, in the order in which it can.
+type everything struct {
+	*testing.T
+	w *world
+	c *client.Client
+}
+
+func (e *everything) must(_ any, err error) {
+	e.Helper()
+	if err != nil {
+		e.Error(err)
 	}
-	p, etag, err := c.CreatePipeline(ctx, "p", rest.PipelineConfig{Name: "n"}, client.Key("k"))
+}
+
+// pipelines makes and changes pipeline p.
+func (e *everything) pipelines() {
+	p, etag, err := e.c.CreatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "n"}, client.Key("k"))
 	if err != nil || p.ID != "p" || etag == "" {
-		t.Fatalf("%+v %q %v", p, etag, err)
+		e.Fatalf("%+v %q %v", p, etag, err)
 	}
-	_, again, err := c.CreatePipeline(ctx, "p", rest.PipelineConfig{Name: "n"}, client.Key("k"))
+	_, again, err := e.c.CreatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "n"}, client.Key("k"))
 	if err != nil || again != etag {
-		t.Errorf("repeating with the same key: %q %v", again, err)
+		e.Errorf("repeating with the same key: %q %v", again, err)
 	}
-	if _, _, err = c.UpdatePipeline(ctx, "p", rest.PipelineConfig{Name: "x"}, client.IfMatch(`"other"`)); client.Reason(err) != rest.ReasonChanged {
-		t.Errorf("lost race: %v", err)
+	if _, _, err = e.c.UpdatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "x"}, client.IfMatch(`"other"`)); client.Reason(err) != rest.ReasonChanged {
+		e.Errorf("lost race: %v", err)
 	}
-	_, _, err = c.UpdatePipeline(ctx, "p", rest.PipelineConfig{Name: "x"}, client.IfMatch(etag))
-	must(nil, err)
+	_, _, err = e.c.UpdatePipeline(e.Context(), "p", rest.PipelineConfig{Name: "x"}, client.IfMatch(etag))
+	e.must(nil, err)
+}
+
+// connectors makes and changes connectors of p, of which one has a secret.
+func (e *everything) connectors() {
 	secret := map[string]string{"rate": "1", "db.password": "hunter2"}
-	got, _, err := c.CreateConnector(ctx, rest.Connector{ID: "in", Type: rest.TypeSource, Plugin: "generator", PipelineID: "p", Config: rest.ConnectorConfig{Settings: secret}})
+	got, _, err := e.c.CreateConnector(e.Context(), rest.Connector{ID: "in", Type: rest.TypeSource, Plugin: "generator", PipelineID: "p", Config: rest.ConnectorConfig{Settings: secret}})
 	if err != nil || got.ID != "p:in" || got.Config.Settings["db.password"] != rest.Redacted || got.Config.Settings["rate"] != "1" {
-		t.Errorf("%+v %v", got, err)
+		e.Errorf("%+v %v", got, err)
 	}
-	w.positions["p:in"] = record.Position("42")
-	if got, _, err = c.Connector(ctx, "p:in"); err != nil || string(got.SourceState.Position) != "42" {
-		t.Errorf("%+v %v", got, err)
+	e.w.positions["p:in"] = record.Position("42")
+	if got, _, err = e.c.Connector(e.Context(), "p:in"); err != nil || string(got.SourceState.Position) != "42" {
+		e.Errorf("%+v %v", got, err)
 	}
-	_, _, err = c.UpdateConnector(ctx, "p:in", "", got.Config)
-	must(nil, err)
-	if stored := w.declared["p"].Pipeline.Connectors[0].Settings["db.password"]; stored != "hunter2" {
-		t.Errorf("writing *** back stored %q", stored)
+	_, _, err = e.c.UpdateConnector(e.Context(), "p:in", "", got.Config)
+	e.must(nil, err)
+	if stored := e.w.declared["p"].Pipeline.Connectors[0].Settings["db.password"]; stored != "hunter2" {
+		e.Errorf("writing *** back stored %q", stored)
 	}
-	_, _, err = c.CreateConnector(ctx, rest.Connector{ID: "out", Type: rest.TypeDestination, Plugin: "log", PipelineID: "p"})
-	must(nil, err)
-	must(c.Connectors(ctx, "p"))
-	must(nil, c.ValidateConnector(ctx, rest.Validation{Type: rest.TypeSource, Plugin: "generator"}))
-	_, _, err = c.CreateProcessor(ctx, rest.Processor{ID: "m", Plugin: "field.set", Parent: rest.Parent{Type: rest.ParentConnector, ID: "p:in"}})
-	must(nil, err)
-	_, _, err = c.UpdateProcessor(ctx, "p:in:m", rest.Processor{Condition: "{{ true }}", Config: rest.ProcessorConfig{Workers: 2}})
-	must(nil, err)
-	one, _, err := c.Processor(ctx, "p:in:m")
+	_, _, err = e.c.CreateConnector(e.Context(), rest.Connector{ID: "out", Type: rest.TypeDestination, Plugin: "log", PipelineID: "p"})
+	e.must(nil, err)
+	e.must(e.c.Connectors(e.Context(), "p"))
+	e.must(nil, e.c.ValidateConnector(e.Context(), rest.Validation{Type: rest.TypeSource, Plugin: "generator"}))
+}
+
+// processors makes, changes and deletes a processor.
+func (e *everything) processors() {
+	_, _, err := e.c.CreateProcessor(e.Context(), rest.Processor{ID: "m", Plugin: "field.set", Parent: rest.Parent{Type: rest.ParentConnector, ID: "p:in"}})
+	e.must(nil, err)
+	_, _, err = e.c.UpdateProcessor(e.Context(), "p:in:m", rest.Processor{Condition: "{{ true }}", Config: rest.ProcessorConfig{Workers: 2}})
+	e.must(nil, err)
+	one, _, err := e.c.Processor(e.Context(), "p:in:m")
 	if err != nil || one.Condition != "{{ true }}" || one.Plugin != "field.set" || one.Config.Workers != 2 {
-		t.Errorf("%+v %v", one, err)
+		e.Errorf("%+v %v", one, err)
 	}
-	if all, err := c.Processors(ctx, "p"); err != nil || len(all) != 0 {
-		t.Errorf("processors of the pipeline itself: %v %v", all, err)
+	if all, err := e.c.Processors(e.Context(), "p"); err != nil || len(all) != 0 {
+		e.Errorf("processors of the pipeline itself: %v %v", all, err)
 	}
-	must(nil, c.DeleteProcessor(ctx, "p:in:m"))
-	q, qtag, err := c.DLQ(ctx, "p")
-	must(nil, err)
+	e.must(nil, e.c.DeleteProcessor(e.Context(), "p:in:m"))
+}
+
+// deadLettersAndRuns changes the dead-letter queue, and starts and stops p.
+func (e *everything) deadLettersAndRuns() {
+	q, qtag, err := e.c.DLQ(e.Context(), "p")
+	e.must(nil, err)
 	q.WindowSize = 7
-	_, _, err = c.UpdateDLQ(ctx, "p", q, client.IfMatch(qtag))
-	must(nil, err)
-	must(nil, c.StartPipeline(ctx, "p"))
-	must(nil, c.RestartPipeline(ctx, "p"))
-	must(nil, c.StopPipeline(ctx, "p"))
-	must(c.Status(ctx, "p"))
-	history, err := c.History(ctx, "p")
+	_, _, err = e.c.UpdateDLQ(e.Context(), "p", q, client.IfMatch(qtag))
+	e.must(nil, err)
+	e.must(nil, e.c.StartPipeline(e.Context(), "p"))
+	e.must(nil, e.c.RestartPipeline(e.Context(), "p"))
+	e.must(nil, e.c.StopPipeline(e.Context(), "p"))
+	e.must(e.c.Status(e.Context(), "p"))
+}
+
+// history exports, imports and rolls back p.
+func (e *everything) history() {
+	history, err := e.c.History(e.Context(), "p")
 	if err != nil || len(history) < 5 || strings.Contains(fmt.Sprint(*history[4].Spec), "hunter2") {
-		t.Errorf("history: %v %v", history, err)
+		e.Errorf("history: %v %v", history, err)
 	}
-	file, err := c.Export(ctx, "p")
+	file, err := e.c.Export(e.Context(), "p")
 	if err != nil || strings.Contains(string(file), "hunter2") || len(spec.ParseExport(file).Pipelines) != 1 {
-		t.Errorf("exported %s: %v", file, err)
+		e.Errorf("exported %s: %v", file, err)
 	}
-	must(c.Import(ctx, file))
-	if stored := w.declared["p"].Pipeline.Connectors[0].Settings["db.password"]; stored != "hunter2" {
-		t.Errorf("importing what was exported stored %q", stored)
+	e.must(e.c.Import(e.Context(), file))
+	if stored := e.w.declared["p"].Pipeline.Connectors[0].Settings["db.password"]; stored != "hunter2" {
+		e.Errorf("importing what was exported stored %q", stored)
 	}
-	_, _, err = c.Rollback(ctx, "p", 2)
-	must(nil, err)
-	if n := len(w.declared["p"].Pipeline.Connectors); n != 0 {
-		t.Errorf("%d connectors after the rollback", n)
+	_, _, err = e.c.Rollback(e.Context(), "p", 2)
+	e.must(nil, err)
+	if n := len(e.w.declared["p"].Pipeline.Connectors); n != 0 {
+		e.Errorf("%d connectors after the rollback", n)
 	}
-	if _, _, err = c.Adopt(ctx, "p", ""); client.Reason(err) != rest.ReasonNoFile {
-		t.Errorf("adopted by no file: %v", err)
+	if _, _, err = e.c.Adopt(e.Context(), "p", ""); client.Reason(err) != rest.ReasonNoFile {
+		e.Errorf("adopted by no file: %v", err)
 	}
-	if err := c.Purge(ctx, "p"); client.Reason(err) != rest.ReasonPipelineNotDeleted {
-		t.Errorf("purged although it is declared: %v", err)
+	if err := e.c.Purge(e.Context(), "p"); client.Reason(err) != rest.ReasonPipelineNotDeleted {
+		e.Errorf("purged although it is declared: %v", err)
 	}
-	must(nil, c.DeletePipeline(ctx, "p"))
-	delete(w.declared, "p") // it is cleaned up
-	must(nil, c.Purge(ctx, "p"))
-	if err := c.Purge(ctx, "p"); client.Reason(err) != rest.ReasonPipelineNotFound {
-		t.Errorf("purged twice: %v", err)
+}
+
+// deletion deletes p, and then forgets it.
+func (e *everything) deletion() {
+	e.must(nil, e.c.DeletePipeline(e.Context(), "p"))
+	delete(e.w.declared, "p") // it is cleaned up
+	e.must(nil, e.c.Purge(e.Context(), "p"))
+	if err := e.c.Purge(e.Context(), "p"); client.Reason(err) != rest.ReasonPipelineNotFound {
+		e.Errorf("purged twice: %v", err)
 	}
-	w.fromFile("q.yaml", pipelineOf("q", spec.StatusRunning))
-	if all, err := c.Statuses(ctx); err != nil || len(all) != 1 || all[0].Owner.Path != "q.yaml" {
-		t.Errorf("statuses %+v %v", all, err)
+}
+
+// files is about a pipeline that belongs to a file, and is handed over to the API.
+func (e *everything) files() {
+	e.w.fromFile("q.yaml", pipelineOf("q", spec.StatusRunning))
+	if all, err := e.c.Statuses(e.Context()); err != nil || len(all) != 1 || all[0].Owner.Path != "q.yaml" {
+		e.Errorf("statuses %+v %v", all, err)
 	}
-	if err := c.DeleteConnector(ctx, "q:gen", client.Live()); client.Reason(err) != rest.ReasonOwnedByFile {
-		t.Errorf("deleting what a file declares: %v", err)
+	if err := e.c.DeleteConnector(e.Context(), "q:gen", client.Live()); client.Reason(err) != rest.ReasonOwnedByFile {
+		e.Errorf("deleting what a file declares: %v", err)
 	}
-	_, _, err = c.Release(ctx, "q")
-	must(nil, err)
-	if err := c.DeleteConnector(ctx, "q:gen"); client.Reason(err) != rest.ReasonPipelineRunning {
-		t.Errorf("deleting a connector of what runs: %v", err)
+	_, _, err := e.c.Release(e.Context(), "q")
+	e.must(nil, err)
+	if err := e.c.DeleteConnector(e.Context(), "q:gen"); client.Reason(err) != rest.ReasonPipelineRunning {
+		e.Errorf("deleting a connector of what runs: %v", err)
 	}
-	must(nil, c.StopPipeline(ctx, "q", client.NoWait()))
-	must(nil, c.DeleteConnector(ctx, "q:gen"))
-	must(c.Pipelines(ctx))
-	must(c.Plugins(ctx))
-	must(c.ProcessorPlugins(ctx))
-	must(c.Files(ctx))
-	must(c.Events(ctx, -1, 10))
-	must(c.Info(ctx))
-	must(c.Ready(ctx))
-	must(nil, c.Healthy(ctx))
-	if _, err := c.Metrics(ctx); client.Reason(err) != rest.ReasonNotFound {
-		t.Errorf("metrics there are none: %v", err)
+	e.must(nil, e.c.StopPipeline(e.Context(), "q", client.NoWait()))
+	e.must(nil, e.c.DeleteConnector(e.Context(), "q:gen"))
+}
+
+// agent asks the agent for all the rest.
+func (e *everything) agent() {
+	e.must(e.c.Pipelines(e.Context()))
+	e.must(e.c.Plugins(e.Context()))
+	e.must(e.c.ProcessorPlugins(e.Context()))
+	e.must(e.c.Files(e.Context()))
+	e.must(e.c.Events(e.Context(), -1, 10))
+	e.must(e.c.Info(e.Context()))
+	e.must(e.c.Ready(e.Context()))
+	e.must(nil, e.c.Healthy(e.Context()))
+	if _, err := e.c.Metrics(e.Context()); client.Reason(err) != rest.ReasonNotFound {
+		e.Errorf("metrics there are none: %v", err)
 	}
-	_, _, err = c.Pipeline(ctx, "p")
-	var e *client.Error
-	if !errors.As(err, &e) || e.HTTP != 404 || e.Code != 5 || e.Reason != rest.ReasonPipelineNotFound || e.Metadata["suggestion"] == "" {
-		t.Errorf("%#v", err)
+	_, _, err := e.c.Pipeline(e.Context(), "p")
+	var refused *client.Error
+	if !errors.As(err, &refused) || refused.HTTP != 404 || refused.Code != 5 || refused.Reason != rest.ReasonPipelineNotFound || refused.Metadata["suggestion"] == "" {
+		e.Errorf("%#v", err)
 	}
 }
 

@@ -16,19 +16,7 @@ import (
 // TestDiff compares the versions of a pipeline that was declared four times: with a
 // name, a rate and a secret, with another rate, with another name, with another secret.
 func TestDiff(t *testing.T) {
-	w := newWorld(t)
-	declare := func(name, rate, secret string) {
-		p := pipelineOf("p", spec.StatusRunning)
-		p.Name, p.Connectors[0].Settings = name, map[string]string{"rate": rate, "db.password": secret}
-		w.fromFile("p.yaml", p)
-	}
-	declare("one", "1", "hunter2")
-	w.frozen = true // generation 1 goes on running
-	declare("one", "2", "hunter2")
-	declare("two", "2", "hunter2")
-	declare("two", "2", "hunter3")
-	w.history["p"] = append(w.history["p"], spec.Revision{Pipeline: "p", Number: 5, Generation: 3, Action: "withdraw"}, w.history["p"][3])
-	w.history["p"][5].Number = 6
+	w := changedWorld(t)
 	c, _ := serve(t, newServer(w))
 	const rate, name, secret = "change /connectors/gen/settings/rate 1 2 restart", "change /name one two none", "change /connectors/gen/settings/db.password *** *** restart"
 	for _, tt := range []struct {
@@ -61,8 +49,12 @@ func TestDiff(t *testing.T) {
 			t.Errorf("%s from %q to %q: %v", tt.id, tt.from, tt.to, err)
 		}
 	}
+}
 
-	// What runs may be older than history.
+// What runs may be older than history.
+func TestDiffFromWhatRuns(t *testing.T) {
+	w := changedWorld(t)
+	c, _ := serve(t, newServer(w))
 	w.history["p"] = slices.Delete(w.history["p"], 0, 1)
 	if _, err := c.Diff(t.Context(), "p", "running", ""); client.Reason(err) != rest.ReasonRevisionNotFound {
 		t.Errorf("a version that is nowhere: %v", err)
@@ -76,6 +68,25 @@ func TestDiff(t *testing.T) {
 	if _, err := c.Diff(t.Context(), "p", "running", ""); client.Reason(err) != rest.ReasonPipelineNotRunning {
 		t.Errorf("nothing runs: %v", err)
 	}
+}
+
+// changedWorld has pipeline p in three generations, of which the first runs.
+func changedWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	declare := func(name, rate, secret string) {
+		p := pipelineOf("p", spec.StatusRunning)
+		p.Name, p.Connectors[0].Settings = name, map[string]string{"rate": rate, "db.password": secret}
+		w.fromFile("p.yaml", p)
+	}
+	declare("one", "1", "hunter2")
+	w.frozen = true // generation 1 goes on running
+	declare("one", "2", "hunter2")
+	declare("two", "2", "hunter2")
+	declare("two", "2", "hunter3")
+	w.history["p"] = append(w.history["p"], spec.Revision{Pipeline: "p", Number: 5, Generation: 3, Action: "withdraw"}, w.history["p"][3])
+	w.history["p"][5].Number = 6
+	return w
 }
 
 func diffLines(d *rest.Diff) []string {

@@ -189,56 +189,7 @@ func TestProcessorsRunInOrder(t *testing.T) {
 
 // A refused piece sends the record that was split to the dead-letter queue, once, as it was.
 func TestRefusedPieces(t *testing.T) {
-	refusing := func(v int, which string) func(record.Record) error {
-		return func(r record.Record) error {
-			if values([]record.Record{r})[0] == v && strings.Contains(which, piece(r)) {
-				return errors.New("no")
-			}
-			return nil
-		}
-	}
-	deny := func(v int, which string) func(context.Context, *sdk.ProcessBatch) error {
-		return eachValue(func(b *sdk.ProcessBatch, i, n int) {
-			if err := refusing(v, which)(*b.Record(i)); err != nil {
-				b.Refuse(i, err)
-			}
-		})
-	}
-	tests := map[string]struct {
-		build func(w *world)
-		want  []string
-		lacks []string // what of record 2 does not arrive at dst
-	}{
-		"by the destination": {func(w *world) {
-			w.processor("", "split", split(3))
-			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "2")
-		}, []string{"2 by p:dst-acker: piece 2 of 3: no (piece <nil>)"}, []string{"2"}},
-		"by the destination, all": {func(w *world) {
-			w.processor("src", "split", split(3))
-			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "123")
-		}, []string{"2 by p:dst-acker: piece 1 of 3: no (piece <nil>)"}, []string{"1", "2", "3"}},
-		"by a later processor of the chain": {func(w *world) {
-			w.processor("", "split", split(3))
-			w.processor("", "deny", deny(2, "23"))
-		}, []string{"2 by p:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
-		"by the chain of the pipeline": {func(w *world) {
-			w.processor("src", "split", split(3))
-			w.processor("", "deny", deny(2, "3"))
-		}, []string{"2 by p:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
-		"by the chain of the destination": {func(w *world) {
-			w.processor("src", "split", split(3))
-			w.processor("dst", "deny", deny(2, "1"))
-		}, []string{"2 by p:dst:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
-		"split before the destination": {func(w *world) {
-			w.processor("dst", "split", split(3))
-			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "3")
-		}, []string{"2 by p:dst-acker: piece 3 of 3: no (piece <nil>)"}, []string{"3"}},
-		"one piece, as it was changed": {func(w *world) {
-			w.processor("src", "split", split(1))
-			w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusing(2, "1")
-		}, []string{"2 by p:dst-acker: no (piece 1)"}, []string{"1"}},
-	}
-	for name, test := range tests {
+	for name, test := range refusedPieces {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.spec.DLQ.WindowSize = 0
@@ -249,22 +200,83 @@ func TestRefusedPieces(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantStrings(t, "dead letters", w.deadLetters(), test.want)
-			got := map[int][]string{}
-			for _, r := range d.records() {
-				v := values([]record.Record{r})[0]
-				got[v] = append(got[v], piece(r))
-			}
-			all := got[1]
-			for v := 1; v <= 20; v++ {
-				want := all
-				if v == 2 {
-					want = slices.DeleteFunc(slices.Clone(all), func(p string) bool { return slices.Contains(test.lacks, p) })
-				}
-				if !slices.Equal(got[v], want) {
-					t.Errorf("of record %d there are pieces %q, want %q", v, got[v], want)
-				}
-			}
+			wantPieces(t, d.records(), test.lacks)
 		})
+	}
+}
+
+// refusedPieces are pipelines that refuse pieces of record 2.
+var refusedPieces = map[string]struct {
+	build func(w *world)
+	want  []string
+	lacks []string // what of record 2 does not arrive at dst
+}{
+	"by the destination": {func(w *world) {
+		w.processor("", "split", split(3))
+		w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusePieces(2, "2")
+	}, []string{"2 by p:dst-acker: piece 2 of 3: no (piece <nil>)"}, []string{"2"}},
+	"by the destination, all": {func(w *world) {
+		w.processor("src", "split", split(3))
+		w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusePieces(2, "123")
+	}, []string{"2 by p:dst-acker: piece 1 of 3: no (piece <nil>)"}, []string{"1", "2", "3"}},
+	"by a later processor of the chain": {func(w *world) {
+		w.processor("", "split", split(3))
+		w.processor("", "deny", denyPieces(2, "23"))
+	}, []string{"2 by p:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
+	"by the chain of the pipeline": {func(w *world) {
+		w.processor("src", "split", split(3))
+		w.processor("", "deny", denyPieces(2, "3"))
+	}, []string{"2 by p:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
+	"by the chain of the destination": {func(w *world) {
+		w.processor("src", "split", split(3))
+		w.processor("dst", "deny", denyPieces(2, "1"))
+	}, []string{"2 by p:dst:deny: no (piece <nil>)"}, []string{"1", "2", "3"}},
+	"split before the destination": {func(w *world) {
+		w.processor("dst", "split", split(3))
+		w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusePieces(2, "3")
+	}, []string{"2 by p:dst-acker: piece 3 of 3: no (piece <nil>)"}, []string{"3"}},
+	"one piece, as it was changed": {func(w *world) {
+		w.processor("src", "split", split(1))
+		w.plugins.destinations["p:dst"].(*fakeDestination).refuse = refusePieces(2, "1")
+	}, []string{"2 by p:dst-acker: no (piece 1)"}, []string{"1"}},
+}
+
+// refusePieces returns a function that refuses pieces of record v: those whose numbers are in which.
+func refusePieces(v int, which string) func(record.Record) error {
+	return func(r record.Record) error {
+		if values([]record.Record{r})[0] == v && strings.Contains(which, piece(r)) {
+			return errors.New("no")
+		}
+		return nil
+	}
+}
+
+// denyPieces is a processor that does the same.
+func denyPieces(v int, which string) func(context.Context, *sdk.ProcessBatch) error {
+	return eachValue(func(b *sdk.ProcessBatch, i, n int) {
+		if err := refusePieces(v, which)(*b.Record(i)); err != nil {
+			b.Refuse(i, err)
+		}
+	})
+}
+
+// wantPieces checks that of each of 20 records the same pieces arrived, of record 2 without some.
+func wantPieces(t *testing.T, records []record.Record, lacks []string) {
+	t.Helper()
+	got := map[int][]string{}
+	for _, r := range records {
+		v := values([]record.Record{r})[0]
+		got[v] = append(got[v], piece(r))
+	}
+	all := got[1]
+	for v := 1; v <= 20; v++ {
+		want := all
+		if v == 2 {
+			want = slices.DeleteFunc(slices.Clone(all), func(p string) bool { return slices.Contains(lacks, p) })
+		}
+		if !slices.Equal(got[v], want) {
+			t.Errorf("of record %d there are pieces %q, want %q", v, got[v], want)
+		}
 	}
 }
 
@@ -679,58 +691,22 @@ func (d *delay) Process(_ context.Context, b *sdk.ProcessBatch) error {
 
 // checkNothingLost runs the pipeline again and again, cutting it off, until all is read.
 func checkNothingLost(t *testing.T, w *world, d *fakeDestination, total int, rnd *rand.Rand) {
-	for cut := 0; ; cut++ {
-		s := w.source("src", total)
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Duration(rnd.IntN(3000))*time.Microsecond, cancel)
-		p := w.pipeline()
-		if err := p.Prepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		from := len(d.records())
-		before := w.store.saved("p:src")
-		drain := make(chan struct{})
-		if cut > 3 {
-			cancel = func() {}
-			ctx = t.Context()
-			go func() {
-				waitFor(t, "all", func() bool { return s.ackedUpTo() >= total-6 })
-				close(drain)
-			}()
-		}
-		if err := p.Run(ctx, drain, func() {}); err != nil && !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
-		cancel()
-		last := 0
-		for _, v := range values(d.records()[from:]) {
-			if v < last || v <= before && before < total-6 {
-				t.Fatalf("record %d comes after %d, in a run from %d on", v, last, before)
-			}
-			last = v
-		}
-		if cut > 3 {
-			break
-		}
+	for cut := range 5 {
+		runUntilCut(t, w, d, total, rnd, cut == 4)
 	}
-	got := map[int]map[string]bool{}
-	note := func(v int, p string) {
+	got, most := map[int]map[string]bool{}, 0
+	for _, r := range d.records() {
+		v := values([]record.Record{r})[0]
 		if got[v] == nil {
 			got[v] = map[string]bool{}
 		}
-		got[v][p] = true
-	}
-	for _, r := range d.records() {
-		note(values([]record.Record{r})[0], piece(r))
+		got[v][piece(r)] = true
+		most = max(most, len(got[v]))
 	}
 	dead := map[string]bool{}
 	for _, l := range w.deadLetters() {
 		n, _, _ := strings.Cut(l, " ")
 		dead[n] = true
-	}
-	most := 0
-	for _, pieces := range got {
-		most = max(most, len(pieces))
 	}
 	saved := w.store.saved("p:src")
 	if saved < total-6 {
@@ -743,6 +719,39 @@ func checkNothingLost(t *testing.T, w *world, d *fakeDestination, total int, rnd
 		if len(got[v]) != most && !dead[fmt.Sprint(v)] && !(filters && v%7 == 0) {
 			t.Errorf("record %d is lost: there are %d of %d pieces of it", v, len(got[v]), most)
 		}
+	}
+}
+
+// runUntilCut runs the pipeline from its saved position, at random for a moment or, the last time,
+// to the end, and checks that records come in order.
+func runUntilCut(t *testing.T, w *world, d *fakeDestination, total int, rnd *rand.Rand, last bool) {
+	s := w.source("src", total)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	drain := make(chan struct{})
+	cut := time.AfterFunc(time.Duration(rnd.IntN(3000))*time.Microsecond, cancel)
+	if last {
+		cut.Stop()
+		ctx = t.Context()
+		go func() {
+			waitFor(t, "all", func() bool { return s.ackedUpTo() >= total-6 })
+			close(drain)
+		}()
+	}
+	p := w.pipeline()
+	if err := p.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	from, before := len(d.records()), w.store.saved("p:src")
+	if err := p.Run(ctx, drain, func() {}); err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	previous := 0
+	for _, v := range values(d.records()[from:]) {
+		if v < previous || v <= before && before < total-6 {
+			t.Fatalf("record %d comes after %d, in a run from %d on", v, previous, before)
+		}
+		previous = v
 	}
 }
 

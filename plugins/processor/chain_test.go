@@ -469,79 +469,85 @@ func TestNothingIsLostInAnyChain(t *testing.T) {
 		for n, kind := range kinds {
 			stages = append(stages, randomStage(t, n, kind, &flushing))
 		}
-		c := chainOf(t, processor.Options{}, stages...)
-		live := map[sdk.Held]int{}   // not settled
-		ended := map[sdk.Held]bool{} // settled
-		settle := func(h sdk.Held) {
-			if live[h]--; live[h] == 0 {
-				ended[h] = true
-			}
-			if live[h] < 0 {
-				t.Fatalf("%v is settled too often", h)
-			}
-		}
-		all := map[sdk.Held]bool{}
-		run := func(token, n int) {
-			in := recordsOf(make([]string, n)...)
-			out, err := c.Process(context.Background(), token, in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range n {
-				all[sdk.Held{Batch: token, Index: int32(i)}] = true
-			}
-			occurs := out.Origins
-			if occurs == nil {
-				for i := range n {
-					occurs = append(occurs, int32(i))
-				}
-			}
-			for _, i := range append(slices.Clone(occurs), out.Held...) {
-				live[sdk.Held{Batch: token, Index: i}]++
-			}
-			for _, r := range out.Refused {
-				for _, h := range r.Settles {
-					ended[h] = true
-				}
-				if r.Index >= 0 {
-					ended[sdk.Held{Batch: token, Index: r.Index}] = true
-				}
-			}
-			for i := range n { // filtered
-				if h := (sdk.Held{Batch: token, Index: int32(i)}); live[h] == 0 {
-					ended[h] = true
-				}
-			}
-			for _, i := range occurs {
-				settle(sdk.Held{Batch: token, Index: i})
-			}
-			for _, e := range out.Emitted {
-				for _, h := range e.Settles {
-					settle(h)
-				}
-			}
-		}
+		l := &ledger{T: t, chain: chainOf(t, processor.Options{}, stages...), all: map[sdk.Held]bool{}, live: map[sdk.Held]int{}, ended: map[sdk.Held]bool{}}
 		for token := range rapid.IntRange(1, 6).Draw(t, "batches") {
-			run(token, rapid.IntRange(0, 4).Draw(t, "records"))
-			for h := range all {
-				if !ended[h] && c.Holding() == 0 {
+			l.process(token, rapid.IntRange(0, 4).Draw(t, "records"))
+			for h := range l.all {
+				if !l.ended[h] && l.chain.Holding() == 0 {
 					t.Fatalf("%v is not settled although nothing is held", h)
 				}
 			}
 		}
 		flushing = true
 		for range stages {
-			run(100, 0)
+			l.process(100, 0)
 		}
-		for h := range all {
-			if !ended[h] {
+		for h := range l.all {
+			if !l.ended[h] {
 				t.Errorf("%v is never settled", h)
 			}
 		}
-		if c.Holding() != 0 {
-			t.Errorf("holding %d at the end", c.Holding())
+		if l.chain.Holding() != 0 {
+			t.Errorf("holding %d at the end", l.chain.Holding())
 		}
 	})
+}
+
+// ledger follows what a chain says became of each record.
+type ledger struct {
+	*rapid.T
+	chain *processor.Chain
+	all   map[sdk.Held]bool
+	live  map[sdk.Held]int  // pieces not settled
+	ended map[sdk.Held]bool // settled
+}
+
+func (l *ledger) settle(h sdk.Held) {
+	if l.live[h]--; l.live[h] == 0 {
+		l.ended[h] = true
+	}
+	if l.live[h] < 0 {
+		l.Fatalf("%v is settled too often", h)
+	}
+}
+
+// process has the chain process a batch of n records.
+func (l *ledger) process(token, n int) {
+	out, err := l.chain.Process(context.Background(), token, recordsOf(make([]string, n)...))
+	if err != nil {
+		l.Fatal(err)
+	}
+	occurs := out.Origins
+	for i := range n {
+		l.all[sdk.Held{Batch: token, Index: int32(i)}] = true
+		if out.Origins == nil {
+			occurs = append(occurs, int32(i))
+		}
+	}
+	for _, i := range append(slices.Clone(occurs), out.Held...) {
+		l.live[sdk.Held{Batch: token, Index: i}]++
+	}
+	for _, r := range out.Refused {
+		for _, h := range r.Settles {
+			l.ended[h] = true
+		}
+		if r.Index >= 0 {
+			l.ended[sdk.Held{Batch: token, Index: r.Index}] = true
+		}
+	}
+	for i := range n { // filtered
+		if h := (sdk.Held{Batch: token, Index: int32(i)}); l.live[h] == 0 {
+			l.ended[h] = true
+		}
+	}
+	for _, i := range occurs {
+		l.settle(sdk.Held{Batch: token, Index: i})
+	}
+	for _, e := range out.Emitted {
+		for _, h := range e.Settles {
+			l.settle(h)
+		}
+	}
 }
 
 // randomStage keeps, filters, refuses, splits or holds records at random; a holder emits at

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -183,20 +184,6 @@ func differentials() []differential {
 		})},
 		{name: "include", plugin: "field.include", settings: map[string]string{"fields": ".Payload.After.c.a,.Payload.After.b"}, reference: plainInclude},
 		{name: "mask", plugin: "field.mask", settings: map[string]string{"fields": ".Payload.After.c.a"}, reference: onValue(path, func(any) (any, error) { return "[REDACTED]", nil })},
-		{name: "base64", plugin: "base64.encode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, plainBase64)},
-		{name: "from base64", plugin: "base64.decode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, func(v any) (any, error) {
-			switch v.(type) {
-			case string, []byte:
-				b, err := base64.StdEncoding.DecodeString(plainText(v, false))
-				return string(b), err
-			}
-			return nil, errReference
-		})},
-		{name: "json", plugin: "json.encode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, func(v any) (any, error) {
-			b, err := json.Marshal(v)
-			return string(b), err
-		})},
-		{name: "from json", plugin: "json.decode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, plainJSON)},
 		{name: "split", plugin: "split", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: plainSplit},
 		{name: "clone", plugin: "clone", settings: map[string]string{"count": "2"}, reference: func(r record.Record) (out []record.Record, _ error) {
 			for i := range 3 {
@@ -222,7 +209,28 @@ func differentials() []differential {
 		{name: "opencdc", plugin: "unwrap.opencdc", random: randomWrapped, reference: plainOpenCDC},
 		{name: "debezium", plugin: "unwrap.debezium", random: randomEnvelope, reference: plainDebezium},
 	}
-	return append(all, conversions()...)
+	return slices.Concat(all, codecs(), conversions())
+}
+
+// codecs are the processors that encode and decode a value.
+func codecs() []differential {
+	path := []string{"c", "a"}
+	return []differential{
+		{name: "base64", plugin: "base64.encode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, plainBase64)},
+		{name: "from base64", plugin: "base64.decode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, func(v any) (any, error) {
+			switch v.(type) {
+			case string, []byte:
+				b, err := base64.StdEncoding.DecodeString(plainText(v, false))
+				return string(b), err
+			}
+			return nil, errReference
+		})},
+		{name: "json", plugin: "json.encode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, func(v any) (any, error) {
+			b, err := json.Marshal(v)
+			return string(b), err
+		})},
+		{name: "from json", plugin: "json.decode", settings: map[string]string{"field": ".Payload.After.c.a"}, reference: onValue(path, plainJSON)},
+	}
 }
 
 // conversions are those of field.convert.

@@ -47,71 +47,87 @@ type heldPiece struct {
 // filter, split and hold records at random, and let go of what they hold in emissions.
 func TestTrackerFollowsPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		dests := rapid.IntRange(1, 3).Draw(t, "dests")
-		var tr settle.Tracker
-		m := &piecesModel{}
-		ways := make([][]*way, dests) // each destination settles in order
-		var held []heldPiece
-		fate := func() int { return rapid.SampledFrom([]int{1, 1, 1, 0, 2, 3, -1}).Draw(t, "pieces") }
+		w := &piecesWorld{T: t, ways: make([][]*way, rapid.IntRange(1, 3).Draw(t, "dests"))}
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0:
-				n := rapid.IntRange(1, 4).Draw(t, "n")
-				first := len(m.open)
-				b := tr.Batch(numbered(first, n), dests)
-				var origins []int32
-				m.open = append(m.open, make([]int, n)...)
-				for i := range n {
-					switch f := fate(); f {
-					case -1:
-						b.Hold(i)
-						held = append(held, heldPiece{b, i, first + i})
-						m.open[first+i]++
-					default:
-						for range f {
-							origins = append(origins, int32(i))
-							m.open[first+i] += dests
-						}
-					}
-				}
-				b.Records, b.Origins = numbered(0, len(origins)), append([]int32{}, origins...)
-				if len(origins) > 0 {
-					for d := range dests {
-						w := &way{batch: b, dest: d}
-						for _, o := range origins {
-							w.pieces = append(w.pieces, first+int(o))
-						}
-						ways[d] = append(ways[d], w)
-					}
-				}
-				tr.Add(b)
+				w.read()
 			case 1:
-				d := rapid.IntRange(0, dests-1).Draw(t, "dest")
-				if len(ways[d]) == 0 {
-					continue
-				}
-				w := ways[d][0]
-				if !w.prepared && w.done == nil && rapid.Bool().Draw(t, "process") {
-					held = append(held, process(t, &tr, m, w, fate)...)
-				}
-				w.prepared = true
-				settleSome(t, &tr, m, w)
-				if len(w.pieces) == 0 {
-					ways[d] = ways[d][1:]
-					if w.done != nil {
-						w.done()
-					}
-				}
+				w.write()
 			default:
-				k := rapid.IntRange(0, min(3, len(held))).Draw(t, "emit")
-				if k == 0 {
-					continue
+				if k := rapid.IntRange(0, min(3, len(w.held))).Draw(t, "emit"); k > 0 {
+					w.ways, w.held = emit(t, &w.tr, &w.m, w.ways, w.held, k), w.held[k:]
 				}
-				ways, held = emit(t, &tr, m, ways, held, k), held[k:]
 			}
-			m.check(t, &tr)
+			w.m.check(t, &w.tr)
 		}
 	})
+}
+
+// piecesWorld is a tracker beside its model, and what is on the way to each destination.
+type piecesWorld struct {
+	*rapid.T
+	tr   settle.Tracker
+	m    piecesModel
+	ways [][]*way // each destination settles in order
+	held []heldPiece
+}
+
+// fate is how many pieces a record becomes, or -1 when it is held.
+func (w *piecesWorld) fate() int {
+	return rapid.SampledFrom([]int{1, 1, 1, 0, 2, 3, -1}).Draw(w.T, "pieces")
+}
+
+// read adds a batch.
+func (w *piecesWorld) read() {
+	n := rapid.IntRange(1, 4).Draw(w.T, "n")
+	first, dests := len(w.m.open), len(w.ways)
+	b := w.tr.Batch(numbered(first, n), dests)
+	var origins []int32
+	w.m.open = append(w.m.open, make([]int, n)...)
+	for i := range n {
+		f := w.fate()
+		if f == -1 {
+			b.Hold(i)
+			w.held = append(w.held, heldPiece{b, i, first + i})
+			w.m.open[first+i]++
+		}
+		for range max(f, 0) {
+			origins = append(origins, int32(i))
+			w.m.open[first+i] += dests
+		}
+	}
+	b.Records, b.Origins = numbered(0, len(origins)), append([]int32{}, origins...)
+	if len(origins) > 0 {
+		for d := range w.ways {
+			to := &way{batch: b, dest: d}
+			for _, o := range origins {
+				to.pieces = append(to.pieces, first+int(o))
+			}
+			w.ways[d] = append(w.ways[d], to)
+		}
+	}
+	w.tr.Add(b)
+}
+
+// write has a destination process and settle some of what is next.
+func (w *piecesWorld) write() {
+	d := rapid.IntRange(0, len(w.ways)-1).Draw(w.T, "dest")
+	if len(w.ways[d]) == 0 {
+		return
+	}
+	next := w.ways[d][0]
+	if !next.prepared && next.done == nil && rapid.Bool().Draw(w.T, "process") {
+		w.held = append(w.held, process(w.T, &w.tr, &w.m, next, w.fate)...)
+	}
+	next.prepared = true
+	settleSome(w.T, &w.tr, &w.m, next)
+	if len(next.pieces) == 0 {
+		w.ways[d] = w.ways[d][1:]
+		if next.done != nil {
+			next.done()
+		}
+	}
 }
 
 func numbered(first, n int) *record.Batch {

@@ -73,81 +73,24 @@ func (m *model) low() (n uint64) {
 func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dests := rapid.IntRange(1, 3).Draw(t, "dests")
-		var tr tracker
-		var m model
-		var batches [][]int // per batch and destination, records settled
-		var keptAt [][]int  // per batch, model index of each kept record
-		acked := 0
-		lent := map[int][]record.Position{} // what was handed out, by number; it must not change
-		next := make([]int, dests)          // batch each destination is at
+		w := &trackerWorld{T: t, lent: map[int][]record.Position{}, next: make([]int, dests)}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0:
-				n := rapid.IntRange(1, 5).Draw(t, "n")
-				var origin []int32
-				filter := rapid.Bool().Draw(t, "filter")
-				if filter {
-					origin = []int32{}
-				}
-				var positions []record.Position
-				var indices []int
-				for i := range n {
-					positions = append(positions, record.Position(strconv.Itoa(len(m.kept)+1)))
-					keep := !filter || rapid.Bool().Draw(t, "keep")
-					if keep {
-						indices = append(indices, len(m.kept))
-						if filter {
-							origin = append(origin, int32(i))
-						}
-					}
-					m.kept = append(m.kept, keep)
-					m.settled = append(m.settled, make([]bool, dests))
-				}
-				batches, keptAt = append(batches, make([]int, dests)), append(keptAt, indices)
-				tr.add(positions, origin, dests)
+				w.read()
 			case 1, 2:
-				d := rapid.IntRange(0, dests-1).Draw(t, "dest")
-				for next[d] < len(batches) && batches[next[d]][d] == len(keptAt[next[d]]) {
-					next[d]++
-				}
-				if next[d] == len(batches) {
-					continue
-				}
-				f := next[d]
-				n := rapid.IntRange(1, len(keptAt[f])-batches[f][d]).Draw(t, "settle")
-				for range n {
-					m.settled[keptAt[f][batches[f][d]]][d] = true
-					batches[f][d]++
-				}
-				tr.settle(f, d, n)
+				w.settleNext()
 			case 3:
-				_, committed, low, _ := tr.marks()
-				p, err := tr.commit()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if low > committed && string(p) != strconv.Itoa(int(low)) {
-					t.Fatalf("position at %d is %q", low, p)
-				}
-				lent[int(low)] = append(lent[int(low)], p)
+				w.commit()
 			case 4:
-				positions, err := tr.ack()
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, p := range positions {
-					if acked++; string(p) != strconv.Itoa(acked) {
-						t.Fatalf("acked %q where %d was due", p, acked)
-					}
-					lent[acked] = append(lent[acked], p)
-				}
+				w.ack()
 			}
-			a, c, l, r := tr.marks()
-			if l != m.low() || r != uint64(len(m.kept)) || a != uint64(acked) || a > c || c > l {
-				t.Fatalf("acked %d committed %d low %d read %d; model: acked %d low %d read %d", a, c, l, r, acked, m.low(), len(m.kept))
+			a, c, l, r := w.tr.marks()
+			if l != w.m.low() || r != uint64(len(w.m.kept)) || a != uint64(w.acked) || a > c || c > l {
+				t.Fatalf("acked %d committed %d low %d read %d; model: acked %d low %d read %d", a, c, l, r, w.acked, w.m.low(), len(w.m.kept))
 			}
 		}
-		for number, positions := range lent {
+		for number, positions := range w.lent {
 			for _, p := range positions {
 				if len(p) > 0 && string(p) != strconv.Itoa(number) {
 					t.Fatalf("position %d became %q", number, p)
@@ -155,6 +98,87 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// trackerWorld is a tracker beside its model.
+type trackerWorld struct {
+	*rapid.T
+	tr      tracker
+	m       model
+	batches [][]int // per batch and destination, records settled
+	keptAt  [][]int // per batch, model index of each kept record
+	acked   int
+	lent    map[int][]record.Position // what was handed out, by number; it must not change
+	next    []int                     // batch each destination is at
+}
+
+// read adds a batch, of which some may be filtered.
+func (w *trackerWorld) read() {
+	n := rapid.IntRange(1, 5).Draw(w.T, "n")
+	var origin []int32
+	filter := rapid.Bool().Draw(w.T, "filter")
+	if filter {
+		origin = []int32{}
+	}
+	var positions []record.Position
+	var indices []int
+	for i := range n {
+		positions = append(positions, record.Position(strconv.Itoa(len(w.m.kept)+1)))
+		keep := !filter || rapid.Bool().Draw(w.T, "keep")
+		if keep {
+			indices = append(indices, len(w.m.kept))
+			if filter {
+				origin = append(origin, int32(i))
+			}
+		}
+		w.m.kept = append(w.m.kept, keep)
+		w.m.settled = append(w.m.settled, make([]bool, len(w.next)))
+	}
+	w.batches, w.keptAt = append(w.batches, make([]int, len(w.next))), append(w.keptAt, indices)
+	w.tr.add(positions, origin, len(w.next))
+}
+
+// settleNext has a destination settle some of the records that it is at.
+func (w *trackerWorld) settleNext() {
+	d := rapid.IntRange(0, len(w.next)-1).Draw(w.T, "dest")
+	for w.next[d] < len(w.batches) && w.batches[w.next[d]][d] == len(w.keptAt[w.next[d]]) {
+		w.next[d]++
+	}
+	if w.next[d] == len(w.batches) {
+		return
+	}
+	f := w.next[d]
+	n := rapid.IntRange(1, len(w.keptAt[f])-w.batches[f][d]).Draw(w.T, "settle")
+	for range n {
+		w.m.settled[w.keptAt[f][w.batches[f][d]]][d] = true
+		w.batches[f][d]++
+	}
+	w.tr.settle(f, d, n)
+}
+
+func (w *trackerWorld) commit() {
+	_, committed, low, _ := w.tr.marks()
+	p, err := w.tr.commit()
+	if err != nil {
+		w.Fatal(err)
+	}
+	if low > committed && string(p) != strconv.Itoa(int(low)) {
+		w.Fatalf("position at %d is %q", low, p)
+	}
+	w.lent[int(low)] = append(w.lent[int(low)], p)
+}
+
+func (w *trackerWorld) ack() {
+	positions, err := w.tr.ack()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, p := range positions {
+		if w.acked++; string(p) != strconv.Itoa(w.acked) {
+			w.Fatalf("acked %q where %d was due", p, w.acked)
+		}
+		w.lent[w.acked] = append(w.lent[w.acked], p)
+	}
 }
 
 func TestTrackerForgetsWhatIsAcked(t *testing.T) {

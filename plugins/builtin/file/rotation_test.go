@@ -214,61 +214,7 @@ func TestOverwrittenWhileRead(t *testing.T) {
 }
 
 func TestSaysThatLinesAreMissing(t *testing.T) {
-	compress := func(t *testing.T, path string) {
-		t.Helper()
-		rename(t, path, path+".xz") // by its name
-	}
-	for name, tt := range map[string]struct {
-		happens func(t *testing.T, path string)
-		want    []string
-		says    string
-	}{
-		"cut off": {func(t *testing.T, path string) {
-			truncate(t, path)
-			write(t, path, "b\n")
-		}, []string{"b"}, "there is no copy of it"},
-		"compressed": {func(t *testing.T, path string) {
-			rename(t, path, path+".2")
-			write(t, path, "b1\n")
-			rename(t, path, path+".1")
-			compress(t, path+".1")
-			write(t, path, "c1\n")
-		}, []string{"a2", "c1"}, "is compressed in a way that is not read: its lines are missing"},
-		"all compressed": {func(t *testing.T, path string) {
-			rename(t, path, path+".2")
-			write(t, path+".2.xz", "a\n")
-			if err := os.Remove(path + ".2"); err != nil {
-				t.Fatal(err)
-			}
-			write(t, path, "b1\n")
-			rename(t, path, path+".1")
-			compress(t, path+".1")
-			write(t, path, "c1\n")
-		}, []string{"a2", "c1"}, "is compressed in a way that is not read: its lines are missing"},
-		"only read ones compressed": {func(t *testing.T, path string) {
-			write(t, path+".2.gz", "z\n")
-			age(t, path+".2.gz", time.Hour)
-			rename(t, path, path+".1")
-			write(t, path+".1.gz", "a\n")
-			write(t, path, "b1\n")
-		}, []string{"a2", "b1"}, ""},
-		"cut off, with a copy": {func(t *testing.T, path string) {
-			copyAndCutOff(t, path, path+".1")
-			write(t, path, "b1\n")
-		}, []string{"a2", "b1"}, ""},
-		"compressed with gzip": {func(t *testing.T, path string) {
-			rename(t, path, path+".2")
-			write(t, path, "b1\n")
-			pack(t, path+".1.gz", "b1\n")
-			write(t, path, "c1\n")
-			write(t, path+".new", "c1\n")
-			rename(t, path+".new", path)
-		}, []string{"a2", "b1", "c1"}, ""},
-		"renamed": {func(t *testing.T, path string) {
-			rename(t, path, path+".1")
-			write(t, path, "b1\n")
-		}, []string{"a2", "b1"}, ""},
-	} {
+	for name, tt := range lossyRotations {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -294,6 +240,65 @@ func TestSaysThatLinesAreMissing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// compress gives a file the name of one that is compressed.
+func compress(t *testing.T, path string) {
+	t.Helper()
+	rename(t, path, path+".xz")
+}
+
+// lossyRotations are what can happen to a file of which "a1" was read, and to "a2" after it.
+var lossyRotations = map[string]struct {
+	happens func(t *testing.T, path string)
+	want    []string
+	says    string
+}{
+	"cut off": {func(t *testing.T, path string) {
+		truncate(t, path)
+		write(t, path, "b\n")
+	}, []string{"b"}, "there is no copy of it"},
+	"compressed": {func(t *testing.T, path string) {
+		rename(t, path, path+".2")
+		write(t, path, "b1\n")
+		rename(t, path, path+".1")
+		compress(t, path+".1")
+		write(t, path, "c1\n")
+	}, []string{"a2", "c1"}, "is compressed in a way that is not read: its lines are missing"},
+	"all compressed": {func(t *testing.T, path string) {
+		rename(t, path, path+".2")
+		write(t, path+".2.xz", "a\n")
+		if err := os.Remove(path + ".2"); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, "b1\n")
+		rename(t, path, path+".1")
+		compress(t, path+".1")
+		write(t, path, "c1\n")
+	}, []string{"a2", "c1"}, "is compressed in a way that is not read: its lines are missing"},
+	"only read ones compressed": {func(t *testing.T, path string) {
+		write(t, path+".2.gz", "z\n")
+		age(t, path+".2.gz", time.Hour)
+		rename(t, path, path+".1")
+		write(t, path+".1.gz", "a\n")
+		write(t, path, "b1\n")
+	}, []string{"a2", "b1"}, ""},
+	"cut off, with a copy": {func(t *testing.T, path string) {
+		copyAndCutOff(t, path, path+".1")
+		write(t, path, "b1\n")
+	}, []string{"a2", "b1"}, ""},
+	"compressed with gzip": {func(t *testing.T, path string) {
+		rename(t, path, path+".2")
+		write(t, path, "b1\n")
+		pack(t, path+".1.gz", "b1\n")
+		write(t, path, "c1\n")
+		write(t, path+".new", "c1\n")
+		rename(t, path+".new", path)
+	}, []string{"a2", "b1", "c1"}, ""},
+	"renamed": {func(t *testing.T, path string) {
+		rename(t, path, path+".1")
+		write(t, path, "b1\n")
+	}, []string{"a2", "b1"}, ""},
 }
 
 func TestTruncation(t *testing.T) {
@@ -334,66 +339,7 @@ func TestSameContentAgainHasOtherPositions(t *testing.T) {
 
 // TestResumeElsewhere reads a line, stops, lets something happen to the file, and goes on.
 func TestResumeElsewhere(t *testing.T) {
-	header := strings.Repeat("#", 300) // longer than the head that identifies a file
-	tests := map[string]struct {
-		before  string
-		happens func(t *testing.T, path string)
-		want    []string
-	}{
-		"nothing": {"one\n", func(t *testing.T, path string) { write(t, path, "two\n") }, []string{"two"}},
-		"rotated": {"one\ntwo\nthree", func(t *testing.T, path string) {
-			rename(t, path, path+".1")
-			write(t, path, "four\n")
-		}, []string{"two", "three", "four"}},
-		"rotated to a foreign name": {"one\ntwo\n", func(t *testing.T, path string) {
-			rename(t, path, strings.TrimSuffix(path, "app.log")+"old")
-			write(t, path, "three\n")
-		}, []string{"two", "three"}},
-		"rotated, all files begin alike": {header + "\ntwo\n", func(t *testing.T, path string) {
-			write(t, path+".2", header+"\nwrong\n")
-			age(t, path+".2", time.Hour)
-			rename(t, path, path+".1")
-			write(t, path, header+"\nthree\n")
-		}, []string{"two", header, "three"}},
-		"rotated, no new file yet": {"one\ntwo\n", func(t *testing.T, path string) {
-			rename(t, path, path+".1")
-		}, []string{"two"}},
-		"copied and cut off": {"one\ntwo\n", func(t *testing.T, path string) {
-			content, _ := os.ReadFile(path)
-			write(t, path+".1", string(content))
-			truncate(t, path)
-			write(t, path, "three\n")
-		}, []string{"two", "three"}},
-		"copied and cut off, other files begin alike": {header + "\ntwo\n", func(t *testing.T, path string) {
-			write(t, path+".0", header+"\nolder\n")
-			age(t, path+".0", time.Hour)
-			write(t, path+".1", header+"\ntwo\n")
-			write(t, path+".2", header+" longer\nanother\n")
-			age(t, path+".2", -time.Hour)
-			truncate(t, path)
-			write(t, path, "three\n")
-		}, []string{"two", "three"}},
-		"copied and cut off, begins alike": {header + "\ntwo\n", func(t *testing.T, path string) {
-			write(t, path+".1", header+"\ntwo\n")
-			truncate(t, path)
-			write(t, path, header[:280]+"\n")
-		}, []string{"two", header[:280]}},
-		"cut off and grown": {"one\ntwo\n", func(t *testing.T, path string) {
-			truncate(t, path)
-			write(t, path, "uno\ndue\ntre\n")
-		}, []string{"uno", "due", "tre"}},
-		"replaced": {"one\ntwo\n", func(t *testing.T, path string) {
-			write(t, path+".new", "uno\n")
-			rename(t, path+".new", path)
-		}, []string{"uno"}},
-		"removed": {"one\ntwo\n", func(t *testing.T, path string) {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-			write(t, path, "uno\n")
-		}, []string{"uno"}},
-	}
-	for name, tt := range tests {
+	for name, tt := range resumptions {
 		t.Run(name, func(t *testing.T) {
 			path := newPath(t)
 			write(t, path, tt.before)
@@ -406,6 +352,69 @@ func TestResumeElsewhere(t *testing.T) {
 			open(t, path, records[0].Position).want(tt.want...)
 		})
 	}
+}
+
+// longHeader is longer than the head that identifies a file.
+var longHeader = strings.Repeat("#", 300)
+
+// resumptions are what can happen to a file of which one line was read while nobody looks.
+var resumptions = map[string]struct {
+	before  string
+	happens func(t *testing.T, path string)
+	want    []string
+}{
+	"nothing": {"one\n", func(t *testing.T, path string) { write(t, path, "two\n") }, []string{"two"}},
+	"rotated": {"one\ntwo\nthree", func(t *testing.T, path string) {
+		rename(t, path, path+".1")
+		write(t, path, "four\n")
+	}, []string{"two", "three", "four"}},
+	"rotated to a foreign name": {"one\ntwo\n", func(t *testing.T, path string) {
+		rename(t, path, strings.TrimSuffix(path, "app.log")+"old")
+		write(t, path, "three\n")
+	}, []string{"two", "three"}},
+	"rotated, all files begin alike": {longHeader + "\ntwo\n", func(t *testing.T, path string) {
+		write(t, path+".2", longHeader+"\nwrong\n")
+		age(t, path+".2", time.Hour)
+		rename(t, path, path+".1")
+		write(t, path, longHeader+"\nthree\n")
+	}, []string{"two", longHeader, "three"}},
+	"rotated, no new file yet": {"one\ntwo\n", func(t *testing.T, path string) {
+		rename(t, path, path+".1")
+	}, []string{"two"}},
+	"copied and cut off": {"one\ntwo\n", func(t *testing.T, path string) {
+		content, _ := os.ReadFile(path)
+		write(t, path+".1", string(content))
+		truncate(t, path)
+		write(t, path, "three\n")
+	}, []string{"two", "three"}},
+	"copied and cut off, other files begin alike": {longHeader + "\ntwo\n", func(t *testing.T, path string) {
+		write(t, path+".0", longHeader+"\nolder\n")
+		age(t, path+".0", time.Hour)
+		write(t, path+".1", longHeader+"\ntwo\n")
+		write(t, path+".2", longHeader+" longer\nanother\n")
+		age(t, path+".2", -time.Hour)
+		truncate(t, path)
+		write(t, path, "three\n")
+	}, []string{"two", "three"}},
+	"copied and cut off, begins alike": {longHeader + "\ntwo\n", func(t *testing.T, path string) {
+		write(t, path+".1", longHeader+"\ntwo\n")
+		truncate(t, path)
+		write(t, path, longHeader[:280]+"\n")
+	}, []string{"two", longHeader[:280]}},
+	"cut off and grown": {"one\ntwo\n", func(t *testing.T, path string) {
+		truncate(t, path)
+		write(t, path, "uno\ndue\ntre\n")
+	}, []string{"uno", "due", "tre"}},
+	"replaced": {"one\ntwo\n", func(t *testing.T, path string) {
+		write(t, path+".new", "uno\n")
+		rename(t, path+".new", path)
+	}, []string{"uno"}},
+	"removed": {"one\ntwo\n", func(t *testing.T, path string) {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, "uno\n")
+	}, []string{"uno"}},
 }
 
 func TestResumeBehindTheLastLineOfARotatedFile(t *testing.T) {

@@ -433,8 +433,7 @@ var destinationsCases = []struct {
 // A destination never settles what was not answered, and breaks where it should.
 func TestDestinations(t *testing.T) {
 	t.Parallel()
-	tests := destinationsCases
-	for _, tt := range tests {
+	for _, tt := range destinationsCases {
 		t.Run(tt.mode, func(t *testing.T) {
 			t.Parallel()
 			ctx := testContext(t)
@@ -446,44 +445,28 @@ func TestDestinations(t *testing.T) {
 			if err := d.Configure(ctx, map[string]string{"mode": tt.mode}); err != nil {
 				t.Fatal(err)
 			}
-			var mu sync.Mutex
-			var written, refused int
-			var broken error
-			settled := func(n int, err error) {
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case n == 0:
-					broken = err
-				case err == nil:
-					written += n
-				default:
-					refused += n
-				}
-			}
-			if err := d.Open(ctx, settled); err != nil {
+			var f fate
+			if err := d.Open(ctx, f.settled); err != nil {
 				t.Fatal(err)
 			}
 			if err := d.Write(ctx, batch(4)); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, "it is settled or broken", func() bool {
-				mu.Lock()
-				defer mu.Unlock()
+				written, refused, broken := f.now()
 				return written+refused == 4 || broken != nil || tt.broken == "not answered"
 			})
 			if tt.mode == chaos.SurplusAck {
-				eventually(t, "it broke", func() bool { mu.Lock(); defer mu.Unlock(); return broken != nil })
+				eventually(t, "it broke", func() bool { _, _, broken := f.now(); return broken != nil })
 			}
 			err = d.Flush(ctx)
-			mu.Lock()
+			written, refused, broken := f.now()
 			if broken != nil {
 				err = broken
 			}
 			if written != tt.written || refused != tt.refused {
 				t.Errorf("%d written, %d refused, want %d and %d", written, refused, tt.written, tt.refused)
 			}
-			mu.Unlock()
 			says(t, "the end", err, tt.broken)
 			_ = d.Teardown(ctx)
 			if !gone(d.PID()) {
@@ -491,6 +474,32 @@ func TestDestinations(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fate is what became of the records written to a destination, and of it.
+type fate struct {
+	mu               sync.Mutex
+	written, refused int
+	broken           error
+}
+
+func (f *fate) settled(n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case n == 0:
+		f.broken = err
+	case err == nil:
+		f.written += n
+	default:
+		f.refused += n
+	}
+}
+
+func (f *fate) now() (written, refused int, broken error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.written, f.refused, f.broken
 }
 
 func batch(n int) *record.Batch {

@@ -653,76 +653,88 @@ func TestKnownFilesAreNotRead(t *testing.T) {
 // bounds of age and size.
 func TestPruning(t *testing.T) {
 	find(t, newModules(t, wasm.Options{}, map[string]string{"it": contractModule}), "contract") // now it is compiled
-	cache, dir := t.TempDir(), t.TempDir()
-	if err := os.CopyFS(cache, os.DirFS(cacheDir)); err != nil {
+	cache, dir := compiledCache{t, t.TempDir()}, t.TempDir()
+	if err := os.CopyFS(cache.dir, os.DirFS(cacheDir)); err != nil {
 		t.Fatal(err)
 	}
-	day := 24 * time.Hour
-	keep := func(name string, size int64, age time.Duration) {
-		path := filepath.Join(cache, name)
-		err := os.MkdirAll(path, 0o700)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(path, "code"), nil, 0o600)
-		}
-		if err == nil {
-			err = os.Truncate(filepath.Join(path, "code"), size) // a sparse file
-		}
-		if err == nil {
-			err = os.Chtimes(path, time.Now(), time.Now().Add(-age))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	age := func() {
-		kept, err := filepath.Glob(filepath.Join(cache, "*"))
-		for _, path := range kept {
-			if err == nil {
-				err = os.Chtimes(path, time.Now(), time.Now().Add(-30*day))
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	kept := func() []string {
-		all, _ := filepath.Glob(filepath.Join(cache, "*"))
-		for i := range all {
-			all[i] = filepath.Base(all[i])
-		}
-		return all
-	}
-	until := func(what string, done func(kept []string) bool) {
-		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); !done(kept()); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: kept is %v", what, kept())
-			}
-		}
-	}
-	age()
-	keep("old", 1, 8*day)
-	keep("recent", 300<<20, day)
-	keep("large", 300<<20, 2*day)
+	cache.age(30 * day)
+	cache.keep("old", 1, 8*day)
+	cache.keep("recent", 300<<20, day)
+	cache.keep("large", 300<<20, 2*day)
 	install(t, filepath.Join(dir, "it"), contractModule)
-	m := newModules(t, wasm.Options{Dir: dir, CacheDir: cache, Interval: 5 * time.Millisecond}, nil)
+	m := newModules(t, wasm.Options{Dir: dir, CacheDir: cache.dir, Interval: 5 * time.Millisecond}, nil)
 	p := open(t, find(t, m, "contract"), setup{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- m.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
-	until("what is old, or too large", func(kept []string) bool { return len(kept) == 3 && slices.Contains(kept, "recent") })
+	cache.until("what is old, or too large", func(kept []string) bool { return len(kept) == 3 && slices.Contains(kept, "recent") })
 
-	age()
+	cache.age(30 * day)
 	if err := os.Remove(filepath.Join(dir, "it")); err != nil {
 		t.Fatal(err)
 	}
-	until("with a module that is gone and runs", func(kept []string) bool { return len(kept) == 2 && !slices.Contains(kept, "recent") })
-	age()
+	cache.until("with a module that is gone and runs", func(kept []string) bool { return len(kept) == 2 && !slices.Contains(kept, "recent") })
+	cache.age(30 * day)
 	if err := p.Teardown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	until("with a module that is gone and does not run", func(kept []string) bool { return slices.Equal(kept, []string{"sums"}) })
+	cache.until("with a module that is gone and does not run", func(kept []string) bool { return slices.Equal(kept, []string{"sums"}) })
+}
+
+const day = 24 * time.Hour
+
+// compiledCache is a directory of compiled modules.
+type compiledCache struct {
+	t   *testing.T
+	dir string
+}
+
+// keep adds an entry of a size, which is a sparse file.
+func (c compiledCache) keep(name string, size int64, age time.Duration) {
+	path := filepath.Join(c.dir, name)
+	err := os.MkdirAll(path, 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(path, "code"), nil, 0o600)
+	}
+	if err == nil {
+		err = os.Truncate(filepath.Join(path, "code"), size)
+	}
+	if err == nil {
+		err = os.Chtimes(path, time.Now(), time.Now().Add(-age))
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// age has all entries be so old.
+func (c compiledCache) age(by time.Duration) {
+	for _, name := range c.kept() {
+		if err := os.Chtimes(filepath.Join(c.dir, name), time.Now(), time.Now().Add(-by)); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func (c compiledCache) kept() []string {
+	all, err := filepath.Glob(filepath.Join(c.dir, "*"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i := range all {
+		all[i] = filepath.Base(all[i])
+	}
+	return all
+}
+
+func (c compiledCache) until(what string, done func(kept []string) bool) {
+	c.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(c.kept()); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatalf("%s: kept is %v", what, c.kept())
+		}
+	}
 }
 
 // Each worker has an instance of its own.
