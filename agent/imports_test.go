@@ -27,7 +27,10 @@ plugins/standalone:      plugins/sandbox plugins/schema plugins/sdk plugins/wire
 plugins/builtin/*:       plugins/schema plugins/sdk plugins/spoollog plugins/template
 plugins/builtin/http:    plugins/builtin/tlssettings plugins/processor/jsonvalue plugins/sdk
 plugins/builtin/mqtt:    plugins/builtin/tlssettings plugins/sdk plugins/template
-plugins/builtin/postgres: plugins/builtin/postgres/* plugins/schema plugins/sdk plugins/template
+plugins/builtin/sqlsink: plugins/builtin/backoff plugins/sdk plugins/template
+plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
+plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
+plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/sdk
 plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/wasm:  plugins/processor/wasm/* plugins/schema plugins/sdk plugins/wire/*
@@ -75,8 +78,8 @@ cmd/conduit:             agent agent/* api/client api/rest cmd/conduit/* plugins
 var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
 	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb/*", "plugins/standalone", "plugins/plugintest/chaos"},
-	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters", "agent/safekeep"},
-	"database/sql":                             {"agent/store", "agent/deadletters", "agent/safekeep"},
+	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/sqlite/file"},
+	"database/sql":                             {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},

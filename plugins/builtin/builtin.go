@@ -21,7 +21,7 @@ import (
 func All() []sdk.Connector {
 	all := slices.Concat(
 		[]sdk.Connector{file.Connector(), generator.Connector(), log.Connector(), spool.Connector()},
-		withHTTP(), withKafka(), withMQTT(), withPostgres(),
+		withHTTP(), withKafka(), withMQTT(), withPostgres(), withSQLite(),
 	)
 	slices.SortFunc(all, func(a, b sdk.Connector) int { return strings.Compare(a.Name, b.Name) })
 	return all

@@ -29,6 +29,10 @@ var connectors = suite{
 		against("mqtt → file, QoS 1", "BenchmarkMQTT/mqtt-to-file"),
 		against("mqtt: publisher", "BenchmarkMQTT/publisher"),
 		against("file → mqtt, QoS 1", "BenchmarkMQTT/file-to-mqtt"),
+		against("sqlite: inserts", "BenchmarkSQLite/inserts"),
+		against("file → sqlite", "BenchmarkSQLite/file-to-sqlite"),
+		against("sqlite: SELECT", "BenchmarkSQLite/select"),
+		against("sqlite → file, snapshot", "BenchmarkSQLite/sqlite-to-file"),
 	},
 }
 

@@ -112,6 +112,30 @@ func TestHTTPExample(t *testing.T) {
 	}
 }
 
+// TestSQLiteExample runs the example of the connector's page, with the URL and the paths of the test: messages become
+// rows, which another pipeline reads.
+func TestSQLiteExample(t *testing.T) {
+	t.Parallel()
+	a := agenttest.Start(t, "")
+	m := startMosquitto(t, t.TempDir())
+	page := "plugins/builtin/sqlite/README.md"
+	file := replace(t, example(t, page), "mqtt://broker.example.com:1883", "mqtt://"+m.Addr+"\n          clientID: hall")
+	file = replace(t, file, "/etc/conduit/mqtt-password", m.password)
+	file = replace(t, file, "path: readings.db", "path: "+a.Path("readings.db"))
+	m.subscribe("hall", "hall/+/temperature")
+	a.Save("readings.yaml", file)
+	a.WaitPhase("readings", spec.PhaseRunning, 1)
+	if err := m.publish(t.Context(), "hall/3/temperature", `{"celsius": 21.5, "at": "2026-01-02T03:04:05Z"}`); err != nil {
+		t.Fatal(err)
+	}
+	forward := replace(t, example(t, page, "Another pipeline reads the table:"), "path: readings.db", "path: "+a.Path("readings.db"))
+	a.Save("forward.yaml", replace(t, forward, "path: readings.jsonl", "path: "+a.Path("readings.jsonl")))
+	a.Wait("the row", func() bool {
+		content, _ := os.ReadFile(a.Path("readings.jsonl"))
+		return strings.Contains(string(content), `"after":{"at":"2026-01-02T03:04:05Z","celsius":21.5,"topic":"hall/3/temperature"}`)
+	})
+}
+
 // TestMQTTExample runs the example of the connector's page, with the URL and the paths of the test.
 func TestMQTTExample(t *testing.T) {
 	t.Parallel()

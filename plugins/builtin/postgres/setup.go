@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 )
 
@@ -314,7 +315,7 @@ func (s *setup) copySlot(ctx context.Context, from string) error {
 
 // dropSlot removes the slot, and ends the session that uses it.
 func (s *setup) dropSlot(ctx context.Context) error {
-	var wait pg.Backoff
+	var wait backoff.Backoff
 	for {
 		found, err := s.slot(ctx)
 		if err != nil || !found.exists {

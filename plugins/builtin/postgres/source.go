@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/progress"
@@ -248,9 +249,9 @@ func (s *Source) Teardown(context.Context) error {
 
 // run reads until ctx ends or an error comes that trying again does not help.
 func (s *Source) run(ctx context.Context) {
-	var wait pg.Backoff
+	var wait backoff.Backoff
 	for ctx.Err() == nil {
-		err := s.session(ctx, func() { wait = pg.Backoff{}; s.monitor.connected() })
+		err := s.session(ctx, func() { wait = backoff.Backoff{}; s.monitor.connected() })
 		switch {
 		case ctx.Err() != nil:
 			return

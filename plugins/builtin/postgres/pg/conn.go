@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
@@ -129,29 +128,6 @@ func Transient(err error) bool {
 		return true
 	}
 	return c == CodeSerialization || c == CodeDeadlock || c == CodeReadOnly
-}
-
-// Backoff waits between tries: exponentially longer, with jitter.
-type Backoff struct{ next time.Duration }
-
-const (
-	firstBackoff   = 100 * time.Millisecond
-	longestBackoff = 30 * time.Second
-)
-
-// Wait waits, or returns why ctx ended.
-func (b *Backoff) Wait(ctx context.Context) error {
-	if b.next == 0 {
-		b.next = firstBackoff
-	}
-	d := b.next/2 + time.Duration(rand.Int64N(int64(b.next)))
-	b.next = min(2*b.next, longestBackoff)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // List joins names for a sentence.

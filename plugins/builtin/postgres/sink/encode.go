@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 )
 
 // appendValue appends what a column is given for v as text. v is not nil.
@@ -52,7 +53,7 @@ func appendValue(dst []byte, v any, c pg.Column) ([]byte, error) {
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
-		return nil, refusal{fmt.Errorf("cannot write a %T to column %s: %w", v, c.Name, err)}
+		return nil, sqlsink.Refuse("cannot write a %T to column %s: %w", v, c.Name, err)
 	}
 	return append(dst, text...), nil
 }
@@ -105,7 +106,7 @@ func arrayOf(group []*change, c pg.Column, name string) ([]byte, error) {
 			all = append(all, ',')
 		}
 		var err error
-		if all, err = appendElement(all, one.values[name], c); err != nil {
+		if all, err = appendElement(all, one.Values[name], c); err != nil {
 			return nil, err
 		}
 	}

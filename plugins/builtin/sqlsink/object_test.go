@@ -1,4 +1,4 @@
-package sink_test
+package sqlsink_test
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/postgres/sink"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -24,7 +24,7 @@ func FuzzObject(f *testing.F) {
 		d.UseNumber()
 		var want map[string]any
 		wantErr := d.Decode(&want)
-		got, err := sink.Object(record.Raw(b))
+		got, err := sqlsink.Object(record.Raw(b))
 		if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is read as %v: %v, want %v: %v", b, got, err, want, wantErr)
 		}

@@ -1,4 +1,4 @@
-package sink
+package sqlsink
 
 // Object returns the object in data, as writing reads it.
 var Object = object

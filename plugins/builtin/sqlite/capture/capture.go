@@ -1,0 +1,336 @@
+// Package capture has changes of tables noted by triggers, in a table of the same database: a
+// change and its note are one transaction, and their numbers are in the order of commits. The
+// triggers use nothing that a SQLite without extensions or of an old version lacks, since
+// they run in the programs that write.
+package capture
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
+)
+
+// Capture is what a source has in a database.
+type Capture struct {
+	Table     string // of changes; names of the others, and of triggers, begin with it
+	Connector string // id of the source that has it
+	Snapshot  bool   // rows of tables are read, not only changes
+	Max       int64  // most changes kept; 0: no limit
+	Reread    bool   // a table of which changes were missed is read again
+	Log       *slog.Logger
+
+	DB      string           // identifier of the database
+	Version int64            // of the schema, when all was prepared
+	Tables  map[int64]*Shape // that changes are of, by number: also those that are not captured any more
+	Runs    []Run            // tables to read whole, in order
+}
+
+// Shape is a table as it was when its triggers were made.
+type Shape struct {
+	Number  int64
+	Name    string
+	Columns []Column
+	Active  bool  // it is captured
+	Missed  int64 // changes that were not noted, because there were too many
+}
+
+// Column is a column of a table.
+type Column struct {
+	Name string `json:"name"`
+	Type string `json:"type,omitempty"` // as declared
+	Key  int    `json:"key,omitempty"`  // place in the primary key, from 1; 0: none
+	Null bool   `json:"null,omitempty"` // it may be NULL
+}
+
+// Run is a reading of all rows of a table.
+type Run struct {
+	Number int64
+	Table  string
+}
+
+// The operations of changes.
+const (
+	Insert = 1
+	Update = 2
+	Delete = 3
+)
+
+// Key returns the indexes of the columns of the primary key, in its order.
+func (s *Shape) Key() []int {
+	var key []int
+	for i, c := range s.Columns {
+		if c.Key > 0 {
+			key = append(key, i)
+		}
+	}
+	slices.SortFunc(key, func(a, b int) int { return s.Columns[a].Key - s.Columns[b].Key })
+	return key
+}
+
+// Of returns the shape of a table that is captured, nil when it is not.
+func (c *Capture) Of(table string) *Shape {
+	for _, s := range c.Tables {
+		if s.Active && s.Name == table {
+			return s
+		}
+	}
+	return nil
+}
+
+// Transaction runs do in a transaction that writes from its beginning on.
+func Transaction(ctx context.Context, conn *sql.Conn, do func() error) error {
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := do()
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "COMMIT")
+	}
+	if err != nil {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the error above counts
+	}
+	return err
+}
+
+// Prepare makes tables and triggers what the tables of the settings ask for, and fills c. Those in again are to be read
+// whole once more, and all of them when the source begins anew.
+func (c *Capture) Prepare(ctx context.Context, conn *sql.Conn, tables, again []string, anew bool) error {
+	err := Transaction(ctx, conn, func() error { return c.prepare(ctx, conn, tables, again, anew) })
+	if err != nil {
+		return fmt.Errorf("cannot prepare the capture of changes: %w", err)
+	}
+	return nil
+}
+
+func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []string, anew bool) error {
+	if err := c.own(ctx, conn); err != nil {
+		return err
+	}
+	wanted, err := c.resolve(ctx, conn, tables)
+	if err != nil {
+		return err
+	}
+	if err := c.Load(ctx, conn); err != nil {
+		return err
+	}
+	for _, s := range c.Tables {
+		if s.Active && !slices.ContainsFunc(wanted, func(w *Shape) bool { return w.Name == s.Name }) {
+			if err := c.drop(ctx, conn, s); err != nil {
+				return err
+			}
+		}
+	}
+	for _, w := range wanted {
+		// What is to be read already has its positions, of which none was saved.
+		fresh := anew && c.Snapshot && !slices.ContainsFunc(c.Runs, func(r Run) bool { return r.Table == w.Name })
+		if err := c.capture(ctx, conn, w, fresh || slices.Contains(again, w.Name)); err != nil {
+			return fmt.Errorf("table %s: %w", w.Name, err)
+		}
+	}
+	if err := c.Load(ctx, conn); err != nil {
+		return err
+	}
+	return conn.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&c.Version)
+}
+
+// capture makes the triggers of a table, if they are not there as they should be, and notes that it
+// is to be read whole, if it is.
+func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bool) error {
+	old := c.Of(w.Name)
+	if old == nil || !slices.Equal(old.Columns, w.Columns) {
+		if old != nil {
+			c.Log.Info("the columns of a table changed: its rows are read again", "table", w.Name)
+			if err := c.drop(ctx, conn, old); err != nil {
+				return err
+			}
+		}
+		if err := c.add(ctx, conn, w); err != nil || !c.Snapshot && !read {
+			return err
+		}
+		return c.run(ctx, conn, w.Name)
+	}
+	there, err := c.triggers(ctx, conn, old)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(there, c.statements(old)) {
+		if len(there) < len(c.statements(old)) {
+			c.Log.Warn("the triggers of a table were gone, as after it was made anew: changes were missed, and its rows are read again; rows deleted meanwhile are not noticed", "table", w.Name)
+			read = read || c.Snapshot
+		}
+		if err := c.trigger(ctx, conn, old); err != nil {
+			return err
+		}
+	}
+	if old.Missed > 0 && (c.Reread || read) {
+		c.Log.Warn("changes of a table were missed, because changes.max was reached: its rows are read again; rows deleted meanwhile are not noticed", "table", w.Name, "missed", old.Missed)
+		if _, err := conn.ExecContext(ctx, "UPDATE "+c.name("_tables")+" SET missed = 0 WHERE shape = ?", old.Number); err != nil {
+			return err
+		}
+		read = true
+	}
+	if read {
+		return c.run(ctx, conn, w.Name)
+	}
+	return nil
+}
+
+// run notes that the rows of a table are to be read.
+func (c *Capture) run(ctx context.Context, conn *sql.Conn, table string) error {
+	_, err := conn.ExecContext(ctx, "DELETE FROM "+c.name("_runs")+" WHERE name = ?", table)
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "INSERT INTO "+c.name("_runs")+" (name) VALUES (?)", table)
+	}
+	return err
+}
+
+// name returns the quoted name of one of the tables of c.
+func (c *Capture) name(suffix string) string { return file.Quote(c.Table + suffix) }
+
+// own makes the tables of c if they do not exist, and makes sure that they are this source's.
+func (c *Capture) own(ctx context.Context, conn *sql.Conn) error {
+	for _, statement := range []string{
+		"CREATE TABLE IF NOT EXISTS " + c.name("") + " (id INTEGER PRIMARY KEY AUTOINCREMENT, shape INTEGER NOT NULL, op INTEGER NOT NULL, at INTEGER NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS " + c.name("_tables") + " (shape INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, columns TEXT NOT NULL, active INTEGER NOT NULL, missed INTEGER NOT NULL DEFAULT 0)",
+		"CREATE TABLE IF NOT EXISTS " + c.name("_runs") + " (run INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS " + c.name("_source") + " (connector TEXT NOT NULL, db TEXT NOT NULL, removed INTEGER NOT NULL)",
+	} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	var owner string
+	err := conn.QueryRowContext(ctx, "SELECT connector, db FROM "+c.name("_source")).Scan(&owner, &c.DB)
+	if errors.Is(err, sql.ErrNoRows) {
+		id := make([]byte, 8)
+		_, _ = rand.Read(id) // never fails
+		c.DB = hex.EncodeToString(id)
+		_, err = conn.ExecContext(ctx, "INSERT INTO "+c.name("_source")+" VALUES (?, ?, 0)", c.Connector, c.DB)
+		return err
+	}
+	if err == nil && owner != c.Connector {
+		return fmt.Errorf("table %s belongs to connector %s: give each source a changes.table of its own", c.Table, owner)
+	}
+	return err
+}
+
+// Load reads what is captured and what is to be read.
+func (c *Capture) Load(ctx context.Context, conn *sql.Conn) error {
+	c.Tables, c.Runs = map[int64]*Shape{}, nil
+	err := each(ctx, conn, "SELECT shape, name, columns, active, missed FROM "+c.name("_tables"), func(rows *sql.Rows) error {
+		s := &Shape{}
+		var columns string
+		if err := rows.Scan(&s.Number, &s.Name, &columns, &s.Active, &s.Missed); err != nil {
+			return err
+		}
+		c.Tables[s.Number] = s
+		return json.Unmarshal([]byte(columns), &s.Columns)
+	})
+	if err != nil {
+		return err
+	}
+	return each(ctx, conn, "SELECT run, name FROM "+c.name("_runs")+" ORDER BY run", func(rows *sql.Rows) error {
+		var r Run
+		err := rows.Scan(&r.Number, &r.Table)
+		if c.Of(r.Table) != nil {
+			c.Runs = append(c.Runs, r)
+		}
+		return err
+	})
+}
+
+// each calls do for each row of a query.
+func each(ctx context.Context, conn *sql.Conn, query string, do func(*sql.Rows) error, args ...any) error {
+	rows, err := conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := do(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// resolve returns the tables that the items of the setting tables stand for.
+func (c *Capture) resolve(ctx context.Context, conn *sql.Conn, items []string) ([]*Shape, error) {
+	var names []string
+	err := each(ctx, conn, "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' ORDER BY name", func(rows *sql.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		if !strings.HasPrefix(name, "sqlite_") && !strings.HasPrefix(name, c.Table) {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(items, "*") {
+		for i, item := range items {
+			if !slices.Contains(names, item) {
+				return nil, fmt.Errorf("there is no table %s, or it cannot be captured: views and virtual tables have no changes of their own", item)
+			}
+			if slices.Contains(items[:i], item) {
+				return nil, fmt.Errorf("table %s is named twice", item)
+			}
+		}
+		names = items
+	}
+	var all []*Shape
+	for _, name := range names {
+		s := &Shape{Name: name}
+		err := each(ctx, conn, `SELECT name, type, pk, "notnull" FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`, func(rows *sql.Rows) error {
+			var col Column
+			var strict bool
+			err := rows.Scan(&col.Name, &col.Type, &col.Key, &strict)
+			col.Null = !strict
+			s.Columns = append(s.Columns, col)
+			return err
+		}, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Drop removes everything of c, if it is this source's.
+func (c *Capture) Drop(ctx context.Context, conn *sql.Conn) error {
+	return Transaction(ctx, conn, func() error {
+		var owner string
+		err := conn.QueryRowContext(ctx, "SELECT connector FROM "+c.name("_source")).Scan(&owner)
+		if err != nil && file.Refused(err) || errors.Is(err, sql.ErrNoRows) || err == nil && owner != c.Connector {
+			return nil // nothing was made, or it is another source's
+		}
+		if err == nil {
+			err = c.Load(ctx, conn)
+		}
+		if err != nil {
+			return err
+		}
+		for _, s := range c.Tables {
+			if err := c.drop(ctx, conn, s); err != nil {
+				return err
+			}
+		}
+		for _, suffix := range []string{"", "_tables", "_runs", "_source"} {
+			if _, err := conn.ExecContext(ctx, "DROP TABLE IF EXISTS "+c.name(suffix)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

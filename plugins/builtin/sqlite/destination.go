@@ -1,0 +1,182 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type (
+	fileSettings  = file.Settings
+	tableSettings = sqlsink.Settings
+)
+
+type destinationSettings struct {
+	fileSettings
+	tableSettings
+	Setup string `json:"setup" desc:"SQL that is run whenever the database is opened, such as CREATE TABLE IF NOT EXISTS readings (at TEXT, value REAL)."`
+}
+
+// Destination writes records to tables.
+type Destination struct {
+	sdk.DestinationBase
+	sqlsink.Writer[sqldb.Column]
+	db *sqldb.DB
+}
+
+// Parameters implements sdk.Destination.
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+
+// Configure implements sdk.Destination.
+func (d *Destination) Configure(ctx context.Context, given map[string]string) error {
+	var s destinationSettings
+	if err := sdk.Decode(given, &s); err != nil {
+		return err
+	}
+	if err := s.Check(ctx); err != nil {
+		return err
+	}
+	d.db = &sqldb.DB{Dialect: &dialect{s}, Positions: s.PositionTable}
+	d.Database = d.db
+	return d.Writer.Configure(s.tableSettings)
+}
+
+// Teardown implements sdk.Destination.
+func (d *Destination) Teardown(context.Context) error {
+	if d.db != nil {
+		d.db.Disconnect()
+	}
+	return nil
+}
+
+// LifecycleOnCreated implements sdk.Destination: positions of a former connector of this id are
+// none of this one's.
+func (d *Destination) LifecycleOnCreated(ctx context.Context, given map[string]string) error {
+	return d.forget(ctx, given)
+}
+
+// LifecycleOnDeleted implements sdk.Destination.
+func (d *Destination) LifecycleOnDeleted(ctx context.Context, given map[string]string) error {
+	return d.forget(ctx, given)
+}
+
+func (d *Destination) forget(ctx context.Context, given map[string]string) error {
+	var s destinationSettings
+	if err := sdk.Decode(given, &s); err != nil {
+		return err
+	}
+	if _, err := os.Stat(s.Path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	s.Setup = ""
+	db := &sqldb.DB{Dialect: &dialect{s}, Positions: s.PositionTable}
+	return db.Forget(ctx, sdk.EnvFrom(ctx).ConnectorID)
+}
+
+// dialect implements sqldb.Dialect.
+type dialect struct{ settings destinationSettings }
+
+// Open implements sqldb.Dialect.
+func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
+	db, err := d.settings.Open(ctx, true)
+	if err != nil || d.settings.Setup == "" {
+		return db, err
+	}
+	if _, err := db.ExecContext(ctx, d.settings.Setup); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("cannot run the SQL of the setting setup: %w", err)
+	}
+	return db, nil
+}
+
+// Quote implements sqldb.Dialect.
+func (d *dialect) Quote(name string) string { return file.Quote(name) }
+
+// Describe implements sqldb.Dialect.
+func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, name string) (found sqldb.Description, err error) {
+	if strings.Contains(name, `"."`) { // of a database that is attached: there is none
+		return found, nil
+	}
+	name = strings.ReplaceAll(name[1:len(name)-1], `""`, `"`)
+	rows, err := conn.QueryContext(ctx, "SELECT name, type, pk FROM pragma_table_xinfo(?) WHERE hidden = 0", name)
+	if err != nil {
+		return found, err
+	}
+	defer func() { _ = rows.Close() }()
+	found.Columns = map[string]sqldb.Column{}
+	var key []string
+	for rows.Next() {
+		var column, declared string
+		var pk int
+		if err := rows.Scan(&column, &declared, &pk); err != nil {
+			return found, err
+		}
+		found.Columns[column] = sqldb.Column{Type: declared}
+		if pk > 0 {
+			key = append(key, column)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return found, err
+	}
+	if slices.Sort(key); len(key) > 0 {
+		found.Unique = append(found.Unique, key)
+	}
+	// An upsert can name indexes that are unique, and of all rows.
+	indexes, err := sqldb.Indexes(ctx, conn, `SELECT i.name, c.name FROM pragma_index_list(?) i, pragma_index_info(i.name) c WHERE i."unique" AND NOT i.partial AND c.name IS NOT NULL ORDER BY i.name, c.name`, name)
+	found.Unique = append(found.Unique, indexes...)
+	return found, err
+}
+
+// Value implements sqldb.Dialect: a time is text in UTC that SQLite's date functions read, and sorts.
+func (d *dialect) Value(v any, _ sqldb.Column) (any, error) {
+	if t, ok := v.(time.Time); ok {
+		return t.UTC().Format("2006-01-02 15:04:05.999999999Z07:00"), nil
+	}
+	return v, nil
+}
+
+// Upsert implements sqldb.Dialect.
+func (d *dialect) Upsert(_ *sqldb.Description, key, columns []string) (string, bool) {
+	sets := make([]string, len(columns))
+	for i, c := range columns {
+		sets[i] = c + " = excluded." + c
+	}
+	end := " ON CONFLICT (" + strings.Join(key, ", ") + ") DO "
+	if len(sets) == 0 {
+		return end + "NOTHING", true
+	}
+	return end + "UPDATE SET " + strings.Join(sets, ", "), true
+}
+
+// Rows implements sqldb.Dialect: a hundred rows are as fast as more, and SQLite allows 32766 values.
+func (d *dialect) Rows(columns int) int { return max(1, min(100, 32000/max(1, columns))) }
+
+// Begin implements sqldb.Dialect: a transaction that writes from its beginning waits for others.
+func (d *dialect) Begin() string { return "BEGIN IMMEDIATE" }
+
+// Positions implements sqldb.Dialect.
+func (d *dialect) Positions() string {
+	return "connector TEXT NOT NULL, batch INTEGER NOT NULL, hashes BLOB NOT NULL"
+}
+
+// Transient implements sqldb.Dialect.
+func (d *dialect) Transient(err error) bool { return file.Transient(err) }
+
+// Refused implements sqldb.Dialect.
+func (d *dialect) Refused(err error) bool { return file.Refused(err) }
+
+// Missing implements sqldb.Dialect.
+func (d *dialect) Missing(err error) bool {
+	return file.Refused(err) && strings.Contains(err.Error(), "no such table")
+}

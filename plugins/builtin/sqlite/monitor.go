@@ -1,0 +1,69 @@
+package sqlite
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/progress"
+)
+
+// monitor knows how far the source is behind.
+type monitor struct {
+	mu        sync.Mutex
+	acked     position  // of the last record that is acknowledged
+	removed   position  // acknowledged, and removed from the database
+	settledAt time.Time // when that was
+	last      int64     // number of the last change
+	at        time.Time // when that was measured
+	newest    time.Time // time of the change that was read last
+	current   bool      // all was read
+	lost      string    // why the database cannot be read
+	snapshots []progress.Snapshot
+}
+
+const (
+	settleEvery  = 500 * time.Millisecond
+	measureEvery = time.Second
+)
+
+func (m *monitor) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+func (m *monitor) fails(err error) {
+	m.set(func() {
+		m.current = false
+		if m.lost == "" {
+			m.lost = fmt.Sprintf("cannot read the database since %s: %v", time.Now().UTC().Format(time.RFC3339), err)
+		}
+	})
+}
+
+// toSettle returns what is acknowledged, when the lag was measured last, and whether it is time to remove what is acknowledged.
+func (m *monitor) toSettle() (acked position, measured time.Time, due bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	due = (m.acked.ID > m.removed.ID || finished(m.acked) > finished(m.removed)) && time.Since(m.settledAt) >= settleEvery
+	return m.acked, m.at, due
+}
+
+func (m *monitor) settled(p position) { m.set(func() { m.removed, m.settledAt = p, time.Now() }) }
+
+func (m *monitor) measured(last int64) { m.set(func() { m.last, m.at = last, time.Now() }) }
+
+func (m *monitor) report() progress.Report {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	behind := max(0, m.last-m.acked.ID)
+	r := progress.Report{Records: &behind, At: m.at, Snapshots: append([]progress.Snapshot(nil), m.snapshots...), Warning: m.lost}
+	if age := 0.0; !m.newest.IsZero() || m.current {
+		if !m.current {
+			age = max(0, time.Since(m.newest).Seconds())
+		}
+		r.Seconds = &age
+	}
+	return r
+}

@@ -1,0 +1,77 @@
+package sqlite
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// position is where a record is. Changes have ascending numbers, and so have the readings of
+// tables. Both together grow: rows come between changes.
+type position struct {
+	DB  string   `json:"db"`            // identifier of the database
+	ID  int64    `json:"id"`            // of the last change
+	Run int64    `json:"run,omitempty"` // reading of a table: all before are done
+	Key []string `json:"key,omitempty"` // of the last row of that reading; without it the reading is done
+	N   int64    `json:"n,omitempty"`   // rows of that reading
+}
+
+func parsePosition(p record.Position) (pos position, err error) {
+	if len(p) == 0 {
+		return pos, nil
+	}
+	if err := json.Unmarshal(p, &pos); err != nil || pos.DB == "" {
+		return pos, fmt.Errorf("cannot read the position %q: it is not one of a sqlite source", p)
+	}
+	return pos, nil
+}
+
+func (p *position) append() record.Position {
+	b, _ := json.Marshal(p) // cannot fail
+	return b
+}
+
+// appendChange is append for a position without a reading, which most are.
+func appendChange(dst []byte, db string, id, run int64) record.Position {
+	dst = append(append(append(dst, `{"db":"`...), db...), `","id":`...)
+	dst = strconv.AppendInt(dst, id, 10)
+	if run > 0 {
+		dst = strconv.AppendInt(append(dst, `,"run":`...), run, 10)
+	}
+	return append(dst, '}')
+}
+
+// keyText returns a value of a key as text that keyValue reads.
+func keyText(v any) string {
+	switch v := v.(type) {
+	case int64:
+		return "i" + strconv.FormatInt(v, 10)
+	case float64:
+		return "f" + strconv.FormatFloat(v, 'g', -1, 64)
+	case []byte:
+		return "b" + hex.EncodeToString(v)
+	case string:
+		return "t" + v
+	}
+	return "n"
+}
+
+func keyValue(text string) (any, error) {
+	if text == "" {
+		return nil, fmt.Errorf("cannot read the key of a position: it is empty")
+	}
+	switch rest := text[1:]; text[0] {
+	case 'i':
+		return strconv.ParseInt(rest, 10, 64)
+	case 'f':
+		return strconv.ParseFloat(rest, 64)
+	case 'b':
+		return hex.DecodeString(rest)
+	case 't':
+		return rest, nil
+	}
+	return nil, fmt.Errorf("cannot read the key of a position: %q", text)
+}

@@ -1,0 +1,227 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/capture"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// maxRecords and maxBytes bound what is handed on at once.
+const (
+	maxRecords = 512
+	maxBytes   = 256 << 10
+)
+
+// read returns the next records, in one transaction that sees one state of the database: changes and, when all
+// of them were read, rows of the table that is to be read whole. So a row comes behind every change that it
+// contains and before those that it does not. all is whether nothing is left.
+func (s *Source) read(ctx context.Context) (records []record.Record, all bool, err error) {
+	if _, err := s.conn.ExecContext(ctx, "BEGIN"); err != nil {
+		return nil, false, fmt.Errorf("cannot begin to read: %w", err)
+	}
+	before := s.at
+	defer func() {
+		_, _ = s.conn.ExecContext(context.WithoutCancel(ctx), "COMMIT") // nothing was written
+		if err != nil {
+			s.at = before
+		}
+	}()
+	records, all, err = s.readChanges(ctx)
+	if err != nil || !all {
+		return records, false, err
+	}
+	for all && len(records) < maxRecords {
+		i := slices.IndexFunc(s.captured.Runs, func(r capture.Run) bool { return r.Number > s.at.Run || r.Number == s.at.Run && s.at.Key != nil })
+		if i < 0 {
+			return records, true, nil
+		}
+		rows, done, err := s.readRows(ctx, s.captured.Runs[i])
+		if err != nil {
+			return nil, false, err
+		}
+		records, all = append(records, rows...), done
+	}
+	return records, false, nil
+}
+
+// missed returns an error when changes were not noted, once those that were have been handed on; or
+// that the tables are to be read again.
+func (s *Source) missed() (again bool, err error) {
+	for _, t := range s.captured.Tables {
+		switch {
+		case !t.Active || t.Missed == 0:
+		case s.captured.Reread:
+			again = true
+		default:
+			return false, fmt.Errorf("%d changes of table %s were missed, because %s had changes.max changes: put %s/1, or another word behind the slash, into snapshot.again to have it read again",
+				t.Missed, t.Name, s.settings.Changes, t.Name)
+		}
+	}
+	return again, nil
+}
+
+// readChanges returns changes behind the position. all is whether there are no more.
+func (s *Source) readChanges(ctx context.Context) (records []record.Record, all bool, err error) {
+	rows, err := s.conn.QueryContext(ctx, "SELECT * FROM "+file.Quote(s.settings.Changes)+" WHERE id > ? ORDER BY id LIMIT ?", s.at.ID, maxRecords)
+	if err != nil {
+		return nil, false, fmt.Errorf("cannot read changes: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, false, fmt.Errorf("cannot read changes: %w", err)
+	}
+	v := newValues(len(columns))
+	bytes := 0
+	for rows.Next() {
+		if err := v.scan(rows); err != nil {
+			return nil, false, fmt.Errorf("cannot read changes: %w", err)
+		}
+		r, err := s.change(v.values)
+		if err != nil {
+			return nil, false, err
+		}
+		records = append(records, r)
+		if bytes += v.bytes(); bytes >= maxBytes {
+			return records, false, nil
+		}
+	}
+	return records, len(records) < maxRecords, rows.Err()
+}
+
+// values is a row that is read.
+type values struct{ values, pointers []any }
+
+func newValues(n int) *values {
+	v := &values{make([]any, n), make([]any, n)}
+	for i := range v.values {
+		v.pointers[i] = &v.values[i]
+	}
+	return v
+}
+
+func (v *values) scan(rows *sql.Rows) error { return rows.Scan(v.pointers...) }
+
+// bytes is about how large the row is.
+func (v *values) bytes() int {
+	n := 0
+	for _, one := range v.values {
+		switch one := one.(type) {
+		case string:
+			n += len(one)
+		case []byte:
+			n += len(one)
+		default:
+			n += 8
+		}
+	}
+	return n
+}
+
+// change returns the record of a row of the table of changes, and moves the position there.
+func (s *Source) change(row []any) (r record.Record, err error) {
+	id, _ := row[0].(int64)
+	shape, _ := row[1].(int64)
+	op, _ := row[2].(int64)
+	at, _ := row[3].(int64)
+	t := s.captured.Tables[shape]
+	if t == nil || len(row) < 4+2*len(t.Columns) {
+		return r, fmt.Errorf("cannot read change %d: its table is not known: %s was changed by somebody else", id, s.settings.Changes)
+	}
+	s.at.ID = id
+	s.monitor.set(func() { s.monitor.newest, s.monitor.current = time.UnixMilli(at), false })
+	before, after := make(map[string]any, len(t.Columns)), make(map[string]any, len(t.Columns))
+	for i, c := range t.Columns {
+		before[c.Name], after[c.Name] = value(c, row[4+2*i]), value(c, row[5+2*i])
+	}
+	named := after
+	switch op {
+	case capture.Insert:
+		r.Operation, r.After = record.OperationCreate, record.Structured(after)
+	case capture.Update:
+		r.Operation, r.Before, r.After = record.OperationUpdate, record.Structured(before), record.Structured(after)
+	default:
+		named = before
+		r.Operation, r.Before = record.OperationDelete, record.Structured(before)
+	}
+	r.Key, r.Metadata = keyOf(t, named), metadata(t, at)
+	if s.at.Key == nil {
+		r.Position = appendChange(nil, s.at.DB, id, s.at.Run)
+	} else {
+		r.Position = s.at.append()
+	}
+	return r, nil
+}
+
+// value returns what a column holds. SQLite has no type for booleans.
+func value(c capture.Column, v any) any {
+	if n, ok := v.(int64); ok && (n == 0 || n == 1) && (strings.EqualFold(c.Type, "BOOLEAN") || strings.EqualFold(c.Type, "BOOL")) {
+		return n == 1
+	}
+	return v
+}
+
+func keyOf(t *capture.Shape, fields map[string]any) record.Data {
+	key := map[string]any{}
+	for _, c := range t.Columns {
+		if c.Key > 0 {
+			key[c.Name] = fields[c.Name]
+		}
+	}
+	if len(key) == 0 {
+		return record.Data{}
+	}
+	return record.Structured(key)
+}
+
+// metadata has room for what a host adds.
+func metadata(t *capture.Shape, at int64) record.Metadata {
+	m := make(record.Metadata, 0, 4)
+	m.Set(record.KeyCollection, t.Name)
+	if at > 0 {
+		m.Set(record.KeyCreatedAt, strconv.FormatInt(at*int64(time.Millisecond), 10))
+	}
+	return m
+}
+
+// settle has removed what is acknowledged, once in a while.
+func (s *Source) settle(ctx context.Context) error {
+	acked, last, due := s.monitor.toSettle()
+	if due {
+		done, err := s.captured.Settle(ctx, s.conn, acked.ID, finished(acked))
+		if err != nil {
+			return fmt.Errorf("cannot remove changes that are acknowledged: %w", err)
+		}
+		if done {
+			s.monitor.settled(acked)
+		}
+	}
+	if time.Since(last) < measureEvery {
+		return nil
+	}
+	newest, _, err := s.captured.Bounds(ctx, s.conn)
+	if err != nil {
+		return fmt.Errorf("cannot look for changes: %w", err)
+	}
+	if s.settings.Max > 0 {
+		err = s.captured.Load(ctx, s.conn)
+	}
+	s.monitor.measured(newest)
+	return err
+}
+
+// finished returns the number of the last reading of which the position says that all rows were read.
+func finished(p position) int64 {
+	if p.Key == nil {
+		return p.Run
+	}
+	return p.Run - 1
+}

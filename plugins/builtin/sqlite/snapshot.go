@@ -1,0 +1,156 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/capture"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// order returns the expressions that the rows of a table are read in the order of: the primary key, or the
+// number of the row where a key may be NULL.
+func order(t *capture.Shape) []string {
+	var names []string
+	key := t.Key()
+	for _, k := range key {
+		c := t.Columns[k]
+		if c.Null && !(len(key) == 1 && strings.EqualFold(c.Type, "INTEGER")) {
+			return []string{rowid(t)}
+		}
+		names = append(names, file.Quote(c.Name))
+	}
+	if len(names) == 0 {
+		return []string{rowid(t)}
+	}
+	return names
+}
+
+// rowid returns a name of the number of a row that no column has.
+func rowid(t *capture.Shape) string {
+	for _, name := range []string{"rowid", "_rowid_"} {
+		if !slices.ContainsFunc(t.Columns, func(c capture.Column) bool { return strings.EqualFold(c.Name, name) }) {
+			return name
+		}
+	}
+	return "oid"
+}
+
+// readRows returns the next rows of a table that is read whole. done is whether they are the last ones.
+func (s *Source) readRows(ctx context.Context, run capture.Run) (records []record.Record, done bool, err error) {
+	t := s.captured.Of(run.Table)
+	var after []string
+	if s.at.Run == run.Number {
+		after = s.at.Key
+	}
+	if after == nil || s.reading.Of != t.Name {
+		if err := s.begin(ctx, run, after); err != nil {
+			return nil, false, err
+		}
+	}
+	by := order(t)
+	query, args, err := rowsQuery(t, by, after)
+	if err != nil {
+		return nil, false, err
+	}
+	rows, err := s.conn.QueryContext(ctx, query, append(args, maxRecords)...)
+	if err != nil {
+		return nil, false, fmt.Errorf("cannot read table %s: %w", t.Name, err)
+	}
+	defer func() { _ = rows.Close() }()
+	v, bytes := newValues(len(by)+len(t.Columns)), 0
+	for rows.Next() {
+		if err := v.scan(rows); err != nil {
+			return nil, false, fmt.Errorf("cannot read table %s: %w", t.Name, err)
+		}
+		records = append(records, s.row(run, t, v.values, len(by)))
+		if bytes += v.bytes(); bytes >= maxBytes || len(records) == maxRecords {
+			s.reading.Rows = s.at.N
+			s.monitor.set(func() { s.monitor.snapshots = []progress.Snapshot{s.reading} })
+			return records, false, nil
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, false, fmt.Errorf("cannot read table %s: %w", t.Name, err)
+	}
+	s.finish(run, records)
+	return records, true, nil
+}
+
+// begin begins to read a table, or goes on after a restart.
+func (s *Source) begin(ctx context.Context, run capture.Run, after []string) error {
+	s.reading = progress.Snapshot{Of: run.Table, StartedAt: time.Now()}
+	if after != nil {
+		s.reading.Rows, s.reading.Resumed = s.at.N, s.at.N
+	}
+	if err := s.conn.QueryRowContext(ctx, "SELECT count(*) FROM "+file.Quote(run.Table)).Scan(&s.reading.Total); err != nil {
+		return fmt.Errorf("cannot read table %s: %w", run.Table, err)
+	}
+	return nil
+}
+
+// finish has the position say that the table was read.
+func (s *Source) finish(run capture.Run, records []record.Record) {
+	s.at.Run, s.at.Key, s.at.N, s.reading = run.Number, nil, 0, progress.Snapshot{}
+	if n := len(records); n > 0 {
+		records[n-1].Position = s.at.append()
+	}
+	s.monitor.set(func() { s.monitor.snapshots = nil })
+}
+
+// unstable returns the table that is being read by the numbers of its rows, if there is one: these may be
+// others after a VACUUM, which changes the version of the schema.
+func (s *Source) unstable() []string {
+	for _, r := range s.captured.Runs {
+		if r.Number == s.at.Run && s.at.Key != nil && !strings.HasPrefix(order(s.captured.Of(r.Table))[0], `"`) {
+			return []string{r.Table}
+		}
+	}
+	return nil
+}
+
+// rowsQuery returns the query of the rows behind a key, and its arguments but the limit.
+func rowsQuery(t *capture.Shape, by, after []string) (string, []any, error) {
+	names := slices.Clone(by)
+	for _, c := range t.Columns {
+		names = append(names, "+"+file.Quote(c.Name)) // an expression has no declared type: the driver leaves its values as they are
+	}
+	for i := range by {
+		names[i] = "+" + by[i]
+	}
+	query := "SELECT " + strings.Join(names, ", ") + " FROM " + file.Quote(t.Name)
+	var args []any
+	if len(after) == len(by) {
+		query += " WHERE (" + strings.Join(by, ", ") + ") > (" + strings.Repeat("?, ", len(by)-1) + "?)"
+		for _, k := range after {
+			v, err := keyValue(k)
+			if err != nil {
+				return "", nil, err
+			}
+			args = append(args, v)
+		}
+	}
+	return query + " ORDER BY " + strings.Join(by, ", ") + " LIMIT ?", args, nil
+}
+
+// row returns the record of a row, whose first n values are what rows are ordered by, and moves the position there.
+func (s *Source) row(run capture.Run, t *capture.Shape, row []any, n int) record.Record {
+	if s.at.Run != run.Number {
+		s.at.Run, s.at.N = run.Number, 0
+	}
+	s.at.Key = make([]string, n)
+	for i := range n {
+		s.at.Key[i] = keyText(row[i])
+	}
+	s.at.N++
+	fields := make(map[string]any, len(t.Columns))
+	for i, c := range t.Columns {
+		fields[c.Name] = value(c, row[n+i])
+	}
+	return record.Record{Position: s.at.append(), Operation: record.OperationSnapshot, Metadata: metadata(t, 0), Key: keyOf(t, fields), After: record.Structured(fields)}
+}

@@ -1,0 +1,392 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/capture"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type sourceSettings struct {
+	fileSettings
+
+	Tables       []string      `json:"tables" default:"*" validate:"required" desc:"Tables to read. * alone stands for all, also those that come later."`
+	SnapshotMode string        `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first the rows that are there, then changes. never: only changes from now on."`
+	Again        []string      `json:"snapshot.again" desc:"Tables to read whole again: table/word, where another word asks once more. Changes go on meanwhile."`
+	Changes      string        `json:"changes.table" default:"conduit_changes" validate:"regex=^[A-Za-z_][A-Za-z0-9_]*$" desc:"Table in which triggers note changes, of this source alone. It is made, with others whose names begin like it."`
+	Max          int64         `json:"changes.max" default:"0" validate:"gt=-1" desc:"Most changes kept in the database while the source is away. 0: no limit."`
+	OnMax        string        `json:"changes.max-action" default:"stop" validate:"inclusion=stop|snapshot" desc:"What happens when changes were missed beyond changes.max. stop: the pipeline fails until the table is in snapshot.again. snapshot: the table is read again."`
+	Poll         time.Duration `json:"poll" default:"100ms" validate:"gt=0" desc:"How often to look whether others have written."`
+}
+
+func (s *sourceSettings) parse(ctx context.Context, given map[string]string) error {
+	if err := sdk.Decode(given, s); err != nil {
+		return err
+	}
+	if slices.Contains(s.Tables, "*") && len(s.Tables) > 1 {
+		return sdk.SettingError{Setting: "tables", Message: "* stands alone"}
+	}
+	for _, a := range s.Again {
+		if table, word, ok := cutLast(a); !ok || table == "" || word == "" {
+			return sdk.SettingError{Setting: "snapshot.again", Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
+		}
+	}
+	return s.Check(ctx)
+}
+
+// cutLast cuts an item of snapshot.again.
+func cutLast(item string) (table, word string, ok bool) {
+	i := strings.LastIndexByte(item, '/')
+	if i < 0 {
+		return "", "", false
+	}
+	return item[:i], item[i+1:], true
+}
+
+// capture returns what the source has in the database.
+func (s *sourceSettings) capture(ctx context.Context) *capture.Capture {
+	env := sdk.EnvFrom(ctx)
+	return &capture.Capture{Table: s.Changes, Connector: env.ConnectorID, Snapshot: s.SnapshotMode == "initial", Max: s.Max, Reread: s.OnMax == "snapshot", Log: env.Logger}
+}
+
+// Source reads tables and their changes.
+type Source struct {
+	settings sourceSettings
+	log      *slog.Logger
+
+	out    chan batch
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	// Owned by Open until it returns, then by run.
+	captured *capture.Capture
+	at       position
+	db       *sql.DB
+	conn     *sql.Conn
+	info     os.FileInfo       // of the file that is open
+	reading  progress.Snapshot // of the table that is read whole
+
+	monitor monitor
+}
+
+// batch is what run hands to Read.
+type batch struct {
+	records []record.Record
+	err     error
+}
+
+// Parameters implements sdk.Source.
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+
+// Configure implements sdk.Source.
+func (s *Source) Configure(ctx context.Context, given map[string]string) error {
+	return s.settings.parse(ctx, given)
+}
+
+// Open implements sdk.Source.
+func (s *Source) Open(ctx context.Context, p record.Position) error {
+	pos, err := parsePosition(p)
+	if err != nil {
+		return err
+	}
+	s.log, s.at, s.captured = sdk.Logger(ctx), pos, s.settings.capture(ctx)
+	if err := s.connect(ctx); err != nil {
+		s.disconnect()
+		return err
+	}
+	s.monitor.acked = s.at
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.out = make(chan batch)
+	s.done.Go(func() { s.run(ctx) })
+	return nil
+}
+
+// connect opens the database, prepares the capture, and makes sure that it has what comes behind
+// the position.
+func (s *Source) connect(ctx context.Context) (err error) {
+	if s.info, err = os.Stat(s.settings.Path); err != nil {
+		return fmt.Errorf("cannot open the database: %w", err)
+	}
+	if s.db, err = s.settings.Open(ctx, false); err != nil {
+		return err
+	}
+	if s.conn, err = s.db.Conn(ctx); err != nil {
+		return fmt.Errorf("cannot open the database: %w", err)
+	}
+	if err := s.prepare(ctx, nil, s.at.DB == ""); err != nil {
+		return err
+	}
+	last, removed, err := s.captured.Bounds(ctx, s.conn)
+	if err != nil {
+		return fmt.Errorf("cannot read the captured changes: %w", err)
+	}
+	return s.locate(last, removed)
+}
+
+// locate compares the position with the changes that the database has.
+func (s *Source) locate(last, removed int64) error {
+	switch {
+	case s.at.DB == "":
+		s.at = position{DB: s.captured.DB, ID: last}
+		if !s.captured.Snapshot {
+			s.at.ID = removed
+		}
+		return nil
+	case s.at.DB != s.captured.DB:
+		return fmt.Errorf("the position is of another database: the file %s is not the one that was read: %s", s.settings.Path, anew)
+	case s.at.ID < removed:
+		return fmt.Errorf("changes were missed: the position is behind change %d, and those up to %d have been removed from %s: %s", s.at.ID, removed, s.settings.Changes, anew)
+	case s.at.ID > last:
+		return fmt.Errorf("changes may have been missed: the position is behind change %d, and the database has had %d: it is an older copy: %s", s.at.ID, last, anew)
+	}
+	return nil
+}
+
+const anew = "delete the pipeline and declare it again, or give the source a new id and a new changes.table: then all rows are read"
+
+// prepare makes triggers and tables what they should be.
+func (s *Source) prepare(ctx context.Context, again []string, anew bool) error {
+	s.monitor.set(func() { s.monitor.snapshots = nil })
+	return s.captured.Prepare(ctx, s.conn, s.settings.Tables, again, anew)
+}
+
+func (s *Source) disconnect() {
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
+	if s.db != nil {
+		_ = s.db.Close()
+	}
+	s.conn, s.db = nil, nil
+}
+
+// Read implements sdk.Source.
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
+	select {
+	case b := <-s.out:
+		return b.records, b.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Ack implements sdk.Source: changes that are acknowledged are removed with the next look.
+func (s *Source) Ack(_ context.Context, positions []record.Position) error {
+	pos, err := parsePosition(positions[len(positions)-1])
+	if err != nil {
+		return err
+	}
+	s.monitor.set(func() { s.monitor.acked = pos })
+	return nil
+}
+
+// Progress implements sdk.Reporter.
+func (s *Source) Progress() progress.Report { return s.monitor.report() }
+
+// Teardown implements sdk.Source.
+func (s *Source) Teardown(context.Context) error {
+	if s.cancel != nil {
+		s.cancel()
+		s.done.Wait()
+	}
+	s.disconnect()
+	return nil
+}
+
+// run reads until ctx ends or an error comes that trying again does not help.
+func (s *Source) run(ctx context.Context) {
+	var wait backoff.Backoff
+	for ctx.Err() == nil {
+		err := s.session(ctx, func() { wait = backoff.Backoff{}; s.monitor.set(func() { s.monitor.lost = "" }) })
+		if ctx.Err() != nil {
+			return
+		}
+		if !file.Transient(err) && !errors.Is(err, errReplaced) {
+			s.send(ctx, batch{err: err})
+			return
+		}
+		s.disconnect()
+		s.log.Warn("cannot read the database: trying again", "err", err)
+		s.monitor.fails(err)
+		if wait.Wait(ctx) != nil {
+			return
+		}
+	}
+}
+
+var errReplaced = errors.New("the file was replaced")
+
+// session reads until something is wrong.
+func (s *Source) session(ctx context.Context, works func()) error {
+	if s.conn == nil {
+		if err := s.connect(ctx); err != nil {
+			return err
+		}
+	}
+	seen := int64(-1) // version of the data when all of it was read
+	for {
+		version, err := s.look(ctx)
+		if err != nil {
+			return err
+		}
+		works()
+		if version == seen {
+			again, err := s.missed()
+			if err != nil {
+				return err
+			}
+			if again {
+				if err := s.prepare(ctx, nil, false); err != nil {
+					return err
+				}
+				seen = -1
+			}
+			s.pause(ctx)
+			continue
+		}
+		records, all, err := s.read(ctx)
+		if err != nil {
+			return err
+		}
+		if all {
+			seen = version
+		}
+		s.monitor.set(func() { s.monitor.current = all && len(records) == 0 || s.monitor.current && len(records) == 0 })
+		if len(records) > 0 && !s.send(ctx, batch{records: records}) {
+			return ctx.Err()
+		}
+	}
+}
+
+// pause waits for the time of a poll.
+func (s *Source) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(s.settings.Poll):
+	}
+}
+
+// look makes sure that the file is the one that was opened and that tables are as they were, has the
+// changes removed that are acknowledged, and returns the version of the data.
+func (s *Source) look(ctx context.Context) (version int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if info, err := os.Stat(s.settings.Path); err != nil || !os.SameFile(info, s.info) {
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = errReplaced
+		}
+		return 0, err
+	}
+	var schema int64
+	if err := s.conn.QueryRowContext(ctx, "PRAGMA data_version").Scan(&version); err != nil {
+		return 0, fmt.Errorf("cannot look for changes: %w", err)
+	}
+	if err := s.conn.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&schema); err != nil {
+		return 0, fmt.Errorf("cannot look for changes: %w", err)
+	}
+	if schema != s.captured.Version {
+		if err := s.prepare(ctx, s.unstable(), false); err != nil {
+			return 0, err
+		}
+		version = 0 // other tables may be read
+	}
+	return version, s.settle(ctx)
+}
+
+// send hands b to Read, and reports whether that was possible. Meanwhile what is acknowledged is removed.
+func (s *Source) send(ctx context.Context, b batch) bool {
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case s.out <- b:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+			if s.conn == nil {
+				continue
+			}
+			if err := s.settle(ctx); err != nil {
+				s.log.Debug("cannot remove changes yet", "err", err)
+			}
+		}
+	}
+}
+
+// lifecycle opens the database for a lifecycle call, with settings that are not those of
+// Configure. One that does not exist has nothing to clean up.
+func lifecycle(ctx context.Context, given map[string]string, do func(*sourceSettings, *capture.Capture, *sql.Conn) error) error {
+	s := &sourceSettings{}
+	if err := s.parse(ctx, given); err != nil {
+		return err
+	}
+	db, err := s.Open(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	return do(s, s.capture(ctx), conn)
+}
+
+// LifecycleOnCreated implements sdk.Source: changes are captured from now on.
+func (s *Source) LifecycleOnCreated(ctx context.Context, given map[string]string) error {
+	return lifecycle(ctx, given, func(s *sourceSettings, c *capture.Capture, conn *sql.Conn) error {
+		return c.Prepare(ctx, conn, s.Tables, nil, true)
+	})
+}
+
+// LifecycleOnUpdated implements sdk.Source: it notes which tables are to be read again, and removes what the
+// source had elsewhere.
+func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
+	old := &sourceSettings{}
+	if err := old.parse(ctx, before); err != nil {
+		return err
+	}
+	err := lifecycle(ctx, after, func(s *sourceSettings, c *capture.Capture, conn *sql.Conn) error {
+		var again []string
+		for _, item := range s.Again {
+			if table, _, ok := cutLast(item); ok && !slices.Contains(old.Again, item) {
+				again = append(again, table)
+			}
+		}
+		return c.Prepare(ctx, conn, s.Tables, again, false)
+	})
+	if err != nil || old.Path == after["path"] && old.Changes == after["changes.table"] {
+		return err
+	}
+	var now sourceSettings
+	if err := now.parse(ctx, after); err != nil || now.Path == old.Path && now.Changes == old.Changes {
+		return err
+	}
+	return s.LifecycleOnDeleted(ctx, before)
+}
+
+// LifecycleOnDeleted implements sdk.Source: it removes triggers and tables.
+func (s *Source) LifecycleOnDeleted(ctx context.Context, given map[string]string) error {
+	err := lifecycle(ctx, given, func(_ *sourceSettings, c *capture.Capture, conn *sql.Conn) error { return c.Drop(ctx, conn) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

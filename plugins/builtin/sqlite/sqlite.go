@@ -1,0 +1,23 @@
+// Package sqlite is a source that reads tables of a SQLite database, first what is in them and
+// then every change, which triggers note, and a destination that writes to tables.
+package sqlite
+
+import "github.com/conduit-agent/conduit/plugins/sdk"
+
+const version = "v1.0.0"
+
+// Connector describes the source and the destination.
+func Connector() sdk.Connector {
+	return sdk.Connector{
+		Name:           "sqlite",
+		Summary:        "Reads tables of a SQLite database and their changes, or writes to tables.",
+		Description:    "A source that reads tables of a database file, first their rows and then every change, which triggers note in a table of the same file; and a destination that inserts, updates and deletes rows by their key, if wanted exactly once.",
+		Version:        version,
+		Author:         "conduit",
+		NewSource:      func() sdk.Source { return &Source{} },
+		NewDestination: func() sdk.Destination { return &Destination{} },
+
+		// Columns of SQLite hold values of any type.
+		SourceDefaults: sdk.NoSchemas(),
+	}
+}

@@ -1,0 +1,89 @@
+package sqlsink
+
+import (
+	"crypto/sha256"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// Ledger keeps the positions of the records written last, in the transaction that writes them.
+// After a restart an agent sends again what was in flight, and nothing else: those that the
+// ledger has are skipped. A row has the hashes of one transaction.
+type Ledger struct {
+	Connector string // id
+
+	known   map[hash]struct{} // written before it was opened; nil when they cannot come again
+	batches []batch           // kept, oldest first
+	kept    int               // hashes in batches
+	next    int64             // number of the next batch
+	since   int               // records written since it was opened
+}
+
+type hash [16]byte
+
+type batch struct {
+	number int64
+	n      int
+}
+
+// window is more than an agent ever has in flight of one source.
+const window = 1 << 18
+
+func hashOf(r *record.Record) (h hash) {
+	source := r.Metadata.Get(record.KeySourceConnectorID)
+	sum := sha256.Sum256(append(append([]byte(source), 0), r.Position.Identity()...))
+	copy(h[:], sum[:])
+	return h
+}
+
+// Clear has the ledger be filled anew, with Add.
+func (l *Ledger) Clear() { *l = Ledger{Connector: l.Connector, known: map[hash]struct{}{}} }
+
+// Add adds what a row of the table has. Rows come in the order of their numbers.
+func (l *Ledger) Add(number int64, hashes []byte) {
+	n := 0
+	for ; len(hashes) >= len(hash{}); hashes = hashes[len(hash{}):] {
+		l.known[hash(hashes[:len(hash{})])] = struct{}{}
+		n++
+	}
+	l.batches, l.kept, l.next = append(l.batches, batch{number, n}), l.kept+n, number+1
+}
+
+func (l *Ledger) has(h hash) bool {
+	_, ok := l.known[h]
+	return ok
+}
+
+// Next returns the number of the row to add with these hashes, and that of the last row to
+// remove with all before it: -1 when there is none.
+func (l *Ledger) Next(hashes []byte) (number, last int64) {
+	last = -1
+	if old := l.old(len(hashes) / len(hash{})); old > 0 {
+		last = l.batches[old-1].number
+	}
+	return l.next, last
+}
+
+// old returns how many of the batches need not be kept once n more hashes are noted.
+func (l *Ledger) old(n int) int {
+	kept, old := l.kept+n, 0
+	for old < len(l.batches) && kept-l.batches[old].n >= window {
+		kept -= l.batches[old].n
+		old++
+	}
+	return old
+}
+
+// noted takes note that the transaction with n hashes was committed.
+func (l *Ledger) noted(n int) {
+	old := l.old(n)
+	for _, b := range l.batches[:old] {
+		l.kept -= b.n
+	}
+	l.batches = append(l.batches[old:], batch{l.next, n})
+	l.next++
+	l.kept += n
+	if l.since += n; l.since > window {
+		l.known = nil // what was in flight came long ago
+	}
+}

@@ -1,0 +1,197 @@
+// Package sqlsink is what the destinations of SQL databases share: which change of which table a
+// record asks for, the transaction that makes many, the record that is refused among them, and
+// the positions that make each effect happen once.
+package sqlsink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
+)
+
+// Settings are embedded in those of a destination.
+type Settings struct {
+	Table         string `json:"table" default:"{{ index .Metadata \"opencdc.collection\" }}" desc:"Table to write to, name or schema.name; a template when it has {{."`
+	PositionTable string `json:"positionTable" validate:"regex=^([A-Za-z_][A-Za-z0-9_$]*([.][A-Za-z_][A-Za-z0-9_$]*)?)?$" desc:"Table, made if it does not exist, in which the transaction that writes records notes their positions: then each has its effect exactly once, also without a key. Empty: at least once, exactly once with a key."`
+}
+
+// Database is what a Writer writes to. C is what it knows of a column.
+type Database[C any] interface {
+	// Connect makes sure that there is a connection. When it makes one, it forgets what it knew of tables,
+	// and fills ledger, which is nil when there is no table of positions.
+	Connect(ctx context.Context, ledger *Ledger) error
+	// Disconnect ends the connection, if there is one.
+	Disconnect()
+	// Table returns the table that a record names, or what Refuse returns.
+	Table(ctx context.Context, name string) (*Table[C], error)
+	// Commit makes the changes in one transaction: group by group, and notes the hashes in the
+	// ledger if there are any.
+	Commit(ctx context.Context, groups [][]*Change[C], ledger *Ledger, hashes []byte) error
+	// Transient reports whether another try on another connection may help.
+	Transient(err error) bool
+	// Refused reports whether the error is what a record is to blame for.
+	Refused(err error) bool
+}
+
+// Writer writes records to the tables of a database.
+type Writer[C any] struct {
+	Database Database[C]
+
+	log       *slog.Logger
+	settings  Settings
+	template  *template.Template // of the table; nil: the setting is its name
+	timeLimit template.TimeLimit
+	ledger    *Ledger // nil without a table of positions
+	scratch   []byte
+}
+
+// Configure checks and keeps the settings.
+func (w *Writer[C]) Configure(s Settings) error {
+	w.settings = s
+	if !strings.Contains(s.Table, "{{") {
+		return nil
+	}
+	t, err := template.Parse(s.Table, template.Strict)
+	if err != nil {
+		return sdk.SettingError{Setting: "table", Message: err.Error()}
+	}
+	w.template = t
+	return nil
+}
+
+// Open connects.
+func (w *Writer[C]) Open(ctx context.Context) error {
+	env := sdk.EnvFrom(ctx)
+	w.log = env.Logger
+	if w.settings.PositionTable != "" {
+		w.ledger = &Ledger{Connector: env.ConnectorID}
+	}
+	return w.Database.Connect(ctx, w.ledger)
+}
+
+// maxTries is how often a write is tried on a new connection before the pipeline is to wait.
+const maxTries = 3
+
+// Write implements sdk.Destination. All records are written in one transaction. One that the
+// database refuses is found by halves, and those before it are written.
+func (w *Writer[C]) Write(ctx context.Context, records []record.Record) (int, error) {
+	var wait backoff.Backoff
+	for try := 1; ; try++ {
+		var n int
+		err := w.Database.Connect(ctx, w.ledger)
+		if err == nil {
+			n, err = w.writeHalves(ctx, records)
+		}
+		if err == nil || n > 0 || w.refused(err) {
+			if err != nil && !w.refused(err) {
+				err = sdk.Unavailable(err)
+			}
+			return n, err
+		}
+		if try == maxTries || !w.Database.Transient(err) {
+			return 0, sdk.Unavailable(err)
+		}
+		w.log.Warn("cannot write: trying again", "err", err)
+		w.Database.Disconnect()
+		if err := wait.Wait(ctx); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// writeHalves writes the records, or those before the first that is refused.
+func (w *Writer[C]) writeHalves(ctx context.Context, records []record.Record) (int, error) {
+	err := w.transaction(ctx, records)
+	if err == nil {
+		return len(records), nil
+	}
+	if !w.refused(err) || len(records) == 1 {
+		return 0, err
+	}
+	half := len(records) / 2
+	n, err := w.writeHalves(ctx, records[:half])
+	if err != nil {
+		return n, err
+	}
+	m, err := w.writeHalves(ctx, records[half:])
+	return n + m, err
+}
+
+// transaction writes the records in one transaction, with their positions if there is a ledger.
+func (w *Writer[C]) transaction(ctx context.Context, records []record.Record) error {
+	w.timeLimit = template.TimeLimit{}
+	changes, hashes, err := w.changes(ctx, records)
+	if err != nil || len(changes) == 0 {
+		return err
+	}
+	if err := w.Database.Commit(ctx, grouped(changes), w.ledger, hashes); err != nil {
+		return err
+	}
+	if w.ledger != nil {
+		w.ledger.noted(len(hashes) / len(hash{}))
+	}
+	return nil
+}
+
+// changes returns what the records ask for that are not written yet, and with a ledger their hashes.
+func (w *Writer[C]) changes(ctx context.Context, records []record.Record) (all []*Change[C], hashes []byte, err error) {
+	all = make([]*Change[C], 0, len(records))
+	for i := range records {
+		if w.ledger != nil {
+			h := hashOf(&records[i])
+			if w.ledger.has(h) {
+				continue
+			}
+			hashes = append(hashes, h[:]...)
+		}
+		c, err := w.change(ctx, &records[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, c)
+	}
+	return all, hashes, nil
+}
+
+// Refuse returns an error that a record is to blame for.
+func Refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
+
+type refusal struct{ error }
+
+// Unwrap returns the cause.
+func (r refusal) Unwrap() error { return r.error }
+
+func (w *Writer[C]) refused(err error) bool {
+	return errors.As(err, &refusal{}) || !errors.As(err, &blameless{}) && w.Database.Refused(err)
+}
+
+// tableOf returns the name of the table of a record.
+func (w *Writer[C]) tableOf(r *record.Record) (string, error) {
+	if w.template == nil {
+		return w.settings.Table, nil
+	}
+	name, err := w.template.Append(&w.timeLimit, w.scratch[:0], r)
+	w.scratch = name[:0:cap(name)]
+	if err != nil {
+		return "", Refuse("cannot determine the table: %w", err)
+	}
+	if len(name) == 0 {
+		return "", Refuse("cannot determine the table: the setting table gives nothing for this record")
+	}
+	return string(name), nil
+}
+
+// Blameless returns err as one that no record is to blame for, whatever Database.Refused says.
+func Blameless(err error) error { return blameless{err} }
+
+type blameless struct{ error }
+
+// Unwrap returns the cause.
+func (b blameless) Unwrap() error { return b.error }
