@@ -28,6 +28,8 @@ func (a *Agent) describe(context.Context) (rest.Agent, error) {
 	d := host.Process()
 	d.Version, d.StartedAt, d.Address = a.options.Version, a.started, a.address
 	d.Store = host.Store(c.DB.SQLite.Path, a.Store.InPlace())
+	d.Memory.Records = a.memory()
+	d.Memory.Limit = host.MemoryLimitOf(c.Memory.Limit)
 	d.Settings = []rest.Setting{}
 	for _, s := range c.Effective {
 		one := rest.Setting{Name: s.Key, Value: s.Value, Origin: s.Origin}
@@ -47,4 +49,10 @@ func (a *Agent) readPipelineFile(path string) ([]byte, error) {
 	}
 	content, err := reference.ReadFile(at)
 	return []byte(content), err
+}
+
+// memory returns how much of the memory for records is used.
+func (a *Agent) memory() rest.RecordMemory {
+	use := a.Runner.Window.Shared.Use()
+	return rest.RecordMemory{Bytes: use.Bytes, Used: use.Used, Waiting: use.Waiting}
 }

@@ -62,7 +62,7 @@ func (a *Agent) wire() {
 		Committer:  a.Committer,
 		Taps:       &a.taps,
 		Keep:       a.deadLetters.Keep,
-		Window:     window(),
+		Window:     window(host.MemoryLimitOf(c.Memory.Limit)),
 		AckTimeout: c.Pipelines.AckTimeout,
 
 		ProcessorTimeout: c.Processors.Timeout,
@@ -115,6 +115,7 @@ func (a *Agent) wireTelemetry() {
 		Files:       a.Files,
 		Committer:   a.Committer,
 		Syncs:       &a.syncs,
+		Memory:      a.memory,
 		Phases:      &a.phases,
 		Processes:   a.Catalog.Executables.Processes,
 		DeadLetters: totalsOf(a.deadLetters, a.options.Log),
@@ -250,9 +251,13 @@ func hasProcessor(p *spec.Pipeline, id string) bool {
 	})
 }
 
-func window() backpressure.Window {
+// window bounds what is in flight, by memory where there is a limit, 0 for none.
+func window(limit int64) backpressure.Window {
 	w := backpressure.Default
 	w.Shared, w.Scheduler = backpressure.NewShared(), fair.NewScheduler()
+	if limit > 0 {
+		w.Shared = backpressure.Within(limit)
+	}
 	return w
 }
 

@@ -9,6 +9,7 @@ import "time"
 // environment. Settings says what each key means.
 type Config struct {
 	DB          DB             `koanf:"db"`
+	Memory      Memory         `koanf:"memory"`
 	Log         Log            `koanf:"log"`
 	Connectors  Connectors     `koanf:"connectors"`
 	Processors  Processors     `koanf:"processors"`
@@ -55,6 +56,11 @@ type DeadLetters struct {
 	MaxCount int           `koanf:"max-count"` // 0: no bound
 	MaxBytes int           `koanf:"max-bytes"` // 0: no bound
 	MaxAge   time.Duration `koanf:"max-age"`   // 0 for ever
+}
+
+// Memory bounds the memory of the agent's own process.
+type Memory struct {
+	Limit int `koanf:"limit"` // bytes; 0: that of the control group, less a tenth; -1: none
 }
 
 // Log says what is logged and how.

@@ -66,6 +66,7 @@ func ofPipelines() []Setting {
 		{"dead-letters.max-count", 1_000_000, "Refused records that are kept for replay, in a file next to db.sqlite.path. Of what is too much the oldest of the pipeline that has most are dropped; 0: no bound.", nil},
 		{"dead-letters.max-bytes", 1 << 30, "Bytes of refused records that are kept; 0: no bound.", nil},
 		{"dead-letters.max-age", 30 * 24 * time.Hour, "How long refused records are kept; 0s for ever.", nil},
+		{"memory.limit", 0, "Bytes of memory that the agent's own process may take; sources wait before they read more. 0: nine tenths of what the control group allows, if it has a limit; -1: no limit.", nil},
 		{"log.level", "info", "Lowest level that is logged.", []string{"trace", "debug", "info", "warn", "error"}},
 		{"log.format", "cli", "Form of log lines: cli for people, json for machines.", []string{"cli", "json"}},
 	}

@@ -65,7 +65,7 @@ func (s *sourceRun) emissions(emitted []sdk.Emission, destination *int) []inFlig
 		s.mu.Lock()
 		f := s.tracker.Emission(record.NewBatch(e.Records), len(s.run.dests), func(d int) bool { return destination == nil || d == *destination })
 		f.ReadAt, f.Owner = time.Now(), s
-		s.run.Window.Shared.Add(f.Size())
+		s.memory.Add(f.Size())
 		s.mu.Unlock()
 		all = append(all, inFlight{f, &lineage.Passage{Settles: e.Settles}})
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
 	"github.com/conduit-agent/conduit/agent/engine/lineage"
@@ -48,6 +49,7 @@ type sourceRun struct {
 	leaseRecords int             // owned by read: what it may still read under the lease
 	leaseBytes   int             // owned by read
 	reads        measure.Sampler // owned by read
+	memory       *backpressure.Account
 
 	mu       sync.Mutex
 	tracker  settle.Tracker // guarded by mu
@@ -94,11 +96,12 @@ type pendingLease struct {
 
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
 	return &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: pluginname.Bare(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
-		commits: notify.NewSignal(), freed: notify.NewSignal(), openSince: time.Now()}
+		commits: notify.NewSignal(), freed: notify.NewSignal(), openSince: time.Now(), memory: r.Window.Shared.Join(connector.LargestRead(o.connector))}
 }
 
 // read moves batches from the source to the destinations until the source has ended.
 func (s *sourceRun) read(ctx context.Context) error {
+	reading := s.memory.Context(ctx)
 	for {
 		if err := s.waitForWindow(ctx); err != nil {
 			return err
@@ -106,9 +109,12 @@ func (s *sourceRun) read(ctx context.Context) error {
 		if err := s.acquireLease(ctx); err != nil {
 			return err
 		}
+		if err := s.memory.Begin(ctx); err != nil {
+			return err
+		}
 		var b *record.Batch
 		err := s.reads.Time(&s.stats.Reads, &s.stats.Busy, func() (n int, err error) {
-			if b, err = s.src.Read(ctx); err == nil {
+			if b, err = s.src.Read(reading); err == nil {
 				n = b.Len()
 			}
 			return n, err
@@ -124,6 +130,7 @@ func (s *sourceRun) read(ctx context.Context) error {
 		if ctx.Err() != nil { // the run may have abandoned this goroutine
 			return context.Cause(ctx)
 		}
+		s.memory.End(b.Memory())
 		s.stats.Records.Add(uint64(b.Len()))
 		s.stats.Passed(b.Len(), b.Content())
 		s.leaseRecords, s.leaseBytes = s.leaseRecords-b.Len(), s.leaseBytes-b.Memory()
@@ -248,7 +255,7 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change)
 	}
 	readAt, before := f.ReadAt, s.tracker.Bytes()
 	c := event()
-	s.run.Window.Shared.Add(s.tracker.Bytes() - before)
+	s.memory.Add(s.tracker.Bytes() - before)
 	s.mu.Unlock()
 	if c.Advanced > 0 {
 		if !now.IsZero() {
@@ -410,5 +417,5 @@ func (s *sourceRun) waitSaved() {
 func (s *sourceRun) releaseMemory() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.run.Window.Shared.Add(-s.tracker.Bytes())
+	s.memory.Leave(s.tracker.Bytes())
 }

@@ -15,7 +15,7 @@ import (
 func Process() rest.Agent {
 	name, _ := os.Hostname() // empty when the machine has none
 	return rest.Agent{OS: runtime.GOOS, Arch: runtime.GOARCH, Host: name, PID: os.Getpid(), Unit: unit(), Goroutines: runtime.NumGoroutine(),
-		Memory: rest.Memory{Resident: resident(), Limit: MemoryLimit()}}
+		Memory: rest.Memory{Resident: resident()}}
 }
 
 // resident returns the resident memory of this process in bytes, 0 where /proc does not say.

@@ -11,16 +11,24 @@ import (
 	"strings"
 )
 
-// LimitMemory sets the memory limit of the Go runtime to nine tenths of that of the control
-// group, so that the garbage collector works harder before the kernel kills the process. It
-// returns the limit set, 0 for none.
-func LimitMemory() int64 {
-	limit := MemoryLimit() / 10 * 9
-	if limit == 0 {
+// LimitMemory has the Go runtime keep this process within limit bytes, 0 for none: the
+// garbage collector works harder before they are used. The runtime counts neither the pages
+// of the executable nor what SQLite allocates, for which an eighth is left.
+func LimitMemory(limit int64) {
+	if limit > 0 {
+		debug.SetMemoryLimit(limit - min(limit/8, 64<<20))
+	}
+}
+
+// MemoryLimitOf returns the memory limit in bytes that the setting memory.limit means, 0 for none.
+func MemoryLimitOf(setting int) int64 {
+	switch {
+	case setting > 0:
+		return int64(setting)
+	case setting < 0:
 		return 0
 	}
-	debug.SetMemoryLimit(limit)
-	return limit
+	return MemoryLimit() / 10 * 9
 }
 
 // MemoryLimit returns the least memory limit in bytes of the control groups that this

@@ -42,8 +42,12 @@ var (
 	snapshotRowsDesc  = desc("conduit_source_snapshot_rows", "Rows that a running snapshot has read.", "pipeline_name", "pipeline_id", "component_id", "of")
 	snapshotTotalDesc = desc("conduit_source_snapshot_total_rows", "Rows that a running snapshot is to read, an estimate.", "pipeline_name", "pipeline_id", "component_id", "of")
 
-	startsDesc   = desc("conduit_plugin_starts_total", "Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")
-	restartsDesc = desc("conduit_plugin_restarts_total", "Times a connector was started again for a run: after a failure, a change or a stop.", "plugin")
+	startsDesc        = desc("conduit_plugin_starts_total", "Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")
+	restartsDesc      = desc("conduit_plugin_restarts_total", "Times a connector was started again for a run: after a failure, a change or a stop.", "plugin")
+	memoryDesc        = desc("conduit_memory_records_bytes", "Bytes that the records in flight of all sources share.")
+	memoryUsedDesc    = desc("conduit_memory_records_used_bytes", "Bytes of them that are used.")
+	memoryWaitingDesc = desc("conduit_memory_waiting_sources", "Sources that wait for memory.")
+
 	residentDesc = desc("conduit_plugin_resident_bytes", "Memory of a connector's process.", "component_id")
 	fdsDesc      = desc("conduit_plugin_open_fds", "Open file descriptors of a connector's process.", "component_id")
 	attemptsDesc = desc("conduit_reconcile_attempts_total", "Attempts to run a version of a pipeline.", "result")

@@ -52,6 +52,7 @@ type Collector struct {
 	Files     *files.Reconciler
 	Committer *commit.Committer
 	Syncs     *measure.Histogram // seconds to write a transaction of the store to the disk
+	Memory    func() rest.RecordMemory
 	Phases    *Phases
 	Processes func() []plugins.Process // of connectors
 	API       func() api.Stats         // nil while the API is not served
@@ -78,6 +79,10 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	histogramTo(to, commitsDesc, &c.Committer.Commits, measure.DurationBounds)
 	histogramTo(to, syncsDesc, c.Syncs, measure.DurationBounds)
 	counter(committedDesc, c.Committer.Committed.Load())
+	memory := c.Memory()
+	gauge(memoryDesc, float64(memory.Bytes))
+	gauge(memoryUsedDesc, float64(memory.Used))
+	gauge(memoryWaitingDesc, float64(memory.Waiting))
 	c.connectors(gauge, counter)
 	succeeded, failed := c.Phases.Attempts()
 	counter(attemptsDesc, succeeded, "ok")

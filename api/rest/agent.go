@@ -20,8 +20,16 @@ type Agent struct {
 
 // Memory is what a process uses.
 type Memory struct {
-	Resident int64 `json:"resident" doc:"Bytes, 0 where that is not known."`
-	Limit    int64 `json:"limit,omitempty" doc:"Bytes that the control group allows, 0 for no limit."`
+	Resident int64        `json:"resident" doc:"Bytes, 0 where that is not known."`
+	Limit    int64        `json:"limit,omitempty" doc:"Bytes that the process is kept within: memory.limit, or what the control group allows. 0 for no limit."`
+	Records  RecordMemory `json:"records"`
+}
+
+// RecordMemory is what there is for the records in flight of all pipelines.
+type RecordMemory struct {
+	Bytes   int64 `json:"bytes" doc:"That the records of all sources share. Each source has a part beyond them."`
+	Used    int64 `json:"used" doc:"By records in flight, and reserved for those that are being read."`
+	Waiting int64 `json:"waiting" doc:"Sources that wait for memory, where there is a limit."`
 }
 
 // Store is where an agent keeps its state.

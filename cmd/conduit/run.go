@@ -64,9 +64,7 @@ func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings) error {
 		log.Warn("the agent is not fully apart from the connectors that it starts", "component", "agent", "err", err)
 	}
 	if p.Getenv("GOMEMLIMIT") == "" { // or else the runtime has read it
-		if limit := machine.LimitMemory(); limit > 0 {
-			log.Debug("memory limited by the control group", "component", "agent", "bytes", limit)
-		}
+		machine.LimitMemory(machine.MemoryLimitOf(c.Memory.Limit))
 	}
 	started := func(*agent.Agent) {
 		time.AfterFunc(startupTime, func() {

@@ -78,3 +78,12 @@ type StopAndWaiter interface {
 	// before Open, and not on connectors that gather records over several writes.
 	StopAndWait()
 }
+
+// LargestRead returns how many bytes the first Read of a source may return without that it
+// asked for the memory (sdk.Reserve), 0 for few.
+func LargestRead(s Source) int {
+	if l, ok := s.(interface{ LargestRead() int }); ok {
+		return l.LargestRead()
+	}
+	return 0
+}

@@ -46,7 +46,7 @@ func (d *Destination) Open(ctx context.Context, settled func(n int, err error)) 
 	if err = d.open(ctx, nil); err != nil {
 		return err
 	}
-	if d.stream, err = d.openStream(); err != nil {
+	if d.stream, err = d.openStream(0); err != nil {
 		return err
 	}
 	d.settled = func(n int, err error) {

@@ -44,3 +44,6 @@ func LastSaid(log *slog.Logger, redact func(string) string, line string, flooded
 
 // Waiting returns how many messages s has received that nobody has asked for.
 func Waiting(s *Source) int { return len(s.stream.received) }
+
+// MakeSpace makes space for messages that are taken ahead, as Read does.
+func MakeSpace(s *Source) { s.makeSpace() }

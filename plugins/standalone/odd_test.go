@@ -188,6 +188,7 @@ func TestSourcesThatEndUnread(t *testing.T) {
 			c, _ := client(t, "odd")
 			c.StopTimeout = 200 * time.Millisecond
 			s := openSource(ctx, t, c, map[string]string{"mode": mode})
+			standalone.MakeSpace(s) // as the first Read does
 			eventually(t, "no more is taken ahead", func() bool { return standalone.SourceIsAhead(s) })
 			dies := mode == "crowd, then die"
 			if !dies {

@@ -34,12 +34,16 @@ func newSource(c *connector) *Source {
 	return &Source{connector: *c, stopping: make(chan struct{}), stopped: make(chan struct{})}
 }
 
+// LargestRead returns how many bytes the first Read may return: no more is received before it.
+func (s *Source) LargestRead() int { return s.client.maxReceive() }
+
 // Open prepares for reading behind pos, from the beginning when pos is empty.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	if err = s.open(ctx, pos); err != nil {
 		return err
 	}
-	s.stream, err = s.openStream()
+	s.lent = receivedAheadBytes
+	s.stream, err = s.openStream(int64(s.lent))
 	return err
 }
 

@@ -40,7 +40,9 @@ const receivedAhead = 256
 // greater message still passes.
 const receivedAheadBytes = 1 << 20
 
-func (c *connector) openStream() (*stream, error) {
+// openStream begins the Run call. taken is how much of the space for messages is not there
+// until makeSpace is called.
+func (c *connector) openStream(taken int64) (*stream, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
 	g, err := c.p.conn.NewStream(ctx, desc, c.method("Run"))
@@ -50,6 +52,7 @@ func (c *connector) openStream() (*stream, error) {
 	}
 	s := &stream{conn: c, grpc: g, ctx: ctx, cancel: cancel,
 		received: make(chan wire.Frame, receivedAhead), freed: notify.NewSignal(), over: make(chan struct{}), ended: make(chan struct{})}
+	s.queued.Store(taken)
 	go s.receive()
 	return s, nil
 }

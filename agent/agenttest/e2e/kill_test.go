@@ -26,6 +26,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/host"
 )
 
 // childDir, when set, makes the test binary an agent in that directory.
@@ -33,6 +34,9 @@ const childDir = "CONDUIT_TEST_AGENT_DIR"
 
 // addressFile, when set, is where that agent writes the address of its API.
 const addressFile = "CONDUIT_TEST_ADDRESS_FILE"
+
+// memoryLimit, when set, is the setting memory.limit of that agent.
+const memoryLimit = "CONDUIT_TEST_MEMORY_LIMIT"
 
 // noEvents, when set, has the agent in a process of its own take away from itself what
 // it needs to be notified of changes.
@@ -79,6 +83,10 @@ func child(dir string) int {
 	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
 	cfg.Connectors.Path = filepath.Join(dir, "connectors")
 	cfg.API.HTTP.Address = "127.0.0.1:0"
+	if limit, err := strconv.Atoi(os.Getenv(memoryLimit)); err == nil {
+		cfg.Memory.Limit = limit
+		host.LimitMemory(host.MemoryLimitOf(limit))
+	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	started := func(a *agent.Agent) {
 		if path := os.Getenv(addressFile); path != "" {

@@ -1,11 +1,7 @@
 // Package backpressure bounds what sources may read ahead of slow destinations.
 package backpressure
 
-import (
-	"sync/atomic"
-
-	"github.com/conduit-agent/conduit/agent/engine/fair"
-)
+import "github.com/conduit-agent/conduit/agent/engine/fair"
 
 // Window bounds what may be in flight from one source: the backpressure that slow
 // destinations put on it. A batch may overshoot it.
@@ -26,31 +22,6 @@ type Window struct {
 // Default lets a source of a million small records a second run on between two
 // commits, and keeps what waits for the destinations small.
 var Default = Window{Unacked: 1 << 17, Unsettled: 1 << 13, Bytes: 4 << 20}
-
-// Shared bounds the memory that the records of several sources take together. A source
-// that holds less than Each may read in any case, so that it waits for no other.
-type Shared struct {
-	Bytes int64
-	Each  int
-
-	used atomic.Int64
-}
-
-// NewShared returns the bound for the sources of an agent: four of them may fill their
-// windows, and any number of them has enough to read and write at the same time.
-func NewShared() *Shared { return &Shared{Bytes: 16 << 20, Each: 512 << 10} }
-
-// Add records that a source holds n bytes more.
-func (m *Shared) Add(n int) {
-	if m != nil && n != 0 {
-		m.used.Add(int64(n))
-	}
-}
-
-// allows reports whether a source that holds this many bytes may read.
-func (m *Shared) allows(held int) bool {
-	return m == nil || held < m.Each || m.used.Load() < m.Bytes
-}
 
 // Allows reports whether the window has space for another batch.
 func (w *Window) Allows(unacked, unsettled uint64, held int) bool {

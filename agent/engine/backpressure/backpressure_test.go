@@ -29,23 +29,24 @@ func TestWindow(t *testing.T) {
 func TestShared(t *testing.T) {
 	shared := &backpressure.Shared{Bytes: 100, Each: 10}
 	a := backpressure.Window{Unacked: 10, Unsettled: 10, Bytes: 1000, Shared: shared}
-	shared.Add(60)
-	shared.Add(39)
+	account := shared.Join(0)
+	account.Add(60)
+	account.Add(39)
 	if !a.Allows(0, 0, 60) {
 		t.Error("99 of 100 bytes are not allowed")
 	}
-	shared.Add(1)
+	account.Add(1)
 	if a.Allows(0, 0, 60) || a.Allows(0, 0, 10) {
 		t.Error("more than 100 bytes are allowed")
 	}
 	if !a.Allows(0, 0, 9) {
 		t.Error("a source that holds less than its own part may not read")
 	}
-	if shared.Add(-1); !a.Allows(0, 0, 60) {
+	if account.Add(-1); !a.Allows(0, 0, 60) {
 		t.Error("what was released is not free")
 	}
 	var none *backpressure.Shared
-	none.Add(1 << 40) // no bound
+	none.Join(0).Add(1 << 40) // no bound
 	if a.Shared = nil; !a.Allows(0, 0, 999) {
 		t.Error("without a shared bound it is not allowed")
 	}

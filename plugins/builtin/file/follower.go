@@ -1,6 +1,7 @@
 package file
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -201,9 +202,9 @@ func (f *follower) places(one *single) []byte {
 }
 
 // advance reads on in all files that were read to the end of what is known.
-func (f *follower) advance() (more bool, err error) {
+func (f *follower) advance(ctx context.Context) (more bool, err error) {
 	for _, one := range f.order {
-		got, err := one.advance()
+		got, err := one.advance(ctx)
 		if err != nil {
 			return false, err
 		}

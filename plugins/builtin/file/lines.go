@@ -2,9 +2,12 @@ package file
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"regexp"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 const (
@@ -75,18 +78,22 @@ func (l *lines) rest() ([]byte, bool) {
 // take returns the first n bytes and goes on behind skip.
 func (l *lines) take(n, skip int) []byte {
 	line := l.buf[:n:n]
-	l.buf = l.buf[skip:]
+	if l.buf = l.buf[skip:]; n >= largeRead {
+		l.buf = bytes.Clone(l.buf) // or it would keep the memory of the long line
+	}
 	l.offset += int64(skip)
 	l.scanned = 0
 	return line
 }
 
 // fill reads more. It returns io.EOF when there is no more now.
-func (l *lines) fill() error {
+func (l *lines) fill(ctx context.Context) error {
 	if len(l.buf) > maxLine {
 		return errLineTooLong
 	}
-	l.grow()
+	if err := l.grow(ctx); err != nil {
+		return err
+	}
 	spare := l.buf[len(l.buf):cap(l.buf)]
 	n, err := l.file.ReadAt(spare, l.offset+int64(len(l.buf)))
 	l.buf = l.buf[:len(l.buf)+n]
@@ -102,14 +109,23 @@ func (l *lines) fill() error {
 	return err
 }
 
-// grow makes space for a read, in new memory when little is left.
-func (l *lines) grow() {
+// grow makes space for a read, in new memory when little is left. For a long line it waits until
+// there is memory.
+func (l *lines) grow(ctx context.Context) error {
 	if cap(l.buf)-len(l.buf) >= smallRead/4 {
-		return
+		return nil
 	}
-	grown := make([]byte, len(l.buf), len(l.buf)+max(l.want, smallRead, len(l.buf)))
+	most := sdk.BatchBytes(ctx, largeRead)
+	size := min(len(l.buf)+max(min(l.want, most), smallRead, len(l.buf)), maxLine+largeRead)
+	if len(l.buf) >= most {
+		if err := sdk.Reserve(ctx, len(l.buf)+size); err != nil {
+			return err
+		}
+	}
+	grown := make([]byte, len(l.buf), size)
 	copy(grown, l.buf)
 	l.buf = grown
+	return nil
 }
 
 // idle gives back memory that a quiet file does not need.

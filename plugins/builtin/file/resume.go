@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,7 @@ func (t *tail) resumeAtOffset(f *content, p place) error {
 			}
 			continue
 		}
-		err := l.fill()
+		err := l.fill(context.Background())
 		if errors.Is(err, io.EOF) {
 			break
 		}

@@ -63,7 +63,7 @@ type reader interface {
 	// take returns records of what was read, if there are any.
 	take() ([]record.Record, error)
 	// advance reads on. It reports whether it got anywhere; if not, there is nothing to read now.
-	advance() (bool, error)
+	advance(ctx context.Context) (bool, error)
 	// behind returns how many bytes were not read.
 	behind() int64
 	close() error
@@ -112,7 +112,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 			s.pause = 0
 			return records, err
 		}
-		more, err := s.reader.advance()
+		more, err := s.reader.advance(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -184,8 +184,8 @@ func (s *single) open(pos record.Position) error {
 
 func (s *single) take() ([]record.Record, error) { return s.records(batchRecords, nil), nil }
 
-func (s *single) advance() (bool, error) {
-	more, err := s.tail.advance()
+func (s *single) advance(ctx context.Context) (bool, error) {
+	more, err := s.tail.advance(ctx)
 	if !more && err == nil {
 		s.idle()
 	}

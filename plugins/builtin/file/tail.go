@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -70,7 +71,7 @@ func (t *tail) next() ([]byte, bool) {
 
 // advance reads on, in the next file if need be. It reports whether it got anywhere;
 // if not, there is nothing to read now.
-func (t *tail) advance() (bool, error) {
+func (t *tail) advance(ctx context.Context) (bool, error) {
 	if t.tooLong {
 		return false, fmt.Errorf("cannot read line %d of %s: %w", t.line, t.path, errLineTooLong)
 	}
@@ -84,7 +85,7 @@ func (t *tail) advance() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	err = t.fill()
+	err = t.fill(ctx)
 	switch {
 	case err == nil:
 		t.grew = time.Now()

@@ -30,13 +30,13 @@ type batch struct {
 	nowJSON   []byte
 }
 
-// start begins a batch of up to n records.
-func (b *batch) start(n int, random *rand.Rand) {
+// start begins a batch of up to n records and about as many bytes.
+func (b *batch) start(n, bytes int, random *rand.Rand) {
 	b.perRecord = max(b.perRecord, 24)
 	now := time.Now().Round(0).UTC()
 	b.records = make([]record.Record, 0, n)
 	b.fields = make([]record.Field, 0, n*(2+spareFields))
-	b.text = make([]byte, 0, min(n*b.perRecord, batchBytes))
+	b.text = make([]byte, 0, min(n*b.perRecord, bytes))
 	b.bytes = 0
 	b.random = random
 	b.now = now.Truncate(time.Microsecond) // schemas say no more

@@ -37,6 +37,7 @@ type Source struct {
 	recordCount int64 // 0 means no end
 	collections []collection
 	limiter     rateLimiter
+	largest     int // bytes of the largest file
 
 	made   int64 // number of the last record
 	batch  batch
@@ -77,6 +78,9 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 		if err := s.collections[i].payload.load(ctx); err != nil {
 			return err
 		}
+		if p, ok := s.collections[i].payload.(*filePayload); ok {
+			s.largest = max(s.largest, p.size())
+		}
 	}
 	s.random = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	s.limiter.Start = time.Now()
@@ -101,15 +105,21 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	records := s.make(n)
+	most := sdk.BatchBytes(ctx, batchBytes)
+	if s.largest > most {
+		if err := sdk.Reserve(ctx, 2*s.largest); err != nil { // an update has two payloads
+			return nil, err
+		}
+	}
+	records := s.make(n, most)
 	s.limiter.took(len(records))
 	return records, nil
 }
 
-// make returns n records, or fewer when they are large.
-func (s *Source) make(n int) []record.Record {
+// make returns n records, or fewer when they are large. No further one is added behind most bytes.
+func (s *Source) make(n, most int) []record.Record {
 	b := &s.batch
-	b.start(n, s.random)
+	b.start(n, most, s.random)
 	for range n {
 		s.made++
 		c := &s.collections[0]
@@ -117,7 +127,7 @@ func (s *Source) make(n int) []record.Record {
 			c = &s.collections[s.random.IntN(len(s.collections))]
 		}
 		b.add(s.made, c)
-		if b.bytes >= batchBytes {
+		if b.bytes >= most {
 			break
 		}
 	}
@@ -176,10 +186,12 @@ func (p rawPayload) data(b *batch) record.Data {
 type filePayload struct {
 	setting string // that names it
 	path    string
-	content []byte
+	content *[]byte // may be that of other generators, too
 }
 
+func (p *filePayload) size() int { return len(*p.content) }
+
 func (p *filePayload) data(b *batch) record.Data {
-	b.bytes += len(p.content)
-	return record.Raw(bytes.Clone(p.content))
+	b.bytes += p.size()
+	return record.Raw(bytes.Clone(*p.content))
 }

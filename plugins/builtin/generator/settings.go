@@ -173,10 +173,12 @@ func (s collectionSettings) fields(prefix string) ([]field, error) {
 const maxFile = 1 << 20
 
 func (p *filePayload) load(ctx context.Context) error {
+	contents.mu.Lock() // so that one large file at a time is read
+	defer contents.mu.Unlock()
 	content, err := sdk.ReadSettingFile(ctx, p.setting, p.path, maxFile)
 	if err != nil {
 		return fmt.Errorf("cannot read the content to generate: %w", err)
 	}
-	p.content = content
+	p.content = shared(content)
 	return nil
 }

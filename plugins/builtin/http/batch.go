@@ -13,6 +13,9 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
+// keptBytes is the largest buffer that is kept for the next body: many destinations may have one.
+const keptBytes = 64 << 10
+
 // batch is records in their text form that go out in one request.
 type batch struct {
 	text []byte
@@ -48,7 +51,9 @@ func (d *Destination) encode(ctx context.Context, records []record.Record) (b ba
 			break
 		}
 	}
-	d.buf = b.text
+	if d.buf = nil; cap(b.text) <= keptBytes {
+		d.buf = b.text
+	}
 	return b, err
 }
 

@@ -1,0 +1,143 @@
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// sink is an HTTP server that answers nothing while it is dead, and counts the records of each
+// pipeline that it took.
+type sink struct {
+	*httptest.Server
+	alive chan struct{} // closed when it answers
+
+	mu      sync.Mutex
+	asked   int            // guarded by mu: requests that it saw
+	arrived map[string]int // guarded by mu: by path
+}
+
+func newSink(t *testing.T) *sink {
+	s := &sink{alive: make(chan struct{}), arrived: map[string]int{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.asked++
+		s.mu.Unlock()
+		select {
+		case <-s.alive:
+		case <-r.Context().Done():
+			return
+		}
+		if n, err := io.Copy(io.Discard, r.Body); err != nil || n < greatRecord {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.arrived[r.URL.Path]++
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// greatRecord is the size of the records of TestMemoryLimitIsKept.
+const greatRecord = 16 << 20
+
+// With records of 16 MiB and a dead sink the agent stays within its memory limit, whatever the
+// number of pipelines, and loses nothing: all arrives once the sink is alive.
+// CONDUIT_MEMORY_PIPELINES sets how many there are.
+func TestMemoryLimitIsKept(t *testing.T) {
+	const limit = 512 << 20
+	n, dir, s := setting(t, "CONDUIT_MEMORY_PIPELINES", 24), t.TempDir(), newSink(t)
+	great := filepath.Join(dir, "great.log")
+	line := append(bytes.Repeat([]byte{'x'}, greatRecord-1), '\n')
+	if err := os.WriteFile(great, append(line, line...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	text.WriteString("version: \"2.2\"\npipelines:\n")
+	for i := range n {
+		fmt.Fprintf(&text, "  - id: p%[1]d\n    connectors:\n"+
+			"      - {id: src, type: source, plugin: \"builtin:file\", settings: {path: %[2]s}}\n"+
+			"      - {id: dst, type: destination, plugin: \"builtin:http\", settings: {url: %[3]s/p%[1]d, timeout: 1h}}\n", i, great, s.URL)
+	}
+	writePipelines(t, dir, text.String())
+	address := filepath.Join(dir, "address")
+	p := startProcess(t, dir, memoryLimit+"="+strconv.Itoa(limit), addressFile+"="+address)
+	t.Cleanup(p.kill)
+	wait := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute + time.Duration(n)*time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("waited too long for %s; %s\n%s", what, metric(address, "conduit_memory"), p.log.String())
+			}
+		}
+	}
+	wait("sources that wait for memory", func() bool {
+		var waiting int
+		_, _ = fmt.Sscanf(metric(address, "conduit_memory_waiting_sources"), "conduit_memory_waiting_sources %d", &waiting)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.asked > 0 && waiting+s.asked >= n
+	})
+	t.Logf("sink dead: peak %d MiB, %s", peak(t, p)>>20, metric(address, "conduit_memory"))
+	close(s.alive)
+	wait("all records", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i := range n {
+			if s.arrived[fmt.Sprintf("/p%d", i)] < 2 {
+				return false
+			}
+		}
+		return true
+	})
+	t.Logf("%d pipelines, %d records of 16 MiB: peak %d MiB", n, 2*n, peak(t, p)>>20)
+	if got := peak(t, p); got > limit {
+		t.Errorf("the agent took %d MiB, the limit is %d MiB", got>>20, limit>>20)
+	}
+	p.terminate(t)
+}
+
+// metric returns the lines of the metrics of the agent that begin with prefix.
+func metric(address, prefix string) string {
+	at, err := os.ReadFile(address)
+	if err != nil {
+		return ""
+	}
+	resp, err := http.Get("http://" + strings.TrimSpace(string(at)) + "/metrics")
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	var found []string
+	body, _ := io.ReadAll(resp.Body)
+	for line := range strings.Lines(string(body)) {
+		if strings.HasPrefix(line, prefix) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+// peak returns the most memory that the process had.
+func peak(t *testing.T, p *process) (bytes int64) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(status), "VmHWM:")
+	if _, err := fmt.Sscanf(line, "%d kB", &bytes); err != nil {
+		t.Fatal(err)
+	}
+	return bytes << 10
+}

@@ -1,0 +1,204 @@
+package backpressure
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+var _ sdk.Memory = (*Account)(nil)
+
+// Account is what one source takes of a Shared bound. A nil Account has no bound. Where the
+// bound is not strict it only counts.
+type Account struct {
+	shared *Shared
+
+	batch int64 // owned by the goroutine that reads: most bytes of the Read that comes next
+
+	// What follows is guarded by shared.mu.
+	held     int64     // by records in flight
+	reserved int64     // for the Read that runs, or the batch that it returned
+	expected int64     // bytes of the next batch, from those before
+	asks     bool      // the source asks before it takes memory for large records
+	since    time.Time // when the Read began that a reservation is for
+}
+
+// Join returns an account for a source of which the first Read may return so many bytes,
+// without that it asked for them.
+func (m *Shared) Join(unasked int) *Account {
+	if m == nil {
+		return nil
+	}
+	m.sources.Add(1)
+	if m.Strict {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.unproven == nil {
+			m.unproven = map[*Account]struct{}{}
+		}
+	}
+	return &Account{shared: m, expected: int64(max(unasked, leastEach))}
+}
+
+// Leave takes the source out of the bound with what it holds.
+func (a *Account) Leave(held int) {
+	if a == nil {
+		return
+	}
+	m := a.shared
+	m.sources.Add(-1)
+	a.Add(-held)
+	if !m.Strict {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.unproven, a)
+	a.release(a.reserved)
+	m.grant()
+}
+
+// Add records that the source holds n bytes more.
+func (a *Account) Add(n int) {
+	if a == nil || n == 0 {
+		return
+	}
+	m := a.shared
+	if !m.Strict {
+		m.used.Add(int64(n))
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a.held += int64(n)
+	covered := min(max(int64(n), 0), a.reserved)
+	a.reserved -= covered
+	m.used.Add(int64(n) - covered)
+	if n < 0 {
+		a.within()
+		m.grant()
+	}
+}
+
+// Context returns a context for Reads, by which a source can ask for memory.
+func (a *Account) Context(ctx context.Context) context.Context {
+	if a == nil || !a.shared.Strict {
+		return ctx
+	}
+	return sdk.WithMemory(ctx, a)
+}
+
+// Begin waits until there is memory for the next Read.
+func (a *Account) Begin(ctx context.Context) error {
+	if a == nil || !a.shared.Strict {
+		return nil
+	}
+	m := a.shared
+	m.mu.Lock()
+	a.release(a.reserved)
+	each := int64(m.each())
+	a.batch = math.MaxInt
+	if m.used.Load() > m.Bytes/2 {
+		a.batch = max(each-a.held, leastEach)
+	}
+	n := a.expected
+	if a.asks {
+		n = min(n, max(each-a.held, leastEach))
+	}
+	return a.wait(ctx, n, true)
+}
+
+// End records that the Read returned so many bytes.
+func (a *Account) End(n int) {
+	if a == nil || !a.shared.Strict {
+		return
+	}
+	m := a.shared
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.unproven, a)
+	a.expected = max(int64(n), a.expected/2)
+	if over := int64(n) - a.reserved; over > 0 {
+		a.reserve(over, false)
+	} else {
+		a.release(-over)
+		m.grant()
+	}
+}
+
+// Batch implements sdk.Memory.
+func (a *Account) Batch() int {
+	m := a.shared
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a.asks = true
+	return int(a.batch)
+}
+
+// Reserve implements sdk.Memory.
+func (a *Account) Reserve(ctx context.Context, n int) error {
+	m := a.shared
+	m.mu.Lock()
+	a.asks = true
+	delete(m.unproven, a) // what it has is in use
+	if more := int64(n) - a.reserved; more > 0 {
+		return a.wait(ctx, more, false)
+	}
+	m.mu.Unlock()
+	return nil
+}
+
+// wait reserves n bytes, or waits until they are free. mu is held, and released.
+func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
+	m := a.shared
+	if a.held+a.reserved+n <= int64(m.each()) || len(m.waiters) == 0 && m.fits(a, n) || m.beyond == a {
+		a.reserve(n, unasked)
+		m.mu.Unlock()
+		return nil
+	}
+	w := &waiter{account: a, n: n, unasked: unasked, granted: make(chan struct{})}
+	m.waiters = append(m.waiters, w)
+	m.waiting.Add(1)
+	m.arm()
+	m.mu.Unlock()
+	select {
+	case <-w.granted:
+		return nil
+	case <-ctx.Done():
+	}
+	m.mu.Lock() // what was granted meanwhile is released by Leave
+	defer m.mu.Unlock()
+	if i := slices.Index(m.waiters, w); i >= 0 {
+		m.waiters = slices.Delete(m.waiters, i, i+1)
+		m.waiting.Add(-1)
+		m.grant()
+	}
+	return context.Cause(ctx)
+}
+
+// reserve takes n bytes. Where it was not the source that asked for them, it may be idle.
+func (a *Account) reserve(n int64, unasked bool) {
+	m := a.shared
+	a.reserved += n
+	m.used.Add(n)
+	if unasked && a.held+a.reserved > int64(m.each()) {
+		a.since = time.Now()
+		m.unproven[a] = struct{}{}
+	}
+}
+
+func (a *Account) release(n int64) {
+	a.reserved -= n
+	a.shared.used.Add(-n)
+	a.within()
+}
+
+// within lets another source go beyond the bound once this one holds little.
+func (a *Account) within() {
+	if m := a.shared; m.beyond == a && a.held+a.reserved <= int64(m.each()) {
+		m.beyond = nil
+	}
+}

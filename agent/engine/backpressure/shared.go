@@ -1,0 +1,126 @@
+package backpressure
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Shared bounds the memory that the records of several sources take together. A source
+// that holds less than its own part may read in any case, so that it waits for no other.
+type Shared struct {
+	Bytes int64
+	// Each is the part of a source. Where the bound is strict, it is less when there are
+	// so many sources that their parts would be more than half of Bytes.
+	Each int
+	// Strict has sources reserve what they are about to read. One of them at a time may go
+	// beyond Bytes, so that a record larger than what is free still passes.
+	Strict bool
+
+	used    atomic.Int64
+	sources atomic.Int64 // accounts
+
+	mu       sync.Mutex // guards what follows, and the accounts where the bound is strict
+	waiters  []*waiter  // longest waiting first
+	waiting  atomic.Int64
+	beyond   *Account              // that may go beyond Bytes
+	unproven map[*Account]struct{} // whose Read has not returned, with a reservation that was not asked for by its source
+	armed    bool                  // a timer will release the reservations of idle sources
+}
+
+// waiter is a source that waits for n bytes.
+type waiter struct {
+	account *Account
+	n       int64
+	unasked bool // not the source asked for them
+	granted chan struct{}
+}
+
+const (
+	// leastEach is enough for a source of small records to go on.
+	leastEach = 4 << 10
+	// A source whose Read takes so long waits for records. What is reserved for it is
+	// given to those that wait for memory.
+	idleAfter = 250 * time.Millisecond
+)
+
+// NewShared returns the bound for the sources of an agent: four of them may fill their
+// windows, and any number of them has enough to read and write at the same time.
+func NewShared() *Shared { return &Shared{Bytes: 16 << 20, Each: 512 << 10} }
+
+// Within returns the strict bound for the sources of an agent that may take so many bytes
+// of memory. Connectors make several copies of a large record at the same time, such as its
+// JSON, and the agent itself takes the rest.
+func Within(memory int64) *Shared {
+	return &Shared{Bytes: min(max(memory/8, 1<<20), 256<<20), Each: 512 << 10, Strict: true}
+}
+
+// Use is how much of a bound is used.
+type Use struct {
+	Bytes, Used int64
+	Waiting     int64 // sources that wait for memory
+}
+
+// Use returns how much of the bound is used.
+func (m *Shared) Use() Use {
+	return Use{Bytes: m.Bytes, Used: m.used.Load(), Waiting: m.waiting.Load()}
+}
+
+// allows reports whether a source that holds this many bytes may read.
+func (m *Shared) allows(held int) bool {
+	return m == nil || held < m.each() || m.used.Load() < m.Bytes
+}
+
+// each returns the part of a source.
+func (m *Shared) each() int {
+	if !m.Strict {
+		return m.Each
+	}
+	return min(m.Each, max(leastEach, int(m.Bytes/2/max(1, m.sources.Load()))))
+}
+
+// fits reports whether a may take n bytes more, with mu held. It may be the one to go beyond Bytes.
+func (m *Shared) fits(a *Account, n int64) bool {
+	if m.used.Load()+n <= m.Bytes {
+		return true
+	}
+	if m.beyond == nil {
+		m.beyond = a
+	}
+	return m.beyond == a
+}
+
+// grant lets those go on that memory has become free for, with mu held.
+func (m *Shared) grant() {
+	for len(m.waiters) > 0 {
+		w := m.waiters[0]
+		if !m.fits(w.account, w.n) {
+			m.arm()
+			return
+		}
+		w.account.reserve(w.n, w.unasked)
+		close(w.granted)
+		m.waiters = m.waiters[1:]
+		m.waiting.Add(-1)
+	}
+}
+
+// arm has the reservations of idle sources released soon, with mu held.
+func (m *Shared) arm() {
+	if m.armed || len(m.unproven) == 0 {
+		return
+	}
+	m.armed = true
+	time.AfterFunc(idleAfter, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.armed = false
+		for a := range m.unproven {
+			if time.Since(a.since) >= idleAfter {
+				delete(m.unproven, a)
+				a.release(a.reserved)
+			}
+		}
+		m.grant()
+	})
+}
