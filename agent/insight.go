@@ -17,6 +17,7 @@ import (
 func (a *Agent) insight() resource.Insight {
 	return resource.Insight{
 		Agent:    a.describe,
+		Memory:   a.memory,
 		Check:    func(ctx context.Context, p *spec.Pipeline) []spec.Problem { return a.Catalog.Check(ctx, p) },
 		ReadFile: a.readPipelineFile,
 	}

@@ -182,7 +182,7 @@ func (s *Server) agentRoutes(base resource.Base) []route {
 	files := &resource.Files{Base: base, Reloaded: s.Reload, Planned: s.Plan}
 	dryRuns := &resource.DryRuns{Do: s.DryRun}
 	events := &resource.Events{Base: base}
-	health := &resource.Health{Base: base, Version: s.Version}
+	health := &resource.Health{Base: base, Version: s.Version, Memory: s.Insight.Memory}
 	pages := &resource.Pages{Base: base, Insight: s.Insight, Status: status, Files: files}
 	return []route{
 		{openapi.Operation{Method: get, Path: "/v1/status", ID: "listStatus", Tag: "agent", Summary: "Get of every pipeline what is declared, what runs and what is wrong",

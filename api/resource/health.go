@@ -16,6 +16,7 @@ import (
 type Health struct {
 	Base
 	Version string
+	Memory  func() rest.RecordMemory // nil: not told
 }
 
 // Info answers with the version.
@@ -61,7 +62,19 @@ func (s *Health) Ready(w http.ResponseWriter, r *http.Request) (any, error) {
 			}
 		}
 	}
-	return rest.Readiness{Status: "ready", Directory: s.directory(r), Pipelines: count}, err
+	return rest.Readiness{Status: "ready", Directory: s.directory(r), Pipelines: count, Memory: s.memory()}, err
+}
+
+// memory returns what there is for records where sources wait for it, nil where none do.
+func (s *Health) memory() *rest.RecordMemory {
+	if s.Memory == nil {
+		return nil
+	}
+	m := s.Memory()
+	if m.Waiting == 0 {
+		return nil
+	}
+	return &m
 }
 
 // directory returns how it stands with the directory of the pipeline files, nil when

@@ -23,6 +23,8 @@ import (
 type Insight struct {
 	// Agent describes the process, its store and its settings.
 	Agent func(ctx context.Context) (rest.Agent, error)
+	// Memory returns what there is for records in flight.
+	Memory func() rest.RecordMemory
 	// Check returns what is wrong with the plugins and settings of a pipeline that is being
 	// written. Paths are JSON pointers within it.
 	Check func(ctx context.Context, p *spec.Pipeline) []spec.Problem

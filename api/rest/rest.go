@@ -348,6 +348,7 @@ type Readiness struct {
 	Reason    string          `json:"reason,omitempty"`
 	Directory *spec.Directory `json:"directory,omitempty" doc:"Of the pipeline files. While it is not in order pipelines keep running as they were declared."`
 	Pipelines *ReadyPipelines `json:"pipelines,omitempty"`
+	Memory    *RecordMemory   `json:"memory,omitempty" doc:"While sources wait for memory."`
 }
 
 // ReadyPipelines counts pipelines.
