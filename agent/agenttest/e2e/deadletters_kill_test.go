@@ -124,10 +124,10 @@ func TestKillLosesNoDeadLetters(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	lines := make(chan int)
 	go func() { lines <- feedRefused(ctx, filepath.Join(m.dir, "in.log"), bad) }()
-	n := max(2, kills(t)/10)
+	n := max(4, kills(t)/10)
 	for range n {
 		m.live()
-		m.awaitSize(m.size() + rand.Int64N(60_000))
+		m.awaitBytes(t, m.output(), rand.Int64N(60_000))
 		m.kill()
 	}
 	stop()
@@ -144,19 +144,7 @@ func TestKillLosesNoDeadLetters(t *testing.T) {
 	t.Logf("%d lines, %d kills, %d dead letters, %d replays, %d repeated", last, n+replays, len(kept), replays, len(m.written())-before-len(kept))
 }
 
-// awaitSize returns when the output has so many bytes. It does not rest: a replay is short.
-func (m *killable) awaitSize(bytes int64) {
-	m.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); m.size() < bytes; {
-		if time.Now().After(deadline) {
-			m.kill()
-			m.t.Fatalf("the output has only %d of %d bytes\n%s", m.size(), bytes, m.log.String())
-		}
-	}
-}
-
-// size returns how many bytes the output has.
-func (m *killable) size() int64 { return fileSize(filepath.Join(m.dir, "out.jsonl")) }
+func (m *killable) output() string { return filepath.Join(m.dir, "out.jsonl") }
 
 // refusedOf waits until the lines up to last have arrived, and returns the numbers of the dead
 // letters, which are all multiples of bad and nothing else.
@@ -193,12 +181,12 @@ func (m *killable) replayWithKills(n int, kept []int, before int) (replays int) 
 		if len(left) == 0 {
 			return replays
 		}
-		from := m.size()
+		from := fileSize(m.output())
 		if _, err := m.api.ReplayDeadLetters(m.t.Context(), "p", rest.ReplayRequest{All: true}); err != nil {
 			m.t.Fatal(err)
 		}
 		if replays < n && rand.IntN(2) == 0 {
-			m.awaitSize(from + rand.Int64N(int64(len(left))*100)) // of more than 100 bytes each
+			m.awaitSize(m.t, m.output(), from+rand.Int64N(int64(len(left))*100)) // of more than 100 bytes each
 		} else {
 			m.until("the replay to get on", func() bool {
 				s, err := m.api.Replay(m.t.Context(), "p")

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -59,10 +58,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(child(dir))
 	}
-	flag.Parse()
-	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) { // the default: parallel tests wait most of the time
-		_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
-	}
+	agenttest.Overlap(2)
 	os.Exit(m.Run())
 }
 
@@ -174,15 +170,16 @@ func writePipelines(t *testing.T, dir, text string) {
 }
 
 // kills is how often the agent is killed; CONDUIT_KILLS sets it for longer campaigns.
-func kills(t *testing.T) int {
-	if s := os.Getenv("CONDUIT_KILLS"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+func kills(t *testing.T) int { return rounds(t, "CONDUIT_KILLS", 100) }
+
+// rounds is how often a test makes something go wrong: as a variable says, else so often in CI,
+// and a quarter of it elsewhere.
+func rounds(t *testing.T, variable string, inCI int) int {
+	t.Helper()
+	if os.Getenv("CI") == "" {
+		inCI = max(2, inCI/4)
 	}
-	return 100
+	return setting(t, variable, inCI)
 }
 
 // repeatBound is how long before a kill a record may have been read that is repeated
@@ -208,7 +205,7 @@ func TestKillLosesNothing(t *testing.T) {
 			p.kill()
 			t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
 		}
-		time.Sleep(time.Duration(rand.Int64N(int64(60 * time.Millisecond)))) // any moment
+		p.awaitBytes(t, made, rand.Int64N(150_000)) // any moment
 		p.kill()
 		killed[i] = time.Now()
 	}
@@ -282,6 +279,24 @@ func grows(paths ...string) error {
 		time.Sleep(time.Millisecond)
 	}
 	return nil
+}
+
+// awaitBytes returns when a file has so many bytes more. It does not rest, so that it ends in the
+// middle of what the agent does.
+func (p *process) awaitBytes(t *testing.T, path string, more int64) {
+	t.Helper()
+	p.awaitSize(t, path, fileSize(path)+more)
+}
+
+// awaitSize returns when a file has so many bytes.
+func (p *process) awaitSize(t *testing.T, path string, bytes int64) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); fileSize(path) < bytes; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			p.kill()
+			t.Fatalf("%s has only %d of %d bytes\n%s", path, fileSize(path), bytes, p.log.String())
+		}
+	}
 }
 
 func fileSize(path string) int64 {

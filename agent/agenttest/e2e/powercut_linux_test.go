@@ -37,7 +37,7 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 
 	made, tailed, spooledOut := filepath.Join(d.dir, "made.jsonl"), filepath.Join(d.dir, "tailed.jsonl"), filepath.Join(d.dir, "out.jsonl")
 	rotated := filepath.Join(d.dir, "rotated.jsonl")
-	n := setting(t, "CONDUIT_CUTS", 20)
+	n := rounds(t, "CONDUIT_CUTS", 20)
 	cuts := make([]time.Time, n)
 	for i := range n {
 		p := startProcess(t, d.dir)
@@ -46,8 +46,11 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 				p.kill()
 				t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
 			}
+			p.awaitBytes(t, made, rand.Int64N(120_000)) // any moment
+		} else {
+			lines := rand.IntN(6) // any moment of starting
+			p.waitFor(t, fmt.Sprintf("%d lines of log", lines), func() bool { return strings.Count(p.log.String(), "\n") >= lines })
 		}
-		time.Sleep(time.Duration(rand.Int64N(int64(120 * time.Millisecond)))) // any moment
 		d.cut(t)
 		p.kill()
 		cuts[i] = time.Now()

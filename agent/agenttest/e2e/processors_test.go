@@ -266,7 +266,7 @@ func TestKillLosesNothingWithProcessors(t *testing.T) {
 			t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
 		}
 		writePipelines(t, dir, processedAs(dir, i+1))
-		time.Sleep(time.Duration(rand.Int64N(int64(200 * time.Millisecond)))) // any moment
+		p.awaitBytes(t, outputs[rand.IntN(len(outputs))], rand.Int64N(40_000)) // any moment
 		p.kill()
 		killed[i] = time.Now()
 		exchanged += strings.Count(p.log.String(), "pipeline changed while it runs")
@@ -293,7 +293,7 @@ func TestKillLosesNothingWithProcessors(t *testing.T) {
 // waitFor waits until done, and ends the agent when that takes too long.
 func (p *process) waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.kill()
 			t.Fatalf("waited too long for %s\n%s", what, p.log.String())

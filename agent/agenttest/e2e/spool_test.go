@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 const spoolPipelines = `version: "2.2"
@@ -34,14 +33,14 @@ func TestKillLosesNothingInSpool(t *testing.T) {
 	go func() { lines <- feedLines(feed, filepath.Join(dir, "input.log"), rate) }()
 
 	out := filepath.Join(dir, "out.jsonl")
-	n := setting(t, "CONDUIT_KILLS", 30)
+	n := rounds(t, "CONDUIT_KILLS", 30)
 	for i := range n {
 		p := startProcess(t, dir)
 		if err := grows(out); err != nil {
 			p.kill()
 			t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
 		}
-		time.Sleep(time.Duration(rand.Int64N(int64(60 * time.Millisecond)))) // any moment
+		p.awaitBytes(t, out, rand.Int64N(80_000)) // any moment
 		p.kill()
 	}
 	fed()

@@ -377,6 +377,7 @@ func TestUIEditorCompletes(t *testing.T) {
 
 // Everything can be reached by keys.
 func TestUIKeyboard(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 50, marked))
 	w.Save("other.yaml", made(w.Dir, "other", 1, ""))
@@ -410,6 +411,7 @@ func TestUIKeyboard(t *testing.T) {
 
 // The drawing marks the stage that holds the pipeline back, with who waits for it.
 func TestUISlowStage(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 50, ""))
 	w.WaitPhase("p", spec.PhaseRunning, 1)

@@ -32,6 +32,7 @@ func Main(m *testing.M) {
 		}
 		return
 	}
+	agenttest.Overlap(4)
 	os.Exit(m.Run())
 }
 

@@ -31,6 +31,7 @@ func appendNumbers(path string, first, n int) error {
 
 // TestFile runs the suite with the file connector on both sides: it has no server.
 func TestFile(t *testing.T) {
+	t.Parallel()
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:file",
 		System: func(_ *testing.T, dir string) *kill.System {
@@ -46,6 +47,7 @@ func TestFile(t *testing.T) {
 // TestFiles reads several files, of which some are rotated now and then. Each call of Produce
 // writes to one of them: order is promised within it.
 func TestFiles(t *testing.T) {
+	t.Parallel()
 	const files = 5
 	var of []int // file of each number
 	kill.RunSource(t, kill.Source{
@@ -72,6 +74,7 @@ func TestFiles(t *testing.T) {
 
 // TestFileRotated writes a file that is rotated and compressed all the time.
 func TestFileRotated(t *testing.T) {
+	t.Parallel()
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:file",
 		System: func(_ *testing.T, dir string) *kill.System {

@@ -106,20 +106,21 @@ type maker struct {
 	Fault
 	needs func(*flow) bool
 	make  func(*flow) error
+	brief bool // made in short runs, too
 }
 
 // faults are made one at a time.
 var faults = []maker{
-	{None, always, func(*flow) error { return nil }},
-	{AgentKilled, always, (*flow).killAgent},
-	{AgentStopped, always, (*flow).stopAgent},
-	{ServerKilled, (*flow).hasServer, (*flow).killServer},
-	{ServerRestarted, (*flow).hasServer, (*flow).restartServer},
-	{ConnectionCut, (*flow).hasProxy, (*flow).cut},
-	{ConnectionRefused, (*flow).hasProxy, (*flow).refuse},
-	{ConnectionDelayed, (*flow).hasProxy, (*flow).delay},
-	{ConnectionHalfOpen, (*flow).hasProxy, (*flow).halfOpen},
-	{CredentialsRotated, (*flow).canRotate, (*flow).rotate},
+	{None, always, func(*flow) error { return nil }, false},
+	{AgentKilled, always, (*flow).killAgent, true},
+	{AgentStopped, always, (*flow).stopAgent, false},
+	{ServerKilled, (*flow).hasServer, (*flow).killServer, true},
+	{ServerRestarted, (*flow).hasServer, (*flow).restartServer, false},
+	{ConnectionCut, (*flow).hasProxy, (*flow).cut, true},
+	{ConnectionRefused, (*flow).hasProxy, (*flow).refuse, false},
+	{ConnectionDelayed, (*flow).hasProxy, (*flow).delay, false},
+	{ConnectionHalfOpen, (*flow).hasProxy, (*flow).halfOpen, false},
+	{CredentialsRotated, (*flow).canRotate, (*flow).rotate, false},
 }
 
 func always(*flow) bool         { return true }
@@ -131,10 +132,17 @@ func (f *flow) canRotate() bool { return f.system.Rotate != nil }
 // effect-once: those that were in flight when the agent ended.
 func (fault Fault) repeats() bool { return fault == AgentKilled || fault == Everything }
 
-// rounds is how often each fault is made; CONDUIT_KILL_ROUNDS sets it for longer campaigns.
+// brief reports whether the run is a short one: outside CI, each of the brief faults is made once.
+// CONDUIT_KILL_ROUNDS asks for all faults, and so many of each.
+func brief() bool { return os.Getenv("CI") == "" && os.Getenv("CONDUIT_KILL_ROUNDS") == "" }
+
+// rounds is how often each fault is made.
 func rounds(t testing.TB) int {
 	s := os.Getenv("CONDUIT_KILL_ROUNDS")
-	if s == "" {
+	switch {
+	case brief():
+		return 1
+	case s == "":
 		return 2
 	}
 	n, err := strconv.Atoi(s)
@@ -179,9 +187,15 @@ func RunDestination(t *testing.T, c Destination) {
 	f.run(c.Skip)
 }
 
+// maxBetween is up to how many records are produced before a fault is made.
+const maxBetween = 200
+
 func (f *flow) run(skip map[Fault]string) {
 	f.start()
-	for _, one := range append(slices.Clone(faults), maker{Everything, always, (*flow).everything}) {
+	for _, one := range append(slices.Clone(faults), maker{Everything, always, (*flow).everything, true}) {
+		if brief() && !one.brief {
+			continue
+		}
 		f.t.Run(string(one.Fault), func(t *testing.T) {
 			if reason, ok := skip[one.Fault]; ok {
 				t.Skip(reason)
@@ -202,7 +216,7 @@ func (f *flow) fault(t *testing.T, fault Fault, inflict func(*flow) error) {
 	began := f.ledger.count()
 	resume := f.feed()
 	for range rounds(t) {
-		time.Sleep(time.Duration(rand.Int64N(int64(300 * time.Millisecond)))) // any moment
+		f.produces(rand.IntN(maxBetween))
 		if err := inflict(f); err != nil {
 			resume()
 			t.Fatal(err)

@@ -117,6 +117,7 @@ func (m *mosquitto) publish(ctx context.Context, topic string, payloads ...strin
 // TestMQTTSource receives what is published. Credentials that are replaced make the pipeline
 // start again: what it had acknowledged over the connection that was cut comes again.
 func TestMQTTSource(t *testing.T) {
+	t.Parallel()
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:mqtt", Reread: true,
 		System: func(t *testing.T, dir string) *kill.System {
@@ -140,6 +141,7 @@ func TestMQTTSource(t *testing.T) {
 
 // TestMQTTDestination publishes: what is acknowledged reaches a subscriber.
 func TestMQTTDestination(t *testing.T) {
+	t.Parallel()
 	kill.RunDestination(t, kill.Destination{
 		Plugin: "builtin:mqtt", Reread: true,
 		System: func(t *testing.T, dir string) *kill.System {
