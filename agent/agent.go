@@ -76,8 +76,8 @@ type Agent struct {
 // what is in flight is written and acknowledged, positions are saved. It returns an
 // error when the agent cannot start or cannot go on.
 func Run(ctx context.Context, o Options) error {
-	db, err := store.Open(ctx, o.Config.DB.SQLite.Path, store.WithLog(o.Log))
-	if err != nil {
+	db, err := openStore(ctx, o)
+	if err != nil || db == nil {
 		return err
 	}
 	registry, err := schemaRegistry(o.Config.Schemas, db.Schemas())

@@ -67,6 +67,17 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		DeadLetters: a.deadLetters,
 		Replays:     a.replays,
 	}
+	serve, err := a.listen(server)
+	if err == nil {
+		a.metrics.API = server.Stats
+		a.options.Log.Info("API ready", "component", "api", "address", a.address)
+	}
+	return serve, err
+}
+
+// listen returns what serves the API until its context ends.
+func (a *Agent) listen(server *api.Server) (func(ctx context.Context) error, error) {
+	c := a.options.Config.API
 	if err := a.secure(server, c); err != nil {
 		return nil, &settingError{err}
 	}
@@ -87,8 +98,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		}
 		serve = func(ctx context.Context) error { return serveBoth(ctx, server, l, local) }
 	}
-	a.address, a.metrics.API = l.Addr().String(), server.Stats
-	a.options.Log.Info("API ready", "component", "api", "address", a.address)
+	a.address = l.Addr().String()
 	return serve, nil
 }
 
@@ -163,6 +173,9 @@ func (a *Agent) Ready(ctx context.Context) error {
 		return resource.ErrStarting
 	}
 	if err := a.Store.InPlace(); err != nil {
+		return err
+	}
+	if err := a.fault(); err != nil {
 		return err
 	}
 	if err := a.Loop.Unsaved(); err != nil {

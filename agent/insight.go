@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
 
+	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/api/resource"
@@ -25,10 +27,18 @@ func (a *Agent) insight() resource.Insight {
 
 // describe returns what the agent says of itself.
 func (a *Agent) describe(context.Context) (rest.Agent, error) {
+	d := a.facts(cmp.Or(a.Store.InPlace(), a.Store.Fault()))
+	letters := host.Store(deadletters.PathOf(d.Store.Path), a.deadLetters.Fault())
+	d.DeadLetters = &letters
+	return d, nil
+}
+
+// facts describes the agent, with what is wrong with its store.
+func (a *Agent) facts(problem error) rest.Agent {
 	c := &a.options.Config
 	d := host.Process()
 	d.Version, d.StartedAt, d.Address = a.options.Version, a.started, a.address
-	d.Store = host.Store(c.DB.SQLite.Path, a.Store.InPlace())
+	d.Store = host.Store(c.DB.SQLite.Path, problem)
 	d.Memory.Records = a.memory()
 	d.Memory.Limit = host.MemoryLimitOf(c.Memory.Limit)
 	d.Settings = []rest.Setting{}
@@ -39,7 +49,7 @@ func (a *Agent) describe(context.Context) (rest.Agent, error) {
 		}
 		d.Settings = append(d.Settings, one)
 	}
-	return d, nil
+	return d
 }
 
 // readPipelineFile returns the content of a pipeline file, which the watcher follows.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -214,7 +215,22 @@ func (a *Agent) pruner() *host.Pruner {
 }
 
 func (a *Agent) storeGuard() *host.StoreGuard {
-	return &host.StoreGuard{InPlace: a.Store.InPlace, Changed: a.changes.Notify, Log: a.options.Log}
+	return &host.StoreGuard{InPlace: a.Store.InPlace, Fault: a.fault, Probe: a.probe, Retry: a.Loop.Retry, Changed: a.changes.Notify, Log: a.options.Log}
+}
+
+// fault returns why something could not be saved when that was tried last, nil if it was.
+func (a *Agent) fault() error { return cmp.Or(a.Store.Fault(), a.deadLetters.Fault()) }
+
+// probe saves what changes nothing, where saving failed.
+func (a *Agent) probe(ctx context.Context) error {
+	var store, letters error
+	if a.Store.Fault() != nil {
+		store = a.Store.Probe(ctx)
+	}
+	if a.deadLetters.Fault() != nil {
+		letters = a.deadLetters.Probe(ctx)
+	}
+	return cmp.Or(store, letters)
 }
 
 func (a *Agent) recorder() *catalog.Recorder {

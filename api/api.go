@@ -52,8 +52,11 @@ type Server struct {
 	DeadLetters dlq.Store        // nil: dead letters cannot be asked for
 	Replays     dlq.Replays      // set with DeadLetters
 	Log         *slog.Logger     // nil discards
-	Version     string
-	Debug       bool // serve profiles under /debug/pprof/
+	// Down is why the agent has no pipelines to speak of: only what it says of itself is answered then. nil:
+	// it has.
+	Down    error
+	Version string
+	Debug   bool // serve profiles under /debug/pprof/
 
 	Hosts      []string    // names, in addition to localhost and addresses of the machine, that may be in the Host header
 	Origins    []string    // of pages of other sites that may use the API

@@ -122,6 +122,9 @@ func (s *Server) dispatch(words map[string]*route, allow func() string) httprout
 // serve checks what is the same for all routes and has the route answer.
 func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 	err := s.guard.Authorize(r, rt.need)
+	if err == nil && s.Down != nil && !slices.Contains(ofAgent, rt.ID) {
+		err = rest.Errorf(rest.Unavailable, rest.ReasonStore, "the agent waits, and no pipeline runs: %v", s.Down)
+	}
 	if err == nil {
 		err = jsonhttp.CheckMedia(r, rt.media...)
 	}
@@ -146,6 +149,9 @@ func (s *Server) serve(rt *route, w http.ResponseWriter, r *http.Request) {
 		}
 	})
 }
+
+// ofAgent are the operations that are possible while the agent waits for its store.
+var ofAgent = []string{"getHealth", "getReadiness", "getInfo", "getAgent"}
 
 // parameters returns the names of the parameters of the query.
 func (rt *route) parameters() []string {

@@ -48,7 +48,8 @@ type History struct {
 
 // SQLite says where the SQLite database is.
 type SQLite struct {
-	Path string `koanf:"path"`
+	Path              string `koanf:"path"`
+	NetworkFileSystem bool   `koanf:"network-filesystem"`
 }
 
 // DeadLetters bounds the dead-letter store.

@@ -59,6 +59,7 @@ func ofPipelines() []Setting {
 		{"processors.egress.timeout", 30 * time.Second, "Longest that an HTTP request of a module may take; 0s: what it asks for.", nil},
 		{"processors.egress.max-response-bytes", 4 << 20, "Bytes that the answer to an HTTP request of a module may have; 0: what it asks for.", nil},
 		{"db.sqlite.path", "conduit.db", "File that keeps state: what is declared, positions, history.", nil},
+		{"db.sqlite.network-filesystem", false, "Let db.sqlite.path be on a network file system, or on one that a program serves (FUSE). It has to keep locks, shared memory and fsync, and only one machine may use it.", nil},
 		{"db.commit-interval", 50 * time.Millisecond, "Least time between two commits of positions, or of states, under load.", nil},
 		{"db.history.max-age", 30 * 24 * time.Hour, "How long the history of a deleted pipeline is kept. Values of secret settings are not kept in it.", nil},
 		{"db.history.max-pipelines", 1000, "Deleted pipelines whose history is kept. Those that were deleted first are forgotten first.", nil},

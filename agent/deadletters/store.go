@@ -119,6 +119,17 @@ func (s *Store) Fault() error {
 	return nil
 }
 
+// Probe returns nil when something was written to the store, if there is one.
+func (s *Store) Probe(ctx context.Context) error {
+	if !s.exists() {
+		return s.Flush(ctx)
+	}
+	return s.use(ctx, func(db *sql.DB) error {
+		_, err := db.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, version))
+		return err
+	})
+}
+
 // reopen opens the database unless it is open. One that failed is closed first, which writes its log
 // back, so the log has to be durable before.
 func (s *Store) reopen(ctx context.Context) error {

@@ -9,12 +9,15 @@ import (
 // placeInterval is how often the place of the store's files is checked.
 const placeInterval = 2 * time.Second
 
-// StoreGuard reports in the log when the files of the store were deleted or replaced, and
-// when they are in their place again. What runs goes on: that is no worse, and an operator may
+// StoreGuard reports in the log when the files of the store were deleted or replaced, or cannot be
+// written, and when that is over. What runs goes on: that is no worse, and an operator may
 // want to save what the open files hold.
 type StoreGuard struct {
-	InPlace func() error // of the store
-	Changed func()       // called when it turned out differently than before
+	InPlace func() error                    // of the store
+	Fault   func() error                    // why something could not be saved when that was tried last
+	Probe   func(ctx context.Context) error // tries to save something
+	Retry   func()                          // called when it can be saved again
+	Changed func()                          // called when either turned out differently than before
 	Log     *slog.Logger
 }
 
@@ -22,13 +25,14 @@ type StoreGuard struct {
 func (g *StoreGuard) Run(ctx context.Context) error {
 	tick := time.NewTicker(placeInterval)
 	defer tick.Stop()
-	moved := false
+	moved, failing := false, false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
+		failing = g.observeFault(ctx, failing)
 		err := g.InPlace()
 		if (err != nil) == moved {
 			continue
@@ -41,4 +45,24 @@ func (g *StoreGuard) Run(ctx context.Context) error {
 		}
 		g.Changed()
 	}
+}
+
+// observeFault reports when something cannot be saved, failing says whether that is known, and
+// tries again until it can.
+func (g *StoreGuard) observeFault(ctx context.Context, failing bool) bool {
+	err := g.Fault()
+	if err != nil {
+		err = g.Probe(ctx)
+	}
+	if ctx.Err() != nil || (err != nil) == failing {
+		return failing
+	}
+	if err != nil {
+		g.Log.Error("the state of the agent cannot be saved: what needs that is not acknowledged and is tried again", "component", "agent", "err", err)
+	} else {
+		g.Log.Info("the state of the agent is saved again", "component", "agent")
+		g.Retry()
+	}
+	g.Changed()
+	return err != nil
 }

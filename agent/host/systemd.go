@@ -128,3 +128,8 @@ func (s *Supervised) notify(assignments ...string) {
 		s.Log.Warn("cannot notify systemd", "component", "agent", "err", err)
 	}
 }
+
+// Waiting notifies systemd that the agent is up, and waits because of a problem.
+func (s *Supervised) Waiting(problem error) {
+	s.notify(daemon.SdNotifyReady, "STATUS=waiting: "+strings.ReplaceAll(problem.Error(), "\n", " "))
+}

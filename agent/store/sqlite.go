@@ -216,13 +216,13 @@ func (q *sqlite) readOnly(ctx context.Context) {
 // prepare checks the file, brings its tables up to date and marks it as open. The reading connections
 // come first, because they cannot change a store that is then refused.
 func (q *sqlite) prepare(ctx context.Context, p *pools) error {
-	if err := checkKnown(ctx, p.reader); err != nil {
-		return err
-	}
 	if !q.checked {
 		if err := safekeep.QuickCheck(ctx, p.reader); err != nil {
 			return err
 		}
+	}
+	if err := checkKnown(ctx, p.reader); err != nil {
+		return err
 	}
 	if err := q.backUp(ctx, p.reader); err != nil {
 		return err

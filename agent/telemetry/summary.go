@@ -18,6 +18,7 @@ type Summary struct {
 		Store
 		FileStates(ctx context.Context) ([]spec.FileState, error)
 		InPlace() error
+		Fault() error
 	}
 	Loop  *reconcile.Loop
 	Files *files.Reconciler
@@ -40,6 +41,7 @@ func (s *Summary) Text(ctx context.Context) string {
 		}
 	}
 	c.failed(s.Store.InPlace())
+	c.failed(s.Store.Fault())
 	status := s.Files.Status()
 	c.failed(status.Err)
 	if status.Err == nil && status.Directory.State != spec.DirectoryOK {

@@ -15,7 +15,10 @@ type Agent struct {
 	Goroutines int       `json:"goroutines"`
 	Memory     Memory    `json:"memory"`
 	Store      Store     `json:"store"`
-	Settings   []Setting `json:"settings" doc:"In effect, each with the place it comes from."`
+
+	DeadLetters *Store `json:"deadLetters,omitempty" doc:"Where refused records are kept; without bytes while there never was one."`
+
+	Settings []Setting `json:"settings" doc:"In effect, each with the place it comes from."`
 }
 
 // Memory is what a process uses.
@@ -34,12 +37,13 @@ type RecordMemory struct {
 
 // Store is where an agent keeps its state.
 type Store struct {
-	Path      string `json:"path"`
-	Bytes     int64  `json:"bytes" doc:"Of the database."`
-	WALBytes  int64  `json:"walBytes" doc:"Of its write-ahead log."`
-	DiskFree  int64  `json:"diskFree,omitempty" doc:"Bytes free for the agent on the file system."`
-	DiskTotal int64  `json:"diskTotal,omitempty" doc:"Bytes of the file system."`
-	Problem   string `json:"problem,omitempty" doc:"What is wrong with it."`
+	Path       string `json:"path"`
+	Bytes      int64  `json:"bytes" doc:"Of the database."`
+	WALBytes   int64  `json:"walBytes" doc:"Of its write-ahead log."`
+	DiskFree   int64  `json:"diskFree,omitempty" doc:"Bytes free for the agent on the file system."`
+	DiskTotal  int64  `json:"diskTotal,omitempty" doc:"Bytes of the file system."`
+	FileSystem string `json:"fileSystem,omitempty" doc:"Kind of the file system, where it is known."`
+	Problem    string `json:"problem,omitempty" doc:"What is wrong with it, and what to do."`
 }
 
 // Setting is a setting of the agent.

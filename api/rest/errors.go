@@ -68,6 +68,7 @@ const (
 	ReasonInvalid              = "common.invalid_argument"
 	ReasonNotFound             = "common.not_found"
 	ReasonUnavailable          = "common.unavailable"
+	ReasonStore                = "agent.store_unusable"
 	ReasonUnimplemented        = "common.unimplemented"
 	ReasonParse                = "config.parse_error"
 	ReasonHost                 = "request.host_not_allowed"

@@ -136,7 +136,11 @@ func status(ctx context.Context, r *cli.Remote) (s agentStatus, err error) {
 	if s.Agent, err = readiness(ctx, r); err != nil {
 		return s, err
 	}
-	if s.Pipelines, err = statuses(ctx, r); err != nil {
+	if s.Pipelines, err = statuses(ctx, r); client.Reason(err) == rest.ReasonStore {
+		s.Files = []spec.FileState{}
+		return s, nil // the agent says why there are none
+	}
+	if err != nil {
 		return s, err
 	}
 	files, err := r.Files(ctx)

@@ -8,6 +8,8 @@ const tokenKey = 'conduit.token';
 export const token = signal(sessionStorage.getItem(tokenKey) || '');
 /** connecting, live, lost or login */
 export const link = signal('connecting');
+/** Why the agent waits and no pipeline runs; '' when it does not. */
+export const down = signal('');
 export const session = signal({ role: 'admin' });
 /** Status of each pipeline, by id. Replaced, never modified. */
 export const pipelines = signal(new Map());
@@ -188,6 +190,7 @@ export async function follow() {
     abort = new AbortController();
     try {
       const answer = await fetch('/v1/watch' + (stages ? '?stages=' + encodeURIComponent(stages) : ''), { headers: headers({ Accept: 'text/event-stream' }), signal: abort.signal });
+      down.set(answer.status === 503 ? await reasonOf(answer) : '');
       if (answer.status === 401 || answer.status === 403) link.set('login');
       else if (answer.ok) {
         link.set('live');
@@ -199,6 +202,14 @@ export async function follow() {
     await pause(link.peek() === 'login' ? Infinity : delay + Math.random() * delay);
     delay = Math.min(Math.max(delay, 500) * 1.6, 10000);
   }
+}
+
+/** What an agent that waits says, '' for any other answer. */
+async function reasonOf(answer) {
+  try {
+    const refusal = new Refusal(answer.status, await answer.json());
+    return refusal.reason === 'agent.store_unusable' ? refusal.message : '';
+  } catch { return ''; }
 }
 
 let wake = () => {};

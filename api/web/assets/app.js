@@ -68,7 +68,7 @@ function header() {
         path === '' && broken ? h('span', { class: 'badge bad', title: `${broken} need attention` }, count(broken)) : null)),
       h('a', { href: '/openapi/', key: 'api' }, 'API')),
     h('span', { class: 'grow' }),
-    h('span', { class: 'link ' + agent.link(), role: 'status' }, links[agent.link()]),
+    h('span', { class: 'link ' + agent.link(), role: 'status' }, agent.down() ? 'waiting for its store' : links[agent.link()]),
     agent.session().role === 'read' ? h('span', { class: 'badge' }, 'read only') : null,
     agent.token() && agent.link() !== 'login' ? h('button', { class: 'plain', onclick: () => agent.setToken('') }, 'Log out') : null,
     h('button', { class: 'plain icon', 'aria-label': `Colours: ${theme()}`, title: `Colours: ${theme()}`, onclick: nextTheme }, { auto: '◐', dark: '●', light: '○' }[theme()]),
@@ -123,7 +123,8 @@ addEventListener('keydown', (e) => {
   if (page) { location.hash = '#/' + page[0]; e.preventDefault(); }
 });
 
-const main = () => h('main', { id: 'main', tabindex: -1 }, content());
+const waiting = () => h('section', { class: 'card', role: 'alert' }, h('h1', null, 'No pipeline runs'), h('p', { class: 'bad wrap' }, agent.down()), h('p', null, h('a', { href: '#/agent' }, 'The agent and its store')));
+const main = () => h('main', { id: 'main', tabindex: -1 }, agent.down() && route().words[0] !== 'agent' ? waiting() : content());
 const root = document.getElementById('app');
 root.replaceChildren();
 mount(root, () => agent.link() === 'login'

@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/api/resource"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// openStore opens the store. While it is damaged no pipeline runs, since no position can be trusted, and
+// none is made in its place; the API says so, and the agent goes on when it was repaired or restored. It
+// returns nil without an error when ctx ends before.
+func openStore(ctx context.Context, o Options) (*store.DB, error) {
+	open := func() (*store.DB, error) {
+		c := o.Config.DB.SQLite
+		return store.Open(ctx, c.Path, store.WithLog(o.Log), store.OnNetwork(c.NetworkFileSystem))
+	}
+	db, err := open()
+	if err == nil {
+		sayAdopted(db, o)
+	}
+	if !unusable(err) || !o.Config.API.Enabled {
+		return db, err
+	}
+	o.Log.Error("no pipeline runs until the store is whole: the agent waits for that", "component", "agent", "err", err)
+	w := &waiting{Agent: &Agent{options: o, started: time.Now()}, open: open, problem: err}
+	return w.run(ctx)
+}
+
+func unusable(err error) bool {
+	return errors.Is(err, safekeep.ErrDamaged) || errors.Is(err, safekeep.ErrIncomplete)
+}
+
+// sayAdopted says which sources go back because the store was replaced.
+func sayAdopted(db *store.DB, o Options) {
+	if db.Adopted() == nil {
+		return
+	}
+	o.Log.Warn("an earlier file was put in the place of the store: what sources delivered since is delivered again", "component", "agent", "sources", len(db.Adopted().Sources))
+	for _, c := range db.Adopted().Sources {
+		o.Log.Warn("source goes on after an earlier position", "component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ConnectorID, "position", store.PositionText(c.Position))
+	}
+}
+
+// waiting is an agent that waits for its store.
+type waiting struct {
+	*Agent
+	resource.Observed // of which only what is defined here is asked for
+
+	open    func() (*store.DB, error)
+	problem error
+	db      *store.DB
+}
+
+// retryInterval is how often it is seen whether the files of the store changed.
+const retryInterval = time.Second
+
+// run serves the API until the store can be opened, which it returns.
+func (w *waiting) run(ctx context.Context) (*store.DB, error) {
+	serve, err := w.listen(&api.Server{
+		Observed: w, Log: w.options.Log, Version: w.options.Version, Hosts: hosts(w.options.Config.API), Down: w.problem,
+		Insight: resource.Insight{Agent: func(context.Context) (rest.Agent, error) { return w.facts(w.problem), nil }},
+	})
+	if err != nil {
+		return nil, errors.Join(w.problem, err)
+	}
+	w.options.Log.Info("API ready, for what the agent says of itself", "component", "api", "address", w.address)
+	supervised := &host.Supervised{Check: func(context.Context) error { return nil }, Log: w.options.Log}
+	waited, end := context.WithCancel(ctx)
+	defer end()
+	g, gctx := errgroup.WithContext(waited)
+	g.Go(func() error { return serve(gctx) })
+	g.Go(func() error { return supervised.Watchdog(gctx) })
+	g.Go(func() error { defer end(); return w.retry(gctx) })
+	supervised.Waiting(w.problem)
+	if err := g.Wait(); err != nil || w.db == nil {
+		return nil, err
+	}
+	w.options.Log.Info("the store is whole again", "component", "agent")
+	return w.db, nil
+}
+
+// retry opens the store when its files have changed, until that succeeds or ctx ends.
+func (w *waiting) retry(ctx context.Context) error {
+	tick := time.NewTicker(retryInterval)
+	defer tick.Stop()
+	seen := w.files()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := w.files()
+		if now == seen {
+			continue
+		}
+		db, err := w.open()
+		if err == nil {
+			sayAdopted(db, w.options)
+			w.db = db
+			return nil
+		}
+		if !errors.Is(err, store.ErrLocked) { // by a repair, which is not done then
+			seen = now
+			w.options.Log.Error("the store is still not whole", "component", "agent", "err", err)
+		}
+	}
+}
+
+// state tells one state of the files of the store from another.
+type state [2]struct {
+	size     int64
+	modified time.Time
+	missing  bool
+}
+
+func (w *waiting) files() (s state) {
+	path := w.options.Config.DB.SQLite.Path
+	for i, name := range []string{path, path + "-wal"} {
+		info, err := os.Stat(name)
+		if s[i].missing = errors.Is(err, fs.ErrNotExist); err == nil {
+			s[i].size, s[i].modified = info.Size(), info.ModTime()
+		}
+	}
+	return s
+}
+
+// Ready implements resource.Observed.
+func (w *waiting) Ready(context.Context) error { return w.problem }
+
+// Directory implements resource.Observed.
+func (w *waiting) Directory() spec.Directory { return spec.Directory{} }
+
+// Changed implements resource.Observed.
+func (w *waiting) Changed() <-chan struct{} { return nil }
