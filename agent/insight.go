@@ -29,7 +29,7 @@ func (a *Agent) insight() resource.Insight {
 func (a *Agent) describe(context.Context) (rest.Agent, error) {
 	d := a.facts(cmp.Or(a.Store.InPlace(), a.Store.Fault()))
 	letters := host.Store(deadletters.PathOf(d.Store.Path), a.deadLetters.Fault())
-	d.DeadLetters = &letters
+	d.DeadLetters, d.Memory.Records = &letters, a.memory()
 	return d, nil
 }
 
@@ -39,7 +39,6 @@ func (a *Agent) facts(problem error) rest.Agent {
 	d := host.Process()
 	d.Version, d.StartedAt, d.Address = a.options.Version, a.started, a.address
 	d.Store = host.Store(c.DB.SQLite.Path, problem)
-	d.Memory.Records = a.memory()
 	d.Memory.Limit = host.MemoryLimitOf(c.Memory.Limit)
 	d.Settings = []rest.Setting{}
 	for _, s := range c.Effective {
