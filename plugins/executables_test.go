@@ -20,6 +20,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -512,7 +513,7 @@ func TestChangesOfRunningPlugins(t *testing.T) {
 func TestConfinedPlugins(t *testing.T) {
 	t.Parallel()
 	if sandbox.Version() == 0 {
-		t.Skip("this kernel has no Landlock")
+		server.Missing(t, "this kernel has no Landlock")
 	}
 	d := newDirectory(t)
 	aside := filepath.Join(filepath.Dir(d.dir), "aside")

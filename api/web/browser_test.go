@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/conduit-agent/conduit/api/web"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // The signals and the renderer are tested by themselves, in a browser and under the policy
@@ -20,10 +20,7 @@ import (
 func TestRendererInABrowser(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("there is no chromium in the PATH")
-		}
-		t.Skip("there is no chromium in the PATH, so the renderer is not tried in a browser")
+		server.Missing(t, "there is no chromium in the PATH, so the renderer is not tried in a browser")
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch name, isFile := strings.CutPrefix(r.URL.Path, "/ui/"); {

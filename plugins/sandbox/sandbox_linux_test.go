@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"golang.org/x/sys/unix"
 )
@@ -136,7 +137,7 @@ func cloned() error {
 func need(t *testing.T) {
 	t.Helper()
 	if sandbox.Version() == 0 {
-		t.Skip("this kernel has no Landlock")
+		server.Missing(t, "this kernel has no Landlock")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -16,7 +17,7 @@ import (
 // A connector that is confined strictly works: it serves its socket and gets its schemas.
 func TestConfinedSource(t *testing.T) {
 	if sandbox.Version() < 4 {
-		t.Skip("this kernel's Landlock has no rules for ports")
+		server.Missing(t, "this kernel's Landlock has no rules for ports")
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -54,7 +55,7 @@ func TestConfinedSource(t *testing.T) {
 // With paths a destination writes where it may, and nowhere else.
 func TestConfinedDestination(t *testing.T) {
 	if sandbox.Version() == 0 {
-		t.Skip("this kernel has no Landlock")
+		server.Missing(t, "this kernel has no Landlock")
 	}
 	ctx := testContext(t)
 	given, other := t.TempDir(), t.TempDir()

@@ -24,15 +24,6 @@ import (
 // What the engine finds out about a destination by a type assertion.
 var _ connector.StopAndWaiter = (*standalone.Destination)(nil)
 
-// skip skips a test for which something is missing, except in CI, where nothing may be.
-func skip(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
 // made is a pipeline that generates numbered records into a file in the agent's directory.
 func made(dir, id string, rate int, more string) string {
 	return fmt.Sprintf(`version: "2.2"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -26,7 +27,7 @@ func browser(t *testing.T) context.Context {
 		}
 	}
 	if path == "" {
-		skip(t, "there is no chromium in the PATH, so pages are not tried in a browser")
+		server.Missing(t, "there is no chromium in the PATH, so pages are not tried in a browser")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1100, 900))
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestPipelinesCannotAskForTooMuch(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/zero"); err != nil {
-		skip(t, "there is no device that has no end")
+		server.Missing(t, "there is no device that has no end")
 	}
 	const generated = "{rate: 100, format.type: raw, format.options.n: int}"
 	template := func(text string) string {

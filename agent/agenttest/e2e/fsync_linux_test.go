@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // failSyncs, when set, is the file of which every fsync fails in an agent in a process of its
@@ -107,7 +108,7 @@ func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
 	var result []byte
 	waitUntil(t, p, "syncs fail", func() bool { result, _ = os.ReadFile(out + ".syncs"); return len(result) > 0 })
 	if string(result) != "failing" {
-		skip(t, "cannot make syncs fail here: %s", result)
+		server.Missing(t, "cannot make syncs fail here: %s", result)
 	}
 	first, highest := 0, 0 // of those that come again
 	waitUntil(t, p, "records come again", func() bool { first, highest = stepBack(t, out); return first > 0 })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -47,7 +48,7 @@ func TestDirectoryIsUnmounted(t *testing.T) {
 		t.Helper()
 		err := syscall.Mount("none", dir+"/pipelines", "tmpfs", 0, "")
 		if errors.Is(err, os.ErrPermission) {
-			skip(t, "mounting is not permitted here: %v", err)
+			server.Missing(t, "mounting is not permitted here: %v", err)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +86,7 @@ func TestNoInotifyInstancesLeft(t *testing.T) {
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}, noEvents+"=1")
 	if err != nil {
-		skip(t, "user name spaces are not permitted here: %v", err)
+		server.Missing(t, "user name spaces are not permitted here: %v", err)
 	}
 	status := func() string {
 		text, _ := os.ReadFile(dir + "/conduit.db.status/p.yaml.json")

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // savingTool, when set, makes the test binary a tool of that name, which replaces the
@@ -165,7 +167,7 @@ func TestToolsThatSave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, program := range []string{"sh", strings.Fields(name)[0]} {
 				if _, err := exec.LookPath(strings.Trim(program, ",")); err != nil {
-					t.Skipf("it is not installed, only its calls are made: %v", err)
+					server.Missing(t, "it is not installed, only its calls are made: %v", err)
 				}
 			}
 			saved(t, exec.CommandContext(t.Context(), "sh", "-c", command), at(t))

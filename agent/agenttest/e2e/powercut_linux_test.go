@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
 // A power cut at any moment, while starting or while running, loses nothing and reorders
@@ -137,13 +139,13 @@ func newDisk(t *testing.T) *disk {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
-		skip(t, "cannot make a file system, so no power is cut: %v %s", err, out)
+		server.Missing(t, "cannot make a file system, so no power is cut: %v %s", err, out)
 	}
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
-		t.Skipf("there are no loop devices, so no power is cut: %v", err)
+		server.Missing(t, "there are no loop devices, so no power is cut: %v", err)
 	}
 	if out, err := d.tryMount(); err != nil {
-		skip(t, "cannot mount a file system, so no power is cut: %v %s", err, out)
+		server.Missing(t, "cannot mount a file system, so no power is cut: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", d.dir).Run() })
 	return d

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -90,7 +91,7 @@ func TestValuesOfReferencesAreNotLoggedByConnectors(t *testing.T) {
 // The dead-letter queue says why a record was refused, but no values.
 func TestValuesOfReferencesAreNotInDeadLetters(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
-		skip(t, "there is no device that is always full")
+		server.Missing(t, "there is no device that is always full")
 	}
 	t.Setenv("LEAK", "canary-51c0a7")
 	d := deskIn(t, "")
