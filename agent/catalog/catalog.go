@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -87,7 +88,7 @@ func newModules(c config.Config, log *slog.Logger) *wasm.Modules {
 		CacheDir: c.DB.SQLite.Path + ".modules",
 		Memory:   int64(c.Processors.Memory),
 		Log:      log,
-		Egress: wasm.EgressPolicy{
+		Egress: egress.Policy{
 			Enabled: e.Enabled, Allow: listed(e.Allow), SecretRefs: listed(e.SecretRefs),
 			Timeout: e.Timeout, MaxResponseBytes: int64(e.MaxResponseBytes),
 		},

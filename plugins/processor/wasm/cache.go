@@ -101,10 +101,12 @@ func (c *cache) keepSpecification(sum string, spec *processorv1.Specify_Response
 	c.write(c.specificationFile(sum), b)
 }
 
+func (c *cache) meteredFile(sum string) string { return filepath.Join(c.dirOf(sum), "metered") }
+
 // metered returns the module with this sum in the form that is compiled: its loops ask the
 // host whether to go on. content returns the module itself.
 func (c *cache) metered(sum string, content func() ([]byte, error)) ([]byte, error) {
-	file := filepath.Join(c.dirOf(sum), "metered")
+	file := c.meteredFile(sum)
 	if kept := c.read(file); kept != nil {
 		return kept, nil
 	}

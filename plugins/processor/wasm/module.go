@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 
@@ -50,28 +51,51 @@ func (m *module) ready(ctx context.Context) error {
 	if m.compiled != nil {
 		return nil
 	}
-	content, err := m.modules.cache.metered(m.sum, m.content)
-	if err != nil {
+	if m.compileSkeleton(ctx) {
+		return nil
+	}
+	if err := m.compile(ctx, m.content); err != nil {
 		return fmt.Errorf("cannot load the processor from %s: %w", m.path, err)
 	}
-	return m.compile(ctx, content)
+	return nil
 }
 
-// compile compiles the metered content. mu is held, unless nobody else knows of m.
-func (m *module) compile(ctx context.Context, content []byte) error {
-	e, err := newEngine(context.WithoutCancel(ctx), m.modules.cache.dirOf(m.sum), m.modules.Memory, m.modules.Log)
+// compile compiles the module that content returns. mu is held, unless nobody else knows of m.
+func (m *module) compile(ctx context.Context, content func() ([]byte, error)) error {
+	metered, err := m.modules.cache.metered(m.sum, content)
 	if err != nil {
 		return err
 	}
+	start := time.Now()
+	e, compiled, err := m.compileIn(ctx, m.modules.cache.dirOf(m.sum), metered)
+	if err != nil {
+		return err
+	}
+	m.modules.Log.Debug("compiled processor", "plugin_path", m.path, "took", time.Since(start))
+	m.use(e, compiled)
+	m.keepSkeleton(ctx, metered)
+	return nil
+}
+
+// compileIn compiles a module with an engine that keeps compiled code in dir.
+func (m *module) compileIn(ctx context.Context, dir string, content []byte) (*engine, wazero.CompiledModule, error) {
+	e, err := newEngine(context.WithoutCancel(ctx), dir, m.modules.Memory, m.modules.Log)
+	if err != nil {
+		return nil, nil, err
+	}
 	compiled, err := e.compile(ctx, content)
 	if err != nil {
-		return errors.Join(err, e.close(context.WithoutCancel(ctx)))
+		return nil, nil, errors.Join(err, e.close(context.WithoutCancel(ctx)))
 	}
+	return e, compiled, nil
+}
+
+// use makes compiled what guests are started of.
+func (m *module) use(e *engine, compiled wazero.CompiledModule) {
 	m.engine, m.compiled = e, compiled
 	m.users.mu.Lock()
 	m.users.close = func() error { return e.close(context.Background()) }
 	m.users.mu.Unlock()
-	return nil
 }
 
 // start starts a guest of the module, which is ready.

@@ -206,11 +206,7 @@ func (m *Modules) load(ctx context.Context, path string, s stamp) (*module, erro
 		m.cache.touch(module.sum)
 		return module, nil
 	}
-	metered, err := m.cache.metered(module.sum, func() ([]byte, error) { return content, nil })
-	if err == nil {
-		err = module.compile(ctx, metered)
-	}
-	if err != nil {
+	if err := module.compile(ctx, func() ([]byte, error) { return content, nil }); err != nil {
 		return nil, err
 	}
 	start := time.Now()

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/processorv1"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -29,7 +30,7 @@ const (
 // processor is an instance of a module.
 type processor struct {
 	module *module
-	policy EgressPolicy
+	policy egress.Policy
 
 	settings map[string]string // those of the guest
 	config   guestConfig
@@ -39,7 +40,7 @@ type processor struct {
 
 // Parameters are those of the module, and those by which it declares what it sends to.
 func (p *processor) Parameters() sdk.Parameters {
-	params := sdk.ParametersOf(egressConfig{})
+	params := sdk.ParametersOf(egress.Config{})
 	for name, q := range p.module.spec.GetParameters() {
 		params[name] = parameterFrom(q)
 	}
@@ -64,7 +65,7 @@ var schemaSettings = []string{
 // Configure starts a guest and has it check the settings.
 func (p *processor) Configure(ctx context.Context, settings map[string]string) error {
 	env := sdk.EnvFrom(ctx)
-	var wanted egressConfig
+	var wanted egress.Config
 	p.settings = maps.Clone(settings)
 	asked := map[string]string{}
 	for name := range sdk.ParametersOf(wanted) {
@@ -81,7 +82,7 @@ func (p *processor) Configure(ctx context.Context, settings map[string]string) e
 			p.settings[name] = "false"
 		}
 	}
-	e, err := p.policy.newEgress(wanted, env.Logger)
+	e, err := p.policy.NewClient(wanted, env.Logger)
 	if err != nil {
 		return sdk.SettingError{Setting: "sdk.egress.allow", Message: err.Error()}
 	}

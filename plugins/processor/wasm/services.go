@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/wasmpb/procutilsv1"
 	"github.com/conduit-agent/conduit/plugins/schema"
 )
@@ -18,7 +19,7 @@ import (
 // services are what a guest may use of the host.
 type services struct {
 	schemas schema.Registry // nil: none
-	egress  *egress         // nil: none
+	egress  *egress.Client  // nil: none
 }
 
 func (g *guest) httpRequest(ctx context.Context, b []byte) (proto.Message, uint32) {
@@ -29,16 +30,16 @@ func (g *guest) httpRequest(ctx context.Context, b []byte) (proto.Message, uint3
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, codeEgressInvalid
 	}
-	r := request{method: m.GetMethod(), url: m.GetUrl(), header: http.Header{}, body: m.GetBody(), secret: m.GetAuthSecretRef()}
+	r := egress.Request{Method: m.GetMethod(), URL: m.GetUrl(), Header: http.Header{}, Body: m.GetBody(), Secret: m.GetAuthSecretRef()}
 	for _, h := range m.GetHeaders() {
-		r.header[h.GetKey()] = append(r.header[h.GetKey()], h.GetValues()...)
+		r.Header[h.GetKey()] = append(r.Header[h.GetKey()], h.GetValues()...)
 	}
-	answer, err := g.services.egress.do(ctx, r)
+	answer, err := g.services.egress.Do(ctx, r)
 	if err != nil {
 		return nil, egressCode(err)
 	}
-	out := &procutilsv1.HTTPResponse{StatusCode: int32(answer.status), Body: answer.body}
-	for name, values := range answer.header {
+	out := &procutilsv1.HTTPResponse{StatusCode: int32(answer.Status), Body: answer.Body}
+	for name, values := range answer.Header {
 		out.Headers = append(out.Headers, &procutilsv1.HTTPHeader{Key: name, Values: values})
 	}
 	return out, 0
@@ -48,11 +49,11 @@ func egressCode(err error) uint32 {
 	var dns *net.DNSError
 	var timeout interface{ Timeout() bool }
 	switch {
-	case errors.Is(err, errEgressForbidden):
+	case errors.Is(err, egress.ErrForbidden):
 		return codeEgressForbidden
-	case errors.Is(err, errEgressInvalid):
+	case errors.Is(err, egress.ErrInvalid):
 		return codeEgressInvalid
-	case errors.Is(err, errEgressTooLarge):
+	case errors.Is(err, egress.ErrTooLarge):
 		return codeEgressTooLarge
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return codeEgressTimeout

@@ -5,6 +5,7 @@ package wasm_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -22,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -431,7 +433,7 @@ func TestSettings(t *testing.T) {
 // A module made with our SDK does what the same processor does in the agent.
 func TestOurSDK(t *testing.T) {
 	var log journal
-	m := newModules(t, wasm.Options{Egress: wasm.EgressPolicy{Enabled: true}}, map[string]string{"b": sdkModule})
+	m := newModules(t, wasm.Options{Egress: egress.Policy{Enabled: true}}, map[string]string{"b": sdkModule})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Answer", r.Header.Get("X-Test"))
 		w.WriteHeader(http.StatusCreated)
@@ -486,7 +488,7 @@ func TestEgress(t *testing.T) {
 	_, port, _ := net.SplitHostPort(other.Listener.Addr().String())
 
 	var log journal
-	policy := wasm.EgressPolicy{Enabled: true, MaxResponseBytes: 4000, SecretRefs: []string{"my-key"}, Timeout: time.Second}
+	policy := egress.Policy{Enabled: true, MaxResponseBytes: 4000, SecretRefs: []string{"my-key"}, Timeout: time.Second}
 	plugin := find(t, newModules(t, wasm.Options{Egress: policy}, map[string]string{"a": contractModule}), "contract")
 	p := open(t, plugin, setup{log: log.logger(), settings: map[string]string{
 		"sdk.egress.allow": server.URL + ",localhost:" + port + ",nowhere.invalid", "sdk.egress.secretRefs": "my-key,other"}})
@@ -527,11 +529,11 @@ func TestEgressIsBoundedByTheAgent(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request arrived") }))
 	defer server.Close()
 	for name, c := range map[string]struct {
-		policy wasm.EgressPolicy
+		policy egress.Policy
 		want   string
 	}{
-		"not enabled":            {wasm.EgressPolicy{}, "code 4294967286"},
-		"outside of the ceiling": {wasm.EgressPolicy{Enabled: true, Allow: []string{"example.com"}}, "code 4294967285"},
+		"not enabled":            {egress.Policy{}, "code 4294967286"},
+		"outside of the ceiling": {egress.Policy{Enabled: true, Allow: []string{"example.com"}}, "code 4294967285"},
 	} {
 		plugin := find(t, newModules(t, wasm.Options{Egress: c.policy}, map[string]string{"a": contractModule}), "contract")
 		_, records := process(t, open(t, plugin, setup{settings: map[string]string{"sdk.egress.allow": server.URL}}), server.URL+"/ok")
@@ -622,6 +624,61 @@ func TestSecondStart(t *testing.T) {
 	if openedAgain > opened/2 {
 		t.Errorf("the second start took %v to open the processor, the first %v", openedAgain, opened)
 	}
+}
+
+// What is kept of a module is used again, unless it is not what it was or is for another
+// machine: a module does at the second start what it did at the first.
+func TestKeptCode(t *testing.T) {
+	find(t, newModules(t, wasm.Options{}, map[string]string{"it": contractModule}), "contract") // now it is compiled
+	for name, damage := range map[string]func(code string) error{
+		"nothing": func(string) error { return nil },
+		"another kind of CPU": func(code string) error {
+			return os.Rename(code, filepath.Join(filepath.Dir(code), "of-another-cpu"))
+		},
+		"a torn file of code":     func(code string) error { return os.Truncate(code, 1000) },
+		"code of another version": func(code string) error { return overwrite(code, 7, "?") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache, dir := t.TempDir(), t.TempDir()
+			if err := os.CopyFS(cache, os.DirFS(cacheDir)); err != nil {
+				t.Fatal(err)
+			}
+			install(t, filepath.Join(dir, "it"), contractModule)
+			skeletons, err := filepath.Glob(filepath.Join(cache, "*", "skeleton"))
+			if err != nil || len(skeletons) == 0 {
+				t.Fatalf("there are the skeletons %v, error %v", skeletons, err)
+			}
+			for _, s := range skeletons {
+				code, err := filepath.Glob(filepath.Join(s, "wazero-*", "*"))
+				if err != nil || len(code) != 1 {
+					t.Fatalf("there are the files of code %v, error %v", code, err)
+				}
+				if err := damage(code[0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, again := range []bool{name != "nothing", false} {
+				var log journal
+				began := time.Now()
+				m := newModules(t, wasm.Options{Dir: dir, CacheDir: cache, Log: log.logger()}, nil)
+				if _, records := process(t, open(t, find(t, m, "contract"), setup{}), "x"); after(records[0]) != "hello, x" {
+					t.Errorf("it makes %v", records)
+				}
+				if compiled := strings.Contains(log.String(), `msg="compiled processor"`); compiled != again {
+					t.Errorf("it was compiled: %v, want %v (%v)\n%s", compiled, again, time.Since(began), log.String())
+				}
+			}
+		})
+	}
+}
+
+func overwrite(path string, at int64, with string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte(with), at)
+	return errors.Join(err, f.Close())
 }
 
 // A file that is what it was is not read again to know what it is.

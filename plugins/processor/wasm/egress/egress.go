@@ -1,4 +1,6 @@
-package wasm
+// Package egress sends the HTTP requests of processors, to what they have declared and the agent
+// permits, and nothing else.
+package egress
 
 import (
 	"context"
@@ -17,9 +19,9 @@ import (
 	"time"
 )
 
-// EgressPolicy says what processors may reach over HTTP at most. The zero value lets none
+// Policy says what processors may reach over HTTP at most. The zero value lets none
 // reach anything.
-type EgressPolicy struct {
+type Policy struct {
 	Enabled          bool
 	Allow            []string      // destinations processors may ask for; none: any
 	SecretRefs       []string      // names of secrets processors may ask for; none: any
@@ -27,8 +29,8 @@ type EgressPolicy struct {
 	MaxResponseBytes int64         // the greatest answer a processor may have; 0: no bound
 }
 
-// egress sends the HTTP requests of one processor, to what it has declared and nothing else.
-type egress struct {
+// Client sends the HTTP requests of one processor, to what it has declared and nothing else.
+type Client struct {
 	allow       []destination
 	secrets     []string
 	timeout     time.Duration
@@ -44,17 +46,17 @@ type destination struct {
 
 func (d destination) String() string { return d.scheme + "://" + net.JoinHostPort(d.host, d.port) }
 
-// egressConfig is what a processor asks for in its settings.
-type egressConfig struct {
+// Config is what a processor asks for in its settings.
+type Config struct {
 	Allow       []string      `json:"sdk.egress.allow" desc:"Where the processor may send HTTP requests to: a comma list of host, host:port, https://host:port, or http://IP:port of a private address."`
 	Timeout     time.Duration `json:"sdk.egress.timeout" default:"30s" desc:"How long an HTTP request of the processor may take." validate:"gt=0s"`
 	MaxResponse int64         `json:"sdk.egress.maxResponseBytes" default:"4194304" desc:"How many bytes the answer to an HTTP request may have." validate:"gt=0"`
 	SecretRefs  []string      `json:"sdk.egress.secretRefs" desc:"Names of secrets the processor may send as authorization: a comma list. The value of NAME is that of the environment variable CONDUIT_SECRET_NAME."`
 }
 
-// newEgress returns what the policy leaves of what a processor asks for, nil when it may
+// NewClient returns what the policy leaves of what a processor asks for, nil when it may
 // reach nothing.
-func (p EgressPolicy) newEgress(c egressConfig, log *slog.Logger) (*egress, error) {
+func (p Policy) NewClient(c Config, log *slog.Logger) (*Client, error) {
 	var asked []destination
 	for _, text := range c.Allow {
 		d, err := parseDestination(strings.TrimSpace(text))
@@ -69,7 +71,7 @@ func (p EgressPolicy) newEgress(c egressConfig, log *slog.Logger) (*egress, erro
 		}
 		return nil, nil
 	}
-	e := &egress{timeout: c.Timeout, maxResponse: c.MaxResponse, log: log}
+	e := &Client{timeout: c.Timeout, maxResponse: c.MaxResponse, log: log}
 	if p.Timeout > 0 {
 		e.timeout = min(e.timeout, p.Timeout)
 	}
@@ -91,7 +93,7 @@ func (p EgressPolicy) newEgress(c egressConfig, log *slog.Logger) (*egress, erro
 	return e, nil
 }
 
-func (p EgressPolicy) permitted(asked []destination, log *slog.Logger) (allow []destination, err error) {
+func (p Policy) permitted(asked []destination, log *slog.Logger) (allow []destination, err error) {
 	var ceiling []destination
 	for _, text := range p.Allow {
 		d, err := parseDestination(strings.TrimSpace(text))
@@ -150,71 +152,73 @@ func defaultPort(scheme string) string {
 	return "443"
 }
 
-// request is one HTTP request of a guest.
-type request struct {
-	method, url string
-	header      http.Header
-	body        []byte
-	secret      string
+// Request is one HTTP request of a guest.
+type Request struct {
+	Method, URL string
+	Header      http.Header
+	Body        []byte
+	Secret      string // name of the one that is sent as authorization; empty: none
 }
 
-// response is the answer to it.
-type response struct {
-	status int
-	header http.Header
-	body   []byte
+// Response is the answer to it.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
 }
 
 // Why a request is not sent or has no answer.
 var (
-	errEgressForbidden = errors.New("forbidden")
-	errEgressInvalid   = errors.New("invalid request")
-	errEgressTooLarge  = errors.New("answer too large")
+	ErrForbidden = errors.New("forbidden")
+	ErrInvalid   = errors.New("invalid request")
+	ErrTooLarge  = errors.New("answer too large")
 )
 
 // reserved are the headers that a guest may not set.
 var reserved = []string{"Host", "Authorization", "Accept-Encoding", "Connection", "Content-Length", "Transfer-Encoding", "Upgrade", "Te", "Trailer", "Keep-Alive"}
 
-func (e *egress) do(ctx context.Context, r request) (response, error) {
+// Do sends a request. The error is ErrForbidden, ErrInvalid or ErrTooLarge, or says why there is
+// no answer.
+func (e *Client) Do(ctx context.Context, r Request) (Response, error) {
 	req, err := e.check(ctx, r)
 	if err != nil {
 		e.log.Warn("egress call denied", "reason", err)
-		return response{}, err
+		return Response{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	start := time.Now()
 	answer, err := e.send(req.WithContext(ctx))
-	if errors.Is(err, errEgressForbidden) {
+	if errors.Is(err, ErrForbidden) {
 		e.log.Warn("egress call denied", "method", req.Method, "request_host", req.URL.Host, "reason", err)
 		return answer, err
 	}
 	e.log.Info("egress call", "decision", "allowed", "method", req.Method, "request_host", req.URL.Host,
-		"status", answer.status, "response_bytes", len(answer.body), "latency", time.Since(start))
+		"status", answer.Status, "response_bytes", len(answer.Body), "latency", time.Since(start))
 	return answer, err
 }
 
 // check makes the request unless it is not allowed. No text of it is in an error: a URL may
 // hold a secret.
-func (e *egress) check(ctx context.Context, r request) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, r.method, r.url, strings.NewReader(string(r.body)))
+func (e *Client) check(ctx context.Context, r Request) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, strings.NewReader(string(r.Body)))
 	if err != nil || req.URL.User != nil || req.URL.Hostname() == "" {
-		return nil, fmt.Errorf("%w: cannot use its method or URL", errEgressInvalid)
+		return nil, fmt.Errorf("%w: cannot use its method or URL", ErrInvalid)
 	}
 	if d := destinationOf(req.URL); !slices.Contains(e.allow, d) {
-		return nil, fmt.Errorf("%w: sdk.egress.allow does not name %s", errEgressForbidden, d)
+		return nil, fmt.Errorf("%w: sdk.egress.allow does not name %s", ErrForbidden, d)
 	}
-	for name, values := range r.header {
+	for name, values := range r.Header {
 		name = http.CanonicalHeaderKey(name)
 		if slices.Contains(reserved, name) || strings.HasPrefix(name, "Proxy-") {
-			return nil, fmt.Errorf("%w: header %s may not be set", errEgressInvalid, name)
+			return nil, fmt.Errorf("%w: header %s may not be set", ErrInvalid, name)
 		}
 		req.Header[name] = values
 	}
-	if r.secret != "" {
-		value, ok := e.secret(r.secret)
+	if r.Secret != "" {
+		value, ok := e.secret(r.Secret)
 		if !ok {
-			return nil, fmt.Errorf("%w: secret %q is not in sdk.egress.secretRefs, or has no value", errEgressForbidden, r.secret)
+			return nil, fmt.Errorf("%w: secret %q is not in sdk.egress.secretRefs, or has no value", ErrForbidden, r.Secret)
 		}
 		req.Header.Set("Authorization", value)
 	}
@@ -229,7 +233,7 @@ func destinationOf(u *url.URL) destination {
 	return d
 }
 
-func (e *egress) secret(name string) (string, bool) {
+func (e *Client) secret(name string) (string, bool) {
 	if !slices.Contains(e.secrets, name) {
 		return "", false
 	}
@@ -243,23 +247,23 @@ func (e *egress) secret(name string) (string, bool) {
 	return value, value != ""
 }
 
-func (e *egress) send(req *http.Request) (answer response, err error) {
+func (e *Client) send(req *http.Request) (answer Response, err error) {
 	resp, err := e.client.Do(req)
 	if err != nil {
 		return answer, err
 	}
 	defer resp.Body.Close()
-	answer.status, answer.header = resp.StatusCode, resp.Header
-	answer.body, err = io.ReadAll(io.LimitReader(resp.Body, e.maxResponse+1))
-	if err == nil && int64(len(answer.body)) > e.maxResponse {
-		return response{status: answer.status}, fmt.Errorf("%w: more than %d bytes", errEgressTooLarge, e.maxResponse)
+	answer.Status, answer.Header = resp.StatusCode, resp.Header
+	answer.Body, err = io.ReadAll(io.LimitReader(resp.Body, e.maxResponse+1))
+	if err == nil && int64(len(answer.Body)) > e.maxResponse {
+		return Response{Status: answer.Status}, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, e.maxResponse)
 	}
 	return answer, err
 }
 
 // newClient returns a client that follows no redirect, uses no proxy, and connects only to
 // addresses that may be reached.
-func (e *egress) newClient() *http.Client {
+func (e *Client) newClient() *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -277,7 +281,7 @@ func (e *egress) newClient() *http.Client {
 
 // dial resolves the address and connects to what is checked, not to what another look-up
 // may find.
-func (e *egress) dial(ctx context.Context, dialer *net.Dialer, network, address string) (net.Conn, error) {
+func (e *Client) dial(ctx context.Context, dialer *net.Dialer, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -286,11 +290,11 @@ func (e *egress) dial(ctx context.Context, dialer *net.Dialer, network, address 
 	if err != nil {
 		return nil, err
 	}
-	err = fmt.Errorf("%w: %s has no address", errEgressForbidden, host)
+	err = fmt.Errorf("%w: %s has no address", ErrForbidden, host)
 	for _, ip := range addrs {
 		ip = ip.Unmap()
 		if !isPublic(ip) && !e.lists(ip, port) {
-			err = fmt.Errorf("%w: the address of %s is not a public one, and sdk.egress.allow does not name it", errEgressForbidden, host)
+			err = fmt.Errorf("%w: the address of %s is not a public one, and sdk.egress.allow does not name it", ErrForbidden, host)
 			continue
 		}
 		var conn net.Conn
@@ -301,7 +305,7 @@ func (e *egress) dial(ctx context.Context, dialer *net.Dialer, network, address 
 	return nil, err
 }
 
-func (e *egress) lists(ip netip.Addr, port string) bool {
+func (e *Client) lists(ip netip.Addr, port string) bool {
 	return slices.ContainsFunc(e.allow, func(d destination) bool {
 		listed, err := netip.ParseAddr(d.host)
 		return err == nil && listed.Unmap() == ip && d.port == port
