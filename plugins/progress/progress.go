@@ -2,7 +2,9 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,10 +14,29 @@ import (
 type Report struct {
 	Bytes     *int64     `json:"bytes,omitempty" doc:"Bytes that the system holds and the source has not confirmed."`
 	Records   *int64     `json:"records,omitempty" doc:"Records that the system holds and the source has not confirmed."`
+	Parts     []Part     `json:"parts,omitempty" doc:"Partitions, or what else the records are distributed over: those with records behind, the most first, 20 of them."`
 	Seconds   *float64   `json:"seconds,omitempty" doc:"Age of the newest data that was read, 0 when all is read."`
 	At        time.Time  `json:"at,omitzero" doc:"When the system was asked last."`
 	Snapshots []Snapshot `json:"snapshots,omitempty" doc:"Snapshots that run."`
 	Warning   string     `json:"warning,omitempty" doc:"What is going to go wrong unless somebody does something."`
+}
+
+// Part is a part of a system that has its own end, such as a partition.
+type Part struct {
+	Of      string `json:"of" doc:"Partition, or what else the part is."`
+	Records int64  `json:"records" doc:"Records of the part that the source has not confirmed."`
+}
+
+// maxParts bounds the parts of a Report.
+const maxParts = 20
+
+// SetParts sets the parts, of which it keeps those with most records behind.
+func (r *Report) SetParts(parts []Part) {
+	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Records <= 0 })
+	slices.SortFunc(parts, func(a, b Part) int {
+		return cmp.Or(cmp.Compare(b.Records, a.Records), strings.Compare(a.Of, b.Of))
+	})
+	r.Parts = parts[:min(len(parts), maxParts)]
 }
 
 // Snapshot is how far the reading of what existed before has got, of one table or topic.
@@ -60,11 +81,19 @@ func (r *Report) Text(now time.Time) string {
 	case r.Bytes != nil:
 		parts = append(parts, bytes(*r.Bytes)+" behind")
 	case r.Records != nil:
-		parts = append(parts, fmt.Sprintf("%d records behind", *r.Records))
+		parts = append(parts, fmt.Sprintf("%d records behind%s", *r.Records, r.most()))
 	case r.Seconds != nil:
 		parts = append(parts, time.Duration(*r.Seconds*float64(time.Second)).Round(time.Second).String()+" behind")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// most names the part with most records behind, if there are several.
+func (r *Report) most() string {
+	if len(r.Parts) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s: %d)", r.Parts[0].Of, r.Parts[0].Records)
 }
 
 func (s *Snapshot) text(now time.Time) string {

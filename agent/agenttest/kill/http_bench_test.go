@@ -29,18 +29,23 @@ var httpLine = `{"id":12345,"text":"` + strings.Repeat("x", 100) + `"}`
 // BenchmarkHTTP moves requests of a hundred records with an agent, and with nothing but the
 // standard library on both sides.
 func BenchmarkHTTP(b *testing.B) {
-	for _, one := range []struct {
-		name string
-		run  func(b *testing.B)
-	}{
-		{"requests-to-handler", benchReceiveBare}, {"requests-to-file", benchReceive},
-		{"loop-to-handler", benchSendBare}, {"file-to-handler", benchSend},
-	} {
+	runBenchmarks(b, httpRecords, []benchmark{{"requests-to-handler", benchReceiveBare}, {"requests-to-file", benchReceive}, {"loop-to-handler", benchSendBare}, {"file-to-handler", benchSend}})
+}
+
+// benchmark moves a number of records once.
+type benchmark struct {
+	name string
+	run  func(b *testing.B)
+}
+
+// runBenchmarks runs benchmarks that move so many records each.
+func runBenchmarks(b *testing.B, records int, all []benchmark) {
+	for _, one := range all {
 		b.Run(one.name, func(b *testing.B) {
 			for range b.N {
 				one.run(b)
 			}
-			b.ReportMetric(httpRecords*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			b.ReportMetric(float64(records)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
 		})
 	}
 }

@@ -189,6 +189,42 @@ func TestKafkaExactlyOnce(t *testing.T) {
 	})
 }
 
+// TestPostgresToKafkaExample runs the example of the destination, with the servers of the test.
+func TestPostgresToKafkaExample(t *testing.T) {
+	t.Parallel()
+	k := &kafkaSystem{t: t, Kafka: server.StartKafka(t, server.KafkaOptions{Topics: "orders:1,customers:1"})}
+	p := &postgresSystem{Postgres: server.StartPostgres(t, "")}
+	if err := p.exec(t.Context(), "CREATE TABLE orders (id int PRIMARY KEY, total numeric); CREATE TABLE customers (id int PRIMARY KEY); INSERT INTO orders VALUES (1, 9.90)"); err != nil {
+		t.Fatal(err)
+	}
+	a := agenttest.Start(t, "")
+	file := example(t, "plugins/builtin/kafka/README.md", "## Destination")
+	file = replace(t, file, "postgres://conduit:${file:/etc/conduit/shop-password}@db.example.com/shop?sslmode=verify-full", fmt.Sprintf("postgres://postgres@%s/postgres", p.Addr))
+	file = replace(t, file, "kafka1.example.com:9093, kafka2.example.com:9093", k.Addr)
+	file = replace(t, file, "tls.enabled: 'true'", "tls.enabled: 'false'")
+	a.Save("shop.yaml", file)
+	a.WaitPhase("shop-to-kafka", spec.PhaseRunning, 1)
+	client, err := kgo.NewClient(kgo.SeedBrokers(k.Addr), kgo.ConsumeTopics("orders"), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	next := func(want string) {
+		t.Helper()
+		m := client.PollRecords(ctx, 1).Records()
+		if len(m) != 1 || !strings.Contains(string(m[0].Value), want) || string(m[0].Key) != `{"id":1}` {
+			t.Fatalf("got %v, want a message with %s", m, want)
+		}
+	}
+	next(`"after":{"id":1,"total":"9.90"}`)
+	if err := p.exec(t.Context(), "UPDATE orders SET total = 8"); err != nil {
+		t.Fatal(err)
+	}
+	next(`"after":{"id":1,"total":"8"}`)
+}
+
 // TestKafkaExample runs the example of the connector's page, with the servers and paths of the test.
 func TestKafkaExample(t *testing.T) {
 	t.Parallel()

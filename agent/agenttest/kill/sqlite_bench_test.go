@@ -17,20 +17,7 @@ const sqliteRecords = 200_000
 // BenchmarkSQLite moves rows with an agent, and with bare loops of the same driver: transactions of as many
 // inserts as the agent writes at once, and one query.
 func BenchmarkSQLite(b *testing.B) {
-	for _, one := range []struct {
-		name string
-		run  func(b *testing.B)
-	}{
-		{"inserts", benchInsertLoop}, {"file-to-sqlite", benchToSQLite},
-		{"select", benchSelect}, {"sqlite-to-file", benchFromSQLite},
-	} {
-		b.Run(one.name, func(b *testing.B) {
-			for range b.N {
-				one.run(b)
-			}
-			b.ReportMetric(sqliteRecords*float64(b.N)/b.Elapsed().Seconds(), "records/s")
-		})
-	}
+	runBenchmarks(b, sqliteRecords, []benchmark{{"inserts", benchInsertLoop}, {"file-to-sqlite", benchToSQLite}, {"select", benchSelect}, {"sqlite-to-file", benchFromSQLite}})
 }
 
 // benchDB makes a database with the table bench.

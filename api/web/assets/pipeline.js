@@ -121,7 +121,7 @@ function behind(b) {
     return x.total ? `${x.of}: ${Math.min(100, Math.round(100 * x.rows / x.total))} % (${count(x.rows)} of ${count(x.total)} rows${left})` : `${x.of}: ${count(x.rows)} rows`;
   });
   if (b.bytes !== undefined) parts.push(bytes(b.bytes));
-  if (b.records !== undefined) parts.push(`${count(b.records)} records`);
+  if (b.records !== undefined) parts.push(`${count(b.records)} records${(b.parts || []).map((x, i) => `${i ? ', ' : ' ('}${x.of}: ${count(x.records)}`).join('')}${b.parts ? ')' : ''}`);
   if (b.seconds !== undefined) parts.push(duration(b.seconds));
   return parts.join(', ') || '–';
 }

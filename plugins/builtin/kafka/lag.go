@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -50,8 +51,11 @@ func (s *Source) Progress() progress.Report {
 	var records int64
 	var newest time.Time
 	parts := s.assignments()
+	behind := make([]progress.Part, 0, len(parts))
 	for _, p := range parts {
-		records += max(0, p.end-p.settled())
+		n := max(0, p.end-p.settled())
+		records += n
+		behind = append(behind, progress.Part{Of: fmt.Sprintf("%s/%d", p.topic, p.number), Records: n})
 		if p.newest.After(newest) {
 			newest = p.newest
 		}
@@ -61,6 +65,7 @@ func (s *Source) Progress() progress.Report {
 	s.mu.Unlock()
 	if len(parts) > 0 {
 		r.Records = &records
+		r.SetParts(behind)
 	}
 	switch {
 	case len(parts) > 0 && records == 0:

@@ -325,10 +325,24 @@ func checkLag(w *world) {
 	s.ack(all[0])
 	w.eventually("two are behind", func() bool {
 		p := s.progress()
-		return p.Records != nil && *p.Records == 2 && p.Seconds != nil && *p.Seconds > 0
+		return p.Records != nil && *p.Records == 2 && p.Seconds != nil && *p.Seconds > 0 && partsAre(p.Parts, w.topic, all[1:])
 	})
 	s.ack(all[1:]...)
 	w.eventually("none is behind", func() bool { p := s.progress(); return *p.Records == 0 && *p.Seconds == 0 && p.Warning == "" })
+}
+
+// partsAre reports whether the parts are the partitions of the records.
+func partsAre(parts []progress.Part, topic string, records []record.Record) bool {
+	want := map[string]int64{}
+	for i := range records {
+		want[topic+"/"+records[i].Metadata.Get("kafka.partition")]++
+	}
+	for _, p := range parts {
+		if want[p.Of] != p.Records {
+			return false
+		}
+	}
+	return len(parts) == len(want)
 }
 
 func checkCleanup(w *world) {
