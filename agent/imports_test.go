@@ -66,7 +66,7 @@ agent/pipelinetest:      agent/dryrun plugins/processor plugins/template reconci
 agent/host:              agent/safekeep api/rest reconcile reconcile/files spec
 agent/takeover:          agent/store api/client api/rest spec
 agent:                   agent/* api api/* plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/* spec
-agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
+agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
 cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
 cmd/conduit/cli:         agent agent/config api/client api/rest cmd/conduit/terminal plugins plugins/processor plugins/sdk spec
 cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/sdk plugins/sdk/starter plugins/spoollog spec spec/upgrade

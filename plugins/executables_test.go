@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
@@ -56,7 +56,7 @@ func (c *counter) Read(context.Context) ([]record.Record, error) {
 type directory struct {
 	*testing.T
 	dir string
-	log output
+	log logbuf.Buffer
 	*plugins.Executables
 }
 
@@ -144,24 +144,6 @@ func (d *directory) wait(what string, ok func() bool) {
 			d.Fatalf("waited too long: %s; plugins %s, problems %v", what, d.names(), d.Problems())
 		}
 	}
-}
-
-// output is a buffer for several goroutines.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }
 
 func TestFilesThatAreNoPlugins(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/plan"
 	"github.com/conduit-agent/conduit/spec"
@@ -1095,7 +1096,7 @@ func TestLoopDistrustsTheFuture(t *testing.T) {
 // The store that cannot delete a pipeline is asked less and less often.
 func TestLoopDeletesLessOften(t *testing.T) {
 	inWorld(t, func(w *world) {
-		var log lockedBuilder
+		var log logbuf.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		w.start()
 		w.declare(pipeline("p", "1"))
@@ -1108,7 +1109,7 @@ func TestLoopDeletesLessOften(t *testing.T) {
 		w.store.withdraw("p", true)
 		w.wake()
 		w.pass(10 * time.Minute)
-		if n := strings.Count(log.take(), "cannot delete a pipeline"); n < 5 || n > 12 {
+		if n := strings.Count(log.Take(), "cannot delete a pipeline"); n < 5 || n > 12 {
 			w.Errorf("tried %d times in ten minutes", n)
 		}
 		undeletable(nil)
@@ -1256,12 +1257,12 @@ func TestLoopOutlivesItsStore(t *testing.T) {
 // when it is over. Check reports it all the while.
 func TestLoopSaysSeldomThatAFaultLasts(t *testing.T) {
 	inWorld(t, func(w *world) {
-		var log lockedBuilder
+		var log logbuf.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		w.start()
 		said := func(reads, saves int, over bool) {
 			w.Helper()
-			log := log.take()
+			log := log.Take()
 			for what, want := range map[string]int{"cannot read the desired state": reads, "cannot save the states": saves} {
 				if n := strings.Count(log, what); n != want {
 					w.Errorf("said %d times %q, want %d", n, what, want)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 )
 
 // TestLoopReadsOnlyWhatChanged wakes the loop often while a pipeline is withdrawn: the states of
@@ -36,7 +38,7 @@ func TestLoopReadsOnlyWhatChanged(t *testing.T) {
 // TestLoopSaysWhyItActs runs a pipeline through its life with the log at debug level.
 func TestLoopSaysWhyItActs(t *testing.T) {
 	inWorld(t, func(w *world) {
-		var log lockedBuilder
+		var log logbuf.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		w.start()
 		w.declare(pipeline("p", "1"))
@@ -45,7 +47,7 @@ func TestLoopSaysWhyItActs(t *testing.T) {
 		w.store.withdraw("p", true)
 		w.wake()
 		var decisions []string
-		for line := range strings.Lines(log.take()) {
+		for line := range strings.Lines(log.Take()) {
 			if _, said, ok := strings.Cut(line, `msg="plan decision" component=reconcile pipeline_id=p `); ok {
 				decisions = append(decisions, strings.TrimSpace(said))
 			}

@@ -2,19 +2,18 @@
 package agenttest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -24,7 +23,7 @@ type Agent struct {
 	Dir string // holds pipelines/, conduit.db and whatever the test puts there
 
 	t    testing.TB
-	log  *Buffer
+	log  *logbuf.Buffer
 	stop context.CancelFunc
 	err  chan error
 }
@@ -49,7 +48,7 @@ func Start(t testing.TB, dir string, change ...func(*config.Config)) *Agent {
 	for _, f := range change {
 		f(&cfg)
 	}
-	a := &Agent{Dir: dir, t: t, log: &Buffer{}, err: make(chan error, 1)}
+	a := &Agent{Dir: dir, t: t, log: &logbuf.Buffer{}, err: make(chan error, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	started := make(chan *agent.Agent, 1)
@@ -162,23 +161,3 @@ func (a *Agent) Wait(what string, done func() bool) {
 // waitLimit ends a test that waits in vain. With the race detector, on a busy machine, a module
 // takes most of a minute to compile.
 const waitLimit = 2 * time.Minute
-
-// Buffer is a buffer that may be written and read at the same time.
-type Buffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write appends p.
-func (b *Buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-// String returns what was written so far.
-func (b *Buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}

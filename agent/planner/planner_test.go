@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/store"
@@ -73,7 +73,7 @@ func TestOffline(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, planLines(plan)); diff != "" {
+			if diff := cmp.Diff(tt.want, agenttest.PlanLines(plan)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -96,21 +96,6 @@ func requestOf(t *testing.T, paths ...string) (request rest.PlanRequest) {
 }
 
 func nothingWrong(*spec.Pipeline) []spec.Problem { return nil }
-
-func planLines(plan *rest.Plan) []string {
-	var lines []string
-	for _, p := range plan.Pipelines {
-		var changes []string
-		for _, c := range p.Changes {
-			changes = append(changes, fmt.Sprintf("%s@%d:%d", c.Path, c.Line, c.Column))
-		}
-		lines = append(lines, fmt.Sprintf("%s %s: %s %s→%s at %s:%d [%s]", p.Action, p.ID, p.Effect, p.From, p.To, filepath.Base(p.File), p.Line, strings.Join(changes, " ")))
-	}
-	for _, p := range plan.Problems {
-		lines = append(lines, filepath.Base(p.File)+": "+p.Code)
-	}
-	return lines
-}
 
 func declare(t *testing.T, path string) {
 	db, err := store.Open(t.Context(), path)

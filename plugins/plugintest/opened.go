@@ -136,6 +136,21 @@ func Show(records []record.Record) []string {
 	return all
 }
 
+// Read reads n records from a source that nothing else wraps.
+func Read(t testing.TB, s sdk.Source, n int) (all []record.Record) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), openedTimeout)
+	defer cancel()
+	for len(all) < n {
+		records, err := s.Read(ctx)
+		if err != nil {
+			t.Fatalf("after %d of %d records: %v", len(all), n, err)
+		}
+		all = append(all, records...)
+	}
+	return all
+}
+
 // OpenDestination returns a destination of c that is open, with the sdk.* settings, and the context for its
 // calls. It is torn down when the test ends.
 func OpenDestination(t testing.TB, c sdk.Connector, id string, settings map[string]string) (sdk.Destination, context.Context) {

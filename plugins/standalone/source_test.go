@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -136,7 +137,7 @@ func readToTheStop(ctx context.Context, t *testing.T, s *standalone.Source) []re
 }
 
 // wantLogs waits for what the connector logs and prints, which tells whose it is.
-func wantLogs(t *testing.T, out *logs) {
+func wantLogs(t *testing.T, out *logbuf.Buffer) {
 	t.Helper()
 	eventually(t, "logs arrive", func() bool {
 		return strings.Contains(out.String(), "created") && strings.Contains(out.String(), "printed to stdout")

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
@@ -15,11 +16,11 @@ import (
 // how much more there was.
 func TestLogThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &logs{}
+		out := &logbuf.Buffer{}
 		w, end := standalone.NewLogWriter(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		line := []byte(strings.Repeat("x", 1023) + "\n")
 		write := func(n int) (logged int) {
-			out.reset()
+			out.Take()
 			for range n {
 				_, _ = w.Write(line)
 			}
@@ -36,7 +37,7 @@ func TestLogThrottle(t *testing.T) {
 		if n := write(4096); n < 1024 || n > 1026 {
 			t.Errorf("%d lines are logged after two seconds", n)
 		}
-		out.reset()
+		out.Take()
 		fmt.Fprint(w, "no end of line")
 		end()
 		if got := out.String(); !strings.Contains(got, "left out") || strings.Contains(got, "no end") {

@@ -11,12 +11,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
@@ -219,7 +219,7 @@ func TestFilesNameBothFiles(t *testing.T) {
 }
 
 func TestFilesLogAProblemOnce(t *testing.T) {
-	var b lockedBuilder
+	var b logbuf.Buffer
 	store := newMemory()
 	r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&b, nil))}
 	for range 3 {
@@ -235,7 +235,7 @@ func TestFilesLogAProblemOnce(t *testing.T) {
 // something else, seldom while it lasts, and when it is over.
 func TestFilesSaySeldomThatTheyAreNotFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b lockedBuilder
+		var b logbuf.Buffer
 		store := newMemory()
 		r := &files.Reconciler{Store: store, Parse: parse, Log: slog.New(slog.NewTextHandler(&b, nil))}
 		take := func(at string, fail error, times int, want string) {
@@ -246,7 +246,7 @@ func TestFilesSaySeldomThatTheyAreNotFollowed(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			var got []string
-			for line := range strings.Lines(b.take()) {
+			for line := range strings.Lines(b.Take()) {
 				if _, said, ok := strings.Cut(line, "pipeline files are "); ok {
 					got = append(got, strings.Fields(said)[0])
 				}
@@ -261,31 +261,6 @@ func TestFilesSaySeldomThatTheyAreNotFollowed(t *testing.T) {
 		take("!", errBroken, 10, "not")
 		take("x.yaml=a:2", nil, 3, "followed")
 	})
-}
-
-type lockedBuilder struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedBuilder) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuilder) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// take returns what was written since the last call.
-func (l *lockedBuilder) take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.b.Reset()
-	return l.b.String()
 }
 
 func TestFilesRun(t *testing.T) {

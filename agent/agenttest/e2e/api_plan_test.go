@@ -3,13 +3,13 @@ package e2e_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -24,7 +24,7 @@ func TestPlanOfAnAgent(t *testing.T) {
 	w.Save("p.yaml", planned("p", "running", "1"))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 
-	if plan, err := w.api.Plan(t.Context()); err != nil || plan.Files != 1 || plan.CleanupDelay == "" || len(planLines(&plan)) != 0 {
+	if plan, err := w.api.Plan(t.Context()); err != nil || plan.Files != 1 || plan.CleanupDelay == "" || len(agenttest.PlanLines(&plan)) != 0 {
 		t.Errorf("nothing changed: %+v, %v", plan, err)
 	}
 	for _, c := range planCases {
@@ -75,7 +75,7 @@ func (c *planCase) check(t *testing.T, w *web) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := planLines(&plan)
+	got := agenttest.PlanLines(&plan)
 	slices.Sort(got)
 	if diff := cmp.Diff(c.want, got); diff != "" {
 		t.Errorf("%s\n%+v", diff, plan)
@@ -146,19 +146,4 @@ pipelines:
       - {id: in, type: source, plugin: generator, settings: {rate: %q, format.type: raw}}
       - {id: out, type: destination, plugin: log}
 `, id, status, rate)
-}
-
-func planLines(plan *rest.Plan) []string {
-	var lines []string
-	for _, p := range plan.Pipelines {
-		var changes []string
-		for _, c := range p.Changes {
-			changes = append(changes, fmt.Sprintf("%s@%d:%d", c.Path, c.Line, c.Column))
-		}
-		lines = append(lines, fmt.Sprintf("%s %s: %s %s→%s at %s:%d [%s]", p.Action, p.ID, p.Effect, p.From, p.To, filepath.Base(p.File), p.Line, strings.Join(changes, " ")))
-	}
-	for _, p := range plan.Problems {
-		lines = append(lines, filepath.Base(p.File)+": "+p.Code)
-	}
-	return lines
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 )
 
 // childDir, when set, makes the test binary an agent in that directory.
@@ -101,7 +102,7 @@ func child(dir string) int {
 // process is an agent in a process of its own.
 type process struct {
 	cmd *exec.Cmd
-	log agenttest.Buffer
+	log logbuf.Buffer
 }
 
 func startProcess(t *testing.T, dir string, env ...string) *process {

@@ -161,10 +161,10 @@ func TestPollCursor(t *testing.T) {
 				}
 				a.add(10)
 				s := source(t, settings, nil)
-				all := read(t, s, 10)
+				all := plugintest.Read(t, s, 10)
 				quiet(t, a, s)
 				a.add(7)
-				all = append(all, read(t, s, 7)...)
+				all = append(all, plugintest.Read(t, s, 7)...)
 				quiet(t, a, s)
 				if got := ids(t, all); !slices.Equal(got, upTo(17)) {
 					t.Fatalf("%v by %s: got %v", pages, field, got)
@@ -172,7 +172,7 @@ func TestPollCursor(t *testing.T) {
 				for i := range all { // from every position
 					s := source(t, settings, all[i].Position)
 					if i+1 < len(all) {
-						if got := ids(t, read(t, s, len(all)-i-1)); !slices.Equal(got, upTo(17)[i+1:]) {
+						if got := ids(t, plugintest.Read(t, s, len(all)-i-1)); !slices.Equal(got, upTo(17)[i+1:]) {
 							t.Fatalf("%v by %s: from position %d %s got %v", pages, field, i+1, all[i].Position, got)
 						}
 					}
@@ -203,11 +203,11 @@ func TestPollChangedRun(t *testing.T) {
 	a.add(3) // all of one second
 	settings := map[string]string{"url": a.URL, "records.path": "items", "cursor.field": "at", "cursor.param": "from", "pagination": "link", "pollingPeriod": "1ms"}
 	s := source(t, settings, nil)
-	read(t, s, 3)
+	plugintest.Read(t, s, 3)
 	a.mu.Lock()
 	a.items = []item{{1, a.items[0].At}, {7, a.items[0].At}, {3, a.items[0].At}}
 	a.mu.Unlock()
-	if got := ids(t, read(t, s, 3)); !slices.Equal(got, []int{1, 7, 3}) {
+	if got := ids(t, plugintest.Read(t, s, 3)); !slices.Equal(got, []int{1, 7, 3}) {
 		t.Errorf("got %v", got)
 	}
 	quiet(t, a, s)
@@ -260,18 +260,18 @@ func TestPollToken(t *testing.T) {
 	defer a.Close()
 	settings := map[string]string{"url": a.URL, "records.path": "events", "cursor.path": "meta.next", "cursor.param": "after", "pollingPeriod": "1ms"}
 	s := source(t, settings, nil)
-	all := read(t, s, 7)
+	all := plugintest.Read(t, s, 7)
 	for _, n := range []int{8, 9, 13} { // the page grows, is full, and more follow
 		mu.Lock()
 		log = n
 		mu.Unlock()
-		all = append(all, read(t, s, n-len(all))...)
+		all = append(all, plugintest.Read(t, s, n-len(all))...)
 	}
 	if got := ids(t, all); !slices.Equal(got, upTo(13)) {
 		t.Fatalf("got %v", got)
 	}
 	for i := range 12 {
-		if got := ids(t, read(t, source(t, settings, all[i].Position), 12-i)); !slices.Equal(got, upTo(13)[i+1:]) {
+		if got := ids(t, plugintest.Read(t, source(t, settings, all[i].Position), 12-i)); !slices.Equal(got, upTo(13)[i+1:]) {
 			t.Fatalf("from position %d %s got %v", i+1, all[i].Position, got)
 		}
 	}
@@ -301,7 +301,7 @@ func TestPollWhole(t *testing.T) {
 		defer a.Close()
 		settings := map[string]string{"url": a.URL, "pollingPeriod": "1ms"}
 		s := source(t, settings, nil)
-		all := read(t, s, 3)
+		all := plugintest.Read(t, s, 3)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			for {
@@ -318,7 +318,7 @@ func TestPollWhole(t *testing.T) {
 		if again, err := s.Read(ctx); err == nil {
 			t.Errorf("what did not change is read again: %v", ids(t, again))
 		}
-		if got := ids(t, read(t, source(t, settings, all[0].Position), 2)); !slices.Equal(got, []int{2, 3}) {
+		if got := ids(t, plugintest.Read(t, source(t, settings, all[0].Position), 2)); !slices.Equal(got, []int{2, 3}) {
 			t.Errorf("from the first position: %v", got)
 		}
 		mu.Lock()
@@ -327,7 +327,7 @@ func TestPollWhole(t *testing.T) {
 		}
 		mu.Unlock()
 		for _, s := range []sdk.Source{s, source(t, settings, all[1].Position), source(t, settings, all[2].Position)} {
-			if got := ids(t, read(t, s, 1)); !slices.Equal(got, []int{4}) {
+			if got := ids(t, plugintest.Read(t, s, 1)); !slices.Equal(got, []int{4}) {
 				t.Errorf("after the change: %v", got)
 			}
 		}
@@ -347,12 +347,12 @@ func TestPollPages(t *testing.T) {
 	}))
 	defer a.Close()
 	settings := map[string]string{"url": a.URL, "pagination": "page", "pagination.param": "page", "pollingPeriod": "1h"}
-	all := read(t, source(t, settings, nil), 8)
+	all := plugintest.Read(t, source(t, settings, nil), 8)
 	if got := ids(t, all); !slices.Equal(got, upTo(8)) {
 		t.Fatalf("got %v", got)
 	}
 	for i := range 7 {
-		if got := ids(t, read(t, source(t, settings, all[i].Position), 7-i)); !slices.Equal(got, upTo(8)[i+1:]) {
+		if got := ids(t, plugintest.Read(t, source(t, settings, all[i].Position), 7-i)); !slices.Equal(got, upTo(8)[i+1:]) {
 			t.Errorf("from position %d %s got %v", i+1, all[i].Position, got)
 		}
 	}

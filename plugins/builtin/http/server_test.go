@@ -71,20 +71,6 @@ func post(t *testing.T, addr, body string, headers ...string) <-chan answer {
 	return answers
 }
 
-func read(t *testing.T, s sdk.Source, n int) (all []record.Record) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	for len(all) < n {
-		records, err := s.Read(ctx)
-		if err != nil {
-			t.Fatalf("after %d of %d records: %v", len(all), n, err)
-		}
-		all = append(all, records...)
-	}
-	return all
-}
-
 func positions(records []record.Record) (all []record.Position) {
 	for i := range records {
 		all = append(all, records[i].Position)
@@ -134,7 +120,7 @@ func stays(t *testing.T, addr string, answers <-chan answer) {
 func TestServerAnswersAcknowledged(t *testing.T) {
 	s, addr := listening(t, map[string]string{"metadata.headers": "x-tenant"})
 	answers := post(t, addr, "one\ntwo\n\nthree", "Content-Type", "application/x-ndjson", "X-Tenant", "acme")
-	records := read(t, s, 3)
+	records := plugintest.Read(t, s, 3)
 	if got := payloads(t, records); got != "one two three" {
 		t.Errorf("got %q", got)
 	}
@@ -157,7 +143,7 @@ func TestServerAnswersAcknowledged(t *testing.T) {
 func TestServerEnds(t *testing.T) {
 	s, addr := listening(t, map[string]string{})
 	first, second := post(t, addr, "1"), post(t, addr, "2")
-	records := read(t, s, 2)
+	records := plugintest.Read(t, s, 2)
 	ack(t, s, records[:1])
 	if err := s.Teardown(t.Context()); err != nil {
 		t.Error(err)
@@ -183,7 +169,7 @@ func TestServerTimeout(t *testing.T) {
 		t.Errorf("answered %d with Retry-After %q, want 503", a.status, a.header.Get("Retry-After"))
 	}
 	answers := post(t, addr, "again")
-	records := read(t, s, 1)
+	records := plugintest.Read(t, s, 1)
 	ack(t, s, records)
 	if got := payloads(t, records); got != "again" {
 		t.Errorf("read %q, want only what is waited for", got)
@@ -220,12 +206,12 @@ func TestServerBounds(t *testing.T) {
 		}
 	}
 	first := post(t, addr, "ten bytes!")
-	records := read(t, s, 1)
+	records := plugintest.Read(t, s, 1)
 	if a := <-post(t, addr, "sixsix"); a.status != 503 || a.header.Get("Retry-After") == "" {
 		t.Errorf("more bytes than may wait are answered %d, want 503", a.status)
 	}
 	second := post(t, addr, "five5")
-	records = append(records, read(t, s, 1)...)
+	records = append(records, plugintest.Read(t, s, 1)...)
 	if a := <-post(t, addr, ""); a.status != 503 {
 		t.Errorf("a request too many is answered %d, want 503", a.status)
 	}
@@ -270,7 +256,7 @@ func TestServerBodies(t *testing.T) {
 		{zip(t, "packed"), "", "gzip", "packed"},
 	} {
 		answers := post(t, addr, c.body, "Content-Type", c.kind, "Content-Encoding", c.encoding)
-		records := read(t, s, 1)
+		records := plugintest.Read(t, s, 1)
 		if got := payloads(t, records); got != c.want {
 			t.Errorf("%q as %s: got %q, want %q", c.body, c.kind, got, c.want)
 		}
@@ -311,7 +297,7 @@ func TestServerCredentials(t *testing.T) {
 			}
 		}
 		answers := post(t, addr, "body", c.good...)
-		ack(t, s, read(t, s, 1))
+		ack(t, s, plugintest.Read(t, s, 1))
 		if a := <-answers; a.status != 204 {
 			t.Errorf("%v with %q: answered %d %s", c.settings, c.good, a.status, a.text)
 		}
@@ -355,7 +341,7 @@ func TestSettings(t *testing.T) {
 func TestServerPosition(t *testing.T) {
 	s, addr := listening(t, map[string]string{})
 	post(t, addr, "x")
-	pos := read(t, s, 1)[0].Position
+	pos := plugintest.Read(t, s, 1)[0].Position
 	if err := s.Teardown(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -17,7 +18,7 @@ func TestTLS(t *testing.T) {
 	d := destination(t, map[string]string{"url": "https://" + addr + "/", "tls.ca": serverCert, "tls.cert": clientCert, "tls.key": clientKey})
 	written := make(chan error, 1)
 	go func() { _, err := d.Write(t.Context(), records("one")); written <- err }()
-	ack(t, s, read(t, s, 1))
+	ack(t, s, plugintest.Read(t, s, 1))
 	if err := <-written; err != nil {
 		t.Error(err)
 	}

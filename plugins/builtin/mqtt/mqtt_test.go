@@ -31,20 +31,6 @@ func subscribed(t *testing.T, s *mqtt.Source) {
 	plugintest.Eventually(t, 10*time.Second, "it is subscribed", func() bool { return !s.Progress().At.IsZero() })
 }
 
-func read(t *testing.T, s sdk.Source, n int) (all []record.Record) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	for len(all) < n {
-		records, err := s.Read(ctx)
-		if err != nil {
-			t.Fatalf("after %d of %d records: %v", len(all), n, err)
-		}
-		all = append(all, records...)
-	}
-	return all
-}
-
 func text(records []record.Record) string {
 	var all []string
 	for i := range records {
@@ -96,7 +82,7 @@ func TestAcknowledges(t *testing.T) {
 	s := source(t, settings(m.Addr), nil)
 	subscribed(t, s)
 	publish(t, m.Addr, "a/x", "1", "2", "3")
-	records := read(t, s, 3)
+	records := plugintest.Read(t, s, 3)
 	if got := text(records); got != "1 2 3" {
 		t.Fatalf("got %s", got)
 	}
@@ -111,7 +97,7 @@ func TestAcknowledges(t *testing.T) {
 	publish(t, m.Addr, "b", "4")
 	publish(t, m.Addr, "c", "not this one")
 	s = source(t, settings(m.Addr), records[0].Position)
-	if got := text(read(t, s, 3)); got != "2 3 4" {
+	if got := text(plugintest.Read(t, s, 3)); got != "2 3 4" {
 		t.Errorf("got %s, want what was not acknowledged", got)
 	}
 }
@@ -129,14 +115,14 @@ func TestReconnects(t *testing.T) {
 	for i := range 8 {
 		publish(t, m.Addr, "b", fmt.Sprint(3*i), fmt.Sprint(3*i+1), fmt.Sprint(3*i+2))
 		if i%3 > 0 {
-			all = append(all, read(t, s, 2+3*i-len(all))...)
+			all = append(all, plugintest.Read(t, s, 2+3*i-len(all))...)
 			ack(t, s, all[acked:len(all)-1])
 			acked = len(all) - 1
 		}
 		proxy.Cut()
 	}
 	publish(t, m.Addr, "b", "24")
-	all = append(all, read(t, s, 25-len(all))...)
+	all = append(all, plugintest.Read(t, s, 25-len(all))...)
 	var want []string
 	for i := range 25 {
 		want = append(want, fmt.Sprint(i))
@@ -154,7 +140,7 @@ func TestSessionLost(t *testing.T) {
 	s := source(t, set, nil)
 	subscribed(t, s)
 	publish(t, m.Addr, "b", "1")
-	records := read(t, s, 1)
+	records := plugintest.Read(t, s, 1)
 	ack(t, s, records)
 	if err := s.Teardown(t.Context()); err != nil {
 		t.Fatal(err)
@@ -177,7 +163,7 @@ func TestSessionLost(t *testing.T) {
 	s = source(t, set, records[0].Position)
 	subscribed(t, s)
 	publish(t, m.Addr, "b", "2")
-	if got := text(read(t, s, 1)); got != "2" {
+	if got := text(plugintest.Read(t, s, 1)); got != "2" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -197,7 +183,7 @@ func TestTopicsChanged(t *testing.T) {
 	}
 	publish(t, m.Addr, "a/x", "1")
 	publish(t, m.Addr, "b", "2")
-	if got := text(read(t, source(t, now, nil), 1)); got != "2" {
+	if got := text(plugintest.Read(t, source(t, now, nil), 1)); got != "2" {
 		t.Errorf("got %s, want only what is subscribed", got)
 	}
 }
@@ -243,7 +229,7 @@ func TestTLS(t *testing.T) {
 	if n, err := d.Write(t.Context(), []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate, After: record.Raw([]byte("x"))}}); n != 1 || err != nil {
 		t.Errorf("wrote %d: %v", n, err)
 	}
-	read(t, s, 1)
+	plugintest.Read(t, s, 1)
 	other := open(t, map[string]string{"url": "mqtts://" + m.Addr, "topic": "b", "tls.ca": clientCert, "retry.timeout": "0s"})
 	if _, err := other.Write(t.Context(), []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate}}); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v", err)

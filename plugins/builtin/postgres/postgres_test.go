@@ -158,7 +158,7 @@ func (s *source) read(n int) []record.Record {
 	for len(s.ahead) < n {
 		more, err := s.Source.Read(ctx)
 		if err != nil {
-			s.Fatalf("after %d of %d records: %v\n%s", len(s.ahead), n, err, strings.Join(show(s.ahead), "\n"))
+			s.Fatalf("after %d of %d records: %v\n%s", len(s.ahead), n, err, strings.Join(plugintest.Show(s.ahead), "\n"))
 		}
 		s.ahead = append(s.ahead, more...)
 	}
@@ -187,8 +187,8 @@ func (s *source) nothing(marker func()) {
 	s.Helper()
 	marker()
 	got := s.read(1)
-	if op := got[0].Operation; op != record.OperationCreate || !strings.Contains(show(got)[0], "marker") {
-		s.Errorf("got %s, want the marker", show(got)[0])
+	if op := got[0].Operation; op != record.OperationCreate || !strings.Contains(plugintest.Show(got)[0], "marker") {
+		s.Errorf("got %s, want the marker", plugintest.Show(got)[0])
 	}
 }
 
@@ -210,30 +210,10 @@ func (w *world) eventually(what string, ok func() bool) {
 	plugintest.Eventually(w, timeout, what, ok)
 }
 
-// show returns operation, key and payload of each record.
-func show(records []record.Record) []string {
-	var all []string
-	for i := range records {
-		r := &records[i]
-		key, _ := r.Key.MarshalJSON()
-		before, _ := r.Before.MarshalJSON()
-		after, _ := r.After.MarshalJSON()
-		line := fmt.Sprintf("%s %s %s", r.Operation, r.Metadata.Get(record.KeyCollection), key)
-		if !r.Before.IsNone() {
-			line += " from " + string(before)
-		}
-		if !r.After.IsNone() {
-			line += " to " + string(after)
-		}
-		all = append(all, line)
-	}
-	return all
-}
-
 func (s *source) want(lines ...string) []record.Record {
 	s.Helper()
 	got := s.read(len(lines))
-	for i, line := range show(got) {
+	for i, line := range plugintest.Show(got) {
 		if line != lines[i] {
 			s.Errorf("record %d:\n got %s\nwant %s", i+1, line, lines[i])
 		}

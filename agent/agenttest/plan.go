@@ -1,0 +1,26 @@
+package agenttest
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// PlanLines shows a plan: a line for each pipeline that changes, with its changes and their places,
+// and one for each problem.
+func PlanLines(plan *rest.Plan) []string {
+	var lines []string
+	for _, p := range plan.Pipelines {
+		var changes []string
+		for _, c := range p.Changes {
+			changes = append(changes, fmt.Sprintf("%s@%d:%d", c.Path, c.Line, c.Column))
+		}
+		lines = append(lines, fmt.Sprintf("%s %s: %s %s→%s at %s:%d [%s]", p.Action, p.ID, p.Effect, p.From, p.To, filepath.Base(p.File), p.Line, strings.Join(changes, " ")))
+	}
+	for _, p := range plan.Problems {
+		lines = append(lines, filepath.Base(p.File)+": "+p.Code)
+	}
+	return lines
+}
