@@ -87,7 +87,7 @@ func (a *Agent) listen(server *api.Server) (func(ctx context.Context) error, err
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, &environmentError{fmt.Errorf("cannot listen on api.http.address: %w", err)}
+		return nil, &environmentError{fmt.Errorf("cannot listen on api.http.address: %w%s", err, inTheWay(address, err))}
 	}
 	serve := func(ctx context.Context) error { return server.Serve(ctx, l) }
 	if c.HTTP.Socket != "" {

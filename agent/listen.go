@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/api"
 )
 
@@ -41,6 +43,20 @@ func (a *Agent) tcpAddress(c config.API, s *api.Server) (string, error) {
 	}
 	return "", fmt.Errorf("api.http.address %s can be reached by others and nothing keeps them out: set api.auth.admin-token-file, or api.tls.client-ca-file, "+
 		"or listen on 127.0.0.1; api.allow-unauthenticated: true lets every client in", c.HTTP.Address)
+}
+
+// inTheWay says who keeps the API from listening on address, and what to do.
+func inTheWay(address string, err error) string {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return ""
+	}
+	_, text, _ := net.SplitHostPort(address)
+	port, _ := strconv.Atoi(text) // it could be listened on
+	who := host.PortOwner(port)
+	if who == "" {
+		who = "another process"
+	}
+	return fmt.Sprintf(", by %s; end that, or set another address: --api.http.address 127.0.0.1:%d, CONDUIT_API_HTTP_ADDRESS, or api.http.address in conduit.yaml", who, port%65535+1)
 }
 
 // origins returns the origins in the setting, and refuses what no browser sends as one.

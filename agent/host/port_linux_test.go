@@ -1,0 +1,27 @@
+package host_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/host"
+)
+
+// A port has an owner for as long as somebody listens on it.
+func TestPortOwner(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	if got, want := host.PortOwner(port), fmt.Sprintf("process %d (", os.Getpid()); !strings.HasPrefix(got, want) {
+		t.Errorf("owner %q, want %s...)", got, want)
+	}
+	l.Close()
+	if got := host.PortOwner(port); got != "" {
+		t.Errorf("owner %q of a port that nobody listens on", got)
+	}
+}
