@@ -69,7 +69,7 @@ agent:                   agent/* api api/* plugins/confluent plugins/schema plug
 agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
 cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
 cmd/conduit/cli:         agent agent/config api/client api/rest cmd/conduit/terminal plugins plugins/processor plugins/sdk spec
-cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/sdk plugins/sdk/starter plugins/spoollog spec spec/upgrade
+cmd/conduit/*:           agent/* api/client api/rest cmd/conduit/* plugins plugins/processor plugins/sdk plugins/sdk/starter plugins/spoollog schemas spec spec/upgrade
 cmd/conduit:             agent agent/* api/client api/rest cmd/conduit/* plugins/sandbox schemas spec
 `
 

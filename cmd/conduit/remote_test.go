@@ -187,3 +187,19 @@ func TestAgentIsFoundBySettings(t *testing.T) {
 		t.Error("the token of this agent was sent to another")
 	}
 }
+
+// Another program that answers at the address is called one.
+func TestForeignServer(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"knows no such request (404 Not Found)": http.NotFound,
+		"answer is not JSON":                    func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>welcome</html>")) },
+	} {
+		server := httptest.NewServer(answer)
+		var out, err bytes.Buffer
+		code := (&cli.Program{Stdout: &out, Stderr: &err}).Run(t.Context(), root(&cli.Program{Stdout: &out, Stderr: &err}), []string{"status", "--api.address", server.URL})
+		server.Close()
+		if code != cli.ExitEnvironment || !strings.Contains(err.String(), "is no agent of this kind: ") || !strings.Contains(err.String(), name) || out.Len() > 0 {
+			t.Errorf("%s: ended with %d: %s%s", name, code, out.String(), err.String())
+		}
+	}
+}

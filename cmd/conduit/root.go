@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
@@ -14,7 +16,9 @@ import (
 
 // root returns the tree of all commands.
 func root(p *cli.Program) *ffcli.Command {
-	return p.Group(&ffcli.Command{
+	flags := cli.NewFlags("conduit")
+	version := flags.Bool("version", false, "print the version")
+	all := p.Group(&ffcli.Command{
 		Name:       "conduit",
 		ShortUsage: "conduit COMMAND [flags]",
 		ShortHelp:  "Keep the pipelines declared in a directory of YAML files running.",
@@ -25,8 +29,19 @@ Examples:
   conduit pipelines init   write a demo pipeline
   conduit run              run everything under pipelines
   conduit status           see what runs`,
+		FlagSet: flags,
 		Subcommands: []*ffcli.Command{
-			initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p), spool.Command(p), store.Command(p), statusCommand(p), reloadCommand(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
+			initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p), spool.Command(p), store.Command(p),
+			statusCommand(p), eventsCommand(p), reloadCommand(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
 		},
 	})
+	all.Subcommands = append(all.Subcommands, helpCommand(p, all), completionCommand(p, all), manCommand(p, all))
+	group := all.Exec
+	all.Exec = func(ctx context.Context, args []string) error {
+		if *version {
+			return versionCommand(p).Exec(ctx, args)
+		}
+		return group(ctx, args)
+	}
+	return all
 }

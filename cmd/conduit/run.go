@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -12,6 +14,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/config"
 	machine "github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/logging"
@@ -53,6 +56,10 @@ func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings) error {
 	if err != nil {
 		return err
 	}
+	if nothingThere(c) {
+		fmt.Fprintf(p.Stderr, "conduit: nothing is set up here: there is no %s, no directory %s and no state in %s.\n"+
+			"'conduit init' and 'conduit pipelines init' in this directory write a first pipeline, which starts at once.\n", config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path)
+	}
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	version := thisBuild().Version
@@ -74,6 +81,17 @@ func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings) error {
 		})
 	}
 	return p.Agent(ctx, agent.Options{Config: c, Log: log, Version: version, Started: started, Reload: reload})
+}
+
+// nothingThere reports whether the agent would run with neither settings nor pipelines: most
+// likely in the wrong directory.
+func nothingThere(c config.Config) bool {
+	for _, path := range []string{config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path} {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
 }
 
 // logFormat returns the format that is meant by the setting log.format: to the journal,

@@ -10,11 +10,13 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+	"golang.org/x/term"
 
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -25,30 +27,44 @@ import (
 )
 
 func statusCommand(p *cli.Program) *ffcli.Command {
-	var watch bool
+	var watch, failed, check bool
 	interval := time.Second
 	return p.Remote("status", cli.RemoteCommand{
-		Usage: "conduit status",
+		Usage: "conduit status [ID]",
 		Short: "Show the status of the pipelines, and what is wrong with their files.",
 		Long: `The table has for each pipeline its phase, the generation that is declared and the one that
 runs, records per second, and the error if there is one. Then follow the problems of files.
 Before it stands what is wrong with the agent, or with the directory of the pipeline files.
 
+With --check the exit code is 1 when a pipeline does not run as declared, a file has an error, or
+the agent is not ready: for monitoring.
+
 Examples:
   conduit status
-  conduit status -w`,
+  conduit status -w
+  conduit status --failed --check`,
 		Flags: func(fs *flag.FlagSet) {
+			fs.BoolVar(&failed, "failed", false, "only pipelines that do not run as declared")
+			fs.BoolVar(&check, "check", false, "end with 1 unless all is well")
 			fs.BoolVar(&watch, "w", false, "go on, and refresh in place on a terminal")
 			fs.DurationVar(&interval, "interval", interval, "time to wait for the rates of pipelines that have only begun to run, and between two refreshes")
 		},
-		Exec: func(ctx context.Context, r *cli.Remote, _ []string) error {
+		Optional: 1,
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
 			if interval <= 0 {
 				return cli.Invalidf("--interval must be longer than 0")
 			}
-			if watch {
-				return watchStatus(ctx, r, interval)
+			v := &statusView{Remote: r, interval: interval, failed: failed}
+			if len(args) == 1 {
+				v.id = args[0]
+				if _, err := r.Status(ctx, v.id); err != nil {
+					return err // there is none, or no agent
+				}
 			}
-			return onceStatus(ctx, r, interval)
+			if watch {
+				return v.watch(ctx)
+			}
+			return v.once(ctx, check)
 		},
 	})
 }
@@ -58,6 +74,8 @@ type agentStatus struct {
 	Agent     rest.Readiness   `json:"agent"`
 	Pipelines []pipelineStatus `json:"pipelines"`
 	Files     []spec.FileState `json:"files"` // with problems
+
+	failed bool // others than failed ones are left out
 }
 
 type pipelineStatus struct {
@@ -65,29 +83,83 @@ type pipelineStatus struct {
 	RecordsPerSecond *float64 `json:"recordsPerSecond,omitempty"` // read by all sources; not known of a pipeline that has only begun to run
 }
 
-// onceStatus gives the agent the time of an interval to measure rates that it does not have.
-func onceStatus(ctx context.Context, r *cli.Remote, interval time.Duration) error {
-	s, err := status(ctx, r)
-	if err == nil && s.unmeasured() {
-		if err = sleep(ctx, interval); err == nil {
-			s, err = status(ctx, r)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return writeStatus(r, r.Stdout, s)
+// statusView is what of the status is shown.
+type statusView struct {
+	*cli.Remote
+	interval time.Duration
+	id       string // of the only pipeline; "" for all
+	failed   bool   // only those that do not run as declared
 }
 
-// watchStatus goes on until it is interrupted. An agent that goes away may come back.
-func watchStatus(ctx context.Context, r *cli.Remote, interval time.Duration) error {
+// errUnwell ends a command that has shown what is wrong.
+var errUnwell = errors.New("")
+
+// once gives the agent the time of an interval to measure rates that it does not have.
+func (v *statusView) once(ctx context.Context, check bool) error {
+	s, err := v.status(ctx)
+	if err == nil && s.unmeasured() {
+		if err = sleep(ctx, v.interval); err == nil {
+			s, err = v.status(ctx)
+		}
+	}
+	if err == nil {
+		err = writeStatus(v.Remote, v.Stdout, s)
+	}
+	if err == nil && check && !s.well() {
+		err = errUnwell
+	}
+	return err
+}
+
+// status returns the status of what is shown.
+func (v *statusView) status(ctx context.Context) (agentStatus, error) {
+	s, err := status(ctx, v.Remote)
+	s.failed = v.failed
+	s.Pipelines = slices.DeleteFunc(s.Pipelines, func(p pipelineStatus) bool {
+		return v.id != "" && p.ID != v.id || v.failed && p.asDeclared()
+	})
+	if v.id != "" {
+		s.Files = slices.DeleteFunc(s.Files, func(f spec.FileState) bool {
+			return !slices.ContainsFunc(f.Problems, func(p spec.Problem) bool { return p.Pipeline == v.id })
+		})
+	}
+	return s, err
+}
+
+// asDeclared reports whether the pipeline is as it is declared or as a person wants it, or on its
+// way there without a failure.
+func (p *pipelineStatus) asDeclared() bool {
+	failed := p.State.Phase == spec.PhaseDegraded || p.State.Phase == spec.PhaseRecovering
+	return !failed && errorWords(p) == ""
+}
+
+func attention(p *pipelineStatus) int {
+	if p.asDeclared() {
+		return 1
+	}
+	return 0
+}
+
+// well reports whether nothing is wrong.
+func (s *agentStatus) well() bool {
+	return s.Agent.Status == "ready" &&
+		!slices.ContainsFunc(s.Pipelines, func(p pipelineStatus) bool { return !p.asDeclared() }) &&
+		!slices.ContainsFunc(s.Files, func(f spec.FileState) bool { return cli.HasErrors(f.Problems) })
+}
+
+// watch goes on until it is interrupted. An agent that goes away may come back.
+func (v *statusView) watch(ctx context.Context) error {
+	r := v.Remote
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	for first := true; ; first = false {
-		s, err := status(ctx, r)
+		s, err := v.status(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
+		slices.SortStableFunc(s.Pipelines, func(a, b pipelineStatus) int { // what needs attention is never below the edge
+			return cmp.Compare(attention(&a), attention(&b))
+		})
 		if err != nil && first {
 			return err
 		}
@@ -100,7 +172,7 @@ func watchStatus(ctx context.Context, r *cli.Remote, interval time.Duration) err
 		if err := refresh(r, page.Bytes(), first); err != nil {
 			return err
 		}
-		if sleep(ctx, interval) != nil {
+		if sleep(ctx, v.interval) != nil {
 			return nil
 		}
 	}
@@ -111,6 +183,9 @@ func refresh(r *cli.Remote, page []byte, first bool) error {
 	const home, clearLine, clearBelow, clearAll = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 	switch {
 	case r.Terminal && !r.JSON:
+		if width, height, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+			page = terminal.Fit(page, width, height-1)
+		}
 		page = bytes.ReplaceAll(page, []byte("\n"), []byte(clearLine+"\n"))
 		page = append([]byte(home), append(page, clearBelow...)...)
 		if first {
@@ -205,7 +280,9 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus) error {
 		t.Add(one.ID, terminal.Colored(string(one.State.Phase), pipelines.PhaseColors[one.State.Phase]), generationWords(one),
 			terminal.Dash(number(one.State.RunningGeneration)), rateWords(one.RecordsPerSecond), terminal.Dash(behindWords(one.Rates)), terminal.Colored(errorWords(one), terminal.Red))
 	}
-	if len(s.Pipelines) == 0 {
+	if len(s.Pipelines) == 0 && s.failed {
+		fmt.Fprintln(to, "no pipeline fails")
+	} else if len(s.Pipelines) == 0 {
 		fmt.Fprintln(to, "no pipelines")
 	} else if err := t.Write(to, r.Paint); err != nil {
 		return err

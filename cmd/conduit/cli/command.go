@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -19,14 +20,14 @@ func (p *Program) Run(ctx context.Context, root *ffcli.Command, args []string) i
 	var help *ffcli.Command // the command whose flags were wrong or whose help was asked for
 	prepare(root, func(c *ffcli.Command) { help = c })
 
-	err := root.Parse(args)
+	err := root.Parse(withoutAliases(root, args))
 	if err != nil {
 		err = &flagError{errors.Unwrap(err)}
 	} else {
 		err = root.Run(ctx)
 	}
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(p.Stdout, usage(help))
+		fmt.Fprint(p.Stdout, Usage(help))
 		return ExitOK
 	}
 	if wrong := (*flagError)(nil); errors.As(err, &wrong) {
@@ -42,17 +43,65 @@ func (p *Program) Run(ctx context.Context, root *ffcli.Command, args []string) i
 func (p *Program) Group(c *ffcli.Command) *ffcli.Command {
 	c.Exec = func(_ context.Context, args []string) error {
 		if len(args) == 0 {
-			fmt.Fprint(p.Stdout, usage(c))
+			fmt.Fprint(p.Stdout, Usage(c))
 			return nil
 		}
-		var names []string
-		for _, s := range c.Subcommands {
-			names = append(names, s.Name)
-		}
 		return Invalidf("no such command: %s %s%s\nRun '%s --help' for the commands.",
-			path(c), args[0], spelling.Hint(args[0], names), path(c))
+			Path(c), args[0], hint(c, args[0]), Path(c))
 	}
 	return c
+}
+
+// hint returns which command below c was meant by a word: one that is spelled alike, or one of
+// that name further down.
+func hint(c *ffcli.Command, word string) string {
+	var names []string
+	for _, s := range c.Subcommands {
+		names = append(names, s.Name)
+	}
+	if near := spelling.Hint(word, names); near != "" {
+		return near
+	}
+	for _, s := range c.Subcommands {
+		for _, below := range s.Subcommands {
+			if below.Name == word {
+				return fmt.Sprintf("; did you mean '%s'?", Path(below))
+			}
+		}
+	}
+	return ""
+}
+
+// aliases are words that people try for commands, and the names that there may be.
+var aliases = map[string][]string{"list": {"ls"}, "rm": {"delete", "drop"}, "get": {"describe"}, "show": {"describe"}}
+
+// withoutAliases returns args with the name of the command in place of an alias of it.
+func withoutAliases(root *ffcli.Command, args []string) []string {
+	if len(args) < 2 {
+		return args
+	}
+	group := Below(root, args[0])
+	if group == nil || Below(group, args[1]) != nil {
+		return args
+	}
+	for _, name := range aliases[args[1]] {
+		if Below(group, name) != nil {
+			args = slices.Clone(args)
+			args[1] = name
+			return args
+		}
+	}
+	return args
+}
+
+// Below returns the command of this name directly below c, nil if there is none.
+func Below(c *ffcli.Command, name string) *ffcli.Command {
+	for _, s := range c.Subcommands {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
 }
 
 // prepare gives every command below c a quiet flag set; chosen is called with the
@@ -105,11 +154,11 @@ func (e *flagError) explain(c *ffcli.Command) error {
 		name = "--" + strings.TrimPrefix(name, "-")
 		message = "no such flag: " + name + spelling.Hint(name, names)
 	}
-	return Invalidf("%s\nRun '%s --help' for the flags.", message, path(c))
+	return Invalidf("%s\nRun '%s --help' for the flags.", message, Path(c))
 }
 
-// path returns the words that name c on the command line.
-func path(c *ffcli.Command) string {
+// Path returns the words that name c on the command line.
+func Path(c *ffcli.Command) string {
 	words := strings.Fields(c.ShortUsage)
 	for i, w := range words {
 		if w == c.Name {

@@ -59,6 +59,13 @@ func (p *Program) Getenv(name string) string {
 // WriteJSON prints v.
 func (p *Program) WriteJSON(v any) error { return WriteJSON(p.Stdout, v) }
 
+// WriteLine prints v as JSON on one line.
+func (p *Program) WriteLine(v any) error {
+	enc := json.NewEncoder(p.Stdout)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
 // WriteJSON writes v for people and programs: indented, and without HTML escapes.
 func WriteJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -241,6 +243,9 @@ func (r *Remote) Explain(err error) error {
 	var refused *client.Error
 	var unreachable *url.Error
 	switch {
+	case foreign(err) != "":
+		return &remoteError{fmt.Sprintf("what answers at %s is no agent of this kind: %s\nSay where the agent is: --api.address, "+
+			"CONDUIT_API_HTTP_ADDRESS or api.http.address in conduit.yaml.", r.URL, foreign(err)), err, true}
 	case errors.As(err, &refused):
 		return r.explainRefusal(refused)
 	case errors.As(err, &unreachable) && mistrust(err) != "":
@@ -250,6 +255,20 @@ func (r *Remote) Explain(err error) error {
 			"CONDUIT_API_HTTP_ADDRESS or api.http.address in conduit.yaml.", r.URL, unreachable.Err), err, true}
 	}
 	return err
+}
+
+// foreign says by what an answer is known to come from another program, "" when it does not:
+// the agent gives reasons, and JSON.
+func foreign(err error) string {
+	var refused *client.Error
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &refused) && refused.Reason == "" && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}, refused.HTTP):
+		return fmt.Sprintf("it knows no such request (%d %s)", refused.HTTP, http.StatusText(refused.HTTP))
+	case errors.As(err, &syntax):
+		return "its answer is not JSON"
+	}
+	return ""
 }
 
 // mistrust says what to do when one side refused the certificate of the other, "" for
@@ -272,10 +291,10 @@ var advice = map[string]string{
 	rest.ReasonPipelineNotFound:   "'conduit pipelines ls' lists the pipelines there are",
 	rest.ReasonConnectorNotFound:  "'conduit connectors ls' lists the connectors there are; an id has the form PIPELINE:CONNECTOR",
 	rest.ReasonRevisionNotFound:   "'conduit pipelines history %[1]s' lists what there is",
-	rest.ReasonPipelineNotDeleted: "remove its file, or, if it belongs to the API, DELETE /v1/pipelines/%[1]s; it is deleted after pipelines.cleanup-delay",
-	rest.ReasonPipelineRunning:    "to start it again: conduit pipelines restart %[1]s",
+	rest.ReasonPipelineNotDeleted: "remove its file, or, if it belongs to the API, conduit pipelines delete %[1]s; it is deleted after pipelines.cleanup-delay",
+	rest.ReasonPipelineRunning:    "stop it first: conduit pipelines stop %[1]s; to start it again: conduit pipelines restart %[1]s",
 	rest.ReasonPipelineNotRunning: "'conduit pipelines describe %[1]s' says why",
-	rest.ReasonOwnedByFile:        "change the file, which takes effect when it is saved, or hand the pipeline over first: conduit pipelines adopt %[1]s --owner api",
+	rest.ReasonOwnedByFile:        "change or remove the file, which takes effect when it is saved, or hand the pipeline over first: conduit pipelines adopt %[1]s --owner api",
 	rest.ReasonNoFile:             "write it to a file first: conduit pipelines export %[1]s > pipelines/%[1]s.yaml",
 	rest.ReasonTimeout:            "it goes on: 'conduit pipelines describe %[1]s' says how far it is",
 	rest.ReasonUnauthenticated:    "put a token into the variable " + TokenVariable,

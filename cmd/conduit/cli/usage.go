@@ -7,10 +7,12 @@ import (
 	"text/tabwriter"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/agent/config"
 )
 
-// usage is what --help prints.
-func usage(c *ffcli.Command) string {
+// Usage is what --help prints.
+func Usage(c *ffcli.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", c.ShortHelp, c.ShortUsage)
 	if c.LongHelp != "" {
@@ -23,33 +25,70 @@ func usage(c *ffcli.Command) string {
 			fmt.Fprintf(tw, "  %s\t%s\n", s.Name, s.ShortHelp)
 		}
 		tw.Flush()
-		fmt.Fprintf(&b, "\n'%s COMMAND --help' says more about one.\n", path(c))
+		fmt.Fprintf(&b, "\n'%s COMMAND --help' says more about one.\n", Path(c))
 	}
 	writeFlags(&b, c.FlagSet)
 	return b.String()
 }
 
+// writeFlags writes the flags of the command, and then those that many commands have.
 func writeFlags(b *strings.Builder, fs *flag.FlagSet) {
-	heading := "\nFlags:\n"
+	own, shared := Flags(fs)
+	writeHeaded(b, "\nFlags:\n", own)
+	if len(own) == 0 {
+		writeHeaded(b, "\nFlags:\n", shared)
+		return
+	}
+	writeHeaded(b, "\nFlags that many commands have:\n", shared)
+}
+
+func writeHeaded(b *strings.Builder, heading string, flags []Flag) {
+	for _, f := range flags {
+		fmt.Fprintf(b, "%s  %s\n        %s\n", heading, f.Synopsis(), f.Text)
+		heading = ""
+	}
+}
+
+// Flag describes a flag of a command.
+type Flag struct {
+	Name     string // without dashes
+	Argument string // "" for one that stands alone
+	Text     string
+}
+
+// Synopsis is the flag as it is written.
+func (f Flag) Synopsis() string {
+	dashes := "--"
+	if len(f.Name) == 1 {
+		dashes = "-"
+	}
+	return strings.TrimSpace(dashes + f.Name + " " + f.Argument)
+}
+
+// Flags returns the flags that only this command has, or few do, and those by which every
+// command finds its settings and the agent.
+func Flags(fs *flag.FlagSet) (own, shared []Flag) {
 	fs.VisitAll(func(f *flag.Flag) {
 		if f.Usage == hidden {
 			return
 		}
-		arg, text := flag.UnquoteUsage(f)
-		if s, ok := f.Value.(*settingFlag); ok && !s.IsBoolFlag() {
-			arg = s.Type()
+		one := describe(f)
+		if f.Name == config.PathKey || strings.HasPrefix(f.Name, "api.client.") || f.Name == "api.address" {
+			shared = append(shared, one)
+		} else {
+			own = append(own, one)
 		}
-		if arg != "" {
-			arg = " " + arg
-		}
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
-			text += " (default " + f.DefValue + ")"
-		}
-		dashes := "--"
-		if len(f.Name) == 1 {
-			dashes = "-"
-		}
-		fmt.Fprintf(b, "%s  %s%s%s\n        %s\n", heading, dashes, f.Name, arg, text)
-		heading = ""
 	})
+	return own, shared
+}
+
+func describe(f *flag.Flag) Flag {
+	arg, text := flag.UnquoteUsage(f)
+	if s, ok := f.Value.(*settingFlag); ok && !s.IsBoolFlag() {
+		arg = s.Type()
+	}
+	if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
+		text += " (default " + f.DefValue + ")"
+	}
+	return Flag{f.Name, arg, text}
 }

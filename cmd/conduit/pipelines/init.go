@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
+	"github.com/conduit-agent/conduit/schemas"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -70,7 +72,14 @@ func initPipeline(ctx context.Context, p *cli.Program, a *initArgs) error {
 	if err := os.MkdirAll(a.dir, 0o755); err != nil {
 		return fmt.Errorf("cannot make directory: %w", err)
 	}
+	if err := cli.WriteNew(filepath.Join(a.dir, scaffold.SchemaFile), schemas.Source(schemas.PipelineFile), true); err != nil {
+		return err
+	}
 	path := filepath.Join(a.dir, s.ID+".yaml")
+	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, s.Render()) {
+		fmt.Fprintf(p.Stdout, "kept     %s\n", path)
+		return nil
+	}
 	if err := cli.WriteNew(path, s.Render(), a.force); errors.Is(err, fs.ErrExist) {
 		return cli.Invalidf("%s exists; --force overwrites it", path)
 	} else if err != nil {

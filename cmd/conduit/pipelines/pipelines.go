@@ -21,7 +21,7 @@ Example:
 			initCommand(p), upgradeCommand(p), validateCommand(p), planCommand(p), testCommand(p), dryRunCommand(p),
 			listCommand(p), describeCommand(p),
 			startCommand(p), stopCommand(p), restartCommand(p),
-			historyCommand(p), diffCommand(p), rollbackCommand(p), purgeCommand(p), exportCommand(p), adoptCommand(p),
+			historyCommand(p), diffCommand(p), rollbackCommand(p), deleteCommand(p), purgeCommand(p), exportCommand(p), importCommand(p), applyCommand(p), adoptCommand(p),
 		},
 	})
 }

@@ -132,9 +132,13 @@ func PlainName(plugin string) string {
 	return name
 }
 
-// Render returns the YAML file.
+// SchemaFile is the name of the JSON Schema next to a file that was rendered.
+const SchemaFile = "pipeline.schema.json"
+
+// Render returns the YAML file. Its first line has editors complete and check it by SchemaFile.
 func (s *File) Render() []byte {
 	var b bytes.Buffer
+	fmt.Fprintf(&b, "# yaml-language-server: $schema=./%s\n", SchemaFile)
 	fmt.Fprintf(&b, "version: \"2.2\"\npipelines:\n  - id: %s\n    description: %s\n    status: %s\n    connectors:\n",
 		quote(s.ID), quote(s.Description), s.Status)
 	for _, c := range s.Connectors {

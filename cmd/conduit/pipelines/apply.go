@@ -1,0 +1,173 @@
+package pipelines
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+func importCommand(p *cli.Program) *ffcli.Command {
+	var live bool
+	return p.Remote("import", cli.RemoteCommand{
+		Usage: "conduit pipelines import FILE",
+		Short: "Have the API declare the pipelines of a file.",
+		Long: `Takes what 'conduit pipelines export' prints; *** keeps the secret of a pipeline that exists.
+The file is read once: to have it followed, put it into the directory of pipeline files instead.
+
+Example:
+  conduit pipelines import orders.yaml`,
+		Arguments: 1,
+		Flags: func(fs *flag.FlagSet) {
+			fs.BoolVar(&live, "live", false, "change pipelines that run, too")
+		},
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			file, err := os.ReadFile(args[0])
+			if err != nil {
+				return cli.Invalidf("cannot read pipelines to import: %v", err)
+			}
+			var options []client.Option
+			if live {
+				options = append(options, client.Live())
+			}
+			list, err := r.Import(ctx, file, options...)
+			if err != nil {
+				return err
+			}
+			if r.JSON {
+				return r.WriteJSON(list)
+			}
+			for _, one := range list {
+				fmt.Fprintf(r.Stdout, "%s is declared\n", one.ID)
+			}
+			return nil
+		},
+	})
+}
+
+func applyCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("apply", cli.RemoteCommand{
+		Usage: "conduit pipelines apply FILE",
+		Short: "Make pipelines of the API what a file says, and print what changes.",
+		Long: `Each pipeline of the file is planned, and applied as it was planned, running or not. Pipelines
+that a pipeline file declares are changed there.
+
+Example:
+  conduit pipelines apply orders.yaml`,
+		Arguments: 1,
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return cli.Invalidf("cannot read pipelines to apply: %v", err)
+			}
+			file := spec.ParseExport(text)
+			for i := range file.Problems {
+				file.Problems[i].File = args[0]
+			}
+			if cli.HasErrors(file.Problems) {
+				r.ProblemsTo(r.Stderr, file.Problems)
+				return cli.ErrReported
+			}
+			return applyAll(ctx, r, file.Pipelines)
+		},
+	})
+}
+
+func applyAll(ctx context.Context, r *cli.Remote, all []spec.Parsed) error {
+	diffs := []rest.DocumentDiff{}
+	for i := range all {
+		doc := document(&all[i].Pipeline)
+		planned, err := r.PlanDocument(ctx, doc)
+		if err != nil {
+			return err
+		}
+		done, err := r.ApplyDocument(ctx, doc, planned.Hash)
+		if err != nil {
+			return err
+		}
+		diffs = append(diffs, done)
+	}
+	if r.JSON {
+		return r.WriteJSON(diffs)
+	}
+	for _, d := range diffs {
+		if len(d.Changes) == 0 {
+			fmt.Fprintf(r.Stdout, "%s is so already\n", d.PipelineID)
+		}
+		for _, c := range d.Changes {
+			fmt.Fprintln(r.Stdout, strings.TrimSpace(fmt.Sprintf("%s %s: %s %s", c.Resource, c.ID, c.Action, strings.Join(c.ConfigPaths, ", "))))
+		}
+	}
+	return nil
+}
+
+// document returns a pipeline as a document of the API.
+func document(p *spec.Pipeline) rest.PipelineDocument {
+	size := rest.Count(p.DLQ.WindowSize)
+	doc := rest.PipelineDocument{
+		ID: p.ID, Status: p.Status, Name: p.Name, Description: p.Description, Processors: processorDocuments(p.Processors),
+		DLQ: &rest.DLQDocument{Plugin: p.DLQ.Plugin, Settings: p.DLQ.Settings, WindowSize: &size, WindowNackThreshold: rest.Count(p.DLQ.WindowNackThreshold)},
+	}
+	for _, c := range p.Connectors {
+		doc.Connectors = append(doc.Connectors, rest.ConnectorDocument{
+			ID: c.ID, Type: c.Type, Plugin: c.Plugin, Name: c.Name, Settings: c.Settings, Processors: processorDocuments(c.Processors),
+		})
+	}
+	return doc
+}
+
+func processorDocuments(all []spec.Processor) (docs []rest.ProcessorDocument) {
+	for _, p := range all {
+		docs = append(docs, rest.ProcessorDocument{ID: p.ID, Plugin: p.Plugin, Settings: p.Settings, Workers: p.Workers, Condition: p.Condition})
+	}
+	return docs
+}
+
+func deleteCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("delete", cli.RemoteCommand{
+		Usage: "conduit pipelines delete ID",
+		Short: "Delete a pipeline of the API, with its positions.",
+		Long: `Its connectors clean up at once. Stop it first. A pipeline of a file goes when its file does.
+
+Example:
+  conduit pipelines delete orders`,
+		Arguments: 1,
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			if err := deleteWhole(ctx, r, args[0]); err != nil {
+				return err
+			}
+			return r.Say(map[string]string{"deleted": args[0]}, "%s is deleted", args[0])
+		},
+	})
+}
+
+// deleteWhole deletes a pipeline and what is in it: the API deletes only one that is empty.
+func deleteWhole(ctx context.Context, r *cli.Remote, id string) error {
+	connectors, err := r.Connectors(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, c := range connectors {
+		if err := r.DeleteConnector(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	processors, err := r.Processors(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, one := range processors {
+		if err := r.DeleteProcessor(ctx, one.ID); err != nil {
+			return err
+		}
+	}
+	return r.DeletePipeline(ctx, id)
+}
