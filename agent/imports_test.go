@@ -31,6 +31,7 @@ plugins/builtin/sqlsink: plugins/builtin/backoff plugins/sdk plugins/template
 plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
 plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
 plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/sdk
+plugins/builtin/redis:   plugins/builtin/backoff plugins/builtin/recordid plugins/builtin/tlssettings plugins/sdk plugins/template
 plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/wasm:  plugins/processor/wasm/* plugins/schema plugins/sdk plugins/wire/*
@@ -98,6 +99,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                        {"cmd/conduit"},
 	"github.com/eclipse/paho.golang":           {"plugins/builtin/mqtt"},
 	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*"},
+	"github.com/gomodule/redigo":               {"plugins/builtin/redis"},
 	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka"},
 }
 

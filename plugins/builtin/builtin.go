@@ -21,7 +21,12 @@ import (
 func All() []sdk.Connector {
 	all := slices.Concat(
 		[]sdk.Connector{file.Connector(), generator.Connector(), log.Connector(), spool.Connector()},
-		withHTTP(), withKafka(), withMQTT(), withPostgres(), withSQLite(),
+		withHTTP(),
+		withKafka(),
+		withMQTT(),
+		withPostgres(),
+		withRedis(),
+		withSQLite(),
 	)
 	slices.SortFunc(all, func(a, b sdk.Connector) int { return strings.Compare(a.Name, b.Name) })
 	return all

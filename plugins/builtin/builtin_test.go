@@ -23,7 +23,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"file", "generator", "http", "kafka", "log", "mqtt", "postgres", "spool", "sqlite"}; !slices.Equal(names, want) {
+	if want := []string{"file", "generator", "http", "kafka", "log", "mqtt", "postgres", "redis", "spool", "sqlite"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -118,7 +118,14 @@ func hasRow(text, row, def string) bool {
 }
 
 // libraries are those that connectors bring, by the connector.
-var libraries = map[string]string{"http": "plugins/builtin/http", "kafka": "github.com/twmb/franz-go", "mqtt": "github.com/eclipse/paho", "postgres": "github.com/jackc/pgx", "sqlite": "plugins/builtin/sqlite"}
+var libraries = map[string]string{
+	"http":     "plugins/builtin/http",
+	"kafka":    "github.com/twmb/franz-go",
+	"mqtt":     "github.com/eclipse/paho",
+	"postgres": "github.com/jackc/pgx",
+	"redis":    "github.com/gomodule/redigo",
+	"sqlite":   "plugins/builtin/sqlite",
+}
 
 // TestLeftOut makes sure that a build without a connector is without its library.
 func TestLeftOut(t *testing.T) {

@@ -55,6 +55,25 @@ func TestFileExample(t *testing.T) {
 	})
 }
 
+// TestRedisExample runs the example of the connector's page, with the URL and the paths of the test.
+func TestRedisExample(t *testing.T) {
+	t.Parallel()
+	a := agenttest.Start(t, "")
+	r := startRedis(t, t.TempDir())
+	file := example(t, "plugins/builtin/redis/README.md")
+	file = replace(t, file, "redis://cache.example.com:6379", "redis://"+r.Addr)
+	file = replace(t, file, "/etc/conduit/redis-password", r.path)
+	file = replace(t, file, "path: orders.jsonl", "path: "+a.Path("orders.jsonl"))
+	a.Save("orders.yaml", file)
+	if _, err := r.do(t.Context(), []any{"XADD", "orders", "*", "id", 7, "total", "9.90"}); err != nil {
+		t.Fatal(err)
+	}
+	a.Wait("the entry", func() bool {
+		content, _ := os.ReadFile(a.Path("orders.jsonl"))
+		return strings.Contains(string(content), `"after":{"id":"7","total":"9.90"}`)
+	})
+}
+
 // TestPostgresExample runs the example of the connector's page, with the URL and the path of the
 // test.
 func TestPostgresExample(t *testing.T) {

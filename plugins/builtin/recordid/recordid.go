@@ -1,0 +1,67 @@
+// Package recordid recognizes records that come again: after a restart an agent sends what was in
+// flight once more, and nothing else.
+package recordid
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// ID stands for one record of one source: it is the same each time the record comes.
+type ID [16]byte
+
+// String returns hexadecimal digits.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// Window is more records than an agent ever has in flight of one source.
+const Window = 1 << 18
+
+// Sequence gives records their ids. Several that processors made of one have its position, and
+// come one after the other: they are counted.
+type Sequence struct {
+	last  piece // that was settled
+	given []piece
+}
+
+// piece is a record, or one of several with the same position.
+type piece struct {
+	source, position string
+	number           uint64 // among those in a row with the same position
+}
+
+// IDs returns the ids of records that follow those that were settled last.
+func (s *Sequence) IDs(records []record.Record) []ID {
+	ids := make([]ID, len(records))
+	s.given = s.given[:0]
+	before := s.last
+	for i := range records {
+		p := piece{source: records[i].Metadata.Get(record.KeySourceConnectorID), position: string(records[i].Position.Identity())}
+		if p.source == before.source && p.position == before.position {
+			p.number = before.number + 1
+		}
+		ids[i], before = p.id(), p
+		s.given = append(s.given, p)
+	}
+	return ids
+}
+
+func (p piece) id() (id ID) {
+	text := append(append([]byte(p.source), 0), p.position...)
+	if p.number > 0 {
+		text = binary.AppendUvarint(append(text, 0), p.number)
+	}
+	sum := sha256.Sum256(text)
+	copy(id[:], sum[:])
+	return id
+}
+
+// Settled takes note that the first n of the records that got ids last, or all if there are fewer,
+// were written or refused.
+func (s *Sequence) Settled(n int) {
+	if n = min(n, len(s.given)); n > 0 {
+		s.last = s.given[n-1]
+	}
+}

@@ -1,0 +1,119 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// serverSettings say how to reach a server, on both sides.
+type serverSettings struct {
+	URL      string        `json:"url" validate:"required" desc:"redis://HOST:PORT/DATABASE, or rediss:// for TLS."`
+	Username string        `json:"auth.username" desc:"User. Nothing: the one called default."`
+	Password string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/redis-password}."`
+	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting, and every answer of the server, may take."`
+
+	tlssettings.Settings
+}
+
+func (s *serverSettings) check() error {
+	u, err := url.Parse(s.URL)
+	switch {
+	case err != nil, u.Scheme != "redis" && u.Scheme != "rediss", u.Hostname() == "":
+		return sdk.SettingError{Setting: "url", Message: "must be redis://HOST:PORT or rediss://HOST:PORT"}
+	case u.User != nil:
+		return sdk.SettingError{Setting: "url", Message: "must not hold a user: set auth.username and auth.password"}
+	}
+	if _, err := database(u); err != nil {
+		return err
+	}
+	_, err = s.Client()
+	return err
+}
+
+func database(u *url.URL) (int, error) {
+	path := strings.Trim(u.Path, "/")
+	if path == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(path)
+	if err != nil || n < 0 {
+		return 0, sdk.SettingError{Setting: "url", Message: "must have the number of a database as its path, such as /0"}
+	}
+	return n, nil
+}
+
+// dial connects and logs in.
+func (s *serverSettings) dial(ctx context.Context) (redis.Conn, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	db, err := database(u)
+	if err != nil {
+		return nil, err
+	}
+	config, err := s.Client()
+	if err != nil {
+		return nil, err
+	}
+	config.ServerName = u.Hostname()
+	port := u.Port()
+	if port == "" {
+		port = "6379"
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	c, err := redis.DialContext(ctx, "tcp", u.Hostname()+":"+port,
+		redis.DialUsername(s.Username), redis.DialPassword(s.Password), redis.DialDatabase(db),
+		redis.DialUseTLS(u.Scheme == "rediss"), redis.DialTLSConfig(config), redis.DialTLSHandshakeTimeout(s.Timeout),
+		redis.DialConnectTimeout(s.Timeout), redis.DialReadTimeout(s.Timeout), redis.DialWriteTimeout(s.Timeout))
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect: %w", err)
+	}
+	return c, nil
+}
+
+// isReply reports whether the server answered with this error: the connection is whole.
+func isReply(err error) bool { return errors.As(err, new(redis.Error)) }
+
+// isRefusal reports whether the server refuses the client: its credentials or its rights.
+func isRefusal(err error) bool {
+	return hasCode(err, "NOAUTH", "WRONGPASS", "NOPERM", "ERR invalid password")
+}
+
+// passes reports whether the same command may succeed later.
+func passes(err error) bool {
+	return hasCode(err, "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "UNKILLABLE")
+}
+
+func hasCode(err error, codes ...string) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	for _, code := range codes {
+		if strings.HasPrefix(string(reply), code) {
+			return true
+		}
+	}
+	return false
+}
+
+// keyOf returns a key of the connector's own, which stays the same.
+func keyOf(ctx context.Context, prefix string) string {
+	const digits = 16
+	sum := sha256.Sum256([]byte(sdk.EnvFrom(ctx).ConnectorID))
+	return prefix + ":" + hex.EncodeToString(sum[:])[:digits]
+}

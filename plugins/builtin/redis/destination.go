@@ -1,0 +1,252 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
+)
+
+type destinationSettings struct {
+	serverSettings
+
+	Type      string        `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub" desc:"What to write to: a stream, a list, or a channel."`
+	Key       string        `json:"key" validate:"required" desc:"Stream, list or channel, or a template of it, such as orders:{{ .Metadata.region }}."`
+	Field     string        `json:"field" default:"record" desc:"Field of a stream's entry that gets the record, in the format of sdk.record.format."`
+	MaxLength int64         `json:"maxLength" default:"0" validate:"gt=-1" desc:"How many entries of a stream are kept, about. 0: all."`
+	Positions string        `json:"positionKey" desc:"List, with digits behind it that are made of the connector's id, in which the transaction that writes records notes their positions: then each has its effect exactly once, on one node. Empty: at least once."`
+	RetryFor  time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and writing are tried again. Then the pipeline starts again, with pauses, for ever."`
+}
+
+func (s *destinationSettings) check() error {
+	if s.Type == "pubsub" && s.Positions != "" {
+		return sdk.SettingError{Setting: "positionKey", Message: "needs type stream or list: what is published has no effect that lasts"}
+	}
+	if s.Type != "stream" && s.MaxLength > 0 {
+		return sdk.SettingError{Setting: "maxLength", Message: "needs type stream"}
+	}
+	return s.serverSettings.check()
+}
+
+// Destination writes records. A script does so: it stops at the first one that the server refuses,
+// and notes positions in the same transaction.
+type Destination struct {
+	sdk.DestinationBase
+
+	settings  destinationSettings
+	key       *template.Template
+	timeLimit template.TimeLimit
+	conn      redis.Conn // nil: there is no connection
+	once      *once      // nil: at least once
+}
+
+// Parameters describes the settings.
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+
+// Configure checks and keeps the settings.
+func (d *Destination) Configure(_ context.Context, values map[string]string) (err error) {
+	d.settings = destinationSettings{}
+	if err := sdk.Decode(values, &d.settings); err != nil {
+		return err
+	}
+	if d.key, err = template.Parse(d.settings.Key, template.Strict); err != nil {
+		return sdk.SettingError{Setting: "key", Message: err.Error()}
+	}
+	return d.settings.check()
+}
+
+// Open prepares. It connects with the first record.
+func (d *Destination) Open(ctx context.Context) error {
+	if d.settings.Positions != "" {
+		d.once = &once{key: keyOf(ctx, d.settings.Positions)}
+	}
+	return nil
+}
+
+// element is what is written for a record.
+type element struct {
+	index      int // of the record
+	key, value []byte
+	id         []byte // of the record, with effect once
+}
+
+// Write writes the records. Each is written when the server has answered.
+func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
+	d.timeLimit.Begin(ctx)
+	all, refused := d.elements(ctx, records)
+	n, err := d.writeAll(ctx, all)
+	if err == nil {
+		err, n = refused, len(all)
+	}
+	if d.once != nil {
+		settled := n
+		if !errors.As(err, new(interface{ Lost() bool })) {
+			settled++ // the one that is refused is settled, too
+		}
+		d.once.settled(settled)
+	}
+	return n, err
+}
+
+// elements returns what to write for the records before the first that cannot be written, and why.
+func (d *Destination) elements(ctx context.Context, records []record.Record) (all []element, err error) {
+	format := sdk.RecordFormat(ctx)
+	for i := range records {
+		e := element{index: i}
+		if e.key, err = d.key.Append(&d.timeLimit, nil, &records[i]); err != nil {
+			return all, fmt.Errorf("cannot make the key: %w", err)
+		}
+		if len(e.key) == 0 {
+			return all, errors.New("cannot write the record: its key is empty")
+		}
+		if e.value, err = format(nil, &records[i]); err != nil {
+			return all, fmt.Errorf("cannot encode the record: %w", err)
+		}
+		all = append(all, e)
+	}
+	if d.once != nil {
+		d.once.identify(records, all)
+	}
+	return all, nil
+}
+
+// Most that one call of the script writes: the server does nothing else meanwhile.
+const (
+	scriptElements = 500
+	scriptBytes    = 1 << 20
+)
+
+func (d *Destination) writeAll(ctx context.Context, all []element) (done int, err error) {
+	for done < len(all) {
+		n, bytes := 0, 0
+		for n < len(all)-done && n < scriptElements && (n == 0 || bytes < scriptBytes) {
+			bytes += len(all[done+n].value)
+			n++
+		}
+		written, err := d.write(ctx, all[done:done+n])
+		done += written
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// write writes elements, again after failures that may pass.
+func (d *Destination) write(ctx context.Context, all []element) (done int, err error) {
+	var again backoff.Backoff
+	for begin := time.Now(); ; {
+		n, err := d.try(ctx, all[done:])
+		done += n
+		switch {
+		case err == nil:
+			return done, nil
+		case ctx.Err() != nil:
+			return done, sdk.Unavailable(ctx.Err())
+		case isRefusal(err):
+			d.close()
+			return done, sdk.Unavailable(fmt.Errorf("the server refuses the client: %w", err))
+		case isReply(err) && !passes(err):
+			return done, fmt.Errorf("the server refuses the record: %w", err)
+		case time.Since(begin) >= d.settings.RetryFor:
+			return done, sdk.Unavailable(fmt.Errorf("cannot write: %w", err))
+		}
+		sdk.Logger(ctx).Warn("cannot write, trying again", "err", err)
+		if err := again.Wait(ctx); err != nil {
+			return done, sdk.Unavailable(err)
+		}
+	}
+}
+
+// try writes elements with one call of the script, without those that are written already. With
+// an error that answers the call, the elements before the one refused are written.
+func (d *Destination) try(ctx context.Context, all []element) (int, error) {
+	if err := d.connect(ctx); err != nil {
+		return 0, err
+	}
+	left := all
+	if d.once != nil {
+		left = d.once.unknown(all)
+	}
+	if len(left) == 0 {
+		return len(all), nil
+	}
+	defer context.AfterFunc(ctx, func() { _ = d.conn.Close() })()
+	n, err := d.call(left)
+	if err != nil && !isReply(err) { // whether the server has them is not known
+		d.close()
+		return 0, err
+	}
+	if d.once != nil {
+		d.once.noted(n)
+	}
+	if err != nil {
+		return left[n].index - all[0].index, err
+	}
+	return len(all), nil
+}
+
+func (d *Destination) connect(ctx context.Context) (err error) {
+	if d.conn != nil {
+		return nil
+	}
+	if d.conn, err = d.settings.dial(ctx); err != nil {
+		d.conn = nil
+		return err
+	}
+	if d.once != nil {
+		if err = d.once.load(d.conn); err != nil {
+			d.close()
+		}
+	}
+	return err
+}
+
+func (d *Destination) close() {
+	if d.conn != nil {
+		_ = d.conn.Close()
+		d.conn = nil
+	}
+}
+
+// Teardown disconnects.
+func (d *Destination) Teardown(context.Context) error {
+	d.close()
+	return nil
+}
+
+// LifecycleOnDeleted removes the positions.
+func (d *Destination) LifecycleOnDeleted(ctx context.Context, values map[string]string) error {
+	var settings destinationSettings
+	if sdk.Decode(values, &settings) != nil || settings.Positions == "" {
+		return nil
+	}
+	return settings.forget(ctx)
+}
+
+// LifecycleOnUpdated removes positions that are kept elsewhere from now on.
+func (d *Destination) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
+	if before["positionKey"] == after["positionKey"] && before["url"] == after["url"] {
+		return nil
+	}
+	return d.LifecycleOnDeleted(ctx, before)
+}
+
+func (s *destinationSettings) forget(ctx context.Context) error {
+	c, err := s.dial(ctx)
+	if err == nil {
+		_, err = c.Do("DEL", keyOf(ctx, s.Positions))
+		_ = c.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove positions: %w", err)
+	}
+	return nil
+}

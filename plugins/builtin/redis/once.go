@@ -1,0 +1,84 @@
+package redis
+
+import (
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// once keeps the ids of the records written last, in a list on the server. An element of it has
+// those of one call of the script.
+type once struct {
+	key      string
+	sequence recordid.Sequence
+
+	known map[recordid.ID]struct{} // written before connecting; nil when they cannot come again
+	kept  []int                    // number of ids in each element, oldest first
+	sum   int                      // of kept
+	since int                      // ids noted since connecting
+}
+
+const idBytes = len(recordid.ID{})
+
+// identify gives elements the ids of their records.
+func (o *once) identify(records []record.Record, all []element) {
+	ids := o.sequence.IDs(records)
+	for i := range all {
+		all[i].id = ids[all[i].index][:]
+	}
+}
+
+func (o *once) settled(n int) { o.sequence.Settled(n) }
+
+// load reads the list.
+func (o *once) load(c redis.Conn) error {
+	elements, err := redis.ByteSlices(c.Do("LRANGE", o.key, 0, -1))
+	if err != nil {
+		return fmt.Errorf("cannot read the positions in %s: %w", o.key, err)
+	}
+	o.known, o.kept, o.sum, o.since = map[recordid.ID]struct{}{}, nil, 0, 0
+	for _, e := range elements {
+		n := len(e) / idBytes
+		for i := range n {
+			o.known[recordid.ID(e[i*idBytes:(i+1)*idBytes])] = struct{}{}
+		}
+		o.kept, o.sum = append(o.kept, n), o.sum+n
+	}
+	return nil
+}
+
+// unknown returns the elements that are not written.
+func (o *once) unknown(all []element) (left []element) {
+	for _, e := range all {
+		if _, ok := o.known[recordid.ID(e.id)]; !ok {
+			left = append(left, e)
+		}
+	}
+	return left
+}
+
+// old returns how many elements of the list need not be kept.
+func (o *once) old() (n int) {
+	for sum := o.sum; n < len(o.kept) && sum-o.kept[n] >= recordid.Window; n++ {
+		sum -= o.kept[n]
+	}
+	return n
+}
+
+// noted takes note that n ids were added, and old ones removed.
+func (o *once) noted(n int) {
+	old := o.old()
+	for _, k := range o.kept[:old] {
+		o.sum -= k
+	}
+	o.kept = o.kept[old:]
+	if n > 0 {
+		o.kept, o.sum = append(o.kept, n), o.sum+n
+	}
+	if o.since += n; o.since > recordid.Window {
+		o.known = nil // what was in flight came long ago
+	}
+}

@@ -1,0 +1,24 @@
+// Package redis is a source that reads streams, lists and channels of a Redis server, and a
+// destination that writes them.
+package redis
+
+import "github.com/conduit-agent/conduit/plugins/sdk"
+
+const version = "v1.0.0"
+
+// Connector describes the source and the destination.
+func Connector() sdk.Connector {
+	return sdk.Connector{
+		Name:    "redis",
+		Summary: "Reads and writes streams, lists and channels of a Redis server.",
+		Description: "A source that reads a stream from its position and says which entries were trimmed before they were read, or takes elements of a list " +
+			"and removes them when the pipeline acknowledged them, or subscribes to channels; and a destination, with effect once for streams and lists.",
+		Version:        version,
+		Author:         "conduit",
+		NewSource:      func() sdk.Source { return &Source{} },
+		NewDestination: func() sdk.Destination { return &Destination{} },
+
+		// Entries come without a schema.
+		SourceDefaults: sdk.NoSchemas(),
+	}
+}

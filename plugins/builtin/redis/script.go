@@ -1,0 +1,79 @@
+package redis
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// source is what the server does: write elements up to the first one that it refuses, then note
+// the ids of those that are written. All of it is one transaction. Its keys are those of the
+// elements, and that of the positions, if there is one. Its arguments are the type, the greatest
+// length, the field, how many old elements of the positions to remove, the ids, and the elements.
+const source = `
+local written, refusal = 0, ''
+local kind, most, field, old, ids = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local n = #ARGV - 5
+for i = 1, n do
+  local key, value, reply = KEYS[i], ARGV[5 + i], nil
+  if kind == 'list' then
+    reply = redis.pcall('RPUSH', key, value)
+  elseif kind == 'pubsub' then
+    reply = redis.pcall('PUBLISH', key, value)
+  elseif most > 0 then
+    reply = redis.pcall('XADD', key, 'MAXLEN', '~', most, '*', field, value)
+  else
+    reply = redis.pcall('XADD', key, '*', field, value)
+  end
+  if type(reply) == 'table' and reply.err then
+    refusal = reply.err
+    break
+  end
+  written = i
+end
+if #KEYS > n then
+  for i = 1, old do
+    redis.call('LPOP', KEYS[n + 1])
+  end
+  if written > 0 then
+    redis.call('RPUSH', KEYS[n + 1], string.sub(ids, 1, written * 16))
+  end
+end
+return {written, refusal}
+`
+
+var script = redis.NewScript(-1, source)
+
+// call writes elements, and returns how many are written.
+func (d *Destination) call(all []element) (int, error) {
+	keys, old, ids := len(all), 0, []byte(nil)
+	if d.once != nil {
+		keys, old = keys+1, d.once.old()
+	}
+	args := make([]any, 0, 1+keys+5+len(all))
+	args = append(args, keys)
+	for _, e := range all {
+		args, ids = append(args, e.key), append(ids, e.id...)
+	}
+	if d.once != nil {
+		args = append(args, d.once.key)
+	}
+	args = append(args, d.settings.Type, strconv.FormatInt(d.settings.MaxLength, 10), d.settings.Field, old, ids)
+	for _, e := range all {
+		args = append(args, e.value)
+	}
+	reply, err := redis.Values(script.Do(d.conn, args...))
+	if err != nil {
+		return 0, err
+	}
+	var written int
+	var refusal string
+	if _, err := redis.Scan(reply, &written, &refusal); err != nil {
+		return 0, fmt.Errorf("cannot understand the server: %w", err)
+	}
+	if refusal != "" {
+		return written, redis.Error(refusal)
+	}
+	return written, nil
+}

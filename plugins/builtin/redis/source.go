@@ -1,0 +1,197 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type sourceSettings struct {
+	serverSettings
+
+	Type       string   `json:"type" default:"stream" validate:"inclusion=stream|list|pubsub" desc:"What key is: a stream, a list, or channels."`
+	Key        []string `json:"key" validate:"required" desc:"Stream or list to read, or channels to subscribe to, also as patterns such as orders.*."`
+	Field      string   `json:"field" desc:"Field of a stream's entry whose value becomes the payload. Nothing: all fields do, as an object."`
+	Start      string   `json:"start" default:"oldest" validate:"inclusion=oldest|newest" desc:"Where to begin a stream without a position: with the oldest entry, or with those that come."`
+	Gap        string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"When entries of a stream are gone before they were read: stop with an error, or log one and continue with what there is."`
+	Processing string   `json:"processing" desc:"List in which elements of a list wait to be acknowledged, one for each source. Nothing: the key, and behind it :conduit: and digits made of the connector's id."`
+	Maximum    int      `json:"batch" default:"500" validate:"gt=0" desc:"Most entries or elements that are read at once."`
+}
+
+func (s *sourceSettings) check() error {
+	switch {
+	case s.Type != "pubsub" && len(s.Key) != 1:
+		return sdk.SettingError{Setting: "key", Message: "must be one key, unless type is pubsub"}
+	case s.Type != "list" && s.Processing != "":
+		return sdk.SettingError{Setting: "processing", Message: "needs type list"}
+	case s.Type != "stream" && s.Field != "":
+		return sdk.SettingError{Setting: "field", Message: "needs type stream"}
+	case s.Processing != "" && s.Processing == s.Key[0]:
+		return sdk.SettingError{Setting: "processing", Message: "must be another key than key"}
+	}
+	return s.serverSettings.check()
+}
+
+// Source reads a stream, a list, or channels.
+type Source struct {
+	sdk.SourceBase
+
+	settings sourceSettings
+	reader   reader // nil before Open
+	link     link
+}
+
+// reader reads one of the kinds.
+type reader interface {
+	// connected prepares a connection that was made anew.
+	connected(ctx context.Context, c redis.Conn) error
+	// read waits for records, for a short time. Its error ends the connection, unless it is a gap.
+	read(ctx context.Context, c redis.Conn) ([]record.Record, error)
+	ack(ctx context.Context, n int) error
+	close(ctx context.Context)
+}
+
+// gapError is that entries were missed.
+type gapError struct{ error }
+
+// Parameters describes the settings.
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+
+// Configure checks and keeps the settings.
+func (s *Source) Configure(_ context.Context, values map[string]string) error {
+	s.settings = sourceSettings{}
+	if err := sdk.Decode(values, &s.settings); err != nil {
+		return err
+	}
+	return s.settings.check()
+}
+
+// Open prepares. Read connects: a server that is away is waited for.
+func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
+	s.link = link{settings: &s.settings.serverSettings, log: sdk.Logger(ctx)}
+	switch s.settings.Type {
+	case "stream":
+		s.reader, err = newStream(&s.settings, sdk.Logger(ctx), &s.link.latest, pos)
+	case "list":
+		s.reader, err = newList(ctx, &s.settings, sdk.Logger(ctx), pos)
+	default:
+		s.reader, err = newChannels(&s.settings, pos)
+	}
+	return err
+}
+
+// Read returns entries, elements or messages as records.
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
+	return s.link.read(ctx, s.reader)
+}
+
+// link is a connection that is made again when it is lost.
+type link struct {
+	settings *serverSettings
+	log      *slog.Logger
+	conn     redis.Conn // nil: there is none
+	again    backoff.Backoff
+	latest   progress.Latest
+}
+
+func (l *link) read(ctx context.Context, from reader) ([]record.Record, error) {
+	for {
+		records, err := l.try(ctx, from)
+		switch {
+		case ctx.Err() != nil:
+			l.close()
+			return nil, ctx.Err()
+		case errors.As(err, new(gapError)):
+			return nil, err
+		case isRefusal(err), isReply(err) && !passes(err):
+			l.close()
+			return nil, fmt.Errorf("the server refuses to be read: %w", err)
+		case err != nil:
+			l.close()
+			l.latest.Note(err.Error())
+			l.log.Warn("cannot read, connecting again", "err", err)
+			if err := l.again.Wait(ctx); err != nil {
+				return nil, err
+			}
+		default:
+			l.again = backoff.Backoff{}
+			if len(records) > 0 {
+				return records, nil
+			}
+		}
+	}
+}
+
+func (l *link) try(ctx context.Context, from reader) ([]record.Record, error) {
+	if l.conn == nil {
+		c, err := l.settings.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := from.connected(ctx, c); err != nil {
+			_ = c.Close()
+			return nil, err
+		}
+		l.conn = c
+		l.latest.Note("")
+	}
+	defer context.AfterFunc(ctx, func() { _ = l.conn.Close() })()
+	return from.read(ctx, l.conn)
+}
+
+func (l *link) close() {
+	if l.conn != nil {
+		_ = l.conn.Close()
+		l.conn = nil
+	}
+}
+
+// blockTime is how long the server is asked to wait for something to read.
+const blockTime = 5 * time.Second
+
+// Progress returns how many entries of a stream were not read.
+func (s *Source) Progress() progress.Report { return s.link.latest.Report() }
+
+// Ack removes elements of a list.
+func (s *Source) Ack(ctx context.Context, positions []record.Position) error {
+	return s.reader.ack(ctx, len(positions))
+}
+
+// Teardown disconnects.
+func (s *Source) Teardown(ctx context.Context) error {
+	if s.reader != nil {
+		s.link.close()
+		s.reader.close(ctx)
+	}
+	return nil
+}
+
+// LifecycleOnUpdated gives back what the former settings left in another list.
+func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
+	var old, now sourceSettings
+	if sdk.Decode(before, &old) != nil || sdk.Decode(after, &now) != nil {
+		return nil // the settings that are wrong made nothing
+	}
+	if old.Type != "list" || now.Type == "list" && old.URL == now.URL && old.processing(ctx) == now.processing(ctx) {
+		return nil
+	}
+	return old.giveBack(ctx)
+}
+
+// LifecycleOnDeleted gives back elements of a list that were not acknowledged.
+func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]string) error {
+	var settings sourceSettings
+	if sdk.Decode(values, &settings) != nil || settings.Type != "list" {
+		return nil
+	}
+	return settings.giveBack(ctx)
+}

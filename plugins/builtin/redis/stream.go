@@ -1,0 +1,300 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// stream reads a stream behind a place. A position is the id of an entry, and behind a colon how
+// many entries had been added to the stream up to it, if that is known: by their number one tells
+// what was trimmed.
+type stream struct {
+	settings *sourceSettings
+	log      *slog.Logger
+	latest   *progress.Latest
+
+	at     entryID
+	number int64 // entries added up to at; -1: not known
+	begun  bool  // at is where reading stands, not where it is to begin
+}
+
+// entryID is the id of an entry.
+type entryID struct{ ms, seq uint64 }
+
+func (id entryID) String() string { return fmt.Sprintf("%d-%d", id.ms, id.seq) }
+
+func (id entryID) compare(o entryID) int {
+	return cmp.Or(cmp.Compare(id.ms, o.ms), cmp.Compare(id.seq, o.seq))
+}
+
+func parseID(text string) (id entryID, err error) {
+	ms, seq, _ := strings.Cut(text, "-")
+	if id.ms, err = strconv.ParseUint(ms, 10, 64); err == nil && seq != "" {
+		id.seq, err = strconv.ParseUint(seq, 10, 64)
+	}
+	return id, err
+}
+
+func newStream(settings *sourceSettings, log *slog.Logger, latest *progress.Latest, pos record.Position) (*stream, error) {
+	s := &stream{settings: settings, log: log, latest: latest, number: -1}
+	if len(pos) == 0 {
+		return s, nil
+	}
+	id, number, numbered := strings.Cut(string(pos), ":")
+	var err error
+	if s.at, err = parseID(id); err == nil && numbered {
+		s.number, err = strconv.ParseInt(number, 10, 64)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot resume from %q: that is no position of a stream", pos)
+	}
+	s.begun = true
+	return s, nil
+}
+
+// state is what the server says of a stream.
+type state struct {
+	exists      bool
+	length      int64
+	added       int64 // -1: the server does not count them
+	first, last entryID
+}
+
+// trimmed returns how many entries are gone; -1: not known.
+func (s *state) trimmed() int64 {
+	if s.added < 0 {
+		return -1
+	}
+	return s.added - s.length
+}
+
+func (s *stream) connected(_ context.Context, c redis.Conn) error {
+	if s.begun || s.settings.Start == "oldest" {
+		return nil
+	}
+	now, _, err := s.look(c)
+	if err != nil {
+		return err
+	}
+	s.at, s.number, s.begun = now.last, now.added, now.exists
+	return nil
+}
+
+// look returns the state of the stream, and the entries behind the place, of one moment.
+func (s *stream) look(c redis.Conn) (now state, entries []any, err error) {
+	key := s.settings.Key[0]
+	for _, command := range []struct {
+		name string
+		args []any
+	}{
+		{"MULTI", nil}, {"EXISTS", []any{key}}, {"XINFO", []any{"STREAM", key}},
+		{"XREAD", []any{"COUNT", s.settings.Maximum, "STREAMS", key, s.at.String()}}, {"EXEC", nil},
+	} {
+		if err := c.Send(command.name, command.args...); err != nil {
+			return now, nil, err
+		}
+	}
+	replies, err := redis.Values(last(c, 5))
+	if err != nil || len(replies) != 3 {
+		return now, nil, cmp.Or(err, fmt.Errorf("the server answers with %d replies", len(replies)))
+	}
+	if n, _ := redis.Int(replies[0], nil); n == 0 {
+		return now, nil, nil
+	}
+	if now, err = parseState(replies[1]); err != nil {
+		return now, nil, err
+	}
+	entries, err = entriesOf(replies[2])
+	return now, entries, err
+}
+
+// last returns the last of n replies.
+func last(c redis.Conn, n int) (reply any, err error) {
+	if err := c.Flush(); err != nil {
+		return nil, err
+	}
+	for range n {
+		if reply, err = c.Receive(); err != nil {
+			return nil, err
+		}
+	}
+	return reply, nil
+}
+
+func parseState(reply any) (now state, err error) {
+	now = state{exists: true, added: -1}
+	values, err := redis.Values(reply, nil)
+	for i := 0; i+1 < len(values) && err == nil; i += 2 {
+		name, _ := redis.String(values[i], nil)
+		switch name {
+		case "length":
+			now.length, err = redis.Int64(values[i+1], nil)
+		case "entries-added":
+			now.added, err = redis.Int64(values[i+1], nil)
+		case "last-generated-id":
+			now.last, err = idOf(values[i+1])
+		case "first-entry":
+			if entry, ok := values[i+1].([]any); ok && len(entry) > 0 {
+				now.first, err = idOf(entry[0])
+			}
+		}
+	}
+	return now, err
+}
+
+func idOf(reply any) (entryID, error) {
+	text, err := redis.String(reply, nil)
+	if err != nil {
+		return entryID{}, err
+	}
+	return parseID(text)
+}
+
+// entriesOf returns the entries in the reply to XREAD for one stream, nil when there are none.
+func entriesOf(reply any) ([]any, error) {
+	streams, err := redis.Values(reply, nil)
+	if err != nil || len(streams) == 0 {
+		return nil, ignoreNil(err)
+	}
+	one, err := redis.Values(streams[0], nil)
+	if err != nil || len(one) != 2 {
+		return nil, err
+	}
+	return redis.Values(one[1], nil)
+}
+
+func ignoreNil(err error) error {
+	if err == redis.ErrNil { //nolint:errorlint // it is never wrapped
+		return nil
+	}
+	return err
+}
+
+func (s *stream) read(_ context.Context, c redis.Conn) ([]record.Record, error) {
+	now, entries, err := s.look(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.gap(&now); err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		s.report(&now)
+		_, err := redis.DoWithTimeout(c, blockTime+s.settings.Timeout, "XREAD", "BLOCK", blockTime.Milliseconds(), "COUNT", 1, "STREAMS", s.settings.Key[0], s.at.String())
+		return nil, err
+	}
+	if s.number < 0 {
+		s.number = now.trimmed()
+	}
+	records := make([]record.Record, len(entries))
+	for i, entry := range entries {
+		if records[i], err = s.record(entry); err != nil {
+			return nil, err
+		}
+		if s.number >= 0 {
+			s.number++
+		}
+		if s.at.compare(now.last) == 0 {
+			s.number = now.added
+		}
+		records[i].Position = s.position()
+	}
+	s.begun = true
+	s.report(&now)
+	return records, nil
+}
+
+func (s *stream) position() record.Position {
+	if s.number < 0 {
+		return record.Position(s.at.String())
+	}
+	return fmt.Appendf(nil, "%s:%d", s.at, s.number)
+}
+
+// gap returns an error when entries behind the place are gone.
+func (s *stream) gap(now *state) error {
+	if !s.begun {
+		return nil
+	}
+	key := s.settings.Key[0]
+	var err error
+	switch trimmed := now.trimmed(); {
+	case !now.exists:
+		err = fmt.Errorf("entries may have been missed: stream %q does not exist any more, which was read up to %s", key, s.at)
+	case now.last.compare(s.at) < 0:
+		err = fmt.Errorf("entries may have been missed: stream %q ends with %s, before %s, which was read last: it was made anew, or the server lost its end", key, now.last, s.at)
+	case now.length > 0 && now.first.compare(s.at) <= 0 || s.number < 0 || trimmed <= s.number:
+		return nil
+	default:
+		err = fmt.Errorf("up to %d entries of stream %q were missed: they were trimmed before they were read, between %s and %s", trimmed-s.number, key, s.at, now.first)
+	}
+	if s.settings.Gap != "continue" {
+		return gapError{fmt.Errorf("%w. To go on with what there is set gap to continue", err)}
+	}
+	s.log.Error("going on without entries", "err", err)
+	if !now.exists || now.last.compare(s.at) < 0 {
+		s.at, s.begun = entryID{}, false
+	}
+	s.number = now.trimmed()
+	return nil
+}
+
+func (s *stream) report(now *state) {
+	r := progress.Report{At: time.Now()}
+	if behind := now.added - s.number; now.added >= 0 && s.number >= 0 && behind >= 0 {
+		r.Records = &behind
+	}
+	s.latest.Set(r)
+}
+
+// record makes a record of an entry, and moves on to it.
+func (s *stream) record(reply any) (r record.Record, err error) {
+	entry, err := redis.Values(reply, nil)
+	if err != nil || len(entry) != 2 {
+		return r, fmt.Errorf("cannot read an entry behind %s: %w", s.at, err)
+	}
+	if s.at, err = idOf(entry[0]); err != nil {
+		return r, err
+	}
+	fields, err := redis.ByteSlices(entry[1], nil)
+	if err != nil {
+		return r, fmt.Errorf("cannot read entry %s: %w", s.at, err)
+	}
+	object, raw := make(map[string]any, len(fields)/2), []byte(nil)
+	for i := 0; i+1 < len(fields); i += 2 {
+		name := strings.ToValidUTF8(string(fields[i]), "\uFFFD")
+		if name == s.settings.Field {
+			raw = fields[i+1]
+		}
+		object[name] = textOrBytes(fields[i+1])
+	}
+	r = record.Record{Operation: record.OperationCreate, After: record.Structured(object)}
+	if s.settings.Field != "" {
+		r.After = record.Raw(raw)
+	}
+	r.Metadata.Set(record.KeyCollection, s.settings.Key[0])
+	r.Metadata.Set("redis.id", s.at.String())
+	return r, nil
+}
+
+func textOrBytes(b []byte) any {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return b
+}
+
+func (s *stream) ack(context.Context, int) error { return nil }
+
+func (s *stream) close(context.Context) {}
