@@ -37,6 +37,10 @@ var connectors = suite{
 		against("file → sqlite", "BenchmarkSQLite/file-to-sqlite"),
 		against("sqlite: SELECT", "BenchmarkSQLite/select"),
 		against("sqlite → file, snapshot", "BenchmarkSQLite/sqlite-to-file"),
+		against("redis: reader of a stream", "BenchmarkRedis/reader"),
+		against("redis → file, stream", "BenchmarkRedis/redis-to-file"),
+		against("redis: writer of a stream", "BenchmarkRedis/writer"),
+		against("file → redis, stream", "BenchmarkRedis/file-to-redis"),
 	},
 }
 

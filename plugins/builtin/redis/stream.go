@@ -271,21 +271,27 @@ func (s *stream) record(reply any) (r record.Record, err error) {
 	if err != nil {
 		return r, fmt.Errorf("cannot read entry %s: %w", s.at, err)
 	}
-	object, raw := make(map[string]any, len(fields)/2), []byte(nil)
-	for i := 0; i+1 < len(fields); i += 2 {
-		name := strings.ToValidUTF8(string(fields[i]), "\uFFFD")
-		if name == s.settings.Field {
-			raw = fields[i+1]
-		}
-		object[name] = textOrBytes(fields[i+1])
-	}
-	r = record.Record{Operation: record.OperationCreate, After: record.Structured(object)}
-	if s.settings.Field != "" {
-		r.After = record.Raw(raw)
-	}
+	r = record.Record{Operation: record.OperationCreate, After: payload(fields, s.settings.Field)}
 	r.Metadata.Set(record.KeyCollection, s.settings.Key[0])
 	r.Metadata.Set("redis.id", s.at.String())
 	return r, nil
+}
+
+// payload returns the value of a field, or all fields as an object.
+func payload(fields [][]byte, field string) record.Data {
+	if field != "" {
+		for i := 0; i+1 < len(fields); i += 2 {
+			if string(fields[i]) == field {
+				return record.Raw(fields[i+1])
+			}
+		}
+		return record.Raw(nil)
+	}
+	object := make(map[string]any, len(fields)/2)
+	for i := 0; i+1 < len(fields); i += 2 {
+		object[strings.ToValidUTF8(string(fields[i]), "\uFFFD")] = textOrBytes(fields[i+1])
+	}
+	return record.Structured(object)
 }
 
 func textOrBytes(b []byte) any {
