@@ -28,8 +28,8 @@ func (a *Agent) insight() resource.Insight {
 // describe returns what the agent says of itself.
 func (a *Agent) describe(context.Context) (rest.Agent, error) {
 	d := a.facts(cmp.Or(a.Store.InPlace(), a.Store.Fault()))
-	letters := host.Store(deadletters.PathOf(d.Store.Path), a.deadLetters.Fault())
-	d.DeadLetters, d.Memory.Records = &letters, a.memory()
+	stored := host.Store(deadletters.PathOf(d.Store.Path), a.deadLetters.Fault())
+	d.DeadLetters, d.Memory.Records = &stored, a.memory()
 	return d, nil
 }
 

@@ -223,14 +223,14 @@ func (a *Agent) fault() error { return cmp.Or(a.Store.Fault(), a.deadLetters.Fau
 
 // probe saves what changes nothing, where saving failed.
 func (a *Agent) probe(ctx context.Context) error {
-	var store, letters error
+	var store, deadLetters error
 	if a.Store.Fault() != nil {
 		store = a.Store.Probe(ctx)
 	}
 	if a.deadLetters.Fault() != nil {
-		letters = a.deadLetters.Probe(ctx)
+		deadLetters = a.deadLetters.Probe(ctx)
 	}
-	return cmp.Or(store, letters)
+	return cmp.Or(store, deadLetters)
 }
 
 func (a *Agent) recorder() *catalog.Recorder {

@@ -34,9 +34,9 @@ type Store interface {
 	DropAll(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (int64, error)
 }
 
-// Letters lists and changes dead letters. Those of a pipeline that is deleted stay until
+// DeadLetters lists and changes dead letters. Those of a pipeline that is deleted stay until
 // they are dropped or too old.
-type Letters struct {
+type DeadLetters struct {
 	resource.Base
 	Store   Store
 	Replays Replays
@@ -49,7 +49,7 @@ const (
 )
 
 // Totals answers with what there is of each pipeline.
-func (s *Letters) Totals(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *DeadLetters) Totals(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Store == nil {
 		return nil, jsonhttp.NotFound()
 	}
@@ -57,7 +57,7 @@ func (s *Letters) Totals(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // List answers with a page of dead letters.
-func (s *Letters) List(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *DeadLetters) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Store == nil {
 		return nil, jsonhttp.NotFound()
 	}
@@ -82,8 +82,8 @@ func (s *Letters) List(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Get answers with a dead letter.
-func (s *Letters) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id, err := s.letter(r)
+func (s *DeadLetters) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := s.id(r)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +92,8 @@ func (s *Letters) Get(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Update replaces the record of a dead letter.
-func (s *Letters) Update(w http.ResponseWriter, r *http.Request) (any, error) {
-	id, err := s.letter(r)
+func (s *DeadLetters) Update(w http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := s.id(r)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func (s *Letters) Update(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // Delete drops a dead letter.
-func (s *Letters) Delete(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id, err := s.letter(r)
+func (s *DeadLetters) Delete(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := s.id(r)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (s *Letters) Delete(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // DeleteSome drops the dead letters that are named or selected, or all.
-func (s *Letters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *DeadLetters) DeleteSome(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Store == nil {
 		return nil, jsonhttp.NotFound()
 	}
@@ -168,8 +168,8 @@ func checkSelection(ids []int64, f rest.DeadLetterFilter, all bool) error {
 	return jsonhttp.FieldError(spec.CodeInvalid, "ids", "say which dead letters: give either ids, or a filter, or all")
 }
 
-// letter returns the id of the dead letter that the request is about.
-func (s *Letters) letter(r *http.Request) (int64, error) {
+// id returns the id of the dead letter that the request is about.
+func (s *DeadLetters) id(r *http.Request) (int64, error) {
 	id, err := strconv.ParseInt(r.PathValue("letter"), 10, 64)
 	if err != nil || s.Store == nil {
 		return 0, notFound(r)

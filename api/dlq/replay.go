@@ -21,7 +21,7 @@ type Replays interface {
 }
 
 // Replay begins a replay and answers at once.
-func (s *Letters) Replay(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *DeadLetters) Replay(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.Replays == nil {
 		return nil, jsonhttp.NotFound()
 	}
@@ -49,16 +49,16 @@ func (s *Letters) Replay(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 // ReplayStatus answers with how far a replay is.
-func (s *Letters) ReplayStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *DeadLetters) ReplayStatus(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.replay(r, func(id string) (rest.Replay, bool) { return s.Replays.Status(id) })
 }
 
 // CancelReplay ends a replay.
-func (s *Letters) CancelReplay(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *DeadLetters) CancelReplay(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return s.replay(r, func(id string) (rest.Replay, bool) { return s.Replays.Cancel(id) })
 }
 
-func (s *Letters) replay(r *http.Request, of func(id string) (rest.Replay, bool)) (any, error) {
+func (s *DeadLetters) replay(r *http.Request, of func(id string) (rest.Replay, bool)) (any, error) {
 	if s.Replays == nil {
 		return nil, jsonhttp.NotFound()
 	}

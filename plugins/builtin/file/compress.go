@@ -54,7 +54,8 @@ func (a *archive) close() {
 	a.running.Wait()
 }
 
-func (a *archive) work(path string) error {
+// inDirectory calls do with the directory of a file, open.
+func inDirectory(path string, do func(root *os.Root, dir *os.File) error) error {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return err
@@ -65,6 +66,14 @@ func (a *archive) work(path string) error {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
+	return do(root, dir)
+}
+
+func (a *archive) work(path string) error {
+	return inDirectory(path, func(root *os.Root, dir *os.File) error { return a.workIn(root, dir, path) })
+}
+
+func (a *archive) workIn(root *os.Root, dir *os.File, path string) error {
 	if err := a.checkIn(dir, filepath.Base(path)); err != nil {
 		return err
 	}

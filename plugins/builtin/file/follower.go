@@ -44,7 +44,7 @@ type follower struct {
 	tail                       // what each file begins with; its path is that of the directory, or the pattern
 	files   map[string]*single // by path
 	order   []*single          // by path
-	turn    int                // in order
+	at      int                // in order: whose records came last
 	scanned time.Time
 }
 
@@ -173,8 +173,8 @@ func (f *follower) take() ([]record.Record, error) {
 		}
 	}
 	for range f.order {
-		f.turn = (f.turn + 1) % len(f.order)
-		one := f.order[f.turn]
+		f.at = (f.at + 1) % len(f.order)
+		one := f.order[f.at]
 		if len(one.buf) == 0 {
 			continue
 		}

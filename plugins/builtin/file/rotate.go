@@ -101,32 +101,21 @@ func (d *Destination) tidy() error {
 
 // rename gives a file the first name of a rotated one that is free.
 func (d *Destination) rename(path string, now time.Time) error {
-	root, err := os.OpenRoot(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	dir, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = dir.Close() }()
-	for n := 0; ; n++ {
-		to := rotatedNameOf(filepath.Base(path), now, n)
-		if err := d.checkIn(dir, to); err != nil {
-			return err
+	return inDirectory(path, func(root *os.Root, dir *os.File) error {
+		for n := 0; ; n++ {
+			to := rotatedNameOf(filepath.Base(path), now, n)
+			if err := d.checkIn(dir, to); err != nil {
+				return err
+			}
+			if isTaken(root, to) {
+				continue
+			}
+			if err := root.Rename(filepath.Base(path), to); err != nil || !d.settings.Fsync {
+				return err
+			}
+			return syncFile(dir)
 		}
-		if isTaken(root, to) {
-			continue
-		}
-		if err := root.Rename(filepath.Base(path), to); err != nil {
-			return err
-		}
-		if d.settings.Fsync {
-			err = syncFile(dir)
-		}
-		return err
-	}
+	})
 }
 
 // isTaken reports whether there is a file of this name, compressed or not.
