@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -56,6 +57,10 @@ func moreDifferentials(t *testing.T) []differential {
 			r.Metadata.Set("seen", r.Operation.String())
 			return []record.Record{r}, nil
 		}},
+		{name: "sample by rate", plugin: "sample", settings: map[string]string{"rate": "3"}, reference: plainRate(3)},
+		{name: "sample by key", plugin: "sample", settings: map[string]string{"ratio": "0.4", "key": ".Metadata.m"}, reference: plainShare(0.4)},
+		{name: "enrich.file", plugin: "enrich.file", settings: map[string]string{"path": "testdata/countries.csv", "key": ".Metadata.code", "target": ".Payload.After.c", "missing": "filter"},
+			random: randomCountry, reference: plainCountry},
 		{name: "avro.encode", plugin: "avro.encode", schemas: registry, random: randomAvro, reference: plainAvroEncode,
 			settings: map[string]string{"schema.strategy": "preRegistered", "schema.preRegistered.subject": "s", "schema.preRegistered.version": "1"}},
 		{name: "avro.decode", plugin: "avro.decode", schemas: registry, random: func(rnd *rand.Rand) record.Record {
@@ -184,5 +189,65 @@ func plainAvroDecode(r record.Record) ([]record.Record, error) {
 	}
 	m["l"] = list
 	r.After = record.Structured(m)
+	return []record.Record{r}, nil
+}
+
+// plainRate lets the first of so many go on.
+func plainRate(n int) reference {
+	seen := 0
+	return func(r record.Record) ([]record.Record, error) {
+		if seen++; seen%n != 1 {
+			return nil, nil
+		}
+		return []record.Record{r}, nil
+	}
+}
+
+// plainShare lets a share of the values of m go on: those whose hash is small.
+func plainShare(share float64) reference {
+	return func(r record.Record) ([]record.Record, error) {
+		text := "null"
+		if m, ok := r.Metadata.Map()["m"]; ok {
+			b, _ := json.Marshal(m)
+			text = string(b)
+		}
+		sum := sha256.Sum256([]byte("[" + text + ","))
+		if float64(binary.BigEndian.Uint64(sum[:]))/math.Pow(2, 64) >= share {
+			return nil, nil
+		}
+		return []record.Record{r}, nil
+	}
+}
+
+func randomCountry(rnd *rand.Rand) record.Record {
+	r := randomRecord(rnd)
+	if code := rnd.IntN(4); code > 0 {
+		r.Metadata.Set("code", []string{"", "CH", "FR", "XX"}[code])
+	}
+	return r
+}
+
+// plainCountry adds what the table says of the code to the object c of the payload.
+func plainCountry(r record.Record) ([]record.Record, error) {
+	row := map[string][2]string{"CH": {"Switzerland", "CHF"}, "FR": {"France", "EUR"}}[r.Metadata.Get("code")]
+	if row[0] == "" {
+		return nil, nil
+	}
+	m, ok := r.After.Structured()
+	if r.After.IsNone() {
+		m, ok = map[string]any{}, true
+		r.After = record.Structured(m)
+	}
+	if !ok {
+		return nil, errReference
+	}
+	if m["c"] == nil {
+		m["c"] = map[string]any{}
+	}
+	c, isObject := m["c"].(map[string]any)
+	if !isObject {
+		return nil, errReference
+	}
+	c["country"], c["currency"] = row[0], row[1]
 	return []record.Record{r}, nil
 }

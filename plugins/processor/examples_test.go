@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,6 +173,36 @@ func compareExample(t *testing.T, e example, out connector.Outcome) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// The examples set every setting at least once, those that need a service apart, which
+// TestServices sets all of.
+func TestExamplesSetEverySetting(t *testing.T) {
+	for _, plugin := range processor.Builtins() {
+		if _, ok := services[plugin.Name]; ok {
+			continue
+		}
+		set := map[string]string{}
+		for _, e := range examplesOf(t, plugin.Name) {
+			if e.NoRun {
+				t.Errorf("%s/%s needs a service that TestServices does not have", plugin.Name, e.Title)
+			}
+			maps.Copy(set, e.Settings)
+		}
+		wantEverySetting(t, plugin, set)
+	}
+}
+
+// wantEverySetting expects a setting for every parameter of a plugin, and no other.
+func wantEverySetting(t *testing.T, plugin sdk.ProcessorPlugin, set map[string]string) {
+	t.Helper()
+	for name := range plugin.New().Parameters() {
+		prefix, isMap := strings.CutSuffix(name, "*")
+		isSet := func(s string) bool { return s == name || isMap && strings.HasPrefix(s, prefix) }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(set)), isSet) {
+			t.Errorf("%s: nothing sets %s", plugin.Name, name)
+		}
 	}
 }
 
