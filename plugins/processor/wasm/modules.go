@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/processor/wasm/hang"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -24,6 +25,7 @@ import (
 type Modules struct {
 	Options // not to be changed after Run or Rescan was called
 	cache   cache
+	hangs   hang.Guard
 
 	scanning sync.Mutex // held while the directory is compared with what is known
 

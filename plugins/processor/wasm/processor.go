@@ -122,20 +122,45 @@ func (p *processor) Open(ctx context.Context) error {
 
 // Process hands the records to the guest, as many at a time as it may have. When the guest
 // ends, or fails altogether, another one gets the records one at a time, and those that
-// none can process are refused.
+// none can process are refused. So are those at which guests hang again and again.
 func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
+	hangs, id := &p.module.modules.hangs, p.config.processorID
+	alone, began := hangs.Alone(id), time.Now()
 	for at := 0; at < b.Len(); {
 		end := p.commandEnd(b, at)
+		if alone {
+			if err := hangs.Refuses(id, b.Record(at).Position); err != nil {
+				b.Refuse(at, err)
+				at++
+				continue
+			}
+			end = at + 1
+		}
+		start := time.Now()
 		n, err := p.processRange(ctx, b, at, end)
 		if isFailure(err) {
 			n, err = end-at, p.processEach(ctx, b, at, end, err)
 		}
 		if err != nil {
+			p.noteHang(ctx, b.Record(at).Position, alone, time.Since(began), time.Since(start))
 			return err
 		}
+		hangs.Passed(id, n)
 		at += n
 	}
 	return nil
+}
+
+// noteHang notes that a batch took too long, of which the last call took a part. A record
+// that was given alone is at fault unless others have taken nearly all of the time.
+func (p *processor) noteHang(ctx context.Context, at record.Position, alone bool, all, last time.Duration) {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return
+	}
+	if !alone || last < all/10 {
+		at = nil
+	}
+	p.module.modules.hangs.Hung(p.config.processorID, at, all)
 }
 
 // isFailure reports whether the guest ended, or answered with an error, while it had
