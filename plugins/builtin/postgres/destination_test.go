@@ -17,6 +17,7 @@ import (
 
 // TestDestination runs against every PostgreSQL that is installed.
 func TestDestination(t *testing.T) {
+	t.Parallel()
 	for _, bin := range server.PostgresDirs(t) {
 		t.Run(strings.ReplaceAll(strings.Trim(bin, "/"), "/", "-"), func(t *testing.T) {
 			s := server.StartPostgres(t, bin)

@@ -16,6 +16,7 @@ import (
 
 // TestSource runs against every PostgreSQL that is installed.
 func TestSource(t *testing.T) {
+	t.Parallel()
 	for _, bin := range server.PostgresDirs(t) {
 		t.Run(strings.ReplaceAll(strings.Trim(bin, "/"), "/", "-"), func(t *testing.T) {
 			s := server.StartPostgres(t, bin)
@@ -556,6 +557,7 @@ func rights(w *world) {
 
 // TestContract runs the checks that every connector passes.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	s := server.StartPostgres(t, "")
 	plugintest.Run(t, plugintest.Target{
 		Connector: postgres.Connector(),

@@ -52,6 +52,7 @@ func startTLS(t *testing.T) (s *server.Postgres, root, cert, key string) {
 
 // TestTLS reads and writes with sslmode verify-full and a client certificate, and is refused without either.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	s, root, cert, key := startTLS(t)
 	w := &world{T: t, server: s, db: "postgres"}
 	client := "&sslcert=" + cert + "&sslkey=" + key
