@@ -65,7 +65,7 @@ func (f File) Check(ctx context.Context) (found []string, err error) {
 	defer db.Close()
 	for _, pragma := range []string{`PRAGMA integrity_check(100)`, `PRAGMA foreign_key_check`} {
 		more, err := findings(ctx, db, pragma)
-		if kindOf(err) == ErrDamaged {
+		if errors.Is(kindOf(err), ErrDamaged) {
 			more, err = append(more, err.Error()), nil
 		}
 		if err != nil {
