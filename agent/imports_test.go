@@ -27,6 +27,7 @@ plugins/standalone:      plugins/sandbox plugins/schema plugins/sdk plugins/wire
 plugins/builtin/*:       plugins/schema plugins/sdk plugins/spoollog plugins/template
 plugins/builtin/http:    plugins/builtin/tlssettings plugins/processor/jsonvalue plugins/sdk
 plugins/builtin/mqtt:    plugins/builtin/tlssettings plugins/sdk plugins/template
+plugins/builtin/mysql: plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin/sqlsink: plugins/builtin/backoff plugins/sdk plugins/template
 plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
 plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
@@ -80,7 +81,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
 	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb/*", "plugins/standalone", "plugins/plugintest/chaos"},
 	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/sqlite/file"},
-	"database/sql":                             {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb"},
+	"database/sql":                             {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},
@@ -98,6 +99,7 @@ var homes = map[string][]string{
 	"github.com/dlclark/regexp2/v2":            {"plugins/processor/javascript"},
 	"golang.org/x/term":                        {"cmd/conduit"},
 	"github.com/eclipse/paho.golang":           {"plugins/builtin/mqtt"},
+	"github.com/go-sql-driver/mysql":           {"plugins/builtin/mysql"},
 	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*"},
 	"github.com/gomodule/redigo":               {"plugins/builtin/redis"},
 	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka"},

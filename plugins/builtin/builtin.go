@@ -24,6 +24,7 @@ func All() []sdk.Connector {
 		withHTTP(),
 		withKafka(),
 		withMQTT(),
+		withMySQL(),
 		withPostgres(),
 		withRedis(),
 		withSQLite(),

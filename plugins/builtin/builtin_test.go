@@ -23,7 +23,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"file", "generator", "http", "kafka", "log", "mqtt", "postgres", "redis", "spool", "sqlite"}; !slices.Equal(names, want) {
+	if want := []string{"file", "generator", "http", "kafka", "log", "mqtt", "mysql", "postgres", "redis", "spool", "sqlite"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -122,6 +122,7 @@ var libraries = map[string]string{
 	"http":     "plugins/builtin/http",
 	"kafka":    "github.com/twmb/franz-go",
 	"mqtt":     "github.com/eclipse/paho",
+	"mysql":    "github.com/go-sql-driver/mysql",
 	"postgres": "github.com/jackc/pgx",
 	"redis":    "github.com/gomodule/redigo",
 	"sqlite":   "plugins/builtin/sqlite",

@@ -53,8 +53,13 @@ func (f *sqliteFile) produce(ctx context.Context, first, n int) error {
 }
 
 // stored returns the numbers in the order of writing.
-func (f *sqliteFile) stored(ctx context.Context) (all []int, err error) {
-	rows, err := f.db.QueryContext(ctx, "SELECT n FROM ledger ORDER BY rowid")
+func (f *sqliteFile) stored(ctx context.Context) ([]int, error) {
+	return numbersOf(ctx, f.db, "SELECT n FROM ledger ORDER BY rowid")
+}
+
+// numbersOf returns the numbers that a query finds.
+func numbersOf(ctx context.Context, db *sql.DB, query string) (all []int, err error) {
+	rows, err := db.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func Connector() sdk.Connector {
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },
-		NewDestination: func() sdk.Destination { return &sink.Destination{} },
+		NewDestination: sink.New,
 
 		// The source knows the types of its columns and names the schemas itself.
 		SourceDefaults: sdk.NoSchemas(),

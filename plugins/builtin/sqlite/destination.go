@@ -29,10 +29,12 @@ type destinationSettings struct {
 
 // Destination writes records to tables.
 type Destination struct {
-	sdk.DestinationBase
+	sqlsink.Lifecycle
 	sqlsink.Writer[sqldb.Column]
 	db *sqldb.DB
 }
+
+func newDestination() sdk.Destination { return &Destination{Lifecycle: forget} }
 
 // Parameters implements sdk.Destination.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
@@ -59,18 +61,8 @@ func (d *Destination) Teardown(context.Context) error {
 	return nil
 }
 
-// LifecycleOnCreated implements sdk.Destination: positions of a former connector of this id are
-// none of this one's.
-func (d *Destination) LifecycleOnCreated(ctx context.Context, given map[string]string) error {
-	return d.forget(ctx, given)
-}
-
-// LifecycleOnDeleted implements sdk.Destination.
-func (d *Destination) LifecycleOnDeleted(ctx context.Context, given map[string]string) error {
-	return d.forget(ctx, given)
-}
-
-func (d *Destination) forget(ctx context.Context, given map[string]string) error {
+// forget removes the connector from the table of positions, if there is one.
+func forget(ctx context.Context, given map[string]string) error {
 	var s destinationSettings
 	if err := sdk.Decode(given, &s); err != nil {
 		return err
@@ -103,11 +95,10 @@ func (d *dialect) Open(ctx context.Context) (*sql.DB, error) {
 func (d *dialect) Quote(name string) string { return file.Quote(name) }
 
 // Describe implements sqldb.Dialect.
-func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, name string) (found sqldb.Description, err error) {
-	if strings.Contains(name, `"."`) { // of a database that is attached: there is none
+func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqldb.Description, err error) {
+	if schema != "" && schema != "main" { // of a database that is attached: there is none
 		return found, nil
 	}
-	name = strings.ReplaceAll(name[1:len(name)-1], `""`, `"`)
 	rows, err := conn.QueryContext(ctx, "SELECT name, type, pk FROM pragma_table_xinfo(?) WHERE hidden = 0", name)
 	if err != nil {
 		return found, err
@@ -167,7 +158,7 @@ func (d *dialect) Begin() string { return "BEGIN IMMEDIATE" }
 
 // Positions implements sqldb.Dialect.
 func (d *dialect) Positions() string {
-	return "connector TEXT NOT NULL, batch INTEGER NOT NULL, hashes BLOB NOT NULL"
+	return "(connector TEXT NOT NULL, batch INTEGER NOT NULL, hashes BLOB NOT NULL, PRIMARY KEY (connector, batch))"
 }
 
 // Transient implements sqldb.Dialect.

@@ -15,7 +15,7 @@ func Connector() sdk.Connector {
 		Version:        version,
 		Author:         "conduit",
 		NewSource:      func() sdk.Source { return &Source{} },
-		NewDestination: func() sdk.Destination { return &Destination{} },
+		NewDestination: newDestination,
 
 		// Columns of SQLite hold values of any type.
 		SourceDefaults: sdk.NoSchemas(),

@@ -24,10 +24,13 @@ type settings struct {
 
 // Destination writes records to tables.
 type Destination struct {
-	sdk.DestinationBase
+	sqlsink.Lifecycle
 	sqlsink.Writer[pg.Column]
 	database database
 }
+
+// New returns a destination.
+func New() sdk.Destination { return &Destination{Lifecycle: forget} }
 
 // Parameters implements sdk.Destination.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
@@ -55,19 +58,8 @@ func (d *Destination) Teardown(context.Context) error {
 	return nil
 }
 
-// LifecycleOnCreated implements sdk.Destination: positions of a former connector of this id are
-// none of this one's.
-func (d *Destination) LifecycleOnCreated(ctx context.Context, given map[string]string) error {
-	return d.forget(ctx, given)
-}
-
-// LifecycleOnDeleted implements sdk.Destination.
-func (d *Destination) LifecycleOnDeleted(ctx context.Context, given map[string]string) error {
-	return d.forget(ctx, given)
-}
-
 // forget removes the connector from the table of positions, if there is one.
-func (d *Destination) forget(ctx context.Context, given map[string]string) error {
+func forget(ctx context.Context, given map[string]string) error {
 	var s settings
 	if err := sdk.Decode(given, &s); err != nil {
 		return err

@@ -19,7 +19,7 @@ func (d *DB) open(ctx context.Context, ledger *sqlsink.Ledger) error {
 	query := "SELECT batch, hashes FROM " + d.name(d.Positions) + " WHERE connector = ? ORDER BY batch"
 	rows, err := d.conn.QueryContext(ctx, query, ledger.Connector)
 	if err != nil && d.Dialect.Missing(err) {
-		if err = d.execute(ctx, "CREATE TABLE IF NOT EXISTS "+d.name(d.Positions)+" ("+d.Dialect.Positions()+", PRIMARY KEY (connector, batch))"); err == nil {
+		if err = d.execute(ctx, "CREATE TABLE IF NOT EXISTS "+d.name(d.Positions)+" "+d.Dialect.Positions()); err == nil {
 			rows, err = d.conn.QueryContext(ctx, query, ledger.Connector)
 		}
 	}

@@ -18,9 +18,9 @@ type Dialect interface {
 	Open(ctx context.Context) (*sql.DB, error)
 	// Quote returns a name as an identifier in SQL.
 	Quote(name string) string
-	// Describe returns what there is to know of the table with this name in SQL; one without
-	// columns does not exist.
-	Describe(ctx context.Context, conn *sql.Conn, name string) (Description, error)
+	// Describe returns what there is to know of a table; one without columns does not exist. Without
+	// a schema it is one of the database that is connected to.
+	Describe(ctx context.Context, conn *sql.Conn, schema, name string) (Description, error)
 	// Value returns what a driver is given for v in a column. v is not nil.
 	Value(v any, column Column) (any, error)
 	// Upsert returns the end of an INSERT that updates the columns instead when a row with the key
@@ -28,8 +28,8 @@ type Dialect interface {
 	Upsert(d *Description, key, columns []string) (end string, ok bool)
 	// Rows returns how many rows with so many columns one statement may have.
 	Rows(columns int) int
-	// Begin is the statement that begins a transaction, and Positions the columns of a table of
-	// positions: connector, batch and hashes.
+	// Begin is the statement that begins a transaction, and Positions what follows CREATE TABLE and the name of a
+	// table of positions. Its columns are connector, batch and hashes.
 	Begin() string
 	Positions() string
 	// Transient, Refused: see sqlsink.Database.
@@ -122,13 +122,23 @@ func (d *DB) Table(ctx context.Context, name string) (*table, error) {
 	if t := d.tables[name]; t != nil {
 		return t, nil
 	}
-	for _, quoted := range slices.Compact([]string{d.name(name), d.Dialect.Quote(name)}) {
-		found, err := d.Dialect.Describe(ctx, d.conn, quoted)
+	schema, rest, dotted := strings.Cut(name, ".")
+	for _, in := range []bool{true, false} {
+		if in && !dotted {
+			continue
+		}
+		quoted, table := d.Dialect.Quote(name), name
+		if in {
+			quoted, table = d.name(name), rest
+		} else {
+			schema = ""
+		}
+		found, err := d.Dialect.Describe(ctx, d.conn, schema, table)
 		if err != nil {
 			return nil, fmt.Errorf("cannot look up table %s: %w", name, err)
 		}
 		if len(found.Columns) > 0 {
-			t := &table{SQL: quoted, Columns: found.Columns}
+			t := &sqlsink.Table[Column]{SQL: quoted, Columns: found.Columns}
 			d.tables[name], d.described[t] = t, &found
 			return t, nil
 		}
@@ -308,7 +318,12 @@ func (d *DB) prepared(ctx context.Context, text string, args ...any) (sql.Result
 		}
 		d.statements[text] = s
 	}
-	return s.ExecContext(ctx, args...)
+	result, err := s.ExecContext(ctx, args...)
+	if err != nil { // a server may keep what was sent to the statement
+		_ = s.Close()
+		delete(d.statements, text)
+	}
+	return result, err
 }
 
 func (d *DB) execute(ctx context.Context, text string, args ...any) error {

@@ -1,0 +1,110 @@
+package kill_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/agenttest/kill"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// mariaDB is a MariaDB whose connector logs in with a password, which a file has. The test itself logs in as
+// root without one.
+type mariaDB struct {
+	*server.MariaDB
+	db       *sql.DB
+	password string // path of the file
+	n        int    // passwords so far
+}
+
+// startMariaDB starts a server with a database shop and the table that setup makes in it.
+func startMariaDB(t testing.TB, dir, setup string) *mariaDB {
+	t.Helper()
+	d := &mariaDB{MariaDB: server.StartMariaDB(t), password: filepath.Join(dir, "password")}
+	var err error
+	if d.db, err = sql.Open("mysql", "root@tcp("+d.Addr+")/?multiStatements=true&timeout=5s&readTimeout=10s"); err == nil {
+		_, err = d.db.ExecContext(t.Context(), "CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; "+setup+"; CREATE USER conduit@'127.0.0.1'; GRANT ALL ON shop.* TO conduit@'127.0.0.1'; CREATE USER conduit@localhost; GRANT ALL ON shop.* TO conduit@localhost")
+	}
+	if err == nil {
+		err = d.rotate(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.db.Close() })
+	return d
+}
+
+// rotate replaces the password, and ends the sessions that know the former one.
+func (d *mariaDB) rotate(ctx context.Context) error {
+	d.n++
+	word := fmt.Sprintf("secret%d", d.n)
+	if _, err := d.db.ExecContext(ctx, fmt.Sprintf("SET PASSWORD FOR conduit@'127.0.0.1' = PASSWORD('%s'); SET PASSWORD FOR conduit@localhost = PASSWORD('%s')", word, word)); err != nil {
+		return err
+	}
+	if err := os.WriteFile(d.password+".new", []byte(word), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(d.password+".new", d.password); err != nil {
+		return err
+	}
+	_, err := d.db.ExecContext(ctx, "KILL USER conduit@'127.0.0.1'; KILL USER conduit@localhost")
+	return err
+}
+
+func (d *mariaDB) settings(more map[string]string) func(addr string) map[string]string {
+	return func(addr string) map[string]string {
+		all := map[string]string{"address": addr, "database": "shop", "user": "conduit", "password": "${file:" + d.password + "}", "timeout": "3s"}
+		for k, v := range more {
+			all[k] = v
+		}
+		return all
+	}
+}
+
+// TestMySQLDestination writes each record exactly once, without a key.
+func TestMySQLDestination(t *testing.T) {
+	t.Parallel()
+	kill.RunDestination(t, kill.Destination{
+		Plugin: "builtin:mysql", Once: true,
+		System: func(t *testing.T, dir string) *kill.System {
+			d := startMariaDB(t, dir, "CREATE TABLE ledger (written bigint AUTO_INCREMENT PRIMARY KEY, n int, text text)")
+			stored := func(ctx context.Context) ([]int, error) {
+				return numbersOf(ctx, d.db, "SELECT n FROM shop.ledger ORDER BY written")
+			}
+			return &kill.System{
+				Addr: d.Addr, Server: d, Rotate: d.rotate, Stored: stored,
+				Settings: d.settings(map[string]string{"table": "ledger", "positionTable": "conduit_positions"}),
+			}
+		},
+	})
+}
+
+// TestMySQLExample runs the example of the connector's page, with the server and paths of the test.
+func TestMySQLExample(t *testing.T) {
+	t.Parallel()
+	a := agenttest.Start(t, "")
+	d := startMariaDB(t, t.TempDir(), "CREATE TABLE orders (id int PRIMARY KEY, total decimal(10,2))")
+	if err := os.WriteFile(a.Path("orders.jsonl"), []byte(`{"id": 1, "total": "9.90"}`+"\n"+`{"id": 2, "total": "1"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := example(t, "plugins/builtin/mysql/README.md")
+	file = replace(t, file, "address: db.example.com", "address: "+d.Addr)
+	file = replace(t, file, "tls.enabled: 'true'", "tls.enabled: 'false'")
+	file = replace(t, file, "/etc/conduit/shop-password", d.password)
+	a.Save("orders.yaml", replace(t, file, "path: orders.jsonl", "path: "+a.Path("orders.jsonl")))
+	a.WaitPhase("orders", spec.PhaseRunning, 1)
+	a.Wait("the rows", func() bool {
+		all, err := numbersOf(t.Context(), d.db, "SELECT id FROM shop.orders WHERE total IN (9.90, 1) ORDER BY id")
+		return err == nil && strings.Trim(fmt.Sprint(all), "[]") == "1 2"
+	})
+}

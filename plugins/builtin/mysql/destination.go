@@ -1,0 +1,168 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type destinationSettings struct {
+	server
+	tableSettings
+}
+
+// Destination writes records to tables.
+type Destination struct {
+	sqlsink.Lifecycle
+	sqlsink.Writer[sqldb.Column]
+	db *sqldb.DB
+}
+
+func newDestination() sdk.Destination { return &Destination{Lifecycle: forget} }
+
+// Parameters implements sdk.Destination.
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+
+// Configure implements sdk.Destination.
+func (d *Destination) Configure(_ context.Context, given map[string]string) error {
+	db, s, err := parse(given)
+	if err != nil {
+		return err
+	}
+	d.db, d.Database = db, db
+	return d.Writer.Configure(s.tableSettings)
+}
+
+func parse(given map[string]string) (*sqldb.DB, *destinationSettings, error) {
+	s := &destinationSettings{}
+	if err := sdk.Decode(given, s); err != nil {
+		return nil, nil, err
+	}
+	if _, err := s.config(); err != nil {
+		return nil, nil, err
+	}
+	return &sqldb.DB{Dialect: &dialect{s}, Positions: s.PositionTable}, s, nil
+}
+
+// Teardown implements sdk.Destination.
+func (d *Destination) Teardown(context.Context) error {
+	if d.db != nil {
+		d.db.Disconnect()
+	}
+	return nil
+}
+
+// forget removes the connector from the table of positions, if there is one.
+func forget(ctx context.Context, given map[string]string) error {
+	db, _, err := parse(given)
+	if err != nil {
+		return err
+	}
+	return db.Forget(ctx, sdk.EnvFrom(ctx).ConnectorID)
+}
+
+// dialect implements sqldb.Dialect.
+type dialect struct{ settings *destinationSettings }
+
+// Open implements sqldb.Dialect.
+func (d *dialect) Open(ctx context.Context) (*sql.DB, error) { return d.settings.open(ctx) }
+
+// Quote implements sqldb.Dialect.
+func (d *dialect) Quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// Describe implements sqldb.Dialect.
+func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqldb.Description, err error) {
+	if schema == "" {
+		schema = d.settings.Database
+	}
+	rows, err := conn.QueryContext(ctx, "SELECT c.column_name, c.data_type, coalesce(t.engine, '') FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name) "+
+		"WHERE c.table_schema = ? AND c.table_name = ? AND c.extra NOT LIKE '%GENERATED'", schema, name)
+	if err != nil {
+		return found, err
+	}
+	defer func() { _ = rows.Close() }()
+	found.Columns = map[string]sqldb.Column{}
+	engine := ""
+	for rows.Next() {
+		var column, declared string
+		if err := rows.Scan(&column, &declared, &engine); err != nil {
+			return found, err
+		}
+		found.Columns[column] = sqldb.Column{Type: strings.ToLower(declared)}
+	}
+	if err := rows.Err(); err != nil {
+		return found, err
+	}
+	if d.settings.PositionTable != "" && len(found.Columns) > 0 && engine != "InnoDB" && engine != "" {
+		return found, fmt.Errorf("its engine %s is not InnoDB: without transactions nothing can be written exactly once", engine)
+	}
+	// An index on the beginning of a column says nothing of the whole.
+	found.Unique, err = sqldb.Indexes(ctx, conn, "SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0 "+
+		"AND index_name NOT IN (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND (sub_part IS NOT NULL OR column_name IS NULL)) "+
+		"ORDER BY index_name, BINARY column_name", schema, name, schema, name)
+	return found, err
+}
+
+// Value implements sqldb.Dialect. Times are in UTC, as the session.
+func (d *dialect) Value(v any, column sqldb.Column) (any, error) {
+	switch v := v.(type) {
+	case time.Time:
+		return v.UTC().Format("2006-01-02 15:04:05.999999"), nil
+	case string:
+		return timeText(v, column), nil
+	}
+	return v, nil
+}
+
+// timeText returns the text of a time as columns take it; that of JSON has a zone.
+func timeText(text string, column sqldb.Column) string {
+	switch column.Type {
+	case "datetime", "timestamp", "date":
+		if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+			return t.UTC().Format("2006-01-02 15:04:05.999999")
+		}
+	}
+	return text
+}
+
+// Upsert implements sqldb.Dialect. With several unique indexes the row that is updated might be the one of another
+// key: such a table is written to in two steps.
+func (d *dialect) Upsert(found *sqldb.Description, key, columns []string) (string, bool) {
+	if len(found.Unique) > 1 {
+		return "", false
+	}
+	sets := make([]string, len(columns))
+	for i, c := range columns {
+		sets[i] = c + " = VALUES(" + c + ")"
+	}
+	if len(sets) == 0 {
+		sets = []string{key[0] + " = " + key[0]}
+	}
+	return " ON DUPLICATE KEY UPDATE " + strings.Join(sets, ", "), true
+}
+
+// Rows implements sqldb.Dialect: a statement may have 65535 values.
+func (d *dialect) Rows(columns int) int { return max(1, min(500, 65535/max(1, columns))) }
+
+// Begin implements sqldb.Dialect.
+func (d *dialect) Begin() string { return "START TRANSACTION" }
+
+// Positions implements sqldb.Dialect.
+func (d *dialect) Positions() string {
+	return "(connector VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, batch BIGINT NOT NULL, hashes LONGBLOB NOT NULL, PRIMARY KEY (connector, batch)) ENGINE=InnoDB"
+}
+
+// Transient implements sqldb.Dialect.
+func (d *dialect) Transient(err error) bool { return transient(err) }
+
+// Refused implements sqldb.Dialect.
+func (d *dialect) Refused(err error) bool { return refused(err) }
+
+// Missing implements sqldb.Dialect.
+func (d *dialect) Missing(err error) bool { return isNumber(err, noSuchTable) }

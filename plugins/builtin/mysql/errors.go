@@ -1,0 +1,61 @@
+package mysql
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Numbers of errors that are acted on.
+const (
+	unknownError      = 1105
+	noSuchTable       = 1146
+	tooLargeForPacket = 1153
+)
+
+// numbers of errors that come and go: too many connections, shutdown, packets that were lost, locks, a server that does
+// not write at the moment, a session that somebody ended.
+var transientNumbers = []uint16{1040, 1041, 1047, 1053, 1077, 1078, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1205, 1213, 1226, 1290, 1317, 1792, 1836, 1927, 2006, 2013, 3024, 4031}
+
+// numbers of what a record is to blame for, in addition to the classes below: values that a column does not
+// take, columns without a default, partitions that there are not, constraints, JSON.
+var refusedNumbers = []uint16{tooLargeForPacket, 1364, 1366, 1265, 1526, 3140, 3819, 4025, 4078}
+
+// numbers of rights that the user lacks.
+var privilegeNumbers = []uint16{1044, 1045, 1142, 1143, 1227, 1370, 1410}
+
+// transient reports whether an error is of the network or of a server that comes back.
+func transient(err error) bool {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		return slices.Contains(transientNumbers, e.Number)
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+// refused reports whether a record is to blame for an error: by the classes of SQLSTATE for data, constraints and
+// names, and what triggers raise.
+func refused(err error) bool {
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return errors.Is(err, mysql.ErrPktTooLarge)
+	}
+	if slices.Contains(privilegeNumbers, e.Number) || slices.Contains(transientNumbers, e.Number) {
+		return false
+	}
+	tooLong := e.Number == unknownError && strings.Contains(e.Message, "max_allowed_packet")
+	return tooLong || slices.Contains(refusedNumbers, e.Number) ||
+		slices.ContainsFunc([]string{"01", "21", "22", "23", "42", "44", "45"}, func(class string) bool { return strings.HasPrefix(string(e.SQLState[:]), class) })
+}
+
+func isNumber(err error, number uint16) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && e.Number == number
+}

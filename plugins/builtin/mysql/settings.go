@@ -1,0 +1,81 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
+	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type (
+	tlsSettings   = tlssettings.Settings
+	tableSettings = sqlsink.Settings
+)
+
+// server says how to reach a server.
+type server struct {
+	Address  string        `json:"address" validate:"required" desc:"The server, as HOST:PORT or HOST; the port is 3306 then."`
+	Database string        `json:"database" validate:"required" desc:"Database of the tables."`
+	User     string        `json:"user" validate:"required" desc:"User to log in as."`
+	Password string        `json:"password" desc:"Password, by reference: ${file:/etc/conduit/mysql-password}."`
+	Timeout  time.Duration `json:"timeout" default:"30s" validate:"gt=0" desc:"How long connecting, and every answer, may take."`
+	TLS      bool          `json:"tls.enabled" default:"false" desc:"Whether to connect with TLS only. The certificate of the server is checked, unless tls.insecureSkipVerify says otherwise."`
+	tlsSettings
+}
+
+// config returns the configuration of the driver.
+func (s *server) config() (*mysql.Config, error) {
+	c := mysql.NewConfig()
+	c.Net, c.Addr, c.DBName, c.User, c.Passwd = "tcp", s.Address, s.Database, s.User, s.Password
+	host, _, err := net.SplitHostPort(s.Address)
+	if err != nil {
+		host, c.Addr = s.Address, net.JoinHostPort(s.Address, "3306")
+	}
+	c.Timeout, c.ReadTimeout, c.WriteTimeout = s.Timeout, s.Timeout, s.Timeout
+	c.ClientFoundRows, c.RejectReadOnly, c.MaxAllowedPacket, c.Logger = true, true, 0, quiet{}
+	// Values that do not fit are errors, and times are in UTC, whatever the server's defaults are.
+	c.Params = map[string]string{"sql_mode": "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'", "time_zone": "'+00:00'"}
+	if !s.TLS {
+		if s.Cert != "" || s.CA != "" {
+			return nil, sdk.SettingError{Setting: "tls.enabled", Message: "must be true with tls.cert or tls.ca"}
+		}
+		return c, nil
+	}
+	if c.TLS, err = s.Client(); err != nil {
+		return nil, err
+	}
+	c.TLS.ServerName = host
+	return c, nil
+}
+
+// quiet keeps the driver from writing to standard error: its errors are returned as well.
+type quiet struct{}
+
+// Print implements mysql.Logger.
+func (quiet) Print(...any) {}
+
+// open connects to the server.
+func (s *server) open(ctx context.Context) (*sql.DB, error) {
+	c, err := s.config()
+	if err != nil {
+		return nil, err
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to MySQL: %w", err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(1)
+	if err := db.PingContext(ctx); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("cannot connect to MySQL: %w", err)
+	}
+	return db, nil
+}
