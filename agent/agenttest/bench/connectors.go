@@ -29,6 +29,8 @@ var connectors = suite{
 		against("mqtt → file, QoS 1", "BenchmarkMQTT/mqtt-to-file"),
 		against("mqtt: publisher", "BenchmarkMQTT/publisher"),
 		against("file → mqtt, QoS 1", "BenchmarkMQTT/file-to-mqtt"),
+		against("mysql: inserts", "BenchmarkMySQL/inserts"),
+		against("file → mysql", "BenchmarkMySQL/file-to-mysql"),
 		against("kafka: producer", "BenchmarkKafka/producer"),
 		against("file → kafka", "BenchmarkKafka/file-to-kafka"),
 		against("kafka: consumer", "BenchmarkKafka/consumer"),
