@@ -17,12 +17,12 @@ func BenchmarkMySQL(b *testing.B) {
 	runBenchmarks(b, mysqlRecords, []benchmark{{"inserts", benchRows500}, {"file-to-mysql", benchToMySQL}})
 }
 
-const benchTable = "CREATE TABLE bench (id int, text varchar(200))"
+const mysqlTable = "CREATE TABLE bench (id int, text varchar(200))"
 
 func benchRows500(b *testing.B) {
 	b.StopTimer()
 	const rows = 500
-	d, text := startMariaDB(b, b.TempDir(), benchTable), strings.Repeat("x", 100)
+	d, text := startMariaDB(b, b.TempDir(), mysqlTable), strings.Repeat("x", 100)
 	insert, err := d.db.PrepareContext(b.Context(), "INSERT INTO shop.bench (id, text) VALUES "+strings.Repeat("(?, ?), ", rows-1)+"(?, ?)")
 	if err != nil {
 		b.Fatal(err)
@@ -43,7 +43,7 @@ func benchRows500(b *testing.B) {
 func benchToMySQL(b *testing.B) {
 	b.StopTimer()
 	dir := agenttest.NewDir(b)
-	d, last := startMariaDB(b, dir, benchTable), time.Time{}
+	d, last := startMariaDB(b, dir, mysqlTable), time.Time{}
 	if err := os.WriteFile(dir+"/in", []byte(strings.Repeat(httpLine+"\n", mysqlRecords)), 0o600); err != nil {
 		b.Fatal(err)
 	}
