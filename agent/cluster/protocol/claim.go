@@ -1,0 +1,187 @@
+package protocol
+
+// phase is what this agent does about a pipeline of which it has, or wants, the claim.
+type phase int
+
+const (
+	fetching  phase = iota // its state is being read
+	claiming               // the write that claims is under way
+	owning                 // it runs
+	stopping               // it was asked to end in order
+	releasing              // the write that gives the claim up is under way
+	losing                 // it was asked to end at once; nothing is written any more
+)
+
+// claim is a pipeline that this agent runs, or is about to.
+type claim struct {
+	register
+	pipeline string
+	phase    phase
+	wanted   Wanted
+	value    Claim  // of the last write, the pending one included
+	state    []byte // the same
+	token    uint64 // of the state in value
+	saved    uint64 // of the last state that is known to be saved
+	next     []byte // newer state, to be saved when the pending write is decided
+	nextTok  uint64 // of next; 0 for none
+	from     string // agent that it was taken over from, "" for none
+	ended    bool   // its run has ended
+}
+
+// fetch begins to claim a pipeline: its state is read, for the write that claims it to keep.
+func (n *Node) fetch(pipeline string, w Wanted, from string) {
+	c := &claim{register: register{key: ClaimKey(pipeline)}, pipeline: pipeline, wanted: w, from: from}
+	n.claims[pipeline] = c
+	n.claimAt = n.now
+	n.do(Read{c.key})
+}
+
+// fetched writes the claim, if it is still to be had.
+func (c *claim) fetched(n *Node, e Entry, ok bool) {
+	if !ok || !n.session.held || e.Revision < n.entries[c.pipeline].revision || !n.mayClaim(c.pipeline, n.live()) {
+		delete(n.claims, c.pipeline)
+		return
+	}
+	c.phase, c.revision, c.state = claiming, e.Revision, e.State
+	c.value = Claim{
+		Format: format, Pipeline: c.pipeline, Owner: n.Agent.Agent, Session: n.session.value.Stamp.Session,
+		Digest: c.wanted.Digest, Since: n.Clock(),
+	}
+	c.write(n)
+}
+
+func (c *claim) write(n *Node) {
+	c.value.Stamp = Stamp{Session: n.session.value.Stamp.Session, Write: n.nextWrite()}
+	c.send(n, encode(c.value), c.state, c.value.Stamp, 0)
+}
+
+// decided takes the outcome of a write of the claim.
+func (c *claim) decided(n *Node, d decision) {
+	switch {
+	case d == undecided:
+	case d == won:
+		c.won(n)
+	case d == rolledBack:
+		n.notice(c.pipeline, RolledBack, "")
+		c.lose(n)
+	case c.phase == claiming:
+		delete(n.claims, c.pipeline)
+	default:
+		n.notice(c.pipeline, Fenced, "")
+		c.lose(n)
+	}
+}
+
+func (c *claim) won(n *Node) {
+	switch c.phase {
+	case claiming:
+		c.begun(n)
+	case owning, stopping:
+		c.saved = c.token
+		n.do(Saved{c.pipeline, c.value.Epoch, c.token, true})
+		c.saveNext(n)
+		if c.pending == nil && c.ended {
+			c.release(n)
+		}
+	case releasing:
+		n.notice(c.pipeline, Released, "")
+		delete(n.claims, c.pipeline)
+	case losing: // too late to matter
+	}
+}
+
+// begun has the pipeline run, unless the session ended before it was known that it may.
+func (c *claim) begun(n *Node) {
+	c.value.Epoch = c.revision
+	if !n.session.held || c.value.Session != n.session.value.Stamp.Session {
+		c.release(n)
+		return
+	}
+	c.phase = owning
+	reason := Claimed
+	if c.from != "" {
+		reason = TookOver
+	}
+	n.notice(c.pipeline, reason, c.from)
+	n.do(Start{c.pipeline, c.value.Epoch, c.state})
+}
+
+// save writes newer state, once the write before is decided.
+func (c *claim) save(n *Node, state []byte, token uint64) {
+	if c.phase != owning && c.phase != stopping {
+		n.do(Saved{c.pipeline, c.value.Epoch, token, false})
+		return
+	}
+	c.next, c.nextTok = state, token
+	if c.pending == nil {
+		c.saveNext(n)
+	}
+}
+
+func (c *claim) saveNext(n *Node) {
+	if c.nextTok == 0 {
+		return
+	}
+	c.state, c.token = c.next, c.nextTok
+	c.value.Digest, c.value.Session = c.wanted.Digest, n.session.value.Stamp.Session
+	c.next, c.nextTok = nil, 0
+	c.write(n)
+}
+
+// renew writes the claim under the session that there is now.
+func (c *claim) renew(n *Node) {
+	if c.phase == owning && c.pending == nil && c.value.Session != n.session.value.Stamp.Session {
+		c.value.Session = n.session.value.Stamp.Session
+		c.write(n)
+	}
+}
+
+// stop gives the pipeline away in order.
+func (c *claim) stop(n *Node) {
+	if c.phase == owning {
+		c.phase = stopping
+		n.do(Stop{c.pipeline, c.value.Epoch, false})
+	}
+}
+
+// stopped takes that the run has ended.
+func (c *claim) stopped(n *Node) {
+	c.ended = true
+	switch c.phase {
+	case losing:
+		delete(n.claims, c.pipeline)
+	case owning, stopping:
+		c.phase = stopping
+		if c.pending == nil {
+			c.release(n)
+		}
+	}
+}
+
+// release leaves the claim to whoever wants it.
+func (c *claim) release(n *Node) {
+	c.phase = releasing
+	c.value.Owner, c.value.Session = "", ""
+	c.write(n)
+}
+
+// lose ends the run at once. What is not saved by now never will be.
+func (c *claim) lose(n *Node) {
+	switch c.phase {
+	case losing:
+		return
+	case fetching, claiming, releasing: // nothing runs; what the write under way does is found by watching
+		delete(n.claims, c.pipeline)
+		return
+	}
+	c.phase = losing
+	if token := max(c.token, c.nextTok); token > c.saved {
+		n.do(Saved{c.pipeline, c.value.Epoch, token, false})
+	}
+	c.pending, c.next, c.nextTok = nil, nil, 0
+	if c.ended {
+		delete(n.claims, c.pipeline)
+		return
+	}
+	n.do(Stop{c.pipeline, c.value.Epoch, true})
+}

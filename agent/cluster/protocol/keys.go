@@ -1,0 +1,24 @@
+package protocol
+
+import "encoding/base32"
+
+// encoding makes one token of a key from any id: stores forbid most characters in keys, and
+// give a meaning to dots.
+var encoding = base32.HexEncoding.WithPadding(base32.NoPadding)
+
+// SessionKey returns the key of an agent's session.
+func SessionKey(agent string) string { return SessionPrefix + encoding.EncodeToString([]byte(agent)) }
+
+// ClaimKey returns the key of a pipeline's claim.
+func ClaimKey(pipeline string) string {
+	return ClaimPrefix + encoding.EncodeToString([]byte(pipeline))
+}
+
+// pipelineOfKey returns the id of the pipeline that the key of a claim is of.
+func pipelineOfKey(key string) string {
+	id, err := encoding.DecodeString(key[min(len(key), len(ClaimPrefix)):])
+	if err != nil {
+		return ""
+	}
+	return string(id)
+}

@@ -1,0 +1,56 @@
+package protocol
+
+import (
+	"hash/fnv"
+	"math"
+	"slices"
+)
+
+// ranked returns the sessions that may run a pipeline, best first, by weighted rendezvous
+// hashing: when one comes or goes, only the pipelines that are its own move.
+func ranked(pipeline string, labels map[string]string, live []Session) []Session {
+	type scored struct {
+		session Session
+		score   float64
+	}
+	var all []scored
+	for _, s := range live {
+		if !s.Draining && has(s.Labels, labels) {
+			all = append(all, scored{s, score(pipeline, s)})
+		}
+	}
+	slices.SortFunc(all, func(a, b scored) int {
+		switch {
+		case a.score > b.score:
+			return -1
+		case a.score < b.score:
+			return 1
+		}
+		return 0
+	})
+	sessions := make([]Session, len(all))
+	for i, s := range all {
+		sessions[i] = s.session
+	}
+	return sessions
+}
+
+// score is how much a pipeline belongs to an agent: with capacity c it wins with probability
+// c / sum of all capacities.
+func score(pipeline string, s Session) float64 {
+	h := fnv.New64a()
+	h.Write([]byte(s.Agent))
+	h.Write([]byte{0})
+	h.Write([]byte(pipeline))
+	// Finalizer of splitmix64: FNV leaves the high bits of short keys alike.
+	x := h.Sum64()
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	uniform := (float64(x>>11) + 0.5) / (1 << 53)
+	capacity := s.Capacity
+	if capacity <= 0 {
+		capacity = 1
+	}
+	return -capacity / math.Log(uniform)
+}
