@@ -1,0 +1,345 @@
+// Package cluster lets many agents run one set of pipelines, each pipeline on one of them.
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+)
+
+// Store is what all agents share: keys that change by compare-and-swap.
+type Store interface {
+	// Write performs a compare-and-swap. It returns when the store answered or ctx ended, then
+	// with protocol.Unknown.
+	Write(ctx context.Context, w protocol.Write) protocol.Outcome
+	// Read returns the present entry of a key; one without Value when there is none.
+	Read(ctx context.Context, key string) (protocol.Entry, error)
+	// Watch calls observe for the entry of every key, without its state, then synced, and then
+	// observe for the latest entry of each key that changes, until ctx ends or an error.
+	Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error
+}
+
+const (
+	tick          = 250 * time.Millisecond
+	writeTimeout  = 2 * time.Second
+	watchPause    = time.Second // at least, before a watch that broke is begun again; grows to maxWatchPause
+	maxWatchPause = 30 * time.Second
+)
+
+// Member is this agent's part in a cluster. Set the exported fields, then call Run.
+type Member struct {
+	Store Store
+	Self  protocol.Session // Agent, Version, Labels and Capacity
+	Log   *slog.Logger
+	// Adopt takes over the state of a pipeline that this agent now owns, before it runs; nil when
+	// none was ever saved.
+	Adopt func(ctx context.Context, pipeline string, state []byte) error
+	// Placed is called when a pipeline begins or ceases to be this agent's to run. It must not
+	// block.
+	Placed func(pipeline string)
+	// Lost is called when a pipeline must end at once, because another agent may run it. It
+	// must not block.
+	Lost func(pipeline string)
+	// Idle reports whether nothing of a pipeline runs that is not this agent's any more. It is
+	// asked after Placed.
+	Idle func(ctx context.Context, pipeline string) bool
+	// Happened is called with what people want to know of. It must not block.
+	Happened func(protocol.Notice)
+
+	Timing protocol.Timing
+
+	once  sync.Once
+	posts chan func()
+	begun time.Time
+
+	mu    sync.Mutex
+	owned map[string]owned // guarded by mu
+
+	saving map[string]func(ok bool) // guarded by mu: by pipeline
+
+	// Owned by Run.
+	node     protocol.Node
+	adopting map[string]bool   // pipelines whose state is being taken over
+	asking   map[string]bool   // pipelines of which it is being asked whether they run
+	stopping map[string]uint64 // epochs of pipelines that are to end
+	token    uint64
+	working  sync.WaitGroup
+}
+
+// owned is a pipeline of which this agent has the claim.
+type owned struct {
+	epoch uint64
+	stop  bool // it is to end
+}
+
+func (m *Member) init() {
+	m.once.Do(func() {
+		m.posts = make(chan func(), 1024)
+		m.owned, m.saving, m.stopping, m.adopting, m.asking = map[string]owned{}, map[string]func(bool){}, map[string]uint64{}, map[string]bool{}, map[string]bool{}
+		m.begun = time.Now()
+		m.node = protocol.Node{
+			Agent: m.Self, Timing: m.Timing, Clock: time.Now, NewID: newID,
+			Rand: mathrand.New(mathrand.NewPCG(mathrand.Uint64(), mathrand.Uint64())),
+		}
+		m.node.Init(0)
+	})
+}
+
+func newID() string {
+	b := make([]byte, 12)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// now is monotonic.
+func (m *Member) now() time.Duration { return time.Since(m.begun) }
+
+// post has f run by Run.
+func (m *Member) post(f func()) {
+	m.init()
+	m.posts <- f
+}
+
+// Run takes part until ctx ends. To leave in order call Drain before.
+func (m *Member) Run(ctx context.Context) error {
+	m.init()
+	ctx, cancel := context.WithCancel(ctx)
+	m.working.Go(func() { m.watch(ctx) })
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case f := <-m.posts:
+			f()
+		case <-ticker.C:
+			m.node.Tick(m.now())
+			m.finishStops(ctx)
+		case <-ctx.Done():
+			cancel()
+			m.abandon()
+			return nil
+		}
+		m.obey(ctx)
+	}
+}
+
+// abandon ends what waits.
+func (m *Member) abandon() {
+	done := make(chan struct{})
+	go func() { m.working.Wait(); close(done) }()
+	for {
+		select {
+		case <-m.posts:
+		case <-done:
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			for id, f := range m.saving {
+				delete(m.saving, id)
+				go f(false)
+			}
+			return
+		}
+	}
+}
+
+// watch feeds the node with what the store shows.
+func (m *Member) watch(ctx context.Context) {
+	pause := watchPause
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := m.Store.Watch(ctx,
+			func(e protocol.Entry) { m.post(func() { m.node.Observe(m.now(), e) }) },
+			func() { m.post(func() { m.node.Synced(m.now()) }) })
+		if ctx.Err() != nil {
+			return
+		}
+		m.Log.Warn("the cluster's store is not watched, trying again", "component", "cluster", "err", err)
+		if time.Since(began) > maxWatchPause {
+			pause = watchPause
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, maxWatchPause)
+	}
+}
+
+// obey carries out what the node wants.
+func (m *Member) obey(ctx context.Context) {
+	for commands := m.node.Commands(); len(commands) > 0; commands = m.node.Commands() {
+		for _, c := range commands {
+			m.carryOut(ctx, c)
+		}
+	}
+}
+
+func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
+	switch c := c.(type) {
+	case protocol.Write:
+		m.working.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+			defer cancel()
+			o := m.Store.Write(ctx, c)
+			m.post(func() { m.node.Wrote(m.now(), c.ID, c.Key, o) })
+		})
+	case protocol.Read:
+		m.working.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+			defer cancel()
+			e, err := m.Store.Read(ctx, c.Key)
+			e.Key = c.Key
+			m.post(func() { m.node.Got(m.now(), e, err == nil) })
+		})
+	case protocol.Start:
+		m.adopting[c.Pipeline] = true
+		m.working.Go(func() {
+			err := m.Adopt(ctx, c.Pipeline, c.State)
+			m.post(func() { m.adopted(c, err) })
+		})
+	case protocol.Stop:
+		m.stop(c)
+	case protocol.Saved:
+		m.saved(c)
+	case protocol.Notice:
+		m.Log.Info("cluster", "component", "cluster", "reason", c.Reason, "pipeline_id", c.Pipeline, "member", c.Other)
+		if m.Happened != nil {
+			m.Happened(c)
+		}
+	}
+}
+
+// adopted has a pipeline run, or gives it up when its state cannot be taken over.
+func (m *Member) adopted(c protocol.Start, err error) {
+	delete(m.adopting, c.Pipeline)
+	if _, ended := m.stopping[c.Pipeline]; ended {
+		return // it was lost meanwhile
+	}
+	if err != nil {
+		m.Log.Error("cannot take over a pipeline", "component", "cluster", "pipeline_id", c.Pipeline, "err", err)
+		m.node.Stopped(m.now(), c.Pipeline, c.Epoch)
+		return
+	}
+	m.mu.Lock()
+	m.owned[c.Pipeline] = owned{epoch: c.Epoch}
+	m.mu.Unlock()
+	m.Placed(c.Pipeline)
+}
+
+// stop has the run of a pipeline end; finishStops notices that it has.
+func (m *Member) stop(c protocol.Stop) {
+	m.mu.Lock()
+	if o := m.owned[c.Pipeline]; c.Lost {
+		delete(m.owned, c.Pipeline)
+	} else {
+		o.stop = true
+		m.owned[c.Pipeline] = o
+	}
+	m.mu.Unlock()
+	m.stopping[c.Pipeline] = c.Epoch
+	if c.Lost {
+		m.Lost(c.Pipeline)
+	}
+	m.Placed(c.Pipeline)
+}
+
+// finishStops asks whether what is to end has ended.
+func (m *Member) finishStops(ctx context.Context) {
+	for id, epoch := range m.stopping {
+		if m.adopting[id] || m.asking[id] {
+			continue
+		}
+		m.asking[id] = true
+		m.working.Go(func() {
+			idle := m.Idle(ctx, id)
+			m.post(func() {
+				delete(m.asking, id)
+				if idle && m.stopping[id] == epoch {
+					m.ended(id, epoch)
+				}
+			})
+		})
+	}
+}
+
+// ended takes that nothing of a pipeline runs any more.
+func (m *Member) ended(pipeline string, epoch uint64) {
+	delete(m.stopping, pipeline)
+	m.mu.Lock()
+	delete(m.owned, pipeline)
+	m.mu.Unlock()
+	m.node.Stopped(m.now(), pipeline, epoch)
+}
+
+func (m *Member) saved(c protocol.Saved) {
+	m.mu.Lock()
+	f := m.saving[c.Pipeline]
+	delete(m.saving, c.Pipeline)
+	m.mu.Unlock()
+	if f != nil {
+		go f(c.OK) // it may save again, which this goroutine takes
+	}
+}
+
+// Declare takes which pipelines this agent would run.
+func (m *Member) Declare(wanted map[string]protocol.Wanted) {
+	m.post(func() { m.node.Declare(m.now(), wanted) })
+}
+
+// Here reports whether a pipeline is this agent's to run.
+func (m *Member) Here(pipeline string) bool {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.owned[pipeline]
+	return ok && !o.stop
+}
+
+// Epoch returns that of this agent's claim of a pipeline; ok is false when it has none.
+func (m *Member) Epoch(pipeline string) (epoch uint64, ok bool) {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.owned[pipeline]
+	return o.epoch, ok
+}
+
+// Save has the state of a pipeline saved under its claim. There is one save of a pipeline at a
+// time; done is called once, from any goroutine, when it is known whether it was.
+func (m *Member) Save(pipeline string, epoch uint64, state []byte, done func(ok bool)) {
+	m.init()
+	m.mu.Lock()
+	m.saving[pipeline] = done
+	m.mu.Unlock()
+	m.post(func() {
+		m.token++
+		m.node.Save(m.now(), pipeline, epoch, state, m.token)
+	})
+}
+
+// Drain gives all pipelines to other members and waits until that is done.
+func (m *Member) Drain(ctx context.Context) error {
+	m.post(func() { m.node.Drain(m.now()) })
+	for {
+		drained := make(chan bool, 1)
+		m.post(func() { drained <- m.node.Drained() })
+		if <-drained {
+			return nil
+		}
+		select {
+		case <-time.After(tick):
+		case <-ctx.Done():
+			return fmt.Errorf("cannot give the pipelines to other members: %w", ctx.Err())
+		}
+	}
+}
+
+// Resume takes pipelines again after Drain.
+func (m *Member) Resume() { m.post(func() { m.node.Resume(m.now()) }) }

@@ -1,0 +1,104 @@
+package natskv_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/cluster/natskv"
+	"github.com/conduit-agent/conduit/agent/cluster/storetest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+func urls(servers []*server.NATS) string {
+	all := make([]string, len(servers))
+	for i, s := range servers {
+		all[i] = s.URL()
+	}
+	return strings.Join(all, ",")
+}
+
+func open(t *testing.T, o natskv.Options) *natskv.Store {
+	t.Helper()
+	o.Log = slog.New(slog.DiscardHandler)
+	s, err := natskv.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		err := s.Ready(ctx, o)
+		cancel()
+		if err == nil {
+			return s
+		}
+		if unfit := new(natskv.UnfitError); errors.As(err, &unfit) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestConformance runs what every store has to pass, on one server and on three.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for name, count := range map[string]int{"one server": 1, "three servers": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := server.StartNATS(t, count)
+			storetest.Run(t, func(t *testing.T) cluster.Store {
+				return open(t, natskv.Options{URL: urls(servers), Cluster: "test", Replicas: count})
+			})
+		})
+	}
+}
+
+// TestUnfitStreams checks that a stream on which claims cannot rest is refused.
+func TestUnfitStreams(t *testing.T) {
+	t.Parallel()
+	servers := server.StartNATS(t, 1)
+	conn, err := nats.Connect(servers[0].URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		bucket jetstream.KeyValueConfig
+		wants  string
+	}{
+		"markers":     {jetstream.KeyValueConfig{Bucket: "conduit-markers", LimitMarkerTTL: time.Minute}, "must leave no markers"},
+		"history":     {jetstream.KeyValueConfig{Bucket: "conduit-history", History: 5}, "one message for each subject"},
+		"no expiry":   {jetstream.KeyValueConfig{Bucket: "conduit-none"}, "allow_msg_ttl"},
+		"direct gets": {jetstream.KeyValueConfig{Bucket: "conduit-direct"}, "allow_direct"},
+		"memory":      {jetstream.KeyValueConfig{Bucket: "conduit-memory", Storage: jetstream.MemoryStorage}, "stored in files"},
+		"max age":     {jetstream.KeyValueConfig{Bucket: "conduit-age", TTL: time.Hour}, "for ever"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := js.CreateKeyValue(t.Context(), c.bucket); err != nil {
+				t.Fatal(err)
+			}
+			o := natskv.Options{URL: servers[0].URL(), Cluster: strings.TrimPrefix(c.bucket.Bucket, "conduit-"), Replicas: 1, Log: slog.New(slog.DiscardHandler)}
+			s, err := natskv.Open(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			err = s.Ready(t.Context(), o)
+			if unfit := new(natskv.UnfitError); !errors.As(err, &unfit) || !strings.Contains(err.Error(), c.wants) {
+				t.Errorf("the stream is accepted, or refused without %q: %v", c.wants, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,164 @@
+package natskv
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Options say how to reach NATS.
+type Options struct {
+	URL         string // of one or more servers, separated by commas
+	Cluster     string // name of the cluster
+	Replicas    int    // of the stream, where this agent makes it
+	Credentials string // file with a JWT and its key
+	NKey        string // file with the seed of a key
+	CA          string // file with the certificates of authorities
+	Certificate string // file with this agent's certificate
+	Key         string // file with the key of Certificate
+	Name        string // of this agent
+	Log         *slog.Logger
+}
+
+// Open connects to NATS, and goes on trying while it is out of reach. Nothing that could not be
+// sent is kept for later: what is written must be known to be late.
+func Open(o Options) (*Store, error) {
+	options := []nats.Option{
+		nats.Name("conduit " + o.Name),
+		nats.MaxReconnects(-1),
+		nats.RetryOnFailedConnect(true),
+		nats.ReconnectWait(100 * time.Millisecond),
+		nats.ReconnectJitter(time.Second, 2*time.Second),
+		nats.PingInterval(2 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.Timeout(2 * time.Second),
+		nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				o.Log.Warn("connection to NATS lost", "component", "cluster", "err", err)
+			}
+		}),
+		nats.ReconnectHandler(func(c *nats.Conn) {
+			o.Log.Info("connected to NATS", "component", "cluster", "server", c.ConnectedUrlRedacted())
+		}),
+		// A denied publish shows as a time-out otherwise.
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			o.Log.Error("NATS reports an error", "component", "cluster", "err", err)
+		}),
+	}
+	if o.Credentials != "" {
+		options = append(options, nats.UserCredentials(o.Credentials))
+	}
+	if o.NKey != "" {
+		key, err := nats.NkeyOptionFromSeed(o.NKey)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the seed of the key for NATS: %w", err)
+		}
+		options = append(options, key)
+	}
+	secure, err := o.tls()
+	if err != nil {
+		return nil, err
+	}
+	if secure != nil {
+		options = append(options, nats.Secure(secure))
+	}
+	conn, err := nats.Connect(o.URL, options...)
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to NATS: %w", err)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("cannot use JetStream: %w", err)
+	}
+	return &Store{conn: conn, js: js, prefix: "$KV.conduit-" + o.Cluster + "."}, nil
+}
+
+func (o *Options) tls() (*tls.Config, error) {
+	if o.CA == "" && o.Certificate == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CA != "" {
+		pem, err := os.ReadFile(o.CA)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the certificate authorities of NATS: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("cannot read the certificate authorities of NATS: %s has no certificate", o.CA)
+		}
+	}
+	if o.Certificate != "" {
+		// Read for each connection, so that a renewed one is used.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(o.Certificate, o.Key)
+			return &pair, err
+		}
+	}
+	return c, nil
+}
+
+// Ready prepares the stream of the cluster: it is made if there is none, and must be as it
+// has to be. An error of type *UnfitError does not go away by waiting.
+func (s *Store) Ready(ctx context.Context, o Options) error {
+	want := streamConfig(o.Cluster, o.Replicas)
+	stream, err := s.js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if v := s.conn.ConnectedServerVersion(); !atLeast(v, 2, 12) {
+			return &UnfitError{[]string{"the server is of version " + v + ", and 2.12 is needed"}}
+		}
+		stream, err = s.js.CreateStream(ctx, want)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot open the stream %s: %w", want.Name, err)
+	}
+	if wrong := differences(want, stream.CachedInfo().Config); len(wrong) > 0 {
+		return &UnfitError{wrong}
+	}
+	s.stream = stream
+	return nil
+}
+
+// UnfitError reports that a stream or a server does not do what claims rest on.
+type UnfitError struct{ Wrong []string }
+
+func (u *UnfitError) Error() string {
+	return "NATS cannot keep the claims of the cluster: " + strings.Join(u.Wrong, "; ")
+}
+
+// differences returns what a stream lacks. Its number of replicas and its limits are up to
+// whoever runs the server.
+func differences(want, is jetstream.StreamConfig) (wrong []string) {
+	check := func(ok bool, what string) {
+		if !ok {
+			wrong = append(wrong, "the stream "+want.Name+" "+what)
+		}
+	}
+	check(is.MaxMsgsPerSubject == 1, "must keep one message for each subject")
+	check(is.AllowMsgTTL, "must allow messages to expire (allow_msg_ttl)")
+	check(is.SubjectDeleteMarkerTTL == 0, "must leave no markers (subject_delete_marker_ttl)")
+	check(!is.AllowDirect, "must be read from its leader (allow_direct is set)")
+	check(is.Discard == jetstream.DiscardNew, "must refuse new messages when it is full (discard)")
+	check(is.MaxAge == 0, "must keep claims for ever (max_age)")
+	check(is.Storage == jetstream.FileStorage, "must be stored in files")
+	check(is.Retention == jetstream.LimitsPolicy, "must keep messages that were read (retention)")
+	check(is.Mirror == nil && len(is.Sources) == 0, "must not be a mirror")
+	return wrong
+}
+
+func atLeast(version string, major, minor int) bool {
+	var a, b int
+	_, err := fmt.Sscanf(version, "%d.%d.", &a, &b)
+	return err == nil && (a > major || a == major && b >= minor)
+}

@@ -1,0 +1,149 @@
+// Package natskv keeps the sessions and claims of a cluster in a stream of NATS JetStream, with
+// the layout of a key-value bucket. The stream is not made as a bucket, because a bucket that
+// lets keys expire writes a marker when they do, and such a marker can replace a renewal that
+// was acknowledged at the same time.
+package natskv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+)
+
+// header carries the value of an entry, so that a watch can do without the state.
+const header = "Conduit-Value"
+
+// idle is how long a watch may show nothing before it is taken for broken: renewals of this
+// agent's own session should have shown.
+const idle = time.Minute
+
+// Store is a stream. Every method may be called by many goroutines.
+type Store struct {
+	conn   *nats.Conn
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	prefix string // of subjects
+}
+
+// streamName returns the name of the stream of a cluster.
+func streamName(cluster string) string { return "KV_conduit-" + cluster }
+
+// streamConfig returns how the stream of a cluster must be.
+func streamConfig(cluster string, replicas int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              streamName(cluster),
+		Description:       "sessions and claims of conduit agents",
+		Subjects:          []string{"$KV.conduit-" + cluster + ".>"},
+		MaxMsgsPerSubject: 1,
+		Discard:           jetstream.DiscardNew,
+		Storage:           jetstream.FileStorage,
+		Replicas:          replicas,
+		AllowRollup:       true,
+		DenyDelete:        true,
+		AllowMsgTTL:       true,
+	}
+}
+
+// Write performs a compare-and-swap. It returns when the store answered or ctx ended.
+func (s *Store) Write(ctx context.Context, w protocol.Write) protocol.Outcome {
+	m := &nats.Msg{Subject: s.prefix + w.Key, Data: w.State, Header: nats.Header{header: {string(w.Value)}}}
+	options := []jetstream.PublishOpt{jetstream.WithExpectLastSequencePerSubject(w.Revision), jetstream.WithRetryAttempts(0)}
+	if w.TTL != 0 {
+		options = append(options, jetstream.WithMsgTTL(w.TTL))
+	}
+	ack, err := s.js.PublishMsg(ctx, m, options...)
+	if err == nil {
+		return protocol.Outcome{Result: protocol.Applied, Revision: ack.Sequence}
+	}
+	return outcome(err)
+}
+
+// The codes of errors that a compare-and-swap is refused with.
+const (
+	wrongLastSequence         jetstream.ErrorCode = 10071
+	wrongLastSequenceConstant jetstream.ErrorCode = 10164 // another write of the key is under way
+)
+
+var lastSequence = regexp.MustCompile(`wrong last sequence: (\d+)`)
+
+func outcome(err error) protocol.Outcome {
+	var refused jetstream.JetStreamError
+	if !errors.As(err, &refused) || refused.APIError() == nil {
+		return protocol.Outcome{Result: protocol.Unknown}
+	}
+	switch api := refused.APIError(); api.ErrorCode {
+	case wrongLastSequence:
+		o := protocol.Outcome{Result: protocol.Conflict}
+		if m := lastSequence.FindStringSubmatch(api.Description); m != nil {
+			o.Revision, _ = strconv.ParseUint(m[1], 10, 64)
+		}
+		return o
+	case wrongLastSequenceConstant:
+		return protocol.Outcome{Result: protocol.Busy}
+	}
+	return protocol.Outcome{Result: protocol.Unknown}
+}
+
+// Read returns the entry of a key, from the leader of the stream.
+func (s *Store) Read(ctx context.Context, key string) (protocol.Entry, error) {
+	m, err := s.stream.GetLastMsgForSubject(ctx, s.prefix+key)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return protocol.Entry{Key: key}, nil
+	case err != nil:
+		return protocol.Entry{}, fmt.Errorf("cannot read %s from NATS: %w", key, err)
+	}
+	return protocol.Entry{Key: key, Value: []byte(m.Header.Get(header)), State: m.Data, Revision: m.Sequence}, nil
+}
+
+// Watch calls observe for the entry of every key, without its state, then synced, and then
+// observe for the latest entry of each key that changes. It returns an error when it cannot go
+// on; to be called again it shows everything again.
+func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error {
+	consumer, err := s.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{s.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
+	})
+	if err != nil {
+		return fmt.Errorf("cannot watch NATS: %w", err)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(1000))
+	if err != nil {
+		return fmt.Errorf("cannot watch NATS: %w", err)
+	}
+	defer messages.Stop()
+	if info := consumer.CachedInfo(); info != nil && info.NumPending == 0 {
+		synced()
+		synced = nil
+	}
+	for {
+		next, cancel := context.WithTimeout(ctx, idle)
+		m, err := messages.Next(jetstream.NextContext(next))
+		cancel()
+		if err != nil {
+			return fmt.Errorf("cannot watch NATS: %w", err)
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return fmt.Errorf("cannot watch NATS: %w", err)
+		}
+		observe(protocol.Entry{
+			Key: strings.TrimPrefix(m.Subject(), s.prefix), Value: []byte(m.Headers().Get(header)), Revision: meta.Sequence.Stream,
+		})
+		if synced != nil && meta.NumPending == 0 {
+			synced()
+			synced = nil
+		}
+	}
+}
+
+// Close ends the connection.
+func (s *Store) Close() { s.conn.Close() }

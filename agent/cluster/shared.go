@@ -1,0 +1,265 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// stateFormat is that of the states that this version saves, and the newest that it reads.
+const stateFormat = 1
+
+// state is what goes from owner to owner of a pipeline.
+type state struct {
+	Format      int                            `json:"format"`
+	Checkpoints map[string]checkpoint          `json:"checkpoints,omitempty"` // by connector
+	Connectors  map[string]spec.ConnectorState `json:"connectors,omitempty"`  // by id
+}
+
+type checkpoint struct {
+	Plugin   string          `json:"plugin,omitempty"`
+	Position record.Position `json:"position"`
+}
+
+// Local is an agent's own store.
+type Local interface {
+	Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error)
+	SaveCheckpoints(ctx context.Context, checkpoints []spec.Checkpoint) error
+	BeginRun(ctx context.Context, pipelineID string) (epoch int64, err error)
+	ConnectorState(ctx context.Context, connectorID string) (*spec.ConnectorState, error)
+	ConnectorStates(ctx context.Context) ([]spec.ConnectorState, error)
+	SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error
+	DeleteConnector(ctx context.Context, id string) error
+}
+
+// ErrNotOwner reports that another member may run the pipeline.
+var ErrNotOwner = errors.New("this member of the cluster does not own the pipeline")
+
+// Shared is an agent's own store, of which the claims of the cluster have a copy: what is saved
+// of a pipeline of the cluster counts once it is in its claim. Its own store comes first, so
+// that it is never behind while the agent owns the pipeline; what another owner saved replaces
+// it when the agent owns the pipeline again.
+type Shared struct {
+	Local
+	Member *Member
+	// Clustered reports whether a pipeline is one of the cluster's.
+	Clustered func(pipelineID string) bool
+
+	mu        sync.Mutex
+	pipelines map[string]*copied // guarded by mu
+}
+
+// copied is the state of one pipeline as its claim has it, or soon will.
+type copied struct {
+	state   state
+	saving  bool
+	waiting []func(error) // for the next save
+}
+
+// Adopt replaces what this agent has of a pipeline by what its last owner saved. Nothing runs.
+func (s *Shared) Adopt(ctx context.Context, pipeline string, saved []byte) error {
+	known, err := s.known(ctx, pipeline)
+	if err != nil {
+		return err
+	}
+	next := state{Format: stateFormat, Checkpoints: map[string]checkpoint{}, Connectors: map[string]spec.ConnectorState{}}
+	if saved == nil { // nobody of the cluster ran it: what this agent has is what there is
+		if err := s.collect(ctx, &next, known); err != nil {
+			return err
+		}
+	} else if err := s.restore(ctx, pipeline, saved, &next, known); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pipelines == nil {
+		s.pipelines = map[string]*copied{}
+	}
+	s.pipelines[pipeline] = &copied{state: next}
+	return nil
+}
+
+// known returns what this agent has of the connectors of a pipeline.
+func (s *Shared) known(ctx context.Context, pipeline string) ([]spec.ConnectorState, error) {
+	all, err := s.ConnectorStates(ctx)
+	return slices.DeleteFunc(all, func(c spec.ConnectorState) bool { return c.PipelineID != pipeline }), err
+}
+
+func (s *Shared) collect(ctx context.Context, next *state, known []spec.ConnectorState) error {
+	for _, c := range known {
+		next.Connectors[c.ID] = c
+		p, err := s.Checkpoint(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			next.Checkpoints[c.ID] = checkpoint{p.Plugin, p.Position}
+		}
+	}
+	return nil
+}
+
+func (s *Shared) restore(ctx context.Context, pipeline string, saved []byte, next *state, known []spec.ConnectorState) error {
+	if err := json.Unmarshal(saved, next); err != nil {
+		return fmt.Errorf("cannot read the state of pipeline %q in the cluster: %w", pipeline, err)
+	}
+	if next.Format > stateFormat {
+		return fmt.Errorf("cannot read the state of pipeline %q in the cluster: a newer version of conduit wrote it", pipeline)
+	}
+	for _, c := range known {
+		if err := s.Local.DeleteConnector(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	for _, c := range next.Connectors {
+		if err := s.Local.SaveConnectorState(ctx, &c); err != nil {
+			return err
+		}
+	}
+	epoch, err := s.Local.BeginRun(ctx, pipeline)
+	if err != nil {
+		return err
+	}
+	var all []spec.Checkpoint
+	for id, c := range next.Checkpoints {
+		all = append(all, spec.Checkpoint{ConnectorID: id, PipelineID: pipeline, Plugin: c.Plugin, Position: c.Position, Epoch: epoch})
+	}
+	return s.Local.SaveCheckpoints(ctx, all)
+}
+
+// BeginRun begins a run of a pipeline that this agent owns.
+func (s *Shared) BeginRun(ctx context.Context, pipeline string) (int64, error) {
+	if s.Clustered(pipeline) && !s.Member.Here(pipeline) {
+		return 0, fmt.Errorf("cannot run pipeline %q: %w", pipeline, ErrNotOwner)
+	}
+	return s.Local.BeginRun(ctx, pipeline)
+}
+
+// SaveConnectorState replaces the state of a connector, in the claim of its pipeline, too.
+func (s *Shared) SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error {
+	if err := s.Local.SaveConnectorState(ctx, c); err != nil {
+		return err
+	}
+	return s.changed(ctx, c.PipelineID, func(p *state) { p.Connectors[c.ID] = *c })
+}
+
+// DeleteConnector forgets a connector, in the claim of its pipeline, too.
+func (s *Shared) DeleteConnector(ctx context.Context, id string) error {
+	if err := s.Local.DeleteConnector(ctx, id); err != nil {
+		return err
+	}
+	pipeline, there := s.pipelineOf(id)
+	if !there {
+		return nil
+	}
+	return s.changed(ctx, pipeline, func(p *state) {
+		delete(p.Connectors, id)
+		delete(p.Checkpoints, id)
+	})
+}
+
+// pipelineOf returns which of the pipelines that this agent owns has a connector.
+func (s *Shared) pipelineOf(connectorID string) (pipeline string, there bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, p := range s.pipelines {
+		if _, ok := p.state.Connectors[connectorID]; ok {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+// changed changes the state of a pipeline that this agent owns and returns when it is saved.
+func (s *Shared) changed(ctx context.Context, pipeline string, change func(*state)) error {
+	if _, owned := s.Member.Epoch(pipeline); !owned || !s.Clustered(pipeline) {
+		return nil
+	}
+	saved := make(chan error, 1)
+	s.save(pipeline, change, func(err error) { saved <- err })
+	select {
+	case err := <-saved:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Replicate saves checkpoints in the claims of their pipelines and calls done for each pipeline,
+// once, when it is known whether they are.
+func (s *Shared) Replicate(checkpoints []spec.Checkpoint, done func(pipeline string, err error)) {
+	byPipeline := map[string][]spec.Checkpoint{}
+	for _, c := range checkpoints {
+		byPipeline[c.PipelineID] = append(byPipeline[c.PipelineID], c)
+	}
+	for pipeline, all := range byPipeline {
+		if !s.Clustered(pipeline) {
+			done(pipeline, nil)
+			continue
+		}
+		s.save(pipeline, func(p *state) {
+			for _, c := range all {
+				p.Checkpoints[c.ConnectorID] = checkpoint{c.Plugin, c.Position}
+			}
+		}, func(err error) { done(pipeline, err) })
+	}
+}
+
+// save changes the state of a pipeline and has it saved: at once, or with all other changes that
+// come while a save is under way.
+func (s *Shared) save(pipeline string, change func(*state), done func(error)) {
+	s.mu.Lock()
+	p := s.pipelines[pipeline]
+	if p == nil {
+		s.mu.Unlock()
+		done(ErrNotOwner)
+		return
+	}
+	change(&p.state)
+	p.waiting = append(p.waiting, done)
+	s.mu.Unlock()
+	s.next(pipeline, p)
+}
+
+// next saves what waits, unless a save is under way.
+func (s *Shared) next(pipeline string, p *copied) {
+	s.mu.Lock()
+	if p.saving || len(p.waiting) == 0 {
+		s.mu.Unlock()
+		return
+	}
+	waiting := p.waiting
+	p.waiting, p.saving = nil, true
+	encoded, err := json.Marshal(&p.state)
+	s.mu.Unlock()
+	finish := func(err error) {
+		s.mu.Lock()
+		p.saving = false
+		s.mu.Unlock()
+		for _, done := range waiting {
+			done(err)
+		}
+		s.next(pipeline, p)
+	}
+	epoch, owned := s.Member.Epoch(pipeline)
+	switch {
+	case err != nil:
+		finish(fmt.Errorf("cannot encode the state of pipeline %q: %w", pipeline, err))
+	case !owned:
+		finish(ErrNotOwner)
+	default:
+		s.Member.Save(pipeline, epoch, encoded, func(ok bool) {
+			if !ok {
+				finish(ErrNotOwner)
+				return
+			}
+			finish(nil)
+		})
+	}
+}

@@ -1,0 +1,161 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// memory is a store of a cluster in memory, where nothing expires.
+type memory struct {
+	mu       sync.Mutex
+	revision uint64                    // guarded by mu
+	keys     map[string]protocol.Entry // guarded by mu
+	watches  []func(protocol.Entry)    // guarded by mu
+}
+
+func (m *memory) Write(_ context.Context, w protocol.Write) protocol.Outcome {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.keys[w.Key].Revision; now != w.Revision {
+		return protocol.Outcome{Result: protocol.Conflict, Revision: now}
+	}
+	m.revision++
+	e := w.Entry
+	e.Revision = m.revision
+	m.keys[w.Key] = e
+	e.State = nil
+	for _, f := range m.watches {
+		f(e)
+	}
+	return protocol.Outcome{Result: protocol.Applied, Revision: m.revision}
+}
+
+func (m *memory) Read(_ context.Context, key string) (protocol.Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.keys[key]
+	e.Key = key
+	return e, nil
+}
+
+func (m *memory) Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error {
+	m.mu.Lock()
+	for _, e := range m.keys {
+		e.State = nil
+		observe(e)
+	}
+	m.watches = append(m.watches, observe)
+	m.mu.Unlock()
+	synced()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// host is an agent that takes part, without pipelines that run.
+type host struct {
+	db     *store.DB
+	shared *cluster.Shared
+	member *cluster.Member
+	placed chan string
+	end    func()
+}
+
+func newHost(t *testing.T, name string, m *memory) *host {
+	t.Helper()
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "conduit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &host{db: db, placed: make(chan string, 100)}
+	h.member = &cluster.Member{
+		Store: m, Self: protocol.Session{Agent: name}, Timing: protocol.TimingOf(20 * time.Second), Log: slog.New(slog.DiscardHandler),
+		Placed: func(id string) { h.placed <- id },
+		Lost:   func(string) {},
+		Idle:   func(context.Context, string) bool { return true },
+	}
+	h.shared = &cluster.Shared{Local: db, Member: h.member, Clustered: func(string) bool { return true }}
+	h.member.Adopt = h.shared.Adopt
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = h.member.Run(ctx) }()
+	h.end = func() { cancel(); <-ended; _ = db.Close() }
+	h.member.Declare(map[string]protocol.Wanted{"p": {Digest: "d"}})
+	return h
+}
+
+// save saves a position in a run of its own.
+func (h *host) save(t *testing.T, position string) error {
+	t.Helper()
+	epoch, err := h.shared.BeginRun(t.Context(), "p")
+	if err != nil {
+		return err
+	}
+	c := spec.Checkpoint{ConnectorID: "p:in", PipelineID: "p", Plugin: "file", Position: record.Position(position), Epoch: epoch, Sequence: 1}
+	if err := h.shared.SaveCheckpoints(t.Context(), []spec.Checkpoint{c}); err != nil {
+		return err
+	}
+	replicated := make(chan error)
+	go h.shared.Replicate([]spec.Checkpoint{c}, func(_ string, err error) { replicated <- err })
+	return <-replicated
+}
+
+// TestStateGoesFromOwnerToOwner checks that the next owner of a pipeline has the positions and
+// the states of connectors of the one before, and nothing of its own.
+func TestStateGoesFromOwnerToOwner(t *testing.T) {
+	t.Parallel()
+	shared := &memory{keys: map[string]protocol.Entry{}}
+	b := newHost(t, "b", &memory{keys: map[string]protocol.Entry{}}) // of another cluster, at first
+	<-b.placed
+	if err := b.save(t, "of an earlier time"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"p:in", "p:gone"} {
+		if err := b.shared.SaveConnectorState(t.Context(), &spec.ConnectorState{ID: id, PipelineID: "p", Plugin: "old"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	a := newHost(t, "a", shared)
+	<-a.placed
+	in := &spec.ConnectorState{ID: "p:in", PipelineID: "p", Type: spec.TypeSource, Plugin: "file", Active: map[string]string{"path": "x"}}
+	if err := errors.Join(a.shared.SaveConnectorState(t.Context(), in), a.save(t, "1"), a.save(t, "2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.member.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.save(t, "3"); !errors.Is(err, cluster.ErrNotOwner) {
+		t.Errorf("an agent that gave the pipeline away saves: %v", err)
+	}
+	a.end()
+
+	e, err := shared.Read(t.Context(), protocol.ClaimKey("p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.shared.Adopt(t.Context(), "p", e.State); err != nil {
+		t.Fatal(err)
+	}
+	c, err := b.db.Checkpoint(t.Context(), "p:in")
+	if err != nil || c == nil || string(c.Position) != "2" || c.Plugin != "file" {
+		t.Errorf("the next owner begins at %+v, %v; want position 2", c, err)
+	}
+	states, err := b.db.ConnectorStates(t.Context())
+	if diff := cmp.Diff([]spec.ConnectorState{*in}, states); err != nil || diff != "" {
+		t.Errorf("connectors at the next owner, %v (-want +got):\n%s", err, diff)
+	}
+	b.end()
+}
