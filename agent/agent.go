@@ -57,6 +57,7 @@ type Agent struct {
 	options     Options
 	deadLetters *deadletters.Store
 	replays     *replay.Replays
+	cluster     *clustered // nil for an agent that is alone
 	references  *reference.Resolver
 	taps        tap.Points
 	schemas     *schema.Cache // for showing records
@@ -90,6 +91,9 @@ func Run(ctx context.Context, o Options) error {
 		clearDir(dir, o.Log) // an agent that was killed left it as it was
 	}
 	a.wire()
+	if err := a.wireCluster(); err != nil {
+		return errors.Join(err, db.Close())
+	}
 	if o.Wired != nil {
 		o.Wired(a)
 	}
@@ -134,11 +138,17 @@ func (a *Agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.replays.Run(gctx) })
 	g.Go(func() error { return serve(gctx) })
 	g.Go(func() error { return supervised.Run(gctx) })
+	if a.cluster != nil {
+		services.Go(func() error { return a.cluster.run(serving, a) })
+	}
 	if a.options.Started != nil {
 		a.options.Started(a)
 	}
 	a.options.Log.Info("agent started", "component", "agent", "version", a.options.Version, "pipelines", a.options.Config.Pipelines.Path)
 	err = g.Wait()
+	if a.cluster != nil {
+		a.cluster.leave(serving, a)
+	}
 	endServing()
 	err = errors.Join(err, services.Wait(), a.Catalog.Modules.Close(context.WithoutCancel(ctx)))
 	a.options.Log.Info("agent stopped", "component", "agent")

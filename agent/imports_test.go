@@ -66,6 +66,9 @@ agent/planner:           agent/config agent/store api/rest reconcile/files recon
 agent/dryrun:            api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec
 agent/pipelinetest:      agent/dryrun plugins/processor plugins/template reconcile/watch spec
 agent/host:              agent/safekeep api/rest reconcile reconcile/files spec
+agent/cluster/protocol:
+agent/cluster/*:         agent/cluster agent/cluster/protocol
+agent/cluster:           agent/cluster/protocol spec
 agent/takeover:          agent/store api/client api/rest spec
 agent:                   agent/* api api/* plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/* spec
 agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec

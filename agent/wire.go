@@ -150,7 +150,7 @@ func totalsOf(store *deadletters.Store, log *slog.Logger) func(context.Context) 
 
 // wireEvents has each part notify those that depend on it.
 func (a *Agent) wireEvents() {
-	a.Store.OnChange = func(c *spec.Changes) { a.Loop.Wake(); a.Files.Changed(c); a.changes.Notify() }
+	a.Store.OnChange = func(c *spec.Changes) { a.Loop.Wake(); a.Files.Changed(c); a.changes.Notify(); a.cluster.changed() }
 	a.Files.Notify = a.changes.Notify
 	a.Store.Synced = a.syncs.Took
 	a.Loop.Observed = a.observe

@@ -28,6 +28,9 @@ type Loop struct {
 	RunDigest func(*spec.Pipeline) string
 	// Observed, when set, is called with every new state of a pipeline. It must not block.
 	Observed func(spec.State)
+	// Elsewhere, when set, reports whether another agent is to run a pipeline. Replan has it
+	// asked again.
+	Elsewhere func(pipelineID string) bool
 	// Deleted, when set, is called after a pipeline was deleted, before one with its id may
 	// run again. It must not block.
 	Deleted func(pipelineID string)
@@ -109,6 +112,41 @@ func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 		return fmt.Errorf("cannot %s pipeline %q: %w", again, id, err)
 	}
 	return <-noted
+}
+
+// Replan has pipeline id planned again. With cut, what runs of it ends at once, without
+// waiting for the records in flight. It returns when that is noted.
+func (l *Loop) Replan(ctx context.Context, id string, cut bool) error {
+	l.init()
+	request := func() {
+		p := l.pipelines[id]
+		if p == nil {
+			return
+		}
+		if cut && p.run != nil {
+			p.stop(0)
+			p.run.cancel()
+		}
+		p.touch()
+	}
+	if err := l.mail.send(ctx, request); err != nil {
+		return fmt.Errorf("cannot plan pipeline %q again: %w", id, err)
+	}
+	return nil
+}
+
+// Idle reports whether nothing of pipeline id runs or is being prepared.
+func (l *Loop) Idle(ctx context.Context, id string) (bool, error) {
+	l.init()
+	idle := make(chan bool, 1)
+	request := func() {
+		p := l.pipelines[id]
+		idle <- p == nil || p.run == nil && p.next == nil
+	}
+	if err := l.mail.send(ctx, request); err != nil {
+		return false, fmt.Errorf("cannot tell whether pipeline %q runs: %w", id, err)
+	}
+	return <-idle, nil
 }
 
 // ForceStop ends the run of a pipeline that is to stop without waiting for the records in
@@ -288,7 +326,9 @@ func (l *Loop) plan() {
 	var connectors []spec.ConnectorState
 	add := func(p *pipelineState) {
 		if p.desired != nil {
-			desired = append(desired, *p.desired)
+			d := *p.desired
+			d.Elsewhere = l.Elsewhere != nil && l.Elsewhere(d.Pipeline.ID)
+			desired = append(desired, d)
 		}
 		observed = append(observed, p.observed())
 		connectors = append(connectors, p.connectors...)

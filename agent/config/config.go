@@ -18,6 +18,7 @@ type Config struct {
 	Shutdown    Shutdown       `koanf:"shutdown"`
 	DeadLetters DeadLetters    `koanf:"dead-letters"`
 	Schemas     SchemaRegistry `koanf:"schema-registry"`
+	Cluster     Cluster        `koanf:"cluster"`
 
 	// File is where conduit.yaml is, or would be.
 	File string `koanf:"-"`
@@ -176,6 +177,32 @@ type Client struct {
 // Shutdown says how the agent ends.
 type Shutdown struct {
 	Timeout time.Duration `koanf:"timeout"`
+}
+
+// Cluster says which agents run one set of pipelines together.
+type Cluster struct {
+	Name     string        `koanf:"name"`     // "": this agent is alone
+	Member   string        `koanf:"member"`   // "" for the name of the host
+	Labels   string        `koanf:"labels"`   // comma-separated name=value
+	Capacity int           `koanf:"capacity"` // relative to other members
+	TTL      time.Duration `koanf:"ttl"`
+	NATS     NATS          `koanf:"nats"`
+}
+
+// NATS says how to reach the NATS JetStream of a cluster.
+type NATS struct {
+	URL             string  `koanf:"url"` // comma-separated
+	Replicas        int     `koanf:"replicas"`
+	CredentialsFile string  `koanf:"credentials-file"`
+	NKeyFile        string  `koanf:"nkey-file"`
+	TLS             NATSTLS `koanf:"tls"`
+}
+
+// NATSTLS says how to speak TLS with NATS.
+type NATSTLS struct {
+	CAFile   string `koanf:"ca-file"`
+	CertFile string `koanf:"cert-file"`
+	KeyFile  string `koanf:"key-file"`
 }
 
 // SchemaRegistry says where schemas are kept.

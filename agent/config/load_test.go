@@ -42,6 +42,7 @@ func TestDefaults(t *testing.T) {
 		Log:         config.Log{Level: "info", Format: "cli"},
 		Connectors: config.Connectors{Path: "./connectors", Environment: "inherit", WritableByOthers: "warn", Sandbox: "off",
 			MaxMessageBytes: 16 << 20, MaxReceiveSize: 4 << 20, MaxSchemas: 1000, MaxSchemaBytes: 16 << 20, SchemaAccess: "own"},
+		Cluster:    config.Cluster{Capacity: 1, TTL: 20 * time.Second, NATS: config.NATS{Replicas: 3}},
 		Processors: config.Processors{Path: "./processors", Timeout: 30 * time.Second, Memory: 512 << 20, Egress: config.Egress{Timeout: 30 * time.Second, MaxResponseBytes: 4 << 20}},
 		Pipelines: config.Pipelines{
 			Path: "./pipelines", OnFailedUpdate: "rollback", StatusFiles: true, AckTimeout: 5 * time.Minute,

@@ -99,6 +99,18 @@ func ofServices() []Setting {
 		{"schema-registry.confluent.auth.basic.username", "", "User name at the Confluent schema registry.", nil},
 		{"schema-registry.confluent.auth.basic.password", "", "Password at the Confluent schema registry.", nil},
 		{"schema-registry.confluent.auth.bearer.token", "", "Token at the Confluent schema registry.", nil},
+		{"cluster.name", "", "Name of the cluster that this agent is a member of; with it, and a store, every pipeline runs on one member.", nil},
+		{"cluster.member", "", "Name of this agent in the cluster, which no other member may have; empty: the name of the host.", nil},
+		{"cluster.labels", "", "Labels of this agent, name=value and separated by commas, for pipelines that ask for them.", nil},
+		{"cluster.capacity", 1, "How many pipelines this agent takes, in proportion to the other members.", nil},
+		{"cluster.ttl", 20 * time.Second, "How long a member may be silent before others take its pipelines over. It stops by itself after seven tenths of that. Less than 10s does not survive that NATS elects a leader.", nil},
+		{"cluster.nats.url", "", "Servers of the NATS JetStream that keeps who runs what, and positions, separated by commas.", nil},
+		{"cluster.nats.replicas", 3, "Copies of the stream, where this agent makes it.", nil},
+		{"cluster.nats.credentials-file", "", "File with the credentials of a NATS user: a JWT and its key.", nil},
+		{"cluster.nats.nkey-file", "", "File with the seed of a NATS user's key.", nil},
+		{"cluster.nats.tls.ca-file", "", "Certificate authorities of the NATS servers, PEM, in place of those of the machine.", nil},
+		{"cluster.nats.tls.cert-file", "", "Certificate that the agent shows to NATS, PEM.", nil},
+		{"cluster.nats.tls.key-file", "", "Private key of that certificate, PEM.", nil},
 		{"shutdown.timeout", 30 * time.Second, "How long to wait for records in flight when the agent ends.", nil},
 	}
 }

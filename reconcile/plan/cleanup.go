@@ -17,7 +17,7 @@ func (p *planner) withdrawn(d *Desired, o *Observed, connectors []spec.Connector
 	if o.State.Phase != spec.PhaseStopped || !o.State.StoppedByUser {
 		p.do(MarkStopped, id, unwanted(d))
 	}
-	if !d.Purge && p.before(stop.Add(p.policy.CleanupDelay)) {
+	if d.Elsewhere || !d.Purge && p.before(stop.Add(p.policy.CleanupDelay)) {
 		return
 	}
 	for i := range connectors {

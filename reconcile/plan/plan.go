@@ -17,6 +17,7 @@ import (
 type Desired struct {
 	spec.Declaration
 	RunDigest string // of Pipeline: equal digests run alike
+	Elsewhere bool   // another agent is to run it
 }
 
 // Observed is what is observed of one pipeline.
@@ -164,7 +165,9 @@ func (p *planner) takesUp(d *Desired, o *Observed) bool {
 }
 
 // Wanted reports whether the pipeline is to run.
-func (d *Desired) Wanted() bool { return d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning }
+func (d *Desired) Wanted() bool {
+	return d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning && !d.Elsewhere
+}
 
 // unwanted says why the pipeline is not to run.
 func unwanted(d *Desired) string {
@@ -175,6 +178,8 @@ func unwanted(d *Desired) string {
 		return "it was withdrawn"
 	case d.Override != "":
 		return "it was stopped by a person"
+	case d.Elsewhere && d.Want() == spec.StatusRunning:
+		return "another member of the cluster is to run it"
 	}
 	return "its declared status is stopped"
 }
@@ -215,7 +220,7 @@ func (p *planner) running(d *Desired, o *Observed) {
 	}
 	switch {
 	case !d.Wanted():
-		if d.Withdrawn.IsZero() || d.Want() != spec.StatusRunning || !p.before(p.graceEnd(d)) {
+		if d.Withdrawn.IsZero() || d.Elsewhere || d.Want() != spec.StatusRunning || !p.before(p.graceEnd(d)) {
 			p.do(Stop, id, unwanted(d))
 		}
 	case p.cleaning(d, o), o.Amending, p.before(o.OpensBy):

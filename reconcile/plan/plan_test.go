@@ -56,6 +56,8 @@ func added(d *plan.Desired) {
 
 func stopped(d *plan.Desired) { d.Override = spec.StatusStopped }
 
+func elsewhere(d *plan.Desired) { d.Elsewhere = true }
+
 func withdrawn(ago time.Duration) func(*plan.Desired) {
 	return func(d *plan.Desired) { d.Withdrawn = now.Add(-ago) }
 }
@@ -159,6 +161,11 @@ var requests = []actionCase{
 // withdrawals are about pipelines that are declared no longer.
 var withdrawals = []actionCase{
 	{"withdrawn, in grace, runs", desired(withdrawn(4 * time.Second)), plan.Observed{State: running, Run: v(2, "new")}, nil, "", 6 * time.Second},
+	{"elsewhere, runs", desired(elsewhere), plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
+	{"elsewhere, being prepared", desired(elsewhere), plan.Observed{State: idle, Next: v(2, "new")}, nil, "abandon", 0},
+	{"elsewhere, ended", desired(elsewhere), plan.Observed{State: idle}, started, "mark-stopped", 0},
+	{"elsewhere, stopped", desired(elsewhere), plan.Observed{State: byUser}, started, "", 0},
+	{"elsewhere, withdrawn, clean-up due", desired(func(d *plan.Desired) { elsewhere(d); withdrawn(time.Hour)(d) }), plan.Observed{State: byUser}, started, "", 0},
 	{"withdrawn, in grace, failed", desired(withdrawn(4 * time.Second)), plan.Observed{State: state(spec.PhaseRecovering, nil)}, nil, "", 6 * time.Second},
 	{"withdrawn, grace over", desired(withdrawn(10 * time.Second)), plan.Observed{State: running, Run: v(2, "new")}, nil, "stop", 0},
 	{"withdrawn, ended", desired(withdrawn(time.Minute)), plan.Observed{State: idle}, started, "mark-stopped", 9*time.Minute + 10*time.Second},

@@ -28,9 +28,10 @@ type Node struct {
 	entries     map[string]seen  // claims as they were seen last, by pipeline
 	claims      map[string]*claim
 	wanted      map[string]Wanted
-	ids         []string      // sorted, of wanted
-	claimAt     time.Duration // when a pipeline was claimed last
-	balanceAt   time.Duration // when one may be handed over again
+	ids         []string                 // sorted, of wanted
+	wantedAt    map[string]time.Duration // since when, by pipeline
+	claimAt     time.Duration            // when a pipeline was claimed last
+	balanceAt   time.Duration            // when one may be handed over again
 	told        map[string]Notice
 }
 
@@ -57,7 +58,7 @@ type peer struct {
 func (n *Node) Init(now time.Duration) {
 	n.now, n.trouble = now, now
 	n.peers, n.entries, n.claims = map[string]*peer{}, map[string]seen{}, map[string]*claim{}
-	n.wanted, n.told = map[string]Wanted{}, map[string]Notice{}
+	n.wanted, n.wantedAt, n.told = map[string]Wanted{}, map[string]time.Duration{}, map[string]Notice{}
 	n.session.key = SessionKey(n.Agent.Agent)
 	n.session.value = n.Agent
 	n.session.value.Format = format
@@ -101,6 +102,16 @@ func (n *Node) jitter(d time.Duration) time.Duration {
 func (n *Node) Declare(now time.Duration, wanted map[string]Wanted) {
 	n.advance(now)
 	n.wanted, n.ids = wanted, sorted(wanted)
+	for id := range n.wantedAt {
+		if _, ok := wanted[id]; !ok {
+			delete(n.wantedAt, id)
+		}
+	}
+	for id := range wanted {
+		if _, ok := n.wantedAt[id]; !ok {
+			n.wantedAt[id] = now
+		}
+	}
 	for id, c := range n.claims {
 		if w, ok := wanted[id]; ok {
 			c.wanted = w

@@ -71,7 +71,7 @@ func (n *Node) claimFree() {
 // mayClaim reports whether a pipeline has no owner and this agent comes before all others.
 func (n *Node) mayClaim(id string, live []Session) bool {
 	s, there := n.entries[id]
-	free := max(s.changed, n.syncedAt)
+	free := max(s.changed, n.session.joined, n.wantedAt[id])
 	switch {
 	case there && !s.known:
 		n.notice(id, NewerFormat, s.Owner)
@@ -84,7 +84,7 @@ func (n *Node) mayClaim(id string, live []Session) bool {
 		if !gone {
 			return false
 		}
-		free = since
+		free = max(since, n.session.joined)
 	}
 	w := n.wanted[id]
 	if there && s.Digest != "" && s.Digest != w.Digest && n.now-s.changed < n.Timing.Differ {

@@ -18,7 +18,8 @@ import (
 type Committer struct {
 	Store    Store
 	Interval time.Duration
-	Barrier  Barrier // nil when destinations leave nothing to sync
+	Barrier  Barrier  // nil when destinations leave nothing to sync
+	Replicas Replicas // nil when nobody else has a copy of the checkpoints
 
 	Commits   measure.Histogram // seconds of a commit (measure.DurationBounds)
 	Committed atomic.Uint64     // checkpoints made durable
@@ -27,6 +28,7 @@ type Committer struct {
 	dirty   []Source        // guarded by mu
 	urgent  bool            // guarded by mu
 	synced  []taken         // guarded by mu: what may be saved, and what failed
+	copied  []taken         // guarded by mu: what was replicated, and what failed
 	syncing map[Source]bool // guarded by mu: the value says whether it is dirty again
 	wake    notify.Signal
 	once    sync.Once
@@ -45,6 +47,13 @@ type Barrier interface {
 	// Sync makes durable what the destinations of the pipelines wrote until now. It calls
 	// done for every pipeline, once, from within or from another goroutine.
 	Sync(pipelines []string, done func(pipelines []string, err error))
+}
+
+// Replicas are copies of the checkpoints outside of the store, without which they do not count.
+type Replicas interface {
+	// Replicate copies checkpoints that are in the store. It calls done for every pipeline,
+	// once, from within or from another goroutine.
+	Replicate(checkpoints []spec.Checkpoint, done func(pipeline string, err error))
 }
 
 // Store makes checkpoints durable.
@@ -169,7 +178,7 @@ func (c *Committer) take() (all []taken) {
 	c.mu.Lock()
 	dirty := c.dirty
 	c.dirty, c.urgent = nil, false
-	if c.Barrier != nil {
+	if c.Barrier != nil || c.Replicas != nil {
 		dirty = c.startSyncing(dirty)
 	}
 	c.mu.Unlock()
@@ -215,6 +224,7 @@ func (c *Committer) settled(round map[string][]taken, pipelines []string, err er
 
 // save saves what was synced, and reports what was not.
 func (c *Committer) save(ctx context.Context) {
+	c.report()
 	c.mu.Lock()
 	synced := c.synced
 	c.synced = nil
@@ -241,18 +251,58 @@ func (c *Committer) saveAll(ctx context.Context, all []taken) {
 		checkpoints[i] = t.checkpoint
 	}
 	err := c.store(ctx, checkpoints)
-	for i, t := range all {
-		if err != nil && len(all) > 1 {
-			c.saved(t.source, c.store(ctx, checkpoints[i:i+1]))
-			continue
+	if err == nil {
+		c.replicate(all)
+		return
+	}
+	if len(all) == 1 {
+		c.saved(all[0].source, err)
+		return
+	}
+	for i := range all {
+		c.saveAll(ctx, all[i:i+1])
+	}
+}
+
+// replicate has what was saved copied, where it has to be.
+func (c *Committer) replicate(all []taken) {
+	if c.Replicas == nil {
+		for _, t := range all {
+			c.saved(t.source, nil)
 		}
-		c.saved(t.source, err)
+		return
+	}
+	round, checkpoints := make(map[string][]taken, len(all)), make([]spec.Checkpoint, len(all))
+	for i, t := range all {
+		checkpoints[i] = t.checkpoint
+		round[t.checkpoint.PipelineID] = append(round[t.checkpoint.PipelineID], t)
+	}
+	c.Replicas.Replicate(checkpoints, func(pipeline string, err error) {
+		c.mu.Lock()
+		for _, t := range round[pipeline] {
+			t.err = err
+			c.copied = append(c.copied, t)
+		}
+		c.mu.Unlock()
+		c.wake.Notify()
+	})
+	c.report()
+}
+
+// report reports what became of what was to be replicated.
+func (c *Committer) report() {
+	c.mu.Lock()
+	copied := c.copied
+	c.copied = nil
+	c.mu.Unlock()
+	for _, t := range copied {
+		c.saved(t.source, t.err)
 	}
 }
 
 // saved reports the outcome to a source, and has it committed again if it is dirty again.
 func (c *Committer) saved(s Source, err error) {
-	if c.Barrier != nil {
+	if c.Barrier != nil || c.Replicas != nil {
 		c.mu.Lock()
 		if c.syncing[s] {
 			c.dirty = append(c.dirty, s)

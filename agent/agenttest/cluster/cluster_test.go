@@ -1,0 +1,175 @@
+package cluster_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+const ttl = 10 * time.Second
+
+// fleet is a cluster with pipelines that copy files line by line.
+type fleet struct {
+	t       *testing.T
+	dir     string
+	servers []*server.NATS
+	members []*member
+	written []int // lines, by pipeline
+}
+
+func newFleet(t *testing.T, servers, members, pipelines int) *fleet {
+	t.Helper()
+	f := &fleet{t: t, dir: t.TempDir(), servers: server.StartNATS(t, servers), written: make([]int, pipelines)}
+	if err := os.Mkdir(filepath.Join(f.dir, "pipelines"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for _, s := range f.servers {
+		urls = append(urls, s.URL())
+	}
+	for i := range members {
+		m := newMember(t, fmt.Sprint("m", i), filepath.Join(f.dir, "pipelines"), strings.Join(urls, ","), ttl)
+		f.members = append(f.members, m)
+		m.start()
+	}
+	for _, m := range f.members {
+		m.awaitLog("reason=Joined")
+	}
+	for i := range pipelines { // all are there to take some
+		f.declare(i)
+	}
+	return f
+}
+
+func (f *fleet) in(i int) string  { return filepath.Join(f.dir, fmt.Sprintf("in-%d", i)) }
+func (f *fleet) out(i int) string { return filepath.Join(f.dir, fmt.Sprintf("out-%d", i)) }
+
+func (f *fleet) declare(i int) {
+	f.t.Helper()
+	yaml := fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: p%d
+    status: running
+    connectors:
+      - {id: in, type: source, plugin: "builtin:file", settings: {path: %q}}
+      - id: out
+        type: destination
+        plugin: builtin:file
+        settings: {path: %q, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}
+`, i, f.in(i), f.out(i))
+	for path, text := range map[string]string{f.in(i): "", filepath.Join(f.dir, "pipelines", fmt.Sprintf("p%d.yaml", i)): yaml} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// feed adds lines, numbered from 1, to what every pipeline reads.
+func (f *fleet) feed(lines int) {
+	f.t.Helper()
+	for i := range f.written {
+		file, err := os.OpenFile(f.in(i), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		var text strings.Builder
+		for range lines {
+			f.written[i]++
+			fmt.Fprintln(&text, f.written[i])
+		}
+		if _, err := file.WriteString(text.String()); err != nil {
+			f.t.Fatal(err)
+		}
+		_ = file.Close()
+	}
+}
+
+// arrived returns the greatest number that a pipeline wrote, and how many it wrote more than
+// once. Without those, they must count up.
+func (f *fleet) arrived(i int) (greatest, repeats int) {
+	f.t.Helper()
+	file, err := os.Open(f.out(i))
+	if err != nil {
+		return 0, 0
+	}
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		n, err := strconv.Atoi(lines.Text())
+		switch {
+		case err != nil:
+			f.t.Fatalf("pipeline p%d wrote the line %q", i, lines.Text())
+		case n == greatest+1:
+			greatest = n
+		case n <= greatest:
+			repeats++
+		default:
+			f.t.Fatalf("pipeline p%d wrote line %d after line %d", i, n, greatest)
+		}
+	}
+	return greatest, repeats
+}
+
+// await waits until every line has arrived, and returns how long that took.
+func (f *fleet) await(limit time.Duration) time.Duration {
+	f.t.Helper()
+	begin := time.Now()
+	missing := func() string {
+		for i := range f.written {
+			if n, _ := f.arrived(i); n != f.written[i] {
+				return fmt.Sprintf("pipeline p%d wrote %d of %d lines", i, n, f.written[i])
+			}
+		}
+		return ""
+	}
+	for {
+		m := missing()
+		if m == "" {
+			return time.Since(begin)
+		}
+		if time.Since(begin) > limit {
+			f.t.Fatalf("after %v: %s", limit, m)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// TestFailover kills, pauses and stops members: every line arrives, in order.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3, 3, 6)
+	f.feed(100)
+	t.Logf("first lines: %v", f.await(time.Minute))
+	f.members[0].kill()
+	f.feed(100)
+	t.Logf("after a kill: %v", f.await(time.Minute))
+	f.members[0].start()
+	f.members[1].stop()
+	f.feed(100)
+	t.Logf("after a member left: %v", f.await(time.Minute))
+	f.members[1].start()
+	f.members[2].signal(syscall.SIGSTOP)
+	f.feed(100)
+	t.Logf("while a member is paused: %v", f.await(time.Minute))
+	f.members[2].signal(syscall.SIGCONT)
+	f.feed(100)
+	t.Logf("when it goes on: %v", f.await(time.Minute))
+	repeats := 0
+	for i := range f.written {
+		_, r := f.arrived(i)
+		repeats += r
+	}
+	t.Logf("%d lines, %d repeats", 6*500, repeats)
+	for _, m := range f.members {
+		if !strings.Contains(m.log.String(), "reason=Claimed") {
+			t.Errorf("%s never claimed a pipeline", m.name)
+		}
+	}
+}

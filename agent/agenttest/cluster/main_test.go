@@ -1,0 +1,145 @@
+// Package cluster_test runs clusters of real agents, each in a process of its own, against real
+// NATS servers.
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/config"
+)
+
+// memberConfig, when set, makes the test binary an agent with these settings.
+const memberConfig = "CONDUIT_CLUSTER_MEMBER"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(memberConfig); text != "" {
+		if err := runMember([]byte(text)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func runMember(text []byte) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	var cfg config.Config
+	if err := json.Unmarshal(text, &cfg); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	return agent.Run(ctx, agent.Options{Config: cfg, Log: log, Wired: agenttest.Unlimited})
+}
+
+// member is an agent in a process of its own.
+type member struct {
+	t      *testing.T
+	name   string
+	config config.Config
+	cmd    *exec.Cmd
+	log    *logBuffer
+}
+
+// logBuffer keeps what a member logs.
+type logBuffer struct {
+	mu  sync.Mutex
+	all bytes.Buffer // guarded by mu
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
+}
+
+// newMember makes a member that reads its pipelines from a directory that all share.
+func newMember(t *testing.T, name, pipelines, urls string, ttl time.Duration) *member {
+	t.Helper()
+	cfg, _, err := config.Load(config.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cfg.DB.SQLite.Path = filepath.Join(dir, "conduit.db")
+	cfg.Pipelines.Path = pipelines
+	cfg.Connectors.Path = filepath.Join(dir, "connectors")
+	cfg.Processors.Path = filepath.Join(dir, "processors")
+	cfg.Pipelines.ErrorRecovery.MinDelay = 50 * time.Millisecond
+	cfg.Pipelines.ErrorRecovery.MaxDelay = time.Second
+	cfg.API.Enabled = false
+	cfg.Cluster = config.Cluster{Name: "test", Member: name, Capacity: 1, TTL: ttl, NATS: config.NATS{URL: urls, Replicas: strings.Count(urls, ",") + 1}}
+	m := &member{t: t, name: name, config: cfg, log: &logBuffer{}}
+	t.Cleanup(func() {
+		m.kill()
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", name, m.log)
+		}
+	})
+	return m
+}
+
+func (m *member) start() {
+	m.t.Helper()
+	text, err := json.Marshal(m.config)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.cmd = exec.Command(os.Args[0])
+	m.cmd.Env = append(os.Environ(), memberConfig+"="+string(text))
+	m.cmd.Stderr, m.cmd.Stdout = m.log, m.log
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := m.cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// awaitLog waits until the member logged a line with text.
+func (m *member) awaitLog(text string) {
+	m.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(m.log.String(), text); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			m.t.Fatalf("%s does not log %q", m.name, text)
+		}
+	}
+}
+
+// kill ends the process with SIGKILL.
+func (m *member) kill() { m.end(syscall.SIGKILL) }
+
+// stop ends the process in order.
+func (m *member) stop() { m.end(syscall.SIGTERM) }
+
+func (m *member) end(signal syscall.Signal) {
+	if m.cmd == nil {
+		return
+	}
+	_ = m.cmd.Process.Signal(signal)
+	_ = m.cmd.Wait()
+	m.cmd = nil
+}
+
+// signal sends a signal to the process.
+func (m *member) signal(s syscall.Signal) { _ = m.cmd.Process.Signal(s) }

@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster"
+	"github.com/conduit-agent/conduit/agent/cluster/natskv"
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/reconcile"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+// leaveTimeout bounds how long an agent that ends waits for its claims to be given up. After
+// that other members wait for its session to expire.
+const leaveTimeout = 5 * time.Second
+
+// clustered is what an agent that is a member of a cluster has beside the others.
+type clustered struct {
+	member   *cluster.Member
+	shared   *cluster.Shared
+	store    *natskv.Store
+	options  natskv.Options
+	declared notify.Signal // the declarations changed
+	ended    atomic.Bool   // no pipeline runs any more
+}
+
+// wireCluster makes the agent a member of the cluster that the settings name, if they do.
+func (a *Agent) wireCluster() error {
+	c := a.options.Config.Cluster
+	if c.Name == "" {
+		return nil
+	}
+	name, err := memberName(c)
+	if err != nil {
+		return err
+	}
+	labels, err := parseLabels(c.Labels)
+	if err != nil {
+		return err
+	}
+	o := natskv.Options{
+		URL: c.NATS.URL, Cluster: c.Name, Replicas: c.NATS.Replicas, Name: name, Log: a.options.Log,
+		Credentials: c.NATS.CredentialsFile, NKey: c.NATS.NKeyFile, CA: c.NATS.TLS.CAFile, Certificate: c.NATS.TLS.CertFile, Key: c.NATS.TLS.KeyFile,
+	}
+	if o.URL == "" {
+		return errors.New("cluster.name is set and cluster.nats.url is not: members of a cluster need the address of a NATS JetStream")
+	}
+	s, err := natskv.Open(o)
+	if err != nil {
+		return err
+	}
+	m := &cluster.Member{
+		Store:  s,
+		Self:   protocol.Session{Agent: name, Version: a.options.Version, Labels: labels, Capacity: float64(c.Capacity), Started: time.Now()},
+		Timing: protocol.TimingOf(c.TTL),
+		Log:    a.options.Log,
+	}
+	shared := &cluster.Shared{Local: a.Store, Member: m, Clustered: func(string) bool { return true }}
+	a.cluster = &clustered{member: m, shared: shared, store: s, options: o, declared: notify.NewSignal()}
+	a.Runner.Store, a.Committer.Replicas = shared, shared
+	a.Loop.Store = loopStore{a.Store, shared}
+	a.Loop.Elsewhere = func(id string) bool { return !m.Here(id) }
+	return nil
+}
+
+// loopStore is the store of a loop in a cluster: what it notes of connectors is shared.
+type loopStore struct {
+	reconcile.Store
+	shared *cluster.Shared
+}
+
+// SaveConnectorState implements reconcile.Store.
+func (s loopStore) SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error {
+	return s.shared.SaveConnectorState(ctx, c)
+}
+
+// DeleteConnector implements reconcile.Store.
+func (s loopStore) DeleteConnector(ctx context.Context, id string) error {
+	return s.shared.DeleteConnector(ctx, id)
+}
+
+func memberName(c config.Cluster) (string, error) {
+	host, err := os.Hostname()
+	if name := cmp.Or(c.Member, host); name != "" {
+		return name, nil
+	}
+	return "", fmt.Errorf("cannot name this member of the cluster: cluster.member is not set, and the host has no name: %w", err)
+}
+
+// parseLabels reads name=value, separated by commas.
+func parseLabels(text string) (map[string]string, error) {
+	labels := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return nil, fmt.Errorf("cluster.labels: %q is not of the form name=value", part)
+		}
+		labels[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return labels, nil
+}
+
+// changed takes that the declarations may have changed. An agent that is alone has none to tell.
+func (c *clustered) changed() {
+	if c != nil {
+		c.declared.Notify()
+	}
+}
+
+// run takes part in the cluster until ctx ends.
+func (c *clustered) run(ctx context.Context, a *Agent) error {
+	replan := func(id string, cut bool) {
+		go func() { _ = a.Loop.Replan(ctx, id, cut) }() // fails when the agent ends, which ends all
+	}
+	c.member.Adopt = c.shared.Adopt
+	c.member.Placed = func(id string) { replan(id, false) }
+	c.member.Lost = func(id string) { replan(id, true) }
+	c.member.Idle = func(ctx context.Context, id string) bool {
+		if c.ended.Load() {
+			return true
+		}
+		ctx, cancel := context.WithTimeout(ctx, time.Second) // the loop may end
+		defer cancel()
+		idle, err := a.Loop.Idle(ctx, id)
+		return idle && err == nil
+	}
+	c.member.Happened = func(protocol.Notice) { a.changes.Notify() }
+	if err := c.ready(ctx); err != nil {
+		return err
+	}
+	go c.declare(ctx, a)
+	return c.member.Run(ctx)
+}
+
+// ready waits until NATS can keep claims.
+func (c *clustered) ready(ctx context.Context) error {
+	reach := notify.Throttle{Fails: "cannot use NATS for the cluster, trying again", Recovered: "NATS is ready for the cluster"}
+	for ctx.Err() == nil {
+		try, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := c.store.Ready(try, c.options)
+		cancel()
+		if ctx.Err() != nil {
+			break
+		}
+		reach.Observe(c.options.Log.With("component", "cluster"), err)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+	return nil
+}
+
+// declare keeps the member informed of what there is to run.
+func (c *clustered) declare(ctx context.Context, a *Agent) {
+	c.declared.Notify()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.declared:
+		}
+		all, err := a.Store.Declarations(ctx)
+		if err != nil {
+			a.options.Log.Error("cannot read what is declared for the cluster, trying again", "component", "cluster", "err", err)
+			time.AfterFunc(time.Second, c.declared.Notify)
+			continue
+		}
+		wanted := map[string]protocol.Wanted{}
+		for i := range all {
+			if d := &all[i]; d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning {
+				wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest}
+			}
+		}
+		c.member.Declare(wanted)
+	}
+}
+
+// leave gives the pipelines, none of which runs any more, to other members.
+func (c *clustered) leave(ctx context.Context, a *Agent) {
+	c.ended.Store(true)
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	if err := c.member.Drain(ctx); err != nil {
+		a.options.Log.Warn("cannot leave the cluster in order, other members wait for the session to expire", "component", "cluster", "err", err)
+	}
+}
