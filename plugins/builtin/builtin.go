@@ -28,6 +28,7 @@ func All() []sdk.Connector {
 		withPostgres(),
 		withRedis(),
 		withSQLite(),
+		withSyslog(),
 	)
 	slices.SortFunc(all, func(a, b sdk.Connector) int { return strings.Compare(a.Name, b.Name) })
 	return all

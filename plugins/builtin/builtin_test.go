@@ -23,7 +23,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"file", "generator", "http", "kafka", "log", "mqtt", "mysql", "postgres", "redis", "spool", "sqlite"}; !slices.Equal(names, want) {
+	if want := []string{"file", "generator", "http", "kafka", "log", "mqtt", "mysql", "postgres", "redis", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -126,6 +126,7 @@ var libraries = map[string]string{
 	"postgres": "github.com/jackc/pgx",
 	"redis":    "github.com/gomodule/redigo",
 	"sqlite":   "plugins/builtin/sqlite",
+	"syslog":   "plugins/builtin/syslog",
 }
 
 // TestLeftOut makes sure that a build without a connector is without its library.

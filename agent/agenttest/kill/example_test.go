@@ -2,6 +2,7 @@ package kill_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,6 +72,28 @@ func TestRedisExample(t *testing.T) {
 	a.Wait("the entry", func() bool {
 		content, _ := os.ReadFile(a.Path("orders.jsonl"))
 		return strings.Contains(string(content), `"after":{"id":"7","total":"9.90"}`)
+	})
+}
+
+// TestSyslogExample runs the example of the connector's page, with the address and the path of the test.
+func TestSyslogExample(t *testing.T) {
+	t.Parallel()
+	a, addr := agenttest.Start(t, ""), fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
+	file := replace(t, example(t, "plugins/builtin/syslog/README.md"), "127.0.0.1:5514", addr)
+	file = replace(t, file, "path: devices.jsonl", "path: "+a.Path("devices.jsonl"))
+	a.Save("devices.yaml", file)
+	a.WaitPhase("devices", spec.PhaseRunning, 1)
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := c.Write([]byte("<34>Oct 11 22:14:15 router su: failed\n")); err != nil {
+		t.Fatal(err)
+	}
+	a.Wait("the message", func() bool {
+		content, _ := os.ReadFile(a.Path("devices.jsonl"))
+		return strings.Contains(string(content), `"hostname":"router"`)
 	})
 }
 

@@ -2,15 +2,11 @@ package redis
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/numbers"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -18,11 +14,11 @@ import (
 // server keeps nothing.
 type channels struct {
 	settings *sourceSettings
-	numbers  numbers
+	numbers  numbers.Numbers
 }
 
 func newChannels(settings *sourceSettings, pos record.Position) (*channels, error) {
-	n, err := newNumbers(pos)
+	n, err := numbers.New(pos)
 	return &channels{settings: settings, numbers: n}, err
 }
 
@@ -52,7 +48,7 @@ func (s *channels) read(_ context.Context, c redis.Conn) ([]record.Record, error
 	sub := redis.PubSubConn{Conn: c}
 	switch m := sub.ReceiveWithTimeout(blockTime + s.settings.Timeout).(type) {
 	case redis.Message:
-		r := record.Record{Position: s.numbers.next(), Operation: record.OperationCreate, After: record.Raw(m.Data)}
+		r := record.Record{Position: s.numbers.Next(), Operation: record.OperationCreate, After: record.Raw(m.Data)}
 		r.Metadata.Set(record.KeyCollection, strings.ToValidUTF8(m.Channel, "\uFFFD"))
 		return []record.Record{r}, nil
 	case error:
@@ -64,27 +60,3 @@ func (s *channels) read(_ context.Context, c redis.Conn) ([]record.Record, error
 func (s *channels) ack(context.Context, int) error { return nil }
 
 func (s *channels) close(context.Context) {}
-
-// numbers makes positions for what the server has none of: a random number of the run, and one of
-// the record.
-type numbers struct {
-	run  string
-	last uint64
-}
-
-var numbered = regexp.MustCompile(`^[0-9a-f]{16}:[0-9]{1,20}$`)
-
-func newNumbers(pos record.Position) (n numbers, err error) {
-	if len(pos) > 0 && !numbered.Match(pos) {
-		return n, fmt.Errorf("cannot resume from %q: that is no position of a list or of channels", pos)
-	}
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	n.run = hex.EncodeToString(b[:])
-	return n, nil
-}
-
-func (n *numbers) next() record.Position {
-	n.last++
-	return strconv.AppendUint([]byte(n.run+":"), n.last, 10)
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/numbers"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -19,7 +20,7 @@ type list struct {
 	settings   *sourceSettings
 	log        *slog.Logger
 	processing string
-	numbers    numbers
+	numbers    numbers.Numbers
 	resume     bool // the processing list may have elements that were not read; owned by read
 
 	mu    sync.Mutex
@@ -38,7 +39,7 @@ func (s *sourceSettings) processing(ctx context.Context) string {
 }
 
 func newList(ctx context.Context, settings *sourceSettings, log *slog.Logger, pos record.Position) (*list, error) {
-	n, err := newNumbers(pos)
+	n, err := numbers.New(pos)
 	return &list{settings: settings, log: log, processing: settings.processing(ctx), numbers: n, base: -1}, err
 }
 
@@ -67,7 +68,7 @@ func (l *list) read(ctx context.Context, c redis.Conn) ([]record.Record, error) 
 	}
 	records := make([]record.Record, len(elements))
 	for i, e := range elements {
-		records[i] = record.Record{Position: l.numbers.next(), Operation: record.OperationCreate, After: record.Raw(e)}
+		records[i] = record.Record{Position: l.numbers.Next(), Operation: record.OperationCreate, After: record.Raw(e)}
 		records[i].Metadata.Set(record.KeyCollection, l.settings.Key[0])
 	}
 	l.mu.Lock()

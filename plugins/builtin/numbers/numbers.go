@@ -1,0 +1,38 @@
+// Package numbers makes positions for records whose system has none: they are unique, and say
+// nothing of where to go on.
+package numbers
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// Numbers numbers the records of one run of a source: a random number distinguishes runs.
+type Numbers struct {
+	run  string
+	last uint64
+}
+
+var position = regexp.MustCompile(`^[0-9a-f]{16}:[0-9]{1,20}$`)
+
+// New returns the Numbers of a run that goes on after pos.
+func New(pos record.Position) (n Numbers, err error) {
+	if len(pos) > 0 && !position.Match(pos) {
+		return n, fmt.Errorf("cannot resume from %q: that is no position of this source", pos)
+	}
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	n.run = hex.EncodeToString(b[:])
+	return n, nil
+}
+
+// Next returns the next position.
+func (n *Numbers) Next() record.Position {
+	n.last++
+	return strconv.AppendUint([]byte(n.run+":"), n.last, 10)
+}

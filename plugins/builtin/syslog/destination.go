@@ -1,0 +1,289 @@
+package syslog
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
+)
+
+type destinationSettings struct {
+	Address  string        `json:"address" validate:"required" desc:"Host and port of the server, such as logs.example.com:6514."`
+	Protocol string        `json:"protocol" default:"tcp" validate:"inclusion=udp|tcp|tls" desc:"How messages are sent."`
+	Format   string        `json:"format" default:"rfc5424" validate:"inclusion=rfc5424|rfc3164" desc:"Format of the messages."`
+	Framing  string        `json:"framing" default:"octet-counting" validate:"inclusion=octet-counting|newline" desc:"What separates messages on a connection: their lengths, or newlines. Newlines in a message become spaces then."`
+	Facility string        `json:"facility" default:"user" desc:"Facility, such as local0, or a template of it."`
+	Severity string        `json:"severity" default:"info" desc:"Severity, such as warning, or a template of it, such as {{ .Payload.After.level }}."`
+	Host     string        `json:"hostname" desc:"Host, or a template of it. Nothing: that of this machine."`
+	App      string        `json:"appname" default:"conduit" desc:"Application, or a template of it."`
+	Process  string        `json:"procid" desc:"Process, or a template of it."`
+	ID       string        `json:"msgid" desc:"Kind of the message, or a template of it. Not with rfc3164."`
+	Timeout  time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting and sending may take."`
+	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and sending are tried again. Then the pipeline starts again, with pauses, for ever."`
+
+	tlssettings.Settings
+}
+
+// Destination sends messages to a server.
+type Destination struct {
+	sdk.DestinationBase
+
+	settings  destinationSettings
+	parts     parts
+	timeLimit template.TimeLimit
+	host      string // of this machine
+	tls       *tls.Config
+	conn      net.Conn      // nil: there is no connection
+	gone      chan struct{} // closed when the server has closed conn
+}
+
+// parts are the templates of a message.
+type parts struct{ facility, severity, host, app, process, id *template.Template }
+
+// Parameters describes the settings.
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+
+// Configure checks and keeps the settings.
+func (d *Destination) Configure(_ context.Context, values map[string]string) (err error) {
+	d.settings = destinationSettings{}
+	if err := sdk.Decode(values, &d.settings); err != nil {
+		return err
+	}
+	s := &d.settings
+	host, _, err := net.SplitHostPort(s.Address)
+	if err != nil || host == "" {
+		return sdk.SettingError{Setting: "address", Message: "must be a host and a port, such as logs.example.com:6514"}
+	}
+	for _, part := range []struct {
+		into          **template.Template
+		setting, text string
+		known         []string
+	}{
+		{&d.parts.facility, "facility", s.Facility, facilities}, {&d.parts.severity, "severity", s.Severity, severities},
+		{&d.parts.host, "hostname", s.Host, nil}, {&d.parts.app, "appname", s.App, nil},
+		{&d.parts.process, "procid", s.Process, nil}, {&d.parts.id, "msgid", s.ID, nil},
+	} {
+		if *part.into, err = template.Parse(part.text, template.Strict); err != nil {
+			return sdk.SettingError{Setting: part.setting, Message: err.Error()}
+		}
+		if value, constant := (*part.into).Constant(); constant && part.known != nil && !slices.Contains(part.known, value) {
+			return sdk.SettingError{Setting: part.setting, Message: fmt.Sprintf("must be one of %v, or a template", part.known)}
+		}
+	}
+	if d.tls, err = s.Client(); err == nil {
+		d.tls.ServerName = host
+	}
+	return err
+}
+
+// Open prepares. It connects with the first record.
+func (d *Destination) Open(context.Context) (err error) {
+	d.host, err = os.Hostname()
+	return err
+}
+
+// Write sends the records. They count as written when the kernel has taken them, and the server
+// has not closed the connection: the protocol has no acknowledgements.
+func (d *Destination) Write(ctx context.Context, records []record.Record) (int, error) {
+	d.timeLimit.Begin(ctx)
+	messages, refused := d.messages(ctx, records)
+	for done := 0; done < len(messages); {
+		n := 1
+		if d.settings.Protocol != "udp" {
+			n = batch(messages[done:])
+		}
+		if err := d.send(ctx, bytes.Join(messages[done:done+n], nil)); err != nil {
+			return done, err
+		}
+		done += n
+	}
+	return len(messages), refused
+}
+
+// batch returns how many of the messages are sent at once.
+func batch(messages [][]byte) (n int) {
+	const most = 64 << 10
+	for size := 0; n < len(messages) && (n == 0 || size < most); n++ {
+		size += len(messages[n])
+	}
+	return n
+}
+
+// messages returns the messages of the records before the first that has none, and why.
+func (d *Destination) messages(ctx context.Context, records []record.Record) (all [][]byte, err error) {
+	for i := range records {
+		m, err := d.message(ctx, &records[i])
+		if err != nil {
+			return all, err
+		}
+		all = append(all, d.frame(m.append(nil, d.settings.Format)))
+	}
+	return all, nil
+}
+
+func (d *Destination) message(ctx context.Context, r *record.Record) (*message, error) {
+	m := &message{time: time.Now()}
+	var facility, severity string
+	for _, part := range []struct {
+		into *string
+		name string
+		of   *template.Template
+	}{
+		{&facility, "facility", d.parts.facility}, {&severity, "severity", d.parts.severity}, {&m.host, "hostname", d.parts.host},
+		{&m.app, "appname", d.parts.app}, {&m.process, "procid", d.parts.process}, {&m.id, "msgid", d.parts.id},
+	} {
+		text, err := part.of.Append(&d.timeLimit, nil, r)
+		if err != nil {
+			return nil, fmt.Errorf("cannot make %s: %w", part.name, err)
+		}
+		*part.into = string(text)
+	}
+	f, s := slices.Index(facilities, facility), slices.Index(severities, severity)
+	if f < 0 || s < 0 {
+		return nil, fmt.Errorf("cannot send the record: %q is no facility, or %q no severity", facility, severity)
+	}
+	m.priority = 8*f + s
+	if m.host == "" {
+		m.host = d.host
+	}
+	text, err := sdk.RecordFormat(ctx)(nil, r)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the record: %w", err)
+	}
+	m.text = text
+	return m, nil
+}
+
+// frame makes a message one that is found on a connection.
+func (d *Destination) frame(b []byte) []byte {
+	switch {
+	case d.settings.Protocol == "udp":
+		return b
+	case d.settings.Framing == "newline":
+		for i, c := range b {
+			if c == '\n' || c == 0 {
+				b[i] = ' '
+			}
+		}
+		return append(b, '\n')
+	}
+	return append(append(strconv.AppendInt(nil, int64(len(b)), 10), ' '), b...)
+}
+
+// send sends bytes, again after failures that may pass.
+func (d *Destination) send(ctx context.Context, b []byte) error {
+	var again backoff.Backoff
+	for begin := time.Now(); ; {
+		err := d.try(ctx, b)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return sdk.Unavailable(ctx.Err())
+		case d.settings.Protocol == "udp" && isTooLong(err):
+			return fmt.Errorf("cannot send the record: it is too long for UDP: %w", err)
+		case time.Since(begin) >= d.settings.RetryFor:
+			return sdk.Unavailable(fmt.Errorf("cannot send: %w", err))
+		}
+		sdk.Logger(ctx).Warn("cannot send, trying again", "err", err)
+		if err := again.Wait(ctx); err != nil {
+			return sdk.Unavailable(err)
+		}
+	}
+}
+
+// try sends bytes over a connection that the server has not closed, before or after.
+func (d *Destination) try(ctx context.Context, b []byte) (err error) {
+	if d.conn != nil && d.closed() {
+		d.close()
+	}
+	if d.conn == nil {
+		if err := d.connect(ctx); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if err := d.conn.SetWriteDeadline(time.Now().Add(d.settings.Timeout)); err != nil {
+		return err
+	}
+	if _, err := d.conn.Write(b); err != nil {
+		return err
+	}
+	if d.closed() {
+		return errors.New("the server has closed the connection")
+	}
+	return nil
+}
+
+// closed reports whether the server has closed the connection.
+func (d *Destination) closed() bool {
+	select {
+	case <-d.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// watch notes the end of a connection. The server sends nothing else.
+func watch(c net.Conn, gone chan<- struct{}) {
+	_, _ = io.Copy(io.Discard, c)
+	close(gone)
+}
+
+func (d *Destination) connect(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, d.settings.Timeout)
+	defer cancel()
+	dialer := &net.Dialer{}
+	switch d.settings.Protocol {
+	case "tls":
+		d.conn, err = (&tls.Dialer{NetDialer: dialer, Config: d.tls}).DialContext(ctx, "tcp", d.settings.Address)
+	default:
+		d.conn, err = dialer.DialContext(ctx, d.settings.Protocol, d.settings.Address)
+	}
+	if err != nil {
+		d.conn = nil
+		return err
+	}
+	d.gone = make(chan struct{})
+	if d.settings.Protocol != "udp" {
+		go watch(d.conn, d.gone)
+	}
+	return nil
+}
+
+func (d *Destination) close() {
+	if d.conn != nil {
+		_ = d.conn.Close()
+		if d.settings.Protocol != "udp" {
+			<-d.gone
+		}
+		d.conn = nil
+	}
+}
+
+// Teardown disconnects.
+func (d *Destination) Teardown(context.Context) error {
+	d.close()
+	return nil
+}
+
+func isTooLong(err error) bool { return errors.Is(err, syscall.EMSGSIZE) }

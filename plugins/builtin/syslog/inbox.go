@@ -1,0 +1,214 @@
+package syslog
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// received is a message as it came.
+type received struct {
+	remote, protocol string
+	message          []byte
+}
+
+// inbox has the messages that were received. It bounds how many are not acknowledged.
+type inbox struct {
+	most int
+
+	mu      sync.Mutex
+	room    sync.Cond  // of mu: there is room, or the inbox is closed
+	queue   []received // guarded by mu: not read
+	held    int        // guarded by mu: received and not acknowledged
+	dropped int64      // guarded by mu
+	closed  bool       // guarded by mu
+	arrived chan struct{}
+}
+
+func newInbox(most int) *inbox {
+	b := &inbox{most: most, arrived: make(chan struct{}, 1)}
+	b.room.L = &b.mu
+	return b
+}
+
+// put waits for room and takes the message. It returns false when the inbox is closed.
+func (b *inbox) put(m received) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.held >= b.most && !b.closed {
+		b.room.Wait()
+	}
+	if !b.closed {
+		b.push(m)
+	}
+	return !b.closed
+}
+
+// offer takes the message, or drops it when there is no room.
+func (b *inbox) offer(m received) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held >= b.most {
+		b.dropped++
+		return
+	}
+	b.push(m)
+}
+
+func (b *inbox) push(m received) {
+	b.queue = append(b.queue, m)
+	b.held++
+	b.wake()
+}
+
+func (b *inbox) wake() {
+	select {
+	case b.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// take returns messages that wait to be read, at most so many.
+func (b *inbox) take(ctx context.Context, most int) ([]received, error) {
+	for {
+		b.mu.Lock()
+		n := min(most, len(b.queue))
+		all := b.queue[:n:n]
+		if b.queue = b.queue[n:]; len(b.queue) > 0 {
+			b.wake()
+		} else {
+			b.queue = nil
+		}
+		b.mu.Unlock()
+		if n > 0 {
+			return all, nil
+		}
+		select {
+		case <-b.arrived:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (b *inbox) ack(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held = max(0, b.held-n)
+	b.room.Broadcast()
+}
+
+func (b *inbox) counts() (held, dropped int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return int64(b.held), b.dropped
+}
+
+func (b *inbox) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.room.Broadcast()
+}
+
+// frames cuts a stream into messages: by octet counting where one begins with its length, else at
+// newlines, or at zero bytes.
+type frames struct {
+	r   *bufio.Reader
+	max int
+}
+
+func newFrames(r io.Reader, most int) *frames { return &frames{bufio.NewReaderSize(r, 16<<10), most} }
+
+// next returns the next message. With an error it may return what came before it.
+func (f *frames) next() ([]byte, error) {
+	first, err := f.r.Peek(1)
+	if err != nil {
+		return nil, err
+	}
+	if first[0] >= '1' && first[0] <= '9' {
+		return f.counted()
+	}
+	return f.line()
+}
+
+var errLength = errors.New("what begins like the length of a message is none")
+
+func (f *frames) counted() ([]byte, error) {
+	const digits = 9
+	n := 0
+	for i := 0; ; i++ {
+		c, err := f.r.ReadByte()
+		switch {
+		case err != nil:
+			return nil, err
+		case c == ' ' && i > 0:
+			b := make([]byte, min(n, f.max))
+			if _, err := io.ReadFull(f.r, b); err != nil {
+				return nil, err // a part of a message is none
+			}
+			_, err := f.r.Discard(n - len(b))
+			return b, err
+		case c < '0' || c > '9' || i >= digits:
+			return nil, errLength
+		}
+		n = 10*n + int(c-'0')
+	}
+}
+
+func (f *frames) line() (b []byte, err error) {
+	for {
+		c, err := f.r.ReadByte()
+		if err != nil {
+			return b, err
+		}
+		if c == '\n' || c == 0 {
+			return b, nil
+		}
+		if len(b) < f.max {
+			b = append(b, c)
+		}
+	}
+}
+
+// kernelDrops returns how many packets the kernel dropped for a UDP socket at this address,
+// because nobody took them in time.
+func kernelDrops(a net.Addr) (n int64) {
+	u, ok := a.(*net.UDPAddr)
+	if !ok {
+		return 0
+	}
+	for _, table := range []string{"/proc/net/udp", "/proc/net/udp6"} {
+		content, _ := os.ReadFile(table)
+		for line := range strings.Lines(string(content)) {
+			fields := strings.Fields(line)
+			if len(fields) > 12 && fields[1] == procAddress(u, strings.HasSuffix(table, "6")) {
+				drops, _ := strconv.ParseInt(fields[len(fields)-1], 10, 64)
+				n += drops
+			}
+		}
+	}
+	return n
+}
+
+// procAddress returns an address as the kernel writes it: words of the machine's byte order, here
+// little endian, in hexadecimal.
+func procAddress(u *net.UDPAddr, six bool) string {
+	ip := u.IP.To4()
+	if six {
+		ip = u.IP.To16()
+	}
+	var text strings.Builder
+	for i := 0; i+4 <= len(ip); i += 4 {
+		text.WriteString(strings.ToUpper(hex.EncodeToString([]byte{ip[i+3], ip[i+2], ip[i+1], ip[i]})))
+	}
+	return fmt.Sprintf("%s:%04X", text.String(), u.Port)
+}

@@ -1,0 +1,279 @@
+package syslog
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/numbers"
+	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type sourceSettings struct {
+	Address     string        `json:"address" default:"127.0.0.1:5514" desc:"Host and port to receive messages at."`
+	Protocols   []string      `json:"protocols" default:"udp,tcp" desc:"udp, tcp, or both. With tls.cert, tcp is TLS, and udp must not be there."`
+	Raw         bool          `json:"raw" default:"false" desc:"Whether the payload is the message as it came. Otherwise it is an object with its parts."`
+	MaxBytes    int           `json:"maxBytes" default:"65536" validate:"gt=479" desc:"Most bytes of a message. What is longer is cut off."`
+	Waiting     int           `json:"limit.messages" default:"10000" validate:"gt=0" desc:"Most messages that were received and are not acknowledged. Beyond that, connections wait, and what comes over UDP is dropped."`
+	Connections int           `json:"limit.connections" default:"1000" validate:"gt=0" desc:"Most connections. More are closed."`
+	Idle        time.Duration `json:"idleTimeout" default:"0s" validate:"gt=-1" desc:"After so long without a message a connection is closed. 0: never."`
+	Zone        string        `json:"timezone" default:"UTC" desc:"Time zone of times without one, such as Local or Europe/Vienna."`
+
+	tlssettings.Settings
+}
+
+func (s *sourceSettings) check() error {
+	if _, _, err := net.SplitHostPort(s.Address); err != nil {
+		return sdk.SettingError{Setting: "address", Message: "must be a host and a port, such as 127.0.0.1:5514"}
+	}
+	if _, err := time.LoadLocation(s.Zone); err != nil {
+		return sdk.SettingError{Setting: "timezone", Message: "must be a time zone such as Europe/Vienna"}
+	}
+	for _, p := range s.Protocols {
+		if p != "udp" && p != "tcp" {
+			return sdk.SettingError{Setting: "protocols", Message: "must be udp, tcp, or both"}
+		}
+	}
+	if s.Cert != "" && s.has("udp") {
+		return sdk.SettingError{Setting: "protocols", Message: "must be tcp with tls.cert: what comes over UDP is not encrypted"}
+	}
+	_, err := s.Server()
+	return err
+}
+
+func (s *sourceSettings) has(protocol string) bool { return slices.Contains(s.Protocols, protocol) }
+
+// Source is a syslog server.
+type Source struct {
+	sdk.SourceBase
+
+	settings sourceSettings
+	log      *slog.Logger
+	zone     *time.Location
+	tls      *tls.Config // nil: without
+	numbers  numbers.Numbers
+	inbox    *inbox
+	latest   progress.Latest
+
+	listener net.Listener   // nil: no TCP
+	packets  net.PacketConn // nil: no UDP
+	running  sync.WaitGroup
+	mu       sync.Mutex
+	conns    map[net.Conn]struct{} // guarded by mu; nil: the source has ended
+}
+
+// Parameters describes the settings.
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+
+// Configure checks and keeps the settings.
+func (s *Source) Configure(_ context.Context, values map[string]string) error {
+	s.settings = sourceSettings{}
+	if err := sdk.Decode(values, &s.settings); err != nil {
+		return err
+	}
+	return s.settings.check()
+}
+
+// Open listens.
+func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
+	s.log, s.inbox, s.conns = sdk.Logger(ctx), newInbox(s.settings.Waiting), map[net.Conn]struct{}{}
+	if s.numbers, err = numbers.New(pos); err != nil {
+		return err
+	}
+	if s.zone, err = time.LoadLocation(s.settings.Zone); err != nil {
+		return err
+	}
+	if s.tls, err = s.settings.Server(); err != nil {
+		return err
+	}
+	if s.tls != nil {
+		s.tls.NextProtos = nil // those of HTTP
+	}
+	if s.settings.has("tcp") {
+		if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.settings.Address); err != nil {
+			return fmt.Errorf("cannot receive messages: %w", err)
+		}
+		s.running.Go(s.accept)
+	}
+	if s.settings.has("udp") {
+		if s.packets, err = (&net.ListenConfig{}).ListenPacket(ctx, "udp", s.settings.Address); err != nil {
+			return fmt.Errorf("cannot receive messages: %w", err)
+		}
+		_ = s.packets.(*net.UDPConn).SetReadBuffer(udpBuffer) // as much of it as the kernel allows
+		s.running.Go(s.receive)
+	}
+	s.latest.Note("")
+	return nil
+}
+
+const udpBuffer = 4 << 20
+
+// accept takes up connections.
+func (s *Source) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // as without a file descriptor left
+			s.log.Warn("cannot accept a connection", "err", err)
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		if s.tls != nil {
+			c = tls.Server(c, s.tls)
+		}
+		if !s.admit(c) {
+			_ = c.Close()
+			continue
+		}
+		s.running.Go(func() { s.serve(c) })
+	}
+}
+
+func (s *Source) admit(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns == nil {
+		return false
+	}
+	if len(s.conns) >= s.settings.Connections {
+		s.log.Warn("connection is closed: there are limit.connections already", "remote", c.RemoteAddr().String())
+		return false
+	}
+	s.conns[c] = struct{}{}
+	return true
+}
+
+// serve receives over a connection until it ends.
+func (s *Source) serve(c net.Conn) {
+	defer func() {
+		_ = c.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, c)
+	}()
+	protocol := "tcp"
+	if s.tls != nil {
+		protocol = "tls"
+	}
+	remote, frames := hostOf(c.RemoteAddr()), newFrames(c, s.settings.MaxBytes)
+	for {
+		if s.settings.Idle > 0 {
+			_ = c.SetReadDeadline(time.Now().Add(s.settings.Idle))
+		}
+		b, err := frames.next()
+		if len(b) > 0 && !s.inbox.put(received{remote, protocol, b}) {
+			return
+		}
+		if err != nil {
+			if !isEnd(err) {
+				s.log.Warn("connection is closed", "remote", remote, "err", err)
+			}
+			return
+		}
+	}
+}
+
+// receive receives packets.
+func (s *Source) receive() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, from, err := s.packets.ReadFrom(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			s.log.Warn("cannot receive", "err", err)
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		s.inbox.offer(received{hostOf(from), "udp", slices.Clone(buf[:min(n, s.settings.MaxBytes)])})
+	}
+}
+
+func hostOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return host
+}
+
+// Read returns messages as records.
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
+	const most = 1000
+	all, err := s.inbox.take(ctx, most)
+	if err != nil {
+		return nil, err
+	}
+	records, now := make([]record.Record, len(all)), time.Now()
+	for i, m := range all {
+		r := record.Record{Position: s.numbers.Next(), Operation: record.OperationCreate, After: record.Raw(m.message)}
+		if !s.settings.Raw {
+			parsed := parse(m.message, now, s.zone)
+			r.After = record.Structured(parsed.payload())
+		}
+		r.Metadata.Set("syslog.remote", m.remote)
+		r.Metadata.Set("syslog.protocol", m.protocol)
+		records[i] = r
+	}
+	return records, nil
+}
+
+// Ack lets as many more messages in.
+func (s *Source) Ack(_ context.Context, positions []record.Position) error {
+	s.inbox.ack(len(positions))
+	return nil
+}
+
+// Progress returns how many messages wait to be acknowledged, and a warning when some were dropped.
+func (s *Source) Progress() progress.Report {
+	waiting, dropped := s.inbox.counts()
+	r := s.latest.Report()
+	r.Records, r.At = &waiting, time.Now()
+	if s.packets != nil {
+		dropped += kernelDrops(s.packets.LocalAddr())
+	}
+	if dropped > 0 {
+		r.Warning = fmt.Sprintf("%d messages over UDP were dropped: they come faster than they are written", dropped)
+	}
+	return r
+}
+
+// Teardown ends all connections.
+func (s *Source) Teardown(context.Context) error {
+	var errs []error
+	s.mu.Lock()
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	s.conns = nil
+	s.mu.Unlock()
+	if s.inbox != nil {
+		s.inbox.close()
+	}
+	if s.listener != nil {
+		errs = append(errs, s.listener.Close())
+	}
+	if s.packets != nil {
+		errs = append(errs, s.packets.Close())
+	}
+	s.running.Wait()
+	return errors.Join(errs...)
+}
+
+// isEnd reports whether err is a common end of a connection.
+func isEnd(err error) bool {
+	return errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "connection reset")
+}

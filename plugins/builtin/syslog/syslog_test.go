@@ -1,0 +1,369 @@
+package syslog_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/syslog"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// source is an opened source, and its address.
+func source(t testing.TB, more ...string) (*syslog.Source, string) {
+	t.Helper()
+	addr := fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
+	settings := map[string]string{"address": addr}
+	for i := 0; i < len(more); i += 2 {
+		settings[more[i]] = more[i+1]
+	}
+	return plugintest.OpenSource(t, &syslog.Source{}, settings, nil), addr
+}
+
+func read(t testing.TB, s sdk.Source, n int) (all []record.Record) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for len(all) < n {
+		records, err := s.Read(ctx)
+		if err != nil {
+			t.Fatalf("after %d of %d records: %v", len(all), n, err)
+		}
+		all = append(all, records...)
+	}
+	return all
+}
+
+func send(t testing.TB, network, addr, text string) {
+	t.Helper()
+	c, err := net.Dial(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMessages has an example of each way in which senders write.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	s, addr := source(t, "timezone", "Europe/Vienna")
+	year := time.Now().Year()
+	for message, want := range map[string]string{
+		`<165>1 2003-10-11T22:14:15.003Z mymachine.example.com evntslog 42 ID47 [ex@32473 iut="3" s="a\"b\]\\"][x] ` + "\xef\xbb\xbfhé": `{"appname":"evntslog","facility":"local4","hostname":"mymachine.example.com","message":"hé","msgid":"ID47","priority":165,"procid":"42","severity":"notice","structured_data":{"ex@32473":{"iut":"3","s":"a\"b]\\"},"x":{}},"timestamp":"2003-10-11T22:14:15.003Z"}`,
+		`<0>1 - - - - - -`: `{"facility":"kern","message":"","priority":0,"severity":"emerg"}`,
+		`<34>Oct 11 22:14:15 mymachine su[7]: 'su root' failed`: fmt.Sprintf(`{"appname":"su","facility":"auth","hostname":"mymachine","message":"'su root' failed","priority":34,"procid":"7","severity":"crit","timestamp":"%d-10-11T22:14:15+02:00"}`, yearOf(year, time.October)),
+		`<13>Feb  5 17:32:18 10.0.0.99 Use the BFG!`:            fmt.Sprintf(`{"facility":"user","hostname":"10.0.0.99","message":"Use the BFG!","priority":13,"severity":"notice","timestamp":"%d-02-05T17:32:18+01:00"}`, yearOf(year, time.February)),
+		`<13>2026-11-22T08:00:00+01:00 box app: x`:              `{"appname":"app","facility":"user","hostname":"box","message":"x","priority":13,"severity":"notice","timestamp":"2026-11-22T08:00:00+01:00"}`,
+		`<13>Feb  5 17:32:18 app: no host`:                      fmt.Sprintf(`{"appname":"app","facility":"user","message":"no host","priority":13,"severity":"notice","timestamp":"%d-02-05T17:32:18+01:00"}`, yearOf(year, time.February)),
+		`<13>1 2003 broken header`:                              `{"facility":"user","message":"1 2003 broken header","priority":13,"severity":"notice"}`,
+		`<13>1 - - - - - [x a="b" nothing`:                      `{"facility":"user","message":"1 - - - - - [x a=\"b\" nothing","priority":13,"severity":"notice"}`,
+		`no priority at all`:                                    `{"facility":"user","message":"no priority at all","priority":13,"severity":"notice"}`,
+		`<999>x`:                                                `{"facility":"user","message":"<999>x","priority":13,"severity":"notice"}`,
+	} {
+		send(t, "udp", addr, message)
+		r := read(t, s, 1)[0]
+		object, _ := r.After.Structured()
+		got, err := json.Marshal(object)
+		if err != nil || !sameJSON(string(got), want) {
+			t.Errorf("%s\ngot  %s\nwant %s", message, got, want)
+		}
+		if r.Metadata.Get("syslog.remote") != "127.0.0.1" || r.Metadata.Get("syslog.protocol") != "udp" {
+			t.Errorf("metadata is %v", r.Metadata)
+		}
+	}
+}
+
+// yearOf returns the year of the day in this month that is nearest.
+func yearOf(year int, month time.Month) int {
+	switch d := int(month) - int(time.Now().Month()); {
+	case d > 6:
+		return year - 1
+	case d < -6:
+		return year + 1
+	}
+	return year
+}
+
+func sameJSON(a, b string) bool {
+	var x, y any
+	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
+		return false
+	}
+	one, _ := json.Marshal(x)
+	other, _ := json.Marshal(y)
+	return string(one) == string(other)
+}
+
+func texts(records []record.Record) string {
+	var all []string
+	for i := range records {
+		if raw, ok := records[i].After.Raw(); ok {
+			all = append(all, string(raw))
+		}
+	}
+	return strings.Join(all, "|")
+}
+
+func TestFraming(t *testing.T) {
+	t.Parallel()
+	s, addr := source(t, "raw", "true", "maxBytes", "480")
+	send(t, "tcp", addr, "5 <1>ab6 <1>a\nb<1>line\n<2>other\x00<3>rest")
+	if got := texts(read(t, s, 5)); got != "<1>ab|<1>a\nb|<1>line|<2>other|<3>rest" {
+		t.Errorf("got %q", got)
+	}
+	long := strings.Repeat("x", 600)
+	send(t, "tcp", addr, "600 "+long+"<1>"+long+"\n4 next")
+	if got := read(t, s, 3); len(texts(got[:1])) != 480 || len(texts(got[1:2])) != 480 || texts(got[2:]) != "next" {
+		t.Errorf("got %q", texts(got))
+	}
+	send(t, "tcp", addr, "20 half")
+	send(t, "tcp", addr, "2x 1")
+	send(t, "tcp", addr, "4 good")
+	if got := texts(read(t, s, 1)); got != "good" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestLimit holds back a connection, and drops packets and says so, until messages are acknowledged.
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	s, addr := source(t, "raw", "true", "limit.messages", "3", "limit.connections", "1")
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = io.WriteString(c, "1 12 ab3 abc4 abcd")
+	records := read(t, s, 3)
+	send(t, "udp", addr, "dropped")
+	plugintest.Eventually(t, 10*time.Second, "a packet is dropped", func() bool { return strings.HasPrefix(s.Progress().Warning, "1 messages over UDP were dropped") })
+	if r := s.Progress(); *r.Records != 3 {
+		t.Errorf("%d messages wait", *r.Records)
+	}
+	other, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if _, err := other.Read(make([]byte, 1)); err == nil {
+		t.Error("a second connection is open")
+	}
+	if err := s.Ack(t.Context(), make([]record.Position, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := texts(append(records, read(t, s, 1)...)); got != "1|ab|abc|abcd" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestRsyslogSends has a real syslog daemon send what logger writes.
+func TestRsyslogSends(t *testing.T) {
+	t.Parallel()
+	logger := server.Need(t, "logger", "bsdutils")
+	for _, protocol := range []string{"udp", "tcp"} {
+		s, addr := source(t, "protocols", protocol)
+		_, port, _ := net.SplitHostPort(addr)
+		r := server.StartRsyslog(t, fmt.Sprintf(`action(type="omfwd" target="127.0.0.1" port=%q protocol=%q template="RSYSLOG_SyslogProtocol23Format" TCP_Framing="octet-counted")`, port, protocol))
+		_, port, _ = net.SplitHostPort(r.Addr)
+		for i := range 5 {
+			if out, err := exec.Command(logger, "--server", "127.0.0.1", "--port", port, "--tcp", "--rfc5424", "--tag", "test", "--priority", "local3.err", "--octet-count", fmt.Sprintf("message %d", i)).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		for i, m := range fromTest(t, s, 5) {
+			if m["message"] != fmt.Sprintf("message %d", i) || m["severity"] != "err" || m["facility"] != "local3" || m["timestamp"] == nil {
+				t.Errorf("%s: got %v", protocol, m)
+			}
+		}
+	}
+}
+
+// fromTest returns the next messages of the application test: the daemon has some of its own.
+func fromTest(t *testing.T, s sdk.Source, n int) (all []map[string]any) {
+	t.Helper()
+	for len(all) < n {
+		for _, r := range read(t, s, 1) {
+			if m, _ := r.After.Structured(); m["appname"] == "test" {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+func destination(t testing.TB, addr string, more ...string) sdk.Destination {
+	t.Helper()
+	settings := map[string]string{"address": addr, "sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`, "retry.timeout": "0s"}
+	for i := 0; i < len(more); i += 2 {
+		settings[more[i]] = more[i+1]
+	}
+	d := sdk.Standard(syslog.Connector()).NewDestination()
+	if err := d.Configure(t.Context(), d.Parameters().ApplyDefaults(settings)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
+	return d
+}
+
+func some(texts ...string) (all []record.Record) {
+	for _, text := range texts {
+		r := record.Record{Position: record.Position(text), Operation: record.OperationCreate, After: record.Raw([]byte(text))}
+		r.Metadata.Set("level", "warning")
+		all = append(all, r)
+	}
+	return all
+}
+
+// TestRsyslogReceives sends to a real syslog daemon.
+func TestRsyslogReceives(t *testing.T) {
+	t.Parallel()
+	r := server.StartRsyslog(t, "")
+	for _, more := range [][]string{{"format", "rfc5424"}, {"format", "rfc3164", "framing", "newline"}} {
+		d := destination(t, r.Addr, more...)
+		if n, err := d.Write(t.Context(), some("one "+more[1], "two "+more[1])); n != 2 || err != nil {
+			t.Fatalf("wrote %d: %v", n, err)
+		}
+		plugintest.Eventually(t, 10*time.Second, "both are there", func() bool {
+			content, _ := os.ReadFile(r.Output)
+			return strings.Contains(strings.ReplaceAll(string(content), "\n ", "\n"), "one "+more[1]+"\n") && strings.Contains(string(content), "two "+more[1]+"\n")
+		})
+	}
+}
+
+// TestRoundTrip sends to the source, which parses what was sent.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	s, addr := source(t, "timezone", "Local")
+	for _, more := range [][]string{
+		{"protocol", "tcp"}, {"protocol", "udp"}, {"protocol", "tcp", "format", "rfc3164"}, {"protocol", "tcp", "framing", "newline"},
+	} {
+		d := destination(t, addr, append(more, "severity", "{{ .Metadata.level }}", "facility", "local7", "hostname", "a box", "appname", "{{ .Operation }}", "procid", "9")...)
+		if n, err := d.Write(t.Context(), some("with\nnewline", "x")); n != 2 || err != nil {
+			t.Fatalf("%v: wrote %d: %v", more, n, err)
+		}
+		m, _ := read(t, s, 2)[0].After.Structured()
+		if m["severity"] != "warning" || m["facility"] != "local7" || m["hostname"] != "a_box" || m["appname"] != "create" || m["procid"] != "9" || !strings.HasPrefix(m["message"].(string), "with") {
+			t.Errorf("%v: got %v", more, m)
+		}
+		if at, err := time.Parse(time.RFC3339Nano, m["timestamp"].(string)); err != nil || time.Since(at).Abs() > time.Minute {
+			t.Errorf("%v: got the time %v: %v", more, m["timestamp"], err)
+		}
+		if _, err := d.Write(t.Context(), []record.Record{{Position: record.Position("x")}}); err == nil || errors.As(err, new(interface{ Lost() bool })) {
+			t.Errorf("%v: a record without a severity is not refused: %v", more, err)
+		}
+	}
+}
+
+// TestTLS has both sides with certificates, and strangers refused.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	serverCert, serverKey, _ := server.Certificate(t)
+	clientCert, clientKey, _ := server.Certificate(t)
+	s, addr := source(t, "protocols", "tcp", "tls.cert", serverCert, "tls.key", serverKey, "tls.ca", clientCert)
+	d := destination(t, addr, "protocol", "tls", "tls.ca", serverCert, "tls.cert", clientCert, "tls.key", clientKey)
+	if n, err := d.Write(t.Context(), some("secret")); n != 1 || err != nil {
+		t.Fatalf("wrote %d: %v", n, err)
+	}
+	r := read(t, s, 1)[0]
+	if m, _ := r.After.Structured(); m["message"] != "secret" || r.Metadata.Get("syslog.protocol") != "tls" {
+		t.Errorf("got %v with %v", m, r.Metadata)
+	}
+	stranger := destination(t, addr, "protocol", "tls", "tls.ca", clientCert)
+	if _, err := stranger.Write(t.Context(), some("x")); err == nil || !errors.As(err, new(interface{ Lost() bool })) {
+		t.Errorf("got %v", err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(serverCert))
+	c, err := tls.Dial("tcp", addr, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}) // without a certificate
+	if err == nil {
+		_, err = c.Read(make([]byte, 1))
+		_ = c.Close()
+	}
+	if err == nil {
+		t.Error("a client without a certificate is let in")
+	}
+}
+
+// TestServerGone sends again what a server that closed the connection may not have.
+func TestServerGone(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	lines := make(chan string, 100)
+	go func() {
+		for i := 0; ; i++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if i == 0 {
+				_ = c.Close()
+				continue
+			}
+			go func() { b, _ := io.ReadAll(c); lines <- string(b) }()
+		}
+	}()
+	d := destination(t, l.Addr().String(), "retry.timeout", "10s", "framing", "newline")
+	for _, text := range []string{"a", "b", "c"} {
+		if n, err := d.Write(t.Context(), some(text)); n != 1 || err != nil {
+			t.Fatalf("wrote %d: %v", n, err)
+		}
+	}
+	if err := d.Teardown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-lines; !strings.Contains(got, " c\n") || !strings.Contains(got, " b\n") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	cert, key, _ := server.Certificate(t)
+	for text, settings := range map[string]map[string]string{
+		`"address": must be`:              {"address": "nowhere"},
+		`"protocols": must be udp`:        {"protocols": "sctp"},
+		`"protocols": must be tcp with`:   {"tls.cert": cert, "tls.key": key},
+		`"timezone": must be a time zone`: {"timezone": "Nowhere"},
+	} {
+		s := &syslog.Source{}
+		if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(settings)); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("got %v, want %q", err, text)
+		}
+	}
+	for text, settings := range map[string]map[string]string{
+		`"address": must be`:         {"address": ":514"},
+		`"severity": must be one of`: {"severity": "worse"},
+		`"msgid"`:                    {"msgid": "{{ .No"},
+	} {
+		d := &syslog.Destination{}
+		all := d.Parameters().ApplyDefaults(map[string]string{"address": "x:1"})
+		for k, v := range settings {
+			all[k] = v
+		}
+		if err := d.Configure(t.Context(), all); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("got %v, want %q", err, text)
+		}
+	}
+}
