@@ -33,6 +33,7 @@ plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
 plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
 plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/sdk
 plugins/builtin/syslog:  plugins/builtin/backoff plugins/builtin/numbers plugins/builtin/tlssettings plugins/sdk plugins/template
+plugins/builtin/journald: plugins/builtin/backoff plugins/sdk
 plugins/builtin/redis:   plugins/builtin/backoff plugins/builtin/numbers plugins/builtin/recordid plugins/builtin/tlssettings plugins/sdk plugins/template
 plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template

@@ -22,6 +22,7 @@ func All() []sdk.Connector {
 	all := slices.Concat(
 		[]sdk.Connector{file.Connector(), generator.Connector(), log.Connector(), spool.Connector()},
 		withHTTP(),
+		withJournald(),
 		withKafka(),
 		withMQTT(),
 		withMySQL(),

@@ -23,7 +23,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"file", "generator", "http", "kafka", "log", "mqtt", "mysql", "postgres", "redis", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
+	if want := []string{"file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "postgres", "redis", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -120,6 +120,7 @@ func hasRow(text, row, def string) bool {
 // libraries are those that connectors bring, by the connector.
 var libraries = map[string]string{
 	"http":     "plugins/builtin/http",
+	"journald": "plugins/builtin/journald",
 	"kafka":    "github.com/twmb/franz-go",
 	"mqtt":     "github.com/eclipse/paho",
 	"mysql":    "github.com/go-sql-driver/mysql",

@@ -1,0 +1,275 @@
+package journald
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type settings struct {
+	Directory string   `json:"directory" desc:"Directory with journal files. Nothing: the journal of this machine."`
+	Namespace string   `json:"namespace" desc:"Namespace of the journal."`
+	Units     []string `json:"units" desc:"Units whose entries are read, such as nginx.service or ssh*. Nothing: all."`
+	Priority  string   `json:"priority" validate:"inclusion=emerg|alert|crit|err|warning|notice|info|debug" desc:"Lowest priority of the entries that are read: emerg, alert, crit, err, warning, notice, info or debug. Nothing: all."`
+	Matches   []string `json:"matches" desc:"Fields that entries have, as NAME=VALUE. Those with the same name are alternatives."`
+	Start     string   `json:"start" default:"oldest" validate:"inclusion=oldest|boot|newest" desc:"Where to begin without a position: with the oldest entry, the first one since the machine started, or with those that come."`
+	Gap       string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"When entries are gone before they were read: stop with an error, or log one and continue with what there is."`
+}
+
+var match = regexp.MustCompile(`^[A-Z0-9_]+=`)
+
+func (s *settings) check(ctx context.Context) error {
+	for _, m := range s.Matches {
+		if !match.MatchString(m) {
+			return sdk.SettingError{Setting: "matches", Message: fmt.Sprintf("must be fields such as SYSLOG_IDENTIFIER=cron, not %q", m)}
+		}
+	}
+	if s.Directory != "" && s.Namespace != "" {
+		return sdk.SettingError{Setting: "namespace", Message: "cannot be set with directory"}
+	}
+	return sdk.CheckPath(ctx, "directory", s.Directory)
+}
+
+// Source follows the journal.
+type Source struct {
+	sdk.SourceBase
+
+	settings settings
+	log      *slog.Logger
+	cursor   string   // of the last entry; empty: there is none
+	checked  bool     // whether the entry is known to be there, or what came since is known to be missed
+	journal  *journal // nil: journalctl does not run
+	again    backoff.Backoff
+	latest   progress.Latest
+}
+
+// Parameters describes the settings.
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(settings{}) }
+
+// Configure checks and keeps the settings.
+func (s *Source) Configure(ctx context.Context, values map[string]string) error {
+	s.settings = settings{}
+	if err := sdk.Decode(values, &s.settings); err != nil {
+		return err
+	}
+	return s.settings.check(ctx)
+}
+
+// Open takes up the position, which is a cursor of the journal.
+func (s *Source) Open(ctx context.Context, pos record.Position) error {
+	s.log, s.cursor, s.checked = sdk.Logger(ctx), string(pos), len(pos) == 0
+	if len(pos) > 0 && !strings.HasPrefix(s.cursor, "s=") {
+		return fmt.Errorf("cannot resume from %q: that is no cursor of a journal", pos)
+	}
+	return findProgram()
+}
+
+// Read returns entries as records.
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
+	for {
+		records, err := s.try(ctx)
+		switch {
+		case ctx.Err() != nil:
+			s.stop()
+			return nil, ctx.Err()
+		case errors.As(err, new(gapError)):
+			return nil, err
+		case err == nil && len(records) == 0:
+			continue
+		case err == nil:
+			s.again = backoff.Backoff{}
+			return records, nil
+		}
+		s.stop()
+		s.latest.Note(err.Error())
+		s.log.Warn("cannot read the journal, trying again", "err", err)
+		if err := s.again.Wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *Source) try(ctx context.Context) ([]record.Record, error) {
+	if !s.checked {
+		if err := s.gap(ctx); err != nil {
+			return nil, err
+		}
+		s.checked = true
+	}
+	if s.journal == nil {
+		j, err := start(append(s.place(), s.settings.args()...), s.log)
+		if err != nil {
+			return nil, err
+		}
+		s.journal = j
+	}
+	defer context.AfterFunc(ctx, s.journal.kill)()
+	entries, err := s.journal.entries()
+	if len(entries) == 0 {
+		s.checked = s.cursor == ""
+		return nil, err
+	}
+	if numberOf(entries[0].get("__CURSOR")) == numberOf(s.cursor) {
+		if entries = entries[1:]; len(entries) == 0 {
+			return nil, nil
+		}
+	}
+	records := make([]record.Record, len(entries))
+	for i, e := range entries {
+		records[i] = e.record()
+	}
+	s.cursor = string(records[len(records)-1].Position)
+	s.report(entries[len(entries)-1].time())
+	return records, nil
+}
+
+// place returns the arguments that say where to begin. With a cursor that is with the entry that
+// was read last: --after-cursor leaves out one even if it is another, as when that one is gone.
+func (s *Source) place() []string {
+	switch {
+	case s.cursor != "":
+		return []string{"--follow", "--no-tail", "--cursor=" + s.cursor}
+	case s.settings.Start == "newest":
+		return []string{"--follow", "--lines=0"}
+	case s.settings.Start == "boot":
+		return []string{"--follow", "--no-tail", "--boot"}
+	}
+	return []string{"--follow", "--no-tail"}
+}
+
+// where returns the arguments that say which journal.
+func (s *settings) where() []string {
+	var args []string
+	if s.Directory != "" {
+		args = append(args, "--directory="+s.Directory)
+	}
+	if s.Namespace != "" {
+		args = append(args, "--namespace="+s.Namespace)
+	}
+	return args
+}
+
+func (s *settings) args() []string {
+	args := s.where()
+	for _, u := range s.Units {
+		args = append(args, "--unit="+u)
+	}
+	if s.Priority != "" {
+		args = append(args, "--priority="+s.Priority)
+	}
+	return append(args, s.Matches...)
+}
+
+func (s *Source) report(newest time.Time) {
+	behind := 0.0
+	if s.journal.more() {
+		behind = max(0, time.Since(newest).Seconds())
+	}
+	s.latest.Set(progress.Report{Seconds: &behind, At: time.Now()})
+}
+
+// Progress returns how old the newest entry is that was read, 0 when there is none behind it.
+func (s *Source) Progress() progress.Report { return s.latest.Report() }
+
+// Teardown ends journalctl.
+func (s *Source) Teardown(context.Context) error {
+	s.stop()
+	return nil
+}
+
+func (s *Source) stop() {
+	if s.journal != nil {
+		s.journal.close()
+		s.journal = nil
+	}
+}
+
+// gapError is that entries were missed.
+type gapError struct{ error }
+
+// gap returns an error when the entry at the cursor is gone, and others behind it: journals lose
+// their oldest entries first. Their numbers say how many.
+func (s *Source) gap(ctx context.Context) error {
+	first, err := s.settings.at(ctx, s.cursor)
+	if err != nil {
+		return err
+	}
+	was, is := numberOf(s.cursor), numberOf(first)
+	if first == "" || first == s.cursor || was == is {
+		return nil
+	}
+	text := "entries may have been missed: the entry that was read last is gone from the journal"
+	if was.source == is.source && is.number > was.number {
+		missed := is.number - was.number - 1
+		if missed == 0 {
+			return nil
+		}
+		text = fmt.Sprintf("up to %d entries of the journal were missed, those not asked for included: they were removed before they were read", missed)
+	}
+	err = fmt.Errorf("%s. Raise SystemMaxUse in journald.conf to keep more. To go on with what there is set gap to continue", text)
+	if s.settings.Gap != "continue" {
+		return gapError{err}
+	}
+	s.log.Error("going on without entries", "err", err)
+	return nil
+}
+
+// number is that of an entry among those of one journal.
+type number struct {
+	source string
+	number uint64
+}
+
+func numberOf(cursor string) (n number) {
+	for part := range strings.SplitSeq(cursor, ";") {
+		switch name, value, _ := strings.Cut(part, "="); name {
+		case "s":
+			n.source = value
+		case "i":
+			n.number, _ = strconv.ParseUint(value, 16, 64)
+		}
+	}
+	return n
+}
+
+// record makes a record of an entry.
+func (e entry) record() record.Record {
+	object := make(map[string]any, len(e))
+	for name, values := range e {
+		if strings.HasPrefix(name, "__") {
+			continue // what the journal says of the entry
+		}
+		object[name] = textOrBytes(values[0])
+		if len(values) > 1 {
+			all := make([]any, len(values))
+			for i, v := range values {
+				all[i] = textOrBytes(v)
+			}
+			object[name] = all
+		}
+	}
+	r := record.Record{Position: record.Position(e.get("__CURSOR")), Operation: record.OperationCreate, After: record.Structured(object)}
+	r.Metadata.Set(record.KeyCreatedAt, strconv.FormatInt(e.time().UnixNano(), 10))
+	if unit := e.get("_SYSTEMD_UNIT"); utf8.ValidString(unit) && unit != "" {
+		r.Metadata.Set(record.KeyCollection, unit)
+	}
+	return r
+}
+
+func textOrBytes(b []byte) any {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return b
+}
