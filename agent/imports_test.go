@@ -54,6 +54,7 @@ agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connecto
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec
 agent/store:             agent/safekeep plugins/schema spec
 agent/safekeep:
+agent/prove:             agent/dryrun plugins/processor plugins/sdk plugins/wire spec
 agent/upkeep:            agent/deadletters agent/safekeep agent/store spec
 agent/deadletters:       agent/engine/deadletter agent/safekeep api/rest spec
 agent/poison:            agent/engine/batching plugins/connector

@@ -13,12 +13,17 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
+	standin "github.com/conduit-agent/conduit/agent/prove"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
 
 func main() {
 	sandbox.Launch()
+	if standin.IsStandIn() {
+		standin.Serve()
+		return
+	}
 	p := &cli.Program{
 		Stdout:   os.Stdout,
 		Stderr:   os.Stderr,

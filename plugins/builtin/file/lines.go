@@ -95,6 +95,9 @@ func (l *lines) fill(ctx context.Context) error {
 		return err
 	}
 	spare := l.buf[len(l.buf):cap(l.buf)]
+	if len(l.buf) >= largeRead { // of a long line: little of what follows it
+		spare = spare[:min(len(spare), 2*smallRead)]
+	}
 	n, err := l.file.ReadAt(spare, l.offset+int64(len(l.buf)))
 	l.buf = l.buf[:len(l.buf)+n]
 	if n == 0 {

@@ -1,0 +1,105 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// fault makes one of the faults that the agent is to outlive, or none.
+func (c *campaign) fault(ctx context.Context, a *agentProcess) error {
+	f := &c.report.Faults
+	switch c.random.IntN(6) {
+	case 0:
+		f.Pauses++
+		return c.hang(ctx, a.pid(), c.upTo(time.Second))
+	case 1:
+		if plugin := c.plugin(a); plugin > 0 && syscall.Kill(plugin, syscall.SIGKILL) == nil {
+			f.PluginCrashes++
+		}
+	case 2:
+		if plugin := c.plugin(a); plugin > 0 {
+			f.PluginHangs++
+			return c.hang(ctx, plugin, c.upTo(time.Second))
+		}
+	case 3:
+		if !c.state.separate() {
+			return nil
+		}
+		f.FullDisks++
+		if err := c.state.fill(); err != nil {
+			return err
+		}
+		return errors.Join(pause(ctx, c.upTo(600*time.Millisecond)), c.state.free())
+	}
+	return nil
+}
+
+// hang stops a process for a while: for it, time jumps.
+func (c *campaign) hang(ctx context.Context, pid int, d time.Duration) error {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return nil // it has ended meanwhile
+	}
+	err := pause(ctx, d)
+	_ = syscall.Kill(pid, syscall.SIGCONT)
+	return err
+}
+
+// plugin returns one of the connector processes of the agent, 0 where none is known.
+func (c *campaign) plugin(a *agentProcess) int {
+	all := childrenOf(a.pid())
+	if len(all) == 0 {
+		return 0
+	}
+	return all[c.random.IntN(len(all))]
+}
+
+// edit edits pipeline files until ctx ends, and leaves them as they were.
+func (c *campaign) edit(ctx context.Context, random *rand.Rand) error {
+	for ctx.Err() == nil {
+		p := &c.pipelines[random.IntN(len(c.pipelines))]
+		if err := c.editOne(ctx, p, random); err != nil {
+			return err
+		}
+		c.report.Faults.Edits++
+		_ = pause(ctx, time.Duration(random.Int64N(int64(150*time.Millisecond))))
+	}
+	for i := range c.pipelines {
+		if err := c.write(&c.pipelines[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// editOne edits one file, some times in a way that is undone.
+func (c *campaign) editOne(ctx context.Context, p *spec.Pipeline, random *rand.Rand) error {
+	edited := p.Clone()
+	switch random.IntN(5) {
+	case 0:
+		edited.Description = fmt.Sprintf("edited %d", random.Int32())
+	case 1: // exchanged in place
+		edited.Processors = append(edited.Processors, spec.Processor{ID: "prove-edit", Plugin: "builtin:field.set", Workers: 1,
+			Settings: map[string]string{"field": ".Metadata.edited", "value": fmt.Sprint(random.Int32())}})
+	case 2: // takes a restart
+		c := &edited.Connectors[random.IntN(len(edited.Connectors))]
+		c.Settings["note"] = fmt.Sprint(random.Int32())
+	case 3: // a file that is not valid
+		if err := save(c.path(p), append(spec.Marshal(*p), "\n  - : [\n"...)); err != nil {
+			return err
+		}
+		_ = pause(ctx, 50*time.Millisecond)
+	case 4: // and one that is gone for a moment
+		if err := os.Remove(c.path(p)); err != nil {
+			return fmt.Errorf("cannot remove a pipeline file: %w", err)
+		}
+		_ = pause(ctx, 50*time.Millisecond)
+	}
+	return c.write(edited)
+}

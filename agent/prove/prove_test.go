@@ -1,0 +1,158 @@
+package prove_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/prove"
+	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/sandbox"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// TestMain makes the test binary an agent, a stand-in, or the tests.
+func TestMain(m *testing.M) {
+	sandbox.Launch()
+	switch {
+	case prove.IsStandIn():
+		prove.Serve()
+	case len(os.Args) == 2 && os.Args[1] == "run":
+		if err := runAgent(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+func runAgent() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	cfg, _, err := config.Load(config.Sources{Env: os.Environ()})
+	if err != nil {
+		return err
+	}
+	return agent.Run(ctx, agent.Options{Config: cfg, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
+}
+
+const files = `version: "2.2"
+pipelines:
+  - id: orders
+    connectors:
+      - {id: db, type: source, plugin: builtin:postgres, settings: {url: "postgres://nowhere.invalid/shop"}}
+      - {id: bus, type: source, plugin: standalone:bus@v1.2.3}
+      - id: lake
+        type: destination
+        plugin: builtin:http
+        settings: {url: "http://nowhere.invalid"}
+        processors: [{id: stamp, plugin: field.set, settings: {field: .Metadata.team, value: orders}}]
+      - {id: archive, type: destination, plugin: builtin:file, settings: {path: /nowhere/archive}}
+    processors:
+      - {id: ask, plugin: webhook.http, settings: {request.url: "http://nowhere.invalid"}}
+      - {id: half, plugin: split, settings: {field: .Payload.After.parts}}
+`
+
+func pipelines(t *testing.T) (all []spec.Pipeline) {
+	t.Helper()
+	f := spec.ParseFile("orders.yaml", []byte(files))
+	for _, one := range f.Pipelines {
+		all = append(all, one.Pipeline)
+	}
+	if len(all) == 0 {
+		t.Fatal(f.Problems)
+	}
+	return all
+}
+
+func run(t *testing.T, sabotage string, kills int) *prove.Report {
+	t.Helper()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var progress bytes.Buffer
+	r, err := prove.Run(t.Context(), prove.Options{
+		Pipelines: pipelines(t), Registry: &processor.Registry{Builtin: processor.Builtins()}, Command: []string{own, "run"}, Env: os.Environ(),
+		Dir: t.TempDir(), Kills: kills, Time: 5 * time.Minute, Seed: 1, Progress: &progress, Sabotage: sabotage,
+	})
+	if err != nil {
+		if r != nil {
+			log, _ := os.ReadFile(r.AgentLog)
+			t.Logf("%s", log[max(0, len(log)-4<<10):])
+		}
+		t.Fatal(err)
+	}
+	return r
+}
+
+// setting returns what a variable says, for longer campaigns.
+func setting(t *testing.T, name string, standard int) int {
+	t.Helper()
+	if s := os.Getenv(name); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return standard
+}
+
+// The agent keeps its promises for pipelines of which all systems are out of reach.
+// CONDUIT_PROVE_KILLS sets how often it is killed.
+func TestPromisesHold(t *testing.T) {
+	t.Parallel()
+	kills := setting(t, "CONDUIT_PROVE_KILLS", 6)
+	r := run(t, "", kills)
+	t.Logf("%+v", *r)
+	if !r.Held || len(r.Broken) > 0 || r.Faults.Kills != kills || len(r.Flows) != 4 {
+		t.Errorf("held: %v, broken: %q, %d kills, %d flows", r.Held, r.Broken, r.Faults.Kills, len(r.Flows))
+	}
+	for _, f := range r.Flows {
+		if f.Arrived < 100 || f.Acked < 100 || f.Lost+f.Reordered > 0 {
+			t.Errorf("%+v", f)
+		}
+	}
+	var notes strings.Builder
+	for _, n := range r.Notes {
+		fmt.Fprintln(&notes, n.What, n.Why)
+	}
+	for _, want := range []string{"orders:ask (webhook.http) left out: it asks another system", "orders:half (split) left out"} {
+		if !strings.Contains(notes.String(), want) {
+			t.Errorf("the notes lack %q:\n%s", want, notes.String())
+		}
+	}
+	if strings.Contains(notes.String(), "stamp") {
+		t.Errorf("a processor that could be kept is left out:\n%s", notes.String())
+	}
+}
+
+// A destination that loses, repeats or reorders what it acknowledged makes the proof fail.
+func TestBrokenPromisesAreFound(t *testing.T) {
+	t.Parallel()
+	for sabotage, want := range map[string]string{
+		"lose":    "records are lost",
+		"double":  "the stream went back",
+		"reorder": "records are out of order",
+	} {
+		t.Run(sabotage, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, sabotage, 1)
+			if r.Held || !strings.Contains(strings.Join(r.Broken, "\n"), want) {
+				t.Errorf("held: %v, broken: %q, want %q; %+v", r.Held, r.Broken, want, r.Flows)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package prove
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/dryrun"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// mostPipelines are proved at once: each connector is a process.
+const mostPipelines = 8
+
+// Note says what of the pipelines is proved in another form, and why.
+type Note struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// outside are the names, or the beginnings of names, of processors that ask other systems.
+var outside = []string{"webhook.", "openai.", "ollama", "cohere.", "enrich.http", "http"}
+
+// replaced returns the pipelines with stand-ins for their systems, and what else is different.
+func replaced(ctx context.Context, pipelines []spec.Pipeline, l ledgers, registry *processor.Registry, sabotage string) (made []spec.Pipeline, notes []Note) {
+	notes = []Note{}
+	for i := range pipelines {
+		p := pipelines[i].Clone()
+		if len(made) == mostPipelines {
+			notes = append(notes, Note{"pipeline " + p.ID, fmt.Sprintf("left out: %d are proved at once; name the files to choose others", mostPipelines)})
+			continue
+		}
+		if p.Status != spec.StatusRunning {
+			notes = append(notes, Note{"pipeline " + p.ID, "runs, although it is declared to be stopped"})
+		}
+		p.Status = spec.StatusRunning
+		p.DLQ.Plugin, p.DLQ.Settings = "builtin:log", nil
+		keep := func(where string, all []spec.Processor) (kept []spec.Processor) {
+			for _, one := range all {
+				if why := reasonAgainst(ctx, one, registry); why != "" {
+					notes = append(notes, Note{"processor " + where + ":" + one.ID + " (" + one.Plugin + ")", "left out: " + why})
+				} else {
+					kept = append(kept, one)
+				}
+			}
+			return kept
+		}
+		p.Processors = keep(p.ID, p.Processors)
+		for k := range p.Connectors {
+			c := &p.Connectors[k]
+			id := p.QualifiedID(c.ID)
+			c.Plugin, c.Settings = "standalone:"+standIn, map[string]string{"ledger": l.of(id)}
+			if c.Type == spec.TypeSource {
+				c.Settings["id"] = id
+			} else if sabotage != "" {
+				c.Settings["sabotage"] = sabotage
+			}
+			c.Processors = keep(id, c.Processors)
+		}
+		made = append(made, *p)
+	}
+	return made, notes
+}
+
+// reasonAgainst tries a processor with records of a stand-in. It returns why it cannot be proved
+// with them, "" when it can: then every record goes on as one, and can be told from others.
+func reasonAgainst(ctx context.Context, one spec.Processor, registry *processor.Registry) string {
+	name := pluginname.Bare(one.Plugin)
+	for _, prefix := range outside {
+		if strings.HasPrefix(name, prefix) {
+			return "it asks another system"
+		}
+	}
+	for _, value := range one.Settings {
+		if strings.Contains(value, "${") {
+			return "its settings refer to what is not here"
+		}
+	}
+	p := &spec.Pipeline{ID: "trial", Processors: []spec.Processor{one}, Connectors: []spec.Connector{
+		{ID: "in", Type: spec.TypeSource, Plugin: "none"}, {ID: "out", Type: spec.TypeDestination, Plugin: "none"}}}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	run, err := dryrun.Open(ctx, p, dryrun.Options{Registry: registry, Start: time.Now(), Timeout: 10 * time.Second})
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = run.Close(ctx) }()
+	const tries = 20
+	for n := range int64(tries) {
+		if err := run.Feed(ctx, "in", numbered("trial:in", n+1)); err != nil {
+			return err.Error()
+		}
+	}
+	if dead := run.DeadLetters(); len(dead) > 0 {
+		return fmt.Sprintf("it refuses the records of a stand-in: %v", dead[0].Err)
+	}
+	out, _ := run.Delivered("out")
+	return reasonIn(out, tries)
+}
+
+// reasonIn returns what is different in records that passed a processor.
+func reasonIn(out []record.Record, want int) string {
+	if len(out) != want {
+		return fmt.Sprintf("it made %d records of %d, so that they cannot be counted", len(out), want)
+	}
+	for i, r := range out {
+		number := r.Metadata.Get(keyNumber)
+		if source := r.Metadata.Get(keySource); source == "" || number != fmt.Sprint(i+1) {
+			return "it changes the metadata by which records are counted"
+		}
+	}
+	return ""
+}
+
+// flowsOf returns the ways from each source to each destination of its pipeline.
+func flowsOf(pipelines []spec.Pipeline) (flows []Flow) {
+	for _, p := range pipelines {
+		for _, s := range p.Connectors {
+			for _, d := range p.Connectors {
+				if s.Type == spec.TypeSource && d.Type == spec.TypeDestination {
+					flows = append(flows, Flow{Pipeline: p.ID, Source: s.ID, Destination: d.ID})
+				}
+			}
+		}
+	}
+	return flows
+}

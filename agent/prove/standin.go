@@ -1,0 +1,264 @@
+package prove
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire"
+)
+
+// standIn is the name of the executable that takes the place of outside systems.
+const standIn = "conduit-stand-in"
+
+// IsStandIn reports whether this process was started as a connector that takes the place of an
+// outside system. It is to call Serve then, and nothing else.
+func IsStandIn() bool { return filepath.Base(os.Args[0]) == standIn }
+
+// Serve is the stand-in: a connector executable.
+func Serve() {
+	wire.Serve(sdk.Connector{
+		Name:           standIn,
+		Summary:        "Takes the place of an outside system, and keeps a ledger.",
+		Version:        "v1.0.0",
+		Author:         "conduit",
+		NewSource:      func() sdk.Source { return &source{} },
+		NewDestination: func() sdk.Destination { return &destination{} },
+	})
+}
+
+// The metadata that records of stand-ins have: their source, and their number.
+const (
+	keySource = "prove.source"
+	keyNumber = "prove.number"
+)
+
+type sourceSettings struct {
+	Ledger string  `json:"ledger" validate:"required" desc:"Path of the ledger."`
+	ID     string  `json:"id" validate:"required" desc:"Qualified id of the source."`
+	Rate   float64 `json:"rate" default:"1000" validate:"gt=0" desc:"Records per second."`
+	Note   string  `json:"note" desc:"Means nothing; a change of it is a change of the connector."`
+}
+
+// source reads numbered records, as many as there is time for. Like a system that forgets what was
+// acknowledged, it notes in its ledger when it is to read that again.
+type source struct {
+	sdk.SourceBase
+
+	settings sourceSettings
+	ledger   *os.File // the number of the last record that was acknowledged
+	next     int64
+	acked    int64 // owned by Ack: the last number of this run
+	began    time.Time
+	sent     int64
+}
+
+// Parameters describes the settings.
+func (s *source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+
+// Configure keeps the settings.
+func (s *source) Configure(_ context.Context, values map[string]string) error {
+	return sdk.Decode(values, &s.settings)
+}
+
+// Open goes on behind pos.
+func (s *source) Open(_ context.Context, pos record.Position) (err error) {
+	var last int64
+	if len(pos) > 0 {
+		if last, err = strconv.ParseInt(string(pos), 10, 64); err != nil {
+			return fmt.Errorf("cannot resume: %w", err)
+		}
+	}
+	acked, err := readAcked(s.settings.Ledger)
+	if err != nil {
+		return err
+	}
+	if last < acked {
+		if err := s.object("resumed at %d, although %d was acknowledged", last, acked); err != nil {
+			return err
+		}
+	}
+	if s.ledger, err = os.OpenFile(s.settings.Ledger, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return fmt.Errorf("cannot open the ledger: %w", err)
+	}
+	s.next, s.acked, s.began = last+1, last, time.Now()
+	return nil
+}
+
+// object notes what the agent must not do.
+func (s *source) object(format string, args ...any) error {
+	f, err := os.OpenFile(s.settings.Ledger+objections, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot open the ledger: %w", err)
+	}
+	_, err = fmt.Fprintf(f, "source %s "+format+"\n", append([]any{s.settings.ID}, args...)...)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+const (
+	tick     = 5 * time.Millisecond
+	mostRead = 256
+)
+
+// Read returns the records that are due.
+func (s *source) Read(ctx context.Context) ([]record.Record, error) {
+	for {
+		due := int64(time.Since(s.began).Seconds()*s.settings.Rate) - s.sent
+		if due > 0 {
+			records := s.make(min(due, mostRead))
+			s.sent += int64(len(records))
+			if due > mostRead { // it does not make up for a pause
+				s.sent, s.began = 0, time.Now()
+			}
+			return records, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(tick):
+		}
+	}
+}
+
+func (s *source) make(n int64) []record.Record {
+	records := make([]record.Record, n)
+	for i := range records {
+		records[i] = numbered(s.settings.ID, s.next)
+		s.next++
+	}
+	return records
+}
+
+// numbered returns the record with a number.
+func numbered(source string, n int64) record.Record {
+	text := strconv.FormatInt(n, 10)
+	return record.Record{
+		Position:  record.Position(text),
+		Operation: record.OperationCreate,
+		Metadata:  record.Metadata{{Key: keyNumber, Value: text}, {Key: keySource, Value: source}},
+		Key:       record.Raw([]byte(text)),
+		After:     record.Structured(map[string]any{"number": n, "text": "record " + text}),
+	}
+}
+
+// Ack notes the last number. They come one after the other.
+func (s *source) Ack(_ context.Context, positions []record.Position) error {
+	for _, p := range positions {
+		n, err := strconv.ParseInt(string(p), 10, 64)
+		if err != nil {
+			return fmt.Errorf("cannot acknowledge: %w", err)
+		}
+		if n != s.acked+1 {
+			if err := s.object("was acknowledged %d after %d", n, s.acked); err != nil {
+				return err
+			}
+		}
+		s.acked = n
+	}
+	if _, err := s.ledger.WriteAt(fmt.Appendf(nil, "%020d\n", s.acked), 0); err != nil {
+		return fmt.Errorf("cannot write the ledger: %w", err)
+	}
+	return s.ledger.Sync()
+}
+
+// Teardown closes the ledger.
+func (s *source) Teardown(context.Context) error {
+	if s.ledger == nil {
+		return nil
+	}
+	return s.ledger.Close()
+}
+
+type destinationSettings struct {
+	Ledger   string `json:"ledger" validate:"required" desc:"Path of the ledger."`
+	Sabotage string `json:"sabotage" desc:"How to break the promise: lose, double or reorder a record now and then."`
+	Note     string `json:"note" desc:"Means nothing; a change of it is a change of the connector."`
+}
+
+// destination writes what it gets to its ledger, and to the disk before it returns.
+type destination struct {
+	sdk.DestinationBase
+
+	settings destinationSettings
+	ledger   *os.File
+	lines    []byte
+	written  int
+}
+
+// Parameters describes the settings.
+func (d *destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+
+// Configure keeps the settings.
+func (d *destination) Configure(_ context.Context, values map[string]string) error {
+	return sdk.Decode(values, &d.settings)
+}
+
+// Open cuts off a line that a crash tore, which was never acknowledged.
+func (d *destination) Open(context.Context) (err error) {
+	if d.ledger, err = os.OpenFile(d.settings.Ledger, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
+		return fmt.Errorf("cannot open the ledger: %w", err)
+	}
+	size, err := d.ledger.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	tail := make([]byte, min(size, 4096))
+	if _, err := d.ledger.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	torn := len(tail) - 1 - bytes.LastIndexByte(tail, '\n')
+	return d.ledger.Truncate(size - int64(torn))
+}
+
+// Write notes the source and the number of each record.
+func (d *destination) Write(_ context.Context, records []record.Record) (int, error) {
+	d.lines = d.lines[:0]
+	for i := range records {
+		d.note(&records[i])
+	}
+	if _, err := d.ledger.Write(d.lines); err != nil {
+		return 0, sdk.Unavailable(err)
+	}
+	if err := d.ledger.Sync(); err != nil {
+		return 0, sdk.Unavailable(err)
+	}
+	return len(records), nil
+}
+
+// sabotaged is how many records are noted right before one is not, when a test asks for it.
+const sabotaged = 500
+
+func (d *destination) note(r *record.Record) {
+	from := r.Metadata.Get(keySource)
+	number := r.Metadata.Get(keyNumber)
+	line := from + " " + number + "\n"
+	d.written++
+	if d.written%sabotaged > 0 || d.settings.Sabotage == "" {
+		d.lines = append(d.lines, line...)
+		return
+	}
+	switch d.settings.Sabotage {
+	case "double":
+		d.lines = append(d.lines, strings.Repeat(line, 2)...)
+	case "reorder":
+		last := bytes.LastIndexByte(bytes.TrimSuffix(d.lines, []byte("\n")), '\n') + 1
+		d.lines = append(append(append([]byte{}, d.lines[:last]...), line...), d.lines[last:]...)
+	}
+}
+
+// Teardown closes the ledger.
+func (d *destination) Teardown(context.Context) error {
+	if d.ledger == nil {
+		return nil
+	}
+	return d.ledger.Close()
+}
