@@ -142,7 +142,7 @@ func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 			n, err = end-at, p.processEach(ctx, b, at, end, err)
 		}
 		if err != nil {
-			p.noteHang(ctx, b.Record(at).Position, alone, time.Since(began), time.Since(start))
+			p.noteHang(ctx, b.Record(at).Position, alone, began, start)
 			return err
 		}
 		hangs.Passed(id, n)
@@ -151,16 +151,18 @@ func (p *processor) Process(ctx context.Context, b *sdk.ProcessBatch) error {
 	return nil
 }
 
-// noteHang notes that a batch took too long, of which the last call took a part. A record
+// noteHang notes that a batch took too long, whose last call started later than it. A record
 // that was given alone is at fault unless others have taken nearly all of the time.
-func (p *processor) noteHang(ctx context.Context, at record.Position, alone bool, all, last time.Duration) {
+func (p *processor) noteHang(ctx context.Context, at record.Position, alone bool, began, start time.Time) {
+	deadline, _ := ctx.Deadline()
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return
 	}
-	if !alone || last < all/10 {
+	limit := deadline.Sub(began)
+	if !alone || time.Since(start) < limit/10 {
 		at = nil
 	}
-	p.module.modules.hangs.Hung(p.config.processorID, at, all)
+	p.module.modules.hangs.Hung(p.config.processorID, at, limit)
 }
 
 // isFailure reports whether the guest ended, or answered with an error, while it had
