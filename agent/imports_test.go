@@ -30,8 +30,8 @@ plugins/builtin/mqtt:    plugins/builtin/tlssettings plugins/sdk plugins/templat
 plugins/builtin/mysql: plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin/sqlsink: plugins/builtin/backoff plugins/sdk plugins/template
 plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
-plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
-plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/sdk
+plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
+plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/sdk
 plugins/builtin/syslog:  plugins/builtin/backoff plugins/builtin/numbers plugins/builtin/tlssettings plugins/sdk plugins/template
 plugins/builtin/journald: plugins/builtin/backoff plugins/sdk
 plugins/builtin/redis:   plugins/builtin/backoff plugins/builtin/numbers plugins/builtin/recordid plugins/builtin/tlssettings plugins/sdk plugins/template
@@ -40,7 +40,7 @@ plugins/processor/*:     plugins/processor/fieldref plugins/processor/httpcall p
 plugins/processor/wasm:  plugins/processor/wasm/* plugins/schema plugins/sdk plugins/wire/*
 plugins/processor:       plugins/connector plugins/processor/* plugins/schema plugins/sdk plugins/template spec
 plugins:                 plugins/builtin plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone plugins/syncgroup
-plugins/plugintest plugins/plugintest/*: plugins plugins/connector plugins/plugintest/* plugins/schema plugins/sdk plugins/standalone plugins/wire/*
+plugins/plugintest plugins/plugintest/*: plugins plugins/connector plugins/plugintest plugins/plugintest/* plugins/schema plugins/sdk plugins/standalone plugins/wire/*
 reconcile/*:             reconcile/watch spec
 reconcile:               reconcile/plan spec
 api/rest:                spec
@@ -87,7 +87,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
 	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb/*", "plugins/standalone", "plugins/plugintest/chaos"},
 	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/sqlite/file"},
-	"database/sql":                             {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb"},
+	"database/sql":                             {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb", "plugins/plugintest/sqltest"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},

@@ -32,6 +32,26 @@ func BenchmarkHTTP(b *testing.B) {
 	runBenchmarks(b, httpRecords, []benchmark{{"requests-to-handler", benchReceiveBare}, {"requests-to-file", benchReceive}, {"loop-to-handler", benchSendBare}, {"file-to-handler", benchSend}})
 }
 
+// writeLines makes the file in of a benchmark.
+func writeLines(b *testing.B, dir string, n int) {
+	b.Helper()
+	if err := os.WriteFile(dir+"/in", []byte(strings.Repeat(httpLine+"\n", n)), 0o600); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// sometimes returns what asks a system whether all is there only now and then: asking takes time from it.
+func sometimes(ask func() bool) func() bool {
+	last := time.Time{}
+	return func() bool {
+		if time.Since(last) < 20*time.Millisecond {
+			return false
+		}
+		last = time.Now()
+		return ask()
+	}
+}
+
 // benchmark moves a number of records once.
 type benchmark struct {
 	name string
@@ -149,9 +169,7 @@ func benchSend(b *testing.B) {
 	b.StopTimer()
 	dir := agenttest.NewDir(b)
 	url, lines := sink(b)
-	if err := os.WriteFile(dir+"/in", []byte(strings.Repeat(httpLine+"\n", httpRecords)), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	writeLines(b, dir, httpRecords)
 	agentMoves(b, dir, fmt.Sprintf(`version: "2.2"
 pipelines:
   - id: bench

@@ -3,10 +3,7 @@ package kill_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -68,25 +65,19 @@ func benchProducer(b *testing.B) {
 func benchToKafka(b *testing.B) {
 	b.StopTimer()
 	k, dir := startKfake(b, false), agenttest.NewDir(b)
-	if err := os.WriteFile(dir+"/in", []byte(strings.Repeat(httpLine+"\n", kafkaRecords)), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	admin, last := kadm.NewClient(benchClient(b, k)), time.Time{}
+	writeLines(b, dir, kafkaRecords)
+	admin := kadm.NewClient(benchClient(b, k))
 	agentMoves(b, dir, fmt.Sprintf(`version: "2.2"
 pipelines:
   - id: bench
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: %s/in}}
       - {id: out, type: destination, plugin: builtin:kafka, settings: {servers: "%s", topic: bench, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}}
-`, dir, k.Addr), func() bool {
-		if time.Since(last) < 20*time.Millisecond { // asking takes time from the broker
-			return false
-		}
-		last = time.Now()
+`, dir, k.Addr), sometimes(func() bool {
 		ends, err := admin.ListEndOffsets(context.Background(), "bench")
 		end, _ := ends.Lookup("bench", 0)
 		return err == nil && end.Offset >= kafkaRecords
-	})
+	}))
 }
 
 func benchConsumer(b *testing.B) {

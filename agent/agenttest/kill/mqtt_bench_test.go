@@ -2,9 +2,7 @@ package kill_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,9 +81,7 @@ func benchPublisher(b *testing.B, m *mosquitto) {
 func benchPublish(b *testing.B, m *mosquitto) {
 	b.StopTimer()
 	dir := agenttest.NewDir(b)
-	if err := os.WriteFile(dir+"/in", []byte(strings.Repeat(httpLine+"\n", mqttRecords)), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	writeLines(b, dir, mqttRecords)
 	m.subscribe("bench", "bench")
 	var n atomic.Int64
 	c, err := m.connectWith(b.Context(), "bench", paho.ClientConfig{OnPublishReceived: []func(paho.PublishReceived) (bool, error){

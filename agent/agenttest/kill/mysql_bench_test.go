@@ -2,10 +2,8 @@ package kill_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 )
@@ -43,22 +41,16 @@ func benchRows500(b *testing.B) {
 func benchToMySQL(b *testing.B) {
 	b.StopTimer()
 	dir := agenttest.NewDir(b)
-	d, last := startMariaDB(b, dir, mysqlTable), time.Time{}
-	if err := os.WriteFile(dir+"/in", []byte(strings.Repeat(httpLine+"\n", mysqlRecords)), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	d := startMariaDB(b, dir, mysqlTable)
+	writeLines(b, dir, mysqlRecords)
 	agentMoves(b, dir, fmt.Sprintf(`version: "2.2"
 pipelines:
   - id: bench
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: %s/in}}
       - {id: out, type: destination, plugin: builtin:mysql, settings: {address: "%s", database: shop, user: conduit, password: "${file:%s}", table: bench}}
-`, dir, d.Addr, d.password), func() bool {
-		if time.Since(last) < 50*time.Millisecond { // asking takes time from the server
-			return false
-		}
-		last = time.Now()
+`, dir, d.Addr, d.password), sometimes(func() bool {
 		all, err := numbersOf(b.Context(), d.db, "SELECT count(*) FROM shop.bench")
 		return err == nil && all[0] >= mysqlRecords
-	})
+	}))
 }

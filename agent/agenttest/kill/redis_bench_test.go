@@ -2,8 +2,6 @@ package kill_test
 
 import (
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -98,9 +96,7 @@ func benchRedisWriter(b *testing.B, c redis.Conn, _ string) {
 
 func benchRedisDestination(b *testing.B, c redis.Conn, addr string) {
 	dir := agenttest.NewDir(b)
-	if err := os.WriteFile(dir+"/in", []byte(strings.Repeat(httpLine+"\n", redisRecords)), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	writeLines(b, dir, redisRecords)
 	agentMoves(b, dir, fmt.Sprintf(`version: "2.2"
 pipelines:
   - id: bench

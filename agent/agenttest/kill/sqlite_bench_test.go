@@ -4,10 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 )
@@ -68,25 +66,19 @@ func insertRows(ctx context.Context, db *sql.DB, first, n int, text string) erro
 func benchToSQLite(b *testing.B) {
 	b.StopTimer()
 	dir := agenttest.NewDir(b)
-	db, last := benchDB(b, dir, ""), time.Time{}
-	if err := os.WriteFile(dir+"/in", []byte(strings.Repeat(httpLine+"\n", sqliteRecords)), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	db := benchDB(b, dir, "")
+	writeLines(b, dir, sqliteRecords)
 	agentMoves(b, dir, fmt.Sprintf(`version: "2.2"
 pipelines:
   - id: bench
     connectors:
       - {id: in, type: source, plugin: builtin:file, settings: {path: %s/in}}
       - {id: out, type: destination, plugin: builtin:sqlite, settings: {path: %s/bench.db, table: bench}}
-`, dir, dir), func() bool {
-		if time.Since(last) < 20*time.Millisecond { // asking takes time
-			return false
-		}
-		last = time.Now()
+`, dir, dir), sometimes(func() bool {
 		var n int
 		_ = db.QueryRowContext(b.Context(), "SELECT max(rowid) FROM bench").Scan(&n)
 		return n >= sqliteRecords
-	})
+	}))
 }
 
 // fill is SQL that fills the table.

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -18,13 +17,11 @@ type destinationSettings struct {
 }
 
 // Destination writes records to tables.
-type Destination struct {
-	sqlsink.Lifecycle
-	sqlsink.Writer[sqldb.Column]
-	db *sqldb.DB
-}
+type Destination struct{ sqldb.Destination }
 
-func newDestination() sdk.Destination { return &Destination{Lifecycle: forget} }
+func newDestination() sdk.Destination {
+	return &Destination{sqldb.Destination{Lifecycle: forget}}
+}
 
 // Parameters implements sdk.Destination.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
@@ -35,8 +32,7 @@ func (d *Destination) Configure(_ context.Context, given map[string]string) erro
 	if err != nil {
 		return err
 	}
-	d.db, d.Database = db, db
-	return d.Writer.Configure(s.tableSettings)
+	return d.Use(db, s.tableSettings)
 }
 
 func parse(given map[string]string) (*sqldb.DB, *destinationSettings, error) {
@@ -48,14 +44,6 @@ func parse(given map[string]string) (*sqldb.DB, *destinationSettings, error) {
 		return nil, nil, err
 	}
 	return &sqldb.DB{Dialect: &dialect{s}, Positions: s.PositionTable}, s, nil
-}
-
-// Teardown implements sdk.Destination.
-func (d *Destination) Teardown(context.Context) error {
-	if d.db != nil {
-		d.db.Disconnect()
-	}
-	return nil
 }
 
 // forget removes the connector from the table of positions, if there is one.

@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -61,37 +62,18 @@ func operations(t *testing.T, s *server.MariaDB) {
 // refusedRecords has one record of many refused: those before it are written, and the error says what is wrong with it.
 func refusedRecords(t *testing.T, s *server.MariaDB) {
 	w := in(t, s, "CREATE TABLE t (id int PRIMARY KEY, x varchar(3) CHECK (x <> 'bad'), n int NOT NULL DEFAULT 0); CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW IF NEW.x = 'sig' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not this one'; END IF")
-	for name, c := range map[string]struct {
-		bad  record.Record
-		want string
-	}{
-		"check":       {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "bad"}), "CONSTRAINT"},
-		"too long":    {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "long"}), "Data too long"},
-		"no number":   {plugintest.Row(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}), "Incorrect integer value"},
-		"range":       {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "n": 1 << 40}), "Out of range"},
-		"null":        {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "n": nil}), "cannot be null"},
-		"trigger":     {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "sig"}), "not this one"},
-		"column":      {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "y": 1}), `it has no column "y"`},
-		"no key":      {plugintest.Row(0, record.OperationDelete, nil, nil), "the record has no key"},
-		"constraint":  {plugintest.Row(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}), "need a primary key or a unique index"},
-		"not without": {plugintest.Row(0, record.OperationCreate, nil, m{"id": 1}), "Duplicate entry"},
-	} {
-		w.exec("DELETE FROM t")
-		var all []record.Record
-		for i := range 40 {
-			all = append(all, plugintest.Row(i, record.OperationCreate, m{"id": i}, m{"id": i, "x": "ok", "n": i}))
-		}
-		all[23] = c.bad
-		d, ctx := w.destination()
-		n, err := d.Write(ctx, all)
-		var lost interface{ Lost() bool }
-		if n != 23 || err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &lost) {
-			t.Errorf("%s: wrote %d: %v", name, n, err)
-		}
-		if got := w.query("SELECT count(*) FROM t"); got != "23" {
-			t.Errorf("%s: %s rows are written", name, got)
-		}
-	}
+	w.sink().CheckRefused(t, map[string]sqltest.Refused{
+		"check":       {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "bad"}), Want: "CONSTRAINT"},
+		"too long":    {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "long"}), Want: "Data too long"},
+		"no number":   {Record: plugintest.Row(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}), Want: "Incorrect integer value"},
+		"range":       {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "n": 1 << 40}), Want: "Out of range"},
+		"null":        {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "n": nil}), Want: "cannot be null"},
+		"trigger":     {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "sig"}), Want: "not this one"},
+		"column":      {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "y": 1}), Want: `it has no column "y"`},
+		"no key":      {Record: plugintest.Row(0, record.OperationDelete, nil, nil), Want: "the record has no key"},
+		"constraint":  {Record: plugintest.Row(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}), Want: "need a primary key or a unique index"},
+		"not without": {Record: plugintest.Row(0, record.OperationCreate, nil, m{"id": 1}), Want: "Duplicate entry"},
+	})
 }
 
 // indexes writes to a table with two unique indexes: a record never changes the row of another key.
@@ -130,31 +112,15 @@ func writtenValues(t *testing.T, s *server.MariaDB) {
 // once writes records again after a restart, as an agent does that was killed.
 func once(t *testing.T, s *server.MariaDB) {
 	w := in(t, s, "CREATE TABLE t (n int)")
-	var all []record.Record
-	for i := range 100 {
-		all = append(all, plugintest.Row(i, record.OperationCreate, nil, m{"n": i}))
-	}
-	for _, part := range [][]record.Record{all[:60], all[30:80], all[80:]} {
-		w.write(part, "positionTable", "conduit_positions")
-	}
-	if got := w.query("SELECT count(*), count(DISTINCT n) FROM t"); got != "100|100" {
-		t.Errorf("got %s", got)
-	}
-	d, ctx := w.destination("positionTable", "conduit_positions")
-	if err := d.LifecycleOnDeleted(ctx, w.settings("positionTable", "conduit_positions")); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.query("SELECT count(*) FROM conduit_positions"); got != "0" {
-		t.Errorf("%s rows of positions are left", got)
-	}
+	w.sink().CheckOnce(t)
+	w.sink().CheckForgets(t, w.settings())
 }
 
 // engine has effect once asked for where there are no transactions.
 func engine(t *testing.T, s *server.MariaDB) {
 	w := in(t, s, "CREATE TABLE t (n int) ENGINE=MyISAM")
 	d, ctx := w.destination("positionTable", "conduit_positions")
-	var lost interface{ Lost() bool }
-	if _, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}); err == nil || !strings.Contains(err.Error(), "MyISAM is not InnoDB") || !errors.As(err, &lost) {
+	if _, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}); err == nil || !strings.Contains(err.Error(), "MyISAM is not InnoDB") || !sqltest.Lost(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -183,8 +149,7 @@ func lostAnswer(t *testing.T, s *server.MariaDB) {
 			all = append(all, plugintest.Row(n+i, record.OperationCreate, nil, m{"n": n + i}))
 		}
 		done, err := d.Write(ctx, all)
-		var lost interface{ Lost() bool }
-		if err != nil && !errors.As(err, &lost) {
+		if err != nil && !sqltest.Lost(err) {
 			t.Fatalf("a record is refused for a lost connection: %v", err)
 		}
 		n += done
@@ -203,8 +168,7 @@ func large(t *testing.T, s *server.MariaDB) {
 	all := []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"x": strings.Repeat("x", 10<<20)}), plugintest.Row(2, record.OperationCreate, nil, m{"x": strings.Repeat("y", 10<<20)}),
 		plugintest.Row(3, record.OperationCreate, nil, m{"x": strings.Repeat("z", 20<<20)})}
 	n, err := d.Write(ctx, all)
-	var lost interface{ Lost() bool }
-	if n != 2 || err == nil || errors.As(err, &lost) {
+	if n != 2 || err == nil || sqltest.Lost(err) {
 		t.Errorf("wrote %d: %.200v", n, err)
 	}
 	if n, err := d.Write(ctx, all[:1]); n != 1 || err != nil {
@@ -217,8 +181,7 @@ func rights(t *testing.T, s *server.MariaDB) {
 	w := in(t, s, "CREATE TABLE t (n int)")
 	w.exec("CREATE OR REPLACE USER reader@'127.0.0.1' IDENTIFIED BY 'secret'; GRANT SELECT ON " + w.name + ".* TO reader@'127.0.0.1'; CREATE OR REPLACE USER reader@localhost IDENTIFIED BY 'secret'; GRANT SELECT ON " + w.name + ".* TO reader@localhost")
 	d, ctx := w.destination("user", "reader", "password", "secret")
-	var lost interface{ Lost() bool }
-	if _, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}); err == nil || !strings.Contains(err.Error(), "INSERT command denied") || !errors.As(err, &lost) {
+	if _, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}); err == nil || !strings.Contains(err.Error(), "INSERT command denied") || !sqltest.Lost(err) {
 		t.Errorf("got %v", err)
 	}
 	wrong := sdk.Standard(mysql.Connector()).NewDestination()

@@ -1,11 +1,9 @@
 package mysql_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -50,41 +49,9 @@ func (w *world) connect(database string) *sql.DB {
 	return db
 }
 
-func (w *world) exec(text string) {
-	w.Helper()
-	if _, err := w.db.ExecContext(w.Context(), text); err != nil {
-		w.Fatalf("%s: %v", text, err)
-	}
-}
+func (w *world) exec(text string) { w.Helper(); sqltest.Exec(w, w.db, text) }
 
-// query returns the rows of a query, columns joined by |.
-func (w *world) query(text string) string {
-	w.Helper()
-	rows, err := w.db.QueryContext(w.Context(), text)
-	if err != nil {
-		w.Fatalf("%s: %v", text, err)
-	}
-	defer func() { _ = rows.Close() }()
-	columns, err := rows.Columns()
-	if err != nil {
-		w.Fatal(err)
-	}
-	var lines []string
-	for rows.Next() {
-		values, pointers := make([][]byte, len(columns)), make([]any, len(columns))
-		for i := range values {
-			pointers[i] = &values[i]
-		}
-		if err := rows.Scan(pointers...); err != nil {
-			w.Fatal(err)
-		}
-		lines = append(lines, string(bytes.Join(values, []byte("|"))))
-	}
-	if err := rows.Err(); err != nil {
-		w.Fatal(err)
-	}
-	return strings.Join(lines, "\n")
-}
+func (w *world) query(text string) string { w.Helper(); return sqltest.Query(w, w.db, text) }
 
 func (w *world) settings(more ...string) map[string]string {
 	s := map[string]string{"address": w.addr, "database": w.name, "user": "root"}
@@ -99,10 +66,11 @@ func (w *world) destination(more ...string) (sdk.Destination, context.Context) {
 	return plugintest.OpenDestination(w, mysql.Connector(), "p:destination", w.settings(more...))
 }
 
+func (w *world) sink() *sqltest.Destination {
+	return &sqltest.Destination{DB: w.db, Open: func(more ...string) (sdk.Destination, context.Context) { return w.destination(more...) }}
+}
+
 func (w *world) write(records []record.Record, more ...string) {
 	w.Helper()
-	d, ctx := w.destination(more...)
-	if n, err := d.Write(ctx, records); n != len(records) || err != nil {
-		w.Fatalf("wrote %d of %d: %v", n, len(records), err)
-	}
+	w.sink().Write(w, records, more...)
 }

@@ -2,14 +2,13 @@ package postgres_test
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -39,19 +38,11 @@ type destination struct {
 
 func (w *world) destination(settings map[string]string) *destination {
 	w.Helper()
-	env := &sdk.Env{ConnectorID: w.db + ":destination", Logger: slog.New(slog.DiscardHandler)}
-	d := &destination{w, sdk.Standard(postgres.Connector()).NewDestination(), sdk.WithEnv(w.Context(), env)}
 	if settings["url"] == "" {
 		settings["url"] = w.url()
 	}
-	if err := d.Configure(d.ctx, settings); err != nil {
-		w.Fatal(err)
-	}
-	if err := d.Open(d.ctx); err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(d.ctx)) })
-	return d
+	d, ctx := plugintest.OpenDestination(w, postgres.Connector(), w.db+":destination", settings)
+	return &destination{w, d, ctx}
 }
 
 func (d *destination) write(records ...record.Record) {
@@ -61,34 +52,20 @@ func (d *destination) write(records ...record.Record) {
 	}
 }
 
-// rec returns a record of table t. Its position is unique.
-func rec(n int, op record.Operation, key, after map[string]any) record.Record {
-	r := record.Record{Position: record.Position(fmt.Sprint(n)), Operation: op}
-	r.Metadata.Set(record.KeyCollection, "t")
-	r.Metadata.Set(record.KeySourceConnectorID, "p:source")
-	if key != nil {
-		r.Key = record.Structured(key)
-	}
-	if after != nil {
-		r.After = record.Structured(after)
-	}
-	return r
-}
-
 type m = map[string]any
 
 func operations(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text)")
 	d := w.destination(m2s())
 	d.write(
-		rec(1, record.OperationSnapshot, m{"id": 1}, m{"id": 1, "x": "a"}),
-		rec(2, record.OperationCreate, m{"id": 2}, m{"id": 2, "x": "b\t\\\n\"'"}),
-		rec(3, record.OperationUpdate, m{"id": 1}, m{"id": 1, "x": "c"}),
-		rec(4, record.OperationUpdate, m{"id": 1}, m{"id": 1, "x": "d"}),
-		rec(5, record.OperationDelete, m{"id": 2}, nil),
-		rec(6, record.OperationCreate, m{"id": 3}, nil), // nothing but its key
-		rec(7, record.OperationCreate, nil, m{"id": 4, "x": nil}),
-		rec(8, record.OperationCreate, nil, m{"id": 5, "x": "tab\tline\n\\"}),
+		plugintest.Row(1, record.OperationSnapshot, m{"id": 1}, m{"id": 1, "x": "a"}),
+		plugintest.Row(2, record.OperationCreate, m{"id": 2}, m{"id": 2, "x": "b\t\\\n\"'"}),
+		plugintest.Row(3, record.OperationUpdate, m{"id": 1}, m{"id": 1, "x": "c"}),
+		plugintest.Row(4, record.OperationUpdate, m{"id": 1}, m{"id": 1, "x": "d"}),
+		plugintest.Row(5, record.OperationDelete, m{"id": 2}, nil),
+		plugintest.Row(6, record.OperationCreate, m{"id": 3}, nil), // nothing but its key
+		plugintest.Row(7, record.OperationCreate, nil, m{"id": 4, "x": nil}),
+		plugintest.Row(8, record.OperationCreate, nil, m{"id": 5, "x": "tab\tline\n\\"}),
 	)
 	if got := w.query(`SELECT id, coalesce(x, 'NULL') FROM t ORDER BY id`); got != "1|d\n3|NULL\n4|NULL\n5|tab\tline\n\\" {
 		w.Errorf("got %q", got)
@@ -107,8 +84,8 @@ func m2s() map[string]string { return map[string]string{} }
 func absentColumns(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, n int, big text NOT NULL DEFAULT 'none'); INSERT INTO t VALUES (1, 1, 'large')")
 	w.destination(m2s()).write(
-		rec(1, record.OperationUpdate, m{"id": 1}, m{"id": 1, "n": 2}),
-		rec(2, record.OperationUpdate, m{"id": 2}, m{"id": 2, "n": 3}),
+		plugintest.Row(1, record.OperationUpdate, m{"id": 1}, m{"id": 1, "n": 2}),
+		plugintest.Row(2, record.OperationUpdate, m{"id": 2}, m{"id": 2, "n": 3}),
 	)
 	if got := w.query("SELECT * FROM t ORDER BY id"); got != "1|2|large\n2|3|none" {
 		w.Errorf("got %q", got)
@@ -123,19 +100,19 @@ func refusedRecords(w *world) {
 		bad  record.Record
 		want string
 	}{
-		"check":       {rec(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "bad"}), "violates check constraint"},
-		"too long":    {rec(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "long"}), "too long"},
-		"no number":   {rec(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}), "invalid input syntax"},
-		"column":      {rec(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "y": 1}), `it has no column "y"`},
-		"no key":      {rec(0, record.OperationDelete, nil, nil), "the record has no key"},
-		"constraint":  {rec(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}), "need a primary key or a unique index"},
-		"not without": {rec(0, record.OperationCreate, nil, m{"id": 1}), "duplicate key"},
+		"check":       {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "bad"}), "violates check constraint"},
+		"too long":    {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "long"}), "too long"},
+		"no number":   {plugintest.Row(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}), "invalid input syntax"},
+		"column":      {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "y": 1}), `it has no column "y"`},
+		"no key":      {plugintest.Row(0, record.OperationDelete, nil, nil), "the record has no key"},
+		"constraint":  {plugintest.Row(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}), "need a primary key or a unique index"},
+		"not without": {plugintest.Row(0, record.OperationCreate, nil, m{"id": 1}), "duplicate key"},
 	} {
 		w.exec("TRUNCATE t")
 		d := w.destination(m2s())
 		var all []record.Record
 		for i := range 40 {
-			all = append(all, rec(i, record.OperationCreate, m{"id": i}, m{"id": i, "x": "ok"}))
+			all = append(all, plugintest.Row(i, record.OperationCreate, m{"id": i}, m{"id": i, "x": "ok"}))
 		}
 		all[23] = c.bad
 		n, err := d.Write(d.ctx, all)
@@ -159,12 +136,12 @@ func writtenValues(w *world) {
 		"at": []any{"a,b", `q"\`, nil}, "iv": time.Minute, "u": "6b86b273-ff34-4ce1-9d6b-804eff5a3f57", "c": "ab"}
 	d := w.destination(m2s())
 	const want = `1|t|1.5|1.10|\x00ff|{"a": [1, "x"]}|2026-01-02 01:04:05.678+00|{1,NULL,3}|{"a,b","q\"\\",NULL}|00:01:00|6b86b273-ff34-4ce1-9d6b-804eff5a3f57|ab `
-	d.write(rec(1, record.OperationCreate, m{"id": 1}, row))
+	d.write(plugintest.Row(1, record.OperationCreate, m{"id": 1}, row))
 	if got := w.query("SELECT id, b, f, n, ba, j, ts AT TIME ZONE 'UTC' || '+00', a, at, iv, u, c FROM t"); got != want {
 		w.Errorf("with a key:\n got %s\nwant %s", got, want)
 	}
 	w.exec("TRUNCATE t")
-	d.write(rec(2, record.OperationCreate, nil, row))
+	d.write(plugintest.Row(2, record.OperationCreate, nil, row))
 	if got := w.query("SELECT id, b, f, n, ba, j, ts AT TIME ZONE 'UTC' || '+00', a, at, iv, u, c FROM t"); got != want {
 		w.Errorf("without a key:\n got %s\nwant %s", got, want)
 	}
@@ -176,7 +153,7 @@ func once(w *world) {
 	settings := map[string]string{"positionTable": "conduit_positions"}
 	var all []record.Record
 	for i := range 100 {
-		all = append(all, rec(i, record.OperationCreate, nil, m{"n": i}))
+		all = append(all, plugintest.Row(i, record.OperationCreate, nil, m{"n": i}))
 	}
 	w.destination(settings).write(all[:60]...)
 	d := w.destination(settings)
@@ -215,7 +192,7 @@ func lostAnswer(w *world) {
 	for n := 0; n < 300; {
 		var all []record.Record
 		for i := range 5 {
-			all = append(all, rec(n+i, record.OperationCreate, nil, m{"n": n + i}))
+			all = append(all, plugintest.Row(n+i, record.OperationCreate, nil, m{"n": n + i}))
 		}
 		done, err := d.Write(d.ctx, all)
 		if lost, ok := err.(interface{ Lost() bool }); err != nil && (!ok || !lost.Lost()) {
@@ -232,15 +209,15 @@ func lostAnswer(w *world) {
 
 func names(w *world) {
 	w.exec(`CREATE SCHEMA s; CREATE TABLE s.t (id int); CREATE TABLE "a.b" (id int); CREATE TABLE "Odd ""name" ("Col umn" int)`)
-	w.destination(map[string]string{"table": "s.t"}).write(rec(1, record.OperationCreate, nil, m{"id": 1}))
-	w.destination(map[string]string{"table": "a.b"}).write(rec(1, record.OperationCreate, nil, m{"id": 1}))
-	w.destination(map[string]string{"table": `Odd "name`}).write(rec(1, record.OperationCreate, nil, m{"Col umn": 1}))
-	w.destination(map[string]string{"table": `s.{{ index .Metadata "opencdc.collection" }}`}).write(rec(1, record.OperationCreate, nil, m{"id": 2}))
+	w.destination(map[string]string{"table": "s.t"}).write(plugintest.Row(1, record.OperationCreate, nil, m{"id": 1}))
+	w.destination(map[string]string{"table": "a.b"}).write(plugintest.Row(1, record.OperationCreate, nil, m{"id": 1}))
+	w.destination(map[string]string{"table": `Odd "name`}).write(plugintest.Row(1, record.OperationCreate, nil, m{"Col umn": 1}))
+	w.destination(map[string]string{"table": `s.{{ index .Metadata "opencdc.collection" }}`}).write(plugintest.Row(1, record.OperationCreate, nil, m{"id": 2}))
 	if got := w.query(`SELECT (SELECT count(*) FROM s.t), (SELECT count(*) FROM "a.b"), (SELECT count(*) FROM "Odd ""name")`); got != "2|1|1" {
 		w.Errorf("got %s", got)
 	}
 	d := w.destination(map[string]string{"table": "none"})
-	if _, err := d.Write(d.ctx, []record.Record{rec(1, record.OperationCreate, nil, m{"id": 1})}); err == nil || !strings.Contains(err.Error(), "cannot find table none: create it") {
+	if _, err := d.Write(d.ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"id": 1})}); err == nil || !strings.Contains(err.Error(), "cannot find table none: create it") {
 		w.Errorf("got %v", err)
 	}
 }
@@ -255,9 +232,9 @@ func roundTrip(w *world) {
 		INSERT INTO t (id, ts, tz, big) VALUES (2, 'infinity', '-infinity', '')`)
 	s := w.open(w.settings("t"), nil)
 	d := w.destination(map[string]string{"table": "copy.t"})
-	d.write(s.read(2)...)
+	d.write(s.Next(2)...)
 	w.exec("UPDATE t SET v = 'new' WHERE id = 1; UPDATE t SET id = 3 WHERE id = 2; INSERT INTO t (id, big) VALUES (4, 'x'); DELETE FROM t WHERE id = 4")
-	d.write(s.read(5)...)
+	d.write(s.Next(5)...)
 	const all = "SELECT string_agg(t::text, E'\\n' ORDER BY id) FROM "
 	if a, b := w.query(all+"t"), w.query(all+"copy.t AS t"); a != b {
 		w.Errorf("the table\n%s\nthe copy\n%s", a, b)

@@ -184,10 +184,10 @@ func (s *Source) judge(ctx context.Context, set *setup, held int64, status strin
 		if err := set.dropSlot(ctx); err != nil {
 			return err
 		}
-		s.send(ctx, batch{err: s.settings.lost(fmt.Sprintf("was dropped, because it held %d bytes of write-ahead log, more than slot.max-lag", held))})
+		s.Fail(ctx, s.settings.lost(fmt.Sprintf("was dropped, because it held %d bytes of write-ahead log, more than slot.max-lag", held)))
 		return nil
 	}
-	s.send(ctx, batch{err: fmt.Errorf("%s: the source is stopped, as slot.max-lag-action says; the slot holds the log until the source catches up or the pipeline is deleted", warning)})
+	s.Fail(ctx, fmt.Errorf("%s: the source is stopped, as slot.max-lag-action says; the slot holds the log until the source catches up or the pipeline is deleted", warning))
 	return nil
 }
 

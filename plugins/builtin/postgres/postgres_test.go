@@ -3,9 +3,7 @@ package postgres_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,10 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
-	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
-	"github.com/conduit-agent/conduit/plugins/schema"
-	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // world is a server with a database of its own for each test.
@@ -94,13 +89,7 @@ func (w *world) query(sql string) string {
 }
 
 // source is a running source.
-type source struct {
-	*world
-	sdk.Source
-	ctx   context.Context
-	ahead []record.Record
-	torn  bool
-}
+type source struct{ *plugintest.Opened }
 
 // settings returns the usual settings of a source, with slot and publication of the test's own.
 func (w *world) settings(tables string, more ...string) map[string]string {
@@ -112,111 +101,37 @@ func (w *world) settings(tables string, more ...string) map[string]string {
 }
 
 func (w *world) newSource(id string) *source {
-	env := &sdk.Env{ConnectorID: id, PluginName: "builtin:postgres", Logger: slog.New(slog.DiscardHandler), Schemas: &schema.Memory{}}
-	return &source{world: w, Source: sdk.Standard(postgres.Connector()).NewSource(), ctx: sdk.WithEnv(w.Context(), env)}
+	return &source{plugintest.NewOpened(w, postgres.Connector(), id)}
 }
 
 // open opens a source and fails the test if it does not open.
 func (w *world) open(settings map[string]string, pos record.Position) *source {
 	w.Helper()
 	s := w.newSource(w.db + ":source")
-	if err := s.tryOpen(settings, pos); err != nil {
+	if err := s.TryOpen(settings, pos); err != nil {
 		w.Fatal(err)
 	}
 	return s
 }
 
-func (s *source) tryOpen(settings map[string]string, pos record.Position) error {
-	s.Cleanup(s.close)
-	if err := s.Configure(s.ctx, settings); err != nil {
-		return err
-	}
-	return s.Source.Open(s.ctx, pos)
-}
-
 // streaming waits until all rows are read, of a source that has few, and the server has no more.
 func (s *source) streaming() *source {
 	s.Helper()
-	s.eventually("the source has read all there is", func() bool { p := s.progress(); return p.Seconds != nil && *p.Seconds == 0 })
+	s.Eventually("the source has read all there is", func() bool { p := s.Progress(); return p.Seconds != nil && *p.Seconds == 0 })
 	return s
-}
-
-func (s *source) close() {
-	if !s.torn {
-		s.torn = true
-		_ = s.Source.Teardown(context.WithoutCancel(s.ctx))
-	}
-}
-
-const timeout = 20 * time.Second
-
-// read returns the next n records.
-func (s *source) read(n int) []record.Record {
-	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, timeout)
-	defer cancel()
-	for len(s.ahead) < n {
-		more, err := s.Source.Read(ctx)
-		if err != nil {
-			s.Fatalf("after %d of %d records: %v\n%s", len(s.ahead), n, err, strings.Join(plugintest.Show(s.ahead), "\n"))
-		}
-		s.ahead = append(s.ahead, more...)
-	}
-	got := s.ahead[:n:n]
-	s.ahead = s.ahead[n:]
-	return got
-}
-
-// fails returns the error with which reading ends.
-func (s *source) fails() error {
-	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, timeout)
-	defer cancel()
-	for {
-		if _, err := s.Source.Read(ctx); err != nil {
-			if errors.Is(err, context.DeadlineExceeded) {
-				s.Fatal("the source does not fail")
-			}
-			return err
-		}
-	}
 }
 
 // nothing checks that no record comes for a while, behind which a marker row would.
 func (s *source) nothing(marker func()) {
 	s.Helper()
 	marker()
-	got := s.read(1)
+	got := s.Next(1)
 	if op := got[0].Operation; op != record.OperationCreate || !strings.Contains(plugintest.Show(got)[0], "marker") {
 		s.Errorf("got %s, want the marker", plugintest.Show(got)[0])
 	}
 }
 
-func (s *source) ack(records ...record.Record) {
-	s.Helper()
-	var all []record.Position
-	for _, r := range records {
-		all = append(all, r.Position)
-	}
-	if err := s.Source.Ack(s.ctx, all); err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *source) progress() progress.Report { return s.Source.(sdk.Reporter).Progress() }
-
 func (w *world) eventually(what string, ok func() bool) {
 	w.Helper()
-	plugintest.Eventually(w, timeout, what, ok)
-}
-
-func (s *source) want(lines ...string) []record.Record {
-	s.Helper()
-	got := s.read(len(lines))
-	for i, line := range plugintest.Show(got) {
-		if line != lines[i] {
-			s.Errorf("record %d:\n got %s\nwant %s", i+1, line, lines[i])
-		}
-	}
-	return got
+	plugintest.Eventually(w, 20*time.Second, what, ok)
 }

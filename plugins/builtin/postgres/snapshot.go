@@ -268,7 +268,7 @@ func (r *rowReader) flush() error {
 	}
 	s := r.source
 	s.confirmer.sentRows(len(r.records))
-	if !s.send(r.ctx, batch{records: r.records}) {
+	if !s.Send(r.ctx, r.records) {
 		r.err = errStopped
 		return r.err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/handover"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pg"
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres/pgoutput"
 	"github.com/conduit-agent/conduit/plugins/progress"
@@ -27,7 +28,7 @@ type Source struct {
 	log      *slog.Logger
 	schemas  *schemas
 
-	out    chan batch
+	handover.Queue
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	rescan chan struct{} // of capacity one: tables came
@@ -45,12 +46,6 @@ type Source struct {
 
 	confirmer confirmer
 	monitor   monitor
-}
-
-// batch is what run hands to Read.
-type batch struct {
-	records []record.Record
-	err     error
 }
 
 // place is that of a change in the stream.
@@ -104,7 +99,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 // start starts the goroutines that Teardown ends.
 func (s *Source) start(ctx context.Context) {
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.out, s.rescan = make(chan batch, maxBatches), make(chan struct{}, 1)
+	s.Queue, s.rescan = make(handover.Queue, maxBatches), make(chan struct{}, 1)
 	s.confirmer.snapshot(len(s.todo) > 0)
 	s.done.Go(func() { s.run(ctx) })
 	s.done.Go(func() { s.watch(ctx) })
@@ -220,16 +215,6 @@ func (s *Source) identify(ctx context.Context) (string, error) {
 	return string(results[0].Rows[0][0]), nil
 }
 
-// Read implements sdk.Source.
-func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
-	select {
-	case b := <-s.out:
-		return b.records, b.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // Ack implements sdk.Source: what is acknowledged is confirmed to the server with the next status.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	return s.confirmer.acknowledged(positions)
@@ -262,7 +247,7 @@ func (s *Source) run(ctx context.Context) {
 			}
 		}
 		if !pg.Transient(err) {
-			s.send(ctx, batch{err: err})
+			s.Fail(ctx, err)
 			return
 		}
 		s.log.Warn("the connection to PostgreSQL is lost: trying again", "err", err)
@@ -284,16 +269,6 @@ func (s *Source) session(ctx context.Context, connected func()) error {
 		}
 	}
 	return s.stream(ctx, connected)
-}
-
-// send hands b to Read, and reports whether that was possible.
-func (s *Source) send(ctx context.Context, b batch) bool {
-	select {
-	case s.out <- b:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // lifecycle connects for a lifecycle call, with settings that are not those of Configure.

@@ -36,19 +36,19 @@ func TestSource(t *testing.T) {
 func snapshotAndChanges(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text); INSERT INTO t VALUES (-1, 'a'), (0, E'tab\\there'), (7, NULL)")
 	s := w.open(w.settings("t"), nil)
-	rows := s.want(`snapshot t {"id":-1} to {"id":-1,"x":"a"}`, `snapshot t {"id":0} to {"id":0,"x":"tab\there"}`, `snapshot t {"id":7} to {"id":7,"x":null}`)
+	rows := s.Want(`snapshot t {"id":-1} to {"id":-1,"x":"a"}`, `snapshot t {"id":0} to {"id":0,"x":"tab\there"}`, `snapshot t {"id":7} to {"id":7,"x":null}`)
 	w.exec("INSERT INTO t VALUES (8, 'b'); UPDATE t SET x = 'c' WHERE id = 8; DELETE FROM t WHERE id = 7")
-	changes := s.want(`create t {"id":8} to {"id":8,"x":"b"}`, `update t {"id":8} to {"id":8,"x":"c"}`, `delete t {"id":7} from {"id":7}`)
+	changes := s.Want(`create t {"id":8} to {"id":8,"x":"b"}`, `update t {"id":8} to {"id":8,"x":"c"}`, `delete t {"id":7} from {"id":7}`)
 	for _, r := range changes {
 		if r.Metadata.Get("postgres.schema") != "public" || r.Metadata.Get("postgres.lsn") == "" || r.Metadata.Get(record.KeyCreatedAt) == "" ||
 			r.Metadata.Get("opencdc.payload.schema.subject") != "t_payload" || r.Metadata.Get("opencdc.key.schema.subject") != "t_key" {
 			w.Errorf("metadata is %v", r.Metadata)
 		}
 	}
-	s.ack(append(rows, changes[:2]...)...)
-	s.close()
+	s.Settle(append(rows, changes[:2]...)...)
+	s.Close()
 	s = w.open(w.settings("t"), changes[1].Position)
-	s.want(`delete t {"id":7} from {"id":7}`)
+	s.Want(`delete t {"id":7} from {"id":7}`)
 }
 
 // interleavedCommits has a transaction begin earlier and commit later than another one: what it
@@ -62,17 +62,17 @@ func interleavedCommits(w *world) {
 		w.Fatal(err)
 	}
 	w.exec("INSERT INTO t VALUES (2)")
-	second := s.want(`create t {"id":2} to {"id":2}`)
-	s.ack(second...)
+	second := s.Want(`create t {"id":2} to {"id":2}`)
+	s.Settle(second...)
 	w.eventually("the second transaction is confirmed", func() bool {
 		return w.query(fmt.Sprintf("SELECT confirmed_flush_lsn > '%s' FROM pg_replication_slots WHERE slot_name = '%s'", second[0].Metadata.Get("postgres.lsn"), w.db)) == "t"
 	})
-	s.close()
+	s.Close()
 	if err := early.Exec(w.Context(), "INSERT INTO t VALUES (3); COMMIT").Close(); err != nil {
 		w.Fatal(err)
 	}
 	s = w.open(settings, second[0].Position)
-	s.want(`create t {"id":1} to {"id":1}`, `create t {"id":3} to {"id":3}`)
+	s.Want(`create t {"id":1} to {"id":1}`, `create t {"id":3} to {"id":3}`)
 }
 
 // toast has an update leave a large value alone, which the server then does not send.
@@ -80,18 +80,18 @@ func toast(w *world) {
 	w.exec(`CREATE TABLE t (id int PRIMARY KEY, n int, big text); ALTER TABLE t ALTER big SET STORAGE EXTERNAL`)
 	s := w.open(w.settings("t"), nil).streaming()
 	w.exec(`INSERT INTO t VALUES (1, 1, repeat('x', 10000))`)
-	s.read(1)
+	s.Next(1)
 	w.exec(`UPDATE t SET n = 2`)
-	got := s.want(`update t {"id":1} to {"id":1,"n":2}`)
+	got := s.Want(`update t {"id":1} to {"id":1,"n":2}`)
 	whole := got[0].Metadata.Get("opencdc.payload.schema.version")
 	w.exec(`UPDATE t SET big = NULL`)
-	got = s.want(`update t {"id":1} to {"big":null,"id":1,"n":2}`)
+	got = s.Want(`update t {"id":1} to {"big":null,"id":1,"n":2}`)
 	if whole == got[0].Metadata.Get("opencdc.payload.schema.version") {
 		w.Error("a record without the large column has the schema of one with it: encoded, it would be null")
 	}
 	w.exec(`ALTER TABLE t REPLICA IDENTITY FULL; UPDATE t SET big = repeat('y', 10000); UPDATE t SET n = 3`)
-	s.read(1)
-	if after, _ := s.read(1)[0].After.Structured(); len(fmt.Sprint(after["big"])) != 10000 {
+	s.Next(1)
+	if after, _ := s.Next(1)[0].After.Structured(); len(fmt.Sprint(after["big"])) != 10000 {
 		w.Errorf("with a full replica identity the large value is %.20v", after["big"])
 	}
 }
@@ -101,11 +101,11 @@ func keys(w *world) {
 		INSERT INTO a VALUES ('6b86b273-ff34-4ce1-9d6b-804eff5a3f57', 1); INSERT INTO b VALUES (E'q"\\', 2, 3), ('q', 1, 3); INSERT INTO c VALUES (1), (1);
 		ALTER TABLE c REPLICA IDENTITY FULL`)
 	s := w.open(w.settings("a,b,c"), nil)
-	s.want(`snapshot a {"u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57"} to {"n":1,"u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57"}`,
+	s.Want(`snapshot a {"u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57"} to {"n":1,"u":"6b86b273-ff34-4ce1-9d6b-804eff5a3f57"}`,
 		`snapshot b {"x":"q","y":1} to {"x":"q","y":1,"z":3}`, `snapshot b {"x":"q\"\\","y":2} to {"x":"q\"\\","y":2,"z":3}`,
 		`snapshot c null to {"n":1}`, `snapshot c null to {"n":1}`)
 	w.exec("DELETE FROM b WHERE y = 1; UPDATE c SET n = 2")
-	s.want(`delete b {"x":"q","y":1} from {"x":"q","y":1}`, `update c null from {"n":1} to {"n":2}`, `update c null from {"n":1} to {"n":2}`)
+	s.Want(`delete b {"x":"q","y":1} from {"x":"q","y":1}`, `update c null from {"n":1} to {"n":2}`, `update c null from {"n":1} to {"n":2}`)
 }
 
 // keyChange has the key of a row change: the former one goes, so that nothing is left downstream.
@@ -113,10 +113,10 @@ func keyChange(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text)")
 	s := w.open(w.settings("t"), nil).streaming()
 	w.exec("INSERT INTO t VALUES (1, 'a'); UPDATE t SET id = 2")
-	got := s.want(`create t {"id":1} to {"id":1,"x":"a"}`, `delete t {"id":1} from {"id":1}`, `create t {"id":2} to {"id":2,"x":"a"}`)
-	s.close()
+	got := s.Want(`create t {"id":1} to {"id":1,"x":"a"}`, `delete t {"id":1} from {"id":1}`, `create t {"id":2} to {"id":2,"x":"a"}`)
+	s.Close()
 	s = w.open(w.settings("t"), got[1].Position)
-	s.want(`create t {"id":2} to {"id":2,"x":"a"}`)
+	s.Want(`create t {"id":2} to {"id":2,"x":"a"}`)
 }
 
 // types has a column of every type, and reads the same from a snapshot and from a change.
@@ -130,9 +130,9 @@ func types(w *world) {
 			'03:04:05', '1 day 2 hours', 'infinity', '6b86b273-ff34-4ce1-9d6b-804eff5a3f57', '{"a": 1}', '{"b":2}', '<x/>', '10.0.0.1', '08:00:2b:01:02:03', B'101',
 			'{1,NULL}', 'ok', 4, '(1,z)', '[1,5)', '(1,2)', 'a b')`)
 	s := w.open(w.settings("t"), nil)
-	rows := s.read(1)
+	rows := s.Next(1)
 	w.exec("UPDATE t SET nul = NULL")
-	changes := s.read(1)
+	changes := s.Next(1)
 	snapshot, _ := rows[0].After.MarshalJSON()
 	change, _ := changes[0].After.MarshalJSON()
 	if string(snapshot) != string(change) {
@@ -151,23 +151,23 @@ func types(w *world) {
 func tablesAdded(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1), (2)")
 	s := w.open(w.settings("a"), nil)
-	s.ack(s.read(1)...)
+	s.Settle(s.Next(1)...)
 	w.exec("INSERT INTO a VALUES (2)")
-	last := s.want(`create a {"id":2} to {"id":2}`)
-	s.ack(last...)
-	s.close()
+	last := s.Want(`create a {"id":2} to {"id":2}`)
+	s.Settle(last...)
+	s.Close()
 	w.exec("INSERT INTO a VALUES (3)")
 	s = w.open(w.settings("a,b"), last[0].Position) // nothing is read
-	s.close()
+	s.Close()
 	s = w.open(w.settings("a,b"), last[0].Position)
-	rows := s.want(`snapshot b {"id":1} to {"id":1}`, `snapshot b {"id":2} to {"id":2}`)
-	s.close()
+	rows := s.Want(`snapshot b {"id":1} to {"id":1}`, `snapshot b {"id":2} to {"id":2}`)
+	s.Close()
 	s = w.open(w.settings("a,b"), rows[0].Position)
-	rows = s.want(`snapshot b {"id":2} to {"id":2}`)
-	change := s.want(`create a {"id":3} to {"id":3}`)
+	rows = s.Want(`snapshot b {"id":2} to {"id":2}`)
+	change := s.Want(`create a {"id":3} to {"id":3}`)
 	w.exec("INSERT INTO b VALUES (3)")
-	s.want(`create b {"id":3} to {"id":3}`)
-	s.ack(rows[0], change[0])
+	s.Want(`create b {"id":3} to {"id":3}`)
+	s.Settle(rows[0], change[0])
 	w.eventually("nothing is pending", func() bool {
 		return !strings.Contains(w.query("SELECT obj_description(oid, 'pg_publication') FROM pg_publication"), "pending")
 	})
@@ -177,11 +177,11 @@ func tablesAdded(w *world) {
 func allTables(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1)")
 	s := w.open(w.settings("*"), nil)
-	s.want(`snapshot a {"id":1} to {"id":1}`)
+	s.Want(`snapshot a {"id":1} to {"id":1}`)
 	w.exec("CREATE TABLE late (id int PRIMARY KEY); INSERT INTO late VALUES (1)")
-	s.want(`snapshot late {"id":1} to {"id":1}`)
+	s.Want(`snapshot late {"id":1} to {"id":1}`)
 	w.exec("INSERT INTO late VALUES (2); INSERT INTO a VALUES (2)")
-	s.want(`create late {"id":2} to {"id":2}`, `create a {"id":2} to {"id":2}`)
+	s.Want(`create late {"id":2} to {"id":2}`, `create a {"id":2} to {"id":2}`)
 }
 
 // readAgain has one table read whole again, while another one is left alone.
@@ -189,21 +189,21 @@ func readAgain(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
 	before := w.settings("a,b")
 	s := w.open(before, nil)
-	s.ack(s.read(2)...)
+	s.Settle(s.Next(2)...)
 	w.exec("INSERT INTO a VALUES (2)")
-	last := s.read(1)
-	s.ack(last...)
-	s.close()
+	last := s.Next(1)
+	s.Settle(last...)
+	s.Close()
 	w.exec("INSERT INTO a VALUES (3); INSERT INTO b VALUES (2)") // in the rows that are read again, and of the other table
 	after := w.settings("a,b", "snapshot.again", "a/1")
 	s = w.newSource(w.db + ":source")
-	if err := s.LifecycleOnUpdated(s.ctx, before, after); err != nil {
+	if err := s.LifecycleOnUpdated(s.Ctx, before, after); err != nil {
 		w.Fatal(err)
 	}
-	if err := s.tryOpen(after, last[0].Position); err != nil {
+	if err := s.TryOpen(after, last[0].Position); err != nil {
 		w.Fatal(err)
 	}
-	s.want(`snapshot a {"id":1} to {"id":1}`, `snapshot a {"id":2} to {"id":2}`, `snapshot a {"id":3} to {"id":3}`, `create b {"id":2} to {"id":2}`)
+	s.Want(`snapshot a {"id":1} to {"id":1}`, `snapshot a {"id":2} to {"id":2}`, `snapshot a {"id":3} to {"id":3}`, `create b {"id":2} to {"id":2}`)
 	s.nothing(func() {
 		w.exec("CREATE TABLE x (id int); ALTER TABLE a ADD m text; INSERT INTO a VALUES (9, 'marker')")
 	})
@@ -213,18 +213,18 @@ func twoPipelines(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	w.open(w.settings("t"), nil)
 	other := w.newSource("other:source")
-	if err := other.tryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "belongs to connector "+w.db+":source") {
+	if err := other.TryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "belongs to connector "+w.db+":source") {
 		w.Errorf("a second source with the same names opens: %v", err)
 	}
 	other = w.newSource("other:source")
-	if err := other.tryOpen(w.settings("t", "logrepl.publicationName", w.db+"_other"), nil); err == nil || !strings.Contains(err.Error(), "slot "+w.db+" belongs to connector") {
+	if err := other.TryOpen(w.settings("t", "logrepl.publicationName", w.db+"_other"), nil); err == nil || !strings.Contains(err.Error(), "slot "+w.db+" belongs to connector") {
 		w.Errorf("a second source with the same slot opens: %v", err)
 	}
 	// The same connector of another agent, or one whose publication has no comment.
 	same := w.newSource(w.db + ":source")
-	err := same.tryOpen(w.settings("t"), nil)
+	err := same.TryOpen(w.settings("t"), nil)
 	if err == nil {
-		err = same.fails()
+		err = same.Fails()
 	}
 	if !strings.Contains(err.Error(), "in use by") || !strings.Contains(err.Error(), "logrepl.slotName") {
 		w.Errorf("a slot in use is reported as: %v", err)
@@ -241,7 +241,7 @@ func heartbeat(w *world) {
 		return w.query(fmt.Sprintf("SELECT confirmed_flush_lsn >= '%s' FROM pg_replication_slots WHERE slot_name = '%s'", at, w.db)) == "t"
 	})
 	w.eventually("lag is reported", func() bool {
-		p := s.progress()
+		p := s.Progress()
 		return p.Bytes != nil && *p.Bytes < 100_000 && p.Seconds != nil && *p.Seconds == 0
 	})
 }
@@ -250,22 +250,22 @@ func heartbeat(w *world) {
 func lost(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
 	s := w.open(w.settings("t"), nil)
-	last := s.read(1)
-	s.ack(last...)
+	last := s.Next(1)
+	s.Settle(last...)
 	w.exec("INSERT INTO t VALUES (2)")
-	last = s.read(1)
+	last = s.Next(1)
 	w.exec(fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '%s'", w.db))
 	w.eventually("the slot is dropped", func() bool {
 		c := w.connect()
 		return c.Exec(w.Context(), fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '%s' AND active; SELECT pg_drop_replication_slot('%s')", w.db, w.db)).Close() == nil
 	})
 	const want = "slot lost, a new snapshot is needed: slot"
-	if err := s.fails(); !strings.Contains(err.Error(), want) {
+	if err := s.Fails(); !strings.Contains(err.Error(), want) {
 		w.Errorf("while it runs: %v", err)
 	}
-	s.close()
+	s.Close()
 	s = w.newSource(w.db + ":source")
-	if err := s.tryOpen(w.settings("t"), last[0].Position); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "delete the pipeline") {
+	if err := s.TryOpen(w.settings("t"), last[0].Position); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "delete the pipeline") {
 		w.Errorf("at the next start: %v", err)
 	}
 }
@@ -277,15 +277,15 @@ func maxLag(w *world) {
 	}
 	s := w.open(w.settings("t", "slot.max-lag", "100kB"), nil)
 	write()
-	w.eventually("it warns", func() bool { return strings.Contains(s.progress().Warning, "more than slot.max-lag") })
-	s.close()
+	w.eventually("it warns", func() bool { return strings.Contains(s.Progress().Warning, "more than slot.max-lag") })
+	s.Close()
 	s = w.open(w.settings("t", "slot.max-lag", "100kB", "slot.max-lag-action", "stop"), nil)
-	if err := s.fails(); !strings.Contains(err.Error(), "the source is stopped") {
+	if err := s.Fails(); !strings.Contains(err.Error(), "the source is stopped") {
 		w.Errorf("got %v", err)
 	}
-	s.close()
+	s.Close()
 	s = w.open(w.settings("t", "slot.max-lag", "100kB", "slot.max-lag-action", "drop"), nil)
-	if err := s.fails(); !strings.Contains(err.Error(), "slot lost, a new snapshot is needed") {
+	if err := s.Fails(); !strings.Contains(err.Error(), "slot lost, a new snapshot is needed") {
 		w.Errorf("got %v", err)
 	}
 	if n := w.query(fmt.Sprintf("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '%s'", w.db)); n != "0" {
@@ -297,19 +297,19 @@ func maxLag(w *world) {
 func conduitPositions(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
 	made := w.newSource(w.db + ":source")
-	if err := made.LifecycleOnCreated(made.ctx, w.settings("t,u")); err != nil {
+	if err := made.LifecycleOnCreated(made.Ctx, w.settings("t,u")); err != nil {
 		w.Fatal(err)
 	}
 	s := w.open(w.settings("t,u"), record.Position(`{"type":1,"snapshots":{"t":{"last_read":2,"snapshot_end":3}}}`))
-	s.want(`snapshot t {"id":3} to {"id":3}`, `snapshot u {"id":1} to {"id":1}`)
+	s.Want(`snapshot t {"id":3} to {"id":3}`, `snapshot u {"id":1} to {"id":1}`)
 	at := w.query("SELECT pg_current_wal_insert_lsn()")
 	w.exec("INSERT INTO t VALUES (4)")
-	s.want(`create t {"id":4} to {"id":4}`)
-	s.close()
+	s.Want(`create t {"id":4} to {"id":4}`)
+	s.Close()
 	s = w.open(w.settings("t,u"), record.Position(`{"type":2,"last_lsn":"`+at+`"}`))
-	s.want(`create t {"id":4} to {"id":4}`)
+	s.Want(`create t {"id":4} to {"id":4}`)
 	bad := w.newSource(w.db + ":source")
-	if err := bad.tryOpen(w.settings("t"), record.Position(`{"type":2}`)); err == nil {
+	if err := bad.TryOpen(w.settings("t"), record.Position(`{"type":2}`)); err == nil {
 		w.Error("a position without a place is taken")
 	}
 }
@@ -318,18 +318,18 @@ func conduitPositions(w *world) {
 func resumeSnapshot(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY, x int); INSERT INTO a SELECT i, 0 FROM generate_series(1, 2000) i; CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
 	s := w.open(w.settings("a,b"), nil)
-	w.eventually("progress is reported", func() bool { p := s.progress(); return len(p.Snapshots) > 0 && p.Snapshots[0].Of == "public.a" })
-	rows := s.read(1000)
-	s.ack(rows...)
-	s.close()
+	w.eventually("progress is reported", func() bool { p := s.Progress(); return len(p.Snapshots) > 0 && p.Snapshots[0].Of == "public.a" })
+	rows := s.Next(1000)
+	s.Settle(rows...)
+	s.Close()
 	w.exec("UPDATE a SET x = 1 WHERE id IN (500, 1500); DELETE FROM a WHERE id = 501")
 	s = w.open(w.settings("a,b"), rows[999].Position)
 	final := map[string]any{}
-	for _, r := range append(rows, s.read(1001)...) {
+	for _, r := range append(rows, s.Next(1001)...) {
 		after, _ := r.After.Structured()
 		final[fmt.Sprint(r.Metadata.Get(record.KeyCollection), after["id"])] = after["x"]
 	}
-	for _, r := range s.read(3) {
+	for _, r := range s.Next(3) {
 		key, _ := r.Key.Structured()
 		after, _ := r.After.Structured()
 		id := fmt.Sprint("a", key["id"])
@@ -346,7 +346,7 @@ func resumeSnapshot(w *world) {
 func hidden(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, m text)")
 	s := w.newSource(w.db + ":source")
-	if err := s.LifecycleOnCreated(s.ctx, w.settings("t")); err != nil {
+	if err := s.LifecycleOnCreated(s.Ctx, w.settings("t")); err != nil {
 		w.Fatal(err)
 	}
 	w.exec("INSERT INTO t VALUES (1); UPDATE t SET m = 'x'")
@@ -354,17 +354,17 @@ func hidden(w *world) {
 	if err := open.Exec(w.Context(), "BEGIN; INSERT INTO t VALUES (2)").Close(); err != nil {
 		w.Fatal(err)
 	}
-	if err := s.tryOpen(w.settings("t"), nil); err != nil {
+	if err := s.TryOpen(w.settings("t"), nil); err != nil {
 		w.Fatal(err)
 	}
-	rows := s.want(`snapshot t {"id":1} to {"id":1,"m":"x"}`)
+	rows := s.Want(`snapshot t {"id":1} to {"id":1,"m":"x"}`)
 	if err := open.Exec(w.Context(), "COMMIT").Close(); err != nil {
 		w.Fatal(err)
 	}
-	s.want(`create t {"id":2} to {"id":2,"m":null}`)
-	s.close()
+	s.Want(`create t {"id":2} to {"id":2,"m":null}`)
+	s.Close()
 	s = w.open(w.settings("t"), rows[0].Position)
-	s.want(`create t {"id":2} to {"id":2,"m":null}`)
+	s.Want(`create t {"id":2} to {"id":2,"m":null}`)
 }
 
 // slotWaits has a transaction open while the slot is made, which waits for its end. An unfinished
@@ -376,7 +376,7 @@ func slotWaits(w *world) {
 		w.Fatal(err)
 	}
 	s := w.newSource(w.db + ":source")
-	ctx, cancel := context.WithTimeout(s.ctx, 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(s.Ctx, 500*time.Millisecond)
 	defer cancel()
 	if err := s.LifecycleOnCreated(ctx, w.settings("t")); err == nil || !strings.Contains(err.Error(), "waits until transactions end") {
 		w.Errorf("while a transaction is open: %v", err)
@@ -388,13 +388,13 @@ func slotWaits(w *world) {
 		made <- making.Exec(w.Context(), fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", w.db)).Close()
 	}()
 	w.eventually("the slot is begun", func() bool { return w.query(slots) == "1" })
-	if err := s.tryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "is still being made") {
+	if err := s.TryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "is still being made") {
 		w.Errorf("with an unfinished slot: %v", err)
 	}
 	if err := errors.Join(open.Exec(w.Context(), "COMMIT").Close(), <-made); err != nil {
 		w.Fatal(err)
 	}
-	w.open(w.settings("t"), nil).want(`snapshot t {"id":1} to {"id":1}`)
+	w.open(w.settings("t"), nil).Want(`snapshot t {"id":1} to {"id":1}`)
 }
 
 // confirms makes sure that the server is told to forget only what is acknowledged.
@@ -405,25 +405,25 @@ func confirms(w *world) {
 		return w.query(fmt.Sprintf("SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '%s'", w.db))
 	}
 	begin := at()
-	rows := s.streaming().read(1)
+	rows := s.streaming().Next(1)
 	w.exec("INSERT INTO t VALUES (2)")
-	first := s.read(1)
+	first := s.Next(1)
 	w.exec("INSERT INTO t VALUES (3)")
-	second := s.read(1)
+	second := s.Next(1)
 	beats := func() {
 		began := time.Now()
-		w.eventually("some statuses were sent", func() bool { return s.progress().At.After(began.Add(600 * time.Millisecond)) })
+		w.eventually("some statuses were sent", func() bool { return s.Progress().At.After(began.Add(600 * time.Millisecond)) })
 	}
 	beats()
 	if got := at(); got != begin {
 		w.Errorf("nothing is acknowledged, and confirmed is %s instead of %s", got, begin)
 	}
-	s.ack(first...) // the row is not
+	s.Settle(first...) // the row is not
 	beats()
 	if got := at(); got != begin {
 		w.Errorf("a row of the snapshot is not acknowledged, and confirmed is %s instead of %s", got, begin)
 	}
-	s.ack(rows...)
+	s.Settle(rows...)
 	between := func() bool {
 		return w.query(fmt.Sprintf("SELECT '%[1]s'::pg_lsn > '%[2]s' AND '%[1]s'::pg_lsn <= '%[3]s'", at(), first[0].Metadata.Get("postgres.lsn"), second[0].Metadata.Get("postgres.lsn"))) == "t"
 	}
@@ -432,7 +432,7 @@ func confirms(w *world) {
 	if !between() {
 		w.Errorf("the second change is not acknowledged, and confirmed is %s", at())
 	}
-	s.ack(second...)
+	s.Settle(second...)
 	w.eventually("all is confirmed", func() bool {
 		return w.query(fmt.Sprintf("SELECT '%s'::pg_lsn > '%s'", at(), second[0].Metadata.Get("postgres.lsn"))) == "t"
 	})
@@ -442,21 +442,21 @@ func lifecycle(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
 	before := w.settings("t,u")
 	s := w.newSource(w.db + ":source")
-	if err := s.LifecycleOnCreated(s.ctx, before); err != nil {
+	if err := s.LifecycleOnCreated(s.Ctx, before); err != nil {
 		w.Fatal(err)
 	}
-	if err := s.tryOpen(before, nil); err != nil {
+	if err := s.TryOpen(before, nil); err != nil {
 		w.Fatal(err)
 	}
 	s.streaming()
 	w.exec("INSERT INTO t VALUES (1)")
-	last := s.read(1)
-	s.ack(last...)
-	s.close()
+	last := s.Next(1)
+	s.Settle(last...)
+	s.Close()
 	w.exec("INSERT INTO t VALUES (2)")
 	after := w.settings("t", "logrepl.slotName", w.db+"_2", "logrepl.publicationName", w.db)
 	s = w.newSource(w.db + ":source")
-	if err := s.LifecycleOnUpdated(s.ctx, before, after); err != nil {
+	if err := s.LifecycleOnUpdated(s.Ctx, before, after); err != nil {
 		w.Fatal(err)
 	}
 	if got := w.query("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"); got != w.db+"_2" {
@@ -465,19 +465,19 @@ func lifecycle(w *world) {
 	if got := w.query("SELECT tablename FROM pg_publication_tables"); got != "t" {
 		w.Errorf("tables of the publication are %s", got)
 	}
-	if err := s.tryOpen(after, last[0].Position); err != nil {
+	if err := s.TryOpen(after, last[0].Position); err != nil {
 		w.Fatal(err)
 	}
-	s.want(`create t {"id":2} to {"id":2}`)
+	s.Want(`create t {"id":2} to {"id":2}`)
 	// It is deleted while its session still holds the slot.
 	d := w.newSource(w.db + ":source")
-	if err := d.LifecycleOnDeleted(d.ctx, after); err != nil {
+	if err := d.LifecycleOnDeleted(d.Ctx, after); err != nil {
 		w.Fatal(err)
 	}
 	if got := w.query("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") + w.query("SELECT count(*) FROM pg_publication"); got != "00" {
 		w.Errorf("slots and publications left: %s", got)
 	}
-	if err := d.LifecycleOnDeleted(d.ctx, after); err != nil {
+	if err := d.LifecycleOnDeleted(d.Ctx, after); err != nil {
 		w.Errorf("deleting again: %v", err)
 	}
 }
@@ -492,7 +492,7 @@ func reconnect(w *world) {
 	rounds := func(n int) {
 		w.Helper()
 		w.exec(fmt.Sprintf("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(%d, %d) i", next, next+n-1))
-		for _, r := range s.read(n) {
+		for _, r := range s.Next(n) {
 			if after, _ := r.After.Structured(); fmt.Sprint(after["id"]) != fmt.Sprint(next) {
 				w.Fatalf("got row %v, want %d", after["id"], next)
 			}
@@ -503,7 +503,7 @@ func reconnect(w *world) {
 	for range 5 {
 		w.exec(fmt.Sprintf("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(%d, %d) i", next, next+1999))
 		proxy.Cut() // in the middle of a transaction, or not
-		for _, r := range s.read(2000) {
+		for _, r := range s.Next(2000) {
 			if after, _ := r.After.Structured(); fmt.Sprint(after["id"]) != fmt.Sprint(next) {
 				w.Fatalf("got row %v, want %d", after["id"], next)
 			}
@@ -511,11 +511,11 @@ func reconnect(w *world) {
 		}
 	}
 	proxy.Hold(true)
-	w.eventually("it is known that the connection is lost", func() bool { return strings.Contains(s.progress().Warning, "not connected") })
+	w.eventually("it is known that the connection is lost", func() bool { return strings.Contains(s.Progress().Warning, "not connected") })
 	proxy.Cut()
 	proxy.Heal()
 	rounds(10)
-	w.eventually("it is known that the connection is there", func() bool { return s.progress().Warning == "" })
+	w.eventually("it is known that the connection is there", func() bool { return s.Progress().Warning == "" })
 }
 
 // rights has a role without the rights that are needed: the error says which.
@@ -523,34 +523,34 @@ func rights(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); DROP ROLE IF EXISTS weak; CREATE ROLE weak LOGIN; GRANT USAGE ON SCHEMA public TO weak")
 	s := w.newSource(w.db + ":source")
 	settings := w.settings("t", "url", strings.Replace(w.url(), "postgres@", "weak@", 1))
-	err := s.tryOpen(settings, nil)
+	err := s.TryOpen(settings, nil)
 	if err == nil || !strings.Contains(err.Error(), "the role must own the tables public.t and may CREATE in the database") {
 		w.Errorf("without any right: %v", err)
 	}
 	w.exec(fmt.Sprintf("CREATE PUBLICATION %s FOR TABLE t", w.db))
 	s = w.newSource(w.db + ":source")
-	if err := s.tryOpen(settings, nil); err == nil || !strings.Contains(err.Error(), "ALTER ROLE … REPLICATION") {
+	if err := s.TryOpen(settings, nil); err == nil || !strings.Contains(err.Error(), "ALTER ROLE … REPLICATION") {
 		w.Errorf("without REPLICATION: %v", err)
 	}
 	w.exec("ALTER ROLE weak REPLICATION; INSERT INTO t VALUES (1)")
 	s = w.newSource(w.db + ":source")
-	if err := s.tryOpen(settings, nil); err != nil {
+	if err := s.TryOpen(settings, nil); err != nil {
 		w.Fatal(err)
 	}
-	if err := s.fails(); !strings.Contains(err.Error(), `GRANT SELECT ON "public"."t"`) {
+	if err := s.Fails(); !strings.Contains(err.Error(), `GRANT SELECT ON "public"."t"`) {
 		w.Errorf("without SELECT: %v", err)
 	}
 	w.exec("GRANT SELECT ON t TO weak")
-	s.close()
+	s.Close()
 	s = w.newSource(w.db + ":source")
-	if err := s.tryOpen(settings, nil); err != nil {
+	if err := s.TryOpen(settings, nil); err != nil {
 		w.Fatal(err)
 	}
-	s.want(`snapshot t {"id":1} to {"id":1}`)
-	s.close()
+	s.Want(`snapshot t {"id":1} to {"id":1}`)
+	s.Close()
 	w.exec("CREATE TABLE u (id int PRIMARY KEY)")
 	s = w.newSource(w.db + ":source")
-	if err := s.tryOpen(w.settings("t,u", "url", settings["url"]), nil); err == nil || !strings.Contains(err.Error(), `ALTER PUBLICATION "`) {
+	if err := s.TryOpen(w.settings("t,u", "url", settings["url"]), nil); err == nil || !strings.Contains(err.Error(), `ALTER PUBLICATION "`) {
 		w.Errorf("with a table that the publication does not have: %v", err)
 	}
 }

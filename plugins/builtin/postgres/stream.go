@@ -357,7 +357,7 @@ func (st *stream) flush(ctx context.Context) bool {
 		return true
 	}
 	last, _ := lastPlace(st.records[len(st.records)-1].Position) // which add made
-	if !st.send(ctx, batch{records: st.records}) {
+	if !st.Send(ctx, st.records) {
 		return false
 	}
 	st.at = last

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -57,17 +58,17 @@ func TestTLS(t *testing.T) {
 	w := &world{T: t, server: s, db: "postgres"}
 	client := "&sslcert=" + cert + "&sslkey=" + key
 	url := "postgres://test@" + s.Addr + "/postgres?sslmode=verify-full&sslrootcert=" + root + client
-	w.open(map[string]string{"url": url, "tables": "t"}, nil).want(`snapshot t {"id":1} to {"id":1}`)
-	w.destination(map[string]string{"url": url}).write(rec(1, record.OperationCreate, m{"id": 2}, m{"id": 2}))
+	w.open(map[string]string{"url": url, "tables": "t"}, nil).Want(`snapshot t {"id":1} to {"id":1}`)
+	w.destination(map[string]string{"url": url}).write(plugintest.Row(1, record.OperationCreate, m{"id": 2}, m{"id": 2}))
 	byName := strings.Replace(url, "127.0.0.1", "localhost", 1)
-	w.destination(map[string]string{"url": strings.Replace(byName, "verify-full", "verify-ca", 1)}).write(rec(2, record.OperationCreate, m{"id": 3}, m{"id": 3}))
+	w.destination(map[string]string{"url": strings.Replace(byName, "verify-full", "verify-ca", 1)}).write(plugintest.Row(2, record.OperationCreate, m{"id": 3}, m{"id": 3}))
 	for name, c := range map[string]struct{ url, want string }{
 		"another authority": {strings.Replace(url, "sslrootcert="+root, "sslrootcert="+cert, 1), "certificate signed by unknown authority"},
 		"another name":      {byName, "wanted to match localhost"},
 		"no certificate":    {strings.Replace(url, client, "", 1), "certificate"},
 		"no TLS":            {"postgres://test@" + s.Addr + "/postgres?sslmode=disable", "pg_hba.conf"},
 	} {
-		err := w.newSource("p:other").tryOpen(map[string]string{"url": c.url, "tables": "t"}, nil)
+		err := w.newSource("p:other").TryOpen(map[string]string{"url": c.url, "tables": "t"}, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}

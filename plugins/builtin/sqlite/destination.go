@@ -28,13 +28,11 @@ type destinationSettings struct {
 }
 
 // Destination writes records to tables.
-type Destination struct {
-	sqlsink.Lifecycle
-	sqlsink.Writer[sqldb.Column]
-	db *sqldb.DB
-}
+type Destination struct{ sqldb.Destination }
 
-func newDestination() sdk.Destination { return &Destination{Lifecycle: forget} }
+func newDestination() sdk.Destination {
+	return &Destination{sqldb.Destination{Lifecycle: forget}}
+}
 
 // Parameters implements sdk.Destination.
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
@@ -48,17 +46,7 @@ func (d *Destination) Configure(ctx context.Context, given map[string]string) er
 	if err := s.Check(ctx); err != nil {
 		return err
 	}
-	d.db = &sqldb.DB{Dialect: &dialect{s}, Positions: s.PositionTable}
-	d.Database = d.db
-	return d.Writer.Configure(s.tableSettings)
-}
-
-// Teardown implements sdk.Destination.
-func (d *Destination) Teardown(context.Context) error {
-	if d.db != nil {
-		d.db.Disconnect()
-	}
-	return nil
+	return d.Use(&sqldb.DB{Dialect: &dialect{s}, Positions: s.PositionTable}, s.tableSettings)
 }
 
 // forget removes the connector from the table of positions, if there is one.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -27,12 +28,13 @@ func (w *world) destination(more ...string) (sdk.Destination, context.Context) {
 	return plugintest.OpenDestination(w, sqlite.Connector(), "p:destination", settings)
 }
 
+func (w *world) sink() *sqltest.Destination {
+	return &sqltest.Destination{DB: w.db, Open: func(more ...string) (sdk.Destination, context.Context) { return w.destination(more...) }}
+}
+
 func (w *world) write(records []record.Record, more ...string) {
 	w.Helper()
-	d, ctx := w.destination(more...)
-	if n, err := d.Write(ctx, records); n != len(records) || err != nil {
-		w.Fatalf("wrote %d of %d: %v", n, len(records), err)
-	}
+	w.sink().Write(w, records, more...)
 }
 
 func TestOperations(t *testing.T) {
@@ -52,7 +54,7 @@ func TestOperations(t *testing.T) {
 		plugintest.Row(8, record.OperationUpdate, m{"id": 5}, m{"id": 5, "x": "not there"}),
 		raw, only, only,
 	})
-	if got, want := w.query("SELECT * FROM t ORDER BY id"), "1|d|e\n3|<nil>|kept\n4|<nil>|kept\n5|not there|kept\n9|12345678901234567890|kept"; got != want {
+	if got, want := w.query("SELECT * FROM t ORDER BY id"), "1|d|e\n3||kept\n4||kept\n5|not there|kept\n9|12345678901234567890|kept"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if got := w.query("SELECT * FROM only"); got != "1|z" {
@@ -63,34 +65,15 @@ func TestOperations(t *testing.T) {
 // TestRefused has one record of many refused: those before it are written, and the error says what is wrong with it.
 func TestRefused(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT CHECK (x <> 'bad'), n INT UNIQUE)")
-	for name, c := range map[string]struct {
-		bad  record.Record
-		want string
-	}{
-		"check":       {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "bad"}), "CHECK constraint failed"},
-		"no number":   {plugintest.Row(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}), "datatype mismatch"},
-		"column":      {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "y": 1}), `it has no column "y"`},
-		"no key":      {plugintest.Row(0, record.OperationDelete, nil, nil), "the record has no key"},
-		"constraint":  {plugintest.Row(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}), "need a primary key or a unique index"},
-		"not without": {plugintest.Row(0, record.OperationCreate, nil, m{"id": 1}), "UNIQUE constraint failed"},
-		"other index": {plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "n": 1}), "UNIQUE constraint failed"},
-	} {
-		w.exec("DELETE FROM t")
-		var all []record.Record
-		for i := range 40 {
-			all = append(all, plugintest.Row(i, record.OperationCreate, m{"id": i}, m{"id": i, "x": "ok", "n": i}))
-		}
-		all[23] = c.bad
-		d, ctx := w.destination()
-		n, err := d.Write(ctx, all)
-		var lost interface{ Lost() bool }
-		if n != 23 || err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &lost) {
-			t.Errorf("%s: wrote %d: %v", name, n, err)
-		}
-		if got := w.query("SELECT count(*) FROM t"); got != "23" {
-			t.Errorf("%s: %s rows are written", name, got)
-		}
-	}
+	w.sink().CheckRefused(t, map[string]sqltest.Refused{
+		"check":       {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "x": "bad"}), Want: "CHECK constraint failed"},
+		"no number":   {Record: plugintest.Row(0, record.OperationCreate, m{"id": "x"}, m{"id": "x"}), Want: "datatype mismatch"},
+		"column":      {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "y": 1}), Want: `it has no column "y"`},
+		"no key":      {Record: plugintest.Row(0, record.OperationDelete, nil, nil), Want: "the record has no key"},
+		"constraint":  {Record: plugintest.Row(0, record.OperationCreate, m{"x": "k"}, m{"id": 50, "x": "k"}), Want: "need a primary key or a unique index"},
+		"not without": {Record: plugintest.Row(0, record.OperationCreate, nil, m{"id": 1}), Want: "UNIQUE constraint failed"},
+		"other index": {Record: plugintest.Row(0, record.OperationCreate, m{"id": 50}, m{"id": 50, "n": 1}), Want: "UNIQUE constraint failed"},
+	})
 }
 
 func TestWrittenValues(t *testing.T) {
@@ -106,23 +89,8 @@ func TestWrittenValues(t *testing.T) {
 // TestOnce writes records again after a restart, as an agent does that was killed.
 func TestOnce(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE t (n INT)")
-	var all []record.Record
-	for i := range 100 {
-		all = append(all, plugintest.Row(i, record.OperationCreate, nil, m{"n": i}))
-	}
-	for _, part := range [][]record.Record{all[:60], all[30:80], all[80:]} {
-		w.write(part, "positionTable", "conduit_positions")
-	}
-	if got := w.query("SELECT count(*), count(DISTINCT n) FROM t"); got != "100|100" {
-		t.Errorf("got %s", got)
-	}
-	d, ctx := w.destination("positionTable", "conduit_positions")
-	if err := d.LifecycleOnDeleted(ctx, map[string]string{"path": w.path, "positionTable": "conduit_positions"}); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.query("SELECT count(*) FROM conduit_positions"); got != "0" {
-		t.Errorf("%s rows of positions are left", got)
-	}
+	w.sink().CheckOnce(t)
+	w.sink().CheckForgets(t, map[string]string{"path": w.path})
 }
 
 // TestSetup makes the database and its table, and reaches no other file.
@@ -156,8 +124,7 @@ func TestBusy(t *testing.T) {
 	d, ctx := w.destination("timeout", "10ms")
 	w.exec("BEGIN IMMEDIATE")
 	_, err := d.Write(ctx, []record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})})
-	var lost interface{ Lost() bool }
-	if !errors.As(err, &lost) || !strings.Contains(err.Error(), "database is locked") {
+	if !sqltest.Lost(err) || !strings.Contains(err.Error(), "database is locked") {
 		t.Errorf("got %v", err)
 	}
 	w.exec("COMMIT")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/handover"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/capture"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
 	"github.com/conduit-agent/conduit/plugins/progress"
@@ -68,7 +69,7 @@ type Source struct {
 	settings sourceSettings
 	log      *slog.Logger
 
-	out    chan batch
+	handover.Queue
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
@@ -81,12 +82,6 @@ type Source struct {
 	reading  progress.Snapshot // of the table that is read whole
 
 	monitor monitor
-}
-
-// batch is what run hands to Read.
-type batch struct {
-	records []record.Record
-	err     error
 }
 
 // Parameters implements sdk.Source.
@@ -110,7 +105,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 	}
 	s.monitor.acked = s.at
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.out = make(chan batch)
+	s.Queue = make(handover.Queue)
 	s.done.Go(func() { s.run(ctx) })
 	return nil
 }
@@ -174,16 +169,6 @@ func (s *Source) disconnect() {
 	s.conn, s.db = nil, nil
 }
 
-// Read implements sdk.Source.
-func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
-	select {
-	case b := <-s.out:
-		return b.records, b.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // Ack implements sdk.Source: changes that are acknowledged are removed with the next look.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	pos, err := parsePosition(positions[len(positions)-1])
@@ -216,7 +201,7 @@ func (s *Source) run(ctx context.Context) {
 			return
 		}
 		if !file.Transient(err) && !errors.Is(err, errReplaced) {
-			s.send(ctx, batch{err: err})
+			s.Fail(ctx, err)
 			return
 		}
 		s.disconnect()
@@ -266,7 +251,7 @@ func (s *Source) session(ctx context.Context, works func()) error {
 			seen = version
 		}
 		s.monitor.set(func() { s.monitor.current = all && len(records) == 0 || s.monitor.current && len(records) == 0 })
-		if len(records) > 0 && !s.send(ctx, batch{records: records}) {
+		if len(records) > 0 && !s.send(ctx, records) {
 			return ctx.Err()
 		}
 	}
@@ -308,25 +293,13 @@ func (s *Source) look(ctx context.Context) (version int64, err error) {
 	return version, s.settle(ctx)
 }
 
-// send hands b to Read, and reports whether that was possible. Meanwhile what is acknowledged is removed.
-func (s *Source) send(ctx context.Context, b batch) bool {
-	tick := time.NewTicker(settleEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case s.out <- b:
-			return true
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-			if s.conn == nil {
-				continue
-			}
-			if err := s.settle(ctx); err != nil {
-				s.log.Debug("cannot remove changes yet", "err", err)
-			}
+// send hands records to Read, and reports whether that was possible. Meanwhile what is acknowledged is removed.
+func (s *Source) send(ctx context.Context, records []record.Record) bool {
+	return s.SendMeanwhile(ctx, records, settleEvery, func() {
+		if err := s.settle(ctx); err != nil {
+			s.log.Debug("cannot remove changes yet", "err", err)
 		}
-	}
+	})
 }
 
 // lifecycle opens the database for a lifecycle call, with settings that are not those of

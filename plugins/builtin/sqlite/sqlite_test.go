@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"database/sql"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -40,45 +40,9 @@ func (w *world) connect() {
 	w.db = db
 }
 
-func (w *world) exec(text string) {
-	w.Helper()
-	if _, err := w.db.ExecContext(w.Context(), text); err != nil {
-		w.Fatalf("%s: %v", text, err)
-	}
-}
+func (w *world) exec(text string) { w.Helper(); sqltest.Exec(w, w.db, text) }
 
-// query returns the rows of a query, columns joined by |.
-func (w *world) query(text string) string {
-	w.Helper()
-	rows, err := w.db.QueryContext(w.Context(), text)
-	if err != nil {
-		w.Fatalf("%s: %v", text, err)
-	}
-	defer func() { _ = rows.Close() }()
-	columns, err := rows.Columns()
-	if err != nil {
-		w.Fatal(err)
-	}
-	var lines []string
-	for rows.Next() {
-		values, pointers := make([]any, len(columns)), make([]any, len(columns))
-		for i := range values {
-			pointers[i] = &values[i]
-		}
-		if err := rows.Scan(pointers...); err != nil {
-			w.Fatal(err)
-		}
-		texts := make([]string, len(values))
-		for i, v := range values {
-			texts[i] = fmt.Sprint(v)
-		}
-		lines = append(lines, strings.Join(texts, "|"))
-	}
-	if err := rows.Err(); err != nil {
-		w.Fatal(err)
-	}
-	return strings.Join(lines, "\n")
-}
+func (w *world) query(text string) string { w.Helper(); return sqltest.Query(w, w.db, text) }
 
 func (w *world) settings(tables string, more ...string) map[string]string {
 	s := map[string]string{"path": w.path, "tables": tables, "poll": "5ms"}

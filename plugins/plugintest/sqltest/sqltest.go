@@ -1,0 +1,129 @@
+// Package sqltest has what tests of the connectors of SQL databases share.
+package sqltest
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Exec runs statements.
+func Exec(t testing.TB, db *sql.DB, text string) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+// Query returns the rows of a query, columns joined by |. NULL is nothing.
+func Query(t testing.TB, db *sql.DB, text string) string {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	defer func() { _ = rows.Close() }()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for rows.Next() {
+		values, pointers := make([][]byte, len(columns)), make([]any, len(columns))
+		for i := range values {
+			pointers[i] = &values[i]
+		}
+		if err := rows.Scan(pointers...); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(bytes.Join(values, []byte("|"))))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Destination is a destination that writes to the table t of a database.
+type Destination struct {
+	DB   *sql.DB
+	Open func(settings ...string) (sdk.Destination, context.Context)
+}
+
+// Write writes all records with a destination of their own.
+func (d *Destination) Write(t testing.TB, records []record.Record, settings ...string) {
+	t.Helper()
+	open, ctx := d.Open(settings...)
+	if n, err := open.Write(ctx, records); n != len(records) || err != nil {
+		t.Fatalf("wrote %d of %d: %v", n, len(records), err)
+	}
+}
+
+// Refused is a record that is refused, with an error that has the text.
+type Refused struct {
+	Record record.Record
+	Want   string
+}
+
+// CheckRefused has each of the records be one of many: those before it are written to the table, which has the columns
+// id, x and n, and the error says what is wrong with it.
+func (d *Destination) CheckRefused(t testing.TB, all map[string]Refused) {
+	t.Helper()
+	for name, c := range all {
+		Exec(t, d.DB, "DELETE FROM t")
+		var records []record.Record
+		for i := range 40 {
+			records = append(records, plugintest.Row(i, record.OperationCreate, map[string]any{"id": i}, map[string]any{"id": i, "x": "ok", "n": i}))
+		}
+		records[23] = c.Record
+		open, ctx := d.Open()
+		if n, err := open.Write(ctx, records); n != 23 || err == nil || !strings.Contains(err.Error(), c.Want) || Lost(err) {
+			t.Errorf("%s: wrote %d: %v", name, n, err)
+		}
+		if got := Query(t, d.DB, "SELECT count(*) FROM t"); got != "23" {
+			t.Errorf("%s: %s rows are written", name, got)
+		}
+	}
+}
+
+// CheckOnce writes records to the table, which has the column n, again after a restart, as an agent does that was
+// killed, and then deletes the connector.
+func (d *Destination) CheckOnce(t testing.TB) {
+	t.Helper()
+	var all []record.Record
+	for i := range 100 {
+		all = append(all, plugintest.Row(i, record.OperationCreate, nil, map[string]any{"n": i}))
+	}
+	for _, part := range [][]record.Record{all[:60], all[30:80], all[80:]} {
+		d.Write(t, part, "positionTable", "conduit_positions")
+	}
+	if got := Query(t, d.DB, "SELECT count(*), count(DISTINCT n) FROM t"); got != "100|100" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// CheckForgets deletes the connector: no positions are left.
+func (d *Destination) CheckForgets(t testing.TB, settings map[string]string) {
+	t.Helper()
+	open, ctx := d.Open()
+	settings["positionTable"] = "conduit_positions"
+	if err := open.LifecycleOnDeleted(ctx, settings); err != nil {
+		t.Fatal(err)
+	}
+	if got := Query(t, d.DB, "SELECT count(*) FROM conduit_positions"); got != "0" {
+		t.Errorf("%s rows of positions are left", got)
+	}
+}
+
+// Lost reports whether an error says that no record is to blame for it.
+func Lost(err error) bool {
+	var lost interface{ Lost() bool }
+	return errors.As(err, &lost)
+}
