@@ -24,7 +24,7 @@ plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plug
 plugins/spoollog:        plugins/spoollog/*
 plugins/connector plugins/sdk/* plugins/exec: plugins/schema plugins/sdk plugins/wire
 plugins/standalone:      plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/*
-plugins/builtin/*:       plugins/schema plugins/sdk plugins/spoollog plugins/template
+plugins/builtin/*:       plugins/builtin/recordid plugins/schema plugins/sdk plugins/spoollog plugins/template
 plugins/builtin/http:    plugins/builtin/tlssettings plugins/processor/jsonvalue plugins/sdk
 plugins/builtin/mqtt:    plugins/builtin/tlssettings plugins/sdk plugins/template
 plugins/builtin/mysql: plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
@@ -35,6 +35,7 @@ plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/handover plugins
 plugins/builtin/syslog:  plugins/builtin/backoff plugins/builtin/numbers plugins/builtin/tlssettings plugins/sdk plugins/template
 plugins/builtin/journald: plugins/builtin/backoff plugins/sdk
 plugins/builtin/redis:   plugins/builtin/backoff plugins/builtin/numbers plugins/builtin/recordid plugins/builtin/tlssettings plugins/sdk plugins/template
+plugins/builtin/s3:      plugins/builtin/backoff plugins/builtin/recordid plugins/builtin/s3/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/wasm:  plugins/processor/wasm/* plugins/schema plugins/sdk plugins/wire/*
@@ -109,6 +110,7 @@ var homes = map[string][]string{
 	"github.com/jackc/pgx/v5":                  {"plugins/builtin/postgres", "plugins/builtin/postgres/*"},
 	"github.com/gomodule/redigo":               {"plugins/builtin/redis"},
 	"github.com/twmb/franz-go":                 {"plugins/builtin/kafka"},
+	"github.com/minio/minio-go/v7":             {"plugins/builtin/s3", "plugins/plugintest/server"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {

@@ -28,6 +28,7 @@ func All() []sdk.Connector {
 		withMySQL(),
 		withPostgres(),
 		withRedis(),
+		withS3(),
 		withSQLite(),
 		withSyslog(),
 	)

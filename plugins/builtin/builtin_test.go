@@ -23,7 +23,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "postgres", "redis", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
+	if want := []string{"file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -126,6 +126,7 @@ var libraries = map[string]string{
 	"mysql":    "github.com/go-sql-driver/mysql",
 	"postgres": "github.com/jackc/pgx",
 	"redis":    "github.com/gomodule/redigo",
+	"s3":       "github.com/minio/minio-go",
 	"sqlite":   "plugins/builtin/sqlite",
 	"syslog":   "plugins/builtin/syslog",
 }

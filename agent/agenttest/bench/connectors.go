@@ -43,6 +43,10 @@ var connectors = suite{
 		against("redis → file, stream", "BenchmarkRedis/redis-to-file"),
 		against("redis: writer of a stream", "BenchmarkRedis/writer"),
 		against("file → redis, stream", "BenchmarkRedis/file-to-redis"),
+		against("s3: loop of objects of 1000", "BenchmarkS3/loop-of-writes"),
+		against("file → s3, objects of 1000", "BenchmarkS3/file-to-s3"),
+		against("s3: loop of reads", "BenchmarkS3/loop-of-reads"),
+		against("s3 → file, objects of a line", "BenchmarkS3/s3-to-file"),
 	},
 }
 

@@ -1,0 +1,36 @@
+package s3
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// clock is a transport that knows the time of the store: that of the machine may differ.
+type clock struct {
+	next http.RoundTripper
+
+	mu     sync.Mutex
+	behind time.Duration // guarded by mu: how much the store's time is behind this machine's, at most
+}
+
+// RoundTrip sends a request and takes note of the time of the answer.
+func (c *clock) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.next.RoundTrip(r)
+	if err != nil {
+		return resp, err
+	}
+	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil { // in whole seconds, of when the answer was made
+		c.mu.Lock()
+		c.behind = time.Since(at)
+		c.mu.Unlock()
+	}
+	return resp, nil
+}
+
+// now returns a time that the store's clock has reached.
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(-c.behind)
+}

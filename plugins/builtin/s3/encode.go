@@ -1,0 +1,124 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/s3/parquet"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// encode returns an object with the first n of the records. The error says what is wrong with the
+// record behind them.
+func (d *Destination) encode(ctx context.Context, items []item) (body []byte, n int, err error) {
+	var rows []parquet.Row
+	size := 0
+	for n < len(items) && err == nil {
+		before := len(body)
+		var row parquet.Row
+		switch d.settings.Format {
+		case "parquet":
+			row, err = rowOf(items[n].Record)
+			size += len(row.Payload) + len(row.Key) + len(row.Position)
+		case "json":
+			body, err = appendJSON(body, items[n].Record)
+		default:
+			body, err = appendLine(ctx, body, items[n].Record)
+		}
+		if size+len(body) > d.settings.Largest && n > 0 || err != nil {
+			body = body[:before]
+			break
+		}
+		rows = append(rows, row)
+		n++
+	}
+	if n == 0 {
+		return nil, 0, err
+	}
+	body, failed := d.finish(body, rows)
+	if failed != nil {
+		return nil, 0, sdk.Unavailable(failed)
+	}
+	return body, n, err
+}
+
+func (d *Destination) finish(body []byte, rows []parquet.Row) ([]byte, error) {
+	switch {
+	case d.settings.Format == "parquet":
+		return parquet.File(rows)
+	case !d.settings.zipped():
+		return body, nil
+	}
+	return parquet.Compress(body)
+}
+
+// line is the form of Conduit's connector. Payloads and keys that are no text are in it a
+// second time.
+type line struct {
+	Operation     record.Operation
+	Position      string
+	Payload       string
+	PayloadBase64 []byte `json:",omitempty"`
+	Key           string
+	KeyBase64     []byte `json:",omitempty"`
+	Metadata      map[string]string
+}
+
+func appendJSON(dst []byte, r *record.Record) ([]byte, error) {
+	payload, err := bytesOf(r.After)
+	if err != nil {
+		return dst, fmt.Errorf("cannot encode the payload: %w", err)
+	}
+	key, err := bytesOf(r.Key)
+	if err != nil {
+		return dst, fmt.Errorf("cannot encode the key: %w", err)
+	}
+	l := line{Operation: r.Operation, Position: string(r.Position), Payload: string(payload), Key: string(key), Metadata: r.Metadata.Map()}
+	if !utf8.Valid(payload) {
+		l.PayloadBase64 = payload
+	}
+	if !utf8.Valid(key) {
+		l.KeyBase64 = key
+	}
+	text, err := json.Marshal(l)
+	return append(append(dst, text...), '\n'), err
+}
+
+// bytesOf returns raw data, or structured data as JSON.
+func bytesOf(d record.Data) ([]byte, error) {
+	if raw, ok := d.Raw(); ok || d.IsNone() {
+		return raw, nil
+	}
+	return d.AppendJSON(nil)
+}
+
+func rowOf(r *record.Record) (row parquet.Row, err error) {
+	if row.Payload, err = bytesOf(r.After); err != nil {
+		return row, fmt.Errorf("cannot encode the payload: %w", err)
+	}
+	if row.Key, err = bytesOf(r.Key); err != nil {
+		return row, fmt.Errorf("cannot encode the key: %w", err)
+	}
+	row.Operation, row.Position = []byte(r.Operation.String()), r.Position
+	for _, f := range r.Metadata {
+		row.Metadata = append(row.Metadata, parquet.Pair{Key: f.Key, Value: f.Value})
+	}
+	return row, nil
+}
+
+func appendLine(ctx context.Context, dst []byte, r *record.Record) ([]byte, error) {
+	before := len(dst)
+	dst, err := sdk.RecordFormat(ctx)(dst, r)
+	switch {
+	case err != nil:
+		return dst, fmt.Errorf("cannot encode the record: %w", err)
+	case bytes.IndexByte(dst[before:], '\n') >= 0:
+		return dst, errors.New("cannot write the record as a line: it has a line break in it")
+	}
+	return append(dst, '\n'), nil
+}

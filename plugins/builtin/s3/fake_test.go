@@ -1,0 +1,291 @@
+package s3_test
+
+import (
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// fake is a store whose times are what the test says, in whole seconds as those of Amazon's are. Of
+// several versions of a key the last is the newest.
+type fake struct {
+	*httptest.Server
+	versions bool // it keeps them
+
+	mu      sync.Mutex
+	entries []version // guarded by mu
+	uploads []version // guarded by mu: under way
+	refuses int       // guarded by mu: requests that are answered 503
+	listed  int       // guarded by mu: answers that were listings
+}
+
+type version struct {
+	XMLName      xml.Name // Contents, Version or DeleteMarker
+	Key          string
+	VersionID    string `xml:"VersionId,omitempty"`
+	LastModified string
+	Initiated    string
+	ETag         string
+	Size         int
+	body         string
+}
+
+func newFake(t *testing.T, versions bool) *fake {
+	f := &fake{versions: versions}
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fake) addr() string { return strings.TrimPrefix(f.URL, "http://") }
+
+func stamp(at time.Time) string {
+	return at.UTC().Truncate(time.Second).Format("2006-01-02T15:04:05.000Z")
+}
+
+// put adds an object, or its removal when body is "-".
+func (f *fake) put(key, body string, at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.versions {
+		f.entries = slices.DeleteFunc(f.entries, func(v version) bool { return v.Key == key })
+	}
+	v := version{XMLName: xml.Name{Local: "Version"}, Key: key, LastModified: stamp(at), ETag: fmt.Sprintf(`"%d"`, len(f.entries)), Size: len(body), body: body}
+	if f.versions {
+		v.VersionID = fmt.Sprintf("v%d", len(f.entries))
+	} else {
+		v.XMLName.Local = "Contents"
+	}
+	if body == "-" {
+		v.XMLName.Local = "DeleteMarker"
+	}
+	f.entries = append(f.entries, v)
+}
+
+// begin begins an upload, and finish puts what it made under the time at which it began.
+func (f *fake) begin(key string, at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.uploads = append(f.uploads, version{Key: key, Initiated: stamp(at)})
+}
+
+func (f *fake) finish(key, body string, at time.Time) {
+	f.mu.Lock()
+	f.uploads = slices.DeleteFunc(f.uploads, func(v version) bool { return v.Key == key })
+	f.mu.Unlock()
+	f.put(key, body, at)
+}
+
+// ServeHTTP answers what sources ask for, in pages of two.
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuses > 0 {
+		f.refuses--
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	q := r.URL.Query()
+	key := strings.TrimPrefix(r.URL.Path, "/bkt/")
+	switch {
+	case r.Method == http.MethodPut: // whatever its conditions
+	case key != "" && key != r.URL.Path:
+		f.get(w, key, q.Get("versionId"))
+	case q.Has("versioning") && f.versions:
+		_, _ = fmt.Fprint(w, "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+	case q.Has("uploads"):
+		f.list(w, f.uploads, "Upload", 0)
+	case q.Has("versions"), q.Has("list-type"):
+		f.listed++
+		f.page(w, q)
+	default:
+		_, _ = fmt.Fprint(w, "<x/>")
+	}
+}
+
+func (f *fake) get(w http.ResponseWriter, key, id string) {
+	for _, v := range slices.Backward(f.entries) {
+		if v.Key == key && (v.VersionID == id || id == "") {
+			w.Header().Set("ETag", v.ETag)
+			_, _ = fmt.Fprint(w, v.body)
+			return
+		}
+	}
+	w.WriteHeader(http.StatusNotFound)
+}
+
+// page lists entries by key, those of one key newest first.
+func (f *fake) page(w http.ResponseWriter, q url.Values) {
+	all := slices.Clone(f.entries)
+	slices.Reverse(all)
+	slices.SortStableFunc(all, func(a, b version) int { return strings.Compare(a.Key, b.Key) })
+	name := ""
+	if q.Has("list-type") {
+		name = "Contents"
+		all = slices.CompactFunc(all, func(a, b version) bool { return a.Key == b.Key })
+	}
+	after := q.Get("start-after") + q.Get("key-marker")
+	at := slices.IndexFunc(all, func(v version) bool {
+		return v.Key > after || v.Key == after && v.VersionID == q.Get("version-id-marker") && v.VersionID != ""
+	})
+	if at < 0 {
+		at = len(all)
+	} else if q.Get("version-id-marker") != "" {
+		at++
+	}
+	f.list(w, all[at:], name, 2)
+}
+
+func (f *fake) list(w http.ResponseWriter, all []version, name string, most int) {
+	_, _ = fmt.Fprint(w, "<List>")
+	if most > 0 && len(all) > most {
+		last := all[most-1]
+		_, _ = fmt.Fprintf(w, "<IsTruncated>true</IsTruncated><NextKeyMarker>%s</NextKeyMarker><NextVersionIdMarker>%s</NextVersionIdMarker>", last.Key, last.VersionID)
+		all = all[:most]
+	}
+	for _, v := range all {
+		if name != "" {
+			v.XMLName.Local = name
+		}
+		_ = xml.NewEncoder(w).Encode(v)
+	}
+	_, _ = fmt.Fprint(w, "</List>")
+}
+
+// TestSameSecond reads objects that are written in the second of those that were read, and reads
+// none twice, wherever it is opened again.
+func TestSameSecond(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, false)
+	now := time.Now().Truncate(time.Second)
+	for i, key := range []string{"d", "b", "e"} {
+		f.put(key, fmt.Sprint(i), now.Add(-time.Hour))
+	}
+	set := quick(f.addr(), "listing.delay", "2s")
+	r := source(t, set, nil)
+	all := r.read(t, 3)
+	want(t, all, "snapshot:b=1 snapshot:d=0 snapshot:e=2")
+	f.put("z", "3", now.Add(-2*time.Second)) // the first second that the snapshot may not have
+	all = append(all, r.read(t, 1)...)
+	f.put("y", "4", now)
+	f.put("x", "5", now)
+	f.put("a", "6", now.Add(time.Second))
+	f.put("c", "7", now.Add(time.Second))
+	all = append(all, r.read(t, 4)...)
+	want(t, all[3:], "create:z=3 create:x=5 create:y=4 create:a=6 create:c=7")
+	for i := range all[:7] {
+		want(t, source(t, set, all[i].Position).read(t, 7-i), text(all[i+1:]))
+	}
+}
+
+// TestPresentSecond does not read objects of a second in which more may be written.
+func TestPresentSecond(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, false)
+	r := source(t, quick(f.addr()), nil)
+	got := make(chan []record.Record)
+	go func() { defer close(got); got <- r.read(t, 2) }()
+	listings := func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.listed
+	}
+	at := time.Now()
+	f.put("b", "1", at)
+	before := listings()
+	plugintest.Eventually(t, 10*time.Second, "the bucket is listed", func() bool { return listings() > before+1 })
+	f.put("a", "2", at)
+	want(t, <-got, "create:a=2 create:b=1")
+}
+
+// TestConduitPositions goes on from positions of Conduit's connector, with what may have been
+// written in the second that it read last.
+func TestConduitPositions(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, false)
+	at := time.Now().Add(-time.Hour).Truncate(time.Second)
+	f.put("old", "1", at.Add(-time.Second))
+	f.put("key_c1", "2", at)
+	f.put("same", "3", at)
+	f.put("new", "4", at.Add(time.Second))
+	want(t, source(t, quick(f.addr()), record.Position(fmt.Sprintf("key_c1_c%d", at.Unix()))).read(t, 3), "create:key_c1=2 create:same=3 create:new=4")
+	want(t, source(t, quick(f.addr()), record.Position(fmt.Sprintf("new_s%d", at.Unix()))).read(t, 4), "snapshot:key_c1=2 snapshot:new=4 snapshot:old=1 snapshot:same=3")
+}
+
+// TestVersionsResumed reads each version once, in the order of writing, also those of one second.
+func TestVersionsResumed(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, true)
+	f.put("a", "0", time.Now().Add(-time.Hour))
+	r := source(t, quick(f.addr()), nil)
+	all := r.read(t, 1)
+	at := time.Now()
+	for _, body := range []string{"1", "2", "-", "3", "4"} {
+		f.put("a", body, at)
+	}
+	f.put("b", "5", at)
+	all = append(all, r.read(t, 6)...)
+	want(t, all, "snapshot:a=0 update:a=1 update:a=2 delete:a update:a=3 update:a=4 create:b=5")
+	for i := range all[:6] {
+		want(t, source(t, quick(f.addr()), all[i].Position).read(t, 6-i), text(all[i+1:]))
+	}
+}
+
+// TestUploads reads objects whose upload in parts began before what was read already, once, also
+// when the source is opened again.
+func TestUploads(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, false)
+	began := time.Now().Add(-time.Hour)
+	f.put("a", "1", began.Add(-time.Minute))
+	f.begin("large", began)
+	f.begin("aborted", began)
+	r := source(t, quick(f.addr()), nil)
+	all := r.read(t, 1)
+	later := time.Now()
+	f.begin("second", later)
+	f.put("b", "2", later.Add(time.Second))
+	all = append(all, r.read(t, 1)...)
+	f.finish("large", "3", began)
+	all = append(all, r.read(t, 1)...)
+	f.finish("second", "4", later)
+	all = append(all, r.read(t, 1)...)
+	f.put("c", "5", later.Add(2*time.Second))
+	all = append(all, r.read(t, 1)...)
+	want(t, all, "snapshot:a=1 create:b=2 create:large=3 create:second=4 create:c=5")
+	want(t, source(t, quick(f.addr()), all[1].Position).read(t, 3), "create:large=3 create:second=4 create:c=5")
+	want(t, source(t, quick(f.addr()), all[2].Position).read(t, 2), "create:second=4 create:c=5")
+	want(t, source(t, quick(f.addr()), all[3].Position).read(t, 1), "create:c=5")
+}
+
+// TestReconnects goes on after failures that pass.
+func TestReconnects(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, false)
+	r := source(t, quick(f.addr()), nil)
+	f.mu.Lock()
+	f.refuses = 3
+	f.mu.Unlock()
+	f.put("a", "1", time.Now())
+	want(t, r.read(t, 1), "create:a=1")
+}
+
+// TestIgnoredConditions refuses an effect of exactly once where a store ignores conditions.
+func TestIgnoredConditions(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, false)
+	d := destinationOf(t, once(f.addr()))
+	if err := d.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "the store ignores the condition") {
+		t.Errorf("got %v", err)
+	}
+}

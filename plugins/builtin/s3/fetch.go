@@ -1,0 +1,131 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+const (
+	parallel   = 16      // objects that are read at the same time
+	batchBytes = 8 << 20 // of objects that are read at the same time, beside the first
+)
+
+// fetch reads the next objects of the queue. Those that are gone or were replaced since they were
+// listed are left out: what happened to them is in the next listing.
+func (s *Source) fetch(ctx context.Context) ([]record.Record, error) {
+	n, total := 0, int64(0)
+	for n < min(len(s.queue), parallel) && (n == 0 || total+s.queue[n].size <= batchBytes) {
+		total += s.queue[n].size
+		n++
+	}
+	results := make([]fetched, n)
+	concurrently(n, func(i int) { results[i] = s.read(ctx, &s.queue[i]) })
+	var records []record.Record
+	for i := range results[:n] {
+		if err := results[i].err; err != nil {
+			return records, err
+		}
+		o := s.queue[0]
+		s.queue = s.queue[1:]
+		r, err := s.place(&o, results[i].record)
+		if err != nil {
+			return records, err
+		}
+		if results[i].found {
+			records = append(records, r)
+		}
+	}
+	return records, nil
+}
+
+// fetched is an object that was read, or why it could not be.
+type fetched struct {
+	record record.Record
+	found  bool
+	err    error
+}
+
+func (s *Source) read(ctx context.Context, o *object) fetched {
+	r := record.Record{Operation: o.operation, Key: record.Raw([]byte(o.Key))}
+	if o.operation == record.OperationDelete {
+		s.describe(&r, o, nil)
+		return fetched{r, true, nil}
+	}
+	if o.size > s.settings.Largest {
+		return fetched{err: fmt.Errorf("object %q has %d bytes, more than object.maxBytes: set that to what the memory of this machine allows, or choose another prefix", o.Key, o.size)}
+	}
+	content, header, err := s.get(ctx, o)
+	switch code(err) {
+	case noSuchKey, noSuchVersion, preconditionFailed, methodNotAllowed: // the latter of a removal
+		return fetched{}
+	}
+	if tag := header.Get("ETag"); tag != "" && etagOf(tag) != o.etag { // a store that ignores the condition
+		return fetched{}
+	}
+	if err != nil {
+		return fetched{err: err}
+	}
+	r.After = record.Raw(content)
+	s.describe(&r, o, header)
+	return fetched{r, true, nil}
+}
+
+// get asks for the version that was listed.
+func (s *Source) get(ctx context.Context, o *object) ([]byte, http.Header, error) {
+	if s.versions && o.operation != record.OperationSnapshot {
+		return s.bucket.get(ctx, o.Key, o.versionID, o.size, nil)
+	}
+	return s.bucket.get(ctx, o.Key, "", o.size, http.Header{"If-Match": {`"` + o.etag + `"`}})
+}
+
+const userPrefix = "X-Amz-Meta-"
+
+// describe adds the metadata. Those that the user gave the object come under their own names, but
+// for names that are ours.
+func (s *Source) describe(r *record.Record, o *object, header http.Header) {
+	for name := range header {
+		user, ok := strings.CutPrefix(name, userPrefix)
+		if user = strings.ToLower(user); ok && !reserved.MatchString(user) {
+			r.Metadata.Set(user, header.Get(name))
+		}
+	}
+	if header != nil {
+		r.Metadata.Set("s3.header.contentType", cmp.Or(header.Get("Content-Type"), "application/octet-stream"))
+	}
+	r.Metadata.Set("s3.bucket", s.settings.Bucket)
+	r.Metadata.Set("s3.lastModified", o.Modified.Format(time.RFC3339Nano))
+	if o.etag != "" {
+		r.Metadata.Set("s3.etag", o.etag)
+	}
+	if o.versionID != "" {
+		r.Metadata.Set("s3.version", o.versionID)
+	}
+}
+
+// reserved are the names that users cannot give.
+var reserved = regexp.MustCompile(`^(opencdc|conduit|s3)\.`)
+
+// place gives a record its position, and notes that the object is read.
+func (s *Source) place(o *object, r record.Record) (record.Record, error) {
+	s.uploads = without(s.uploads, &o.place)
+	p := position{place: o.place, Resume: 1, Bucket: s.settings.Bucket, Uploads: s.uploads}
+	switch {
+	case o.operation == record.OperationSnapshot:
+		p.Snapshot = s.began
+		s.count()
+	case o.late:
+		p.Reached = &s.reached
+	default:
+		s.reached = o.place
+	}
+	var err error
+	r.Position, err = p.encode()
+	return r, err
+}

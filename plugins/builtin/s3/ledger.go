@@ -1,0 +1,349 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// ledger knows which records are in which object. Objects are numbered without gaps, and written
+// only under a number that is free. Before each, an entry with the ids of its records is written
+// under the number and the epoch, a word of this run; the object names the epoch. So an entry counts when
+// the object with its number names its epoch, whoever wrote it and however late. An entry of every
+// checkpointEvery-th object has the ids of all before it in the window, too.
+type ledger struct {
+	bucket *bucket
+	dir    string
+	epoch  string
+	object func(number int64) string // its key
+
+	next    int64                    // number of the next object
+	known   map[recordid.ID]struct{} // written before it was opened; nil when they cannot come again
+	since   int                      // records written since
+	batches [][]recordid.ID          // of the window, oldest first
+	kept    int                      // ids in batches
+	entries []entry                  // at the store
+}
+
+// entry is the name of an entry.
+type entry struct {
+	number     int64
+	epoch      string
+	checkpoint bool
+}
+
+const checkpointEvery = 256
+
+// epochHeader is the metadata of objects that has the epoch.
+const epochHeader = userPrefix + "Conduit-Epoch"
+
+// errTaken is that the object of that number is one of another run, whose records are known now.
+var errTaken = errors.New("the number is taken")
+
+var notInKey = regexp.MustCompile(`[^a-zA-Z0-9._\-]`)
+
+func (s *destinationSettings) ledger(ctx context.Context, b *bucket) *ledger {
+	dir := s.Ledger
+	if dir == "" {
+		dir = ".conduit-positions/" + cmp.Or(notInKey.ReplaceAllString(sdk.EnvFrom(ctx).ConnectorID, "-"), "destination") + "/"
+	}
+	return &ledger{bucket: b, dir: dir, epoch: newEpoch(), object: s.key}
+}
+
+func newEpoch() string {
+	word := make([]byte, 8)
+	_, _ = rand.Read(word) // it never fails
+	return hex.EncodeToString(word)
+}
+
+func (l *ledger) key(e entry) string {
+	kind := ""
+	if e.checkpoint {
+		kind = ".all"
+	}
+	return fmt.Sprintf("%s%020d-%s%s", l.dir, e.number, e.epoch, kind)
+}
+
+var entryName = regexp.MustCompile(`^([0-9]{20})-([0-9a-f]{16})(\.all)?$`)
+
+// list returns the entries at the store, in the order of their numbers.
+func (l *ledger) list(ctx context.Context) (all []entry, err error) {
+	for after := ""; ; {
+		page, err := l.bucket.page(ctx, l.dir, after)
+		if err != nil || len(page) == 0 {
+			return all, err
+		}
+		for _, o := range page {
+			after = o.Key
+			if m := entryName.FindStringSubmatch(strings.TrimPrefix(o.Key, l.dir)); m != nil {
+				n, _ := strconv.ParseInt(m[1], 10, 64)
+				all = append(all, entry{n, m[2], m[3] != ""})
+			}
+		}
+	}
+}
+
+// load reads which records were written.
+func (l *ledger) load(ctx context.Context) error {
+	if err := l.probe(ctx); err != nil {
+		return err
+	}
+	all, err := l.list(ctx)
+	if err != nil {
+		return err
+	}
+	valid, err := l.valid(ctx, all)
+	if err != nil {
+		return err
+	}
+	l.known, l.since, l.batches, l.kept, l.entries, l.epoch = map[recordid.ID]struct{}{}, 0, nil, 0, all, newEpoch()
+	switch {
+	case len(all) == 0:
+		l.next = time.Now().UnixNano() // beyond those of a former connector
+		return nil
+	case len(valid) == 0:
+		l.next = all[0].number
+		return nil
+	}
+	from := len(valid) - 1
+	l.next = valid[from].number + 1
+	for from > 0 && !valid[from].checkpoint {
+		from--
+	}
+	return l.read(ctx, valid[from:])
+}
+
+// probe returns an error when the store ignores the condition of a write.
+func (l *ledger) probe(ctx context.Context) error {
+	for range 2 { // the first may be the one that makes it
+		err := l.bucket.put(ctx, l.dir+"probe", []byte("conditional"), conditional(http.Header{}))
+		if code(err) == preconditionFailed {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.New("the store ignores the condition If-None-Match of a write: without it exactlyOnce cannot be")
+}
+
+// conditional has a write fail where an object is already.
+func conditional(h http.Header) http.Header {
+	h.Set("If-None-Match", "*")
+	return h
+}
+
+// valid returns the entries whose objects were written. An epoch that went on to the next number
+// had written the one before.
+func (l *ledger) valid(ctx context.Context, all []entry) (valid []entry, err error) {
+	last := map[string]int64{}
+	for _, e := range all {
+		last[e.epoch] = max(last[e.epoch], e.number)
+	}
+	for _, e := range all {
+		owner := e.epoch
+		if e.number == last[e.epoch] {
+			if owner, err = l.owner(ctx, e.number); err != nil {
+				return nil, err
+			}
+		}
+		if owner == e.epoch {
+			valid = append(valid, e)
+		}
+	}
+	return valid, nil
+}
+
+// owner returns the epoch in which the object with a number was written, nothing when there is none.
+func (l *ledger) owner(ctx context.Context, number int64) (string, error) {
+	header, err := l.bucket.head(ctx, l.object(number))
+	if code(err) == noSuchKey {
+		return "", nil
+	}
+	return header.Get(epochHeader), err
+}
+
+// read adds the ids in the entries.
+func (l *ledger) read(ctx context.Context, entries []entry) error {
+	contents, errs := make([][]byte, len(entries)), make([]error, len(entries))
+	concurrently(len(entries), func(i int) {
+		contents[i], _, errs[i] = l.bucket.get(ctx, l.key(entries[i]), "", 0, nil)
+	})
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, c := range contents {
+		l.learn(c)
+	}
+	return nil
+}
+
+// learn adds the ids in an entry: they were written.
+func (l *ledger) learn(content []byte) {
+	if l.known == nil {
+		l.known = map[recordid.ID]struct{}{}
+	}
+	const size = len(recordid.ID{})
+	var ids []recordid.ID
+	for ; len(content) >= size; content = content[size:] {
+		id := recordid.ID(content[:size])
+		l.known[id] = struct{}{}
+		ids = append(ids, id)
+	}
+	l.since = 0
+	const part = 1024 // of a checkpoint, so that the window moves on in parts
+	for batch := range slices.Chunk(ids, part) {
+		l.remember(batch)
+	}
+}
+
+// remember keeps ids for checkpoints, as long as they are in the window.
+func (l *ledger) remember(ids []recordid.ID) {
+	l.batches, l.kept = append(l.batches, ids), l.kept+len(ids)
+	for l.kept-len(l.batches[0]) >= recordid.Window {
+		l.kept -= len(l.batches[0])
+		l.batches = l.batches[1:]
+	}
+}
+
+// without returns the items whose records were not written.
+func (l *ledger) without(items []item) []item {
+	return slices.DeleteFunc(items, func(i item) bool {
+		_, ok := l.known[i.id]
+		return ok
+	})
+}
+
+// put writes an entry and an object of the items, whose content is body. It is repeated as it
+// is when it fails.
+func (l *ledger) put(ctx context.Context, header http.Header, body []byte, items []item) error {
+	e := entry{l.next, l.epoch, l.next%checkpointEvery == 0}
+	ids := make([]recordid.ID, len(items))
+	for i := range items {
+		ids[i] = items[i].id
+	}
+	if err := l.bucket.put(ctx, l.key(e), l.content(e, ids), nil); err != nil {
+		return err
+	}
+	header.Set(epochHeader, l.epoch)
+	err := l.bucket.put(ctx, l.object(l.next), body, conditional(header))
+	if code(err) == preconditionFailed {
+		var owner string
+		if owner, err = l.owner(ctx, l.next); err == nil && owner != l.epoch {
+			return l.adopt(ctx, owner)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	l.written(ctx, e, ids)
+	return nil
+}
+
+func (l *ledger) content(e entry, ids []recordid.ID) (content []byte) {
+	batches := [][]recordid.ID{ids}
+	if e.checkpoint {
+		batches = append(slices.Clone(l.batches), ids)
+	}
+	for _, batch := range batches {
+		for _, id := range batch {
+			content = append(content, id[:]...)
+		}
+	}
+	return content
+}
+
+// adopt learns what another run wrote under the next number, and goes on behind it. The entries of
+// this epoch so far stay valid, but for that of the number.
+func (l *ledger) adopt(ctx context.Context, owner string) error {
+	if owner != "" {
+		content, err := l.entryOf(ctx, owner)
+		switch {
+		case code(err) == noSuchKey: // the other run is far ahead
+			if err := l.load(ctx); err != nil {
+				return err
+			}
+			return errTaken
+		case err != nil:
+			return err
+		}
+		l.learn(content)
+	}
+	l.next, l.epoch = l.next+1, newEpoch()
+	return errTaken
+}
+
+// entryOf returns the entry of another epoch for the next number.
+func (l *ledger) entryOf(ctx context.Context, epoch string) ([]byte, error) {
+	e := entry{l.next, epoch, l.next%checkpointEvery == 0}
+	content, _, err := l.bucket.get(ctx, l.key(e), "", 0, nil)
+	return content, err
+}
+
+// written takes note of an object, and removes entries that a checkpoint replaces.
+func (l *ledger) written(ctx context.Context, e entry, ids []recordid.ID) {
+	l.remember(ids)
+	if l.since += len(ids); l.since > recordid.Window {
+		l.known = nil // what was in flight came long ago
+	}
+	if e.checkpoint {
+		l.remove(ctx)
+	}
+	l.entries = append(l.entries, e)
+	l.next++
+}
+
+// remove removes all entries. What cannot be removed is, with the next checkpoint.
+func (l *ledger) remove(ctx context.Context) {
+	kept := make([]bool, len(l.entries))
+	concurrently(len(l.entries), func(i int) { kept[i] = l.bucket.remove(ctx, l.key(l.entries[i])) != nil })
+	left := l.entries[:0]
+	for i, e := range l.entries {
+		if kept[i] {
+			left = append(left, e)
+		}
+	}
+	l.entries = left
+}
+
+// forget removes all that the ledger keeps at the store.
+func (l *ledger) forget(ctx context.Context) (err error) {
+	if l.entries, err = l.list(ctx); err != nil {
+		return err
+	}
+	if l.remove(ctx); len(l.entries) > 0 {
+		return fmt.Errorf("cannot remove %d objects with positions below %s", len(l.entries), l.dir)
+	}
+	return l.bucket.remove(ctx, l.dir+"probe")
+}
+
+// concurrently calls do for each number below n, a few at a time.
+func concurrently(n int, do func(i int)) {
+	var done sync.WaitGroup
+	next := make(chan int)
+	for range min(n, parallel) {
+		done.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	done.Wait()
+}

@@ -1,0 +1,187 @@
+package s3
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// object is one version of an object, or its removal.
+type object struct {
+	place
+	operation record.Operation
+	etag      string
+	versionID string // nothing without versioning
+	latest    bool   // version of its key
+	size      int64
+	late      bool // an upload in parts that began before what was read already
+	index     int  // in the listing: versions of one key in the order of writing
+}
+
+// place is where an object is in the order of reading: by time, then by key.
+type place struct {
+	Modified time.Time `json:"modified"`
+	Key      string    `json:"key"`
+	Version  string    `json:"version,omitempty"` // id of the version, ETag without one
+}
+
+func (p place) compare(o place) int {
+	return cmp.Or(p.Modified.Compare(o.Modified), cmp.Compare(p.Key, o.Key))
+}
+
+// most is how many objects are kept of a listing: the first ones.
+const most = 10_000
+
+// listing gathers the objects behind a place that were modified before a time.
+type listing struct {
+	from    place
+	until   time.Time
+	uploads []upload // that were under way; objects that they made may be before from
+
+	found     furthest // the first most ones
+	uploaded  []object // of uploads
+	more      int      // that are not kept
+	count     int
+	equal     []object // at the same time and key as from, oldest first
+	group     []object // of one key, newest first
+	groupKey  string
+	isUpdated bool // there is an older version of groupKey
+}
+
+// list reads the listing of all objects below the prefix.
+func (b *bucket) list(ctx context.Context, l *listing, prefix string, versions bool) error {
+	defer l.endGroup()
+	if versions {
+		return b.listVersions(ctx, l, prefix)
+	}
+	for after := ""; ; {
+		page, err := b.page(ctx, prefix, after)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, o := range page {
+			l.add(o)
+		}
+		after = page[len(page)-1].Key
+	}
+}
+
+func (b *bucket) listVersions(ctx context.Context, l *listing, prefix string) error {
+	for from, more := (marker{}), true; more; {
+		var page []object
+		var err error
+		if page, from, more, err = b.versionPage(ctx, prefix, from); err != nil {
+			return err
+		}
+		for _, o := range page {
+			l.add(o)
+		}
+	}
+	return nil
+}
+
+// add adds an entry. Entries come by key, those of one key newest first.
+func (l *listing) add(o object) {
+	if o.Key != l.groupKey {
+		l.endGroup()
+		l.groupKey = o.Key
+	}
+	if o.compare(l.from) < 0 && !l.isUpload(&o) {
+		l.isUpdated = l.isUpdated || o.operation != record.OperationDelete
+		return
+	}
+	l.group = append(l.group, o)
+}
+
+// objectOf returns what an entry of a listing says.
+func objectOf(e *listEntry, encoding string) object {
+	etag := etagOf(e.ETag)
+	o := object{place: place{e.LastModified.UTC(), decoded(e.Key, encoding), etag}, operation: record.OperationCreate, etag: etag, versionID: e.VersionID, latest: e.IsLatest, size: e.Size}
+	if o.versionID != "" && o.versionID != noVersion { // one without an id overwrites the one before
+		o.Version = o.versionID
+	}
+	if e.XMLName.Local == deleteMarker {
+		o.operation = record.OperationDelete
+	}
+	return o
+}
+
+// noVersion is the id of a version that was written without versioning.
+const noVersion = "null"
+
+// isUpload reports whether o was made by an upload that was under way, and marks it.
+func (l *listing) isUpload(o *object) bool {
+	o.late = slices.ContainsFunc(l.uploads, func(u upload) bool { return u.made(&o.place) })
+	return o.late
+}
+
+// endGroup keeps what was gathered of a key.
+func (l *listing) endGroup() {
+	slices.Reverse(l.group)
+	for _, o := range l.group {
+		if o.operation == record.OperationCreate {
+			if l.isUpdated {
+				o.operation = record.OperationUpdate
+			}
+			l.isUpdated = true
+		}
+		l.keep(o)
+	}
+	l.group, l.isUpdated = l.group[:0], false
+}
+
+func (l *listing) keep(o object) {
+	l.count++
+	o.index = l.count
+	switch {
+	case o.late:
+		l.uploaded = append(l.uploaded, o)
+	case !o.Modified.Before(l.until): // more of this time may come
+	case o.compare(l.from) == 0:
+		l.equal = append(l.equal, o)
+	default:
+		heap.Push(&l.found, o)
+		if len(l.found) > most {
+			heap.Pop(&l.found)
+			l.more++
+		}
+	}
+}
+
+// objects returns what is to be read, in order.
+func (l *listing) objects() []object {
+	at := slices.IndexFunc(l.equal, func(o object) bool { return o.Version == l.from.Version })
+	all := append(l.uploaded, l.equal[at+1:]...)
+	found := []object(l.found)
+	slices.SortStableFunc(found, func(a, b object) int { return cmp.Or(a.compare(b.place), cmp.Compare(a.index, b.index)) })
+	return append(all, found...)
+}
+
+// furthest is a heap with the last object in the order of reading at its root.
+type furthest []object
+
+// Len implements heap.Interface.
+func (h furthest) Len() int { return len(h) }
+
+// Less implements heap.Interface.
+func (h furthest) Less(i, j int) bool {
+	return cmp.Or(h[i].compare(h[j].place), cmp.Compare(h[i].index, h[j].index)) > 0
+}
+
+// Swap implements heap.Interface.
+func (h furthest) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *furthest) Push(x any) { *h = append(*h, x.(object)) }
+
+// Pop implements heap.Interface.
+func (h *furthest) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}

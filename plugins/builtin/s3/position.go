@@ -1,0 +1,60 @@
+package s3
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// position says which object a record is of, and how to go on behind it.
+type position struct {
+	place
+	Resume int `json:"@resume"` // what is before it identifies the object
+
+	Bucket string `json:"bucket"`
+	// Snapshot is when the snapshot began, while it runs: objects come by key. Those that were
+	// modified later are left for polling.
+	Snapshot *time.Time `json:"snapshot,omitempty"`
+	Reached  *place     `json:"reached,omitempty"` // nil: the object itself
+	Uploads  []upload   `json:"uploads,omitempty"` // under way
+}
+
+func (p *position) encode() (record.Position, error) {
+	text, err := json.Marshal(p)
+	if err == nil && len(text) > record.MaxPosition {
+		err = fmt.Errorf("the position of object %q has %d bytes: it may have %d", p.Key, len(text), record.MaxPosition)
+	}
+	return text, err
+}
+
+// foreign matches positions of Conduit's connector: the key, s for the snapshot or c for changes,
+// and the time in seconds.
+var foreign = regexp.MustCompile(`(?s)^(.+)_([sc])(-?[0-9]{1,11})$`)
+
+// parsePosition returns the position. A snapshot of Conduit's begins anew, as it does there. Changes of
+// the second that Conduit read last come again: which of them it had is not known.
+func parsePosition(pos record.Position, bucket string) (p position, err error) {
+	d := json.NewDecoder(bytes.NewReader(pos))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err == nil && p.Resume == 1 && p.Key != "" {
+		if p.Bucket != bucket {
+			return p, fmt.Errorf("cannot resume: the position is one of bucket %q, and aws.bucket is %q now: set it back, or give the connector another id to begin anew", p.Bucket, bucket)
+		}
+		return p, nil
+	}
+	match := foreign.FindSubmatch(pos)
+	if match == nil {
+		return p, fmt.Errorf("cannot resume from %q: that is no position of s3", pos)
+	}
+	seconds, err := strconv.ParseInt(string(match[3]), 10, 64)
+	p = position{Bucket: bucket}
+	if err == nil && string(match[2]) == "c" {
+		p.Reached = &place{Modified: time.Unix(seconds, 0).UTC()}
+	}
+	return p, err
+}

@@ -1,0 +1,26 @@
+// Package s3 is a source that reads the objects of a bucket of Amazon S3 or a store with its
+// protocol, and a destination that writes objects.
+package s3
+
+import "github.com/conduit-agent/conduit/plugins/sdk"
+
+const version = "v1.0.0"
+
+// Connector describes the source and the destination.
+func Connector() sdk.Connector {
+	return sdk.Connector{
+		Name:    "s3",
+		Summary: "Reads and writes objects of S3 buckets.",
+		Description: "A source that reads the objects of a bucket of Amazon S3, or of a store with its protocol, and then those that come, change and go. " +
+			"A destination that writes records as objects of JSON lines, Parquet or lines in any format.",
+		Version:        version,
+		Author:         "conduit",
+		NewSource:      func() sdk.Source { return &Source{} },
+		NewDestination: func() sdk.Destination { return &Destination{} },
+
+		// Objects come without a schema.
+		SourceDefaults: sdk.NoSchemas(),
+		// An object for each record would be slow, and cost a request each.
+		DestinationDefaults: map[string]string{"sdk.batch.size": "1000", "sdk.batch.delay": "1s"},
+	}
+}

@@ -1,0 +1,222 @@
+package s3_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/s3"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+const secret = "topsecret"
+
+// settings reach the bucket b of the store at addr.
+func settings(addr string, more ...string) map[string]string {
+	all := map[string]string{"aws.accessKeyId": "conduit", "aws.secretAccessKey": secret, "aws.region": "us-east-1", "aws.bucket": "bkt", "aws.endpoint": "http://" + addr}
+	for i := 0; i < len(more); i += 2 {
+		all[more[i]] = more[i+1]
+	}
+	return all
+}
+
+// quick are settings of a source that reads soon.
+func quick(addr string, more ...string) map[string]string {
+	return settings(addr, append([]string{"pollingPeriod", "50ms", "listing.delay", "1s"}, more...)...)
+}
+
+// store is a running one with the bucket bkt.
+func store(t testing.TB) *server.S3 {
+	t.Helper()
+	s := server.StartS3(t, secret, "")
+	s.Must(t, "PUT", "/bkt", "", "")
+	return s
+}
+
+// reader reads a source and keeps what came early.
+type reader struct {
+	source sdk.Source
+	ahead  []record.Record
+}
+
+func source(t *testing.T, settings map[string]string, pos record.Position) *reader {
+	t.Helper()
+	return &reader{source: plugintest.OpenSource(t, &s3.Source{}, settings, pos)}
+}
+
+func (r *reader) read(t *testing.T, n int) []record.Record {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for len(r.ahead) < n {
+		records, err := r.source.Read(ctx)
+		if err != nil {
+			t.Fatalf("after %s: %v", text(r.ahead), err)
+		}
+		r.ahead = append(r.ahead, records...)
+	}
+	all := r.ahead[:n:n]
+	r.ahead = r.ahead[n:]
+	return all
+}
+
+// text is like "create:k=v".
+func text(records []record.Record) string {
+	var all []string
+	for i := range records {
+		key, _ := records[i].Key.Raw()
+		raw, ok := records[i].After.Raw()
+		s := fmt.Sprintf("%v:%s", records[i].Operation, key)
+		if ok {
+			s += "=" + string(raw)
+		}
+		all = append(all, s)
+	}
+	return strings.Join(all, " ")
+}
+
+func want(t *testing.T, got []record.Record, want string) {
+	t.Helper()
+	if text(got) != want {
+		t.Errorf("got  %s\nwant %s", text(got), want)
+	}
+}
+
+// TestSource reads what is there, and then what comes, in a bucket without versions.
+func TestSource(t *testing.T) {
+	t.Parallel()
+	s := store(t)
+	s.Must(t, "PUT", "/bkt/x/b", "", "2")
+	if _, _, err := s.Do(t.Context(), "PUT", "/bkt/x/a%20%2B%C3%A4", "", http.Header{"Content-Type": {"text/plain"}, "X-Amz-Meta-Tenant": {"acme"}, "X-Amz-Meta-Opencdc.collection": {"no"}}, []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	s.Must(t, "PUT", "/bkt/y", "", "not this one")
+	r := source(t, quick(s.Addr, "prefix", "x/"), nil)
+	got := r.read(t, 2)
+	if key, _ := got[0].Key.Raw(); string(key) == "x/b" { // it was written in an earlier second
+		got[0], got[1] = got[1], got[0]
+	}
+	if strings.Contains(text(got), "create") { // they were too new for the snapshot
+		want(t, got, "create:x/a +ä=1 create:x/b=2")
+	} else {
+		want(t, got, "snapshot:x/a +ä=1 snapshot:x/b=2")
+	}
+	md := got[0].Metadata.Map()
+	delete(md, "s3.lastModified")
+	if wanted := map[string]string{"s3.header.contentType": "text/plain", "tenant": "acme", "s3.bucket": "bkt", "s3.etag": "c4ca4238a0b923820dcc509a6f75849b"}; !maps.Equal(md, wanted) {
+		t.Errorf("metadata is %v", md)
+	}
+	s.Must(t, "PUT", "/bkt/x/b", "", "3")
+	s.Must(t, "PUT", "/bkt/x/c", "", "4")
+	s.Must(t, "DELETE", "/bkt/x/a%20%2B%C3%A4", "", "")
+	want(t, r.read(t, 2), "create:x/b=3 create:x/c=4")
+}
+
+// TestVersions reads every version and removal of a bucket with versions, also what was replaced
+// before it was listed. This store gives a version another time when the next one comes.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	s := store(t)
+	s.Keep(t, "bkt")
+	r := source(t, quick(s.Addr), nil)
+	for _, v := range []string{"1", "2", "3"} {
+		s.Must(t, "PUT", "/bkt/k", "", v)
+	}
+	s.Must(t, "DELETE", "/bkt/k", "", "")
+	all := r.read(t, 4)
+	want(t, all, "create:k=1 update:k=2 update:k=3 delete:k")
+	if v := all[1].Metadata.Get("s3.version"); v == "" || v == all[2].Metadata.Get("s3.version") {
+		t.Errorf("version is %q", v)
+	}
+	want(t, source(t, quick(s.Addr), all[1].Position).read(t, 2), "update:k=3 delete:k")
+}
+
+// TestRefused says what is wrong, without secrets.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	s := store(t)
+	for wanted, set := range map[string]map[string]string{
+		`bucket "nothing" does not exist`:                     settings(s.Addr, "aws.bucket", "nothing"),
+		`cannot reach bucket "bkt": the store answered`:       settings(s.Addr, "aws.secretAccessKey", "wrong-topsecret"),
+		`cannot reach bucket "bkt": dial tcp 127.0.0.1:1: `:   settings("127.0.0.1:1"),
+		`the position is one of bucket "bkt", and aws.bucket`: settings(s.Addr, "aws.bucket", "other"),
+	} {
+		src := &s3.Source{}
+		if err := src.Configure(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		var pos record.Position
+		if set["aws.bucket"] == "other" {
+			pos = record.Position(`{"modified":"2026-01-02T03:04:05Z","key":"k","@resume":1,"bucket":"bkt"}`)
+		}
+		if err := src.Open(t.Context(), pos); err == nil || !strings.Contains(err.Error(), wanted) || strings.Contains(err.Error(), "topsecret") {
+			t.Errorf("got %v, want %s", err, wanted)
+		}
+		_ = src.Teardown(t.Context())
+	}
+	large := source(t, quick(s.Addr, "object.maxBytes", "3"), nil)
+	s.Must(t, "PUT", "/bkt/large", "", "1234")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := large.source.Read(ctx); err == nil || !strings.Contains(err.Error(), `object "large" has 4 bytes`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestSettings says what is wrong with settings.
+func TestSettings(t *testing.T) {
+	good := settings("127.0.0.1:1")
+	for setting, more := range map[string][]string{
+		"aws.secretAccessKey": {"aws.secretAccessKey", ""},
+		"aws.accessKeyId":     {"aws.identity", "role"},
+		"aws.endpoint":        {"aws.endpoint", "https://store.example.com/path"},
+		"tls.key":             {"tls.cert", "x"},
+	} {
+		set := maps.Clone(good)
+		set[more[0]] = more[1]
+		if err := (&s3.Source{}).Configure(t.Context(), set); err == nil || !strings.Contains(err.Error(), `"`+setting+`"`) {
+			t.Errorf("%v: got %v", more, err)
+		}
+	}
+	good["format"], good["encryption.kmsKey"] = "json", "k"
+	if err := (&s3.Destination{}).Configure(t.Context(), good); err == nil || !strings.Contains(err.Error(), "aws:kms") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestContract checks the contract of sources and destinations.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	s := store(t)
+	n := 0
+	bucket := func(t testing.TB) map[string]string {
+		n++
+		name := fmt.Sprintf("bucket-%d", n)
+		s.Must(t, "PUT", "/"+name, "", "")
+		return quick(s.Addr, "aws.bucket", name)
+	}
+	target := plugintest.Target{Connector: s3.Connector(), Timeout: 10 * time.Second}
+	target.Source = func(t testing.TB, n int) map[string]string {
+		set := bucket(t)
+		for i := range n {
+			s.Must(t, "PUT", fmt.Sprintf("/%s/%04d", set["aws.bucket"], i), "", fmt.Sprint(i))
+		}
+		return set
+	}
+	target.Destination = func(t testing.TB) map[string]string {
+		set := bucket(t)
+		delete(set, "pollingPeriod")
+		delete(set, "listing.delay")
+		set["format"], set["sdk.batch.delay"], set["sdk.batch.size"] = "json", "0", "0"
+		return set
+	}
+	target.Written = func(t testing.TB, set map[string]string) (all []string) { return payloads(t, s, set["aws.bucket"]) }
+	plugintest.Run(t, target)
+}

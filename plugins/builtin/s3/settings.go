@@ -1,0 +1,71 @@
+package s3
+
+import (
+	"cmp"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// bucketSettings say how to reach a bucket, on both sides. Keys, region, bucket, endpoint, path style and
+// prefix are Conduit's.
+type bucketSettings struct {
+	Bucket          string        `json:"aws.bucket" validate:"required" desc:"Name of the bucket."`
+	Region          string        `json:"aws.region" validate:"required" desc:"Region of the bucket."`
+	Endpoint        string        `json:"aws.endpoint" desc:"URL of another store than Amazon's, such as https://minio.example.com:9000. Nothing: the variables AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL, or Amazon's."`
+	PathStyle       bool          `json:"aws.pathStyle" default:"false" desc:"Whether the bucket is in the path of URLs instead of the host name. Always so when the endpoint is an address."`
+	Identity        string        `json:"aws.identity" default:"auto" validate:"inclusion=auto|keys|environment|file|role" desc:"Where the access key comes from. keys: these settings. environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. file: ~/.aws/credentials. role: web identity, container or instance. auto: the first of them that there is."`
+	AccessKeyID     string        `json:"aws.accessKeyId" desc:"Id of the access key."`
+	SecretAccessKey string        `json:"aws.secretAccessKey" desc:"Its secret. By reference, such as ${file:/etc/conduit/s3-secret}."`
+	SessionToken    string        `json:"aws.sessionToken" desc:"Its session token, of a temporary key."`
+	Profile         string        `json:"aws.profile" desc:"Profile in the file of the identity. Nothing: AWS_PROFILE, or default."`
+	Prefix          string        `json:"prefix" desc:"What the keys of the objects begin with."`
+	Timeout         time.Duration `json:"timeout" default:"30s" validate:"gt=0" desc:"How long a request may take. Bodies have a second more for each 256 KiB."`
+
+	tlssettings.Settings
+}
+
+func (s *bucketSettings) check() error {
+	wrong := func(setting, message string) error { return sdk.SettingError{Setting: setting, Message: message} }
+	keys := s.AccessKeyID != ""
+	switch {
+	case keys && s.SecretAccessKey == "":
+		return wrong("aws.secretAccessKey", "is required with aws.accessKeyId")
+	case !keys && s.SecretAccessKey != "":
+		return wrong("aws.accessKeyId", "is required with aws.secretAccessKey")
+	case !keys && s.SessionToken != "":
+		return wrong("aws.accessKeyId", "is required with aws.sessionToken")
+	case !keys && s.Identity == "keys":
+		return wrong("aws.accessKeyId", "is required with aws.identity keys")
+	case keys && s.Identity != "auto" && s.Identity != "keys":
+		return wrong("aws.accessKeyId", "cannot be set with aws.identity "+s.Identity)
+	}
+	if u, err := s.endpoint(); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" {
+		return wrong("aws.endpoint", "must be a URL such as https://minio.example.com:9000, without a path or a user")
+	}
+	_, err := s.Client()
+	return err
+}
+
+func (s *bucketSettings) endpoint() (*url.URL, error) {
+	return url.Parse(cmp.Or(s.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"), s.amazon()))
+}
+
+// amazon returns Amazon's endpoint of the region.
+func (s *bucketSettings) amazon() string {
+	if strings.HasPrefix(s.Region, "cn-") {
+		return "https://s3." + s.Region + ".amazonaws.com.cn"
+	}
+	return "https://s3." + s.Region + ".amazonaws.com"
+}
+
+// inPath reports whether the bucket is to be in the path. Certificates do not cover the host of
+// one with a dot in its name.
+func (s *bucketSettings) inPath(u *url.URL) bool {
+	return s.PathStyle || strings.Contains(s.Bucket, ".") || net.ParseIP(u.Hostname()) != nil || u.Hostname() == "localhost"
+}

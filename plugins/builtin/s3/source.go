@@ -1,0 +1,262 @@
+package s3
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type sourceSettings struct {
+	bucketSettings
+
+	Period  time.Duration `json:"pollingPeriod" default:"1s" validate:"gt=0" desc:"How often the bucket is listed for changes."`
+	Delay   time.Duration `json:"listing.delay" default:"2s" validate:"gt=0" desc:"How old an object must be to be read. Longer than the clocks of the store differ, and than objects of one second take to appear."`
+	Largest int64         `json:"object.maxBytes" default:"268435456" validate:"gt=0" desc:"Most bytes of an object, which is in memory as a whole. A larger one stops the pipeline."`
+}
+
+// Source reads objects: first those that are there, by key, then changes in the order of their
+// times. Its fields belong to Read, but for report.
+type Source struct {
+	sdk.SourceBase
+
+	settings sourceSettings
+	bucket   *bucket // nil before Open
+	log      *slog.Logger
+	versions bool // whether the bucket keeps them
+
+	snapshot *time.Time // when it began, nil when all of it is listed
+	began    *time.Time // of the snapshot
+	after    string     // key of the snapshot's last object
+	reached  place      // of polling
+	uploads  []upload   // under way
+	queue    []object   // found and not read, in order
+	due      time.Time  // of the next listing
+	denied   bool       // uploads cannot be listed
+
+	mu     sync.Mutex
+	report progress.Report // guarded by mu
+}
+
+// Parameters describes the settings.
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+
+// Configure checks and keeps the settings.
+func (s *Source) Configure(_ context.Context, values map[string]string) error {
+	s.settings = sourceSettings{}
+	if err := sdk.Decode(values, &s.settings); err != nil {
+		return err
+	}
+	return s.settings.check()
+}
+
+// Open returns when the bucket was found.
+func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
+	s.log = sdk.Logger(ctx)
+	var p position
+	if len(pos) > 0 {
+		if p, err = parsePosition(pos, s.settings.Bucket); err != nil {
+			return err
+		}
+	}
+	if s.bucket, err = open(&s.settings.bucketSettings); err != nil {
+		return err
+	}
+	if err := s.bucket.exists(ctx); err != nil {
+		return err
+	}
+	if s.versions, err = s.bucket.versioned(ctx); err != nil {
+		return err
+	}
+	s.uploads = p.Uploads
+	switch {
+	case p.Snapshot != nil:
+		s.snapshot, s.began, s.after = p.Snapshot, p.Snapshot, p.Key
+	case p.Reached != nil:
+		s.reached = *p.Reached
+	case p.Key != "":
+		s.reached = p.place
+	default:
+		return s.begin(ctx)
+	}
+	s.follow()
+	return nil
+}
+
+// begin begins a snapshot.
+func (s *Source) begin(ctx context.Context) error {
+	began := s.settled()
+	var err error
+	if s.uploads, err = s.underWay(ctx); err != nil {
+		return err
+	}
+	s.snapshot, s.began = &began, &began
+	s.follow()
+	return nil
+}
+
+// settled returns the time before which no more objects come.
+func (s *Source) settled() time.Time {
+	return s.bucket.clock.now().Add(-s.settings.Delay).Truncate(time.Second).UTC()
+}
+
+// follow reports what is read.
+func (s *Source) follow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report.Snapshots = nil
+	if s.snapshot != nil {
+		s.report.Snapshots = []progress.Snapshot{{Of: s.settings.Bucket + "/" + s.settings.Prefix, StartedAt: time.Now()}}
+	}
+}
+
+// count counts an object of the snapshot.
+func (s *Source) count() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.report.Snapshots) > 0 {
+		all := slices.Clone(s.report.Snapshots) // the former are lent
+		all[0].Rows++
+		s.report.Snapshots = all
+	}
+}
+
+// underWay returns the uploads that are under way now.
+func (s *Source) underWay(ctx context.Context) ([]upload, error) {
+	now, older, err := s.bucket.uploads(ctx, s.settings.Prefix)
+	switch {
+	case err != nil && isPassing(err):
+		return nil, err
+	case err != nil && !s.denied:
+		s.denied = true
+		s.log.Warn("uploads in parts cannot be listed: where a store gives objects the time at which their upload began, they may be missed", "err", err)
+	case older > 0:
+		s.log.Warn("uploads that began long ago are not waited for: have the bucket abort incomplete ones", "uploads", older)
+	}
+	return now, nil
+}
+
+// Read returns objects as records.
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
+	var again backoff.Backoff
+	for {
+		records, err := s.try(ctx)
+		switch {
+		case ctx.Err() != nil && len(records) == 0:
+			return nil, ctx.Err()
+		case len(records) > 0:
+			return records, nil
+		case err == nil:
+			again = backoff.Backoff{}
+			continue
+		case !isPassing(err):
+			return nil, err
+		}
+		s.note(err.Error())
+		s.log.Warn("cannot read, trying again", "err", err)
+		if err := again.Wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// try lists, or reads the next objects of the last listing.
+func (s *Source) try(ctx context.Context) ([]record.Record, error) {
+	if len(s.queue) > 0 {
+		return s.fetch(ctx)
+	}
+	if s.snapshot != nil {
+		return nil, s.page(ctx)
+	}
+	t := time.NewTimer(time.Until(s.due))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return nil, s.poll(ctx)
+}
+
+// page lists the next objects of the snapshot. Behind the last one, polling begins.
+func (s *Source) page(ctx context.Context) error {
+	page, err := s.bucket.page(ctx, s.settings.Prefix, s.after)
+	if err != nil {
+		return err
+	}
+	s.note("")
+	for _, o := range page {
+		s.after = o.Key
+		if o.Modified.Before(*s.snapshot) {
+			o.operation = record.OperationSnapshot
+			s.queue = append(s.queue, o)
+		}
+	}
+	if len(page) == 0 {
+		s.reached, s.snapshot = place{Modified: *s.snapshot}, nil
+		s.follow()
+	}
+	return nil
+}
+
+// poll lists what changed. Uploads are listed first: one that ends meanwhile is found by what it made.
+func (s *Source) poll(ctx context.Context) error {
+	began := time.Now()
+	until := s.settled()
+	now, err := s.underWay(ctx)
+	if err != nil {
+		return err
+	}
+	l := &listing{from: s.reached, until: until, uploads: with(s.uploads, now)}
+	if err := s.bucket.list(ctx, l, s.settings.Prefix, s.versions); err != nil {
+		return err
+	}
+	s.queue, s.uploads = l.objects(), l.open(now)
+	s.due = began.Add(s.settings.Period)
+	if l.more > 0 {
+		s.due = time.Time{}
+	}
+	s.measure(l)
+	return nil
+}
+
+// measure reports how far behind the source is.
+func (s *Source) measure(l *listing) {
+	records, seconds := int64(len(s.queue)+l.more), 0.0
+	if records > 0 {
+		seconds = max(0, s.bucket.clock.now().Sub(s.queue[0].Modified).Seconds())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report.Records, s.report.Seconds, s.report.At, s.report.Warning = &records, &seconds, time.Now(), ""
+}
+
+// note reports that the store answered, or what is wrong.
+func (s *Source) note(warning string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.report.Warning = warning; warning == "" {
+		s.report.At = time.Now()
+	}
+}
+
+// Progress returns how many objects wait to be read, and how old the first of them is.
+func (s *Source) Progress() progress.Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.report
+}
+
+// Teardown closes connections.
+func (s *Source) Teardown(context.Context) error {
+	if s.bucket != nil {
+		s.bucket.close()
+	}
+	return nil
+}

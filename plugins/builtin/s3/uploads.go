@@ -1,0 +1,91 @@
+package s3
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// upload is an upload in parts that is under way. At Amazon's store an object that was uploaded
+// in parts has the time at which the upload began: when it comes, later ones may have been read
+// already.
+type upload struct {
+	Key   string    `json:"key"`
+	Began time.Time `json:"began"`
+}
+
+// tolerance is how much the time of the object may differ from that of the upload.
+const tolerance = time.Second
+
+// made reports whether the upload made the object at p.
+func (u upload) made(p *place) bool {
+	return u.Key == p.Key && p.Modified.Sub(u.Began).Abs() <= tolerance
+}
+
+// mostUploads is how many uploads are kept in a position: the newest ones.
+const mostUploads = 100
+
+// uploads returns the uploads under way, oldest first, and how many older ones there are.
+func (b *bucket) uploads(ctx context.Context, prefix string) (all []upload, older int, err error) {
+	for from, more := (marker{}), true; more; {
+		query := url.Values{"uploads": {""}, "prefix": {prefix}, "encoding-type": {"url"}}
+		if from.key != "" {
+			query.Set("key-marker", from.key)
+			query.Set("upload-id-marker", from.version)
+		}
+		var page uploadPage
+		if err := b.ask(ctx, query, &page, "cannot list the uploads to bucket"); err != nil {
+			return nil, 0, err
+		}
+		for _, u := range page.Upload {
+			all = append(all, upload{decoded(u.Key, page.EncodingType), u.Initiated.UTC()})
+		}
+		slices.SortStableFunc(all, func(a, b upload) int { return a.Began.Compare(b.Began) })
+		if over := len(all) - mostUploads; over > 0 {
+			all, older = all[over:], older+over
+		}
+		next := marker{decoded(page.NextKeyMarker, page.EncodingType), page.NextUploadIDMarker}
+		more, from = page.IsTruncated && next != from, next
+	}
+	return all, older, nil
+}
+
+// uploadPage is a part of the list of uploads.
+type uploadPage struct {
+	IsTruncated        bool
+	EncodingType       string
+	NextKeyMarker      string
+	NextUploadIDMarker string `xml:"NextUploadIdMarker"`
+	Upload             []struct {
+		Key       string
+		Initiated time.Time
+	}
+}
+
+// with returns what both have, without doubles.
+func with(a, b []upload) []upload {
+	all := slices.Clone(a)
+	for _, u := range b {
+		if !slices.Contains(all, u) {
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// without returns the uploads but those that made the object at p.
+func without(all []upload, p *place) []upload {
+	if !slices.ContainsFunc(all, func(u upload) bool { return u.made(p) }) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(u upload) bool { return u.made(p) })
+}
+
+// open returns the uploads that are under way now, and those whose objects are to be read.
+func (l *listing) open(now []upload) []upload {
+	made := slices.DeleteFunc(slices.Clone(l.uploads), func(u upload) bool {
+		return !slices.ContainsFunc(l.uploaded, func(o object) bool { return u.made(&o.place) })
+	})
+	return with(now, made)
+}
