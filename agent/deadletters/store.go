@@ -151,6 +151,9 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if err := create(ctx, s.Path); err != nil {
 		return err
 	}
+	if err := safekeep.RewriteLog(s.Path); err != nil { // its last fsync may have failed in a process that is no more
+		return err
+	}
 	db, err := connect(s.Path)
 	if err != nil {
 		return err

@@ -183,6 +183,9 @@ func RewriteLog(path string) error {
 		return err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() == 0 {
+		return err
+	}
 	part := make([]byte, 1<<20)
 	for at := int64(0); ; {
 		n, err := f.ReadAt(part, at)

@@ -40,12 +40,16 @@ func openPools(path string) *pools {
 	return p
 }
 
-// close writes the log back into the file, marks it as closed and closes the connections.
+// close marks the file as closed, writes the log back into it and closes the connections. When the mark cannot
+// be saved the log stays: the file counts as open.
 func (p *pools) close(ctx context.Context) error {
 	if p.writer == nil {
 		return p.reader.Close()
 	}
-	return errors.Join(safekeep.End(ctx, p.writer), p.reader.Close(), p.writer.Close())
+	if err := safekeep.End(ctx, p.writer); err != nil {
+		return errors.Join(err, p.abandon())
+	}
+	return errors.Join(p.reader.Close(), p.writer.Close())
 }
 
 // abandon closes the connections and leaves the file and its log as they are: what is not certain to

@@ -76,6 +76,9 @@ func (q *sqlite) open(ctx context.Context) (err error) {
 	if err != nil {
 		return safekeep.Explain(q.path, err)
 	}
+	if err := safekeep.RewriteLog(q.path); err != nil { // its last fsync may have failed in a process that is no more
+		return safekeep.Explain(q.path, err)
+	}
 	private.Tighten(q.log.With("component", "store"), "the store, which holds secrets of settings", q.path, q.path+"-wal", q.path+"-shm", q.path+".lock")
 	return q.reopen(ctx)
 }

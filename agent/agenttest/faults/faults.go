@@ -1,0 +1,366 @@
+//go:build linux && (amd64 || arm64)
+
+// Package faults has the kernel ask this process before another one, that it started, changes or syncs a file
+// (seccomp user notification), so that a test may have any such call of a whole program fail, and keeps what
+// would be on the disk had the power been cut.
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketVariable names the socket on which a process that is to be watched hands itself over.
+const socketVariable = "CONDUIT_TEST_FAULTS"
+
+// watched are the calls that are asked about.
+var watched = map[int]string{
+	unix.SYS_FSYNC: "fsync", unix.SYS_FDATASYNC: "fsync", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "write",
+	unix.SYS_FTRUNCATE: "truncate", unix.SYS_OPENAT: "open",
+}
+
+// Call is one that a process is about to make.
+type Call struct {
+	Name string // fsync, write, truncate, or open for an open for writing
+	Path string // of the file
+	Size int64  // of a write
+}
+
+// Watcher decides about the calls of one process.
+type Watcher struct {
+	mu     sync.Mutex
+	decide func(Call) syscall.Errno
+	dir    string
+	disk   map[string]*image
+	calls  int
+	ended  chan struct{}
+}
+
+// image is what is on the disk of one file.
+type image struct {
+	content []byte
+	dirty   [][2]int64 // ranges that were written and not synced
+}
+
+// Watch has the process of cmd, which is not started yet and calls Join, ask about files below dir. Until Decide is
+// called, every call goes on. Where the kernel does not ask, the test is skipped, and fails in CI.
+func Watch(t testing.TB, cmd *exec.Cmd, dir string) *Watcher {
+	t.Helper()
+	var sizes [3]uint16
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_NOTIF_SIZES, 0, uintptr(unsafe.Pointer(&sizes))); errno != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("the kernel does not ask about calls: %v", errno)
+		}
+		t.Skipf("the kernel does not ask about calls: %v", errno)
+	}
+	path := filepath.Join(t.TempDir(), "faults")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Env, socketVariable+"="+path)
+	w := &Watcher{dir: dir, disk: map[string]*image{}, ended: make(chan struct{})}
+	if err := w.keep(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(w.ended)
+		defer l.Close()
+		if err := w.serve(l); err != nil {
+			t.Errorf("cannot watch the process: %v", err)
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-w.ended })
+	return w
+}
+
+// keep takes what is there for what is on the disk.
+func (w *Watcher) keep() error {
+	entries, err := os.ReadDir(w.dir)
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		path := filepath.Join(w.dir, e.Name())
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		w.disk[path] = &image{content: content}
+	}
+	return err
+}
+
+// Decide has f decide about each call from now on: 0 lets it go on. f is called by one goroutine.
+func (w *Watcher) Decide(f func(Call) syscall.Errno) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.decide = f
+}
+
+// Join has this process asked about, if its parent watches it. It returns when that is so.
+func Join() error {
+	path := os.Getenv(socketVariable)
+	if path == "" {
+		return nil
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	listener, err := install()
+	answer := "watched"
+	var rights []byte
+	if err != nil {
+		answer = err.Error()
+	} else {
+		rights = unix.UnixRights(listener)
+	}
+	// Nothing is written from here until the parent answers, since that would wait for it.
+	if _, _, err := c.(*net.UnixConn).WriteMsgUnix([]byte(answer), rights, nil); err != nil {
+		return err
+	}
+	_, err = c.Read(make([]byte, 1))
+	return err
+}
+
+// install installs the filter in all threads and returns the descriptor on which the kernel asks.
+func install() (int, error) {
+	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}}
+	for number := range watched {
+		program = append(program,
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(number), Jf: 1},
+			unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_USER_NOTIF})
+	}
+	program = append(program, unix.SockFilter{Code: unix.BPF_RET, K: unix.SECCOMP_RET_ALLOW})
+	runtime.LockOSThread() // both calls are for the same thread
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return 0, err
+	}
+	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	const flags = unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH | unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&filter)))
+	if errno != 0 {
+		return 0, fmt.Errorf("cannot install the filter: %w", errno)
+	}
+	return int(fd), nil
+}
+
+// notification and response are those of the kernel: seccomp_notif and seccomp_notif_resp.
+type notification struct {
+	ID          uint64
+	PID, Flags  uint32
+	Number      int32
+	Arch        uint32
+	Instruction uint64
+	Args        [6]uint64
+}
+
+type response struct {
+	ID    uint64
+	Value int64
+	Error int32
+	Flags uint32
+}
+
+// The requests of ioctl(2), from linux/seccomp.h.
+const (
+	receive  = 0xc0502100
+	send     = 0xc0182101
+	goOnFlag = 1
+)
+
+// serve answers what the kernel asks until the process ends.
+func (w *Watcher) serve(l *net.UnixListener) error {
+	c, err := l.AcceptUnix()
+	if errors.Is(err, net.ErrClosed) {
+		return nil // the process was never started
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	text, rights := make([]byte, 200), make([]byte, 100)
+	n, m, _, _, err := c.ReadMsgUnix(text, rights)
+	if err != nil {
+		return err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:m])
+	if err != nil || len(messages) != 1 {
+		return fmt.Errorf("it says %s: %w", text[:n], err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fds[0])
+	if _, err := c.Write([]byte{1}); err != nil {
+		return err
+	}
+	for {
+		// poll(2) says when all processes have ended, which a receive would not.
+		poll := []unix.PollFd{{Fd: int32(fds[0]), Events: unix.POLLIN}}
+		if _, err := unix.Poll(poll, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if poll[0].Revents&unix.POLLIN == 0 && poll[0].Revents != 0 {
+			return nil
+		}
+		if poll[0].Revents != 0 {
+			w.one(fds[0])
+		}
+	}
+}
+
+// one answers one question.
+func (w *Watcher) one(fd int) {
+	var n notification
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), receive, uintptr(unsafe.Pointer(&n))); errno != 0 {
+		return // the thread was killed meanwhile
+	}
+	r := response{ID: n.ID, Flags: goOnFlag}
+	if errno := w.answer(&n); errno != 0 {
+		r.Flags, r.Error = 0, -int32(errno)
+	}
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), send, uintptr(unsafe.Pointer(&r))) // or the thread was killed
+}
+
+func (w *Watcher) answer(n *notification) syscall.Errno {
+	c := Call{Name: watched[int(n.Number)]}
+	if c.Name == "open" {
+		const writes = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
+		if n.Args[2]&writes == 0 {
+			return 0
+		}
+		c.Path = textOf(n.PID, n.Args[1])
+	} else {
+		c.Size = int64(n.Args[2])
+		c.Path, _ = os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[0])))
+	}
+	if !strings.HasPrefix(c.Path, w.dir+"/") {
+		return 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls++
+	errno := syscall.Errno(0)
+	if w.decide != nil {
+		errno = w.decide(c)
+	}
+	w.note(n, c, errno)
+	return errno
+}
+
+// textOf reads the text at an address of another process.
+func textOf(pid uint32, at uint64) string {
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		return ""
+	}
+	defer memory.Close()
+	text := make([]byte, 4096)
+	n, _ := memory.ReadAt(text, int64(at))
+	path, _, _ := strings.Cut(string(text[:n]), "\x00")
+	return path
+}
+
+// note keeps what is on the disk once the call was made. The kernel takes pages that it could not write for written.
+func (w *Watcher) note(n *notification, c Call, errno syscall.Errno) {
+	f := w.disk[c.Path]
+	if f == nil {
+		f = &image{}
+		w.disk[c.Path] = f
+	}
+	switch c.Name {
+	case "write":
+		if errno != 0 {
+			return
+		}
+		at := int64(n.Args[3])
+		if n.Number == unix.SYS_WRITE {
+			at = offset(n.PID, n.Args[0])
+		}
+		f.dirty = append(f.dirty, [2]int64{at, at + int64(n.Args[2])})
+	case "truncate":
+		if errno == 0 {
+			f.truncate(int64(n.Args[1]))
+		}
+	case "fsync":
+		if errno == 0 {
+			f.sync(c.Path)
+		}
+		f.dirty = nil
+	}
+}
+
+func (f *image) truncate(size int64) {
+	for int64(len(f.content)) < size {
+		f.content = append(f.content, 0)
+	}
+	f.content = f.content[:size]
+}
+
+func (f *image) sync(path string) {
+	now, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	for _, r := range f.dirty {
+		end := min(r[1], int64(len(now)))
+		if end > int64(len(f.content)) {
+			f.truncate(end)
+		}
+		if r[0] < end {
+			copy(f.content[r[0]:end], now[r[0]:end])
+		}
+	}
+}
+
+// offset returns where a descriptor of another process writes next.
+func offset(pid uint32, fd uint64) (at int64) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", pid, fd))
+	if err == nil {
+		_, _ = fmt.Sscanf(string(text), "pos:\t%d", &at)
+	}
+	return at
+}
+
+// Disk writes to a directory what would be on the disk of the files of which the names begin with prefix, had the
+// power been cut when the process ended.
+func (w *Watcher) Disk(prefix, to string) error {
+	<-w.ended
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for path, f := range w.disk {
+		if name := filepath.Base(path); strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, "-shm") {
+			if _, err := os.Stat(path); err != nil {
+				continue // it was removed, or has another name
+			}
+			if err := os.WriteFile(filepath.Join(to, name), f.content, 0o600); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Calls returns how many calls there were about.
+func (w *Watcher) Calls() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls
+}
