@@ -116,7 +116,7 @@ func Join() error {
 	if path == "" {
 		return nil
 	}
-	c, err := net.Dial("unix", path)
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func Join() error {
 		rights = unix.UnixRights(listener)
 	}
 	// Nothing is written from here until the parent answers, since that would wait for it.
-	if _, _, err := c.(*net.UnixConn).WriteMsgUnix([]byte(answer), rights, nil); err != nil {
+	if _, _, err := c.WriteMsgUnix([]byte(answer), rights, nil); err != nil {
 		return err
 	}
 	_, err = c.Read(make([]byte, 1))
