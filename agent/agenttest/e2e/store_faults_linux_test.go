@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/faults"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -48,7 +49,7 @@ pipelines:
 func TestTheDiskOfTheStateIsFull(t *testing.T) {
 	state := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", state).CombinedOutput(); err != nil {
-		skip(t, "cannot mount a small file system: %v %s", err, out)
+		server.Missing(t, "cannot mount a small file system: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", state).Run() })
 	a := agenttest.Start(t, "", func(c *config.Config) { c.DB.SQLite.Path = filepath.Join(state, "conduit.db") })
