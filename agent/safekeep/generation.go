@@ -20,6 +20,7 @@ const (
 	headerAppID   = 68
 	headerSize    = 100
 	headerMagic   = "SQLite format 3\x00"
+	headerForms   = 18 // two bytes: in which form it is written and read, 1 or 2
 )
 
 // State is in which state a file was left. Its generation is in the header of the file, as
@@ -71,6 +72,9 @@ func readHeader(path string) ([]byte, error) {
 	header := make([]byte, headerSize)
 	if n, err := io.ReadFull(f, header); err != nil || string(header[:len(headerMagic)]) != headerMagic {
 		return nil, fmt.Errorf("%w: not a database (%d bytes of header); put a backup in its place with conduit store restore FILE, or move it away to begin anew: every source then starts from its beginning", ErrDamaged, n)
+	}
+	if w, r := header[headerForms], header[headerForms+1]; w < 1 || w > 2 || r < 1 || r > 2 {
+		return nil, fmt.Errorf("%w: its header says that it has the form %d/%d, which there is not; %s", ErrDamaged, w, r, advice[ErrDamaged])
 	}
 	return header, nil
 }

@@ -298,11 +298,11 @@ func Repair(ctx context.Context, path, ending string) (o Outcome, err error) {
 // repair makes a file of what can be read of p, unless that is whole.
 func (o *Outcome) repair(ctx context.Context, p *part, ending string) (draft string, err error) {
 	state, err := safekeep.StateOf(p.Path)
-	if err != nil {
+	wrong := err
+	if err != nil && !errors.Is(err, safekeep.ErrDamaged) {
 		return "", err
 	}
-	wrong := error(nil)
-	if p.Generations {
+	if err == nil && p.Generations {
 		wrong = state.Err(p.Path)
 	}
 	var found []string

@@ -1,0 +1,37 @@
+package safekeep_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+// TestNetworkFileSystemsAreRefused asks about a directory on FUSE, which nobody serves: the kernel says
+// what it is without asking whoever does.
+func TestNetworkFileSystemsAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := safekeep.RefuseNetwork(filepath.Join(dir, "not", "yet", "conduit.db")); err != nil {
+		t.Errorf("on a disk of this machine: %v", err)
+	}
+	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		server.Missing(t, "there is no FUSE: %v", err)
+	}
+	defer device.Close()
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=12345,group_id=12345", device.Fd())
+	if err := syscall.Mount("test", dir, "fuse.test", 0, options); err != nil {
+		server.Missing(t, "cannot mount: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	err = safekeep.RefuseNetwork(filepath.Join(dir, "conduit.db"))
+	if !errors.Is(err, safekeep.ErrNetwork) || !strings.Contains(err.Error(), "FUSE") || !strings.Contains(err.Error(), "db.sqlite.network-filesystem") {
+		t.Errorf("on FUSE: %v", err)
+	}
+}
