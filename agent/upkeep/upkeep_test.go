@@ -280,24 +280,32 @@ func populated(t testing.TB, path string) {
 	must(t, dead.Close())
 }
 
-// sweep returns how many of the places of a sweep are tried: all when CONDUIT_SWEEP is set.
-func sweep(n int) []int {
-	if os.Getenv("CONDUIT_SWEEP") != "" {
-		return rand.Perm(n)
+// sweep returns the places of n that are tried: as many as CONDUIT_SWEEP says, 0 for all.
+func sweep(t *testing.T, n int) []int {
+	try := 6
+	if text := os.Getenv("CONDUIT_SWEEP"); text != "" {
+		var err error
+		try, err = strconv.Atoi(text)
+		must(t, err)
 	}
-	return rand.Perm(n)[:min(n, 6)]
+	if try == 0 || try > n {
+		try = n
+	}
+	return rand.Perm(n)[:try]
 }
 
 // TestDamageNeverPassesForAStore flips bits of every page, and cuts the files at every page, one at a time: they are
 // refused, or nothing of them is lost; and a repair keeps what can be read.
 func TestDamageNeverPassesForAStore(t *testing.T) {
+	tried := 0
+	defer func() { t.Logf("%d damaged files", tried) }()
 	whole := filepath.Join(t.TempDir(), "conduit.db")
 	populated(t, whole)
 	const page = 4096
 	for _, file := range []string{whole, deadletters.PathOf(whole)} {
 		good, err := os.ReadFile(file)
 		must(t, err)
-		for _, n := range sweep(len(good) / page) {
+		for _, n := range sweep(t, len(good)/page) {
 			for _, how := range []string{"flip", "cut", "zero"} {
 				bad := append([]byte{}, good...)
 				switch how {
@@ -310,6 +318,7 @@ func TestDamageNeverPassesForAStore(t *testing.T) {
 				case "cut":
 					bad = bad[:n*page]
 				}
+				tried++
 				path := filepath.Join(t.TempDir(), "conduit.db")
 				copyFile(t, whole, path)
 				copyFile(t, deadletters.PathOf(whole), deadletters.PathOf(path))

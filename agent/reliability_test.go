@@ -1,0 +1,105 @@
+package agent_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The forms that the commands of the scoreboard have.
+var (
+	testCommand = regexp.MustCompile(`^((?:CONDUIT_[A-Z_]+=\d+ )*)go test (\./\S+)(?: -run (\S+|'[^']+'))?(?: -v)?(?: -timeout \d+h)?$`)
+	justCommand = regexp.MustCompile(`^just (\w+)$`)
+	figure      = regexp.MustCompile(`^(2\d{3}-\d\d-\d\d|in each run of CI)[:,] .+`)
+)
+
+// TestScoreboardCanBeRun checks that each command of RELIABILITY.md names tests, variables and recipes that exist, and
+// that each result has a date.
+func TestScoreboardCanBeRun(t *testing.T) {
+	page, err := os.ReadFile("RELIABILITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := 0
+	for row := range strings.SplitSeq(strings.TrimSpace(table), "\n") {
+		rows++
+		cells := strings.Split(strings.ReplaceAll(row, `\|`, "\x00"), "|")
+		if len(cells) != 5 {
+			t.Errorf("%q has %d cells", row, len(cells)-2)
+			continue
+		}
+		command := strings.Trim(strings.ReplaceAll(strings.TrimSpace(cells[2]), "\x00", "|"), "`")
+		if m := testCommand.FindStringSubmatch(command); m != nil {
+			checkTests(t, command, strings.Fields(m[1]), m[2], strings.Trim(m[3], "'"))
+		} else if m := justCommand.FindStringSubmatch(command); m != nil {
+			checkRecipe(t, m[1])
+		} else {
+			t.Errorf("%q is no command of a known form", command)
+		}
+		if result := strings.TrimSpace(cells[3]); !figure.MatchString(result) {
+			t.Errorf("the result of %q has no date: %q", command, result)
+		}
+	}
+	if rows < 10 {
+		t.Errorf("the scoreboard has %d lines only", rows)
+	}
+}
+
+// checkTests checks that the package has tests that the pattern selects, and reads the variables.
+func checkTests(t *testing.T, command string, variables []string, pkg, pattern string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Errorf("%q: there is no package %s", command, pkg)
+		return
+	}
+	selects, err := regexp.Compile(pattern)
+	if err != nil {
+		t.Errorf("%q: %v", command, err)
+		return
+	}
+	found, all := 0, []byte{}
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, source...)
+		file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && selects.MatchString(f.Name.Name) {
+				found++
+			}
+		}
+	}
+	if found == 0 {
+		t.Errorf("%q selects no test", command)
+	}
+	for _, v := range variables {
+		if name, _, _ := strings.Cut(v, "="); !bytes.Contains(all, []byte(`"`+name+`"`)) {
+			t.Errorf("%q: no test of the package reads %s", command, name)
+		}
+	}
+}
+
+func checkRecipe(t *testing.T, name string) {
+	t.Helper()
+	file, err := os.ReadFile("../justfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^` + name + `\b[^=\n]*:`).Match(file) {
+		t.Errorf("the justfile has no recipe %s", name)
+	}
+}
