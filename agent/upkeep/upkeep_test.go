@@ -294,8 +294,9 @@ func sweep(t *testing.T, n int) []int {
 	return rand.Perm(n)[:try]
 }
 
-// TestDamageNeverPassesForAStore flips bits of every page, and cuts the files at every page, one at a time: they are
-// refused, or nothing of them is lost; and a repair keeps what can be read.
+// TestDamageNeverPassesForAStore changes bits of every page, clears it, and cuts the files there, one at a time: they are
+// refused, or nothing of them is lost; and a repair keeps what can be read. Of changed bits only those in the structure
+// can be known, not those within a value, which may be that of a key.
 func TestDamageNeverPassesForAStore(t *testing.T) {
 	tried := 0
 	defer func() { t.Logf("%d damaged files", tried) }()
@@ -323,20 +324,20 @@ func TestDamageNeverPassesForAStore(t *testing.T) {
 				copyFile(t, whole, path)
 				copyFile(t, deadletters.PathOf(whole), deadletters.PathOf(path))
 				must(t, os.WriteFile(strings.Replace(file, whole, path, 1), bad, 0o600))
-				damaged(t, fmt.Sprintf("%s %s of page %d", filepath.Base(file), how, n), path, file == whole)
+				damaged(t, fmt.Sprintf("%s %s of page %d", filepath.Base(file), how, n), path, file == whole, how == "flip")
 			}
 		}
 	}
 }
 
-// damaged opens, and repairs, a state of which a file may be damaged.
-func damaged(t *testing.T, what, path string, inStore bool) {
+// damaged opens, and repairs, a state of which a file may be damaged; values says that values in it may be.
+func damaged(t *testing.T, what, path string, inStore, values bool) {
 	ctx := t.Context()
 	db, err := store.Open(ctx, path)
 	if err == nil {
 		declared, err := db.Declarations(ctx)
-		if err != nil || len(declared) != 40 || position(t, db, "p:in") != 3 {
-			t.Errorf("%s: it is opened, and %d of 40 pipelines and position %d are in it: %v", what, len(declared), position(t, db, "p:in"), err)
+		if err != nil || len(declared) != 40 || !values && position(t, db, "p:in") != 3 {
+			t.Errorf("%s: it is opened, and %d of 40 pipelines are in it: %v", what, len(declared), err)
 		}
 		must(t, db.Close())
 	} else if !inStore || !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrOther) && !errors.Is(err, store.ErrNewer) {
@@ -344,7 +345,7 @@ func damaged(t *testing.T, what, path string, inStore bool) {
 	}
 	dead := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
 	totals, deadErr := dead.Totals(ctx)
-	if deadErr == nil && (len(totals) != 1 || totals[0].Count != 100) {
+	if deadErr == nil && !values && (len(totals) != 1 || totals[0].Count != 100) {
 		t.Errorf("%s: dead letters are opened, and there are %v", what, totals)
 	}
 	_ = dead.Close()
