@@ -22,6 +22,10 @@ check:
 promises:
     @.ci/promises
 
+# Run a long campaign of faults; without a name, list them.
+campaign *args:
+    @.ci/campaign {{args}}
+
 # Measure the built binary from outside: records that arrived, processor time, memory.
 bench *args:
     go run ./agent/agenttest/bench {{args}}

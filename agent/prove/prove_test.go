@@ -85,7 +85,7 @@ func run(t *testing.T, sabotage string, kills int) *prove.Report {
 	var progress bytes.Buffer
 	r, err := prove.Run(t.Context(), prove.Options{
 		Pipelines: pipelines(t), Registry: &processor.Registry{Builtin: processor.Builtins()}, Command: []string{own, "run"}, Env: os.Environ(),
-		Dir: t.TempDir(), Kills: kills, Time: 5 * time.Minute, Seed: 1, Progress: &progress, Sabotage: sabotage,
+		Dir: t.TempDir(), Kills: kills, Time: 5*time.Minute + time.Duration(kills)*10*time.Second, Seed: uint64(setting(t, "CONDUIT_SEED", 1)), Progress: &progress, Sabotage: sabotage,
 	})
 	if err != nil {
 		if r != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -16,11 +17,12 @@ var _ sdk.Memory = (*Account)(nil)
 type Account struct {
 	shared *Shared
 
-	batch int64 // owned by the goroutine that reads: most bytes of the Read that comes next
+	batch    int64        // owned by the goroutine that reads: most bytes of the Read that comes next
+	held     atomic.Int64 // by records in flight
+	small    atomic.Bool  // the batches before were: it need not reserve while there is room
+	reserved atomic.Int64 // for the Read that runs, or the batch that it returned; written with shared.mu held
 
 	// What follows is guarded by shared.mu.
-	held     int64     // by records in flight
-	reserved int64     // for the Read that runs, or the batch that it returned
 	expected int64     // bytes of the next batch, from those before
 	asks     bool      // the source asks before it takes memory for large records
 	since    time.Time // when the Read began that a reservation is for
@@ -57,7 +59,7 @@ func (a *Account) Leave(held int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.unproven, a)
-	a.release(a.reserved)
+	a.release(a.reserved.Load())
 	m.grant()
 }
 
@@ -71,16 +73,23 @@ func (a *Account) Add(n int) {
 		m.used.Add(int64(n))
 		return
 	}
+	a.held.Add(int64(n))
+	if n > 0 && a.reserved.Load() == 0 || n < 0 && m.roomy(m.used.Add(int64(n))) {
+		if n > 0 {
+			m.used.Add(int64(n))
+		}
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a.held += int64(n)
-	covered := min(max(int64(n), 0), a.reserved)
-	a.reserved -= covered
-	m.used.Add(int64(n) - covered)
 	if n < 0 {
 		a.within()
 		m.grant()
+		return
 	}
+	covered := min(int64(n), a.reserved.Load())
+	a.reserved.Add(-covered)
+	m.used.Add(int64(n) - covered)
 }
 
 // Context returns a context for Reads, by which a source can ask for memory.
@@ -97,16 +106,19 @@ func (a *Account) Begin(ctx context.Context) error {
 		return nil
 	}
 	m := a.shared
-	m.mu.Lock()
-	a.release(a.reserved)
 	each := int64(m.each())
 	a.batch = math.MaxInt
+	if a.small.Load() && a.reserved.Load() == 0 && m.roomy(m.used.Load()) {
+		return nil
+	}
+	m.mu.Lock()
+	a.release(a.reserved.Load())
 	if m.used.Load() > m.Bytes/2 {
-		a.batch = max(each-a.held, leastEach)
+		a.batch = max(each-a.held.Load(), leastEach)
 	}
 	n := a.expected
 	if a.asks {
-		n = min(n, max(each-a.held, leastEach))
+		n = min(n, max(each-a.held.Load(), leastEach))
 	}
 	return a.wait(ctx, n, true)
 }
@@ -117,11 +129,15 @@ func (a *Account) End(n int) {
 		return
 	}
 	m := a.shared
+	if a.reserved.Load() == 0 && n <= m.each() {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.unproven, a)
 	a.expected = max(int64(n), a.expected/2)
-	if over := int64(n) - a.reserved; over > 0 {
+	a.small.Store(a.expected <= int64(m.each()))
+	if over := int64(n) - a.reserved.Load(); over > 0 {
 		a.reserve(over, false)
 	} else {
 		a.release(-over)
@@ -144,7 +160,7 @@ func (a *Account) Reserve(ctx context.Context, n int) error {
 	m.mu.Lock()
 	a.asks = true
 	delete(m.unproven, a) // what it has is in use
-	if more := int64(n) - a.reserved; more > 0 {
+	if more := int64(n) - a.reserved.Load(); more > 0 {
 		return a.wait(ctx, more, false)
 	}
 	m.mu.Unlock()
@@ -154,7 +170,7 @@ func (a *Account) Reserve(ctx context.Context, n int) error {
 // wait reserves n bytes, or waits until they are free. mu is held, and released.
 func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
 	m := a.shared
-	if a.held+a.reserved+n <= int64(m.each()) || len(m.waiters) == 0 && m.fits(a, n) || m.beyond == a {
+	if a.held.Load()+a.reserved.Load()+n <= int64(m.each()) || len(m.waiters) == 0 && m.fits(a, n) || m.beyond == a {
 		a.reserve(n, unasked)
 		m.mu.Unlock()
 		return nil
@@ -162,6 +178,7 @@ func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
 	w := &waiter{account: a, n: n, unasked: unasked, granted: make(chan struct{})}
 	m.waiters = append(m.waiters, w)
 	m.waiting.Add(1)
+	m.grant() // what was released since, by one that saw nobody wait
 	m.arm()
 	m.mu.Unlock()
 	select {
@@ -182,23 +199,23 @@ func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
 // reserve takes n bytes. Where it was not the source that asked for them, it may be idle.
 func (a *Account) reserve(n int64, unasked bool) {
 	m := a.shared
-	a.reserved += n
+	a.reserved.Add(n)
 	m.used.Add(n)
-	if unasked && a.held+a.reserved > int64(m.each()) {
+	if unasked && a.held.Load()+a.reserved.Load() > int64(m.each()) {
 		a.since = time.Now()
 		m.unproven[a] = struct{}{}
 	}
 }
 
 func (a *Account) release(n int64) {
-	a.reserved -= n
+	a.reserved.Add(-n)
 	a.shared.used.Add(-n)
 	a.within()
 }
 
 // within lets another source go beyond the bound once this one holds little.
 func (a *Account) within() {
-	if m := a.shared; m.beyond == a && a.held+a.reserved <= int64(m.each()) {
+	if m := a.shared; m.beyond == a && a.held.Load()+a.reserved.Load() <= int64(m.each()) {
 		m.beyond = nil
 	}
 }

@@ -79,10 +79,19 @@ func (m *Shared) each() int {
 	return min(m.Each, max(leastEach, int(m.Bytes/2/max(1, m.sources.Load()))))
 }
 
+// roomy reports whether, with so many bytes used, small batches need no reservation: nobody waits,
+// and much is free.
+func (m *Shared) roomy(used int64) bool {
+	return used <= m.Bytes/2 && m.waiting.Load() == 0
+}
+
 // fits reports whether a may take n bytes more, with mu held. It may be the one to go beyond Bytes.
 func (m *Shared) fits(a *Account, n int64) bool {
 	if m.used.Load()+n <= m.Bytes {
 		return true
+	}
+	if m.beyond != nil {
+		m.beyond.within()
 	}
 	if m.beyond == nil {
 		m.beyond = a
@@ -118,7 +127,7 @@ func (m *Shared) arm() {
 		for a := range m.unproven {
 			if time.Since(a.since) >= idleAfter {
 				delete(m.unproven, a)
-				a.release(a.reserved)
+				a.release(a.reserved.Load())
 			}
 		}
 		m.grant()
