@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -16,10 +17,10 @@ import (
 
 // secure sets who may do what, and refuses settings that do not say.
 func (a *Agent) secure(server *api.Server, c config.API) (err error) {
-	if server.ReadToken, err = a.token("api.auth.read-token-file", c.Auth.ReadTokenFile); err != nil {
+	if server.ReadToken, err = token(a.options.Log, "api.auth.read-token-file", c.Auth.ReadTokenFile); err != nil {
 		return err
 	}
-	if server.AdminToken, err = a.token("api.auth.admin-token-file", c.Auth.AdminTokenFile); err != nil {
+	if server.AdminToken, err = token(a.options.Log, "api.auth.admin-token-file", c.Auth.AdminTokenFile); err != nil {
 		return err
 	}
 	if server.ReadToken != "" && server.ReadToken == server.AdminToken {
@@ -62,7 +63,7 @@ func hosts(c config.API) []string {
 
 // token reads the bearer token in the file that the setting names. A bare name is that
 // of a credential, if systemd handed over any.
-func (a *Agent) token(setting, file string) (string, error) {
+func token(log *slog.Logger, setting, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
@@ -70,7 +71,7 @@ func (a *Agent) token(setting, file string) (string, error) {
 	if !strings.ContainsRune(file, os.PathSeparator) && reference.HasCredentials() {
 		read = reference.ReadCredential
 	} else if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
-		a.options.Log.Warn("every user of this machine can read a token: chmod o= the file", "component", "api", "setting", setting, "file", file, "mode", info.Mode().Perm().String())
+		log.Warn("every user of this machine can read a token: chmod o= the file", "component", "api", "setting", setting, "file", file, "mode", info.Mode().Perm().String())
 	}
 	text, err := read(file)
 	if text = strings.TrimSpace(text); err == nil && text == "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
+	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/replay"
 	"github.com/conduit-agent/conduit/agent/runner"
@@ -123,7 +124,7 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return a.recorder().Run(serving) })
 	services.Go(func() error { return a.storeGuard().Run(serving) })
 	services.Go(func() error { return a.deadLetters.Run(serving) })
-	services.Go(func() error { return a.pruner().Run(serving) })
+	services.Go(func() error { return (&host.Pruner{Prune: a.Store.Prune, Log: a.options.Log}).Run(serving) })
 	services.Go(func() error { return a.rates.Run(serving) })
 	services.Go(func() error { return supervised.Watchdog(serving) })
 	if a.options.Config.Pipelines.StatusFiles {
@@ -131,7 +132,7 @@ func (a *Agent) run(ctx context.Context) error {
 	}
 
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return a.exitOnDegraded(gctx) })
+	g.Go(func() error { return exitOnDegraded(gctx, a.degraded) })
 	g.Go(func() error { return a.Files.Run(gctx) })
 	g.Go(func() error { return a.Loop.Run(gctx) })
 	g.Go(func() error { return a.references.Run(gctx) })
@@ -156,9 +157,9 @@ func (a *Agent) run(ctx context.Context) error {
 }
 
 // exitOnDegraded ends the agent when a pipeline degrades, if the settings want it so.
-func (a *Agent) exitOnDegraded(ctx context.Context) error {
+func exitOnDegraded(ctx context.Context, degraded <-chan spec.State) error {
 	select {
-	case s := <-a.degraded:
+	case s := <-degraded:
 		return fmt.Errorf("pipeline %s is degraded and pipelines.exit-on-degraded is set: %s", s.PipelineID, s.Error)
 	case <-ctx.Done():
 		return nil

@@ -81,7 +81,7 @@ func (a *Agent) listen(server *api.Server) (func(ctx context.Context) error, err
 	if err := a.secure(server, c); err != nil {
 		return nil, &settingError{err}
 	}
-	address, err := a.tcpAddress(c, server)
+	address, err := tcpAddress(a.options.Log, c, server)
 	if err != nil {
 		return nil, &settingError{err}
 	}

@@ -53,7 +53,8 @@ api/dlq:                 api/jsonhttp api/resource api/rest spec
 api:                     api/* spec
 agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connector plugins/sdk spec
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec
-agent/store:             agent/safekeep plugins/schema spec
+agent/store/foreign:
+agent/store:             agent/safekeep agent/store/foreign plugins/schema spec
 agent/safekeep:
 agent/prove:             agent/dryrun plugins/processor plugins/sdk plugins/wire spec
 agent/upkeep:            agent/deadletters agent/safekeep agent/store spec
@@ -73,7 +74,7 @@ agent/host:              agent/safekeep api/rest reconcile reconcile/files spec
 agent/cluster/protocol:
 agent/cluster/*:         agent/cluster agent/cluster/protocol
 agent/cluster:           agent/cluster/protocol spec
-agent/takeover:          agent/store api/client api/rest spec
+agent/takeover:          agent/store agent/store/foreign api/client api/rest spec
 agent:                   agent/* api api/* plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/* spec
 agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
 cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
@@ -88,7 +89,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
 	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb/*", "plugins/standalone", "plugins/plugintest/chaos"},
 	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/sqlite/file"},
-	"database/sql":                             {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb", "plugins/plugintest/sqltest"},
+	"database/sql":                             {"agent/store", "agent/store/foreign", "agent/deadletters", "agent/safekeep", "plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb", "plugins/plugintest/sqltest"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/conduit-agent/conduit/agent/deadletters"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/api/resource"
@@ -19,9 +20,9 @@ import (
 func (a *Agent) insight() resource.Insight {
 	return resource.Insight{
 		Agent:    a.describe,
-		Memory:   a.memory,
+		Memory:   memory(a.Runner.Window.Shared),
 		Check:    func(ctx context.Context, p *spec.Pipeline) []spec.Problem { return a.Catalog.Check(ctx, p) },
-		ReadFile: a.readPipelineFile,
+		ReadFile: pipelineFile(a.options.Config.Pipelines.Path),
 	}
 }
 
@@ -29,7 +30,7 @@ func (a *Agent) insight() resource.Insight {
 func (a *Agent) describe(context.Context) (rest.Agent, error) {
 	d := a.facts(cmp.Or(a.Store.InPlace(), a.Store.Fault()))
 	stored := host.Store(deadletters.PathOf(d.Store.Path), a.deadLetters.Fault())
-	d.DeadLetters, d.Memory.Records = &stored, a.memory()
+	d.DeadLetters, d.Memory.Records = &stored, memory(a.Runner.Window.Shared)()
 	return d, nil
 }
 
@@ -51,18 +52,23 @@ func (a *Agent) facts(problem error) rest.Agent {
 	return d
 }
 
-// readPipelineFile returns the content of a pipeline file, which the watcher follows.
-func (a *Agent) readPipelineFile(path string) ([]byte, error) {
-	at := a.options.Config.Pipelines.Path
-	if info, err := os.Stat(at); err != nil || info.IsDir() {
-		at = filepath.Join(at, filepath.FromSlash(path))
+// pipelineFile returns a function that returns the content of a file in the directory of pipelines,
+// which may itself be the one file.
+func pipelineFile(at string) func(path string) ([]byte, error) {
+	return func(path string) ([]byte, error) {
+		file := at
+		if info, err := os.Stat(at); err != nil || info.IsDir() {
+			file = filepath.Join(at, filepath.FromSlash(path))
+		}
+		content, err := reference.ReadFile(file)
+		return []byte(content), err
 	}
-	content, err := reference.ReadFile(at)
-	return []byte(content), err
 }
 
-// memory returns how much of the memory for records is used.
-func (a *Agent) memory() rest.RecordMemory {
-	use := a.Runner.Window.Shared.Use()
-	return rest.RecordMemory{Bytes: use.Bytes, Used: use.Used, Waiting: use.Waiting}
+// memory returns a function that returns how much of the memory for records is used.
+func memory(shared *backpressure.Shared) func() rest.RecordMemory {
+	return func() rest.RecordMemory {
+		use := shared.Use()
+		return rest.RecordMemory{Bytes: use.Bytes, Used: use.Used, Waiting: use.Waiting}
+	}
 }

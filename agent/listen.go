@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -21,7 +22,7 @@ import (
 
 // tcpAddress returns the address to listen on. One that others can reach is refused when
 // nothing keeps them out, and one without a host means this machine only then.
-func (a *Agent) tcpAddress(c config.API, s *api.Server) (string, error) {
+func tcpAddress(log *slog.Logger, c config.API, s *api.Server) (string, error) {
 	host, port, err := net.SplitHostPort(c.HTTP.Address)
 	if err != nil {
 		return "", fmt.Errorf("cannot listen on api.http.address %q: want host:port", c.HTTP.Address)
@@ -31,13 +32,13 @@ func (a *Agent) tcpAddress(c config.API, s *api.Server) (string, error) {
 	authenticated := s.AdminToken != "" || s.ReadToken != "" || s.TLS != nil && s.TLS.ClientCAs != nil
 	switch {
 	case local && !authenticated:
-		a.options.Log.Info("every user of this machine can use the API: set api.auth.admin-token-file to ask for a token", "component", "api")
+		log.Info("every user of this machine can use the API: set api.auth.admin-token-file to ask for a token", "component", "api")
 		return c.HTTP.Address, nil
 	case local, authenticated, c.AllowUnauthenticated:
 		return c.HTTP.Address, nil
 	case host == "":
 		address := net.JoinHostPort("127.0.0.1", port)
-		a.options.Log.Warn("the API listens on this machine only, as api.http.address has no host and nothing keeps others out: "+
+		log.Warn("the API listens on this machine only, as api.http.address has no host and nothing keeps others out: "+
 			"set api.auth.admin-token-file, or api.tls.client-ca-file, to serve them", "component", "api", "address", address)
 		return address, nil
 	}

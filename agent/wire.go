@@ -116,7 +116,7 @@ func (a *Agent) wireTelemetry() {
 		Files:       a.Files,
 		Committer:   a.Committer,
 		Syncs:       &a.syncs,
-		Memory:      a.memory,
+		Memory:      memory(a.Runner.Window.Shared),
 		Phases:      &a.phases,
 		Processes:   a.Catalog.Executables.Processes,
 		DeadLetters: totalsOf(a.deadLetters, a.options.Log),
@@ -208,10 +208,6 @@ func (a *Agent) statusFiles() *host.StatusFiles {
 		Changes: &a.changes,
 		Log:     a.options.Log,
 	}
-}
-
-func (a *Agent) pruner() *host.Pruner {
-	return &host.Pruner{Prune: a.Store.Prune, Log: a.options.Log}
 }
 
 func (a *Agent) storeGuard() *host.StoreGuard {

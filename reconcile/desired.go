@@ -133,7 +133,7 @@ func (p *pipelineState) relocate(d *spec.Declaration) {
 // takeConnectors takes up what changed of the connectors that were started.
 func (l *Loop) takeConnectors(delta *spec.Delta[spec.ConnectorState], now time.Time) {
 	if delta.All {
-		l.takeAllConnectors(delta.Rows, now)
+		takeAllConnectors(l.pipelines, delta.Rows, now)
 		return
 	}
 	for _, c := range delta.Rows {
@@ -152,14 +152,14 @@ func (l *Loop) takeConnectors(delta *spec.Delta[spec.ConnectorState], now time.T
 	}
 }
 
-func (l *Loop) takeAllConnectors(all []spec.ConnectorState, now time.Time) {
+func takeAllConnectors(pipelines map[string]*pipelineState, all []spec.ConnectorState, now time.Time) {
 	byPipeline := map[*pipelineState][]spec.ConnectorState{}
 	for _, c := range all {
-		if p := l.pipelines[c.PipelineID]; p != nil {
+		if p := pipelines[c.PipelineID]; p != nil {
 			byPipeline[p] = append(byPipeline[p], p.timed(c, now))
 		}
 	}
-	for _, p := range l.pipelines {
+	for _, p := range pipelines {
 		if len(p.connectors)+len(byPipeline[p]) > 0 {
 			p.connectors = byPipeline[p]
 			p.touch()

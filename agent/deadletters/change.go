@@ -124,7 +124,7 @@ func (s *Store) each(ctx context.Context, pipeline string, filter rest.DeadLette
 	if err := s.Flush(ctx); err != nil || !s.exists() {
 		return err
 	}
-	low, high, err := s.bounds(ctx, pipeline, filter)
+	low, high, err := idsBetween(ctx, s, pipeline, filter)
 	if err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (s *Store) each(ctx context.Context, pipeline string, filter rest.DeadLette
 	return nil
 }
 
-// bounds returns the ids between which the dead letters of a filter are that there are now.
-func (s *Store) bounds(ctx context.Context, pipeline string, f rest.DeadLetterFilter) (low, high int64, err error) {
+// idsBetween returns the ids between which the dead letters of a filter are that there are now.
+func idsBetween(ctx context.Context, s *Store, pipeline string, f rest.DeadLetterFilter) (low, high int64, err error) {
 	err = s.use(ctx, func(db *sql.DB) (err error) {
 		var newest int64
 		if err := db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) FROM letters WHERE pipeline_id = ?`, pipeline).Scan(&newest); err != nil {

@@ -134,7 +134,14 @@ func (s *Store) Flush(ctx context.Context) error {
 	written := 0
 	err := s.use(ctx, func(db *sql.DB) (err error) {
 		all := s.queue.all()
-		if err := transact(ctx, db, func(tx *sql.Tx) error { return s.write(tx, all) }); err != nil {
+		if err := transact(ctx, db, func(tx *sql.Tx) error {
+			for _, l := range all {
+				if err := s.insert(tx, l); err != nil {
+					return err
+				}
+			}
+			return s.limiter.enforce(tx, s.Limits, time.Now(), s.Log)
+		}); err != nil {
 			return err
 		}
 		written = len(all)
@@ -147,16 +154,6 @@ func (s *Store) Flush(ctx context.Context) error {
 	s.Kept.Add(uint64(written))
 	s.changed()
 	return nil
-}
-
-// write inserts dead letters and drops what is too much.
-func (s *Store) write(tx *sql.Tx, all []*letter) error {
-	for _, l := range all {
-		if err := s.insert(tx, l); err != nil {
-			return err
-		}
-	}
-	return s.limiter.enforce(tx, s.Limits, time.Now(), s.Log)
 }
 
 // insert inserts a dead letter. One that is there already was refused again.

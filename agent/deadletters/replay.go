@@ -39,7 +39,7 @@ func (s *Store) Select(ctx context.Context, pipeline string, request rest.Replay
 		return c, err
 	}
 	var err error
-	c.low, c.high, err = s.bounds(ctx, pipeline, c.filter)
+	c.low, c.high, err = idsBetween(ctx, s, pipeline, c.filter)
 	return c, err
 }
 
@@ -105,12 +105,12 @@ func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *dea
 			}
 			return s.insert(tx, one)
 		}
-		return s.moved(tx, id, one)
+		return moved(tx, id, one)
 	})
 }
 
 // moved replaces what a dead letter is by what was refused when it was replayed.
-func (s *Store) moved(tx *sql.Tx, id int64, l *letter) error {
+func moved(tx *sql.Tx, id int64, l *letter) error {
 	var before int64
 	switch err := tx.QueryRow(`SELECT bytes FROM letters WHERE id = ?`, id).Scan(&before); {
 	case errors.Is(err, sql.ErrNoRows): // it was dropped meanwhile

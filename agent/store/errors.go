@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/store/foreign"
 )
 
 // What a caller may branch on, with errors.Is, in addition to spec.ErrNotFound, spec.ErrConflict
@@ -14,7 +15,7 @@ var (
 	ErrOutOfOrder       = errors.New("position is behind the one saved before")
 	ErrNewer            = errors.New("store was written by a newer version")
 	ErrOther            = errors.New("it is no store")
-	ErrForeign          = errors.New("it is the state of a Conduit")
+	ErrForeign          = foreign.Err
 	ErrMoved      error = environmentError("store is not in its place any more")
 	ErrClosed           = errors.New("store is closed")
 

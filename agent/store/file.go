@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/store/foreign"
 )
 
 // applicationID is that of every store, in the header of the file.
@@ -67,7 +68,7 @@ func checkHeader(path string) error {
 		return err
 	}
 	if info.IsDir() {
-		if err := foreignDirectory(path); err != nil {
+		if err := foreign.Directory(path); err != nil {
 			return err
 		}
 	}
@@ -80,7 +81,7 @@ func checkHeader(path string) error {
 	}
 	if id != applicationID {
 		if id == 0 {
-			if err := foreignDatabase(path); err != nil {
+			if err := foreign.Database(path); err != nil {
 				return err
 			}
 		}

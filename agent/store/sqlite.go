@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -256,7 +257,7 @@ func (q *sqlite) backUp(ctx context.Context, reader *sql.DB) error {
 		return nil
 	}
 	to := q.path + ".before-" + known[len(applied)]
-	if fileExists(to) {
+	if _, err := os.Stat(to); err == nil {
 		return nil
 	}
 	if err := File(q.path).Copy(ctx, to); err != nil {

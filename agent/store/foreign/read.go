@@ -1,4 +1,4 @@
-package store
+package foreign
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// ReadForeign returns what the SQLite file at path, in which a Conduit keeps its state, has
+// Read returns what the SQLite file at path, in which a Conduit keeps its state, has
 // by key. It changes nothing, and fails while a Conduit has the file open to write.
-func ReadForeign(ctx context.Context, path string) (map[string][]byte, error) {
+func Read(ctx context.Context, path string) (map[string][]byte, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("cannot read the state of a Conduit: %w", err)
 	}
@@ -19,7 +19,7 @@ func ReadForeign(ctx context.Context, path string) (map[string][]byte, error) {
 		return nil, fmt.Errorf("cannot open %s: %w", path, err)
 	}
 	defer db.Close()
-	rows, err := db.QueryContext(ctx, "SELECT key, value FROM "+foreignTable)
+	rows, err := db.QueryContext(ctx, "SELECT key, value FROM "+table)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s as the state of a Conduit: %w", path, err)
 	}
