@@ -22,6 +22,7 @@ type m = map[string]any
 
 // TestDestination runs against one MariaDB.
 func TestDestination(t *testing.T) {
+	t.Parallel()
 	s := server.StartMariaDB(t)
 	for name, test := range map[string]func(*testing.T, *server.MariaDB){
 		"Operations": operations, "Refused": refusedRecords, "Indexes": indexes, "Values": writtenValues, "Once": once, "Engine": engine, "LostAnswer": lostAnswer, "Large": large, "Rights": rights,
@@ -195,6 +196,7 @@ func rights(t *testing.T, s *server.MariaDB) {
 
 // TestTLS writes with TLS and a client certificate, and is refused without either.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	dir := server.Dir(t)
 	cert, key, _ := server.Certificate(t)
 	clientCert, clientKey, _ := server.Certificate(t)

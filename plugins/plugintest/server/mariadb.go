@@ -24,9 +24,11 @@ func StartMariaDB(t testing.TB, options ...string) *MariaDB {
 	install := Need(t, "mariadb-install-db", "mariadb-server", "/usr/bin")
 	dir := Dir(t)
 	data, port := filepath.Join(dir, "data"), FreePort(t)
-	Run(t, dir, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-log-bin", "--innodb-flush-method=nosync")
+	// A server that starts removes the temporary tables of all others in the same directory.
+	tmp := "--tmpdir=" + dir
+	Run(t, dir, install, "--no-defaults", "--datadir="+data, tmp, "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-log-bin", "--innodb-flush-method=nosync")
 	m := &MariaDB{Addr: fmt.Sprintf("127.0.0.1:%d", port)}
-	args := []string{"--no-defaults", "--datadir=" + data, "--socket=" + filepath.Join(dir, "socket"), "--bind-address=127.0.0.1", fmt.Sprintf("--port=%d", port),
+	args := []string{"--no-defaults", "--datadir=" + data, tmp, "--socket=" + filepath.Join(dir, "socket"), "--bind-address=127.0.0.1", fmt.Sprintf("--port=%d", port),
 		"--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=2", "--performance-schema=OFF"}
 	m.Process = &Process{Path: path, Args: append(args, options...), Dir: dir, Ready: func(ctx context.Context) error { return greetsMySQL(ctx, m.Addr) }}
 	m.Launch(t)
