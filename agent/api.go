@@ -66,6 +66,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Insight:     a.insight(),
 		DeadLetters: a.deadLetters,
 		Replays:     a.replays,
+		Cluster:     a.membership(),
 	}
 	serve, err := a.listen(server)
 	if err == nil {

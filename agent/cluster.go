@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ type clustered struct {
 	options  natskv.Options
 	declared notify.Signal // the declarations changed
 	ended    atomic.Bool   // no pipeline runs any more
+	notices  noticeLog
 }
 
 // wireCluster makes the agent a member of the cluster that the settings name, if they do.
@@ -65,7 +67,8 @@ func (a *Agent) wireCluster() error {
 		Log:    a.options.Log,
 	}
 	shared := &cluster.Shared{Local: a.Store, Member: m, Clustered: func(string) bool { return true }}
-	a.cluster = &clustered{member: m, shared: shared, store: s, options: o, declared: notify.NewSignal()}
+	a.cluster = &clustered{member: m, shared: shared, store: s, options: o, declared: notify.NewSignal(), notices: noticeLog{wake: notify.NewSignal()}}
+	a.metrics.Cluster = a.cluster.clusterStats
 	a.Runner.Store, a.Committer.Replicas = shared, shared
 	a.Loop.Store = loopStore{a.Store, shared}
 	a.Loop.Elsewhere = func(id string) bool { return !m.Here(id) }
@@ -136,11 +139,15 @@ func (c *clustered) run(ctx context.Context, a *Agent) error {
 		idle, err := a.Loop.Idle(ctx, id)
 		return idle && err == nil
 	}
-	c.member.Happened = func(protocol.Notice) { a.changes.Notify() }
+	c.member.Happened = c.notices.add
+	c.member.Moved = func(string) { a.changes.Notify() }
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
-	go c.declare(ctx, a)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { c.declare(ctx, a) })
+	beside.Go(func() { c.notices.run(ctx, a) })
 	return c.member.Run(ctx)
 }
 

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conduit-agent/conduit/api/cluster"
 	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/dlq"
 	"github.com/conduit-agent/conduit/api/guard"
@@ -51,6 +52,7 @@ type Server struct {
 	Insight     resource.Insight // what pages show in addition to pipelines; what is nil in it cannot be asked for
 	DeadLetters dlq.Store        // nil: dead letters cannot be asked for
 	Replays     dlq.Replays      // set with DeadLetters
+	Cluster     cluster.Member   // nil: the agent is no member of a cluster
 	Log         *slog.Logger     // nil discards
 	// Down is why the agent has no pipelines to speak of: only what it says of itself is answered then. nil:
 	// it has.

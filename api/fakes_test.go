@@ -41,7 +41,8 @@ type world struct {
 	cleaned   []string
 	cut       []string
 	answers   map[string]*spec.Answer
-	frozen    bool // nothing observed changes
+	placed    map[string]rest.Placement // pipelines that other members of a cluster are to run
+	frozen    bool                      // nothing observed changes
 	notReady  error
 	directory spec.Directory
 	checks    int
@@ -490,4 +491,13 @@ func (w *world) CheckProcessors(_ context.Context, at string, declared []spec.Pr
 		}
 	}
 	return all
+}
+
+func (w *world) Placement(id string) *rest.Placement {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p, ok := w.placed[id]; ok {
+		return &p
+	}
+	return nil
 }

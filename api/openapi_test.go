@@ -163,6 +163,7 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	s := newServer(w)
 	store := &fakeDeadLetters{}
 	s.DeadLetters, s.Replays = store, store
+	s.Cluster = &member{state: rest.ClusterJoined}
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })
 	s.Reload = func(context.Context, bool) error { return nil }
 	s.Plan = func(context.Context, rest.PlanRequest) (*rest.Plan, error) {

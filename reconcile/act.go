@@ -32,10 +32,10 @@ func (l *Loop) act(a plan.Action) {
 	case plan.Confirm:
 		p.keepAsGood(p.run)
 		p.touch()
-	case plan.MarkStopped:
+	case plan.MarkStopped, plan.MarkAway:
 		p.failures, p.Again = nil, ""
 		p.update(func(s *spec.State) {
-			s.Phase, s.StoppedByUser = spec.PhaseStopped, true
+			s.Phase, s.StoppedByUser = spec.PhaseStopped, a.Kind == plan.MarkStopped
 			s.Error, s.RetryAt, s.Failures = "", nil, 0
 		})
 	case plan.MarkSteady:

@@ -52,6 +52,8 @@ type Member struct {
 	Idle func(ctx context.Context, pipeline string) bool
 	// Happened is called with what people want to know of. It must not block.
 	Happened func(protocol.Notice)
+	// Moved, when set, is called when the owner of a pipeline changes. It must not block.
+	Moved func(pipeline string)
 
 	Timing protocol.Timing
 
@@ -59,8 +61,10 @@ type Member struct {
 	posts chan func()
 	begun time.Time
 
-	mu    sync.Mutex
-	owned map[string]owned // guarded by mu
+	mu     sync.Mutex
+	owned  map[string]owned           // guarded by mu
+	owners map[string]protocol.Claim  // guarded by mu: as they were seen last, by pipeline
+	counts map[protocol.Reason]uint64 // guarded by mu: notices
 
 	saving map[string]func(ok bool) // guarded by mu: by pipeline
 
@@ -83,6 +87,7 @@ func (m *Member) init() {
 	m.once.Do(func() {
 		m.posts = make(chan func(), 1024)
 		m.owned, m.saving, m.stopping, m.adopting, m.asking = map[string]owned{}, map[string]func(bool){}, map[string]uint64{}, map[string]bool{}, map[string]bool{}
+		m.owners, m.counts = map[string]protocol.Claim{}, map[protocol.Reason]uint64{}
 		m.begun = time.Now()
 		m.node = protocol.Node{
 			Agent: m.Self, Timing: m.Timing, Clock: time.Now, NewID: newID,
@@ -155,7 +160,7 @@ func (m *Member) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := m.Store.Watch(ctx,
-			func(e protocol.Entry) { m.post(func() { m.node.Observe(m.now(), e) }) },
+			func(e protocol.Entry) { m.post(func() { m.observe(e) }) },
 			func() { m.post(func() { m.node.Synced(m.now()) }) })
 		if ctx.Err() != nil {
 			return
@@ -210,6 +215,9 @@ func (m *Member) carryOut(ctx context.Context, c protocol.Command) {
 		m.saved(c)
 	case protocol.Notice:
 		m.Log.Info("cluster", "component", "cluster", "reason", c.Reason, "pipeline_id", c.Pipeline, "member", c.Other)
+		m.mu.Lock()
+		m.counts[c.Reason]++
+		m.mu.Unlock()
 		if m.Happened != nil {
 			m.Happened(c)
 		}
@@ -326,20 +334,29 @@ func (m *Member) Save(pipeline string, epoch uint64, state []byte, done func(ok 
 
 // Drain gives all pipelines to other members and waits until that is done.
 func (m *Member) Drain(ctx context.Context) error {
-	m.post(func() { m.node.Drain(m.now()) })
+	failed := func(err error) error {
+		return fmt.Errorf("cannot give the pipelines to other members: %w", err)
+	}
+	if err := m.ask(ctx, func() { m.node.Drain(m.now()) }); err != nil {
+		return failed(err)
+	}
 	for {
 		drained := make(chan bool, 1)
-		m.post(func() { drained <- m.node.Drained() })
+		if err := m.ask(ctx, func() { drained <- m.node.Drained() }); err != nil {
+			return failed(err)
+		}
 		if <-drained {
 			return nil
 		}
 		select {
 		case <-time.After(tick):
 		case <-ctx.Done():
-			return fmt.Errorf("cannot give the pipelines to other members: %w", ctx.Err())
+			return failed(ctx.Err())
 		}
 	}
 }
 
 // Resume takes pipelines again after Drain.
-func (m *Member) Resume() { m.post(func() { m.node.Resume(m.now()) }) }
+func (m *Member) Resume(ctx context.Context) error {
+	return m.ask(ctx, func() { m.node.Resume(m.now()) })
+}

@@ -48,6 +48,11 @@ var (
 	memoryUsedDesc    = desc("conduit_memory_records_used_bytes", "Bytes of them that are used.")
 	memoryWaitingDesc = desc("conduit_memory_waiting_sources", "Sources that wait for memory.")
 
+	clusterMembersDesc   = desc("conduit_cluster_members", "Members of the cluster with a session; 0 while this agent has none.")
+	clusterPipelinesDesc = desc("conduit_cluster_pipelines", "Pipelines of which this agent has the claim.")
+	clusterLagDesc       = desc("conduit_cluster_claim_lag_seconds", "For how long a write of a claim has gone without a known outcome, the longest of all.")
+	clusterNoticesDesc   = desc("conduit_cluster_notices_total", "What happened to this member and its claims, by reason.", "reason")
+
 	residentDesc = desc("conduit_plugin_resident_bytes", "Memory of a connector's process.", "component_id")
 	fdsDesc      = desc("conduit_plugin_open_fds", "Open file descriptors of a connector's process.", "component_id")
 	attemptsDesc = desc("conduit_reconcile_attempts_total", "Attempts to run a version of a pipeline.", "result")

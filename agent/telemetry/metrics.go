@@ -56,6 +56,7 @@ type Collector struct {
 	Phases    *Phases
 	Processes func() []plugins.Process // of connectors
 	API       func() api.Stats         // nil while the API is not served
+	Cluster   func() Cluster           // nil for an agent that is alone
 	// DeadLetters returns what there is of dead letters by pipeline, and how many were settled by
 	// replays since the start.
 	DeadLetters func(ctx context.Context) (totals []rest.DeadLetterTotals, replayed uint64)
@@ -90,6 +91,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	c.api(gauge, counter)
 	c.deadLetters(gauge, counter)
 	spools(gauge, counter)
+	c.cluster(gauge, counter)
 	c.pipelines(to)
 }
 

@@ -25,6 +25,9 @@ var ErrStarting = errors.New("the agent is starting")
 type Observed interface {
 	// State returns the state of a pipeline, false when nothing was observed of it.
 	State(id string) (spec.State, bool)
+	// Placement returns where a pipeline that is to run does, nil for one that this agent is to
+	// run, not another member of a cluster.
+	Placement(id string) *rest.Placement
 	// Changed returns a channel that is closed soon after the next change of any state or
 	// of desired state. Waiting requests also poll from time to time.
 	Changed() <-chan struct{}
@@ -188,6 +191,20 @@ func (s *Base) replaceable(r *http.Request, id string) (*spec.Declaration, error
 		return nil, s.vacant(r, id)
 	}
 	return d, desired.Owned(d)
+}
+
+// elsewhere is the error of what only the member can do that runs the pipeline, nil if that is this agent.
+func (s *Base) elsewhere(id string) error {
+	p := s.Observed.Placement(id)
+	switch {
+	case p == nil:
+		return nil
+	case p.Member == "":
+		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineElsewhere, "no member of the cluster runs pipeline %q at present", id).
+			Suggest("GET /v1/cluster says who runs what")
+	}
+	return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineElsewhere, "pipeline %q runs on the member %q of the cluster", id, p.Member).
+		Suggest("ask the agent of that member")
 }
 
 // notRunning is the error of what is possible only with a pipeline that runs.

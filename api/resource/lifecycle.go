@@ -28,6 +28,8 @@ func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
 	switch {
 	case d.Want() != spec.StatusRunning:
 		err = s.setStatus(w, r, d, spec.StatusRunning)
+	case s.elsewhere(id) != nil:
+		err = s.elsewhere(id)
 	case s.Desired.Active(d):
 		err = rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "pipeline %q is running", id).
 			Suggest("it runs already; restart it if that is what you want")
@@ -97,6 +99,9 @@ func (s *Runs) Restart(w http.ResponseWriter, r *http.Request) (any, error) {
 	if d.Want() != spec.StatusRunning {
 		return nil, notRunning(id)
 	}
+	if err := s.elsewhere(id); err != nil {
+		return nil, err
+	}
 	if err := s.Observed.Restart(r.Context(), id); err != nil {
 		return nil, err
 	}
@@ -140,6 +145,9 @@ func runnable(p *spec.Pipeline) error {
 // started reports whether the pipeline runs since then, or why it does not.
 func (s *Runs) started(id string, since time.Time) (bool, error) {
 	state, _ := s.Observed.State(id)
+	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
+		return true, nil // that member says more of it
+	}
 	if state.Since.Before(since.Round(0)) {
 		return false, nil
 	}

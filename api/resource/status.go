@@ -78,6 +78,9 @@ func (s *Status) statusOf(view *desired.View, d *spec.Declaration, files []spec.
 	}
 	body := rest.PipelineStatus{ID: d.Pipeline.ID, Name: d.Pipeline.Name, Owner: d.Owner, Generation: d.Generation, Digest: d.Digest,
 		Declared: d.Pipeline.Status, Override: d.Override, State: state, Problems: []spec.Problem{}}
+	if d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning {
+		body.Placement = s.Observed.Placement(d.Pipeline.ID)
+	}
 	if !d.Withdrawn.IsZero() {
 		body.Withdrawn = &d.Withdrawn
 	}

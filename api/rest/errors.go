@@ -46,6 +46,8 @@ const (
 	ReasonPipelineNotRunning   = "pipeline.not_running"
 	ReasonPipelineStartFailed  = "pipeline.start_failed"
 	ReasonPipelineBeingDeleted = "pipeline.being_deleted"
+	ReasonPipelineElsewhere    = "pipeline.runs_elsewhere"
+	ReasonAlone                = "cluster.alone"
 	ReasonPipelineNotDeleted   = "pipeline.not_deleted"
 	ReasonPipelineConnectors   = "orchestrator.pipeline_has_connectors_attached"
 	ReasonPipelineProcessors   = "orchestrator.pipeline_has_processors_attached"

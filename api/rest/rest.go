@@ -263,6 +263,7 @@ type PipelineStatus struct {
 	Override   spec.Status      `json:"override,omitempty" doc:"Status that was asked for over the API instead."`
 	Withdrawn  *time.Time       `json:"withdrawn,omitempty" doc:"Since when it is declared no more. It is about to stop."`
 	State      spec.State       `json:"state"`
+	Placement  *Placement       `json:"placement,omitempty" doc:"Where it runs, when another member of the cluster is to run it."`
 	Problems   []spec.Problem   `json:"problems" doc:"Of the files that declare it."`
 	Rates      *PipelineRates   `json:"rates,omitempty" doc:"What it moves, while it runs. Lists leave out the series."`
 	Conditions []spec.Condition `json:"conditions" doc:"Valid, Applied, Ready, Draining, Conflict, RolledBack and PluginChanged, each true or false."`

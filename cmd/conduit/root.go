@@ -6,6 +6,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/cluster"
 	"github.com/conduit-agent/conduit/cmd/conduit/connectors"
 	"github.com/conduit-agent/conduit/cmd/conduit/dlq"
 	"github.com/conduit-agent/conduit/cmd/conduit/pipelines"
@@ -32,7 +33,7 @@ Examples:
   conduit status           see what runs`,
 		FlagSet: flags,
 		Subcommands: []*ffcli.Command{
-			initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p), spool.Command(p), store.Command(p),
+			initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p), cluster.Command(p), spool.Command(p), store.Command(p),
 			statusCommand(p), eventsCommand(p), reloadCommand(p), prove.Command(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
 		},
 	})

@@ -277,7 +277,7 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus) error {
 	t.Add("PIPELINE", "PHASE", "DECLARED", "RUNNING", "RECORDS/S", "BEHIND", "ERROR")
 	for i := range s.Pipelines {
 		one := &s.Pipelines[i]
-		t.Add(one.ID, terminal.Colored(string(one.State.Phase), pipelines.PhaseColors[one.State.Phase]), generationWords(one),
+		t.Add(one.ID, phaseWords(one), generationWords(one),
 			terminal.Dash(number(one.State.RunningGeneration)), rateWords(one.RecordsPerSecond), terminal.Dash(behindWords(one.Rates)), terminal.Colored(errorWords(one), terminal.Red))
 	}
 	if len(s.Pipelines) == 0 && s.failed {
@@ -295,6 +295,17 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus) error {
 		r.ProblemsTo(to, f.Problems)
 	}
 	return nil
+}
+
+// phaseWords is the phase of a pipeline, or where it runs instead.
+func phaseWords(s *pipelineStatus) terminal.Cell {
+	switch p := s.Placement; {
+	case p != nil && p.Member == "" && s.State.Phase == spec.PhaseStopped:
+		return terminal.Colored("on no member yet", terminal.Yellow)
+	case p != nil && s.State.Phase == spec.PhaseStopped:
+		return terminal.Cell{Text: "on " + p.Member + " since " + terminal.Moment(*p.Since)}
+	}
+	return terminal.Colored(string(s.State.Phase), pipelines.PhaseColors[s.State.Phase])
 }
 
 // writeWarnings says what the sources warn of.

@@ -65,6 +65,7 @@ const (
 	Adopt        Kind = "adopt"         // what runs is as good as the declared version
 	Confirm      Kind = "confirm"       // the probation of what runs is over: it is the last known good version
 	MarkStopped  Kind = "mark-stopped"  // nothing runs, and that is how it should be
+	MarkAway     Kind = "mark-away"     // nothing runs, because another agent is to run it
 	MarkSteady   Kind = "mark-steady"   // it has run long enough for its failures to be forgotten
 	MarkOrphaned Kind = "mark-orphaned" // the connector is declared no more
 	CleanUp      Kind = "clean-up"      // delete the connector
@@ -176,10 +177,10 @@ func unwanted(d *Desired) string {
 		return "it is being deleted"
 	case !d.Withdrawn.IsZero():
 		return "it was withdrawn"
-	case d.Override != "":
-		return "it was stopped by a person"
 	case d.Elsewhere && d.Want() == spec.StatusRunning:
 		return "another member of the cluster is to run it"
+	case d.Override != "":
+		return "it was stopped by a person"
 	}
 	return "its declared status is stopped"
 }
@@ -254,6 +255,10 @@ func amends(d *Desired, o *Observed) bool {
 func (p *planner) idle(d *Desired, o *Observed) {
 	id := d.Pipeline.ID
 	switch {
+	case d.Elsewhere && d.Want() == spec.StatusRunning:
+		if o.State.Phase != spec.PhaseStopped || o.State.StoppedByUser {
+			p.do(MarkAway, id, unwanted(d))
+		}
 	case !d.Wanted():
 		if o.State.Phase != spec.PhaseStopped || !o.State.StoppedByUser {
 			p.do(MarkStopped, id, unwanted(d))

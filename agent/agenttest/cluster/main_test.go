@@ -89,7 +89,7 @@ func newMember(t *testing.T, name, pipelines, urls string, ttl time.Duration) *m
 	cfg.Processors.Path = filepath.Join(dir, "processors")
 	cfg.Pipelines.ErrorRecovery.MinDelay = 50 * time.Millisecond
 	cfg.Pipelines.ErrorRecovery.MaxDelay = time.Second
-	cfg.API.Enabled = false
+	cfg.API.HTTP.Address = "127.0.0.1:0"
 	cfg.Cluster = config.Cluster{Name: "test", Member: name, Capacity: 1, TTL: ttl, NATS: config.NATS{URL: urls, Replicas: strings.Count(urls, ",") + 1}}
 	m := &member{t: t, name: name, config: cfg, log: &logBuffer{}}
 	t.Cleanup(func() {

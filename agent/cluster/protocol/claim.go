@@ -45,7 +45,7 @@ func (c *claim) fetched(n *Node, e Entry, ok bool) {
 	c.phase, c.revision, c.state = claiming, e.Revision, e.State
 	c.value = Claim{
 		Format: format, Pipeline: c.pipeline, Owner: n.Agent.Agent, Session: n.session.value.Stamp.Session,
-		Digest: c.wanted.Digest, Since: n.Clock(),
+		Digest: c.wanted.Digest, Since: n.Clock(), From: c.from,
 	}
 	c.write(n)
 }

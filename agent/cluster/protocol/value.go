@@ -44,6 +44,7 @@ type Claim struct {
 	Digest   string    `json:"digest,omitempty"`  // of the declaration that the owner runs
 	Epoch    uint64    `json:"epoch,omitempty"`   // the revision of the write by which the owner got it; 0 in that write
 	Since    time.Time `json:"since,omitzero"`    // by the owner's clock, for people
+	From     string    `json:"from,omitempty"`    // agent that it was taken over from, "" for none
 }
 
 // Wanted is a pipeline that this agent would run.

@@ -6,6 +6,7 @@ import { bytes, clock, duration } from './format.js';
 import { dotted } from './parts.js';
 
 const facts = signal(null);
+const cluster = signal(null);
 const search = signal('');
 let asked = 0;
 
@@ -13,10 +14,25 @@ function load() {
   if (Date.now() - asked < 4000) return;
   asked = Date.now();
   agent.get('/v1/agent').then(facts.set, (e) => agent.toast(e.message, 'bad'));
+  agent.get('/v1/cluster').then(cluster.set, () => cluster.set(null)); // what fails for the agent is said already
   setTimeout(() => { if (location.hash.startsWith('#/agent')) load(); }, 5000);
 }
 
 const row = (name, value) => (value === undefined || value === '' || value === null ? null : [h('dt', null, name), h('dd', null, value)]);
+
+/** The members of the cluster, nothing for an agent that is alone. */
+function members() {
+  const c = cluster();
+  if (!c || c.state === 'alone') return null;
+  const act = (what, path) => h('button', { onclick: () => agent.attempt(what, () => agent.post(path)).then(() => { asked = 0; load(); }) }, c.state === 'joined' ? 'Drain' : 'Resume');
+  const columns = ['Member', 'State', 'Pipelines', 'Capacity', 'Labels', 'Version', 'Started', 'Silent for'];
+  return h('section', { class: 'card', id: 'cluster' }, h('div', { class: 'title' }, h('h2', null, 'Cluster ' + c.name), h('span', { class: 'grow' }),
+    agent.mayWrite() && c.state === 'joined' ? act('the pipelines run on other members', '/v1/cluster/drain') : null,
+    agent.mayWrite() && (c.state === 'drained' || c.state === 'draining') ? act('this member takes pipelines again', '/v1/cluster/resume') : null),
+    h('p', { class: 'quiet' }, `This agent is ${c.member}, ${c.state}${c.message ? ': ' + c.message : ''}.`),
+    h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params' }, h('thead', null, h('tr', null, columns.map((t) => h('th', { key: t, scope: 'col' }, t)))), h('tbody', null, c.members.map((m) => h('tr', { key: m.name },
+      h('th', { scope: 'row' }, m.name), [m.state, m.pipelines, m.capacity, Object.entries(m.labels || {}).map(([k, v]) => `${k}=${v}`).join(', ') || '–', m.version || '–', clock(m.startedAt), duration(m.silentSeconds)].map((v, i) => h('td', { key: i }, v))))))));
+}
 
 export function about() {
   load();
@@ -28,6 +44,7 @@ export function about() {
       h('section', { class: 'card' }, h('h2', null, 'Process'), h('dl', { class: 'facts' }, row('Version', a.version), row('Platform', `${a.os}/${a.arch}`), row('Started', `${clock(a.startedAt)} (${duration((Date.now() - Date.parse(a.startedAt)) / 1000)})`), row('Process', a.pid), row('Host', a.host), row('Unit', a.unit), row('Address', a.address), row('Memory in use', bytes(a.memory.resident)), row('Memory limit', a.memory.limit ? bytes(a.memory.limit) : 'none'), row('Records in flight', `${bytes(a.memory.records.used)} of ${bytes(a.memory.records.bytes)}${a.memory.records.waiting ? `, ${a.memory.records.waiting} sources wait` : ''}`), row('Goroutines', a.goroutines))),
       h('section', { class: 'card' }, h('h2', null, 'Store'), h('dl', { class: 'facts' }, row('File', h('code', { class: 'wrap' }, a.store.path)), row('Size', bytes(a.store.bytes)), row('Write-ahead log', bytes(a.store.walBytes)), row('Disk free', a.store.diskFree !== undefined ? `${bytes(a.store.diskFree)} of ${bytes(a.store.diskTotal)}` : undefined), row('File system', a.store.fileSystem), row('Problem', a.store.problem && h('span', { class: 'bad', role: 'alert' }, a.store.problem)))),
       a.deadLetters && (a.deadLetters.bytes || a.deadLetters.problem) ? h('section', { class: 'card' }, h('h2', null, 'Refused records'), h('dl', { class: 'facts' }, row('File', h('code', { class: 'wrap' }, a.deadLetters.path)), row('Size', bytes(a.deadLetters.bytes)), row('Write-ahead log', bytes(a.deadLetters.walBytes)), row('Problem', a.deadLetters.problem && h('span', { class: 'bad', role: 'alert' }, a.deadLetters.problem)))) : null),
+    members(),
     h('section', { class: 'card' }, h('div', { class: 'title' }, h('h2', null, 'Settings in effect'), h('span', { class: 'grow' }), h('input', { type: 'search', id: 'search', 'aria-label': 'Search settings', placeholder: 'Search ( / )', value: search(), oninput: (e) => search.set(e.target.value) })),
       h('div', { class: 'scroll', tabindex: 0 }, h('table', { class: 'params settings' }, h('thead', null, h('tr', null, ['Setting', 'Value', 'From'].map((t) => h('th', { key: t, scope: 'col' }, t)))), h('tbody', null, found.map((s) => h('tr', { key: s.name }, h('th', { scope: 'row', class: 'mono' }, dotted(s.name)), h('td', { class: 'mono wrap' }, s.value || '–'), h('td', { class: s.origin === 'default' ? 'quiet' : '' }, s.origin))))))));
 }

@@ -1,7 +1,7 @@
 // Pieces that several views use.
 
 import { h, signal } from './ui.js';
-import { severity, isTrue } from './format.js';
+import { clock, severity, isTrue } from './format.js';
 import * as agent from './agent.js';
 
 const words = {
@@ -10,7 +10,8 @@ const words = {
 
 /** The phase of a pipeline: a mark with a shape of its own, and a word. */
 export function phase(s) {
-  const p = s.state.phase;
+  const p = s.state.phase, on = s.placement;
+  if (on && p === 'stopped') return h('span', { class: 'phase ' + (on.member ? 'off' : 'busy') }, h('span', { class: 'mark', 'aria-hidden': 'true' }), on.member ? h('span', { title: on.since ? 'since ' + clock(on.since) : '' }, 'On ' + on.member) : 'On no member yet');
   const rolled = p === 'running' && isTrue(s, 'RolledBack');
   const kind = rolled ? 'warn' : { running: 'good', starting: 'busy', stopping: 'busy', recovering: 'warn', degraded: 'bad' }[p] || 'off';
   return h('span', { class: 'phase ' + kind }, h('span', { class: 'mark', 'aria-hidden': 'true' }), rolled ? 'Rolled back' : words[p] || p,

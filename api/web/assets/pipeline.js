@@ -53,12 +53,12 @@ export function pipeline(id, tab = '') {
 
 function heading({ s }) {
   agent.tick(); // for the time since
-  const d = detail(), active = ['running', 'starting', 'recovering'].includes(s.state.phase);
+  const d = detail(), began = s.placement?.since || s.state.since, active = ['running', 'starting', 'recovering'].includes(s.state.phase);
   const path = agent.pipelinePath(s.id);
   const act = (verb, done) => () => agent.attempt(done, () => agent.post(`${path}/${verb}?wait=30s`));
   return h('div', { class: 'title' },
     h('div', null, h('a', { href: '#/', class: 'quiet' }, 'Pipelines'), h('h1', null, d?.pipeline.config.name && d.pipeline.config.name !== s.id ? d.pipeline.config.name : s.id),
-      h('p', { class: 'quiet' }, phase(s), ' since ', h('time', { datetime: s.state.since, title: clock(s.state.since) }, duration((Date.now() - Date.parse(s.state.since)) / 1000)), ' · ', version(s), ' · declared in ', s.owner.kind === 'file' ? h('a', { class: 'mono', href: '#/files/' + encodeURIComponent(s.owner.path) }, place(s.owner)) : 'API')),
+      h('p', { class: 'quiet' }, phase(s), ' since ', h('time', { datetime: began, title: clock(began) }, duration((Date.now() - Date.parse(began)) / 1000)), ' · ', version(s), ' · declared in ', s.owner.kind === 'file' ? h('a', { class: 'mono', href: '#/files/' + encodeURIComponent(s.owner.path) }, place(s.owner)) : 'API')),
     h('span', { class: 'grow' }),
     active ? action('Stop', 'stop', act('stop', 'stopped')) : action('Start', 'start', act('start', 'started'), { kind: 'primary' }),
     s.state.phase === 'stopping' ? action('Stop now', 'force', () => agent.attempt('stopped; what was in flight is delivered again', () => agent.post(path + '/stop', { force: true })), { kind: 'danger' }) : null,

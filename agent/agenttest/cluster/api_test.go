@@ -1,0 +1,112 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+var ready = regexp.MustCompile(`msg="API ready" .*address=(\S+)`)
+
+// call asks the API of a member.
+func (m *member) call(method, path string) string {
+	m.t.Helper()
+	m.awaitLog("API ready")
+	all := ready.FindAllStringSubmatch(m.log.String(), -1)
+	request, err := http.NewRequestWithContext(m.t.Context(), method, "http://"+all[len(all)-1][1]+path, nil)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		m.t.Fatalf("%s %s: %d %s %v", method, path, response.StatusCode, body, err)
+	}
+	return string(body)
+}
+
+// decoded is the answer of a member, as a T.
+func decoded[T any](m *member, method, path string) (v T) {
+	m.t.Helper()
+	if err := json.Unmarshal([]byte(m.call(method, path)), &v); err != nil {
+		m.t.Fatal(err)
+	}
+	return v
+}
+
+// awaitCluster waits until a member knows what is asked for.
+func (m *member) awaitCluster(what string, ok func(*rest.Cluster) bool) {
+	m.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		c := decoded[rest.Cluster](m, "GET", "/v1/cluster")
+		if ok(&c) {
+			return
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatalf("%s does not know that %s: %+v", m.name, what, c)
+		}
+	}
+}
+
+// owned counts the pipelines that a member has.
+func owned(c *rest.Cluster, member string) (n int) {
+	for i := range c.Pipelines {
+		if c.Pipelines[i].Member == member {
+			n++
+		}
+	}
+	return n
+}
+
+// TestDrain drains a member over the API: another runs everything, both say so, and it comes
+// back when it is resumed.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	const pipelines = 4
+	f := newFleet(t, 1, 2, pipelines)
+	f.feed(10)
+	f.await(time.Minute)
+	m0, m1 := f.members[0], f.members[1]
+	begin := time.Now()
+	if c := decoded[rest.Cluster](m0, "POST", "/v1/cluster/drain"); c.State != rest.ClusterDrained || owned(&c, "m0") != 0 {
+		t.Errorf("after a drain: %+v", c)
+	}
+	t.Logf("drained in %v", time.Since(begin))
+	m1.awaitCluster("it has all", func(c *rest.Cluster) bool { return owned(c, "m1") == pipelines })
+	f.feed(10)
+	f.await(time.Minute)
+	for _, s := range decoded[[]rest.PipelineStatus](m0, "GET", "/v1/status") {
+		if s.Placement == nil || s.Placement.Member != "m1" || s.Placement.Since == nil || s.State.StoppedByUser {
+			t.Errorf("the drained member says of %s: placement %+v, state %+v, want it on m1", s.ID, s.Placement, s.State)
+		}
+	}
+	for _, s := range decoded[[]rest.PipelineStatus](m1, "GET", "/v1/status") {
+		if s.Placement != nil {
+			t.Errorf("the member that runs %s says that it is elsewhere: %+v", s.ID, s.Placement)
+		}
+	}
+	if text := m1.call("GET", "/metrics"); !strings.Contains(text, fmt.Sprintf("conduit_cluster_pipelines %d\n", pipelines)) ||
+		!strings.Contains(text, `conduit_cluster_notices_total{reason="Claimed"}`) {
+		t.Error("the metrics of the member that runs all do not say so")
+	}
+	if text := m1.call("GET", "/v1/events?limit=1000"); !strings.Contains(text, `"reason":"Claimed"`) {
+		t.Errorf("the events do not say who claimed a pipeline: %s", text)
+	}
+	if c := decoded[rest.Cluster](m0, "POST", "/v1/cluster/resume"); c.State == rest.ClusterDrained {
+		t.Errorf("after it was resumed: %+v", c)
+	}
+	m0.awaitCluster("it takes pipelines again", func(c *rest.Cluster) bool { return c.State == rest.ClusterJoined && owned(c, "m0") > 0 })
+	f.feed(10)
+	f.await(time.Minute)
+}

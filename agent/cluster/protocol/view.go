@@ -1,0 +1,88 @@
+package protocol
+
+import "time"
+
+// View is what a node knows of the cluster, for people.
+type View struct {
+	Held     bool   // this agent has a session
+	Draining bool   // it gives its pipelines away, or has
+	Last     Notice // about this agent, the zero Notice for none
+	Members  []MemberView
+	Claims   []ClaimView
+}
+
+// MemberView is a session.
+type MemberView struct {
+	Session
+	Gone   bool          // it has ended
+	Silent time.Duration // since it was seen to change, 0 for this agent's own
+}
+
+// ClaimView is a pipeline that this agent would run, or that somebody has the claim of.
+type ClaimView struct {
+	Claim                 // zero but for Pipeline while there is none
+	Last    Notice        // about the pipeline, the zero Notice for none
+	Pending time.Duration // how long a write of this agent has gone without a known outcome
+}
+
+// View returns what the node knows.
+func (n *Node) View(now time.Duration) View {
+	v := View{Held: n.session.held, Draining: n.session.leaving, Last: n.told[""]}
+	if n.session.held {
+		v.Members = append(v.Members, MemberView{Session: n.session.value})
+	}
+	for _, agent := range sorted(n.peers) {
+		if p := n.peers[agent]; p.Stamp.Write != 0 { // of others there is only what a claim says
+			v.Members = append(v.Members, MemberView{Session: p.Session, Gone: p.gone, Silent: now - p.changed})
+		}
+	}
+	all := map[string]bool{}
+	for id := range n.wanted {
+		all[id] = true
+	}
+	for id := range n.entries {
+		all[id] = true
+	}
+	for _, id := range sorted(all) {
+		c := ClaimView{Claim: n.entries[id].Claim, Last: n.told[id], Pending: n.pending(id, now)}
+		if c.Pipeline = id; c.Owner != "" && c.Epoch == 0 {
+			c.Epoch = n.entries[id].revision // the write that claimed it is the latest
+		}
+		v.Claims = append(v.Claims, c)
+	}
+	return v
+}
+
+// pending returns how long a write of a claim has gone without a known outcome.
+func (n *Node) pending(pipeline string, now time.Duration) time.Duration {
+	if c := n.claims[pipeline]; c != nil && c.register.pending != nil {
+		return now - c.sentAt
+	}
+	return 0
+}
+
+// Lag returns how long the write of a claim has gone longest without a known outcome.
+func (n *Node) Lag(now time.Duration) (most time.Duration) {
+	for id := range n.claims {
+		most = max(most, n.pending(id, now))
+	}
+	return most
+}
+
+// Live returns how many sessions are not known to have ended, this agent's included.
+func (n *Node) Live() int {
+	if !n.session.held {
+		return 0
+	}
+	return len(n.live())
+}
+
+// Claimed returns the pipeline of the claim under a key, and the claim as it was seen last. The
+// pipeline is "" when the key is not that of a claim.
+func (n *Node) Claimed(key string) (pipeline string, c Claim) {
+	if len(key) < len(ClaimPrefix) || key[:len(ClaimPrefix)] != ClaimPrefix {
+		return "", c
+	}
+	pipeline = pipelineOfKey(key)
+	return pipeline, n.entries[pipeline].Claim
+}

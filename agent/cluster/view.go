@@ -1,0 +1,87 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+)
+
+// observe takes an entry of the store, and notes who owns the pipeline that it is about.
+func (m *Member) observe(e protocol.Entry) {
+	m.node.Observe(m.now(), e)
+	pipeline, claim := m.node.Claimed(e.Key)
+	if pipeline == "" {
+		return
+	}
+	m.mu.Lock()
+	before := m.owners[pipeline]
+	m.owners[pipeline] = claim
+	m.mu.Unlock()
+	if before.Owner != claim.Owner && m.Moved != nil {
+		m.Moved(pipeline)
+	}
+}
+
+// Owner returns the claim of a pipeline as it was seen last; there is none when its Owner is "".
+func (m *Member) Owner(pipeline string) protocol.Claim {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.owners[pipeline]
+}
+
+// View returns what this member knows of the cluster. It fails when the member has not begun to
+// take part.
+func (m *Member) View(ctx context.Context) (protocol.View, error) {
+	answer := make(chan protocol.View, 1) // a late answer must not change what was returned
+	if err := m.ask(ctx, func() { answer <- m.node.View(m.now()) }); err != nil {
+		return protocol.View{}, err
+	}
+	return <-answer, nil
+}
+
+// ask has f run by Run and waits for it.
+func (m *Member) ask(ctx context.Context, f func()) error {
+	m.init()
+	done := make(chan struct{})
+	select {
+	case m.posts <- func() { f(); close(done) }:
+	case <-ctx.Done():
+		return fmt.Errorf("cannot ask this member of the cluster: %w", ctx.Err())
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("cannot ask this member of the cluster, which does not take part yet: %w", ctx.Err())
+	}
+}
+
+// Stats is what a member counts.
+type Stats struct {
+	Members   int           // with a session, 0 while this one has none
+	Pipelines int           // that this one owns
+	Lag       time.Duration // for which the write of a claim has gone longest without a known outcome
+	Notices   map[protocol.Reason]uint64
+}
+
+// Stats returns what the member counted until now.
+func (m *Member) Stats(ctx context.Context) (s Stats) {
+	m.init()
+	type asked struct {
+		members int
+		lag     time.Duration
+	}
+	answer := make(chan asked, 1) // a late answer must not change what was returned
+	if m.ask(ctx, func() { answer <- asked{m.node.Live(), m.node.Lag(m.now())} }) == nil {
+		a := <-answer
+		s.Members, s.Lag = a.members, a.lag
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.Pipelines, s.Notices = len(m.owned), maps.Clone(m.counts)
+	return s
+}

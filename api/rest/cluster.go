@@ -1,0 +1,60 @@
+package rest
+
+import "time"
+
+// Cluster is what an agent knows of the cluster that it is a member of.
+type Cluster struct {
+	Name      string            `json:"name,omitempty"`
+	Member    string            `json:"member,omitempty" doc:"Name of the agent that answers."`
+	State     ClusterState      `json:"state"`
+	Message   string            `json:"message,omitempty" doc:"Why the agent runs no pipelines of the cluster."`
+	Members   []ClusterMember   `json:"members"`
+	Pipelines []ClusterPipeline `json:"pipelines"`
+}
+
+// ClusterState is what an agent has to do with a cluster.
+type ClusterState string
+
+// The states.
+const (
+	ClusterAlone        ClusterState = "alone"        // it is no member of one
+	ClusterJoining      ClusterState = "joining"      // it has no session yet
+	ClusterJoined       ClusterState = "joined"       // it takes pipelines
+	ClusterDraining     ClusterState = "draining"     // it gives its pipelines away
+	ClusterDrained      ClusterState = "drained"      // it has no pipeline and takes none
+	ClusterDisconnected ClusterState = "disconnected" // its session ended, and it tries to have one again
+)
+
+// Enum lists the states.
+func (ClusterState) Enum() []string {
+	return []string{"alone", "joining", "joined", "draining", "drained", "disconnected"}
+}
+
+// ClusterMember is an agent of a cluster.
+type ClusterMember struct {
+	Name          string            `json:"name"`
+	Version       string            `json:"version,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	Capacity      float64           `json:"capacity" doc:"How many pipelines it takes, in proportion to others."`
+	State         string            `json:"state" doc:"live, draining or gone."`
+	StartedAt     time.Time         `json:"startedAt" doc:"By its own clock."`
+	SilentSeconds float64           `json:"silentSeconds" doc:"Since its session was renewed last, as the agent that answers saw it."`
+	Pipelines     int               `json:"pipelines" doc:"That it runs."`
+}
+
+// ClusterPipeline is a pipeline of a cluster.
+type ClusterPipeline struct {
+	ID string `json:"id"`
+	Placement
+	Epoch      uint64  `json:"epoch,omitempty" doc:"Grows with each owner."`
+	Digest     string  `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
+	LagSeconds float64 `json:"lagSeconds,omitempty" doc:"How long a position of the agent that answers has waited to be in the claim."`
+}
+
+// Placement is where a pipeline of a cluster runs.
+type Placement struct {
+	Member string     `json:"member,omitempty" doc:"That owns it; none while nobody does."`
+	Since  *time.Time `json:"since,omitempty" doc:"By the clock of that member."`
+	From   string     `json:"from,omitempty" doc:"Member that is gone and had it before."`
+	Reason string     `json:"reason,omitempty" doc:"What the agent that answers noticed of it last: Claimed, TookOver, Released, Fenced, Differs, NewerFormat or RolledBack."`
+}

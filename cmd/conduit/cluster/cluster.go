@@ -1,0 +1,175 @@
+// Package cluster has the commands 'conduit cluster ...'.
+package cluster
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+)
+
+// Command returns 'conduit cluster' and the commands below it.
+func Command(p *cli.Program) *ffcli.Command {
+	return p.Group(&ffcli.Command{
+		Name:       "cluster",
+		ShortUsage: "conduit cluster COMMAND [flags]",
+		ShortHelp:  "See which agent of a cluster runs what, and give pipelines to others.",
+		LongHelp: `Agents with the same cluster.name run one set of pipelines, each pipeline on one
+of them. The commands ask one running agent, which answers as it knows it.
+
+Examples:
+  conduit cluster status    who runs which pipeline since when
+  conduit cluster members   the agents
+  conduit cluster drain     give the pipelines of this agent to others, before maintenance
+  conduit cluster resume    take pipelines again`,
+		Subcommands: []*ffcli.Command{statusCommand(p), membersCommand(p), drainCommand(p), resumeCommand(p)},
+	})
+}
+
+func statusCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("status", cli.RemoteCommand{
+		Usage: "conduit cluster status [PIPELINE]",
+		Short: "Show who runs which pipeline since when, and why.",
+		Long: `REASON is what the agent that answers noticed of the pipeline last. LAG is how long a
+position has waited to be in the claim; only the agent that runs the pipeline knows it.
+
+Example:
+  conduit cluster status`,
+		Optional: 1,
+		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
+			c, err := r.Cluster(ctx)
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				c.Pipelines = slices.DeleteFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID != args[0] })
+			}
+			return showPipelines(r, &c)
+		},
+	})
+}
+
+func membersCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("members", cli.RemoteCommand{
+		Usage: "conduit cluster members",
+		Short: "Show the agents of the cluster.",
+		Long: `SILENT is for how long the agent that answers has not seen the session of the member
+renewed. One that is silent for cluster.ttl is gone, and others take its pipelines over.
+
+Example:
+  conduit cluster members`,
+		Exec: func(ctx context.Context, r *cli.Remote, _ []string) error {
+			c, err := r.Cluster(ctx)
+			if err != nil {
+				return err
+			}
+			return showMembers(r, &c)
+		},
+	})
+}
+
+func drainCommand(p *cli.Program) *ffcli.Command {
+	timeout := time.Minute
+	return p.Remote("drain", cli.RemoteCommand{
+		Usage: "conduit cluster drain",
+		Short: "Give the pipelines of the agent to other members.",
+		Long: `It returns when the agent has none. The agent takes none until 'conduit cluster resume',
+or until it starts again. An agent that ends in order does the same by itself.
+
+Example:
+  conduit cluster drain --api.url http://m1:8080`,
+		Flags: func(fs *flag.FlagSet) {
+			fs.DurationVar(&timeout, "timeout", timeout, "how long to wait at most")
+		},
+		Exec: func(ctx context.Context, r *cli.Remote, _ []string) error {
+			c, err := r.DrainMember(ctx, client.Query("wait", timeout.String()))
+			if err != nil {
+				return err
+			}
+			return r.Say(c, "%s is %s", c.Member, c.State)
+		},
+	})
+}
+
+func resumeCommand(p *cli.Program) *ffcli.Command {
+	return p.Remote("resume", cli.RemoteCommand{
+		Usage: "conduit cluster resume",
+		Short: "Have the agent take pipelines again.",
+		Long: `It is a member again within a few seconds, and takes pipelines that belong to it as others
+hand them over.
+
+Example:
+  conduit cluster resume`,
+		Exec: func(ctx context.Context, r *cli.Remote, _ []string) error {
+			c, err := r.ResumeMember(ctx)
+			if err != nil {
+				return err
+			}
+			return r.Say(c, "%s takes pipelines again", c.Member)
+		},
+	})
+}
+
+// sayState says what the agent has to do with a cluster, if that is not all in order.
+func sayState(r *cli.Remote, c *rest.Cluster) {
+	switch {
+	case c.State == rest.ClusterAlone:
+		fmt.Fprintln(r.Stdout, "the agent is no member of a cluster")
+	case c.State != rest.ClusterJoined:
+		fmt.Fprintf(r.Stdout, "%s is %s\n", c.Member, strings.TrimSuffix(r.Paint(string(c.State), terminal.Yellow)+": "+c.Message, ": "))
+	}
+}
+
+func showPipelines(r *cli.Remote, c *rest.Cluster) error {
+	if !r.JSON {
+		sayState(r, c)
+		if len(c.Pipelines) == 0 {
+			return nil
+		}
+	}
+	var t terminal.Table
+	t.Add("PIPELINE", "MEMBER", "SINCE", "FROM", "REASON", "LAG")
+	for i := range c.Pipelines {
+		p := &c.Pipelines[i]
+		since, lag := "", ""
+		if p.Since != nil {
+			since = terminal.Moment(*p.Since)
+		}
+		if p.LagSeconds > 0 {
+			lag = time.Duration(p.LagSeconds * float64(time.Second)).Round(time.Millisecond).String()
+		}
+		t.Add(p.ID, terminal.Dash(p.Member), terminal.Dash(since), terminal.Dash(p.From), terminal.Dash(p.Reason), terminal.Dash(lag))
+	}
+	return r.Show(c, &t)
+}
+
+func showMembers(r *cli.Remote, c *rest.Cluster) error {
+	if !r.JSON {
+		sayState(r, c)
+		if len(c.Members) == 0 {
+			return nil
+		}
+	}
+	var t terminal.Table
+	t.Add("MEMBER", "STATE", "PIPELINES", "CAPACITY", "LABELS", "VERSION", "STARTED", "SILENT")
+	for i := range c.Members {
+		m := &c.Members[i]
+		labels := make([]string, 0, len(m.Labels))
+		for name, value := range m.Labels {
+			labels = append(labels, name+"="+value)
+		}
+		slices.Sort(labels)
+		silent := time.Duration(m.SilentSeconds * float64(time.Second)).Round(time.Second)
+		t.Add(m.Name, m.State, m.Pipelines, m.Capacity, terminal.Dash(strings.Join(labels, ",")), terminal.Dash(m.Version), terminal.Moment(m.StartedAt), silent)
+	}
+	return r.Show(c, &t)
+}
