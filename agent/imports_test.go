@@ -22,7 +22,8 @@ spec:                    schemas spec/*
 plugins/sdk/debezium:
 plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plugins/sdk plugins/sdk/debezium plugins/template plugins/wire/*
 plugins/spoollog:        plugins/spoollog/*
-plugins/connector plugins/sdk/* plugins/exec: plugins/schema plugins/sdk plugins/wire
+plugins/connector plugins/sdk/*: plugins/schema plugins/sdk plugins/wire
+plugins/exec:            plugins/builtin/exec plugins/wire
 plugins/standalone:      plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/*
 plugins/builtin/*:       plugins/builtin/recordid plugins/schema plugins/sdk plugins/spoollog plugins/template
 plugins/builtin/http:    plugins/builtin/tlssettings plugins/processor/jsonvalue plugins/sdk
@@ -64,7 +65,7 @@ agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest 
 agent/config:            schemas spec
 agent/reference:         agent/redact reconcile/watch spec
 agent/confine:           agent/config
-agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk spec
+agent/catalog:           agent/config agent/confine api/rest plugins plugins/builtin plugins/builtin/exec plugins/processor plugins/processor/wasm plugins/processor/wasm/egress plugins/sandbox plugins/schema plugins/sdk spec
 agent/runner:            agent/catalog agent/engine agent/engine/* agent/poison agent/redact agent/reference plugins plugins/connector plugins/processor reconcile spec
 agent/telemetry:         agent/engine agent/engine/* api api/rest plugins plugins/processor plugins/spoollog reconcile reconcile/files spec
 agent/planner:           agent/config agent/store api/rest reconcile/files reconcile/watch spec

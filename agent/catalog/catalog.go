@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/confine"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/builtin/exec"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
@@ -59,7 +60,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 	modules, paths := newModules(c, log), confine.New(c)
 	return &Catalog{
 		Modules:     modules,
-		Host:        &plugins.Host{Builtin: builtin.All(), Standalone: executables, Schemas: schemas, Log: log, AllowPath: paths.Check},
+		Host:        &plugins.Host{Builtin: builtin.With(exec.Options{Enabled: c.Connectors.Exec.Enabled, Env: executables.Env}), Standalone: executables, Schemas: schemas, Log: log, AllowPath: paths.Check},
 		Processors:  &processor.Registry{Builtin: processor.Builtins(), Standalone: modules.Plugins, AllowPath: paths.Check},
 		Executables: executables,
 	}

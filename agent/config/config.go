@@ -83,6 +83,12 @@ type Connectors struct {
 	MaxSchemas       int    `koanf:"max-schemas"`             // of one connector
 	MaxSchemaBytes   int    `koanf:"max-schema-bytes"`        // of one connector
 	SchemaAccess     string `koanf:"schema-access"`           // own, any
+	Exec             Exec   `koanf:"exec"`
+}
+
+// Exec says whether the built-in connector exec may run commands.
+type Exec struct {
+	Enabled bool `koanf:"enabled"`
 }
 
 // Processors says where WebAssembly modules are, how long processors may take, and what

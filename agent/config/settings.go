@@ -53,6 +53,7 @@ func ofPipelines() []Setting {
 		{"processors.path", "./processors", "Directory of processors that are WebAssembly modules.", nil},
 		{"processors.timeout", 30 * time.Second, "How long a processor may take for a batch of records before its pipeline is started again; 0s for ever.", nil},
 		{"processors.memory", 512 << 20, "Bytes of memory that an instance of a module may have.", nil},
+		{"connectors.exec.enabled", false, "Let pipelines run commands with the built-in connector exec. Whoever may change a pipeline may run any command as the user of the agent then, outside connectors.sandbox.", nil},
 		{"processors.egress.enabled", false, "Let modules send HTTP requests to where their setting sdk.egress.allow says.", nil},
 		{"processors.egress.allow", "", "Destinations, separated by commas, that modules may ask for, such as api.example.com or https://example.com:8443; empty: any.", nil},
 		{"processors.egress.secret-refs", "", "Names, separated by commas, of secrets that modules may send as authorization; the value of name is that of the variable CONDUIT_SECRET_NAME. Empty: any.", nil},

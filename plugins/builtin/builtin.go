@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/exec"
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
 	"github.com/conduit-agent/conduit/plugins/builtin/generator"
 	"github.com/conduit-agent/conduit/plugins/builtin/log"
@@ -17,10 +18,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// All returns the built-in connectors, in the order of their names.
-func All() []sdk.Connector {
+// All returns the built-in connectors, in the order of their names. exec is switched off.
+func All() []sdk.Connector { return With(exec.Options{}) }
+
+// With returns the built-in connectors, of which exec may do what the options say.
+func With(o exec.Options) []sdk.Connector {
 	all := slices.Concat(
-		[]sdk.Connector{file.Connector(), generator.Connector(), log.Connector(), spool.Connector()},
+		[]sdk.Connector{exec.Connector(o), file.Connector(), generator.Connector(), log.Connector(), spool.Connector()},
 		withHTTP(),
 		withJournald(),
 		withKafka(),

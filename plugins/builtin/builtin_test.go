@@ -23,7 +23,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
+	if want := []string{"exec", "file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }

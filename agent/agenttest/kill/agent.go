@@ -48,6 +48,7 @@ func runAgent(dir string) error {
 	cfg.Pipelines.Path = filepath.Join(dir, "pipelines")
 	cfg.Connectors.Path = filepath.Join(dir, "connectors")
 	cfg.Processors.Path = filepath.Join(dir, "processors")
+	cfg.Connectors.Exec.Enabled = true
 	cfg.Pipelines.ErrorRecovery.MinDelay = 50 * time.Millisecond
 	cfg.Pipelines.ErrorRecovery.MaxDelay = time.Second
 	cfg.API.HTTP.Address = "127.0.0.1:0"

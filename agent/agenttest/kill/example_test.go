@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -94,6 +95,23 @@ func TestSyslogExample(t *testing.T) {
 	a.Wait("the message", func() bool {
 		content, _ := os.ReadFile(a.Path("devices.jsonl"))
 		return strings.Contains(string(content), `"hostname":"router"`)
+	})
+}
+
+// TestExecExample runs the example of the connector's page, with a file and a command of the test.
+func TestExecExample(t *testing.T) {
+	t.Parallel()
+	enable := func(c *config.Config) { c.Connectors.Exec.Enabled = true }
+	a := agenttest.Start(t, "", enable)
+	file := replace(t, example(t, "plugins/builtin/exec/README.md"), `"-n", "0", "-F", "/var/log/syslog"`, `"-n", "+1", "-F", "`+a.Path("log")+`"`)
+	file = replace(t, file, `["/usr/local/bin/upload"]`, `["sh", "-c", "while read -r l; do echo \"$$l\" >>`+a.Path("out")+`; echo ok; done"]`)
+	if err := os.WriteFile(a.Path("log"), []byte("one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.Save("syslog.yaml", file)
+	a.Wait("the line", func() bool {
+		content, _ := os.ReadFile(a.Path("out"))
+		return strings.Contains(string(content), `"operation":"create"`)
 	})
 }
 

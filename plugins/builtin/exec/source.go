@@ -1,4 +1,4 @@
-package main
+package exec
 
 import (
 	"bufio"
@@ -25,6 +25,7 @@ type sourceSettings struct {
 // source makes records of the lines of a command.
 type source struct {
 	sdk.SourceBase
+	env      []string // of the command
 	settings sourceSettings
 	args     []string
 
@@ -55,7 +56,7 @@ func (s *source) Open(ctx context.Context, pos record.Position) (err error) {
 	if err = s.place.parse(pos); err != nil {
 		return err
 	}
-	if s.dir, err = s.stateDir(); err != nil {
+	if s.dir, err = s.stateDir(sdk.EnvFrom(ctx).StateDir); err != nil {
 		return fmt.Errorf("cannot make a directory for the state: %w", err)
 	}
 	s.log = sdk.Logger(ctx)
@@ -138,7 +139,7 @@ func (s *source) runOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd := newCommand(ctx, args, s.log)
+	cmd := newCommand(ctx, args, s.env, s.log)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -209,14 +210,16 @@ func (s *source) take(ctx context.Context, line []byte) error {
 // stateArgument in an argument stands for the path of a file with the last state.
 const stateArgument = "{state}"
 
-// stateDir makes a directory for the state, if the command takes one: inside that which the
-// host made for this process and removes after it, if there is one.
-func (s *source) stateDir() (string, error) {
+// stateDir makes a directory for the state, if the command takes one: inside that which the host
+// has for this connector, or made for this process and removes after it, if there is one.
+func (s *source) stateDir(private string) (string, error) {
 	takes := func(arg string) bool { return strings.Contains(arg, stateArgument) }
 	if s.settings.Format != "singer" || !slices.ContainsFunc(s.args, takes) {
 		return "", nil
 	}
-	private := os.Getenv("PLUGIN_UNIX_SOCKET_DIR")
+	if private == "" {
+		private = os.Getenv("PLUGIN_UNIX_SOCKET_DIR")
+	}
 	if private != "" {
 		if err := os.MkdirAll(private, 0o700); err != nil {
 			return "", err

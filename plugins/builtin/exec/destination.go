@@ -1,4 +1,4 @@
-package main
+package exec
 
 import (
 	"bufio"
@@ -24,6 +24,7 @@ type destinationSettings struct {
 // destination writes records to a command.
 type destination struct {
 	sdk.DestinationBase
+	env      []string // of the command
 	settings destinationSettings
 	args     []string
 	log      *slog.Logger
@@ -58,7 +59,7 @@ func (d *destination) Open(ctx context.Context) error {
 }
 
 func (d *destination) start() (err error) {
-	cmd := newCommand(d.ctx, d.args, d.log)
+	cmd := newCommand(d.ctx, d.args, d.env, d.log)
 	end := d.cancel
 	if d.stdin, err = cmd.StdinPipe(); err != nil {
 		return err

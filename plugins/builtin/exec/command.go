@@ -1,4 +1,4 @@
-package main
+package exec
 
 import (
 	"bufio"
@@ -46,13 +46,17 @@ func (c *commandSettings) args() ([]string, error) {
 // endTimeout is how long a command may take to end after SIGTERM.
 const endTimeout = 2 * time.Second
 
-// newCommand returns the command, which ends with ctx and logs what it says on stderr.
-func newCommand(ctx context.Context, args []string, log *slog.Logger) *exec.Cmd {
+// newCommand returns the command, which ends with ctx and logs what it says on stderr. env is its
+// environment; nil: that of this process.
+func newCommand(ctx context.Context, args, env []string, log *slog.Logger) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = endTimeout
 	cmd.Stderr = &logWriter{log: log}
-	cmd.Env = withoutPlugin(os.Environ())
+	if env == nil {
+		env = os.Environ()
+	}
+	cmd.Env = withoutPlugin(env)
 	return cmd
 }
 

@@ -1,4 +1,4 @@
-package main
+package exec
 
 import (
 	"bufio"
@@ -16,7 +16,10 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/wire"
 )
+
+var connector = Connector(Options{Enabled: true})
 
 // serveVariable makes this test binary the connector.
 const serveVariable = "EXEC_TEST_SERVE"
@@ -26,7 +29,7 @@ func TestMain(m *testing.M) {
 	case len(os.Args) == 3 && os.Args[1] == "sink":
 		sink(os.Args[2])
 	case os.Getenv(serveVariable) != "":
-		main()
+		wire.Serve(connector)
 	default:
 		_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or every command ends a second late
 		os.Exit(m.Run())
@@ -259,5 +262,45 @@ func TestDestination(t *testing.T) {
 	}
 	if got := written(t, settings); len(got) != 4 {
 		t.Errorf("%d records are written, want 4", len(got))
+	}
+}
+
+// TestOffByDefault refuses every configuration, and describes itself all the same.
+func TestOffByDefault(t *testing.T) {
+	c := Connector(Options{})
+	s, d := c.NewSource(), c.NewDestination()
+	if len(s.Parameters()) == 0 || len(d.Parameters()) == 0 {
+		t.Error("it has no parameters")
+	}
+	settings := map[string]string{"command": `["true"]`}
+	for _, err := range []error{s.Configure(t.Context(), settings), d.Configure(t.Context(), settings), s.Open(t.Context(), nil), d.Open(t.Context())} {
+		if err == nil || !strings.Contains(err.Error(), "connectors.exec.enabled") {
+			t.Errorf("got %v", err)
+		}
+	}
+	for _, err := range []error{s.Teardown(t.Context()), d.Teardown(t.Context())} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestEnvironment gives commands the environment that the host allows.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("SECRET_OF_THE_AGENT", "x")
+	s := Connector(Options{Enabled: true, Env: []string{"GIVEN=yes", "PATH=" + os.Getenv("PATH")}}).NewSource()
+	if err := s.Configure(t.Context(), s.Parameters().ApplyDefaults(map[string]string{"shell": "echo $GIVEN$SECRET_OF_THE_AGENT"})); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Teardown(t.Context()) }()
+	records, err := s.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, _ := records[0].After.Raw(); string(line) != "yes" {
+		t.Errorf("got %q", line)
 	}
 }
