@@ -22,10 +22,10 @@ type stand struct {
 // readers are the pages with commands. An empty directory and the conduit on PATH are what every
 // reader has.
 var readers = map[string]stand{
-	"README.md":              {checkout: true},
-	"CONTRIBUTING.md":        {checkout: true},
-	"api/README.md":          {before: []string{"conduit run"}, replace: []string{"http://localhost:8080", "http://$CONDUIT_API_HTTP_ADDRESS"}},
-	"plugins/README.md":      {},
+	"README.md":                      {checkout: true},
+	"CONTRIBUTING.md":                {checkout: true},
+	"api/README.md":                  {before: []string{"conduit run"}, replace: []string{"http://localhost:8080", "http://$CONDUIT_API_HTTP_ADDRESS"}},
+	"plugins/README.md":              {},
 	"plugins/builtin/exec/README.md": {checkout: true},
 	"plugins/processor/README.md": {before: []string{
 		"conduit plugins init name --processor --replace $CHECKOUT && cd name && go mod tidy",
