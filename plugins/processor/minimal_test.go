@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A minimal build has no JavaScript engine and no WebAssembly runtime, and says so.
+// A minimal build has no JavaScript engine, no WebAssembly runtime, no expressions and not all
+// functions of templates, and says so.
 func TestMinimalBuild(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-tags", "minimal", "github.com/conduit-agent/conduit/cmd/conduit").CombinedOutput()
 	if err != nil {
@@ -15,12 +16,12 @@ func TestMinimalBuild(t *testing.T) {
 	if !strings.Contains(string(out), "plugins/processor/javascript") {
 		t.Fatal("the agent does not have the package at all")
 	}
-	for _, library := range []string{"github.com/dop251/goja", "github.com/tetratelabs/wazero", "github.com/dlclark/regexp2"} {
+	for _, library := range []string{"github.com/dop251/goja", "github.com/tetratelabs/wazero", "github.com/dlclark/regexp2", "github.com/expr-lang/expr", "github.com/Masterminds/sprig", "github.com/nats-io/nats.go"} {
 		if strings.Contains(string(out), library) {
 			t.Errorf("a minimal build has %s", library)
 		}
 	}
-	for _, pkg := range []string{"./javascript", "./wasm"} {
+	for _, pkg := range []string{"./javascript", "./wasm", "./expr", "../template"} {
 		if out, err := exec.Command("go", "test", "-tags", "minimal", pkg).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", pkg, err, out)
 		}

@@ -8,36 +8,18 @@ import (
 	"strings"
 	"sync"
 	"text/template"
-
-	"github.com/Masterminds/sprig/v3"
 )
 
 // allFunctions returns the functions of all templates. The map is not modified.
 var allFunctions = sync.OnceValue(func() template.FuncMap {
-	funcs := sprig.TxtFuncMap()
-	for _, name := range []string{"env", "expandenv", "getHostByName"} {
-		delete(funcs, name)
-	}
+	funcs := library()
 	// Functions of text/template that make text are repeated here, to be bounded.
 	funcs["print"], funcs["printf"], funcs["println"] = fmt.Sprint, fmt.Sprintf, fmt.Sprintln
 	funcs["html"] = template.HTMLEscaper
 	funcs["js"] = template.JSEscaper
 	funcs["urlquery"] = template.URLQueryEscaper
-	funcs["dig"] = dig(funcs["dig"].(func(...any) (any, error)))
 	return funcs
 })
-
-// dig is sprig's, which takes no other type of map than map[string]any.
-func dig(inner func(...any) (any, error)) func(...any) (any, error) {
-	return func(args ...any) (any, error) {
-		if last := len(args) - 1; last >= 0 {
-			if m, ok := args[last].(structured); ok {
-				args[last] = map[string]any(m)
-			}
-		}
-		return inner(args...)
-	}
-}
 
 // mutators change their first argument.
 var mutators = map[string]bool{

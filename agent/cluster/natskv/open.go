@@ -1,3 +1,5 @@
+//go:build !minimal
+
 package natskv
 
 import (
@@ -6,28 +8,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-// Options say how to reach NATS.
-type Options struct {
-	URL         string // of one or more servers, separated by commas
-	Cluster     string // name of the cluster
-	Replicas    int    // of the stream, where this agent makes it
-	Credentials string // file with a JWT and its key
-	NKey        string // file with the seed of a key
-	CA          string // file with the certificates of authorities
-	Certificate string // file with this agent's certificate
-	Key         string // file with the key of Certificate
-	Name        string // of this agent
-	Log         *slog.Logger
-}
 
 // Open connects to NATS, and goes on trying while it is out of reach. Nothing that could not be
 // sent is kept for later: what is written must be known to be late.
@@ -128,13 +114,6 @@ func (s *Store) Ready(ctx context.Context, o Options) error {
 	}
 	s.stream = stream
 	return nil
-}
-
-// UnfitError reports that a stream or a server does not do what claims rest on.
-type UnfitError struct{ Wrong []string }
-
-func (u *UnfitError) Error() string {
-	return "NATS cannot keep the claims of the cluster: " + strings.Join(u.Wrong, "; ")
 }
 
 // differences returns what a stream lacks. Its number of replicas and its limits are up to

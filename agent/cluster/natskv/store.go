@@ -1,7 +1,5 @@
-// Package natskv keeps the sessions and claims of a cluster in a stream of NATS JetStream, with
-// the layout of a key-value bucket. The stream is not made as a bucket, because a bucket that
-// lets keys expire writes a marker when they do, and such a marker can replace a renewal that
-// was acknowledged at the same time.
+//go:build !minimal
+
 package natskv
 
 import (

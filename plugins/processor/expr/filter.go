@@ -1,3 +1,5 @@
+//go:build !minimal
+
 package expr
 
 import (
@@ -9,17 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Filter describes expr.filter.
-func Filter() sdk.ProcessorPlugin {
-	return sdk.ProcessorPlugin{
-		Name:    "expr.filter",
-		Summary: "Let those records go on for which an expression is true.",
-		Description: "Evaluates an expression for every record. When it is false the record ends here, as handled. " +
-			"The expression may refer to operation, position, metadata, key, before and after.",
-		Version: "v0.1.0", Author: "conduit", Bounded: true,
-		New: func() sdk.Processor { return &filter{} },
-	}
-}
+func newFilter() sdk.Processor { return &filter{} }
 
 type filterConfig struct {
 	Expression string `json:"expression" desc:"What must be true of a record that goes on, for example: after.price > 100 && metadata.region == \"eu\"" validate:"required"`

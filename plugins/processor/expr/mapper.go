@@ -1,5 +1,5 @@
-// Package expr has the processors expr.map and expr.filter, whose settings are expressions
-// of expr-lang. They are compiled and type-checked when a declaration is checked.
+//go:build !minimal
+
 package expr
 
 import (
@@ -12,20 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// Plugins returns the processors of this package.
-func Plugins() []sdk.ProcessorPlugin { return []sdk.ProcessorPlugin{Filter(), Map()} }
-
-// Map describes expr.map.
-func Map() sdk.ProcessorPlugin {
-	return sdk.ProcessorPlugin{
-		Name:    "expr.map",
-		Summary: "Set fields to what expressions make of a record.",
-		Description: "Evaluates a line \"reference = expression\" for each field to set. All expressions see the record as it came. " +
-			"They may refer to operation, position, metadata, key, before and after.",
-		Version: "v0.1.0", Author: "conduit", Bounded: true,
-		New: func() sdk.Processor { return &mapper{} },
-	}
-}
+func newMapper() sdk.Processor { return &mapper{} }
 
 type mapConfig struct {
 	Mapping string `json:"mapping" desc:"Lines \"reference = expression\", for example: .Payload.After.total = after.price * after.count. An expression goes on in lines that begin with white space; lines that begin with # are comments." validate:"required"`

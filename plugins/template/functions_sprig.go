@@ -1,0 +1,32 @@
+//go:build !minimal
+
+package template
+
+import (
+	"text/template"
+
+	"github.com/Masterminds/sprig/v3"
+)
+
+// library returns the functions beside those of text/template: those of sprig, without the ones
+// that read the environment or the network.
+func library() template.FuncMap {
+	funcs := sprig.TxtFuncMap()
+	for _, name := range []string{"env", "expandenv", "getHostByName"} {
+		delete(funcs, name)
+	}
+	funcs["dig"] = dig(funcs["dig"].(func(...any) (any, error)))
+	return funcs
+}
+
+// dig is sprig's, which takes no other type of map than map[string]any.
+func dig(inner func(...any) (any, error)) func(...any) (any, error) {
+	return func(args ...any) (any, error) {
+		if last := len(args) - 1; last >= 0 {
+			if m, ok := args[last].(structured); ok {
+				args[last] = map[string]any(m)
+			}
+		}
+		return inner(args...)
+	}
+}
