@@ -20,9 +20,9 @@ func Open(Options) (*Store, error) { return nil, errAbsent }
 // Ready returns an error.
 func (*Store) Ready(context.Context, Options) error { return errAbsent }
 
-// Write fails.
+// Write does not know what becomes of a write.
 func (*Store) Write(context.Context, protocol.Write) protocol.Outcome {
-	return protocol.Outcome{}
+	return protocol.Outcome{Result: protocol.Unknown}
 }
 
 // Read returns an error.
