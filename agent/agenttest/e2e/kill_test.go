@@ -174,10 +174,10 @@ func writePipelines(t *testing.T, dir, text string) {
 func kills(t *testing.T) int { return rounds(t, "CONDUIT_KILLS", 100) }
 
 // rounds is how often a test makes something go wrong: as a variable says, else so often in CI,
-// and a quarter of it elsewhere.
+// and a quarter of it elsewhere and under the race detector.
 func rounds(t *testing.T, variable string, inCI int) int {
 	t.Helper()
-	if os.Getenv("CI") == "" {
+	if !agenttest.Thorough() {
 		inCI = max(2, inCI/4)
 	}
 	return setting(t, variable, inCI)

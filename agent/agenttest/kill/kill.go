@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -132,9 +133,9 @@ func (f *flow) canRotate() bool { return f.system.Rotate != nil }
 // effect-once: those that were in flight when the agent ended.
 func (fault Fault) repeats() bool { return fault == AgentKilled || fault == Everything }
 
-// brief reports whether the run is a short one: outside CI, each of the brief faults is made once.
-// CONDUIT_KILL_ROUNDS asks for all faults, and so many of each.
-func brief() bool { return os.Getenv("CI") == "" && os.Getenv("CONDUIT_KILL_ROUNDS") == "" }
+// brief reports whether the run is a short one, which makes each of the brief faults once: outside
+// CI and under the race detector. CONDUIT_KILL_ROUNDS asks for all faults, and so many of each.
+func brief() bool { return !agenttest.Thorough() && os.Getenv("CONDUIT_KILL_ROUNDS") == "" }
 
 // rounds is how often each fault is made.
 func rounds(t testing.TB) int {
