@@ -54,11 +54,11 @@ api/dlq:                 api/jsonhttp api/resource api/rest spec
 api:                     api/* spec
 agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connector plugins/sdk spec
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec
-agent/store/foreign:
-agent/store:             agent/safekeep agent/store/foreign plugins/schema spec
+agent/store/*:           spec
+agent/store:             agent/safekeep agent/store/* plugins/schema spec
 agent/safekeep:
 agent/prove:             agent/dryrun plugins/processor plugins/sdk plugins/wire spec
-agent/upkeep:            agent/deadletters agent/safekeep agent/store spec
+agent/upkeep:            agent/deadletters agent/safekeep agent/store agent/store/* spec
 agent/deadletters:       agent/engine/deadletter agent/safekeep api/rest spec
 agent/poison:            agent/engine/batching plugins/connector
 agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector spec
@@ -90,7 +90,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
 	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb/*", "plugins/standalone", "plugins/plugintest/chaos"},
 	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/sqlite/file"},
-	"database/sql":                             {"agent/store", "agent/store/foreign", "agent/deadletters", "agent/safekeep", "plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb", "plugins/plugintest/sqltest"},
+	"database/sql":                             {"agent/store", "agent/store/*", "agent/deadletters", "agent/safekeep", "plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb", "plugins/plugintest/sqltest"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},

@@ -12,6 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/agent/safekeep"
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/agent/store/adopt"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -49,7 +50,7 @@ func sayAdopted(db *store.DB, o Options) {
 	}
 	o.Log.Warn("an earlier file was put in the place of the store: what sources delivered since is delivered again", "component", "agent", "sources", len(db.Adopted().Sources))
 	for _, c := range db.Adopted().Sources {
-		o.Log.Warn("source goes on after an earlier position", "component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ConnectorID, "position", store.PositionText(c.Position))
+		o.Log.Warn("source goes on after an earlier position", "component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ConnectorID, "position", adopt.PositionText(c.Position))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/store/adopt"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -63,7 +64,7 @@ func Checkpoints(ctx context.Context, path string) (all []spec.Checkpoint, err e
 	}
 	reader := openReader(path, nil)
 	defer reader.Close()
-	all, err = readCheckpoints(ctx, reader)
+	all, err = adopt.Checkpoints(ctx, reader)
 	return all, wrap(safekeep.Explain(path, err), "cannot read store %q", path)
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/store/adopt"
+	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/private"
 )
 
@@ -45,6 +47,17 @@ type sqlite struct {
 func newSQLite(path string) *sqlite {
 	return &sqlite{path: path, now: time.Now, log: slog.New(slog.DiscardHandler), commits: make(chan struct{}, 1)}
 }
+
+// Adopted says which sources go back, because a file of earlier was put in the place of the store.
+type Adopted struct {
+	Sources []spec.Checkpoint // by id
+
+	generation int32
+	done       bool
+}
+
+// Adopted returns nil unless a file of earlier was put in the place of the store since it was open last.
+func (q *sqlite) Adopted() *Adopted { return q.adopted }
 
 func (q *sqlite) open(ctx context.Context) (err error) {
 	if !q.network {
@@ -234,10 +247,12 @@ func (q *sqlite) prepare(ctx context.Context, p *pools) error {
 	if err := migrate(ctx, p.writer, q.now); err != nil {
 		return err
 	}
-	if q.adopted != nil && !q.adopted.done {
-		if err := q.adopted.run(ctx, p.writer, q.now()); err != nil {
+	if a := q.adopted; a != nil && !a.done {
+		sources, err := adopt.Run(ctx, p.writer, a.generation, q.now())
+		if err != nil {
 			return fmt.Errorf("cannot take over a file that was put in place: %w", err)
 		}
+		a.Sources, a.done = sources, true
 	}
 	// Without space the file goes unmarked, and is read as before.
 	if err := safekeep.Begin(ctx, p.writer, q.path); err != nil && !errors.Is(safekeep.Explain(q.path, err), ErrFull) {

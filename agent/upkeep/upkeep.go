@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/safekeep"
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/agent/store/adopt"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -153,12 +154,12 @@ func (o *Outcome) outcome(ctx context.Context, path string, before []spec.Checkp
 	}
 	for _, c := range adopted.Sources {
 		known[c.ConnectorID] = true
-		m := Moved{ConnectorID: c.ConnectorID, PipelineID: c.PipelineID, From: store.PositionText(c.Position)}
+		m := Moved{ConnectorID: c.ConnectorID, PipelineID: c.PipelineID, From: adopt.PositionText(c.Position)}
 		if b, ok := was[c.ConnectorID]; ok {
 			if string(b.Position) == string(c.Position) {
 				continue
 			}
-			m.Was = store.PositionText(b.Position)
+			m.Was = adopt.PositionText(b.Position)
 		}
 		o.Moved = append(o.Moved, m)
 	}
