@@ -34,6 +34,10 @@ bench *args:
 benchmarks pattern=".":
     go test -run '^$' -bench '{{pattern}}' -benchmem ./...
 
+# Build packages for all architectures, a static binary, bills of materials and checksums in dist.
+release:
+    .ci/release
+
 # Write the software bill of materials of bin/conduit as CycloneDX: the modules compiled in.
 sbom: build
     .ci/sbom bin/conduit >bin/conduit.cdx.json

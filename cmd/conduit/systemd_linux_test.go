@@ -23,7 +23,7 @@ import (
 // that are shipped: in a container that has the programs of this machine and nothing else
 // of it.
 func TestUnit(t *testing.T) {
-	m := boot(t)
+	m := bootInstalled(t)
 	m.write("in/lines", numbered(1, 1000))
 	m.must("systemctl", "start", "conduit.service") // comes back when the agent says that it is ready
 	m.shows(map[string]string{"Type": "notify", "ActiveState": "active", "SubState": "running", "NRestarts": "0"})
@@ -138,8 +138,8 @@ type container struct {
 	leader int    // its process 1, as this machine counts
 }
 
-// boot boots a machine with the agent installed as the page of the unit says.
-func boot(t *testing.T) *container {
+// bootInstalled boots a machine with the agent installed as the page of the unit says.
+func bootInstalled(t *testing.T) *container {
 	t.Helper()
 	needNspawn(t)
 	bin, root := buildBinaries(t), t.TempDir()
@@ -186,10 +186,14 @@ func needNspawn(t *testing.T) {
 
 // start boots the machine, with what is in usr laid over this machine's /usr.
 func (m *container) start(usr string) {
-	args := []string{"--quiet", "--register=no", "--private-network", "--volatile=yes", "--directory=/", "--machine=conduit-" + strconv.Itoa(os.Getpid()),
-		"--overlay-ro=/usr:" + usr + ":/usr", "--bind=" + m.etc + ":/etc/conduit", "--console=pipe", "--boot",
+	m.boot("--volatile=yes", "--directory=/", "--overlay-ro=/usr:"+usr+":/usr", "--bind="+m.etc+":/etc/conduit")
+}
+
+// boot boots a machine from what the arguments of systemd-nspawn say.
+func (m *container) boot(from ...string) {
+	args := append(from, "--quiet", "--register=no", "--private-network", "--machine=conduit-"+strconv.Itoa(os.Getpid()), "--console=pipe", "--boot",
 		"--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self", // systemd 252 denies them in containers
-		"systemd.unit=basic.target", "systemd.firstboot=off"}
+		"systemd.unit=basic.target", "systemd.firstboot=off")
 	if _, err := os.Stat("/run/systemd/system"); err != nil { // nobody here to make a scope
 		args = slices.Insert(args, 0, "--keep-unit")
 	}

@@ -36,7 +36,7 @@ var readers = map[string]stand{
 
 // elsewhere are the pages whose commands need another machine, and the tests that execute them.
 var elsewhere = map[string]string{
-	"cmd/conduit/systemd/README.md": "TestUnit",                 // root and systemd as process 1
+	"cmd/conduit/systemd/README.md": "TestPackage",              // root and systemd as process 1
 	"reconcile/README.md":           "TestDocumentedDeployment", // an agent whose files a tool deploys
 }
 

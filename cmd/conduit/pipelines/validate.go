@@ -13,6 +13,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/planner"
+	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
@@ -133,6 +134,7 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 		f.Pipelines = append(f.Pipelines, one.Pipeline.ID)
 		f.Problems = append(f.Problems, r.duplicate(path, one)...)
 		f.Problems = append(f.Problems, r.sameConnector(path, one)...)
+		f.Problems = append(f.Problems, unresolved(ctx, path, one)...)
 		for _, problem := range r.plugins.Check(ctx, &one.Pipeline) {
 			if one.Pipeline.Status == spec.StatusStopped { // it only matters once it is to run
 				problem.Severity = spec.SeverityWarning
@@ -149,6 +151,17 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 		}
 	}
 	r.Files = append(r.Files, f)
+}
+
+// unresolved warns of references that lead nowhere here. The agent may see other variables.
+func unresolved(ctx context.Context, path string, one *spec.Parsed) (all []spec.Problem) {
+	_, problems := (&reference.Resolver{}).Resolve(ctx, &spec.Declaration{Pipeline: one.Pipeline})
+	for _, problem := range problems {
+		problem.Severity = spec.SeverityWarning
+		problem.Message += " (seen from here: the agent may have other variables and files)"
+		all = append(all, one.Locate(problem, path))
+	}
+	return all
 }
 
 // duplicate returns a problem when another file declares the pipeline too.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
+	_ "github.com/conduit-agent/conduit/spec/needcgo" // for a clear error without it
+
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 

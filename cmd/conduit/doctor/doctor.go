@@ -1,0 +1,148 @@
+// Package doctor has the command 'conduit doctor', which examines an agent and the machine that it
+// runs on or is to run on.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+)
+
+// Command returns 'conduit doctor'.
+func Command(p *cli.Program) *ffcli.Command {
+	flags := cli.NewFlags("doctor")
+	at := cli.NewAgentFlags(flags, "pipelines.path", "connectors.path", "db.sqlite.path", "api.http.address")
+	asJSON := flags.Bool("json", false, "print JSON")
+	return &ffcli.Command{
+		Name:       "doctor",
+		ShortUsage: "conduit doctor [flags]",
+		ShortHelp:  "Examine the agent, its files and the machine, and say what to do.",
+		LongHelp: `Looks at settings, pipeline files and their references, plugins, the store, the disk, the clock,
+limits of the kernel and the control group, the unit of systemd, and the agent if one runs. It
+changes nothing but for a file of some KiB that it writes next to the store, to measure the disk,
+and removes.
+
+The exit code is 1 when something is an error: the agent could not run, or would lose something.
+References are looked up as whoever runs this sees them: the service may see other variables.
+
+Examples:
+  conduit doctor
+  conduit doctor --config.path /etc/conduit/conduit.yaml --json`,
+		FlagSet: flags,
+		Exec: func(ctx context.Context, args []string) error {
+			if _, err := cli.Positional(flags, args, 0); err != nil {
+				return err
+			}
+			e := &examination{Program: p, at: at}
+			e.all(ctx)
+			return e.report(*asJSON)
+		},
+	}
+}
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels.
+const (
+	OK      Level = "ok"
+	Warning Level = "warning" // works, but not as well as it could
+	Error   Level = "error"   // the agent cannot run, or not safely
+	Unknown Level = "unknown" // could not be examined
+)
+
+// Finding is what one check found.
+type Finding struct {
+	Check   string `json:"check"`
+	Level   Level  `json:"level"`
+	Message string `json:"message"`
+	Advice  string `json:"advice,omitempty"` // what to do
+}
+
+// examination gathers findings.
+type examination struct {
+	*cli.Program
+	at       *cli.AgentFlags
+	config   config.Config
+	catalog  cli.Catalog
+	findings []Finding
+}
+
+func (e *examination) add(check string, level Level, advice, format string, args ...any) {
+	if level == OK {
+		advice = ""
+	}
+	e.findings = append(e.findings, Finding{check, level, terminal.OneLine(fmt.Sprintf(format, args...)), advice})
+}
+
+// all makes every check. Without settings there is little to look at.
+func (e *examination) all(ctx context.Context) {
+	c, err := e.at.Load(e.Program)
+	if err != nil {
+		e.add("settings", Error, "correct the line; 'conduit schema config' prints what there is", "%v", err)
+		e.clock()
+		return
+	}
+	e.config = c
+	e.catalog = e.Catalog(c, slog.New(slog.DiscardHandler))
+	e.add("settings", OK, "", "valid")
+	e.pipelines(ctx)
+	e.plugins(ctx)
+	e.state(ctx)
+	e.machine()
+	e.clock()
+	e.agent(ctx)
+	e.unit(ctx)
+}
+
+// errFound ends the command when something is an error, which was printed.
+var errFound = errors.New("")
+
+func (e *examination) report(asJSON bool) error {
+	var err error
+	for _, f := range e.findings {
+		if f.Level == Error {
+			err = errFound
+		}
+	}
+	if asJSON {
+		return errors.Join(e.WriteJSON(e.findings), err)
+	}
+	var t terminal.Table
+	colors := map[Level]string{OK: terminal.Green, Warning: terminal.Yellow, Error: terminal.Red, Unknown: terminal.Dim}
+	for _, f := range e.findings {
+		t.Add(terminal.Colored(string(f.Level), colors[f.Level]), f.Check, f.Message)
+		if f.Advice != "" {
+			t.Add("", "", "→ "+f.Advice)
+		}
+	}
+	if werr := t.Write(e.Stdout, e.Paint); werr != nil {
+		return werr
+	}
+	return err
+}
+
+// earliest is a time before which no clock that is right stands.
+var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// clock checks the time: without one that is right, certificates, retention and windows are wrong.
+func (e *examination) clock() {
+	now := time.Now()
+	synchronized, known := clockSynchronized()
+	switch {
+	case now.Before(earliest):
+		e.add("clock", Error, "set the clock, or wait for the network: TLS certificates count as not yet valid", "it is %s", now.Format(time.RFC3339))
+	case known && !synchronized:
+		e.add("clock", Warning, "run a time service: systemd-timesyncd, chrony", "%s, and nothing keeps it right", now.UTC().Format(time.RFC3339))
+	default:
+		e.add("clock", OK, "", "%s", now.UTC().Format(time.RFC3339))
+	}
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package doctor
+
+import "errors"
+
+// machine has nothing to check here.
+func (e *examination) machine() {}
+
+func clockSynchronized() (synchronized, known bool) { return false, false }
+
+func freeSpace(string) (free uint64, kind string, err error) {
+	return 0, "", errors.New("the disk is examined on Linux only")
+}
+
+func remoteFileSystem(string) string { return "" }
