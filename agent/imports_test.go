@@ -36,6 +36,7 @@ plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/handover plugins
 plugins/builtin/syslog:  plugins/builtin/backoff plugins/builtin/numbers plugins/builtin/tlssettings plugins/sdk plugins/template
 plugins/builtin/journald: plugins/builtin/backoff plugins/sdk
 plugins/builtin/redis:   plugins/builtin/backoff plugins/builtin/numbers plugins/builtin/recordid plugins/builtin/tlssettings plugins/sdk plugins/template
+plugins/builtin/nats:    plugins/builtin/backoff plugins/builtin/numbers plugins/builtin/recordid plugins/builtin/tlssettings plugins/sdk plugins/template
 plugins/builtin/s3:      plugins/builtin/backoff plugins/builtin/recordid plugins/builtin/s3/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template

@@ -30,6 +30,7 @@ func With(o exec.Options) []sdk.Connector {
 		withKafka(),
 		withMQTT(),
 		withMySQL(),
+		withNATS(),
 		withPostgres(),
 		withRedis(),
 		withS3(),

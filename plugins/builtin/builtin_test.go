@@ -23,7 +23,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is described incompletely: %+v", c.Name, c)
 		}
 	}
-	if want := []string{"exec", "file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
+	if want := []string{"exec", "file", "generator", "http", "journald", "kafka", "log", "mqtt", "mysql", "nats", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -124,6 +124,7 @@ var libraries = map[string]string{
 	"kafka":    "github.com/twmb/franz-go",
 	"mqtt":     "github.com/eclipse/paho",
 	"mysql":    "github.com/go-sql-driver/mysql",
+	"nats":     "plugins/builtin/nats",
 	"postgres": "github.com/jackc/pgx",
 	"redis":    "github.com/gomodule/redigo",
 	"s3":       "github.com/minio/minio-go",

@@ -1,0 +1,134 @@
+package nats
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// serverSettings say how to reach a server, on both sides.
+type serverSettings struct {
+	URL         string        `json:"url" validate:"required" desc:"nats://HOST:PORT of one server or several, separated by commas; tls:// for TLS."`
+	Type        string        `json:"type" default:"jetstream" validate:"inclusion=jetstream|core" desc:"jetstream: streams, which keep messages. core: subjects, where messages are lost that nobody receives."`
+	Username    string        `json:"auth.username" desc:"User."`
+	Password    string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/nats-password}."`
+	Token       string        `json:"auth.token" desc:"Token. By reference."`
+	NKey        string        `json:"auth.nkey" desc:"Seed of an NKey. By reference."`
+	Credentials string        `json:"auth.credentials" desc:"Content of a file with a JWT and its key. By reference, such as ${file:/etc/conduit/nats.creds}."`
+	Timeout     time.Duration `json:"timeout" default:"10s" validate:"gt=0" desc:"How long connecting, and every answer of the server, may take."`
+
+	tlssettings.Settings
+}
+
+func (s *serverSettings) check() error {
+	for one := range strings.SplitSeq(s.URL, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Hostname() == "" {
+			return sdk.SettingError{Setting: "url", Message: "must be nats://HOST:PORT or tls://HOST:PORT, several separated by commas"}
+		}
+		if u.User != nil {
+			return sdk.SettingError{Setting: "url", Message: "must not hold a user: set auth.username and auth.password"}
+		}
+	}
+	if s.NKey != "" {
+		if _, err := nkeys.FromSeed([]byte(strings.TrimSpace(s.NKey))); err != nil {
+			return sdk.SettingError{Setting: "auth.nkey", Message: "must be the seed of an NKey, such as ${file:/etc/conduit/nats.nk}"}
+		}
+	}
+	_, err := s.Client()
+	return err
+}
+
+// id returns digits made of the connector's id.
+func id(ctx context.Context) string {
+	const bytes = 8
+	sum := sha256.Sum256([]byte(sdk.EnvFrom(ctx).ConnectorID))
+	return hex.EncodeToString(sum[:bytes])
+}
+
+// refusedError is that the server refuses the client or what it asks for: trying again does not help.
+type refusedError struct{ error }
+
+// conn is a connection that is not made again when it is lost.
+type conn struct {
+	*client.Conn
+	lost <-chan struct{} // closed when the connection is
+}
+
+func (s *serverSettings) connect(ctx context.Context) (*conn, error) {
+	lost := make(chan struct{})
+	log := sdk.Logger(ctx)
+	options := []client.Option{
+		client.Name("conduit " + sdk.EnvFrom(ctx).ConnectorID), client.Timeout(s.Timeout), client.NoReconnect(),
+		client.PingInterval(pingInterval), client.MaxPingsOutstanding(1),
+		client.ClosedHandler(func(*client.Conn) { close(lost) }),
+		client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) {
+			if !errors.Is(err, client.ErrSlowConsumer) { // which sources report
+				log.Warn("the NATS server reports an error", "err", err)
+			}
+		}),
+	}
+	secure, err := s.secure()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.Connect(s.URL, append(append(options, s.identity()...), secure...)...)
+	switch {
+	case err == nil:
+		return &conn{c, lost}, nil
+	case isDenied(err):
+		return nil, refusedError{fmt.Errorf("the server refuses the connection: %w", err)}
+	}
+	return nil, fmt.Errorf("cannot reach the server: %w", err)
+}
+
+const pingInterval = 10 * time.Second
+
+func isDenied(err error) bool {
+	for _, one := range []error{client.ErrAuthorization, client.ErrAuthExpired, client.ErrAuthRevoked, client.ErrAccountAuthExpired, client.ErrPermissionViolation} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
+}
+
+// identity is how the client proves who it is.
+func (s *serverSettings) identity() []client.Option {
+	switch {
+	case s.Credentials != "":
+		return []client.Option{client.UserCredentialBytes([]byte(s.Credentials))}
+	case s.NKey != "":
+		pair, err := nkeys.FromSeed([]byte(strings.TrimSpace(s.NKey)))
+		if err != nil {
+			return nil // check has found it
+		}
+		public, _ := pair.PublicKey() // it fails only without a key
+		return []client.Option{client.Nkey(public, pair.Sign)}
+	case s.Token != "":
+		return []client.Option{client.Token(s.Token)}
+	case s.Username != "" || s.Password != "":
+		return []client.Option{client.UserInfo(s.Username, s.Password)}
+	}
+	return nil
+}
+
+// secure has TLS where the URL or the settings ask for it.
+func (s *serverSettings) secure() ([]client.Option, error) {
+	if !strings.Contains(s.URL, "tls://") && s.CA == "" && s.Cert == "" {
+		return nil, nil // the server may ask for it all the same
+	}
+	config, err := s.Client()
+	return []client.Option{client.Secure(config)}, err
+}

@@ -1,0 +1,143 @@
+package nats
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// base is what the names of the consumers of this source begin with. Each session makes one of its own, so
+// that messages come in order from where it begins.
+func (s *sourceSettings) base(ctx context.Context) string {
+	return cmp.Or(s.Consumer, "conduit-"+id(ctx)) + "-"
+}
+
+// created is the end of the name of the consumer that notes where the stream begins.
+const created = "created"
+
+// ackWait is when the server delivers again what is not acknowledged: an acknowledgement was lost then.
+const ackWait = time.Minute
+
+// config is that of a consumer that delivers what is behind a sequence number; 0: everything.
+func (s *sourceSettings) config(name string, behind uint64, retention jetstream.RetentionPolicy) jetstream.ConsumerConfig {
+	c := jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: s.Maximum, MaxDeliver: -1,
+		FilterSubjects: s.Subjects, DeliverPolicy: jetstream.DeliverAllPolicy, Description: "made by conduit"}
+	if behind > 0 && retention != jetstream.WorkQueuePolicy { // such a stream has only what is not acknowledged
+		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, behind+1
+	}
+	return c
+}
+
+// use connects and calls do with the stream.
+func (s *sourceSettings) use(ctx context.Context, do func(context.Context, jetstream.JetStream, jetstream.Stream) error) error {
+	c, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	js, err := jetstream.New(c.Conn)
+	if err != nil {
+		return err
+	}
+	stream, err := s.stream(ctx, js)
+	if err != nil {
+		return err
+	}
+	return do(ctx, js, stream)
+}
+
+func (s *sourceSettings) stream(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
+	stream, err := js.Stream(ctx, s.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, refusedError{fmt.Errorf("stream %q does not exist", s.Stream)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot ask for stream %q: %w", s.Stream, err)
+	}
+	return stream, nil
+}
+
+// make makes the consumer that notes where the stream begins.
+func (s *sourceSettings) make(ctx context.Context, values map[string]string) error {
+	if s.parse(values) != nil || s.Type == "core" {
+		return nil
+	}
+	return s.use(ctx, func(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream) error {
+		if err := s.removeBut(ctx, stream); err != nil {
+			return err
+		}
+		c := s.config(s.base(ctx)+created, 0, stream.CachedInfo().Config.Retention)
+		if s.Start == "newest" {
+			c.DeliverPolicy = jetstream.DeliverNewPolicy
+		}
+		_, err := js.CreateConsumer(ctx, s.Stream, c)
+		return s.failed("make a consumer of", err)
+	})
+}
+
+func (s *sourceSettings) failed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("cannot %s stream %q: %w", doing, s.Stream, err)
+}
+
+// remove removes the consumers of this source.
+func (s *sourceSettings) remove(ctx context.Context) error {
+	err := s.use(ctx, func(ctx context.Context, _ jetstream.JetStream, stream jetstream.Stream) error {
+		return s.removeBut(ctx, stream)
+	})
+	if errors.As(err, new(refusedError)) && strings.Contains(err.Error(), "does not exist") {
+		return nil // they went with it
+	}
+	return err
+}
+
+// removeBut removes the consumers of this source but some.
+func (s *sourceSettings) removeBut(ctx context.Context, stream jetstream.Stream, kept ...string) error {
+	base := s.base(ctx)
+	names := stream.ConsumerNames(ctx)
+	for name := range names.Name() {
+		if !strings.HasPrefix(name, base) || slices.Contains(kept, name) {
+			continue
+		}
+		if err := stream.DeleteConsumer(ctx, name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return s.failed("remove a consumer of", err)
+		}
+	}
+	return s.failed("list the consumers of", names.Err())
+}
+
+// consumer makes the consumer of a session, and removes those of former ones. The other order would
+// have a stream that keeps messages for its consumers lose some; one that gives each message to one
+// consumer takes no second.
+func (s *sourceSettings) consumer(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream, behind uint64, noted bool) (jetstream.Consumer, error) {
+	word := make([]byte, 8)
+	_, _ = rand.Read(word) // it never fails
+	retention := stream.CachedInfo().Config.Retention
+	config := s.config(s.base(ctx)+hex.EncodeToString(word), behind, retention)
+	if retention == jetstream.WorkQueuePolicy {
+		if err := s.removeBut(ctx, stream); err != nil {
+			return nil, err
+		}
+	}
+	c, err := js.CreateConsumer(ctx, s.Stream, config)
+	if err != nil {
+		return nil, s.failed("make a consumer of", err)
+	}
+	kept := []string{config.Durable}
+	if noted {
+		kept = append(kept, s.base(ctx)+created)
+	}
+	return c, s.removeBut(ctx, stream, kept...)
+}

@@ -1,0 +1,157 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/numbers"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// subscriber is a source that subscribes to subjects. What is published while it is not connected
+// is lost. It answers to no message: where a stream has the subject, that would acknowledge it.
+type subscriber struct {
+	settings *sourceSettings
+	log      *slog.Logger
+	numbers  numbers.Numbers // owned by read
+	latest   progress.Latest
+
+	mu      sync.Mutex
+	queue   []*client.Msg // guarded by mu
+	bytes   int64         // guarded by mu: of queue
+	err     error         // guarded by mu: why nothing comes any more
+	arrived chan struct{} // holds a token when there is something to read
+
+	cancel context.CancelFunc // nil before open
+	done   chan struct{}
+}
+
+func (s *subscriber) open(ctx context.Context, pos record.Position) (err error) {
+	if s.numbers, err = numbers.New(pos); err != nil {
+		return err
+	}
+	s.log, s.arrived, s.done = sdk.Logger(ctx), make(chan struct{}, 1), make(chan struct{})
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go s.run(ctx)
+	return nil
+}
+
+func (s *subscriber) run(ctx context.Context) {
+	defer close(s.done)
+	var again backoff.Backoff
+	for {
+		err := s.session(ctx, func() { again = backoff.Backoff{} })
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.As(err, new(refusedError)) {
+			s.fail(err)
+			return
+		}
+		s.latest.Note("messages were missed: " + err.Error())
+		s.log.Warn("cannot receive, connecting again: what is published meanwhile is lost", "err", err)
+		if again.Wait(ctx) != nil {
+			return
+		}
+	}
+}
+
+// session receives over one connection.
+func (s *subscriber) session(ctx context.Context, connected func()) error {
+	c, err := s.settings.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	const wait = 8192 // messages; more are dropped
+	messages := make(chan *client.Msg, wait)
+	for _, subject := range s.settings.Subjects {
+		if _, err := c.ChanQueueSubscribe(subject, s.settings.Queue, messages); err != nil {
+			return refusedError{fmt.Errorf("cannot subscribe to %q: %w", subject, err)}
+		}
+	}
+	if err := c.FlushTimeout(s.settings.Timeout); err != nil {
+		return fmt.Errorf("cannot subscribe: %w", err)
+	}
+	connected()
+	s.latest.Note("")
+	for {
+		select {
+		case m := <-messages:
+			s.put(m)
+		case <-c.lost:
+			if err := c.LastError(); isDenied(err) {
+				return refusedError{err}
+			}
+			return errors.New("the connection was lost")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// put takes a message, or drops it when too many wait.
+func (s *subscriber) put(m *client.Msg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bytes+int64(len(m.Data)) > s.settings.BufferSize && len(s.queue) > 0 {
+		s.latest.Note("messages were dropped: they come faster than they are written")
+		return
+	}
+	s.queue, s.bytes = append(s.queue, m), s.bytes+int64(m.Size())
+	wake(s.arrived)
+}
+
+// fail ends reading, after what was received.
+func (s *subscriber) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+	wake(s.arrived)
+}
+
+func (s *subscriber) read(ctx context.Context) ([]record.Record, error) {
+	for {
+		s.mu.Lock()
+		messages, err := s.queue, s.err
+		s.queue, s.bytes = nil, 0
+		s.mu.Unlock()
+		if len(messages) > 0 {
+			return s.records(messages), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-s.arrived:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (s *subscriber) records(messages []*client.Msg) []record.Record {
+	records := make([]record.Record, len(messages))
+	for i, m := range messages {
+		r := record.Record{Operation: record.OperationCreate, After: record.Raw(m.Data)}
+		metadata(&r, m.Subject, m.Header, time.Time{})
+		r.Position = s.numbers.Next()
+		records[i] = r
+	}
+	return records
+}
+
+func (s *subscriber) ack(int) {}
+
+func (s *subscriber) close() { ended(s.cancel, s.done) }
+
+func (s *subscriber) progress() progress.Report { return s.latest.Report() }

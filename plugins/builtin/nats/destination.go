@@ -1,0 +1,264 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/template"
+)
+
+type destinationSettings struct {
+	serverSettings
+
+	Subject  string        `json:"subject" validate:"required" desc:"Subject to publish to, or a template of it, such as orders.{{ .Metadata.region }}."`
+	Stream   string        `json:"stream" desc:"Stream that is to have the messages: another one refuses them. Nothing: any."`
+	IDs      bool          `json:"messageIDs" default:"true" desc:"Whether messages of type jetstream have ids made of the records' positions: the stream drops those that come twice within its duplicate window."`
+	Headers  bool          `json:"headers" default:"false" desc:"Whether metadata nats.header.NAME become headers."`
+	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and publishing are tried again. Then the pipeline starts again, with pauses, for ever."`
+}
+
+// Destination publishes records.
+type Destination struct {
+	sdk.DestinationBase
+
+	settings  destinationSettings
+	subject   *template.Template
+	timeLimit template.TimeLimit
+	ids       recordid.Sequence
+	conn      *conn // nil: there is none
+	js        jetstream.JetStream
+}
+
+// Parameters describes the settings.
+func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
+
+// Configure checks and keeps the settings.
+func (d *Destination) Configure(_ context.Context, values map[string]string) (err error) {
+	d.settings = destinationSettings{}
+	if err := sdk.Decode(values, &d.settings); err != nil {
+		return err
+	}
+	if d.subject, err = template.Parse(d.settings.Subject, template.Strict); err != nil {
+		return sdk.SettingError{Setting: "subject", Message: err.Error()}
+	}
+	if subject, constant := d.subject.Constant(); constant {
+		if err := checkSubject(subject); err != nil {
+			return sdk.SettingError{Setting: "subject", Message: err.Error()}
+		}
+	}
+	if d.settings.Stream != "" && d.settings.Type == "core" {
+		return sdk.SettingError{Setting: "stream", Message: "needs type jetstream"}
+	}
+	return d.settings.check()
+}
+
+func checkSubject(subject string) error {
+	if subject == "" || strings.ContainsAny(subject, " \t\r\n*>\x00") || strings.HasPrefix(subject, ".") || strings.HasSuffix(subject, ".") || strings.Contains(subject, "..") {
+		return errors.New("must be words with dots between them, without *, > and blanks")
+	}
+	return nil
+}
+
+// Open prepares. It connects with the first record.
+func (d *Destination) Open(context.Context) error { return nil }
+
+// Write publishes the records in order. Each is written when its stream has it.
+func (d *Destination) Write(ctx context.Context, records []record.Record) (n int, err error) {
+	d.timeLimit.Begin(ctx)
+	defer func() { d.ids.Settled(n + min(1, len(records)-n)) }() // the one behind is refused
+	messages, refused := d.messages(ctx, records)
+	var again backoff.Backoff
+	for begin := time.Now(); n < len(messages); {
+		done, err := d.try(ctx, messages[n:])
+		n += done
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			return n, ctx.Err()
+		case errors.As(err, new(recordError)):
+			return n, err
+		case errors.As(err, new(refusedError)), time.Since(begin) >= d.settings.RetryFor:
+			return n, sdk.Unavailable(fmt.Errorf("cannot publish: %w", err))
+		}
+		sdk.Logger(ctx).Warn("cannot publish, trying again", "err", err)
+		if err := again.Wait(ctx); err != nil {
+			return n, err
+		}
+	}
+	return n, refused
+}
+
+// messages returns the messages of the records before the first one that cannot be published.
+func (d *Destination) messages(ctx context.Context, records []record.Record) ([]*client.Msg, error) {
+	format, all := sdk.RecordFormat(ctx), make([]*client.Msg, 0, len(records))
+	ids := d.ids.IDs(records)
+	for i := range records {
+		subject, err := d.subject.Append(&d.timeLimit, nil, &records[i])
+		if err == nil {
+			err = checkSubject(string(subject))
+		}
+		if err != nil {
+			return all, fmt.Errorf("cannot publish to %q: the subject %w", subject, err)
+		}
+		m := &client.Msg{Subject: string(subject)}
+		if m.Data, err = format(nil, &records[i]); err != nil {
+			return all, fmt.Errorf("cannot encode the record: %w", err)
+		}
+		if d.settings.IDs && d.settings.Type != "core" {
+			m.Header = client.Header{jetstream.MsgIDHeader: {ids[i].String()}}
+		}
+		if d.settings.Stream != "" {
+			setHeader(m, jetstream.ExpectedStreamHeader, d.settings.Stream)
+		}
+		for _, f := range records[i].Metadata {
+			if name, ok := strings.CutPrefix(f.Key, "nats.header."); ok && d.settings.Headers && !strings.HasPrefix(name, "Nats-") {
+				setHeader(m, name, f.Value)
+			}
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func setHeader(m *client.Msg, name, value string) {
+	if m.Header == nil {
+		m.Header = client.Header{}
+	}
+	m.Header[name] = []string{value}
+}
+
+// recordError is what is wrong with a record.
+type recordError struct{ error }
+
+// try publishes messages and returns how many of the first ones are written.
+func (d *Destination) try(ctx context.Context, messages []*client.Msg) (int, error) {
+	if err := d.connect(ctx); err != nil {
+		return 0, err
+	}
+	if d.settings.Type == "core" {
+		return d.tryCore(ctx, messages)
+	}
+	var futures []jetstream.PubAckFuture
+	var failed error
+	for _, m := range messages[:min(len(messages), maxPending)] {
+		if failed = d.fits(m); failed != nil {
+			break
+		}
+		f, err := d.js.PublishMsgAsync(m)
+		if err != nil {
+			failed = err
+			break
+		}
+		futures = append(futures, f)
+	}
+	for i, f := range futures {
+		if err := d.await(ctx, f); err != nil {
+			d.leave() // what became of those behind it is not known
+			return i, err
+		}
+	}
+	return len(futures), failed
+}
+
+const maxPending = 256 // messages published and not acknowledged
+
+// fits returns an error when the server does not take a message of this size.
+func (d *Destination) fits(m *client.Msg) error {
+	if largest := d.conn.MaxPayload(); int64(m.Size()-len(m.Subject)) > largest {
+		return recordError{fmt.Errorf("the record has %d bytes: the server takes messages of up to %d", len(m.Data), largest)}
+	}
+	return nil
+}
+
+func (d *Destination) await(ctx context.Context, f jetstream.PubAckFuture) error {
+	late := time.NewTimer(d.settings.Timeout)
+	defer late.Stop()
+	select {
+	case <-f.Ok():
+		return nil
+	case err := <-f.Err():
+		return d.explain(f.Msg(), err)
+	case <-d.conn.lost:
+		return errors.New("the connection was lost")
+	case <-late.C:
+		return fmt.Errorf("no stream acknowledged a message within %v", d.settings.Timeout)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// codeTooLarge is that a message is larger than its stream takes.
+const codeTooLarge jetstream.ErrorCode = 10054
+
+func (d *Destination) explain(m *client.Msg, err error) error {
+	var api *jetstream.APIError
+	switch {
+	case errors.As(err, &api) && api.ErrorCode == codeTooLarge:
+		return recordError{fmt.Errorf("the stream refuses the record: %w", err)}
+	case errors.Is(err, client.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+		return fmt.Errorf("no stream has the subject %q: make one, or set type to core", m.Subject)
+	}
+	return err
+}
+
+func (d *Destination) tryCore(ctx context.Context, messages []*client.Msg) (int, error) {
+	for i, m := range messages {
+		err := d.fits(m)
+		if err == nil {
+			err = d.conn.PublishMsg(m)
+		}
+		if err != nil {
+			_ = d.conn.FlushTimeout(d.settings.Timeout)
+			return i, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.settings.Timeout)
+	defer cancel()
+	if err := d.conn.FlushWithContext(ctx); err != nil {
+		d.leave()
+		return 0, err
+	}
+	return len(messages), nil
+}
+
+func (d *Destination) connect(ctx context.Context) error {
+	if d.conn != nil && d.conn.IsConnected() {
+		return nil
+	}
+	d.leave()
+	c, err := d.settings.connect(ctx)
+	if err != nil {
+		return err
+	}
+	js, err := jetstream.New(c.Conn, jetstream.WithPublishAsyncMaxPending(maxPending), jetstream.WithPublishAsyncTimeout(d.settings.Timeout))
+	if err != nil {
+		c.Close()
+		return err
+	}
+	d.conn, d.js = c, js
+	return nil
+}
+
+func (d *Destination) leave() {
+	if d.conn != nil {
+		d.conn.Close()
+	}
+	d.conn = nil
+}
+
+// Teardown disconnects.
+func (d *Destination) Teardown(context.Context) error {
+	d.leave()
+	return nil
+}

@@ -1,0 +1,448 @@
+package nats_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/nats"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// system is a server with the bare client.
+type system struct {
+	*server.NATS
+	js jetstream.JetStream
+	nc *client.Conn
+}
+
+func start(t testing.TB, lines ...string) *system {
+	t.Helper()
+	s := &system{NATS: server.StartNATS(t, 1, lines...)[0]}
+	if len(lines) > 0 {
+		return s
+	}
+	var err error
+	if s.nc, err = client.Connect(s.URL()); err == nil {
+		s.js, err = jetstream.New(s.nc)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.nc.Close)
+	return s
+}
+
+func (s *system) stream(t testing.TB, c jetstream.StreamConfig) jetstream.Stream {
+	t.Helper()
+	st, err := s.js.CreateStream(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func orders() jetstream.StreamConfig {
+	return jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}, Duplicates: time.Minute}
+}
+
+func (s *system) publish(t testing.TB, subject string, payloads ...string) {
+	t.Helper()
+	for _, p := range payloads {
+		if _, err := s.js.PublishMsg(t.Context(), &client.Msg{Subject: subject, Data: []byte(p), Header: client.Header{"Tenant": {"acme"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func settings(s *system, more ...string) map[string]string {
+	all := map[string]string{"url": s.URL(), "stream": "ORDERS", "timeout": "5s"}
+	for i := 0; i < len(more); i += 2 {
+		all[more[i]] = more[i+1]
+	}
+	return all
+}
+
+func source(t testing.TB, set map[string]string, pos record.Position) *nats.Source {
+	t.Helper()
+	return plugintest.OpenSource(t, &nats.Source{}, set, pos)
+}
+
+func read(t testing.TB, s sdk.Source, n int) (all []record.Record) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for len(all) < n {
+		records, err := s.Read(ctx)
+		if err != nil {
+			t.Fatalf("after %q: %v", text(all), err)
+		}
+		all = append(all, records...)
+	}
+	return all
+}
+
+func text(records []record.Record) string {
+	var all []string
+	for i := range records {
+		raw, _ := records[i].After.Raw()
+		all = append(all, string(raw))
+	}
+	return strings.Join(all, " ")
+}
+
+func ack(t testing.TB, s sdk.Source, n int) {
+	t.Helper()
+	if err := s.Ack(t.Context(), make([]record.Position, n)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func want(t testing.TB, got []record.Record, want string) {
+	t.Helper()
+	if text(got) != want {
+		t.Errorf("got %s, want %s", text(got), want)
+	}
+}
+
+// TestStream reads in order from where the position says, whatever kind of stream it is.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	for name, retention := range map[string]jetstream.RetentionPolicy{"limits": jetstream.LimitsPolicy, "interest": jetstream.InterestPolicy, "work queue": jetstream.WorkQueuePolicy} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			c := orders()
+			c.Retention = retention
+			stream := s.stream(t, c)
+			set := settings(s, "subjects", "orders.*")
+			if err := (&nats.Source{}).LifecycleOnCreated(t.Context(), set); err != nil {
+				t.Fatal(err)
+			}
+			s.publish(t, "orders.a", "1", "2", "3", "4")
+			src := source(t, set, nil)
+			records := read(t, src, 4)
+			want(t, records, "1 2 3 4")
+			md := records[0].Metadata
+			if md.Get(record.KeyCollection) != "orders.a" || md.Get("nats.stream") != "ORDERS" || md.Get("nats.sequence") != "1" || md.Get("nats.header.Tenant") != "acme" {
+				t.Errorf("metadata is %v", md)
+			}
+			ack(t, src, 2)
+			if err := src.Teardown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.publish(t, "orders.b.c", "not this one")
+			s.publish(t, "orders.b", "5")
+			src = source(t, set, records[1].Position)
+			want(t, read(t, src, 3), "3 4 5")
+			ack(t, src, 3)
+			if retention != jetstream.LimitsPolicy {
+				plugintest.Eventually(t, 10*time.Second, "the stream removes what is acknowledged", func() bool {
+					info, err := stream.Info(t.Context())
+					return err == nil && info.State.Msgs <= 1 // that of no consumer
+				})
+			}
+			if err := src.LifecycleOnDeleted(t.Context(), set); err != nil {
+				t.Fatal(err)
+			}
+			if info, err := stream.Info(t.Context()); err != nil || info.State.Consumers != 0 {
+				t.Errorf("%d consumers are left: %v", info.State.Consumers, err)
+			}
+		})
+	}
+}
+
+// TestReconnects reads nothing twice and loses nothing when connections are lost, whatever is
+// acknowledged by then.
+func TestReconnects(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.stream(t, orders())
+	proxy := server.NewProxy(t, s.Addr)
+	src := source(t, settings(s, "url", "nats://"+proxy.Addr()), nil)
+	var all []record.Record
+	for i := range 8 {
+		s.publish(t, "orders.a", fmt.Sprint(3*i), fmt.Sprint(3*i+1), fmt.Sprint(3*i+2))
+		if i%3 > 0 {
+			before := len(all)
+			all = append(all, read(t, src, 2+3*i-len(all))...)
+			ack(t, src, len(all)-before-1)
+		}
+		proxy.Cut()
+	}
+	s.publish(t, "orders.a", "24")
+	all = append(all, read(t, src, 25-len(all))...)
+	var wanted []string
+	for i := range 25 {
+		wanted = append(wanted, fmt.Sprint(i))
+	}
+	want(t, all, strings.Join(wanted, " "))
+	plugintest.Eventually(t, 10*time.Second, "the lag is known", func() bool { return src.Progress().Records != nil })
+}
+
+// TestStart begins where the connector was made, also when it fails before its first message.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.stream(t, orders())
+	s.publish(t, "orders.a", "1", "2")
+	set := settings(s, "start", "newest")
+	if err := (&nats.Source{}).LifecycleOnCreated(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	s.publish(t, "orders.a", "3")
+	for range 2 {
+		src := source(t, set, nil)
+		want(t, read(t, src, 1), "3")
+		_ = src.Teardown(t.Context())
+	}
+}
+
+// TestGap says which messages were removed before they were read.
+func TestGap(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := orders()
+	c.MaxMsgs = 3
+	s.stream(t, c)
+	s.publish(t, "orders.a", "1", "2")
+	src := source(t, settings(s), nil)
+	first := read(t, src, 2)
+	_ = src.Teardown(t.Context())
+	s.publish(t, "orders.a", "3", "4", "5", "6", "7")
+	fails := func(pos record.Position, wanted string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		src := source(t, settings(s), pos)
+		if _, err := src.Read(ctx); err == nil || !strings.Contains(err.Error(), "messages were missed") || !strings.Contains(err.Error(), wanted) {
+			t.Errorf("got %v, want %s", err, wanted)
+		}
+		_ = src.Teardown(t.Context())
+	}
+	fails(first[0].Position, "3 messages of stream \"ORDERS\" are gone: those from 2 to 4")
+	want(t, read(t, source(t, settings(s, "gap", "continue"), first[1].Position), 3), "5 6 7")
+	if err := s.js.DeleteStream(t.Context(), "ORDERS"); err != nil {
+		t.Fatal(err)
+	}
+	s.stream(t, orders())
+	s.publish(t, "orders.a", "8", "9", "10")
+	fails(first[1].Position, "was made anew")
+	want(t, read(t, source(t, settings(s, "gap", "continue"), first[1].Position), 3), "8 9 10")
+}
+
+// TestFallsBehind finds messages that are removed while the source is slower than the stream.
+func TestFallsBehind(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := orders()
+	c.MaxMsgs = 10
+	s.stream(t, c)
+	src := source(t, settings(s, "maxAckPending", "2"), nil)
+	s.publish(t, "orders.a", "1", "2", "3")
+	want(t, read(t, src, 2), "1 2")
+	for i := range 20 {
+		s.publish(t, "orders.a", fmt.Sprint(i))
+	}
+	ack(t, src, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		got, err := src.Read(ctx)
+		if err != nil {
+			if !strings.Contains(err.Error(), "are gone: those from ") {
+				t.Errorf("got %v", err)
+			}
+			return
+		}
+		ack(t, src, len(got))
+	}
+}
+
+// TestCore receives what is published while it is connected, without an answer.
+func TestCore(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	src := source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "a.*, b"}, nil)
+	plugintest.Eventually(t, 10*time.Second, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
+	var answers atomic.Int64
+	if _, err := s.nc.Subscribe("answer", func(*client.Msg) { answers.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.nc.Publish("c", nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"a.x", "b"} {
+		if err := s.nc.PublishRequest(subject, "answer", []byte(subject)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records := read(t, src, 2)
+	want(t, records, "a.x b")
+	ack(t, src, 2)
+	if err := s.nc.Flush(); err != nil || answers.Load() != 0 {
+		t.Errorf("%d answers: %v", answers.Load(), err)
+	}
+	_ = src.Teardown(t.Context())
+	source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "b"}, records[0].Position)
+}
+
+// TestIdentities logs in with password, token and NKey, and says what is refused.
+func TestIdentities(t *testing.T) {
+	t.Parallel()
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, _ := pair.Seed()
+	public, _ := pair.PublicKey()
+	for setting, one := range map[string][2]string{
+		"auth.password": {`{user: conduit, password: word}`, "word"},
+		"auth.token":    {`{token: word}`, "word"},
+		"auth.nkey":     {`{users: [{nkey: ` + public + `}]}`, string(seed)},
+	} {
+		s := start(t, "authorization: "+one[0])
+		set := map[string]string{"url": s.URL(), "type": "core", "subjects": "a"}
+		if setting == "auth.password" {
+			set["auth.username"] = "conduit"
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if _, err := source(t, set, nil).Read(ctx); err == nil || !strings.Contains(err.Error(), "the server refuses the connection") {
+			t.Errorf("%s: got %v", setting, err)
+		}
+		set[setting] = one[1]
+		src := source(t, set, nil)
+		plugintest.Eventually(t, 10*time.Second, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
+	}
+}
+
+// TestSettings says what is wrong with settings.
+func TestSettings(t *testing.T) {
+	for wanted, set := range map[string]map[string]string{
+		`"url": must be`:       {"url": "http://a", "stream": "S"},
+		`"url": must not hold`: {"url": "nats://u:p@a", "stream": "S"},
+		`"stream": is`:         {"url": "nats://a"},
+		`"subjects": is`:       {"url": "nats://a", "type": "core"},
+		`"queue": needs`:       {"url": "nats://a", "stream": "S", "queue": "q"},
+		`"auth.nkey": must`:    {"url": "nats://a", "stream": "S", "auth.nkey": "x"},
+	} {
+		if err := (&nats.Source{}).Configure(t.Context(), set); err == nil || !strings.Contains(err.Error(), wanted) {
+			t.Errorf("%v: got %v, want %s", set, err, wanted)
+		}
+	}
+	for _, subject := range []string{"a.>", "a b", "{{", ".a"} {
+		if err := (&nats.Destination{}).Configure(t.Context(), map[string]string{"url": "nats://a", "subject": subject}); err == nil || !strings.Contains(err.Error(), `"subject"`) {
+			t.Errorf("subject %s: got %v", subject, err)
+		}
+	}
+}
+
+// open returns an opened destination.
+func open(t testing.TB, set map[string]string) sdk.Destination {
+	t.Helper()
+	d := sdk.Standard(nats.Connector()).NewDestination()
+	if err := d.Configure(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(t.Context())) })
+	if err := d.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func made(to, payload string) record.Record {
+	return record.Record{Position: record.Position(payload), Operation: record.OperationCreate, After: record.Raw([]byte(payload)),
+		Metadata: record.NewMetadata(map[string]string{"to": to, "nats.header.X": "1", "nats.header.Nats-Msg-Id": "no"})}
+}
+
+// TestPublish publishes, refuses records that cannot be, and has the stream drop those that come twice.
+func TestPublish(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := orders()
+	c.MaxMsgSize = 500
+	s.stream(t, c)
+	set := map[string]string{"url": s.URL(), "subject": `orders.{{ index .Metadata "to" }}`, "headers": "true", "retry.timeout": "0s", "timeout": "2s",
+		"sdk.record.format": "template", "sdk.record.format.options": `{{ printf "%s" .Payload.After }}`}
+	d := open(t, set)
+	if n, err := d.Write(t.Context(), []record.Record{made("a", "1"), made("b", "2"), made("*", "3"), made("b", "4")}); n != 2 || err == nil || !strings.Contains(err.Error(), `cannot publish to "orders.*"`) {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	large := made("a", strings.Repeat("x", 1000))
+	if n, err := d.Write(t.Context(), []record.Record{made("a", "5"), large, made("a", "6")}); n != 1 || err == nil || !strings.Contains(err.Error(), "the stream refuses the record") {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	huge := made("a", strings.Repeat("x", 2<<20))
+	if n, err := d.Write(t.Context(), []record.Record{huge}); n != 0 || err == nil || !strings.Contains(err.Error(), "the server takes messages of up to") {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	if n, err := open(t, set).Write(t.Context(), []record.Record{made("b", "2"), made("a", "5"), made("a", "6"), made("a", "7")}); n != 4 || err != nil {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	records := read(t, source(t, settings(s), nil), 5)
+	want(t, records, "1 2 5 6 7")
+	if records[0].Metadata.Get("nats.header.X") != "1" || records[0].Metadata.Get("nats.header.Nats-Msg-Id") == "no" {
+		t.Errorf("metadata is %v", records[0].Metadata)
+	}
+	set["subject"] = "nowhere"
+	n, err := open(t, set).Write(t.Context(), []record.Record{made("a", "1")})
+	if lost, ok := err.(interface{ Lost() bool }); n != 0 || !ok || !lost.Lost() || !strings.Contains(err.Error(), `no stream has the subject "nowhere"`) {
+		t.Errorf("wrote %d: %v, want no record's fault", n, err)
+	}
+	set["type"] = "core"
+	if n, err := open(t, set).Write(t.Context(), []record.Record{made("a", "1")}); n != 1 || err != nil {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+}
+
+// TestContract checks the contract of sources and destinations.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	n := 0
+	stream := func(t testing.TB) (set map[string]string, subject string) {
+		n++
+		c := jetstream.StreamConfig{Name: fmt.Sprintf("S%d", n), Subjects: []string{fmt.Sprintf("s%d", n)}}
+		s.stream(t, c)
+		return map[string]string{"url": s.URL(), "stream": c.Name}, c.Subjects[0]
+	}
+	plugintest.Run(t, plugintest.Target{Connector: nats.Connector(), Timeout: 10 * time.Second,
+		Source: func(t testing.TB, n int) map[string]string {
+			set, subject := stream(t)
+			for i := range n {
+				s.publish(t, subject, fmt.Sprint(i))
+			}
+			return set
+		},
+		Destination: func(t testing.TB) map[string]string {
+			set, subject := stream(t)
+			set["subject"], set["sdk.record.format"], set["sdk.record.format.options"] = subject, "template", `{{ with .Payload.After }}{{ printf "%s" . }}{{ end }}`
+			return set
+		},
+		Written: func(t testing.TB, set map[string]string) (all []string) {
+			st, err := s.js.Stream(t.Context(), set["stream"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := uint64(1); i <= st.CachedInfo().State.LastSeq; i++ {
+				m, err := st.GetMsg(t.Context(), i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, string(m.Data))
+			}
+			return all
+		}})
+}

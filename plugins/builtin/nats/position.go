@@ -1,0 +1,35 @@
+package nats
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// position is a place in a stream. What is before "@resume" identifies the message.
+type position struct {
+	Stream   string    `json:"stream"`
+	Sequence uint64    `json:"sequence"`
+	Resume   int       `json:"@resume"`
+	Created  time.Time `json:"created"` // of the stream
+}
+
+func (p *position) encode() (record.Position, error) { return json.Marshal(p) }
+
+func parsePosition(pos record.Position, stream string) (p position, err error) {
+	if len(pos) == 0 {
+		return position{Stream: stream, Resume: 1}, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(pos))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil || p.Resume != 1 || p.Sequence == 0 {
+		return p, fmt.Errorf("cannot resume from %q: that is no position of a stream", pos)
+	}
+	if p.Stream != stream {
+		return p, fmt.Errorf("cannot resume: the position is one of stream %q, and stream is %q now: set it back, or give the connector another id to begin anew", p.Stream, stream)
+	}
+	return p, nil
+}

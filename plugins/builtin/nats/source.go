@@ -1,0 +1,154 @@
+package nats
+
+import (
+	"context"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type sourceSettings struct {
+	serverSettings
+
+	Stream     string   `json:"stream" desc:"Stream to read, of type jetstream."`
+	Subjects   []string `json:"subjects" desc:"Subjects, also with * and >. Of a stream, only messages with them are read; nothing: all."`
+	Consumer   string   `json:"consumer" validate:"regex=^[a-zA-Z0-9_-]{0,64}$" desc:"What the name of the consumer at the server begins with, of this source alone. Nothing: conduit- and digits made of the connector's id."`
+	Start      string   `json:"start" default:"oldest" validate:"inclusion=oldest|newest" desc:"Where to begin a stream: with the oldest message, or with those that come after the connector was made."`
+	Gap        string   `json:"gap" default:"stop" validate:"inclusion=stop|continue" desc:"When messages of a stream are gone before they were read: stop with an error, or log one and continue with what there is."`
+	Maximum    int      `json:"maxAckPending" default:"5000" validate:"gt=0" desc:"Most messages received and not acknowledged."`
+	Queue      string   `json:"queue" desc:"Queue group, of type core: each message goes to one of its members."`
+	BufferSize int64    `json:"buffer.maxBytes" default:"8388608" validate:"gt=0" desc:"Most bytes of messages that wait to be read. Those of type core that come then are dropped, with a warning."`
+}
+
+func (s *sourceSettings) check() error {
+	wrong := func(setting, message string) error { return sdk.SettingError{Setting: setting, Message: message} }
+	core := s.Type == "core"
+	switch {
+	case !core && s.Stream == "":
+		return wrong("stream", "is required with type jetstream")
+	case core && s.Stream != "":
+		return wrong("stream", "needs type jetstream")
+	case core && len(s.Subjects) == 0:
+		return wrong("subjects", "is required with type core")
+	case !core && s.Queue != "":
+		return wrong("queue", "needs type core")
+	}
+	return s.serverSettings.check()
+}
+
+// mode is a source of either type.
+type mode interface {
+	open(ctx context.Context, pos record.Position) error
+	read(ctx context.Context) ([]record.Record, error)
+	ack(n int)
+	close()
+	progress() progress.Report
+}
+
+// Source reads a stream, or subscribes to subjects.
+type Source struct {
+	sdk.SourceBase
+
+	settings sourceSettings
+	mode     mode // nil before Open
+}
+
+// Parameters describes the settings.
+func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSettings{}) }
+
+// Configure checks and keeps the settings.
+func (s *Source) Configure(_ context.Context, values map[string]string) error {
+	return s.settings.parse(values)
+}
+
+func (s *sourceSettings) parse(values map[string]string) error {
+	*s = sourceSettings{}
+	if err := sdk.Decode(values, s); err != nil {
+		return err
+	}
+	return s.check()
+}
+
+// Open begins to connect. A server that is away is waited for.
+func (s *Source) Open(ctx context.Context, pos record.Position) error {
+	if s.settings.Type == "core" {
+		s.mode = &subscriber{settings: &s.settings}
+	} else {
+		s.mode = &stream{settings: &s.settings}
+	}
+	return s.mode.open(ctx, pos)
+}
+
+// Read returns messages as records.
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) { return s.mode.read(ctx) }
+
+// Ack acknowledges the messages.
+func (s *Source) Ack(_ context.Context, positions []record.Position) error {
+	s.mode.ack(len(positions))
+	return nil
+}
+
+// Progress returns how many messages the stream has that are not acknowledged.
+func (s *Source) Progress() progress.Report {
+	if s.mode == nil {
+		return progress.Report{}
+	}
+	return s.mode.progress()
+}
+
+// Teardown disconnects. The consumer stays.
+func (s *Source) Teardown(context.Context) error {
+	if s.mode != nil {
+		s.mode.close()
+	}
+	return nil
+}
+
+// LifecycleOnCreated notes at the server where a stream begins.
+func (s *Source) LifecycleOnCreated(ctx context.Context, values map[string]string) error {
+	return s.settings.make(ctx, values)
+}
+
+// LifecycleOnUpdated removes the consumers that the former settings made, if they are others.
+func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
+	var old, now sourceSettings
+	if old.parse(before) != nil || now.parse(after) != nil || old.Type == "core" {
+		return nil // the settings that are wrong made nothing
+	}
+	if old.URL == now.URL && old.Stream == now.Stream && old.base(ctx) == now.base(ctx) && now.Type == old.Type {
+		return nil
+	}
+	return old.remove(ctx)
+}
+
+// LifecycleOnDeleted removes the consumers.
+func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]string) error {
+	var settings sourceSettings
+	if settings.parse(values) != nil || settings.Type == "core" {
+		return nil
+	}
+	return settings.remove(ctx)
+}
+
+// ended waits until a goroutine has ended after it was cancelled.
+func ended(cancel context.CancelFunc, done <-chan struct{}) {
+	if cancel != nil {
+		cancel()
+		<-done
+	}
+}
+
+// metadata is what both types know of a message.
+func metadata(r *record.Record, subject string, header map[string][]string, at time.Time) {
+	r.Metadata.Set(record.KeyCollection, subject)
+	if !at.IsZero() {
+		r.Metadata.Set(record.KeyCreatedAt, nanoseconds(at))
+	}
+	for name, values := range header {
+		if len(values) > 0 {
+			r.Metadata.Set("nats.header."+name, values[0])
+		}
+	}
+}

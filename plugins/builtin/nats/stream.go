@@ -1,0 +1,268 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// stream is a source that reads a stream. A goroutine of its own receives; when the connection
+// is lost, or a message on it, it begins anew behind what is acknowledged.
+type stream struct {
+	settings *sourceSettings
+	log      *slog.Logger
+	inbox    *inbox
+	latest   progress.Latest
+	pending  atomic.Int64 // messages of the stream that were not received
+	begun    position     // where it was opened; owned by the goroutine from then on
+	known    bool         // begun is a position that was given, or reached
+	asked    time.Time    // for the state of the stream
+	noted    bool         // a consumer notes where the stream begins, as long as there is no position
+	first    uint64       // where it begins
+
+	cancel context.CancelFunc // nil before open
+	done   chan struct{}
+}
+
+func (s *stream) open(ctx context.Context, pos record.Position) (err error) {
+	s.log = sdk.Logger(ctx)
+	if s.begun, err = parsePosition(pos, s.settings.Stream); err != nil {
+		return err
+	}
+	s.known, s.inbox, s.done = len(pos) > 0, newInbox(s.begun.Sequence), make(chan struct{})
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go s.run(ctx)
+	return nil
+}
+
+func (s *stream) run(ctx context.Context) {
+	defer close(s.done)
+	var again backoff.Backoff
+	for {
+		err := s.session(ctx, func() { again = backoff.Backoff{} })
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.As(err, new(gapError)), errors.As(err, new(refusedError)):
+			s.inbox.fail(err)
+			return
+		}
+		s.latest.Note(err.Error())
+		s.log.Warn("cannot receive, connecting again", "err", err)
+		if again.Wait(ctx) != nil {
+			return
+		}
+	}
+}
+
+// gapError is that messages were missed.
+type gapError struct{ error }
+
+// session receives over one connection.
+func (s *stream) session(ctx context.Context, connected func()) error {
+	c, err := s.settings.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = c.FlushTimeout(s.settings.Timeout) // the last acknowledgements
+		c.Close()
+	}()
+	js, err := jetstream.New(c.Conn, jetstream.WithDefaultTimeout(s.settings.Timeout))
+	if err != nil {
+		return err
+	}
+	at, err := s.settings.stream(ctx, js)
+	if err != nil {
+		return err
+	}
+	if err := s.resume(ctx, at); err != nil {
+		return err
+	}
+	acked, _ := s.inbox.at()
+	consumer, err := s.settings.consumer(ctx, js, at, acked, s.noted)
+	if err != nil {
+		return err
+	}
+	connected()
+	s.latest.Note("")
+	bounded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // an iterator waits on a connection that is gone
+		select {
+		case <-c.lost:
+			cancel()
+		case <-bounded.Done():
+		}
+	}()
+	err = s.receive(bounded, at, consumer)
+	if err == nil || bounded.Err() != nil {
+		return errors.New("the connection was lost")
+	}
+	return err
+}
+
+// resume checks that the stream is the one of the position, and still has what is behind it.
+func (s *stream) resume(ctx context.Context, at jetstream.Stream) error {
+	info := at.CachedInfo()
+	_, last := s.inbox.at()
+	if !s.known {
+		first, err := s.beginning(ctx, at)
+		if err != nil {
+			return err
+		}
+		s.inbox.begin(first)
+		s.known, s.first, s.begun.Created = true, first, info.Created
+		return nil
+	}
+	var missed error
+	switch {
+	case !info.Created.Equal(s.begun.Created):
+		missed = fmt.Errorf("stream %q was made anew at %s: the one that was read up to %d is gone", s.settings.Stream, info.Created.Format(time.RFC3339), last)
+	case info.State.LastSeq < last:
+		missed = fmt.Errorf("stream %q ends at %d, and was read up to %d: it lost messages, or was restored", s.settings.Stream, info.State.LastSeq, last)
+	default:
+		return s.gap(info, last)
+	}
+	if err := s.missing(missed); err != nil {
+		return err
+	}
+	s.inbox.restart()
+	s.begun.Created = info.Created
+	return nil
+}
+
+// beginning returns the number behind which a stream is read for the first time.
+func (s *stream) beginning(ctx context.Context, at jetstream.Stream) (uint64, error) {
+	c, err := at.Consumer(ctx, s.settings.base(ctx)+created)
+	switch {
+	case err == nil:
+		s.noted = true
+		return c.CachedInfo().AckFloor.Stream, nil
+	case !errors.Is(err, jetstream.ErrConsumerNotFound):
+		return 0, s.settings.failed("ask for a consumer of", err)
+	case s.settings.Start == "newest":
+		return at.CachedInfo().State.LastSeq, nil
+	}
+	return 0, nil
+}
+
+// gap returns an error when the oldest messages behind a number are gone from a stream that
+// removes them by age or size.
+func (s *stream) gap(info *jetstream.StreamInfo, last uint64) error {
+	first := info.State.FirstSeq
+	if info.Config.Retention != jetstream.LimitsPolicy || first <= last+1 {
+		return nil
+	}
+	return s.missing(fmt.Errorf("up to %d messages of stream %q are gone: those from %d to %d were removed before they were read; the stream keeps messages for less time than they were not read",
+		first-last-1, s.settings.Stream, last+1, first-1))
+}
+
+// missing returns the error for messages that are missing, nil if the settings say to go on.
+func (s *stream) missing(err error) error {
+	if s.settings.Gap == "continue" {
+		s.log.Error("messages are missing, going on with the oldest one", "err", err)
+		return nil
+	}
+	return gapError{fmt.Errorf("messages were missed: %w. To go on with what there is, set gap to continue", err)}
+}
+
+const (
+	pullMessages = 500
+	heartbeat    = 5 * time.Second
+)
+
+// receive takes messages until the connection is lost, or a message on it.
+func (s *stream) receive(ctx context.Context, at jetstream.Stream, consumer jetstream.Consumer) error {
+	messages, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(min(pullMessages, s.settings.Maximum), int(s.settings.BufferSize)), jetstream.PullHeartbeat(heartbeat))
+	if err != nil {
+		return s.settings.failed("read", err)
+	}
+	defer messages.Stop()
+	for next := uint64(1); ; next++ {
+		if err := s.inbox.wait(ctx, s.settings.Maximum); err != nil {
+			return err
+		}
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return s.settings.failed("read", err)
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return s.settings.failed("read", err)
+		}
+		if meta.Sequence.Consumer != next {
+			return fmt.Errorf("message %d of the consumer was lost on the way", next)
+		}
+		if _, last := s.inbox.at(); meta.Sequence.Stream > last+1 {
+			if err := s.jump(ctx, at, last); err != nil {
+				return err
+			}
+		}
+		s.inbox.put(&message{Msg: m, meta: meta, created: s.begun.Created})
+		if acked, _ := s.inbox.at(); s.noted && acked > s.first { // there is a position
+			s.noted = false
+			_ = at.DeleteConsumer(ctx, s.settings.base(ctx)+created) // else the next session removes it
+		}
+		s.pending.Store(int64(meta.NumPending))
+		s.latest.Note("")
+	}
+}
+
+// jump looks for messages that were removed while the source was slower than the stream. Of a stream
+// of which only some subjects are read, it asks the server no more than ten times a second.
+func (s *stream) jump(ctx context.Context, at jetstream.Stream, last uint64) error {
+	const pause = 100 * time.Millisecond
+	if last == 0 || len(s.settings.Subjects) > 0 && time.Since(s.asked) < pause {
+		return nil
+	}
+	info, err := at.Info(ctx)
+	if err != nil {
+		return s.settings.failed("ask for", err)
+	}
+	s.asked = time.Now()
+	return s.gap(info, last)
+}
+
+func (s *stream) read(ctx context.Context) ([]record.Record, error) {
+	messages, err := s.inbox.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]record.Record, len(messages))
+	for i, m := range messages {
+		r := record.Record{Operation: record.OperationCreate, After: record.Raw(m.Data())}
+		metadata(&r, m.Subject(), m.Headers(), m.meta.Timestamp)
+		r.Metadata.Set("nats.stream", m.meta.Stream)
+		r.Metadata.Set("nats.sequence", strconv.FormatUint(m.meta.Sequence.Stream, 10))
+		p := position{Stream: s.settings.Stream, Sequence: m.meta.Sequence.Stream, Resume: 1, Created: m.created}
+		if r.Position, err = p.encode(); err != nil {
+			return nil, err
+		}
+		records[i] = r
+	}
+	return records, nil
+}
+
+func nanoseconds(at time.Time) string { return strconv.FormatInt(at.UnixNano(), 10) }
+
+func (s *stream) ack(n int) { s.inbox.ack(n) }
+
+func (s *stream) close() { ended(s.cancel, s.done) }
+
+func (s *stream) progress() progress.Report {
+	r, behind := s.latest.Report(), s.pending.Load()+int64(s.inbox.unacked())
+	r.Records = &behind
+	return r
+}
