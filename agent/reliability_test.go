@@ -16,6 +16,9 @@ import (
 var (
 	testCommand = regexp.MustCompile(`^((?:CONDUIT_[A-Z_]+=\d+ )*)go test (\./\S+)(?: -run (\S+|'[^']+'))?(?: -v)?(?: -timeout \d+h)?$`)
 	justCommand = regexp.MustCompile(`^just (\w+)$`)
+	campaign    = regexp.MustCompile(`^\.ci/campaign ([a-z-]+)$`)
+	program     = regexp.MustCompile(`^go run \./cmd/conduit (\w+)(?: --[a-z]+ \d+)*$`)
+	quoted      = regexp.MustCompile("`([^`]+)`")
 	figure      = regexp.MustCompile(`^(2\d{3}-\d\d-\d\d|in each run of CI)[:,] .+`)
 )
 
@@ -36,13 +39,13 @@ func TestScoreboardCanBeRun(t *testing.T) {
 			t.Errorf("%q has %d cells", row, len(cells)-2)
 			continue
 		}
-		command := strings.Trim(strings.ReplaceAll(strings.TrimSpace(cells[2]), "\x00", "|"), "`")
-		if m := testCommand.FindStringSubmatch(command); m != nil {
-			checkTests(t, command, strings.Fields(m[1]), m[2], strings.Trim(m[3], "'"))
-		} else if m := justCommand.FindStringSubmatch(command); m != nil {
-			checkRecipe(t, m[1])
-		} else {
-			t.Errorf("%q is no command of a known form", command)
+		command := strings.ReplaceAll(strings.TrimSpace(cells[2]), "\x00", "|")
+		commands := quoted.FindAllStringSubmatch(command, -1)
+		if len(commands) == 0 {
+			t.Errorf("%q has no command", row)
+		}
+		for _, c := range commands {
+			checkCommand(t, c[1])
 		}
 		if result := strings.TrimSpace(cells[3]); !figure.MatchString(result) {
 			t.Errorf("the result of %q has no date: %q", command, result)
@@ -50,6 +53,22 @@ func TestScoreboardCanBeRun(t *testing.T) {
 	}
 	if rows < 10 {
 		t.Errorf("the scoreboard has %d lines only", rows)
+	}
+}
+
+// checkCommand checks that there is what a command names.
+func checkCommand(t *testing.T, command string) {
+	t.Helper()
+	if m := testCommand.FindStringSubmatch(command); m != nil {
+		checkTests(t, command, strings.Fields(m[1]), m[2], strings.Trim(m[3], "'"))
+	} else if m := justCommand.FindStringSubmatch(command); m != nil {
+		checkFile(t, "../justfile", `(?m)^`+m[1]+`\b[^=\n]*:`)
+	} else if m := campaign.FindStringSubmatch(command); m != nil {
+		checkFile(t, "../.ci/campaign", `(?m)^`+m[1]+`\) `)
+	} else if m := program.FindStringSubmatch(command); m != nil {
+		checkFile(t, "../README.md", "(?m)^\\| `conduit "+m[1]+"\\b")
+	} else {
+		t.Errorf("%q is no command of a known form", command)
 	}
 }
 
@@ -93,13 +112,14 @@ func checkTests(t *testing.T, command string, variables []string, pkg, pattern s
 	}
 }
 
-func checkRecipe(t *testing.T, name string) {
+// checkFile checks that a file has what matches the pattern.
+func checkFile(t *testing.T, path, pattern string) {
 	t.Helper()
-	file, err := os.ReadFile("../justfile")
+	file, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !regexp.MustCompile(`(?m)^` + name + `\b[^=\n]*:`).Match(file) {
-		t.Errorf("the justfile has no recipe %s", name)
+	if !regexp.MustCompile(pattern).Match(file) {
+		t.Errorf("nothing in %s matches %s", path, pattern)
 	}
 }
