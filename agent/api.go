@@ -48,7 +48,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		return func(context.Context) error { return nil }, nil
 	}
 	server := &api.Server{
-		Desired:     declarations{a.Store, a.deadLetters},
+		Desired:     declarations{a.Store, a.deadLetters, a.cluster},
 		Observed:    &observed{a},
 		Plugins:     pluginList{a.Catalog, a.Runner, a.references},
 		Taps:        &a.taps,
@@ -107,6 +107,24 @@ func (a *Agent) listen(server *api.Server) (func(ctx context.Context) error, err
 type declarations struct {
 	*store.DB
 	deadLetters *deadletters.Store
+	cluster     *clustered // nil for an agent that is alone
+}
+
+// SetOverride implements desired.Store. In a cluster all members learn of it.
+func (d declarations) SetOverride(ctx context.Context, id string, status spec.Status) error {
+	if d.cluster != nil && d.cluster.clustered(id) {
+		declared, err := d.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		try, cancel := context.WithTimeout(ctx, overrideTimeout)
+		defer cancel()
+		if err := d.cluster.member.SetOverride(try, id, status, declared.Digest); err != nil {
+			return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).
+				Suggest("try again when NATS can be reached; it may have taken effect nevertheless")
+		}
+	}
+	return d.DB.SetOverride(ctx, id, status)
 }
 
 // Purge implements desired.Store.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -23,6 +25,9 @@ import (
 // leaveTimeout bounds how long an agent that ends waits for its claims to be given up. After
 // that other members wait for its session to expire.
 const leaveTimeout = 5 * time.Second
+
+// overrideTimeout bounds how long it may take to tell the other members what a person asked for.
+const overrideTimeout = 10 * time.Second
 
 // clustered is what an agent that is a member of a cluster has beside the others.
 type clustered struct {
@@ -33,6 +38,9 @@ type clustered struct {
 	declared notify.Signal // the declarations changed
 	ended    atomic.Bool   // no pipeline runs any more
 	notices  noticeLog
+
+	mu    sync.Mutex
+	local map[string]bool // guarded by mu: pipelines that are this agent's alone
 }
 
 // wireCluster makes the agent a member of the cluster that the settings name, if they do.
@@ -66,12 +74,13 @@ func (a *Agent) wireCluster() error {
 		Timing: protocol.TimingOf(c.TTL),
 		Log:    a.options.Log,
 	}
-	shared := &cluster.Shared{Local: a.Store, Member: m, Clustered: func(string) bool { return true }}
+	shared := &cluster.Shared{Local: a.Store, Member: m}
 	a.cluster = &clustered{member: m, shared: shared, store: s, options: o, declared: notify.NewSignal(), notices: noticeLog{wake: notify.NewSignal()}}
+	shared.Clustered = a.cluster.clustered
 	a.metrics.Cluster = a.cluster.clusterStats
 	a.Runner.Store, a.Committer.Replicas = shared, shared
 	a.Loop.Store = loopStore{a.Store, shared}
-	a.Loop.Elsewhere = func(id string) bool { return !m.Here(id) }
+	a.Loop.Elsewhere = func(id string) bool { return a.cluster.clustered(id) && !m.Here(id) }
 	return nil
 }
 
@@ -140,14 +149,15 @@ func (c *clustered) run(ctx context.Context, a *Agent) error {
 		return idle && err == nil
 	}
 	c.member.Happened = c.notices.add
+	c.member.Asked = c.changed
 	c.member.Moved = func(string) { a.changes.Notify() }
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { c.declare(ctx, a) }) // what stays with this agent does not wait for NATS
+	beside.Go(func() { c.notices.run(ctx, a) })
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	beside.Go(func() { c.declare(ctx, a) })
-	beside.Go(func() { c.notices.run(ctx, a) })
 	return c.member.Run(ctx)
 }
 
@@ -188,13 +198,68 @@ func (c *clustered) declare(ctx context.Context, a *Agent) {
 			time.AfterFunc(time.Second, c.declared.Notify)
 			continue
 		}
-		wanted := map[string]protocol.Wanted{}
-		for i := range all {
-			if d := &all[i]; d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning {
-				wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest}
-			}
+		c.share(ctx, a, all)
+	}
+}
+
+// share has the cluster run what is declared, as far as that is the cluster's, and this agent
+// what is not.
+func (c *clustered) share(ctx context.Context, a *Agent, all []spec.Declaration) {
+	wanted, local := map[string]protocol.Wanted{}, map[string]bool{}
+	for i := range all {
+		d := &all[i]
+		if isLocal(d) {
+			local[d.Pipeline.ID] = true
+			continue
 		}
-		c.member.Declare(wanted)
+		c.obey(ctx, a, d)
+		if d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning {
+			wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest}
+		}
+	}
+	c.mu.Lock()
+	before := c.local
+	c.local = local
+	c.mu.Unlock()
+	c.member.Declare(ctx, wanted)
+	for i := range all {
+		if id := all[i].Pipeline.ID; local[id] != before[id] {
+			_ = a.Loop.Replan(ctx, id, false) // fails when the agent ends, which ends all
+		}
+	}
+}
+
+// isLocal reports whether a pipeline stays with this agent: no other one has what the API
+// declared here, nor the spools on the disk of this host.
+func isLocal(d *spec.Declaration) bool {
+	return d.Owner.Kind == spec.OwnerAPI || slices.ContainsFunc(d.Pipeline.Connectors, func(c spec.Connector) bool {
+		name, err := pluginname.Parse(c.Plugin)
+		return err == nil && name.Name == "spool"
+	})
+}
+
+// clustered reports whether a pipeline is one of the cluster's.
+func (c *clustered) clustered(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.local[id]
+}
+
+// obey has a pipeline run or stop as a person asked of another member.
+func (c *clustered) obey(ctx context.Context, a *Agent, d *spec.Declaration) {
+	o := c.member.Override(d.Pipeline.ID)
+	if o.Pipeline == "" || o.Digest != d.Digest || o.Status == d.Want() || !d.Withdrawn.IsZero() {
+		return
+	}
+	if err := a.Store.SetOverride(ctx, d.Pipeline.ID, o.Status); err != nil && !errors.Is(err, spec.ErrNotFound) {
+		a.options.Log.Error("cannot do what another member was asked for, trying again", "component", "cluster", "pipeline_id", d.Pipeline.ID, "err", err)
+		time.AfterFunc(time.Second, c.declared.Notify)
+		return
+	}
+	if o.Status == d.Pipeline.Status {
+		d.Override = ""
+	} else {
+		d.Override = o.Status
 	}
 }
 

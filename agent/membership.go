@@ -21,7 +21,7 @@ const viewTimeout = 2 * time.Second
 
 // Placement returns where a pipeline runs, if it is to run, that another member of a cluster is to run.
 func (o *observed) Placement(id string) *rest.Placement {
-	if o.cluster == nil || !o.cluster.shared.Clustered(id) || o.cluster.member.Here(id) {
+	if o.cluster == nil || !o.cluster.clustered(id) || o.cluster.member.Here(id) {
 		return nil
 	}
 	p := placementOf(o.cluster.member.Owner(id))

@@ -29,6 +29,7 @@ type Store interface {
 const (
 	tick          = 250 * time.Millisecond
 	writeTimeout  = 2 * time.Second
+	retryPause    = 100 * time.Millisecond
 	watchPause    = time.Second // at least, before a watch that broke is begun again; grows to maxWatchPause
 	maxWatchPause = 30 * time.Second
 )
@@ -52,6 +53,9 @@ type Member struct {
 	Idle func(ctx context.Context, pipeline string) bool
 	// Happened is called with what people want to know of. It must not block.
 	Happened func(protocol.Notice)
+	// Asked, when set, is called when another member was asked to run or stop a pipeline. It must
+	// not block.
+	Asked func()
 	// Moved, when set, is called when the owner of a pipeline changes. It must not block.
 	Moved func(pipeline string)
 
@@ -61,10 +65,11 @@ type Member struct {
 	posts chan func()
 	begun time.Time
 
-	mu     sync.Mutex
-	owned  map[string]owned           // guarded by mu
-	owners map[string]protocol.Claim  // guarded by mu: as they were seen last, by pipeline
-	counts map[protocol.Reason]uint64 // guarded by mu: notices
+	mu        sync.Mutex
+	overrides map[string]Override        // guarded by mu: by pipeline
+	owned     map[string]owned           // guarded by mu
+	owners    map[string]protocol.Claim  // guarded by mu: as they were seen last, by pipeline
+	counts    map[protocol.Reason]uint64 // guarded by mu: notices
 
 	saving map[string]func(ok bool) // guarded by mu: by pipeline
 
@@ -87,6 +92,7 @@ func (m *Member) init() {
 	m.once.Do(func() {
 		m.posts = make(chan func(), 1024)
 		m.owned, m.saving, m.stopping, m.adopting, m.asking = map[string]owned{}, map[string]func(bool){}, map[string]uint64{}, map[string]bool{}, map[string]bool{}
+		m.overrides = map[string]Override{}
 		m.owners, m.counts = map[string]protocol.Claim{}, map[protocol.Reason]uint64{}
 		m.begun = time.Now()
 		m.node = protocol.Node{
@@ -296,9 +302,14 @@ func (m *Member) saved(c protocol.Saved) {
 	}
 }
 
-// Declare takes which pipelines this agent would run.
-func (m *Member) Declare(wanted map[string]protocol.Wanted) {
-	m.post(func() { m.node.Declare(m.now(), wanted) })
+// Declare takes which pipelines this agent would run. It waits for Run to begin when many were
+// declared before.
+func (m *Member) Declare(ctx context.Context, wanted map[string]protocol.Wanted) {
+	m.init()
+	select {
+	case m.posts <- func() { m.node.Declare(m.now(), wanted) }:
+	case <-ctx.Done():
+	}
 }
 
 // Here reports whether a pipeline is this agent's to run.

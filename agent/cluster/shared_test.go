@@ -92,7 +92,7 @@ func newHost(t *testing.T, name string, m *memory) *host {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = h.member.Run(ctx) }()
 	h.end = func() { cancel(); <-ended; _ = db.Close() }
-	h.member.Declare(map[string]protocol.Wanted{"p": {Digest: "d"}})
+	h.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "d"}})
 	return h
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -11,6 +12,12 @@ import (
 
 // observe takes an entry of the store, and notes who owns the pipeline that it is about.
 func (m *Member) observe(e protocol.Entry) {
+	if strings.HasPrefix(e.Key, protocol.OverridePrefix) {
+		if m.noteOverride(e) && m.Asked != nil {
+			m.Asked()
+		}
+		return
+	}
 	m.node.Observe(m.now(), e)
 	pipeline, claim := m.node.Claimed(e.Key)
 	if pipeline == "" {

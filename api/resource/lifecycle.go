@@ -164,7 +164,11 @@ func (s *Runs) started(id string, since time.Time) (bool, error) {
 	return false, nil
 }
 
+// stopped reports whether nothing runs of a pipeline, on no member of a cluster.
 func (s *Runs) stopped(id string) bool {
+	if p := s.Observed.Placement(id); p != nil && p.Member != "" {
+		return false
+	}
 	state, known := s.Observed.State(id)
 	return !known || state.Phase == spec.PhaseStopped
 }

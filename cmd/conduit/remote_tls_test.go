@@ -121,11 +121,11 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 		"doctor --pipelines.path " + g.Path("pipelines"), "pipelines import " + g.Path("pipelines/orders.yaml") + " --live", "pipelines apply " + g.Path("pipelines/orders.yaml"), "events -n 1",
 		"pipelines purge orders",                                                                                  // which is not deleted
 		"dlq ls orders", "dlq replay orders --all", "dlq drop orders 1", "dlq show orders 1", "dlq edit orders 1", // which has none
-		"pipelines stop orders", "pipelines delete orders",
+		"pipelines stop orders", "pipelines delete orders", "cluster status", "cluster members", "cluster drain", "cluster resume",
 	} {
 		words := strings.Fields(command)
 		code, stdout, stderr := g.run(admin, slices.Concat(words, []string{"--json"}, g.flags())...)
-		refused := code == cli.ExitInvalid && regexp.MustCompile(`"orders" is not deleted|no dead letter`).MatchString(stderr)
+		refused := code == cli.ExitInvalid && regexp.MustCompile(`"orders" is not deleted|no dead letter|no member of a cluster`).MatchString(stderr)
 		if !refused && (code != cli.ExitOK || !json.Valid([]byte(stdout))) {
 			t.Errorf("%s ended with %d: %s%s", command, code, stdout, stderr)
 		}

@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
 )
 
 var ready = regexp.MustCompile(`msg="API ready" .*address=(\S+)`)
@@ -18,22 +20,29 @@ var ready = regexp.MustCompile(`msg="API ready" .*address=(\S+)`)
 // call asks the API of a member.
 func (m *member) call(method, path string) string {
 	m.t.Helper()
+	return m.send(method, path, "")
+}
+
+// send asks the API of a member, with a body.
+func (m *member) send(method, path, body string) string {
+	m.t.Helper()
 	m.awaitLog("API ready")
 	all := ready.FindAllStringSubmatch(m.log.String(), -1)
-	request, err := http.NewRequestWithContext(m.t.Context(), method, "http://"+all[len(all)-1][1]+path, nil)
+	request, err := http.NewRequestWithContext(m.t.Context(), method, "http://"+all[len(all)-1][1]+path, strings.NewReader(body))
 	if err != nil {
 		m.t.Fatal(err)
 	}
+	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
+	answer, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		m.t.Fatalf("%s %s: %d %s %v", method, path, response.StatusCode, body, err)
+		m.t.Fatalf("%s %s: %d %s %v", method, path, response.StatusCode, answer, err)
 	}
-	return string(body)
+	return string(answer)
 }
 
 // decoded is the answer of a member, as a T.
@@ -109,4 +118,58 @@ func TestDrain(t *testing.T) {
 	m0.awaitCluster("it takes pipelines again", func(c *rest.Cluster) bool { return c.State == rest.ClusterJoined && owned(c, "m0") > 0 })
 	f.feed(10)
 	f.await(time.Minute)
+}
+
+// TestStopOnAnyMember stops and starts a pipeline by a member that does not run it. What the API
+// of a member declares is that member's alone.
+func TestStopOnAnyMember(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, 2, 2)
+	f.feed(10)
+	f.await(time.Minute)
+	other := f.members[0]
+	status := func(m *member) rest.PipelineStatus {
+		return decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p0/status")
+	}
+	if status(other).Placement == nil {
+		other = f.members[1]
+	}
+	other.call("POST", "/v1/pipelines/p0/stop")
+	for _, m := range f.members {
+		m.awaitCluster("nobody has p0", func(c *rest.Cluster) bool { return c.Pipelines[0].ID == "p0" && c.Pipelines[0].Member == "" })
+		if s := status(m); s.Override != spec.StatusStopped || s.State.Phase != spec.PhaseStopped {
+			t.Errorf("%s says of a pipeline that was stopped on %s: %+v", m.name, other.name, s)
+		}
+	}
+	before, _ := f.arrived(0)
+	f.feed(10)
+	for n := 0; n < f.written[1]; n, _ = f.arrived(1) { // the other one goes on
+		time.Sleep(20 * time.Millisecond)
+	}
+	if n, _ := f.arrived(0); n != before {
+		t.Errorf("the pipeline that was stopped wrote %d lines more", n-before)
+	}
+	other.call("POST", "/v1/pipelines/p0/start")
+	f.await(time.Minute)
+	other.send("POST", "/v1/pipelines", `{"id":"own","config":{"name":"own"}}`)
+	if s := decoded[rest.PipelineStatus](other, "GET", "/v1/pipelines/own/status"); s.Placement != nil {
+		t.Errorf("a pipeline of the API is on %+v", s.Placement)
+	}
+	other.call("DELETE", "/v1/pipelines/own")
+}
+
+// TestEndsWithoutNATS ends an agent that never reached NATS.
+func TestEndsWithoutNATS(t *testing.T) {
+	t.Parallel()
+	m := newMember(t, "m", t.TempDir(), "nats://127.0.0.1:1", ttl)
+	m.start()
+	m.awaitLog("agent started")
+	if c := decoded[rest.Cluster](m, "GET", "/v1/cluster"); c.State != rest.ClusterJoining || c.Message == "" {
+		t.Errorf("a member that never reached NATS: %+v", c)
+	}
+	stuck := time.AfterFunc(30*time.Second, func() { m.signal(syscall.SIGKILL) })
+	m.stop()
+	if !stuck.Stop() {
+		t.Error("the agent does not end")
+	}
 }

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -43,7 +45,12 @@ func newFleet(t *testing.T, servers, members, pipelines int) *fleet {
 	for _, m := range f.members {
 		m.awaitLog("reason=Joined")
 	}
-	for i := range pipelines { // all are there to take some
+	for _, m := range f.members { // all are there, for longer than they leave to others, to take some
+		m.awaitCluster("all are there", func(c *rest.Cluster) bool {
+			return len(c.Members) == members && !slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool { return time.Since(m.StartedAt) < 3*time.Second })
+		})
+	}
+	for i := range pipelines {
 		f.declare(i)
 	}
 	return f

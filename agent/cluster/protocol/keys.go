@@ -14,6 +14,11 @@ func ClaimKey(pipeline string) string {
 	return ClaimPrefix + encoding.EncodeToString([]byte(pipeline))
 }
 
+// OverrideKey returns the key of what people asked of a pipeline.
+func OverrideKey(pipeline string) string {
+	return OverridePrefix + encoding.EncodeToString([]byte(pipeline))
+}
+
 // pipelineOfKey returns the id of the pipeline that the key of a claim is of.
 func pipelineOfKey(key string) string {
 	id, err := encoding.DecodeString(key[min(len(key), len(ClaimPrefix)):])

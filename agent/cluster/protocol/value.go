@@ -12,8 +12,9 @@ const format = 1
 
 // Prefixes of keys.
 const (
-	SessionPrefix = "s."
-	ClaimPrefix   = "p."
+	SessionPrefix  = "s."
+	ClaimPrefix    = "p."
+	OverridePrefix = "o."
 )
 
 // Stamp names a write: no two have the same.

@@ -1,0 +1,103 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// overrideFormat is that of the overrides that this version writes, and the newest that it reads.
+const overrideFormat = 1
+
+// Override is what a person asked of a pipeline, on any member: to run or to stop whatever its
+// declaration says. It ends when the declaration is another.
+type Override struct {
+	Format   int         `json:"format"`
+	ID       string      `json:"id"` // random: no two have the same
+	Pipeline string      `json:"pipeline"`
+	Status   spec.Status `json:"status"`
+	Digest   string      `json:"digest"` // of the declaration
+	Member   string      `json:"member"` // where it was asked for
+	At       time.Time   `json:"at"`     // by the clock of that member, for people
+
+	revision uint64
+}
+
+// Override returns what was asked of a pipeline last; one without Pipeline when nothing was.
+func (m *Member) Override(pipeline string) Override {
+	m.init()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.overrides[pipeline]
+}
+
+// noteOverride takes an entry of the store. It reports whether that is an override that was not known.
+func (m *Member) noteOverride(e protocol.Entry) bool {
+	var o Override
+	if json.Unmarshal(e.Value, &o) != nil || o.Format > overrideFormat {
+		return false
+	}
+	o.revision = e.Revision
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o.revision <= m.overrides[o.Pipeline].revision {
+		return false
+	}
+	m.overrides[o.Pipeline] = o
+	return true
+}
+
+// SetOverride has all members run or stop a pipeline as long as its declaration has this digest.
+// When it fails it may take effect nevertheless.
+func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.Status, digest string) error {
+	m.init()
+	o := Override{Format: overrideFormat, ID: newID(), Pipeline: pipeline, Status: status, Digest: digest, Member: m.Self.Agent, At: time.Now()}
+	value, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("cannot encode what was asked of pipeline %q: %w", pipeline, err)
+	}
+	if err := m.replace(ctx, protocol.OverrideKey(pipeline), value, o.ID); err != nil {
+		return fmt.Errorf("cannot tell the other members of the cluster what was asked of pipeline %q: %w", pipeline, err)
+	}
+	return nil
+}
+
+// errUnreachable reports that the store gave no answer in time.
+var errUnreachable = errors.New("its store is out of reach")
+
+// replace writes an override over the present one. After a try whose outcome is not known it goes
+// on from what is there by then.
+func (m *Member) replace(ctx context.Context, key string, value []byte, id string) error {
+	for ctx.Err() == nil {
+		try, cancel := context.WithTimeout(ctx, writeTimeout)
+		e, err := m.Store.Read(try, key)
+		if err == nil {
+			var present Override
+			if json.Unmarshal(e.Value, &present) == nil && present.ID == id {
+				cancel()
+				m.noteOverride(e)
+				return nil // by a try before
+			}
+			e.Value = value
+			e.Key, e.State = key, nil
+			o := m.Store.Write(try, protocol.Write{Entry: e})
+			if o.Result == protocol.Applied {
+				cancel()
+				e.Revision = o.Revision
+				m.noteOverride(e)
+				return nil
+			}
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryPause):
+		}
+	}
+	return errUnreachable
+}
