@@ -27,7 +27,7 @@ func (m *member) call(method, path string) string {
 func (m *member) send(method, path, body string) string {
 	m.t.Helper()
 	m.awaitLog("API ready")
-	all := ready.FindAllStringSubmatch(m.log.String(), -1)
+	all := ready.FindAllStringSubmatch(m.log.String()[m.before:], -1)
 	request, err := http.NewRequestWithContext(m.t.Context(), method, "http://"+all[len(all)-1][1]+path, strings.NewReader(body))
 	if err != nil {
 		m.t.Fatal(err)

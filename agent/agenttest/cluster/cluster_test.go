@@ -29,16 +29,25 @@ type fleet struct {
 
 func newFleet(t *testing.T, servers, members, pipelines int) *fleet {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir(), servers: server.StartNATS(t, servers), written: make([]int, pipelines)}
+	all := server.StartNATS(t, servers)
+	urls := make([]string, servers)
+	for i, s := range all {
+		urls[i] = s.URL()
+	}
+	f := joined(t, slices.Repeat([]string{strings.Join(urls, ",")}, members), pipelines, ttl)
+	f.servers = all
+	return f
+}
+
+// joined is a fleet with a member for each of the addresses of NATS.
+func joined(t *testing.T, members []string, pipelines int, ttl time.Duration) *fleet {
+	t.Helper()
+	f := &fleet{t: t, dir: t.TempDir(), written: make([]int, pipelines)}
 	if err := os.Mkdir(filepath.Join(f.dir, "pipelines"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	var urls []string
-	for _, s := range f.servers {
-		urls = append(urls, s.URL())
-	}
-	for i := range members {
-		m := newMember(t, fmt.Sprint("m", i), filepath.Join(f.dir, "pipelines"), strings.Join(urls, ","), ttl)
+	for i, urls := range members {
+		m := newMember(t, fmt.Sprint("m", i), filepath.Join(f.dir, "pipelines"), urls, ttl)
 		f.members = append(f.members, m)
 		m.start()
 	}
@@ -47,7 +56,7 @@ func newFleet(t *testing.T, servers, members, pipelines int) *fleet {
 	}
 	for _, m := range f.members { // all are there, for longer than they leave to others, to take some
 		m.awaitCluster("all are there", func(c *rest.Cluster) bool {
-			return len(c.Members) == members && !slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool { return time.Since(m.StartedAt) < 3*time.Second })
+			return len(c.Members) == len(members) && !slices.ContainsFunc(c.Members, func(m rest.ClusterMember) bool { return time.Since(m.StartedAt) < 3*time.Second })
 		})
 	}
 	for i := range pipelines {

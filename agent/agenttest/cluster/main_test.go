@@ -55,6 +55,7 @@ type member struct {
 	config config.Config
 	cmd    *exec.Cmd
 	log    *logBuffer
+	before int // bytes that earlier processes logged
 }
 
 // logBuffer keeps what a member logs.
@@ -107,6 +108,7 @@ func (m *member) start() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
+	m.before = len(m.log.String())
 	m.cmd = exec.Command(os.Args[0])
 	m.cmd.Env = append(os.Environ(), memberConfig+"="+string(text))
 	m.cmd.Stderr, m.cmd.Stdout = m.log, m.log
@@ -116,10 +118,10 @@ func (m *member) start() {
 	}
 }
 
-// awaitLog waits until the member logged a line with text.
+// awaitLog waits until the process that runs logged a line with text.
 func (m *member) awaitLog(text string) {
 	m.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(m.log.String(), text); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(m.log.String()[m.before:], text); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			m.t.Fatalf("%s does not log %q", m.name, text)
 		}

@@ -1,0 +1,98 @@
+package cluster_test
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+// TestFaults breaks the member that runs most, or its link to NATS, again and again: every line
+// arrives, in order. CONDUIT_FAILOVERS says how often, 2 by default.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	rounds := 2
+	if n, err := strconv.Atoi(os.Getenv("CONDUIT_FAILOVERS")); err == nil {
+		rounds = n
+	}
+	nats := server.StartNATS(t, 1)[0]
+	proxies, urls := make([]*server.Proxy, 3), make([]string, 3)
+	for i := range proxies {
+		proxies[i] = server.NewProxy(t, nats.Addr)
+		urls[i] = "nats://" + proxies[i].Addr()
+	}
+	const pipelines, lines, short = 6, 50, 5 * time.Second // one server elects no leader
+	f := joined(t, urls, pipelines, short)
+	f.feed(lines)
+	f.await(time.Minute)
+	faults := []struct {
+		name     string
+		do, heal func(m *member, p *server.Proxy)
+	}{
+		{"stalled link", func(_ *member, p *server.Proxy) { p.Hold(true) }, func(_ *member, p *server.Proxy) { p.Heal() }},
+		{"kill -9", func(m *member, _ *server.Proxy) { m.kill() }, func(m *member, _ *server.Proxy) { m.start() }},
+		{"cut link", func(_ *member, p *server.Proxy) { p.Refuse(true); p.Cut() }, func(_ *member, p *server.Proxy) { p.Heal() }},
+		{"SIGSTOP", func(m *member, _ *server.Proxy) { m.signal(syscall.SIGSTOP) }, func(m *member, _ *server.Proxy) { m.signal(syscall.SIGCONT) }},
+		{"slow link", func(_ *member, p *server.Proxy) { p.Delay(300 * time.Millisecond) }, func(_ *member, p *server.Proxy) { p.Heal() }},
+	}
+	var took []time.Duration
+	moved := 0
+	for round := range rounds {
+		at, most := f.busiest()
+		fault := faults[round%len(faults)]
+		begin := time.Now()
+		fault.do(f.members[at], proxies[at])
+		f.feed(lines)
+		if fault.name != "slow link" {
+			f.members[(at+1)%len(f.members)].awaitCluster("others have its pipelines", func(c *rest.Cluster) bool {
+				return owned(c, f.members[at].name) == 0 && owned(c, "") == 0
+			})
+		}
+		f.feed(lines)
+		f.await(time.Minute)
+		d := time.Since(begin)
+		if fault.name != "slow link" { // which moves nothing
+			moved += most
+			took = append(took, d)
+		}
+		fault.heal(f.members[at], proxies[at])
+		f.feed(lines)
+		f.await(time.Minute)
+		t.Logf("round %d, %s at %s with %d pipelines: all arrived after %v", round, fault.name, f.members[at].name, most, d)
+	}
+	slices.Sort(took)
+	repeats := 0
+	for i := range f.written {
+		_, r := f.arrived(i)
+		repeats += r
+	}
+	t.Logf("%d rounds, %d pipelines moved: median %v, longest %v; %d lines, 0 lost, %d repeats", rounds, moved, took[len(took)/2], took[len(took)-1], pipelines*f.written[0], repeats)
+}
+
+// busiest returns the member that has most pipelines, once all members agree on who has which.
+func (f *fleet) busiest() (at, most int) {
+	f.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		var views [][]int
+		for _, m := range f.members {
+			c := decoded[rest.Cluster](m, "GET", "/v1/cluster")
+			view := make([]int, len(f.members))
+			for i := range f.members {
+				view[i] = owned(&c, f.members[i].name)
+			}
+			views = append(views, view)
+		}
+		agree := !slices.ContainsFunc(views, func(v []int) bool { return !slices.Equal(v, views[0]) })
+		if most = slices.Max(views[0]); agree && most > 0 {
+			return slices.Index(views[0], most), most
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("the members do not agree on who has how many pipelines: %v", views)
+		}
+	}
+}
