@@ -49,7 +49,8 @@ func TestFile(t *testing.T) {
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	const files = 5
-	var of []int // file of each number
+	var of []int           // file of each number
+	known := map[int]int{} // by file: the number that was written when the source had read of it
 	kill.RunSource(t, kill.Source{
 		Plugin: "builtin:file",
 		Group:  func(number int) int { return of[number-1] },
@@ -59,8 +60,12 @@ func TestFiles(t *testing.T) {
 				Produce: func(_ context.Context, first, n int) error {
 					k := first % files
 					path := filepath.Join(dir, strconv.Itoa(k)+".log")
-					if first%17 == 0 {
-						_ = os.Rename(path, path+"."+strconv.Itoa(first)) // where there is one
+					// What is rotated before a position has it is not read.
+					if out, err := os.ReadFile(filepath.Join(dir, "output.jsonl")); err == nil && known[k] == 0 && bytes.Contains(out, []byte(path)) {
+						known[k] = first
+					}
+					if first%17 == 0 && known[k] != 0 && first > known[k]+50 {
+						_ = os.Rename(path, path+"."+strconv.Itoa(first))
 					}
 					for range n {
 						of = append(of, k)
