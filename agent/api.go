@@ -61,7 +61,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Hosts:       hosts(c),
 		Reload:      a.reload,
 		Plan:        a.plan,
-		DryRun:      a.dryRun,
+		DryRun:      dryRun(a),
 		Rates:       a.rates.All,
 		Insight:     a.insight(),
 		DeadLetters: a.deadLetters,
@@ -179,11 +179,13 @@ func (a *Agent) plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan,
 // dryRunTimeout is how long a processor may take for a record of a dry run.
 const dryRunTimeout = 10 * time.Second
 
-// dryRun runs records through the processors of a pipeline. Schemas that they make exist for
+// dryRun returns a function that runs records through the processors of a pipeline. Schemas that they make exist for
 // this run only.
-func (a *Agent) dryRun(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error) {
+func dryRun(a *Agent) func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error) {
 	o := dryrun.Options{Registry: a.Catalog.Processors, Timeout: dryRunTimeout}
-	return dryrun.Do(ctx, request, o, a.references.Lookup(ctx))
+	return func(ctx context.Context, request rest.DryRunRequest) (*rest.DryRun, error) {
+		return dryrun.Do(ctx, request, o, a.references.Lookup(ctx))
+	}
 }
 
 // Ready returns why the agent is not ready.

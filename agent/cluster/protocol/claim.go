@@ -1,5 +1,7 @@
 package protocol
 
+import "time"
+
 // phase is what this agent does about a pipeline of which it has, or wants, the claim.
 type phase int
 
@@ -38,7 +40,7 @@ func (n *Node) fetch(pipeline string, w Wanted, from string) {
 
 // fetched writes the claim, if it is still to be had.
 func (c *claim) fetched(n *Node, e Entry, ok bool) {
-	if !ok || !n.session.held || e.Revision < n.entries[c.pipeline].revision || !n.mayClaim(c.pipeline, n.live()) {
+	if !ok || !n.session.held || e.Revision < n.entries[c.pipeline].revision || !n.mayClaim(c.pipeline, n.live(n.session.value)) {
 		delete(n.claims, c.pipeline)
 		return
 	}
@@ -136,6 +138,18 @@ func (c *claim) renew(n *Node) {
 	}
 }
 
+// keep ends what is not wanted here any more, and renews what another session of this agent
+// wrote.
+func (c *claim) keep(n *Node) {
+	_, wanted := n.wanted[c.pipeline]
+	switch {
+	case !wanted || n.session.leaving:
+		c.stop(n)
+	case n.session.held:
+		c.renew(n)
+	}
+}
+
 // stop gives the pipeline away in order.
 func (c *claim) stop(n *Node) {
 	if c.phase == owning {
@@ -184,4 +198,12 @@ func (c *claim) lose(n *Node) {
 		return
 	}
 	n.do(Stop{c.pipeline, c.value.Epoch, true})
+}
+
+// unsettled returns how long the write of a claim has gone without a known outcome.
+func (c *claim) unsettled(now time.Duration) time.Duration {
+	if c == nil || c.pending == nil {
+		return 0
+	}
+	return now - c.sentAt
 }

@@ -24,34 +24,14 @@ type Node struct {
 	syncedAt    time.Duration
 	trouble     time.Duration // when a write got no answer last
 	predecessor Stamp
-	peers       map[string]*peer // by agent
-	entries     map[string]seen  // claims as they were seen last, by pipeline
-	claims      map[string]*claim
-	wanted      map[string]Wanted
-	ids         []string                 // sorted, of wanted
-	wantedAt    map[string]time.Duration // since when, by pipeline
-	claimAt     time.Duration            // when a pipeline was claimed last
-	balanceAt   time.Duration            // when one may be handed over again
-	told        map[string]Notice
-}
-
-// seen is a claim as the store had it.
-type seen struct {
-	Claim
-	revision uint64
-	known    bool          // of a format that this version understands
-	since    time.Duration // when the revision was seen first
-	changed  time.Duration // when owner or digest were seen to change
-}
-
-// peer is the session of another agent as it was seen last.
-type peer struct {
-	Session
-	revision uint64
-	began    time.Duration // when this session was seen first
-	changed  time.Duration // when it was seen to change last
-	gone     bool          // its key was read and not there, when it had not changed for the time of a session
-	asked    bool          // its key is being read
+	watched
+	claims    map[string]*claim
+	wanted    map[string]Wanted
+	ids       []string                 // sorted, of wanted
+	wantedAt  map[string]time.Duration // since when, by pipeline
+	claimAt   time.Duration            // when a pipeline was claimed last
+	balanceAt time.Duration            // when one may be handed over again
+	told      map[string]Notice
 }
 
 // Init makes a new node ready. It joins once Synced.
@@ -78,7 +58,7 @@ func (n *Node) do(c Command) { n.out = append(n.out, c) }
 func (n *Node) advance(now time.Duration) {
 	n.now = now
 	if n.session.held && now-n.session.renewed >= n.Timing.SelfStop {
-		n.endSession(SelfStopped)
+		n.session.end(n, SelfStopped)
 	}
 }
 
@@ -94,8 +74,8 @@ func (n *Node) notice(pipeline string, r Reason, other string) {
 func (n *Node) nextWrite() uint64 { n.writes++; return n.writes }
 
 // jitter returns from half of d to one and a half.
-func (n *Node) jitter(d time.Duration) time.Duration {
-	return d/2 + time.Duration(n.Rand.Int64N(int64(d)))
+func jitter(r *rand.Rand, d time.Duration) time.Duration {
+	return d/2 + time.Duration(r.Int64N(int64(d)))
 }
 
 // Declare takes which pipelines this agent would run.
@@ -134,46 +114,10 @@ func (n *Node) Observe(now time.Duration, e Entry) {
 	n.advance(now)
 	switch {
 	case strings.HasPrefix(e.Key, SessionPrefix):
-		n.observePeer(e)
+		n.observePeer(n.now, n.Agent.Agent, e)
 	case strings.HasPrefix(e.Key, ClaimPrefix):
-		n.observeClaim(e)
+		n.observeClaim(n.now, e)
 	}
-}
-
-func (n *Node) observePeer(e Entry) {
-	s, ok := decode[Session](e.Value)
-	if !ok || s.Agent == n.Agent.Agent {
-		return
-	}
-	p := n.peers[s.Agent]
-	if p == nil {
-		p = &peer{}
-		n.peers[s.Agent] = p
-	}
-	if e.Revision <= p.revision {
-		return
-	}
-	began := p.began
-	if s.Stamp.Session != p.Stamp.Session {
-		began = n.now
-	}
-	*p = peer{Session: s, revision: e.Revision, began: began, changed: n.now}
-}
-
-func (n *Node) observeClaim(e Entry) {
-	c, ok := decode[Claim](e.Value)
-	if !ok {
-		return
-	}
-	before, had := n.entries[c.Pipeline]
-	if had && e.Revision <= before.revision {
-		return
-	}
-	s := seen{Claim: c, revision: e.Revision, known: c.Format <= format, since: n.now, changed: before.changed}
-	if !had || before.Session != c.Session || before.Digest != c.Digest {
-		s.changed = n.now
-	}
-	n.entries[c.Pipeline] = s
 }
 
 // Wrote takes the outcome of a Write.
@@ -181,7 +125,7 @@ func (n *Node) Wrote(now time.Duration, id uint64, key string, o Outcome) {
 	n.advance(now)
 	switch {
 	case key == n.session.key:
-		n.sessionDecided(n.session.wrote(n, id, o))
+		n.session.decided(n, n.session.wrote(n, id, o))
 	default:
 		if c := n.claimOf(key); c != nil {
 			c.decided(n, c.wrote(n, id, o))
@@ -200,16 +144,16 @@ func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 	case e.Key == n.session.key:
 		s, _ := decode[Session](e.Value)
 		if n.session.probed {
-			n.probe(e, s, ok)
+			n.session.probe(n, e, s, ok)
 		} else {
-			n.sessionDecided(n.session.read(n, e, s.Stamp, ok))
+			n.session.decided(n, n.session.read(n, e, s.Stamp, ok))
 		}
 	case strings.HasPrefix(e.Key, SessionPrefix):
 		n.gotPeer(e, ok)
 	default:
 		c, _ := decode[Claim](e.Value)
 		if ok && e.Value != nil {
-			n.observeClaim(e)
+			n.observeClaim(n.now, e)
 		}
 		switch own := n.claimOf(e.Key); {
 		case own == nil:
@@ -232,7 +176,7 @@ func (n *Node) gotPeer(e Entry, ok bool) {
 		case e.Value == nil:
 			p.gone = n.silent(p.changed)
 		case e.Revision > p.revision:
-			n.observePeer(e)
+			n.observePeer(n.now, n.Agent.Agent, e)
 		default:
 			p.changed = n.now - n.Timing.TTL + time.Second // it expires late: ask again soon
 		}

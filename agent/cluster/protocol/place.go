@@ -10,39 +10,16 @@ func (n *Node) tick() {
 	if n.peers == nil {
 		return
 	}
-	n.tickSession()
+	n.session.step(n)
 	for _, id := range sorted(n.claims) {
 		c := n.claims[id]
 		c.tick(n)
-		n.keep(id, c)
+		c.keep(n)
 	}
 	if n.session.held && !n.session.leaving && n.now-n.session.joined >= n.Timing.Rank {
 		n.claimFree()
 		n.balance()
 	}
-}
-
-// keep ends what is not wanted here any more, and renews what another session of this agent
-// wrote.
-func (n *Node) keep(id string, c *claim) {
-	_, wanted := n.wanted[id]
-	switch {
-	case !wanted || n.session.leaving:
-		c.stop(n)
-	case n.session.held:
-		c.renew(n)
-	}
-}
-
-// live returns the sessions that are not known to have ended, this agent's included.
-func (n *Node) live() []Session {
-	all := []Session{n.session.value}
-	for _, id := range sorted(n.peers) {
-		if p := n.peers[id]; !p.gone {
-			all = append(all, p.Session)
-		}
-	}
-	return all
 }
 
 // claimFree claims what nobody owns, when it is this agent's turn to, as many as the time since
@@ -52,7 +29,7 @@ func (n *Node) claimFree() {
 	if may <= 0 {
 		return
 	}
-	live := n.live()
+	live := n.live(n.session.value)
 	for _, id := range n.ids {
 		if n.claims[id] != nil || !n.mayClaim(id, live) {
 			continue
@@ -122,8 +99,8 @@ func (n *Node) balance() {
 	if n.now < n.balanceAt {
 		return
 	}
-	n.balanceAt = n.now + n.jitter(n.Timing.Balance)
-	live := n.live()
+	n.balanceAt = n.now + jitter(n.Rand, n.Timing.Balance)
+	live := n.live(n.session.value)
 	has := map[string]int{}
 	for _, s := range n.entries {
 		has[s.Owner]++

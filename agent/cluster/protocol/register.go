@@ -54,7 +54,7 @@ func (r *register) wrote(n *Node, id uint64, o Outcome) decision {
 }
 
 // again has the same write sent again soon.
-func (r *register) again(n *Node) { r.retryAt = n.now + n.jitter(n.Timing.Retry) }
+func (r *register) again(n *Node) { r.retryAt = n.now + jitter(n.Rand, n.Timing.Retry) }
 
 func (r *register) applied(revision uint64) decision {
 	r.revision, r.pending, r.reading = revision, nil, 0

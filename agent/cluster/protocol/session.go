@@ -17,8 +17,7 @@ type session struct {
 }
 
 // join begins a session, once nobody has one under this name.
-func (n *Node) join() {
-	s := &n.session
+func (s *session) join(n *Node) {
 	if s.pending != nil || s.probed || s.released || n.now < s.probeAt {
 		return
 	}
@@ -28,21 +27,20 @@ func (n *Node) join() {
 
 // probe takes what is under the key of the session before it is created. One that an agent of
 // this name left expires by itself.
-func (n *Node) probe(e Entry, other Session, ok bool) {
-	s := &n.session
+func (s *session) probe(n *Node, e Entry, other Session, ok bool) {
 	s.probed = false
 	switch {
 	case !ok:
-		s.probeAt = n.now + n.jitter(n.Timing.Retry)
+		s.probeAt = n.now + jitter(n.Rand, n.Timing.Retry)
 	case e.Value == nil:
 		if s.renewed != 0 { // others may have seen that this one has ended
 			s.value.Stamp.Session = n.NewID()
 		}
 		s.revision = 0
-		n.renew()
+		s.renew(n)
 	case other.Stamp.Session == s.value.Stamp.Session: // the session outlived the stop
 		s.revision = e.Revision
-		n.renew()
+		s.renew(n)
 	default:
 		if other.Stamp != n.predecessor {
 			n.predecessor = other.Stamp // a predecessor writes no more
@@ -52,15 +50,13 @@ func (n *Node) probe(e Entry, other Session, ok bool) {
 	}
 }
 
-func (n *Node) renew() {
-	s := &n.session
+func (s *session) renew(n *Node) {
 	s.value.Stamp.Write = n.nextWrite()
 	s.send(n, encode(s.value), nil, s.value.Stamp, n.Timing.TTL)
 }
 
-// sessionDecided takes the outcome of a renewal.
-func (n *Node) sessionDecided(d decision) {
-	s := &n.session
+// decided takes the outcome of a renewal.
+func (s *session) decided(n *Node, d decision) {
 	switch d {
 	case won:
 		s.renewed = s.sentAt
@@ -75,15 +71,14 @@ func (n *Node) sessionDecided(d decision) {
 		if d == rolledBack {
 			n.notice("", RolledBack, "")
 		}
-		n.endSession(SessionLost)
+		s.end(n, SessionLost)
 		s.value.Stamp.Session = n.NewID()
 	}
 }
 
-// endSession takes that this agent has no session any more: its strict pipelines may be taken
+// end takes that this agent has no session any more: its strict pipelines may be taken
 // by others.
-func (n *Node) endSession(reason Reason) {
-	s := &n.session
+func (s *session) end(n *Node, reason Reason) {
 	if !s.held {
 		return
 	}
@@ -96,24 +91,22 @@ func (n *Node) endSession(reason Reason) {
 	}
 }
 
-func (n *Node) tickSession() {
-	s := &n.session
+func (s *session) step(n *Node) {
 	s.tick(n)
 	switch {
 	case s.pending != nil || s.released || !n.synced:
 	case s.leaving:
-		n.leave()
+		s.leave(n)
 	case !s.held:
-		n.join()
+		s.join(n)
 	case n.now-s.sentAt >= n.Timing.Renew:
-		n.renew()
+		s.renew(n)
 	}
 }
 
 // leave gives the session up once no pipeline is left. Until then it says that others may take
 // them.
-func (n *Node) leave() {
-	s := &n.session
+func (s *session) leave(n *Node) {
 	switch {
 	case !s.held:
 		s.released = len(n.claims) == 0
@@ -123,8 +116,8 @@ func (n *Node) leave() {
 		s.released, s.held = true, false
 	case !s.value.Draining:
 		s.value.Draining = true
-		n.renew()
+		s.renew(n)
 	case n.now-s.sentAt >= n.Timing.Renew:
-		n.renew()
+		s.renew(n)
 	}
 }

@@ -44,7 +44,7 @@ func (n *Node) View(now time.Duration) View {
 		all[id] = true
 	}
 	for _, id := range sorted(all) {
-		c := ClaimView{Claim: n.entries[id].Claim, Last: n.told[id], Pending: n.pending(id, now)}
+		c := ClaimView{Claim: n.entries[id].Claim, Last: n.told[id], Pending: n.claims[id].unsettled(now)}
 		if c.Pipeline = id; c.Owner != "" && c.Epoch == 0 {
 			c.Epoch = n.entries[id].revision // the write that claimed it is the latest
 		}
@@ -53,18 +53,10 @@ func (n *Node) View(now time.Duration) View {
 	return v
 }
 
-// pending returns how long a write of a claim has gone without a known outcome.
-func (n *Node) pending(pipeline string, now time.Duration) time.Duration {
-	if c := n.claims[pipeline]; c != nil && c.register.pending != nil {
-		return now - c.sentAt
-	}
-	return 0
-}
-
 // Lag returns how long the write of a claim has gone longest without a known outcome.
 func (n *Node) Lag(now time.Duration) (most time.Duration) {
 	for id := range n.claims {
-		most = max(most, n.pending(id, now))
+		most = max(most, n.claims[id].unsettled(now))
 	}
 	return most
 }
@@ -74,7 +66,7 @@ func (n *Node) Live() int {
 	if !n.session.held {
 		return 0
 	}
-	return len(n.live())
+	return len(n.live(n.session.value))
 }
 
 // Claimed returns the pipeline of the claim under a key, and the claim as it was seen last. The
