@@ -48,7 +48,7 @@ func targets(t *testing.T) map[string]plugintest.Target {
 		"log":  {Destination: func(testing.TB) map[string]string { return map[string]string{"level": "debug"} }},
 	}
 	// Those with a server or files of their own are checked in their packages.
-	elsewhere := []string{"http", "kafka", "mqtt", "postgres", "spool"}
+	elsewhere := []string{"exec", "http", "journald", "kafka", "mqtt", "mysql", "nats", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}
 	for _, c := range builtin.All() {
 		target, ok := all[c.Name]
 		if slices.Contains(elsewhere, c.Name) {

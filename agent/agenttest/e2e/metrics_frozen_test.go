@@ -91,18 +91,22 @@ func TestMetricsAreFrozen(t *testing.T) {
 	}
 }
 
-// describeUnreported describes the metrics of sources that report on their systems, which
-// those of this test do not all do, as they are declared.
+// describeUnreported describes, as they are declared, the metrics of sources that report on their
+// systems, and of members of a cluster, which those of this test are not.
 func describeUnreported(t *testing.T) string {
 	source, err := os.ReadFile("../../telemetry/descriptors.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all strings.Builder
-	for _, found := range regexp.MustCompile(`desc\("(conduit_source_(?:behind_\w+|warning|snapshot_\w+))", "[^"]*", (.*)\)`).FindAllStringSubmatch(string(source), -1) {
-		labels := strings.Split(strings.ReplaceAll(found[2], `"`, ""), ", ")
+	for _, found := range regexp.MustCompile(`desc\("(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+))", "[^"]*"(.*)\)`).FindAllStringSubmatch(string(source), -1) {
+		kind := "gauge"
+		if strings.HasSuffix(found[1], "_total") {
+			kind = "counter"
+		}
+		labels := strings.Fields(strings.NewReplacer(`"`, "", ",", " ").Replace(found[2]))
 		slices.Sort(labels)
-		fmt.Fprintln(&all, found[1], "gauge", strings.Join(labels, " "))
+		fmt.Fprintln(&all, strings.Join(append([]string{found[1], kind}, labels...), " "))
 	}
 	return all.String()
 }
