@@ -2,4 +2,5 @@
 
 package agenttest
 
-const raceDetector = false
+// RaceDetector reports whether the race detector is on.
+const RaceDetector = false

@@ -80,6 +80,7 @@ func TestRecordedSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := agenttest.Start(t, "")
+	a.Wait("the agent to be ready", func() bool { return a.Ready(t.Context()) == nil })
 	r := &recorder{t, "http://" + a.Address(), map[string]string{}}
 	unused := maps.Clone(deliberate)
 	for line := range bytes.Lines(content) {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
 )
 
 // sink is an HTTP server that answers nothing while it is dead, and counts the records of each
@@ -55,6 +57,9 @@ const greatRecord = 16 << 20
 // number of pipelines, and loses nothing: all arrives once the sink is alive.
 // CONDUIT_MEMORY_PIPELINES sets how many there are.
 func TestMemoryLimitIsKept(t *testing.T) {
+	if agenttest.RaceDetector {
+		t.Skip("the race detector takes memory of its own")
+	}
 	const limit = 512 << 20
 	n, dir, s := setting(t, "CONDUIT_MEMORY_PIPELINES", 24), t.TempDir(), newSink(t)
 	great := filepath.Join(dir, "great.log")

@@ -38,6 +38,8 @@ type Call struct {
 	Name string // fsync, write, truncate, or open for an open for writing
 	Path string // of the file
 	Size int64  // of a write
+
+	Thread int // that made it
 }
 
 // Watcher decides about the calls of one process.
@@ -239,7 +241,7 @@ func (w *Watcher) one(fd int) {
 }
 
 func (w *Watcher) answer(n *notification) syscall.Errno {
-	c := Call{Name: watched[int(n.Number)]}
+	c := Call{Name: watched[int(n.Number)], Thread: int(n.PID)}
 	if c.Name == "open" {
 		const writes = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 		if n.Args[2]&writes == 0 {

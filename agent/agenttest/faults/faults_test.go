@@ -197,8 +197,8 @@ func run(t *testing.T, f fault, at int) (calls int) {
 	w.Decide(func(c faults.Call) syscall.Errno {
 		if f.cut && at >= 0 && calls > at {
 			if left--; left < 0 {
-				_ = cmd.Process.Kill()
-				return syscall.EIO // nothing gets to the disk any more
+				_ = syscall.Kill(c.Thread, syscall.SIGKILL) // ends all of its process
+				return syscall.EIO                          // nothing gets to the disk any more
 			}
 		}
 		if !strings.Contains(f.calls, c.Name) || strings.HasSuffix(c.Path, ".lock") || strings.HasSuffix(c.Path, "-shm") {
@@ -209,7 +209,7 @@ func run(t *testing.T, f fault, at int) (calls int) {
 			return 0
 		}
 		if f.kill {
-			_ = cmd.Process.Kill()
+			_ = syscall.Kill(c.Thread, syscall.SIGKILL) // ends all of its process
 		}
 		return f.errno
 	})
