@@ -183,9 +183,11 @@ func TestFailover(t *testing.T) {
 		repeats += r
 	}
 	t.Logf("%d lines, %d repeats", 6*500, repeats)
+	moved := 0 // pipelines that a member had after another one
 	for _, m := range f.members {
-		if !strings.Contains(m.log.String(), "reason=Claimed") {
-			t.Errorf("%s never claimed a pipeline", m.name)
-		}
+		moved += strings.Count(m.log.String(), "reason=TookOver")
+	}
+	if moved == 0 {
+		t.Error("no pipeline was taken over from a member that was killed or paused")
 	}
 }
