@@ -29,7 +29,7 @@ const leaveTimeout = 5 * time.Second
 // overrideTimeout bounds how long it may take to tell the other members what a person asked for.
 const overrideTimeout = 10 * time.Second
 
-// clustered is what an agent that is a member of a cluster has beside the others.
+// clustered is what an agent that is a member of a cluster has in addition to the others.
 type clustered struct {
 	member   *cluster.Member
 	shared   *cluster.Shared
@@ -124,7 +124,7 @@ func parseLabels(text string) (map[string]string, error) {
 	return labels, nil
 }
 
-// changed takes that the declarations may have changed. An agent that is alone has none to tell.
+// changed takes that the declarations may have changed. An agent that is alone has no member to notify.
 func (c *clustered) changed() {
 	if c != nil {
 		c.declared.Notify()
@@ -151,10 +151,10 @@ func (c *clustered) run(ctx context.Context, a *Agent) error {
 	c.member.Happened = c.notices.add
 	c.member.Asked = c.changed
 	c.member.Moved = func(string) { a.changes.Notify() }
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	beside.Go(func() { c.declare(ctx, a) }) // what stays with this agent does not wait for NATS
-	beside.Go(func() { c.notices.run(ctx, a) })
+	var background sync.WaitGroup
+	defer background.Wait()
+	background.Go(func() { c.declare(ctx, a) }) // what stays with this agent does not wait for NATS
+	background.Go(func() { c.notices.run(ctx, a) })
 	if err := c.ready(ctx); err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (s *Shared) Adopt(ctx context.Context, pipeline string, saved []byte) error
 		return err
 	}
 	next := state{Format: stateFormat, Checkpoints: map[string]checkpoint{}, Connectors: map[string]spec.ConnectorState{}}
-	if saved == nil { // nobody of the cluster ran it: what this agent has is what there is
+	if saved == nil { // no member ran it yet: what this agent has is what there is
 		if err := s.collect(ctx, &next, known); err != nil {
 			return err
 		}

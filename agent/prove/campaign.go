@@ -108,7 +108,7 @@ func save(path string, content []byte) error {
 
 // run makes faults until all kills are done or the time is over, and then lets all arrive.
 func (c *campaign) run(ctx context.Context) error {
-	deadline, told := c.report.Began.Add(c.Time-finalTime), 0
+	deadline, reported := c.report.Began.Add(c.Time-finalTime), 0
 	for c.report.Faults.Kills < c.Kills && time.Now().Before(deadline) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -116,8 +116,8 @@ func (c *campaign) run(ctx context.Context) error {
 		if err := c.round(ctx); err != nil {
 			return err
 		}
-		if n := c.report.Faults.Kills; n >= told+10 && c.Progress != nil {
-			told = n
+		if n := c.report.Faults.Kills; n >= reported+10 && c.Progress != nil {
+			reported = n
 			fmt.Fprintf(c.Progress, "%d of %d kills, %d power cuts, %d edits\n", n, c.Kills, c.report.Faults.PowerCuts, c.report.Faults.Edits)
 		}
 	}

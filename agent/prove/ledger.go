@@ -19,7 +19,7 @@ type Flow struct {
 	Destination string `json:"destination"`
 
 	Arrived   int64 `json:"arrived"`   // different records
-	Acked     int64 `json:"acked"`     // that the source was told to be safe
+	Acked     int64 `json:"acked"`     // that were acknowledged to the source
 	Lost      int64 `json:"lost"`      // acknowledged, or followed by one that arrived, and not there
 	Reordered int64 `json:"reordered"` // that arrived behind a later one
 	Doubled   int64 `json:"doubled"`   // repeats

@@ -22,7 +22,7 @@ type Node struct {
 	session     session
 	synced      bool // all of the store was seen once
 	syncedAt    time.Duration
-	trouble     time.Duration // when a write got no answer last
+	unanswered  time.Duration // when a write got no answer last
 	predecessor Stamp
 	watched
 	claims    map[string]*claim
@@ -31,14 +31,14 @@ type Node struct {
 	wantedAt  map[string]time.Duration // since when, by pipeline
 	claimAt   time.Duration            // when a pipeline was claimed last
 	balanceAt time.Duration            // when one may be handed over again
-	told      map[string]Notice
+	noticed   map[string]Notice
 }
 
 // Init makes a new node ready. It joins once Synced.
 func (n *Node) Init(now time.Duration) {
-	n.now, n.trouble = now, now
+	n.now, n.unanswered = now, now
 	n.peers, n.entries, n.claims = map[string]*peer{}, map[string]seen{}, map[string]*claim{}
-	n.wanted, n.wantedAt, n.told = map[string]Wanted{}, map[string]time.Duration{}, map[string]Notice{}
+	n.wanted, n.wantedAt, n.noticed = map[string]Wanted{}, map[string]time.Duration{}, map[string]Notice{}
 	n.session.key = SessionKey(n.Agent.Agent)
 	n.session.value = n.Agent
 	n.session.value.Format = format
@@ -65,8 +65,8 @@ func (n *Node) advance(now time.Duration) {
 // notice says something once, until something else is to be said of the same pipeline.
 func (n *Node) notice(pipeline string, r Reason, other string) {
 	notice := Notice{pipeline, r, other}
-	if n.told[pipeline] != notice {
-		n.told[pipeline] = notice
+	if n.noticed[pipeline] != notice {
+		n.noticed[pipeline] = notice
 		n.do(notice)
 	}
 }
@@ -138,7 +138,7 @@ func (n *Node) Wrote(now time.Duration, id uint64, key string, o Outcome) {
 func (n *Node) Got(now time.Duration, e Entry, ok bool) {
 	n.advance(now)
 	if !ok {
-		n.trouble = now
+		n.unanswered = now
 	}
 	switch {
 	case e.Key == n.session.key:
@@ -184,10 +184,10 @@ func (n *Node) gotPeer(e Entry, ok bool) {
 	}
 }
 
-// silent reports whether so much time went by, without trouble of this agent's own, that a
+// silent reports whether so much time went by, without writes of this agent's own that got no answer, that a
 // session that was last seen to change then must have ended.
 func (n *Node) silent(since time.Duration) bool {
-	return n.now-max(since, n.trouble, n.syncedAt) >= n.Timing.TTL
+	return n.now-max(since, n.unanswered, n.syncedAt) >= n.Timing.TTL
 }
 
 func (n *Node) claimOf(key string) *claim {

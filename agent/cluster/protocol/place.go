@@ -22,7 +22,7 @@ func (n *Node) tick() {
 	}
 }
 
-// claimFree claims what nobody owns, when it is this agent's turn to, as many as the time since
+// claimFree claims what has no owner, when this agent ranks first, as many as the time since
 // the last ones allows.
 func (n *Node) claimFree() {
 	may := min(int((n.now-n.claimAt)/n.Timing.Claims), maxClaims)

@@ -47,7 +47,7 @@ func (r *register) wrote(n *Node, id uint64, o Outcome) decision {
 	}
 	r.unsure = true
 	if o.Result == Unknown {
-		n.trouble = n.now
+		n.unanswered = n.now
 	}
 	r.again(n)
 	return undecided

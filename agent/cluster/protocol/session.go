@@ -16,7 +16,7 @@ type session struct {
 	released bool          // the key is given up
 }
 
-// join begins a session, once nobody has one under this name.
+// join begins a session, once there is none under this name.
 func (s *session) join(n *Node) {
 	if s.pending != nil || s.probed || s.released || n.now < s.probeAt {
 		return

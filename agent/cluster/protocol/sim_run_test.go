@@ -164,7 +164,7 @@ func (w *world) pause(a *agent, d time.Duration) {
 			return
 		}
 		w.log("%s goes on", a.name)
-		a.node.Tick(w.now) // an agent looks at the clock before it does anything else
+		a.node.Tick(w.now) // an agent reads the clock before it does anything else
 		a.obey()
 		held := a.held
 		a.held = nil

@@ -66,7 +66,7 @@ func (w *world) apply(c Write) Outcome {
 	return Outcome{Result: Applied, Revision: w.revision}
 }
 
-// expire removes sessions that were not renewed; nobody is told.
+// expire removes sessions that were not renewed; no watch shows it.
 func (w *world) expire() {
 	for k, s := range w.keys {
 		if s.expires != 0 && w.now >= s.expires+100*time.Millisecond {

@@ -18,7 +18,7 @@ type MemberView struct {
 	Silent time.Duration // since it was seen to change, 0 for this agent's own
 }
 
-// ClaimView is a pipeline that this agent would run, or that somebody has the claim of.
+// ClaimView is a pipeline that this agent would run, or of which a member has the claim.
 type ClaimView struct {
 	Claim                 // zero but for Pipeline while there is none
 	Last    Notice        // about the pipeline, the zero Notice for none
@@ -27,7 +27,7 @@ type ClaimView struct {
 
 // View returns what the node knows.
 func (n *Node) View(now time.Duration) View {
-	v := View{Held: n.session.held, Draining: n.session.leaving, Last: n.told[""]}
+	v := View{Held: n.session.held, Draining: n.session.leaving, Last: n.noticed[""]}
 	if n.session.held {
 		v.Members = append(v.Members, MemberView{Session: n.session.value})
 	}
@@ -44,7 +44,7 @@ func (n *Node) View(now time.Duration) View {
 		all[id] = true
 	}
 	for _, id := range sorted(all) {
-		c := ClaimView{Claim: n.entries[id].Claim, Last: n.told[id], Pending: n.claims[id].unsettled(now)}
+		c := ClaimView{Claim: n.entries[id].Claim, Last: n.noticed[id], Pending: n.claims[id].unsettled(now)}
 		if c.Pipeline = id; c.Owner != "" && c.Epoch == 0 {
 			c.Epoch = n.entries[id].revision // the write that claimed it is the latest
 		}

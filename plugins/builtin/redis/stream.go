@@ -83,7 +83,7 @@ func (s *stream) connected(_ context.Context, c redis.Conn) error {
 	if s.begun || s.settings.Start == "oldest" {
 		return nil
 	}
-	now, _, err := s.look(c)
+	now, _, err := s.inspect(c)
 	if err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func (s *stream) connected(_ context.Context, c redis.Conn) error {
 	return nil
 }
 
-// look returns the state of the stream, and the entries behind the place, of one moment.
-func (s *stream) look(c redis.Conn) (now state, entries []any, err error) {
+// inspect returns the state of the stream, and the entries behind the place, of one moment.
+func (s *stream) inspect(c redis.Conn) (now state, entries []any, err error) {
 	key := s.settings.Key[0]
 	for _, command := range []struct {
 		name string
@@ -182,7 +182,7 @@ func ignoreNil(err error) error {
 }
 
 func (s *stream) read(_ context.Context, c redis.Conn) ([]record.Record, error) {
-	now, entries, err := s.look(c)
+	now, entries, err := s.inspect(c)
 	if err != nil {
 		return nil, err
 	}

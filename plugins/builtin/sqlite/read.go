@@ -209,7 +209,7 @@ func (s *Source) settle(ctx context.Context) error {
 	}
 	newest, _, err := s.captured.Bounds(ctx, s.conn)
 	if err != nil {
-		return fmt.Errorf("cannot look for changes: %w", err)
+		return fmt.Errorf("cannot read changes: %w", err)
 	}
 	if s.settings.Max > 0 {
 		err = s.captured.Load(ctx, s.conn)

@@ -169,7 +169,7 @@ func (s *Source) disconnect() {
 	s.conn, s.db = nil, nil
 }
 
-// Ack implements sdk.Source: changes that are acknowledged are removed with the next look.
+// Ack implements sdk.Source: changes that are acknowledged are removed with the next poll.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	pos, err := parsePosition(positions[len(positions)-1])
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *Source) session(ctx context.Context, works func()) error {
 	}
 	seen := int64(-1) // version of the data when all of it was read
 	for {
-		version, err := s.look(ctx)
+		version, err := s.inspect(ctx)
 		if err != nil {
 			return err
 		}
@@ -265,9 +265,9 @@ func (s *Source) pause(ctx context.Context) {
 	}
 }
 
-// look makes sure that the file is the one that was opened and that tables are as they were, has the
+// inspect makes sure that the file is the one that was opened and that tables are as they were, has the
 // changes removed that are acknowledged, and returns the version of the data.
-func (s *Source) look(ctx context.Context) (version int64, err error) {
+func (s *Source) inspect(ctx context.Context) (version int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -279,10 +279,10 @@ func (s *Source) look(ctx context.Context) (version int64, err error) {
 	}
 	var schema int64
 	if err := s.conn.QueryRowContext(ctx, "PRAGMA data_version").Scan(&version); err != nil {
-		return 0, fmt.Errorf("cannot look for changes: %w", err)
+		return 0, fmt.Errorf("cannot read changes: %w", err)
 	}
 	if err := s.conn.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&schema); err != nil {
-		return 0, fmt.Errorf("cannot look for changes: %w", err)
+		return 0, fmt.Errorf("cannot read changes: %w", err)
 	}
 	if schema != s.captured.Version {
 		if err := s.prepare(ctx, s.unstable(), false); err != nil {
