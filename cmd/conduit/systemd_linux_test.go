@@ -39,7 +39,7 @@ func TestUnit(t *testing.T) {
 	if m.property("MainPID") == first {
 		t.Error("the restart started no other agent")
 	}
-	m.write("in/lines", numbered(1, 1500))
+	m.append("in/lines", numbered(1001, 1500))
 	m.delivers("lines.txt", 1500)
 	if got := m.read("lines.txt"); got != numbered(1, 1500) {
 		t.Errorf("after the restart there are %d lines, not each of the 1,500 once", strings.Count(got, "\n"))
@@ -287,6 +287,20 @@ func (m *container) shows(want map[string]string) {
 func (m *container) write(name, content string) {
 	m.t.Helper()
 	put(m.t, filepath.Join(m.etc, name), []byte(content), 0o644)
+}
+
+// append adds to a file of /etc/conduit: one that is written anew is shorter for a moment, and
+// read from its beginning.
+func (m *container) append(name, content string) {
+	m.t.Helper()
+	f, err := os.OpenFile(filepath.Join(m.etc, name), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	_, err = f.WriteString(content)
+	if err := errors.Join(err, f.Close()); err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 // read returns a file of the agent's state directory; what is missing is empty.
