@@ -119,7 +119,7 @@ var (
 		Problems: []spec.Problem{}, Files: 1, DeletionGrace: "10s", CleanupDelay: "10m"}
 	exampleDryRunRequest = rest.DryRunRequest{File: exampleFile, Records: []json.RawMessage{json.RawMessage(`{"payload":{"after":{"id":1}}}`)}, Advance: "1m"}
 	exampleDryRun        = rest.DryRun{Records: []rest.DryRunRecord{{Number: 1, Steps: []rest.DryRunStep{{Processor: "orders:mark", Diff: []string{`+ .Metadata.shop: "bern"`}, Records: exampleDried}}}},
-		Destinations: map[string][]json.RawMessage{"warehouse": exampleDried}, DeadLetters: []rest.DryRunLetter{}}
+		Destinations: map[string][]json.RawMessage{"warehouse": exampleDried}, DeadLetters: []rest.DryRunDeadLetter{}}
 	exampleDried = []json.RawMessage{json.RawMessage(`{"position":"MQ==","operation":"create","metadata":{"shop":"bern"},"key":null,"payload":{"before":null,"after":{"id":1}}}`)}
 
 	exampleEvent     = spec.Event{ID: 7, At: exampleTime, Pipeline: "orders", Type: "normal", Reason: "Started", Message: "runs generation 2"}

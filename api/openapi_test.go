@@ -170,7 +170,7 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 		return &rest.Plan{Pipelines: []rest.PlannedPipeline{}, Problems: []spec.Problem{}}, nil
 	}
 	s.DryRun = func(context.Context, rest.DryRunRequest) (*rest.DryRun, error) {
-		return &rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{}, DeadLetters: []rest.DryRunLetter{}}, nil
+		return &rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{}, DeadLetters: []rest.DryRunDeadLetter{}}, nil
 	}
 	if op.Streaming {
 		observed := "orders:shop"

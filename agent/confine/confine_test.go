@@ -35,7 +35,7 @@ func files(t *testing.T) (root string) {
 	must(os.Symlink("loop", "data/loop"))
 	must(os.Symlink("../agent/token", "other/link"))
 	must(os.Link("agent/conduit.db-wal", "data/hard"))
-	must(os.Link("agent/conduit.db.dead-letters", "data/letters"))
+	must(os.Link("agent/conduit.db.dead-letters", "data/dead-letters"))
 	must(os.Symlink("data", "alias"))
 	return root
 }
@@ -71,7 +71,7 @@ func TestCheck(t *testing.T) {
 		{"agent/token-of-a-pipeline", true, true},
 		{"other/link", false, false},
 		{"data/hard", false, false},
-		{"data/letters", false, false},
+		{"data/dead-letters", false, false},
 		{"/proc/self/environ", false, false},
 		{"/proc/1/task/1/mem", false, false},
 		{"/proc/self/root" + root + "/agent/token", false, false},

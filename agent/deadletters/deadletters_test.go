@@ -27,7 +27,7 @@ func open(t testing.TB, path string, limits deadletters.Limits) *deadletters.Sto
 }
 
 func openStore(t testing.TB, limits deadletters.Limits) *deadletters.Store {
-	return open(t, filepath.Join(t.TempDir(), "letters"), limits)
+	return open(t, filepath.Join(t.TempDir(), "refused.db"), limits)
 }
 
 func must(t testing.TB, err error) {
@@ -46,16 +46,16 @@ func declared(id string) *spec.Declaration {
 	}}}
 }
 
-func letter(n int, by string, cause string) *deadletter.Letter {
-	return &deadletter.Letter{SourceID: "p:src", RefusedBy: by, Entry: by, Err: errors.New(cause), Record: record.Record{
+func deadLetter(n int, by string, cause string) *deadletter.DeadLetter {
+	return &deadletter.DeadLetter{SourceID: "p:src", RefusedBy: by, Entry: by, Err: errors.New(cause), Record: record.Record{
 		Position: record.Position(fmt.Sprint(n)), Operation: record.OperationCreate, Key: record.Raw(fmt.Appendf(nil, "key-%d", n)),
 		After: record.Structured(map[string]any{"n": int64(n) + 1<<60, "f": 1.5}),
 	}}
 }
 
-func keep(t testing.TB, s *deadletters.Store, d *spec.Declaration, letters ...*deadletter.Letter) {
+func keep(t testing.TB, s *deadletters.Store, d *spec.Declaration, refused ...*deadletter.DeadLetter) {
 	t.Helper()
-	for _, l := range letters {
+	for _, l := range refused {
 		must(t, s.Keep(t.Context(), d, l))
 	}
 }
@@ -76,9 +76,9 @@ func ids(t testing.TB, s *deadletters.Store, pipeline string, f rest.DeadLetterF
 }
 
 func TestDeadLettersSurvive(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "letters")
+	path := filepath.Join(t.TempDir(), "refused.db")
 	s := open(t, path, deadletters.Limits{})
-	l := letter(1, "p:dst", "too long")
+	l := deadLetter(1, "p:dst", "too long")
 	l.Stopped = true
 	keep(t, s, declared("p"), l)
 	must(t, s.Close())
@@ -109,7 +109,7 @@ func TestStages(t *testing.T) {
 		{"p:dst:d1", rest.StageDestinationProcessor, deadletters.Entry{Connector: "dst", Processor: "d1", Index: 1}},
 		{"p:dst", rest.StageDestination, deadletters.Entry{Connector: "dst"}},
 	} {
-		keep(t, s, declared("p"), letter(i, c.by, "no"))
+		keep(t, s, declared("p"), deadLetter(i, c.by, "no"))
 		got, err := s.Get(t.Context(), "p", int64(i+1))
 		must(t, err)
 		cursor, err := s.Select(t.Context(), "p", rest.ReplayRequest{IDs: []int64{int64(i + 1)}})
@@ -129,12 +129,12 @@ func TestStages(t *testing.T) {
 func TestRecordsThatComeAgain(t *testing.T) {
 	s := openStore(t, deadletters.Limits{})
 	d := declared("p")
-	keep(t, s, d, letter(1, "p:dst", "first"), letter(2, "p:dst", "other"))
+	keep(t, s, d, deadLetter(1, "p:dst", "first"), deadLetter(2, "p:dst", "other"))
 	must(t, s.Flush(t.Context()))
 	d.Generation = 4
-	again := letter(1, "p:dst", "second")
+	again := deadLetter(1, "p:dst", "second")
 	again.Record.Metadata.Set("opencdc.readAt", "later")
-	keep(t, s, d, again, letter(1, "p:p0", "another place"))
+	keep(t, s, d, again, deadLetter(1, "p:p0", "another place"))
 	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{3, 2, 1}) {
 		t.Fatalf("there are %v", got)
 	}
@@ -144,7 +144,7 @@ func TestRecordsThatComeAgain(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	for i := range 30 {
-		keep(t, s, d, letter(2, "p:dst", fmt.Sprint("no ", i)))
+		keep(t, s, d, deadLetter(2, "p:dst", fmt.Sprint("no ", i)))
 	}
 	got, err = s.Get(t.Context(), "p", 2)
 	must(t, err)
@@ -156,8 +156,8 @@ func TestRecordsThatComeAgain(t *testing.T) {
 // What covers a dead letter is saved only when that is on disk, and others do not wait.
 func TestDeadLettersAreDurableBeforePositions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
-	s := open(t, filepath.Join(dir, "letters"), deadletters.Limits{})
-	keep(t, s, declared("p"), letter(1, "p:dst", "no"))
+	s := open(t, filepath.Join(dir, "refused.db"), deadletters.Limits{})
+	keep(t, s, declared("p"), deadLetter(1, "p:dst", "no"))
 	mine, other := []spec.Checkpoint{{PipelineID: "o"}, {PipelineID: "p"}}, []spec.Checkpoint{{PipelineID: "o"}}
 	if err := s.Before(t.Context(), mine); err == nil || !strings.Contains(err.Error(), "cannot open the dead-letter store") {
 		t.Errorf("not on disk, and it says %v", err)
@@ -165,7 +165,7 @@ func TestDeadLettersAreDurableBeforePositions(t *testing.T) {
 	must(t, s.Before(t.Context(), other))
 	must(t, os.Mkdir(dir, 0o700))
 	must(t, s.Before(t.Context(), mine))
-	if got := ids(t, open(t, filepath.Join(dir, "letters"), deadletters.Limits{}), "p", rest.DeadLetterFilter{}, 10); len(got) != 1 {
+	if got := ids(t, open(t, filepath.Join(dir, "refused.db"), deadletters.Limits{}), "p", rest.DeadLetterFilter{}, 10); len(got) != 1 {
 		t.Errorf("on disk are %v", got)
 	}
 }
@@ -173,8 +173,8 @@ func TestDeadLettersAreDurableBeforePositions(t *testing.T) {
 func TestFilters(t *testing.T) {
 	s := openStore(t, deadletters.Limits{})
 	d := declared("p")
-	keep(t, s, d, letter(1, "p:dst", "Timeout after 1s"), letter(2, "p:dst", "too long"), letter(3, "p:p0", "timeout"))
-	keep(t, s, declared("other"), letter(4, "other:dst", "timeout"))
+	keep(t, s, d, deadLetter(1, "p:dst", "Timeout after 1s"), deadLetter(2, "p:dst", "too long"), deadLetter(3, "p:p0", "timeout"))
+	keep(t, s, declared("other"), deadLetter(4, "other:dst", "timeout"))
 	one, err := s.Get(t.Context(), "p", 2)
 	must(t, err)
 	for _, c := range []struct {
@@ -211,8 +211,8 @@ func TestEditAndDrop(t *testing.T) {
 	if _, err := s.Get(t.Context(), "p", 1); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("without a file: %v", err)
 	}
-	keep(t, s, declared("p"), letter(1, "p:dst", "no"))
-	edited := letter(1, "", "").Record
+	keep(t, s, declared("p"), deadLetter(1, "p:dst", "no"))
+	edited := deadLetter(1, "", "").Record
 	edited.Key = record.Raw([]byte("another"))
 	got, err := s.Edit(t.Context(), "p", 1, &edited)
 	must(t, err)
@@ -223,7 +223,7 @@ func TestEditAndDrop(t *testing.T) {
 		t.Errorf("of another pipeline: %v", err)
 	}
 	// That it is delivered again does not undo the edit.
-	keep(t, s, declared("p"), letter(1, "p:dst", "no"))
+	keep(t, s, declared("p"), deadLetter(1, "p:dst", "no"))
 	if got, err := s.Get(t.Context(), "p", 1); err != nil || got.Key != "another" || got.Times != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -239,9 +239,9 @@ func TestEditAndDrop(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	s := openStore(t, deadletters.Limits{Count: 10})
-	keep(t, s, declared("small"), letter(0, "small:dst", "no"))
+	keep(t, s, declared("small"), deadLetter(0, "small:dst", "no"))
 	for i := range 25 {
-		keep(t, s, declared("p"), letter(i, "p:dst", "no"))
+		keep(t, s, declared("p"), deadLetter(i, "p:dst", "no"))
 	}
 	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 100); !slices.Equal(got, []int64{26, 25, 24, 23, 22, 21, 20, 19, 18}) {
 		t.Errorf("left %v", got)
@@ -257,7 +257,7 @@ func TestLimits(t *testing.T) {
 
 	bytes := openStore(t, deadletters.Limits{Bytes: 1000})
 	for i := range 100 {
-		keep(t, bytes, declared("p"), letter(i, "p:dst", "no"))
+		keep(t, bytes, declared("p"), deadLetter(i, "p:dst", "no"))
 	}
 	page, err := bytes.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 100)
 	must(t, err)
@@ -266,7 +266,7 @@ func TestLimits(t *testing.T) {
 	}
 
 	old := openStore(t, deadletters.Limits{Age: time.Nanosecond})
-	keep(t, old, declared("p"), letter(1, "p:dst", "no"))
+	keep(t, old, declared("p"), deadLetter(1, "p:dst", "no"))
 	if page, err := old.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 10); err != nil || page.Totals.Count != 0 || page.Totals.Dropped != 1 {
 		t.Errorf("too old and there: %+v, %v", page.Totals, err)
 	}
@@ -274,9 +274,9 @@ func TestLimits(t *testing.T) {
 
 // A store that others could open is theirs no more, and the log says so.
 func TestWideModesAreTightened(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "letters")
+	path := filepath.Join(t.TempDir(), "refused.db")
 	s := open(t, path, deadletters.Limits{})
-	keep(t, s, declared("p"), letter(1, "p:to", "no"))
+	keep(t, s, declared("p"), deadLetter(1, "p:to", "no"))
 	must(t, s.Flush(t.Context()))
 	s.Close()
 	must(t, os.Chmod(path, 0o644))
@@ -300,7 +300,7 @@ func TestWideModesAreTightened(t *testing.T) {
 
 // A file that is something else is left as it is.
 func TestForeignFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "letters")
+	path := filepath.Join(t.TempDir(), "refused.db")
 	must(t, os.WriteFile(path, []byte(strings.Repeat("not a database", 100)), 0o640))
 	s := open(t, path, deadletters.Limits{})
 	if _, err := s.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 1); err == nil || !strings.Contains(err.Error(), path) {
@@ -324,7 +324,7 @@ func TestPages(t *testing.T) {
 	s := openStore(t, deadletters.Limits{})
 	d := declared("p")
 	for i := range n {
-		l := letter(i, "p:dst", fmt.Sprintf("column %d is too long", i%1000))
+		l := deadLetter(i, "p:dst", fmt.Sprintf("column %d is too long", i%1000))
 		if i == n/2 {
 			l.Err = errors.New("rare")
 		}
@@ -387,7 +387,7 @@ func numbersOf(all []deadletters.Replay) (ids []int64) {
 func TestSelection(t *testing.T) {
 	s := openStore(t, deadletters.Limits{})
 	for i := range 600 {
-		l := letter(i, "p:dst", fmt.Sprint("error ", i%2))
+		l := deadLetter(i, "p:dst", fmt.Sprint("error ", i%2))
 		l.Stopped = i == 599
 		keep(t, s, declared("p"), l)
 	}
@@ -406,7 +406,7 @@ func TestSelection(t *testing.T) {
 	// What comes while it goes on is not of it.
 	cursor, err := s.Select(t.Context(), "p", rest.ReplayRequest{Filter: &rest.DeadLetterFilter{Key: "key-1000"}})
 	must(t, err)
-	keep(t, s, declared("p"), letter(1000, "p:dst", "no"))
+	keep(t, s, declared("p"), deadLetter(1000, "p:dst", "no"))
 	must(t, s.Flush(t.Context()))
 	if some, _, err := cursor.Next(t.Context()); err != nil || len(some) > 0 {
 		t.Errorf("got %v, %v", some, err)
@@ -416,7 +416,7 @@ func TestSelection(t *testing.T) {
 func TestSettledAndRefusedAgain(t *testing.T) {
 	s := openStore(t, deadletters.Limits{})
 	d := declared("p")
-	keep(t, s, d, letter(1, "p:p0", "a"), letter(2, "p:p0", "b"), letter(3, "p:p0", "c"))
+	keep(t, s, d, deadLetter(1, "p:p0", "a"), deadLetter(2, "p:p0", "b"), deadLetter(3, "p:p0", "c"))
 	all, _ := selected(t, s, rest.ReplayRequest{All: true})
 	edited := all[1].Record
 	edited.Key = record.Raw([]byte("edited"))
@@ -427,8 +427,8 @@ func TestSettledAndRefusedAgain(t *testing.T) {
 		t.Errorf("left are %v", got)
 	}
 	d.Generation = 9
-	must(t, s.Again(t.Context(), d, 3, letter(3, "p:dst", "d"), true))
-	must(t, s.Again(t.Context(), d, 3, letter(3, "p:other", "e"), false))
+	must(t, s.Again(t.Context(), d, 3, deadLetter(3, "p:dst", "d"), true))
+	must(t, s.Again(t.Context(), d, 3, deadLetter(3, "p:other", "e"), false))
 	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{4, 3, 2}) {
 		t.Errorf("left are %v", got)
 	}
@@ -438,8 +438,8 @@ func TestSettledAndRefusedAgain(t *testing.T) {
 		t.Errorf("refused again: %+v", l)
 	}
 	// It is refused by the source's pipeline once more, at the new place: the same one.
-	keep(t, s, d, letter(3, "p:dst", "f"))
-	must(t, s.Again(t.Context(), d, 2, letter(3, "p:dst", "g"), true)) // what became of 2 is what 3 is
+	keep(t, s, d, deadLetter(3, "p:dst", "f"))
+	must(t, s.Again(t.Context(), d, 2, deadLetter(3, "p:dst", "g"), true)) // what became of 2 is what 3 is
 	if got := ids(t, s, "p", rest.DeadLetterFilter{}, 10); !slices.Equal(got, []int64{4, 3}) {
 		t.Errorf("left are %v", got)
 	}

@@ -28,8 +28,8 @@ const (
 // maxQueued is how many bytes may wait to be written; more have to wait themselves.
 const maxQueued = 8 << 20
 
-// letter is a dead letter to be written.
-type letter struct {
+// deadLetter is one to be written.
+type deadLetter struct {
 	pipeline, source, refusedBy string
 	stage                       rest.DeadLetterStage
 	entry                       Entry
@@ -41,8 +41,8 @@ type letter struct {
 
 // Keep takes over a record that the pipeline of d refused. It is on disk when Flush, or
 // Before with its pipeline, returns nil.
-func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.Letter) error {
-	one := newLetter(d, l)
+func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error {
+	one := newDeadLetter(d, l)
 	s.init()
 	full := s.queue.add(one) > maxQueued
 	if full {
@@ -52,10 +52,10 @@ func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.Let
 	return nil
 }
 
-func newLetter(d *spec.Declaration, l *deadletter.Letter) *letter {
+func newDeadLetter(d *spec.Declaration, l *deadletter.DeadLetter) *deadLetter {
 	body := encode(l.Record)
 	p := &d.Pipeline
-	one := &letter{
+	one := &deadLetter{
 		pipeline: p.ID, source: l.SourceID, refusedBy: l.RefusedBy, stage: stageOf(p, l.RefusedBy), entry: entryOf(p, l.Entry),
 		body: body, digest: d.Digest, key: keyText(l.Record.Key), stopped: l.Stopped,
 		refusal: rest.Refusal{Time: time.Now(), By: l.RefusedBy, Generation: d.Generation, Error: cut(l.Err.Error(), maxFullText)},
@@ -84,7 +84,7 @@ func encode(r record.Record) []byte {
 
 // identity returns what is the same when a source delivers a record again and it is refused
 // at the same place again. Metadata may differ by then, such as the time it was read.
-func (l *letter) identity(r record.Record) []byte {
+func (l *deadLetter) identity(r record.Record) []byte {
 	r.Metadata = nil
 	h := sha256.New()
 	for _, part := range []string{l.pipeline, l.source, l.refusedBy, string(encode(r))} {
@@ -157,7 +157,7 @@ func (s *Store) Flush(ctx context.Context) error {
 }
 
 // insert inserts a dead letter. One that is there already was refused again.
-func (s *Store) insert(tx *sql.Tx, l *letter) error {
+func (s *Store) insert(tx *sql.Tx, l *deadLetter) error {
 	var id int64
 	switch err := tx.QueryRow(`SELECT id FROM letters WHERE hash = ?`, l.hash).Scan(&id); {
 	case err == nil:

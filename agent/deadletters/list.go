@@ -167,7 +167,7 @@ func (c *scanner) step(ctx context.Context, from, to int64, found *[]rest.DeadLe
 	}
 	defer rows.Close()
 	for rows.Next() {
-		l, err := scanLetter(rows)
+		l, err := scanDeadLetter(rows)
 		if err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func lowerASCII(text string) string {
 	}, text)
 }
 
-func scanLetter(row interface{ Scan(...any) error }, more ...any) (l rest.DeadLetter, err error) {
+func scanDeadLetter(row interface{ Scan(...any) error }, more ...any) (l rest.DeadLetter, err error) {
 	var at, last, edits int64
 	err = row.Scan(append([]any{&l.ID, &l.PipelineID, &at, &last, &l.Times, &l.SourceID, (*string)(&l.Stage), &l.RefusedBy, &l.Generation, &l.Digest, &l.Key, &l.Error, &l.Stopped, &edits, &l.Bytes}, more...)...)
 	l.Time, l.LastTime, l.Edited = fromNanos(at), fromNanos(last), edits > 0
@@ -206,7 +206,7 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l rest.Dead
 		var body []byte
 		var refusals string
 		row := db.QueryRowContext(ctx, `SELECT `+columns+`, record, refusals FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id = ?`, pipeline, id)
-		if l, err = scanLetter(row, &body, &refusals); errors.Is(err, sql.ErrNoRows) {
+		if l, err = scanDeadLetter(row, &body, &refusals); errors.Is(err, sql.ErrNoRows) {
 			return spec.ErrNotFound
 		}
 		if err == nil {

@@ -10,16 +10,16 @@ import (
 // queue holds the dead letters that were taken over and are not on disk.
 type queue struct {
 	mu      sync.Mutex
-	letters []*letter
+	pending []*deadLetter
 	bytes   int
 	waiting map[string]int // how many of them by pipeline
 }
 
 // add appends a dead letter, and returns how many bytes wait.
-func (q *queue) add(l *letter) (bytes int) {
+func (q *queue) add(l *deadLetter) (bytes int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.letters = append(q.letters, l)
+	q.pending = append(q.pending, l)
 	q.bytes += len(l.body)
 	if q.waiting == nil {
 		q.waiting = map[string]int{}
@@ -28,10 +28,10 @@ func (q *queue) add(l *letter) (bytes int) {
 	return q.bytes
 }
 
-func (q *queue) all() []*letter {
+func (q *queue) all() []*deadLetter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.letters
+	return q.pending
 }
 
 // concerns reports whether a dead letter of one of the pipelines waits.
@@ -45,11 +45,11 @@ func (q *queue) concerns(checkpoints []spec.Checkpoint) bool {
 func (q *queue) forget(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, l := range q.letters[:n] {
+	for _, l := range q.pending[:n] {
 		q.bytes -= len(l.body)
 		if q.waiting[l.pipeline]--; q.waiting[l.pipeline] == 0 {
 			delete(q.waiting, l.pipeline)
 		}
 	}
-	q.letters = slices.Clone(q.letters[n:])
+	q.pending = slices.Clone(q.pending[n:])
 }

@@ -86,9 +86,9 @@ func (c *Cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
 // Again notes that a dead letter that was replayed through d's pipeline was refused again. The
 // first time the dead letter is what was refused, where that was; another destination that
 // refuses it, too, makes a dead letter of its own. It is durable on return.
-func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *deadletter.Letter, first bool) error {
+func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *deadletter.DeadLetter, first bool) error {
 	l.Stopped = false
-	one := newLetter(d, l)
+	one := newDeadLetter(d, l)
 	one.refusal.Replay = true
 	return s.change(ctx, func(tx *sql.Tx) error {
 		var other int64
@@ -110,7 +110,7 @@ func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *dea
 }
 
 // moved replaces what a dead letter is by what was refused when it was replayed.
-func moved(tx *sql.Tx, id int64, l *letter) error {
+func moved(tx *sql.Tx, id int64, l *deadLetter) error {
 	var before int64
 	switch err := tx.QueryRow(`SELECT bytes FROM letters WHERE id = ?`, id).Scan(&before); {
 	case errors.Is(err, sql.ErrNoRows): // it was dropped meanwhile

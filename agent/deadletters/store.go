@@ -1,4 +1,4 @@
-// Package deadletters keeps refused records on disk until somebody replays, or drops, them:
+// Package deadletters keeps refused records on disk until they are replayed or dropped:
 // the dead-letter store.
 //
 // It is a SQLite file of its own next to the desired state, made when there is a first dead

@@ -50,7 +50,7 @@ func Do(ctx context.Context, request rest.DryRunRequest, o Options, lookup ref.L
 	if o.Start = time.Now(); request.Start != nil {
 		o.Start = *request.Start
 	}
-	r := &report{rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{}, DeadLetters: []rest.DryRunLetter{}}}
+	r := &report{rest.DryRun{Records: []rest.DryRunRecord{}, Destinations: map[string][]json.RawMessage{}, DeadLetters: []rest.DryRunDeadLetter{}}}
 	o.Steps = r.step
 	run, err := Open(ctx, resolved, o)
 	if err != nil {
@@ -162,7 +162,7 @@ func (r *report) finish(run *Run, p *spec.Pipeline) {
 		}
 	}
 	for _, l := range run.DeadLetters() {
-		r.DeadLetters = append(r.DeadLetters, rest.DryRunLetter{Record: asJSON([]record.Record{l.Record})[0], Processor: l.Processor, Error: l.Err.Error()})
+		r.DeadLetters = append(r.DeadLetters, rest.DryRunDeadLetter{Record: asJSON([]record.Record{l.Record})[0], Processor: l.Processor, Error: l.Err.Error()})
 	}
 }
 

@@ -63,7 +63,7 @@ func (q *deadLetters) acked(n int) {
 
 // nack takes over a refused record: on return it is durable in the dead-letter queue.
 // An error is to stop the pipeline.
-func (q *deadLetters) nack(ctx context.Context, l *deadletter.Letter) error {
+func (q *deadLetters) nack(ctx context.Context, l *deadletter.DeadLetter) error {
 	q.mu.Lock()
 	l.Stopped = !q.window.Nack()
 	q.mu.Unlock()
@@ -90,7 +90,7 @@ func (q *deadLetters) nack(ctx context.Context, l *deadletter.Letter) error {
 }
 
 // keep hands a refused record, with an error without secrets, to the dead-letter store.
-func (q *deadLetters) keep(ctx context.Context, l *deadletter.Letter) error {
+func (q *deadLetters) keep(ctx context.Context, l *deadletter.DeadLetter) error {
 	if q.run.Redact != nil {
 		l.Err = q.run.Redact(l.Err)
 	}

@@ -50,7 +50,7 @@ type Pipeline struct {
 	Redact func(error) error
 	// Keep takes over every refused record, also the one that ends the run. It makes it
 	// durable before a checkpoint that covers the record. nil: they only go to the queue.
-	Keep func(ctx context.Context, l *deadletter.Letter) error
+	Keep func(ctx context.Context, l *deadletter.DeadLetter) error
 	Log  *slog.Logger
 
 	version      atomic.Pointer[version] // that runs, or is to begin

@@ -100,7 +100,7 @@ func gated(p *spec.Pipeline) *spec.Pipeline {
 }
 
 // again takes a record that was refused again back into the store.
-func (r *run) again(ctx context.Context, l *deadletter.Letter) error {
+func (r *run) again(ctx context.Context, l *deadletter.DeadLetter) error {
 	f, first := r.source.refuse(l.Record.Position)
 	if f == nil { // processors changed its position; it is to be found anyway
 		return r.store.Keep(ctx, r.declared, l)

@@ -48,7 +48,7 @@ func (o *run) guard(plugin, id string, d connector.Destination) connector.Destin
 }
 
 // keep hands over a refused record.
-func (o *run) keep(ctx context.Context, l *deadletter.Letter) error {
+func (o *run) keep(ctx context.Context, l *deadletter.DeadLetter) error {
 	if o.runner.Keep == nil {
 		return nil
 	}

@@ -42,7 +42,7 @@ type Runner struct {
 	Committer  *commit.Committer
 	Taps       *tap.Points
 	// Keep takes over the records that the version d of a pipeline refuses; nil: nobody does.
-	Keep       func(ctx context.Context, d *spec.Declaration, l *deadletter.Letter) error
+	Keep       func(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error
 	Window     backpressure.Window
 	AckTimeout time.Duration
 	// ProcessorTimeout is how long a processor may take for a batch; 0 for ever.

@@ -73,7 +73,7 @@ func begin(t testing.TB, db *store.DB) int64 {
 	return epoch
 }
 
-func letters(t testing.TB, path string) *deadletters.Store {
+func openDead(t testing.TB, path string) *deadletters.Store {
 	s := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -83,7 +83,7 @@ func refuse(t testing.TB, s *deadletters.Store, from, to int) {
 	t.Helper()
 	p := pipeline("p")
 	for n := from; n < to; n++ {
-		must(t, s.Keep(t.Context(), &spec.Declaration{Pipeline: p}, &deadletter.Letter{SourceID: "p:in", RefusedBy: "p:out", Entry: "p:out", Err: errors.New("no"),
+		must(t, s.Keep(t.Context(), &spec.Declaration{Pipeline: p}, &deadletter.DeadLetter{SourceID: "p:in", RefusedBy: "p:out", Entry: "p:out", Err: errors.New("no"),
 			Record: record.Record{Position: record.Position(strconv.Itoa(n)), After: record.Raw([]byte(strings.Repeat(strconv.Itoa(n), 100)))}}))
 	}
 	must(t, s.Flush(t.Context()))
@@ -104,7 +104,7 @@ func count(t testing.TB, s *deadletters.Store) (n int64) {
 func TestBackupOfWhatIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "conduit.db")
-	db, dead := open(t, path), letters(t, path)
+	db, dead := open(t, path), openDead(t, path)
 	epoch := begin(t, db)
 	save(t, db, epoch, 1, "p:a", "p:b")
 	refuse(t, dead, 0, 3)
@@ -137,7 +137,7 @@ func TestBackupOfWhatIsWritten(t *testing.T) {
 		if a != b || a < least {
 			t.Errorf("backup %d has positions %d and %d, %d was committed before", i, a, b, least)
 		}
-		if n := count(t, letters(t, to)); n != 3 {
+		if n := count(t, openDead(t, to)); n != 3 {
 			t.Errorf("backup %d has %d dead letters", i, n)
 		}
 	}
@@ -268,7 +268,7 @@ func TestOldBackupsFenceLaterRuns(t *testing.T) {
 // populated makes a store and dead letters of some pages, and returns what is in them.
 func populated(t testing.TB, path string) {
 	t.Helper()
-	db, dead := open(t, path), letters(t, path)
+	db, dead := open(t, path), openDead(t, path)
 	var all []spec.Declare
 	for i := range 40 {
 		all = append(all, spec.Declare{Pipeline: pipeline(fmt.Sprintf("p%02d", i)), Owner: spec.Owner{Kind: spec.OwnerAPI}})
@@ -367,7 +367,7 @@ func damaged(t *testing.T, what, path string, inStore, values bool) {
 		return
 	}
 	must(t, db.Close())
-	if _, err := letters(t, path).Totals(ctx); err != nil {
+	if _, err := openDead(t, path).Totals(ctx); err != nil {
 		t.Errorf("%s: dead letters after the repair: %v", what, err)
 	}
 }

@@ -20,7 +20,7 @@ type DryRunRequest struct {
 type DryRun struct {
 	Records      []DryRunRecord               `json:"records" doc:"What happened after each record was read."`
 	Destinations map[string][]json.RawMessage `json:"destinations" doc:"What each destination would get."`
-	DeadLetters  []DryRunLetter               `json:"deadLetters" doc:"What would go to the dead-letter queue."`
+	DeadLetters  []DryRunDeadLetter           `json:"deadLetters" doc:"What would go to the dead-letter queue."`
 }
 
 // DryRunRecord is what happened after a record was read.
@@ -36,8 +36,8 @@ type DryRunStep struct {
 	Records   []json.RawMessage `json:"records" doc:"What goes on behind it."`
 }
 
-// DryRunLetter is a record that a processor refused.
-type DryRunLetter struct {
+// DryRunDeadLetter is a record that a processor refused.
+type DryRunDeadLetter struct {
 	Record    json.RawMessage `json:"record"`
 	Processor string          `json:"processor" doc:"Qualified id."`
 	Error     string          `json:"error"`

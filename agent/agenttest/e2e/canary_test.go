@@ -235,8 +235,8 @@ func (g *garden) checkFiles(dir string) {
 	if len(reports) == 0 || len(files) == 0 {
 		g.t.Fatal("there are no status files or no dead letters")
 	}
-	letters, _ := filepath.Glob(dir + "/conduit.db.dead-letters*")
-	if len(letters) == 0 {
+	deadFiles, _ := filepath.Glob(dir + "/conduit.db.dead-deadFiles*")
+	if len(deadFiles) == 0 {
 		g.t.Fatal("there is no dead-letter store")
 	}
 	stored, _ := filepath.Glob(dir + "/conduit.db*")
@@ -246,7 +246,7 @@ func (g *garden) checkFiles(dir string) {
 			g.t.Errorf("%s holds values of references", path)
 		}
 	}
-	for _, path := range slices.Concat(files, reports, letters) {
+	for _, path := range slices.Concat(files, reports, deadFiles) {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			g.t.Fatal(err)

@@ -58,13 +58,15 @@ func saveAll(path string) error {
 	}
 	dead := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
 	for n := int64(1); n <= rounds; n++ {
-		if err := until(func() error { return dead.Keep(ctx, &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}, letter(n)) }); err != nil {
+		if err := until(func() error {
+			return dead.Keep(ctx, &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}, deadLetter(n))
+		}); err != nil {
 			return err
 		}
 		if err := until(func() error { return dead.Flush(ctx) }); err != nil {
 			return err
 		}
-		fmt.Println("letter", n)
+		fmt.Println("dead-letter", n)
 		if err := until(func() error { return db.SaveCheckpoints(ctx, []spec.Checkpoint{checkpoint(epoch, n)}) }); err != nil {
 			return err
 		}
@@ -100,8 +102,8 @@ func until(try func() error) error {
 	return errors.New("it never recovers")
 }
 
-func letter(n int64) *deadletter.Letter {
-	return &deadletter.Letter{SourceID: "p:in", RefusedBy: "p:out", Entry: "p:out", Err: errors.New("no"),
+func deadLetter(n int64) *deadletter.DeadLetter {
+	return &deadletter.DeadLetter{SourceID: "p:in", RefusedBy: "p:out", Entry: "p:out", Err: errors.New("no"),
 		Record: record.Record{Position: record.Position(strconv.FormatInt(n, 10)), After: record.Raw([]byte(strconv.FormatInt(n, 10)))}}
 }
 
@@ -172,7 +174,7 @@ func prepared(t *testing.T) string {
 		err = db.Close()
 	}
 	dead := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
-	if err = errors.Join(err, dead.Keep(t.Context(), &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}, letter(0)), dead.Close()); err != nil {
+	if err = errors.Join(err, dead.Keep(t.Context(), &spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}, deadLetter(0)), dead.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -301,7 +303,7 @@ func there(t *testing.T, what, path string, saved map[string]int64) {
 	dead := &deadletters.Store{Path: deadletters.PathOf(path), Log: slog.New(slog.DiscardHandler)}
 	defer dead.Close()
 	totals, err := dead.Totals(t.Context())
-	if err != nil || len(totals) != 1 || totals[0].Count < saved["letter"]+1 {
-		t.Errorf("%s: %d dead letters were saved, there are %v, %v", what, saved["letter"]+1, totals, err)
+	if err != nil || len(totals) != 1 || totals[0].Count < saved["dead-letter"]+1 {
+		t.Errorf("%s: %d dead letters were saved, there are %v, %v", what, saved["dead-letter"]+1, totals, err)
 	}
 }

@@ -11,12 +11,25 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+// DeadLetter is a refused record on its way to the dead-letter store.
+type DeadLetter struct {
+	SourceID    string        // qualified, of the source it came from
+	Record      record.Record // as it was refused; before it was split or held, if it was
+	RefusedBy   string        // qualified id of the processor or destination
+	Destination bool          // RefusedBy is one
+	// Entry is the qualified id of the processor or destination that the record was to get
+	// to next: RefusedBy, or the processor that split it or held it.
+	Entry   string
+	Err     error // without secrets
+	Stopped bool  // it ends the run, and the source delivers it again
+}
+
 // ackerSuffix ends the name of what, in Conduit, hears of each record whether the destination took it.
 const ackerSuffix = "-acker"
 
 // Enveloped returns the record of a dead letter in the format of Conduit, so that readers of its
 // dead-letter queues can read ours.
-func (l *Letter) Enveloped() record.Record {
+func (l *DeadLetter) Enveloped() record.Record {
 	node := l.RefusedBy
 	if l.Destination {
 		node += ackerSuffix

@@ -18,7 +18,7 @@ func TestRecord(t *testing.T) {
 	begin := time.Now()
 	refused := record.Record{Position: record.Position("7"), Operation: record.OperationUpdate,
 		Metadata: record.Metadata{{Key: "k", Value: "v"}}, After: record.Raw([]byte("x"))}
-	l := deadletter.Letter{SourceID: "p:src", Record: refused, RefusedBy: "p:dst", Destination: true, Err: errors.New("it is full")}
+	l := deadletter.DeadLetter{SourceID: "p:src", Record: refused, RefusedBy: "p:dst", Destination: true, Err: errors.New("it is full")}
 	got := l.Enveloped()
 	if string(got.Position) != "p:src/7" || got.Operation != record.OperationCreate {
 		t.Errorf("position %s, operation %v", got.Position, got.Operation)
@@ -26,7 +26,7 @@ func TestRecord(t *testing.T) {
 	if e, n := got.Metadata.Get(record.KeyDLQNackError), got.Metadata.Get(record.KeyDLQNackNodeID); e != "it is full" || n != "p:dst-acker" {
 		t.Errorf("error %q, node %q", e, n)
 	}
-	byProcessor := deadletter.Letter{RefusedBy: "p:check", Err: errors.New("no")}
+	byProcessor := deadletter.DeadLetter{RefusedBy: "p:check", Err: errors.New("no")}
 	if n := byProcessor.Enveloped().Metadata.Get(record.KeyDLQNackNodeID); n != "p:check" {
 		t.Errorf("node %q", n)
 	}
