@@ -60,7 +60,7 @@ func (s *S3) SetSecret(t testing.TB, secret string) {
 }
 
 // Do sends a signed request, and returns header and body of the answer. path is /BUCKET/KEY, escaped,
-// query such as versions&prefix=x. Every status but 2xx is an error.
+// query such as versions&prefix=x. Every status but 2xx is an error, a *Refusal.
 func (s *S3) Do(ctx context.Context, method, path, query string, header http.Header, body []byte) (http.Header, []byte, error) {
 	secret, err := os.ReadFile(s.file("secret"))
 	if err != nil {
@@ -87,9 +87,20 @@ func (s *S3) Do(ctx context.Context, method, path, query string, header http.Hea
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("%s %s: answered %s: %s", method, path, resp.Status, answer)
+		err = &Refusal{Status: resp.StatusCode, Request: method + " " + path, Answer: string(answer)}
 	}
 	return resp.Header, answer, err
+}
+
+// Refusal is an answer other than 2xx.
+type Refusal struct {
+	Status          int
+	Request, Answer string
+}
+
+// Error implements error.
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%s: answered %d: %s", r.Request, r.Status, r.Answer)
 }
 
 // Must sends a request as Do does, and fails the test when it fails.
