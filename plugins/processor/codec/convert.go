@@ -126,4 +126,4 @@ func textOf(v any) ([]byte, bool) {
 	return nil, false
 }
 
-func unexpected(v any) error { return fmt.Errorf("unexpected data type %T", v) }
+func unexpected(v any) error { return fmt.Errorf("unexpected data type %s", fieldref.Kind(v)) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -152,7 +153,32 @@ func (f *Ref) dropSchema(r *record.Record) {
 }
 
 func (f *Ref) cannotSet(v any) error {
-	return fmt.Errorf("cannot set %s: unexpected type %T", f, v)
+	return fmt.Errorf("cannot set %s: unexpected type %s", f, Kind(v))
+}
+
+// Kind names what a value of structured data is, for messages: text, list, object and so on.
+func Kind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "text"
+	case []byte:
+		return "bytes"
+	case bool:
+		return "boolean"
+	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+		return "integer"
+	case float32, float64:
+		return "number"
+	case []any:
+		return "list"
+	case map[string]any, map[string]string:
+		return "object"
+	case time.Time:
+		return "time"
+	}
+	return fmt.Sprintf("%T", v)
 }
 
 func (f *Ref) setNested(d *record.Data, v any) error {

@@ -98,12 +98,12 @@ func TestSet(t *testing.T) {
 		{ref: ".Operation", v: "upsert", err: `cannot parse operation "upsert"`},
 		{ref: ".Metadata.x", v: "y", want: func(r *record.Record) { r.Metadata.Set("x", "y") }},
 		{ref: ".Metadata.m", v: nil, want: func(r *record.Record) { r.Metadata.Delete("m") }},
-		{ref: ".Metadata.m", v: 5, err: "unexpected type int"},
+		{ref: ".Metadata.m", v: 5, err: "unexpected type integer"},
 		{ref: ".Metadata", v: nil, want: func(r *record.Record) { r.Metadata = nil }},
 		{ref: ".Key", v: "text", want: func(r *record.Record) { r.Key = raw("text") }},
 		{ref: ".Key", v: nil, want: func(r *record.Record) { r.Key = record.Data{} }},
-		{ref: ".Payload.After", v: []any{1}, err: "cannot set .Payload.After: unexpected type []interface {}"},
-		{ref: ".Payload", v: "x", err: "cannot set .Payload: unexpected type string"},
+		{ref: ".Payload.After", v: []any{1}, err: "cannot set .Payload.After: unexpected type list"},
+		{ref: ".Payload", v: "x", err: "cannot set .Payload: unexpected type text"},
 		{ref: ".Key.id", v: 1, err: ".Key does not contain structured data"},
 		{ref: ".Payload.Before.x.y", v: true, want: func(r *record.Record) {
 			r.Before = record.Structured(map[string]any{"x": map[string]any{"y": true}})

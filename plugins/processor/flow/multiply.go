@@ -108,7 +108,7 @@ func (p *split) pieces(r *record.Record) ([]record.Record, error) {
 	}
 	items, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("field %q is not a list but %s", p.ref, kindOf(v))
+		return nil, fmt.Errorf("field %q is not a list but %s", p.ref, fieldref.Kind(v))
 	}
 	// The list itself is not to be copied into every piece.
 	if err := p.ref.Set(r, nil); err != nil {
@@ -123,11 +123,4 @@ func (p *split) pieces(r *record.Record) ([]record.Record, error) {
 		}
 	}
 	return pieces, p.ref.Set(r, v)
-}
-
-func kindOf(v any) string {
-	if v == nil {
-		return "missing or null"
-	}
-	return fmt.Sprintf("a %T", v)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dop251/goja"
 
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -249,7 +250,7 @@ func (c *call) data(slot goja.Value, d record.Data, take bool) (record.Data, err
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return record.Data{}, fmt.Errorf("want an object, not a %T", v)
+		return record.Data{}, fmt.Errorf("want an object, not type %s", fieldref.Kind(v))
 	}
 	return record.Structured(m), nil
 }

@@ -62,7 +62,7 @@ func debezium(r *record.Record, ref *fieldref.Ref) error {
 func side(v any) (record.Data, error) {
 	d, ok := fieldref.Data(v)
 	if !ok {
-		return d, fmt.Errorf("unexpected data type %T", v)
+		return d, fmt.Errorf("unexpected data type %s", fieldref.Kind(v))
 	}
 	return d, nil
 }

@@ -61,7 +61,7 @@ func openCDCOperation(m map[string]any) (record.Operation, error) {
 	}
 	text, ok := v.(string)
 	if !ok {
-		return 0, fmt.Errorf("expected a string, got %T", v)
+		return 0, fmt.Errorf("want text, not type %s", fieldref.Kind(v))
 	}
 	op, err := record.ParseOperation(text)
 	if err != nil {
@@ -77,7 +77,7 @@ func openCDCMetadata(m map[string]any) (record.Metadata, error) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("expected an object, got %T", v)
+		return nil, fmt.Errorf("want an object, not type %s", fieldref.Kind(v))
 	}
 	md := make(record.Metadata, 0, len(object))
 	for k, v := range object {
@@ -104,5 +104,5 @@ func openCDCData(v any) (record.Data, error) {
 		}
 		return record.Raw(b), nil
 	}
-	return record.Data{}, fmt.Errorf("unexpected data type %T", v)
+	return record.Data{}, fmt.Errorf("unexpected data type %s", fieldref.Kind(v))
 }

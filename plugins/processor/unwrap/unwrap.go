@@ -94,7 +94,7 @@ func objectOf(v any) (map[string]any, error) {
 	case []byte:
 		return parseObject(text)
 	}
-	return nil, fmt.Errorf("unexpected data type %T", v)
+	return nil, fmt.Errorf("unexpected data type %s", fieldref.Kind(v))
 }
 
 func parseObject(b []byte) (map[string]any, error) {
@@ -104,7 +104,7 @@ func parseObject(b []byte) (map[string]any, error) {
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("the data is a %T, not an object", v)
+		return nil, fmt.Errorf("the data is of type %s, not an object", fieldref.Kind(v))
 	}
 	return m, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -107,5 +108,5 @@ func compare(a, b any) (int, error) {
 			return x.Compare(y), nil
 		}
 	}
-	return 0, fmt.Errorf("cannot compare a %T with a %T", a, b)
+	return 0, fmt.Errorf("cannot compare values of types %s and %s", fieldref.Kind(a), fieldref.Kind(b))
 }
