@@ -24,6 +24,7 @@ import (
 	"github.com/conduit-agent/conduit/api/desired"
 	"github.com/conduit-agent/conduit/api/dlq"
 	"github.com/conduit-agent/conduit/api/idempotency"
+	"github.com/conduit-agent/conduit/api/position"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -34,6 +35,7 @@ import (
 
 var (
 	_ desired.Store       = declarations{}
+	_ position.Store      = declarations{}
 	_ resource.Observed   = (*observed)(nil)
 	_ desired.Plugins     = pluginList{}
 	_ dlq.Store           = (*deadletters.Store)(nil)
@@ -66,6 +68,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Insight:     a.insight(),
 		DeadLetters: a.deadLetters,
 		Replays:     a.replays,
+		Positions:   declarations{a.Store, a.deadLetters, a.cluster},
 		Cluster:     a.membership(),
 	}
 	serve, err := a.listen(server)
@@ -125,6 +128,16 @@ func (d declarations) SetOverride(ctx context.Context, id string, status spec.St
 		}
 	}
 	return d.DB.SetOverride(ctx, id, status)
+}
+
+// MoveCheckpoint implements position.Store. Positions of the cluster's pipelines are in their claims, which no
+// member has while they are stopped.
+func (d declarations) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error {
+	if d.cluster != nil && d.cluster.clustered(c.PipelineID) {
+		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPositionShared, "pipeline %q is one of the cluster's: its positions are kept by the cluster, and cannot be moved here", c.PipelineID).
+			Suggest("to have the source begin anew, give it another id")
+	}
+	return d.DB.MoveCheckpoint(ctx, declared, c, before, event)
 }
 
 // Purge implements desired.Store.

@@ -51,7 +51,7 @@ api/editor:              api/rest schemas
 api/client api/jsonhttp api/live: api/rest spec
 api/*:                   api/guard api/jsonhttp api/rest spec
 api/resource:            api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
-api/dlq:                 api/jsonhttp api/resource api/rest spec
+api/dlq api/position:    api/desired api/jsonhttp api/resource api/rest spec
 api:                     api/* spec
 agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connector plugins/sdk spec
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec

@@ -162,7 +162,7 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	w, path := exampleWorld(t, path, op)
 	s := newServer(w)
 	store := &fakeDeadLetters{}
-	s.DeadLetters, s.Replays = store, store
+	s.DeadLetters, s.Replays, s.Positions = store, store, checkpoints{w}
 	s.Cluster = &member{state: rest.ClusterJoined}
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })
 	s.Reload = func(context.Context, bool) error { return nil }

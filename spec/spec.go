@@ -196,7 +196,7 @@ type Revision struct {
 	Generation int64     `json:"generation"`
 	At         time.Time `json:"at"`
 	Origin     string    `json:"origin"` // who: "file orders.yaml:3", "api", "rollback to 4"
-	Action     string    `json:"action"` // declare, withdraw, delete
+	Action     string    `json:"action"` // declare, withdraw, delete, "set position of …", "reset position of …"
 	Spec       *Pipeline `json:"spec,omitempty"`
 }
 

@@ -87,3 +87,18 @@ func (c *Client) DeleteProcessor(ctx context.Context, id string, options ...Opti
 	_, err := c.call(ctx, http.MethodDelete, at(processors, id), nil, nil, options)
 	return err
 }
+
+// Position returns where a source resumes, and its ETag.
+func (c *Client) Position(ctx context.Context, connectorID string) (rest.Position, string, error) {
+	return with[rest.Position](ctx, c, http.MethodGet, at(connectors, connectorID, "/position"), nil, nil)
+}
+
+// SetPosition has a source of a stopped pipeline resume from another position.
+func (c *Client) SetPosition(ctx context.Context, connectorID string, position []byte, options ...Option) (rest.Position, string, error) {
+	return with[rest.Position](ctx, c, http.MethodPut, at(connectors, connectorID, "/position"), rest.SetPosition{Position: position}, options)
+}
+
+// ResetPosition has a source of a stopped pipeline begin anew.
+func (c *Client) ResetPosition(ctx context.Context, connectorID string, options ...Option) (rest.Position, string, error) {
+	return with[rest.Position](ctx, c, http.MethodDelete, at(connectors, connectorID, "/position"), nil, options)
+}

@@ -2,10 +2,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/term"
@@ -36,7 +39,17 @@ func main() {
 		},
 		Agent: agent.Run,
 	}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		p.Ask = ask
+	}
 	os.Exit(run(context.Background(), p, os.Args[1:]))
+}
+
+// ask asks a question on the terminal and reports whether the answer is yes.
+func ask(question string) bool {
+	fmt.Fprintf(os.Stderr, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }
 
 // isJournal reports whether f is the stream that systemd named in JOURNAL_STREAM, by

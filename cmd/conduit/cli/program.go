@@ -25,9 +25,10 @@ import (
 type Program struct {
 	Stdout, Stderr io.Writer
 	Environ        []string
-	Version        string // of this executable
-	Terminal       bool   // Stdout is one
-	Journal        bool   // Stdout leads to systemd's journal
+	Version        string                     // of this executable
+	Terminal       bool                       // Stdout is one
+	Journal        bool                       // Stdout leads to systemd's journal
+	Ask            func(question string) bool // of the person at the terminal; nil: there is none
 	Catalog        func(config.Config, *slog.Logger) Catalog
 	Agent          func(context.Context, agent.Options) error
 }

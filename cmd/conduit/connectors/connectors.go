@@ -23,7 +23,7 @@ func Command(p *cli.Program) *ffcli.Command {
 		ShortUsage:  "conduit connectors COMMAND [flags]",
 		ShortHelp:   "Show connectors and the records that pass them.",
 		LongHelp:    "They ask the running agent.\n\nExample:\n  conduit connectors inspect orders:shop",
-		Subcommands: []*ffcli.Command{listCommand(p), describeCommand(p), inspectCommand(p)},
+		Subcommands: []*ffcli.Command{listCommand(p), describeCommand(p), positionCommand(p), inspectCommand(p)},
 	})
 }
 

@@ -35,7 +35,9 @@ Example:
 			var before *spec.Pipeline
 			for _, v := range revisions {
 				t.Add(v.Number, v.Generation, terminal.Moment(v.At), v.Origin, v.Action, changedWords(before, v.Spec))
-				before = v.Spec
+				if !strings.Contains(v.Action, "position") { // which leaves what is declared as it is
+					before = v.Spec
+				}
 			}
 			return r.Show(revisions, &t)
 		},

@@ -1,0 +1,81 @@
+package api_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// checkpoints are those of a world.
+type checkpoints struct{ *world }
+
+func (c checkpoints) Checkpoint(_ context.Context, id string) (*spec.Checkpoint, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.positions[id] == nil {
+		return nil, nil
+	}
+	return &spec.Checkpoint{ConnectorID: id, Plugin: "generator", Position: c.positions[id], Epoch: 1, Sequence: 7}, nil
+}
+
+func (c checkpoints) MoveCheckpoint(_ context.Context, d *spec.Declaration, to spec.Checkpoint, before record.Position, e spec.Event) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if string(c.positions[to.ConnectorID]) != string(before) || to.PipelineID != d.Pipeline.ID {
+		return fmt.Errorf("%s: %w", to.ConnectorID, spec.ErrConflict)
+	}
+	c.positions[to.ConnectorID] = to.Position
+	c.events = append(c.events, e)
+	return nil
+}
+
+func TestPosition(t *testing.T) {
+	w := newWorld(t)
+	for id, status := range map[string]spec.Status{"still": spec.StatusStopped, "busy": spec.StatusRunning} {
+		p := pipelineOf(id, status)
+		p.Connectors[0].ID = "in"
+		if err := w.ApplyIf(t.Context(), &spec.Changes{Declare: []spec.Declare{{Pipeline: p}}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.positions[id+":in"] = record.Position("41")
+	}
+	s := newServer(w)
+	s.Positions = checkpoints{w}
+	h := s.Handler()
+	etag := do(h, "GET", "/v1/connectors/still:in/position", "").header.Get("ETag")
+	body := func(n int) string {
+		return `{"position":"` + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("4", n))) + `"}`
+	}
+	for _, c := range []struct {
+		method, id, body, match string
+		want                    int
+		reason, text            string
+	}{
+		{"GET", "still:in", "", "", 200, "", `"position":"NDE=","savedBy":"generator","epoch":1,"records":7`},
+		{"GET", "still:none", "", "", 404, rest.ReasonConnectorNotFound, ""},
+		{"PUT", "busy:in", body(2), "", 400, rest.ReasonPipelineRunning, "stop the pipeline first"},
+		{"DELETE", "busy:in", "", "", 400, rest.ReasonPipelineRunning, ""},
+		{"PUT", "still:in", `{}`, "", 400, spec.CodeRequired, ""},
+		{"PUT", "still:in", body(record.MaxPosition + 1), "", 400, spec.CodeInvalid, "65537 bytes"},
+		{"PUT", "still:in", body(2), `"other"`, 412, rest.ReasonChanged, ""},
+		{"PUT", "still:in", body(2), etag, 200, "", `"position":"NDQ="`},
+		{"DELETE", "still:in", "", etag, 412, rest.ReasonChanged, ""},
+		{"DELETE", "still:in", "", "", 200, "", `{"connectorId":"still:in","pipelineId":"still","plugin":`},
+		{"GET", "busy:in", "", "", 200, "", `"position":"NDE="`},
+	} {
+		got := do(h, c.method, "/v1/connectors/"+c.id+"/position", c.body, "If-Match", cmp.Or(c.match, "*"))
+		if got.status != c.want || c.reason != "" && got.reason() != c.reason || !strings.Contains(string(got.body), c.text) {
+			t.Errorf("%s %s %.30s: %d %s, want %d %s %s", c.method, c.id, c.body, got.status, got.body, c.want, c.reason, c.text)
+		}
+	}
+	if n := len(w.events); n < 2 || w.events[n-2].Message != `source in resumes from "44", no longer from "41"` || w.events[n-1].Reason != "PositionReset" {
+		t.Errorf("events %v", w.events)
+	}
+}

@@ -1,0 +1,17 @@
+package rest
+
+// Position is where a source resumes.
+type Position struct {
+	ConnectorID string `json:"connectorId"`
+	PipelineID  string `json:"pipelineId"`
+	Plugin      string `json:"plugin" doc:"That the source has, as it is declared."`
+	Position    []byte `json:"position,omitempty" doc:"Left out when there is none: the source begins as its settings say."`
+	SavedBy     string `json:"savedBy,omitempty" doc:"Plugin that saved the position. Another one cannot read it, and begins anew."`
+	Epoch       int64  `json:"epoch,omitempty" doc:"Number of the run that saved it."`
+	Records     int64  `json:"records,omitempty" doc:"Records settled in that run."`
+}
+
+// SetPosition has a source resume from another position.
+type SetPosition struct {
+	Position []byte `json:"position"`
+}

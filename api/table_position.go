@@ -1,0 +1,29 @@
+package api
+
+import (
+	"github.com/conduit-agent/conduit/api/guard"
+	"github.com/conduit-agent/conduit/api/openapi"
+	"github.com/conduit-agent/conduit/api/position"
+	"github.com/conduit-agent/conduit/api/resource"
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+var (
+	examplePosition    = rest.Position{ConnectorID: "orders:shop", PipelineID: "orders", Plugin: "builtin:generator", SavedBy: "builtin:generator", Position: []byte("42"), Epoch: 3, Records: 17}
+	exampleSetPosition = rest.SetPosition{Position: []byte("40")}
+)
+
+// positionRoutes returns the operations of where sources resume.
+func (s *Server) positionRoutes(base resource.Base) []route {
+	p := &position.Positions{Base: base, Store: s.Positions}
+	const path = "/v1/connectors/{id}/position"
+	return []route{
+		{openapi.Operation{Method: get, Path: path, ID: "getPosition", Tag: "connectors", Summary: "Get where a source resumes",
+			Response: examplePosition, Errors: []int{400, 404}}, p.Get, guard.Read, nil},
+		{openapi.Operation{Method: put, Path: path, ID: "setPosition", Tag: "connectors", Summary: "Have a source resume from another position",
+			Description: "Only while its pipeline is stopped. What is between the positions is delivered again or skipped; nothing checks the position but the plugin, when the pipeline starts.",
+			Headers:     ifMatch, Request: exampleSetPosition, Response: examplePosition, Errors: []int{400, 404, 412}}, p.Set, guard.Admin, nil},
+		{openapi.Operation{Method: remove, Path: path, ID: "resetPosition", Tag: "connectors", Summary: "Have a source begin anew",
+			Description: "Only while its pipeline is stopped.", Headers: ifMatch, Response: examplePosition, Errors: []int{400, 404, 412}}, p.Reset, guard.Admin, nil},
+	}
+}
