@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -237,7 +238,7 @@ func TestInspect(t *testing.T) {
 	}
 	go inspect(all)
 	go inspect(odd, "operation=create", "metadata.n=1")
-	eventually(t, "both sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2 })
+	wait.For(t, "both sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2 })
 	if n := w.watched("a:gen"); n != 1 {
 		t.Errorf("%d observers for two sessions, want one", n)
 	}
@@ -263,7 +264,7 @@ func TestInspect(t *testing.T) {
 			t.Errorf("session ended with %v, want io.EOF", err)
 		}
 	}
-	eventually(t, "there is no observer", func() bool { return w.watched("a:gen") == 0 })
+	wait.For(t, "there is no observer", func() bool { return w.watched("a:gen") == 0 })
 }
 
 // TestInspectDrops checks that a fast stream is sampled, that what was left out is reported
@@ -289,7 +290,7 @@ func TestInspectDrops(t *testing.T) {
 			return nil
 		})
 	}()
-	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
+	wait.For(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
 	began := time.Now()
 	for n := 0; n < total; n += 1000 {
 		batch := make([]record.Record, 1000)
@@ -403,7 +404,7 @@ func TestInspectShows(t *testing.T) {
 	go func() {
 		ended <- c.Inspect(ctx, "a:gen", nil, func(m client.Message) error { got <- m; return nil })
 	}()
-	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
+	wait.For(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
 	passed := rec(1)
 	w.pass("a:gen", passed)
 	if m := <-got; !strings.Contains(string(m.Result), `"shown":true`) {

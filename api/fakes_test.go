@@ -452,16 +452,6 @@ func do(h http.Handler, method, path, body string, headers ...string) call {
 	return call{w.Code, w.Header(), w.Body.Bytes()}
 }
 
-// eventually waits until the condition holds.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // misfits finds fault with the plugin "bad".
 func (w *world) misfits(_ context.Context, p *spec.Pipeline) []spec.Problem {
 	var all []spec.Problem

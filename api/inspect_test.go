@@ -18,6 +18,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -148,7 +149,7 @@ func TestWhatInspectorsSend(t *testing.T) {
 		}
 	}
 	clients.Wait()
-	eventually(t, "all sessions end", func() bool { return len(s.Stats().Sessions) == 0 })
+	wait.For(t, "all sessions end", func() bool { return len(s.Stats().Sessions) == 0 })
 }
 
 // seeing inspects a:gen until stop is called, which returns how many records were seen,
@@ -168,12 +169,12 @@ func seeing(t *testing.T, s *api.Server, c *client.Client, filters []string, opt
 			return nil
 		}, options...)
 	}()
-	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == before.Sessions["a:gen"]+1 })
+	wait.For(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == before.Sessions["a:gen"]+1 })
 	return func() int { return int(n.Load()) }, func() uint64 {
 		open := s.Stats().Sessions["a:gen"]
 		cancel()
 		<-ended
-		eventually(t, "the session ends", func() bool { return s.Stats().Sessions["a:gen"] == open-1 })
+		wait.For(t, "the session ends", func() bool { return s.Stats().Sessions["a:gen"] == open-1 })
 		return s.Stats().Dropped["a:gen"] - before.Dropped["a:gen"]
 	}
 }
@@ -200,7 +201,7 @@ func TestFiltersComeFirst(t *testing.T) {
 	for range 20 {
 		w.pass("a:gen", many(1000, 1000)...)
 	}
-	eventually(t, "all marked records are seen", func() bool { return seen() == 20 })
+	wait.For(t, "all marked records are seen", func() bool { return seen() == 20 })
 	if dropped := stop(); dropped != 0 {
 		t.Errorf("%d records were left out that no session selected", dropped)
 	}
@@ -218,7 +219,7 @@ func TestFiltersComeFirst(t *testing.T) {
 	seen, stop = seeing(t, s, c, append(filter, "operation=create"))
 	b := encode(many(1000, 1000))
 	w.passBatch("a:gen", b)
-	eventually(t, "an encoded record is seen", func() bool { return seen() == 1 })
+	wait.For(t, "an encoded record is seen", func() bool { return seen() == 1 })
 	if _, decoded := b.Decoded(); decoded {
 		t.Error("inspecting decoded the batch of the pipeline")
 	}
@@ -239,10 +240,10 @@ func TestFiltersOfSeveralSessions(t *testing.T) {
 	again, stopAgain := seeing(t, s, c, []string{"metadata.marked=yes", "metadata.marked=yes"})
 	none, stopNone := seeing(t, s, c, []string{"operation=delete"})
 	w.pass("a:gen", many(10, 5)...)
-	eventually(t, "every session sees", func() bool { return all() == 10 && marked() == 2 && again() == 2 })
+	wait.For(t, "every session sees", func() bool { return all() == 10 && marked() == 2 && again() == 2 })
 	stopMarked()
 	w.pass("a:gen", many(10, 2)...)
-	eventually(t, "the rest goes on", func() bool { return all() == 20 && again() == 7 })
+	wait.For(t, "the rest goes on", func() bool { return all() == 20 && again() == 7 })
 	if none() != 0 || marked() != 2 || stopNone()+stopAgain()+stopAll() != 0 {
 		t.Errorf("%d records without the operation, %d after the end, %d left out", none(), marked(), s.Stats().Dropped["a:gen"])
 	}
@@ -295,7 +296,7 @@ func TestInspectorsOfDeletedConnectors(t *testing.T) {
 	if first, payload, err := l.frame(); first != 0x88 || !strings.HasSuffix(payload, "the connector was deleted") || err != nil {
 		t.Errorf("%x %q, error %v", first, payload, err)
 	}
-	eventually(t, "the session ends", func() bool { return len(s.Stats().Sessions) == 0 && w.watched("a:gen") == 0 })
+	wait.For(t, "the session ends", func() bool { return len(s.Stats().Sessions) == 0 && w.watched("a:gen") == 0 })
 }
 
 // TestCountsOfDeletedConnectors has records be dropped and their connector be deleted: its
@@ -311,11 +312,11 @@ func TestCountsOfDeletedConnectors(t *testing.T) {
 			defer close(ended)
 			_ = c.Inspect(ctx, id, []string{"operation=delete"}, func(client.Message) error { return nil })
 		}()
-		eventually(t, "the session is open", func() bool { return s.Stats().Sessions[id] == 1 })
+		wait.For(t, "the session is open", func() bool { return s.Stats().Sessions[id] == 1 })
 		w.pass(id, many(10, 1)...)
 		cancel()
 		<-ended
-		eventually(t, "the session ends", func() bool { return s.Stats().Sessions[id] == 0 })
+		wait.For(t, "the session ends", func() bool { return s.Stats().Sessions[id] == 0 })
 	}
 	if got := s.Stats().Dropped; got["a:gen"] != 10 || got["b:gen"] != 10 {
 		t.Errorf("dropped %v, want 10 each", got)
@@ -340,7 +341,7 @@ func TestInspectorsShowSignsOfLife(t *testing.T) {
 		}
 		alive.send(masked(0x8a, ""))
 	}
-	eventually(t, "one session ends", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
+	wait.For(t, "one session ends", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
 	if first, _, err := alive.frame(); first != 0x89 || err != nil {
 		t.Errorf("the one that answers: %x, error %v", first, err)
 	}
@@ -356,7 +357,7 @@ func TestInspectSizes(t *testing.T) {
 	}
 	defer response.Body.Close()
 	lines := bufio.NewReader(response.Body)
-	eventually(t, "both sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2 })
+	wait.For(t, "both sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == 2 })
 	sized := func(metadata, payload int) record.Record {
 		return record.Record{Position: record.Position("p"), After: record.Raw(bytes.Repeat([]byte("x"), payload)),
 			Metadata: record.NewMetadata(map[string]string{"m": strings.Repeat("m", metadata)})}
@@ -414,7 +415,7 @@ func TestInspectorsThatHang(t *testing.T) {
 	}
 	close(stop)
 	passing.Wait()
-	eventually(t, "the others are left", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
+	wait.For(t, "the others are left", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
 }
 
 // What a thousand sessions cost must not be a goroutine each: the garbage collector
@@ -427,14 +428,14 @@ func TestInspectorsNeedNoGoroutines(t *testing.T) {
 	for range sessions {
 		all = append(all, open(t, c.URL, ""))
 	}
-	eventually(t, "the sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == sessions })
+	wait.For(t, "the sessions are open", func() bool { return s.Stats().Sessions["a:gen"] == sessions })
 	w.pass("a:gen", rec(1))
 	for _, l := range all {
 		if _, text, err := l.frame(); err != nil || !strings.Contains(text, `"result"`) {
 			t.Fatalf("%s, error %v", text, err)
 		}
 	}
-	eventually(t, "goroutines ended", func() bool { return runtime.NumGoroutine() < before+sessions/10 })
+	wait.For(t, "goroutines ended", func() bool { return runtime.NumGoroutine() < before+sessions/10 })
 }
 
 // The server ends at once whatever its clients do.

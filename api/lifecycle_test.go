@@ -11,6 +11,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -119,7 +120,7 @@ func TestCleanUpOfConnectors(t *testing.T) {
 		t.Errorf("without waiting: %d %s", got.status, got.body)
 	}
 	cleaning <- nil
-	eventually(t, "the clean-up", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.cleaned) == 1 })
+	wait.For(t, "the clean-up", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.cleaned) == 1 })
 	if got := do(h, "DELETE", "/v1/connectors/p:out?wait=10ms", ""); got.status != http.StatusGatewayTimeout {
 		t.Errorf("a clean-up that takes long: %d %s", got.status, got.body)
 	}

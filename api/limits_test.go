@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // hold opens n connections, sends a request on each, and reads an answer if there is to be one.
@@ -55,10 +56,10 @@ func TestTooManyConnections(t *testing.T) {
 	t.Cleanup(api.ConnectionWait(50 * time.Millisecond))
 	w, s, c := inspectable(t)
 	inspector := open(t, c.URL, "")
-	eventually(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
+	wait.For(t, "the session is open", func() bool { return s.Stats().Sessions["a:gen"] == 1 })
 	w.freeze()
 	held := hold(t, c.URL, waiting, api.MaxConns, false)
-	eventually(t, "all requests are received", func() bool { return w.restarted() == api.MaxConns })
+	wait.For(t, "all requests are received", func() bool { return w.restarted() == api.MaxConns })
 	other := anew(c)
 	for range 3 {
 		err := other.Healthy(t.Context())
@@ -77,7 +78,7 @@ func TestTooManyConnections(t *testing.T) {
 	for _, conn := range held {
 		conn.Close()
 	}
-	eventually(t, "there is a place again", func() bool { return other.Healthy(t.Context()) == nil })
+	wait.For(t, "there is a place again", func() bool { return other.Healthy(t.Context()) == nil })
 }
 
 // Connections without a request give way.
@@ -92,7 +93,7 @@ func TestConnectionsWait(t *testing.T) {
 	w, _, c := inspectable(t)
 	w.freeze()
 	held := hold(t, c.URL, waiting, api.MaxConns, false)
-	eventually(t, "all requests are received", func() bool { return w.restarted() == api.MaxConns })
+	wait.For(t, "all requests are received", func() bool { return w.restarted() == api.MaxConns })
 	answered := make(chan error, 1)
 	go func() { answered <- anew(c).Healthy(t.Context()) }()
 	select {
@@ -159,7 +160,7 @@ func TestTooManyStreams(t *testing.T) {
 		t.Errorf("streams take the place of others: %v", err)
 	}
 	streams[0].Close()
-	eventually(t, "another stream is possible", func() bool {
+	wait.For(t, "another stream is possible", func() bool {
 		conn := hold(t, c.URL, events, 1, false)[0]
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		return err == nil && response.StatusCode == http.StatusOK
@@ -195,5 +196,5 @@ func TestWrongTokensAreLimited(t *testing.T) {
 	if got := try(""); got.status != http.StatusUnauthorized {
 		t.Errorf("no token: %d %s", got.status, got.body)
 	}
-	eventually(t, "the address may try again", func() bool { return try("wrong").status == http.StatusUnauthorized })
+	wait.For(t, "the address may try again", func() bool { return try("wrong").status == http.StatusUnauthorized })
 }

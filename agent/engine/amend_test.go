@@ -13,6 +13,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -60,7 +61,7 @@ func (l *live) become() {
 // writes waits until a first write to a destination is under way.
 func (l *live) writes(id string) {
 	l.w.t.Helper()
-	waitFor(l.w.t, "a write", func() bool { return l.Stats.Destination(id).Bytes.Load() > 0 })
+	wait.For(l.w.t, "a write", func() bool { return l.Stats.Destination(id).Bytes.Load() > 0 })
 }
 
 func (l *live) stop() error {
@@ -76,17 +77,6 @@ func (l *live) wait() error {
 	case <-time.After(20 * time.Second):
 		l.w.t.Fatal("the pipeline did not end")
 		return nil
-	}
-}
-
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long for %s", what)
-		}
-		time.Sleep(50 * time.Microsecond)
 	}
 }
 
@@ -112,7 +102,7 @@ func TestDestinationsAreReplacedWhileTheSourceGoesOn(t *testing.T) {
 	l := w.begin(t.Context())
 	all := []*fakeDestination{d}
 	for i := range 100 {
-		waitFor(t, "records", func() bool { return len(d.records()) >= 20 })
+		wait.For(t, "records", func() bool { return len(d.records()) >= 20 })
 		w.set(2, "v", strconv.Itoa(i))
 		d = w.destination("dst", &fakeDestination{async: i%2 == 0, gather: 5 * (i % 3), instead: d})
 		all = append(all, d)
@@ -151,7 +141,7 @@ func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
 	old := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
 	l := w.begin(t.Context())
 	l.writes("p:dst")
-	waitFor(t, "a full queue", func() bool { return l.Stats.Source("p:src").Records.Load() > 100 })
+	wait.For(t, "a full queue", func() bool { return l.Stats.Source("p:src").Records.Load() > 100 })
 	w.set(1, "v", "2")
 	replacement := w.destination("dst", &fakeDestination{instead: old})
 	a, err := l.amend()
@@ -169,7 +159,7 @@ func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
 	if err := <-applied; err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the rest", func() bool { return len(old.records())+len(replacement.records()) == 1000 })
+	wait.For(t, "the rest", func() bool { return len(old.records())+len(replacement.records()) == 1000 })
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +176,7 @@ func TestAmendmentsThatFail(t *testing.T) {
 	w.source("src", 1<<30)
 	old := w.destination("dst", &fakeDestination{})
 	l := w.begin(t.Context())
-	waitFor(t, "records", func() bool { return len(old.records()) > 100 })
+	wait.For(t, "records", func() bool { return len(old.records()) > 100 })
 
 	w.set(1, "v", "2")
 	bad := w.destination("dst", &fakeDestination{})
@@ -198,7 +188,7 @@ func TestAmendmentsThatFail(t *testing.T) {
 		t.Errorf("torn down %d times", bad.tornDown)
 	}
 	n := len(old.records())
-	waitFor(t, "what runs to go on", func() bool { return len(old.records()) > n+100 })
+	wait.For(t, "what runs to go on", func() bool { return len(old.records()) > n+100 })
 
 	w.set(1, "v", "3")
 	bad = w.destination("dst", &fakeDestination{instead: old})
@@ -363,7 +353,7 @@ func TestDeadLetterQueueIsReplaced(t *testing.T) {
 			l := w.begin(t.Context())
 			var deadLetters []record.Record
 			for i := range 50 {
-				waitFor(t, "dead letters", func() bool { return len(old.records()) > 5 })
+				wait.For(t, "dead letters", func() bool { return len(old.records()) > 5 })
 				w.spec.DLQ.Settings = map[string]string{"v": strconv.Itoa(i)}
 				replacement := &fakeDestination{t: t, async: i%2 == 0, instead: old}
 				w.plugins.destinations["p:dead-letter-queue"] = replacement
@@ -404,7 +394,7 @@ func TestDeadLetterQueueWindowOverAmendments(t *testing.T) {
 		d := w.destination("dst", &fakeDestination{refuse: refuseEvery(10)})
 		more := s.waits(20)
 		l := w.begin(t.Context())
-		waitFor(t, "the first refusal", func() bool { return len(w.dlq.records()) == 1 })
+		wait.For(t, "the first refusal", func() bool { return len(w.dlq.records()) == 1 })
 		test.change(&w.spec.DLQ)
 		w.plugins.destinations["p:dead-letter-queue"] = &fakeDestination{t: t}
 		l.become()
@@ -415,7 +405,7 @@ func TestDeadLetterQueueWindowOverAmendments(t *testing.T) {
 			}
 			continue
 		}
-		waitFor(t, "the rest", func() bool { return s.ackedUpTo() == 20 })
+		wait.For(t, "the rest", func() bool { return s.ackedUpTo() == 20 })
 		if err := l.stop(); err != nil {
 			t.Error(err)
 		}
@@ -440,7 +430,7 @@ func TestDestinationsAreReopenedWhenRefusalsBecomeTolerated(t *testing.T) {
 	w.spec.DLQ.WindowSize = 0
 	replacement := w.destination("dst", &fakeDestination{instead: old})
 	l.become()
-	waitFor(t, "all records", func() bool { return s.ackedUpTo() == 100 })
+	wait.For(t, "all records", func() bool { return s.ackedUpTo() == 100 })
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -484,7 +474,7 @@ func testProcessorsAreReplaced(t *testing.T, at string) {
 	l := w.begin(t.Context())
 	key := func(r record.Record) string { raw, _ := r.Key.Raw(); return string(raw) }
 	want := []string{"p:src"}
-	waitFor(t, "a record", func() bool { return len(d.records()) > 0 })
+	wait.For(t, "a record", func() bool { return len(d.records()) > 0 })
 	for i := range 20 {
 		chain := &w.spec.Processors
 		switch at {
@@ -501,7 +491,7 @@ func testProcessorsAreReplaced(t *testing.T, at string) {
 		}
 		want = append(want, name)
 		l.become()
-		waitFor(t, "a record of "+name, func() bool { all := d.records(); return len(all) > 0 && key(all[len(all)-1]) == name })
+		wait.For(t, "a record of "+name, func() bool { all := d.records(); return len(all) > 0 && key(all[len(all)-1]) == name })
 	}
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
@@ -527,14 +517,14 @@ func TestLateResultsAreVoid(t *testing.T) {
 	s := w.source("src", 1<<30)
 	old := w.destination("dst", &fakeDestination{})
 	l := w.begin(t.Context())
-	waitFor(t, "records", func() bool { return len(old.records()) > 10 })
+	wait.For(t, "records", func() bool { return len(old.records()) > 10 })
 	w.set(1, "v", "2")
 	replacement := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
 	l.become()
 	old.settle(1, nil)
 	old.settle(0, errors.New("its process ended"))
 	close(replacement.hold)
-	waitFor(t, "records", func() bool { return len(replacement.records()) > 10 })
+	wait.For(t, "records", func() bool { return len(replacement.records()) > 10 })
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -556,7 +546,7 @@ func TestSettingsTheEngineReadsFollowTheNewVersion(t *testing.T) {
 		w.set(1, "sdk.batch.size", "200")
 		replacement := w.destination("dst", &fakeDestination{gather: 200, instead: d})
 		l.become()
-		waitFor(t, "all but the last", func() bool { return s.ackedUpTo()+200 > 950 })
+		wait.For(t, "all but the last", func() bool { return s.ackedUpTo()+200 > 950 })
 		time.Sleep(2 * w.ackTimeout) // it gathers, and may take its time
 		w.set(1, "v", "3")
 		w.destination("dst", &fakeDestination{hold: make(chan struct{}), instead: replacement})

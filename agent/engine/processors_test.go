@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/tap"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -734,7 +735,7 @@ func runUntilCut(t *testing.T, w *world, d *fakeDestination, total int, rnd *ran
 		cut.Stop()
 		ctx = t.Context()
 		go func() {
-			waitFor(t, "all", func() bool { return s.ackedUpTo() >= total-6 })
+			wait.For(t, "all", func() bool { return s.ackedUpTo() >= total-6 })
 			close(drain)
 		}()
 	}

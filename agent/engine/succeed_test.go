@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -69,7 +70,7 @@ func TestProcessorsThatHoldAreSucceeded(t *testing.T) {
 			w.scripted(at, "hoarder", func() sdk.Processor { return &hoarder{} })
 			l := w.begin(t.Context())
 			w.hoards(at, "refuses")
-			waitFor(t, "a hold", func() bool {
+			wait.For(t, "a hold", func() bool {
 				a, err := l.amend()
 				if err == nil {
 					a.Discard(t.Context()) // the record has not come to it yet
@@ -85,7 +86,7 @@ func TestProcessorsThatHoldAreSucceeded(t *testing.T) {
 					close(more)
 				}
 			}
-			waitFor(t, "all but the last", func() bool { return s.ackedUpTo() == 1000 })
+			wait.For(t, "all but the last", func() bool { return s.ackedUpTo() == 1000 })
 			if err := l.stop(); err != nil {
 				t.Fatal(err)
 			}
@@ -103,14 +104,14 @@ func TestProcessorsThatHoldByNow(t *testing.T) {
 	d := w.destination("dst", &fakeDestination{})
 	w.scripted("", "hoarder", func() sdk.Processor { return &hoarder{} })
 	l := w.begin(t.Context())
-	waitFor(t, "two records", func() bool { return s.ackedUpTo() == 2 })
+	wait.For(t, "two records", func() bool { return s.ackedUpTo() == 2 })
 	w.hoards("", "refuses")
 	a, err := l.amend()
 	if err != nil {
 		t.Fatal(err)
 	}
 	close(more)
-	waitFor(t, "a third record", func() bool {
+	wait.For(t, "a third record", func() bool {
 		again, err := l.amend()
 		if err == nil {
 			again.Discard(t.Context())

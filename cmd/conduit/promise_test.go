@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // timeLimit is how long a script waits for what must come. It is shorter than the time
@@ -168,7 +169,7 @@ func (h *host) terminate(ts *testscript.TestScript, _ bool, args []string) {
 func (h *host) signal(ts *testscript.TestScript, _ bool, args []string) {
 	signals := map[string]syscall.Signal{"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "HUP": syscall.SIGHUP}
 	ts.Check(h.agent.Process.Signal(signals[args[0]]))
-	if args[0] == "STOP" && !wait(h.stopped) {
+	if args[0] == "STOP" && !inTime(h.stopped) {
 		ts.Fatalf("the agent does not stop")
 	}
 }
@@ -214,7 +215,7 @@ func matches(ts *testscript.TestScript, neg bool, args []string, text func() str
 	}
 	n := 0
 	enough := func() bool { n = len(pattern.FindAllString(text(), -1)); return n >= want }
-	if neg && enough() || !neg && !wait(enough) {
+	if neg && enough() || !neg && !inTime(enough) {
 		ts.Fatalf("%d times %q:\n%s", n, args[0], text())
 	}
 }
@@ -222,7 +223,7 @@ func matches(ts *testscript.TestScript, neg bool, args []string, text func() str
 // lines N FILE waits until the file has so many lines, and not more.
 func (h *host) lines(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := atoi(ts, args[0]), 0
-	wait(func() bool { n = len(linesOf(ts, args[1])); return n >= want })
+	inTime(func() bool { n = len(linesOf(ts, args[1])); return n >= want })
 	if n != want {
 		ts.Fatalf("%s has %d lines, want %d:\n%s", args[1], n, want, h.log(ts))
 	}
@@ -234,7 +235,7 @@ func (h *host) read(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := float64(atoi(ts, args[0])), 0.0
 	series := regexp.MustCompile(`(?m)^conduit_connector_records_total\{.*pipeline_id="` + regexp.QuoteMeta(args[1]) + `",.*type="source"\} (\S+)$`)
 	c := client.Client{URL: "http://" + ts.Getenv("CONDUIT_API_HTTP_ADDRESS")}
-	if !wait(func() bool {
+	if !inTime(func() bool {
 		text, err := c.Metrics(context.Background())
 		ts.Check(err)
 		n = 0
@@ -255,7 +256,7 @@ func (h *host) untouched(ts *testscript.TestScript, _ bool, _ []string) {
 	const started = "pipeline runs component=reconcile pipeline_id=bystander"
 	h.logged(ts, false, []string{started})
 	before, n := len(linesOf(ts, "bystander.txt")), 0
-	if !wait(func() bool { n = len(linesOf(ts, "bystander.txt")); return n > before+10 }) {
+	if !inTime(func() bool { n = len(linesOf(ts, "bystander.txt")); return n > before+10 }) {
 		ts.Fatalf("there are no records beyond %d:\n%s", n, h.log(ts))
 	}
 	for i, line := range linesOf(ts, "bystander.txt") {
@@ -269,7 +270,7 @@ func (h *host) untouched(ts *testscript.TestScript, _ bool, _ []string) {
 // processes N waits until so many processes run whose executables are in connectors.
 func processes(ts *testscript.TestScript, _ bool, args []string) {
 	want, n := atoi(ts, args[0]), 0
-	if !wait(func() bool {
+	if !inTime(func() bool {
 		all, err := filepath.Glob("/proc/[0-9]*/exe")
 		ts.Check(err)
 		n = 0
@@ -338,13 +339,13 @@ func linesOf(ts *testscript.TestScript, file string) []string {
 	return all[:len(all)-1]
 }
 
-func wait(until func() bool) bool {
-	for deadline := time.Now().Add(timeLimit); !until(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
+// inTime waits until the condition holds, and reports whether it did in time.
+func inTime(holds func() bool) bool { return within(timeLimit, holds) }
+
+func within(limit time.Duration, holds func() bool) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return wait.Until(ctx, holds)
 }
 
 func atoi(ts *testscript.TestScript, text string) int {

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
@@ -78,15 +78,14 @@ func declare(ts *testscript.TestScript, _ bool, args []string) {
 
 // eventually PATTERN COMMAND ARG... runs the command until it prints what matches.
 func eventually(ts *testscript.TestScript, _ bool, args []string) {
-	pattern, deadline := regexp.MustCompile("(?m)"+args[0]), time.Now().Add(20*time.Second)
-	for {
-		err := ts.Exec(args[1], args[2:]...)
-		if out := ts.ReadFile("stdout"); pattern.MatchString(out) {
-			return
-		} else if time.Now().After(deadline) {
-			ts.Fatalf("%v: ended with %v, and never printed %s:\n%s", args[1:], err, args[0], out)
-		}
-		time.Sleep(10 * time.Millisecond)
+	pattern, out := regexp.MustCompile("(?m)"+args[0]), ""
+	var err error
+	if !within(wait.Limit, func() bool {
+		err = ts.Exec(args[1], args[2:]...)
+		out = ts.ReadFile("stdout")
+		return pattern.MatchString(out)
+	}) {
+		ts.Fatalf("%v: ended with %v, and never printed %s:\n%s", args[1:], err, args[0], out)
 	}
 }
 

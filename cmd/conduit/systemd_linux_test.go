@@ -12,11 +12,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // TestUnit runs the built agent under systemd as process 1, with the unit and the settings
@@ -27,7 +27,7 @@ func TestUnit(t *testing.T) {
 	m.write("in/lines", numbered(1, 1000))
 	m.must("systemctl", "start", "conduit.service") // comes back when the agent says that it is ready
 	m.shows(map[string]string{"Type": "notify", "ActiveState": "active", "SubState": "running", "NRestarts": "0"})
-	waitFor(t, "the state in systemctl status", func() bool { return m.property("StatusText") == "3 running" })
+	wait.For(t, "the state in systemctl status", func() bool { return m.property("StatusText") == "3 running" })
 
 	m.delivers("lines.txt", 1000)
 	m.grows("numbers.txt")
@@ -223,7 +223,7 @@ func (m *container) boot(from ...string) {
 			m.t.Logf("console:\n%s", &console)
 		}
 	})
-	waitFor(m.t, "systemd has booted", func() bool {
+	wait.For(m.t, "systemd has booted", func() bool {
 		select {
 		case <-ended:
 			m.t.Fatalf("systemd-nspawn ended")
@@ -318,14 +318,14 @@ func (m *container) read(name string) string {
 // delivers waits until the file has that many lines.
 func (m *container) delivers(name string, n int) {
 	m.t.Helper()
-	waitFor(m.t, fmt.Sprintf("%s has %d lines", name, n), func() bool { return strings.Count(m.read(name), "\n") >= n })
+	wait.For(m.t, fmt.Sprintf("%s has %d lines", name, n), func() bool { return strings.Count(m.read(name), "\n") >= n })
 }
 
 // grows waits until the file gets longer.
 func (m *container) grows(name string) {
 	m.t.Helper()
 	before := len(m.read(name))
-	waitFor(m.t, name+" grows", func() bool { return len(m.read(name)) > before })
+	wait.For(m.t, name+" grows", func() bool { return len(m.read(name)) > before })
 }
 
 // put writes a file that all may read, in directories that all may enter.
@@ -333,14 +333,5 @@ func put(t *testing.T, path string, content []byte, mode os.FileMode) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, mode)); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
 	}
 }

@@ -110,12 +110,6 @@ func (o *Opened) Settle(records ...record.Record) {
 // Progress returns what the source reports.
 func (o *Opened) Progress() progress.Report { return o.Source.(sdk.Reporter).Progress() }
 
-// Eventually waits until ok returns true.
-func (o *Opened) Eventually(what string, ok func() bool) {
-	o.Helper()
-	Eventually(o, openedTimeout, what, ok)
-}
-
 // Show returns operation, collection, key and payload of each record.
 func Show(records []record.Record) []string {
 	var all []string
@@ -178,4 +172,18 @@ func Row(n int, op record.Operation, key, after map[string]any) record.Record {
 		r.After = record.Structured(after)
 	}
 	return r
+}
+
+// OpenSource configures s and opens it at the position, and returns it. It is torn down when
+// the test ends.
+func OpenSource[S sdk.Source](t testing.TB, s S, settings map[string]string, at record.Position) S {
+	t.Helper()
+	if err := s.Configure(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Teardown(context.WithoutCancel(t.Context())) })
+	return s
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
@@ -90,13 +91,7 @@ func (c *checker) must(err error, doing string, args ...any) {
 // eventually waits until ok.
 func (c *checker) eventually(what string, ok func() bool) {
 	c.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-c.ctx.Done():
-			c.Fatalf("waited too long until %s", what)
-		}
+	if !wait.Until(c.ctx, ok) {
+		c.Fatalf("waited too long until %s", what)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
@@ -72,7 +73,7 @@ func TestASourceCannotRunFarAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	ahead, since := read(), time.Now()
-	eventually(t, "the source is held up", func() bool {
+	wait.For(t, "the source is held up", func() bool {
 		if n := read(); n != ahead {
 			ahead, since = n, time.Now()
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
@@ -192,7 +193,7 @@ func TestCrashIsReported(t *testing.T) {
 	if err := d.Write(ctx, batch("a", "crash")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the crash is reported", func() bool { _, _, broken := r.get(); return broken != nil })
+	wait.For(t, "the crash is reported", func() bool { _, _, broken := r.get(); return broken != nil })
 	_, _, broken := r.get()
 	for _, want := range []string{"pipe:dst", "exit status 2", "out of ideas"} {
 		if !strings.Contains(broken.Error(), want) {
@@ -223,7 +224,7 @@ func TestUnavailableIsNoRefusal(t *testing.T) {
 			if name == "flushed" {
 				err = d.Flush(ctx)
 			} else {
-				eventually(t, "it is broken", func() bool { _, _, err = r.get(); return err != nil })
+				wait.For(t, "it is broken", func() bool { _, _, err = r.get(); return err != nil })
 			}
 			var lost interface{ Lost() bool }
 			if !errors.As(err, &lost) || !lost.Lost() || !strings.Contains(err.Error(), "disk full") {
@@ -286,7 +287,7 @@ func TestRefusalsKeepTheirOrder(t *testing.T) {
 		if err := d.Write(ctx, batch("a", strings.Repeat("x", 2000), "c")); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "all is written", func() bool {
+		wait.For(t, "all is written", func() bool {
 			b, err := os.ReadFile(path)
 			return err == nil && len(strings.Fields(string(b))) == 2*round+2
 		})

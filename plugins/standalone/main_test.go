@@ -219,15 +219,3 @@ func sequence(from, to int) string {
 	}
 	return strings.Join(s, " ")
 }
-
-// eventually waits until ok.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
@@ -189,7 +190,7 @@ func TestSourcesThatEndUnread(t *testing.T) {
 			c.StopTimeout = 200 * time.Millisecond
 			s := openSource(ctx, t, c, map[string]string{"mode": mode})
 			standalone.MakeSpace(s) // as the first Read does
-			eventually(t, "no more is taken ahead", func() bool { return standalone.SourceIsAhead(s) })
+			wait.For(t, "no more is taken ahead", func() bool { return standalone.SourceIsAhead(s) })
 			dies := mode == "crowd, then die"
 			if !dies {
 				if err := s.Stop(ctx); err != nil {
@@ -197,7 +198,7 @@ func TestSourcesThatEndUnread(t *testing.T) {
 				}
 			}
 			var err error
-			eventually(t, "the end is noticed", func() bool {
+			wait.For(t, "the end is noticed", func() bool {
 				err = s.Ack(ctx, []record.Position{record.Position("1")})
 				return err != nil || standalone.SourceHasEnded(s)
 			})
@@ -324,7 +325,7 @@ func TestOddDestinations(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tt.broken != "" {
-				eventually(t, "it is reported", func() bool { _, _, broken := r.get(); return broken != nil })
+				wait.For(t, "it is reported", func() bool { _, _, broken := r.get(); return broken != nil })
 				if _, _, broken := r.get(); !strings.Contains(broken.Error(), tt.broken) {
 					t.Errorf("got %v, want %s", broken, tt.broken)
 				}
@@ -361,8 +362,8 @@ func TestDestinationThatDiesUnheard(t *testing.T) {
 	if err := d.Write(ctx, batch(make([]string, crowded)...)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "no more is taken ahead", func() bool { return standalone.DestinationIsAhead(d) })
-	eventually(t, "the end is noticed", func() bool { err = d.Write(ctx, batch("a")); return err != nil })
+	wait.For(t, "no more is taken ahead", func() bool { return standalone.DestinationIsAhead(d) })
+	wait.For(t, "the end is noticed", func() bool { err = d.Write(ctx, batch("a")); return err != nil })
 	if !strings.Contains(err.Error(), "the plugin process ended: exit status 3") || ctx.Err() != nil {
 		t.Errorf("Write: %v, context: %v", err, ctx.Err())
 	}

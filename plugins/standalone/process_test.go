@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
@@ -75,7 +76,7 @@ func TestStartThatIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { _, err := c.Source(ctx, "pipe:src"); done <- err }()
-	eventually(t, "the process runs", func() bool { return len(childrenOf(t, os.Getpid())) > len(before) })
+	wait.For(t, "the process runs", func() bool { return len(childrenOf(t, os.Getpid())) > len(before) })
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
@@ -112,7 +113,7 @@ func TestPluginDiesWithItsHost(t *testing.T) {
 	if err := host.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the plugin runs", func() bool { _, err := os.Stat(ready); return err == nil })
+	wait.For(t, "the plugin runs", func() bool { _, err := os.Stat(ready); return err == nil })
 	children := childrenOf(t, host.Process.Pid)
 	if len(children) != 1 {
 		t.Fatalf("the host has children %v, want one", children)
@@ -121,7 +122,7 @@ func TestPluginDiesWithItsHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = host.Wait()
-	eventually(t, "the plugin is gone", func() bool { return !running(children[0]) })
+	wait.For(t, "the plugin is gone", func() bool { return !running(children[0]) })
 }
 
 func childrenOf(t *testing.T, pid int) (children []int) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/schema"
@@ -46,7 +47,7 @@ func TestConfinedSource(t *testing.T) {
 	}
 	// It writes what is acknowledged to a file, which it was not given.
 	_ = s.Ack(ctx, []record.Position{b.Position(0)})
-	eventually(t, "the source fails", func() bool { _, err = s.Read(ctx); return err != nil })
+	wait.For(t, "the source fails", func() bool { _, err = s.Read(ctx); return err != nil })
 	if !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("it wrote to %s: %v", acks, err)
 	}

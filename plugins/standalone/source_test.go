@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -139,7 +140,7 @@ func readToTheStop(ctx context.Context, t *testing.T, s *standalone.Source) []re
 // wantLogs waits for what the connector logs and prints, which tells whose it is.
 func wantLogs(t *testing.T, out *logbuf.Buffer) {
 	t.Helper()
-	eventually(t, "logs arrive", func() bool {
+	wait.For(t, "logs arrive", func() bool {
 		return strings.Contains(out.String(), "created") && strings.Contains(out.String(), "printed to stdout")
 	})
 	if got := out.String(); !strings.Contains(got, "level=INFO msg=created") || !strings.Contains(got, "id=pipe:src") || !strings.Contains(got, "component=plugin") {

@@ -8,10 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
-	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -69,7 +68,7 @@ func TestLinksAfterTheCheck(t *testing.T) {
 		t.Errorf("the destination opens it: %v", err)
 	}
 	// A destination that runs follows the name to another file.
-	plugintest.Eventually(t, 3*time.Second, "it refuses to follow the link", func() bool {
+	wait.For(t, "it refuses to follow the link", func() bool {
 		_, err := running.Write(ctx, []record.Record{{Position: record.Position("1"), After: record.Raw([]byte("x"))}})
 		return err != nil
 	})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
-	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -80,7 +80,7 @@ func TestRotatesBySize(t *testing.T) {
 				mustWrite(t, d, someRecords(1+10*i, 10, 0))
 			}
 			if compression != "none" {
-				plugintest.Eventually(t, 10*time.Second, "all are compressed", func() bool {
+				wait.For(t, "all are compressed", func() bool {
 					all := names(t, path)
 					return !slices.ContainsFunc(all, func(n string) bool {
 						return n != filepath.Base(path) && (filepath.Ext(n) == ".log" || filepath.Ext(n) == ".tmp")
@@ -162,7 +162,7 @@ func TestKeepsSome(t *testing.T) {
 	for i := range 9 {
 		mustWrite(t, d, someRecords(i, 1, 0))
 	}
-	plugintest.Eventually(t, 10*time.Second, "the oldest are removed", func() bool { return len(names(t, path)) == 4 })
+	wait.For(t, "the oldest are removed", func() bool { return len(names(t, path)) == 4 })
 	wantContent(t, path, "8\n")
 	wantContent(t, other, "of somebody else\n")
 	all := names(t, path)
@@ -178,7 +178,7 @@ func TestTidiesWhatAKillLeft(t *testing.T) {
 	write(t, at(".app-20260927T101112.000.000.log.gz.tmp"), "half")
 	write(t, at("app-20260927T101112.000.000.log.gz"), "torn")
 	rotating(t, path, "rotate.size", "100", "rotate.compression", "gzip")
-	plugintest.Eventually(t, 10*time.Second, "it is compressed", func() bool {
+	wait.For(t, "it is compressed", func() bool {
 		return slices.Equal(names(t, path), []string{"app-20260927T101112.000.000.log.gz", "app.log"})
 	})
 	open(t, at("app-20260927T101112.000.000.log.gz"), nil).want("1")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/http"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -222,7 +223,7 @@ func TestPollFailures(t *testing.T) {
 	s := source(t, settings, nil)
 	done := make(chan []record.Record, 1)
 	go func() { records, _ := s.Read(t.Context()); done <- records }()
-	plugintest.Eventually(t, 10*time.Second, "the failure is reported", func() bool { return strings.Contains(s.Progress().Warning, "the server answered 500") })
+	wait.For(t, "the failure is reported", func() bool { return strings.Contains(s.Progress().Warning, "the server answered 500") })
 	all := <-done
 	if len(all) != 2 || s.Progress().Warning != "" {
 		t.Errorf("%d records, warning %q", len(all), s.Progress().Warning)

@@ -13,11 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/http"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -187,10 +187,10 @@ func TestServerGone(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); send(nethttp.DefaultClient, r) }()
 	behind := func(n int64) func() bool { return func() bool { return *s.Progress().Records == n } }
-	plugintest.Eventually(t, 10*time.Second, "the request waits", behind(1))
+	wait.For(t, "the request waits", behind(1))
 	cancel()
 	<-done
-	plugintest.Eventually(t, 10*time.Second, "its record is dropped", behind(0))
+	wait.For(t, "its record is dropped", behind(0))
 }
 
 // TestServerBounds refuses what is too much: a body, requests that wait, bytes that wait, and too many a second.

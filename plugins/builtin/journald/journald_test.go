@@ -12,6 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/journald"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -149,7 +150,7 @@ func TestRunsAgain(t *testing.T) {
 	s := source(t, j, nil)
 	done := make(chan error)
 	go func() { _, err := s.Read(t.Context()); done <- err }()
-	plugintest.Eventually(t, 10*time.Second, "it says so", func() bool { return s.Progress().Warning != "" })
+	wait.For(t, "it says so", func() bool { return s.Progress().Warning != "" })
 	if err := os.Mkdir(j.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -214,11 +214,6 @@ func runAll(t *testing.T, tests map[string]func(*world)) {
 	}
 }
 
-func (w *world) eventually(what string, ok func() bool) {
-	w.Helper()
-	plugintest.Eventually(w, timeout, what, ok)
-}
-
 // destination is a running destination.
 type destination struct {
 	*world

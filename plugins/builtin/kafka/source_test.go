@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -138,7 +139,7 @@ func checkCommit(w *world) {
 	s := w.open(w.settings(), nil)
 	all := s.want("a", "b", "c")
 	s.ack(all[:2]...)
-	w.eventually("the offset is committed", func() bool { return w.committed(0) == 2 })
+	wait.For(w, "the offset is committed", func() bool { return w.committed(0) == 2 })
 	s.close()
 	w.open(w.settings(), nil).want("c")
 }
@@ -148,7 +149,7 @@ func checkInFlight(w *world) {
 	w.produce(0, "a", "b")
 	s := w.open(w.settings(), nil)
 	all := s.want("a", "b")
-	w.eventually("the beginning is committed", func() bool { return w.committed(0) == 0 })
+	wait.For(w, "the beginning is committed", func() bool { return w.committed(0) == 0 })
 	s.close()
 	if at := w.committed(0); at != 0 {
 		w.Errorf("the group is at %d", at)
@@ -178,14 +179,14 @@ func checkAborted(w *world) {
 	w.produce(0, "plain")
 	s := w.open(w.settings(), nil)
 	s.ack(s.want("committed", "plain")...)
-	w.eventually("nothing is behind", func() bool { p := s.progress(); return p.Records != nil && *p.Records == 0 })
+	wait.For(w, "nothing is behind", func() bool { p := s.progress(); return p.Records != nil && *p.Records == 0 })
 }
 
 // checkEnd begins with what is to come, also when the source was stopped before anything came.
 func checkEnd(w *world) {
 	w.produce(0, "old")
 	s := w.open(w.settings("readFromBeginning", "false"), nil)
-	w.eventually("the end is committed", func() bool { return w.committed(0) == 1 && w.committed(1) == 0 })
+	wait.For(w, "the end is committed", func() bool { return w.committed(0) == 1 && w.committed(1) == 0 })
 	s.close()
 	w.produce(0, "a")
 	w.produce(1, "b")
@@ -196,7 +197,7 @@ func checkEnd(w *world) {
 
 func checkAdded(w *world) {
 	s := w.open(w.settings("readFromBeginning", "false"), nil)
-	w.eventually("the end is committed", func() bool { return w.committed(0) == 0 && w.committed(1) == 0 })
+	wait.For(w, "the end is committed", func() bool { return w.committed(0) == 0 && w.committed(1) == 0 })
 	w.produce(0, "a")
 	first := s.want("a")
 	s.close()
@@ -204,7 +205,7 @@ func checkAdded(w *world) {
 		w.Fatal(err)
 	}
 	producer := w.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	w.eventually("the partition can be written to", func() bool {
+	wait.For(w, "the partition can be written to", func() bool {
 		return producer.ProduceSync(w.Context(), &kgo.Record{Topic: w.topic, Partition: 2, Value: []byte("b")}).FirstErr() == nil
 	})
 	w.open(w.settings("readFromBeginning", "false"), first[0].Position).want("b")
@@ -263,7 +264,7 @@ func checkRecreated(w *world) {
 	if _, err := w.admin.DeleteTopic(w.Context(), w.topic); err != nil {
 		w.Fatal(err)
 	}
-	w.eventually("the topic is there again", func() bool {
+	wait.For(w, "the topic is there again", func() bool {
 		_, err := w.admin.CreateTopic(w.Context(), 2, 1, nil, w.topic)
 		return err == nil
 	})
@@ -286,7 +287,7 @@ func checkRebalance(w *world) {
 	first := w.open(w.settings(), nil)
 	all := first.read(2)
 	second := w.open(w.settings(), nil)
-	w.eventually("the group has two members", func() bool {
+	wait.For(w, "the group has two members", func() bool {
 		groups, err := w.admin.DescribeGroups(w.Context(), w.topic)
 		return err == nil && len(groups[w.topic].Members) == 2
 	})
@@ -323,12 +324,12 @@ func checkLag(w *world) {
 	s := w.open(w.settings(), nil)
 	all := s.read(3)
 	s.ack(all[0])
-	w.eventually("two are behind", func() bool {
+	wait.For(w, "two are behind", func() bool {
 		p := s.progress()
 		return p.Records != nil && *p.Records == 2 && p.Seconds != nil && *p.Seconds > 0 && partsAre(p.Parts, w.topic, all[1:])
 	})
 	s.ack(all[1:]...)
-	w.eventually("none is behind", func() bool { p := s.progress(); return *p.Records == 0 && *p.Seconds == 0 && p.Warning == "" })
+	wait.For(w, "none is behind", func() bool { p := s.progress(); return *p.Records == 0 && *p.Seconds == 0 && p.Warning == "" })
 }
 
 // partsAre reports whether the parts are the partitions of the records.

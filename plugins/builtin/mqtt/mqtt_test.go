@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mqtt"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -28,7 +29,7 @@ func source(t *testing.T, settings map[string]string, pos record.Position) *mqtt
 
 func subscribed(t *testing.T, s *mqtt.Source) {
 	t.Helper()
-	plugintest.Eventually(t, 10*time.Second, "it is subscribed", func() bool { return !s.Progress().At.IsZero() })
+	wait.For(t, "it is subscribed", func() bool { return !s.Progress().At.IsZero() })
 }
 
 func text(records []record.Record) string {
@@ -221,7 +222,7 @@ func TestTLS(t *testing.T) {
 	set := settings(m.Addr)
 	set["url"], set["tls.ca"] = "mqtts://"+m.Addr, serverCert
 	without := source(t, set, nil)
-	plugintest.Eventually(t, 10*time.Second, "the server misses the certificate", func() bool { return without.Progress().Warning != "" })
+	wait.For(t, "the server misses the certificate", func() bool { return without.Progress().Warning != "" })
 	set["tls.cert"], set["tls.key"] = clientCert, clientKey
 	s := source(t, set, nil)
 	subscribed(t, s)

@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/nats"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -147,7 +148,7 @@ func TestStream(t *testing.T) {
 			want(t, read(t, src, 3), "3 4 5")
 			ack(t, src, 3)
 			if retention != jetstream.LimitsPolicy {
-				plugintest.Eventually(t, 10*time.Second, "the stream removes what is acknowledged", func() bool {
+				wait.For(t, "the stream removes what is acknowledged", func() bool {
 					info, err := stream.Info(t.Context())
 					return err == nil && info.State.Msgs <= 1 // that of no consumer
 				})
@@ -187,7 +188,7 @@ func TestReconnects(t *testing.T) {
 		wanted = append(wanted, fmt.Sprint(i))
 	}
 	want(t, all, strings.Join(wanted, " "))
-	plugintest.Eventually(t, 10*time.Second, "the lag is known", func() bool { return src.Progress().Records != nil })
+	wait.For(t, "the lag is known", func() bool { return src.Progress().Records != nil })
 }
 
 // TestStart begins where the connector was made, also when it fails before its first message.
@@ -274,7 +275,7 @@ func TestCore(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	src := source(t, map[string]string{"url": s.URL(), "type": "core", "subjects": "a.*, b"}, nil)
-	plugintest.Eventually(t, 10*time.Second, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
+	wait.For(t, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
 	var answers atomic.Int64
 	if _, err := s.nc.Subscribe("answer", func(*client.Msg) { answers.Add(1) }); err != nil {
 		t.Fatal(err)
@@ -323,7 +324,7 @@ func TestIdentities(t *testing.T) {
 		}
 		set[setting] = one[1]
 		src := source(t, set, nil)
-		plugintest.Eventually(t, 10*time.Second, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
+		wait.For(t, "it is subscribed", func() bool { return !src.Progress().At.IsZero() })
 	}
 }
 

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -117,7 +117,7 @@ func (w *world) open(settings map[string]string, pos record.Position) *source {
 // streaming waits until all rows are read, of a source that has few, and the server has no more.
 func (s *source) streaming() *source {
 	s.Helper()
-	s.Eventually("the source has read all there is", func() bool { p := s.Progress(); return p.Seconds != nil && *p.Seconds == 0 })
+	wait.For(s, "the source has read all there is", func() bool { p := s.Progress(); return p.Seconds != nil && *p.Seconds == 0 })
 	return s
 }
 
@@ -129,9 +129,4 @@ func (s *source) nothing(marker func()) {
 	if op := got[0].Operation; op != record.OperationCreate || !strings.Contains(plugintest.Show(got)[0], "marker") {
 		s.Errorf("got %s, want the marker", plugintest.Show(got)[0])
 	}
-}
-
-func (w *world) eventually(what string, ok func() bool) {
-	w.Helper()
-	plugintest.Eventually(w, 20*time.Second, what, ok)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/postgres"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -64,7 +65,7 @@ func interleavedCommits(w *world) {
 	w.exec("INSERT INTO t VALUES (2)")
 	second := s.Want(`create t {"id":2} to {"id":2}`)
 	s.Settle(second...)
-	w.eventually("the second transaction is confirmed", func() bool {
+	wait.For(w, "the second transaction is confirmed", func() bool {
 		return w.query(fmt.Sprintf("SELECT confirmed_flush_lsn > '%s' FROM pg_replication_slots WHERE slot_name = '%s'", second[0].Metadata.Get("postgres.lsn"), w.db)) == "t"
 	})
 	s.Close()
@@ -168,7 +169,7 @@ func tablesAdded(w *world) {
 	w.exec("INSERT INTO b VALUES (3)")
 	s.Want(`create b {"id":3} to {"id":3}`)
 	s.Settle(rows[0], change[0])
-	w.eventually("nothing is pending", func() bool {
+	wait.For(w, "nothing is pending", func() bool {
 		return !strings.Contains(w.query("SELECT obj_description(oid, 'pg_publication') FROM pg_publication"), "pending")
 	})
 }
@@ -237,10 +238,10 @@ func heartbeat(w *world) {
 	s := w.open(w.settings("t"), nil)
 	w.exec("INSERT INTO busy SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
 	at := w.query("SELECT pg_current_wal_lsn()")
-	w.eventually("the slot has moved", func() bool {
+	wait.For(w, "the slot has moved", func() bool {
 		return w.query(fmt.Sprintf("SELECT confirmed_flush_lsn >= '%s' FROM pg_replication_slots WHERE slot_name = '%s'", at, w.db)) == "t"
 	})
-	w.eventually("lag is reported", func() bool {
+	wait.For(w, "lag is reported", func() bool {
 		p := s.Progress()
 		return p.Bytes != nil && *p.Bytes < 100_000 && p.Seconds != nil && *p.Seconds == 0
 	})
@@ -255,7 +256,7 @@ func lost(w *world) {
 	w.exec("INSERT INTO t VALUES (2)")
 	last = s.Next(1)
 	w.exec(fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '%s'", w.db))
-	w.eventually("the slot is dropped", func() bool {
+	wait.For(w, "the slot is dropped", func() bool {
 		c := w.connect()
 		return c.Exec(w.Context(), fmt.Sprintf("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '%s' AND active; SELECT pg_drop_replication_slot('%s')", w.db, w.db)).Close() == nil
 	})
@@ -277,7 +278,7 @@ func maxLag(w *world) {
 	}
 	s := w.open(w.settings("t", "slot.max-lag", "100kB"), nil)
 	write()
-	w.eventually("it warns", func() bool { return strings.Contains(s.Progress().Warning, "more than slot.max-lag") })
+	wait.For(w, "it warns", func() bool { return strings.Contains(s.Progress().Warning, "more than slot.max-lag") })
 	s.Close()
 	s = w.open(w.settings("t", "slot.max-lag", "100kB", "slot.max-lag-action", "stop"), nil)
 	if err := s.Fails(); !strings.Contains(err.Error(), "the source is stopped") {
@@ -318,7 +319,7 @@ func conduitPositions(w *world) {
 func resumeSnapshot(w *world) {
 	w.exec("CREATE TABLE a (id int PRIMARY KEY, x int); INSERT INTO a SELECT i, 0 FROM generate_series(1, 2000) i; CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
 	s := w.open(w.settings("a,b"), nil)
-	w.eventually("progress is reported", func() bool { p := s.Progress(); return len(p.Snapshots) > 0 && p.Snapshots[0].Of == "public.a" })
+	wait.For(w, "progress is reported", func() bool { p := s.Progress(); return len(p.Snapshots) > 0 && p.Snapshots[0].Of == "public.a" })
 	rows := s.Next(1000)
 	s.Settle(rows...)
 	s.Close()
@@ -382,12 +383,12 @@ func slotWaits(w *world) {
 		w.Errorf("while a transaction is open: %v", err)
 	}
 	slots := fmt.Sprintf("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '%s'", w.db)
-	w.eventually("the slot is given up", func() bool { return w.query(slots) == "0" })
+	wait.For(w, "the slot is given up", func() bool { return w.query(slots) == "0" })
 	making, made := w.connect(), make(chan error, 1)
 	go func() {
 		made <- making.Exec(w.Context(), fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", w.db)).Close()
 	}()
-	w.eventually("the slot is begun", func() bool { return w.query(slots) == "1" })
+	wait.For(w, "the slot is begun", func() bool { return w.query(slots) == "1" })
 	if err := s.TryOpen(w.settings("t"), nil); err == nil || !strings.Contains(err.Error(), "is still being made") {
 		w.Errorf("with an unfinished slot: %v", err)
 	}
@@ -412,7 +413,7 @@ func confirms(w *world) {
 	second := s.Next(1)
 	beats := func() {
 		began := time.Now()
-		w.eventually("some statuses were sent", func() bool { return s.Progress().At.After(began.Add(600 * time.Millisecond)) })
+		wait.For(w, "some statuses were sent", func() bool { return s.Progress().At.After(began.Add(600 * time.Millisecond)) })
 	}
 	beats()
 	if got := at(); got != begin {
@@ -427,13 +428,13 @@ func confirms(w *world) {
 	between := func() bool {
 		return w.query(fmt.Sprintf("SELECT '%[1]s'::pg_lsn > '%[2]s' AND '%[1]s'::pg_lsn <= '%[3]s'", at(), first[0].Metadata.Get("postgres.lsn"), second[0].Metadata.Get("postgres.lsn"))) == "t"
 	}
-	w.eventually("the first change is confirmed", between)
+	wait.For(w, "the first change is confirmed", between)
 	beats()
 	if !between() {
 		w.Errorf("the second change is not acknowledged, and confirmed is %s", at())
 	}
 	s.Settle(second...)
-	w.eventually("all is confirmed", func() bool {
+	wait.For(w, "all is confirmed", func() bool {
 		return w.query(fmt.Sprintf("SELECT '%s'::pg_lsn > '%s'", at(), second[0].Metadata.Get("postgres.lsn"))) == "t"
 	})
 }
@@ -511,11 +512,11 @@ func reconnect(w *world) {
 		}
 	}
 	proxy.Hold(true)
-	w.eventually("it is known that the connection is lost", func() bool { return strings.Contains(s.Progress().Warning, "not connected") })
+	wait.For(w, "it is known that the connection is lost", func() bool { return strings.Contains(s.Progress().Warning, "not connected") })
 	proxy.Cut()
 	proxy.Heal()
 	rounds(10)
-	w.eventually("it is known that the connection is there", func() bool { return s.Progress().Warning == "" })
+	wait.For(w, "it is known that the connection is there", func() bool { return s.Progress().Warning == "" })
 }
 
 // rights has a role without the rights that are needed: the error says which.

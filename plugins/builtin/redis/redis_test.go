@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/redis"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -180,7 +181,7 @@ func TestStream(t *testing.T) {
 	newest := c.source(nil, "key", "s", "start", "newest")
 	done := make(chan []record.Record)
 	go func() { records, _ := read(t, newest, 1); done <- records }()
-	plugintest.Eventually(t, 10*time.Second, "it waits", func() bool { return newest.Progress().Records != nil })
+	wait.For(t, "it waits", func() bool { return newest.Progress().Records != nil })
 	c.do("XADD", "s", "*", "n", 5)
 	if got := <-done; len(got) != 1 || numberOf(&got[0]) != 5 {
 		t.Errorf("got %v", got)
@@ -316,7 +317,7 @@ func TestChannels(t *testing.T) {
 	s := c.source(nil, "key", "a,b.*", "type", "pubsub")
 	done := make(chan []record.Record)
 	go func() { records, _ := read(t, s, 2); done <- records }()
-	plugintest.Eventually(t, 10*time.Second, "it is subscribed", func() bool {
+	wait.For(t, "it is subscribed", func() bool {
 		return c.do("PUBSUB", "NUMPAT").(int64) == 1 && c.do("PUBLISH", "a", "1").(int64) == 1
 	})
 	c.do("PUBLISH", "b.x", "2")

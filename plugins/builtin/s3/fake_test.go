@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -203,7 +203,7 @@ func TestPresentSecond(t *testing.T) {
 	at := time.Now()
 	f.put("b", "1", at)
 	before := listings()
-	plugintest.Eventually(t, 10*time.Second, "the bucket is listed", func() bool { return listings() > before+1 })
+	wait.For(t, "the bucket is listed", func() bool { return listings() > before+1 })
 	f.put("a", "2", at)
 	want(t, <-got, "create:a=2 create:b=1")
 }

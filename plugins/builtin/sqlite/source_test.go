@@ -8,6 +8,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -24,7 +25,7 @@ func TestSnapshotAndChanges(t *testing.T) {
 		}
 	}
 	s.Settle(append(rows, changes[:2]...)...)
-	s.Eventually("what is acknowledged is removed", func() bool { return w.query("SELECT count(*) FROM conduit_changes") == "3" })
+	wait.For(s, "what is acknowledged is removed", func() bool { return w.query("SELECT count(*) FROM conduit_changes") == "3" })
 	s.Close()
 	s = w.open(w.settings("t"), changes[1].Position)
 	s.Want(`delete t {"id":7} from {"id":7,"x":null}`, `delete t {"id":8} from {"id":8,"x":"c"}`)
@@ -37,7 +38,7 @@ func TestMissed(t *testing.T) {
 	w.exec("INSERT INTO t VALUES (1), (2), (3)")
 	got := s.Next(3)
 	s.Settle(got...)
-	s.Eventually("what is acknowledged is removed", func() bool { return w.query("SELECT count(*) FROM conduit_changes") == "0" })
+	wait.For(s, "what is acknowledged is removed", func() bool { return w.query("SELECT count(*) FROM conduit_changes") == "0" })
 	s.Close()
 	if err := w.source().TryOpen(w.settings("t"), got[0].Position); err == nil || !strings.Contains(err.Error(), "changes were missed: the position is behind change 1, and those up to 3 have been removed") {
 		t.Errorf("got %v", err)
@@ -206,7 +207,7 @@ func TestMax(t *testing.T) {
 	w.exec("INSERT INTO t VALUES (1)")
 	last := s.Next(1)
 	s.Settle(last...)
-	s.Eventually("what is acknowledged is removed", func() bool { return w.query("SELECT count(*) FROM conduit_changes") == "0" })
+	wait.For(s, "what is acknowledged is removed", func() bool { return w.query("SELECT count(*) FROM conduit_changes") == "0" })
 	s.Close()
 	w.exec("INSERT INTO t VALUES (2), (3), (4), (5), (6)")
 	s = w.open(settings, last[0].Position)

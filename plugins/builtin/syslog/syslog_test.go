@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/syslog"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -152,7 +153,7 @@ func TestLimit(t *testing.T) {
 	_, _ = io.WriteString(c, "1 12 ab3 abc4 abcd")
 	records := read(t, s, 3)
 	send(t, "udp", addr, "dropped")
-	plugintest.Eventually(t, 10*time.Second, "a packet is dropped", func() bool { return strings.HasPrefix(s.Progress().Warning, "1 messages over UDP were dropped") })
+	wait.For(t, "a packet is dropped", func() bool { return strings.HasPrefix(s.Progress().Warning, "1 messages over UDP were dropped") })
 	if r := s.Progress(); *r.Records != 3 {
 		t.Errorf("%d messages wait", *r.Records)
 	}
@@ -242,7 +243,7 @@ func TestRsyslogReceives(t *testing.T) {
 		if n, err := d.Write(t.Context(), some("one "+more[1], "two "+more[1])); n != 2 || err != nil {
 			t.Fatalf("wrote %d: %v", n, err)
 		}
-		plugintest.Eventually(t, 10*time.Second, "both are there", func() bool {
+		wait.For(t, "both are there", func() bool {
 			content, _ := os.ReadFile(r.Output)
 			return strings.Contains(strings.ReplaceAll(string(content), "\n ", "\n"), "one "+more[1]+"\n") && strings.Contains(string(content), "two "+more[1]+"\n")
 		})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
@@ -50,15 +51,6 @@ func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long: %s", what)
-		}
-	}
 }
 
 // gone reports whether the process has ended.
@@ -115,7 +107,7 @@ func TestFloodsAreTaken(t *testing.T) {
 			done := filepath.Join(t.TempDir(), "done")
 			c, out := client(t, start, chaos.DoneVariable+"="+done)
 			s := open(t, c, "", nil)
-			eventually(t, "everything was written", func() bool { _, err := os.Stat(done); return err == nil })
+			wait.For(t, "everything was written", func() bool { _, err := os.Stat(done); return err == nil })
 			if got, err := readAll(testContext(t), s, 10); got != "1 2 3 4 5 6 7 8 9 10" {
 				t.Errorf("got %s, %v", got, err)
 			}
@@ -133,7 +125,7 @@ func TestLogsAreNotForged(t *testing.T) {
 	t.Parallel()
 	c, out := client(t, "forged logs")
 	s := open(t, c, "", nil)
-	eventually(t, "the log arrives", func() bool { return strings.Contains(out.String(), "forged") })
+	wait.For(t, "the log arrives", func() bool { return strings.Contains(out.String(), "forged") })
 	if err := s.Teardown(testContext(t)); err != nil {
 		t.Error(err)
 	}
@@ -154,13 +146,13 @@ func TestChildrenEnd(t *testing.T) {
 			c, out := client(t, "child")
 			s := open(t, c, mode, nil)
 			found := regexp.MustCompile(`child (\d+)`)
-			eventually(t, "the child runs", func() bool { return found.MatchString(out.String()) })
+			wait.For(t, "the child runs", func() bool { return found.MatchString(out.String()) })
 			pid, _ := strconv.Atoi(found.FindStringSubmatch(out.String())[1])
 			if mode == chaos.Crash {
-				eventually(t, "it crashed", func() bool { return gone(s.PID()) })
+				wait.For(t, "it crashed", func() bool { return gone(s.PID()) })
 			}
 			_ = s.Teardown(testContext(t))
-			eventually(t, "the child is gone", func() bool { return gone(pid) })
+			wait.For(t, "the child is gone", func() bool { return gone(pid) })
 		})
 	}
 }
@@ -434,12 +426,12 @@ func TestDestinations(t *testing.T) {
 			if err := d.Write(ctx, batch(4)); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "it is settled or broken", func() bool {
+			wait.For(t, "it is settled or broken", func() bool {
 				written, refused, broken := f.now()
 				return written+refused == 4 || broken != nil || tt.broken == "not answered"
 			})
 			if tt.mode == chaos.SurplusAck {
-				eventually(t, "it broke", func() bool { _, _, broken := f.now(); return broken != nil })
+				wait.For(t, "it broke", func() bool { _, _, broken := f.now(); return broken != nil })
 			}
 			err = d.Flush(ctx)
 			written, refused, broken := f.now()

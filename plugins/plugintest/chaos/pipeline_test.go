@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/commit"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/chaos"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/standalone"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -140,7 +141,7 @@ func runPipeline(t *testing.T, c *standalone.Client, s *store, source, destinati
 	go func() { ended <- p.Run(ctx, drain, func() {}) }()
 	draining := false
 	var err error
-	eventually(t, "the run ends", func() bool {
+	wait.For(t, "the run ends", func() bool {
 		if !draining && done() {
 			draining = true
 			close(drain)

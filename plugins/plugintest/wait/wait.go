@@ -1,0 +1,56 @@
+// Package wait lets a test wait until a condition holds.
+package wait
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Limit is how long a condition may take to hold. On a busy machine, with the race detector, what
+// takes seconds takes most of a minute, and only a test that fails waits for so long.
+const Limit = 2 * time.Minute
+
+// For calls done until it returns true. When that takes longer than Limit the test fails with what
+// it waited for, followed by what the details return.
+func For(t testing.TB, what string, done func() bool, details ...func() string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Limit)
+	defer cancel()
+	if Until(ctx, done) {
+		return
+	}
+	message := []string{fmt.Sprintf("waited %v for: %s", Limit, what)}
+	for _, d := range details {
+		message = append(message, d())
+	}
+	t.Fatal(strings.Join(message, "\n"))
+}
+
+// The pause between two calls grows with the time waited: a condition that holds soon is seen at
+// once, and one that takes seconds costs little CPU time.
+const (
+	firstPause = 50 * time.Microsecond
+	maxPause   = 20 * time.Millisecond
+)
+
+// Until calls done until it returns true, then it returns true, or until ctx ends.
+func Until(ctx context.Context, done func() bool) bool {
+	pause := firstPause
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+		if pause < maxPause {
+			pause += pause / 4
+			ticker.Reset(pause)
+		}
+	}
+	return true
+}
