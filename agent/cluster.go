@@ -26,7 +26,7 @@ import (
 // that other members wait for its session to expire.
 const leaveTimeout = 5 * time.Second
 
-// overrideTimeout bounds how long it may take to tell the other members what a person asked for.
+// overrideTimeout bounds how long it may take to publish an override to the other members.
 const overrideTimeout = 10 * time.Second
 
 // clustered is what an agent that is a member of a cluster has in addition to the others.

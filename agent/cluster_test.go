@@ -6,7 +6,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// What nobody else has stays with an agent.
+// Pipelines with local resources stay on their agent.
 func TestIsLocal(t *testing.T) {
 	declared := func(kind spec.OwnerKind, plugin string) *spec.Declaration {
 		return &spec.Declaration{Owner: spec.Owner{Kind: kind}, Pipeline: spec.Pipeline{Connectors: []spec.Connector{{Plugin: "builtin:file"}, {Plugin: plugin}}}}

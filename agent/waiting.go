@@ -120,7 +120,7 @@ func (w *waiting) retry(ctx context.Context) error {
 	}
 }
 
-// state tells one state of the files of the store from another.
+// state identifies a state of the files of the store.
 type state [2]struct {
 	size     int64
 	modified time.Time

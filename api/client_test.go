@@ -453,7 +453,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("reading: %v", err)
 	}
 	if _, err := c.PlanFiles(t.Context(), request); client.Reason(err) != rest.ReasonForbidden {
-		t.Errorf("files of one's own with the read token: %v", err)
+		t.Errorf("PlanFiles with the read token: %v", err)
 	}
 }
 

@@ -144,13 +144,13 @@ func (l *Loop) Idle(ctx context.Context, id string) (bool, error) {
 		idle <- p == nil || p.run == nil && p.next == nil
 	}
 	if err := l.mail.send(ctx, request); err != nil {
-		return false, fmt.Errorf("cannot tell whether pipeline %q runs: %w", id, err)
+		return false, fmt.Errorf("cannot find out whether pipeline %q runs: %w", id, err)
 	}
 	return <-idle, nil
 }
 
-// ForceStop ends the run of a pipeline that is to stop without waiting for the records in
-// flight, which are delivered again. It returns when that is recorded.
+// ForceStop ends the run of a pipeline that is to stop without waiting for the in-flight
+// records, which are delivered again. It returns when that is recorded.
 func (l *Loop) ForceStop(ctx context.Context, id string) error {
 	if err := l.Check(ctx); err != nil { // it was asked to stop by now
 		return err

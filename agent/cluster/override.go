@@ -62,7 +62,7 @@ func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.S
 		return fmt.Errorf("cannot encode what was asked of pipeline %q: %w", pipeline, err)
 	}
 	if err := m.replace(ctx, protocol.OverrideKey(pipeline), value, o.ID); err != nil {
-		return fmt.Errorf("cannot tell the other members of the cluster what was asked of pipeline %q: %w", pipeline, err)
+		return fmt.Errorf("cannot publish to the other members of the cluster what was asked of pipeline %q: %w", pipeline, err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ type Limits struct {
 type Store struct {
 	Path    string
 	Limits  Limits
-	Changed func() // called when what there is changed; must not block; nil: nobody is notified
+	Changed func() // called when what there is changed; must not block; may be nil
 	Log     *slog.Logger
 
 	Kept     atomic.Uint64 // dead letters written since the start
@@ -188,7 +188,7 @@ func connect(path string) (*sql.DB, error) {
 	return db, err
 }
 
-// create makes the file, which nobody else may read, if there is none. It gets its name when it is whole, so
+// create makes the file, readable by its owner only, if there is none. It gets its name when it is complete, so
 // that an empty one is known to be damaged.
 func create(ctx context.Context, path string) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == 0 {

@@ -58,7 +58,7 @@ func (a *Amendment) prepare(ctx context.Context) (err error) {
 	a.layOut()
 	changed, r := changedChains(a.from, a.to), a.p.running.Load()
 	if len(changed) > 0 && (len(a.destinations) > 0 || a.dlq != nil) {
-		return spec.ErrNeedsRestart // what is queued for a destination has passed the former chains
+		return spec.ErrNeedsRestart // what is queued for a destination has passed the old chains
 	}
 	if a.chains, err = a.p.openChains(ctx, changed, r); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (a *Amendment) layOut() {
 	}
 }
 
-// accepted reports whether the new chains can take the place of the former ones while the
+// accepted reports whether the new chains can replace the old ones while the
 // run goes on: a chain that has records or state of its own is not to lose them.
 func (a *Amendment) accepted(r *run) bool {
 	return !slices.ContainsFunc(r.stages(), func(st stage) bool {
@@ -258,7 +258,7 @@ func (a *Amendment) adopt(r *run) error {
 	return nil
 }
 
-// exchange puts the new chains in the place of the former ones, each between two batches.
+// exchange replaces the old chains by the new ones, each between two batches.
 func (a *Amendment) exchange(r *run) error {
 	former := map[string]connector.Chain{}
 	var err error

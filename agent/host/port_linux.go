@@ -13,7 +13,7 @@ import (
 const listening = "0A"
 
 // PortOwner returns who listens on a TCP port of this machine, as "process 7 (conduit)", or "" when
-// nobody does or it may not be known: processes of other users are root's to see.
+// no process does or it may not be known: processes of other users are root's to see.
 func PortOwner(port int) string {
 	sockets := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {

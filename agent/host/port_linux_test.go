@@ -10,7 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/host"
 )
 
-// A port has an owner for as long as somebody listens on it.
+// A port has an owner for as long as a process listens on it.
 func TestPortOwner(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -22,6 +22,6 @@ func TestPortOwner(t *testing.T) {
 	}
 	l.Close()
 	if got := host.PortOwner(port); got != "" {
-		t.Errorf("owner %q of a port that nobody listens on", got)
+		t.Errorf("owner %q of a port without a listener", got)
 	}
 }

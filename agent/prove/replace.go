@@ -67,7 +67,7 @@ func replaced(ctx context.Context, pipelines []spec.Pipeline, l ledgers, registr
 }
 
 // reasonAgainst tries a processor with records of a stand-in. It returns why it cannot be proved
-// with them, "" when it can: then every record goes on as one, and can be told from others.
+// with them, "" when it can: then every record goes on as one, and can be distinguished from others.
 func reasonAgainst(ctx context.Context, one spec.Processor, registry *processor.Registry) string {
 	name := pluginname.Bare(one.Plugin)
 	for _, prefix := range outside {

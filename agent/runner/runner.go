@@ -41,7 +41,7 @@ type Runner struct {
 	Store      engine.Store
 	Committer  *commit.Committer
 	Taps       *tap.Points
-	// Keep takes over the records that the version d of a pipeline refuses; nil: nobody does.
+	// Keep takes over the records that the version d of a pipeline refuses; nil: they are not kept.
 	Keep       func(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error
 	Window     backpressure.Window
 	AckTimeout time.Duration

@@ -24,7 +24,7 @@ var (
 var advice = map[error]string{
 	ErrFull:     "free some space on its file system, and saving goes on by itself",
 	ErrReadOnly: "make the directory writable, or remount its file system (dmesg says why the kernel made it read-only); saving then goes on by itself",
-	ErrIO:       "look after the disk (dmesg says more); saving goes on by itself once it can be written",
+	ErrIO:       "check the disk (dmesg says more); saving goes on by itself once it can be written",
 	ErrDamaged:  "see what is damaged with conduit store check; conduit store restore FILE puts a backup in its place, conduit store repair keeps what can be read",
 }
 

@@ -27,7 +27,7 @@ const (
 // user_version: an odd one says that an agent has it open, so that the file may lack what is in its
 // log; an even one that it was closed and is complete without a log; a negative one that it
 // is a backup; 0 that it was never opened. The generation of the last opening is noted in a file next to it, too,
-// which tells a file that was put in its place from the one that was there.
+// so that a file that was put in its place can be distinguished from the original.
 type State struct {
 	Generation int32
 	Last       int32 // as noted next to it; 0 when there is no note, negative while a file that was put in place is being taken over

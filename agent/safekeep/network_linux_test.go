@@ -13,8 +13,8 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
-// TestNetworkFileSystemsAreRefused asks about a directory on FUSE, which nobody serves: the kernel says
-// what it is without asking whoever does.
+// TestNetworkFileSystemsAreRefused asks about a directory on FUSE without a server: the kernel says
+// what it is without asking one.
 func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := safekeep.RefuseNetwork(filepath.Join(dir, "not", "yet", "conduit.db")); err != nil {

@@ -34,7 +34,7 @@ func (f *Found) note(format string, args ...any) {
 }
 
 // finish completes what was read: settings that are redacted come from the pipeline of the
-// same id in files, or become references. Those that are values stay values: what looks like
+// same id in files, or become references. Those that are values stay values: what has the form of
 // a reference in them is escaped.
 func (f *Found) finish(files []spec.Pipeline) {
 	slices.SortFunc(f.Pipelines, func(a, b spec.Pipeline) int { return cmp.Compare(a.ID, b.ID) })

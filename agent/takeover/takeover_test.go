@@ -145,7 +145,7 @@ func TestFromDatabaseWithoutLists(t *testing.T) {
 	}
 }
 
-// Values are taken over as they are, though they look like references, and so are the
+// Values are taken over as they are, though they have the form of references, and so are the
 // settings of the last start. Connectors without their pipeline are listed.
 func TestFromDatabaseKeepsDollarSigns(t *testing.T) {
 	path := database(t)

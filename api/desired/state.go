@@ -177,7 +177,7 @@ const (
 // Forgotten reports whether there is no connector with this id, not even in a pipeline that
 // its file withdrew and may bring back.
 //
-// The id of what is observed besides connectors ends in InspectIn or InspectOut.
+// The id of an observed point that is not a connector ends in InspectIn or InspectOut.
 func (s *State) Forgotten(id string) bool {
 	holds := func(d *spec.Declaration) bool { return ConnectorIn(&d.Pipeline, id) >= 0 }
 	for _, side := range []string{InspectIn, InspectOut} {

@@ -16,7 +16,7 @@ import (
 type Health struct {
 	Base
 	Version string
-	Memory  func() rest.RecordMemory // nil: not told
+	Memory  func() rest.RecordMemory // nil: not reported
 }
 
 // Info answers with the version.

@@ -53,7 +53,7 @@ type ClusterPipeline struct {
 
 // Placement is where a pipeline of a cluster runs.
 type Placement struct {
-	Member string     `json:"member,omitempty" doc:"That owns it; none while nobody does."`
+	Member string     `json:"member,omitempty" doc:"That owns it; none while it has no owner."`
 	Since  *time.Time `json:"since,omitempty" doc:"By the clock of that member."`
 	From   string     `json:"from,omitempty" doc:"Member that is gone and had it before."`
 	Reason string     `json:"reason,omitempty" doc:"What the agent that answers noticed of it last: Claimed, TookOver, Released, Fenced, Differs, NewerFormat or RolledBack."`

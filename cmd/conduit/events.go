@@ -75,7 +75,7 @@ func showEvents(ctx context.Context, r *cli.Remote, pipeline string, most int, f
 	return err
 }
 
-// eventsPage is how many events are looked at for those to show.
+// eventsPage is how many events are read to find those to show.
 const eventsPage = 1000
 
 func showEvent(r *cli.Remote, e spec.Event) error {

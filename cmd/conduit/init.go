@@ -62,7 +62,7 @@ func initialize(p *cli.Program, dir string, force bool) error {
 	return nil
 }
 
-// initToken makes a file with a token that nobody else can read, unless there is one. It gets
+// initToken makes a file with a token that only its owner can read, unless there is one. It gets
 // its name when it is complete, so that a full disk leaves no empty token behind.
 func initToken(path string) error {
 	if info, err := os.Stat(path); err == nil {

@@ -72,7 +72,7 @@ func (o *Opened) Next(n int) []record.Record {
 	return got
 }
 
-// Want reads as many records, which look like the lines as Show has them.
+// Want reads as many records, which Show formats as these lines.
 func (o *Opened) Want(lines ...string) []record.Record {
 	o.Helper()
 	got := o.Next(len(lines))

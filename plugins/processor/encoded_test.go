@@ -30,13 +30,13 @@ func encodedWith(t *testing.T, n, fields int) []byte {
 	return b
 }
 
-// A processor that does not look at the payload does not decode it: what passing it costs
+// A processor that does not read the payload does not decode it: what passing it costs
 // does not depend on its fields, and it leaves as it came.
-func TestPayloadsThatNobodyLooksAtStayEncoded(t *testing.T) {
+func TestUnreadPayloadsStayEncoded(t *testing.T) {
 	const n = 100
 	for name, c := range map[string]struct {
 		spec.Processor
-		looks bool
+		reads bool
 	}{
 		"metadata":         {spec.Processor{Plugin: "field.set", Settings: map[string]string{"field": ".Metadata.m", "value": "x"}}, false},
 		"condition":        {spec.Processor{Plugin: "filter", Condition: `{{ eq .Metadata.m "x" }}`}, false},
@@ -69,7 +69,7 @@ func TestPayloadsThatNobodyLooksAtStayEncoded(t *testing.T) {
 			few, many := encodedWith(t, n, 2), encodedWith(t, n, 50)
 			cheap := testing.AllocsPerRun(5, func() { pass(few) })
 			dear := testing.AllocsPerRun(5, func() { pass(many) })
-			if decoded := dear > cheap+n; decoded != c.looks {
+			if decoded := dear > cheap+n; decoded != c.reads {
 				t.Errorf("%.0f allocations with 2 fields, %.0f with 50", cheap, dear)
 			}
 			out, err := pass(many).AppendWire(nil, 0, n)
@@ -77,7 +77,7 @@ func TestPayloadsThatNobodyLooksAtStayEncoded(t *testing.T) {
 				t.Fatal(err)
 			}
 			payload, _ := record.AppendWire(nil, &record.Record{After: fiftyFields()})
-			if same := bytes.Count(out, payload) == n; !same && !c.looks {
+			if same := bytes.Count(out, payload) == n; !same && !c.reads {
 				t.Error("the payload does not leave as it came")
 			}
 		})

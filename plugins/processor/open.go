@@ -154,7 +154,7 @@ func (r *Registry) find(d spec.Processor) (sdk.ProcessorPlugin, error) {
 	return plugin, nil
 }
 
-// declarationError says what is wrong with a declaration besides its settings.
+// declarationError says what is wrong with a declaration, its settings excepted.
 type declarationError struct{ error }
 
 // Permanent reports that trying again does not help.

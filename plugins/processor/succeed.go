@@ -29,7 +29,7 @@ func (c *Chain) CanSucceed(former connector.Chain) bool {
 	return ok && f == c.options.Former && !slices.ContainsFunc(f.stages, func(s *stage) bool { return !c.keeps(s) })
 }
 
-// keeps reports whether nothing that the former stage holds is lost.
+// keeps reports whether nothing that the old stage holds is lost.
 func (c *Chain) keeps(former *stage) bool {
 	for _, s := range c.stages {
 		if s.former == former {

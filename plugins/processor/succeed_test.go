@@ -97,7 +97,7 @@ func TestDedupeIsSucceeded(t *testing.T) {
 	}
 }
 
-// A successor that is not put in place leaves what the former one keeps alone.
+// A successor that is not put in place leaves what the old one keeps alone.
 func TestSuccessorsThatAreNotNeeded(t *testing.T) {
 	s := succeeding(t, declaredAs("dedupe", byText), spec.Processor{ID: "held", Plugin: "throttle", Settings: map[string]string{"rate": "1", "interval": "1h"}})
 	s.give("one", "a", "b")
@@ -105,7 +105,7 @@ func TestSuccessorsThatAreNotNeeded(t *testing.T) {
 		t.Error("records that a processor holds which is there no more are lost")
 	}
 	if err := s.Settled(t.Context(), "one"); err != nil {
-		t.Errorf("the former chain does not go on: %v", err)
+		t.Errorf("the old chain does not go on: %v", err)
 	}
 	if on, _ := s.give("two", "a", "c"); len(on) > 0 || s.Holding() != 2 {
 		t.Errorf("%q go on, %d are held, want none and 2", on, s.Holding())

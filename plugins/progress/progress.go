@@ -18,7 +18,7 @@ type Report struct {
 	Seconds   *float64   `json:"seconds,omitempty" doc:"Age of the newest data that was read, 0 when all is read."`
 	At        time.Time  `json:"at,omitzero" doc:"When the system was asked last."`
 	Snapshots []Snapshot `json:"snapshots,omitempty" doc:"Snapshots that run."`
-	Warning   string     `json:"warning,omitempty" doc:"What is going to go wrong unless somebody does something."`
+	Warning   string     `json:"warning,omitempty" doc:"What is going to fail unless a person acts."`
 }
 
 // Part is a part of a system that has its own end, such as a partition.
@@ -58,7 +58,7 @@ func (s *Snapshot) Percent() (percent float64, ok bool) {
 }
 
 // Left estimates the time until all rows are read, at the rate so far. ok is false when it
-// cannot be told.
+// is unknown.
 func (s *Snapshot) Left(now time.Time) (left time.Duration, ok bool) {
 	read, passed := s.Rows-s.Resumed, now.Sub(s.StartedAt)
 	if s.Total <= 0 || read <= 0 || passed <= 0 {

@@ -21,8 +21,8 @@ type Batch struct {
 	content int
 }
 
-// NewBatch returns a batch of the given records, which it keeps. It does not look at them:
-// their size is computed by who needs it first.
+// NewBatch returns a batch of the given records, which it keeps. It does not read them:
+// their size is computed when it is first needed.
 func NewBatch(records []Record) *Batch {
 	b := &Batch{}
 	b.measure = sync.OnceFunc(func() {

@@ -21,8 +21,8 @@ type span struct {
 	content      uint32
 }
 
-// maxGuess bounds the number of records that a batch is guessed to have.
-const maxGuess = 4096
+// maxEstimate bounds the number of records for which space is allocated in advance.
+const maxEstimate = 4096
 
 // NewEncodedBatch returns a batch of the records in buf, which it keeps: a protobuf
 // message whose field 1 is repeated opencdc.v1.Record, as source connectors send it
@@ -43,7 +43,7 @@ func NewEncodedBatch(buf []byte) (*Batch, error) {
 			return nil, fmt.Errorf("cannot read record %d of batch: %w", len(e.spans), err)
 		}
 		if e.spans == nil { // batches tend to have records of one size
-			e.spans = make([]span, 0, min(len(buf)/f.at+1, maxGuess))
+			e.spans = make([]span, 0, min(len(buf)/f.at+1, maxEstimate))
 		}
 		e.spans = append(e.spans, s)
 	}

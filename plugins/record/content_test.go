@@ -73,7 +73,7 @@ func TestContentOfEncodedBatches(t *testing.T) {
 		}
 		want := 0
 		for i := range decoded {
-			decoded[i].Metadata = nil // schemas that are named are not looked at: the records are raw
+			decoded[i].Metadata = nil // schemas that are named are not read: the records are raw
 			want += decoded[i].Content()
 		}
 		if joined, err := record.Join([]*record.Batch{encoded, encoded}); err != nil || got != want || joined.Content() != 2*want || encoded.Slice(0, 1).Content() > want {

@@ -10,7 +10,7 @@ import (
 type Data struct {
 	raw        []byte
 	structured map[string]any
-	encoded    *object // in place of structured: nobody has looked at it yet, or somebody has
+	encoded    *object // in place of structured: decoded on first use
 	kind       dataKind
 }
 

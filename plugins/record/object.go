@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// object is a google.protobuf.Struct that is decoded when somebody looks at it: most
+// object is a google.protobuf.Struct that is decoded on first use: most
 // processors see only a part of a record, and the rest is passed on as it came. It was
 // checked, so decoding cannot fail.
 type object struct {

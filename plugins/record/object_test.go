@@ -53,7 +53,7 @@ func TestObjectsStayEncoded(t *testing.T) {
 	}
 }
 
-// What is wrong with an object shows when its record is decoded, not when somebody looks.
+// What is wrong with an object shows when its record is decoded, not on first use.
 func TestObjectsAreChecked(t *testing.T) {
 	bad := bytes.Replace(wireObject, []byte("\x0a\x01b"), []byte("\x0a\x01\xff"), 1)
 	if r, err := record.ParseWire(bad); err == nil {
@@ -61,7 +61,7 @@ func TestObjectsAreChecked(t *testing.T) {
 	}
 }
 
-// Several destinations look at one record at a time.
+// Several destinations may read one record concurrently.
 func TestObjectsAreDecodedOnce(t *testing.T) {
 	r, err := record.ParseWire(wireObject)
 	if err != nil {

@@ -25,7 +25,7 @@ func (b *Batch) CheckWire() (int, error) {
 type kind uint8
 
 const (
-	opaque kind = iota // right whatever it holds, as everything that is not bytes
+	unchecked kind = iota // right whatever it holds, as everything that is not bytes
 	text
 	aRecord
 	anEntry
@@ -63,7 +63,7 @@ func checkFields(buf []byte, lo, hi int, of kind, depth int) error {
 			continue
 		}
 		switch field := kinds[of][f.num]; field {
-		case opaque:
+		case unchecked:
 		case text:
 			if !utf8.Valid(buf[f.lo:f.hi]) {
 				return errNotUTF8

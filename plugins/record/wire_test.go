@@ -449,7 +449,7 @@ func BenchmarkBatch(b *testing.B) {
 		}
 		perRecord(b)
 	})
-	for name, looks := range map[string]bool{"decode": true, "decode but objects": false} {
+	for name, objects := range map[string]bool{"decode": true, "decode but objects": false} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				e, _ := record.NewEncodedBatch(buf)
@@ -458,7 +458,7 @@ func BenchmarkBatch(b *testing.B) {
 					b.Fatal(err)
 				}
 				for i := range records {
-					if looks {
+					if objects {
 						records[i].After.Structured()
 					}
 				}

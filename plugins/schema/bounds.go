@@ -11,7 +11,7 @@ import (
 // maxSubject is the greatest length of a subject that a connector may create.
 const maxSubject = 1024
 
-// Bounds keeps connectors that nobody has to trust to what is theirs in a registry: what they
+// Bounds confines untrusted connectors to their own part of a registry: what they
 // create has a limit, and a subject that begins with the id of a connector belongs to it. The
 // zero Bounds limits nothing.
 type Bounds struct {
@@ -20,7 +20,7 @@ type Bounds struct {
 	// ReadAny lets connectors read the subjects of other pipelines.
 	ReadAny bool
 	// PipelineOf returns the pipeline of the connector with this id, false if there is no such
-	// connector. nil: subjects belong to nobody.
+	// connector. nil: subjects have no owner.
 	PipelineOf func(ctx context.Context, connectorID string) (pipelineID string, ok bool)
 
 	mu   sync.Mutex

@@ -35,7 +35,7 @@ func (l *Log) SetHybrid(delay time.Duration) error {
 	return err
 }
 
-// exclusive waits until nobody writes.
+// exclusive waits until no commit is under way.
 func (l *Log) exclusive(ctx context.Context) error {
 	for l.queue.committing != nil {
 		if err := l.wait(ctx, l.queue.committing.done); err != nil {

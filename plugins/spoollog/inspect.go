@@ -27,7 +27,7 @@ type SegmentInfo struct {
 	End     uint64 // offset behind the last record
 	Bytes   int64
 	Written time.Time // when the last record was
-	Open    bool      // it is being written, or nobody closed it
+	Open    bool      // it is being written, or was not closed
 }
 
 // ReaderInfo describes a reader, as of when it was saved last.
@@ -45,7 +45,7 @@ type Damage struct {
 }
 
 // Inspect returns what is in the log in dir, without opening it. It reads names, and the
-// segments that nobody closed.
+// segments that were not closed.
 func Inspect(dir string) (Summary, error) {
 	all, readers, err := list(dir)
 	if err != nil {
@@ -182,8 +182,8 @@ func (f *frame) each(each func(uint64, *record.Record) error) error {
 }
 
 // Truncate removes the segments of which the last record was written before the time, all of
-// them when it is zero, read or not. It returns how many records and bytes that were. Nobody
-// may use the log.
+// them when it is zero, read or not. It returns how many records and bytes that were. The log
+// must not be in use.
 func Truncate(dir string, before time.Time) (records uint64, bytes int64, err error) {
 	if _, err := Inspect(dir); err != nil { // which must not be made
 		return 0, 0, err

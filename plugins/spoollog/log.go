@@ -32,7 +32,7 @@ type Options struct {
 }
 
 // Log is an open log. Its methods may be called concurrently. What waits to be written is in the
-// queue, what is written in the segments, until the retention decides that nobody needs it.
+// queue, what is written in the segments, until the retention removes it.
 type Log struct {
 	fs  FS
 	dir string
@@ -133,7 +133,7 @@ func (l *Log) notify() {
 	l.changed = make(chan struct{})
 }
 
-// Close waits for a commit that is under way, fails those that nobody waits for, and closes the log.
+// Close waits for a commit that is under way, fails those without a waiter, and closes the log.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

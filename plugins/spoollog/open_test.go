@@ -20,7 +20,7 @@ const (
 )
 
 // huge makes a directory with 100 GB of closed segments, which take no space, and one full segment
-// that nobody closed.
+// that was not closed.
 func huge(t testing.TB) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

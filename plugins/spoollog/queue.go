@@ -13,7 +13,7 @@ type queue struct {
 	frames     []frame       // appended and not being committed
 	bytes      int64         // of frames
 	commits    []*Commit     // of frames, in order
-	committing *Commit       // the last of those that are being written, nil when nobody writes
+	committing *Commit       // the last of those that are being written, nil when none is
 	failures   int           // commits that failed
 	delay      time.Duration // see SetHybrid
 	behind     bool          // the readers do not keep up
@@ -36,7 +36,7 @@ func (q *queue) append(frames []Frame, now time.Time) *Commit {
 	return c
 }
 
-// take takes everything out, to be written. Nobody else writes until done.
+// take takes everything out, to be written by the caller alone, until done.
 func (q *queue) take() ([]*Commit, []frame) {
 	frames := q.frames
 	commits := q.clear()

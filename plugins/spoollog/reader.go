@@ -65,7 +65,7 @@ func (r *Reader) Acknowledge(offset uint64) error {
 	return nil
 }
 
-// Attach says that somebody reads under the name of the reader, until detach is called.
+// Attach marks the reader as in use until detach is called.
 func (r *Reader) Attach() (detach func()) {
 	l := r.log
 	add := func(n int) {

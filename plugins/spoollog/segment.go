@@ -12,7 +12,7 @@ import (
 
 // segment is a file of records without a gap. Its name says which: the log, the offset of
 // the first one and, when nothing more is written to it, the offset behind the last.
-// Opening a log needs no more than the names, and the content of files without the latter.
+// Opening a log needs no more than the names, and the content of files that have no end in theirs.
 type segment struct {
 	identity
 	path   string
@@ -63,7 +63,7 @@ func segmentOf(dir string, f FileInfo) (s *segment, sealed, ok bool) {
 	return &segment{identity: id, path: filepath.Join(dir, f.Name), end: end, size: f.Size, newest: f.ModTime}, sealed, true
 }
 
-// recover finds the end of a segment that nobody closed, and returns how many bytes behind
+// recover finds the end of a segment that was not closed, and returns how many bytes behind
 // it are the remains of writes that were never acknowledged.
 func (s *segment) recover(fs FS) (torn int64, err error) {
 	f, err := fs.Open(s.path)

@@ -285,7 +285,7 @@ func (h *simHandle) Sync() error {
 func (h *simHandle) Close() error { return h.fs.fault() }
 
 // flip changes a bit of a closed segment, and reports whether there was any. In one that was not closed
-// damage of what was written last cannot be told from a write that was torn.
+// damage of what was written last cannot be distinguished from a torn write.
 func (s *simFS) flip() bool {
 	var all []*simFile
 	for name, f := range s.names {

@@ -57,7 +57,7 @@ func (l *Log) Bounds() (oldest, end uint64) {
 	return l.segments.bounds()
 }
 
-// Pending returns how many bytes were appended that nobody has begun to write.
+// Pending returns how many bytes were appended of which no write has begun.
 func (l *Log) Pending() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

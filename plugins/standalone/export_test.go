@@ -32,17 +32,17 @@ func (s *stream) isAhead() bool { return len(s.received) == cap(s.received) }
 func SourceHasEnded(s *Source) bool { return isClosed(s.stream.ended) }
 
 // LastSaid returns what is kept of a line that a plugin writes, after as much as is logged of
-// it when flooded is set.
-func LastSaid(log *slog.Logger, redact func(string) string, line string, flooded bool) string {
+// it when throttled is set.
+func LastSaid(log *slog.Logger, redact func(string) string, line string, throttled bool) string {
 	l := newLogWriter(log)
 	l.logTo(log, redact)
-	for flooded && l.throttle.allow(maxLine) {
+	for throttled && l.throttle.allow(maxLine) {
 	}
 	_, _ = io.WriteString(l, line+"\n")
 	return l.last()
 }
 
-// Waiting returns how many messages s has received that nobody has asked for.
+// Waiting returns how many received messages of s wait for a Read.
 func Waiting(s *Source) int { return len(s.stream.received) }
 
 // MakeSpace makes space for messages that are taken ahead, as Read does.

@@ -16,10 +16,10 @@ func TestLastWordsAreRedacted(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	for before := 500 - len(secret) - 5; before < 505; before++ {
 		line := strings.Repeat("x", before) + secret
-		for _, flooded := range []bool{false, true} {
-			said := standalone.LastSaid(log, redact, line, flooded)
+		for _, throttled := range []bool{false, true} {
+			said := standalone.LastSaid(log, redact, line, throttled)
 			if !strings.HasPrefix(said, "xxx") || strings.Contains(said, secret[:3]) {
-				t.Fatalf("with %d bytes before it, flooded %v, it said last: …%s", before, flooded, said[len(said)-min(len(said), 40):])
+				t.Fatalf("with %d bytes before it, throttled %v, it said last: …%s", before, throttled, said[len(said)-min(len(said), 40):])
 			}
 		}
 	}

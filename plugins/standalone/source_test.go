@@ -137,7 +137,7 @@ func readToTheStop(ctx context.Context, t *testing.T, s *standalone.Source) []re
 	return append(records, rest...)
 }
 
-// wantLogs waits for what the connector logs and prints, which tells whose it is.
+// wantLogs waits for what the connector logs and prints, with the attributes that identify it.
 func wantLogs(t *testing.T, out *logbuf.Buffer) {
 	t.Helper()
 	wait.For(t, "logs arrive", func() bool {

@@ -10,7 +10,7 @@ import (
 	"text/template"
 )
 
-// library returns the functions beside those of text/template: those of sprig that are used most.
+// library returns the functions that are added to those of text/template: the most used ones of sprig.
 func library() template.FuncMap {
 	return template.FuncMap{
 		"toString":   func(v any) string { return plainText(v) },

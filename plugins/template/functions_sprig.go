@@ -8,7 +8,7 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// library returns the functions beside those of text/template: those of sprig, without the ones
+// library returns the functions that are added to those of text/template: all of sprig but those
 // that read the environment or the network.
 func library() template.FuncMap {
 	funcs := sprig.TxtFuncMap()

@@ -48,7 +48,7 @@ func Text(text string) string {
 	}
 }
 
-// position is one in a text, which only advances, so that each byte is looked at once.
+// position is one in a text, which only advances, so that each byte is read once.
 type position struct {
 	text          string
 	at, end       int // end is that of a line, when it is behind at

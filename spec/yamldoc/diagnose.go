@@ -40,7 +40,7 @@ func tab(lines [][]byte, line int, certain bool) int {
 }
 
 // openQuote returns the place of the first quote that begins a value and is closed, if at all,
-// only behind lines that look like fields or items; 0 if there is none. Quotes within other
+// only behind lines of the form of fields or items; 0 if there is none. Quotes within other
 // text and in comments begin nothing.
 func openQuote(lines [][]byte) (line, column int) {
 	literal := -1 // indentation of the field whose text is the literal block being read
@@ -69,7 +69,7 @@ func openQuote(lines [][]byte) (line, column int) {
 var fieldOrItem = regexp.MustCompile(`^ *(- |[\w."'-]+:( |\r?$))`)
 
 // closingLine returns the index of the line that closes a quote, -1 when none does before a line
-// that looks like a field or an item.
+// of the form of a field or an item.
 func closingLine(lines [][]byte, quote byte) int {
 	for i, text := range lines {
 		if fieldOrItem.Match(text) {

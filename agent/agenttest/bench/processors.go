@@ -30,7 +30,7 @@ var processors = suite{
 		processed("a condition on the payload, which no record meets", structured, conditionally),
 		processed("json.decode", raw, decodeJSON), processed("expr.map of two fields", structured, mapTwoFields),
 		processed("custom.javascript, two fields", structured, script),
-		besides("raw payload, a line of a template instead of JSON", pipeline(0, source("builtin:generator", raw), toFile("builtin", 0)),
+		inAlternation("raw payload, a line of a template instead of JSON", pipeline(0, source("builtin:generator", raw), toFile("builtin", 0)),
 			pipeline(0, source("builtin:generator", raw), destination("builtin:file", "path: "+outputOf(0)+rawTemplate))),
 	},
 }
@@ -41,11 +41,11 @@ func processed(name, settings, processor string) testCase {
 	if processor != "" {
 		with = pipeline(0, source("builtin:generator", settings), toFile("builtin", 0), "processors: ["+processor+"]")
 	}
-	return besides(name, without, with)
+	return inAlternation(name, without, with)
 }
 
-// besides is a case that measures a pipeline right after another, to compare the rates.
-func besides(name, without, with string) testCase {
+// inAlternation is a case that measures a pipeline right after another, to compare the rates.
+func inAlternation(name, without, with string) testCase {
 	return testCase{name: name, measure: func(ctx context.Context, b *bench) ([]float64, error) {
 		plain, err := b.measure(ctx, passing(name, []string{without}))
 		if err != nil {

@@ -89,14 +89,14 @@ func usedBy(t *testing.T, p *process, address string) (u used) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var told struct {
+	var status struct {
 		Goroutines int
 		Memory     struct{ Resident int64 }
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&told); err != nil {
+	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
 		t.Fatal(err)
 	}
-	return used{len(fds), told.Goroutines, told.Memory.Resident}
+	return used{len(fds), status.Goroutines, status.Memory.Resident}
 }
 
 // At full speed, with a pipeline that fails all the time and one that is changed all the time,
@@ -119,7 +119,7 @@ func TestSoakStaysFlat(t *testing.T) {
 	for time.Since(began) < length {
 		edits++
 		writePipelines(t, dir, fmt.Sprintf(soakPipelines, 100+edits%2))
-		time.Sleep(200 * time.Millisecond) // which is how fast someone saves
+		time.Sleep(200 * time.Millisecond) // about as often as a person saves
 		switch u := usedBy(t, p, address); {
 		case time.Since(began) < length/3:
 			base = used{max(base.fds, u.fds), max(base.goroutines, u.goroutines), max(base.resident, u.resident)}

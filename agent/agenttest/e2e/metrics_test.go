@@ -214,8 +214,8 @@ func TestCountsOfDeletedPipelinesAreForgotten(t *testing.T) {
 	}
 }
 
-// A source that has delivered nothing is told apart from one that moves nothing at the moment.
-func TestStatusTellsOfSourcesWithoutRecords(t *testing.T) {
+// A source that has delivered nothing differs in the status from one that moves nothing at the moment.
+func TestStatusShowsSourcesWithoutRecords(t *testing.T) {
 	w := startWeb(t, "")
 	begin := time.Now()
 	in := w.Path("in.txt")

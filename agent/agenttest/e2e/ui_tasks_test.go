@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tasks are those of the main thread of a page, which answers nobody while one lasts.
+// tasks are those of the main thread of a page, which handles no input while one lasts.
 type tasks struct {
 	n, long       int           // long ones take more than 50 ms of wall time
 	longest, wall time.Duration // the longest by the time that the thread ran, and by wall time

@@ -46,7 +46,7 @@ type System struct {
 	Settings func(addr string) map[string]string
 	Server   Server // nil: there is none to end
 	// Rotate replaces the credentials that Settings refer to, as ${file:PATH}: when it returns
-	// the server refuses the former ones, also on connections that it closed, and the file has
+	// the server refuses the old ones, also on connections that it closed, and the file has
 	// the present ones. nil: there are none.
 	Rotate func(ctx context.Context) error
 

@@ -44,7 +44,7 @@ func startMariaDB(t testing.TB, dir, setup string) *mariaDB {
 	return d
 }
 
-// rotate replaces the password, and ends the sessions that know the former one.
+// rotate replaces the password, and ends the sessions that used the old one.
 func (d *mariaDB) rotate(ctx context.Context) error {
 	d.n++
 	word := fmt.Sprintf("secret%d", d.n)

@@ -66,7 +66,7 @@ func (p *postgresSystem) settings(more map[string]string) func(addr string) map[
 	}
 }
 
-// rotate replaces the password, and ends the sessions that know the former one.
+// rotate replaces the password, and ends the sessions that used the old one.
 func (p *postgresSystem) rotate(ctx context.Context) error {
 	p.n++
 	word := fmt.Sprintf("secret%d", p.n)

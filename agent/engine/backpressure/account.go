@@ -178,7 +178,7 @@ func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
 	w := &waiter{account: a, n: n, unasked: unasked, granted: make(chan struct{})}
 	m.waiters = append(m.waiters, w)
 	m.waiting.Add(1)
-	m.grant() // what was released since, by one that saw nobody wait
+	m.grant() // memory that was released before the waiter was in the list
 	m.arm()
 	m.mu.Unlock()
 	select {

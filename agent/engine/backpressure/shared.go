@@ -79,8 +79,8 @@ func (m *Shared) each() int {
 	return min(m.Each, max(leastEach, int(m.Bytes/2/max(1, m.sources.Load()))))
 }
 
-// roomy reports whether, with so many bytes used, small batches need no reservation: nobody waits,
-// and much is free.
+// roomy reports whether, with so many bytes used, small batches need no reservation: no account waits,
+// and at least half is free.
 func (m *Shared) roomy(used int64) bool {
 	return used <= m.Bytes/2 && m.waiting.Load() == 0
 }

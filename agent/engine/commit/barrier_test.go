@@ -67,7 +67,7 @@ func TestSyncsBeforeItSaves(t *testing.T) {
 			t.Errorf("got the commits %v", log.commits)
 		}
 		if !slices.Equal(bad.saved, []error{broken}) || !slices.Equal(slow.saved, []error{nil, nil}) {
-			t.Errorf("sources were told %v and %v", bad.saved, slow.saved)
+			t.Errorf("sources were notified of %v and %v", bad.saved, slow.saved)
 		}
 		c.MarkDirty(slow, false)
 		synctest.Wait()

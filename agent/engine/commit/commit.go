@@ -19,7 +19,7 @@ type Committer struct {
 	Store    Store
 	Interval time.Duration
 	Barrier  Barrier  // nil when destinations leave nothing to sync
-	Replicas Replicas // nil when nobody else has a copy of the checkpoints
+	Replicas Replicas // nil when there are no copies of the checkpoints elsewhere
 
 	Commits   measure.Histogram // seconds of a commit (measure.DurationBounds)
 	Committed atomic.Uint64     // checkpoints made durable

@@ -64,7 +64,7 @@ func TestTrackerFollowsPieces(t *testing.T) {
 	})
 }
 
-// piecesWorld is a tracker beside its model, and what is on the way to each destination.
+// piecesWorld is a tracker, its model, and what is on the way to each destination.
 type piecesWorld struct {
 	*rapid.T
 	tr   settle.Tracker

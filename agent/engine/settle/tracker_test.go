@@ -100,7 +100,7 @@ func TestTrackerAgreesWithTheNaiveModel(t *testing.T) {
 	})
 }
 
-// trackerWorld is a tracker beside its model.
+// trackerWorld is a tracker and its model.
 type trackerWorld struct {
 	*rapid.T
 	tr      tracker

@@ -67,7 +67,7 @@ func (s *Slot) accepts(next connector.Chain) bool {
 	return s.chain.Holding() == 0 && s.chain.Deadline().IsZero() && (next == nil || !s.chain.Observes())
 }
 
-// Install replaces the chain by next, nil for none, and returns the former one, which is to
+// Install replaces the chain by next, nil for none, and returns the old one, which is to
 // be torn down. Unless the slot accepts next it does nothing, and returns false.
 func (s *Slot) Install(next connector.Chain) (former connector.Chain, ok bool) {
 	s.Lock()

@@ -116,7 +116,7 @@ function parameter(prefix, name, p, settings, change) {
 
 const bound = (p, type, sign) => { const v = rule(p, type); return v === undefined ? '' : `${sign} ${v}`; };
 
-/** A family of settings, whose names hold a part of one's own. */
+/** A family of settings, whose names contain a part that the user chooses. */
 function starred(prefix, name, p, settings, change) {
   const [before, after] = name.split('*'), id = prefix + name;
   const own = Object.keys(settings).filter((k) => k.startsWith(before) && k.endsWith(after));

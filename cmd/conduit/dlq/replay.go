@@ -57,7 +57,7 @@ Examples:
 	})
 }
 
-// replayInterval is the time between two looks at how far a replay is.
+// replayInterval is how often the progress of a replay is polled.
 const replayInterval = 100 * time.Millisecond
 
 // replayed returns when the replay has ended. A signal ends it.

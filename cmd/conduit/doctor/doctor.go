@@ -25,7 +25,7 @@ func Command(p *cli.Program) *ffcli.Command {
 		Name:       "doctor",
 		ShortUsage: "conduit doctor [flags]",
 		ShortHelp:  "Examine the agent, its files and the machine, and say what to do.",
-		LongHelp: `Looks at settings, pipeline files and their references, plugins, the store, the disk, the clock,
+		LongHelp: `Examines settings, pipeline files and their references, plugins, the store, the disk, the clock,
 limits of the kernel and the control group, the unit of systemd, and the agent if one runs. It
 changes nothing but for a file of some KiB that it writes next to the store, to measure the disk,
 and removes.
@@ -83,7 +83,7 @@ func (e *examination) add(check string, level Level, advice, format string, args
 	e.findings = append(e.findings, Finding{check, level, terminal.OneLine(fmt.Sprintf(format, args...)), advice})
 }
 
-// all makes every check. Without settings there is little to look at.
+// all makes every check. Without settings there is little to examine.
 func (e *examination) all(ctx context.Context) {
 	c, err := e.at.Load(e.Program)
 	if err != nil {

@@ -66,7 +66,7 @@ var fileSystems = map[uint32]string{
 func freeSpace(dir string) (free uint64, kind string, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, "", fmt.Errorf("cannot look at the disk of %s: %w", dir, err)
+		return 0, "", fmt.Errorf("cannot inspect the disk of %s: %w", dir, err)
 	}
 	kind = fileSystems[uint32(st.Type)]
 	if kind == "" {

@@ -49,7 +49,7 @@ hang, it is paused, and its files are edited all the while; as root on Linux, th
 the clock that timers go by jumps. At the end it is counted what was lost, repeated and reordered.
 
 Your state, files and systems are not touched. Processors are kept where records of the stand-ins pass them; the report
-says which are not. The exit code is 0 only when all promises were kept; if not, the work is kept to look at.
+says which are not. The exit code is 0 only when all promises were kept; if not, the working directory is kept for inspection.
 
 Example:
   conduit prove pipelines/orders.yaml --kills 20`,

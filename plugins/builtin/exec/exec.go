@@ -37,7 +37,7 @@ func Connector(o Options) sdk.Connector {
 	return c
 }
 
-var errDisabled = errors.New("the connector exec is switched off: it lets everybody who can change a pipeline run commands as the agent's user. " +
+var errDisabled = errors.New("the connector exec is switched off: it lets everyone who can change a pipeline run commands as the agent's user. " +
 	"Set connectors.exec.enabled to true in the configuration of the agent, and start it again")
 
 // disabledSource has the parameters of a source, and nothing else.

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	scanInterval = time.Second // how often new files are looked for
+	scanInterval = time.Second // how often the directory is scanned for new files
 	batchBytes   = 1 << 20     // of the positions of one batch
 )
 

@@ -67,7 +67,7 @@ func (d *Destination) rotate(now time.Time) error {
 	if !d.settings.due(d.size, more, written, now) {
 		return nil
 	}
-	if moved, err := d.isMoved(); err != nil || moved { // somebody else rotates it, too
+	if moved, err := d.isMoved(); err != nil || moved { // another process rotates it, too
 		return errors.Join(err, d.reopen())
 	}
 	if err := d.close(); err != nil {

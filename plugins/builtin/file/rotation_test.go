@@ -357,7 +357,7 @@ func TestResumeElsewhere(t *testing.T) {
 // longHeader is longer than the head that identifies a file.
 var longHeader = strings.Repeat("#", 300)
 
-// resumptions are what can happen to a file of which one line was read while nobody looks.
+// resumptions are what can happen to a file of which one line was read while the source is stopped.
 var resumptions = map[string]struct {
 	before  string
 	happens func(t *testing.T, path string)

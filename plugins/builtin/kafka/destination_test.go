@@ -218,7 +218,7 @@ func checkFenced(w *world) {
 	w.wantStored("a", "b")
 }
 
-// checkManyPositions reads more positions than it first looks for.
+// checkManyPositions reads more positions than the first fetch asks for.
 func checkManyPositions(w *world) {
 	settings := plainValue(w.destinationSettings("exactlyOnce", "true", "partition", "0"))
 	d := w.openDestination(settings)

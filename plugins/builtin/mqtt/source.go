@@ -245,7 +245,7 @@ func (s *Source) Teardown(context.Context) error {
 	return nil
 }
 
-// LifecycleOnUpdated removes what the former settings left at the server: the session of
+// LifecycleOnUpdated removes what the old settings left at the server: the session of
 // another client, or subscriptions.
 func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	var old, now sourceSettings

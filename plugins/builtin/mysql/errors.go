@@ -19,7 +19,7 @@ const (
 )
 
 // numbers of errors that come and go: too many connections, shutdown, packets that were lost, locks, a server that does
-// not write at the moment, a session that somebody ended.
+// not write at the moment, a session that was killed.
 var transientNumbers = []uint16{1040, 1041, 1047, 1053, 1077, 1078, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1205, 1213, 1226, 1290, 1317, 1792, 1836, 1927, 2006, 2013, 3024, 4031}
 
 // numbers of what a record is to blame for, in addition to the classes below: values that a column does not

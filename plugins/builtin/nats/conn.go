@@ -20,7 +20,7 @@ import (
 // serverSettings say how to reach a server, on both sides.
 type serverSettings struct {
 	URL         string        `json:"url" validate:"required" desc:"nats://HOST:PORT of one server or several, separated by commas; tls:// for TLS."`
-	Type        string        `json:"type" default:"jetstream" validate:"inclusion=jetstream|core" desc:"jetstream: streams, which keep messages. core: subjects, where messages are lost that nobody receives."`
+	Type        string        `json:"type" default:"jetstream" validate:"inclusion=jetstream|core" desc:"jetstream: streams, which keep messages. core: subjects, where messages without a subscriber are lost."`
 	Username    string        `json:"auth.username" desc:"User."`
 	Password    string        `json:"auth.password" desc:"Password. By reference, such as ${file:/etc/conduit/nats-password}."`
 	Token       string        `json:"auth.token" desc:"Token. By reference."`

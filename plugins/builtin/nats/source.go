@@ -111,7 +111,7 @@ func (s *Source) LifecycleOnCreated(ctx context.Context, values map[string]strin
 	return s.settings.make(ctx, values)
 }
 
-// LifecycleOnUpdated removes the consumers that the former settings made, if they are others.
+// LifecycleOnUpdated removes the consumers that the old settings made, if they are others.
 func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	var old, now sourceSettings
 	if old.parse(before) != nil || now.parse(after) != nil || old.Type == "core" {

@@ -220,7 +220,7 @@ func (s *stream) receive(ctx context.Context, at jetstream.Stream, consumer jets
 	}
 }
 
-// jump looks for messages that were removed while the source was slower than the stream. Of a stream
+// jump detects messages that were removed while the source was slower than the stream. Of a stream
 // of which only some subjects are read, it asks the server no more than ten times a second.
 func (s *stream) jump(ctx context.Context, at jetstream.Stream, last uint64) error {
 	const pause = 100 * time.Millisecond

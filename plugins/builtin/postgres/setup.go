@@ -42,7 +42,7 @@ type publication struct {
 	allTables bool
 	members   []string
 	mark      *mark // nil: it has no comment of ours
-	foreign   bool  // it has a comment of somebody else
+	foreign   bool  // it has a comment that is not ours
 }
 
 const publicationQuery = `
@@ -183,7 +183,7 @@ func (s *setup) inTransaction(ctx context.Context, statements []string) error {
 func (s *setup) explainPublication(err error, tables []*pg.Table) error {
 	err = fmt.Errorf("cannot prepare publication %s: %w", s.Publication, err)
 	if pg.Code(err) == pg.CodePrivilege {
-		return fmt.Errorf("%w: the role must own the tables %s and may CREATE in the database, or somebody else makes the publication before", err, pg.List(pg.IDs(tables)))
+		return fmt.Errorf("%w: the role must own the tables %s and may CREATE in the database, or another role makes the publication before", err, pg.List(pg.IDs(tables)))
 	}
 	return err
 }
@@ -224,7 +224,7 @@ func (s *setup) finished(ctx context.Context, tables []string) error {
 type slot struct {
 	exists       bool
 	plugin, db   string
-	activePID    string // "0": nobody uses it
+	activePID    string // "0": it is not in use
 	walStatus    string
 	confirmed    string // place up to which changes are confirmed; empty: the slot is still being made
 	invalidation string // why it is of no use any more; empty before PostgreSQL 16

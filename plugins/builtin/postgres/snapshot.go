@@ -399,7 +399,7 @@ func (v *visibility) of(id string) bool {
 	return len(v.Tables) == 0 || slices.Contains(v.Tables, id)
 }
 
-// metadata of records besides that of the OpenCDC format.
+// metadata of records in addition to that of the OpenCDC format.
 const (
 	metaSchema = "postgres.schema"
 	metaLSN    = "postgres.lsn"         // of the commit

@@ -319,7 +319,7 @@ func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[strin
 	})
 }
 
-// takeOver moves to another slot and publication, if the names changed, and removes the former ones.
+// takeOver moves to another slot and publication, if the names changed, and removes the old ones.
 func (s *setup) takeOver(ctx context.Context, former *setup) error {
 	if s.Slot != former.Slot {
 		found, err := former.slot(ctx)

@@ -109,7 +109,7 @@ func keys(w *world) {
 	s.Want(`delete b {"x":"q","y":1} from {"x":"q","y":1}`, `update c null from {"n":1} to {"n":2}`, `update c null from {"n":1} to {"n":2}`)
 }
 
-// keyChange has the key of a row change: the former one goes, so that nothing is left downstream.
+// keyChange has the key of a row change: the old one is deleted, so that nothing is left downstream.
 func keyChange(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text)")
 	s := w.open(w.settings("t"), nil).streaming()
@@ -398,7 +398,7 @@ func slotWaits(w *world) {
 	w.open(w.settings("t"), nil).Want(`snapshot t {"id":1} to {"id":1}`)
 }
 
-// confirms makes sure that the server is told to forget only what is acknowledged.
+// confirms checks that only acknowledged positions are confirmed to the server.
 func confirms(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
 	s := w.open(w.settings("t"), nil)

@@ -115,7 +115,7 @@ func (st *stream) explain(ctx context.Context, err *pgconn.PgError) error {
 // slotReleaseTimeout is how long a former session of this source may take to let go of the slot.
 const slotReleaseTimeout = 5 * time.Second
 
-// inUse deals with a slot that a session uses: the former one of this source is ended, another
+// inUse deals with a slot that a session uses: the earlier one of this source is ended, another
 // one is waited for, but not for long.
 func (st *stream) inUse(ctx context.Context, cause error) error {
 	conn, err := pg.Connect(ctx, st.settings.URL, nil)
@@ -135,7 +135,7 @@ func (st *stream) inUse(ctx context.Context, cause error) error {
 		}
 		if r[0] == fmt.Sprint(st.pid) {
 			if _, err := pg.Rows(ctx, conn, "SELECT pg_catalog.pg_terminate_backend($1::int)", r[0]); err != nil {
-				return fmt.Errorf("cannot end the former session: %w", err)
+				return fmt.Errorf("cannot end the earlier session: %w", err)
 			}
 		} else if time.Now().After(deadline) {
 			return &inUseError{fmt.Sprintf("slot %s is in use by %q from %s (process %s of the server): a slot serves one source. "+
@@ -299,7 +299,7 @@ func (st *stream) next(r *relation) bool {
 }
 
 // update hands on a row that changed: as one record or, when its key changed, as the end of
-// the row with the former key and the beginning of another.
+// the row with the old key and the beginning of another.
 func (st *stream) update(r *relation, m *pgoutput.Update) {
 	if m.Old != nil && !m.OldKey {
 		for i := range m.New { // a full replica identity has what the change did not touch

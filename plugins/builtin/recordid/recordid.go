@@ -1,5 +1,5 @@
-// Package recordid recognizes records that come again: after a restart an agent sends what was in
-// flight once more, and nothing else.
+// Package recordid recognizes records that come again: after a restart an agent sends the in-flight
+// batches once more, and nothing else.
 package recordid
 
 import (

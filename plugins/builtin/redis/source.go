@@ -175,7 +175,7 @@ func (s *Source) Teardown(ctx context.Context) error {
 	return nil
 }
 
-// LifecycleOnUpdated gives back what the former settings left in another list.
+// LifecycleOnUpdated gives back what the old settings left in another list.
 func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[string]string) error {
 	var old, now sourceSettings
 	if sdk.Decode(before, &old) != nil || sdk.Decode(after, &now) != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 // stream reads a stream behind a place. A position is the id of an entry, and behind a colon how
-// many entries had been added to the stream up to it, if that is known: by their number one tells
-// what was trimmed.
+// many entries had been added to the stream up to it, if that is known: their number shows
+// how many were trimmed.
 type stream struct {
 	settings *sourceSettings
 	log      *slog.Logger

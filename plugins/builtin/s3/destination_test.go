@@ -166,7 +166,7 @@ func once(addr string) map[string]string {
 }
 
 // TestExactlyOnce writes what comes again only if it was not written, however it is cut into
-// batches, and whatever became of the former run.
+// batches, and whatever became of the run before.
 func TestExactlyOnce(t *testing.T) {
 	t.Parallel()
 	s := store(t)
@@ -210,7 +210,7 @@ func TestUnfinished(t *testing.T) {
 	s := store(t)
 	write(t, destination(t, once(s.Addr)), made("1", "1"))
 	name, _ := one(t, s, ".json")
-	s.Must(t, "DELETE", "/bkt/"+name, "", "") // as if the former run had been killed before it wrote
+	s.Must(t, "DELETE", "/bkt/"+name, "", "") // as if the run before had been killed before it wrote
 	write(t, destination(t, once(s.Addr)), made("1", "1"))
 	if again, _ := one(t, s, ".json"); again != name {
 		t.Errorf("object %s: want the number that was announced, %s", again, name)

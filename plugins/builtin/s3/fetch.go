@@ -14,7 +14,7 @@ import (
 
 const (
 	parallel   = 16      // objects that are read at the same time
-	batchBytes = 8 << 20 // of objects that are read at the same time, beside the first
+	batchBytes = 8 << 20 // of objects that are read at the same time, in addition to the first
 )
 
 // fetch reads the next objects of the queue. Those that are gone or were replaced since they were
@@ -63,7 +63,7 @@ func (s *Source) read(ctx context.Context, o *object) fetched {
 	}
 	content, header, err := s.get(ctx, o)
 	switch code(err) {
-	case noSuchKey, noSuchVersion, preconditionFailed, methodNotAllowed: // the latter of a removal
+	case noSuchKey, noSuchVersion, preconditionFailed, methodNotAllowed: // methodNotAllowed: of a removal
 		return fetched{}
 	}
 	if tag := header.Get("ETag"); tag != "" && etagOf(tag) != o.etag { // a store that ignores the condition

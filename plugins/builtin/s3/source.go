@@ -121,7 +121,7 @@ func (s *Source) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.report.Snapshots) > 0 {
-		all := slices.Clone(s.report.Snapshots) // the former are lent
+		all := slices.Clone(s.report.Snapshots) // a caller may still read the old slice
 		all[0].Rows++
 		s.report.Snapshots = all
 	}

@@ -228,7 +228,7 @@ func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 	return nil
 }
 
-// save saves where the reader is, for those who look at the directory.
+// save saves where the reader is, for commands that inspect the directory.
 func (s *Source) save() {
 	s.saving.Lock()
 	s.saver = nil

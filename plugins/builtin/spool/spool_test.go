@@ -222,7 +222,7 @@ func TestHybrid(t *testing.T) {
 			}
 			return n
 		}
-		write(t, d, 0, 1) // the first is written: nobody knows yet whether the reader keeps up
+		write(t, d, 0, 1) // the first is written: it is not known yet whether the reader keeps up
 		_, _ = numbers(t, s, 1)
 		before := bytes()
 		for n := 1; n < 100; n++ {
@@ -246,7 +246,7 @@ func TestHybrid(t *testing.T) {
 			t.Errorf("%d bytes were written though the reader kept up", after-before)
 		}
 		start := time.Now()
-		write(t, d, 100, 101) // nobody reads
+		write(t, d, 100, 101) // without a reader
 		if took := time.Since(start); took != time.Second || bytes() == before {
 			t.Errorf("acknowledged after %v with %d bytes written, want after 1s when it is on the disk", took, bytes()-before)
 		}

@@ -72,8 +72,8 @@ func deviceOf(dir string) uint64 {
 	return 0
 }
 
-// ownDevice returns a number for a spool that waits for its readers: for that, nobody else
-// is to wait.
+// ownDevice returns a number for a spool that waits for its readers: no other spool
+// waits for those.
 func ownDevice(dir string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(dir))

@@ -134,7 +134,7 @@ func (s *Source) change(row []any) (r record.Record, err error) {
 	at, _ := row[3].(int64)
 	t := s.captured.Tables[shape]
 	if t == nil || len(row) < 4+2*len(t.Columns) {
-		return r, fmt.Errorf("cannot read change %d: its table is not known: %s was changed by somebody else", id, s.settings.Changes)
+		return r, fmt.Errorf("cannot read change %d: its table is not known: %s was changed by another program", id, s.settings.Changes)
 	}
 	s.at.ID = id
 	s.monitor.set(func() { s.monitor.newest, s.monitor.current = time.UnixMilli(at), false })

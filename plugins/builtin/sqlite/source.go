@@ -31,7 +31,7 @@ type sourceSettings struct {
 	Changes      string        `json:"changes.table" default:"conduit_changes" validate:"regex=^[A-Za-z_][A-Za-z0-9_]*$" desc:"Table in which triggers note changes, of this source alone. It is made, with others whose names begin like it."`
 	Max          int64         `json:"changes.max" default:"0" validate:"gt=-1" desc:"Most changes kept in the database while the source is away. 0: no limit."`
 	OnMax        string        `json:"changes.max-action" default:"stop" validate:"inclusion=stop|snapshot" desc:"What happens when changes were missed beyond changes.max. stop: the pipeline fails until the table is in snapshot.again. snapshot: the table is read again."`
-	Poll         time.Duration `json:"poll" default:"100ms" validate:"gt=0" desc:"How often to look whether others have written."`
+	Poll         time.Duration `json:"poll" default:"100ms" validate:"gt=0" desc:"How often to check whether others have written."`
 }
 
 func (s *sourceSettings) parse(ctx context.Context, given map[string]string) error {

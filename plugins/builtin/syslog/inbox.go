@@ -180,7 +180,7 @@ func (f *frames) line() (b []byte, err error) {
 }
 
 // kernelDrops returns how many packets the kernel dropped for a UDP socket at this address,
-// because nobody took them in time.
+// because they were not read in time.
 func kernelDrops(a net.Addr) (n int64) {
 	u, ok := a.(*net.UDPAddr)
 	if !ok {

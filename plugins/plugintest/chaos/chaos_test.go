@@ -115,7 +115,7 @@ func TestFloodsAreTaken(t *testing.T) {
 				t.Error(err)
 			}
 			if n := len(out.String()); n > 2<<20 || start == "stderr flood" && (n < 1<<20 || !strings.Contains(out.String(), "left out")) {
-				t.Errorf("%d bytes of the flood are logged", n)
+				t.Errorf("%d bytes of the output are logged", n)
 			}
 		})
 	}

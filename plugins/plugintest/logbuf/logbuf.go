@@ -1,4 +1,4 @@
-// Package logbuf collects what several goroutines log, for tests to look at meanwhile.
+// Package logbuf collects what several goroutines log, for tests to read meanwhile.
 package logbuf
 
 import (

@@ -17,7 +17,7 @@ type Mosquitto struct {
 }
 
 // StartMosquitto starts a server with further lines of configuration. With a password, clients
-// log in as conduit; without one, as nobody.
+// log in as conduit; without one, anonymously.
 func StartMosquitto(t testing.TB, password, more string) *Mosquitto {
 	t.Helper()
 	path := Need(t, "mosquitto", "mosquitto", "/usr/sbin")

@@ -18,7 +18,7 @@ type Redis struct {
 }
 
 // StartRedis starts a server with further lines of configuration. With a password, clients log in
-// as conduit; without one, as nobody.
+// as conduit; without one, anonymously.
 func StartRedis(t testing.TB, password, more string) *Redis {
 	t.Helper()
 	path := Need(t, "redis-server", "redis-server", "/usr/bin")

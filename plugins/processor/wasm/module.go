@@ -60,7 +60,7 @@ func (m *module) ready(ctx context.Context) error {
 	return nil
 }
 
-// compile compiles the module that content returns. mu is held, unless nobody else knows of m.
+// compile compiles the module that content returns. mu is held, unless m is not shared yet.
 func (m *module) compile(ctx context.Context, content func() ([]byte, error)) error {
 	metered, err := m.modules.cache.metered(m.sum, content)
 	if err != nil {

@@ -131,8 +131,8 @@ func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []s
 	}
 	for _, w := range wanted {
 		// What is to be read already has its positions, of which none was saved.
-		fresh := anew && c.Snapshot && !slices.ContainsFunc(c.Runs, func(r Run) bool { return r.Table == w.Name })
-		if err := c.capture(ctx, conn, w, fresh || slices.Contains(again, w.Name)); err != nil {
+		first := anew && c.Snapshot && !slices.ContainsFunc(c.Runs, func(r Run) bool { return r.Table == w.Name })
+		if err := c.capture(ctx, conn, w, first || slices.Contains(again, w.Name)); err != nil {
 			return fmt.Errorf("table %s: %w", w.Name, err)
 		}
 	}

@@ -28,7 +28,7 @@ func run() error {
 	port := flag.Int("port", 0, "port on 127.0.0.1")
 	data := flag.String("data", "", "directory of the data")
 	topics := flag.String("topics", "", "topics to begin with, as name:partitions,…")
-	advertise := flag.String("advertise", "", "file with the host:port that clients are told")
+	advertise := flag.String("advertise", "", "file with the host:port to advertise to clients")
 	users := flag.String("users", "", "file with a line MECHANISM user password for each user")
 	cert := flag.String("cert", "", "file with certificate and key, for TLS; clients prove themselves by the same certificate")
 	config := flag.String("config", "", "configuration of the broker, as key=value,…")

@@ -279,8 +279,8 @@ func (e *Client) newClient() *http.Client {
 	}
 }
 
-// dial resolves the address and connects to what is checked, not to what another look-up
-// may find.
+// dial resolves the address and connects to the address that was checked, not to what a second
+// resolution may return.
 func (e *Client) dial(ctx context.Context, dialer *net.Dialer, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

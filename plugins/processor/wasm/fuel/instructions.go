@@ -1,6 +1,6 @@
 package fuel
 
-// Instructions that are looked for or added.
+// Instructions that are searched for or added.
 const (
 	opLoop      = 0x03
 	opIf        = 0x04
