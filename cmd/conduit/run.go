@@ -23,6 +23,9 @@ import (
 func runCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("run")
 	s := cli.SettingFlags(flags)
+	var o onceFlags
+	flags.BoolVar(&o.once, "once", false, "end when every source is at its end, or idle")
+	flags.DurationVar(&o.idle, "idle", 5*time.Second, "with --once: how long a source is idle that does not know its end")
 	return &ffcli.Command{
 		Name:       "run",
 		ShortUsage: "conduit run [flags]",
@@ -34,19 +37,29 @@ SIGINT or SIGTERM ends it gracefully: sources stop, and records in flight are wr
 acknowledged first. A second signal ends it at once. SIGHUP has the pipeline files read again,
 except on a terminal, where it means that the terminal is gone.
 
-Example:
-  conduit run --log.level debug`,
+With --once it ends by itself: when every source has read all there is, or delivered nothing for the
+time of --idle, and all records are settled. Then the exit code is 0 if all pipelines ran as declared
+and refused no record, and 1 if not. A pipeline that fails is tried three times again, unless
+pipelines.error-recovery.max-retries says otherwise.
+
+Examples:
+  conduit run --log.level debug
+  conduit run --once --idle 30s`,
 		FlagSet: flags,
 		Exec: func(ctx context.Context, args []string) error {
 			if _, err := cli.Positional(flags, args, 0); err != nil {
 				return err
 			}
-			return runAgent(ctx, p, s)
+			if o.once {
+				return runOnce(ctx, p, s, o.idle)
+			}
+			return runAgent(ctx, p, s, nil)
 		},
 	}
 }
 
-func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings) error {
+// runAgent runs the agent until a signal, or until o, when it is set, is done.
+func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings, o *once) error {
 	reload := make(chan os.Signal, 1)
 	if !p.Terminal { // first of all, or a reload that comes early ends it
 		signal.Notify(reload, syscall.SIGHUP)
@@ -55,6 +68,11 @@ func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings) error {
 	c, err := s.Load(p)
 	if err != nil {
 		return err
+	}
+	if o != nil {
+		if err := o.prepare(&c, s); err != nil {
+			return err
+		}
 	}
 	if nothingThere(c) {
 		fmt.Fprintf(p.Stderr, "conduit: nothing is set up here: there is no %s, no directory %s and no state in %s.\n"+
@@ -73,7 +91,12 @@ func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings) error {
 	if p.Getenv("GOMEMLIMIT") == "" { // or else the runtime has read it
 		machine.LimitMemory(machine.MemoryLimitOf(c.Memory.Limit))
 	}
-	started := func(*agent.Agent) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	started := func(a *agent.Agent) {
+		if o != nil {
+			go o.wait(ctx, a, end)
+		}
 		time.AfterFunc(startupTime, func() {
 			if err := machine.ReleaseMemory(); err != nil {
 				log.Debug("memory that only starting needed is kept", "component", "agent", "err", err)

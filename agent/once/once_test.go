@@ -1,0 +1,121 @@
+package once_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/agent/once"
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// scene is one pipeline whose state and lag are functions of the time since it began.
+type scene struct {
+	state func(time.Duration) spec.State
+	lag   func(time.Duration) measure.Lag
+}
+
+func runs(time.Duration) spec.State {
+	return spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1}
+}
+
+// reading reads a record each second for so long, and never knows its end.
+func reading(long time.Duration) func(time.Duration) measure.Lag {
+	return func(at time.Duration) measure.Lag {
+		n := uint64(min(at, long) / time.Second)
+		return measure.Lag{Read: n, Acked: n, OpenSince: time.Unix(1, 0)}
+	}
+}
+
+func TestWait(t *testing.T) {
+	zero, some := int64(0), int64(5)
+	for name, c := range map[string]struct {
+		scene
+		want    time.Duration // until it rests
+		applied bool
+	}{
+		"idle":                   {scene{runs, reading(7 * time.Second)}, 17 * time.Second, true},
+		"gaps shorter than idle": {scene{runs, func(at time.Duration) measure.Lag { return reading(time.Minute)(at.Truncate(8 * time.Second)) }}, 74 * time.Second, true},
+		"at its end": {scene{runs, func(at time.Duration) measure.Lag {
+			l := reading(0)(at)
+			l.Behind = progress.Report{Bytes: &zero}
+			return l
+		}}, time.Second, true},
+		"behind": {scene{runs, func(at time.Duration) measure.Lag {
+			l := reading(0)(at)
+			l.Behind = progress.Report{Bytes: &some}
+			return l
+		}}, 10 * time.Second, true},
+		"a record is not settled": {scene{runs, func(at time.Duration) measure.Lag {
+			l := reading(0)(at)
+			l.OldestUnacked = max(0, 30*time.Second-at)
+			return l
+		}}, 40 * time.Second, true},
+		"not opened": {scene{runs, func(at time.Duration) measure.Lag {
+			l := reading(0)(at)
+			if at < 20*time.Second {
+				l.OpenSince = time.Time{}
+			}
+			return l
+		}}, 30 * time.Second, true},
+		"degraded": {scene{func(time.Duration) spec.State { return spec.State{Phase: spec.PhaseDegraded} }, reading(0)}, 0, false},
+		"recovers": {scene{func(at time.Duration) spec.State {
+			if at < 5*time.Second {
+				return spec.State{Phase: spec.PhaseRecovering}
+			}
+			return runs(at)
+		}, reading(0)}, 15 * time.Second, true},
+		"rolled back": {scene{func(time.Duration) spec.State {
+			return spec.State{Phase: spec.PhaseRunning, RunningGeneration: 7, LastAttempt: &spec.Attempt{Generation: 1, Error: "no"}}
+		}, reading(0)}, 10 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { checkWait(t, c.scene, c.want, c.applied) }) })
+	}
+}
+
+func checkWait(t *testing.T, s scene, want time.Duration, applied bool) {
+	begin := time.Now()
+	w := &once.Wait{
+		Idle:    10 * time.Second,
+		Scanned: func(context.Context) error { return nil },
+		Declared: func(context.Context) ([]spec.Declaration, error) {
+			return []spec.Declaration{
+				{Pipeline: spec.Pipeline{ID: "p", Status: spec.StatusRunning}, Generation: 1},
+				{Pipeline: spec.Pipeline{ID: "still", Status: spec.StatusStopped}, Generation: 1},
+				{Pipeline: spec.Pipeline{ID: "gone", Status: spec.StatusRunning}, Withdrawn: begin},
+			}, nil
+		},
+		State: func(string) (spec.State, bool) { return s.state(time.Since(begin)), true },
+		Lags:  func(string) map[string]measure.Lag { return map[string]measure.Lag{"p:in": s.lag(time.Since(begin))} },
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	all, err := w.Run(ctx)
+	if took := time.Since(begin); err != nil || took < want-time.Second || took > want+time.Second {
+		t.Errorf("rests after %v, %v, want %v", took, err, want)
+	}
+	if len(all) != 1 || all[0].ID != "p" || all[0].Applied != applied {
+		t.Errorf("rests: %+v, want p, applied %v", all, applied)
+	}
+}
+
+func TestWaitEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		w := &once.Wait{
+			Idle:    time.Second,
+			Scanned: func(context.Context) error { return nil },
+			Declared: func(context.Context) ([]spec.Declaration, error) {
+				return []spec.Declaration{{Pipeline: spec.Pipeline{ID: "p", Status: spec.StatusRunning}}}, nil
+			},
+			State: func(string) (spec.State, bool) { return spec.State{Phase: spec.PhaseStarting}, true },
+		}
+		if all, err := w.Run(ctx); err == nil {
+			t.Errorf("a pipeline that never started rests: %v", all)
+		}
+	})
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	waiting "github.com/conduit-agent/conduit/agent/once"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// onceFlags are the flags of 'conduit run' that have it end.
+type onceFlags struct {
+	once bool
+	idle time.Duration
+}
+
+// once has the agent end when its pipelines have come to rest.
+type once struct {
+	*cli.Program
+	idle    time.Duration
+	outcome chan error // of wait; capacity 1
+}
+
+// onceRetries is how often a pipeline that fails is tried again: for ever would be no end.
+const onceRetries = 3
+
+func runOnce(ctx context.Context, p *cli.Program, s *cli.Settings, idle time.Duration) error {
+	if idle <= 0 {
+		return cli.Invalidf("--idle must be longer than 0")
+	}
+	o := &once{Program: p, idle: idle, outcome: make(chan error, 1)}
+	if err := runAgent(ctx, p, s, o); err != nil {
+		return err
+	}
+	select {
+	case err := <-o.outcome:
+		return err
+	default: // the agent ended before
+		return errors.New("ended before all pipelines had come to rest")
+	}
+}
+
+// prepare changes the settings to those of an agent that is to end.
+func (o *once) prepare(c *config.Config, s *cli.Settings) error {
+	if c.Cluster.Name != "" {
+		return cli.Invalidf("--once is not for a member of a cluster, whose pipelines may run elsewhere: unset cluster.name")
+	}
+	if _, given := s.Given["pipelines.error-recovery.max-retries"]; !given && c.Pipelines.ErrorRecovery.MaxRetries < 0 {
+		c.Pipelines.ErrorRecovery.MaxRetries = onceRetries
+	}
+	return nil
+}
+
+// wait ends the agent when its pipelines have come to rest.
+func (o *once) wait(ctx context.Context, a *agent.Agent, end func()) {
+	w := &waiting.Wait{
+		Idle: o.idle,
+		Scanned: func(ctx context.Context) error {
+			if err := a.Files.Scanned(ctx); err != nil {
+				return err
+			}
+			return a.Loop.Check(ctx)
+		},
+		Declared: a.Store.Declarations,
+		State:    a.Loop.State,
+		Lags: func(id string) map[string]measure.Lag {
+			running, _ := a.Runner.Pipeline(id)
+			if running == nil {
+				return nil
+			}
+			return running.Lags()
+		},
+	}
+	all, err := w.Run(ctx)
+	if ctx.Err() != nil {
+		return // a signal ends the agent
+	}
+	if err == nil {
+		err = o.report(ctx, a, all)
+	}
+	o.outcome <- err
+	end()
+}
+
+// report says what is wrong and returns an error if anything is.
+func (o *once) report(ctx context.Context, a *agent.Agent, all []waiting.Rest) error {
+	files, err := a.Store.FileStates(ctx)
+	if err != nil {
+		return err
+	}
+	failed := false
+	for _, f := range files {
+		failed = failed || cli.HasErrors(f.Problems)
+		o.ProblemsTo(o.Stderr, f.Problems)
+	}
+	read := uint64(0)
+	for i := range all {
+		n, refused := counts(a, all[i].ID)
+		read += n
+		for _, words := range []string{failure(&all[i]), refusals(refused)} {
+			if words != "" {
+				failed = true
+				fmt.Fprintf(o.Stderr, "conduit: pipeline %s: %s\n", all[i].ID, terminal.OneLine(words))
+			}
+		}
+	}
+	fmt.Fprintf(o.Stderr, "conduit: %s at rest, %s read\n", terminal.Count(len(all), "pipeline"), terminal.Count(int(read), "record"))
+	if failed {
+		return errUnwell
+	}
+	return nil
+}
+
+// counts returns how many records a pipeline read, and how many it refused.
+func counts(a *agent.Agent, id string) (read, refused uint64) {
+	_, stats := a.Runner.Pipeline(id)
+	if stats == nil {
+		return 0, 0
+	}
+	stats.Each(func(typ spec.ConnectorType, _ string, c *measure.Connector) {
+		if typ == spec.TypeSource {
+			read += c.Records.Load()
+		}
+	})
+	return read, stats.DeadLetters.Records.Load()
+}
+
+// failure says why it is not what is declared that came to rest.
+func failure(r *waiting.Rest) string {
+	switch a := r.State.LastAttempt; {
+	case r.State.Phase == spec.PhaseDegraded:
+		return "degraded: " + r.State.Error
+	case !r.Applied && a != nil:
+		return fmt.Sprintf("generation %d cannot start: %s", a.Generation, a.Error)
+	case !r.Applied:
+		return "does not run as declared"
+	}
+	return ""
+}
+
+func refusals(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return terminal.Count(int(n), "record") + " refused"
+}
