@@ -106,20 +106,26 @@ func examplesOf(t *testing.T, name string) []example {
 	return examples
 }
 
+// TestExamples runs all examples but those that need a service: their settings are checked, and
+// TestServices runs their processor.
 func TestExamples(t *testing.T) {
 	for _, plugin := range processor.Builtins() {
 		for _, e := range examplesOf(t, plugin.Name) {
 			t.Run(plugin.Name+"/"+e.Title, func(t *testing.T) {
-				if e.NoRun {
-					t.Skip("tests of its package run it against a server")
+				o, declared := declareExample(t, plugin, e)
+				if !e.NoRun {
+					runExample(t, o, declared, e)
+				} else if _, ok := services[plugin.Name]; !ok {
+					t.Error("TestServices does not have the service that it needs")
 				}
-				runExample(t, plugin, e)
 			})
 		}
 	}
 }
 
-func runExample(t *testing.T, plugin sdk.ProcessorPlugin, e example) {
+// declareExample returns the processor of an example, the settings of which are right.
+func declareExample(t *testing.T, plugin sdk.ProcessorPlugin, e example) (processor.Options, []spec.Processor) {
+	t.Helper()
 	schemas, ctx := &schema.Memory{}, context.Background()
 	for i, text := range e.Schemas {
 		if _, err := schemas.Create(ctx, fmt.Sprintf("example%d", i), schema.TypeAvro, text); err != nil {
@@ -131,6 +137,12 @@ func runExample(t *testing.T, plugin sdk.ProcessorPlugin, e example) {
 	if problems := o.Registry.Check(ctx, "", declared); len(problems) > 0 {
 		t.Fatalf("the declaration has problems: %v", problems)
 	}
+	return o, declared
+}
+
+func runExample(t *testing.T, o processor.Options, declared []spec.Processor, e example) {
+	t.Helper()
+	ctx := context.Background()
 	c, err := processor.Open(ctx, "p", declared, o)
 	if err != nil {
 		t.Fatal(err)

@@ -310,18 +310,21 @@ func sameUpToNulls(a, b any) bool {
 	return cmp.Equal(a, b)
 }
 
+// hasShape reports whether an object has no times and integers in one place.
+func hasShape(m object) bool {
+	_, err := schema.ShapeOf(m)
+	return err == nil
+}
+
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		one, two := objects(2).Draw(t, "one"), objects(2).Draw(t, "two")
+		one, two := objects(2).Filter(hasShape).Draw(t, "one"), objects(2).Draw(t, "two")
 		s, err := schema.ShapeOf(one)
-		if err == nil {
-			var wide *schema.Shape
-			if wide, err = s.With(two); err == nil {
-				s = wide
-			}
+		if err != nil {
+			t.Fatal(err)
 		}
-		if s == nil {
-			t.Skip("times and integers in one place")
+		if wide, err := s.With(two); err == nil {
+			s = wide
 		}
 		c, err := schema.Parse(s.Avro())
 		if err != nil {
@@ -402,13 +405,19 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
+// isCounted reports whether the length of an object is counted exactly: those of unions are estimated.
+func isCounted(m object) bool {
+	s, err := schema.ShapeOf(m)
+	return err == nil && !strings.Contains(s.Avro(), `"null"`) && !strings.Contains(s.Avro(), `"items":[`)
+}
+
 // The metrics count structured records by the length of their Avro form, without encoding them.
 func TestContentIsTheEncodedLength(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := objects(3).Draw(t, "object")
+		m := objects(3).Filter(isCounted).Draw(t, "object")
 		s, err := schema.ShapeOf(m)
 		if err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		c, err := schema.Parse(s.Avro())
 		if err != nil {
@@ -416,10 +425,7 @@ func TestContentIsTheEncodedLength(t *testing.T) {
 		}
 		b, err := c.Append(nil, m)
 		if err != nil {
-			t.Skip(err)
-		}
-		if strings.Contains(s.Avro(), `["null"`) || strings.Contains(s.Avro(), `"items":[`) || strings.Contains(s.Avro(), `"null"`) {
-			t.Skip("unions are estimated")
+			t.Fatal(err)
 		}
 		r := record.Record{After: record.Structured(m), Metadata: record.Metadata{{Key: record.KeyPayloadSchemaSubject, Value: "s"}}}
 		if got := r.Content(); got != len(b) {

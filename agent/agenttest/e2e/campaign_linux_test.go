@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -137,4 +138,25 @@ func TestSoakStaysFlat(t *testing.T) {
 		t.Errorf("at most %+v after %+v", most, base)
 	}
 	p.terminate(t)
+}
+
+// metric returns the lines of the metrics of the agent that begin with prefix.
+func metric(address, prefix string) string {
+	at, err := os.ReadFile(address)
+	if err != nil {
+		return ""
+	}
+	resp, err := http.Get("http://" + strings.TrimSpace(string(at)) + "/metrics")
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	var found []string
+	body, _ := io.ReadAll(resp.Body)
+	for line := range strings.Lines(string(body)) {
+		if strings.HasPrefix(line, prefix) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(found, ", ")
 }

@@ -1,0 +1,32 @@
+//go:build !minimal
+
+package javascript_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/processor/javascript"
+)
+
+// Scripts of a usual kind are not refused, whatever their size.
+func TestLargeScripts(t *testing.T) {
+	function := `
+// it's a comment with a quote, and an [ opening bracket
+function f(record, options) {
+	const path = record.Payload.After["path"].replace(/[/"'(]+/g, "/").split('/'), half = (path.length + 1) / 2 / 1
+	let text = ` + "`${path.map(p => `<${p}>`).join(\"}\")} of ${half}`" + `
+	if (/^["']$/.test(text)) return path.length / 2
+	for (const p of path) { text += p ? p : "it\'s \u0041\x41" ; }
+	return { text, half, "list": [1, 2, 3].concat(path).filter((x) => x !== null && typeof x === "string"), else: a?.b?.[0] ?? 1 } /* " */
+}
+const g = (a) => ({ ...a, half: a.length / 2, "x": -1 ** 2 })
+`
+	function = strings.Replace(function, "-1 ** 2", "(-1) ** 2", 1)
+	if err := javascript.Compile(strings.Repeat("{"+function+"}\n", 2000)); err != nil {
+		t.Error(err)
+	}
+	if err := javascript.Compile(strings.Repeat("[", 1100) + strings.Repeat("]", 1100) + strings.Repeat(";", 16<<10)); err == nil || !strings.Contains(err.Error(), "script:1:1001: SyntaxError: brackets are nested deeper than 1000") {
+		t.Error(err)
+	}
+}

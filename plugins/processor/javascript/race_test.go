@@ -1,5 +1,0 @@
-//go:build race
-
-package javascript_test
-
-const raceDetector = true
