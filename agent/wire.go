@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/replay"
 	"github.com/conduit-agent/conduit/agent/runner"
+	"github.com/conduit-agent/conduit/agent/safekeep"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -217,8 +218,11 @@ func (a *Agent) storeGuard() *host.StoreGuard {
 // fault returns why something could not be saved when that was tried last, nil if it was.
 func (a *Agent) fault() error { return cmp.Or(a.Store.Fault(), a.deadLetters.Fault()) }
 
-// probe saves what changes nothing, where saving failed.
+// probe saves what changes nothing, where saving failed, and only if there is space for more.
 func (a *Agent) probe(ctx context.Context) error {
+	if err := safekeep.Room(a.options.Config.DB.SQLite.Path); err != nil {
+		return err
+	}
 	var store, deadLetters error
 	if a.Store.Fault() != nil {
 		store = a.Store.Probe(ctx)

@@ -51,7 +51,7 @@ func (g *StoreGuard) Run(ctx context.Context) error {
 // tries again until it can.
 func (g *StoreGuard) observeFault(ctx context.Context, failing bool) bool {
 	err := g.Fault()
-	if err != nil {
+	if err != nil || failing { // a small save may have passed where others do not
 		err = g.Probe(ctx)
 	}
 	if ctx.Err() != nil || (err != nil) == failing {

@@ -1,0 +1,26 @@
+package safekeep
+
+import (
+	"cmp"
+	"errors"
+	"os"
+)
+
+// room is what a transaction may add to the file and to its log at once.
+const room = 64 << 10
+
+// Room returns an error that is ErrFull when the file system of the SQLite file at path has no
+// space for a transaction, although one of a single page may still find some. It writes a file
+// and removes it: what is said to be free may be more than a quota leaves.
+func Room(path string) error {
+	probe := path + ".probe"
+	f, err := os.OpenFile(probe, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err == nil {
+		_, err = f.Write(make([]byte, room))
+		err = cmp.Or(err, f.Sync(), f.Close(), os.Remove(probe))
+	}
+	if err = Explain(path, err); errors.Is(err, ErrFull) {
+		return err
+	}
+	return nil // a write to the file itself finds any other fault
+}
