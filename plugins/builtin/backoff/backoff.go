@@ -7,26 +7,56 @@ import (
 	"time"
 )
 
-// Backoff waits between tries: exponentially longer, with jitter. The zero Backoff waits for
-// about 100 ms first.
-type Backoff struct{ next time.Duration }
-
 const (
 	first   = 100 * time.Millisecond
 	longest = 30 * time.Second
 )
 
-// Wait waits, or returns why ctx ended.
-func (b *Backoff) Wait(ctx context.Context) error {
-	if b.next == 0 {
-		b.next = first
+// Backoff has pauses that grow exponentially, with jitter: clients that failed together do not come
+// back together. The zero Backoff begins with 50 to 100 ms; no pause is longer than 30 s.
+type Backoff struct {
+	Tries int // how many pauses there were
+}
+
+// Next returns the next pause.
+func (b *Backoff) Next() time.Duration {
+	pause := longest
+	if b.Tries < 16 { // the shift cannot overflow
+		pause = min(first<<b.Tries, longest)
 	}
-	d := b.next/2 + rand.N(b.next)
-	b.next = min(2*b.next, longest)
+	b.Tries++
+	return pause/2 + rand.N(pause/2+1)
+}
+
+// Wait waits for the next pause, or returns why ctx ended.
+func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
+
+// Sleep waits for d, or returns why ctx ended.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
 	select {
+	case <-t.C:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(d):
-		return nil
+	}
+}
+
+// Repeat calls session until ctx ends or retry, which is given its error, reports that trying again does not
+// help. After an error it waits; the pauses begin over when session has called works.
+func Repeat(ctx context.Context, session func(works func()) error, retry func(error) bool) {
+	var b Backoff
+	for ctx.Err() == nil {
+		err := session(func() { b = Backoff{} })
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil || !retry(err) || b.Wait(ctx) != nil {
+			return
+		}
 	}
 }

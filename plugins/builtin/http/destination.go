@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -128,7 +129,7 @@ func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var again backoff
+	var again backoff.Backoff
 	for begin := time.Now(); ; {
 		r, err := d.client.do(ctx, d.settings.Method, d.settings.URL, body, header)
 		switch {
@@ -139,12 +140,12 @@ func (d *Destination) try(ctx context.Context, b batch) (*response, error) {
 		case err == nil:
 			err = d.client.refusal(r)
 		}
-		pause := again.next(r)
+		pause := pauseAfter(r, &again)
 		if time.Since(begin)+pause > d.settings.RetryFor {
-			return nil, fmt.Errorf("cannot send records: %w (the last of %d tries)", err, again.tries)
+			return nil, fmt.Errorf("cannot send records: %w (the last of %d tries)", err, again.Tries)
 		}
-		sdk.Logger(ctx).Warn("cannot send records, trying again", "err", err, "tries", again.tries, "pause", pause.Round(time.Millisecond).String())
-		if err := wait(ctx, pause); err != nil {
+		sdk.Logger(ctx).Warn("cannot send records, trying again", "err", err, "tries", again.Tries, "pause", pause.Round(time.Millisecond).String())
+		if err := backoff.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -64,7 +65,7 @@ func (p *poller) begin() { p.run, p.since = run{left: p.place.Count}, p.place.Cu
 
 func (p *poller) read(ctx context.Context) ([]record.Record, error) {
 	for {
-		if err := wait(ctx, time.Until(p.due)); err != nil {
+		if err := backoff.Sleep(ctx, time.Until(p.due)); err != nil {
 			return nil, err
 		}
 		r, err := p.fetch(ctx)
@@ -78,23 +79,9 @@ func (p *poller) read(ctx context.Context) ([]record.Record, error) {
 	}
 }
 
-func wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // fetch sends the next request until there is a response that is no failure that passes.
 func (p *poller) fetch(ctx context.Context) (*response, error) {
-	var again backoff
+	var again backoff.Backoff
 	for {
 		target, header, err := p.request()
 		if err != nil {
@@ -112,10 +99,10 @@ func (p *poller) fetch(ctx context.Context) (*response, error) {
 		case err == nil:
 			err = p.client.refusal(r)
 		}
-		pause := again.next(r)
+		pause := pauseAfter(r, &again)
 		p.latest.Note(err.Error())
-		p.log.Warn("cannot poll, trying again", "err", err, "tries", again.tries, "pause", pause.Round(time.Millisecond).String())
-		if err := wait(ctx, pause); err != nil {
+		p.log.Warn("cannot poll, trying again", "err", err, "tries", again.Tries, "pause", pause.Round(time.Millisecond).String())
+		if err := backoff.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 	}

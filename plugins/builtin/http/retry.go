@@ -1,30 +1,18 @@
 package http
 
 import (
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 )
 
-const (
-	firstPause   = 100 * time.Millisecond
-	longestPause = 30 * time.Second
-	longestAsked = 10 * time.Minute // that a server may ask for
-)
+const longestAsked = 10 * time.Minute // that a server may ask for
 
-// backoff returns pauses that grow exponentially, with jitter: clients that failed together do
-// not come back together.
-type backoff struct{ tries int }
-
-// next returns the next pause, at least what the response asks for.
-func (b *backoff) next(r *response) time.Duration {
-	pause := longestPause
-	if b.tries < 16 {
-		pause = min(firstPause<<b.tries, longestPause)
-	}
-	b.tries++
-	pause = pause/2 + rand.N(pause/2+1)
+// pauseAfter returns the next pause of b, at least what the response asks for.
+func pauseAfter(r *response, b *backoff.Backoff) time.Duration {
+	pause := b.Next()
 	if r == nil {
 		return pause
 	}

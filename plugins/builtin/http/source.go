@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -130,11 +131,7 @@ func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSet
 
 // Configure checks and keeps the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
-	s.settings = sourceSettings{}
-	if err := sdk.Decode(values, &s.settings); err != nil {
-		return err
-	}
-	return s.settings.check()
+	return settings.Parse(values, &s.settings, s.settings.check)
 }
 
 // Open listens, or prepares for polling behind pos.

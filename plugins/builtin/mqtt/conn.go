@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"time"
@@ -128,30 +127,6 @@ func passes(code byte) bool {
 		return true
 	}
 	return false
-}
-
-const (
-	firstPause   = 100 * time.Millisecond
-	longestPause = 30 * time.Second
-)
-
-// backoff returns pauses that grow exponentially, with jitter.
-type backoff struct{ tries int }
-
-func (b *backoff) wait(ctx context.Context) error {
-	pause := longestPause
-	if b.tries < 16 {
-		pause = min(firstPause<<b.tries, longestPause)
-	}
-	b.tries++
-	t := time.NewTimer(pause/2 + rand.N(pause/2+1))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 var errLost = errors.New("the connection was lost")

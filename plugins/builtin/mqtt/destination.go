@@ -10,6 +10,7 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -105,7 +106,7 @@ func (d *Destination) message(ctx context.Context, r *record.Record) (*paho.Publ
 
 // publish publishes a message, again after failures that may pass.
 func (d *Destination) publish(ctx context.Context, p *paho.Publish) error {
-	var again backoff
+	var again backoff.Backoff
 	for begin := time.Now(); ; {
 		err := d.try(ctx, p)
 		switch {
@@ -116,8 +117,8 @@ func (d *Destination) publish(ctx context.Context, p *paho.Publish) error {
 		case errors.As(err, new(refusedError)), time.Since(begin) >= d.settings.RetryFor:
 			return sdk.Unavailable(fmt.Errorf("cannot publish: %w", err))
 		}
-		sdk.Logger(ctx).Warn("cannot publish, trying again", "err", err, "tries", again.tries+1)
-		if err := again.wait(ctx); err != nil {
+		sdk.Logger(ctx).Warn("cannot publish, trying again", "err", err, "tries", again.Tries+1)
+		if err := again.Wait(ctx); err != nil {
 			return err
 		}
 	}

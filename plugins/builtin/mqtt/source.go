@@ -11,6 +11,8 @@ import (
 
 	"github.com/eclipse/paho.golang/paho"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -38,7 +40,7 @@ type Source struct {
 
 	cancel context.CancelFunc // ends run
 	ended  chan struct{}      // closed when run has ended
-	inbox  *inbox
+	inbox  *received
 
 	latest progress.Latest
 }
@@ -48,11 +50,7 @@ func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSet
 
 // Configure checks and keeps the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
-	s.settings = sourceSettings{}
-	if err := sdk.Decode(values, &s.settings); err != nil {
-		return err
-	}
-	return s.settings.check()
+	return settings.Parse(values, &s.settings, s.settings.check)
 }
 
 // Open begins to connect. A server that is away is waited for.
@@ -61,7 +59,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 		return err
 	}
 	s.log, s.id, s.known = sdk.Logger(ctx), s.settings.id(ctx), len(pos) > 0
-	s.inbox = newInbox(s.settings.Maximum)
+	s.inbox = newReceived(s.settings.Maximum)
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.ended = make(chan struct{})
 	go func() { defer close(s.ended); s.run(ctx) }()
@@ -70,19 +68,19 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 
 // run connects again and again.
 func (s *Source) run(ctx context.Context) {
-	var again backoff
+	var again backoff.Backoff
 	for {
 		err := s.session(ctx, &again)
 		if ctx.Err() != nil {
 			return
 		}
 		if errors.As(err, new(refusedError)) || errors.As(err, new(lostError)) {
-			s.inbox.fail(err)
+			s.inbox.Fail(err)
 			return
 		}
 		s.latest.Note(err.Error())
-		s.log.Warn("cannot receive, connecting again", "err", err, "tries", again.tries+1)
-		if again.wait(ctx) != nil {
+		s.log.Warn("cannot receive, connecting again", "err", err, "tries", again.Tries+1)
+		if again.Wait(ctx) != nil {
 			return
 		}
 	}
@@ -95,7 +93,7 @@ func (s *Source) Progress() progress.Report { return s.latest.Report() }
 type lostError struct{ error }
 
 // session receives over one connection, until it is lost or ctx ends.
-func (s *Source) session(ctx context.Context, again *backoff) error {
+func (s *Source) session(ctx context.Context, again *backoff.Backoff) error {
 	closed := make(chan string, 1)
 	client, ack, err := s.settings.connect(ctx, paho.ClientConfig{
 		EnableManualAcknowledgment: true, SendAcksInterval: ackInterval,
@@ -115,7 +113,7 @@ func (s *Source) session(ctx context.Context, again *backoff) error {
 		s.leave(client, s.settings.Expiry)
 		return err
 	}
-	s.known, again.tries = true, 0
+	s.known, again.Tries = true, 0
 	s.latest.Note("")
 	select {
 	case <-ctx.Done():
@@ -197,7 +195,7 @@ func (s *Source) received(p paho.PublishReceived) (bool, error) {
 
 // Read returns messages as records.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
-	messages, err := s.inbox.take(ctx)
+	messages, err := s.inbox.Take(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // subscriber is a source that subscribes to subjects. What is published while it is not connected
@@ -29,7 +30,7 @@ type subscriber struct {
 	queue   []*client.Msg // guarded by mu
 	bytes   int64         // guarded by mu: of queue
 	err     error         // guarded by mu: why nothing comes any more
-	arrived chan struct{} // holds a token when there is something to read
+	arrived notify.Signal // there is something to read
 
 	cancel context.CancelFunc // nil before open
 	done   chan struct{}
@@ -39,7 +40,7 @@ func (s *subscriber) open(ctx context.Context, pos record.Position) (err error) 
 	if s.numbers, err = numbers.New(pos); err != nil {
 		return err
 	}
-	s.log, s.arrived, s.done = sdk.Logger(ctx), make(chan struct{}, 1), make(chan struct{})
+	s.log, s.arrived, s.done = sdk.Logger(ctx), notify.NewSignal(), make(chan struct{})
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go s.run(ctx)
 	return nil
@@ -47,22 +48,15 @@ func (s *subscriber) open(ctx context.Context, pos record.Position) (err error) 
 
 func (s *subscriber) run(ctx context.Context) {
 	defer close(s.done)
-	var again backoff.Backoff
-	for {
-		err := s.session(ctx, func() { again = backoff.Backoff{} })
-		if ctx.Err() != nil {
-			return
-		}
+	backoff.Repeat(ctx, func(works func()) error { return s.session(ctx, works) }, func(err error) bool {
 		if errors.As(err, new(refusedError)) {
 			s.fail(err)
-			return
+			return false
 		}
 		s.latest.Note("messages were missed: " + err.Error())
 		s.log.Warn("cannot receive, connecting again: what is published meanwhile is lost", "err", err)
-		if again.Wait(ctx) != nil {
-			return
-		}
-	}
+		return true
+	})
 }
 
 // session receives over one connection.
@@ -108,7 +102,7 @@ func (s *subscriber) put(m *client.Msg) {
 		return
 	}
 	s.queue, s.bytes = append(s.queue, m), s.bytes+int64(m.Size())
-	wake(s.arrived)
+	s.arrived.Notify()
 }
 
 // fail ends reading, after what was received.
@@ -116,7 +110,7 @@ func (s *subscriber) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
-	wake(s.arrived)
+	s.arrived.Notify()
 }
 
 func (s *subscriber) read(ctx context.Context) ([]record.Record, error) {

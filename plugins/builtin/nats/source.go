@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -64,11 +65,7 @@ func (s *Source) Configure(_ context.Context, values map[string]string) error {
 }
 
 func (s *sourceSettings) parse(values map[string]string) error {
-	*s = sourceSettings{}
-	if err := sdk.Decode(values, s); err != nil {
-		return err
-	}
-	return s.check()
+	return settings.Parse(values, s, s.check)
 }
 
 // Open begins to connect. A server that is away is waited for.
@@ -125,11 +122,11 @@ func (s *Source) LifecycleOnUpdated(ctx context.Context, before, after map[strin
 
 // LifecycleOnDeleted removes the consumers.
 func (s *Source) LifecycleOnDeleted(ctx context.Context, values map[string]string) error {
-	var settings sourceSettings
-	if settings.parse(values) != nil || settings.Type == "core" {
+	var old sourceSettings
+	if old.parse(values) != nil || old.Type == "core" {
 		return nil
 	}
-	return settings.remove(ctx)
+	return old.remove(ctx)
 }
 
 // ended waits until a goroutine has ended after it was cancelled.

@@ -22,7 +22,7 @@ import (
 type stream struct {
 	settings *sourceSettings
 	log      *slog.Logger
-	inbox    *inbox
+	inbox    *received
 	latest   progress.Latest
 	pending  atomic.Int64 // messages of the stream that were not received
 	begun    position     // where it was opened; owned by the goroutine from then on
@@ -40,7 +40,7 @@ func (s *stream) open(ctx context.Context, pos record.Position) (err error) {
 	if s.begun, err = parsePosition(pos, s.settings.Stream); err != nil {
 		return err
 	}
-	s.known, s.inbox, s.done = len(pos) > 0, newInbox(s.begun.Sequence), make(chan struct{})
+	s.known, s.inbox, s.done = len(pos) > 0, newReceived(s.begun.Sequence), make(chan struct{})
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go s.run(ctx)
 	return nil
@@ -48,22 +48,15 @@ func (s *stream) open(ctx context.Context, pos record.Position) (err error) {
 
 func (s *stream) run(ctx context.Context) {
 	defer close(s.done)
-	var again backoff.Backoff
-	for {
-		err := s.session(ctx, func() { again = backoff.Backoff{} })
-		switch {
-		case ctx.Err() != nil:
-			return
-		case errors.As(err, new(gapError)), errors.As(err, new(refusedError)):
-			s.inbox.fail(err)
-			return
+	backoff.Repeat(ctx, func(works func()) error { return s.session(ctx, works) }, func(err error) bool {
+		if errors.As(err, new(gapError)) || errors.As(err, new(refusedError)) {
+			s.inbox.Fail(err)
+			return false
 		}
 		s.latest.Note(err.Error())
 		s.log.Warn("cannot receive, connecting again", "err", err)
-		if again.Wait(ctx) != nil {
-			return
-		}
-	}
+		return true
+	})
 }
 
 // gapError is that messages were missed.
@@ -236,7 +229,7 @@ func (s *stream) jump(ctx context.Context, at jetstream.Stream, last uint64) err
 }
 
 func (s *stream) read(ctx context.Context) ([]record.Record, error) {
-	messages, err := s.inbox.take(ctx)
+	messages, err := s.inbox.Take(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -234,28 +234,23 @@ func (s *Source) Teardown(context.Context) error {
 
 // run reads until ctx ends or an error comes that trying again does not help.
 func (s *Source) run(ctx context.Context) {
-	var wait backoff.Backoff
-	for ctx.Err() == nil {
-		err := s.session(ctx, func() { wait = backoff.Backoff{}; s.monitor.connected() })
-		switch {
-		case ctx.Err() != nil:
-			return
-		case errors.Is(err, errRescan):
+	backoff.Repeat(ctx, func(works func()) error {
+		err := s.session(ctx, func() { works(); s.monitor.connected() })
+		if errors.Is(err, errRescan) {
 			if err = s.prepare(ctx, &position{Type: typeStream}); err == nil {
 				s.confirmer.snapshot(len(s.todo) > 0)
-				continue
 			}
 		}
+		return err
+	}, func(err error) bool {
 		if !pg.Transient(err) {
 			s.Fail(ctx, err)
-			return
+			return false
 		}
 		s.log.Warn("the connection to PostgreSQL is lost: trying again", "err", err)
 		s.monitor.disconnected(err)
-		if wait.Wait(ctx) != nil {
-			return
-		}
-	}
+		return true
+	})
 }
 
 // errRescan ends a session because there are other tables.

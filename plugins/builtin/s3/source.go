@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -49,11 +50,7 @@ func (s *Source) Parameters() sdk.Parameters { return sdk.ParametersOf(sourceSet
 
 // Configure checks and keeps the settings.
 func (s *Source) Configure(_ context.Context, values map[string]string) error {
-	s.settings = sourceSettings{}
-	if err := sdk.Decode(values, &s.settings); err != nil {
-		return err
-	}
-	return s.settings.check()
+	return settings.Parse(values, &s.settings, s.settings.check)
 }
 
 // Open returns when the bucket was found.

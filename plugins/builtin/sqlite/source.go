@@ -194,23 +194,18 @@ func (s *Source) Teardown(context.Context) error {
 
 // run reads until ctx ends or an error comes that trying again does not help.
 func (s *Source) run(ctx context.Context) {
-	var wait backoff.Backoff
-	for ctx.Err() == nil {
-		err := s.session(ctx, func() { wait = backoff.Backoff{}; s.monitor.set(func() { s.monitor.lost = "" }) })
-		if ctx.Err() != nil {
-			return
-		}
+	backoff.Repeat(ctx, func(works func()) error {
+		return s.session(ctx, func() { works(); s.monitor.set(func() { s.monitor.lost = "" }) })
+	}, func(err error) bool {
 		if !file.Transient(err) && !errors.Is(err, errReplaced) {
 			s.Fail(ctx, err)
-			return
+			return false
 		}
 		s.disconnect()
 		s.log.Warn("cannot read the database: trying again", "err", err)
 		s.monitor.fails(err)
-		if wait.Wait(ctx) != nil {
-			return
-		}
-	}
+		return true
+	})
 }
 
 var errReplaced = errors.New("the file was replaced")

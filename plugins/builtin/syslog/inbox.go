@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/conduit-agent/conduit/spec/notify"
 )
 
 // received is a message as it came.
@@ -30,11 +32,11 @@ type inbox struct {
 	held    int        // guarded by mu: received and not acknowledged
 	dropped int64      // guarded by mu
 	closed  bool       // guarded by mu
-	arrived chan struct{}
+	arrived notify.Signal
 }
 
 func newInbox(most int) *inbox {
-	b := &inbox{most: most, arrived: make(chan struct{}, 1)}
+	b := &inbox{most: most, arrived: notify.NewSignal()}
 	b.room.L = &b.mu
 	return b
 }
@@ -66,14 +68,7 @@ func (b *inbox) offer(m received) {
 func (b *inbox) push(m received) {
 	b.queue = append(b.queue, m)
 	b.held++
-	b.wake()
-}
-
-func (b *inbox) wake() {
-	select {
-	case b.arrived <- struct{}{}:
-	default:
-	}
+	b.arrived.Notify()
 }
 
 // take returns messages that wait to be read, at most so many.
@@ -83,7 +78,7 @@ func (b *inbox) take(ctx context.Context, most int) ([]received, error) {
 		n := min(most, len(b.queue))
 		all := b.queue[:n:n]
 		if b.queue = b.queue[n:]; len(b.queue) > 0 {
-			b.wake()
+			b.arrived.Notify()
 		} else {
 			b.queue = nil
 		}

@@ -1,0 +1,99 @@
+package mqtt
+
+import (
+	"crypto/sha256"
+
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/inbox"
+)
+
+// received has the messages that were received: those to be read, and those that were read, until
+// the server knows that they are acknowledged. After a lost connection the server sends again
+// what it does not know of, under the same packet ids, marked as duplicates: what was read is
+// recognized by them and not read again.
+type received struct {
+	*inbox.Inbox[*message]
+	most int // messages that wait
+
+	client  *paho.Client        // guarded by Inbox: of the present connection
+	acked   []*message          // guarded by Inbox: the last ones that were acknowledged
+	byID    map[uint16]*message // guarded by Inbox: of Queue, Read and acked
+	dropped int                 // guarded by Inbox
+}
+
+type message struct {
+	client  *paho.Client // that received it last
+	publish *paho.Publish
+	hash    [sha256.Size]byte
+	acked   bool
+}
+
+func newReceived(most int) *received {
+	return &received{Inbox: inbox.New[*message](), most: most, byID: map[uint16]*message{}}
+}
+
+// put takes a message. It returns false when it is dropped: the server bounds how many wait,
+// but not those of QoS 0.
+func (b *received) put(c *paho.Client, p *paho.Publish) bool {
+	m := &message{client: c, publish: p, hash: sha256.Sum256(append([]byte(p.Topic+"\x00"), p.Payload...))}
+	b.Lock()
+	defer b.Unlock()
+	if c != b.client {
+		b.connected(c)
+	}
+	if p.QoS == 0 {
+		if len(b.Queue) >= b.most {
+			b.dropped++
+			return false
+		}
+		b.Push(m)
+		return true
+	}
+	if before := b.byID[p.PacketID]; before != nil && p.Duplicate() && before.hash == m.hash {
+		before.client, before.publish = c, p
+		if before.acked {
+			_ = c.Ack(p)
+		}
+		return true
+	}
+	b.byID[p.PacketID] = m
+	b.Push(m)
+	return true
+}
+
+// connected drops what was not read: it comes again, in order.
+func (b *received) connected(c *paho.Client) {
+	b.client = c
+	kept := b.Queue[:0]
+	for _, m := range b.Queue {
+		if m.publish.QoS == 0 {
+			kept = append(kept, m)
+		} else if b.byID[m.publish.PacketID] == m {
+			delete(b.byID, m.publish.PacketID)
+		}
+	}
+	clear(b.Queue[len(kept):])
+	b.Queue = kept
+}
+
+// ack acknowledges the next n messages that were read. An acknowledgement over a connection
+// that is lost is made good when the server sends the message again.
+func (b *received) ack(n int) {
+	b.Lock()
+	defer b.Unlock()
+	for _, m := range b.Acknowledged(n) {
+		if m.publish.QoS == 0 {
+			continue
+		}
+		m.acked = true
+		_ = m.client.Ack(m.publish)
+		b.acked = append(b.acked, m)
+	}
+	for len(b.acked) > b.most {
+		if m := b.acked[0]; b.byID[m.publish.PacketID] == m {
+			delete(b.byID, m.publish.PacketID)
+		}
+		b.acked = b.acked[1:]
+	}
+}
