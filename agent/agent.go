@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/replay"
 	"github.com/conduit-agent/conduit/agent/runner"
@@ -66,8 +67,10 @@ type Agent struct {
 	metrics     *telemetry.Collector
 	summary     *telemetry.Summary
 	rates       *telemetry.Rates
-	changes     notify.Broadcast  // of what is observed, or is known of files and plugins
-	plugged     notify.Signal     // plugins came, went or changed
+	changes     notify.Broadcast // of what is observed, or is known of files and plugins
+	plugged     notify.Signal    // plugins came, went or changed
+	notifier    *notification.Notifier
+	silence     *notification.Silence
 	syncs       measure.Histogram // of the store
 	degraded    chan spec.State   // capacity 1
 	address     string            // of server
@@ -92,7 +95,7 @@ func Run(ctx context.Context, o Options) error {
 		clearDir(dir, o.Log) // an agent that was killed left it as it was
 	}
 	a.wire()
-	if err := a.wireCluster(); err != nil {
+	if err := errors.Join(a.wireCluster(), wireNotifications(ctx, a)); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	if o.Wired != nil {
@@ -126,6 +129,8 @@ func (a *Agent) run(ctx context.Context) error {
 	services.Go(func() error { return a.deadLetters.Run(serving) })
 	services.Go(func() error { return (&host.Pruner{Prune: a.Store.Prune, Log: a.options.Log}).Run(serving) })
 	services.Go(func() error { return a.rates.Run(serving) })
+	services.Go(func() error { return a.silence.Run(serving) })
+	services.Go(func() error { return a.notifier.Run(serving) })
 	services.Go(func() error { return supervised.Watchdog(serving) })
 	if a.options.Config.Pipelines.StatusFiles {
 		services.Go(func() error { return a.statusFiles().Run(serving) })

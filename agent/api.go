@@ -70,6 +70,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Replays:     a.replays,
 		Positions:   declarations{a.Store, a.deadLetters, a.cluster},
 		Cluster:     a.membership(),
+		Notify:      testNotifications(a.notifier),
 	}
 	serve, err := a.listen(server)
 	if err == nil {

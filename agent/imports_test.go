@@ -71,6 +71,7 @@ agent/host:              agent/safekeep api/rest reconcile reconcile/files spec
 agent/cluster/protocol:
 agent/cluster/*:         agent/cluster agent/cluster/protocol
 agent/cluster:           agent/cluster/protocol spec
+agent/notification:      spec
 agent/takeover:          agent/store agent/store/foreign api/client api/rest spec
 agent:                   agent/* api api/* plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/* spec
 agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec

@@ -44,7 +44,7 @@ func (a *Agent) facts(problem error) rest.Agent {
 	d.Settings = []rest.Setting{}
 	for _, s := range c.Effective {
 		one := rest.Setting{Name: s.Key, Value: s.Value, Origin: s.Origin}
-		if secret.Is(s.Key, s.Value) && filepath.Base(s.Value) == s.Value {
+		if s.Value != "" && (s.Key == "notify.webhook.url" || s.Key == "notify.command.run") || secret.Is(s.Key, s.Value) && filepath.Base(s.Value) == s.Value {
 			one.Value = rest.Redacted // a path says where a secret is, anything else could be one
 		}
 		d.Settings = append(d.Settings, one)

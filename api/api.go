@@ -55,7 +55,9 @@ type Server struct {
 	Replays     dlq.Replays      // set with DeadLetters
 	Positions   position.Store   // nil: positions of sources cannot be asked for
 	Cluster     cluster.Member   // nil: the agent is no member of a cluster
-	Log         *slog.Logger     // nil discards
+	// Notify sends a notification to every target, and returns what became of it.
+	Notify func(ctx context.Context) []rest.NotificationResult
+	Log    *slog.Logger // nil discards
 	// Down is why the agent has no pipelines to speak of: only what it says of itself is answered then. nil:
 	// it has.
 	Down    error

@@ -17,6 +17,8 @@ var (
 	exampleTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	empty       = rest.Empty{}
 
+	exampleNotificationResults = []rest.NotificationResult{{Target: "webhook https://alerts.example.com", Delivered: true, Seconds: 0.12}}
+
 	requestPipeline = struct {
 		ID     string              `json:"id,omitempty"`
 		Config rest.PipelineConfig `json:"config"`

@@ -164,6 +164,7 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	store := &fakeDeadLetters{}
 	s.DeadLetters, s.Replays, s.Positions = store, store, checkpoints{w}
 	s.Cluster = &member{state: rest.ClusterJoined}
+	s.Notify = func(context.Context) []rest.NotificationResult { return exampleResults }
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })
 	s.Reload = func(context.Context, bool) error { return nil }
 	s.Plan = func(context.Context, rest.PlanRequest) (*rest.Plan, error) {
@@ -332,3 +333,6 @@ func TestOtherSpellings(t *testing.T) {
 		}
 	}
 }
+
+// exampleResults are what became of notifications.
+var exampleResults = []rest.NotificationResult{{Target: "command page", Error: "exit status 1"}}

@@ -84,6 +84,7 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	changed(d, "/status", a.Status, b.Status, EffectInPlace)
 	changed(d, "/name", a.Name, b.Name, EffectNone)
 	changed(d, "/description", a.Description, b.Description, EffectNone)
+	changed(d, "/max-silence", a.MaxSilence, b.MaxSilence, EffectNone)
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
 		d.connector("/connectors/"+pointer.Escape(id), a, b)
 	})

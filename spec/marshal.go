@@ -44,6 +44,7 @@ func pipelineNode(p *Pipeline) *yaml.Node {
 	f.text("status", string(p.Status), "")
 	f.text("name", ref.Escape(p.Name), p.ID)
 	f.text("description", ref.Escape(p.Description), "")
+	f.text("max-silence", p.MaxSilence, "")
 	connectors := &yaml.Node{Kind: yaml.SequenceNode}
 	for i := range p.Connectors {
 		connectors.Content = append(connectors.Content, connectorNode(&p.Connectors[i]))

@@ -15,6 +15,7 @@ type Pipeline struct {
 	Status      Status      `json:"status"`
 	Name        string      `json:"name"`
 	Description string      `json:"description,omitempty"`
+	MaxSilence  string      `json:"max-silence,omitempty"` // a duration: how long its sources may read nothing before that is reported
 	Connectors  []Connector `json:"connectors"`
 	Processors  []Processor `json:"processors,omitempty"`
 	DLQ         DLQ         `json:"dead-letter-queue"`

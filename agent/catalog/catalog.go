@@ -47,7 +47,7 @@ func New(c config.Config, schemas schema.Registry, log *slog.Logger) *Catalog {
 		Dir:      c.Connectors.Path,
 		Schemas:  schemas,
 		Bounds:   &schema.Bounds{Schemas: c.Connectors.MaxSchemas, Bytes: c.Connectors.MaxSchemaBytes, ReadAny: c.Connectors.SchemaAccess == "any"},
-		Env:      environment(os.Environ(), c.Connectors.Environment),
+		Env:      ConnectorEnvironment(c),
 		Log:      log,
 		LogLevel: c.Log.Level,
 
@@ -208,6 +208,11 @@ func confinement(c config.Connectors) *sandbox.Policy {
 var withheld = []string{
 	"CONDUIT_*", "CREDENTIALS_DIRECTORY",
 	"LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC",
+}
+
+// ConnectorEnvironment returns the environment of connectors: never the agent's own settings and secrets.
+func ConnectorEnvironment(c config.Config) []string {
+	return environment(os.Environ(), c.Connectors.Environment)
 }
 
 // environment returns what plugins get of the agent's environment, by the setting

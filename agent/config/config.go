@@ -19,6 +19,7 @@ type Config struct {
 	DeadLetters DeadLetters    `koanf:"dead-letters"`
 	Schemas     SchemaRegistry `koanf:"schema-registry"`
 	Cluster     Cluster        `koanf:"cluster"`
+	Notify      Notify         `koanf:"notify"`
 
 	// File is where conduit.yaml is, or would be.
 	File string `koanf:"-"`
@@ -209,6 +210,26 @@ type NATSTLS struct {
 	CAFile   string `koanf:"ca-file"`
 	CertFile string `koanf:"cert-file"`
 	KeyFile  string `koanf:"key-file"`
+}
+
+// Notify says where notifications go, and which.
+type Notify struct {
+	Webhook  Webhook       `koanf:"webhook"`
+	Command  Command       `koanf:"command"`
+	Kinds    string        `koanf:"kinds"` // comma-separated; empty: all
+	Interval time.Duration `koanf:"interval"`
+}
+
+// Webhook says which URL notifications are sent to.
+type Webhook struct {
+	URL        string `koanf:"url"`
+	SecretFile string `koanf:"secret-file"`
+}
+
+// Command says which command is run for each notification.
+type Command struct {
+	Run     string        `koanf:"run"` // a JSON list
+	Timeout time.Duration `koanf:"timeout"`
 }
 
 // SchemaRegistry says where schemas are kept.

@@ -55,6 +55,7 @@ func TestDefaults(t *testing.T) {
 		},
 		API:  config.API{Enabled: true, HTTP: config.HTTP{Address: "127.0.0.1:8080", SocketMode: "0600"}},
 		File: "conduit.yaml", Shutdown: config.Shutdown{Timeout: 30 * time.Second},
+		Notify:  config.Notify{Command: config.Command{Timeout: 30 * time.Second}, Interval: 15 * time.Minute},
 		Schemas: config.SchemaRegistry{Type: "builtin", Confluent: config.Confluent{Auth: config.ConfluentAuth{Type: "none"}}},
 	}
 	if len(got.Effective) != len(config.Settings()) || got.Effective[0].Origin != "default" {

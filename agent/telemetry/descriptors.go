@@ -71,6 +71,8 @@ var (
 	commitsDesc             = desc("conduit_commit_duration_seconds", "Time to make positions durable, fsync included.")
 	syncsDesc               = desc("conduit_fsync_duration_seconds", "Time to write a transaction of the store to the disk, with fsync.")
 	committedDesc           = desc("conduit_committed_positions_total", "Positions made durable.")
+	silentDesc              = desc("conduit_pipeline_silent", "Whether no source of a running pipeline with max-silence has read a record for longer than that: 1, or 0.", "pipeline_id")
+	notificationsDesc       = desc("conduit_notifications_total", "Notifications by result: sent; failed, attempts that are repeated; dropped.", "target", "result")
 	phasesDesc              = desc("conduit_pipeline_phases_total", "Times a pipeline entered a phase.", "pipeline_name", "pipeline_id", "phase")
 	recoveringDesc          = desc("pipeline_recovering_count", "Times a pipeline failed and began to recover.", "pipeline_name", "pipeline_id")
 	spoolRecordsDesc        = desc("conduit_spool_records", "Records in a spool.", "path")

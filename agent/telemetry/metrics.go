@@ -60,6 +60,10 @@ type Collector struct {
 	// DeadLetters returns what there is of dead letters by pipeline, and how many were settled by
 	// replays since the start.
 	DeadLetters func(ctx context.Context) (totals []rest.DeadLetterTotals, replayed uint64)
+	// Silent reports of the pipelines that have a max-silence whether they are silent.
+	Silent func() map[string]bool
+	// Notifications calls f with what became of notifications.
+	Notifications func(f func(target, result string, n uint64))
 }
 
 // Handler returns the handler of /metrics.
@@ -92,7 +96,20 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	c.deadLetters(gauge, counter)
 	spools(gauge, counter)
 	c.cluster(gauge, counter)
+	c.notify(gauge, counter)
 	c.pipelines(to)
+}
+
+// notify reports what notifications are about, and what became of them.
+func (c *Collector) notify(gauge gauge, counter counter) {
+	for id, silent := range c.Silent() {
+		value := 0.0
+		if silent {
+			value = 1
+		}
+		gauge(silentDesc, value, id)
+	}
+	c.Notifications(func(target, result string, n uint64) { counter(notificationsDesc, n, target, result) })
 }
 
 // deadLetters reports what the dead-letter store holds.

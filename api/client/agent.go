@@ -213,3 +213,9 @@ func dialError(err error, at string, response *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // what there is of it will do
 	return rest.ParseError(response.StatusCode, body)
 }
+
+// TestNotifications has the agent send a notification to every target, and returns what became of it.
+func (c *Client) TestNotifications(ctx context.Context) ([]rest.NotificationResult, error) {
+	results, _, err := with[[]rest.NotificationResult](ctx, c, http.MethodPost, "/v1/notifications/test", nil, nil)
+	return results, err
+}

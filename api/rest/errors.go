@@ -48,6 +48,7 @@ const (
 	ReasonPipelineBeingDeleted = "pipeline.being_deleted"
 	ReasonPipelineElsewhere    = "pipeline.runs_elsewhere"
 	ReasonAlone                = "cluster.alone"
+	ReasonNoTarget             = "notify.no_target"
 	ReasonCluster              = "cluster.unreachable"
 	ReasonPipelineNotDeleted   = "pipeline.not_deleted"
 	ReasonPipelineConnectors   = "orchestrator.pipeline_has_connectors_attached"

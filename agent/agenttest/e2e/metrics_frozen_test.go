@@ -99,7 +99,7 @@ func describeUnreported(t *testing.T) string {
 		t.Fatal(err)
 	}
 	var all strings.Builder
-	for _, found := range regexp.MustCompile(`desc\("(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+))", "[^"]*"(.*)\)`).FindAllStringSubmatch(string(source), -1) {
+	for _, found := range regexp.MustCompile(`desc\("(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|pipeline_silent))", "[^"]*"(.*)\)`).FindAllStringSubmatch(string(source), -1) {
 		kind := "gauge"
 		if strings.HasSuffix(found[1], "_total") {
 			kind = "counter"

@@ -97,6 +97,7 @@ func (e *examination) all(ctx context.Context) {
 	e.pipelines(ctx)
 	e.plugins(ctx)
 	e.state(ctx)
+	e.notifications()
 	e.machine()
 	e.clock()
 	e.agent(ctx)

@@ -1,0 +1,14 @@
+//go:build unix
+
+package notification
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// group has everything that cmd starts end with it.
+func group(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}

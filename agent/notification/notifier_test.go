@@ -1,0 +1,342 @@
+package notification_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/notification"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/notify"
+)
+
+// world is an agent to follow, in virtual time.
+type world struct {
+	mu       sync.Mutex
+	events   []spec.Event
+	states   map[string]spec.State
+	taken    []notification.Notification // by Send
+	refusals func(n int) error           // of the n-th attempt; nil takes everything
+	attempts []time.Time
+	changes  notify.Broadcast
+	log      bytes.Buffer
+}
+
+func (w *world) Name() string { return "webhook https://example.com" }
+
+func (w *world) Send(_ context.Context, n *notification.Notification, _ []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.attempts = append(w.attempts, time.Now())
+	if w.refusals != nil {
+		if err := w.refusals(len(w.attempts)); err != nil {
+			return err
+		}
+	}
+	w.taken = append(w.taken, *n)
+	return nil
+}
+
+func (w *world) read(_ context.Context, after int64, limit int) ([]spec.Event, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if after < 0 {
+		return w.events[max(0, len(w.events)-1):], nil
+	}
+	rest := w.events[min(after, int64(len(w.events))):]
+	return slices.Clone(rest[:min(limit, len(rest))]), nil
+}
+
+// happens records an event with the state after it, and waits until it was acted on.
+func (w *world) happens(pipeline, reason string, state spec.State) {
+	w.mu.Lock()
+	state.Since = time.Now()
+	w.states[pipeline] = state
+	e := spec.Event{ID: int64(len(w.events)) + 1, At: time.Now(), Pipeline: pipeline, Reason: reason, Message: "because"}
+	if pipeline == "" {
+		e.File = "orders.yaml"
+	}
+	w.events = append(w.events, e)
+	w.mu.Unlock()
+	w.changes.Notify()
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
+}
+
+// kinds returns what was sent, as "pipeline kind".
+func (w *world) kinds() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for _, n := range w.taken {
+		all = append(all, strings.TrimSpace(n.Pipeline+" "+string(n.Kind)))
+	}
+	return strings.Join(all, ", ")
+}
+
+// follow runs a notifier, and f beside it.
+func follow(t *testing.T, w *world, f func(), change ...func(*notification.Notifier)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w.states = map[string]spec.State{}
+		n := &notification.Notifier{
+			Agent: "edge-1", Targets: []notification.Target{w}, Selected: notification.Kinds(), Interval: 15 * time.Minute,
+			Events: w.read, Changes: &w.changes, Here: func(string) bool { return true },
+			State: func(id string) (spec.State, bool) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				s, ok := w.states[id]
+				return s, ok
+			},
+			Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		}
+		for _, c := range change {
+			c(n)
+		}
+		if err := n.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- n.Run(ctx) }()
+		f()
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+var (
+	degraded = spec.State{Phase: spec.PhaseDegraded}
+	failed   = spec.State{Phase: spec.PhaseRecovering, Failures: 1}
+	running  = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 2}
+	behind   = spec.State{Phase: spec.PhaseRunning, RunningGeneration: 1, LastAttempt: &spec.Attempt{Generation: 2, Error: "because"}}
+	stopped  = spec.State{Phase: spec.PhaseStopped}
+)
+
+// What happens to a pipeline is sent in order, and that it works again once it does for a while.
+func TestKinds(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(w *world)
+		want string
+	}{
+		"degraded and mended": {func(w *world) { w.happens("p", "Degraded", degraded); w.happens("p", "Started", running) }, "p degraded, p recovered"},
+		"rolled back and mended": {func(w *world) {
+			w.happens("p", "UpdateFailed", behind)
+			w.happens("p", "RolledBack", behind)
+			w.happens("p", "Started", running)
+		}, "p update-failed, p recovered"},
+		"stopped by a person":   {func(w *world) { w.happens("p", "Degraded", degraded); w.happens("p", "Stopped", stopped) }, "p degraded"},
+		"a failure that passes": {func(w *world) { w.happens("p", "Failed", failed); w.happens("p", "Started", running) }, ""},
+		"a failure that lasts": {func(w *world) {
+			w.happens("p", "Failed", failed)
+			time.Sleep(time.Minute)
+			w.happens("p", "Started", running)
+		}, "p failing, p recovered"},
+		"silent": {func(w *world) { w.happens("p", "Silent", running); w.happens("p", "RecordsAgain", running) }, "p silent, p recovered"},
+		"a file": {func(w *world) {
+			w.happens("", "FileAccepted", stopped)
+			w.happens("", "FileRejected", stopped)
+			w.happens("", "FileAccepted", stopped)
+		}, "file-problem, file-accepted"},
+		"other events": {func(w *world) { w.happens("p", "Started", running); w.happens("p", "Stopped", stopped) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{}
+			follow(t, w, func() { c.do(w); time.Sleep(10 * time.Second) })
+			if got := w.kinds(); got != c.want {
+				t.Errorf("sent %q, want %q", got, c.want)
+			}
+			for _, n := range w.taken {
+				if n.Agent != "edge-1" || n.ID == "" || n.At.IsZero() || !strings.Contains(n.Text, string(n.Kind)) || (n.Severity == "normal") != (n.Kind == "recovered" || n.Kind == "file-accepted") {
+					t.Errorf("incomplete: %+v", n)
+				}
+			}
+		})
+	}
+}
+
+// A pipeline that flaps has one notification of a kind per interval, the last of them true.
+func TestFlappingIsLimited(t *testing.T) {
+	w := &world{}
+	follow(t, w, func() {
+		for range 50 {
+			w.happens("p", "Degraded", degraded)
+			w.happens("p", "Started", running)
+			time.Sleep(6 * time.Second)
+		}
+		w.happens("q", "Degraded", degraded) // another pipeline is not held back
+		w.happens("p", "Degraded", degraded)
+		time.Sleep(20 * time.Minute)
+	})
+	if got, want := w.kinds(), "p degraded, p recovered, q degraded, p degraded"; got != want {
+		t.Fatalf("sent %q, want %q", got, want)
+	}
+	if last := w.taken[3]; last.Suppressed != 49 {
+		t.Errorf("%d are said not to have been sent, want 49", last.Suppressed)
+	}
+	ids := map[string]bool{}
+	for _, n := range w.taken {
+		ids[n.ID] = true
+	}
+	if len(ids) != len(w.taken) {
+		t.Errorf("ids repeat: %v", ids)
+	}
+}
+
+// What other members of a cluster run is theirs to send, and what happened before is not sent.
+func TestOnlyTheOwnerSends(t *testing.T) {
+	w := &world{events: []spec.Event{{ID: 1, Pipeline: "mine", Reason: "Degraded"}}}
+	follow(t, w, func() { w.happens("theirs", "Degraded", degraded); w.happens("mine", "Degraded", degraded) },
+		func(n *notification.Notifier) { n.Here = func(id string) bool { return id == "mine" } })
+	if got := w.kinds(); got != "mine degraded" {
+		t.Errorf("sent %q", got)
+	}
+}
+
+// Kinds that are not selected are not sent, nor that they are over.
+func TestSelected(t *testing.T) {
+	w := &world{}
+	kinds, err := notification.ParseKinds("degraded, recovered")
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow(t, w, func() { w.happens("p", "Silent", running); w.happens("p", "Degraded", degraded) }, func(n *notification.Notifier) { n.Selected = kinds })
+	if got := w.kinds(); got != "p degraded" {
+		t.Errorf("sent %q", got)
+	}
+	if _, err := notification.ParseKinds("degraded,dead"); err == nil || !strings.Contains(err.Error(), `"dead" is none of degraded, failing`) {
+		t.Errorf("a kind that there is not: %v", err)
+	}
+}
+
+// What fails is tried again with pauses that grow, in order, and logged a few times only.
+func TestRetries(t *testing.T) {
+	w := &world{refusals: func(n int) error {
+		if n <= 12 {
+			return errors.New("no route to host")
+		}
+		return nil
+	}}
+	follow(t, w, func() {
+		for i := range 3 {
+			w.happens(fmt.Sprint("p", i), "Degraded", degraded)
+		}
+		time.Sleep(time.Hour)
+	})
+	if got := w.kinds(); got != "p0 degraded, p1 degraded, p2 degraded" {
+		t.Errorf("sent %q", got)
+	}
+	for i := range 11 {
+		pause, most := w.attempts[i+1].Sub(w.attempts[i]), min(time.Second<<i, 5*time.Minute)
+		if pause < most/2 || pause > most {
+			t.Errorf("pause %d is %v, want between %v and %v", i, pause, most/2, most)
+		}
+	}
+	if n := strings.Count(w.log.String(), "no route to host"); n < 3 || n > 6 {
+		t.Errorf("logged %d times:\n%s", n, &w.log)
+	}
+}
+
+// The queue is bounded, and who adds to it never waits.
+func TestQueueIsBounded(t *testing.T) {
+	var n *notification.Notifier
+	w := &world{refusals: func(int) error { return errors.New("down") }}
+	follow(t, w, func() {
+		for i := range 150 {
+			w.happens(fmt.Sprint("p", i), "Degraded", degraded)
+		}
+		w.mu.Lock()
+		w.refusals = nil
+		w.mu.Unlock()
+		time.Sleep(6 * time.Minute)
+	}, func(made *notification.Notifier) { n = made })
+	if got := len(w.taken); got < 100 || got > 102 || w.taken[got-1].Pipeline != "p149" {
+		t.Errorf("%d were sent, the last of %s", got, w.taken[got-1].Pipeline)
+	}
+	counts := map[string]uint64{}
+	n.Counts(func(_, result string, n uint64) { counts[result] += n })
+	if counts["sent"]+counts["dropped"] != 150 || counts["dropped"] == 0 || counts["failed"] == 0 {
+		t.Errorf("counted %v", counts)
+	}
+}
+
+// What waits when the agent ends is tried once more.
+func TestLastChance(t *testing.T) {
+	w := &world{refusals: func(n int) error {
+		if n < 3 {
+			return errors.New("down")
+		}
+		return nil
+	}}
+	follow(t, w, func() { w.happens("p", "Degraded", degraded) })
+	if got := w.kinds(); got != "p degraded" {
+		t.Errorf("sent %q after %d attempts", got, len(w.attempts))
+	}
+}
+
+// A pipeline is silent once none of its sources has read for longer than max-silence, and not
+// while it does not run.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		records, state := uint64(0), spec.State{Phase: spec.PhaseRunning, Since: time.Now()}
+		var reasons []string
+		s := &notification.Silence{
+			Declarations: func(context.Context) ([]spec.Declaration, error) {
+				return []spec.Declaration{{Pipeline: spec.Pipeline{ID: "p", MaxSilence: "1m"}}, {Pipeline: spec.Pipeline{ID: "q"}}}, nil
+			},
+			State:   func(string) (spec.State, bool) { mu.Lock(); defer mu.Unlock(); return state, true },
+			Records: func(string) uint64 { mu.Lock(); defer mu.Unlock(); return records },
+			Save: func(_ context.Context, c *spec.Changes) error {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, e := range c.Events {
+					reasons = append(reasons, e.Pipeline+" "+e.Reason)
+				}
+				return nil
+			},
+			Log: slog.New(slog.DiscardHandler),
+		}
+		go func() { _ = s.Run(t.Context()) }()
+		set := func(n uint64, phase spec.Phase) {
+			mu.Lock()
+			defer mu.Unlock()
+			records, state.Phase = n, phase
+		}
+		expect := func(after time.Duration, want ...string) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(reasons, want) {
+				t.Fatalf("events %v, want %v", reasons, want)
+			}
+		}
+		expect(59 * time.Second)
+		set(1, spec.PhaseRunning)
+		expect(60 * time.Second)
+		expect(5*time.Second, "p Silent")
+		if all := s.All(); len(all) != 1 || !all["p"] {
+			t.Errorf("silent are %v", all)
+		}
+		expect(time.Hour, "p Silent")
+		set(2, spec.PhaseRunning)
+		expect(2*time.Second, "p Silent", "p RecordsAgain")
+		set(2, spec.PhaseStopped)
+		expect(time.Hour, "p Silent", "p RecordsAgain")
+		if all := s.All(); len(all) != 0 {
+			t.Errorf("of pipelines that do not run: %v", all)
+		}
+	})
+}

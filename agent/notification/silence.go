@@ -1,0 +1,121 @@
+package notification
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// silenceInterval is how often the records of pipelines are counted.
+const silenceInterval = time.Second
+
+// The reasons of the events.
+const (
+	silent       = "Silent"
+	recordsAgain = "RecordsAgain"
+)
+
+// Silence notices pipelines that run and read no record for longer than their max-silence, and
+// records events of that. All exported fields are set before Run.
+type Silence struct {
+	Declarations func(context.Context) ([]spec.Declaration, error)
+	State        func(pipeline string) (spec.State, bool)
+	Records      func(pipeline string) uint64 // that its sources have read
+	Save         func(context.Context, *spec.Changes) error
+	Log          *slog.Logger
+
+	mu        sync.Mutex
+	pipelines map[string]*heard // guarded by mu; those that run and have a max-silence
+}
+
+// heard is when the sources of a pipeline read a record last.
+type heard struct {
+	records uint64
+	at      time.Time // the start of the run, before the first record
+	silent  bool
+	seen    time.Time // by the last count
+}
+
+// Run counts until ctx ends, then it returns nil.
+func (s *Silence) Run(ctx context.Context) error {
+	tick := time.NewTicker(silenceInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			s.save(ctx, s.count(ctx, now))
+		}
+	}
+}
+
+func (s *Silence) save(ctx context.Context, events []spec.Event) {
+	if len(events) == 0 {
+		return
+	}
+	if err := s.Save(ctx, &spec.Changes{Events: events}); err != nil && ctx.Err() == nil {
+		s.Log.Warn("cannot save that pipelines are silent", "component", "notify", "err", err)
+	}
+}
+
+// All reports of each pipeline that runs and has a max-silence whether it is silent.
+func (s *Silence) All() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]bool{}
+	for id, h := range s.pipelines {
+		all[id] = h.silent
+	}
+	return all
+}
+
+// count returns the events of what changed since it was called last.
+func (s *Silence) count(ctx context.Context, now time.Time) (events []spec.Event) {
+	declared, err := s.Declarations(ctx)
+	if err != nil {
+		return nil // the store cannot be read, which is reported elsewhere
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pipelines == nil {
+		s.pipelines = map[string]*heard{}
+	}
+	for i := range declared {
+		p := &declared[i].Pipeline
+		most, err := time.ParseDuration(p.MaxSilence)
+		if state, known := s.State(p.ID); err == nil && most > 0 && known && state.Phase == spec.PhaseRunning {
+			events = append(events, s.observe(now, p.ID, most, &state)...)
+		}
+	}
+	maps.DeleteFunc(s.pipelines, func(_ string, h *heard) bool { return h.seen != now })
+	return events
+}
+
+// observe returns the event that a pipeline fell silent, or that it reads again.
+func (s *Silence) observe(now time.Time, id string, most time.Duration, state *spec.State) []spec.Event {
+	h, records := s.pipelines[id], s.Records(id)
+	if h == nil {
+		h = &heard{records: records, at: state.Since}
+		s.pipelines[id] = h
+	}
+	h.seen = now
+	if h.records != records {
+		h.records, h.at = records, now
+	}
+	is := now.Sub(h.at) > most
+	if is == h.silent {
+		return nil
+	}
+	h.silent = is
+	e := spec.Event{At: now, Pipeline: id, Type: "warning", Reason: silent, Message: fmt.Sprintf("no record for %v, max-silence is %v", now.Sub(h.at).Round(time.Second), most)}
+	if !is {
+		e.Type, e.Reason, e.Message = "normal", recordsAgain, "records come again"
+	}
+	return []spec.Event{e}
+}

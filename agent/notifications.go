@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/conduit-agent/conduit/agent/catalog"
+	"github.com/conduit-agent/conduit/agent/engine/measure"
+	"github.com/conduit-agent/conduit/agent/notification"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// wireNotifications makes what notices silent pipelines, and what sends notifications to where the
+// settings say.
+func wireNotifications(ctx context.Context, a *Agent) error {
+	a.silence = &notification.Silence{
+		Declarations: a.Store.Declarations,
+		State:        a.Loop.State,
+		Records:      func(id string) uint64 { return recordsRead(a, id) },
+		Save:         a.Store.Apply,
+		Log:          a.options.Log,
+	}
+	targets, kinds, err := notifyTargets(a)
+	if err != nil {
+		return &settingError{err}
+	}
+	a.notifier = &notification.Notifier{
+		Agent:    notifierName(a),
+		Targets:  targets,
+		Selected: kinds,
+		Interval: a.options.Config.Notify.Interval,
+		Events:   a.Store.Events,
+		State:    a.Loop.State,
+		Here:     func(id string) bool { return a.Loop.Elsewhere == nil || !a.Loop.Elsewhere(id) },
+		Changes:  &a.changes,
+		Log:      a.options.Log,
+	}
+	a.metrics.Silent, a.metrics.Notifications = a.silence.All, a.notifier.Counts
+	return a.notifier.Begin(ctx)
+}
+
+// recordsRead returns how many records the sources of a pipeline have read.
+func recordsRead(a *Agent, id string) (n uint64) {
+	if _, stats := a.Runner.Pipeline(id); stats != nil {
+		stats.Each(func(typ spec.ConnectorType, _ string, c *measure.Connector) {
+			if typ == spec.TypeSource {
+				n += c.Records.Load()
+			}
+		})
+	}
+	return n
+}
+
+// notifyTargets returns where the settings send notifications of which kinds.
+func notifyTargets(a *Agent) (targets []notification.Target, kinds []notification.Kind, err error) {
+	c := a.options.Config.Notify
+	if kinds, err = notification.ParseKinds(c.Kinds); err != nil {
+		return nil, nil, fmt.Errorf("cannot use notify.kinds: %w", err)
+	}
+	var secret func() (string, error)
+	if file := c.Webhook.SecretFile; file != "" {
+		secret = func() (string, error) { return token(a.options.Log, "notify.webhook.secret-file", file) }
+		if err := strong(secret); err != nil {
+			return nil, nil, err
+		}
+	}
+	if c.Webhook.URL != "" {
+		hook, err := notification.NewWebhook(c.Webhook.URL, secret, a.options.Version)
+		if err != nil {
+			return nil, nil, fmt.Errorf("cannot use notify.webhook.url: %w", err)
+		}
+		targets = append(targets, hook)
+	}
+	if c.Command.Run != "" {
+		command, err := notification.NewCommand(c.Command.Run, catalog.ConnectorEnvironment(a.options.Config), c.Command.Timeout)
+		if err != nil {
+			return nil, nil, fmt.Errorf("cannot use notify.command.run: %w", err)
+		}
+		targets = append(targets, command)
+	}
+	return targets, kinds, nil
+}
+
+// minSecret is how long a secret has to be that signs notifications.
+const minSecret = 24
+
+func strong(secret func() (string, error)) error {
+	text, err := secret()
+	if err == nil && len(text) < minSecret {
+		err = fmt.Errorf("the secret in notify.webhook.secret-file has %d characters, it needs %d: 'openssl rand -base64 32' makes one", len(text), minSecret)
+	}
+	return err
+}
+
+// notifierName is what notifications call this agent.
+func notifierName(a *Agent) string {
+	host, _ := os.Hostname()
+	return cmp.Or(a.options.Config.Cluster.Member, host, "this host")
+}
+
+// testNotifications returns what sends a notification to every target.
+func testNotifications(n *notification.Notifier) func(ctx context.Context) []rest.NotificationResult {
+	return func(ctx context.Context) (results []rest.NotificationResult) {
+		for _, r := range n.Test(ctx) {
+			one := rest.NotificationResult{Target: r.Target, Delivered: r.Err == nil, Seconds: r.Took.Seconds()}
+			if r.Err != nil {
+				one.Error = r.Err.Error()
+			}
+			results = append(results, one)
+		}
+		return results
+	}
+}

@@ -1,0 +1,20 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/conduit-agent/conduit/api/rest"
+)
+
+// testNotifications sends a notification to every target.
+func (s *Server) testNotifications(_ http.ResponseWriter, r *http.Request) (any, error) {
+	var results []rest.NotificationResult
+	if s.Notify != nil {
+		results = s.Notify(r.Context())
+	}
+	if len(results) == 0 {
+		return nil, rest.Errorf(rest.FailedPrecondition, rest.ReasonNoTarget, "notifications go nowhere: neither notify.webhook.url nor notify.command.run is set").
+			Suggest("set one of them, and start the agent again")
+	}
+	return results, nil
+}
