@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -21,8 +22,9 @@ type inspection struct {
 	filters words
 	rate    float64
 	before  bool
+	pretty  bool
 	n       int
-	seen    int
+	quiet   quiet
 }
 
 // words is a flag that may be given several times.
@@ -39,9 +41,12 @@ func inspectCommand(p *cli.Program) *ffcli.Command {
 	return p.Remote("inspect", cli.RemoteCommand{
 		Usage: "conduit connectors inspect ID",
 		Short: "Show the records that pass a connector, as they do.",
-		Long: `ID is PIPELINE:CONNECTOR. Every record is a line of JSON: of a source as it was read, of a
-destination as it is written. It goes on over restarts of the pipeline, and slows nothing
-down: what is too much to show is left out, and counted.
+		Long: `ID is PIPELINE:CONNECTOR. Shows records of a source as they were read, of a destination as they are
+written. On a terminal every field has a line, and text is shown as text; elsewhere each record is a line
+of JSON, in which data that is not structured is base64. --pretty and --pretty=false choose.
+
+It goes on over restarts of the pipeline, and slows nothing down: what is too much to show is left
+out, and counted. When no record comes it says why.
 
 Examples:
   conduit connectors inspect orders:shop --rate 2
@@ -52,6 +57,7 @@ Examples:
 			fs.Var(&i.filters, "filter", "only records with operation=`NAME` or metadata.KEY=VALUE; several must all hold")
 			fs.Float64Var(&i.rate, "rate", 0, "at most this `NUMBER` of records per second")
 			fs.BoolVar(&i.before, "before", false, "of a destination, the records before its processors")
+			fs.BoolVar(&i.pretty, "pretty", p.Terminal, "show fields and text for people; default on a terminal")
 			fs.Func("n", "end after this `NUMBER` of records", i.setNumber)
 		},
 		Exec: func(ctx context.Context, r *cli.Remote, args []string) error { return inspect(ctx, r, args[0], &i) },
@@ -75,11 +81,21 @@ func inspect(ctx context.Context, r *cli.Remote, id string, i *inspection) error
 	if i.rate != 0 {
 		options = append(options, client.Query("rate", strconv.FormatFloat(i.rate, 'f', -1, 64)))
 	}
+	c, _, err := r.Connector(ctx, id)
+	if err != nil {
+		return err
+	}
+	i.quiet.Remote, i.quiet.connector, i.quiet.filtered = r, c, len(i.filters) > 0
+	asking, end := context.WithCancel(ctx)
+	var silent sync.WaitGroup
+	silent.Go(func() { i.quiet.run(asking) })
+	defer silent.Wait()
+	defer end()
 	inspect := r.Inspect
 	if i.before {
 		inspect = r.InspectIn
 	}
-	err := inspect(ctx, id, i.filters, func(m client.Message) error { return i.show(r, m) }, options...)
+	err = inspect(ctx, id, i.filters, func(m client.Message) error { return i.show(r, m) }, options...)
 	switch {
 	case errors.Is(err, errSeen), ctx.Err() != nil:
 		return nil
@@ -98,19 +114,27 @@ func (i *inspection) show(r *cli.Remote, m client.Message) error {
 		fmt.Fprintf(r.Stderr, "conduit: %s left out\n", terminal.Count(int(m.Dropped), "record"))
 		return nil
 	}
-	format := "%s\n"
-	if r.JSON {
-		format = `{"result":%s}` + "\n"
-	}
-	text := string(m.Result)
-	if r.Terminal {
-		text = terminal.Clean(text) // records are untrusted
-	}
-	if _, err := fmt.Fprintf(r.Stdout, format, text); err != nil {
+	if err := i.write(r, m.Result); err != nil {
 		return err
 	}
-	if i.seen++; i.seen == i.n {
+	if i.quiet.seen.Add(1) == int64(i.n) {
 		return errSeen
 	}
 	return nil
+}
+
+func (i *inspection) write(r *cli.Remote, record []byte) error {
+	format := "%s\n"
+	switch {
+	case r.JSON:
+		format = `{"result":%s}` + "\n"
+	case i.pretty:
+		return writePretty(r.Stdout, int(i.quiet.seen.Load())+1, record, r.Paint)
+	}
+	text := string(record)
+	if r.Terminal {
+		text = terminal.Clean(text) // records are untrusted
+	}
+	_, err := fmt.Fprintf(r.Stdout, format, text)
+	return err
 }
