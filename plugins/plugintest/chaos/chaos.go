@@ -35,13 +35,14 @@ func Main() {
 	}
 	server := grpc.NewServer()
 	connectorv2.RegisterSpecifierPluginServer(server, specifier{})
-	connectorv2.RegisterSourcePluginServer(server, newSource())
+	out := &output{Listener: listener}
+	connectorv2.RegisterSourcePluginServer(server, newSource(out))
 	connectorv2.RegisterDestinationPluginServer(server, &destination{})
 	sayReady("unix", listener.Addr().String())
 	if after := afterReady[os.Getenv(StartVariable)]; after != nil {
 		go after()
 	}
-	if err := server.Serve(listener); err != nil {
+	if err := server.Serve(out); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot serve:", err)
 		os.Exit(1)
 	}

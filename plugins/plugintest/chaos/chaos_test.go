@@ -70,7 +70,7 @@ func says(t *testing.T, what string, err error, want string) {
 func TestStarts(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
-		"slow":         "",
+		"slow":         "did not get ready",
 		"silent":       "did not get ready",
 		"garbage":      `not a connector: it said "\x1b[31mGIF89a`,
 		"endless line": "not a connector",
@@ -90,13 +90,35 @@ func TestStarts(t *testing.T) {
 		t.Run(start, func(t *testing.T) {
 			t.Parallel()
 			c, _ := client(t, start)
-			if c.StartTimeout = 3 * time.Second; start == "silent" {
+			if c.StartTimeout = 3 * time.Second; start == "silent" || start == "slow" {
 				c.StartTimeout = 200 * time.Millisecond
 			}
 			_, err := c.Specify(testContext(t))
 			says(t, start, err, want)
 		})
 	}
+}
+
+// A connector may be slow to get ready.
+func TestSlowStart(t *testing.T) {
+	t.Parallel()
+	ready := filepath.Join(t.TempDir(), "ready")
+	c, out := client(t, "slow", chaos.GoVariable+"="+ready)
+	specified := make(chan error, 1)
+	go func() {
+		_, err := c.Specify(testContext(t))
+		specified <- err
+	}()
+	wait.For(t, "the connector is about to get ready", func() bool { return strings.Contains(out.String(), "chaos waits") })
+	select {
+	case err := <-specified:
+		t.Fatalf("specified before it is ready: %v", err)
+	default:
+	}
+	if err := os.WriteFile(ready, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says(t, "Specify", <-specified, "")
 }
 
 func TestFloodsAreTaken(t *testing.T) {

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/connectorv2"
 	"github.com/conduit-agent/conduit/plugins/wire/wirepb/opencdcv1"
 )
@@ -30,7 +32,7 @@ const (
 	NotUTF8       = "not UTF-8"      // record 5 has metadata that is no text
 	StopHang      = "stop hang"      // answers no Stop
 	StopIgnored   = "stop ignored"   // answers Stop and goes on reading
-	StopLate      = "stop late"      // goes on reading, and answers Stop after a while with where it was at first
+	StopLate      = "stop late"      // goes on reading, and answers Stop 10 records later with where it was at first
 	StopWrong     = "stop wrong"     // answers Stop with a position that it never read
 	EndAtStop     = "end at stop"    // ends the stream at Stop and forgets the last position
 	OpenFails     = "open fails"
@@ -46,12 +48,21 @@ type source struct {
 	at       int
 	stopped  chan struct{}
 	stopOnce sync.Once
+	beyond   chan struct{} // closed when late records were sent behind the last position
 
 	mu   sync.Mutex
 	sent string // guarded by mu: position of the last record
+	last []byte // the last message
+
+	out *output // what is written to connections
 }
 
-func newSource() *source { return &source{stopped: make(chan struct{})} }
+func newSource(out *output) *source {
+	return &source{stopped: make(chan struct{}), beyond: make(chan struct{}), out: out}
+}
+
+// late is how many records a source that answers Stop late sends before it does.
+const late = 10
 
 // Configure takes everything.
 func (s *source) Configure(_ context.Context, req *connectorv2.Source_Configure_Request) (*connectorv2.Source_Configure_Response, error) {
@@ -98,14 +109,32 @@ func (s *source) Run(stream grpc.BidiStreamingServer[connectorv2.Source_Run_Requ
 	if s.mode == EndAtStop {
 		return nil
 	}
-	for (s.mode == StopIgnored || s.mode == StopLate) && stream.Context().Err() == nil {
+	if s.mode == StopIgnored || s.mode == StopLate {
+		if err := s.readOn(stream); err != nil {
+			return err
+		}
+	}
+	return unlessEOF(<-acks)
+}
+
+// readOn sends a record a millisecond until the stream ends.
+func (s *source) readOn(stream grpc.ServerStream) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for n := 1; ; n++ {
 		s.at++
 		if err := s.send(stream, s.record(s.at)); err != nil {
 			return err
 		}
-		time.Sleep(time.Millisecond)
+		if n == late {
+			close(s.beyond)
+		}
+		select {
+		case <-tick.C:
+		case <-stream.Context().Done():
+			return nil
+		}
 	}
-	return unlessEOF(<-acks)
 }
 
 func unlessEOF(err error) error {
@@ -120,7 +149,7 @@ func (s *source) step(stream grpc.ServerStream, nth int) error {
 	n := s.at + 1
 	switch {
 	case s.mode == Crash && nth == 6, s.mode == Poison && n == 5:
-		time.Sleep(20 * time.Millisecond) // let what was sent leave
+		s.left(stream.Context())
 		fmt.Fprintln(os.Stderr, "panic: chaos at record", n)
 		os.Exit(3)
 	case s.mode == Fail && nth == 6:
@@ -161,7 +190,14 @@ func (s *source) send(stream grpc.ServerStream, r *opencdcv1.Record) error {
 	s.mu.Lock()
 	s.sent = string(r.GetPosition())
 	s.mu.Unlock()
-	return stream.SendMsg(&connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{r}})
+	m := &connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{r}}
+	s.last, _ = proto.Marshal(m) // SendMsg returns the error
+	return stream.SendMsg(m)
+}
+
+// left waits until the last message was written to the connection, which SendMsg does not wait for.
+func (s *source) left(ctx context.Context) {
+	wait.Until(ctx, func() bool { return s.out.has(s.last) })
 }
 
 // message returns the field num of a message, with this content of fewer than 128 bytes.
@@ -177,7 +213,7 @@ func (s *source) sendRaw(stream grpc.ServerStream, encoded string) error {
 }
 
 // Stop answers with the position of the last record.
-func (s *source) Stop(context.Context, *connectorv2.Source_Stop_Request) (*connectorv2.Source_Stop_Response, error) {
+func (s *source) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Request) (*connectorv2.Source_Stop_Response, error) {
 	if s.mode == StopHang || s.mode == Hang {
 		select {}
 	}
@@ -187,7 +223,10 @@ func (s *source) Stop(context.Context, *connectorv2.Source_Stop_Request) (*conne
 	s.stopOnce.Do(func() { close(s.stopped) })
 	switch s.mode {
 	case StopLate:
-		time.Sleep(20 * time.Millisecond)
+		select {
+		case <-s.beyond:
+		case <-ctx.Done():
+		}
 	case StopWrong:
 		resp.LastPosition = []byte("never read")
 	case EndAtStop:

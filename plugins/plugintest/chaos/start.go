@@ -2,12 +2,14 @@ package chaos
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"slices"
-	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // Starts returns the values of StartVariable that mean something, sorted.
@@ -23,7 +25,7 @@ func merged(a, b map[string]func()) map[string]func() {
 
 // starts are things to do before the process says that it is ready.
 var starts = map[string]func(){
-	"slow":    func() { time.Sleep(300 * time.Millisecond) },
+	"slow":    waitForFile,
 	"silent":  func() { select {} },
 	"garbage": func() { fmt.Print("\x1b[31mGIF89a\x00\xff\xfe|||\n"); select {} },
 	"endless line": func() {
@@ -73,6 +75,18 @@ func pour(to *os.File, text string) {
 		_ = os.WriteFile(path, nil, 0o600)
 	}
 }
+
+// waitForFile returns when the test lets it.
+func waitForFile() {
+	fmt.Fprintln(os.Stderr, "chaos waits")
+	wait.Until(context.Background(), func() bool {
+		_, err := os.Stat(os.Getenv(GoVariable))
+		return err == nil
+	})
+}
+
+// GoVariable is the environment variable with the path of the file that a slow start waits for.
+const GoVariable = "CONDUIT_CHAOS_GO"
 
 // DoneVariable is the environment variable with the path of the file that is made when
 // a flood is over.
