@@ -21,6 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -139,11 +140,7 @@ func (d *directory) run() {
 
 func (d *directory) wait(what string, ok func() bool) {
 	d.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			d.Fatalf("waited too long: %s; plugins %s, problems %v", what, d.names(), d.Problems())
-		}
-	}
+	wait.For(d.T, what, ok, func() string { return fmt.Sprintf("plugins %s, problems %v", d.names(), d.Problems()) })
 }
 
 func TestFilesThatAreNoPlugins(t *testing.T) {

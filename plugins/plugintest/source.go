@@ -6,10 +6,15 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"runtime"
+	"runtime/pprof"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -30,8 +35,9 @@ var sourceChecks = []check{
 // reader reads one source and keeps what came in one Read and was not asked for yet.
 type reader struct {
 	*checker
-	source connector.Source
-	ahead  []record.Record
+	source  connector.Source
+	ahead   []record.Record
+	reading atomic.Value // string: the goroutine that called Read
 }
 
 // open configures and opens a new source.
@@ -61,6 +67,7 @@ func (r *reader) next() (records []record.Record, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		r.reading.Store(goroutine())
 		var b *record.Batch
 		if b, err = r.source.Read(r.ctx); err == nil {
 			records, err = b.Records()
@@ -82,15 +89,15 @@ func (r *reader) next() (records []record.Record, err error) {
 // drain stops the source and returns all it still has.
 func (r *reader) drain() []record.Record {
 	r.Helper()
-	return r.drainAfter(0)
+	return r.drainOnce(func() {})
 }
 
-// drainAfter does the same, and lets Read wait for so long before it calls Stop.
-func (r *reader) drainAfter(pause time.Duration) []record.Record {
+// drainOnce does the same, and calls Stop once ready has returned, while it reads.
+func (r *reader) drainOnce(ready func()) []record.Record {
 	r.Helper()
 	stopped := make(chan error, 1)
 	go func() {
-		time.Sleep(pause)
+		ready()
 		stopped <- r.source.Stop(r.ctx)
 	}()
 	for {
@@ -269,9 +276,6 @@ func checkStop(c *checker) {
 	}
 }
 
-// untilRead is the time after which a Read has surely begun, which cannot be observed from outside.
-const untilRead = 50 * time.Millisecond
-
 // checkStopWaiting checks that a source stops when it has nothing to read.
 func checkStopWaiting(c *checker) {
 	const n = 5
@@ -281,8 +285,37 @@ func checkStopWaiting(c *checker) {
 	short, cancel := context.WithTimeout(c.ctx, c.host.Timeout)
 	defer cancel()
 	r.checker = &checker{T: c.T, ctx: short, host: c.host}
-	r.drainAfter(untilRead)
+	r.reading.Store("")
+	r.drainOnce(r.waits)
 	r.close("Stop")
+}
+
+// waits returns when Read waits: the goroutine that called it has been blocked at many looks in a row.
+func (r *reader) waits() {
+	blocked := 0
+	wait.Until(r.ctx, func() bool {
+		if id, _ := r.reading.Load().(string); id != "" && isBlocked(id) {
+			blocked++
+		} else {
+			blocked = 0
+		}
+		return blocked == 20
+	})
+}
+
+// goroutine returns how the stacks of all goroutines name the one that calls.
+func goroutine() string {
+	stack := make([]byte, 64)
+	name, _, _ := strings.Cut(string(stack[:runtime.Stack(stack, false)]), " [")
+	return name
+}
+
+// isBlocked reports whether the goroutine neither runs nor could.
+func isBlocked(name string) bool {
+	var stacks strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
+	_, state, found := strings.Cut("\n"+stacks.String(), "\n"+name+" [")
+	return found && !strings.HasPrefix(state, "run") // running or runnable
 }
 
 func checkTeardown(c *checker) {

@@ -36,6 +36,9 @@ func serveOdd() {
 	panic(server.Serve(listener))
 }
 
+// streamEnded names the file for whose creation a Stop waits that answers after the end of the stream.
+const streamEnded = "STANDALONE_TEST_STREAM_ENDED"
+
 type oddSource struct {
 	connectorv2.UnimplementedSourcePluginServer
 	mode string
@@ -70,7 +73,9 @@ func (s *oddSource) Run(stream connectorv2.SourcePlugin_RunServer) error {
 	select {
 	case <-s.stop:
 		if s.mode == "late" {
-			time.Sleep(50 * time.Millisecond) // Stop answers first
+			if _, err := stream.Recv(); err != nil { // an acknowledgement, once Stop has answered
+				return err
+			}
 			return stream.Send(&connectorv2.Source_Run_Response{Records: []*opencdcv1.Record{{Position: []byte("99")}}})
 		}
 		return nil
@@ -117,7 +122,10 @@ func (s *oddSource) Stop(ctx context.Context, _ *connectorv2.Source_Stop_Request
 	if s.mode == "late" {
 		return &connectorv2.Source_Stop_Response{LastPosition: []byte("99")}, nil
 	}
-	time.Sleep(50 * time.Millisecond) // the stream ends first
+	wait.Until(ctx, func() bool { // until the end of the stream has reached the host
+		_, err := os.Stat(os.Getenv(streamEnded))
+		return err == nil
+	})
 	return &connectorv2.Source_Stop_Response{LastPosition: []byte("99")}, nil
 }
 
@@ -127,7 +135,11 @@ func TestOddSources(t *testing.T) {
 			t.Parallel()
 			ctx := testContext(t)
 			c, _ := client(t, "odd")
-			c.StopTimeout = 200 * time.Millisecond
+			if c.StopTimeout = wait.Limit; mode == "hang" || mode == "unknown last" {
+				c.StopTimeout = 200 * time.Millisecond
+			}
+			ended := filepath.Join(t.TempDir(), "ended")
+			c.Env = append(c.Env, streamEnded+"="+ended)
 			s := openSource(ctx, t, c, map[string]string{"mode": mode})
 			if err := s.LifecycleOnCreated(ctx, nil); err != nil {
 				t.Errorf("lifecycle events are optional: %v", err)
@@ -147,8 +159,17 @@ func TestOddSources(t *testing.T) {
 			if string(got[0].Position) != "1" || string(got[1].Position) != "2" || !got[0].Before.IsNone() {
 				t.Errorf("got %v", got)
 			}
+			if mode == "ends the stream" {
+				go func() {
+					wait.Until(ctx, func() bool { return standalone.SourceHasEnded(s) })
+					_ = os.WriteFile(ended, nil, 0o600)
+				}()
+			}
 			if err := s.Stop(ctx); err != nil {
 				t.Fatal(err)
+			}
+			if err := s.Ack(ctx, []record.Position{got[0].Position}); err != nil {
+				t.Errorf("acknowledgement after Stop: %v", err)
 			}
 			b, err := s.Read(ctx)
 			if mode == "late" {
@@ -160,8 +181,8 @@ func TestOddSources(t *testing.T) {
 			if !errors.Is(err, io.EOF) {
 				t.Errorf("got %v, %v, want io.EOF", b, err)
 			}
-			if err := s.Ack(ctx, []record.Position{got[0].Position}); err != nil {
-				t.Errorf("acknowledgement after Stop: %v", err)
+			if err := s.Ack(ctx, []record.Position{got[1].Position}); err != nil {
+				t.Errorf("acknowledgement after the end: %v", err)
 			}
 			if err := s.Teardown(ctx); err != nil {
 				t.Error(err)

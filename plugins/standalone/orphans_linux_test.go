@@ -2,6 +2,7 @@ package standalone_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/standalone"
@@ -35,42 +36,49 @@ func serveParent() {
 	wire.Serve(sdk.Connector{Name: "parent", Version: "v1.0.0", NewSource: func() sdk.Source { return &parentSource{} }})
 }
 
-// hostOfOrphans runs a parentSource and says whether the process lives while the connector
-// does, and no longer.
+// hostOfOrphans runs two parentSources, of which the second ends first, and says whether the process
+// of the first lives while its connector does, and no longer.
 func hostOfOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { standalone.EndOrphans(ctx); close(done) }()
+	s, orphan := openParent(ctx, "first")
+	other, ended := openParent(ctx, "second")
+	teardown := func(s *standalone.Source, orphan int) {
+		if err := s.Teardown(ctx); err != nil {
+			panic(err)
+		}
+		limited, cancel := context.WithTimeout(ctx, wait.Limit)
+		defer cancel()
+		wait.Until(limited, func() bool { return unix.Kill(orphan, 0) != nil })
+	}
+	teardown(other, ended) // it takes two looks at all orphans: one that kills and one that reaps
+	fmt.Print(running(orphan), " ")
+	teardown(s, orphan)
+	fmt.Println(unix.Kill(orphan, 0))
+	stop()
+	<-done
+}
+
+// openParent opens a parentSource, and returns it and the process that it left behind.
+func openParent(ctx context.Context, name string) (*standalone.Source, int) {
 	exe, _ := os.Executable()
-	c := &standalone.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=parent")}
+	pidFile := os.Getenv(pidFileVariable) + name
+	c := &standalone.Client{Path: exe, Env: append(os.Environ(), roleVariable+"=parent", pidFileVariable+"="+pidFile)}
 	s, err := c.Source(ctx, "pipe:src")
 	if err != nil {
 		panic(err)
 	}
-	if err := s.Configure(ctx, nil); err != nil {
+	if err := errors.Join(s.Configure(ctx, nil), s.Open(ctx, nil)); err != nil {
 		panic(err)
 	}
-	if err := s.Open(ctx, nil); err != nil {
+	b, _ := os.ReadFile(pidFile)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
 		panic(err)
 	}
-	_ = exec.Command("true").Run() // a signal that a child has ended
-	time.Sleep(100 * time.Millisecond)
-	b, _ := os.ReadFile(os.Getenv(pidFileVariable))
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
-	fmt.Print(running(pid), " ")
-	if err := s.Teardown(ctx); err != nil {
-		panic(err)
-	}
-	for range 1000 {
-		if unix.Kill(pid, 0) != nil {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	fmt.Println(unix.Kill(pid, 0))
-	stop()
-	<-done
+	return s, pid
 }
 
 // What a connector leaves behind ends with it, even out of its process group and session.

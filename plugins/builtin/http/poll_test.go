@@ -126,15 +126,12 @@ func quiet(t *testing.T, a *api, s sdk.Source) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for ctx.Err() == nil {
+		defer cancel()
+		wait.Until(ctx, func() bool {
 			a.mu.Lock()
-			polls := len(a.requests) - n
-			a.mu.Unlock()
-			if polls >= 3 {
-				cancel()
-			}
-			time.Sleep(time.Millisecond)
-		}
+			defer a.mu.Unlock()
+			return len(a.requests)-n >= 3
+		})
 	}()
 	if records, err := s.Read(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %d more records, first %s: %v", len(records), payloads(t, records[:min(1, len(records))]), err)
@@ -305,16 +302,12 @@ func TestPollWhole(t *testing.T) {
 		all := plugintest.Read(t, s, 3)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			for {
+			defer cancel()
+			wait.Until(ctx, func() bool {
 				mu.Lock()
-				enough := polls > 3
-				mu.Unlock()
-				if enough {
-					break
-				}
-				time.Sleep(time.Millisecond)
-			}
-			cancel()
+				defer mu.Unlock()
+				return polls > 3
+			})
 		}()
 		if again, err := s.Read(ctx); err == nil {
 			t.Errorf("what did not change is read again: %v", ids(t, again))

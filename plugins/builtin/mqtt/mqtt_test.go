@@ -304,18 +304,13 @@ func collect(t *testing.T, addr, topic string) *collector {
 
 func (c *collector) has(t *testing.T, want ...string) {
 	t.Helper()
-	var got string
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	got := func() string {
 		c.mu.Lock()
-		got = strings.Join(c.got, " ")
-		c.mu.Unlock()
-		if got == strings.Join(want, " ") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("got %s, want %s", got, want)
-		}
+		defer c.mu.Unlock()
+		return strings.Join(c.got, " ")
 	}
+	all := strings.Join(want, " ")
+	wait.For(t, all, func() bool { return got() == all }, got)
 }
 
 // TestPublish publishes with every QoS, and refuses records without a topic.

@@ -12,6 +12,7 @@ import (
 type Proxy struct {
 	target   string
 	listener net.Listener
+	done     chan struct{} // closed with the proxy
 
 	mu     sync.Mutex
 	change *sync.Cond            // of the fields below
@@ -29,15 +30,16 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{target: target, listener: l, conns: map[net.Conn]struct{}{}}
+	p := &Proxy{target: target, listener: l, done: make(chan struct{}), conns: map[net.Conn]struct{}{}}
 	p.change = sync.NewCond(&p.mu)
-	done := make(chan struct{})
-	go func() { defer close(done); p.accept() }()
+	ended := make(chan struct{})
+	go func() { defer close(ended); p.accept() }()
 	t.Cleanup(func() {
+		close(p.done)
 		p.set(func() { p.closed, p.held = true, false })
 		_ = l.Close()
 		p.Cut()
-		<-done
+		<-ended
 	})
 	return p
 }
@@ -139,7 +141,8 @@ func (p *Proxy) pass() {
 		p.change.Wait()
 	}
 	p.mu.Unlock()
-	if delay > 0 {
-		time.Sleep(delay)
+	select {
+	case <-time.After(delay):
+	case <-p.done:
 	}
 }

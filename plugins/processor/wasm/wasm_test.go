@@ -22,6 +22,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm/egress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -814,11 +815,7 @@ func (c compiledCache) kept() []string {
 
 func (c compiledCache) until(what string, done func(kept []string) bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(c.kept()); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: kept is %v", what, c.kept())
-		}
-	}
+	wait.For(c.t, what, func() bool { return done(c.kept()) }, func() string { return fmt.Sprintf("kept is %v", c.kept()) })
 }
 
 // Each worker has an instance of its own.
