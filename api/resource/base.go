@@ -226,3 +226,15 @@ func (s *Base) Long(w http.ResponseWriter, r *http.Request) (context.Context, co
 	}()
 	return ctx, cancel
 }
+
+// read reads the body of a request for an operation. Unless the server offers it, the error says that
+// there is no such path.
+func read(w http.ResponseWriter, r *http.Request, body any, offered bool) error {
+	if err := jsonhttp.Read(w, r, body); err != nil {
+		return err
+	}
+	if !offered {
+		return jsonhttp.NotFound()
+	}
+	return nil
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -21,11 +20,8 @@ type DryRuns struct {
 // processors may read files and call services.
 func (s *DryRuns) Run(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.DryRunRequest
-	if err := jsonhttp.Read(w, r, &body); err != nil {
+	if err := read(w, r, &body, s.Do != nil); err != nil {
 		return nil, err
-	}
-	if s.Do == nil {
-		return nil, jsonhttp.NotFound()
 	}
 	result, err := s.Do(r.Context(), body)
 	var invalid interface{ Invalid() bool }

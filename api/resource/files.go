@@ -24,11 +24,8 @@ type Files struct {
 // Reload reads the files now, and answers with what is known of them then.
 func (s *Files) Reload(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body rest.Reload
-	if err := jsonhttp.Read(w, r, &body); err != nil {
+	if err := read(w, r, &body, s.Reloaded != nil); err != nil {
 		return nil, err
-	}
-	if s.Reloaded == nil {
-		return nil, jsonhttp.NotFound()
 	}
 	if err := s.Reloaded(r.Context(), body.Prune); err != nil {
 		if r.Context().Err() != nil {

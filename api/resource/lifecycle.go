@@ -17,11 +17,7 @@ type Runs struct{ Base }
 // Start has a pipeline run and answers when it does, or when the first attempt failed.
 func (s *Runs) Start(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, since := r.PathValue("id"), time.Now()
-	limit, err := jsonhttp.Wait(r)
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.unchanged(w, r, id)
+	d, limit, err := s.unchanged(w, r, id)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +46,7 @@ func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	id := r.PathValue("id")
-	limit, err := jsonhttp.Wait(r)
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.unchanged(w, r, id)
+	d, limit, err := s.unchanged(w, r, id)
 	if err != nil {
 		return nil, err
 	}
@@ -74,25 +66,25 @@ func (s *Runs) Stop(w http.ResponseWriter, r *http.Request) (any, error) {
 	return rest.Empty{}, s.wait(w, r, limit, "pipeline "+id+" is stopping", func() (bool, error) { return s.stopped(id), nil })
 }
 
-// unchanged returns the declaration of a pipeline that is as the client knows it. The
-// answer has its generation in a header.
-func (s *Runs) unchanged(w http.ResponseWriter, r *http.Request, id string) (*spec.Declaration, error) {
+// unchanged returns the declaration of a pipeline that is as the client knows it, and how long the
+// client waits. The answer has its generation in a header.
+func (s *Runs) unchanged(w http.ResponseWriter, r *http.Request, id string) (*spec.Declaration, time.Duration, error) {
+	limit, err := jsonhttp.Wait(r)
+	if err != nil {
+		return nil, 0, err
+	}
 	d, err := s.Desired.Pipeline(r.Context(), id)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	jsonhttp.SetGeneration(w, d)
-	return d, desired.Matches(r, pipelineTag(&d.Pipeline))
+	return d, limit, desired.Matches(r, pipelineTag(&d.Pipeline))
 }
 
 // Restart stops a pipeline and starts it again.
 func (s *Runs) Restart(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, since := r.PathValue("id"), time.Now()
-	limit, err := jsonhttp.Wait(r)
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.unchanged(w, r, id)
+	d, limit, err := s.unchanged(w, r, id)
 	if err != nil {
 		return nil, err
 	}

@@ -51,14 +51,11 @@ Examples:
   conduit completion fish > ~/.config/fish/completions/conduit.fish`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
-			words, err := cli.Positional(flags, args, 1)
+			shell, err := cli.Argument(flags, args, "which shell? bash, zsh or fish")
 			if err != nil {
 				return err
 			}
-			if len(words) == 0 {
-				return cli.Invalidf("which shell? bash, zsh or fish")
-			}
-			script, err := manual.Completion(root, words[0])
+			script, err := manual.Completion(root, shell)
 			if err != nil {
 				return cli.Invalidf("%v", err)
 			}

@@ -140,6 +140,19 @@ func Positional(c *flag.FlagSet, args []string, most int) ([]string, error) {
 	return words, nil
 }
 
+// Argument returns the one argument that is no flag, and parses flags as Positional does. Without one the
+// error says what is missing, as Invalidf does.
+func Argument(c *flag.FlagSet, args []string, missing string, a ...any) (string, error) {
+	words, err := Positional(c, args, 1)
+	if err == nil && len(words) == 0 {
+		err = Invalidf(missing, a...)
+	}
+	if err != nil {
+		return "", err
+	}
+	return words[0], nil
+}
+
 // flagError is an error of package flag.
 type flagError struct{ error }
 

@@ -50,14 +50,11 @@ Examples:
   conduit pipelines dry-run pipelines/orders.yaml --take 10`,
 		FlagSet: flags,
 		Exec: func(ctx context.Context, args []string) error {
-			paths, err := cli.Positional(flags, args, 1)
+			path, err := cli.Argument(flags, args, "name a pipeline file")
 			if err != nil {
 				return err
 			}
-			if len(paths) == 0 {
-				return cli.Invalidf("name a pipeline file")
-			}
-			return runDry(ctx, p, paths[0], at, &a)
+			return runDry(ctx, p, path, at, &a)
 		},
 	}
 }

@@ -27,12 +27,9 @@ import (
 const offlineTimeout = time.Minute
 
 func testCommand(p *cli.Program) *ffcli.Command {
-	flags := cli.NewFlags("test")
-	asJSON := flags.Bool("json", false, "print JSON")
-	return &ffcli.Command{
-		Name:       "test",
-		ShortUsage: "conduit pipelines test [PATH...] [flags]",
-		ShortHelp:  "Run the tests that lie next to pipeline files.",
+	return checkCommand(p, ffcli.Command{
+		Name:      "test",
+		ShortHelp: "Run the tests that lie next to pipeline files.",
 		LongHelp: `Runs NAME.test.yaml, which has the tests of NAME.yaml: records that a source reads, and what a
 destination or the dead-letter queue must get. Only processors run, and time is virtual. PATH is
 a file of tests, a pipeline file or a directory; without PATH it is the setting pipelines.path.
@@ -40,15 +37,9 @@ At the end stands which processors and conditions no test reached. The exit code
 
 Example:
   conduit pipelines test pipelines/orders.yaml`,
-		FlagSet: flags,
-		Exec: func(ctx context.Context, args []string) error {
-			paths, err := cli.Positional(flags, args, len(args))
-			if err != nil {
-				return err
-			}
-			return testPipelines(ctx, p, paths, *asJSON)
-		},
-	}
+	}, func(ctx context.Context, c config.Config, paths []string) (checkReport, error) {
+		return testPipelines(ctx, p, c, paths)
+	})
 }
 
 // testReport is the result of tests.
@@ -65,17 +56,10 @@ type testFileReport struct {
 	Tests []pipelinetest.Result `json:"tests"`
 }
 
-func testPipelines(ctx context.Context, p *cli.Program, paths []string, asJSON bool) error {
-	c, err := (&cli.Settings{}).Load(p)
-	if err != nil {
-		return err
-	}
-	if len(paths) == 0 {
-		paths = []string{c.Pipelines.Path}
-	}
+func testPipelines(ctx context.Context, p *cli.Program, c config.Config, paths []string) (*testReport, error) {
 	files, err := testFiles(paths)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	runner := &pipelinetest.Runner{Registry: processors(ctx, p, c), Timeout: offlineTimeout}
 	r := &testReport{Files: []testFileReport{}}
@@ -83,16 +67,10 @@ func testPipelines(ctx context.Context, p *cli.Program, paths []string, asJSON b
 		r.add(runTestFile(ctx, runner, path))
 	}
 	r.Coverage = runner.Coverage()
-	if asJSON {
-		err = p.WriteJSON(r)
-	} else {
-		r.print(p)
-	}
-	if err == nil && r.Failed > 0 {
-		return cli.ErrReported
-	}
-	return err
+	return r, nil
 }
+
+func (r *testReport) failed() bool { return r.Failed > 0 }
 
 // processors returns the processors that an agent with these settings would have.
 func processors(ctx context.Context, p *cli.Program, c config.Config) *processor.Registry {

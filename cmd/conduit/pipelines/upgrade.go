@@ -26,14 +26,11 @@ Example:
   conduit pipelines migrate -w pipelines/orders.yaml`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
-			args, err := cli.Positional(flags, args, 1)
+			path, err := cli.Argument(flags, args, "migrate needs a file: conduit pipelines migrate FILE")
 			if err != nil {
 				return err
 			}
-			if len(args) == 0 {
-				return cli.Invalidf("migrate needs a file: conduit pipelines migrate FILE")
-			}
-			return upgradeFile(p, args[0], *inPlace)
+			return upgradeFile(p, path, *inPlace)
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
@@ -20,55 +21,33 @@ import (
 )
 
 func validateCommand(p *cli.Program) *ffcli.Command {
-	flags := cli.NewFlags("validate")
-	asJSON := flags.Bool("json", false, "print JSON")
-	return &ffcli.Command{
-		Name:       "validate",
-		ShortUsage: "conduit pipelines validate [PATH...] [flags]",
-		ShortHelp:  "Check pipeline files without running them.",
+	return checkCommand(p, ffcli.Command{
+		Name:      "validate",
+		ShortHelp: "Check pipeline files without running them.",
 		LongHelp: `Checks files, and all *.yaml and *.yml files of directories; without PATH those of the
 setting pipelines.path. Every problem is one line, file:line:column: severity: message.
 The exit code is 2 when there are errors.
 
 Example:
   conduit pipelines validate pipelines/orders.yaml`,
-		FlagSet: flags,
-		Exec: func(ctx context.Context, args []string) error {
-			paths, err := cli.Positional(flags, args, len(args))
-			if err != nil {
-				return err
-			}
-			return validate(ctx, p, paths, *asJSON)
-		},
-	}
+	}, func(ctx context.Context, c config.Config, paths []string) (checkReport, error) {
+		return validate(ctx, p, c, paths)
+	})
 }
 
-func validate(ctx context.Context, p *cli.Program, paths []string, asJSON bool) error {
-	c, err := (&cli.Settings{}).Load(p)
-	if err != nil {
-		return err
-	}
-	if len(paths) == 0 {
-		paths = []string{c.Pipelines.Path}
-	}
+func validate(ctx context.Context, p *cli.Program, c config.Config, paths []string) (*report, error) {
 	files, err := pipelineFiles(ctx, paths)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r := &report{Files: []fileReport{}, plugins: p.Catalog(c, slog.New(slog.DiscardHandler)), owners: map[string]string{}, seen: map[string][]*spec.Pipeline{}}
 	for _, f := range files {
 		r.check(ctx, f)
 	}
-	if asJSON {
-		err = p.WriteJSON(r)
-	} else {
-		r.print(p)
-	}
-	if err == nil && r.Errors > 0 {
-		return cli.ErrReported
-	}
-	return err
+	return r, nil
 }
+
+func (r *report) failed() bool { return r.Errors > 0 }
 
 // pipelineFile is a file to check.
 type pipelineFile struct {

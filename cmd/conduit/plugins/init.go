@@ -34,18 +34,15 @@ Example:
   conduit plugins init --processor mine`,
 		FlagSet: flags,
 		Exec: func(_ context.Context, args []string) error {
-			words, err := cli.Positional(flags, args, 1)
+			name, err := cli.Argument(flags, args, "which name? For example: conduit plugins init mine")
 			if err != nil {
 				return err
-			}
-			if len(words) == 0 {
-				return cli.Invalidf("which name? For example: conduit plugins init mine")
 			}
 			kind := starter.Connector
 			if *processor {
 				kind = starter.Processor
 			}
-			return initPlugin(p, kind, words[0], cmp.Or(*dir, words[0]), *replace)
+			return initPlugin(p, kind, name, cmp.Or(*dir, name), *replace)
 		},
 	}
 }

@@ -74,18 +74,15 @@ Example:
   conduit plugins describe generator`,
 		FlagSet: flags,
 		Exec: func(ctx context.Context, args []string) error {
-			words, err := cli.Positional(flags, args, 1)
+			name, err := cli.Argument(flags, args, "which plugin? 'conduit plugins ls' lists them")
 			if err != nil {
 				return err
-			}
-			if len(words) == 0 {
-				return cli.Invalidf("which plugin? 'conduit plugins ls' lists them")
 			}
 			plugins, err := pluginCatalog(p)
 			if err != nil {
 				return err
 			}
-			plugin, err := plugins.Plugin(ctx, words[0])
+			plugin, err := plugins.Plugin(ctx, name)
 			if err != nil {
 				return cli.Invalidf("%v", err)
 			}

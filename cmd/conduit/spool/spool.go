@@ -44,14 +44,11 @@ func spool(p *cli.Program, name, short, long string, do func(p *cli.Program, dir
 		LongHelp:   long,
 		FlagSet:    flags,
 		Exec: func(_ context.Context, args []string) error {
-			args, err := cli.Positional(flags, args, 1)
+			dir, err := cli.Argument(flags, args, "%s needs the directory of a spool: conduit spool %s DIRECTORY", name, name)
 			if err != nil {
 				return err
 			}
-			if len(args) == 0 {
-				return cli.Invalidf("%s needs the directory of a spool: conduit spool %s DIRECTORY", name, name)
-			}
-			return do(p, args[0])
+			return do(p, dir)
 		},
 	}
 }

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // MariaDB is a running MariaDB. The user root needs no password; there is no database but the server's own.
@@ -37,17 +34,8 @@ func StartMariaDB(t testing.TB, options ...string) *MariaDB {
 
 // greetsMySQL returns nil when a server at addr offers to log in.
 func greetsMySQL(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	head, err := greeting(ctx, addr, "", 5) // length, number, and the version of the protocol
 	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	deadline, _ := ctx.Deadline()
-	_ = conn.SetDeadline(deadline)
-	head := make([]byte, 5) // length, number, and the version of the protocol
-	if _, err := io.ReadFull(conn, head); err != nil {
 		return err
 	}
 	if head[4] != 10 { // an error says that it is starting

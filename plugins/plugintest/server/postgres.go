@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // Postgres is a running PostgreSQL with logical replication. The role postgres is a superuser and
@@ -72,22 +70,10 @@ func StartPostgres(t testing.TB, bin string, settings ...string) *Postgres {
 
 // answersPostgres returns nil when a server at addr accepts sessions.
 func answersPostgres(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	deadline, _ := ctx.Deadline()
-	_ = conn.SetDeadline(deadline)
 	// The startup message: length, protocol 3.0, user.
 	const startup = "\x00\x00\x00\x17\x00\x03\x00\x00user\x00postgres\x00\x00"
-	if _, err := conn.Write([]byte(startup)); err != nil {
-		return err
-	}
-	answer := make([]byte, 1)
-	if _, err := conn.Read(answer); err != nil {
+	answer, err := greeting(ctx, addr, startup, 1)
+	if err != nil {
 		return err
 	}
 	if answer[0] != 'R' { // authentication; an error says that it is starting

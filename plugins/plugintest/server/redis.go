@@ -2,8 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,23 +43,11 @@ func StartRedis(t testing.TB, password, more string) *Redis {
 
 // answers returns nil when the server has loaded its data: until then it says so.
 func (r *Redis) answers(ctx context.Context) error {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", r.Addr)
-	if err != nil {
-		return err
+	answer, err := greeting(ctx, r.Addr, "PING\r\n", len("+PONG\r\n"))
+	if err == nil && strings.HasPrefix("-LOADING", string(answer)) {
+		err = errors.New("it is loading")
 	}
-	defer func() { _ = c.Close() }()
-	if _, err := c.Write([]byte("PING\r\n")); err != nil {
-		return err
-	}
-	answer := make([]byte, len("-LOADING"))
-	if _, err := c.Read(answer); err != nil {
-		return err
-	}
-	if strings.HasPrefix(string(answer), "-LOADING") {
-		return fmt.Errorf("it is loading")
-	}
-	return nil
+	return err
 }
 
 // SetPassword replaces the password of conduit. The server knows it when it is started again.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -231,4 +232,23 @@ func (p *Process) end(signal syscall.Signal) {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		<-done
 	}
+}
+
+// greeting connects to addr, sends request, and returns the first n bytes that the server sends.
+func greeting(ctx context.Context, addr, request string, n int) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	deadline, _ := ctx.Deadline()
+	_ = conn.SetDeadline(deadline)
+	if _, err := io.WriteString(conn, request); err != nil {
+		return nil, err
+	}
+	first := make([]byte, n)
+	_, err = io.ReadFull(conn, first)
+	return first, err
 }

@@ -1,0 +1,58 @@
+package pipelines
+
+import (
+	"context"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+)
+
+// checkReport is the result of a command that checks files.
+type checkReport interface {
+	print(p *cli.Program) // for people
+	failed() bool
+}
+
+// checkCommand completes a command that checks the files and directories given, or those of the setting
+// pipelines.path, and has the flag --json. When the report has failed, so has the command.
+func checkCommand(p *cli.Program, c ffcli.Command, check func(ctx context.Context, c config.Config, paths []string) (checkReport, error)) *ffcli.Command {
+	flags := cli.NewFlags(c.Name)
+	asJSON := flags.Bool("json", false, "print JSON")
+	c.FlagSet = flags
+	c.ShortUsage = "conduit pipelines " + c.Name + " [PATH...] [flags]"
+	c.Exec = func(ctx context.Context, args []string) error {
+		paths, err := cli.Positional(flags, args, len(args))
+		if err != nil {
+			return err
+		}
+		settings, err := (&cli.Settings{}).Load(p)
+		if err != nil {
+			return err
+		}
+		if len(paths) == 0 {
+			paths = []string{settings.Pipelines.Path}
+		}
+		r, err := check(ctx, settings, paths)
+		if err != nil {
+			return err
+		}
+		return reportTo(p, r, *asJSON)
+	}
+	return &c
+}
+
+func reportTo(p *cli.Program, r checkReport, asJSON bool) error {
+	if asJSON {
+		if err := p.WriteJSON(r); err != nil {
+			return err
+		}
+	} else {
+		r.print(p)
+	}
+	if r.failed() {
+		return cli.ErrReported
+	}
+	return nil
+}
