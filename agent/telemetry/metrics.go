@@ -5,6 +5,7 @@ package telemetry
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -25,6 +26,7 @@ import (
 // Store is the desired state.
 type Store interface {
 	Declarations(ctx context.Context) ([]spec.Declaration, error)
+	FileStates(ctx context.Context) ([]spec.FileState, error)
 }
 
 // Runs knows what runs, and what is counted of it, by pipeline.
@@ -131,6 +133,17 @@ func (c *Collector) directory(gauge gauge) {
 		}
 		gauge(directoryDesc, in, string(state))
 	}
+	files, err := c.Store.FileStates(context.Background())
+	if err != nil {
+		return // the store cannot be read; the other metrics are sent
+	}
+	wrong := 0
+	for i := range files {
+		if slices.ContainsFunc(files[i].Problems, func(p spec.Problem) bool { return p.Severity == spec.SeverityError }) {
+			wrong++
+		}
+	}
+	gauge(filesDesc, float64(wrong))
 }
 
 // connectors reports what the plugin host counts.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/monitoring"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/spec"
@@ -89,6 +90,23 @@ func TestMetricsAreFrozen(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics are not those of testdata/metrics.txt:\n%s", diff)
 	}
+	usedMetricsExist(t, got)
+}
+
+// usedMetricsExist checks that the dashboard and the alert rules are made of metrics that there are.
+func usedMetricsExist(t *testing.T, described string) {
+	used := map[string]bool{}
+	for _, name := range regexp.MustCompile(`\bconduit_\w+`).FindAllString(string(monitoring.Dashboard())+string(monitoring.Alerts(monitoring.Rules())), -1) {
+		used[strings.TrimSuffix(name, "_bucket")] = true
+	}
+	if len(used) < 25 {
+		t.Errorf("only %d metrics are used: %v", len(used), used)
+	}
+	for name := range used {
+		if !strings.Contains("\n"+described, "\n"+name+" ") {
+			t.Errorf("%s is used, and there is no such metric", name)
+		}
+	}
 }
 
 // describeUnreported describes, as they are declared, the metrics of sources that report on their
@@ -98,15 +116,23 @@ func describeUnreported(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	table, err := os.ReadFile("../../telemetry/metric/metric.go")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var all strings.Builder
-	for _, found := range regexp.MustCompile(`desc\("(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|pipeline_silent))", "[^"]*"(.*)\)`).FindAllStringSubmatch(string(source), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) += "(conduit_(?:source_(?:behind_\w+|warning|snapshot_\w+)|cluster_\w+|notifications_total|pipeline_silent))"`).FindAllStringSubmatch(string(table), -1) {
+		found := regexp.MustCompile(`desc\(metric\.` + m[1] + `, "[^"]*"(.*)\)`).FindStringSubmatch(string(source))
+		if found == nil {
+			t.Fatalf("%s is not described", m[1])
+		}
 		kind := "gauge"
-		if strings.HasSuffix(found[1], "_total") {
+		if strings.HasSuffix(m[2], "_total") {
 			kind = "counter"
 		}
-		labels := strings.Fields(strings.NewReplacer(`"`, "", ",", " ").Replace(found[2]))
+		labels := strings.Fields(strings.NewReplacer(`"`, "", ",", " ").Replace(found[1]))
 		slices.Sort(labels)
-		fmt.Fprintln(&all, strings.Join(append([]string{found[1], kind}, labels...), " "))
+		fmt.Fprintln(&all, strings.Join(append([]string{m[2], kind}, labels...), " "))
 	}
 	return all.String()
 }

@@ -1,0 +1,43 @@
+// Package monitoring has the commands 'conduit dashboards' and 'conduit alerts'.
+package monitoring
+
+import (
+	"context"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit/agent/monitoring"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+)
+
+// Dashboards returns 'conduit dashboards'.
+func Dashboards(p *cli.Program) *ffcli.Command {
+	return printing(p, "dashboards", "Print a dashboard for Grafana.", `It is made of the metrics of this version, for Dashboards > New > Import, or a directory that
+Grafana provisions dashboards from.
+
+Example:
+  conduit dashboards > conduit.json`, monitoring.Dashboard)
+}
+
+// Alerts returns 'conduit alerts'.
+func Alerts(p *cli.Program) *ffcli.Command {
+	return printing(p, "alerts", "Print alert rules for Prometheus.", `They are made of the metrics of this version, for rule_files in prometheus.yml.
+
+Example:
+  conduit alerts > /etc/prometheus/conduit.rules.yml`, func() []byte { return monitoring.Alerts(monitoring.Rules()) })
+}
+
+// printing returns a command that prints what text returns.
+func printing(p *cli.Program, name, short, long string, text func() []byte) *ffcli.Command {
+	flags := cli.NewFlags(name)
+	return &ffcli.Command{
+		Name: name, ShortUsage: "conduit " + name, ShortHelp: short, LongHelp: long, FlagSet: flags,
+		Exec: func(_ context.Context, args []string) error {
+			if _, err := cli.Positional(flags, args, 0); err != nil {
+				return err
+			}
+			_, err := p.Stdout.Write(text())
+			return err
+		},
+	}
+}
