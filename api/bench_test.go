@@ -7,6 +7,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -49,9 +50,7 @@ func inspected(b *testing.B, w *world, s *api.Server, sessions int, filters func
 	for i := range sessions {
 		go c.Inspect(b.Context(), "a:gen", filters(i), func(client.Message) error { return nil })
 	}
-	for s.Stats().Sessions["a:gen"] < sessions {
-		runtime.Gosched()
-	}
+	wait.For(b, "all sessions", func() bool { return s.Stats().Sessions["a:gen"] == sessions })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range w.observers["a:gen"] {

@@ -29,6 +29,11 @@ func serve(t testing.TB, s *api.Server) (*client.Client, func() time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveOn(t, s, l)
+}
+
+func serveOn(t testing.TB, s *api.Server, l net.Listener) (*client.Client, func() time.Duration) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()
@@ -300,11 +305,11 @@ func TestInspectDrops(t *testing.T) {
 		w.pass("a:gen", batch...)
 	}
 	passed := uint64(total)
-	for len(ended) == 0 { // until there are tokens again and the session receives the count
+	wait.For(t, "there are tokens again and the session receives the count", func() bool {
 		w.pass("a:gen", rec(-1))
 		passed++
-		time.Sleep(10 * time.Millisecond)
-	}
+		return len(ended) == 1
+	})
 	if err := <-ended; err != done {
 		t.Fatal(err)
 	}

@@ -90,15 +90,47 @@ func masked(first byte, payload string) string {
 // inspectable is a server of a running pipeline a.
 func inspectable(t testing.TB) (*world, *api.Server, *client.Client) {
 	t.Helper()
-	w := newWorld(t)
-	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
-	s := newServer(w)
-	c, _ := serve(t, s)
+	w, s, c, _ := accepting(t)
 	return w, s, c
 }
 
+// accepting is the same with the listener.
+func accepting(t testing.TB) (*world, *api.Server, *client.Client, *listener) {
+	t.Helper()
+	w := newWorld(t)
+	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+	s := newServer(w)
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &listener{Listener: tcp}
+	c, _ := serveOn(t, s, l)
+	return w, s, c, l
+}
+
+// listener keeps what it accepts.
+type listener struct {
+	net.Listener
+	all sync.Map // net.Conn by the client's address
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.all.Store(c.RemoteAddr().String(), c)
+	}
+	return c, err
+}
+
+// from returns the server's end of the connection.
+func (l *listener) from(client net.Conn) net.Conn {
+	c, _ := l.all.Load(client.LocalAddr().String())
+	return c.(net.Conn)
+}
+
 func TestWhatInspectorsSend(t *testing.T) {
-	_, s, c := inspectable(t)
+	_, s, c, accepted := accepting(t)
 	var clients sync.WaitGroup
 	status := func(code uint16, reason string) string {
 		return string(binary.BigEndian.AppendUint16(nil, code)) + reason
@@ -132,7 +164,7 @@ func TestWhatInspectorsSend(t *testing.T) {
 					l.send(test.sent)
 				case "in pieces":
 					l.send(test.sent[:1])
-					time.Sleep(250 * time.Millisecond) // the server most likely reads a piece alone; the answer is the same if not
+					wait.For(t, "the server reads the piece alone", func() bool { return hasRead(accepted.from(l.Conn), l.Conn) })
 					l.send(test.sent[1:])
 				}
 				first, payload, err := l.frame()
@@ -254,10 +286,10 @@ func TestRatesDropNothing(t *testing.T) {
 	w, s, c := inspectable(t)
 	seen, stop := seeing(t, s, c, nil, client.Query("rate", "20"))
 	began := time.Now()
-	for seen() < 4 {
+	wait.For(t, "four are seen", func() bool {
 		w.pass("a:gen", many(1000, 1)...)
-		time.Sleep(time.Millisecond)
-	}
+		return seen() >= 4
+	})
 	most := uint64(20*time.Since(began).Seconds()) + 1
 	if dropped := stop(); dropped > most || uint64(seen()) > most {
 		t.Errorf("%d seen, %d left out, of %d that were to be seen", seen(), dropped, most)

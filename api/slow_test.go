@@ -11,14 +11,16 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// trickle sends the beginning of a request, and then a byte of more now and then.
+// trickle sends the beginning of a request, and then more every 10 ms.
 func trickle(conn net.Conn, beginning, more string) {
 	_, _ = io.WriteString(conn, beginning) // the test reads what comes of it
-	for {
-		time.Sleep(10 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range tick.C {
 		if _, err := io.WriteString(conn, more); err != nil {
 			return
 		}
@@ -75,10 +77,24 @@ func TestStreamsOutliveTheLimits(t *testing.T) {
 	defer response.Body.Close()
 	lines := bufio.NewReader(response.Body)
 	for i := range 4 {
-		time.Sleep(40 * time.Millisecond) // longer in all than the limits
+		leaves(t, c.URL) // a slow request that began after the stream
 		w.pass("a:gen", rec(i))
 		if _, err := lines.ReadString('\n'); err != nil {
 			t.Fatalf("record %d: %v", i, err)
 		}
+	}
+}
+
+// leaves returns when the server has closed the connection of a client that sends nothing.
+func leaves(t *testing.T, url string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(wait.Limit))
+	if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
+		t.Fatalf("a client that sends nothing is not left: %v", err)
 	}
 }

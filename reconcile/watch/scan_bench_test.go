@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 )
 
@@ -26,7 +27,8 @@ func BenchmarkScan(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	time.Sleep(2100 * time.Millisecond) // until their time of change differs from one change to the next
+	written := time.Now()
+	wait.For(b, "a time of change that differs from the next one", func() bool { return time.Since(written) > 2100*time.Millisecond })
 	for _, all := range []bool{false, true} {
 		b.Run(fmt.Sprintf("all=%v", all), func(b *testing.B) {
 			scan := (&watch.Watcher{Dir: dir}).Scans()
