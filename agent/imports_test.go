@@ -51,11 +51,11 @@ api:                     api/* spec
 agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connector plugins/sdk spec
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec
 agent/store/*:           spec
-agent/store:             agent/safekeep agent/store/* plugins/schema spec
-agent/safekeep:
+agent/store:             agent/sqlitefile agent/store/* plugins/schema spec
+agent/sqlitefile:
 agent/prove:             agent/dryrun plugins/processor plugins/sdk plugins/wire spec
-agent/upkeep:            agent/deadletters agent/safekeep agent/store agent/store/* spec
-agent/deadletters:       agent/engine/deadletter agent/safekeep api/rest spec
+agent/maintenance:       agent/deadletters agent/sqlitefile agent/store agent/store/* spec
+agent/deadletters:       agent/engine/deadletter agent/sqlitefile api/rest spec
 agent/poison:            agent/engine/batching plugins/connector
 agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector spec
 agent/config:            schemas spec
@@ -68,12 +68,12 @@ agent/telemetry:         agent/engine agent/engine/* agent/telemetry/metric api 
 agent/planner:           agent/config agent/store api/rest reconcile/files reconcile/watch spec
 agent/dryrun:            api/rest plugins/connector plugins/processor plugins/schema plugins/sdk spec
 agent/pipelinetest:      agent/dryrun plugins/processor plugins/template reconcile/watch spec
-agent/host:              agent/safekeep api/rest reconcile reconcile/files spec
+agent/host:              agent/sqlitefile api/rest reconcile reconcile/files spec
 agent/cluster/protocol:
 agent/cluster/*:         agent/cluster agent/cluster/protocol
 agent/cluster:           agent/cluster/protocol spec
 agent/notification:      spec
-agent/takeover:          agent/store agent/store/foreign api/client api/rest spec
+agent/migrate:           agent/store agent/store/conduitstate api/client api/rest spec
 agent:                   agent/* api api/* plugins/confluent plugins/schema plugins/sdk plugins/syncgroup reconcile reconcile/* spec
 agent/agenttest agent/agenttest/*: agent agent/agenttest agent/config api/rest plugins/builtin plugins/builtin/* plugins/plugintest/* plugins/sdk plugins/spoollog plugins/wire spec
 cmd/conduit/terminal cmd/conduit/logging: cmd/conduit/terminal
@@ -87,8 +87,8 @@ cmd/conduit:             agent agent/* api/client api/rest cmd/conduit/* plugins
 var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
 	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb/*", "plugins/standalone", "plugins/plugintest/chaos"},
-	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters", "agent/safekeep", "plugins/builtin/sqlite/file"},
-	"database/sql":                             {"agent/store", "agent/store/*", "agent/deadletters", "agent/safekeep", "plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb", "plugins/plugintest/sqltest"},
+	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters", "agent/sqlitefile", "plugins/builtin/sqlite/file"},
+	"database/sql":                             {"agent/store", "agent/store/*", "agent/deadletters", "agent/sqlitefile", "plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb", "plugins/plugintest/sqltest"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/host"
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/agent/store/adopt"
+	"github.com/conduit-agent/conduit/agent/store/restored"
 	"github.com/conduit-agent/conduit/api"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -40,7 +40,7 @@ func openStore(ctx context.Context, o Options) (*store.DB, error) {
 }
 
 func unusable(err error) bool {
-	return errors.Is(err, safekeep.ErrDamaged) || errors.Is(err, safekeep.ErrIncomplete)
+	return errors.Is(err, sqlitefile.ErrDamaged) || errors.Is(err, sqlitefile.ErrIncomplete)
 }
 
 // sayAdopted says which sources go back because the store was replaced.
@@ -50,7 +50,7 @@ func sayAdopted(db *store.DB, o Options) {
 	}
 	o.Log.Warn("an earlier file was put in the place of the store: what sources delivered since is delivered again", "component", "agent", "sources", len(db.Adopted().Sources))
 	for _, c := range db.Adopted().Sources {
-		o.Log.Warn("source goes on after an earlier position", "component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ConnectorID, "position", adopt.PositionText(c.Position))
+		o.Log.Warn("source goes on after an earlier position", "component", "agent", "pipeline_id", c.PipelineID, "connector_id", c.ConnectorID, "position", restored.PositionText(c.Position))
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/replay"
 	"github.com/conduit-agent/conduit/agent/runner"
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -220,7 +220,7 @@ func (a *Agent) fault() error { return cmp.Or(a.Store.Fault(), a.deadLetters.Fau
 
 // probe saves what changes nothing, where saving failed, and only if there is space for more.
 func (a *Agent) probe(ctx context.Context) error {
-	if err := safekeep.Room(a.options.Config.DB.SQLite.Path); err != nil {
+	if err := sqlitefile.Room(a.options.Config.DB.SQLite.Path); err != nil {
 		return err
 	}
 	var store, deadLetters error

@@ -23,7 +23,7 @@ import (
 
 	_ "github.com/mattn/go-sqlite3" // the driver
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -90,7 +90,7 @@ func (s *Store) use(ctx context.Context, f func(db *sql.DB) error) error {
 	if s.closed {
 		return errors.New("the dead-letter store is closed")
 	}
-	err := safekeep.Explain(s.Path, s.reopen(ctx))
+	err := sqlitefile.Explain(s.Path, s.reopen(ctx))
 	if err != nil {
 		err = fmt.Errorf("cannot open the dead-letter store %s: %w", s.Path, err)
 		s.fault.Store(&err)
@@ -101,12 +101,12 @@ func (s *Store) use(ctx context.Context, f func(db *sql.DB) error) error {
 		s.fault.Store(nil)
 		return err
 	}
-	if s.failed = safekeep.Untrustworthy(err); !s.failed {
+	if s.failed = sqlitefile.Untrustworthy(err); !s.failed {
 		_ = s.db.Close() // err says more
 		s.db = nil
 	}
-	err = fmt.Errorf("cannot use the dead-letter store %s: %w", s.Path, safekeep.Explain(s.Path, err))
-	s.checked = s.checked && !errors.Is(err, safekeep.ErrDamaged)
+	err = fmt.Errorf("cannot use the dead-letter store %s: %w", s.Path, sqlitefile.Explain(s.Path, err))
+	s.checked = s.checked && !errors.Is(err, sqlitefile.ErrDamaged)
 	s.fault.Store(&err)
 	return err
 }
@@ -134,7 +134,7 @@ func (s *Store) Probe(ctx context.Context) error {
 // back, so the log has to be durable before.
 func (s *Store) reopen(ctx context.Context) error {
 	if s.failed {
-		if err := safekeep.RewriteLog(s.Path); err != nil {
+		if err := sqlitefile.RewriteLog(s.Path); err != nil {
 			return err
 		}
 		_ = s.db.Close() // what is in the log is not lost
@@ -151,7 +151,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if err := create(ctx, s.Path); err != nil {
 		return err
 	}
-	if err := safekeep.RewriteLog(s.Path); err != nil { // its last fsync may have failed in a process that is no more
+	if err := sqlitefile.RewriteLog(s.Path); err != nil { // its last fsync may have failed in a process that is no more
 		return err
 	}
 	db, err := connect(s.Path)
@@ -167,7 +167,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 		return err
 	}
 	if !s.checked {
-		if err := safekeep.QuickCheck(ctx, db); err != nil {
+		if err := sqlitefile.QuickCheck(ctx, db); err != nil {
 			return err
 		}
 		s.checked = true
@@ -192,7 +192,7 @@ func connect(path string) (*sql.DB, error) {
 // that an empty one is known to be damaged.
 func create(ctx context.Context, path string) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
-		return fmt.Errorf("%w: %s is empty; put a backup in its place with conduit store restore FILE, or move it away: what was in it is lost", safekeep.ErrDamaged, path)
+		return fmt.Errorf("%w: %s is empty; put a backup in its place with conduit store restore FILE, or move it away: what was in it is lost", sqlitefile.ErrDamaged, path)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -200,7 +200,7 @@ func create(ctx context.Context, path string) error {
 	if err := Create(ctx, draft); err != nil {
 		return err
 	}
-	return safekeep.Place(draft, path)
+	return sqlitefile.Place(draft, path)
 }
 
 // PathOf returns where the dead letters of the agent are whose store is at path.
@@ -296,7 +296,7 @@ func (s *Store) Close() error {
 		return err
 	}
 	if s.failed {
-		err = errors.Join(err, safekeep.RewriteLog(s.Path))
+		err = errors.Join(err, sqlitefile.RewriteLog(s.Path))
 	}
 	err = errors.Join(err, s.db.Close())
 	s.db = nil

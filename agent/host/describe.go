@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
@@ -60,7 +60,7 @@ func Store(path string, problem error) rest.Store {
 	if syscall.Statfs(path, &fs) == nil {
 		s.DiskFree, s.DiskTotal = int64(fs.Bavail)*int64(fs.Bsize), int64(fs.Blocks)*int64(fs.Bsize)
 	}
-	s.FileSystem, _ = safekeep.FileSystem(path)
+	s.FileSystem, _ = sqlitefile.FileSystem(path)
 	if problem != nil {
 		s.Problem = strings.TrimSpace(problem.Error())
 	}

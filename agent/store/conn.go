@@ -11,7 +11,7 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
 // readers is the number of connections that read at the same time.
@@ -46,7 +46,7 @@ func (p *pools) close(ctx context.Context) error {
 	if p.writer == nil {
 		return p.reader.Close()
 	}
-	if err := safekeep.End(ctx, p.writer); err != nil {
+	if err := sqlitefile.End(ctx, p.writer); err != nil {
 		return errors.Join(err, p.abandon())
 	}
 	return errors.Join(p.reader.Close(), p.writer.Close())

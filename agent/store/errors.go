@@ -4,26 +4,26 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
-	"github.com/conduit-agent/conduit/agent/store/foreign"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
+	"github.com/conduit-agent/conduit/agent/store/conduitstate"
 )
 
 // What a caller may branch on, with errors.Is, in addition to spec.ErrNotFound, spec.ErrConflict
-// and the errors of package safekeep.
+// and the errors of package sqlitefile.
 var (
 	ErrFenced           = errors.New("a later run of the pipeline has begun")
 	ErrOutOfOrder       = errors.New("position is behind the one saved before")
 	ErrNewer            = errors.New("store was written by a newer version")
 	ErrOther            = errors.New("it is no store")
-	ErrForeign          = foreign.Err
+	ErrForeign          = conduitstate.Err
 	ErrMoved      error = environmentError("store is not in its place any more")
 	ErrClosed           = errors.New("store is closed")
 
-	ErrLocked   = safekeep.ErrLocked
-	ErrDamaged  = safekeep.ErrDamaged
-	ErrFull     = safekeep.ErrFull
-	ErrReadOnly = safekeep.ErrReadOnly
-	ErrIO       = safekeep.ErrIO
+	ErrLocked   = sqlitefile.ErrLocked
+	ErrDamaged  = sqlitefile.ErrDamaged
+	ErrFull     = sqlitefile.ErrFull
+	ErrReadOnly = sqlitefile.ErrReadOnly
+	ErrIO       = sqlitefile.ErrIO
 )
 
 // environmentError is a cause outside of the agent that only a person can mend there.

@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
-	"github.com/conduit-agent/conduit/agent/store/foreign"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
+	"github.com/conduit-agent/conduit/agent/store/conduitstate"
 )
 
 // applicationID is that of every store, in the header of the file.
 const applicationID = 0x636f6e64
 
-// File returns the store at path as package safekeep sees it.
-func File(path string) safekeep.File { return safekeep.File{Path: path, Generations: true} }
+// File returns the store at path as package sqlitefile sees it.
+func File(path string) sqlitefile.File { return sqlitefile.File{Path: path, Generations: true} }
 
 // createFile creates the store at path unless it exists. The file is made under
 // another name and renamed when it is complete and durable, so that a file at path is
@@ -31,16 +31,16 @@ func createFile(ctx context.Context, path string, now func() time.Time) error {
 	draft := path + ".new"
 	for _, leftover := range []string{draft, draft + "-wal", draft + "-shm"} {
 		if err := os.Remove(leftover); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return safekeep.Explain(path, err)
+			return sqlitefile.Explain(path, err)
 		}
 	}
 	if err := writeDraft(ctx, draft, now); err != nil {
-		return safekeep.Explain(path, err)
+		return sqlitefile.Explain(path, err)
 	}
 	if err := os.Rename(draft, path); err != nil {
 		return err
 	}
-	return safekeep.SyncDir(filepath.Dir(path))
+	return sqlitefile.SyncDir(filepath.Dir(path))
 }
 
 func writeDraft(ctx context.Context, draft string, now func() time.Time) error {
@@ -68,20 +68,20 @@ func checkHeader(path string) error {
 		return err
 	}
 	if info.IsDir() {
-		if err := foreign.Directory(path); err != nil {
+		if err := conduitstate.Directory(path); err != nil {
 			return err
 		}
 	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%w: not a regular file; give db.sqlite.path another name", ErrOther)
 	}
-	id, err := safekeep.ApplicationID(path)
+	id, err := sqlitefile.ApplicationID(path)
 	if err != nil {
 		return err
 	}
 	if id != applicationID {
 		if id == 0 {
-			if err := foreign.Database(path); err != nil {
+			if err := conduitstate.Database(path); err != nil {
 				return err
 			}
 		}

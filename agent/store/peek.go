@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
-	"github.com/conduit-agent/conduit/agent/store/adopt"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
+	"github.com/conduit-agent/conduit/agent/store/restored"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -30,7 +30,7 @@ func Peek(ctx context.Context, path string) (declared []spec.Declaration, files 
 	if err == nil {
 		declared, files, err = peek(ctx, abs)
 	}
-	return declared, files, wrap(safekeep.Explain(abs, err), "cannot read store %q", path)
+	return declared, files, wrap(sqlitefile.Explain(abs, err), "cannot read store %q", path)
 }
 
 // peekedColumns leave out what stores of earlier versions do not have.
@@ -64,8 +64,8 @@ func Checkpoints(ctx context.Context, path string) (all []spec.Checkpoint, err e
 	}
 	reader := openReader(path, nil)
 	defer reader.Close()
-	all, err = adopt.Checkpoints(ctx, reader)
-	return all, wrap(safekeep.Explain(path, err), "cannot read store %q", path)
+	all, err = restored.Checkpoints(ctx, reader)
+	return all, wrap(sqlitefile.Explain(path, err), "cannot read store %q", path)
 }
 
 // Verify returns nil when the file at path is a store that this version can open.
@@ -75,7 +75,7 @@ func Verify(ctx context.Context, path string) error {
 	}
 	reader := openReader(path, nil)
 	defer reader.Close()
-	return safekeep.Explain(path, checkKnown(ctx, reader))
+	return sqlitefile.Explain(path, checkKnown(ctx, reader))
 }
 
 // Create creates an empty store at path, which is complete and not open, replacing what is there.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/secret"
 )
@@ -72,7 +72,7 @@ func (db *DB) Purge(ctx context.Context, id string) error {
 // the way it is left to the next Prune.
 func (db *DB) truncateLog(ctx context.Context) error {
 	return db.useWriter(func(p *pools) error {
-		busy, err := safekeep.EmptyLog(ctx, p.writer, db.path)
+		busy, err := sqlitefile.EmptyLog(ctx, p.writer, db.path)
 		db.logKept.Store(busy || err != nil)
 		return err
 	})

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
 // RowError says which row cannot be read although its table can. It is ErrDamaged.
@@ -37,7 +37,7 @@ func Readable(ctx context.Context, path string) error {
 	if err == nil {
 		_, err = queryAll(ctx, reader, scanRevision, `SELECT `+revisionColumns+` FROM revisions WHERE spec IS NOT NULL`)
 	}
-	return wrap(safekeep.Explain(path, err), "cannot read store %q", path)
+	return wrap(sqlitefile.Explain(path, err), "cannot read store %q", path)
 }
 
 // RemoveUnreadable removes the rows of the complete store at path that cannot be read.

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
-	"github.com/conduit-agent/conduit/agent/store/adopt"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
+	"github.com/conduit-agent/conduit/agent/store/restored"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/private"
 )
@@ -28,7 +28,7 @@ type sqlite struct {
 	network bool // the file may be on a network file system
 	now     func() time.Time
 	log     *slog.Logger
-	lock    *safekeep.Lock
+	lock    *sqlitefile.Lock
 	load    func(ctx context.Context, p *pools) error // reads what is held in memory
 
 	checked bool     // all of the file was read, and nothing was damaged
@@ -61,11 +61,11 @@ func (q *sqlite) Adopted() *Adopted { return q.adopted }
 
 func (q *sqlite) open(ctx context.Context) (err error) {
 	if !q.network {
-		if err := safekeep.RefuseNetwork(q.path); err != nil {
+		if err := sqlitefile.RefuseNetwork(q.path); err != nil {
 			return err
 		}
 	}
-	if q.lock, err = safekeep.LockFile(q.path); err != nil {
+	if q.lock, err = sqlitefile.LockFile(q.path); err != nil {
 		return err
 	}
 	defer func() {
@@ -79,7 +79,7 @@ func (q *sqlite) open(ctx context.Context) (err error) {
 	if err := checkHeader(q.path); err != nil {
 		return err
 	}
-	state, err := safekeep.StateOf(q.path)
+	state, err := sqlitefile.StateOf(q.path)
 	if err == nil {
 		err = state.Err(q.path)
 	}
@@ -88,10 +88,10 @@ func (q *sqlite) open(ctx context.Context) (err error) {
 		q.adopted.generation, err = state.Adopt(q.path)
 	}
 	if err != nil {
-		return safekeep.Explain(q.path, err)
+		return sqlitefile.Explain(q.path, err)
 	}
-	if err := safekeep.RewriteLog(q.path); err != nil { // its last fsync may have failed in a process that is no more
-		return safekeep.Explain(q.path, err)
+	if err := sqlitefile.RewriteLog(q.path); err != nil { // its last fsync may have failed in a process that is no more
+		return sqlitefile.Explain(q.path, err)
 	}
 	private.Tighten(q.log.With("component", "store"), "the store, which holds secrets of settings", q.path, q.path+"-wal", q.path+"-shm", q.path+".lock")
 	return q.reopen(ctx)
@@ -107,7 +107,7 @@ func (q *sqlite) Close() error {
 	q.closed = true
 	var err error
 	if q.pools != nil {
-		err = safekeep.Explain(q.path, q.pools.close(context.Background()))
+		err = sqlitefile.Explain(q.path, q.pools.close(context.Background()))
 		q.pools = nil
 	}
 	return errors.Join(err, q.lock.Release())
@@ -120,7 +120,7 @@ func (q *sqlite) use(f func(p *pools) error) error { return q.with(false, f) }
 // useWriter is use for writing.
 func (q *sqlite) useWriter(f func(p *pools) error) error {
 	err := q.with(true, f)
-	switch kind := safekeep.Kind(err); {
+	switch kind := sqlitefile.Kind(err); {
 	case err == nil:
 		q.fault.Store(nil)
 	case kind != nil:
@@ -143,9 +143,9 @@ func (q *sqlite) with(writer bool, f func(p *pools) error) error {
 	if err != nil {
 		return err
 	}
-	err = safekeep.Explain(q.path, f(p))
+	err = sqlitefile.Explain(q.path, f(p))
 	q.mu.RUnlock()
-	if safekeep.Untrustworthy(err) {
+	if sqlitefile.Untrustworthy(err) {
 		q.discard(p, errors.Is(err, ErrDamaged))
 	}
 	return err
@@ -182,14 +182,14 @@ func (q *sqlite) recover() (readable bool, err error) {
 		q.pools = nil
 	}
 	ctx := context.Background()
-	if err = safekeep.RewriteLog(q.path); err == nil {
+	if err = sqlitefile.RewriteLog(q.path); err == nil {
 		err = q.reopen(ctx)
 	}
 	if err == nil {
 		return true, nil
 	}
 	q.readOnly(ctx)
-	return q.pools != nil, fmt.Errorf("cannot reopen store %q: %w", q.path, safekeep.Explain(q.path, err))
+	return q.pools != nil, fmt.Errorf("cannot reopen store %q: %w", q.path, sqlitefile.Explain(q.path, err))
 }
 
 // discard closes p because it cannot be trusted any more. When it is damaged, the file is checked
@@ -211,7 +211,7 @@ func (q *sqlite) discard(p *pools, damaged bool) {
 func (q *sqlite) reopen(ctx context.Context) error {
 	p := openPools(q.path)
 	if err := q.prepare(ctx, p); err != nil {
-		return errors.Join(safekeep.Explain(q.path, err), p.abandon())
+		return errors.Join(sqlitefile.Explain(q.path, err), p.abandon())
 	}
 	p.identify(q.path)
 	q.pools, q.checked = p, true
@@ -234,7 +234,7 @@ func (q *sqlite) readOnly(ctx context.Context) {
 // come first, because they cannot change a store that is then refused.
 func (q *sqlite) prepare(ctx context.Context, p *pools) error {
 	if !q.checked {
-		if err := safekeep.QuickCheck(ctx, p.reader); err != nil {
+		if err := sqlitefile.QuickCheck(ctx, p.reader); err != nil {
 			return err
 		}
 	}
@@ -248,14 +248,14 @@ func (q *sqlite) prepare(ctx context.Context, p *pools) error {
 		return err
 	}
 	if a := q.adopted; a != nil && !a.done {
-		sources, err := adopt.Run(ctx, p.writer, a.generation, q.now())
+		sources, err := restored.Fence(ctx, p.writer, a.generation, q.now())
 		if err != nil {
 			return fmt.Errorf("cannot take over a file that was put in place: %w", err)
 		}
 		a.Sources, a.done = sources, true
 	}
 	// Without space the file goes unmarked, and is read as before.
-	if err := safekeep.Begin(ctx, p.writer, q.path); err != nil && !errors.Is(safekeep.Explain(q.path, err), ErrFull) {
+	if err := sqlitefile.Begin(ctx, p.writer, q.path); err != nil && !errors.Is(sqlitefile.Explain(q.path, err), ErrFull) {
 		return err
 	}
 	return q.load(ctx, p)

@@ -58,7 +58,7 @@ func OnNetwork(allowed bool) Option { return func(db *DB) { db.network = allowed
 
 // Open opens the store at path, creating it (mode 0600) when there is none. It refuses,
 // leaving the file as it is, when another process has it open (ErrLocked), when a newer
-// version wrote it (ErrNewer), when it is damaged (ErrDamaged), lacks its log (safekeep.ErrIncomplete) or is
+// version wrote it (ErrNewer), when it is damaged (ErrDamaged), lacks its log (sqlitefile.ErrIncomplete) or is
 // something else (ErrOther). It reads all of it.
 func Open(ctx context.Context, path string, opts ...Option) (*DB, error) {
 	abs, err := filepath.Abs(path)

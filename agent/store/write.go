@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
 // write is one change waiting for its commit.
@@ -76,7 +76,7 @@ func (q *sqlite) commitQueue() {
 		return
 	}
 	err := q.commit(live)
-	if err == nil || len(live) == 1 || safekeep.Untrustworthy(err) {
+	if err == nil || len(live) == 1 || sqlitefile.Untrustworthy(err) {
 		finish(live, err)
 		return
 	}
@@ -127,7 +127,7 @@ func (q *sqlite) transact(writer *sql.DB, batch []*write) error {
 
 // rollback undoes tx. SQLite itself has done so after some errors, which is as good.
 func rollback(tx *sql.Tx) error {
-	if err := tx.Rollback(); safekeep.Untrustworthy(err) {
+	if err := tx.Rollback(); sqlitefile.Untrustworthy(err) {
 		return err
 	}
 	return nil

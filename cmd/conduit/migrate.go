@@ -12,7 +12,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/agent/takeover"
+	"github.com/conduit-agent/conduit/agent/migrate"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/pipelines"
@@ -89,13 +89,13 @@ func (m *migration) run(ctx context.Context) error {
 	return nil
 }
 
-func (m *migration) find(ctx context.Context, c config.Config) (*takeover.Found, error) {
+func (m *migration) find(ctx context.Context, c config.Config) (*migrate.Found, error) {
 	if strings.HasPrefix(m.from, "http://") || strings.HasPrefix(m.from, "https://") {
 		files, err := m.pipelineFiles()
 		if err != nil {
 			return nil, err
 		}
-		return takeover.FromAPI(ctx, &client.Client{URL: strings.TrimSuffix(m.from, "/")}, files)
+		return migrate.FromAPI(ctx, &client.Client{URL: strings.TrimSuffix(m.from, "/")}, files)
 	}
 	if m.from == "" {
 		return nil, cli.Invalidf("--from is needed: the SQLite file of a Conduit, or the URL of one that runs")
@@ -107,7 +107,7 @@ func (m *migration) find(ctx context.Context, c config.Config) (*takeover.Found,
 	if same(path, c.DB.SQLite.Path) {
 		return nil, cli.Invalidf("%s is the state of the Conduit and would be the store, too: give --db.sqlite.path another name", m.from)
 	}
-	return takeover.FromDatabase(ctx, path)
+	return migrate.FromDatabase(ctx, path)
 }
 
 // databaseFile returns the SQLite file at path, or inside the directory path.
@@ -163,7 +163,7 @@ func (m *migration) pipelineFiles() ([]spec.Pipeline, error) {
 
 // writeAll writes the files, if any, and then the store. When that fails, none of the files
 // is left: without its position a pipeline would read everything again.
-func (m *migration) writeAll(ctx context.Context, c config.Config, found *takeover.Found) (err error) {
+func (m *migration) writeAll(ctx context.Context, c config.Config, found *migrate.Found) (err error) {
 	var written []string
 	defer func() {
 		if err == nil {
@@ -175,7 +175,7 @@ func (m *migration) writeAll(ctx context.Context, c config.Config, found *takeov
 	}()
 	if m.toFiles != "" {
 		for _, p := range found.Pipelines {
-			path := filepath.Join(m.toFiles, takeover.FileName(p.ID))
+			path := filepath.Join(m.toFiles, migrate.FileName(p.ID))
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {
 				return fmt.Errorf("cannot write pipeline %q: %w", p.ID, err)
@@ -187,7 +187,7 @@ func (m *migration) writeAll(ctx context.Context, c config.Config, found *takeov
 			}
 		}
 	}
-	return found.Write(ctx, c.DB.SQLite.Path, takeover.Owner{Files: m.toFiles != ""})
+	return found.Write(ctx, c.DB.SQLite.Path, migrate.Owner{Files: m.toFiles != ""})
 }
 
 // migrationResult is what is, or would be, taken over.
@@ -195,7 +195,7 @@ type migrationResult struct {
 	Written   bool               `json:"written"`
 	Pipelines []migratedPipeline `json:"pipelines"`
 	Positions []migratedPosition `json:"positions"`
-	Unset     []takeover.Unset   `json:"unset"` // variables to be set
+	Unset     []migrate.Unset    `json:"unset"` // variables to be set
 	Unequal   []string           `json:"unequal"`
 }
 
@@ -211,9 +211,9 @@ type migratedPosition struct {
 	Position  []byte `json:"position"`
 }
 
-func (m *migration) describe(ctx context.Context, c config.Config, found *takeover.Found) *migrationResult {
+func (m *migration) describe(ctx context.Context, c config.Config, found *migrate.Found) *migrationResult {
 	result := &migrationResult{Written: m.write, Pipelines: []migratedPipeline{}, Positions: []migratedPosition{},
-		Unset: append([]takeover.Unset{}, found.Unset...), Unequal: append([]string{}, found.Notes...)}
+		Unset: append([]migrate.Unset{}, found.Unset...), Unequal: append([]string{}, found.Notes...)}
 	plugins := m.Catalog(c, slog.New(slog.DiscardHandler))
 	for i := range found.Pipelines {
 		p := &found.Pipelines[i]

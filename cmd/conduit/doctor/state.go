@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conduit-agent/conduit/agent/upkeep"
+	"github.com/conduit-agent/conduit/agent/maintenance"
 )
 
 // state checks the store, what may read it, and the disk under it.
@@ -39,7 +39,7 @@ func (e *examination) state(ctx context.Context) {
 
 func (e *examination) whole(ctx context.Context, path string) {
 	const advice = "'conduit store repair' saves what can be read; or restore a backup"
-	all, err := upkeep.Check(ctx, path)
+	all, err := maintenance.Check(ctx, path)
 	if err != nil {
 		e.add("store", Error, advice, "%v", err)
 		return

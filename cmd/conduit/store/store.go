@@ -10,7 +10,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit/agent/upkeep"
+	"github.com/conduit-agent/conduit/agent/maintenance"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
@@ -86,7 +86,7 @@ func command(p *cli.Program, name, argument, short, long string, do func(ctx con
 func jsonFlag(flags *flag.FlagSet) *bool { return flags.Bool("json", false, "print JSON") }
 
 func check(ctx context.Context, r *run) error {
-	all, err := upkeep.Check(ctx, r.path)
+	all, err := maintenance.Check(ctx, r.path)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func count(found []string) string {
 }
 
 func backup(ctx context.Context, r *run) error {
-	written, err := upkeep.Backup(ctx, r.path, r.file)
+	written, err := maintenance.Backup(ctx, r.path, r.file)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func backup(ctx context.Context, r *run) error {
 }
 
 func restore(ctx context.Context, r *run) error {
-	o, err := upkeep.Restore(ctx, r.file, r.path, ending("replaced"))
+	o, err := maintenance.Restore(ctx, r.file, r.path, ending("replaced"))
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func restore(ctx context.Context, r *run) error {
 }
 
 func repair(ctx context.Context, r *run) error {
-	o, err := upkeep.Repair(ctx, r.path, ending("damaged"))
+	o, err := maintenance.Repair(ctx, r.path, ending("damaged"))
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func ending(word string) string {
 }
 
 // say says what became of files and sources.
-func (r *run) say(o upkeep.Outcome) error {
+func (r *run) say(o maintenance.Outcome) error {
 	if r.json {
 		return r.WriteJSON(o)
 	}

@@ -1,4 +1,4 @@
-package safekeep
+package sqlitefile
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
-// Package takeover takes pipelines and positions over from a Conduit: from the SQLite file
+// Package migrate takes pipelines and positions over from a Conduit: from the SQLite file
 // in which it keeps its state, or from the REST API of one that runs.
-package takeover
+package migrate
 
 import (
 	"cmp"

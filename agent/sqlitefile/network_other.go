@@ -1,6 +1,6 @@
 //go:build !linux
 
-package safekeep
+package sqlitefile
 
 // FileSystem does not know file systems here.
 func FileSystem(string) (name string, network bool) { return "", false }

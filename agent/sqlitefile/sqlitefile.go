@@ -1,7 +1,7 @@
-// Package safekeep keeps the SQLite files of the agent safe: the store and the dead-letter
-// store. It tells their faults apart and says what ends them, checks files, copies them consistently while they
-// are in use, recognizes copies that are not, and keeps what can be read of damaged ones.
-package safekeep
+// Package sqlitefile handles the SQLite files of the agent as files: those of the store and the dead-letter
+// store. It locks and checks them, classifies their faults and says what mends each, copies them consistently
+// while they are in use, recognizes copies that are not consistent, and salvages rows of damaged ones.
+package sqlitefile
 
 import (
 	"context"

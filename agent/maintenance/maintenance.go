@@ -1,6 +1,6 @@
-// Package upkeep checks, backs up, restores and repairs the state of an agent: the store and the
+// Package maintenance checks, backs up, restores and repairs the state of an agent: the store and the
 // dead-letter store next to it.
-package upkeep
+package maintenance
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"path/filepath"
 
 	"github.com/conduit-agent/conduit/agent/deadletters"
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/agent/store/adopt"
+	"github.com/conduit-agent/conduit/agent/store/restored"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // part is one file of the state.
 type part struct {
-	safekeep.File
+	sqlitefile.File
 	name   string
 	create func(ctx context.Context, path string) error
 	mend   []string
@@ -35,7 +35,7 @@ type part struct {
 func parts(path string) []part {
 	return []part{
 		{store.File(path), "store", store.Create, store.Mend, store.Readable, store.RemoveUnreadable},
-		{File: safekeep.File{Path: deadletters.PathOf(path)}, name: "dead letters", create: deadletters.Create, mend: deadletters.Mend},
+		{File: sqlitefile.File{Path: deadletters.PathOf(path)}, name: "dead letters", create: deadletters.Create, mend: deadletters.Mend},
 	}
 }
 
@@ -126,12 +126,12 @@ type Moved struct {
 
 // Outcome is what became of sources and files when the store was replaced.
 type Outcome struct {
-	Kept  []string            `json:"kept"`            // names of the files that were replaced
-	Moved []Moved             `json:"moved"`           // sources that deliver again what they delivered since
-	Anew  []string            `json:"anew"`            // sources that begin from their beginning, because no position of them is known
-	Read  []safekeep.Salvaged `json:"read,omitempty"`  // by a repair
-	Lost  []string            `json:"lost,omitempty"`  // rows that a repair could copy, and the agent could not read
-	Whole []string            `json:"whole,omitempty"` // files that a repair left as they are
+	Kept  []string              `json:"kept"`            // names of the files that were replaced
+	Moved []Moved               `json:"moved"`           // sources that deliver again what they delivered since
+	Anew  []string              `json:"anew"`            // sources that begin from their beginning, because no position of them is known
+	Read  []sqlitefile.Salvaged `json:"read,omitempty"`  // by a repair
+	Lost  []string              `json:"lost,omitempty"`  // rows that a repair could copy, and the agent could not read
+	Whole []string              `json:"whole,omitempty"` // files that a repair left as they are
 }
 
 // outcome opens the store that was put in place, so that its runs are fenced and its sources say what
@@ -154,12 +154,12 @@ func (o *Outcome) outcome(ctx context.Context, path string, before []spec.Checkp
 	}
 	for _, c := range adopted.Sources {
 		known[c.ConnectorID] = true
-		m := Moved{ConnectorID: c.ConnectorID, PipelineID: c.PipelineID, From: adopt.PositionText(c.Position)}
+		m := Moved{ConnectorID: c.ConnectorID, PipelineID: c.PipelineID, From: restored.PositionText(c.Position)}
 		if b, ok := was[c.ConnectorID]; ok {
 			if string(b.Position) == string(c.Position) {
 				continue
 			}
-			m.Was = adopt.PositionText(b.Position)
+			m.Was = restored.PositionText(b.Position)
 		}
 		o.Moved = append(o.Moved, m)
 	}
@@ -183,7 +183,7 @@ func (o *Outcome) outcome(ctx context.Context, path string, before []spec.Checkp
 
 // replace locks the store at path, and has prepare make drafts, by the file that they replace.
 func (o *Outcome) replace(ctx context.Context, path, ending string, before []spec.Checkpoint, prepare func() (map[string]string, error)) (err error) {
-	lock, err := safekeep.LockFile(path)
+	lock, err := sqlitefile.LockFile(path)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (o *Outcome) replace(ctx context.Context, path, ending string, before []spe
 			continue
 		}
 		if err := p.Replace(draft, ending); err != nil {
-			return fmt.Errorf("cannot replace %q: %w", p.Path, safekeep.Explain(p.Path, err))
+			return fmt.Errorf("cannot replace %q: %w", p.Path, sqlitefile.Explain(p.Path, err))
 		}
 		o.Kept = append(o.Kept, p.Path+ending)
 	}
@@ -239,9 +239,9 @@ func Restore(ctx context.Context, from, path, ending string) (o Outcome, err err
 		for i, p := range files {
 			draft := targets[i].Path + ".restored"
 			if err := p.Import(ctx, draft); err != nil {
-				return nil, fmt.Errorf("cannot copy %q: %w", p.Path, safekeep.Explain(draft, err))
+				return nil, fmt.Errorf("cannot copy %q: %w", p.Path, sqlitefile.Explain(draft, err))
 			}
-			found, err := safekeep.File{Path: draft}.Check(ctx)
+			found, err := sqlitefile.File{Path: draft}.Check(ctx)
 			if err == nil && len(found) > 0 {
 				err = fmt.Errorf("cannot restore %s, which is damaged: %s", p.Path, found[0])
 			}
@@ -261,12 +261,12 @@ func Restore(ctx context.Context, from, path, ending string) (o Outcome, err err
 // complete returns an error unless the files need no logs.
 func complete(_ context.Context, files []part) error {
 	for _, p := range files {
-		s, err := safekeep.StateOf(p.Path)
+		s, err := sqlitefile.StateOf(p.Path)
 		if err != nil {
 			return err
 		}
 		if s.Log > 0 || p.Generations && s.Generation > 0 && s.Generation%2 == 1 {
-			return fmt.Errorf("%w: %s is no backup, but the file of an agent that was copied while it ran, or ended by force: make one with conduit store backup", safekeep.ErrIncomplete, p.Path)
+			return fmt.Errorf("%w: %s is no backup, but the file of an agent that was copied while it ran, or ended by force: make one with conduit store backup", sqlitefile.ErrIncomplete, p.Path)
 		}
 	}
 	return nil
@@ -298,9 +298,9 @@ func Repair(ctx context.Context, path, ending string) (o Outcome, err error) {
 
 // repair makes a file of what can be read of p, unless that is whole.
 func (o *Outcome) repair(ctx context.Context, p *part, ending string) (draft string, err error) {
-	state, err := safekeep.StateOf(p.Path)
+	state, err := sqlitefile.StateOf(p.Path)
 	wrong := err
-	if err != nil && !errors.Is(err, safekeep.ErrDamaged) {
+	if err != nil && !errors.Is(err, sqlitefile.ErrDamaged) {
 		return "", err
 	}
 	if err == nil && p.Generations {

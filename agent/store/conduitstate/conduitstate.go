@@ -1,5 +1,5 @@
-// Package foreign recognises the state of a Conduit, and reads it. It never changes it.
-package foreign
+// Package conduitstate recognises the state of a Conduit, and reads it. It never changes it.
+package conduitstate
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package safekeep_test
+package sqlitefile_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -17,7 +17,7 @@ import (
 // what it is without asking one.
 func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	dir := t.TempDir()
-	if err := safekeep.RefuseNetwork(filepath.Join(dir, "not", "yet", "conduit.db")); err != nil {
+	if err := sqlitefile.RefuseNetwork(filepath.Join(dir, "not", "yet", "conduit.db")); err != nil {
 		t.Errorf("on a disk of this machine: %v", err)
 	}
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
@@ -30,8 +30,8 @@ func TestNetworkFileSystemsAreRefused(t *testing.T) {
 		server.Missing(t, "cannot mount: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	err = safekeep.RefuseNetwork(filepath.Join(dir, "conduit.db"))
-	if !errors.Is(err, safekeep.ErrNetwork) || !strings.Contains(err.Error(), "FUSE") || !strings.Contains(err.Error(), "db.sqlite.network-filesystem") {
+	err = sqlitefile.RefuseNetwork(filepath.Join(dir, "conduit.db"))
+	if !errors.Is(err, sqlitefile.ErrNetwork) || !strings.Contains(err.Error(), "FUSE") || !strings.Contains(err.Error(), "db.sqlite.network-filesystem") {
 		t.Errorf("on FUSE: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
-// Package adopt takes over a file that was put in the place of a store: it keeps runs that the file
+// Package restored takes over a file that was put in the place of a store: it keeps runs that the file
 // does not know of from saving positions, and notes which sources go back.
-package adopt
+package restored
 
 import (
 	"context"
@@ -20,10 +20,10 @@ import (
 // does not know of.
 const epochGap = 1 << 20
 
-// Run moves all epochs on, so that no run that the file does not know of can save a position or is taken for a
+// Fence moves all epochs on, so that no run that the file does not know of can save a position or is taken for a
 // later one, and records an event for each source. It returns the checkpoints of these, by id of the connector, and leaves the
 // file with the generation.
-func Run(ctx context.Context, writer *sql.DB, generation int32, now time.Time) ([]spec.Checkpoint, error) {
+func Fence(ctx context.Context, writer *sql.DB, generation int32, now time.Time) ([]spec.Checkpoint, error) {
 	sources, err := Checkpoints(ctx, writer)
 	if err != nil {
 		return nil, err

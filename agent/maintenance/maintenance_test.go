@@ -1,4 +1,4 @@
-package upkeep_test
+package maintenance_test
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/maintenance"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/agent/upkeep"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -127,7 +127,7 @@ func TestBackupOfWhatIsWritten(t *testing.T) {
 	for i := range 5 {
 		least := <-committed
 		to := filepath.Join(dir, fmt.Sprintf("backup-%d", i))
-		written, err := upkeep.Backup(t.Context(), path, to)
+		written, err := maintenance.Backup(t.Context(), path, to)
 		must(t, err)
 		if len(written) != 2 {
 			t.Fatalf("wrote %v", written)
@@ -186,7 +186,7 @@ func TestCopiesWithoutTheLogAreRefused(t *testing.T) {
 	refused := func(what, at string, says ...string) {
 		t.Helper()
 		_, err := store.Open(t.Context(), at)
-		if !errors.Is(err, safekeep.ErrIncomplete) {
+		if !errors.Is(err, sqlitefile.ErrIncomplete) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		for _, s := range append(says, "conduit store repair", "conduit store restore FILE", at) {
@@ -199,7 +199,7 @@ func TestCopiesWithoutTheLogAreRefused(t *testing.T) {
 	copyFile(t, naive, path)
 	refused("in place of a store that was closed", path, "copied without its log")
 
-	o, err := upkeep.Repair(t.Context(), path, ".damaged")
+	o, err := maintenance.Repair(t.Context(), path, ".damaged")
 	must(t, err)
 	db = open(t, path)
 	if next := begin(t, db); next <= epoch+1 {
@@ -223,14 +223,14 @@ func TestOldBackupsFenceLaterRuns(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "conduit.db")
 			backup := path + ".backup"
 			stopped(t, path, 7)
-			_, err := upkeep.Backup(t.Context(), path, backup)
+			_, err := maintenance.Backup(t.Context(), path, backup)
 			must(t, err)
 			if how == "closed copy by hand" {
 				copyFile(t, path, backup)
 			}
 			later := stopped(t, path, 9)
 			if how == "restore" {
-				o, err := upkeep.Restore(t.Context(), backup, path, ".replaced")
+				o, err := maintenance.Restore(t.Context(), backup, path, ".replaced")
 				must(t, err)
 				if len(o.Moved) != 1 || o.Moved[0].From != "7" || o.Moved[0].Was != "9" || len(o.Kept) != 1 || len(o.Anew) != 0 {
 					t.Errorf("outcome: %+v", o)
@@ -352,10 +352,10 @@ func damaged(t *testing.T, what, path string, inStore, values bool) {
 	if err == nil && deadErr == nil {
 		return
 	}
-	if found, checkErr := upkeep.Check(ctx, path); checkErr == nil && len(found[0].Found)+len(found[1].Found) == 0 && !errors.Is(err, store.ErrOther) && !errors.Is(err, store.ErrNewer) {
+	if found, checkErr := maintenance.Check(ctx, path); checkErr == nil && len(found[0].Found)+len(found[1].Found) == 0 && !errors.Is(err, store.ErrOther) && !errors.Is(err, store.ErrNewer) {
 		t.Errorf("%s: refused with %v and %v, and a check finds nothing", what, err, deadErr)
 	}
-	if _, repairErr := upkeep.Repair(ctx, path, ".damaged"); repairErr != nil {
+	if _, repairErr := maintenance.Repair(ctx, path, ".damaged"); repairErr != nil {
 		if !strings.Contains(repairErr.Error(), "conduit store restore FILE") && !errors.Is(repairErr, store.ErrOther) {
 			t.Errorf("%s: repair: %v", what, repairErr)
 		}

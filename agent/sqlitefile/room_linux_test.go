@@ -1,4 +1,4 @@
-package safekeep_test
+package sqlitefile_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/conduit-agent/conduit/agent/safekeep"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 )
 
@@ -19,14 +19,14 @@ func TestRoom(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
 	path := filepath.Join(dir, "conduit.db")
-	if err := safekeep.Room(path); err != nil {
+	if err := sqlitefile.Room(path); err != nil {
 		t.Errorf("an empty file system: %v", err)
 	}
 	fill := filepath.Join(dir, "fill")
 	if err := os.WriteFile(fill, make([]byte, 1<<20-8<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := safekeep.Room(path); !errors.Is(err, safekeep.ErrFull) {
+	if err := sqlitefile.Room(path); !errors.Is(err, sqlitefile.ErrFull) {
 		t.Errorf("a file system with 8 KiB left: %v", err)
 	}
 	if err := os.WriteFile(path, make([]byte, 4<<10), 0o600); err != nil {
@@ -35,7 +35,7 @@ func TestRoom(t *testing.T) {
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
 	}
-	if err := safekeep.Room(path); err != nil {
+	if err := sqlitefile.Room(path); err != nil {
 		t.Errorf("with space again: %v", err)
 	}
 }

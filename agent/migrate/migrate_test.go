@@ -1,4 +1,4 @@
-package takeover_test
+package migrate_test
 
 import (
 	"database/sql"
@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	_ "github.com/mattn/go-sqlite3"
 
+	"github.com/conduit-agent/conduit/agent/migrate"
 	"github.com/conduit-agent/conduit/agent/store"
-	"github.com/conduit-agent/conduit/agent/takeover"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/ref"
@@ -71,7 +71,7 @@ var checkpoint = spec.Checkpoint{ConnectorID: "orders:in", PipelineID: "orders",
 // What the SQLite file of a Conduit has is in the store afterwards: the pipeline, stopped,
 // the position, and which connectors were started with which settings.
 func TestFromDatabase(t *testing.T) {
-	found, err := takeover.FromDatabase(t.Context(), database(t))
+	found, err := migrate.FromDatabase(t.Context(), database(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestFromDatabase(t *testing.T) {
 		t.Errorf("notes: %q", found.Notes)
 	}
 	path := filepath.Join(t.TempDir(), "agent.db")
-	if err := found.Write(t.Context(), path, takeover.Owner{}); err != nil {
+	if err := found.Write(t.Context(), path, migrate.Owner{}); err != nil {
 		t.Fatal(err)
 	}
 	db, err := store.Open(t.Context(), path)
@@ -107,7 +107,7 @@ func TestFromDatabase(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := found.Write(t.Context(), path, takeover.Owner{}); err == nil || !strings.Contains(err.Error(), `"orders": the store has one of this id`) {
+	if err := found.Write(t.Context(), path, migrate.Owner{}); err == nil || !strings.Contains(err.Error(), `"orders": the store has one of this id`) {
 		t.Errorf("a second time: %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestFromDatabaseWithoutLists(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	found, err := takeover.FromDatabase(t.Context(), path)
+	found, err := migrate.FromDatabase(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestFromDatabaseKeepsDollarSigns(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	found, err := takeover.FromDatabase(t.Context(), path)
+	found, err := migrate.FromDatabase(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func apiOf(t *testing.T, id, status string, settings map[string]string) *client.
 
 func TestFromAPI(t *testing.T) {
 	file := orders("${DATABASE_URL}")
-	found, err := takeover.FromAPI(t.Context(), api(t, "STATUS_STOPPED"), []spec.Pipeline{file})
+	found, err := migrate.FromAPI(t.Context(), api(t, "STATUS_STOPPED"), []spec.Pipeline{file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,14 +240,14 @@ func TestFromAPI(t *testing.T) {
 // Without its file the settings of a pipeline are variables, and the position of one that
 // runs is not taken.
 func TestFromAPIWithoutFiles(t *testing.T) {
-	found, err := takeover.FromAPI(t.Context(), api(t, "STATUS_RUNNING"), nil)
+	found, err := migrate.FromAPI(t.Context(), api(t, "STATUS_RUNNING"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(found.Checkpoints) > 0 || len(found.Notes) != 1 || !strings.Contains(found.Notes[0], "stop it there first") || !found.Running["orders"] {
 		t.Errorf("checkpoints %v, notes %q, running %v", found.Checkpoints, found.Notes, found.Running)
 	}
-	want := []takeover.Unset{{"ORDERS_IN_PATH", "path", "orders:in"}, {"ORDERS_OUT_URL", "url", "orders:out"},
+	want := []migrate.Unset{{"ORDERS_IN_PATH", "path", "orders:in"}, {"ORDERS_OUT_URL", "url", "orders:out"},
 		{"ORDERS_P1_FIELD", "field", "orders:p1"}, {"ORDERS_DEAD_LETTER_QUEUE_LEVEL", "level", "orders:dead-letter-queue"}}
 	if diff := cmp.Diff(want, found.Unset); diff != "" {
 		t.Error(diff)
@@ -259,7 +259,7 @@ func TestFromAPIWithoutFiles(t *testing.T) {
 
 // Variables have names that references may have, each of its own, whatever the ids are.
 func TestNamesOfUnsetVariables(t *testing.T) {
-	found, err := takeover.FromAPI(t.Context(), apiOf(t, "3f2a-1", "STATUS_STOPPED", map[string]string{"the.path": "***", "the-path": "***"}), nil)
+	found, err := migrate.FromAPI(t.Context(), apiOf(t, "3f2a-1", "STATUS_STOPPED", map[string]string{"the.path": "***", "the-path": "***"}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
