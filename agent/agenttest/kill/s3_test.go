@@ -101,7 +101,7 @@ func TestS3Source(t *testing.T) {
 					for i := first; i < first+n; i++ {
 						header := http.Header{"If-None-Match": {"*"}} // written twice, it would be read twice
 						_, _, err := s.Do(ctx, "PUT", fmt.Sprintf("/ledger/%08d", i), "", header, fmt.Appendf(nil, `{"n":%d}`, i))
-						if refusal := new(server.Refusal); err != nil && !(errors.As(err, &refusal) && refusal.Status == http.StatusPreconditionFailed) {
+						if refused := new(server.RefusedError); err != nil && !(errors.As(err, &refused) && refused.Status == http.StatusPreconditionFailed) {
 							return err
 						}
 					}

@@ -21,12 +21,15 @@ import (
 type fake struct {
 	*httptest.Server
 	versions bool // it keeps them
+	perPage  int  // entries
 
 	mu      sync.Mutex
-	entries []version // guarded by mu
-	uploads []version // guarded by mu: under way
-	refuses int       // guarded by mu: requests that are answered 503
-	listed  int       // guarded by mu: answers that were listings
+	entries []version     // guarded by mu
+	uploads []version     // guarded by mu: under way
+	refuses int           // guarded by mu: requests that are answered 503
+	listed  int           // guarded by mu: answers that were listings
+	written int           // guarded by mu: objects and removals so far
+	behind  time.Duration // guarded by mu: how much its clock is set back
 }
 
 type version struct {
@@ -41,7 +44,7 @@ type version struct {
 }
 
 func newFake(t *testing.T, versions bool) *fake {
-	f := &fake{versions: versions}
+	f := &fake{versions: versions, perPage: 2}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -60,9 +63,10 @@ func (f *fake) put(key, body string, at time.Time) {
 	if !f.versions {
 		f.entries = slices.DeleteFunc(f.entries, func(v version) bool { return v.Key == key })
 	}
-	v := version{XMLName: xml.Name{Local: "Version"}, Key: key, LastModified: stamp(at), ETag: fmt.Sprintf(`"%d"`, len(f.entries)), Size: len(body), body: body}
+	f.written++
+	v := version{XMLName: xml.Name{Local: "Version"}, Key: key, LastModified: stamp(at), ETag: fmt.Sprintf(`"%d"`, f.written), Size: len(body), body: body}
 	if f.versions {
-		v.VersionID = fmt.Sprintf("v%d", len(f.entries))
+		v.VersionID = fmt.Sprintf("v%d", f.written)
 	} else {
 		v.XMLName.Local = "Contents"
 	}
@@ -70,6 +74,20 @@ func (f *fake) put(key, body string, at time.Time) {
 		v.XMLName.Local = "DeleteMarker"
 	}
 	f.entries = append(f.entries, v)
+}
+
+// setBack sets the clock of the store back.
+func (f *fake) setBack(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.behind = d
+}
+
+// remove removes an object of a bucket without versions.
+func (f *fake) remove(key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.entries = slices.DeleteFunc(f.entries, func(v version) bool { return v.Key == key })
 }
 
 // begin begins an upload, and finish puts what it made under the time at which it began.
@@ -86,10 +104,11 @@ func (f *fake) finish(key, body string, at time.Time) {
 	f.put(key, body, at)
 }
 
-// ServeHTTP answers what sources ask for, in pages of two.
+// ServeHTTP answers what sources ask for.
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	w.Header().Set("Date", time.Now().Add(-f.behind).UTC().Format(http.TimeFormat))
 	if f.refuses > 0 {
 		f.refuses--
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -143,7 +162,7 @@ func (f *fake) page(w http.ResponseWriter, q url.Values) {
 	} else if q.Get("version-id-marker") != "" {
 		at++
 	}
-	f.list(w, all[at:], name, 2)
+	f.list(w, all[at:], name, f.perPage)
 }
 
 func (f *fake) list(w http.ResponseWriter, all []version, name string, most int) {

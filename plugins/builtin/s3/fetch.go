@@ -18,7 +18,7 @@ const (
 )
 
 // fetch reads the next objects of the queue. Those that are gone or were replaced since they were
-// listed are left out: what happened to them is in the next listing.
+// listed are left out: what happened to them, and those that are still there, are in the next listing.
 func (s *Source) fetch(ctx context.Context) ([]record.Record, error) {
 	n, total := 0, int64(0)
 	for n < min(len(s.queue), parallel) && (n == 0 || total+s.queue[n].size <= batchBytes) {
@@ -34,7 +34,7 @@ func (s *Source) fetch(ctx context.Context) ([]record.Record, error) {
 		}
 		o := s.queue[0]
 		s.queue = s.queue[1:]
-		r, err := s.place(&o, results[i].record)
+		r, err := s.place(&o, results[i].record, results[i].found)
 		if err != nil {
 			return records, err
 		}
@@ -112,18 +112,56 @@ func (s *Source) describe(r *record.Record, o *object, header http.Header) {
 // reserved are the names that users cannot give.
 var reserved = regexp.MustCompile(`^(opencdc|conduit|s3)\.`)
 
-// place gives a record its position, and notes that the object is read.
-func (s *Source) place(o *object, r record.Record) (record.Record, error) {
+// miss notes that an object could not be read as it was listed: it is gone or replaced, unless the next
+// listing has it again.
+func (s *Source) miss(o *object) {
+	if o.operation == record.OperationSnapshot {
+		s.missing++
+		return
+	}
+	h := o.hash()
+	if s.missed[h]++; s.missed[h] == 2 {
+		s.log.Warn("an object is listed and cannot be read as it is listed: trying again while it is in listing.lookback", "key", o.Key, "etag", o.etag)
+	}
+}
+
+// stillMissed forgets of the objects that could not be read those that are not listed again.
+func (s *Source) stillMissed() {
+	again := map[uint64]int{}
+	for i := range s.queue {
+		if len(s.missed) == 0 {
+			break
+		}
+		if h := s.queue[i].hash(); s.missed[h] > 0 {
+			again[h] = s.missed[h]
+		}
+	}
+	s.missed = again
+}
+
+// place gives a record its position, and notes that the object is read, or was not found.
+func (s *Source) place(o *object, r record.Record, found bool) (record.Record, error) {
 	s.uploads = without(s.uploads, &o.place)
+	if found {
+		s.window.add(o)
+	} else {
+		s.miss(o)
+	}
 	p := position{place: o.place, Resume: 1, Bucket: s.settings.Bucket, Uploads: s.uploads}
 	switch {
 	case o.operation == record.OperationSnapshot:
 		p.Snapshot = s.began
 		s.count()
-	case o.late:
+	case o.late || o.compare(s.reached) < 0:
 		p.Reached = &s.reached
 	default:
 		s.reached = o.place
+	}
+	if p.Snapshot == nil {
+		s.window.advance(s.reached.Modified, o.Modified)
+	}
+	if !s.window.isOlder {
+		p.Since, p.Read = &s.window.since, s.window.set.Bytes()
 	}
 	var err error
 	r.Position, err = p.encode()

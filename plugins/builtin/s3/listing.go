@@ -36,27 +36,25 @@ func (p place) compare(o place) int {
 // most is how many objects are kept of a listing: the first ones.
 const most = 10_000
 
-// listing gathers the objects behind a place that were modified before a time.
+// listing gathers the objects that were not read and were modified before a time.
 type listing struct {
-	from    place
+	window  *window
 	until   time.Time
-	uploads []upload // that were under way; objects that they made may be before from
+	uploads []upload // that were under way; objects that they made may be before the window
 
-	found     furthest // the first most ones
-	uploaded  []object // of uploads
-	more      int      // that are not kept
-	count     int
-	equal     []object // at the same time and key as from, oldest first
-	group     []object // of one key, newest first
-	groupKey  string
-	isUpdated bool // there is an older version of groupKey
+	found    furthest // the first most ones
+	uploaded []object // of uploads
+	more     int      // that are not kept
+	count    int
+	group    []object // of one key, newest first
+	groupKey string
+	updates  int // of the group: there is an older version of them
 }
 
-// list reads the listing of all objects below the prefix.
-func (b *bucket) list(ctx context.Context, l *listing, prefix string, versions bool) error {
-	defer l.endGroup()
+// list reads the listing of all objects below the prefix. Entries come by key, those of one key newest first.
+func (b *bucket) list(ctx context.Context, prefix string, versions bool, add func(object)) error {
 	if versions {
-		return b.listVersions(ctx, l, prefix)
+		return b.listVersions(ctx, prefix, add)
 	}
 	for after := ""; ; {
 		page, err := b.page(ctx, prefix, after)
@@ -64,13 +62,13 @@ func (b *bucket) list(ctx context.Context, l *listing, prefix string, versions b
 			return err
 		}
 		for _, o := range page {
-			l.add(o)
+			add(o)
 		}
 		after = page[len(page)-1].Key
 	}
 }
 
-func (b *bucket) listVersions(ctx context.Context, l *listing, prefix string) error {
+func (b *bucket) listVersions(ctx context.Context, prefix string, add func(object)) error {
 	for from, more := (marker{}), true; more; {
 		var page []object
 		var err error
@@ -78,23 +76,33 @@ func (b *bucket) listVersions(ctx context.Context, l *listing, prefix string) er
 			return err
 		}
 		for _, o := range page {
-			l.add(o)
+			add(o)
 		}
 	}
 	return nil
 }
 
-// add adds an entry. Entries come by key, those of one key newest first.
+// add adds an entry.
 func (l *listing) add(o object) {
 	if o.Key != l.groupKey {
 		l.endGroup()
 		l.groupKey = o.Key
 	}
-	if o.compare(l.from) < 0 && !l.isUpload(&o) {
-		l.isUpdated = l.isUpdated || o.operation != record.OperationDelete
+	if l.isRead(&o) {
+		if o.operation != record.OperationDelete {
+			l.updates = len(l.group)
+		}
 		return
 	}
 	l.group = append(l.group, o)
+}
+
+// isRead reports whether an object was read, or is older than the window.
+func (l *listing) isRead(o *object) bool {
+	if o.Modified.Before(l.window.since) {
+		return !l.isUpload(o)
+	}
+	return l.window.has(o)
 }
 
 // objectOf returns what an entry of a listing says.
@@ -121,17 +129,18 @@ func (l *listing) isUpload(o *object) bool {
 
 // endGroup keeps what was gathered of a key.
 func (l *listing) endGroup() {
-	slices.Reverse(l.group)
-	for _, o := range l.group {
+	isUpdated := false
+	for i, o := range slices.Backward(l.group) {
+		isUpdated = isUpdated || i < l.updates
 		if o.operation == record.OperationCreate {
-			if l.isUpdated {
+			if isUpdated {
 				o.operation = record.OperationUpdate
 			}
-			l.isUpdated = true
+			isUpdated = true
 		}
 		l.keep(o)
 	}
-	l.group, l.isUpdated = l.group[:0], false
+	l.group, l.updates = l.group[:0], 0
 }
 
 func (l *listing) keep(o object) {
@@ -141,8 +150,6 @@ func (l *listing) keep(o object) {
 	case o.late:
 		l.uploaded = append(l.uploaded, o)
 	case !o.Modified.Before(l.until): // more of this time may come
-	case o.compare(l.from) == 0:
-		l.equal = append(l.equal, o)
 	default:
 		heap.Push(&l.found, o)
 		if len(l.found) > most {
@@ -154,11 +161,10 @@ func (l *listing) keep(o object) {
 
 // objects returns what is to be read, in order.
 func (l *listing) objects() []object {
-	at := slices.IndexFunc(l.equal, func(o object) bool { return o.Version == l.from.Version })
-	all := append(l.uploaded, l.equal[at+1:]...)
+	l.endGroup()
 	found := []object(l.found)
 	slices.SortStableFunc(found, func(a, b object) int { return cmp.Or(a.compare(b.place), cmp.Compare(a.index, b.index)) })
-	return append(all, found...)
+	return append(l.uploaded, found...)
 }
 
 // furthest is a heap with the last object in the order of reading at its root.

@@ -21,7 +21,11 @@ type position struct {
 	// modified later are left for polling.
 	Snapshot *time.Time `json:"snapshot,omitempty"`
 	Reached  *place     `json:"reached,omitempty"` // nil: the object itself
-	Uploads  []upload   `json:"uploads,omitempty"` // under way
+	// Since is when the window of objects that may appear late begins, and Read the set of those in
+	// it that were read. Nil: what is up to Reached was.
+	Since   *time.Time `json:"since,omitempty"`
+	Read    []byte     `json:"read,omitempty"`
+	Uploads []upload   `json:"uploads,omitempty"` // under way
 }
 
 func (p *position) encode() (record.Position, error) {

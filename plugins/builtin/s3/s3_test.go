@@ -138,6 +138,23 @@ func TestVersions(t *testing.T) {
 	want(t, source(t, quick(s.Addr), all[1].Position).read(t, 2), "update:k=3 delete:k")
 }
 
+// TestLateInGateway reads an object that a real store links under its name when a later one was read.
+func TestLateInGateway(t *testing.T) {
+	t.Parallel()
+	s := store(t)
+	s.Must(t, "PUT", "/bkt/b", "", "1")
+	r := source(t, quick(s.Addr), nil)
+	all := r.read(t, 1)
+	s.Link(t, "bkt", "late", "2", time.Now().Add(-30*time.Second))
+	all = append(all, r.read(t, 1)...)
+	s.Must(t, "PUT", "/bkt/c", "", "3")
+	all = append(all, r.read(t, 1)...)
+	if got := strings.ReplaceAll(text(all), "snapshot", "create"); got != "create:b=1 create:late=2 create:c=3" {
+		t.Errorf("got %s", got)
+	}
+	want(t, source(t, quick(s.Addr), all[1].Position).read(t, 1), text(all[2:]))
+}
+
 // TestRefused says what is wrong, without secrets.
 func TestRefused(t *testing.T) {
 	t.Parallel()

@@ -17,9 +17,10 @@ import (
 type sourceSettings struct {
 	bucketSettings
 
-	Period  time.Duration `json:"pollingPeriod" default:"1s" validate:"gt=0" desc:"How often the bucket is listed for changes."`
-	Delay   time.Duration `json:"listing.delay" default:"2s" validate:"gt=0" desc:"How old an object must be to be read. Longer than the clocks of the store differ, and than objects of one second take to appear."`
-	Largest int64         `json:"object.maxBytes" default:"268435456" validate:"gt=0" desc:"Most bytes of an object, which is in memory as a whole. A larger one stops the pipeline."`
+	Period   time.Duration `json:"pollingPeriod" default:"1s" validate:"gt=0" desc:"How often the bucket is listed for changes."`
+	Delay    time.Duration `json:"listing.delay" default:"2s" validate:"gt=0" desc:"How old an object must be to be read. Longer than the clocks of the store differ, and than objects of one second take to appear."`
+	Lookback time.Duration `json:"listing.lookback" default:"5m" validate:"gt=0" desc:"How much later than its time says an object may appear, or the clock of the store be set back, so that the object is read."`
+	Largest  int64         `json:"object.maxBytes" default:"268435456" validate:"gt=0" desc:"Most bytes of an object, which is in memory as a whole. A larger one stops the pipeline."`
 }
 
 // Source reads objects: first those that are there, by key, then changes in the order of their
@@ -32,14 +33,17 @@ type Source struct {
 	log      *slog.Logger
 	versions bool // whether the bucket keeps them
 
-	snapshot *time.Time // when it began, nil when all of it is listed
-	began    *time.Time // of the snapshot
-	after    string     // key of the snapshot's last object
-	reached  place      // of polling
-	uploads  []upload   // under way
-	queue    []object   // found and not read, in order
-	due      time.Time  // of the next listing
-	denied   bool       // uploads cannot be listed
+	snapshot *time.Time     // when it began, nil when all of it is listed
+	began    *time.Time     // of the snapshot
+	after    string         // key of the snapshot's last object
+	reached  place          // of polling
+	window   *window        // of objects before reached
+	uploads  []upload       // under way
+	queue    []object       // found and not read, in order
+	due      time.Time      // of the next listing
+	missed   map[uint64]int // objects of the last listing that could not be read, and how often
+	missing  int            // objects of the snapshot that could not be read
+	denied   bool           // uploads cannot be listed
 
 	mu     sync.Mutex
 	report progress.Report // guarded by mu
@@ -75,6 +79,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 	switch {
 	case p.Snapshot != nil:
 		s.snapshot, s.began, s.after = p.Snapshot, p.Snapshot, p.Key
+		s.reached = place{Modified: *p.Snapshot}
 	case p.Reached != nil:
 		s.reached = *p.Reached
 	case p.Key != "":
@@ -83,7 +88,8 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 		return s.begin(ctx)
 	}
 	s.follow()
-	return nil
+	s.window = newWindow(s.reached.Modified, s.settings.Lookback)
+	return s.window.restore(&p)
 }
 
 // begin begins a snapshot.
@@ -93,7 +99,8 @@ func (s *Source) begin(ctx context.Context) error {
 	if s.uploads, err = s.underWay(ctx); err != nil {
 		return err
 	}
-	s.snapshot, s.began = &began, &began
+	s.snapshot, s.began, s.reached = &began, &began, place{Modified: began}
+	s.window = newWindow(began, s.settings.Lookback)
 	s.follow()
 	return nil
 }
@@ -196,30 +203,63 @@ func (s *Source) page(ctx context.Context) error {
 		}
 	}
 	if len(page) == 0 {
-		s.reached, s.snapshot = place{Modified: *s.snapshot}, nil
+		s.snapshot = nil
 		s.follow()
+		if s.missing > 0 {
+			s.log.Warn("objects were listed for the snapshot and were gone or replaced when they were to be read", "objects", s.missing)
+		}
 	}
 	return nil
 }
 
 // poll lists what changed. Uploads are listed first: one that ends meanwhile is found by what it made.
 func (s *Source) poll(ctx context.Context) error {
+	if s.window.isRestored {
+		return s.resume(ctx)
+	}
 	began := time.Now()
 	until := s.settled()
 	now, err := s.underWay(ctx)
 	if err != nil {
 		return err
 	}
-	l := &listing{from: s.reached, until: until, uploads: with(s.uploads, now)}
-	if err := s.bucket.list(ctx, l, s.settings.Prefix, s.versions); err != nil {
+	l := &listing{window: s.window, until: until, uploads: with(s.uploads, now)}
+	s.window.list()
+	if err := s.bucket.list(ctx, s.settings.Prefix, s.versions, l.add); err != nil {
 		return err
 	}
+	s.window.listed()
 	s.queue, s.uploads = l.objects(), l.open(now)
+	s.stillMissed()
 	s.due = began.Add(s.settings.Period)
 	if l.more > 0 {
 		s.due = time.Time{}
 	}
 	s.measure(l)
+	return nil
+}
+
+// resume finds out which objects of the window were read before the source was opened.
+func (s *Source) resume(ctx context.Context) error {
+	listed, isBehind := map[uint64]int64{}, false
+	err := s.bucket.list(ctx, s.settings.Prefix, s.versions, func(o object) {
+		order := o.compare(s.reached)
+		if order == 0 && s.window.isOlder { // versions of one time, newest first: those up to that of the position
+			isBehind = isBehind || o.Version == s.reached.Version
+			if !isBehind {
+				return
+			}
+		}
+		if order <= 0 && !o.Modified.Before(s.window.since) {
+			listed[o.hash()] = o.Modified.UnixNano()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if again := s.window.resolve(listed); again > 0 {
+		s.log.Warn("too many objects were removed or came late since the source was stopped to tell which of the others were read: those of listing.lookback come again", "objects", again)
+	}
 	return nil
 }
 
@@ -229,9 +269,13 @@ func (s *Source) measure(l *listing) {
 	if records > 0 {
 		seconds = max(0, s.bucket.clock.now().Sub(s.queue[0].Modified).Seconds())
 	}
+	warning := s.window.warning(s.bucket.clock.now())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.report.Records, s.report.Seconds, s.report.At, s.report.Warning = &records, &seconds, time.Now(), ""
+	if warning != "" && warning != s.report.Warning {
+		s.log.Warn(warning)
+	}
+	s.report.Records, s.report.Seconds, s.report.At, s.report.Warning = &records, &seconds, time.Now(), warning
 }
 
 // note reports that the store answered, or what is wrong.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/minio/minio-go/v7/pkg/signer"
 )
@@ -60,7 +62,7 @@ func (s *S3) SetSecret(t testing.TB, secret string) {
 }
 
 // Do sends a signed request, and returns header and body of the answer. path is /BUCKET/KEY, escaped,
-// query such as versions&prefix=x. Every status but 2xx is an error, a *Refusal.
+// query such as versions&prefix=x. Every status but 2xx is an error, a *RefusedError.
 func (s *S3) Do(ctx context.Context, method, path, query string, header http.Header, body []byte) (http.Header, []byte, error) {
 	secret, err := os.ReadFile(s.file("secret"))
 	if err != nil {
@@ -87,19 +89,19 @@ func (s *S3) Do(ctx context.Context, method, path, query string, header http.Hea
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode/100 != 2 {
-		err = &Refusal{Status: resp.StatusCode, Request: method + " " + path, Answer: string(answer)}
+		err = &RefusedError{Status: resp.StatusCode, Request: method + " " + path, Answer: string(answer)}
 	}
 	return resp.Header, answer, err
 }
 
-// Refusal is an answer other than 2xx.
-type Refusal struct {
+// RefusedError is an answer other than 2xx.
+type RefusedError struct {
 	Status          int
 	Request, Answer string
 }
 
 // Error implements error.
-func (r *Refusal) Error() string {
+func (r *RefusedError) Error() string {
 	return fmt.Sprintf("%s: answered %d: %s", r.Request, r.Status, r.Answer)
 }
 
@@ -117,6 +119,18 @@ func (s *S3) Must(t testing.TB, method, path, query, body string) []byte {
 func (s *S3) Keep(t testing.TB, bucket string) {
 	t.Helper()
 	s.Must(t, "PUT", "/"+bucket, "versioning=", `<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>`)
+}
+
+// Link writes an object that appears now and has an earlier time, as a store does that gives an object its
+// time first and its name later.
+func (s *S3) Link(t testing.TB, bucket, key, body string, at time.Time) {
+	t.Helper()
+	stage := s.directory(t, "data/stage-"+key)
+	s.Must(t, "PUT", "/stage-"+key+"/"+key, "", body)
+	path := filepath.Join(stage, key)
+	if err := cmp.Or(os.Chtimes(path, at, at), os.Rename(path, filepath.Join(s.file("data"), bucket, key))); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Files returns the content of the objects in a bucket, by key, as they are on disk.

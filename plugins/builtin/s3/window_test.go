@@ -1,0 +1,228 @@
+package s3_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/s3"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// lookback of the sources in these tests.
+const lookback = time.Minute
+
+// TestLate reads objects that appear after later ones were read, once, in the order of their times,
+// also when the source is opened again. One that is older than the window is not read.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, false)
+	now := time.Now().Add(-20 * time.Second).Truncate(time.Second)
+	set := quick(f.addr(), "listing.lookback", lookback.String())
+	f.put("a", "1", now)
+	f.put("k", "1", now)
+	r := source(t, set, nil)
+	all := r.read(t, 2)
+	f.put("b", "2", now.Add(-35*time.Second)) // the snapshot is past its key
+	all = append(all, r.read(t, 1)...)
+	f.put("m", "3", now.Add(10*time.Second))
+	all = append(all, r.read(t, 1)...)
+	f.put("z", "4", now.Add(5*time.Second))
+	f.put("c", "5", now.Add(10*time.Second)) // of the same second
+	f.put("y", "6", now.Add(-30*time.Second))
+	f.put("n", "7", now.Add(11*time.Second))
+	f.put("x", "8", now.Add(-2*time.Minute))
+	all = append(all, r.read(t, 4)...)
+	f.put("o", "9", now.Add(12*time.Second))
+	all = append(all, r.read(t, 1)...)
+	want(t, all, "snapshot:a=1 snapshot:k=1 create:b=2 create:m=3 create:y=6 create:z=4 create:c=5 create:n=7 create:o=9")
+	for i := 2; i < 8; i++ { // behind the snapshot
+		resumed := source(t, set, all[i].Position).read(t, 8-i)
+		if got, wanted := sorted(resumed), sorted(all[i+1:]); !slices.Equal(got, wanted) {
+			t.Errorf("behind %s: got %v, want %v", text(all[i:i+1]), got, wanted)
+		}
+	}
+}
+
+// sorted returns the texts of records in an order that does not depend on theirs.
+func sorted(records []record.Record) (all []string) {
+	for i := range records {
+		all = append(all, text(records[i:i+1]))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// simulation is a store in which objects appear late, are replaced and removed, while a source reads them
+// and is opened again from any of its positions. Keys are few; each content is another one.
+type simulation struct {
+	t      *testing.T
+	random *rand.Rand
+	fake   *fake
+	set    map[string]string
+	source *reader
+
+	newest  time.Time
+	n       int               // contents so far
+	present map[string]string // content by key, in a bucket without versions
+	written map[string]bool   // contents that the store has, and with versions all
+	got     []record.Record   // in the order of reading, as far as the last position counts
+}
+
+func simulate(t *testing.T, seed uint64, versions bool) {
+	s := &simulation{t: t, random: rand.New(rand.NewPCG(seed, 0)), fake: newFake(t, versions), present: map[string]string{}, written: map[string]bool{}}
+	s.fake.perPage = 100
+	s.newest = time.Now().Add(-10 * time.Hour).Truncate(time.Second)
+	s.set = quick(s.fake.addr(), "listing.lookback", lookback.String(), "pollingPeriod", "1ms")
+	s.source = source(t, s.set, record.Position(fmt.Sprintf("key_c%d", s.newest.Unix())))
+	s.readUpTo("begin")
+	rounds := 12
+	if seed == 0 {
+		rounds = 60
+	}
+	for round := range rounds {
+		for range s.random.IntN(6) {
+			s.put()
+		}
+		s.readUpTo(fmt.Sprintf("end-%d", round))
+		s.check(fmt.Sprintf("seed %d, round %d", seed, round))
+		if s.random.IntN(2) == 0 && len(s.got) > 0 {
+			s.reopen()
+		}
+	}
+}
+
+// put writes an object whose time is up to lookback before the newest one, or removes one.
+func (s *simulation) put() {
+	at := s.newest
+	if s.random.IntN(2) == 0 {
+		at = at.Add(-time.Duration(s.random.Int64N(int64(lookback)))).Truncate(time.Second).Add(time.Second)
+	} else {
+		at = at.Add(time.Duration(s.random.IntN(20)) * time.Second)
+	}
+	if at.After(s.newest) {
+		s.newest = at
+	}
+	s.write(fmt.Sprintf("key-%02d", s.random.IntN(40)), at)
+}
+
+func (s *simulation) write(key string, at time.Time) {
+	s.n++
+	content := fmt.Sprint(s.n)
+	if !s.fake.versions {
+		delete(s.written, s.present[key])
+	}
+	if s.random.IntN(8) == 0 && !s.fake.versions {
+		s.fake.remove(key)
+		delete(s.present, key)
+		return
+	}
+	s.fake.put(key, content, at)
+	s.present[key], s.written[content] = content, true
+}
+
+// readUpTo reads until an object comes that is written last. What the store has comes before it.
+func (s *simulation) readUpTo(last string) {
+	s.newest = s.newest.Add(time.Second)
+	s.n++
+	s.fake.put(last, fmt.Sprint(s.n), s.newest)
+	s.written[fmt.Sprint(s.n)] = true
+	for {
+		r := s.source.read(s.t, 1)[0]
+		s.got = append(s.got, r)
+		if key, _ := r.Key.Raw(); string(key) == last {
+			return
+		}
+	}
+}
+
+// check compares what was read with what the store has: nothing is missing, nothing came twice.
+func (s *simulation) check(when string) {
+	seen := map[string]bool{}
+	for i := range s.got {
+		content, _ := s.got[i].After.Raw()
+		if seen[string(content)] {
+			s.t.Fatalf("%s: %s came twice", when, text(s.got[i:i+1]))
+		}
+		seen[string(content)] = true
+	}
+	for content := range s.written {
+		if !seen[content] {
+			s.t.Fatalf("%s: %s is missing", when, content)
+		}
+	}
+}
+
+// reopen opens the source from the position of one of the last records. Those behind it come again.
+func (s *simulation) reopen() {
+	s.got = s.got[:len(s.got)-s.random.IntN(min(len(s.got), 6))]
+	s.source = source(s.t, s.set, s.got[len(s.got)-1].Position)
+}
+
+// TestWindow simulates objects that appear up to listing.lookback late.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	for _, versions := range []bool{false, true} {
+		t.Run(fmt.Sprintf("versions %v", versions), func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(6) {
+				simulate(t, seed, versions)
+			}
+		})
+	}
+}
+
+// TestFullWindow makes a window of too many objects shorter, says so, and still misses none of what
+// appears within it, wherever it is opened again.
+func TestFullWindow(t *testing.T) {
+	defer s3.SetMostKnown(10)()
+	f := newFake(t, false)
+	f.perPage = 100
+	begin := time.Now().Add(-time.Hour).Truncate(time.Second)
+	set := quick(f.addr(), "listing.lookback", lookback.String(), "pollingPeriod", "1ms")
+	r := source(t, set, record.Position(fmt.Sprintf("key_c%d", begin.Unix())))
+	var all []record.Record
+	for i := range 20 {
+		at := begin.Add(time.Duration(4*i) * time.Second / 2)
+		f.put(fmt.Sprintf("%02d", i), "-on time", at)
+		all = append(all, r.read(t, 1)...)
+		for late := range 3 {
+			f.put(fmt.Sprintf("%02d late %d", i, late), "late", at.Add(-time.Duration(late)*time.Second))
+		}
+		all = append(all, r.read(t, 3)...)
+	}
+	if warning := r.source.(*s3.Source).Progress().Warning; !strings.Contains(warning, "more than 10 objects") {
+		t.Errorf("the warning is %q", warning)
+	}
+	for i := 0; i < len(all)-1; i += 3 {
+		if got, wanted := sorted(source(t, set, all[i].Position).read(t, len(all)-i-1)), sorted(all[i+1:]); !slices.Equal(got, wanted) {
+			t.Fatalf("behind %s: got %v, want %v", text(all[i:i+1]), got, wanted)
+		}
+	}
+}
+
+// TestClockSetBack warns when the clock of the store is set back by more than listing.lookback.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, false)
+	r := source(t, quick(f.addr(), "listing.lookback", "1s"), nil)
+	f.put("a", "1", time.Now())
+	want(t, r.read(t, 1), "create:a=1")
+	f.setBack(time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = r.source.Read(ctx)
+	}()
+	wait.For(t, "it warns", func() bool {
+		return strings.Contains(r.source.(*s3.Source).Progress().Warning, "the clock of the store")
+	})
+	cancel()
+	<-done
+}
