@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/agent/logtail"
 	"github.com/conduit-agent/conduit/agent/notification"
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/replay"
@@ -62,6 +63,7 @@ type Agent struct {
 	cluster     *clustered // nil for an agent that is alone
 	references  *reference.Resolver
 	taps        tap.Points
+	logs        *logtail.Lines
 	schemas     *schema.Cache // for showing records
 	phases      telemetry.Phases
 	metrics     *telemetry.Collector
@@ -81,6 +83,8 @@ type Agent struct {
 // what is in flight is written and acknowledged, positions are saved. It returns an
 // error when the agent cannot start or cannot go on.
 func Run(ctx context.Context, o Options) error {
+	lines := &logtail.Lines{}
+	o.Log = slog.New(lines.Handler(o.Log.Handler()))
 	db, err := openStore(ctx, o)
 	if err != nil || db == nil {
 		return err
@@ -89,7 +93,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
-	a := &Agent{options: o, Store: db, schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1), started: time.Now()}
+	a := &Agent{options: o, Store: db, logs: lines, schemas: &schema.Cache{Registry: registry}, plugged: notify.NewSignal(), degraded: make(chan spec.State, 1), started: time.Now()}
 	if dir := catalog.TempDir(o.Config); dir != "" {
 		defer clearDir(dir, o.Log)
 		clearDir(dir, o.Log) // an agent that was killed left it as it was

@@ -68,6 +68,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Insight:     a.insight(),
 		DeadLetters: a.deadLetters,
 		Replays:     a.replays,
+		Logs:        a.logs,
 		Positions:   declarations{a.Store, a.deadLetters, a.cluster},
 		Cluster:     a.membership(),
 		Notify:      testNotifications(a.notifier),

@@ -43,10 +43,11 @@ reconcile/*:             reconcile/watch spec
 reconcile:               reconcile/plan spec
 api/rest:                spec
 api/editor:              api/rest schemas
+agent/logtail:           api/rest
 api/client api/jsonhttp api/live: api/rest spec
 api/*:                   api/guard api/jsonhttp api/rest spec
 api/resource:            api/desired api/editor api/guard api/jsonhttp api/live api/rest spec
-api/dlq api/position:    api/desired api/jsonhttp api/resource api/rest spec
+api/dlq api/logs api/position: api/desired api/jsonhttp api/resource api/rest spec
 api:                     api/* spec
 agent/engine/*:          agent/engine/fair agent/engine/measure plugins/connector plugins/sdk spec
 agent/engine:            agent/engine/* plugins/connector plugins/sdk spec

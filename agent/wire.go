@@ -177,6 +177,7 @@ func (a *Agent) forget(id string) {
 	a.phases.Forget(id)
 	a.Runner.Forget(id)
 	a.references.Forget(id)
+	a.logs.Forget(id)
 }
 
 func (a *Agent) supervised() *host.Supervised {

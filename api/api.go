@@ -22,6 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/api/guard"
 	"github.com/conduit-agent/conduit/api/idempotency"
 	"github.com/conduit-agent/conduit/api/inspect"
+	"github.com/conduit-agent/conduit/api/logs"
 	"github.com/conduit-agent/conduit/api/position"
 	"github.com/conduit-agent/conduit/api/resource"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -53,6 +54,7 @@ type Server struct {
 	Insight     resource.Insight // what pages show in addition to pipelines; what is nil in it cannot be asked for
 	DeadLetters dlq.Store        // nil: dead letters cannot be asked for
 	Replays     dlq.Replays      // set with DeadLetters
+	Logs        logs.Lines       // nil: the log cannot be asked for
 	Positions   position.Store   // nil: positions of sources cannot be asked for
 	Cluster     cluster.Member   // nil: the agent is no member of a cluster
 	// Notify sends a notification to every target, and returns what became of it.

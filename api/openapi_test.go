@@ -162,7 +162,7 @@ func exampleCall(t *testing.T, method, path string, op operation) []byte {
 	w, path := exampleWorld(t, path, op)
 	s := newServer(w)
 	store := &fakeDeadLetters{}
-	s.DeadLetters, s.Replays, s.Positions = store, store, checkpoints{w}
+	s.DeadLetters, s.Replays, s.Positions, s.Logs = store, store, checkpoints{w}, &fakeLines{}
 	s.Cluster = &member{state: rest.ClusterJoined}
 	s.Notify = func(context.Context) []rest.NotificationResult { return exampleResults }
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("# metrics\n")) })

@@ -34,7 +34,7 @@ var (
 
 // routes returns all operations of the API, in the order of the document.
 func (s *Server) routes(base resource.Base) []route {
-	return slices.Concat(s.pipelineRoutes(base), s.stateRoutes(base), s.connectorRoutes(base), s.positionRoutes(base), s.processorRoutes(base), s.deadLetterRoutes(base), s.pluginRoutes(base), s.agentRoutes(base), s.clusterRoutes())
+	return slices.Concat(s.pipelineRoutes(base), s.stateRoutes(base), s.connectorRoutes(base), s.positionRoutes(base), s.logRoutes(base), s.processorRoutes(base), s.deadLetterRoutes(base), s.pluginRoutes(base), s.agentRoutes(base), s.clusterRoutes())
 }
 
 // pipelineRoutes returns the operations of pipelines themselves.

@@ -219,3 +219,13 @@ func (c *Client) TestNotifications(ctx context.Context) ([]rest.NotificationResu
 	results, _, err := with[[]rest.NotificationResult](ctx, c, http.MethodPost, "/v1/notifications/test", nil, nil)
 	return results, err
 }
+
+// Logs returns up to limit lines that the agent logged of a pipeline after the one with the id after, the
+// newest ones, oldest first. When there is none it waits for one, for some seconds at most if wait is set.
+func (c *Client) Logs(ctx context.Context, pipelineID string, after int64, limit int, wait bool) ([]rest.LogLine, error) {
+	options := []Option{Query("after", strconv.FormatInt(after, 10)), Query("limit", strconv.Itoa(limit))}
+	if wait {
+		options = append(options, Query("wait", "20"))
+	}
+	return get[[]rest.LogLine](ctx, c, at(pipelines, pipelineID, "/logs"), options...)
+}

@@ -37,7 +37,7 @@ Examples:
 		FlagSet: flags,
 		Subcommands: []*ffcli.Command{
 			initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p), cluster.Command(p), spool.Command(p), store.Command(p),
-			statusCommand(p), eventsCommand(p), reloadCommand(p), notify.Command(p), monitoring.Dashboards(p), monitoring.Alerts(p), doctor.Command(p), prove.Command(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
+			statusCommand(p), eventsCommand(p), logsCommand(p), reloadCommand(p), notify.Command(p), monitoring.Dashboards(p), monitoring.Alerts(p), doctor.Command(p), prove.Command(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
 		},
 	})
 	all.Subcommands = append(all.Subcommands, helpCommand(p, all), completionCommand(p, all), manCommand(p, all))
