@@ -14,7 +14,9 @@ import (
 	"github.com/conduit-agent/conduit/agent/logtail"
 )
 
-func newLog(l *logtail.Lines) *slog.Logger { return slog.New(l.Handler(slog.NewTextHandler(io.Discard, nil))) }
+func newLog(l *logtail.Lines) *slog.Logger {
+	return slog.New(l.Handler(slog.NewTextHandler(io.Discard, nil)))
+}
 
 func TestLinesBelongToPipelines(t *testing.T) {
 	l := &logtail.Lines{}
