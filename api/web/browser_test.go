@@ -1,10 +1,9 @@
 package web_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,16 +11,14 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/conduit-agent/conduit/api/web"
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 )
+
+func TestMain(m *testing.M) { os.Exit(browser.Run(m)) }
 
 // The signals and the renderer are tested by themselves, in a browser and under the policy
 // of the page.
 func TestRendererInABrowser(t *testing.T) {
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		server.Missing(t, "there is no chromium in the PATH, so the renderer is not tried in a browser")
-	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch name, isFile := strings.CutPrefix(r.URL.Path, "/ui/"); {
 		case isFile:
@@ -35,18 +32,11 @@ func TestRendererInABrowser(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 60*time.Second)
-	t.Cleanup(cancel)
-
+	ctx := browser.Tab(t, 0)
 	if err := chromedp.Do(ctx, chromedp.Navigate(server.URL)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("window.results !== undefined", chromedp.WithPollingTimeout(40*time.Second))); err != nil {
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("window.results !== undefined", chromedp.WithPollingTimeout(5*time.Minute))); err != nil {
 		t.Fatalf("the tests do not end: %v", err)
 	}
 	results, err := chromedp.Run(ctx, chromedp.Evaluate[[]struct{ Name, Error string }]("window.results"))

@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -67,9 +68,9 @@ func TestPromises(t *testing.T) {
 func buildBinaries(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	for name, pkg := range map[string]string{"conduit": ".", "conduit-connector-generator": "../../agent/agenttest/bench/connector"} {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), pkg).CombinedOutput(); err != nil {
-			t.Fatalf("cannot build %s: %v\n%s", pkg, err, out)
+	for name, pkg := range map[string]string{"conduit": "cmd/conduit", "conduit-connector-generator": "agent/agenttest/bench/connector"} {
+		if err := built.Binary(filepath.Join(dir, name), "github.com/conduit-agent/conduit/"+pkg); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return dir

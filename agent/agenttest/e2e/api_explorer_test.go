@@ -3,41 +3,18 @@ package e2e_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/spec"
 )
 
 // screenshots, when set, is the directory that pictures of pages are left in.
 const screenshots = "CONDUIT_SCREENSHOTS"
-
-// browser returns a context in which pages of a headless Chromium are opened.
-func browser(t *testing.T) context.Context {
-	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil && path == "" {
-			path = found
-		}
-	}
-	if path == "" {
-		server.Missing(t, "there is no chromium in the PATH, so pages are not tried in a browser")
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1100, 900))
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute+soak(t))
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // soak returns how long a page is watched; CONDUIT_SOAK sets the seconds.
 func soak(t *testing.T) time.Duration {
@@ -65,7 +42,7 @@ func picture(t *testing.T, ctx context.Context, name string) {
 // changes, one that streams.
 func TestExplorerInABrowser(t *testing.T) {
 	t.Parallel()
-	x := &explorer{web: startWeb(t, ""), t: t, ctx: browser(t)}
+	x := &explorer{web: startWeb(t, ""), t: t, ctx: browser.Tab(t, 0)}
 	x.Save("p.yaml", made(x.Dir, "p", 100, ""))
 	x.WaitPhase("p", spec.PhaseRunning, 1)
 	x.run(chromedp.Navigate(x.api.URL+"/openapi/"), chromedp.WaitVisible("#listPipelines"))

@@ -235,7 +235,7 @@ func (g *garden) checkFiles(dir string) {
 	if len(reports) == 0 || len(files) == 0 {
 		g.t.Fatal("there are no status files or no dead letters")
 	}
-	deadFiles, _ := filepath.Glob(dir + "/conduit.db.dead-deadFiles*")
+	deadFiles, _ := filepath.Glob(dir + "/conduit.db.dead-letters*")
 	if len(deadFiles) == 0 {
 		g.t.Fatal("there is no dead-letter store")
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 )
 
@@ -60,7 +61,7 @@ func TestMain(m *testing.M) {
 		os.Exit(child(dir))
 	}
 	agenttest.Overlap(2)
-	os.Exit(m.Run())
+	os.Exit(browser.Run(m))
 }
 
 // child runs an agent until SIGTERM, like the binary does.

@@ -2,42 +2,79 @@ package e2e_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/built"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// buildModule builds a processor that puts a prefix before raw data. It is compiled into the
-// cache, which takes long on a busy machine.
-func buildModule(t *testing.T, cache string) []byte {
-	t.Helper()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "module")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/conduit-agent/conduit/plugins/processor/wasm/testdata/sdk")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("cannot build a module: %v\n%s", err, out)
+// greeter is a module that puts a prefix before raw data, and another file of the same code.
+// Both are compiled into compiled: that takes long on a busy machine.
+var greeter = sync.OnceValues(func() (m struct {
+	one, other []byte
+	compiled   string
+}, err error) {
+	if m.compiled, err = built.Modules("e2e"); err != nil {
+		return m, err
 	}
-	b, err := os.ReadFile(path)
+	dir, err := os.MkdirTemp("", "greeter")
+	if err != nil {
+		return m, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "one")
+	if err := built.Binary(path, "github.com/conduit-agent/conduit/plugins/processor/wasm/testdata/sdk", "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"); err != nil {
+		return m, err
+	}
+	if m.one, err = os.ReadFile(path); err != nil {
+		return m, err
+	}
+	m.other = append(slices.Clone(m.one), 0, 2, 1, 'x') // a custom section
+	for _, content := range [][]byte{m.one, m.other} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return m, err
+		}
+		if err := compile(dir, m.compiled); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+})
+
+// compile compiles the module of a directory.
+func compile(dir, cache string) error {
+	ctx := context.Background()
+	modules := wasm.New(wasm.Options{Dir: dir, CacheDir: cache, Memory: 512 << 20, SpecifyTimeout: wait.Limit})
+	modules.Rescan(ctx)
+	if err := modules.Close(ctx); err != nil || len(modules.Plugins()) != 1 {
+		return fmt.Errorf("cannot compile the module: %w, %v", err, modules.Problems())
+	}
+	return nil
+}
+
+// buildModule returns the greeter, and has what was compiled in the directory of an agent.
+func buildModule(t *testing.T, dir string) (one, other []byte) {
+	t.Helper()
+	m, err := greeter()
+	if err == nil {
+		err = os.CopyFS(filepath.Join(dir, "conduit.db.modules"), os.DirFS(m.compiled))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	modules := wasm.New(wasm.Options{Dir: dir, CacheDir: cache, Memory: 512 << 20, SpecifyTimeout: time.Minute})
-	modules.Rescan(t.Context())
-	if err := modules.Close(t.Context()); err != nil || len(modules.Plugins()) != 1 {
-		t.Fatalf("cannot compile the module: %v, %v", err, modules.Problems())
-	}
-	return b
+	return m.one, m.other
 }
 
 // rawsIn returns the raw payloads in a file of records that begin with the prefix.
@@ -81,7 +118,7 @@ func said(t *testing.T, a *agenttest.Agent) string {
 func TestModuleIsFoundWhileTheAgentRuns(t *testing.T) {
 	t.Parallel()
 	dir := agenttest.NewDir(t)
-	module := buildModule(t, filepath.Join(dir, "conduit.db.modules"))
+	module, _ := buildModule(t, dir)
 	a := agenttest.Start(t, dir)
 	text := func(setting string) string {
 		return fmt.Sprintf(`version: "2.2"
@@ -125,7 +162,7 @@ pipelines:
 func TestModuleThatIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := agenttest.NewDir(t)
-	module := buildModule(t, filepath.Join(dir, "conduit.db.modules"))
+	module, other := buildModule(t, dir)
 	path := filepath.Join(dir, "processors", "greet.wasm")
 	install := func(content []byte) {
 		t.Helper()
@@ -161,7 +198,7 @@ pipelines:
 	if c := shown(); c.Status != spec.ConditionFalse {
 		t.Errorf("before it is replaced: %+v", c)
 	}
-	install(append(module, 0, 2, 1, 'x')) // a custom section: another file, the same code
+	install(other)
 	w.Wait("the condition", func() bool { c := shown(); return c.Status == spec.ConditionTrue && c.Reason == "PluginReplaced" })
 	if c := shown(); !strings.Contains(c.Message, "processor p:dst:greet runs with-sdk@v1.0.0") || !strings.Contains(c.Message, path) {
 		t.Errorf("it is shown as %+v", c)

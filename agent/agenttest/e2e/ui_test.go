@@ -19,6 +19,8 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -33,7 +35,13 @@ type page struct {
 // openPage opens the UI at a place such as "pipelines/p".
 func openPage(t *testing.T, url, at string) *page {
 	t.Helper()
-	p := &page{t: t, ctx: browser(t), url: url, errors: make(chan string, 100)}
+	return openPageIn(t, browser.Tab(t, 0), url, at)
+}
+
+// openPageIn is openPage in a tab.
+func openPageIn(t *testing.T, tab context.Context, url, at string) *page {
+	t.Helper()
+	p := &page{t: t, ctx: tab, url: url, errors: make(chan string, 100)}
 	console := chromedp.Console(p.ctx)
 	go func() {
 		for m, err := range console {
@@ -65,7 +73,7 @@ func (p *page) do(actions ...chromedp.Action[chromedp.Void]) {
 // until waits until an expression of JavaScript is true.
 func (p *page) until(what, expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(time.Minute))); err != nil {
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(wait.Limit))); err != nil {
 		picture(p.t, p.ctx, "failure-"+p.t.Name())
 		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
 		p.t.Fatalf("%s: %v; the page shows:\n%s", what, err, text)
@@ -144,8 +152,11 @@ func TestUIViews(t *testing.T) {
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	p := openPage(t, w.api.URL, "")
 	p.loadChecker()
-	for _, size := range sizes {
-		for _, scheme := range schemes {
+	for i, size := range sizes {
+		for j, scheme := range schemes {
+			if i != j && !agenttest.Thorough() {
+				continue
+			}
 			p.do(chromedp.EmulateViewport(size[0], size[1]), colours(scheme))
 			for _, view := range views {
 				p.eval("location.hash = " + quoted("#/"+view.at))
@@ -506,7 +517,7 @@ func TestUIThousandPipelines(t *testing.T) {
 		fmt.Fprintf(&b, "  - {id: p%04d, connectors: [{id: in, type: source, plugin: generator, settings: {rate: \"0.2\", format.type: raw, format.options.n: int}}, {id: out, type: destination, plugin: file, settings: {path: %q}}]}\n", i, w.Path("out.jsonl"))
 	}
 	w.Save("many.yaml", b.String())
-	p := openPage(t, w.api.URL, "")
+	p := openPageIn(t, browser.Alone(t, soak(t)), w.api.URL, "")
 	p.until("they do not all run", `document.body.innerText.includes("1000 of 1000 running")`)
 	var s tasks
 	s.trace(p, func() {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 )
 
 const root = "../../.."
@@ -91,8 +93,8 @@ func documents(t *testing.T) (paths []string) {
 func build(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", dir, root+"/cmd/conduit").CombinedOutput(); err != nil {
-		t.Fatalf("cannot build conduit: %v\n%s", err, out)
+	if err := built.Binary(filepath.Join(dir, "conduit"), "github.com/conduit-agent/conduit/cmd/conduit"); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

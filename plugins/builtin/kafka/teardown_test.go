@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // TestTeardownWithoutBroker leaves a group whose broker is gone, with records in flight and without.
@@ -25,7 +26,7 @@ func TestTeardownWithoutBroker(t *testing.T) {
 		go func() { _ = s.Teardown(context.WithoutCancel(s.ctx)); close(done) }()
 		select {
 		case <-done:
-		case <-time.After(15 * time.Second):
+		case <-time.After(wait.Limit):
 			t.Fatalf("with settled records: %v: it does not end", settled)
 		}
 	}

@@ -13,7 +13,10 @@ import (
 // nestedVariable has this test binary check the nested script that it names, and run no tests.
 const nestedVariable = "JAVASCRIPT_TEST_NESTED"
 
-// nested are what scripts of 4 MiB repeat.
+// nestedSize is how large nested scripts are where CI is set, elsewhere a quarter.
+const nestedSize = 4 << 20
+
+// nested are what such scripts repeat.
 var nested = map[string]string{
 	"lists": "[", "parentheses": "(", "blocks": "{", "functions": "function f(){", "templates": "`${", "negations": "!", "signs": "- ",
 	"arrows": "a=>", "conditions": "a?", "if": "if(1)", "new": "new ", "assignments": "a=", "sums": "1+", "calls": "()", "properties": ".b",
@@ -26,7 +29,11 @@ var nested = map[string]string{
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(nestedVariable); name != "" {
-		_ = javascript.Compile(strings.Repeat(nested[name], 4<<20/len(nested[name])))
+		size := nestedSize
+		if os.Getenv("CI") == "" {
+			size /= 4
+		}
+		_ = javascript.Compile(strings.Repeat(nested[name], size/len(nested[name])))
 		return
 	}
 	if name := os.Getenv(hostileVariable); name != "" {

@@ -1,0 +1,96 @@
+// Package browser opens pages in a headless Chromium, which all tests of a process share.
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+)
+
+// limit ends a test that waits for a page in vain. On a busy machine, or with the race detector, a test
+// takes minutes.
+const limit = 8 * time.Minute
+
+var errMissing = errors.New("there is no chromium in the PATH, so pages are not tried in a browser")
+
+// common is the browser of all tests.
+var common struct {
+	sync.Once
+	ctx context.Context
+	end func()
+	err error
+}
+
+// Tab returns a context for actions in a tab that has cookies and a storage of its own. It is closed
+// when the test ends. The test may take longer by watched, for which it only watches.
+func Tab(t testing.TB, watched time.Duration) context.Context {
+	t.Helper()
+	common.Do(func() { common.ctx, common.end, common.err = start() })
+	return tab(t, watched, common.ctx, common.err)
+}
+
+// Alone is Tab in a browser that no other test uses, for what is measured.
+func Alone(t testing.TB, watched time.Duration) context.Context {
+	t.Helper()
+	ctx, end, err := start()
+	t.Cleanup(end)
+	return tab(t, watched, ctx, err)
+}
+
+func tab(t testing.TB, watched time.Duration, running context.Context, err error) context.Context {
+	t.Helper()
+	if errors.Is(err, errMissing) {
+		server.Missing(t, "%v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(running, chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, limit+watched)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// start starts a browser. end ends it, whatever the error.
+func start() (ctx context.Context, end func(), err error) {
+	path, err := find("chromium", "chromium-browser", "google-chrome")
+	if err != nil {
+		return nil, func() {}, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1100, 900),
+		chromedp.WSURLReadTimeout(limit))
+	processes, endProcesses := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, endContext := chromedp.NewContext(processes)
+	end = func() { endContext(); endProcesses() }
+	if err := chromedp.Do(ctx); err != nil {
+		return nil, end, fmt.Errorf("cannot start %s: %w", path, err)
+	}
+	return ctx, end, nil
+}
+
+// Run runs the tests of a package, for TestMain, and ends the browser if there is one.
+func Run(m *testing.M) (code int) {
+	code = m.Run()
+	if common.end != nil {
+		common.end()
+	}
+	return code
+}
+
+func find(names ...string) (string, error) {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errMissing
+}

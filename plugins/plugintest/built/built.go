@@ -1,0 +1,104 @@
+// Package built keeps what tests build, from one package to the next and from one run to the
+// next, so that only what changed is linked and compiled again.
+package built
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// unused is after how long what no test asks for is removed.
+const unused = 3 * 24 * time.Hour
+
+// Modules returns the directory for the compiled processors of a package of tests. Libraries of another
+// version compile into another.
+func Modules(tests string) (dir string, err error) {
+	checkout, err := findCheckout()
+	if err != nil {
+		return "", err
+	}
+	sums, err := os.ReadFile(filepath.Join(checkout, "go.sum"))
+	if err != nil {
+		return "", err
+	}
+	return stay(checkout, fmt.Sprintf("modules-%s-%.6x", tests, sha256.Sum256(sums)))
+}
+
+func findCheckout() (string, error) {
+	module, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("cannot find the checkout: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(module))), nil
+}
+
+// stay returns a directory that stays, which tests of a checkout share under a name.
+func stay(checkout, name string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	root := filepath.Join(cache, "conduit-tests", strings.ReplaceAll(strings.Trim(checkout, string(filepath.Separator)), string(filepath.Separator), "-"))
+	dir := filepath.Join(root, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	at := time.Now()
+	if err := os.Chtimes(dir, at, at); err != nil {
+		return "", err
+	}
+	return dir, removeUnused(root, at.Add(-unused))
+}
+
+func removeUnused(root string, before time.Time) error {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.ModTime().Before(before) {
+			if err := os.RemoveAll(filepath.Join(root, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Binary has the go command build pkg, with env added to its environment, and puts the file at path.
+// What was built before and is still up to date is used again.
+func Binary(path, pkg string, env ...string) error {
+	checkout, err := findCheckout()
+	if err != nil {
+		return err
+	}
+	dir, err := stay(checkout, "bin-"+strings.NewReplacer("/", "-", "=", "-", ".", "-", " ", "-").Replace(strings.Join(append(env, pkg), "-")))
+	if err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // which unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	kept := filepath.Join(dir, "binary")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", kept, pkg)
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
+	}
+	// A file that this process wrote could not be executed while another test starts a process.
+	if out, err := exec.Command("cp", kept, path).CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot copy %s: %w\n%s", kept, err, out)
+	}
+	return nil
+}
