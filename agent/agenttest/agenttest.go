@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -148,16 +149,8 @@ func (a *Agent) WaitPhase(id string, phase spec.Phase, generation int64) {
 // Wait waits until done returns true, and fails the test if that takes too long.
 func (a *Agent) Wait(what string, done func() bool) {
 	a.t.Helper()
-	deadline := time.Now().Add(waitLimit)
-	for !done() {
-		if time.Now().After(deadline) {
-			states, _ := json.Marshal(a.Loop.Snapshot())
-			a.t.Fatalf("waited too long for: %s; states: %s", what, states)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	wait.For(a.t, what, done, func() string {
+		states, _ := json.Marshal(a.Loop.Snapshot())
+		return "states: " + string(states)
+	})
 }
-
-// waitLimit ends a test that waits in vain. With the race detector, on a busy machine, a module
-// takes most of a minute to compile.
-const waitLimit = 2 * time.Minute

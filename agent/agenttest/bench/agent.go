@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // agent is a process of the built binary.
@@ -127,10 +129,8 @@ const timeout = 2 * time.Minute
 func await(ctx context.Context, what string, done func() bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("waited too long for %s", what))
 	defer cancel()
-	for !done() {
-		if sleep(ctx, 2*time.Millisecond); ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	if !wait.Until(ctx, done) {
+		return context.Cause(ctx)
 	}
 	return nil
 }

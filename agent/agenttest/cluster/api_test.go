@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -57,15 +58,11 @@ func decoded[T any](m *member, method, path string) (v T) {
 // awaitCluster waits until a member knows what is asked for.
 func (m *member) awaitCluster(what string, ok func(*rest.Cluster) bool) {
 	m.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		c := decoded[rest.Cluster](m, "GET", "/v1/cluster")
-		if ok(&c) {
-			return
-		}
-		if time.Now().After(deadline) {
-			m.t.Fatalf("%s does not know that %s: %+v", m.name, what, c)
-		}
-	}
+	var c rest.Cluster
+	wait.For(m.t, m.name+" knows that "+what, func() bool {
+		c = decoded[rest.Cluster](m, "GET", "/v1/cluster")
+		return ok(&c)
+	}, func() string { return fmt.Sprintf("it knows %+v", c) })
 }
 
 // owned counts the pipelines that a member has.
@@ -85,7 +82,7 @@ func TestDrain(t *testing.T) {
 	const pipelines = 4
 	f := newFleet(t, 1, 2, pipelines)
 	f.feed(10)
-	f.await(time.Minute)
+	f.await()
 	m0, m1 := f.members[0], f.members[1]
 	begin := time.Now()
 	if c := decoded[rest.Cluster](m0, "POST", "/v1/cluster/drain"); c.State != rest.ClusterDrained || owned(&c, "m0") != 0 {
@@ -94,7 +91,7 @@ func TestDrain(t *testing.T) {
 	t.Logf("drained in %v", time.Since(begin))
 	m1.awaitCluster("it has all", func(c *rest.Cluster) bool { return owned(c, "m1") == pipelines })
 	f.feed(10)
-	f.await(time.Minute)
+	f.await()
 	for _, s := range decoded[[]rest.PipelineStatus](m0, "GET", "/v1/status") {
 		if s.Placement == nil || s.Placement.Member != "m1" || s.Placement.Since == nil || s.State.StoppedByUser {
 			t.Errorf("the drained member says of %s: placement %+v, state %+v, want it on m1", s.ID, s.Placement, s.State)
@@ -117,7 +114,7 @@ func TestDrain(t *testing.T) {
 	}
 	m0.awaitCluster("it takes pipelines again", func(c *rest.Cluster) bool { return c.State == rest.ClusterJoined && owned(c, "m0") > 0 })
 	f.feed(10)
-	f.await(time.Minute)
+	f.await()
 }
 
 // TestStopOnAnyMember stops and starts a pipeline by a member that does not run it. What the API
@@ -126,7 +123,7 @@ func TestStopOnAnyMember(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, 2, 2)
 	f.feed(10)
-	f.await(time.Minute)
+	f.await()
 	other := f.members[0]
 	status := func(m *member) rest.PipelineStatus {
 		return decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p0/status")
@@ -143,14 +140,12 @@ func TestStopOnAnyMember(t *testing.T) {
 	}
 	before, _ := f.arrived(0)
 	f.feed(10)
-	for n := 0; n < f.written[1]; n, _ = f.arrived(1) { // the other one goes on
-		time.Sleep(20 * time.Millisecond)
-	}
+	wait.For(t, "the other pipeline to go on", func() bool { n, _ := f.arrived(1); return n >= f.written[1] })
 	if n, _ := f.arrived(0); n != before {
 		t.Errorf("the pipeline that was stopped wrote %d lines more", n-before)
 	}
 	other.call("POST", "/v1/pipelines/p0/start")
-	f.await(time.Minute)
+	f.await()
 	other.send("POST", "/v1/pipelines", `{"id":"own","config":{"name":"own"}}`)
 	if s := decoded[rest.PipelineStatus](other, "GET", "/v1/pipelines/own/status"); s.Placement != nil {
 		t.Errorf("a pipeline of the API is on %+v", s.Placement)

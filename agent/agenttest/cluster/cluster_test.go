@@ -14,6 +14,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 const ttl = 10 * time.Second
@@ -134,27 +135,19 @@ func (f *fleet) arrived(i int) (greatest, repeats int) {
 }
 
 // await waits until every line has arrived, and returns how long that took.
-func (f *fleet) await(limit time.Duration) time.Duration {
+func (f *fleet) await() time.Duration {
 	f.t.Helper()
-	begin := time.Now()
-	missing := func() string {
+	begin, missing := time.Now(), ""
+	wait.For(f.t, "all lines", func() bool {
 		for i := range f.written {
 			if n, _ := f.arrived(i); n != f.written[i] {
-				return fmt.Sprintf("pipeline p%d wrote %d of %d lines", i, n, f.written[i])
+				missing = fmt.Sprintf("pipeline p%d wrote %d of %d lines", i, n, f.written[i])
+				return false
 			}
 		}
-		return ""
-	}
-	for {
-		m := missing()
-		if m == "" {
-			return time.Since(begin)
-		}
-		if time.Since(begin) > limit {
-			f.t.Fatalf("after %v: %s", limit, m)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return true
+	}, func() string { return missing })
+	return time.Since(begin)
 }
 
 // TestFailover kills, pauses and stops members: every line arrives, in order.
@@ -162,21 +155,21 @@ func TestFailover(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3, 3, 6)
 	f.feed(100)
-	t.Logf("first lines: %v", f.await(time.Minute))
+	t.Logf("first lines: %v", f.await())
 	f.members[0].kill()
 	f.feed(100)
-	t.Logf("after a kill: %v", f.await(time.Minute))
+	t.Logf("after a kill: %v", f.await())
 	f.members[0].start()
 	f.members[1].stop()
 	f.feed(100)
-	t.Logf("after a member left: %v", f.await(time.Minute))
+	t.Logf("after a member left: %v", f.await())
 	f.members[1].start()
 	f.members[2].signal(syscall.SIGSTOP)
 	f.feed(100)
-	t.Logf("while a member is paused: %v", f.await(time.Minute))
+	t.Logf("while a member is paused: %v", f.await())
 	f.members[2].signal(syscall.SIGCONT)
 	f.feed(100)
-	t.Logf("when it goes on: %v", f.await(time.Minute))
+	t.Logf("when it goes on: %v", f.await())
 	repeats := 0
 	for i := range f.written {
 		_, r := f.arrived(i)

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // TestFaults breaks the member that runs most, or its link to NATS, again and again: every line
@@ -29,7 +31,7 @@ func TestFaults(t *testing.T) {
 	const pipelines, lines, short = 6, 50, 5 * time.Second // one server elects no leader
 	f := joined(t, urls, pipelines, short)
 	f.feed(lines)
-	f.await(time.Minute)
+	f.await()
 	faults := []struct {
 		name     string
 		do, heal func(m *member, p *server.Proxy)
@@ -54,7 +56,7 @@ func TestFaults(t *testing.T) {
 			})
 		}
 		f.feed(lines)
-		f.await(time.Minute)
+		f.await()
 		d := time.Since(begin)
 		if fault.name != "slow link" { // which moves nothing
 			moved += most
@@ -62,7 +64,7 @@ func TestFaults(t *testing.T) {
 		}
 		fault.heal(f.members[at], proxies[at])
 		f.feed(lines)
-		f.await(time.Minute)
+		f.await()
 		t.Logf("round %d, %s at %s with %d pipelines: all arrived after %v", round, fault.name, f.members[at].name, most, d)
 	}
 	slices.Sort(took)
@@ -77,8 +79,9 @@ func TestFaults(t *testing.T) {
 // busiest returns the member that has most pipelines, once all members agree on who has which.
 func (f *fleet) busiest() (at, most int) {
 	f.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		var views [][]int
+	var views [][]int
+	wait.For(f.t, "the members to agree on who has how many pipelines", func() bool {
+		views = nil
 		for _, m := range f.members {
 			c := decoded[rest.Cluster](m, "GET", "/v1/cluster")
 			view := make([]int, len(f.members))
@@ -87,12 +90,8 @@ func (f *fleet) busiest() (at, most int) {
 			}
 			views = append(views, view)
 		}
-		agree := !slices.ContainsFunc(views, func(v []int) bool { return !slices.Equal(v, views[0]) })
-		if most = slices.Max(views[0]); agree && most > 0 {
-			return slices.Index(views[0], most), most
-		}
-		if time.Now().After(deadline) {
-			f.t.Fatalf("the members do not agree on who has how many pipelines: %v", views)
-		}
-	}
+		most = slices.Max(views[0])
+		return most > 0 && !slices.ContainsFunc(views, func(v []int) bool { return !slices.Equal(v, views[0]) })
+	}, func() string { return fmt.Sprint(views) })
+	return slices.Index(views[0], most), most
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // memberConfig, when set, makes the test binary an agent with these settings.
@@ -121,11 +122,7 @@ func (m *member) start() {
 // awaitLog waits until the process that runs logged a line with text.
 func (m *member) awaitLog(text string) {
 	m.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(m.log.String()[m.before:], text); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			m.t.Fatalf("%s does not log %q", m.name, text)
-		}
-	}
+	wait.For(m.t, fmt.Sprintf("%s to log %q", m.name, text), func() bool { return strings.Contains(m.log.String()[m.before:], text) })
 }
 
 // kill ends the process with SIGKILL.

@@ -137,16 +137,17 @@ func TestWritesAreLinearizable(t *testing.T) {
 // editFiles saves files until done: some declare pipelines that the API owns, and one
 // declares pipeline z, each time with a higher number as its description.
 func editFiles(a *agenttest.Agent, owned []string, done <-chan struct{}) {
+	tick := time.NewTicker(5 * time.Millisecond) // as fast as a program saves files
+	defer tick.Stop()
 	for n := 1; ; n++ {
 		select {
 		case <-done:
 			return
-		default:
+		case <-tick.C:
 		}
 		id := owned[n%len(owned)]
 		a.Save(id+".yaml", made(a.Dir, id, n, "status: stopped"))
 		a.Save("z.yaml", made(a.Dir, "z", 1, fmt.Sprintf("description: \"%09d\"\n    status: stopped", n)))
-		time.Sleep(5 * time.Millisecond) // as fast as a program saves files
 	}
 }
 

@@ -148,8 +148,10 @@ func BenchmarkInspectors(b *testing.B) {
 			var heap uint64
 			from, used := fileSize(out), processorTime(b)
 			b.ResetTimer()
+			seconds := time.NewTicker(time.Second)
+			defer seconds.Stop()
 			for range b.N {
-				time.Sleep(time.Second)
+				<-seconds.C
 				var m runtime.MemStats
 				runtime.ReadMemStats(&m)
 				heap = max(heap, m.HeapInuse)

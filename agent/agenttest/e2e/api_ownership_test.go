@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -129,13 +130,12 @@ func TestForcedStop(t *testing.T) {
 // clientAt returns a client of the agent that writes its address into the file.
 func clientAt(t *testing.T, path string) *client.Client {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if b, err := os.ReadFile(path); err == nil && bytes.HasSuffix(b, []byte("\n")) {
-			return &client.Client{URL: "http://" + string(bytes.TrimSpace(b))}
-		}
-	}
-	t.Fatalf("no address in %s", path)
-	return nil
+	var b []byte
+	wait.For(t, "an address in "+path, func() bool {
+		b, _ = os.ReadFile(path)
+		return bytes.HasSuffix(b, []byte("\n"))
+	})
+	return &client.Client{URL: "http://" + string(bytes.TrimSpace(b))}
 }
 
 // What was answered with a success is there after kill -9, and goes on.
@@ -146,9 +146,7 @@ func TestWritesSurviveAKill(t *testing.T) {
 	defer p.kill()
 	w := &web{Agent: &agenttest.Agent{Dir: dir}, t: t, api: clientAt(t, filepath.Join(dir, "address"))}
 	w.movedOverAPI("p")
-	if err := grows(filepath.Join(dir, "p.jsonl")); err != nil {
-		t.Fatal(err)
-	}
+	p.grows(t, filepath.Join(dir, "p.jsonl"))
 	w.must("PUT", "/v1/pipelines/p", `{"config":{"name":"p","description":"the last word"}}`, nil)
 	create := func(w *web) *answer {
 		return w.do("POST", "/v1/pipelines", `{"config":{"name":"once"}}`, "Idempotency-Key", "k")

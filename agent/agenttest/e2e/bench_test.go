@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/spec"
@@ -83,9 +84,7 @@ func BenchmarkPipeline(b *testing.B) {
 			used := processorTime(b)
 			go func() { ended <- p.Run(ctx, drain, func() {}) }()
 			settled := &p.Stats.Destination("p:dst").Records
-			for settled.Load() < uint64(b.N) {
-				time.Sleep(time.Millisecond)
-			}
+			wait.For(b, "all records", func() bool { return settled.Load() >= uint64(b.N) })
 			b.StopTimer()
 			reportRecords(b, int(settled.Load()), used)
 			close(drain)

@@ -26,15 +26,8 @@ func TestTerminationsRepeatNothing(t *testing.T) {
 	n := setting(t, "CONDUIT_TERMINATIONS", 5)
 	for i := range n {
 		p := startProcess(t, dir)
-		if err := grows(made, tailed); err != nil {
-			p.kill()
-			t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
-		}
-		for deadline := time.Now().Add(10 * time.Second); !strings.Contains(p.log.String(), "agent started"); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) { // before, it would not know SIGTERM
-				t.Fatalf("start %d takes too long\n%s", i, p.log.String())
-			}
-		}
+		p.grows(t, made, tailed)
+		p.waitFor(t, fmt.Sprintf("start %d", i), func() bool { return strings.Contains(p.log.String(), "agent started") }) // before, it would not know SIGTERM
 		p.terminate(t)
 	}
 	fed()
@@ -109,18 +102,16 @@ func TestSoakStaysFlat(t *testing.T) {
 	writePipelines(t, dir, fmt.Sprintf(soakPipelines, 100))
 	p := startProcess(t, dir, addressFile+"="+address)
 	t.Cleanup(p.kill)
-	for deadline := time.Now().Add(20 * time.Second); fileSize(address) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the agent did not start\n%s", p.log.String())
-		}
-	}
+	p.waitFor(t, "its address", func() bool { return fileSize(address) > 0 })
 	length := time.Duration(setting(t, "CONDUIT_SOAK_SECONDS", 8)) * time.Second
 	var base, most used
 	edits, began := 0, time.Now()
+	saves := time.NewTicker(200 * time.Millisecond)
+	defer saves.Stop()
 	for time.Since(began) < length {
 		edits++
 		writePipelines(t, dir, fmt.Sprintf(soakPipelines, 100+edits%2))
-		time.Sleep(200 * time.Millisecond) // about as often as a person saves
+		<-saves.C // about as often as a person saves
 		switch u := usedBy(t, p, address); {
 		case time.Since(began) < length/3:
 			base = used{max(base.fds, u.fds), max(base.goroutines, u.goroutines), max(base.resident, u.resident)}

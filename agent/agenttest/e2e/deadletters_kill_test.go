@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -31,7 +30,7 @@ func (m *killable) live() {
 	address := filepath.Join(m.dir, "address")
 	_ = os.Remove(address)
 	m.process = startProcess(m.t, m.dir, addressFile+"="+address)
-	m.until("the pipeline", func() bool {
+	m.waitFor(m.t, "the pipeline", func() bool {
 		text, err := os.ReadFile(address)
 		if err != nil || !strings.HasSuffix(string(text), "\n") {
 			return false
@@ -40,16 +39,6 @@ func (m *killable) live() {
 		_, _, err = m.api.Pipeline(m.t.Context(), "p")
 		return err == nil
 	})
-}
-
-func (m *killable) until(what string, done func() bool) {
-	m.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			m.kill()
-			m.t.Fatalf("waited too long for %s\n%s", what, m.log.String())
-		}
-	}
 }
 
 // deadLetters returns the numbers of the dead letters' lines, oldest first.
@@ -150,11 +139,11 @@ func (m *killable) output() string { return filepath.Join(m.dir, "out.jsonl") }
 // letters, which are all multiples of bad and nothing else.
 func (m *killable) refusedOf(last, bad int) []int {
 	m.t.Helper()
-	m.until("all lines", func() bool {
+	m.waitFor(m.t, "all lines", func() bool {
 		all := m.written()
 		return len(all) > 0 && all[len(all)-1] >= last-1
 	})
-	m.until("the last dead letter", func() bool {
+	m.waitFor(m.t, "the last dead letter", func() bool {
 		all := m.deadLetters()
 		return len(all) > 0 && all[len(all)-1] >= last/bad*bad
 	})
@@ -188,7 +177,7 @@ func (m *killable) replayWithKills(n int, kept []int, before int) (replays int) 
 		if replays < n && rand.IntN(2) == 0 {
 			m.awaitSize(m.t, m.output(), from+rand.Int64N(int64(len(left))*100)) // of more than 100 bytes each
 		} else {
-			m.until("the replay to get on", func() bool {
+			m.waitFor(m.t, "the replay to get on", func() bool {
 				s, err := m.api.Replay(m.t.Context(), "p")
 				return err == nil && (!s.Running || s.Settled > 0 && replays < n)
 			})

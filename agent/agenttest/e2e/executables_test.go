@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins"
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
@@ -183,21 +184,14 @@ func TestKillOfTheAgentEndsItsPlugins(t *testing.T) {
 	}
 	p := startProcess(t, dir)
 	defer p.kill()
-	if err := grows(filepath.Join(dir, "p.jsonl")); err != nil {
-		t.Fatalf("%v\n%s", err, p.log.String())
-	}
+	p.grows(t, filepath.Join(dir, "p.jsonl"))
 	plugins := children(p.cmd.Process.Pid)
 	if len(plugins) != 2 {
 		t.Fatalf("the agent has processes %v, want two", plugins)
 	}
 	p.kill()
 	began := time.Now()
-	for slices.ContainsFunc(plugins, alive) {
-		if time.Since(began) > 10*time.Second {
-			t.Fatalf("of the plugins %v some are left", plugins)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	wait.For(t, fmt.Sprintf("the end of the plugins %v", plugins), func() bool { return !slices.ContainsFunc(plugins, alive) })
 	t.Logf("the plugins were gone after %v", time.Since(began))
 }
 

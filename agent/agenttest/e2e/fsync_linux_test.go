@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -101,17 +100,17 @@ func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
 	}
 	p := startProcess(t, dir, failSyncs+"="+out)
 	defer p.kill()
-	waitUntil(t, p, "records are written", func() bool { return len(written(t, out)) >= 500 })
+	p.waitFor(t, "records are written", func() bool { return len(written(t, out)) >= 500 })
 	if err := p.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
 	var result []byte
-	waitUntil(t, p, "syncs fail", func() bool { result, _ = os.ReadFile(out + ".syncs"); return len(result) > 0 })
+	p.waitFor(t, "syncs fail", func() bool { result, _ = os.ReadFile(out + ".syncs"); return len(result) > 0 })
 	if string(result) != "failing" {
 		server.Missing(t, "cannot make syncs fail here: %s", result)
 	}
 	first, highest := 0, 0 // of those that come again
-	waitUntil(t, p, "records come again", func() bool { first, highest = stepBack(t, out); return first > 0 })
+	p.waitFor(t, "records come again", func() bool { first, highest = stepBack(t, out); return first > 0 })
 	p.kill()
 	for _, want := range []string{"pipeline failed", "input/output error"} {
 		if !strings.Contains(p.log.String(), want) {
@@ -121,7 +120,7 @@ func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
 
 	before := len(written(t, out))
 	p = startProcess(t, dir) // where syncs do not fail
-	waitUntil(t, p, "the records go on", func() bool { return len(written(t, out)) > before+500 })
+	p.waitFor(t, "the records go on", func() bool { return len(written(t, out)) > before+500 })
 	p.terminate(t)
 	times := written(t, out)
 	for n := 1; n <= len(times); n++ {
@@ -154,14 +153,4 @@ func stepBack(t *testing.T, path string) (first, highest int) {
 		highest = n
 	}
 	return 0, 0
-}
-
-func waitUntil(t *testing.T, p *process, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			p.kill()
-			t.Fatalf("waited in vain until %s\n%s", what, p.log.String())
-		}
-	}
 }

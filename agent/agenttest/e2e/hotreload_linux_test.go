@@ -95,12 +95,7 @@ func TestNoInotifyInstancesLeft(t *testing.T) {
 	for version := 1; version <= 2; version++ {
 		save(version)
 		running := fmt.Sprintf("\"runningGeneration\": %d,", version)
-		for deadline := time.Now().Add(12 * time.Second); !strings.Contains(status(), running); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				p.kill()
-				t.Fatalf("version %d does not run: %s\n%s", version, status(), p.log.String())
-			}
-		}
+		p.waitFor(t, fmt.Sprintf("version %d", version), func() bool { return strings.Contains(status(), running) })
 	}
 	p.terminate(t)
 	if log := p.log.String(); !strings.Contains(log, "polling it instead") || !strings.Contains(log, "sysctl fs.inotify.max_user_instances") {

@@ -107,6 +107,15 @@ func (o *operator) change(what, name string) {
 
 func (o *operator) did(words ...string) { o.done = append(o.done, strings.Join(words, " ")) }
 
+// moment returns after how many bytes of the pipeline clock something happens: at once, every third
+// time, or any number below the bound.
+func (o *operator) moment(bound int64) int64 {
+	if o.IntN(3) == 0 {
+		return 0
+	}
+	return o.Int64N(bound)
+}
+
 // step does one thing while the agent runs, is down, or is about to be killed.
 func (o *operator) step(t *testing.T) {
 	switch o.IntN(8) {
@@ -117,9 +126,10 @@ func (o *operator) step(t *testing.T) {
 		o.did("killed:")
 		o.Stop()
 		p := startProcess(t, o.Dir)
-		time.Sleep(time.Duration(o.IntN(60)) * time.Millisecond) // any moment
+		clock := o.Path("clock.jsonl")
+		p.awaitBytes(t, clock, o.moment(8000))
 		o.act()
-		time.Sleep(time.Duration(o.IntN(40)) * time.Millisecond)
+		p.awaitBytes(t, clock, o.moment(5000))
 		p.kill()
 		o.desk = deskIn(t, o.Dir, longDeletionGrace)
 	default:
@@ -187,7 +197,7 @@ func TestAnythingMayHappenToTheFiles(t *testing.T) {
 		// Not in parallel: a process that is just being started holds the locks of all.
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			dir := agenttest.NewDir(t)
-			if err := os.WriteFile(dir+"/pipelines/keep.yaml", []byte(nothing), 0o600); err != nil {
+			if err := os.WriteFile(dir+"/pipelines/keep.yaml", []byte(made(dir, "clock", 500, "")), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			o := &operator{desk: deskIn(t, dir, longDeletionGrace), Rand: rand.New(rand.NewPCG(seed, 0)), made: 100, model: newModel()}
@@ -203,7 +213,7 @@ func TestAnythingMayHappenToTheFiles(t *testing.T) {
 				}
 			}
 			o.Stop()
-			for _, id := range []string{"p", "q", "r"} {
+			for _, id := range []string{"clock", "p", "q", "r"} {
 				wantNoGap(t, o.Path(id+".jsonl"))
 			}
 		})

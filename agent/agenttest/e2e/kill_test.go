@@ -28,6 +28,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // childDir, when set, makes the test binary an agent in that directory.
@@ -203,10 +204,7 @@ func TestKillLosesNothing(t *testing.T) {
 	killed := make([]time.Time, n)
 	for i := range n {
 		p := startProcess(t, dir)
-		if err := grows(made, tailed); err != nil {
-			p.kill()
-			t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
-		}
+		p.grows(t, made, tailed)
 		p.awaitBytes(t, made, rand.Int64N(150_000)) // any moment
 		p.kill()
 		killed[i] = time.Now()
@@ -264,23 +262,12 @@ func feed(ctx context.Context, path string, each int, line func(n int) string) (
 }
 
 // grows waits until all files are larger than when it was called.
-func grows(paths ...string) error {
-	before := make([]int64, len(paths))
-	for i, p := range paths {
-		before[i] = fileSize(p)
+func (p *process) grows(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		before := fileSize(path)
+		p.waitFor(t, path+" to grow", func() bool { return fileSize(path) > before })
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for i := 0; i < len(paths); {
-		if fileSize(paths[i]) > before[i] {
-			i++
-			continue
-		}
-		if time.Now().After(deadline) {
-			return errors.New("nothing arrives in " + paths[i])
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return nil
 }
 
 // awaitBytes returns when a file has so many bytes more. It does not rest, so that it ends in the
@@ -293,7 +280,7 @@ func (p *process) awaitBytes(t *testing.T, path string, more int64) {
 // awaitSize returns when a file has so many bytes.
 func (p *process) awaitSize(t *testing.T, path string, bytes int64) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); fileSize(path) < bytes; runtime.Gosched() {
+	for deadline := time.Now().Add(wait.Limit); fileSize(path) < bytes; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			p.kill()
 			t.Fatalf("%s has only %d of %d bytes\n%s", path, fileSize(path), bytes, p.log.String())
@@ -418,14 +405,9 @@ func parse(line []byte) (entry, error) {
 func catchUp(t *testing.T, dir, copied string, want int) {
 	t.Helper()
 	p := startProcess(t, dir)
-	deadline := time.Now().Add(20 * time.Second)
-	for lastSeen(copied) < want || !strings.Contains(p.log.String(), "agent started") { // before, it would not know SIGTERM
-		if time.Now().After(deadline) {
-			p.kill()
-			t.Fatalf("the last of %d lines did not arrive\n%s", want, p.log.String())
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	p.waitFor(t, fmt.Sprintf("the last of %d lines", want), func() bool {
+		return lastSeen(copied) >= want && strings.Contains(p.log.String(), "agent started") // before, it would not know SIGTERM
+	})
 	p.terminate(t)
 }
 

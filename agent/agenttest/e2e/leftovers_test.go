@@ -37,10 +37,7 @@ func TestKilledAgentsLeaveNoTemporaryFiles(t *testing.T) {
 			}
 			for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGQUIT} {
 				p := startProcess(t, dir, "TMPDIR="+tmp)
-				if err := grows(filepath.Join(dir, "p.jsonl")); err != nil {
-					p.kill()
-					t.Fatalf("%v\n%s", err, p.log.String())
-				}
+				p.grows(t, filepath.Join(dir, "p.jsonl"))
 				if _, err := os.Stat(filepath.Join(dir, "conduit.db.run")); (err == nil) == long {
 					t.Errorf("the directory next to the store: %v", err)
 				}

@@ -14,7 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // sink is an HTTP server that answers nothing while it is dead, and counts the records of each
@@ -75,15 +76,11 @@ func TestMemoryLimitIsKept(t *testing.T) {
 	address := filepath.Join(dir, "address")
 	p := startProcess(t, dir, memoryLimit+"="+strconv.Itoa(limit), addressFile+"="+address)
 	t.Cleanup(p.kill)
-	wait := func(what string, done func() bool) {
+	await := func(what string, done func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute + time.Duration(n)*time.Second); !done(); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("waited too long for %s; %s\n%s", what, metric(address, "conduit_memory"), p.log.String())
-			}
-		}
+		wait.For(t, what, done, func() string { return metric(address, "conduit_memory") }, p.log.String)
 	}
-	wait("sources that wait for memory", func() bool {
+	await("sources that wait for memory", func() bool {
 		var waiting int
 		_, _ = fmt.Sscanf(metric(address, "conduit_memory_waiting_sources"), "conduit_memory_waiting_sources %d", &waiting)
 		s.mu.Lock()
@@ -92,7 +89,7 @@ func TestMemoryLimitIsKept(t *testing.T) {
 	})
 	t.Logf("sink dead: peak %d MiB, %s", peak(t, p)>>20, metric(address, "conduit_memory"))
 	close(s.alive)
-	wait("all records", func() bool {
+	await("all records", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for i := range n {

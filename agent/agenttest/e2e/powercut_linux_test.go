@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // A power cut at any moment, while starting or while running, loses nothing and reorders
@@ -44,10 +45,7 @@ func TestPowerCutsLoseNothing(t *testing.T) {
 	for i := range n {
 		p := startProcess(t, d.dir)
 		if i%3 > 0 {
-			if err := grows(made, tailed, spooledOut); err != nil {
-				p.kill()
-				t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
-			}
+			p.grows(t, made, tailed, spooledOut)
 			p.awaitBytes(t, made, rand.Int64N(120_000)) // any moment
 		} else {
 			lines := rand.IntN(6) // any moment of starting
@@ -159,7 +157,7 @@ func (d *disk) tryMount() ([]byte, error) {
 // before, the kernel hands out the file system that went down with the power again.
 func (d *disk) mount(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	wait.For(t, "a mounted file system that can be written to", func() bool {
 		if out, err := d.tryMount(); err != nil {
 			t.Fatalf("cannot mount: %v %s", err, out)
 		}
@@ -168,14 +166,11 @@ func (d *disk) mount(t *testing.T) {
 		if err == nil {
 			err = os.Remove(probe)
 		}
-		if err == nil {
-			return
+		if err != nil {
+			d.unmount(t)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("cannot write to what was mounted: %v", err)
-		}
-		d.unmount(t)
-	}
+		return err == nil
+	})
 }
 
 func (d *disk) unmount(t *testing.T) {

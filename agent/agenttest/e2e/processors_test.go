@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -261,10 +262,7 @@ func TestKillLosesNothingWithProcessors(t *testing.T) {
 	killed, exchanged := make([]time.Time, kills(t)/4), 0
 	for i := range killed {
 		p := startProcess(t, dir)
-		if err := grows(outputs...); err != nil {
-			p.kill()
-			t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
-		}
+		p.grows(t, outputs...)
 		writePipelines(t, dir, processedAs(dir, i+1))
 		p.awaitBytes(t, outputs[rand.IntN(len(outputs))], rand.Int64N(40_000)) // any moment
 		p.kill()
@@ -290,15 +288,14 @@ func TestKillLosesNothingWithProcessors(t *testing.T) {
 	checkProcessed(t, dir, want, killed)
 }
 
-// waitFor waits until done, and ends the agent when that takes too long.
+// waitFor waits until done returns true. The test fails with the log of the agent, which it ends,
+// when that takes too long.
 func (p *process) waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			p.kill()
-			t.Fatalf("waited too long for %s\n%s", what, p.log.String())
-		}
-	}
+	wait.For(t, what, done, func() string {
+		p.kill()
+		return p.log.String()
+	})
 }
 
 func checkProcessed(t *testing.T, dir string, want int, killed []time.Time) {

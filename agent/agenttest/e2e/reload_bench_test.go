@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -88,11 +89,8 @@ func BenchmarkSaveToEffect(b *testing.B) {
 				} else {
 					a.Save("p0000.yaml", text)
 				}
-				for {
-					if fi, err := os.Stat(filepath.Join(out, "p0000.jsonl")); err == nil && fi.Size() > 0 {
-						break
-					}
-					time.Sleep(200 * time.Microsecond)
+				for tick := time.Tick(200 * time.Microsecond); fileSize(filepath.Join(out, "p0000.jsonl")) == 0; {
+					<-tick
 				}
 				took = append(took, time.Since(began))
 			}
@@ -124,10 +122,7 @@ func BenchmarkStart(b *testing.B) {
 		go func() {
 			ended <- agent.Run(ctx, agent.Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Wired: agenttest.Unlimited, Started: func(a *agent.Agent) { up <- a }})
 		}()
-		done := allRun(<-up, n)
-		for !done() {
-			time.Sleep(5 * time.Millisecond)
-		}
+		wait.For(b, "all to run", allRun(<-up, n))
 		took := time.Since(began)
 		stop()
 		if err := <-ended; err != nil {

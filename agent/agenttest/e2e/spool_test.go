@@ -34,12 +34,9 @@ func TestKillLosesNothingInSpool(t *testing.T) {
 
 	out := filepath.Join(dir, "out.jsonl")
 	n := rounds(t, "CONDUIT_KILLS", 30)
-	for i := range n {
+	for range n {
 		p := startProcess(t, dir)
-		if err := grows(out); err != nil {
-			p.kill()
-			t.Fatalf("start %d: %v\n%s", i, err, p.log.String())
-		}
+		p.grows(t, out)
 		p.awaitBytes(t, out, rand.Int64N(80_000)) // any moment
 		p.kill()
 	}

@@ -172,16 +172,16 @@ func TestTheDiskOfTheStateFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.kill()
-			waitUntil(t, p, "records are written", func() bool { return len(written(t, out)) >= 200 })
+			p.waitFor(t, "records are written", func() bool { return len(written(t, out)) >= 200 })
 			failing.Store(true)
-			waitUntil(t, p, "the agent says that it cannot save", func() bool { return strings.Contains(p.log.String(), "the state of the agent cannot be saved") })
-			waitUntil(t, p, "the pipeline says why", func() bool {
+			p.waitFor(t, "the agent says that it cannot save", func() bool { return strings.Contains(p.log.String(), "the state of the agent cannot be saved") })
+			p.waitFor(t, "the pipeline says why", func() bool {
 				return strings.Contains(p.log.String(), "pipeline failed") && strings.Contains(p.log.String(), says)
 			})
 			before := len(written(t, out))
 			failing.Store(false)
-			waitUntil(t, p, "the agent saves again", func() bool { return strings.Contains(p.log.String(), "the state of the agent is saved again") })
-			waitUntil(t, p, "records go on", func() bool { return len(written(t, out)) > before+500 })
+			p.waitFor(t, "the agent saves again", func() bool { return strings.Contains(p.log.String(), "the state of the agent is saved again") })
+			p.waitFor(t, "records go on", func() bool { return len(written(t, out)) > before+500 })
 			p.terminate(t)
 			times := written(t, out)
 			for n := 1; n <= len(times); n++ {

@@ -38,12 +38,7 @@ func TestThrottleHoldsItsSourceBack(t *testing.T) {
 	} {
 		p := startProcess(t, dir)
 		want := total * (i + 1) / 3
-		for deadline := time.Now().Add(30 * time.Second); arrived() < want; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				p.kill()
-				t.Fatalf("%d of %d records arrived\n%s", arrived(), want, p.log.String())
-			}
-		}
+		p.waitFor(t, fmt.Sprintf("%d records", want), func() bool { return arrived() >= want })
 		end(p)
 	}
 	if took := time.Since(began); took < total*time.Second/rate/2 {

@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // agentDir, when set, makes the test binary an agent in that directory.
@@ -86,11 +87,9 @@ func (p *process) kill() {
 }
 
 func (p *process) terminate() error {
-	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(upFile(p.dir)); err == nil {
-			break
-		}
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	wait.Until(ctx, func() bool { _, err := os.Stat(upFile(p.dir)); return err == nil })
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	if err := p.cmd.Wait(); err != nil {
 		return fmt.Errorf("the agent did not end well: %w", err)

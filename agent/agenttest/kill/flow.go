@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -53,7 +54,7 @@ func (f *flow) feed() (stop func()) {
 	done.Go(func() {
 		for ctx.Err() == nil {
 			f.produceSome(1 + rand.IntN(20))
-			wait(ctx, max(f.interval, 10*time.Millisecond))
+			pause(ctx, max(f.interval, 10*time.Millisecond))
 		}
 	})
 	var once sync.Once
@@ -74,18 +75,17 @@ func (f *flow) produceSome(n int) {
 		if f.t.Context().Err() != nil {
 			return
 		}
-		wait(f.t.Context(), 50*time.Millisecond)
+		pause(f.t.Context(), 50*time.Millisecond)
 	}
 }
 
 // produces returns when so many records more are produced.
 func (f *flow) produces(n int) {
-	for want := f.ledger.count() + n; f.ledger.count() < want && f.t.Context().Err() == nil; {
-		wait(f.t.Context(), time.Millisecond)
-	}
+	want := f.ledger.count() + n
+	wait.Until(f.t.Context(), func() bool { return f.ledger.count() >= want })
 }
 
-func wait(ctx context.Context, d time.Duration) {
+func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
@@ -128,22 +128,22 @@ var errLate = errors.New("waited too long")
 
 // until waits until what has arrived is enough. A system that cannot be asked now may be later.
 func (f *flow) until(enough func(got []int) bool) error {
-	deadline := time.Now().Add(timeout)
-	for {
+	limited, cancel := context.WithTimeout(f.t.Context(), timeout)
+	defer cancel()
+	var got []int
+	var err error
+	if wait.Until(limited, func() bool {
 		ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
-		got, err := f.arrived(ctx)
-		cancel()
-		if err == nil && enough(got) {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			if err == nil {
-				return fmt.Errorf("%w: %d arrived", errLate, len(got))
-			}
-			return fmt.Errorf("%w: %d arrived: %w", errLate, len(got), err)
-		}
-		wait(f.t.Context(), 20*time.Millisecond)
+		defer cancel()
+		got, err = f.arrived(ctx)
+		return err == nil && enough(got)
+	}) {
+		return nil
 	}
+	if err == nil {
+		return fmt.Errorf("%w: %d arrived", errLate, len(got))
+	}
+	return fmt.Errorf("%w: %d arrived: %w", errLate, len(got), err)
 }
 
 func (f *flow) killAgent() error {
@@ -179,14 +179,14 @@ const faultTime = 500 * time.Millisecond
 func (f *flow) refuse() error {
 	f.proxy.Refuse(true)
 	f.proxy.Cut()
-	wait(f.t.Context(), faultTime)
+	pause(f.t.Context(), faultTime)
 	f.proxy.Heal()
 	return nil
 }
 
 func (f *flow) delay() error {
 	f.proxy.Delay(20 * time.Millisecond)
-	wait(f.t.Context(), 2*faultTime)
+	pause(f.t.Context(), 2*faultTime)
 	f.proxy.Heal()
 	return nil
 }
@@ -194,7 +194,7 @@ func (f *flow) delay() error {
 // halfOpen holds the connections and then cuts them, as a router does that forgot them.
 func (f *flow) halfOpen() error {
 	f.proxy.Hold(true)
-	wait(f.t.Context(), 2*faultTime)
+	pause(f.t.Context(), 2*faultTime)
 	f.proxy.Cut()
 	f.proxy.Heal()
 	return nil

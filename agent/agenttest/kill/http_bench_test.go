@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/kill"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 const (
@@ -138,13 +139,14 @@ pipelines:
 	if err != nil {
 		b.Fatal(err)
 	}
-	for {
-		if c, err := net.Dial("tcp", addr); err == nil {
-			_ = c.Close()
-			break
+	wait.For(b, "the source to listen", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return false
 		}
-		time.Sleep(time.Millisecond)
-	}
+		_ = c.Close()
+		return true
+	})
 	b.StartTimer()
 	requests(b, "http://"+addr+"/", httpSenders)
 	b.StopTimer()

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 const mqttRecords = 30_000
@@ -52,9 +52,7 @@ func benchSubscriber(b *testing.B, m *mosquitto) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for n.Load() < mqttRecords {
-		time.Sleep(time.Millisecond)
-	}
+	wait.For(b, "all records", func() bool { return n.Load() >= mqttRecords })
 	b.StopTimer()
 	_ = c.Disconnect(&paho.Disconnect{})
 }

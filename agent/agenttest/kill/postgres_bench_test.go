@@ -19,6 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/agenttest/kill"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // benchRows is how many rows each benchmark moves.
@@ -133,9 +134,7 @@ func agentMoves(b *testing.B, dir, file string, done func() bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for !done() {
-		time.Sleep(2 * time.Millisecond)
-	}
+	wait.For(b, "all records", done)
 	b.StopTimer()
 	stop()
 }
