@@ -3,18 +3,26 @@ package mysql
 import (
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
 )
 
 // Numbers of errors that are acted on.
 const (
 	unknownError      = 1105
 	noSuchTable       = 1146
+	accessDenied      = 1227
+	accessDeniedUser  = 1045
+	commandDenied     = 1142
+	logUnreadable     = 1236
+	changedSince      = 1412
 	tooLargeForPacket = 1153
 )
 
@@ -58,4 +66,44 @@ func refused(err error) bool {
 func isNumber(err error, number uint16) bool {
 	var e *mysql.MySQLError
 	return errors.As(err, &e) && e.Number == number
+}
+
+// errAgain has the session made anew.
+var errAgain = errors.New("the session is to be made anew")
+
+// newSnapshot says what to do when changes are missed.
+const newSnapshot = "A new snapshot is needed: delete the pipeline and declare it again, or give the source a new id"
+
+// plain returns an error of a replica's session as the driver has it.
+func plain(err error) error {
+	var e *replica.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	converted := &mysql.MySQLError{Number: e.Number, Message: e.Message}
+	copy(converted.SQLState[:], e.State)
+	return converted
+}
+
+// explain turns an error of the log into one that says what was missed and what to do.
+func (s *Source) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var e *replica.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch {
+	case e.Number == logUnreadable && (strings.Contains(e.Message, "same server_uuid/server_id") || strings.Contains(e.Message, "same server_id")):
+		return fmt.Errorf("cannot read the log: another replica of the server has the number %d: set serverId to one of its own: %w", s.settings.ServerID, plain(err))
+	case e.Number == logUnreadable && strings.Contains(e.Message, "max_allowed_packet"):
+		return fmt.Errorf("cannot read the log: an event is larger than the server sends: SET GLOBAL max_allowed_packet = 1073741824: %w", plain(err))
+	case e.Number == logUnreadable:
+		return fmt.Errorf("changes are missed behind %s: the log of the server does not have that place any more, or never had it (purged binary logs, another server, RESET MASTER): %w. %s. "+
+			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds", s.at.String(), plain(err), newSnapshot)
+	case e.Number == accessDenied:
+		return fmt.Errorf("cannot read the log: %w: GRANT REPLICATION SLAVE ON *.* TO %s", plain(err), quote(s.settings.User))
+	}
+	return fmt.Errorf("cannot read the log: %w", plain(err))
 }

@@ -1,18 +1,20 @@
-// Package mysql is a destination that writes to tables of MariaDB and MySQL.
+// Package mysql is a source that reads tables of MariaDB and MySQL, first what is in them and then every change from the
+// binary log, and a destination that writes to tables.
 package mysql
 
 import "github.com/conduit-agent/conduit/plugins/sdk"
 
 const version = "v1.0.0"
 
-// Connector describes the destination.
+// Connector describes the source and the destination.
 func Connector() sdk.Connector {
 	return sdk.Connector{
 		Name:           "mysql",
-		Summary:        "Writes to tables of MariaDB or MySQL.",
-		Description:    "A destination that inserts, updates and deletes rows of MariaDB or MySQL by their key, if wanted exactly once.",
+		Summary:        "Reads tables of MariaDB or MySQL and their changes, or writes to tables.",
+		Description:    "A source that reads tables, first their rows and then every change, from the binary log, and loses none; and a destination that inserts, updates and deletes rows by their key, if wanted exactly once.",
 		Version:        version,
 		Author:         "conduit",
+		NewSource:      func() sdk.Source { return &Source{} },
 		NewDestination: newDestination,
 	}
 }

@@ -33,11 +33,9 @@ type server struct {
 // config returns the configuration of the driver.
 func (s *server) config() (*mysql.Config, error) {
 	c := mysql.NewConfig()
-	c.Net, c.Addr, c.DBName, c.User, c.Passwd = "tcp", s.Address, s.Database, s.User, s.Password
-	host, _, err := net.SplitHostPort(s.Address)
-	if err != nil {
-		host, c.Addr = s.Address, net.JoinHostPort(s.Address, "3306")
-	}
+	host, addr := s.endpoint()
+	c.Net, c.Addr, c.DBName, c.User, c.Passwd = "tcp", addr, s.Database, s.User, s.Password
+	var err error
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = s.Timeout, s.Timeout, s.Timeout
 	c.ClientFoundRows, c.RejectReadOnly, c.MaxAllowedPacket, c.Logger = true, true, 0, quiet{}
 	// Values that do not fit are errors, and times are in UTC, whatever the server's defaults are.
@@ -53,6 +51,14 @@ func (s *server) config() (*mysql.Config, error) {
 	}
 	c.TLS.ServerName = host
 	return c, nil
+}
+
+// endpoint returns the host, and the address with the port.
+func (s *server) endpoint() (host, addr string) {
+	if host, _, err := net.SplitHostPort(s.Address); err == nil {
+		return host, s.Address
+	}
+	return s.Address, net.JoinHostPort(s.Address, "3306")
 }
 
 // quiet keeps the driver from writing to standard error: its errors are returned as well.

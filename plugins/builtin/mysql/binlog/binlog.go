@@ -1,0 +1,269 @@
+// Package binlog decodes the events of row-based binary logs of MariaDB and MySQL, as a server sends them to a
+// replica. The formats are those of the documentation of both: https://mariadb.com/kb/en/2-binlog-event-header/ and
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_replication_binlog_event.html.
+package binlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+)
+
+// Types of events that are decoded. All others of a log are of no interest to a reader of rows.
+const (
+	typeQuery             = 2
+	typeRotate            = 4
+	typeFormat            = 15
+	typeXID               = 16
+	typeBeginLoad         = 17
+	typeExecuteLoad       = 18
+	typeTableMap          = 19
+	typeWriteV1           = 23
+	typeUpdateV1          = 24
+	typeDeleteV1          = 25
+	typeIncident          = 26
+	typeHeartbeat         = 27
+	typeWriteV2           = 30
+	typeUpdateV2          = 31
+	typeDeleteV2          = 32
+	typeGTID              = 33
+	typeAnonymousGTID     = 34
+	typeXAPrepare         = 38
+	typePartialUpdate     = 39
+	typePayload           = 40
+	typeHeartbeatV2       = 41
+	typeTaggedGTID        = 42
+	typeMariaGTID         = 162
+	typeQueryCompressed   = 165
+	typeWriteCompressed   = 166
+	typeDeleteV2Compessed = 171
+)
+
+const (
+	headerLength   = 19
+	checksumLength = 4
+)
+
+// ErrCorrupt is what an event that cannot be read is.
+var ErrCorrupt = errors.New("the event is damaged, or of a format that is not known")
+
+// Header is what all events begin with.
+type Header struct {
+	Time     uint32 // seconds since 1970 at which its statement began
+	Type     byte
+	ServerID uint32 // of the server that wrote it first
+	Size     uint32 // of the event
+	End      uint32 // place in the file behind the event; 0: it is not in the file
+	Flags    uint16
+}
+
+// Artificial reports whether the server made the event for the reader: it is not in the file.
+func (h *Header) Artificial() bool { return h.Flags&0x20 != 0 }
+
+// Format begins a file: its time is that at which the file was begun.
+type Format struct{}
+
+// Rotate says in which file and where the events that follow are.
+type Rotate struct {
+	File string
+	Pos  uint64
+}
+
+// GTID begins a transaction.
+type GTID struct {
+	UUID       [16]byte // of MySQL; zero with MariaDB
+	Domain     uint32   // of MariaDB
+	ServerID   uint32   // of MariaDB
+	Sequence   uint64   // 0: the transaction has no GTID
+	Standalone bool     // of MariaDB: one event follows, without a commit
+	Committed  uint64   // microseconds since 1970; 0: not known
+	MariaDB    bool
+}
+
+// Query is a statement: the beginning or end of a transaction, or one that changes tables themselves.
+type Query struct{ Schema, SQL string }
+
+// XID is the commit of a transaction.
+type XID struct{}
+
+// Heartbeat says that there is nothing to send. The place is in the header.
+type Heartbeat struct{ File string }
+
+// Incident says that the server lost events.
+type Incident struct{ Message string }
+
+// XAPrepare ends the events of a transaction that another statement commits or rolls back.
+type XAPrepare struct{}
+
+// Unsupported is an event with changes that cannot be read.
+type Unsupported struct{ Reason string }
+
+// Decoder decodes the events of one session, in their order. It keeps what table maps and format descriptions say.
+type Decoder struct {
+	known    bool // whether the format is
+	checksum bool
+	tables   map[uint64]*Table
+}
+
+// maxTables bounds the table maps that are kept over the end of a transaction.
+const maxTables = 1024
+
+// forget drops table maps when there are many: a transaction repeats those it needs.
+func (d *Decoder) forget() {
+	if len(d.tables) > maxTables {
+		d.tables = nil
+	}
+}
+
+// Decode returns the header and what the event is: one of the types of this package, or nil for an event of no
+// interest. It refers to raw, which stays as it is until the next call.
+//
+// A *Payload holds further events.
+func (d *Decoder) Decode(raw []byte) (h Header, event any, err error) {
+	r := reader{data: raw}
+	h = Header{Time: r.uint32(), Type: r.uint8(), ServerID: r.uint32()}
+	h.Size = r.uint32()
+	h.End, h.Flags = r.uint32(), r.uint16()
+	if r.failed || uint64(h.Size) != uint64(len(raw)) && len(raw) < math.MaxUint32 {
+		return h, nil, fmt.Errorf("cannot read an event of %d bytes: %w", len(raw), ErrCorrupt)
+	}
+	body := raw[headerLength:]
+	if h.Type == typeFormat {
+		return h, &Format{}, d.format(body)
+	}
+	if body, err = d.verify(&h, raw, body); err != nil {
+		return h, nil, err
+	}
+	event, err = d.decode(&h, body)
+	if err != nil {
+		err = fmt.Errorf("cannot read an event of type %d that ends at %d: %w", h.Type, h.End, err)
+	}
+	return h, event, err
+}
+
+// format notes whether events have checksums. Its own is not checked: a server that sends a file that it writes to
+// changes a flag of it.
+func (d *Decoder) format(body []byte) error {
+	const fixed = 2 + 50 + 4 + 1
+	if len(body) < fixed+checksumLength+1 || binary.LittleEndian.Uint16(body) != 4 || body[fixed-1] != headerLength {
+		return fmt.Errorf("cannot read the description of the log's format: %w", ErrCorrupt)
+	}
+	d.known, d.checksum = true, body[len(body)-checksumLength-1] == 1
+	d.tables = map[uint64]*Table{}
+	return nil
+}
+
+// verify checks the checksum and returns the body without it. Before the format is known an event has one if
+// it is right.
+func (d *Decoder) verify(h *Header, raw, body []byte) ([]byte, error) {
+	if d.known && !d.checksum {
+		return body, nil
+	}
+	if len(body) < checksumLength {
+		return body, d.damaged(h)
+	}
+	end := len(raw) - checksumLength
+	if crc32.ChecksumIEEE(raw[:end]) == binary.LittleEndian.Uint32(raw[end:]) {
+		return body[:len(body)-checksumLength], nil
+	}
+	return body, d.damaged(h)
+}
+
+func (d *Decoder) damaged(h *Header) error {
+	if !d.known {
+		return nil
+	}
+	return fmt.Errorf("cannot read an event of type %d that ends at %d: its checksum is wrong", h.Type, h.End)
+}
+
+func (d *Decoder) decode(h *Header, body []byte) (any, error) {
+	r := &reader{data: body}
+	switch t := h.Type; {
+	case t == typeRotate:
+		return r.done(&Rotate{Pos: r.uint64(), File: string(r.rest())})
+	case t == typeMariaGTID:
+		d.forget()
+		return r.mariaGTID(h)
+	case t == typeGTID || t == typeAnonymousGTID:
+		d.forget()
+		return r.gtid(h)
+	case t == typeQuery || t == typeQueryCompressed:
+		return r.query(t == typeQueryCompressed)
+	case t == typeXID:
+		return &XID{}, nil
+	case t == typeTableMap:
+		return d.tableMap(r)
+	case t >= typeWriteV1 && t <= typeDeleteV1, t >= typeWriteV2 && t <= typeDeleteV2, t >= typeWriteCompressed && t <= typeDeleteV2Compessed:
+		return d.rows(r, t)
+	case t == typeHeartbeat:
+		return &Heartbeat{string(r.rest())}, nil
+	case t == typeHeartbeatV2:
+		return &Heartbeat{}, nil
+	case t == typeIncident:
+		r.take(2)
+		return &Incident{string(r.take(int(r.uint8())))}, nil
+	case t == typeXAPrepare:
+		return &XAPrepare{}, nil
+	case t == typePayload:
+		return d.payload(r)
+	}
+	return unsupported(h.Type), nil
+}
+
+func unsupported(t byte) any {
+	switch t {
+	case typeBeginLoad, typeExecuteLoad:
+		return &Unsupported{"it is a statement LOAD DATA instead of rows: binlog_format is not ROW in the session that ran it"}
+	case typePartialUpdate:
+		return &Unsupported{"it has parts of JSON values instead of rows: SET GLOBAL binlog_row_value_options = ''"}
+	case typeTaggedGTID:
+		return &Unsupported{"its GTID has a tag"}
+	}
+	return nil
+}
+
+func (r *reader) mariaGTID(h *Header) (any, error) {
+	g := &GTID{MariaDB: true, ServerID: h.ServerID, Sequence: r.uint64(), Domain: r.uint32()}
+	g.Standalone = r.uint8()&1 != 0
+	return r.done(g)
+}
+
+func (r *reader) gtid(h *Header) (any, error) {
+	g := &GTID{}
+	r.take(1)
+	copy(g.UUID[:], r.take(16))
+	g.Sequence = r.uint64()
+	if h.Type == typeAnonymousGTID {
+		g.UUID, g.Sequence = [16]byte{}, 0
+	}
+	if r.failed || len(r.data) < 1+16+7 || r.data[0] != 2 { // without logical timestamps there is no time of the commit either
+		return r.done(g)
+	}
+	r.take(17)
+	at := r.take(7)
+	for i, b := range at {
+		g.Committed |= uint64(b) << (8 * i)
+	}
+	g.Committed &= 1<<55 - 1
+	return r.done(g)
+}
+
+func (r *reader) query(compressed bool) (any, error) {
+	r.take(8)
+	schema := int(r.uint8())
+	r.take(2)
+	r.take(int(r.uint16()))
+	q := &Query{Schema: string(r.take(schema))}
+	r.take(1)
+	text := r.rest()
+	if compressed && !r.failed {
+		var err error
+		if text, err = inflate(text); err != nil {
+			return nil, err
+		}
+	}
+	q.SQL = string(text)
+	return r.done(q)
+}

@@ -1,0 +1,35 @@
+package binlog
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/zlib"
+	"fmt"
+	"io"
+)
+
+// expandColumn returns the value of a COMPRESSED column of MariaDB: behind a zero as it is, or behind a byte with the method, whether there is a zlib header, and the number of bytes of the
+// length, the length, big-endian, and the compressed value.
+func expandColumn(b []byte) ([]byte, error) {
+	if len(b) == 0 {
+		return b, nil
+	}
+	if b[0] == 0 {
+		return b[1:], nil
+	}
+	const methodZlib, wrapped = 8, 8
+	r := &reader{data: b}
+	head := r.uint8()
+	n := r.big(int(head & 7))
+	if r.failed || head>>4 != methodZlib || n > maxLength {
+		return nil, fmt.Errorf("cannot expand it: %w", ErrCorrupt)
+	}
+	var z io.Reader = flate.NewReader(bytes.NewReader(r.data))
+	if head&wrapped != 0 {
+		var err error
+		if z, err = zlib.NewReader(bytes.NewReader(r.data)); err != nil {
+			return nil, fmt.Errorf("cannot expand it: %w", err)
+		}
+	}
+	return expand(z, n)
+}

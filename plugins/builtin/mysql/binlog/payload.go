@@ -1,0 +1,91 @@
+package binlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Payload is a transaction that MySQL compressed.
+type Payload struct {
+	decoder Decoder
+	from    io.Reader
+	close   func()
+	buf     []byte
+}
+
+// Fields of a payload, and its kinds of compression.
+const (
+	payloadEnd         = 0
+	payloadSize        = 1
+	payloadCompression = 2
+
+	compressionZSTD = 0
+	compressionNone = 255
+)
+
+// maxWindow bounds the memory that expanding takes.
+const maxWindow = 8 << 20
+
+func (d *Decoder) payload(r *reader) (any, error) {
+	kind := compressionNone
+	for {
+		field := r.length()
+		if field == payloadEnd || r.failed {
+			break
+		}
+		value := reader{data: r.take(r.length())}
+		if field == payloadCompression {
+			kind = value.length()
+		}
+		r.failed = r.failed || value.failed
+	}
+	if r.failed {
+		return nil, ErrCorrupt
+	}
+	p := &Payload{decoder: Decoder{known: true}, from: bytes.NewReader(r.rest()), close: func() {}}
+	switch kind {
+	case compressionNone:
+	case compressionZSTD:
+		z, err := zstd.NewReader(p.from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, fmt.Errorf("cannot expand it: %w", err)
+		}
+		p.from, p.close = z, z.Close
+	default:
+		return nil, fmt.Errorf("its compression %d is not known: %w", kind, ErrCorrupt)
+	}
+	return p, nil
+}
+
+// Next returns what Decode does for the next of the events, and io.EOF behind the last one.
+func (p *Payload) Next() (Header, any, error) {
+	head := make([]byte, headerLength)
+	if _, err := io.ReadFull(p.from, head); err != nil {
+		return Header{}, nil, atEnd(err)
+	}
+	n := int64(binary.LittleEndian.Uint32(head[9:]))
+	if n < headerLength || n > maxLength {
+		return Header{}, nil, ErrCorrupt
+	}
+	// The length is not believed before there is as much: the buffer grows.
+	b := bytes.NewBuffer(append(p.buf[:0], head...))
+	if read, err := io.Copy(b, io.LimitReader(p.from, n-headerLength)); err != nil || read != n-headerLength {
+		return Header{}, nil, fmt.Errorf("cannot expand a transaction: %w", errOr(err))
+	}
+	p.buf = b.Bytes()
+	return p.decoder.Decode(p.buf)
+}
+
+func atEnd(err error) error {
+	if err == io.EOF {
+		return err
+	}
+	return fmt.Errorf("cannot expand a transaction: %w", err)
+}
+
+// Close frees what expanding took.
+func (p *Payload) Close() { p.close() }

@@ -1,0 +1,131 @@
+package binlog
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// reader takes numbers and strings off data. After it has failed it returns zeros.
+type reader struct {
+	data   []byte
+	failed bool
+}
+
+func (r *reader) take(n int) []byte {
+	if n < 0 || n > len(r.data) {
+		r.failed, r.data = true, nil
+		return nil
+	}
+	b := r.data[:n:n]
+	r.data = r.data[n:]
+	return b
+}
+
+func (r *reader) rest() []byte { return r.take(len(r.data)) }
+
+// done returns v, or an error when there was not enough to take.
+func (r *reader) done(v any) (any, error) {
+	if r.failed {
+		return nil, ErrCorrupt
+	}
+	return v, nil
+}
+
+// little returns a little-endian number of n bytes, big a big-endian one.
+func (r *reader) little(n int) (v uint64) {
+	for i, b := range r.take(n) {
+		v |= uint64(b) << (8 * i)
+	}
+	return v
+}
+
+func (r *reader) big(n int) (v uint64) {
+	for _, b := range r.take(n) {
+		v = v<<8 | uint64(b)
+	}
+	return v
+}
+
+func (r *reader) uint8() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) uint16() uint16 { return uint16(r.little(2)) }
+
+func (r *reader) uint32() uint32 {
+	if b := r.take(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (r *reader) uint64() uint64 {
+	if b := r.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// length takes a length-encoded integer.
+func (r *reader) length() int {
+	n := uint64(r.uint8())
+	switch n {
+	case 0xfc:
+		n = r.little(2)
+	case 0xfd:
+		n = r.little(3)
+	case 0xfe:
+		n = r.uint64()
+	case 0xfb, 0xff:
+		r.failed = true
+	}
+	if n > maxLength {
+		r.failed = true
+		return 0
+	}
+	return int(n)
+}
+
+// maxLength bounds what a length in an event may say: an event is never larger.
+const maxLength = 1 << 30
+
+// text takes a string behind its length-encoded length.
+func (r *reader) text() string { return string(r.take(r.length())) }
+
+// inflate expands what MariaDB compressed: a byte with the number of bytes of the length, the length, big-endian,
+// and a zlib stream.
+func inflate(data []byte) ([]byte, error) {
+	r := &reader{data: data}
+	head := r.uint8()
+	n := r.big(int(head & 7))
+	if r.failed || head&0xf0 != 0x80 || n > maxLength {
+		return nil, ErrCorrupt
+	}
+	z, err := zlib.NewReader(bytes.NewReader(r.data))
+	if err != nil {
+		return nil, fmt.Errorf("cannot expand it: %w", err)
+	}
+	return expand(z, n)
+}
+
+// expand reads n bytes. That there are so many is not believed before they are there: the buffer grows.
+func expand(z io.Reader, n uint64) ([]byte, error) {
+	var b bytes.Buffer
+	if read, err := io.Copy(&b, io.LimitReader(z, int64(n)+1)); err != nil || uint64(read) != n {
+		return nil, fmt.Errorf("cannot expand it: %w", errOr(err))
+	}
+	return b.Bytes(), nil
+}
+
+func errOr(err error) error {
+	if err == nil {
+		return ErrCorrupt
+	}
+	return err
+}

@@ -1,0 +1,239 @@
+package binlog
+
+import "bytes"
+
+// Table is what a table map says of a table.
+type Table struct {
+	ID           uint64
+	Schema, Name string
+	Columns      []Column
+	Named        bool  // whether the columns have names
+	Key          []int // columns of the primary key, when the log says so
+	Tag          any   // the reader's
+
+	raw []byte // of the event
+}
+
+// Column is a column of a table. What the log does not say is the reader's to fill in before rows are decoded.
+type Column struct {
+	Name     string
+	Type     byte // real type: ENUM and SET, too
+	Meta     uint16
+	Unsigned bool
+	Charset  int      // number of the collation; 0: not known
+	Values   []string // of ENUM and SET
+	// Convert makes a value of the bytes of a character string or BLOB; nil: a string of UTF-8, or bytes when Binary. It keeps nothing of b.
+	Convert func(b []byte) (any, error)
+	Binary  bool
+	Skip    bool // the column is not wanted
+}
+
+// Types of columns.
+const (
+	TypeTiny              = 1
+	TypeShort             = 2
+	TypeLong              = 3
+	TypeFloat             = 4
+	TypeDouble            = 5
+	TypeNull              = 6
+	TypeTimestamp         = 7
+	TypeLongLong          = 8
+	TypeInt24             = 9
+	TypeDate              = 10
+	TypeTime              = 11
+	TypeDateTime          = 12
+	TypeYear              = 13
+	TypeNewDate           = 14
+	TypeVarchar           = 15
+	TypeBit               = 16
+	TypeTimestamp2        = 17
+	TypeDateTime2         = 18
+	TypeTime2             = 19
+	TypeBlobCompressed    = 140
+	TypeVarcharCompressed = 141
+	TypeVector            = 242
+	TypeJSON              = 245
+	TypeNewDecimal        = 246
+	TypeEnum              = 247
+	TypeSet               = 248
+	TypeTinyBlob          = 249
+	TypeMediumBlob        = 250
+	TypeLongBlob          = 251
+	TypeBlob              = 252
+	TypeVarString         = 253
+	TypeString            = 254
+	TypeGeometry          = 255
+)
+
+// maxColumns is the most that a table may have.
+const maxColumns = 4096
+
+// tableMap returns the table that a map describes: the same as the one before when it says the same.
+func (d *Decoder) tableMap(r *reader) (any, error) {
+	raw := r.data
+	t := &Table{ID: r.little(6)}
+	if known := d.tables[t.ID]; known != nil && bytes.Equal(known.raw, raw) {
+		return known, nil
+	}
+	t.raw = bytes.Clone(raw)
+	r.take(2)
+	t.Schema = string(r.take(int(r.uint8())))
+	r.take(1)
+	t.Name = string(r.take(int(r.uint8())))
+	r.take(1)
+	n := r.length()
+	types := r.take(n)
+	if r.failed || n > maxColumns {
+		return nil, ErrCorrupt
+	}
+	meta := reader{data: r.take(r.length())}
+	t.Columns = make([]Column, n)
+	for i, typ := range types {
+		t.Columns[i] = columnOf(typ, &meta)
+	}
+	r.take((n + 7) / 8)
+	if r.failed || meta.failed {
+		return nil, ErrCorrupt
+	}
+	for len(r.data) > 0 {
+		kind, value := r.uint8(), reader{data: r.take(r.length())}
+		if r.failed || !t.optional(kind, &value) || value.failed {
+			return nil, ErrCorrupt
+		}
+	}
+	if d.tables == nil {
+		d.tables = map[uint64]*Table{}
+	}
+	d.tables[t.ID] = t
+	return t, nil
+}
+
+func columnOf(typ byte, meta *reader) Column {
+	c := Column{Type: typ}
+	switch typ {
+	case TypeFloat, TypeDouble, TypeBlob, TypeTinyBlob, TypeMediumBlob, TypeLongBlob, TypeJSON, TypeGeometry, TypeVector, TypeBlobCompressed, TypeTimestamp2, TypeDateTime2, TypeTime2:
+		c.Meta = uint16(meta.uint8())
+	case TypeVarchar, TypeVarString, TypeVarcharCompressed, TypeBit:
+		c.Meta = meta.uint16()
+	case TypeNewDecimal:
+		c.Meta = uint16(meta.big(2))
+	case TypeString, TypeEnum, TypeSet:
+		high, low := meta.uint8(), meta.uint8()
+		c.Type, c.Meta = high, uint16(low)
+		if high&0x30 != 0x30 { // two bits of the length are in the type
+			c.Type, c.Meta = high|0x30, uint16(low)|uint16(high&0x30^0x30)<<4
+		}
+	}
+	return c
+}
+
+// Kinds of optional metadata.
+const (
+	metaSigns          = 1
+	metaDefaultCharset = 2
+	metaCharsets       = 3
+	metaNames          = 4
+	metaSetValues      = 5
+	metaEnumValues     = 6
+	metaKey            = 8
+	metaKeyPrefix      = 9
+	metaMemberDefault  = 10
+	metaMemberCharsets = 11
+)
+
+func (t *Table) optional(kind byte, r *reader) bool {
+	switch kind {
+	case metaSigns:
+		bits := r.rest()
+		for i, c := range t.of(isNumeric) {
+			c.Unsigned = i/8 < len(bits) && bits[i/8]&(0x80>>(i%8)) != 0
+		}
+	case metaDefaultCharset:
+		return r.charsets(t.of(isCharacter))
+	case metaMemberDefault:
+		return r.charsets(t.of(isMember))
+	case metaCharsets:
+		for _, c := range t.of(isCharacter) {
+			c.Charset = r.length()
+		}
+	case metaMemberCharsets:
+		for _, c := range t.of(isMember) {
+			c.Charset = r.length()
+		}
+	case metaNames:
+		for i := range t.Columns {
+			t.Columns[i].Name = r.text()
+		}
+		t.Named = true
+	case metaSetValues:
+		r.values(t.of(func(typ byte) bool { return typ == TypeSet }))
+	case metaEnumValues:
+		r.values(t.of(func(typ byte) bool { return typ == TypeEnum }))
+	case metaKey, metaKeyPrefix:
+		for len(r.data) > 0 && !r.failed {
+			i := r.length()
+			if kind == metaKeyPrefix {
+				r.length()
+			}
+			if i >= len(t.Columns) {
+				return false
+			}
+			t.Key = append(t.Key, i)
+		}
+	}
+	return true
+}
+
+// charsets takes the collation that the columns have, and those of the exceptions.
+func (r *reader) charsets(columns []*Column) bool {
+	common := r.length()
+	for _, c := range columns {
+		c.Charset = common
+	}
+	for len(r.data) > 0 && !r.failed {
+		i, charset := r.length(), r.length()
+		if i >= len(columns) {
+			return false
+		}
+		columns[i].Charset = charset
+	}
+	return true
+}
+
+// values takes the values of each column of ENUM or SET.
+func (r *reader) values(columns []*Column) {
+	for _, c := range columns {
+		for n := r.length(); n > 0 && !r.failed; n-- {
+			c.Values = append(c.Values, r.text())
+		}
+	}
+}
+
+func (t *Table) of(is func(typ byte) bool) (all []*Column) {
+	for i := range t.Columns {
+		if is(t.Columns[i].Type) {
+			all = append(all, &t.Columns[i])
+		}
+	}
+	return all
+}
+
+func isMember(typ byte) bool { return typ == TypeEnum || typ == TypeSet }
+
+// isNumeric reports whether the metadata has a sign for a column.
+func isNumeric(typ byte) bool {
+	switch typ {
+	case TypeTiny, TypeShort, TypeInt24, TypeLong, TypeLongLong, TypeNewDecimal, TypeFloat, TypeDouble:
+		return true
+	}
+	return false
+}
+
+// isCharacter reports whether the metadata has a character set for a column.
+func isCharacter(typ byte) bool {
+	switch typ {
+	case TypeString, TypeVarString, TypeVarchar, TypeVarcharCompressed, TypeBlobCompressed, TypeTinyBlob, TypeMediumBlob, TypeLongBlob, TypeBlob:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,255 @@
+// Package gtid has sets of transactions by their global identifiers, as MariaDB and MySQL write them.
+package gtid
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Set is a set of transactions. Of MariaDB it has the last one of each domain, which stands for all before it; of MySQL it has intervals of each
+// server. The zero Set is empty, and becomes one or the other with the first Add.
+type Set struct {
+	domains map[uint32]Maria
+	servers map[[16]byte][]interval
+}
+
+// Maria is the last transaction of a domain.
+type Maria struct {
+	Server   uint32
+	Sequence uint64
+}
+
+// interval is of sequence numbers, with the end.
+type interval struct{ from, to uint64 }
+
+// Parse parses the text of a set: domain-server-sequence, or uuid:1-5:7.
+func Parse(text string) (Set, error) {
+	var s Set
+	for item := range strings.SplitSeq(strings.Join(strings.Fields(text), ""), ",") {
+		if item == "" {
+			continue
+		}
+		var ok bool
+		if strings.Contains(item, ":") {
+			ok = s.parseMySQL(item)
+		} else {
+			ok = s.parseMaria(item)
+		}
+		if !ok {
+			return Set{}, fmt.Errorf("%q is no set of GTIDs", text)
+		}
+	}
+	return s, nil
+}
+
+func (s *Set) parseMaria(item string) bool {
+	parts := strings.Split(item, "-")
+	if len(parts) != 3 {
+		return false
+	}
+	domain, err1 := strconv.ParseUint(parts[0], 10, 32)
+	server, err2 := strconv.ParseUint(parts[1], 10, 32)
+	sequence, err3 := strconv.ParseUint(parts[2], 10, 64)
+	if err1 != nil || err2 != nil || err3 != nil {
+		return false
+	}
+	s.AddMaria(uint32(domain), uint32(server), sequence)
+	return true
+}
+
+func (s *Set) parseMySQL(item string) bool {
+	name, rest, _ := strings.Cut(item, ":")
+	b, err := hex.DecodeString(strings.ReplaceAll(name, "-", ""))
+	if err != nil || len(b) != 16 {
+		return false
+	}
+	for part := range strings.SplitSeq(rest, ":") {
+		from, to, ranged := strings.Cut(part, "-")
+		if !ranged {
+			to = from
+		}
+		i, err1 := strconv.ParseUint(from, 10, 63)
+		j, err2 := strconv.ParseUint(to, 10, 63)
+		if err1 != nil || err2 != nil || i == 0 || j < i {
+			return false
+		}
+		s.add([16]byte(b), interval{i, j})
+	}
+	return true
+}
+
+// AddMaria adds a transaction of MariaDB, and with it all before it in its domain.
+func (s *Set) AddMaria(domain, server uint32, sequence uint64) {
+	if s.domains == nil {
+		s.domains = map[uint32]Maria{}
+	}
+	s.domains[domain] = Maria{server, sequence}
+}
+
+// AddMySQL adds a transaction of MySQL.
+func (s *Set) AddMySQL(server [16]byte, sequence uint64) { s.add(server, interval{sequence, sequence}) }
+
+func (s *Set) add(server [16]byte, one interval) {
+	if s.servers == nil {
+		s.servers = map[[16]byte][]interval{}
+	}
+	all := s.servers[server]
+	if n := len(all); n > 0 && all[n-1].to+1 == one.from { // as nearly always
+		all[n-1].to = one.to
+		return
+	}
+	all = append(slices.Clone(all), one)
+	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
+	merged := all[:1]
+	for _, i := range all[1:] {
+		if last := &merged[len(merged)-1]; i.from <= last.to+1 {
+			last.to = max(last.to, i.to)
+		} else {
+			merged = append(merged, i)
+		}
+	}
+	s.servers[server] = merged
+}
+
+// HasMaria reports whether a transaction of MariaDB is in the set.
+func (s *Set) HasMaria(domain uint32, sequence uint64) bool {
+	last, ok := s.domains[domain]
+	return ok && sequence <= last.Sequence
+}
+
+// HasMySQL reports whether a transaction of MySQL is in the set.
+func (s *Set) HasMySQL(server [16]byte, sequence uint64) bool {
+	return slices.ContainsFunc(s.servers[server], func(i interval) bool { return i.from <= sequence && sequence <= i.to })
+}
+
+// Missing returns the part of other that is not in s, of MySQL; of MariaDB the domains that are further in other.
+func (s *Set) Missing(other Set) Set {
+	var missing Set
+	for domain, last := range other.domains {
+		if !s.HasMaria(domain, last.Sequence) {
+			missing.AddMaria(domain, last.Server, last.Sequence)
+		}
+	}
+	for server, all := range other.servers {
+		for _, i := range all {
+			for _, have := range s.servers[server] {
+				if have.to < i.from || have.from > i.to {
+					continue
+				}
+				if i.from < have.from {
+					missing.add(server, interval{i.from, have.from - 1})
+				}
+				i.from = have.to + 1
+			}
+			if i.from <= i.to {
+				missing.add(server, i)
+			}
+		}
+	}
+	return missing
+}
+
+// Empty reports whether nothing is in the set.
+func (s *Set) Empty() bool { return len(s.domains) == 0 && len(s.servers) == 0 }
+
+// Clone returns a copy.
+func (s *Set) Clone() Set {
+	c := Set{domains: maps.Clone(s.domains), servers: maps.Clone(s.servers)}
+	for server, all := range c.servers {
+		c.servers[server] = slices.Clone(all)
+	}
+	return c
+}
+
+// Equal reports whether both have the same.
+func (s *Set) Equal(other Set) bool { return s.String() == other.String() }
+
+// String is the text that Parse reads, always the same for the same set.
+func (s *Set) String() string {
+	var b []byte
+	for _, domain := range slices.Sorted(maps.Keys(s.domains)) {
+		last := s.domains[domain]
+		b = appendMaria(comma(b), domain, last.Server, last.Sequence)
+	}
+	for _, server := range s.sortedServers() {
+		b = appendUUID(comma(b), server)
+		for _, i := range s.servers[server] {
+			b = strconv.AppendUint(append(b, ':'), i.from, 10)
+			if i.to > i.from {
+				b = strconv.AppendUint(append(b, '-'), i.to, 10)
+			}
+		}
+	}
+	return string(b)
+}
+
+func (s *Set) sortedServers() [][16]byte {
+	return slices.SortedFunc(maps.Keys(s.servers), func(a, b [16]byte) int { return slices.Compare(a[:], b[:]) })
+}
+
+func comma(b []byte) []byte {
+	if len(b) > 0 {
+		return append(b, ',')
+	}
+	return b
+}
+
+func appendMaria(b []byte, domain, server uint32, sequence uint64) []byte {
+	b = strconv.AppendUint(b, uint64(domain), 10)
+	b = strconv.AppendUint(append(b, '-'), uint64(server), 10)
+	return strconv.AppendUint(append(b, '-'), sequence, 10)
+}
+
+func appendUUID(b []byte, u [16]byte) []byte {
+	for i, n := range []int{4, 2, 2, 2, 6} {
+		if i > 0 {
+			b = append(b, '-')
+		}
+		at := []int{0, 4, 6, 8, 10}[i]
+		b = hex.AppendEncode(b, u[at:at+n])
+	}
+	return b
+}
+
+// FormatMaria returns the text of a GTID of MariaDB.
+func FormatMaria(domain, server uint32, sequence uint64) string {
+	return string(appendMaria(nil, domain, server, sequence))
+}
+
+// FormatMySQL returns the text of a GTID of MySQL.
+func FormatMySQL(server [16]byte, sequence uint64) string {
+	return string(strconv.AppendUint(append(appendUUID(nil, server), ':'), sequence, 10))
+}
+
+// Encode returns a set of MySQL in the form of the protocol: the number of servers, and for each its UUID, the number of
+// intervals, and their beginnings and ends, which are not within.
+func (s *Set) Encode() []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(s.servers)))
+	for _, server := range s.sortedServers() {
+		b = append(b, server[:]...)
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(s.servers[server])))
+		for _, i := range s.servers[server] {
+			b = binary.LittleEndian.AppendUint64(b, i.from)
+			b = binary.LittleEndian.AppendUint64(b, i.to+1)
+		}
+	}
+	return b
+}
+
+// Join adds all of other.
+func (s *Set) Join(other Set) {
+	for domain, last := range other.domains {
+		s.AddMaria(domain, last.Server, last.Sequence)
+	}
+	for server, all := range other.servers {
+		for _, i := range all {
+			s.add(server, i)
+		}
+	}
+}

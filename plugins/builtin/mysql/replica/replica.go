@@ -1,0 +1,233 @@
+// Package replica speaks the protocol of MariaDB and MySQL as far as a replica needs it: it logs in, sends settings, and asks for the
+// binary log. The protocol is that of https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html and
+// https://mariadb.com/kb/en/replication-protocol/.
+package replica
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// Config says how to reach a server.
+type Config struct {
+	Addr           string // host and port
+	User, Password string
+	TLS            *tls.Config   // nil: without
+	Timeout        time.Duration // of connecting, and of each answer
+}
+
+// Conn is a session. Its methods are for one goroutine, but for Close.
+type Conn struct {
+	net     net.Conn
+	in      *bufio.Reader
+	seq     byte
+	timeout time.Duration
+	secure  bool
+	buf     []byte
+}
+
+// Error is what the server refused.
+type Error struct {
+	Number  uint16
+	State   string
+	Message string
+}
+
+// Error implements error.
+func (e *Error) Error() string { return fmt.Sprintf("Error %d (%s): %s", e.Number, e.State, e.Message) }
+
+// ErrProtocol is an answer that is none of this protocol.
+var ErrProtocol = errors.New("the server does not answer as MySQL does")
+
+// Connect logs in.
+func Connect(ctx context.Context, c *Config) (*Conn, error) {
+	dialer := net.Dialer{Timeout: c.Timeout}
+	conn, err := dialer.DialContext(ctx, "tcp", c.Addr)
+	if err != nil {
+		return nil, err
+	}
+	r := &Conn{net: conn, in: bufio.NewReaderSize(conn, 64<<10), timeout: c.Timeout}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	err = r.login(ctx, c)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Close ends the session. It may be called while a method runs, which returns an error then.
+func (c *Conn) Close() { _ = c.net.Close() }
+
+// Bits of capabilities.
+const (
+	capLongPassword = 1 << 0
+	capLongFlag     = 1 << 2
+	capProtocol41   = 1 << 9
+	capTLS          = 1 << 11
+	capTransactions = 1 << 13
+	capSecure       = 1 << 15
+	capPluginAuth   = 1 << 19
+	capLenencAuth   = 1 << 21
+)
+
+const utf8mb4 = 45
+
+// maxPacket is what a packet of the protocol holds at most; what is larger comes in several.
+const maxPacket = 1<<24 - 1
+
+// read returns the next message. It is valid until the next call.
+func (c *Conn) read() ([]byte, error) {
+	c.buf = c.buf[:0]
+	for {
+		var head [4]byte
+		if _, err := io.ReadFull(c.in, head[:]); err != nil {
+			return nil, err
+		}
+		n := int(head[0]) | int(head[1])<<8 | int(head[2])<<16
+		c.seq = head[3] + 1
+		at := len(c.buf)
+		if cap(c.buf)-at < n {
+			c.buf = append(make([]byte, 0, at+n), c.buf...)
+		}
+		c.buf = c.buf[:at+n]
+		if _, err := io.ReadFull(c.in, c.buf[at:]); err != nil {
+			return nil, err
+		}
+		if n < maxPacket {
+			return c.buf, nil
+		}
+	}
+}
+
+// answer is read within the timeout; an error packet is an *Error.
+func (c *Conn) answer() ([]byte, error) {
+	if err := c.net.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
+		return nil, err
+	}
+	b, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	return b, errorOf(b)
+}
+
+func errorOf(b []byte) error {
+	if len(b) == 0 {
+		return ErrProtocol
+	}
+	if b[0] != 0xff || len(b) < 3 {
+		return nil
+	}
+	e := &Error{Number: binary.LittleEndian.Uint16(b[1:]), State: "HY000"}
+	b = b[3:]
+	if len(b) >= 6 && b[0] == '#' {
+		e.State, b = string(b[1:6]), b[6:]
+	}
+	e.Message = string(b)
+	return e
+}
+
+func (c *Conn) write(payload []byte) error {
+	if len(payload) >= maxPacket {
+		return errors.New("the message is too long")
+	}
+	head := []byte{byte(len(payload)), byte(len(payload) >> 8), byte(len(payload) >> 16), c.seq}
+	c.seq++
+	if err := c.net.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return err
+	}
+	_, err := c.net.Write(append(head, payload...))
+	return err
+}
+
+// Commands.
+const (
+	commandQuery    = 0x03
+	commandDump     = 0x12
+	commandRegister = 0x15
+	commandDumpGTID = 0x1e
+)
+
+func (c *Conn) command(payload []byte) error {
+	c.seq = 0
+	return c.write(payload)
+}
+
+// Exec runs a statement that has no rows as its result.
+func (c *Conn) Exec(sql string) error {
+	if err := c.command(append([]byte{commandQuery}, sql...)); err != nil {
+		return err
+	}
+	b, err := c.answer()
+	if err == nil && b[0] != 0 {
+		err = ErrProtocol
+	}
+	return err
+}
+
+// Register makes the session known as a replica with this number. It needs the privilege REPLICATION SLAVE.
+func (c *Conn) Register(id uint32, name string) error {
+	name = name[:min(len(name), 60)]
+	b := binary.LittleEndian.AppendUint32([]byte{commandRegister}, id)
+	b = append(append(b, byte(len(name))), name...)
+	b = append(b, make([]byte, 2+2+4+4)...) // user, password, port, rank, number of the master
+	if err := c.command(b); err != nil {
+		return err
+	}
+	_, err := c.answer()
+	return err
+}
+
+// Dump asks for the events of a file from a place on, or, of MariaDB after SET @slave_connect_state, from there on.
+func (c *Conn) Dump(id uint32, file string, pos uint32) error {
+	b := binary.LittleEndian.AppendUint32([]byte{commandDump}, pos)
+	b = append(b, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, id)
+	return c.command(append(b, file...))
+}
+
+// DumpGTID asks MySQL for the events of all transactions that are not in a set, in the form of the protocol.
+func (c *Conn) DumpGTID(id uint32, set []byte) error {
+	b := []byte{commandDumpGTID, 0, 0}
+	b = binary.LittleEndian.AppendUint32(b, id)
+	b = binary.LittleEndian.AppendUint32(b, 0) // no file
+	b = binary.LittleEndian.AppendUint64(b, 4)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(set)))
+	return c.command(append(b, set...))
+}
+
+// Buffered reports whether there is more that was received already.
+func (c *Conn) Buffered() bool { return c.in.Buffered() > 4 }
+
+// Event returns the next event, valid until the next call. It is an error when none comes for so long, also when the
+// connection is half-open: a server with nothing to send sends heartbeats.
+func (c *Conn) Event(silence time.Duration) ([]byte, error) {
+	if err := c.net.SetReadDeadline(time.Now().Add(silence)); err != nil {
+		return nil, err
+	}
+	b, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	if err := errorOf(b); err != nil {
+		return nil, err
+	}
+	switch {
+	case b[0] == 0:
+		return b[1:], nil
+	case b[0] == 0xfe:
+		return nil, fmt.Errorf("the server ended the log: %w", io.ErrUnexpectedEOF)
+	}
+	return nil, ErrProtocol
+}

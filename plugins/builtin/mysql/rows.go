@@ -1,0 +1,160 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// maxRecords and maxBytes bound, with maxBatches, what the source holds for Read.
+const (
+	maxBatches = 2
+	maxRecords = 512
+	maxBytes   = 256 << 10
+)
+
+// rows adds records for changes of rows.
+func (st *stream) rows(ctx context.Context, h *binlog.Header, rows *binlog.Rows) error {
+	r, err := st.relationOf(ctx, rows.Table)
+	if err != nil || !r.wanted {
+		return err
+	}
+	if !st.tx.open {
+		return fmt.Errorf("cannot read a change of table %s.%s that ends at %d: it is in no transaction", r.Schema, r.Name, h.End)
+	}
+	for rows.More() {
+		if err := rows.Next(r.before, r.after, false); err != nil {
+			return err
+		}
+		switch rows.Kind {
+		case binlog.Insert:
+			st.add(r, record.OperationCreate, r.after, nil, r.after)
+		case binlog.Delete:
+			st.add(r, record.OperationDelete, r.before, r.before, nil)
+		case binlog.Update:
+			st.update(r)
+		}
+		if len(st.records) >= maxRecords || st.bytes >= maxBytes {
+			if !st.flush(ctx) {
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
+// update hands on a row that changed: as one record or, when its key changed, as the end of the row with the former key and the
+// beginning of another.
+func (st *stream) update(r *relation) {
+	for i, v := range r.after { // a log that has only what changed
+		if v == binlog.Absent {
+			r.after[i] = r.before[i]
+		}
+	}
+	for _, k := range r.keys {
+		if r.before[k] != binlog.Absent && !reflect.DeepEqual(r.before[k], r.after[k]) {
+			st.add(r, record.OperationDelete, r.before, r.before, nil)
+			st.add(r, record.OperationCreate, r.after, nil, r.after)
+			return
+		}
+	}
+	st.add(r, record.OperationUpdate, r.after, r.before, r.after)
+}
+
+// add adds a record, unless it was handed on before.
+func (st *stream) add(r *relation, op record.Operation, key, before, after []any) {
+	tx := &st.tx
+	tx.index++
+	if tx.index <= tx.skip || tx.hidden && st.seen.of(st.settings.patterns, r.Schema, r.Name) {
+		return
+	}
+	rec := record.Record{Operation: op, Metadata: r.metadata(tx)}
+	position := append(make(record.Position, 0, len(tx.prefix)+len(tx.suffix)+20), tx.prefix...)
+	rec.Position = append(strconv.AppendInt(append(position, `,"index":`...), tx.index, 10), tx.suffix...)
+	if len(r.keys) > 0 {
+		values := make(map[string]any, len(r.keys))
+		for _, k := range r.keys {
+			values[r.Columns[k].Name] = key[k]
+		}
+		rec.Key = record.Structured(values)
+	}
+	if before != nil {
+		rec.Before = record.Structured(st.values(r, before))
+	}
+	if after != nil {
+		rec.After = record.Structured(st.values(r, after))
+	}
+	st.records, st.indexes = append(st.records, rec), append(st.indexes, tx.index)
+}
+
+// values returns the columns of a row that there are, and adds their size.
+func (st *stream) values(r *relation, row []any) map[string]any {
+	values := make(map[string]any, len(row))
+	for i, v := range row {
+		if v == binlog.Absent || r.Columns[i].Skip {
+			continue
+		}
+		values[r.Columns[i].Name] = v
+		st.bytes += 16 + sizeOf(v)
+	}
+	return values
+}
+
+func sizeOf(v any) int {
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case []byte:
+		return len(v)
+	}
+	return 0
+}
+
+// metadata returns that of a record: of its transaction and its table.
+func (r *relation) metadata(tx *transaction) record.Metadata {
+	if r.commonOf != tx.number {
+		r.common = append(make(record.Metadata, 0, len(tx.metadata)+2), tx.metadata...)
+		r.common.Set(record.KeyCollection, r.Name)
+		r.common.Set(metaDatabase, r.Schema)
+		r.commonOf = tx.number
+	}
+	return withSpare(r.common)
+}
+
+// withSpare returns a copy of m with spare capacity for what a host adds.
+func withSpare(m record.Metadata) record.Metadata {
+	return append(make(record.Metadata, 0, len(m)+2), m...)
+}
+
+// flush hands the records on. The last one of a transaction that has not ended stays: its position says whether more follow.
+func (st *stream) flush(ctx context.Context) bool {
+	n := len(st.records)
+	held := st.tx.open && len(st.indexes) > 0
+	if held {
+		n--
+	}
+	if n <= 0 {
+		return true
+	}
+	if !st.Send(ctx, st.records[:n:n]) {
+		return false
+	}
+	st.at = st.now.clone()
+	if !st.tx.open {
+		st.Source.seen = st.seen
+	}
+	if k := len(st.indexes); held && k > 1 {
+		st.at.in, st.at.index = st.tx.gtid, st.indexes[k-2]
+	}
+	var rest []record.Record
+	var index []int64
+	if held {
+		rest, index = append(rest, st.records[n]), append(index, st.indexes[len(st.indexes)-1])
+	}
+	st.records, st.indexes, st.bytes = rest, index, 0
+	return true
+}

@@ -1,0 +1,244 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
+)
+
+// serverInfo is what a server says of itself.
+type serverInfo struct {
+	maria     bool
+	gtids     bool   // of MySQL: gtid_mode is ON
+	id        string // of the server's data
+	variables map[string]string
+	user      string
+}
+
+const variablesQuery = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('version', 'log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_value_options', 'gtid_mode', 'server_uuid', 'server_uid', 'server_id', 'hostname', 'port')"
+
+func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
+	info.variables = map[string]string{}
+	err = eachRow(ctx, db, variablesQuery, func(rows *sql.Rows) error {
+		var name, value string
+		err := rows.Scan(&name, &value)
+		info.variables[strings.ToLower(name)] = value
+		return err
+	})
+	if err != nil {
+		return info, fmt.Errorf("cannot ask the server for its settings: %w", err)
+	}
+	v := info.variables
+	info.maria = strings.Contains(v["version"], "MariaDB")
+	info.gtids = v["gtid_mode"] == "ON"
+	for _, id := range []string{v["server_uuid"], v["server_uid"], v["hostname"] + ":" + v["port"] + ":" + v["server_id"]} {
+		if info.id == "" {
+			info.id = id
+		}
+	}
+	if err := db.QueryRowContext(ctx, "SELECT current_user()").Scan(&info.user); err != nil {
+		return info, fmt.Errorf("cannot ask the server who the user is: %w", err)
+	}
+	return info, nil
+}
+
+// check returns what must be changed so that changes can be read.
+func (s *serverInfo) check() error {
+	v := s.variables
+	switch {
+	case v["log_bin"] != "ON":
+		return errors.New("the server has no binary log: set log_bin and server_id in section [mysqld] of its configuration file, and restart it")
+	case v["binlog_format"] != "" && v["binlog_format"] != "ROW":
+		return fmt.Errorf("the binary log has statements instead of rows: binlog_format is %s: SET GLOBAL binlog_format = 'ROW', also in section [mysqld] of the configuration file, and have all sessions made anew", v["binlog_format"])
+	case v["binlog_row_image"] != "" && !strings.HasPrefix(v["binlog_row_image"], "FULL"):
+		return fmt.Errorf("the binary log has parts of rows: binlog_row_image is %s: SET GLOBAL binlog_row_image = 'FULL', also in section [mysqld] of the configuration file, and have all sessions made anew", v["binlog_row_image"])
+	case v["binlog_row_value_options"] != "":
+		return fmt.Errorf("the binary log has parts of JSON values: SET GLOBAL binlog_row_value_options = '', also in section [mysqld] of the configuration file, and have all sessions made anew")
+	}
+	return nil
+}
+
+// logFile is one of the binary log.
+type logFile struct {
+	name string
+	size uint64
+}
+
+// logs returns the files of the binary log, the oldest first.
+func (s *serverInfo) logs(ctx context.Context, db *sql.DB) (all []logFile, err error) {
+	rows, err := db.QueryContext(ctx, "SHOW BINARY LOGS")
+	if err != nil {
+		return nil, s.forbidden(err)
+	}
+	defer func() { _ = rows.Close() }()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		var f logFile
+		into := make([]any, len(columns))
+		for i := range into {
+			into[i] = new(sql.RawBytes)
+		}
+		into[0], into[1] = &f.name, &f.size
+		if err := rows.Scan(into...); err != nil {
+			return nil, fmt.Errorf("cannot list the binary logs: %w", err)
+		}
+		all = append(all, f)
+	}
+	return all, rows.Err()
+}
+
+func (s *serverInfo) forbidden(err error) error {
+	if !isNumber(err, accessDenied) {
+		return fmt.Errorf("cannot list the binary logs: %w", err)
+	}
+	right := "REPLICATION CLIENT"
+	if s.maria {
+		right = "BINLOG MONITOR"
+	}
+	return fmt.Errorf("cannot list the binary logs: %w: the user needs the privilege: GRANT %s ON *.* TO %s", err, right, s.user)
+}
+
+// querier is a *sql.DB or a *sql.Conn.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// end returns the place behind everything in the log.
+func (s *serverInfo) end(ctx context.Context, q querier) (p place, err error) {
+	p.server = s.id
+	for _, statement := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} { // MySQL 8.4 has the second one only
+		if err = s.status(ctx, q, statement, &p); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return p, s.forbidden(err)
+	}
+	switch {
+	case s.maria:
+		p.set, err = s.setAt(ctx, q, p.file, p.pos)
+	case s.gtids:
+		var text string
+		if err = q.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed").Scan(&text); err == nil {
+			p.set, err = gtid.Parse(text)
+		}
+	}
+	if err != nil {
+		return p, fmt.Errorf("cannot ask for the place in the log: %w", err)
+	}
+	return p, nil
+}
+
+func (s *serverInfo) status(ctx context.Context, q querier, statement string, p *place) error {
+	rows, err := q.QueryContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	into := make([]any, len(columns))
+	for i := range into {
+		into[i] = new(sql.RawBytes)
+	}
+	if len(into) < 2 || !rows.Next() {
+		return errors.New("it has none")
+	}
+	into[0], into[1] = &p.file, &p.pos
+	return rows.Scan(into...)
+}
+
+// setAt returns the GTIDs of what stands before a place in the log of MariaDB.
+func (s *serverInfo) setAt(ctx context.Context, q querier, file string, pos uint64) (gtid.Set, error) {
+	var text sql.NullString
+	if err := q.QueryRowContext(ctx, "SELECT BINLOG_GTID_POS(?, ?)", file, pos).Scan(&text); err != nil {
+		return gtid.Set{}, err
+	}
+	if !text.Valid {
+		return gtid.Set{}, fmt.Errorf("the log has no place %s:%s", file, strconv.FormatUint(pos, 10))
+	}
+	return gtid.Parse(text.String)
+}
+
+// checkHistory compares the position with what the server has: one of another history is never gone on from.
+func (s *Source) checkHistory(ctx context.Context) error {
+	all, err := s.server.logs(ctx, s.db)
+	if err != nil || s.at.file == "" {
+		return err
+	}
+	here := s.at.server == s.server.id
+	var file *logFile
+	for i := range all {
+		if all[i].name == s.at.file {
+			file = &all[i]
+		}
+	}
+	switch {
+	case s.server.maria:
+		if here && file != nil {
+			found, err := s.server.setAt(ctx, s.db, s.at.file, s.at.pos)
+			if transient(err) {
+				return err
+			}
+			if err != nil || !found.Equal(s.at.set) {
+				return fmt.Errorf("changes are missed behind %s: the log of the server has GTID %q there: it was begun anew (RESET MASTER). %s", s.at.String(), found.String(), newSnapshot)
+			}
+		}
+		return nil
+	case s.server.gtids:
+		return s.checkExecuted(ctx)
+	case !s.at.set.Empty():
+		return fmt.Errorf("cannot go on from %s: gtid_mode of the server is not ON: switch it on, or take a new snapshot. %s", s.at.String(), newSnapshot)
+	case !here:
+		return fmt.Errorf("cannot go on from %s: it is a place in the log of server %s, and this is %s: without GTIDs a place means nothing on another server: set gtid_mode to ON. %s", s.at.String(), s.at.server, s.server.id, newSnapshot)
+	case file == nil || s.at.pos > file.size:
+		return fmt.Errorf("changes are missed behind %s: the server does not have that part of the log any more. %s. Keep the log for longer than the source may be away: binlog_expire_logs_seconds", s.at.String(), newSnapshot)
+	}
+	return nil
+}
+
+// checkExecuted compares the position with the transactions of MySQL.
+func (s *Source) checkExecuted(ctx context.Context) error {
+	var executed, purged string
+	if err := s.db.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged").Scan(&executed, &purged); err != nil {
+		return fmt.Errorf("cannot ask for the place in the log: %w", err)
+	}
+	has, err := gtid.Parse(executed)
+	if err != nil {
+		return err
+	}
+	gone, err := gtid.Parse(purged)
+	if err != nil {
+		return err
+	}
+	return s.compare(has, gone)
+}
+
+// compare returns an error when the position has transactions that the server does not have, or lacks some that it has purged.
+func (s *Source) compare(has, gone gtid.Set) error {
+	want := s.at.set.Clone()
+	if in, err := gtid.Parse(s.at.in); err == nil {
+		want.Join(in)
+	}
+	if s.at.set.Empty() && !has.Empty() && s.at.server != "" && s.at.pos > 4 && s.at.in == "" && s.seen == nil && !gone.Empty() {
+		return fmt.Errorf("cannot go on from %s: it is a place without GTIDs, and gtid_mode of the server is ON. %s", s.at.String(), newSnapshot)
+	}
+	if missing := has.Missing(want); !missing.Empty() {
+		return fmt.Errorf("cannot go on from %s: the server does not have the transactions %s: it is not a copy of the one that was read from, lost them, or was begun anew (RESET MASTER). %s", s.at.String(), missing.String(), newSnapshot)
+	}
+	if missing := s.at.set.Missing(gone); !missing.Empty() {
+		return fmt.Errorf("changes are missed: the server has purged the transactions %s, which were not read. %s. Keep the log for longer than the source may be away: binlog_expire_logs_seconds", missing.String(), newSnapshot)
+	}
+	return nil
+}

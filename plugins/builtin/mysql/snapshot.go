@@ -1,0 +1,406 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/progress"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// chunkRows is how many rows a statement reads at most.
+const chunkRows = 10_000
+
+// pending reports whether rows are to be read, and decides of which entries of the settings.
+func (s *Source) pending() bool {
+	if len(s.begun) > 0 {
+		return true
+	}
+	s.reading = nil
+	for _, item := range s.settings.items() {
+		if !s.done.has(item) {
+			s.begun = append(s.begun, item)
+		}
+	}
+	return len(s.begun) > 0
+}
+
+// toRead returns the tables whose rows are still to be read, in the order of their ids.
+func (s *Source) toRead(ctx context.Context) ([]*tableInfo, error) {
+	patterns := slices.DeleteFunc(slices.Clone(s.settings.patterns), func(p pattern) bool { return !s.begun.has(p.item) })
+	all, err := resolve(ctx, s.db, patterns)
+	if err != nil {
+		return nil, err
+	}
+	covered := func(t *tableInfo) bool { // by an entry whose rows were read, and none asks for it again
+		by := func(p pattern) bool { return p.matches(t.Schema, t.Name) }
+		return !slices.ContainsFunc(patterns, func(p pattern) bool { return by(p) && (p.name != "*" || s.at.file == "") }) &&
+			slices.ContainsFunc(s.settings.patterns, func(p pattern) bool { return s.done.has(p.item) && by(p) })
+	}
+	all = slices.DeleteFunc(all, func(t *tableInfo) bool { return s.reading != nil && t.ID() < s.reading.Name || covered(t) })
+	for _, t := range all {
+		if err := t.describe(ctx, s.db); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// readTables reads the rows of the tables of the entries begun, all in one transaction, and hands them on. Changes committed before its
+// snapshot are in the rows; later ones come with the log, which does not go on before.
+func (s *Source) readTables(ctx context.Context, connected func()) error {
+	tables, err := s.toRead(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot connect to MySQL: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	connected()
+	if err := s.beginSnapshot(ctx, conn); err != nil {
+		return err
+	}
+	r := &rowReader{source: s, conn: conn}
+	for _, t := range tables {
+		if err := r.read(ctx, t); err != nil {
+			if isNumber(err, changedSince) {
+				return fmt.Errorf("%w: %w", errAgain, err)
+			}
+			return err
+		}
+	}
+	for _, item := range s.begun {
+		if !s.done.has(item) {
+			s.done = append(s.done, item)
+		}
+	}
+	s.begun, s.reading = nil, nil
+	s.monitor.reads(nil)
+	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
+		return fmt.Errorf("cannot end reading tables: %w", err)
+	}
+	return r.finish(ctx)
+}
+
+// beginSnapshot begins the transaction and notes what its snapshot contains. When reading goes on after a loss of the connection, the place of the
+// first transaction stays: what it contains, later ones do, too.
+func (s *Source) beginSnapshot(ctx context.Context, conn *sql.Conn) error {
+	for _, sql := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET SESSION net_write_timeout = 3600", "SET SESSION wait_timeout = 86400"} {
+		if _, err := conn.ExecContext(ctx, sql); err != nil {
+			return fmt.Errorf("cannot begin to read tables: %w", err)
+		}
+	}
+	begin := s.beginMySQL
+	if s.server.maria {
+		begin = s.beginMaria
+	}
+	at, err := begin(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("cannot begin to read tables: %w", err)
+	}
+	switch {
+	case s.at.file == "":
+		s.at = at
+	case s.seen == nil && s.reading == nil:
+		s.seen = &seen{GTID: at.set.String(), File: at.file, Pos: at.pos, Items: s.begun.String(), set: at.set}
+		if at.set.Empty() && (s.server.maria || s.server.gtids) {
+			s.seen = nil
+		}
+	case s.seen != nil && s.reading == nil: // rows that are newer than the earlier ones: changes of them come once more
+		read := parseItems(s.seen.Items)
+		s.seen.Items = append(read, slices.DeleteFunc(slices.Clone(s.begun), read.has)...).String()
+	}
+	return nil
+}
+
+// beginMaria begins a transaction in MariaDB, which says at which place in the log its snapshot is.
+func (s *Source) beginMaria(ctx context.Context, conn *sql.Conn) (at place, err error) {
+	if _, err := conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
+		return at, err
+	}
+	rows, err := conn.QueryContext(ctx, "SHOW STATUS LIKE 'binlog_snapshot_%'")
+	if err != nil {
+		return at, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return at, err
+		}
+		switch strings.ToLower(name) {
+		case "binlog_snapshot_file":
+			at.file = value
+		case "binlog_snapshot_position":
+			at.pos, _ = strconv.ParseUint(value, 10, 64)
+		}
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return at, err
+	}
+	if at.file == "" || at.pos == 0 {
+		return at, errors.New("the server does not say at which place of the log")
+	}
+	at.server = s.server.id
+	at.set, err = s.server.setAt(ctx, conn, at.file, at.pos)
+	return at, err
+}
+
+// beginMySQL begins a transaction in MySQL, while nothing commits. A user who may not lock takes the transactions that have ended before: changes
+// between the two come once more.
+func (s *Source) beginMySQL(ctx context.Context, conn *sql.Conn) (at place, err error) {
+	_, err = conn.ExecContext(ctx, "FLUSH TABLES WITH READ LOCK")
+	locked := err == nil
+	if !locked && !(isNumber(err, accessDenied) || isNumber(err, accessDeniedUser)) {
+		return at, err
+	}
+	if !locked && !s.server.gtids {
+		return at, fmt.Errorf("%w: without GTIDs a short lock is needed: GRANT RELOAD ON *.* TO %s", err, s.server.user)
+	}
+	if at, err = s.server.end(ctx, conn); err == nil {
+		_, err = conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+	}
+	if locked {
+		_, unlock := conn.ExecContext(ctx, "UNLOCK TABLES")
+		err = errors.Join(err, unlock)
+	}
+	return at, err
+}
+
+// rowReader makes records of rows and hands them on. The last one stays, until it is known whether more follow.
+type rowReader struct {
+	source *Source
+	conn   *sql.Conn
+
+	table    *tableInfo
+	keys     []int // columns to go on behind
+	progress progress.Snapshot
+	metadata record.Metadata
+	prefix   []byte // of positions, before the key
+	suffix   []byte
+	last     []string // key of the last row
+	records  []record.Record
+	bytes    int
+}
+
+// read reads the rows of a table behind the key in the position, in the order of the key.
+func (r *rowReader) read(ctx context.Context, t *tableInfo) error {
+	s := r.source
+	r.prepare(t)
+	for {
+		n, err := r.chunk(ctx)
+		if err != nil {
+			if isNumber(err, commandDenied) {
+				return fmt.Errorf("cannot read table %s: %w: GRANT SELECT ON %s TO %s", t.ID(), err, t.SQL(), s.server.user)
+			}
+			return fmt.Errorf("cannot read table %s: %w", t.ID(), err)
+		}
+		if len(r.keys) == 0 || n < chunkRows {
+			return nil
+		}
+	}
+}
+
+func (r *rowReader) prepare(t *tableInfo) {
+	s := r.source
+	r.table, r.keys = t, t.ordered()
+	r.metadata = record.NewMetadata(map[string]string{record.KeyCollection: t.Name, metaDatabase: t.Schema})
+	r.last, r.progress = nil, progress.Snapshot{Of: t.ID(), Total: t.Estimate, StartedAt: time.Now()}
+	if from := s.reading; from != nil && from.Name == t.ID() && len(from.Key) == len(r.keys) && len(r.keys) > 0 {
+		r.last, r.progress.Rows, r.progress.Resumed = from.Key, from.Rows, from.Rows
+	}
+	name, _ := json.Marshal(t.ID()) // cannot fail
+	r.prefix = s.at.append(nil, typeSnapshot)
+	if s.at.index > 0 {
+		in, _ := json.Marshal(s.at.in) // cannot fail
+		r.prefix = fmt.Appendf(r.prefix, `,"in":%s,"index":%d`, in, s.at.index)
+	}
+	r.prefix = fmt.Appendf(r.prefix, `,"table":{"name":%s,"key":`, name)
+	r.suffix = append([]byte("}"), s.suffix(s.seen)...)
+	r.report()
+}
+
+func (r *rowReader) report() {
+	p := r.progress
+	r.source.monitor.reads(&p)
+}
+
+// ordered returns the columns of the primary key, if rows can be read in their order and from one on.
+func (t *tableInfo) ordered() []int {
+	var keys []int
+	for _, k := range t.Key {
+		i := slices.IndexFunc(t.Columns, func(c columnInfo) bool { return c.Name == k })
+		if i < 0 {
+			return nil
+		}
+		switch t.Columns[i].Type {
+		case "enum", "set", "bit", "float", "double", "json":
+			return nil
+		}
+		keys = append(keys, i)
+	}
+	return keys
+}
+
+// query returns the statement that reads the next rows.
+func (r *rowReader) query() string {
+	t := r.table
+	var names, by []string
+	for _, c := range t.Columns {
+		if !c.Generated || slices.Contains(t.Key, c.Name) {
+			names = append(names, c.selected())
+		}
+	}
+	query := "SELECT " + strings.Join(names, ", ") + " FROM " + t.SQL()
+	for _, k := range r.keys {
+		by = append(by, quote(t.Columns[k].Name))
+	}
+	if len(r.last) > 0 {
+		query += " WHERE " + r.behind(by)
+	}
+	if len(by) > 0 {
+		query += " ORDER BY " + strings.Join(by, ", ") + " LIMIT " + strconv.Itoa(chunkRows)
+	}
+	return query
+}
+
+// behind returns the condition for a greater key, in a form for which the server uses the index.
+func (r *rowReader) behind(by []string) string {
+	condition := ""
+	for i := len(by) - 1; i >= 0; i-- {
+		v := r.literal(i)
+		if condition == "" {
+			condition = by[i] + " > " + v
+		} else {
+			condition = by[i] + " >= " + v + " AND (" + by[i] + " > " + v + " OR " + condition + ")"
+		}
+	}
+	return condition
+}
+
+// literal returns the last value of a column of the key as SQL writes it.
+func (r *rowReader) literal(i int) string {
+	v, c := r.last[i], &r.table.Columns[r.keys[i]]
+	switch {
+	case c.binary():
+		return "x'" + v + "'"
+	case c.Charset != "":
+		return "CONVERT(x'" + hex.EncodeToString([]byte(v)) + "' USING utf8mb4)"
+	}
+	return "'" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(v) + "'"
+}
+
+// chunk reads the next rows, and returns how many there were.
+func (r *rowReader) chunk(ctx context.Context) (n int, err error) {
+	rows, err := r.conn.QueryContext(ctx, r.query())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = rows.Close() }()
+	columns := r.table.Columns
+	raw := make([]sql.RawBytes, len(columns))
+	var into []any
+	for i, c := range columns {
+		if !c.Generated || slices.Contains(r.table.Key, c.Name) {
+			into = append(into, &raw[i])
+		}
+	}
+	for ; rows.Next(); n++ {
+		if err := rows.Scan(into...); err != nil {
+			return n, err
+		}
+		if len(r.records) > maxRecords || r.bytes >= maxBytes {
+			if err := r.flush(ctx); err != nil {
+				return n, err
+			}
+		}
+		r.add(raw)
+	}
+	return n, rows.Err()
+}
+
+// add makes a record of a row.
+func (r *rowReader) add(raw []sql.RawBytes) {
+	t := r.table
+	values := make(map[string]any, len(raw))
+	for i, b := range raw {
+		c := &t.Columns[i]
+		switch {
+		case c.Generated && !slices.Contains(t.Key, c.Name):
+		case b == nil:
+			values[c.Name] = nil
+		default:
+			values[c.Name] = c.fromText(b)
+			r.bytes += len(b) + 16
+		}
+	}
+	rec := record.Record{Operation: record.OperationSnapshot, Metadata: withSpare(r.metadata), After: record.Structured(values)}
+	if len(t.Key) > 0 {
+		key := make(map[string]any, len(t.Key))
+		for _, k := range t.Key {
+			key[k] = values[k]
+		}
+		rec.Key = record.Structured(key)
+	}
+	if len(r.keys) > 0 {
+		r.last = make([]string, len(r.keys))
+		for i, k := range r.keys {
+			if r.last[i] = string(raw[k]); t.Columns[k].binary() {
+				r.last[i] = hex.EncodeToString(raw[k])
+			}
+		}
+	}
+	r.progress.Rows++
+	key, _ := json.Marshal(r.last) // cannot fail
+	p := append(append(make(record.Position, 0, len(r.prefix)+len(key)+len(r.suffix)+32), r.prefix...), key...)
+	p = strconv.AppendInt(append(p, `,"rows":`...), r.progress.Rows, 10)
+	rec.Position = append(p, r.suffix...)
+	r.records = append(r.records, rec)
+}
+
+// flush hands the records on but the last one. From then on reading goes on behind them.
+func (r *rowReader) flush(ctx context.Context) error {
+	n := len(r.records) - 1
+	if n < 1 {
+		return nil
+	}
+	s := r.source
+	if !s.Send(ctx, r.records[:n:n]) {
+		return ctx.Err()
+	}
+	if p, err := parsePosition(r.records[n-1].Position); err == nil && p.Table != nil {
+		s.reading = p.Table
+	}
+	r.records, r.bytes = append([]record.Record(nil), r.records[n]), 0
+	r.report()
+	return nil
+}
+
+// finish hands on the rest. The position of the last row says that all are read.
+func (r *rowReader) finish(ctx context.Context) error {
+	n := len(r.records)
+	if n == 0 {
+		return nil
+	}
+	s := r.source
+	p := s.at.append(nil, typeStream)
+	if s.at.index > 0 {
+		in, _ := json.Marshal(s.at.in) // cannot fail
+		p = fmt.Appendf(p, `,"in":%s,"index":%d`, in, s.at.index)
+	}
+	r.records[n-1].Position = append(p, s.suffix(s.seen)...)
+	if !s.Send(ctx, r.records) {
+		return ctx.Err()
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+type sourceSettings struct {
+	server
+
+	Tables       []string      `json:"tables" default:"*" validate:"required" desc:"Tables to read: name, of the database above, or database.name. * alone stands for all of the database, database.* for all of that one, also those that come later."`
+	SnapshotMode string        `json:"snapshotMode" default:"initial" validate:"inclusion=initial|never" desc:"initial: first the rows that are there, then changes. never: only changes from now on."`
+	Again        []string      `json:"snapshot.again" desc:"Tables to read whole again: table/word, where another word asks once more. Changes wait meanwhile."`
+	ServerID     uint32        `json:"serverId" default:"0" desc:"Number of the source among the replicas of the server, of this source alone. 0: a random one each time."`
+	Heartbeat    time.Duration `json:"heartbeat" default:"10s" validate:"gt=0" desc:"How often the server is to say that it has nothing to send, and lag is measured. A connection that is silent for three times as long is made anew."`
+
+	patterns []pattern
+}
+
+// pattern is an entry of the setting tables.
+type pattern struct{ schema, name, item string }
+
+func (p *pattern) matches(schema, name string) bool {
+	return p.schema == schema && (p.name == "*" || p.name == name)
+}
+
+func (s *sourceSettings) patternOf(entry string) pattern {
+	p := pattern{schema: s.Database, name: entry}
+	if schema, name, ok := strings.Cut(entry, "."); ok {
+		p.schema, p.name = schema, name
+	}
+	return p
+}
+
+func (s *sourceSettings) parse(_ context.Context, given map[string]string) error {
+	if err := sdk.Decode(given, s); err != nil {
+		return err
+	}
+	if _, err := s.config(); err != nil {
+		return err
+	}
+	if slices.Contains(s.Tables, "*") && len(s.Tables) > 1 {
+		return sdk.SettingError{Setting: "tables", Message: "* stands alone"}
+	}
+	s.patterns = nil
+	for _, t := range s.Tables {
+		p := s.patternOf(t)
+		p.item = itemOf(p.schema + "." + p.name)
+		s.patterns = append(s.patterns, p)
+	}
+	for _, a := range s.Again {
+		table, word := againOf(a)
+		if table == "" || word == "" {
+			return sdk.SettingError{Setting: "snapshot.again", Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
+		}
+		p := s.patternOf(table)
+		if p.name == "*" || !s.wants(p.schema, p.name) {
+			return sdk.SettingError{Setting: "snapshot.again", Message: fmt.Sprintf("%q: the table is none of those in tables", table)}
+		}
+		p.item = itemOf("again " + p.schema + "." + p.name + "/" + word)
+		s.patterns = append(s.patterns, p)
+	}
+	return nil
+}
+
+// againOf cuts an entry of snapshot.again.
+func againOf(entry string) (table, word string) {
+	i := strings.LastIndexByte(entry, '/')
+	if i < 0 {
+		return "", ""
+	}
+	return entry[:i], entry[i+1:]
+}
+
+// wants reports whether a table is to be read.
+func (s *sourceSettings) wants(schema, name string) bool {
+	return slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.matches(schema, name) })
+}
+
+// items returns those of all entries.
+func (s *sourceSettings) items() (all items) {
+	for _, p := range s.patterns {
+		all = append(all, p.item)
+	}
+	return all
+}
+
+// tableItems returns those of the setting tables.
+func (s *sourceSettings) tableItems() items { return s.items()[:len(s.Tables)] }
+
+// fingerprint changes with the setting tables.
+func (s *sourceSettings) fingerprint() string {
+	all := slices.Clone(s.tableItems())
+	slices.Sort(all)
+	return itemOf(all.String())
+}
+
+// replica returns how to log in as a replica.
+func (s *sourceSettings) replica() (*replica.Config, error) {
+	c, err := s.config()
+	if err != nil {
+		return nil, err
+	}
+	return &replica.Config{Addr: c.Addr, User: s.User, Password: s.Password, TLS: c.TLS, Timeout: s.Timeout}, nil
+}

@@ -1,0 +1,57 @@
+package mysql_test
+
+import (
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
+	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// replicated are the options of a server whose log has all of each row.
+var replicated = []string{"--log-bin=bin", "--binlog-format=ROW", "--binlog-row-image=FULL", "--binlog-row-metadata=FULL", "--server-id=1"}
+
+// TestSource runs against one server.
+func TestSource(t *testing.T) {
+	t.Parallel()
+	s := server.StartMariaDB(t, replicated...)
+	for name, test := range map[string]func(*world){
+		"SnapshotAndChanges": snapshotAndChanges,
+	} {
+		t.Run(name, func(t *testing.T) { test(in(t, s, "DO 1")) })
+	}
+}
+
+// sourceSettings returns the usual settings of a source.
+func (w *world) sourceSettings(tables string, more ...string) map[string]string {
+	return w.settings(append([]string{"tables", tables, "heartbeat", "200ms", "timeout", "5s"}, more...)...)
+}
+
+// open opens a source and fails the test if it does not open.
+func (w *world) open(settings map[string]string, pos record.Position) *plugintest.Opened {
+	w.Helper()
+	s := plugintest.NewOpened(w, mysql.Connector(), w.name+":source")
+	if err := s.TryOpen(settings, pos); err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+func snapshotAndChanges(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY, x text); INSERT INTO t VALUES (-1, 'a'), (0, 'tab\there'), (7, NULL)")
+	s := w.open(w.sourceSettings("t"), nil)
+	rows := s.Want(`snapshot t {"id":-1} to {"id":-1,"x":"a"}`, `snapshot t {"id":0} to {"id":0,"x":"tab\there"}`, `snapshot t {"id":7} to {"id":7,"x":null}`)
+	w.exec("INSERT INTO t VALUES (8, 'b'); UPDATE t SET x = 'c' WHERE id = 8; DELETE FROM t WHERE id = 7")
+	changes := s.Want(`create t {"id":8} to {"id":8,"x":"b"}`, `update t {"id":8} from {"id":8,"x":"b"} to {"id":8,"x":"c"}`, `delete t {"id":7} from {"id":7,"x":null}`)
+	for _, r := range changes {
+		if r.Metadata.Get("mysql.database") != w.name || r.Metadata.Get("mysql.gtid") == "" || r.Metadata.Get(record.KeyCreatedAt) == "" || r.Metadata.Get("mysql.binlog.file") == "" {
+			w.Errorf("metadata is %v", r.Metadata)
+		}
+	}
+	w.Log(string(rows[1].Position), string(rows[2].Position), string(changes[1].Position))
+	s.Settle(append(rows, changes[:2]...)...)
+	s.Close()
+	s = w.open(w.sourceSettings("t"), changes[1].Position)
+	s.Want(`delete t {"id":7} from {"id":7,"x":null}`)
+}

@@ -1,0 +1,392 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/binlog"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
+	"github.com/conduit-agent/conduit/plugins/record"
+)
+
+// stream is a session that receives the log.
+type stream struct {
+	*Source
+	conn    *replica.Conn
+	decoder binlog.Decoder
+	began   uint32 // time at which file was begun
+
+	generation int   // of tables
+	seen       *seen // as of now
+
+	file    string      // of the log
+	now     place       // the end of the last transaction
+	resumed bool        // the transaction came of which records were handed on before
+	tx      transaction // the present one
+
+	records []record.Record
+	indexes []int64 // of the records of the present transaction, which are the last ones
+	bytes   int
+}
+
+// transaction is one of the log.
+type transaction struct {
+	open       bool
+	begun      bool // by BEGIN, so that COMMIT or the like ends it
+	number     int64
+	gtid       string
+	add        func(*gtid.Set) // adds it
+	maria      bool
+	standalone bool
+	index      int64 // of the last record
+	skip       int64 // index up to which records were handed on before
+	hidden     bool  // rows of a snapshot contain it
+	at         time.Time
+	metadata   record.Metadata
+	prefix     []byte // of positions
+	suffix     []byte
+}
+
+// stream reads changes from behind s.at, and hands them on.
+func (s *Source) stream(ctx context.Context, connected func()) error {
+	config, err := s.settings.replica()
+	if err != nil {
+		return err
+	}
+	conn, err := replica.Connect(ctx, config)
+	if err != nil {
+		return fmt.Errorf("cannot connect to MySQL: %w", plain(err))
+	}
+	defer conn.Close()
+	st := &stream{Source: s, conn: conn, seen: s.seen, resumed: s.at.index == 0}
+	st.now = s.at.clone()
+	st.now.in, st.now.index = "", 0
+	stop := context.AfterFunc(ctx, conn.Close)
+	defer stop()
+	if err := st.start(); err != nil {
+		return s.explain(err)
+	}
+	connected()
+	return s.explain(st.receive(ctx))
+}
+
+// start asks for the log from s.at on.
+func (st *stream) start() error {
+	id := st.settings.ServerID
+	for id == 0 {
+		id = rand.Uint32()
+	}
+	set := []string{
+		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %d", st.settings.Heartbeat.Nanoseconds(), st.settings.Heartbeat.Nanoseconds()),
+		"SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32'",
+	}
+	if st.server.maria {
+		set = append(set, "SET @mariadb_slave_capability = 4", "SET @slave_connect_state = '"+st.at.set.String()+"'", "SET @slave_gtid_strict_mode = 1", "SET @slave_gtid_ignore_duplicates = 0")
+	}
+	for _, sql := range set {
+		if err := st.conn.Exec(sql); err != nil {
+			return fmt.Errorf("cannot begin to read the log: %w", err)
+		}
+	}
+	if err := st.conn.Register(id, "conduit"); err != nil {
+		return fmt.Errorf("cannot register as a replica: %w", err)
+	}
+	switch {
+	case st.server.maria:
+		return st.conn.Dump(id, "", 4)
+	case st.server.gtids:
+		return st.conn.DumpGTID(id, st.at.set.Encode())
+	}
+	if st.at.pos > 1<<32-1 {
+		return fmt.Errorf("cannot begin to read the log at %s:%d: the protocol has no such place: SET GLOBAL max_binlog_size = 1073741824", st.at.file, st.at.pos)
+	}
+	return st.conn.Dump(id, st.at.file, uint32(st.at.pos))
+}
+
+// receive handles what the server sends until the session ends.
+func (st *stream) receive(ctx context.Context) error {
+	for {
+		if !st.conn.Buffered() && !st.flush(ctx) {
+			return ctx.Err()
+		}
+		raw, err := st.conn.Event(3 * st.settings.Heartbeat)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read the log: %w", err)
+		}
+		h, event, err := st.decoder.Decode(raw)
+		if err != nil {
+			return err
+		}
+		if err := st.event(ctx, &h, event); err != nil {
+			return err
+		}
+	}
+}
+
+func (st *stream) event(ctx context.Context, h *binlog.Header, event any) error {
+	switch e := event.(type) {
+	case *binlog.Format:
+		return st.checkLog(h)
+	case *binlog.Rotate:
+		st.rotate(h, e)
+	case *binlog.GTID:
+		return st.begin(h, e)
+	case *binlog.Query:
+		return st.query(h, e)
+	case *binlog.Rows:
+		return st.rows(ctx, h, e)
+	case *binlog.XID, *binlog.XAPrepare:
+		return st.commit(h)
+	case *binlog.Payload:
+		return st.payload(ctx, h, e)
+	case *binlog.Heartbeat:
+		st.idle(h)
+	case *binlog.Incident:
+		return st.lost("the server lost events (" + e.Message + ")")
+	case *binlog.Unsupported:
+		return st.lost("the log has an event that cannot be read: " + e.Reason)
+	}
+	return nil
+}
+
+// payload handles the events of a compressed transaction.
+func (st *stream) payload(ctx context.Context, outer *binlog.Header, p *binlog.Payload) error {
+	defer p.Close()
+	for {
+		_, event, err := p.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := st.event(ctx, outer, event); err != nil {
+			return err
+		}
+	}
+}
+
+// rotate notes in which file the events that follow are. The server says it first, too, of the file in which it looks for the place.
+func (st *stream) rotate(h *binlog.Header, e *binlog.Rotate) {
+	st.file = e.File
+	if !st.tx.open && !h.Artificial() {
+		st.now.file, st.now.pos, st.now.began = e.File, e.Pos, 0
+		st.moved()
+	}
+}
+
+// checkLog compares when a file of the log was begun with what was noted of the file that has this name: after RESET MASTER it is another one.
+func (st *stream) checkLog(h *binlog.Header) error {
+	if st.file == st.now.file && st.now.began == 0 {
+		st.now.began = h.Time
+	}
+	if st.file == st.now.file && st.now.began != h.Time && st.now.server == st.server.id {
+		return st.lost(fmt.Sprintf("the log of the server was begun anew (RESET MASTER): %s is of %s, and was of %s", st.file,
+			time.Unix(int64(h.Time), 0).UTC().Format(time.RFC3339), time.Unix(int64(st.now.began), 0).UTC().Format(time.RFC3339)))
+	}
+	st.began = h.Time
+	return nil
+}
+
+// begin begins a transaction.
+func (st *stream) begin(h *binlog.Header, g *binlog.GTID) error {
+	tx := transaction{open: true, number: st.tx.number + 1, maria: g.MariaDB, standalone: g.Standalone, at: time.Unix(int64(h.Time), 0)}
+	st.now.file, st.now.began, st.now.server = st.file, st.began, st.server.id
+	if h.End > h.Size {
+		st.now.pos = uint64(h.End - h.Size)
+	}
+	switch {
+	case g.MariaDB:
+		tx.gtid = gtid.FormatMaria(g.Domain, g.ServerID, g.Sequence)
+		tx.add = func(s *gtid.Set) { s.AddMaria(g.Domain, g.ServerID, g.Sequence) }
+		tx.hidden = st.seen.hasMaria(g.Domain, g.Sequence)
+		if !st.resumed && tx.gtid != st.at.in && strings.HasPrefix(st.at.in, fmt.Sprintf("%d-", g.Domain)) {
+			return st.lost(fmt.Sprintf("transaction %s, which was handed on in part, is not in the log of this server: it has %s in its place", st.at.in, tx.gtid))
+		}
+	case g.Sequence > 0:
+		tx.gtid = gtid.FormatMySQL(g.UUID, g.Sequence)
+		tx.add = func(s *gtid.Set) { s.AddMySQL(g.UUID, g.Sequence) }
+		tx.hidden = st.seen.hasMySQL(g.UUID, g.Sequence)
+		if st.now.set.HasMySQL(g.UUID, g.Sequence) {
+			return st.lost("the server sends transaction " + tx.gtid + " again, which was read already")
+		}
+	default:
+		tx.hidden = st.seen.hasPlace(st.now.file, st.now.pos)
+	}
+	if g.Committed > 0 {
+		tx.at = time.UnixMicro(int64(g.Committed))
+	}
+	st.open(tx)
+	return nil
+}
+
+// open makes tx the present transaction.
+func (st *stream) open(tx transaction) {
+	if !st.resumed && tx.gtid == st.at.in {
+		tx.skip, st.resumed = st.at.index, true
+	}
+	if st.seen != nil && !tx.hidden { // the log has passed what the rows contain
+		st.seen = nil
+	}
+	tx.prefix = st.now.append(nil, typeStream)
+	if tx.gtid != "" {
+		tx.prefix = append(append(append(tx.prefix, `,"in":"`...), tx.gtid...), '"')
+	}
+	tx.suffix = st.suffix(st.seen)
+	tx.metadata = record.NewMetadata(map[string]string{
+		record.KeyCreatedAt: fmt.Sprint(tx.at.UnixNano()), metaFile: st.now.file, metaPos: fmt.Sprint(st.now.pos), metaTime: tx.at.UTC().Format(time.RFC3339Nano),
+	})
+	if tx.gtid != "" {
+		tx.metadata.Set(metaGTID, tx.gtid)
+	}
+	st.tx = tx
+}
+
+// firstWord returns the first word of a statement, in capitals, behind comments, and the rest.
+func firstWord(sql string) (word, rest string) {
+	for sql = strings.TrimSpace(sql); strings.HasPrefix(sql, "/*") && !strings.HasPrefix(sql, "/*!"); sql = strings.TrimSpace(sql) {
+		_, sql, _ = strings.Cut(sql, "*/")
+	}
+	end := strings.IndexFunc(sql, func(c rune) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '/' || c == '(' })
+	if end < 0 {
+		end = len(sql)
+	}
+	return strings.ToUpper(sql[:end]), strings.TrimSpace(sql[end:])
+}
+
+// query handles a statement.
+func (st *stream) query(h *binlog.Header, q *binlog.Query) error {
+	word, rest := firstWord(q.SQL)
+	switch word {
+	case "BEGIN":
+		if !st.tx.open { // a log without GTIDs, which has no event for it
+			st.open(transaction{number: st.tx.number + 1, open: true, at: time.Unix(int64(h.Time), 0), hidden: st.seen.hasPlace(st.now.file, st.now.pos)})
+		}
+		st.tx.begun = true
+		return nil
+	case "COMMIT":
+		return st.commit(h)
+	case "ROLLBACK":
+		st.log.Warn("the log has a transaction that was rolled back, of which some changes were kept: its tables are not all transactional", "gtid", st.tx.gtid)
+		if next, _ := firstWord(rest); next == "TO" { // a savepoint
+			return nil
+		}
+		return st.commit(h)
+	case "SAVEPOINT", "RELEASE":
+		return nil
+	case "XA":
+		return st.xa(h, rest)
+	case "INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "WITH", "CALL", "SET":
+		if err := st.statement(q); err != nil {
+			return err
+		}
+	case "TRUNCATE":
+		st.truncated(q)
+	}
+	st.changed()
+	if st.tx.open && st.tx.maria && !st.tx.standalone || st.tx.begun {
+		return nil
+	}
+	if strings.HasSuffix(strings.ToUpper(q.SQL), "START TRANSACTION") { // of CREATE TABLE … SELECT, whose rows follow
+		st.tx.begun = true
+		return nil
+	}
+	return st.commit(h)
+}
+
+// changed forgets what the catalogue said of tables.
+func (st *stream) changed() {
+	clear(st.tables)
+	st.generation++
+}
+
+// xa handles the statements of transactions in two phases. Their rows are handed on when they are prepared.
+func (st *stream) xa(h *binlog.Header, rest string) error {
+	switch verb, _ := firstWord(rest); verb {
+	case "START", "BEGIN", "END":
+		st.tx.begun = true
+		return nil
+	case "ROLLBACK":
+		st.log.Warn("a transaction that was prepared with XA was rolled back: its changes were handed on", "statement", rest)
+	}
+	return st.commit(h)
+}
+
+// statement refuses a change that the log has as a statement instead of rows, unless it is of other tables.
+func (st *stream) statement(q *binlog.Query) error {
+	if strings.Contains(q.SQL, "generated by server") { // a table in memory, which is empty after a restart
+		st.truncated(q)
+		return nil
+	}
+	if word, rest := firstWord(q.SQL); word == "SET" && !strings.HasPrefix(strings.ToUpper(rest), "STATEMENT") {
+		return nil
+	}
+	text := strings.ToLower(q.SQL)
+	for _, p := range st.settings.patterns {
+		if p.name == "*" && (q.Schema == p.schema || strings.Contains(text, strings.ToLower(p.schema))) || p.name != "*" && strings.Contains(text, strings.ToLower(p.name)) {
+			return st.lost("the log has a statement instead of rows: binlog_format was not ROW in the session that ran it")
+		}
+	}
+	return nil
+}
+
+// truncated says that a table was emptied, for which records have no form.
+func (st *stream) truncated(q *binlog.Query) {
+	st.log.Warn("a table was truncated: its rows are gone, and no records say so", "statement", q.SQL, "database", q.Schema)
+}
+
+// lost is the error for changes that cannot be read.
+func (st *stream) lost(why string) error {
+	return fmt.Errorf("changes are missed behind %s: %s. %s", st.now.String(), why, newSnapshot)
+}
+
+// commit ends the transaction.
+func (st *stream) commit(h *binlog.Header) error {
+	st.now.file, st.now.began, st.now.server = st.file, st.began, st.server.id
+	if h.End != 0 {
+		st.now.pos = uint64(h.End)
+	}
+	if st.tx.add != nil {
+		st.tx.add(&st.now.set)
+	}
+	if n := len(st.records); n > 0 && len(st.indexes) > 0 {
+		st.records[n-1].Position = append(st.now.append(nil, typeStream), st.tx.suffix...)
+	}
+	if st.tx.index < st.tx.skip {
+		return st.lost(fmt.Sprintf("transaction %s has %d changes, and %d of it were handed on: it is another one", st.tx.gtid, st.tx.index, st.tx.skip))
+	}
+	st.indexes = st.indexes[:0]
+	st.tx = transaction{number: st.tx.number}
+	st.moved()
+	st.monitor.committed(time.Unix(int64(h.Time), 0), st.now.file, st.now.pos)
+	return nil
+}
+
+// moved notes the end of the last transaction as the place to go on from, if no record says so.
+func (st *stream) moved() {
+	if len(st.records) > 0 || st.tx.open {
+		return
+	}
+	in, index := st.at.in, st.at.index
+	st.at, st.Source.seen = st.now.clone(), st.seen
+	if !st.resumed {
+		st.at.in, st.at.index = in, index
+	}
+}
+
+// idle notes that the server has no more.
+func (st *stream) idle(h *binlog.Header) {
+	if st.tx.open || len(st.records) > 0 {
+		return
+	}
+	st.monitor.caughtUp(st.file, uint64(h.End))
+}
