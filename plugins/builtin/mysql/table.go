@@ -78,6 +78,9 @@ func (st *stream) complete(ctx context.Context, r *relation, info *tableInfo) er
 		if t.Named {
 			if found := info.column(c.Name); found != nil {
 				known = *found
+				if !st.server.maria && fits(c.Type, known.Type) { // which columns have a sign in the log of MySQL is not documented
+					c.Unsigned = known.Unsigned
+				}
 			}
 		} else {
 			known = info.Columns[i]
@@ -108,7 +111,7 @@ func (st *stream) completeColumn(ctx context.Context, c *binlog.Column, known *c
 		return fmt.Errorf("its fractions of seconds are in the format of before MariaDB 10.1.2: ALTER TABLE … FORCE with mysql56_temporal_format = ON")
 	}
 	charset := known.Charset
-	if named && c.Charset != 0 {
+	if compressed := c.Type == binlog.TypeBlobCompressed || c.Type == binlog.TypeVarcharCompressed; named && c.Charset != 0 && !compressed { // of those the log says binary
 		charset = st.charsets.ofID[c.Charset]
 	}
 	if c.Convert = known.ofBytes(); c.Convert != nil {

@@ -112,11 +112,7 @@ func padded(n int, text func([]byte) string) func([]byte) (any, error) {
 	}
 }
 
-// uuidText returns a UUID as MariaDB keeps it: the groups of versions 1 to 5 are stored from the last to the first, so that they sort by time.
 func uuidText(b []byte) string {
-	if b[8]&0x80 != 0 || b[6]&0xf0 == 0 || b[6] == 0 { // placeholder
-		b = append(append(append(append(append([]byte{}, b[12:16]...), b[10:12]...), b[8:10]...), b[6:8]...), b[0:6]...)
-	}
 	h := hex.EncodeToString(b)
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }

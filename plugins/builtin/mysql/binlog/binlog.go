@@ -4,6 +4,7 @@
 package binlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -104,6 +105,7 @@ type Unsupported struct{ Reason string }
 type Decoder struct {
 	known    bool // whether the format is
 	checksum bool
+	maria    bool // whether a MariaDB writes it
 	tables   map[uint64]*Table
 }
 
@@ -151,6 +153,7 @@ func (d *Decoder) format(body []byte) error {
 		return fmt.Errorf("cannot read the description of the log's format: %w", ErrCorrupt)
 	}
 	d.known, d.checksum = true, body[len(body)-checksumLength-1] == 1
+	d.maria = bytes.Contains(body[2:52], []byte("MariaDB"))
 	d.tables = map[uint64]*Table{}
 	return nil
 }

@@ -17,7 +17,7 @@ func expandColumn(b []byte) ([]byte, error) {
 	if b[0] == 0 {
 		return b[1:], nil
 	}
-	const methodZlib, wrapped = 8, 8
+	const methodZlib, bare = 8, 8 // bare: without a zlib header
 	r := &reader{data: b}
 	head := r.uint8()
 	n := r.big(int(head & 7))
@@ -25,7 +25,7 @@ func expandColumn(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("cannot expand it: %w", ErrCorrupt)
 	}
 	var z io.Reader = flate.NewReader(bytes.NewReader(r.data))
-	if head&wrapped != 0 {
+	if head&bare == 0 {
 		var err error
 		if z, err = zlib.NewReader(bytes.NewReader(r.data)); err != nil {
 			return nil, fmt.Errorf("cannot expand it: %w", err)

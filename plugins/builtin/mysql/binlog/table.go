@@ -97,7 +97,7 @@ func (d *Decoder) tableMap(r *reader) (any, error) {
 	}
 	for len(r.data) > 0 {
 		kind, value := r.uint8(), reader{data: r.take(r.length())}
-		if r.failed || !t.optional(kind, &value) || value.failed {
+		if r.failed || !t.optional(kind, &value, d.maria) || value.failed {
 			return nil, ErrCorrupt
 		}
 	}
@@ -141,11 +141,11 @@ const (
 	metaMemberCharsets = 11
 )
 
-func (t *Table) optional(kind byte, r *reader) bool {
+func (t *Table) optional(kind byte, r *reader, maria bool) bool {
 	switch kind {
 	case metaSigns:
 		bits := r.rest()
-		for i, c := range t.of(isNumeric) {
+		for i, c := range t.of(func(typ byte) bool { return isNumeric(typ) || maria && typ == TypeYear }) {
 			c.Unsigned = i/8 < len(bits) && bits[i/8]&(0x80>>(i%8)) != 0
 		}
 	case metaDefaultCharset:
