@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	_ "github.com/go-sql-driver/mysql"
 
@@ -27,12 +28,12 @@ type mariaDB struct {
 }
 
 // startMariaDB starts a server with a database shop and the table that setup makes in it.
-func startMariaDB(t testing.TB, dir, setup string) *mariaDB {
+func startMariaDB(t testing.TB, dir, setup string, options ...string) *mariaDB {
 	t.Helper()
-	d := &mariaDB{MariaDB: server.StartMariaDB(t), password: filepath.Join(dir, "password")}
+	d := &mariaDB{MariaDB: server.StartMariaDB(t, options...), password: filepath.Join(dir, "password")}
 	var err error
 	if d.db, err = sql.Open("mysql", "root@tcp("+d.Addr+")/?multiStatements=true&timeout=5s&readTimeout=10s"); err == nil {
-		_, err = d.db.ExecContext(t.Context(), "CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; "+setup+"; CREATE USER conduit@'127.0.0.1'; GRANT ALL ON shop.* TO conduit@'127.0.0.1'; CREATE USER conduit@localhost; GRANT ALL ON shop.* TO conduit@localhost")
+		_, err = d.db.ExecContext(t.Context(), "CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; "+setup+"; CREATE USER IF NOT EXISTS conduit@'127.0.0.1'; GRANT ALL ON shop.* TO conduit@'127.0.0.1'; CREATE USER IF NOT EXISTS conduit@localhost; GRANT ALL ON shop.* TO conduit@localhost")
 	}
 	if err == nil {
 		err = d.rotate(t.Context())
@@ -69,6 +70,44 @@ func (d *mariaDB) settings(more map[string]string) func(addr string) map[string]
 		}
 		return all
 	}
+}
+
+// replicated are the options of a server that a source reads from.
+var replicated = []string{"--log-bin=bin", "--binlog-format=ROW", "--binlog-row-metadata=FULL", "--server-id=1"}
+
+// startReplicated starts a server from which the connector may read changes.
+func startReplicated(t testing.TB, dir, setup string) *mariaDB {
+	t.Helper()
+	return startMariaDB(t, dir, setup+"; CREATE USER conduit@'127.0.0.1'; CREATE USER conduit@localhost; GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO conduit@'127.0.0.1', conduit@localhost", replicated...)
+}
+
+// produce commits the numbers one by one and some together, once each however often it is called.
+func (d *mariaDB) produce(ctx context.Context, first, n int) error {
+	sql := "USE shop; BEGIN;"
+	for i := first; i < first+n; i++ {
+		sql += fmt.Sprintf("INSERT IGNORE INTO ledger VALUES (%d, 'record %d');", i, i)
+		if i%3 == 0 {
+			sql += "COMMIT; BEGIN;"
+		}
+	}
+	_, err := d.db.ExecContext(ctx, sql+"COMMIT")
+	return err
+}
+
+// TestMySQLSource loses nothing, keeps the order of commits and, unless the agent is killed, repeats nothing.
+func TestMySQLSource(t *testing.T) {
+	t.Parallel()
+	kill.RunSource(t, kill.Source{
+		Plugin: "builtin:mysql",
+		System: func(t *testing.T, dir string) *kill.System {
+			d := startReplicated(t, dir, "CREATE TABLE ledger (n int PRIMARY KEY, text text)")
+			return &kill.System{
+				Addr: d.Addr, Server: d, Rotate: d.rotate, Produce: d.produce,
+				Settings: d.settings(map[string]string{"tables": "ledger", "heartbeat": "300ms"}),
+			}
+		},
+		Interval: 20 * time.Millisecond,
+	})
 }
 
 // TestMySQLDestination writes each record exactly once, without a key.
