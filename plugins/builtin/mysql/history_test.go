@@ -120,7 +120,7 @@ func requirements(w *world) {
 	if err := s.Fails(); !strings.Contains(err.Error(), "statement instead of rows") {
 		w.Errorf("a statement in the log: %v", err)
 	}
-	without := in(w.T, server.StartMariaDB(w.T), "CREATE TABLE t (id int)")
+	without := in(w, server.StartMariaDB(w), "CREATE TABLE t (id int)")
 	without.refuses(without.sourceSettings("t"), nil, "the server has no binary log", "set log_bin")
 }
 

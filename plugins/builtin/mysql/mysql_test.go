@@ -19,7 +19,7 @@ import (
 
 // world is a server with a database of its own for each test.
 type world struct {
-	*testing.T
+	testing.TB
 	addr, name string
 	db         *sql.DB
 }
@@ -27,9 +27,9 @@ type world struct {
 var databases atomic.Int64
 
 // in returns a world with a database that has what setup makes.
-func in(t *testing.T, s *server.MariaDB, setup string) *world {
+func in(t testing.TB, s *server.MariaDB, setup string) *world {
 	t.Helper()
-	w := &world{T: t, addr: s.Addr, name: fmt.Sprintf("test%d", databases.Add(1))}
+	w := &world{TB: t, addr: s.Addr, name: fmt.Sprintf("test%d", databases.Add(1))}
 	admin := w.connect("")
 	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+w.name+" CHARACTER SET utf8mb4"); err != nil {
 		t.Fatal(err)

@@ -40,10 +40,9 @@ func (s *Source) toRead(ctx context.Context) ([]*tableInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	covered := func(t *tableInfo) bool { // by an entry whose rows were read, and none asks for it again
-		by := func(p pattern) bool { return p.matches(t.Schema, t.Name) }
-		return !slices.ContainsFunc(patterns, func(p pattern) bool { return by(p) && (p.name != "*" || s.at.file == "") }) &&
-			slices.ContainsFunc(s.settings.patterns, func(p pattern) bool { return s.done.has(p.item) && by(p) })
+	covered := func(t *tableInfo) bool { // by another entry, whose rows were read
+		return (s.done.has(itemOf(t.ID())) || s.done.has(itemOf(t.Schema+".*"))) &&
+			!slices.ContainsFunc(patterns, func(p pattern) bool { return p.name == t.Name && p.schema == t.Schema })
 	}
 	all = slices.DeleteFunc(all, func(t *tableInfo) bool { return s.reading != nil && t.ID() < s.reading.Name || covered(t) })
 	for _, t := range all {
@@ -85,6 +84,7 @@ func (s *Source) readTables(ctx context.Context, connected func()) error {
 		}
 	}
 	s.begun, s.reading = nil, nil
+	s.prune()
 	s.monitor.reads(nil)
 	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil {
 		return fmt.Errorf("cannot end reading tables: %w", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,22 +76,17 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 	return nil
 }
 
-// resume goes on from a position. What was read of entries that the settings have no longer is forgotten.
+// resume goes on from a position.
 func (s *Source) resume(pos *position) {
 	if pos.Type == 0 {
 		return
 	}
 	s.at, s.seen = pos.place(), pos.Seen
 	present := s.settings.items()
-	read := parseItems(pos.Done)
+	s.done = parseItems(pos.Done)
 	for _, p := range s.settings.patterns[:len(s.settings.Tables)] {
-		if read.has(p.item) || read.has(itemOf(p.schema+".*")) {
+		if s.done.has(itemOf(p.schema+".*")) && !s.done.has(p.item) {
 			s.done = append(s.done, p.item)
-		}
-	}
-	for _, item := range present[len(s.settings.Tables):] {
-		if read.has(item) {
-			s.done = append(s.done, item)
 		}
 	}
 	for _, item := range parseItems(pos.Begun) {
@@ -100,10 +96,18 @@ func (s *Source) resume(pos *position) {
 	}
 	if len(s.begun) > 0 {
 		s.reading = pos.Table
+	} else if !slices.ContainsFunc(present, func(item string) bool { return !s.done.has(item) }) {
+		s.prune()
 	}
 	if s.at.index > 0 && pos.Tables != s.settings.fingerprint() {
 		s.at.in, s.at.index = "", 0 // with other tables other records are counted: the transaction comes again
 	}
+}
+
+// prune forgets that rows were read of entries that the settings have no longer: once they have them again, these are read again.
+func (s *Source) prune() {
+	present := s.settings.items()
+	s.done = slices.DeleteFunc(s.done, func(item string) bool { return !present.has(item) })
 }
 
 // connect connects and checks the server.
