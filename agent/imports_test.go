@@ -27,7 +27,7 @@ plugins/exec:            plugins/builtin/exec plugins/wire
 plugins/standalone:      plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/*
 plugins/builtin/*:       plugins/builtin/backoff plugins/builtin/handover plugins/builtin/inbox plugins/builtin/numbers plugins/builtin/recordid plugins/builtin/settings plugins/builtin/tlssettings plugins/schema plugins/sdk plugins/spoollog plugins/template
 plugins/builtin/http:    plugins/builtin/backoff plugins/builtin/settings plugins/builtin/tlssettings plugins/processor/jsonvalue plugins/sdk
-plugins/builtin/mysql: plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
+plugins/builtin/mysql: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/mysql/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin/sqlsink: plugins/builtin/backoff plugins/sdk plugins/template
 plugins/builtin/sqlsink/sqldb: plugins/builtin/sqlsink
 plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/postgres/* plugins/builtin/sqlsink plugins/schema plugins/sdk
@@ -100,7 +100,7 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang":      {"agent/telemetry"},
 	"github.com/Masterminds/sprig/v3":          {"plugins/template"},
 	"github.com/coreos/go-systemd":             {"agent/host", "cmd/conduit"},
-	"github.com/klauspost/compress":            {"plugins/processor/ai", "plugins/builtin/file"},
+	"github.com/klauspost/compress":            {"plugins/processor/ai", "plugins/builtin/file", "plugins/builtin/mysql/binlog"},
 	"github.com/expr-lang/expr":                {"plugins/processor/expr"},
 	"github.com/tetratelabs/wazero":            {"plugins/processor/wasm"},
 	"github.com/dop251/goja":                   {"plugins/processor/javascript"},
