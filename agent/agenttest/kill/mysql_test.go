@@ -128,7 +128,7 @@ func TestMySQLDestination(t *testing.T) {
 	})
 }
 
-// TestMySQLExample runs the example of the connector's page, with the server and paths of the test.
+// TestMySQLExample runs the example of the destination, with the server and paths of the test.
 func TestMySQLExample(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t, "")
@@ -136,7 +136,7 @@ func TestMySQLExample(t *testing.T) {
 	if err := os.WriteFile(a.Path("orders.jsonl"), []byte(`{"id": 1, "total": "9.90"}`+"\n"+`{"id": 2, "total": "1"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file := example(t, "plugins/builtin/mysql/README.md")
+	file := example(t, "plugins/builtin/mysql/README.md", "\n## Destination")
 	file = replace(t, file, "address: db.example.com", "address: "+d.Addr)
 	file = replace(t, file, "tls.enabled: 'true'", "tls.enabled: 'false'")
 	file = replace(t, file, "/etc/conduit/shop-password", d.password)
@@ -145,5 +145,28 @@ func TestMySQLExample(t *testing.T) {
 	a.Wait("the rows", func() bool {
 		all, err := numbersOf(t.Context(), d.db, "SELECT id FROM shop.orders WHERE total IN (9.90, 1) ORDER BY id")
 		return err == nil && strings.Trim(fmt.Sprint(all), "[]") == "1 2"
+	})
+}
+
+// TestMySQLSourceExample runs the example of the source, with the server and paths of the test.
+func TestMySQLSourceExample(t *testing.T) {
+	t.Parallel()
+	a := agenttest.Start(t, "")
+	d := startReplicated(t, t.TempDir(), "CREATE TABLE orders (id int PRIMARY KEY, total decimal(10,2)); CREATE TABLE customers (id int PRIMARY KEY); INSERT INTO orders VALUES (1, 9.90); INSERT INTO customers VALUES (7)")
+	file := example(t, "plugins/builtin/mysql/README.md", "# mysql\n")
+	file = replace(t, file, "address: db.example.com", "address: "+d.Addr)
+	file = replace(t, file, "tls.enabled: 'true'", "tls.enabled: 'false'")
+	file = replace(t, file, "/etc/conduit/shop-password", d.password)
+	a.Save("orders.yaml", replace(t, file, "path: orders.jsonl", "path: "+a.Path("orders.jsonl")))
+	lines := func() string {
+		content, _ := os.ReadFile(a.Path("orders.jsonl"))
+		return string(content)
+	}
+	a.Wait("both rows", func() bool { return strings.Count(lines(), `"operation":"snapshot"`) == 2 })
+	if _, err := d.db.ExecContext(t.Context(), "UPDATE shop.orders SET total = 10 WHERE id = 1"); err != nil {
+		t.Fatal(err)
+	}
+	a.Wait("the change", func() bool {
+		return strings.Contains(lines(), `"operation":"update"`) && strings.Contains(lines(), `"total":"10.00"`)
 	})
 }

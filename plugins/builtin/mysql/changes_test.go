@@ -6,13 +6,14 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
 // streaming waits until all rows are read, of a source that has few, and the server has no more.
 func streaming(s *plugintest.Opened) *plugintest.Opened {
 	s.Helper()
-	s.Eventually("the source has read all there is", func() bool { p := s.Progress(); return p.Seconds != nil && *p.Seconds == 0 && len(p.Snapshots) == 0 })
+	wait.For(s, "the source has read all there is", func() bool { p := s.Progress(); return p.Seconds != nil && *p.Seconds == 0 && len(p.Snapshots) == 0 })
 	return s
 }
 

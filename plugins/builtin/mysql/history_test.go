@@ -3,10 +3,9 @@ package mysql_test
 import (
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -55,7 +54,7 @@ func (w *world) logs() (all []string) {
 // purge has the server remove the files before one. It keeps those that a session reads, of which it notices the end late.
 func (w *world) purge(before string) {
 	w.Helper()
-	plugintest.Eventually(w, 20*time.Second, "the files are gone", func() bool {
+	wait.For(w, "the files are gone", func() bool {
 		w.exec("PURGE BINARY LOGS TO '" + before + "'")
 		return w.logs()[0] == before
 	})
@@ -98,7 +97,7 @@ func sameLog(w *world) {
 	w.exec("RESET MASTER")
 	began := w.query("SELECT unix_timestamp()")
 	settings, last := w.lastOf()
-	plugintest.Eventually(w, 5*time.Second, "the clock goes on", func() bool { return w.query("SELECT unix_timestamp() > 1 + "+began) == "1" })
+	wait.For(w, "the clock goes on", func() bool { return w.query("SELECT unix_timestamp() > 1 + "+began) == "1" })
 	w.exec("SET SESSION sql_log_bin = 0; DROP TABLE t; SET SESSION sql_log_bin = 1; RESET MASTER; CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
 	w.refuses(settings, last, "changes are missed", "begun anew (RESET MASTER): bin.000001 is of", "new snapshot is needed")
 }
@@ -151,10 +150,10 @@ func oldLog(w *world) {
 	s := streaming(w.open(w.sourceSettings("t"), nil))
 	w.exec("INSERT INTO t VALUES (1)")
 	s.Settle(s.Next(1)...)
-	s.Eventually("nothing is behind", func() bool { p := s.Progress(); return p.Bytes != nil && *p.Bytes == 0 && p.Warning == "" })
+	wait.For(s, "nothing is behind", func() bool { p := s.Progress(); return p.Bytes != nil && *p.Bytes == 0 && p.Warning == "" })
 	w.exec("FLUSH BINARY LOGS; INSERT INTO other VALUES (1); FLUSH BINARY LOGS")
-	s.Eventually("a warning", func() bool { return strings.Contains(s.Progress().Warning, "the oldest of 3 files of the binary log") })
+	wait.For(s, "a warning", func() bool { return strings.Contains(s.Progress().Warning, "the oldest of 3 files of the binary log") })
 	w.exec("INSERT INTO t VALUES (2)")
 	s.Settle(s.Next(1)...)
-	s.Eventually("no warning", func() bool { return s.Progress().Warning == "" })
+	wait.For(s, "no warning", func() bool { return s.Progress().Warning == "" })
 }

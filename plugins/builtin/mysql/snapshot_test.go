@@ -8,6 +8,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
@@ -52,7 +53,7 @@ func (w *world) inOrder(got []int, first int) {
 func chunks(w *world) {
 	w.fill(1, 25_000)
 	s := w.open(w.sourceSettings("t"), nil)
-	s.Eventually("progress", func() bool {
+	wait.For(s, "progress", func() bool {
 		p := s.Progress().Snapshots
 		return len(p) == 1 && p[0].Of == w.name+".t" && p[0].Total > 10_000
 	})
