@@ -48,6 +48,9 @@ func (w *world) logs() (all []string) {
 		}
 		all = append(all, name)
 	}
+	if err := rows.Err(); err != nil {
+		w.Fatal(err)
+	}
 	return all
 }
 

@@ -153,10 +153,10 @@ func (s *serverInfo) status(ctx context.Context, q querier, statement string, p 
 		into[i] = new(sql.RawBytes)
 	}
 	if len(into) < 2 || !rows.Next() {
-		return errors.New("it has none")
+		return errors.Join(rows.Err(), errors.New("the server does not say where its log ends"))
 	}
 	into[0], into[1] = &p.file, &p.pos
-	return rows.Scan(into...)
+	return errors.Join(rows.Scan(into...), rows.Err())
 }
 
 // setAt returns the GTIDs of what stands before a place in the log of MariaDB.
@@ -191,7 +191,7 @@ func (s *Source) checkHistory(ctx context.Context) error {
 			if transient(err) {
 				return err
 			}
-			if err != nil || !found.Equal(s.at.set) {
+			if err != nil || !s.at.set.EndsAt(found) {
 				return fmt.Errorf("changes are missed behind %s: the log of the server has GTID %q there: it was begun anew (RESET MASTER). %s", s.at.String(), found.String(), newSnapshot)
 			}
 		}
@@ -230,9 +230,6 @@ func (s *Source) compare(has, gone gtid.Set) error {
 	want := s.at.set.Clone()
 	if in, err := gtid.Parse(s.at.in); err == nil {
 		want.Join(in)
-	}
-	if s.at.set.Empty() && !has.Empty() && s.at.server != "" && s.at.pos > 4 && s.at.in == "" && s.seen == nil && !gone.Empty() {
-		return fmt.Errorf("cannot go on from %s: it is a place without GTIDs, and gtid_mode of the server is ON. %s", s.at.String(), newSnapshot)
 	}
 	if missing := has.Missing(want); !missing.Empty() {
 		return fmt.Errorf("cannot go on from %s: the server does not have the transactions %s: it is not a copy of the one that was read from, lost them, or was begun anew (RESET MASTER). %s", s.at.String(), missing.String(), newSnapshot)

@@ -3,6 +3,7 @@ package binlog
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -81,7 +82,7 @@ func (p *Payload) Next() (Header, any, error) {
 }
 
 func atEnd(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return err
 	}
 	return fmt.Errorf("cannot expand a transaction: %w", err)

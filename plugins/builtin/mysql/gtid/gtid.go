@@ -167,8 +167,15 @@ func (s *Set) Clone() Set {
 	return c
 }
 
-// Equal reports whether both have the same.
-func (s *Set) Equal(other Set) bool { return s.String() == other.String() }
+// EndsAt reports whether other, which stands before a place in the log of MariaDB, is what a reader has that ends there. With several
+// domains a reader that came from another server may have more.
+func (s *Set) EndsAt(other Set) bool {
+	if len(s.domains) < 2 {
+		return s.String() == other.String()
+	}
+	missing := s.Missing(other)
+	return missing.Empty()
+}
 
 // String is the text that Parse reads, always the same for the same set.
 func (s *Set) String() string {

@@ -79,6 +79,22 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+func TestEndsAt(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		has, at string
+		want    bool
+	}{
+		{"0-1-5", "0-1-5", true}, {"0-1-5", "0-1-4", false}, {"0-1-5", "0-2-5", false}, {"0-1-5", "0-1-5,1-1-1", false}, {"", "", true}, {"", "0-1-1", false},
+		{"0-1-5,1-1-1", "0-1-3,1-1-1", true}, {"0-1-5,1-1-1", "0-1-6,1-1-1", false},
+	} {
+		has := parse(t, c.has)
+		if got := has.EndsAt(parse(t, c.at)); got != c.want {
+			t.Errorf("%q at %q: %v", c.has, c.at, got)
+		}
+	}
+}
+
 // TestEncode compares with the form of COM_BINLOG_DUMP_GTID: numbers of eight bytes, ends that are not within.
 func TestEncode(t *testing.T) {
 	t.Parallel()

@@ -86,9 +86,14 @@ const utf8mb4 = 45
 // maxPacket is what a packet of the protocol holds at most; what is larger comes in several.
 const maxPacket = 1<<24 - 1
 
+// keptBuffer is the most that is kept from one message to the next.
+const keptBuffer = 1 << 20
+
 // read returns the next message. It is valid until the next call.
 func (c *Conn) read() ([]byte, error) {
-	c.buf = c.buf[:0]
+	if c.buf = c.buf[:0]; cap(c.buf) > keptBuffer {
+		c.buf = nil
+	}
 	for {
 		var head [4]byte
 		if _, err := io.ReadFull(c.in, head[:]); err != nil {

@@ -103,6 +103,56 @@ func serve(t *testing.T, do func(f *fake) error) (addr string, result <-chan err
 
 func okay(f *fake) { f.send([]byte{0, 0, 0, 2, 0, 0, 0}) }
 
+// asksForAll has the client send all of the password, as a server does that does not know it, within TLS when pair is given.
+func asksForAll(f *fake, pair *tls.Certificate) error {
+	if !knows(proofOf(f.greet("caching_sha2_password", pair))) {
+		return errors.New("the proof is wrong")
+	}
+	f.send([]byte{1, 4})
+	return nil
+}
+
+func known(f *fake) error {
+	if !knows(proofOf(f.greet("caching_sha2_password", nil))) {
+		return errors.New("the proof is wrong")
+	}
+	f.send([]byte{1, 3})
+	return nil
+}
+
+func switched(f *fake) error {
+	f.greet("sha256_password", nil)
+	f.send(append(append([]byte{0xfe}, "caching_sha2_password\x00"...), append(scramble, 0)...))
+	if !knows(f.receive()) {
+		return errors.New("the proof is wrong")
+	}
+	f.send([]byte{1, 3})
+	return nil
+}
+
+// encrypted has the client encrypt the password with a key.
+func encrypted(f *fake, key *rsa.PrivateKey) error {
+	if err := asksForAll(f, nil); err != nil {
+		return err
+	}
+	if ask := f.receive(); !bytes.Equal(ask, []byte{2}) {
+		return fmt.Errorf("the client asks %v for the key", ask)
+	}
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return err
+	}
+	f.send(append([]byte{1}, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})...))
+	plain, err := rsa.DecryptOAEP(sha1.New(), nil, key, f.receive(), nil) //nolint:gosec // as above
+	for i := range plain {
+		plain[i] ^= scramble[i%len(scramble)]
+	}
+	if err == nil && string(plain) != password+"\x00" {
+		err = fmt.Errorf("the password is %q", plain)
+	}
+	return err
+}
+
 // TestCachingSHA2 logs in as MySQL 8 has it: at once when the server knows the password, else with all of it, encrypted or within TLS.
 func TestCachingSHA2(t *testing.T) {
 	t.Parallel()
@@ -110,77 +160,38 @@ func TestCachingSHA2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	cert, _, pair := server.Certificate(t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(cert))
+	secured := func(f *fake) error {
+		if err := asksForAll(f, &pair); err != nil {
+			return err
+		}
+		if got := f.receive(); string(got) != password+"\x00" {
+			return fmt.Errorf("the password is %q", got)
+		}
+		return nil
+	}
 	for name, c := range map[string]struct {
 		tls   *tls.Config
 		serve func(f *fake) error
 	}{
-		"known": {nil, func(f *fake) error {
-			if !knows(proofOf(f.greet("caching_sha2_password", nil))) {
-				return errors.New("the proof is wrong")
-			}
-			f.send([]byte{1, 3})
-			okay(f)
-			return nil
-		}},
-		"RSA": {nil, func(f *fake) error {
-			f.greet("caching_sha2_password", nil)
-			f.send([]byte{1, 4})
-			if ask := f.receive(); !bytes.Equal(ask, []byte{2}) {
-				return fmt.Errorf("the client asks %v for the key", ask)
-			}
-			f.send(append([]byte{1}, public...))
-			plain, err := rsa.DecryptOAEP(sha1.New(), nil, key, f.receive(), nil) //nolint:gosec // as above
-			if err != nil {
-				return err
-			}
-			for i := range plain {
-				plain[i] ^= scramble[i%len(scramble)]
-			}
-			if string(plain) != password+"\x00" {
-				return fmt.Errorf("the password is %q", plain)
-			}
-			okay(f)
-			return nil
-		}},
-		"TLS": {&tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}, func(f *fake) error {
-			if !knows(proofOf(f.greet("caching_sha2_password", &pair))) {
-				return errors.New("the proof is wrong")
-			}
-			f.send([]byte{1, 4})
-			if got := f.receive(); string(got) != password+"\x00" {
-				return fmt.Errorf("the password is %q", got)
-			}
-			okay(f)
-			return nil
-		}},
-		"switched": {nil, func(f *fake) error {
-			f.greet("sha256_password", nil)
-			f.send(append(append([]byte{0xfe}, "caching_sha2_password\x00"...), append(scramble, 0)...))
-			if !knows(f.receive()) {
-				return errors.New("the proof is wrong")
-			}
-			f.send([]byte{1, 3})
-			okay(f)
-			return nil
-		}},
+		"known": {nil, known}, "switched": {nil, switched},
+		"RSA": {nil, func(f *fake) error { return encrypted(f, key) }},
+		"TLS": {&tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}, secured},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			addr, result := serve(t, c.serve)
+			addr, result := serve(t, func(f *fake) error {
+				if err := c.serve(f); err != nil {
+					return err
+				}
+				okay(f)
+				return nil
+			})
 			conn, err := replica.Connect(t.Context(), &replica.Config{Addr: addr, User: "u", Password: password, TLS: c.tls, Timeout: 5 * time.Second})
-			if failed := <-result; failed != nil {
-				t.Fatal(failed)
-			}
-			if err != nil {
-				t.Fatal(err)
+			if failed := <-result; failed != nil || err != nil {
+				t.Fatal(failed, err)
 			}
 			conn.Close()
 		})
