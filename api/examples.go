@@ -22,7 +22,7 @@ var (
 	requestPipeline = struct {
 		ID     string              `json:"id,omitempty"`
 		Config rest.PipelineConfig `json:"config"`
-	}{"orders", rest.PipelineConfig{Name: "Orders", Description: "From the shop to the warehouse"}}
+	}{"orders", rest.PipelineConfig{Name: "Orders", Description: "From the shop to the warehouse", Labels: map[string]string{"team": "shop"}}}
 	examplePipeline = rest.Pipeline{
 		ID: "orders", State: rest.PipelineState{Status: rest.StatusStopped, StoppedReason: rest.StoppedByUser},
 		Config:       rest.PipelineConfig{Name: "Orders", Description: "From the shop to the warehouse"},

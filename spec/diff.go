@@ -85,6 +85,9 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	changed(d, "/name", a.Name, b.Name, EffectNone)
 	changed(d, "/description", a.Description, b.Description, EffectNone)
 	changed(d, "/max-silence", a.MaxSilence, b.MaxSilence, EffectNone)
+	if !maps.Equal(a.Labels, b.Labels) {
+		d.add("/labels", ActionChange, EffectNone)
+	}
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
 		d.connector("/connectors/"+pointer.Escape(id), a, b)
 	})

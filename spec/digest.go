@@ -10,7 +10,7 @@ import (
 
 // Digest identifies all of p that affects how it runs, its status included: two
 // normalized pipelines with the same digest are the same to the agent. Names,
-// descriptions and max-silence do not count, nor does the order of settings and connectors.
+// descriptions, labels and max-silence do not count, nor does the order of settings and connectors.
 // The digest of a pipeline is the same in every version of the agent.
 func Digest(p *Pipeline) string { return digest(p, p.Status) }
 
@@ -19,7 +19,7 @@ func RunDigest(p *Pipeline) string { return digest(p, "") }
 
 func digest(p *Pipeline, status Status) string {
 	c := p.Clone()
-	c.Name, c.Description, c.MaxSilence, c.Status = "", "", "", status
+	c.Name, c.Description, c.MaxSilence, c.Labels, c.Status = "", "", "", nil, status
 	for i := range c.Connectors {
 		c.Connectors[i].Name = ""
 		c.Connectors[i].Settings = nilIfEmpty(c.Connectors[i].Settings)

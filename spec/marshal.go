@@ -45,6 +45,7 @@ func pipelineNode(p *Pipeline) *yaml.Node {
 	f.text("name", ref.Escape(p.Name), p.ID)
 	f.text("description", ref.Escape(p.Description), "")
 	f.text("max-silence", p.MaxSilence, "")
+	f.texts("labels", p.Labels)
 	connectors := &yaml.Node{Kind: yaml.SequenceNode}
 	for i := range p.Connectors {
 		connectors.Content = append(connectors.Content, connectorNode(&p.Connectors[i]))
@@ -63,7 +64,7 @@ func connectorNode(c *Connector) *yaml.Node {
 	f.text("type", string(c.Type), "")
 	f.text("plugin", c.Plugin, "")
 	f.text("name", ref.Escape(c.Name), c.ID)
-	f.settings(c.Settings)
+	f.texts("settings", c.Settings)
 	f.processors(c.Processors)
 	return f.mapping()
 }
@@ -79,7 +80,7 @@ func dlqNode(q *DLQ) *yaml.Node {
 	case len(q.Settings) == 0 && isLog(q.Plugin):
 		f.node("settings", &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle})
 	case !isLog(q.Plugin) || !maps.Equal(q.Settings, defaultDLQSettings()):
-		f.settings(q.Settings)
+		f.texts("settings", q.Settings)
 	}
 	f.number("window-size", q.WindowSize, defaultWindowSize)
 	f.number("window-nack-threshold", q.WindowNackThreshold, 0)
@@ -111,13 +112,13 @@ func (f *fields) number(name string, value, standard int) {
 	}
 }
 
-func (f *fields) settings(settings map[string]string) {
+func (f *fields) texts(name string, texts map[string]string) {
 	var s fields
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		s.node(name, textNode(settings[name]))
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		s.node(key, textNode(texts[key]))
 	}
 	if len(s) > 0 {
-		f.node("settings", s.mapping())
+		f.node(name, s.mapping())
 	}
 }
 
@@ -129,7 +130,7 @@ func (f *fields) processors(all []Processor) {
 		one.text("id", p.ID, "")
 		one.text("plugin", p.Plugin, "")
 		one.text("condition", p.Condition, "")
-		one.settings(p.Settings)
+		one.texts("settings", p.Settings)
 		one.number("workers", max(p.Workers, defaultWorkers), defaultWorkers)
 		list.Content = append(list.Content, one.mapping())
 	}

@@ -132,6 +132,7 @@ func (p *Pipeline) Clone() *Pipeline {
 	}
 	c.Processors = cloneProcessors(p.Processors)
 	c.DLQ.Settings = maps.Clone(p.DLQ.Settings)
+	c.Labels = maps.Clone(p.Labels)
 	return &c
 }
 

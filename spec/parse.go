@@ -89,7 +89,7 @@ var numbers = []string{"workers", "window-size", "window-nack-threshold"}
 // grammar says what scalars of a pipeline file mean.
 var grammar = yamldoc.Grammar{
 	Number: func(at string) bool {
-		return !inSettings(at) && slices.Contains(numbers, lastToken(at))
+		return !inSettings(at) && !strings.Contains(at, "/labels/") && slices.Contains(numbers, lastToken(at))
 	},
 	Text: inSettings,
 }

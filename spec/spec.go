@@ -11,14 +11,16 @@ import (
 // in the REST API, in the store and in the engine. References such as ${VAR} in
 // settings are kept as written; Resolve replaces them in a copy when the pipeline starts.
 type Pipeline struct {
-	ID          string      `json:"id"`
-	Status      Status      `json:"status"`
-	Name        string      `json:"name"`
-	Description string      `json:"description,omitempty"`
-	MaxSilence  string      `json:"max-silence,omitempty"` // a duration: how long its sources may read nothing before that is reported
-	Connectors  []Connector `json:"connectors"`
-	Processors  []Processor `json:"processors,omitempty"`
-	DLQ         DLQ         `json:"dead-letter-queue"`
+	ID          string `json:"id"`
+	Status      Status `json:"status"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	MaxSilence  string `json:"max-silence,omitempty"` // a duration: how long its sources may read nothing before that is reported
+	// Labels are for people and tools to select pipelines by. They change nothing that runs.
+	Labels     map[string]string `json:"labels,omitempty"`
+	Connectors []Connector       `json:"connectors"`
+	Processors []Processor       `json:"processors,omitempty"`
+	DLQ        DLQ               `json:"dead-letter-queue"`
 }
 
 // Status is the desired state of a pipeline.

@@ -68,7 +68,7 @@ func (s *Base) view(r *http.Request) *desired.View {
 func (s *Base) shown(d *spec.Declaration) rest.Pipeline {
 	p := &d.Pipeline
 	body := rest.Pipeline{
-		ID: p.ID, State: s.stateOf(d), Config: rest.PipelineConfig{Name: p.Name, Description: p.Description},
+		ID: p.ID, State: s.stateOf(d), Config: rest.PipelineConfig{Name: p.Name, Description: p.Description, Labels: p.Labels},
 		ConnectorIDs: []string{}, ProcessorIDs: []string{},
 		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}

@@ -120,7 +120,7 @@ func (s *Documents) feasible(r *http.Request, d *draft) error {
 
 // pipelineIn returns the pipeline that doc describes, normalized.
 func pipelineIn(doc *rest.PipelineDocument) *spec.Pipeline {
-	p := &spec.Pipeline{ID: doc.ID, Status: doc.Status, Name: doc.Name, Description: doc.Description, MaxSilence: doc.MaxSilence,
+	p := &spec.Pipeline{ID: doc.ID, Status: doc.Status, Name: doc.Name, Description: doc.Description, MaxSilence: doc.MaxSilence, Labels: doc.Labels,
 		Processors: processorsIn(doc.Processors, doc.ID), DLQ: dlqIn(doc.DLQ)}
 	for _, c := range doc.Connectors {
 		id := strings.TrimPrefix(c.ID, doc.ID+":")

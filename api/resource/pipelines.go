@@ -44,7 +44,7 @@ func (s *Pipelines) Create(w http.ResponseWriter, r *http.Request) (any, error) 
 	if body.Config.Name == "" {
 		return nil, nameMissing()
 	}
-	p := &spec.Pipeline{ID: desired.Identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name, Description: body.Config.Description}
+	p := &spec.Pipeline{ID: desired.Identify(body.ID, ""), Status: spec.StatusStopped, Name: body.Config.Name, Description: body.Config.Description, Labels: body.Config.Labels}
 	spec.Normalize(p)
 	if err := desired.Validate(p, desired.Within("")); err != nil {
 		return nil, err
@@ -84,6 +84,9 @@ func (s *Pipelines) Update(w http.ResponseWriter, r *http.Request) (any, error) 
 	}
 	d, err := s.edit(w, r, &desired.Edit{ID: id, Live: true, Current: pipelineTag, Apply: func(p *spec.Pipeline) error {
 		p.Name, p.Description = body.Config.Name, body.Config.Description
+		if body.Config.Labels != nil {
+			p.Labels = body.Config.Labels
+		}
 		return nil
 	}})
 	return s.present(w, d, err)

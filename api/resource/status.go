@@ -77,7 +77,7 @@ func (s *Status) statusOf(view *desired.View, d *spec.Declaration, files []spec.
 		state.LastGood = &spec.LastGood{Generation: state.LastGood.Generation, Pipeline: view.Pipeline(&state.LastGood.Pipeline)}
 	}
 	body := rest.PipelineStatus{ID: d.Pipeline.ID, Name: d.Pipeline.Name, Owner: d.Owner, Generation: d.Generation, Digest: d.Digest,
-		Declared: d.Pipeline.Status, Override: d.Override, State: state, Problems: []spec.Problem{}}
+		Labels: d.Pipeline.Labels, Declared: d.Pipeline.Status, Override: d.Override, State: state, Problems: []spec.Problem{}}
 	if d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning {
 		body.Placement = s.Observed.Placement(d.Pipeline.ID)
 	}

@@ -9,6 +9,7 @@ type PipelineDocument struct {
 	Name        string              `json:"name,omitempty" doc:"The id when left out."`
 	Description string              `json:"description,omitempty"`
 	MaxSilence  string              `json:"maxSilence,omitempty" doc:"How long its sources may read no record before that is reported, such as 15m."`
+	Labels      map[string]string   `json:"labels,omitempty" doc:"For selecting pipelines."`
 	Connectors  []ConnectorDocument `json:"connectors,omitempty"`
 	Processors  []ProcessorDocument `json:"processors,omitempty"`
 	DLQ         *DLQDocument        `json:"dlq,omitempty" doc:"The default one when left out."`

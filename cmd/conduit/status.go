@@ -24,11 +24,13 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/pipelines"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/labels"
 )
 
 func statusCommand(p *cli.Program) *ffcli.Command {
 	var watch, failed, check bool
 	interval := time.Second
+	var selected labels.Selector
 	return p.Remote("status", cli.RemoteCommand{
 		Usage: "conduit status [ID]",
 		Short: "Show the status of the pipelines, and what is wrong with their files.",
@@ -46,6 +48,7 @@ Examples:
 		Flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&failed, "failed", false, "only pipelines that do not run as declared")
 			fs.BoolVar(&check, "check", false, "end with 1 unless all is well")
+			fs.Var(&selected, "l", "only pipelines with these `LABELS`: key=value, key!=value, key or !key, separated by commas")
 			fs.BoolVar(&watch, "w", false, "go on, and refresh in place on a terminal")
 			fs.DurationVar(&interval, "interval", interval, "time to wait for the rates of pipelines that have only begun to run, and between two refreshes")
 		},
@@ -54,7 +57,7 @@ Examples:
 			if interval <= 0 {
 				return cli.Invalidf("--interval must be longer than 0")
 			}
-			v := &statusView{Remote: r, interval: interval, failed: failed}
+			v := &statusView{Remote: r, interval: interval, failed: failed, selected: selected}
 			if len(args) == 1 {
 				v.id = args[0]
 				if _, err := r.Status(ctx, v.id); err != nil {
@@ -89,6 +92,7 @@ type statusView struct {
 	interval time.Duration
 	id       string // of the only pipeline; "" for all
 	failed   bool   // only those that do not run as declared
+	selected labels.Selector
 }
 
 // errUnwell ends a command that has shown what is wrong.
@@ -116,7 +120,7 @@ func (v *statusView) status(ctx context.Context) (agentStatus, error) {
 	s, err := status(ctx, v.Remote)
 	s.failed = v.failed
 	s.Pipelines = slices.DeleteFunc(s.Pipelines, func(p pipelineStatus) bool {
-		return v.id != "" && p.ID != v.id || v.failed && p.asDeclared()
+		return v.id != "" && p.ID != v.id || v.failed && p.asDeclared() || !v.selected.Matches(p.Labels)
 	})
 	if v.id != "" {
 		s.Files = slices.DeleteFunc(s.Files, func(f spec.FileState) bool {

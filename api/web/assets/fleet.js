@@ -38,7 +38,7 @@ function listed() {
   const words = search().toLowerCase().split(/\s+/).filter(Boolean), { by, down } = order();
   if (by === 'records' || by === 'bytes' || by === 'lag') agent.tick();
   const all = [...agent.pipelines().values()].filter((s) => filters[only()][1](s) &&
-    words.every((w) => (s.id + ' ' + (s.name || '') + ' ' + place(s.owner) + ' ' + s.state.phase).toLowerCase().includes(w)));
+    words.every((w) => (s.id + ' ' + (s.name || '') + ' ' + place(s.owner) + ' ' + s.state.phase + ' ' + Object.entries(s.labels || {}).map((l) => l.join('=')).join(' ')).toLowerCase().includes(w)));
   all.sort((a, b) => compare[by](a, b) || byName(a.id, b.id));
   return down ? all.reverse() : all;
 }

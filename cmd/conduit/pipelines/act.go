@@ -8,6 +8,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/spec/labels"
 )
 
 func startCommand(p *cli.Program) *ffcli.Command {
@@ -32,12 +33,14 @@ installed of its plugins. A pipeline that waits for a retry is tried at once.`, 
 // act makes a command that does something to a pipeline.
 func act(p *cli.Program, name, done, short, long string, do func(*client.Client, context.Context, string, ...client.Option) error) *ffcli.Command {
 	var noWait, force bool
+	var selected labels.Selector
 	return p.Remote(name, cli.RemoteCommand{
-		Usage:     "conduit pipelines " + name + " ID",
-		Short:     short,
-		Long:      long + "\n\nExample:\n  conduit pipelines " + name + " orders",
-		Arguments: 1,
+		Usage:    "conduit pipelines " + name + " ID|-l LABELS",
+		Short:    short,
+		Long:     long + "\n\nExamples:\n  conduit pipelines " + name + " orders\n  conduit pipelines " + name + " -l team=shop",
+		Optional: 1,
 		Flags: func(fs *flag.FlagSet) {
+			selectFlag(fs, &selected)
 			fs.BoolVar(&noWait, "no-wait", false, "return when the agent has noted it")
 			if name == "stop" {
 				fs.BoolVar(&force, "force", false, "cut off what does not come to rest")
@@ -45,24 +48,26 @@ func act(p *cli.Program, name, done, short, long string, do func(*client.Client,
 		},
 		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
 			var options []client.Option
-			said := args[0] + " is " + done
+			said := "is " + done
 			if noWait {
-				options, said = append(options, client.NoWait()), args[0]+" is to be "+done
+				options, said = append(options, client.NoWait()), "is to be "+done
 			}
 			if force {
 				options = append(options, client.Force())
 			}
-			if err := do(r.Client, ctx, args[0], options...); err != nil {
-				return err
-			}
-			if !r.JSON {
-				return r.Say(nil, "%s", said)
-			}
-			status, err := r.Status(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return r.WriteJSON(status)
+			return each(ctx, r, args, selected, func(id string) error {
+				if err := do(r.Client, ctx, id, options...); err != nil {
+					return err
+				}
+				if !r.JSON {
+					return r.Say(nil, "%s %s", id, said)
+				}
+				status, err := r.Status(ctx, id)
+				if err != nil {
+					return err
+				}
+				return r.WriteJSON(status)
+			})
 		},
 	})
 }

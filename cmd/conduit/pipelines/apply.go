@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/labels"
 )
 
 func importCommand(p *cli.Program) *ffcli.Command {
@@ -132,19 +133,24 @@ func processorDocuments(all []spec.Processor) (docs []rest.ProcessorDocument) {
 }
 
 func deleteCommand(p *cli.Program) *ffcli.Command {
+	var selected labels.Selector
 	return p.Remote("delete", cli.RemoteCommand{
-		Usage: "conduit pipelines delete ID",
-		Short: "Delete a pipeline of the API, with its positions.",
-		Long: `Its connectors clean up at once. Stop it first. A pipeline of a file goes when its file does.
+		Usage: "conduit pipelines delete ID|-l LABELS",
+		Short: "Delete pipelines of the API, with their positions.",
+		Long: `Their connectors clean up at once. Stop them first. A pipeline of a file goes when its file does.
 
-Example:
-  conduit pipelines delete orders`,
-		Arguments: 1,
+Examples:
+  conduit pipelines delete orders
+  conduit pipelines delete -l team=shop`,
+		Optional: 1,
+		Flags:    func(fs *flag.FlagSet) { selectFlag(fs, &selected) },
 		Exec: func(ctx context.Context, r *cli.Remote, args []string) error {
-			if err := deleteWhole(ctx, r, args[0]); err != nil {
-				return err
-			}
-			return r.Say(map[string]string{"deleted": args[0]}, "%s is deleted", args[0])
+			return each(ctx, r, args, selected, func(id string) error {
+				if err := deleteWhole(ctx, r, id); err != nil {
+					return err
+				}
+				return r.Say(map[string]string{"deleted": id}, "%s is deleted", id)
+			})
 		},
 	})
 }

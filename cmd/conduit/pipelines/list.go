@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,26 +14,30 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/connectors"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/labels"
 )
 
 func listCommand(p *cli.Program) *ffcli.Command {
+	var selected labels.Selector
 	return p.Remote("ls", cli.RemoteCommand{
 		Usage: "conduit pipelines ls",
 		Short: "List the pipelines.",
-		Long:  "Example:\n  conduit pipelines ls --json",
+		Long:  "Examples:\n  conduit pipelines ls --json\n  conduit pipelines ls -l team=shop,site!=berlin",
+		Flags: func(fs *flag.FlagSet) { selectFlag(fs, &selected) },
 		Exec: func(ctx context.Context, r *cli.Remote, _ []string) error {
 			list, err := r.Pipelines(ctx)
 			if err != nil {
 				return err
 			}
+			list = slices.DeleteFunc(list, func(p rest.Pipeline) bool { return !selected.Matches(p.Config.Labels) })
 			if len(list) == 0 && !r.JSON {
 				return r.Say(nil, "no pipelines")
 			}
 			var t terminal.Table
-			t.Add("PIPELINE", "STATUS", "CONNECTORS", "PROCESSORS", "CHANGED", "NAME")
+			t.Add("PIPELINE", "STATUS", "CONNECTORS", "PROCESSORS", "CHANGED", "NAME", "LABELS")
 			for _, one := range list {
 				status := strings.ToLower(strings.TrimPrefix(string(one.State.Status), "STATUS_"))
-				t.Add(one.ID, terminal.Colored(status, PhaseColors[spec.Phase(status)]), len(one.ConnectorIDs), len(one.ProcessorIDs), terminal.Moment(one.UpdatedAt), one.Config.Name)
+				t.Add(one.ID, terminal.Colored(status, PhaseColors[spec.Phase(status)]), len(one.ConnectorIDs), len(one.ProcessorIDs), terminal.Moment(one.UpdatedAt), one.Config.Name, labels.Text(one.Config.Labels))
 			}
 			return r.Show(list, &t)
 		},
@@ -100,6 +105,9 @@ func writeDescription(r *cli.Remote, d description) error {
 	facts.Add("id", s.ID)
 	facts.Add("name", terminal.Dash(d.Pipeline.Config.Name))
 	facts.Add("description", terminal.Dash(d.Pipeline.Config.Description))
+	if len(s.Labels) > 0 {
+		facts.Add("labels", labels.Text(s.Labels))
+	}
 	facts.Add("declared", fmt.Sprintf("%s by %s, generation %d", s.Declared, ownerWords(s.Owner), s.Generation))
 	if s.Override != "" {
 		facts.Add("override", fmt.Sprintf("%s, until the declaration changes", s.Override))
