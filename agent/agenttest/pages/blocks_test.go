@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -49,9 +50,9 @@ var expectation = regexp.MustCompile(`^(.*\S)\s+# → (.*?)(?:, exit code (\d))?
 
 var (
 	runsAgent = regexp.MustCompile(`^(\S*conduit|go run \./cmd/conduit) run\b[^#]*`)
-	// The suite cannot run within itself; that the packages and tests of a line are there can be
-	// asked.
-	testsOne = regexp.MustCompile(`^go test (\S+) -run (\S+?)(/\S+)?( -update)?\s*(#.*)?$`)
+	// The suite does not run within itself; that the packages and tests of a line are there is
+	// checked.
+	testsOne = regexp.MustCompile(`^go test (\S+?)/?(?: -run (\S+?)(?:/\S+)?)?(?: -update)?\s*(#.*)?$`)
 	testsAll = regexp.MustCompile(`^go test \./\.\.\.\s*(#.*)?$`)
 	checks   = regexp.MustCompile(`^\.ci/check\s*(#.*)?$`)
 )
@@ -68,11 +69,11 @@ func script(line string) string {
 	if m := runsAgent.FindString(line); m != "" {
 		return "start " + m
 	}
-	if m := testsOne.FindStringSubmatch(line); m != nil {
-		return fmt.Sprintf("go test %s -list %s | grep -q ^Test", m[1], quote("^"+m[2]))
-	}
 	if testsAll.MatchString(line) {
 		return "go list ./... >/dev/null"
+	}
+	if m := testsOne.FindStringSubmatch(line); m != nil {
+		return fmt.Sprintf("grep -q %s %s/*_test.go", quote("^func "+cmp.Or(m[2], "Test")), m[1])
 	}
 	if checks.MatchString(line) {
 		return "test -x .ci/check"
@@ -90,8 +91,9 @@ func TestScript(t *testing.T) {
 		"tail -F out.txt            # → hello":            "prints 'hello' 0 'tail -F out.txt'",
 		"conduit validate   # → f.yaml:1: …, exit code 2": "prints 'f.yaml:1: …' 2 'conduit validate'",
 		"conduit ls 'x'   # → a … b; and more":            `prints 'a … b' 0 'conduit ls '\''x'\'''`,
-		"go test ./spec -run TestBadFiles -update   # x":  "go test ./spec -list '^TestBadFiles' | grep -q ^Test",
-		"go test ./cmd -run TestScripts/plan":             "go test ./cmd -list '^TestScripts' | grep -q ^Test",
+		"go test ./spec -run TestBadFiles -update   # x":  "grep -q '^func TestBadFiles' ./spec/*_test.go",
+		"go test ./cmd -run TestScripts/plan":             "grep -q '^func TestScripts' ./cmd/*_test.go",
+		"go test ./a/b":                                   "grep -q '^func Test' ./a/b/*_test.go",
 		"go test ./...    # everything":                   "go list ./... >/dev/null",
 	} {
 		if got := script(line); got != want {

@@ -4,6 +4,7 @@ set -e
 # start COMMAND...: an agent in another terminal. Commands find it by its address.
 start() {
     [ -z "$agent" ] || { pkill -P "$agent" || kill "$agent"; wait "$agent" || true; } # go run has a child
+    : >"$SCRATCH/agent.log" # of an agent before: the other terminal empties it at some time
     CONDUIT_API_HTTP_ADDRESS=127.0.0.1:0 "$@" >"$SCRATCH/agent.log" 2>&1 &
     agent=$!
     until grep -qs 'API ready' "$SCRATCH/agent.log"; do
@@ -48,7 +49,7 @@ await() {
     bash -c "exec $2" >"$SCRATCH/printed" 2>&1 &
     local reader=$! tries=0
     until has "$1"; do
-        [ $((tries += 1)) -lt 1000 ] || { cat "$SCRATCH/printed"; echo "never prints '$1': $2"; exit 1; }
+        [ $((tries += 1)) -lt 6000 ] || { cat "$SCRATCH/printed"; echo "never prints '$1': $2"; exit 1; }
         sleep 0.02
     done
     kill "$reader"

@@ -56,7 +56,7 @@ func newTerminal(t *testing.T, bin string, reader stand) *terminal {
 // execute executes blocks of commands one after the other.
 func (o *terminal) execute(path string, blocks []block) {
 	o.Helper()
-	ctx, cancel := context.WithTimeout(o.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(o.Context(), 9*time.Minute)
 	defer cancel()
 	bash := exec.CommandContext(ctx, "bash", "-c", o.script(path, blocks))
 	var out bytes.Buffer
