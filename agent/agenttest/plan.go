@@ -24,3 +24,15 @@ func PlanLines(plan *rest.Plan) []string {
 	}
 	return lines
 }
+
+// Planned is a pipeline file with one pipeline.
+func Planned(id, status, rate string) string {
+	return fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: %s
+    status: %s
+    connectors:
+      - {id: in, type: source, plugin: generator, settings: {rate: %q, format.type: raw}}
+      - {id: out, type: destination, plugin: log}
+`, id, status, rate)
+}

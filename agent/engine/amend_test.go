@@ -46,6 +46,18 @@ func (l *live) amend() (*engine.Amendment, error) {
 	return l.Amend(l.w.t.Context(), declared, declared)
 }
 
+// applying applies the change, and returns where its result will be.
+func (l *live) applying() chan error {
+	l.w.t.Helper()
+	a, err := l.amend()
+	if err != nil {
+		l.w.t.Fatal(err)
+	}
+	applied := make(chan error, 1)
+	go func() { applied <- a.Apply(func() {}) }()
+	return applied
+}
+
 // become amends the run to what the world declares now.
 func (l *live) become() {
 	l.w.t.Helper()
@@ -144,12 +156,7 @@ func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
 	wait.For(t, "a full queue", func() bool { return l.Stats.Source("p:src").Records.Load() > 100 })
 	w.set(1, "v", "2")
 	replacement := w.destination("dst", &fakeDestination{instead: old})
-	a, err := l.amend()
-	if err != nil {
-		t.Fatal(err)
-	}
-	applied := make(chan error, 1)
-	go func() { applied <- a.Apply(func() {}) }()
+	applied := l.applying()
 	select {
 	case err := <-applied:
 		t.Fatalf("applied, with %v, while a write was under way", err)
@@ -260,12 +267,7 @@ func TestRunsEndDuringAnAmendment(t *testing.T) {
 			l := w.begin(ctx)
 			w.set(1, "v", "2")
 			replacement := w.destination("dst", &fakeDestination{instead: old})
-			a, err := l.amend()
-			if err != nil {
-				t.Fatal(err)
-			}
-			applied := make(chan error, 1)
-			go func() { applied <- a.Apply(func() {}) }()
+			applied := l.applying()
 			c.end(l, cancel, old)
 			if err := l.wait(); !errors.Is(err, c.want) {
 				t.Errorf("the run ended with %v", err)

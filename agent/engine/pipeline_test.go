@@ -303,6 +303,19 @@ func TestSourcesShareADestination(t *testing.T) {
 	}
 }
 
+// runInBackground prepares and runs a pipeline until cancel is called, and returns where the error of
+// its run will be.
+func runInBackground(t *testing.T, p *engine.Pipeline) (cancel func(), ended chan error) {
+	t.Helper()
+	if err := p.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended = make(chan error)
+	go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
+	return cancel, ended
+}
+
 func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -310,12 +323,7 @@ func TestWindowBoundsWhatIsUnderWay(t *testing.T) {
 		s := w.source("src", 1<<30)
 		d := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
 		p := w.pipeline()
-		if err := p.Prepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
+		cancel, ended := runInBackground(t, p)
 		synctest.Wait() // until the window is full
 		if n := p.Stats.Source("p:src").Records.Load(); n < 50 || n >= uint64(50+s.maxBatch) {
 			t.Errorf("%d records read with a window of 50", n)
@@ -340,12 +348,7 @@ func TestSharedWindowBoundsAllSources(t *testing.T) {
 			a, b := w.source("a", 1<<30), w.source("b", 1<<30)
 			d := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
 			p := w.pipeline()
-			if err := p.Prepare(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			go func() { ended <- p.Run(ctx, make(chan struct{}), func() {}) }()
+			cancel, ended := runInBackground(t, p)
 			readA, readB := &p.Stats.Source("p:a").Records, &p.Stats.Source("p:b").Records
 			synctest.Wait() // until the window is full
 			if n := readA.Load() + readB.Load(); readA.Load() == 0 || readB.Load() == 0 || n < most*3/4 || n > uint64(most+a.maxBatch+b.maxBatch) {

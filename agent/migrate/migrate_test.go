@@ -112,26 +112,30 @@ func TestFromDatabase(t *testing.T) {
 	}
 }
 
-// What lists of ids leave out is found by what names its owner, and pipelines that a Conduit would
-// run again count as running.
-func TestFromDatabaseWithoutLists(t *testing.T) {
-	path := database(t)
+// replace sets values of the database.
+func replace(t *testing.T, path string, values map[string]string) {
+	t.Helper()
 	db, err := sql.Open("sqlite3", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, value := range map[string]string{
-		"pipeline:instance:orders":         `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},"Status":3,"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2}}`,
-		"processor:instance:orders:p1":     `{"ID":"orders:p1","Plugin":"field.set","Condition":"{{ true }}","Parent":{"ID":"orders","Type":2},"Config":{"Settings":{"field":".Key"},"Workers":2}}`,
-		"processor:instance:orders:out:p2": `{"ID":"orders:out:p2","Plugin":"filter","Parent":{"ID":"orders:out","Type":1},"Config":{"Workers":1}}`,
-	} {
-		if _, err := db.ExecContext(t.Context(), "UPDATE conduit_kv_store SET value = ? WHERE key = ?", []byte(value), key); err != nil {
+	defer db.Close()
+	for key, value := range values {
+		if _, err := db.ExecContext(t.Context(), "INSERT OR REPLACE INTO conduit_kv_store VALUES (?, ?)", key, []byte(value)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// What lists of ids leave out is found by what names its owner, and pipelines that a Conduit would
+// run again count as running.
+func TestFromDatabaseWithoutLists(t *testing.T) {
+	path := database(t)
+	replace(t, path, map[string]string{
+		"pipeline:instance:orders":         `{"ID":"orders","Config":{"Name":"orders","Description":"of the shop"},"Status":3,"DLQ":{"Plugin":"builtin:log","Settings":{"level":"warn"},"WindowSize":5,"WindowNackThreshold":2}}`,
+		"processor:instance:orders:p1":     `{"ID":"orders:p1","Plugin":"field.set","Condition":"{{ true }}","Parent":{"ID":"orders","Type":2},"Config":{"Settings":{"field":".Key"},"Workers":2}}`,
+		"processor:instance:orders:out:p2": `{"ID":"orders:out:p2","Plugin":"filter","Parent":{"ID":"orders:out","Type":1},"Config":{"Workers":1}}`,
+	})
 	found, err := migrate.FromDatabase(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
@@ -149,22 +153,11 @@ func TestFromDatabaseWithoutLists(t *testing.T) {
 // settings of the last start. Connectors without their pipeline are listed.
 func TestFromDatabaseKeepsDollarSigns(t *testing.T) {
 	path := database(t)
-	db, err := sql.Open("sqlite3", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key, value := range map[string]string{
+	replace(t, path, map[string]string{
 		"connector:instance:orders:in": `{"Type":1,"Plugin":"builtin:file","PipelineID":"orders","Config":{"Name":"in","Settings":{"path":"a$$b/$HOME","end":"x$"}},
 			"State":{"Position":"MjY="},"LastActiveConfig":{"Settings":{"path":"${HOME}"}}}`,
 		"connector:instance:lost": `{"Type":1,"Plugin":"builtin:file","PipelineID":"gone"}`,
-	} {
-		if _, err := db.ExecContext(t.Context(), "INSERT OR REPLACE INTO conduit_kv_store VALUES (?, ?)", key, []byte(value)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	})
 	found, err := migrate.FromDatabase(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)

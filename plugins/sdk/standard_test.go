@@ -688,17 +688,24 @@ func TestRecordFormatRefuses(t *testing.T) {
 	}
 }
 
-func TestDestinationDecodes(t *testing.T) {
+// registered returns a context with a registry that has the schema of m as version 1 of the subject s,
+// and that schema.
+func registered(t *testing.T, m map[string]any) (context.Context, string) {
+	t.Helper()
 	reg := &schema.Memory{}
-	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Schemas: reg})
-	m := map[string]any{"a": int64(1)}
 	text, err := schema.Infer(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reg.Create(ctx, "s", schema.TypeAvro, text); err != nil {
+	if _, err := reg.Create(t.Context(), "s", schema.TypeAvro, text); err != nil {
 		t.Fatal(err)
 	}
+	return sdk.WithEnv(t.Context(), &sdk.Env{Schemas: reg}), text
+}
+
+func TestDestinationDecodes(t *testing.T) {
+	m := map[string]any{"a": int64(1)}
+	ctx, text := registered(t, m)
 	codec, _ := schema.Parse(text)
 	b, _ := codec.Append(nil, m)
 	rs := numbered(1, 4)
@@ -720,16 +727,8 @@ func TestDestinationDecodes(t *testing.T) {
 // A destination that decodes nothing gets what a source in another process sends: parts
 // encoded with the schemas that the metadata names.
 func TestDestinationThatDecodesNothing(t *testing.T) {
-	reg := &schema.Memory{}
-	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Schemas: reg})
 	m := map[string]any{"a": int64(1)}
-	text, err := schema.Infer(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := reg.Create(ctx, "s", schema.TypeAvro, text); err != nil {
-		t.Fatal(err)
-	}
+	ctx, _ := registered(t, m)
 	rs := numbered(1, 3)
 	for i := range rs {
 		rs[i].Key, rs[i].After = record.Structured(m), record.Structured(m)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -18,17 +19,25 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestSchemaServer(t *testing.T) {
-	ctx := testContext(t)
+// serveSchemas serves a registry until stop is called, which returns what Run does, or the test ends.
+func serveSchemas(t *testing.T, registry schema.Registry) (server *standalone.SchemaServer, stop func() error) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &standalone.SchemaServer{Registry: &schema.Memory{}, Listener: listener}
-	serving, stop := context.WithCancel(ctx)
+	server = &standalone.SchemaServer{Registry: registry, Listener: listener}
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- server.Run(serving) }()
-	t.Cleanup(func() { stop(); <-done })
+	go func() { done <- server.Run(ctx) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() { _ = stop() })
+	return server, stop
+}
+
+func TestSchemaServer(t *testing.T) {
+	ctx := testContext(t)
+	server, _ := serveSchemas(t, &schema.Memory{})
 
 	target, token := standalone.RegisterToken(server, "pipe:src")
 	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -78,16 +87,8 @@ func TestSchemaServer(t *testing.T) {
 
 func TestStructuredDataLeavesEncoded(t *testing.T) {
 	ctx := testContext(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	registry := &schema.Memory{}
-	server := &standalone.SchemaServer{Registry: registry, Listener: listener}
-	serving, stop := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- server.Run(serving) }()
-	t.Cleanup(func() { stop(); <-done })
+	server, _ := serveSchemas(t, registry)
 	if _, err := registry.Create(ctx, "s", schema.TypeAvro, `{"type":"record","name":"record","fields":[{"name":"n","type":"long"}]}`); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -228,15 +227,8 @@ func TestConfigureSaysWhatIsWrong(t *testing.T) {
 
 func TestSchemas(t *testing.T) {
 	ctx := testContext(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	registry := &schema.Memory{}
-	server := &standalone.SchemaServer{Registry: registry, Listener: listener}
-	serving, stop := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- server.Run(serving) }()
+	server, stop := serveSchemas(t, registry)
 	c, _ := client(t, "connector")
 	c.Schemas = server
 	s := openSource(ctx, t, c, map[string]string{"count": "2", "structured": "true"})
@@ -258,8 +250,7 @@ func TestSchemas(t *testing.T) {
 	if want := record.Structured(map[string]any{"n": int64(1)<<60 + 1}); !records[0].After.Equal(want) {
 		t.Errorf("got %v, want %v", records[0].After, want)
 	}
-	stop()
-	if err := <-done; err != nil {
+	if err := stop(); err != nil {
 		t.Error(err)
 	}
 }

@@ -86,21 +86,9 @@ func (m *memory) Apply(_ context.Context, c *spec.Changes) error {
 	return nil
 }
 
-func (m *memory) declare(ps ...spec.Pipeline) {
-	c := &spec.Changes{}
-	for _, p := range ps {
-		c.Declare = append(c.Declare, spec.Declare{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}})
-	}
-	if err := m.Apply(context.Background(), c); err != nil {
-		panic(err)
-	}
-}
+func (m *memory) declare(ps ...spec.Pipeline) { reconciletest.Declare(m, ps...) }
 
-func (m *memory) withdraw(id string, purge bool) {
-	if err := m.Apply(context.Background(), &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Purge: purge}}}); err != nil {
-		panic(err)
-	}
-}
+func (m *memory) withdraw(id string, purge bool) { reconciletest.Withdraw(m, id, purge) }
 
 func (m *memory) set(fail error) {
 	m.mu.Lock()

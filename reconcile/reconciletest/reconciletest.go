@@ -2,6 +2,7 @@
 package reconciletest
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,4 +61,29 @@ func Apply(declared map[string]spec.Declaration, c *spec.Changes, digest func(*s
 		changed = append(changed, w.ID)
 	}
 	return changed, nil
+}
+
+// Store is a fake of the store, with what Declare and Withdraw need.
+type Store interface {
+	Apply(ctx context.Context, c *spec.Changes) error
+}
+
+// Declare declares pipelines of the API. It panics when the store fails.
+func Declare(s Store, ps ...spec.Pipeline) {
+	c := &spec.Changes{}
+	for _, p := range ps {
+		c.Declare = append(c.Declare, spec.Declare{Pipeline: p, Owner: spec.Owner{Kind: spec.OwnerAPI}})
+	}
+	apply(s, c)
+}
+
+// Withdraw withdraws a pipeline. It panics when the store fails.
+func Withdraw(s Store, id string, purge bool) {
+	apply(s, &spec.Changes{Withdraw: []spec.Withdraw{{ID: id, Purge: purge}}})
+}
+
+func apply(s Store, c *spec.Changes) {
+	if err := s.Apply(context.Background(), c); err != nil {
+		panic(err)
+	}
 }

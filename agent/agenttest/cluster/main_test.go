@@ -3,17 +3,14 @@
 package cluster_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
@@ -28,21 +26,13 @@ import (
 const memberConfig = "CONDUIT_CLUSTER_MEMBER"
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(memberConfig); text != "" {
-		if err := runMember([]byte(text)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	agenttest.Child(memberConfig, runMember)
 	os.Exit(m.Run())
 }
 
-func runMember(text []byte) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
+func runMember(ctx context.Context, text string) error {
 	var cfg config.Config
-	if err := json.Unmarshal(text, &cfg); err != nil {
+	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -55,26 +45,8 @@ type member struct {
 	name   string
 	config config.Config
 	cmd    *exec.Cmd
-	log    *logBuffer
+	log    *logbuf.Buffer
 	before int // bytes that earlier processes logged
-}
-
-// logBuffer keeps what a member logs.
-type logBuffer struct {
-	mu  sync.Mutex
-	all bytes.Buffer // guarded by mu
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.String()
 }
 
 // newMember makes a member that reads its pipelines from a directory that all share.
@@ -93,7 +65,7 @@ func newMember(t *testing.T, name, pipelines, urls string, ttl time.Duration) *m
 	cfg.Pipelines.ErrorRecovery.MaxDelay = time.Second
 	cfg.API.HTTP.Address = "127.0.0.1:0"
 	cfg.Cluster = config.Cluster{Name: "test", Member: name, Capacity: 1, TTL: ttl, NATS: config.NATS{URL: urls, Replicas: strings.Count(urls, ",") + 1}}
-	m := &member{t: t, name: name, config: cfg, log: &logBuffer{}}
+	m := &member{t: t, name: name, config: cfg, log: &logbuf.Buffer{}}
 	t.Cleanup(func() {
 		m.kill()
 		if t.Failed() {

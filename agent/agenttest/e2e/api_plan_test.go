@@ -21,7 +21,7 @@ import (
 func TestPlanOfAnAgent(t *testing.T) {
 	t.Setenv("PLANNED_SECRET", "hunter2 is no plugin")
 	w := startWeb(t, "")
-	w.Save("p.yaml", planned("p", "running", "1"))
+	w.Save("p.yaml", agenttest.Planned("p", "running", "1"))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 
 	if plan, err := w.api.Plan(t.Context()); err != nil || plan.Files != 1 || plan.CleanupDelay == "" || len(agenttest.PlanLines(&plan)) != 0 {
@@ -49,14 +49,14 @@ type planCase struct {
 	at      []string // places of problems
 }
 
-var wrongPlan = strings.NewReplacer("plugin: log", "plugin: nowhere", `rate: "hunter2"`, `rate: "hunter2", password: "${NOT_SET}"`).Replace(planned("n", "running", "hunter2"))
+var wrongPlan = strings.NewReplacer("plugin: log", "plugin: nowhere", `rate: "hunter2"`, `rate: "hunter2", password: "${NOT_SET}"`).Replace(agenttest.Planned("n", "running", "hunter2"))
 
 var planCases = []planCase{
-	{"saved", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: planned("p", "running", "2")}}},
+	{"saved", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: agenttest.Planned("p", "running", "2")}}},
 		[]string{"change p: restart running→running at p.yaml:3 [/connectors/in/settings/rate@6:68]"}, nil},
-	{"another file", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "2")}}},
+	{"another file", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: agenttest.Planned("n", "running", "2")}}},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]"}, nil},
-	{"all files", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "2")}}, Replace: true},
+	{"all files", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: agenttest.Planned("n", "running", "2")}}, Replace: true},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
 	{"no files", rest.PlanRequest{Replace: true}, []string{"remove p: position-lost running→ at p.yaml:0 [@0:0]"}, nil},
 	{"broken", rest.PlanRequest{Files: []rest.PlanFile{{Path: "p.yaml", Content: "pipelines: ["}}},
@@ -64,9 +64,9 @@ var planCases = []planCase{
 	{"plugins and references", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: wrongPlan}}},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid",
 			"n.yaml: config.reference_unresolved", "n.yaml: connector.plugin_not_found"}, []string{"6:68", "6:89", "7:46"}},
-	{"a file without an end", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: planned("n", "running", "${file:/dev/zero}")}}},
+	{"a file without an end", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: agenttest.Planned("n", "running", "${file:/dev/zero}")}}},
 		[]string{"add n: restart →running at n.yaml:3 [@3:5]", "n.yaml: config.reference_unresolved"}, []string{"6:68"}},
-	{"a plugin from a variable", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: strings.Replace(planned("n", "stopped", "1"), "plugin: log", `plugin: "${PLANNED_SECRET}"`, 1)}}},
+	{"a plugin from a variable", rest.PlanRequest{Files: []rest.PlanFile{{Path: "n.yaml", Content: strings.Replace(agenttest.Planned("n", "stopped", "1"), "plugin: log", `plugin: "${PLANNED_SECRET}"`, 1)}}},
 		[]string{"add n: none →stopped at n.yaml:3 [@3:5]", "n.yaml: config.field_invalid"}, []string{"7:46"}},
 }
 
@@ -98,7 +98,7 @@ func (c *planCase) check(t *testing.T, w *web) {
 // The plan says what happens when the directory of the files is missing, or empty.
 func TestPlanWithoutFiles(t *testing.T) {
 	w := startWeb(t, "")
-	w.Save("p.yaml", planned("p", "running", "1"))
+	w.Save("p.yaml", agenttest.Planned("p", "running", "1"))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	// A directory that is not there is no plan.
 	if err := os.Rename(w.Path("pipelines"), w.Path("elsewhere")); err != nil {
@@ -119,7 +119,7 @@ func TestPlanWithoutFiles(t *testing.T) {
 		t.Errorf("no files in an empty directory: %+v, %v", plan, err)
 	}
 	// Files that go from a directory that is followed do not come back by themselves.
-	w.Save("p.yaml", planned("p", "running", "1"))
+	w.Save("p.yaml", agenttest.Planned("p", "running", "1"))
 	if err := w.Files.Reload(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
@@ -134,16 +134,4 @@ func TestPlanWithoutFiles(t *testing.T) {
 		declared, err := w.Store.Declarations(t.Context())
 		return err == nil && len(declared) == 1 && !declared[0].Withdrawn.IsZero()
 	})
-}
-
-// planned is a pipeline file with one pipeline.
-func planned(id, status, rate string) string {
-	return fmt.Sprintf(`version: "2.2"
-pipelines:
-  - id: %s
-    status: %s
-    connectors:
-      - {id: in, type: source, plugin: generator, settings: {rate: %q, format.type: raw}}
-      - {id: out, type: destination, plugin: log}
-`, id, status, rate)
 }

@@ -72,16 +72,27 @@ func curl(args []string) int {
 	return 0
 }
 
-// The session in the documentation works as it is written there.
-func TestDocumentedSession(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../../../api/README.md")
+// documented returns the first shell script of a page behind the text.
+func documented(t *testing.T, page, behind string) string {
+	t.Helper()
+	b, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(page), "```sh\n")
-	session, _, found := strings.Cut(rest, "```")
-	if !found || !strings.Contains(session, "api=http://localhost:8080") {
+	_, section, _ := strings.Cut(string(b), behind)
+	_, script, _ := strings.Cut(section, "```sh\n")
+	script, _, found := strings.Cut(script, "```")
+	if !found {
+		t.Fatalf("%s has no script behind %q", page, behind)
+	}
+	return script
+}
+
+// The session in the documentation works as it is written there.
+func TestDocumentedSession(t *testing.T) {
+	t.Parallel()
+	session := documented(t, "../../../api/README.md", "")
+	if !strings.Contains(session, "api=http://localhost:8080") {
 		t.Fatal("there is no session in the documentation")
 	}
 	w := startWeb(t, "")

@@ -39,9 +39,7 @@ func TestDeletedFilesStopTheirPipelines(t *testing.T) {
 	for name, deletion := range deletions {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := atDesk(t, short)
-			d.Save("p.yaml", d.made("p", 1000))
-			d.Wait("records", func() bool { return len(numbers(t, d.Path("p.jsonl"))) > 5 })
+			d := withRecords(t, short)
 			if deletion != nil {
 				deletion(d)
 			} else {
@@ -93,9 +91,7 @@ func TestNewIdentitiesStartFromScratch(t *testing.T) {
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := atDesk(t, shorter)
-			d.Save("p.yaml", d.made("p", 1000))
-			d.Wait("records", func() bool { return len(numbers(t, d.Path("p.jsonl"))) > 5 })
+			d := withRecords(t, shorter)
 			change(d)
 			d.Wait("the first record again", func() bool {
 				all := numbers(t, d.Path("p.jsonl"))

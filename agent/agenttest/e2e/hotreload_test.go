@@ -31,6 +31,15 @@ func atDesk(t *testing.T, change ...func(*config.Config)) *desk {
 	return d
 }
 
+// withRecords is the same with a pipeline p that has written records.
+func withRecords(t *testing.T, change ...func(*config.Config)) *desk {
+	t.Helper()
+	d := atDesk(t, change...)
+	d.Save("p.yaml", d.made("p", 1000))
+	d.Wait("records", func() bool { return len(numbers(t, d.Path("p.jsonl"))) > 5 })
+	return d
+}
+
 // deskIn starts an agent in dir as it is.
 func deskIn(t *testing.T, dir string, change ...func(*config.Config)) *desk {
 	t.Helper()

@@ -203,10 +203,7 @@ pipelines:
       - {id: clone, plugin: clone, settings: {count: 2}}
   - id: deduped
     connectors:
-      - id: src
-        type: source
-        plugin: builtin:file
-        settings: {path: %[1]s/input.log}
+      - {id: src, type: source, plugin: "builtin:file", settings: {path: %[1]s/input.log}}
       - id: dst
         type: destination
         plugin: builtin:file

@@ -303,16 +303,7 @@ func TestStatusFilesAreNotWrittenAllTheTime(t *testing.T) {
 // The example in the documentation does what it says.
 func TestDocumentedDeployment(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../reconcile/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "\n## For tools that deploy files\n")
-	_, script, _ := strings.Cut(section, "```sh\n")
-	script, _, found := strings.Cut(script, "```")
-	if !found {
-		t.Fatal("there is no example")
-	}
+	script := documented(t, "../../../reconcile/README.md", "\n## For tools that deploy files\n")
 	d := deskIn(t, "", confirmSoon)
 	script = strings.NewReplacer("/etc/conduit/pipelines", d.Path("pipelines"), "/var/lib/conduit", d.Dir).Replace(script)
 	deploy := func(content string) (string, error) {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -26,21 +25,13 @@ const agentDir = "CONDUIT_KILL_AGENT_DIR"
 
 // Main runs the tests, or the agent that they started. It is all that TestMain does.
 func Main(m *testing.M) {
-	if dir := os.Getenv(agentDir); dir != "" {
-		if err := runAgent(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	agenttest.Child(agentDir, runAgent)
 	agenttest.Overlap(4)
 	os.Exit(m.Run())
 }
 
-// runAgent runs an agent until SIGTERM, like the binary does.
-func runAgent(dir string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
+// runAgent runs an agent until ctx ends, like the binary does.
+func runAgent(ctx context.Context, dir string) error {
 	cfg, _, err := config.Load(config.Sources{})
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/processor/ai"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -80,14 +81,7 @@ func process(t testing.TB, name string, settings map[string]string, records ...r
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := sdk.NewProcessBatch(nil, records, nil)
-	if err := p.Process(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if b.Fates() == nil {
-		return make([]sdk.Fate, len(records))
-	}
-	return b.Fates()
+	return plugintest.Process(t, p, records...)
 }
 
 func raws(texts ...string) (records []record.Record) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/processor/expr"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -26,14 +27,7 @@ func process(t testing.TB, plugin sdk.ProcessorPlugin, setting, value string, r 
 		t.Fatal(err)
 	}
 	records := []record.Record{r}
-	b := sdk.NewProcessBatch(nil, records, nil)
-	if err := p.Process(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if b.Fates() == nil {
-		return sdk.Fate{}, records[0]
-	}
-	return b.Fates()[0], records[0]
+	return plugintest.Process(t, p, records...)[0], records[0]
 }
 
 func order() record.Record {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/processor/webhook"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -33,14 +34,7 @@ func process(t testing.TB, settings map[string]string, records ...record.Record)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := sdk.NewProcessBatch(nil, records, nil)
-	if err := p.Process(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if b.Fates() == nil {
-		return make([]sdk.Fate, len(records))
-	}
-	return b.Fates()
+	return plugintest.Process(t, p, records...)
 }
 
 func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {

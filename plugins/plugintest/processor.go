@@ -1,0 +1,21 @@
+package plugintest
+
+import (
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Process has p, which is configured, process records, and returns what becomes of each.
+func Process(t testing.TB, p sdk.Processor, records ...record.Record) []sdk.Fate {
+	t.Helper()
+	b := sdk.NewProcessBatch(nil, records, nil)
+	if err := p.Process(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if b.Fates() == nil {
+		return make([]sdk.Fate, len(records))
+	}
+	return b.Fates()
+}
