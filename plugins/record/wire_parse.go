@@ -92,14 +92,22 @@ func (w *wireParser) entry(outer *fields, m *Metadata) error {
 func (w *wireParser) change(outer *fields, r *Record) (err error) {
 	f := w.fields(outer.lo, outer.hi)
 	for err == nil && f.next() {
-		switch {
-		case f.num == 1 && f.typ == typeBytes:
-			err = w.data(&f, &r.Before)
-		case f.num == 2 && f.typ == typeBytes:
-			err = w.data(&f, &r.After)
+		if side := r.side(f.num); side != nil && f.typ == typeBytes {
+			err = w.data(&f, side)
 		}
 	}
 	return errors.Join(err, f.err)
+}
+
+// side returns the part of the payload with this number in opencdc.v1.Change, nil if there is none.
+func (r *Record) side(number uint64) *Data {
+	switch number {
+	case 1:
+		return &r.Before
+	case 2:
+		return &r.After
+	}
+	return nil
 }
 
 // data merges the message into d. An empty one says nothing, like one that is missing.

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -168,14 +169,14 @@ func (d *Destination) keepWritten(records []record.Record, errs []error) {
 		if errs[i] != nil {
 			return // those behind it are produced again, which keeps the order
 		}
-		d.written = append(d.written, identity(&records[i]))
+		d.written = append(d.written, recordid.Of(&records[i]))
 	}
 }
 
 // skipWritten returns how many of the records were written already, behind a refused one.
 func (d *Destination) skipWritten(records []record.Record) int {
 	n := 0
-	for n < len(records) && n < len(d.written) && d.written[n] == identity(&records[n]) {
+	for n < len(records) && n < len(d.written) && d.written[n] == recordid.Of(&records[n]) {
 		n++
 	}
 	d.written = d.written[n:]
@@ -183,10 +184,6 @@ func (d *Destination) skipWritten(records []record.Record) int {
 		d.written = nil
 	}
 	return n
-}
-
-func identity(r *record.Record) string {
-	return r.Metadata.Get(record.KeySourceConnectorID) + "\x00" + string(r.Position.Identity())
 }
 
 // Teardown releases the client.

@@ -11,6 +11,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -41,18 +42,13 @@ type Destination struct {
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
 // Configure checks and keeps the settings.
-func (d *Destination) Configure(_ context.Context, values map[string]string) (err error) {
-	d.settings = destinationSettings{}
-	if err := sdk.Decode(values, &d.settings); err != nil {
+func (d *Destination) Configure(_ context.Context, values map[string]string) error {
+	return settings.Parse(values, &d.settings, d.check)
+}
+
+func (d *Destination) check() (err error) {
+	if d.topic, err = settings.Template("topic", d.settings.Topic, checkTopic); err != nil {
 		return err
-	}
-	if d.topic, err = template.Parse(d.settings.Topic, template.Strict); err != nil {
-		return sdk.SettingError{Setting: "topic", Message: err.Error()}
-	}
-	if topic, constant := d.topic.Constant(); constant {
-		if err := checkTopic(topic); err != nil {
-			return sdk.SettingError{Setting: "topic", Message: err.Error()}
-		}
 	}
 	return d.settings.check()
 }

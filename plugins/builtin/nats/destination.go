@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/builtin/recordid"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -43,18 +44,13 @@ type Destination struct {
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
 // Configure checks and keeps the settings.
-func (d *Destination) Configure(_ context.Context, values map[string]string) (err error) {
-	d.settings = destinationSettings{}
-	if err := sdk.Decode(values, &d.settings); err != nil {
+func (d *Destination) Configure(_ context.Context, values map[string]string) error {
+	return settings.Parse(values, &d.settings, d.check)
+}
+
+func (d *Destination) check() (err error) {
+	if d.subject, err = settings.Template("subject", d.settings.Subject, checkSubject); err != nil {
 		return err
-	}
-	if d.subject, err = template.Parse(d.settings.Subject, template.Strict); err != nil {
-		return sdk.SettingError{Setting: "subject", Message: err.Error()}
-	}
-	if subject, constant := d.subject.Constant(); constant {
-		if err := checkSubject(subject); err != nil {
-			return sdk.SettingError{Setting: "subject", Message: err.Error()}
-		}
 	}
 	if d.settings.Stream != "" && d.settings.Type == "core" {
 		return sdk.SettingError{Setting: "stream", Message: "needs type jetstream"}

@@ -39,8 +39,8 @@ func (s *sourceSettings) check() error {
 	return s.serverSettings.check()
 }
 
-// mode is a source of either type.
-type mode interface {
+// receiver receives messages of a stream, or of subjects.
+type receiver interface {
 	open(ctx context.Context, pos record.Position) error
 	read(ctx context.Context) ([]record.Record, error)
 	ack(n int)
@@ -53,7 +53,7 @@ type Source struct {
 	sdk.SourceBase
 
 	settings sourceSettings
-	mode     mode // nil before Open
+	receiver receiver // nil before Open
 }
 
 // Parameters describes the settings.
@@ -71,34 +71,34 @@ func (s *sourceSettings) parse(values map[string]string) error {
 // Open begins to connect. A server that is away is waited for.
 func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	if s.settings.Type == "core" {
-		s.mode = &subscriber{settings: &s.settings}
+		s.receiver = &subscriber{settings: &s.settings}
 	} else {
-		s.mode = &stream{settings: &s.settings}
+		s.receiver = &stream{settings: &s.settings}
 	}
-	return s.mode.open(ctx, pos)
+	return s.receiver.open(ctx, pos)
 }
 
 // Read returns messages as records.
-func (s *Source) Read(ctx context.Context) ([]record.Record, error) { return s.mode.read(ctx) }
+func (s *Source) Read(ctx context.Context) ([]record.Record, error) { return s.receiver.read(ctx) }
 
 // Ack acknowledges the messages.
 func (s *Source) Ack(_ context.Context, positions []record.Position) error {
-	s.mode.ack(len(positions))
+	s.receiver.ack(len(positions))
 	return nil
 }
 
 // Progress returns how many messages the stream has that are not acknowledged.
 func (s *Source) Progress() progress.Report {
-	if s.mode == nil {
+	if s.receiver == nil {
 		return progress.Report{}
 	}
-	return s.mode.progress()
+	return s.receiver.progress()
 }
 
 // Teardown disconnects. The consumer stays.
 func (s *Source) Teardown(context.Context) error {
-	if s.mode != nil {
-		s.mode.close()
+	if s.receiver != nil {
+		s.receiver.close()
 	}
 	return nil
 }

@@ -28,8 +28,14 @@ type Sequence struct {
 
 // piece is a record, or one of several with the same position.
 type piece struct {
-	source, position string
-	number           uint64 // among those in a row with the same position
+	of     string // see Of
+	number uint64 // among those in a row of the same
+}
+
+// Of returns what is the same for a record each time it comes, and for all that processors make of
+// one: its source and position.
+func Of(r *record.Record) string {
+	return r.Metadata.Get(record.KeySourceConnectorID) + "\x00" + string(r.Position.Identity())
 }
 
 // IDs returns the ids of records that follow those that were settled last.
@@ -38,8 +44,8 @@ func (s *Sequence) IDs(records []record.Record) []ID {
 	s.given = s.given[:0]
 	before := s.last
 	for i := range records {
-		p := piece{source: records[i].Metadata.Get(record.KeySourceConnectorID), position: string(records[i].Position.Identity())}
-		if p.source == before.source && p.position == before.position {
+		p := piece{of: Of(&records[i])}
+		if p.of == before.of {
 			p.number = before.number + 1
 		}
 		ids[i], before = p.id(), p
@@ -49,7 +55,7 @@ func (s *Sequence) IDs(records []record.Record) []ID {
 }
 
 func (p piece) id() (id ID) {
-	text := append(append([]byte(p.source), 0), p.position...)
+	text := []byte(p.of)
 	if p.number > 0 {
 		text = binary.AppendUvarint(append(text, 0), p.number)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/template"
@@ -51,15 +52,13 @@ type Destination struct {
 func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(destinationSettings{}) }
 
 // Configure checks and keeps the settings.
-func (d *Destination) Configure(_ context.Context, values map[string]string) (err error) {
-	d.settings = destinationSettings{}
-	if err := sdk.Decode(values, &d.settings); err != nil {
-		return err
-	}
-	if d.key, err = template.Parse(d.settings.Key, template.Strict); err != nil {
-		return sdk.SettingError{Setting: "key", Message: err.Error()}
-	}
-	return d.settings.check()
+func (d *Destination) Configure(_ context.Context, values map[string]string) error {
+	return settings.Parse(values, &d.settings, func() (err error) {
+		if d.key, err = settings.Template("key", d.settings.Key, nil); err != nil {
+			return err
+		}
+		return d.settings.check()
+	})
 }
 
 // Open prepares. It connects with the first record.

@@ -93,12 +93,11 @@ func (s *Source) Configure(ctx context.Context, given map[string]string) error {
 }
 
 // Open implements sdk.Source.
-func (s *Source) Open(ctx context.Context, p record.Position) error {
-	pos, err := parsePosition(p)
-	if err != nil {
+func (s *Source) Open(ctx context.Context, p record.Position) (err error) {
+	if s.at, err = parsePosition(p); err != nil {
 		return err
 	}
-	s.log, s.at, s.captured = sdk.Logger(ctx), pos, s.settings.capture(ctx)
+	s.log, s.captured = sdk.Logger(ctx), s.settings.capture(ctx)
 	if err := s.connect(ctx); err != nil {
 		s.disconnect()
 		return err

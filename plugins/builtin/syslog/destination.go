@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
+	"github.com/conduit-agent/conduit/plugins/builtin/settings"
 	"github.com/conduit-agent/conduit/plugins/builtin/tlssettings"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -77,8 +78,8 @@ func (d *Destination) Configure(_ context.Context, values map[string]string) (er
 		{&d.parts.host, "hostname", s.Host, nil}, {&d.parts.app, "appname", s.App, nil},
 		{&d.parts.process, "procid", s.Process, nil}, {&d.parts.id, "msgid", s.ID, nil},
 	} {
-		if *part.into, err = template.Parse(part.text, template.Strict); err != nil {
-			return sdk.SettingError{Setting: part.setting, Message: err.Error()}
+		if *part.into, err = settings.Template(part.setting, part.text, nil); err != nil {
+			return err
 		}
 		if value, constant := (*part.into).Constant(); constant && part.known != nil && !slices.Contains(part.known, value) {
 			return sdk.SettingError{Setting: part.setting, Message: fmt.Sprintf("must be one of %v, or a template", part.known)}
