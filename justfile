@@ -46,6 +46,6 @@ sbom: build
 fmt:
     gofmt -w .
 
-# Write generated code anew.
+# Regenerate code.
 generate:
     go generate ./...

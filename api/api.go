@@ -40,7 +40,7 @@ type Server struct {
 	// connectors encoded. It may be called concurrently. nil: records are shown as they pass.
 	Show    func(*record.Record)
 	Metrics http.Handler // served at /metrics; nil: nothing is
-	// Reload reads the pipeline files anew and returns when desired state is in line with
+	// Reload reads the pipeline files again and returns when desired state is in line with
 	// them, or why it is not. With prune, the absence of all files counts. nil: it cannot be asked for.
 	Reload func(ctx context.Context, prune bool) error
 	// Plan returns what the pipeline files, with those of the request saved among them, would

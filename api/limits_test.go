@@ -47,8 +47,8 @@ const (
 	finished   = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 
-// anew asks on a connection of its own.
-func anew(c *client.Client) *client.Client {
+// dialed asks on a connection of its own.
+func dialed(c *client.Client) *client.Client {
 	return &client.Client{URL: c.URL, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
@@ -60,7 +60,7 @@ func TestTooManyConnections(t *testing.T) {
 	w.freeze()
 	held := hold(t, c.URL, waiting, api.MaxConns, false)
 	wait.For(t, "all requests are received", func() bool { return w.restarted() == api.MaxConns })
-	other := anew(c)
+	other := dialed(c)
 	for range 3 {
 		err := other.Healthy(t.Context())
 		if client.Reason(err) != rest.ReasonTooMany || !strings.Contains(err.Error(), fmt.Sprintf("there are %d connections already", api.MaxConns)) {
@@ -95,7 +95,7 @@ func TestConnectionsWait(t *testing.T) {
 	held := hold(t, c.URL, waiting, api.MaxConns, false)
 	wait.For(t, "all requests are received", func() bool { return w.restarted() == api.MaxConns })
 	answered := make(chan error, 1)
-	go func() { answered <- anew(c).Healthy(t.Context()) }()
+	go func() { answered <- dialed(c).Healthy(t.Context()) }()
 	select {
 	case err := <-answered:
 		t.Fatalf("answered beyond the limit: error %v", err)
@@ -120,7 +120,7 @@ func TestSlowBodiesLeaveConnections(t *testing.T) {
 		slow := hold(t, c.URL, unfinished, api.MaxConns+50, false)
 		for range 3 {
 			began := time.Now()
-			if err := anew(c).Healthy(t.Context()); err != nil || time.Since(began) > time.Second {
+			if err := dialed(c).Healthy(t.Context()); err != nil || time.Since(began) > time.Second {
 				t.Errorf("%s: after %v: %v", name, time.Since(began), err)
 			}
 		}
@@ -156,7 +156,7 @@ func TestTooManyStreams(t *testing.T) {
 	if err != nil || response.StatusCode != http.StatusTooManyRequests {
 		t.Fatalf("one more: %v, error %v", response, err)
 	}
-	if err := anew(c).Healthy(t.Context()); err != nil {
+	if err := dialed(c).Healthy(t.Context()); err != nil {
 		t.Errorf("streams take the place of others: %v", err)
 	}
 	streams[0].Close()

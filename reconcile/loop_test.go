@@ -698,7 +698,7 @@ func TestLoopGoesBackToWhatProvedItself(t *testing.T) {
 	}
 }
 
-// That a source begins anew is said once, however often the version is started before it
+// That a source starts over is said once, however often the version is started before it
 // has proved itself.
 func TestLoopWarnsOnceOfALostPosition(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -832,7 +832,7 @@ func TestLoopForgetsFailuresAfterAnEdit(t *testing.T) {
 	})
 }
 
-// A pipeline that is declared anew while the last step of its deletion is under way runs.
+// A pipeline that is declared again while the last step of its deletion is under way runs.
 func TestLoopSeesWhatIsDeclaredDuringADeletion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(pipeline("p", "1"))

@@ -34,7 +34,7 @@ type Effect string
 const (
 	EffectNone               Effect = "none"                // nothing running is touched
 	EffectInPlace            Effect = "in-place"            // takes effect between two batches, sources and destinations stay open
-	EffectRestartDestination Effect = "restart-destination" // the destination is flushed and opened anew, sources stay open
+	EffectRestartDestination Effect = "restart-destination" // the destination is flushed and reopened, sources stay open
 	EffectRestart            Effect = "restart"             // drains and starts again from its saved position
 	EffectPositionLost       Effect = "position-lost"       // restarts, and a source's saved position is no longer used
 )

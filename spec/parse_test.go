@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestBadFiles(t *testing.T) {
 	for _, path := range glob(t, "testdata/bad/*.yaml") {

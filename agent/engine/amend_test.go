@@ -381,7 +381,7 @@ func TestDeadLetterQueueIsReplaced(t *testing.T) {
 }
 
 // The window of the dead-letter queue goes on when only the queue is replaced, and
-// begins anew when the window is.
+// starts over when the window is.
 func TestDeadLetterQueueWindowOverAmendments(t *testing.T) {
 	for _, test := range []struct {
 		change func(q *spec.DLQ)

@@ -29,7 +29,7 @@ type Supervised struct {
 	Loop            *reconcile.Loop
 	Files           *files.Reconciler
 	Reload          <-chan os.Signal                 // asks for a reload; nil: never
-	ReadFiles       func(ctx context.Context) error  // reads the pipeline files anew
+	ReadFiles       func(ctx context.Context) error  // reads the pipeline files again
 	Summary         func(ctx context.Context) string // for systemctl status
 	Changes         *notify.Broadcast                // of what Summary reports
 	Check           func(ctx context.Context) error  // returns why the agent is not alive

@@ -71,7 +71,7 @@ func readHeader(path string) ([]byte, error) {
 	defer f.Close()
 	header := make([]byte, headerSize)
 	if n, err := io.ReadFull(f, header); err != nil || string(header[:len(headerMagic)]) != headerMagic {
-		return nil, fmt.Errorf("%w: not a database (%d bytes of header); put a backup in its place with conduit store restore FILE, or move it away to begin anew: every source then starts from its beginning", ErrDamaged, n)
+		return nil, fmt.Errorf("%w: not a database (%d bytes of header); put a backup in its place with conduit store restore FILE, or move it away to start over: every source then starts from its beginning", ErrDamaged, n)
 	}
 	if w, r := header[headerForms], header[headerForms+1]; w < 1 || w > 2 || r < 1 || r > 2 {
 		return nil, fmt.Errorf("%w: its header says that it has the form %d/%d, which there is not; %s", ErrDamaged, w, r, advice[ErrDamaged])

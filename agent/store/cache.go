@@ -16,7 +16,7 @@ type cache[T any] struct {
 
 	mu     sync.Mutex
 	rows   map[string]T
-	sorted []T // rows by key; nil when they are to be sorted anew
+	sorted []T // rows by key; nil when they are to be sorted again
 	// changed are the keys that were put or dropped last, in that order; the first of
 	// them made revision first+1.
 	changed []string

@@ -23,7 +23,7 @@ const maxKey = 255 // bytes of an Idempotency-Key
 type Answers interface {
 	// Answer returns the answer under the key, nil if there is none.
 	Answer(ctx context.Context, key string) (*spec.Answer, error)
-	// KeepAnswer has the answer be there for a day, also when the agent is started anew.
+	// KeepAnswer has the answer be there for a day, also when the agent is started again.
 	KeepAnswer(ctx context.Context, key string, a *spec.Answer) error
 }
 

@@ -165,6 +165,6 @@ func TestManyPipelinesComeInParts(t *testing.T) {
 		}
 	}
 	if !slices.Equal(sizes, []int{50, 50, 20}) || all != 1 {
-		t.Errorf("messages of %v, %d of which begin anew", sizes, all)
+		t.Errorf("messages of %v, %d of which start over", sizes, all)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // Files is about the pipeline files.
 type Files struct {
 	Base
-	// Reloaded reads the files anew and returns when desired state is in line with them, or why
+	// Reloaded reads the files again and returns when desired state is in line with them, or why
 	// it is not. With prune, the absence of all files counts. nil: it cannot be asked for.
 	Reloaded func(ctx context.Context, prune bool) error
 	// Planned returns what the files, with those of the request saved among them, would change,

@@ -148,7 +148,7 @@ func (s *Pipelines) deletable(r *http.Request, id string) (*spec.Declaration, er
 	return d, nil
 }
 
-// gone reports whether a pipeline was forgotten, or is declared anew.
+// gone reports whether a pipeline was forgotten, or is declared again.
 func (s *Pipelines) gone(r *http.Request, id string) (bool, error) {
 	d, err := s.Desired.Get(r.Context(), id)
 	if errors.Is(err, spec.ErrNotFound) {

@@ -81,7 +81,7 @@ func Serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	header := w.Header()
 	header.Set("Content-Security-Policy", ContentSecurityPolicy)
 	header.Set("Content-Type", f.media)
-	header.Set("Cache-Control", "no-cache") // kept, and asked for anew with its tag
+	header.Set("Cache-Control", "no-cache") // kept, and asked for again with its tag
 	header.Set("ETag", f.tag)
 	header.Set("Vary", "Accept-Encoding")
 	if strings.Contains(r.Header.Get("If-None-Match"), f.tag) {

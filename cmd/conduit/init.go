@@ -18,7 +18,7 @@ import (
 func initCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("init")
 	dir := flags.String("path", ".", "`DIR` to set up")
-	force := flags.Bool("force", false, "write conduit.yaml anew when it exists")
+	force := flags.Bool("force", false, "overwrite conduit.yaml when it exists")
 	token := flags.String("token-file", "", "make `FILE` with a token for api.auth.admin-token-file, and nothing else")
 	return &ffcli.Command{
 		Name:       "init",
@@ -52,7 +52,7 @@ func initialize(p *cli.Program, dir string, force bool) error {
 	path := filepath.Join(dir, config.DefaultPath)
 	err := cli.WriteNew(path, config.Template(), force)
 	if errors.Is(err, fs.ErrExist) {
-		fmt.Fprintf(p.Stdout, "kept     %s (--force writes it anew)\n", path)
+		fmt.Fprintf(p.Stdout, "kept     %s (--force overwrites it)\n", path)
 		return nil
 	}
 	if err != nil {

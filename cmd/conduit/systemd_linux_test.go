@@ -289,7 +289,7 @@ func (m *container) write(name, content string) {
 	put(m.t, filepath.Join(m.etc, name), []byte(content), 0o644)
 }
 
-// append adds to a file of /etc/conduit: one that is written anew is shorter for a moment, and
+// append adds to a file of /etc/conduit: one that is rewritten is shorter for a moment, and
 // read from its beginning.
 func (m *container) append(name, content string) {
 	m.t.Helper()

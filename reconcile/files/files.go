@@ -174,7 +174,7 @@ func (r *Reconciler) Status() Status {
 	return r.status
 }
 
-// invalidate has everything decided anew the next time.
+// invalidate has everything decided again the next time.
 func (r *Reconciler) invalidate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 )
 
 // warnOfRenames warns of new pipelines that are what a withdrawn one is, but for the id:
-// their sources begin anew.
+// their sources start over.
 func (d *decision) warnOfRenames(declared []spec.Declaration) {
 	if len(d.added) == 0 {
 		return
@@ -25,7 +25,7 @@ func (d *decision) warnOfRenames(declared []spec.Declaration) {
 			return
 		}
 		if id := old[anonymous(p)]; id != "" {
-			d.event(p.ID, d.claims[p.ID][0].path, warning, "LooksRenamed", fmt.Sprintf("pipeline %q is what %q was, which is withdrawn: with another id its sources begin anew; "+
+			d.event(p.ID, d.claims[p.ID][0].path, warning, "LooksRenamed", fmt.Sprintf("pipeline %q is what %q was, which is withdrawn: with another id its sources start over; "+
 				"to go on from where %[2]q got, give it that id again within pipelines.cleanup-delay; its name may be another", p.ID, id))
 		}
 	}

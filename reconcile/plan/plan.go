@@ -152,7 +152,7 @@ func (p *planner) plan(d *Desired, o *Observed, connectors []spec.ConnectorState
 }
 
 // takesUp has the declared version taken up, unless too many were lately. What is not to
-// run, or was asked to start anew, does not wait.
+// run, or was asked to start again, does not wait.
 func (p *planner) takesUp(d *Desired, o *Observed) bool {
 	id := d.Pipeline.ID
 	if d.Wanted() && o.Again != Restart && p.before(p.policy.nextChange(o.Changes)) {

@@ -15,7 +15,7 @@ import (
 )
 
 // hints are the events of the directories that matter. They only say when to scan: which
-// directories matter is found anew by each scan, between begin and end.
+// directories matter is found again by each scan, between begin and end.
 type hints struct {
 	notify  func() (*fsnotify.Watcher, error)
 	log     *slog.Logger

@@ -164,7 +164,7 @@ func TestRecoveringPipelinesObey(t *testing.T) {
 	}
 }
 
-// A change that makes sources begin anew is warned of, and no other.
+// A change that makes sources start over is warned of, and no other.
 func TestLostPositionsAreToldOf(t *testing.T) {
 	changes := map[string]struct {
 		save func(d *desk)

@@ -204,7 +204,7 @@ var missingWhileItRuns = map[string]func(d *desk) *desk{
 		d.started("q", 1)
 		return d
 	},
-	"removed, and made anew": func(d *desk) *desk {
+	"removed, and recreated": func(d *desk) *desk {
 		d.must(os.RemoveAll(d.Path("pipelines")))
 		d.missing()
 		d.must(os.Mkdir(d.Path("pipelines"), 0o755))

@@ -232,7 +232,7 @@ var waysToSaveCases = map[string]func(d *desk){
 		d.remove("q.yaml")
 		d.write("q.yaml", d.made("q", 1))
 	},
-	"deleted and made anew": func(d *desk) {
+	"deleted and recreated": func(d *desk) {
 		d.remove("p.yaml")
 		d.withdrawn("p")
 		d.Save("p.yaml", d.made("p", 2))

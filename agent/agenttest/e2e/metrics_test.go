@@ -107,7 +107,7 @@ func TestMetricsCountRestarts(t *testing.T) {
 }
 
 // Series have the name of the pipeline, which may be that of another one, and its id. The
-// name follows when it is changed, and nothing starts anew.
+// name follows when it is changed, and nothing starts again.
 func TestMetricsNameThePipeline(t *testing.T) {
 	a := agenttest.Start(t, "")
 	for _, id := range []string{"p", "q"} {

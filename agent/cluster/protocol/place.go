@@ -84,7 +84,7 @@ func (n *Node) ownerGone(s seen) (gone bool, since time.Duration) {
 	case p == nil: // its session ended before this one began, or is still to be seen
 		p = &peer{Session: Session{Agent: s.Owner, Stamp: Stamp{Session: s.Session}}, changed: s.since}
 		n.peers[s.Owner] = p
-	case p.Stamp.Session != s.Session: // it began anew, and may soon claim what it had
+	case p.Stamp.Session != s.Session: // it started over, and may soon claim what it had
 		return n.silent(max(s.changed, p.began)), max(s.changed, p.began) + n.Timing.TTL
 	}
 	if !p.gone && !p.asked && n.silent(p.changed) {

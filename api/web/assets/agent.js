@@ -215,7 +215,7 @@ async function reasonOf(answer) {
 let wake = () => {};
 const pause = (ms) => new Promise((done) => { wake = done; if (ms < Infinity) setTimeout(done, ms); });
 
-/** Connects anew at once. */
+/** Reconnects at once. */
 export function reconnect() {
   link.set('connecting');
   delay = 500;

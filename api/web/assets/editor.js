@@ -123,7 +123,7 @@ function scalar(text) {
 
 const effects = {
   none: 'nothing that runs changes', 'in-place': 'changes in place, without a stop', 'restart-destination': 'restarts this destination', restart: 'restarts the pipeline from its saved position',
-  'position-lost': 'begins anew: the position is lost',
+  'position-lost': 'starts over: the position is lost',
 };
 
 /** What a plan says would happen. */

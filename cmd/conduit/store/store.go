@@ -37,7 +37,7 @@ the secrets that settings hold, and have mode 0600. The agent goes on. A copy ma
 is not complete without the write-ahead log, and is refused when an agent starts with it.`, backup),
 			command(p, "restore", "FILE", "Put a backup in the place of the state.",
 				`The agent must not run, or wait because its state is damaged. What is replaced is kept. Sources go on after the positions of
-the backup: those that deliver records again, and those that begin anew, are listed.`, restore),
+the backup: those that deliver records again, and those that start over, are listed.`, restore),
 			command(p, "repair", "", "Keep what can be read of a damaged state.",
 				`The agent must not run, or wait because its state is damaged. Rows that can be read are copied to a new file, table by
 table, and what could not be read is said. What is replaced is kept. What is whole is left as it is.`, repair),

@@ -34,7 +34,7 @@ func (t *tail) resume(p place) error {
 		}
 		return t.use(old, p)
 	}
-	t.log.Warn("file is another one than before and the old one is gone: what was not read of it is lost, beginning anew", "path", t.path)
+	t.log.Warn("file is another one than before and the old one is gone: what was not read of it is lost, starting over", "path", t.path)
 	t.switches = p.switches + 1
 	if f == nil {
 		return nil
@@ -64,7 +64,7 @@ func (t *tail) resumeAtOffset(f *content, p place) error {
 		}
 	}
 	if l.offset+int64(len(l.buf)) < p.offset {
-		t.log.Warn("file is shorter than it was, beginning anew", "path", t.path)
+		t.log.Warn("file is shorter than it was, starting over", "path", t.path)
 		at = place{switches: 1}
 	}
 	return t.use(f, at)

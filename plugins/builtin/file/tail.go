@@ -17,7 +17,7 @@ import (
 // tail follows the file under a path. When another file takes the path, it finishes
 // the one it has, which its writer may go on with until it begins with the new one,
 // and then reads those that had the path meanwhile and the new one from their
-// beginnings. When the file is cut off, it finishes the copy of it and begins anew.
+// beginnings. When the file is cut off, it finishes the copy of it and starts over.
 type tail struct {
 	*options
 	check func(*os.File) error // returns why an open file may not be read; nil: every one may
@@ -188,7 +188,7 @@ func (t *tail) cutOff(info os.FileInfo) bool {
 	return err == nil && !bytes.Equal(now[:len(t.head)], t.head)
 }
 
-// restart begins anew with the open file, after what a copy of its old content has more
+// restart starts over with the open file, after what a copy of its old content has more
 // than was read.
 func (t *tail) restart() error {
 	f, p := t.file, t.place()

@@ -20,7 +20,7 @@ func missing(p *partition, at, start int64) error {
 			"the oldest one is %d; the topic keeps messages for less time than they were not read", start-at, p.number, p.topic, at, start-1, start)
 	}
 	return fmt.Errorf("partition %d of topic %q ends at offset %d, and was read up to %d before: "+
-		"the topic was made anew, or its leader lost messages; it has offsets from %d now", p.number, p.topic, p.end, at, start)
+		"the topic was recreated, or its leader lost messages; it has offsets from %d now", p.number, p.topic, p.end, at, start)
 }
 
 // gap returns the error for messages that are missing, nil if the settings say to go on.
@@ -36,7 +36,7 @@ func (s *sourceSettings) gap(log *slog.Logger, missing error) error {
 // leader's log is the same.
 func (s *Source) truncated(loss *kgo.ErrDataLoss) error {
 	err := fmt.Errorf("partition %d of topic %q was read up to offset %d, and its leader has lost what is behind %d: "+
-		"an unclean election of a leader, or a topic made anew", loss.Partition, loss.Topic, loss.ConsumedTo, loss.ResetTo)
+		"an unclean election of a leader, or a topic that was recreated", loss.Partition, loss.Topic, loss.ConsumedTo, loss.ResetTo)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.parts[topicPartition{loss.Topic, loss.Partition}]; p != nil && s.settings.Gap == "continue" {

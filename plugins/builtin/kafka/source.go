@@ -124,7 +124,7 @@ func (s *Source) resume(pos record.Position) error {
 		s.group = p.GroupID
 	}
 	if p.GroupID != s.group {
-		return fmt.Errorf("the old position contains a different consumer group ID than the connector configuration (%q vs %q): set groupID back, or give the connector another id to begin anew", p.GroupID, s.group)
+		return fmt.Errorf("the old position contains a different consumer group ID than the connector configuration (%q vs %q): set groupID back, or give the connector another id to start over", p.GroupID, s.group)
 	}
 	s.state.next, s.state.resumed, s.state.whole = p.vector(), true, p.Next != nil
 	return nil

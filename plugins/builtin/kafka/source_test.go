@@ -31,7 +31,7 @@ var sourceTests = map[string]func(*world){
 	"partitions added":                checkAdded,
 	"removed before they were read":   checkGap,
 	"removed, going on":               checkGapContinue,
-	"a topic made anew":               checkRecreated,
+	"a topic that was recreated":      checkRecreated,
 	"a second member":                 checkRebalance,
 	"lag":                             checkLag,
 	"a group removed with its source": checkCleanup,

@@ -238,7 +238,7 @@ func TestGap(t *testing.T) {
 	}
 	s.stream(t, orders())
 	s.publish(t, "orders.a", "8", "9", "10")
-	fails(first[1].Position, "was made anew")
+	fails(first[1].Position, "was recreated")
 	want(t, read(t, source(t, settings(s, "gap", "continue"), first[1].Position), 3), "8 9 10")
 }
 

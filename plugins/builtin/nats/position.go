@@ -29,7 +29,7 @@ func parsePosition(pos record.Position, stream string) (p position, err error) {
 		return p, fmt.Errorf("cannot resume from %q: that is no position of a stream", pos)
 	}
 	if p.Stream != stream {
-		return p, fmt.Errorf("cannot resume: the position is one of stream %q, and stream is %q now: set it back, or give the connector another id to begin anew", p.Stream, stream)
+		return p, fmt.Errorf("cannot resume: the position is one of stream %q, and stream is %q now: set it back, or give the connector another id to start over", p.Stream, stream)
 	}
 	return p, nil
 }

@@ -20,7 +20,7 @@ type received struct {
 
 	last    uint64        // guarded by Inbox: of Queue, or read before
 	acked   uint64        // guarded by Inbox
-	streams int           // guarded by Inbox: that were made anew
+	streams int           // guarded by Inbox: that were recreated
 	freed   notify.Signal // something was acknowledged
 }
 
@@ -93,7 +93,7 @@ func (b *received) begin(sequence uint64) {
 	}
 }
 
-// restart has the numbers begin anew, as those of the stream did.
+// restart has the numbers start over, as those of the stream did.
 func (b *received) restart() {
 	b.Lock()
 	defer b.Unlock()

@@ -18,7 +18,7 @@ import (
 )
 
 // stream is a source that reads a stream. A goroutine of its own receives; when the connection
-// is lost, or a message on it, it begins anew behind what is acknowledged.
+// is lost, or a message on it, it starts over behind what is acknowledged.
 type stream struct {
 	settings *sourceSettings
 	log      *slog.Logger
@@ -122,7 +122,7 @@ func (s *stream) resume(ctx context.Context, at jetstream.Stream) error {
 	var missed error
 	switch {
 	case !info.Created.Equal(s.begun.Created):
-		missed = fmt.Errorf("stream %q was made anew at %s: the one that was read up to %d is gone", s.settings.Stream, info.Created.Format(time.RFC3339), last)
+		missed = fmt.Errorf("stream %q was recreated at %s: the one that was read up to %d is gone", s.settings.Stream, info.Created.Format(time.RFC3339), last)
 	case info.State.LastSeq < last:
 		missed = fmt.Errorf("stream %q ends at %d, and was read up to %d: it lost messages, or was restored", s.settings.Stream, info.State.LastSeq, last)
 	default:

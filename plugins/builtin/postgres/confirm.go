@@ -13,7 +13,7 @@ import (
 // confirmer knows what may be confirmed to the server: the end of the newest transaction of
 // which all records are acknowledged, and all before it; with nothing outstanding what the
 // server has sent. While rows of a snapshot are not acknowledged, nothing is: after a crash
-// they are read anew, and changes of rows read before come from the slot.
+// they are read again, and changes of rows read before come from the slot.
 type confirmer struct {
 	conduit pgoutput.LSN // of a change that Conduit's connector delivered last; what was committed before was, too
 

@@ -28,7 +28,7 @@ type settings struct {
 	MaxLag    string        `json:"slot.max-lag" default:"0" desc:"Most write-ahead log that the slot may hold on the server, as 500MB or 10GB. 0: no limit."`
 	OnMaxLag  string        `json:"slot.max-lag-action" default:"warn" validate:"inclusion=warn|stop|drop" desc:"What happens beyond slot.max-lag. warn: a warning. stop: the pipeline fails, the slot stays. drop: the slot goes, which frees the disk; then a new snapshot is needed."`
 	Failover  bool          `json:"slot.failover" default:"false" desc:"Whether a new slot is kept on standbys, too, so that it survives a failover. Needs PostgreSQL 17."`
-	Heartbeat time.Duration `json:"heartbeat" default:"10s" validate:"gt=0" desc:"How often the place in the log is confirmed to the server, also while the tables are idle, and lag is measured. A connection that is silent for three times as long is made anew."`
+	Heartbeat time.Duration `json:"heartbeat" default:"10s" validate:"gt=0" desc:"How often the place in the log is confirmed to the server, also while the tables are idle, and lag is measured. A connection that is silent for three times as long is recreated."`
 
 	maxLag int64
 }

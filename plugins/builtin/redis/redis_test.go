@@ -200,7 +200,7 @@ func TestGap(t *testing.T) {
 		"trimmed up to the place": {func(key string) { c.do("XTRIM", key, "MAXLEN", 7) }, "", []int{4, 5, 6, 7, 8, 9, 10}},
 		"trimmed behind it":       {func(key string) { c.do("XTRIM", key, "MAXLEN", 5) }, "up to 2 entries of stream", []int{6, 7, 8, 9, 10}},
 		"trimmed to nothing":      {func(key string) { c.do("XTRIM", key, "MAXLEN", 0); c.add(key, 11, 1) }, "up to 7 entries", []int{11}},
-		"made anew":               {func(key string) { c.do("DEL", key); c.do("XADD", key, "1-1", "n", 11) }, "it was made anew", []int{11}},
+		"recreated":               {func(key string) { c.do("DEL", key); c.do("XADD", key, "1-1", "n", 11) }, "it was recreated", []int{11}},
 		"gone":                    {func(key string) { c.do("DEL", key) }, "does not exist any more", nil},
 	} {
 		key := name

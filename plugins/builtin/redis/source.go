@@ -53,7 +53,7 @@ type Source struct {
 
 // reader reads one of the kinds.
 type reader interface {
-	// connected prepares a connection that was made anew.
+	// connected prepares a connection that was reopened.
 	connected(ctx context.Context, c redis.Conn) error
 	// read waits for records, for a short time. Its error ends the connection, unless it is a gap.
 	read(ctx context.Context, c redis.Conn) ([]record.Record, error)

@@ -233,7 +233,7 @@ func (s *stream) gap(now *state) error {
 	case !now.exists:
 		err = fmt.Errorf("entries may have been missed: stream %q does not exist any more, which was read up to %s", key, s.at)
 	case now.last.compare(s.at) < 0:
-		err = fmt.Errorf("entries may have been missed: stream %q ends with %s, before %s, which was read last: it was made anew, or the server lost its end", key, now.last, s.at)
+		err = fmt.Errorf("entries may have been missed: stream %q ends with %s, before %s, which was read last: it was recreated, or the server lost its end", key, now.last, s.at)
 	case now.length > 0 && now.first.compare(s.at) <= 0 || s.number < 0 || trimmed <= s.number:
 		return nil
 	default:

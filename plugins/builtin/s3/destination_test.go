@@ -200,7 +200,7 @@ func TestExactlyOnce(t *testing.T) {
 	}
 	write(t, destination(t, once(s.Addr)), made("1", "1"))
 	if got := payloads(t, s, "bkt"); len(got) != 9 || got[8] != "1" {
-		t.Errorf("a connector made anew wrote %v", got)
+		t.Errorf("a connector created again wrote %v", got)
 	}
 }
 

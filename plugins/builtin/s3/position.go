@@ -40,14 +40,14 @@ func (p *position) encode() (record.Position, error) {
 // and the time in seconds.
 var foreign = regexp.MustCompile(`(?s)^(.+)_([sc])(-?[0-9]{1,11})$`)
 
-// parsePosition returns the position. A snapshot of Conduit's begins anew, as it does there. Changes of
+// parsePosition returns the position. A snapshot of Conduit's starts over, as it does there. Changes of
 // the second that Conduit read last come again: which of them it had is not known.
 func parsePosition(pos record.Position, bucket string) (p position, err error) {
 	d := json.NewDecoder(bytes.NewReader(pos))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err == nil && p.Resume == 1 && p.Key != "" {
 		if p.Bucket != bucket {
-			return p, fmt.Errorf("cannot resume: the position is one of bucket %q, and aws.bucket is %q now: set it back, or give the connector another id to begin anew", p.Bucket, bucket)
+			return p, fmt.Errorf("cannot resume: the position is one of bucket %q, and aws.bucket is %q now: set it back, or give the connector another id to start over", p.Bucket, bucket)
 		}
 		return p, nil
 	}

@@ -141,21 +141,21 @@ func (s *Source) locate(last, removed int64) error {
 		}
 		return nil
 	case s.at.DB != s.captured.DB:
-		return fmt.Errorf("the position is of another database: the file %s is not the one that was read: %s", s.settings.Path, anew)
+		return fmt.Errorf("the position is of another database: the file %s is not the one that was read: %s", s.settings.Path, startOver)
 	case s.at.ID < removed:
-		return fmt.Errorf("changes were missed: the position is behind change %d, and those up to %d have been removed from %s: %s", s.at.ID, removed, s.settings.Changes, anew)
+		return fmt.Errorf("changes were missed: the position is behind change %d, and those up to %d have been removed from %s: %s", s.at.ID, removed, s.settings.Changes, startOver)
 	case s.at.ID > last:
-		return fmt.Errorf("changes may have been missed: the position is behind change %d, and the database has had %d: it is an older copy: %s", s.at.ID, last, anew)
+		return fmt.Errorf("changes may have been missed: the position is behind change %d, and the database has had %d: it is an older copy: %s", s.at.ID, last, startOver)
 	}
 	return nil
 }
 
-const anew = "delete the pipeline and declare it again, or give the source a new id and a new changes.table: then all rows are read"
+const startOver = "delete the pipeline and declare it again, or give the source a new id and a new changes.table: then all rows are read"
 
 // prepare makes triggers and tables what they should be.
-func (s *Source) prepare(ctx context.Context, again []string, anew bool) error {
+func (s *Source) prepare(ctx context.Context, again []string, over bool) error {
 	s.monitor.set(func() { s.monitor.snapshots = nil })
-	return s.captured.Prepare(ctx, s.conn, s.settings.Tables, again, anew)
+	return s.captured.Prepare(ctx, s.conn, s.settings.Tables, again, over)
 }
 
 func (s *Source) disconnect() {

@@ -36,7 +36,7 @@ func hashOf(r *record.Record) (h hash) {
 	return h
 }
 
-// Clear has the ledger be filled anew, with Add.
+// Clear has the ledger be filled again, with Add.
 func (l *Ledger) Clear() { *l = Ledger{Connector: l.Connector, known: map[hash]struct{}{}} }
 
 // Add adds what a row of the table has. Rows come in the order of their numbers.

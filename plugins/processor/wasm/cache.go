@@ -23,7 +23,7 @@ import (
 )
 
 // made is the version of what is made of modules: of how they are rewritten, and of what
-// compiles them. Another version makes it anew.
+// compiles them. Another version compiles it again.
 var made = sync.OnceValue(func() string {
 	version := fmt.Sprint(fuel.Version)
 	if info, ok := debug.ReadBuildInfo(); ok {

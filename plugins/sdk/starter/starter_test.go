@@ -19,7 +19,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-var update = flag.Bool("update", false, "write the example anew")
+var update = flag.Bool("update", false, "rewrite the example")
 
 // TestExample makes sure that the example is what a newcomer gets.
 func TestExample(t *testing.T) {

@@ -102,16 +102,16 @@ func Transaction(ctx context.Context, conn *sql.Conn, do func() error) error {
 }
 
 // Prepare makes tables and triggers what the tables of the settings ask for, and fills c. Those in again are to be read
-// whole once more, and all of them when the source begins anew.
-func (c *Capture) Prepare(ctx context.Context, conn *sql.Conn, tables, again []string, anew bool) error {
-	err := Transaction(ctx, conn, func() error { return c.prepare(ctx, conn, tables, again, anew) })
+// whole once more, and all of them when the source starts over.
+func (c *Capture) Prepare(ctx context.Context, conn *sql.Conn, tables, again []string, over bool) error {
+	err := Transaction(ctx, conn, func() error { return c.prepare(ctx, conn, tables, again, over) })
 	if err != nil {
 		return fmt.Errorf("cannot prepare the capture of changes: %w", err)
 	}
 	return nil
 }
 
-func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []string, anew bool) error {
+func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []string, over bool) error {
 	if err := c.own(ctx, conn); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (c *Capture) prepare(ctx context.Context, conn *sql.Conn, tables, again []s
 	}
 	for _, w := range wanted {
 		// What is to be read already has its positions, of which none was saved.
-		first := anew && c.Snapshot && !slices.ContainsFunc(c.Runs, func(r Run) bool { return r.Table == w.Name })
+		first := over && c.Snapshot && !slices.ContainsFunc(c.Runs, func(r Run) bool { return r.Table == w.Name })
 		if err := c.capture(ctx, conn, w, first || slices.Contains(again, w.Name)); err != nil {
 			return fmt.Errorf("table %s: %w", w.Name, err)
 		}
@@ -164,7 +164,7 @@ func (c *Capture) capture(ctx context.Context, conn *sql.Conn, w *Shape, read bo
 	}
 	if !slices.Equal(there, c.statements(old)) {
 		if len(there) < len(c.statements(old)) {
-			c.Log.Warn("the triggers of a table were gone, as after it was made anew: changes were missed, and its rows are read again; rows deleted meanwhile are not noticed", "table", w.Name)
+			c.Log.Warn("the triggers of a table were gone, as after it was recreated: changes were missed, and its rows are read again; rows deleted meanwhile are not noticed", "table", w.Name)
 			read = read || c.Snapshot
 		}
 		if err := c.trigger(ctx, conn, old); err != nil {
