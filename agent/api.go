@@ -211,7 +211,7 @@ func (a *Agent) Ready(ctx context.Context) error {
 	if err := a.Store.InPlace(); err != nil {
 		return err
 	}
-	if err := a.fault(); err != nil {
+	if err := (storage{store: a.Store, deadLetters: a.deadLetters}).fault(); err != nil {
 		return err
 	}
 	if err := a.Loop.Unsaved(); err != nil {
@@ -262,7 +262,7 @@ func (o *observed) CleanUp(ctx context.Context, connectorID string) error {
 }
 
 // PluginChanges returns what became of executables that connectors run from.
-func (o *observed) PluginChanges() []spec.PluginChange { return o.Catalog.Changes(o.pipelineOf) }
+func (o *observed) PluginChanges() []spec.PluginChange { return o.Catalog.Changes(pipelineOf(o.Store)) }
 
 // Directory returns how it stands with the directory of the pipeline files.
 func (o *observed) Directory() spec.Directory { return o.Files.Status().Directory }

@@ -24,7 +24,7 @@ plugins/confluent plugins/template plugins/sdk plugins/wire: plugins/schema plug
 plugins/spoollog:        plugins/spoollog/*
 plugins/connector plugins/sdk/*: plugins/schema plugins/sdk plugins/wire
 plugins/exec:            plugins/builtin/exec plugins/wire
-plugins/standalone:      plugins/sandbox plugins/schema plugins/sdk plugins/wire plugins/wire/*
+plugins/standalone plugins/standalone/*: plugins/sandbox plugins/schema plugins/sdk plugins/standalone/* plugins/wire plugins/wire/*
 plugins/builtin/*:       plugins/builtin/backoff plugins/builtin/handover plugins/builtin/inbox plugins/builtin/numbers plugins/builtin/recordid plugins/builtin/settings plugins/builtin/tlssettings plugins/schema plugins/sdk plugins/spoollog plugins/template
 plugins/builtin/http:    plugins/builtin/backoff plugins/builtin/settings plugins/builtin/tlssettings plugins/processor/jsonvalue plugins/sdk
 plugins/builtin/mysql: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/mysql/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/tlssettings plugins/sdk
@@ -37,7 +37,7 @@ plugins/builtin:         plugins/builtin/* plugins/sdk
 plugins/processor/*:     plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/wasm:  plugins/processor/wasm/* plugins/schema plugins/sdk plugins/wire/*
 plugins/processor:       plugins/connector plugins/processor/* plugins/schema plugins/sdk plugins/template spec
-plugins:                 plugins/builtin plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone plugins/syncgroup
+plugins:                 plugins/builtin plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone plugins/standalone/* plugins/syncgroup
 plugins/plugintest plugins/plugintest/*: plugins plugins/connector plugins/plugintest plugins/plugintest/* plugins/schema plugins/sdk plugins/standalone plugins/wire/*
 reconcile/*:             reconcile/watch spec
 reconcile:               reconcile/plan spec

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -20,7 +19,6 @@ import (
 	"github.com/conduit-agent/conduit/agent/reference"
 	"github.com/conduit-agent/conduit/agent/replay"
 	"github.com/conduit-agent/conduit/agent/runner"
-	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -213,48 +211,33 @@ func (a *Agent) statusFiles() *host.StatusFiles {
 }
 
 func (a *Agent) storeGuard() *host.StoreGuard {
-	return &host.StoreGuard{InPlace: a.Store.InPlace, Fault: a.fault, Probe: a.probe, Retry: a.Loop.Retry, Changed: a.changes.Notify, Log: a.options.Log}
-}
-
-// fault returns why something could not be saved when that was tried last, nil if it was.
-func (a *Agent) fault() error { return cmp.Or(a.Store.Fault(), a.deadLetters.Fault()) }
-
-// probe saves what changes nothing, where saving failed, and only if there is space for more.
-func (a *Agent) probe(ctx context.Context) error {
-	if err := sqlitefile.Room(a.options.Config.DB.SQLite.Path); err != nil {
-		return err
-	}
-	var store, deadLetters error
-	if a.Store.Fault() != nil {
-		store = a.Store.Probe(ctx)
-	}
-	if a.deadLetters.Fault() != nil {
-		deadLetters = a.deadLetters.Probe(ctx)
-	}
-	return cmp.Or(store, deadLetters)
+	files := storage{a.Store, a.deadLetters, a.options.Config.DB.SQLite.Path}
+	return &host.StoreGuard{InPlace: a.Store.InPlace, Fault: files.fault, Probe: files.probe, Retry: a.Loop.Retry, Changed: a.changes.Notify, Log: a.options.Log}
 }
 
 func (a *Agent) recorder() *catalog.Recorder {
 	return &catalog.Recorder{
 		Catalog:  a.Catalog,
 		Apply:    a.Store.Apply,
-		Pipeline: a.pipelineOf,
+		Pipeline: pipelineOf(a.Store),
 		Changed:  a.plugged,
 		Recorded: a.changes.Notify,
 		Log:      a.options.Log,
 	}
 }
 
-// pipelineOf returns the declared pipeline that a connector or processor belongs to. There is
-// none for one that is made for a check only.
-func (a *Agent) pipelineOf(qualified string) (id string, ok bool) {
-	for pipeline, part := range spec.Meanings(qualified) {
-		d, err := a.Store.Get(context.Background(), pipeline)
-		if err == nil && (d.Pipeline.Has(part) || hasProcessor(&d.Pipeline, part)) {
-			return pipeline, true
+// pipelineOf returns a function that returns the declared pipeline that a connector or processor belongs
+// to. There is none for one that is made for a check only.
+func pipelineOf(db *store.DB) func(qualified string) (id string, ok bool) {
+	return func(qualified string) (string, bool) {
+		for pipeline, part := range spec.Meanings(qualified) {
+			d, err := db.Get(context.Background(), pipeline)
+			if err == nil && (d.Pipeline.Has(part) || hasProcessor(&d.Pipeline, part)) {
+				return pipeline, true
+			}
 		}
+		return "", false
 	}
-	return "", false
 }
 
 // hasProcessor reports whether p, or a connector of it, has a processor with this id.

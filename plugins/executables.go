@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/standalone"
+	"github.com/conduit-agent/conduit/plugins/standalone/orphans"
 	"github.com/conduit-agent/conduit/spec/fingerprint"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -105,7 +106,7 @@ func (e *Executables) Run(ctx context.Context) error {
 	e.init()
 	var work sync.WaitGroup
 	defer work.Wait()
-	work.Go(func() { standalone.EndOrphans(ctx) })
+	work.Go(func() { orphans.End(ctx) })
 	watch := e.Watch
 	if watch == nil {
 		watch = e.poll

@@ -54,7 +54,7 @@ type Loop struct {
 	declared  int64           // the revision up to which declarations were read; 0 to read all
 	started   int64           // the same of the states of connectors
 	known     bool            // desired state was read
-	checks    []chan struct{} // each to be closed after everything was planned
+	checks    checks          // each to be closed after everything was planned
 	base      context.Context // ends with the shutdown's last resort
 	slots     chan struct{}   // semaphore: pipelines that are starting
 }
@@ -215,12 +215,15 @@ func (l *Loop) Check(ctx context.Context) error {
 	return fmt.Errorf("the pipelines are not reconciled: %w", err)
 }
 
-// checked answers those who wait in Check.
-func (l *Loop) checked() {
-	for _, c := range l.checks {
+// checks are the calls of Check that wait.
+type checks []chan struct{}
+
+// answer has them return.
+func (all *checks) answer() {
+	for _, c := range *all {
 		close(c)
 	}
-	l.checks = nil
+	*all = nil
 }
 
 // State returns the state of a pipeline, and whether anything is observed of it.
@@ -265,7 +268,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			}
 			l.planAll()
 			if current {
-				l.checked()
+				l.checks.answer()
 			}
 		}
 		if soon := time.Now().Add(time.Second); !current && (l.next.IsZero() || soon.Before(l.next)) {
@@ -398,7 +401,7 @@ func (l *Loop) shutdown(hard context.CancelFunc) {
 	timer := time.NewTimer(cmp.Or(l.ShutdownTimeout, 30*time.Second))
 	defer timer.Stop()
 	for l.mail.workers > 0 {
-		l.checked()
+		l.checks.answer()
 		select {
 		case f := <-l.mail.posts:
 			f()

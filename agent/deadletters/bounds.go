@@ -51,7 +51,7 @@ func (s *Store) writeSoon(ctx context.Context) {
 }
 
 func (s *Store) dropOld(ctx context.Context) {
-	if !s.exists() {
+	if !exists(s.Path) {
 		return
 	}
 	err := s.use(ctx, func(db *sql.DB) error {

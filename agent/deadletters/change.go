@@ -3,7 +3,6 @@ package deadletters
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,7 +19,7 @@ func (s *Store) Edit(ctx context.Context, pipeline string, id int64, r *record.R
 	if err := s.Flush(ctx); err != nil {
 		return l, err
 	}
-	if !s.exists() {
+	if !exists(s.Path) {
 		return l, spec.ErrNotFound
 	}
 	err = s.change(ctx, func(tx *sql.Tx) error {
@@ -58,7 +57,7 @@ func (s *Store) Drop(ctx context.Context, pipeline string, ids []int64) (n int64
 
 // remove removes dead letters.
 func (s *Store) remove(ctx context.Context, pipeline string, ids []int64) (n int64, err error) {
-	if len(ids) == 0 || !s.exists() {
+	if len(ids) == 0 || !exists(s.Path) {
 		return 0, nil
 	}
 	err = s.change(ctx, func(tx *sql.Tx) (err error) {
@@ -97,7 +96,7 @@ func (s *Store) DropAll(ctx context.Context, pipeline string, f rest.DeadLetterF
 // Forget drops all dead letters of a pipeline, and what was counted of them. It reports
 // whether there was anything.
 func (s *Store) Forget(ctx context.Context, pipeline string) (found bool, err error) {
-	if _, err := s.DropAll(ctx, pipeline, rest.DeadLetterFilter{}); err != nil || !s.exists() {
+	if _, err := s.DropAll(ctx, pipeline, rest.DeadLetterFilter{}); err != nil || !exists(s.Path) {
 		return false, err
 	}
 	err = s.change(ctx, func(tx *sql.Tx) error {
@@ -121,7 +120,7 @@ func (s *Store) Forget(ctx context.Context, pipeline string) (found bool, err er
 // each calls f with the dead letters of a pipeline that the filter selects and that there are
 // now, oldest first, up to n at a time.
 func (s *Store) each(ctx context.Context, pipeline string, filter rest.DeadLetterFilter, n int, f func([]rest.DeadLetter) error) error {
-	if err := s.Flush(ctx); err != nil || !s.exists() {
+	if err := s.Flush(ctx); err != nil || !exists(s.Path) {
 		return err
 	}
 	low, high, err := idsBetween(ctx, s, pipeline, filter)
@@ -168,37 +167,4 @@ type Replay struct {
 	SourceID string
 	Entry    Entry
 	Record   record.Record
-}
-
-// load returns the dead letters of a pipeline with these ids that there still are, in their
-// order.
-func (s *Store) load(ctx context.Context, pipeline string, ids []int64) (all []Replay, err error) {
-	err = s.use(ctx, func(db *sql.DB) error {
-		rows, err := db.QueryContext(ctx, `SELECT id, edited, stage, stopped, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id IN (`+list(ids)+`) ORDER BY id`, pipeline)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			r, err := scanReplay(rows)
-			if err != nil {
-				return err
-			}
-			all = append(all, r)
-		}
-		return rows.Err()
-	})
-	return all, err
-}
-
-func scanReplay(rows *sql.Rows) (r Replay, err error) {
-	var entry string
-	var body []byte
-	if err := rows.Scan(&r.ID, &r.Edits, (*string)(&r.Stage), &r.Stopped, &r.SourceID, &entry, &body); err != nil {
-		return r, err
-	}
-	if err := json.Unmarshal([]byte(entry), &r.Entry); err != nil {
-		return r, err
-	}
-	return r, r.Record.UnmarshalJSON(body)
 }

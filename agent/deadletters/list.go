@@ -31,7 +31,7 @@ func (s *Store) List(ctx context.Context, pipeline string, f rest.DeadLetterFilt
 	if err := s.Flush(ctx); err != nil {
 		return page, err
 	}
-	if !s.exists() {
+	if !exists(s.Path) {
 		return page, nil
 	}
 	err := s.use(ctx, func(db *sql.DB) error {
@@ -199,7 +199,7 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l rest.Dead
 	if err := s.Flush(ctx); err != nil {
 		return l, err
 	}
-	if !s.exists() {
+	if !exists(s.Path) {
 		return l, spec.ErrNotFound
 	}
 	err = s.use(ctx, func(db *sql.DB) (err error) {

@@ -3,6 +3,7 @@ package deadletters
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -35,7 +36,7 @@ func (s *Store) Select(ctx context.Context, pipeline string, request rest.Replay
 	if request.Filter != nil {
 		c.filter = *request.Filter
 	}
-	if err := s.Flush(ctx); err != nil || !s.exists() {
+	if err := s.Flush(ctx); err != nil || !exists(s.Path) {
 		return c, err
 	}
 	var err error
@@ -51,7 +52,7 @@ func (c *Cursor) Next(ctx context.Context) (all []Replay, skipped int, err error
 		if err != nil || end {
 			return nil, 0, err
 		}
-		if all, err = c.store.load(ctx, c.pipeline, ids); err != nil {
+		if all, err = c.load(ctx, ids); err != nil {
 			return nil, 0, err
 		}
 		n := len(all)
@@ -59,6 +60,39 @@ func (c *Cursor) Next(ctx context.Context) (all []Replay, skipped int, err error
 		skipped = n - len(all)
 	}
 	return all, skipped, nil
+}
+
+// load returns the dead letters with these ids that there still are, in their
+// order.
+func (c *Cursor) load(ctx context.Context, ids []int64) (all []Replay, err error) {
+	err = c.store.use(ctx, func(db *sql.DB) error {
+		rows, err := db.QueryContext(ctx, `SELECT id, edited, stage, stopped, source_id, entry, record FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id IN (`+list(ids)+`) ORDER BY id`, c.pipeline)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			r, err := scanReplay(rows)
+			if err != nil {
+				return err
+			}
+			all = append(all, r)
+		}
+		return rows.Err()
+	})
+	return all, err
+}
+
+func scanReplay(rows *sql.Rows) (r Replay, err error) {
+	var entry string
+	var body []byte
+	if err := rows.Scan(&r.ID, &r.Edits, (*string)(&r.Stage), &r.Stopped, &r.SourceID, &entry, &body); err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal([]byte(entry), &r.Entry); err != nil {
+		return r, err
+	}
+	return r, r.Record.UnmarshalJSON(body)
 }
 
 // next returns the next ids.

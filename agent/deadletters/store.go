@@ -76,9 +76,9 @@ const dsn = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_txlock=immed
 
 func (s *Store) init() { s.once.Do(func() { s.wake = notify.NewSignal() }) }
 
-// exists reports whether there ever was a dead letter.
-func (s *Store) exists() bool {
-	_, err := os.Stat(s.Path)
+// exists reports whether there ever was a dead letter in the store at path.
+func exists(path string) bool {
+	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
@@ -121,7 +121,7 @@ func (s *Store) Fault() error {
 
 // Probe returns nil when something was written to the store, if there is one.
 func (s *Store) Probe(ctx context.Context) error {
-	if !s.exists() {
+	if !exists(s.Path) {
 		return s.Flush(ctx)
 	}
 	return s.use(ctx, func(db *sql.DB) error {
@@ -309,7 +309,7 @@ func (s *Store) Totals(ctx context.Context) ([]rest.DeadLetterTotals, error) {
 		return nil, err
 	}
 	all := []rest.DeadLetterTotals{}
-	if !s.exists() {
+	if !exists(s.Path) {
 		return all, nil
 	}
 	err := s.use(ctx, func(db *sql.DB) error {

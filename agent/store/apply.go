@@ -218,10 +218,10 @@ func (a *application) withdraw(tx *sql.Tx, w *spec.Withdraw) error {
 // committed replaces what is held in memory.
 func (a *application) committed() {
 	for _, d := range a.new {
-		a.db.declarations.put(d)
+		a.db.declarations.Put(d)
 	}
 	for _, path := range a.changes.Forget {
-		a.db.files.drop(path)
+		a.db.files.Drop(path)
 	}
 	for _, keep := range a.keepDocs {
 		keep()

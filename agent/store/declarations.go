@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
+	"github.com/conduit-agent/conduit/agent/store/rowcache"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -12,14 +13,14 @@ const declarationColumns = `id, spec, owner_kind, owner_path, owner_line, owner_
 
 // Declarations returns all desired state, withdrawn pipelines included, by id.
 func (db *DB) Declarations(ctx context.Context) ([]spec.Declaration, error) {
-	return cached(db, "declared pipelines", func() []spec.Declaration { return db.declarations.all() })
+	return cached(db, "declared pipelines", func() []spec.Declaration { return db.declarations.All() })
 }
 
 // DeclarationsSince returns how desired state changed since a revision that it returned
 // before, or all of it: since 0, since a revision that is long ago, and after the store
 // was opened again.
 func (db *DB) DeclarationsSince(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
-	return cached(db, "declared pipelines", func() spec.Delta[spec.Declaration] { return db.declarations.since(revision) })
+	return cached(db, "declared pipelines", func() spec.Delta[spec.Declaration] { return db.declarations.Since(revision) })
 }
 
 // Get returns the desired state of one pipeline, spec.ErrNotFound if there is none. A
@@ -27,7 +28,7 @@ func (db *DB) DeclarationsSince(ctx context.Context, revision int64) (spec.Delta
 func (db *DB) Get(ctx context.Context, id string) (d spec.Declaration, err error) {
 	err = db.use(func(*pools) error {
 		var ok bool
-		if d, ok = db.declarations.get(id); !ok {
+		if d, ok = db.declarations.Get(id); !ok {
 			return spec.ErrNotFound
 		}
 		return nil
@@ -52,7 +53,7 @@ func (db *DB) SetOverride(ctx context.Context, id string, status spec.Status) er
 		d.UpdatedAt = db.now().UTC().Round(0)
 		_, err = exec(tx, `UPDATE pipelines SET override = ?, updated_at = ? WHERE id = ?`, d.Override, nanos(d.UpdatedAt), id)
 		return err
-	}, func() { db.declarations.put(*d) })
+	}, func() { db.declarations.Put(*d) })
 	if err == nil {
 		db.changed(nil)
 	}
@@ -80,7 +81,7 @@ func (db *DB) DeletePipeline(ctx context.Context, id string) error {
 		}
 		secrets, err = db.retire(tx, id)
 		return err
-	}, func() { db.declarations.drop(id) })
+	}, func() { db.declarations.Drop(id) })
 	if err == nil {
 		db.changed(nil)
 	}
@@ -129,14 +130,14 @@ func findDeclaration(tx *sql.Tx, id string) (*spec.Declaration, string, error) {
 	return &found[0], text, nil
 }
 
-func loadDeclarations(ctx context.Context, q querier, columns string, into *cache[spec.Declaration]) error {
+func loadDeclarations(ctx context.Context, q querier, columns string, into *rowcache.Cache[spec.Declaration]) error {
 	scan := func(s scanner) (spec.Declaration, error) {
 		d, _, err := scanDeclaration(s)
 		return d, err
 	}
 	rows, err := queryAll(ctx, q, scan, `SELECT `+columns+` FROM pipelines`)
 	if err == nil {
-		into.reset(rows)
+		into.Reset(rows)
 	}
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+
+	"github.com/conduit-agent/conduit/agent/store/rowcache"
 )
 
 // table is a table of JSON documents by id.
@@ -35,17 +37,17 @@ func (t table[T]) remove(tx *sql.Tx, id string) error {
 // docs is a table of documents that is held in memory too.
 type docs[T any] struct {
 	table[T]
-	cache[T]
+	rowcache.Cache[T]
 }
 
 func newDocs[T any](name string, key func(*T) string) docs[T] {
-	return docs[T]{table: table[T](name), cache: cache[T]{key: key}}
+	return docs[T]{table: table[T](name), Cache: rowcache.Cache[T]{Key: key}}
 }
 
 func (d *docs[T]) load(ctx context.Context, q querier) error {
 	rows, err := d.read(ctx, q)
 	if err == nil {
-		d.reset(rows)
+		d.Reset(rows)
 	}
 	return err
 }
@@ -54,12 +56,12 @@ func (d *docs[T]) load(ctx context.Context, q querier) error {
 // points to is kept and must not be changed any more.
 func (d *docs[T]) prepare(v *T) (do func(*sql.Tx) error, committed func(), err error) {
 	kept := *v
-	id := d.key(&kept)
+	id := d.Key(&kept)
 	text, err := encode(v)
 	if err != nil {
 		return nil, nil, err
 	}
-	return func(tx *sql.Tx) error { return d.replace(tx, id, text) }, func() { d.put(kept) }, nil
+	return func(tx *sql.Tx) error { return d.replace(tx, id, text) }, func() { d.Put(kept) }, nil
 }
 
 // encode returns v as canonical JSON: map keys sorted, nothing escaped needlessly.

@@ -44,19 +44,19 @@ func (db *DB) SaveStates(ctx context.Context, all []spec.State, events ...spec.E
 // ConnectorStates returns every connector that was ever started, by id. What the values
 // point to is shared and must not be changed; so it is with everything the store returns.
 func (db *DB) ConnectorStates(ctx context.Context) ([]spec.ConnectorState, error) {
-	return cached(db, "states of connectors", func() []spec.ConnectorState { return db.connectors.all() })
+	return cached(db, "states of connectors", func() []spec.ConnectorState { return db.connectors.All() })
 }
 
 // ConnectorStatesSince returns how the states of connectors changed since a revision that it
 // returned before, or all of them, as DeclarationsSince does.
 func (db *DB) ConnectorStatesSince(ctx context.Context, revision int64) (spec.Delta[spec.ConnectorState], error) {
-	return cached(db, "states of connectors", func() spec.Delta[spec.ConnectorState] { return db.connectors.since(revision) })
+	return cached(db, "states of connectors", func() spec.Delta[spec.ConnectorState] { return db.connectors.Since(revision) })
 }
 
 // ConnectorState returns the state of a connector, nil if it was never started.
 func (db *DB) ConnectorState(ctx context.Context, id string) (*spec.ConnectorState, error) {
 	return cached(db, fmt.Sprintf("state of connector %q", id), func() *spec.ConnectorState {
-		if c, ok := db.connectors.get(id); ok {
+		if c, ok := db.connectors.Get(id); ok {
 			return &c
 		}
 		return nil
@@ -82,13 +82,13 @@ func (db *DB) DeleteConnector(ctx context.Context, id string) error {
 		}
 		_, err := exec(tx, `DELETE FROM positions WHERE connector_id = ?`, id)
 		return err
-	}, func() { db.connectors.drop(id) })
+	}, func() { db.connectors.Drop(id) })
 	return wrap(err, "cannot forget connector %q", id)
 }
 
 // FileStates returns what is known of the pipeline files, by path.
 func (db *DB) FileStates(ctx context.Context) ([]spec.FileState, error) {
-	return cached(db, "states of files", func() []spec.FileState { return db.files.all() })
+	return cached(db, "states of files", func() []spec.FileState { return db.files.All() })
 }
 
 // cached reads what is held in memory, after making sure that it is what the file says.

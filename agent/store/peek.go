@@ -54,7 +54,7 @@ func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileStat
 	if err := errors.Join(loadDeclarations(ctx, tx, peekedColumns, &db.declarations), db.files.load(ctx, tx)); err != nil {
 		return nil, nil, err
 	}
-	return db.declarations.all(), db.files.all(), nil
+	return db.declarations.All(), db.files.All(), nil
 }
 
 // Checkpoints returns the checkpoints in the store at path, by id of the connector, as Peek does.

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conduit-agent/conduit/agent/store/rowcache"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -39,7 +40,7 @@ type DB struct {
 
 	logKept atomic.Bool // the write-ahead log holds what was deleted
 
-	declarations cache[spec.Declaration] // as committed; loaded together with pools
+	declarations rowcache.Cache[spec.Declaration] // as committed; loaded together with pools
 	files        docs[spec.FileState]
 	connectors   docs[spec.ConnectorState]
 }
@@ -82,7 +83,7 @@ func newDB(path string) *DB {
 		sqlite:       file,
 		checkpoints:  checkpoints{file},
 		answers:      answers{file},
-		declarations: cache[spec.Declaration]{key: func(d *spec.Declaration) string { return d.Pipeline.ID }},
+		declarations: rowcache.Cache[spec.Declaration]{Key: func(d *spec.Declaration) string { return d.Pipeline.ID }},
 		files:        newDocs("files", func(f *spec.FileState) string { return f.Path }),
 		connectors:   newDocs("connectors", func(c *spec.ConnectorState) string { return c.ID }),
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/sandbox"
+	"github.com/conduit-agent/conduit/plugins/standalone/orphans"
 	hclog "github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin/runner"
 )
@@ -92,7 +93,7 @@ func (r *executable) Start(context.Context) error {
 func (r *executable) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := startCommand(r.cmd)
+	err := orphans.Start(r.cmd)
 	if err != nil {
 		started <- err
 		return
@@ -107,7 +108,7 @@ func (r *executable) run(started chan<- error) {
 		r.err = errors.New("exit status 0")
 	}
 	r.setReaped()
-	forget(pid)
+	orphans.Ended(pid)
 	r.stdout.close()
 	_ = r.feed.Close()
 	close(r.ended)

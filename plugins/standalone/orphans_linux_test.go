@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/standalone"
+	"github.com/conduit-agent/conduit/plugins/standalone/orphans"
 	"github.com/conduit-agent/conduit/plugins/wire"
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +43,7 @@ func hostOfOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { standalone.EndOrphans(ctx); close(done) }()
+	go func() { orphans.End(ctx); close(done) }()
 	s, orphan := openParent(ctx, "first")
 	other, ended := openParent(ctx, "second")
 	teardown := func(s *standalone.Source, orphan int) {
@@ -53,7 +54,7 @@ func hostOfOrphans() {
 		defer cancel()
 		wait.Until(limited, func() bool { return unix.Kill(orphan, 0) != nil })
 	}
-	teardown(other, ended) // it takes two looks at all orphans: one that kills and one that reaps
+	teardown(other, ended) // it takes two passes over all orphans: one that kills and one that reaps
 	fmt.Print(running(orphan), " ")
 	teardown(s, orphan)
 	fmt.Println(unix.Kill(orphan, 0))

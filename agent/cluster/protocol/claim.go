@@ -35,7 +35,7 @@ func (n *Node) fetch(pipeline string, w Wanted, from string) {
 	c := &claim{register: register{key: ClaimKey(pipeline)}, pipeline: pipeline, wanted: w, from: from}
 	n.claims[pipeline] = c
 	n.claimAt = n.now
-	n.do(Read{c.key})
+	n.out.add(Read{c.key})
 }
 
 // fetched writes the claim, if it is still to be had.
@@ -53,7 +53,7 @@ func (c *claim) fetched(n *Node, e Entry, ok bool) {
 }
 
 func (c *claim) write(n *Node) {
-	c.value.Stamp = Stamp{Session: n.session.value.Stamp.Session, Write: n.nextWrite()}
+	c.value.Stamp = Stamp{Session: n.session.value.Stamp.Session, Write: n.writes.next()}
 	c.send(n, encode(c.value), c.state, c.value.Stamp, 0)
 }
 
@@ -80,7 +80,7 @@ func (c *claim) won(n *Node) {
 		c.begun(n)
 	case owning, stopping:
 		c.saved = c.token
-		n.do(Saved{c.pipeline, c.value.Epoch, c.token, true})
+		n.out.add(Saved{c.pipeline, c.value.Epoch, c.token, true})
 		c.saveNext(n)
 		if c.pending == nil && c.ended {
 			c.release(n)
@@ -105,13 +105,13 @@ func (c *claim) begun(n *Node) {
 		reason = TookOver
 	}
 	n.notice(c.pipeline, reason, c.from)
-	n.do(Start{c.pipeline, c.value.Epoch, c.state})
+	n.out.add(Start{c.pipeline, c.value.Epoch, c.state})
 }
 
 // save writes newer state, once the write before is decided.
 func (c *claim) save(n *Node, state []byte, token uint64) {
 	if c.phase != owning && c.phase != stopping {
-		n.do(Saved{c.pipeline, c.value.Epoch, token, false})
+		n.out.add(Saved{c.pipeline, c.value.Epoch, token, false})
 		return
 	}
 	c.next, c.nextTok = state, token
@@ -154,7 +154,7 @@ func (c *claim) keep(n *Node) {
 func (c *claim) stop(n *Node) {
 	if c.phase == owning {
 		c.phase = stopping
-		n.do(Stop{c.pipeline, c.value.Epoch, false})
+		n.out.add(Stop{c.pipeline, c.value.Epoch, false})
 	}
 }
 
@@ -190,14 +190,14 @@ func (c *claim) lose(n *Node) {
 	}
 	c.phase = losing
 	if token := max(c.token, c.nextTok); token > c.saved {
-		n.do(Saved{c.pipeline, c.value.Epoch, token, false})
+		n.out.add(Saved{c.pipeline, c.value.Epoch, token, false})
 	}
 	c.pending, c.next, c.nextTok = nil, nil, 0
 	if c.ended {
 		delete(n.claims, c.pipeline)
 		return
 	}
-	n.do(Stop{c.pipeline, c.value.Epoch, true})
+	n.out.add(Stop{c.pipeline, c.value.Epoch, true})
 }
 
 // unsettled returns how long the write of a claim has gone without a known outcome.

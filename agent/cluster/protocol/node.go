@@ -16,9 +16,9 @@ type Node struct {
 	Clock  func() time.Time // for people
 
 	now         time.Duration
-	out         []Command
+	out         commands
 	lastID      uint64
-	writes      uint64
+	writes      writeIDs
 	session     session
 	synced      bool // all of the store was seen once
 	syncedAt    time.Duration
@@ -52,7 +52,15 @@ func (n *Node) Commands() []Command {
 	return out
 }
 
-func (n *Node) do(c Command) { n.out = append(n.out, c) }
+// commands are what is to be done, in order.
+type commands []Command
+
+func (all *commands) add(c Command) { *all = append(*all, c) }
+
+// writeIDs counts the writes of this agent: each has a number of its own.
+type writeIDs uint64
+
+func (last *writeIDs) next() uint64 { *last++; return uint64(*last) }
 
 // advance takes what time it is. Whatever else happened: a session that is over is over.
 func (n *Node) advance(now time.Duration) {
@@ -67,11 +75,9 @@ func (n *Node) notice(pipeline string, r Reason, other string) {
 	notice := Notice{pipeline, r, other}
 	if n.noticed[pipeline] != notice {
 		n.noticed[pipeline] = notice
-		n.do(notice)
+		n.out.add(notice)
 	}
 }
-
-func (n *Node) nextWrite() uint64 { n.writes++; return n.writes }
 
 // jitter returns from half of d to one and a half.
 func jitter(r *rand.Rand, d time.Duration) time.Duration {
@@ -201,7 +207,7 @@ func (n *Node) Save(now time.Duration, pipeline string, epoch uint64, state []by
 	if c := n.claims[pipeline]; c != nil && c.value.Epoch == epoch {
 		c.save(n, state, token)
 	} else {
-		n.do(Saved{pipeline, epoch, token, false})
+		n.out.add(Saved{pipeline, epoch, token, false})
 	}
 }
 

@@ -89,7 +89,7 @@ func (n *Node) ownerGone(s seen) (gone bool, since time.Duration) {
 	}
 	if !p.gone && !p.asked && n.silent(p.changed) {
 		p.asked = true
-		n.do(Read{SessionKey(p.Agent)})
+		n.out.add(Read{SessionKey(p.Agent)})
 	}
 	return p.gone, p.changed + n.Timing.TTL
 }

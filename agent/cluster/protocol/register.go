@@ -21,7 +21,7 @@ func (r *register) send(n *Node, value, state []byte, stamp Stamp, ttl time.Dura
 	n.lastID++
 	r.pending = &Write{Entry: Entry{Key: r.key, Value: value, State: state, Revision: r.revision}, ID: n.lastID, TTL: ttl}
 	r.stamp, r.unsure, r.reading, r.retryAt, r.sentAt = stamp, false, 0, 0, n.now
-	n.do(*r.pending)
+	n.out.add(*r.pending)
 }
 
 // decision is what is known of a write in the end.
@@ -70,7 +70,7 @@ func (r *register) conflict(n *Node, current uint64) decision {
 		return r.over(lost)
 	}
 	r.reading = max(current, r.pending.Revision+1)
-	n.do(Read{r.key})
+	n.out.add(Read{r.key})
 	return undecided
 }
 
@@ -98,6 +98,6 @@ func (r *register) read(n *Node, e Entry, stamp Stamp, ok bool) decision {
 func (r *register) tick(n *Node) {
 	if r.pending != nil && r.retryAt != 0 && n.now >= r.retryAt {
 		r.retryAt = 0
-		n.do(*r.pending)
+		n.out.add(*r.pending)
 	}
 }

@@ -22,7 +22,7 @@ func (s *session) join(n *Node) {
 		return
 	}
 	s.probed = true
-	n.do(Read{s.key})
+	n.out.add(Read{s.key})
 }
 
 // probe takes what is under the key of the session before it is created. One that an agent of
@@ -51,7 +51,7 @@ func (s *session) probe(n *Node, e Entry, other Session, ok bool) {
 }
 
 func (s *session) renew(n *Node) {
-	s.value.Stamp.Write = n.nextWrite()
+	s.value.Stamp.Write = n.writes.next()
 	s.send(n, encode(s.value), nil, s.value.Stamp, n.Timing.TTL)
 }
 
@@ -111,7 +111,7 @@ func (s *session) leave(n *Node) {
 	case !s.held:
 		s.released = len(n.claims) == 0
 	case len(n.claims) == 0:
-		s.value.Stamp.Write = n.nextWrite()
+		s.value.Stamp.Write = n.writes.next()
 		s.send(n, encode(s.value), nil, s.value.Stamp, time.Second)
 		s.released, s.held = true, false
 	case !s.value.Draining:

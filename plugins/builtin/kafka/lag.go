@@ -13,12 +13,12 @@ import (
 // lagEvery is how often brokers are asked for the ends of partitions.
 const lagEvery = 10 * time.Second
 
-// lagLoop learns where partitions end, also while nothing is read of them.
-func (s *Source) lagLoop(ctx context.Context) {
+// followEnds asks where partitions end until ctx ends, also while nothing is read of them.
+func (s *state) followEnds(ctx context.Context, brokers *kadm.Client, topics []string) {
 	ticker := time.NewTicker(lagEvery)
 	defer ticker.Stop()
 	for {
-		s.askEnds(ctx)
+		s.askEnds(ctx, brokers, topics)
 		select {
 		case <-ctx.Done():
 			return
@@ -27,10 +27,10 @@ func (s *Source) lagLoop(ctx context.Context) {
 	}
 }
 
-func (s *Source) askEnds(ctx context.Context) {
+func (s *state) askEnds(ctx context.Context, brokers *kadm.Client, topics []string) {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	ends, err := s.admin.ListCommittedOffsets(ctx, s.settings.Topics...)
+	ends, err := brokers.ListCommittedOffsets(ctx, topics...)
 	if err != nil {
 		return // Progress says that no broker can be reached
 	}

@@ -102,7 +102,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.work.Go(func() { s.commitLoop(background) })
-	s.work.Go(func() { s.lagLoop(background) })
+	s.work.Go(func() { s.followEnds(background, s.admin, s.settings.Topics) })
 	return nil
 }
 

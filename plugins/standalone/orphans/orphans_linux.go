@@ -1,4 +1,4 @@
-package standalone
+package orphans
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ var started = struct {
 	ended      notify.Signal
 }{tokens: map[int]string{}, ended: notify.NewSignal()}
 
-// startCommand starts a connector's process and takes note of it, until forget.
-func startCommand(cmd *exec.Cmd) error {
+// Start starts a connector's process and takes note of it, until Ended.
+func Start(cmd *exec.Cmd) error {
 	token := ""
 	for _, v := range cmd.Env {
 		if value, ok := strings.CutPrefix(v, wire.EnvToken+"="); ok {
@@ -43,18 +43,19 @@ func startCommand(cmd *exec.Cmd) error {
 	return err
 }
 
-func forget(pid int) {
+// Ended takes note that a process that Start started has ended and was waited for.
+func Ended(pid int) {
 	started.Lock()
 	defer started.Unlock()
 	delete(started.tokens, pid)
 	started.ended.Notify()
 }
 
-// EndOrphans ends, until ctx ends and then once more, what connectors leave behind: processes
+// End ends, until ctx ends and then once more, what connectors leave behind: processes
 // that left their process group and lost their parent. Those whose connector runs, by the
 // token in their environment, stay. It does something only in a process that adopts such
 // processes, as child subreaper or as the first process of a container.
-func EndOrphans(ctx context.Context) {
+func End(ctx context.Context) {
 	var adopts int32
 	_, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0)
 	if (errno != 0 || adopts == 0) && os.Getpid() != 1 {
@@ -64,18 +65,18 @@ func EndOrphans(ctx context.Context) {
 	signal.Notify(signals, syscall.SIGCHLD)
 	defer signal.Stop(signals)
 	for {
-		endOrphans()
+		end()
 		select {
 		case <-signals:
 		case <-started.ended:
 		case <-ctx.Done():
-			endOrphans()
+			end()
 			return
 		}
 	}
 }
 
-func endOrphans() {
+func end() {
 	started.Lock()
 	defer started.Unlock()
 	live := map[string]bool{}

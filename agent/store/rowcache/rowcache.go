@@ -1,4 +1,5 @@
-package store
+// Package rowcache holds the rows of a table of the store in memory, as last committed.
+package rowcache
 
 import (
 	"maps"
@@ -10,9 +11,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-// cache holds the rows of a table as last committed. Values are replaced, never modified.
-type cache[T any] struct {
-	key func(*T) string
+// Cache holds the rows of a table as last committed. Values are replaced, never modified. Its methods
+// may be called from any goroutine.
+type Cache[T any] struct {
+	Key func(*T) string // of a row; set before use
 
 	mu     sync.Mutex
 	rows   map[string]T
@@ -26,23 +28,24 @@ type cache[T any] struct {
 // maxChanged is how many changes are remembered at least, and half of how many at most.
 const maxChanged = 1000
 
-// reset replaces everything by rows.
-func (c *cache[T]) reset(rows []T) {
+// Reset replaces everything by rows.
+func (c *Cache[T]) Reset(rows []T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rows = make(map[string]T, len(rows))
 	for i := range rows {
-		c.rows[c.key(&rows[i])] = rows[i]
+		c.rows[c.Key(&rows[i])] = rows[i]
 	}
 	c.sorted = nil
 	c.first += int64(len(c.changed)) + 1
 	c.changed = nil
 }
 
-func (c *cache[T]) put(v T) {
+// Put replaces the row with the key of v, or adds one.
+func (c *Cache[T]) Put(v T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := c.key(&v)
+	key := c.Key(&v)
 	c.note(key)
 	if _, known := c.rows[key]; !known {
 		c.sorted = nil
@@ -52,7 +55,8 @@ func (c *cache[T]) put(v T) {
 	c.rows[key] = v
 }
 
-func (c *cache[T]) drop(key string) {
+// Drop removes the row with the key.
+func (c *Cache[T]) Drop(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.note(key)
@@ -63,7 +67,7 @@ func (c *cache[T]) drop(key string) {
 }
 
 // note takes down that a row changed. c.mu is held.
-func (c *cache[T]) note(key string) {
+func (c *Cache[T]) note(key string) {
 	if len(c.changed) == 2*maxChanged {
 		c.changed = append(make([]string, 0, 2*maxChanged), c.changed[maxChanged:]...)
 		c.first += maxChanged
@@ -72,26 +76,27 @@ func (c *cache[T]) note(key string) {
 }
 
 // place returns where key is in sorted. c.mu is held.
-func (c *cache[T]) place(key string) (int, bool) {
-	return sort.Find(len(c.sorted), func(i int) int { return strings.Compare(key, c.key(&c.sorted[i])) })
+func (c *Cache[T]) place(key string) (int, bool) {
+	return sort.Find(len(c.sorted), func(i int) int { return strings.Compare(key, c.Key(&c.sorted[i])) })
 }
 
-func (c *cache[T]) get(key string) (T, bool) {
+// Get returns the row with the key, and whether there is one.
+func (c *Cache[T]) Get(key string) (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v, ok := c.rows[key]
 	return v, ok
 }
 
-// all returns every row by key, in a slice of the caller's own.
-func (c *cache[T]) all() []T {
+// All returns every row by key, in a slice of the caller's own.
+func (c *Cache[T]) All() []T {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.list()
 }
 
-// list does the work of all. c.mu is held.
-func (c *cache[T]) list() []T {
+// list does the work of All. c.mu is held.
+func (c *Cache[T]) list() []T {
 	if c.sorted == nil {
 		c.sorted = make([]T, 0, len(c.rows))
 		for _, key := range slices.Sorted(maps.Keys(c.rows)) {
@@ -101,9 +106,9 @@ func (c *cache[T]) list() []T {
 	return append([]T{}, c.sorted...)
 }
 
-// since returns what changed since revision. That is not known of 0, and of a revision
+// Since returns what changed since revision. That is not known of 0, and of a revision
 // that is long ago or from before a reset.
-func (c *cache[T]) since(revision int64) spec.Delta[T] {
+func (c *Cache[T]) Since(revision int64) spec.Delta[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.first + int64(len(c.changed))

@@ -1,0 +1,2 @@
+// Package orphans ends the processes that connectors leave behind.
+package orphans
