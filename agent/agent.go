@@ -44,6 +44,8 @@ type Options struct {
 	// Wired, when set, is called once the parts are connected and before any of them
 	// runs. It may change their fields, and those of the agent's parts.
 	Wired func(*Agent)
+	// Docs, when set, returns a file of the documentation by its name.
+	Docs func(name string) ([]byte, bool)
 	// Reload, when set, has the pipeline files read at each signal.
 	Reload <-chan os.Signal
 }

@@ -72,6 +72,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Positions:   declarations{a.Store, a.deadLetters, a.cluster},
 		Cluster:     a.membership(),
 		Notify:      testNotifications(a.notifier),
+		Docs:        a.options.Docs,
 	}
 	serve, err := a.listen(server)
 	if err == nil {

@@ -57,6 +57,8 @@ type Server struct {
 	Logs        logs.Lines       // nil: the log cannot be asked for
 	Positions   position.Store   // nil: positions of sources cannot be asked for
 	Cluster     cluster.Member   // nil: the agent is no member of a cluster
+	// Docs returns a file of the documentation by its name; nil: there is none.
+	Docs func(name string) ([]byte, bool)
 	// Notify sends a notification to every target, and returns what became of it.
 	Notify func(ctx context.Context) []rest.NotificationResult
 	Log    *slog.Logger // nil discards

@@ -62,6 +62,7 @@ func (s *Server) router(base resource.Base) http.Handler {
 		}
 	}
 	s.explorer(router)
+	s.docs(router)
 	s.profile(base, router)
 	s.page(router)
 	return router

@@ -99,3 +99,6 @@ func Serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	}
 	return true
 }
+
+// Style returns the style sheet of the page.
+func Style() []byte { return all()["style.css"].plain }

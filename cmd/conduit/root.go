@@ -9,6 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/cluster"
 	"github.com/conduit-agent/conduit/cmd/conduit/connectors"
 	"github.com/conduit-agent/conduit/cmd/conduit/dlq"
+	"github.com/conduit-agent/conduit/cmd/conduit/docs"
 	"github.com/conduit-agent/conduit/cmd/conduit/doctor"
 	"github.com/conduit-agent/conduit/cmd/conduit/monitoring"
 	"github.com/conduit-agent/conduit/cmd/conduit/notify"
@@ -37,10 +38,18 @@ Examples:
 		FlagSet: flags,
 		Subcommands: []*ffcli.Command{
 			initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p), cluster.Command(p), spool.Command(p), store.Command(p),
-			statusCommand(p), eventsCommand(p), logsCommand(p), reloadCommand(p), notify.Command(p), monitoring.Dashboards(p), monitoring.Alerts(p), doctor.Command(p), prove.Command(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
+			statusCommand(p), eventsCommand(p), logsCommand(p), reloadCommand(p), notify.Command(p), doctor.Command(p), prove.Command(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
 		},
 	})
 	all.Subcommands = append(all.Subcommands, helpCommand(p, all), completionCommand(p, all), manCommand(p, all))
+	all.Subcommands = append(all.Subcommands, monitoring.Commands(p)...)
+	site := docs.Of(all, p.Version)
+	all.Subcommands = append(all.Subcommands, docs.Command(p, site))
+	p.Docs = func(name string) ([]byte, bool) {
+		files, err := site()
+		content, ok := files[name]
+		return content, ok && err == nil
+	}
 	group := all.Exec
 	all.Exec = func(ctx context.Context, args []string) error {
 		if *version {

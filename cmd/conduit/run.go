@@ -103,7 +103,7 @@ func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings, o *once) err
 			}
 		})
 	}
-	return p.Agent(ctx, agent.Options{Config: c, Log: log, Version: version, Started: started, Reload: reload})
+	return p.Agent(ctx, agent.Options{Config: c, Log: log, Version: version, Started: started, Reload: reload, Docs: p.Docs})
 }
 
 // nothingThere reports whether the agent would run with neither settings nor pipelines: most

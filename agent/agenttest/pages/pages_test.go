@@ -29,6 +29,7 @@ var readers = map[string]stand{
 	"agent/README.md":                {},
 	"api/README.md":                  {before: []string{"conduit run"}, replace: []string{"http://localhost:8080", "http://$CONDUIT_API_HTTP_ADDRESS"}},
 	"plugins/README.md":              {},
+	"cmd/conduit/docs/OPERATING.md":  {},
 	"plugins/builtin/exec/README.md": {checkout: true},
 	"plugins/processor/README.md": {before: []string{
 		"conduit plugins init name --processor --replace $CHECKOUT && cd name && go mod tidy",

@@ -66,7 +66,7 @@ function header() {
     h('nav', { 'aria-label': 'Main' }, pages.map(([path, name, key]) =>
       h('a', { href: '#/' + path, key: path, 'aria-current': here === path ? 'page' : null, 'aria-keyshortcuts': 'g ' + key }, name,
         path === '' && broken ? h('span', { class: 'badge bad', title: `${broken} need attention` }, count(broken)) : null)),
-      h('a', { href: '/openapi/', key: 'api' }, 'API')),
+      h('a', { href: '/docs/', key: 'docs' }, 'Docs'), h('a', { href: '/openapi/', key: 'api' }, 'API')),
     h('span', { class: 'grow' }),
     h('span', { class: 'link ' + agent.link(), role: 'status' }, agent.down() ? 'waiting for its store' : links[agent.link()]),
     agent.session().role === 'read' ? h('span', { class: 'badge' }, 'read only') : null,

@@ -31,6 +31,7 @@ type Program struct {
 	Ask            func(question string) bool // of the person at the terminal; nil: there is none
 	Catalog        func(config.Config, *slog.Logger) Catalog
 	Agent          func(context.Context, agent.Options) error
+	Docs           func(name string) ([]byte, bool) // a file of the documentation, by its name
 }
 
 // Color reports whether output may be coloured.

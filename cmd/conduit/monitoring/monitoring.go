@@ -1,3 +1,5 @@
+//go:build !minimal
+
 // Package monitoring has the commands 'conduit dashboards' and 'conduit alerts'.
 package monitoring
 
@@ -10,8 +12,12 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 )
 
-// Dashboards returns 'conduit dashboards'.
-func Dashboards(p *cli.Program) *ffcli.Command {
+// Commands returns 'conduit dashboards' and 'conduit alerts'.
+func Commands(p *cli.Program) []*ffcli.Command {
+	return []*ffcli.Command{dashboards(p), alerts(p)}
+}
+
+func dashboards(p *cli.Program) *ffcli.Command {
 	return printing(p, "dashboards", "Print a dashboard for Grafana.", `It is made of the metrics of this version, for Dashboards > New > Import, or a directory that
 Grafana provisions dashboards from.
 
@@ -19,8 +25,7 @@ Example:
   conduit dashboards > conduit.json`, monitoring.Dashboard)
 }
 
-// Alerts returns 'conduit alerts'.
-func Alerts(p *cli.Program) *ffcli.Command {
+func alerts(p *cli.Program) *ffcli.Command {
 	return printing(p, "alerts", "Print alert rules for Prometheus.", `They are made of the metrics of this version, for rule_files in prometheus.yml.
 
 Example:

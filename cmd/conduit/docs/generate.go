@@ -1,0 +1,198 @@
+//go:build !minimal
+
+package docs
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
+	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/schemas"
+)
+
+// cell is text for a cell of a table.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(strings.TrimSpace(text))
+}
+
+// code is text in a cell as it is typed.
+func code(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "`" + strings.NewReplacer("|", `\|`, "\n", " ").Replace(text) + "`"
+}
+
+// connectorPages are one of each connector that is built in: its own page, if there is one, and all
+// its settings.
+func connectorPages() (all []page, err error) {
+	for _, c := range builtin.All() {
+		s := c.Specification()
+		p := page{Name: "connector-" + s.Name, Title: s.Name, Section: "Connector", About: s.Summary}
+		source := "plugins/builtin/" + s.Name + "/README.md"
+		text, err := conduit.Pages.ReadFile(source)
+		switch {
+		case err == nil:
+			p.Source, p.Text = source, string(text)
+		case fs.ValidPath(source):
+			p.Source = "plugins/builtin/README.md" // which describes it
+			p.Text = fmt.Sprintf("# %s\n\n%s\n\n%s\n\nSee also [what is built in](README.md).\n", s.Name, s.Summary, s.Description)
+		}
+		p.Text += parameters("All settings as a source", s.Source) + parameters("All settings as a destination", s.Destination)
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b page) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// processorPages are one of each processor that is compiled in.
+func processorPages() (all []page) {
+	for _, plugin := range processor.Builtins() {
+		text := fmt.Sprintf("# %s\n\n%s\n\n%s\n\n[Examples](README.md#%s).\n", plugin.Name, plugin.Summary, plugin.Description, strings.ReplaceAll(plugin.Name, ".", ""))
+		all = append(all, page{Name: "processor-" + plugin.Name, Title: plugin.Name, Section: "Processor", About: plugin.Summary, Source: "plugins/processor/README.md",
+			Text: text + parameters("All settings", plugin.New().Parameters())})
+	}
+	slices.SortFunc(all, func(a, b page) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// parameters is a section with the settings of a plugin.
+func parameters(title string, p sdk.Parameters) string {
+	if len(p) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s\n\n| setting | default | meaning |\n|---|---|---|\n", title)
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(name), code(p[name].Default), cell(scaffold.Explain(p[name])))
+	}
+	return b.String()
+}
+
+// settingsPage lists the settings of the agent.
+func settingsPage() page {
+	var b strings.Builder
+	b.WriteString("# Settings\n\nFrom `conduit.yaml`, then variables, then flags of `conduit run`; the later ones win.\n\n| key | variable | type | default | meaning |\n|---|---|---|---|---|\n")
+	for _, s := range config.Settings() {
+		meaning := cell(s.Description)
+		if len(s.Values) > 0 {
+			meaning += " One of: " + strings.Join(s.Values, ", ") + "."
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(s.Key), code(s.Env()), s.Type(), code(s.DefaultText()), meaning)
+	}
+	return page{Name: "settings", Title: "Settings", Section: "Reference", About: "Every key of conduit.yaml, with its variable and default.", Text: b.String()}
+}
+
+// commandsPage is the help of every command.
+func commandsPage(root *ffcli.Command) page {
+	var b strings.Builder
+	b.WriteString("# Commands\n")
+	var walk func(c *ffcli.Command, words string)
+	walk = func(c *ffcli.Command, words string) {
+		fmt.Fprintf(&b, "\n## %s\n\n~~~~\n%s~~~~\n", words, cli.Usage(c))
+		for _, below := range c.Subcommands {
+			walk(below, words+" "+below.Name)
+		}
+	}
+	walk(root, "conduit")
+	return page{Name: "commands", Title: "Commands", Section: "Reference", About: "The help of every command.", Text: b.String()}
+}
+
+// schema is the part of a JSON Schema that the reference shows.
+type schema struct {
+	Ref                  string `json:"$ref"`
+	Title, Description   string
+	Type, Default        any
+	Enum                 []any
+	Pattern              string
+	MaxLength            int
+	Minimum              *float64
+	Required             []string
+	Examples             []any
+	Deprecated           bool
+	Properties           map[string]*schema
+	Items                *schema
+	Defs                 map[string]*schema `json:"$defs"`
+	AdditionalProperties any
+}
+
+// pipelineFilePage is the reference of pipeline files, made of their JSON Schema.
+func pipelineFilePage() page {
+	var root schema
+	if err := json.Unmarshal(schemas.Source(schemas.PipelineFile), &root); err != nil {
+		panic(err) // it is part of the binary
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Pipeline file reference\n\n%s\n", root.Description)
+	root.write(&b, "The file")
+	for _, name := range slices.Sorted(maps.Keys(root.Defs)) {
+		root.Defs[name].write(&b, name)
+	}
+	return page{Name: "pipeline-file", Title: "Pipeline file reference", Section: "Reference", About: "Every field, from the JSON Schema.", Text: b.String()}
+}
+
+func (s *schema) write(b *strings.Builder, name string) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n", name, s.Description)
+	if len(s.Properties) == 0 {
+		return
+	}
+	b.WriteString("\n| field | value | default | meaning |\n|---|---|---|---|\n")
+	for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
+		f := s.Properties[field]
+		meaning := cell(f.Description)
+		if slices.Contains(s.Required, field) {
+			meaning = "**Required.** " + meaning
+		}
+		if f.Deprecated {
+			meaning = "Deprecated. " + meaning
+		}
+		if len(f.Examples) > 0 {
+			meaning += fmt.Sprintf(" For example %s.", code(fmt.Sprint(f.Examples[0])))
+		}
+		byDefault := ""
+		if f.Default != nil {
+			byDefault = code(fmt.Sprint(f.Default))
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", code(field), f.values(), byDefault, meaning)
+	}
+}
+
+// values says what a field may be.
+func (s *schema) values() string {
+	to := func(ref string) string {
+		name := ref[strings.LastIndex(ref, "/")+1:]
+		return fmt.Sprintf("[%s](#%s)", name, name)
+	}
+	switch {
+	case s.Ref != "":
+		return to(s.Ref)
+	case s.Items != nil && s.Items.Ref != "":
+		return "list of " + to(s.Items.Ref)
+	case len(s.Enum) > 0:
+		var words []string
+		for _, v := range s.Enum {
+			if word := code(fmt.Sprint(v)); !slices.Contains(words, word) {
+				words = append(words, word)
+			}
+		}
+		return strings.Join(words, ", ")
+	case s.MaxLength > 0:
+		return fmt.Sprintf("text, up to %d characters", s.MaxLength)
+	case s.Type == nil:
+		return ""
+	}
+	return strings.NewReplacer("[", "", "]", "", " ", " or ").Replace(fmt.Sprint(s.Type))
+}

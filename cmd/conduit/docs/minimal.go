@@ -1,0 +1,13 @@
+//go:build minimal
+
+package docs
+
+import (
+	"errors"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+)
+
+func build(*ffcli.Command, string) (Site, error) {
+	return nil, errors.New("this build has no documentation: it was built with -tags minimal; 'conduit help' and 'conduit man' are there")
+}

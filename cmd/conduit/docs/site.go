@@ -1,0 +1,211 @@
+//go:build !minimal
+
+package docs
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"github.com/conduit-agent/conduit"
+	"github.com/conduit-agent/conduit/api/web"
+)
+
+// page is a page of the site.
+type page struct {
+	Name    string // of the file, without .html
+	Title   string
+	Section string
+	About   string // in a sentence
+	Source  string // path of its Markdown in the repository; empty for one that is generated
+	Text    string // Markdown
+}
+
+// written are the pages that people wrote, in the order of the site. Those of connectors follow.
+var written = []page{
+	{Name: "start", Title: "The first five minutes", Section: "Start", Source: "README.md", About: "From nothing to a pipeline that runs; all commands and settings; what is promised."},
+	{Name: "install", Title: "Install as a service", Section: "Start", Source: "cmd/conduit/systemd/README.md", About: "Packages, the unit of systemd, upgrades, the sandbox."},
+	{Name: "operating", Title: "Operating", Section: "Operate", Source: "cmd/conduit/docs/OPERATING.md", About: "Upgrade, back up, restore, secure, and why something does not run."},
+	{Name: "agent", Title: "The agent", Section: "Operate", Source: "agent/README.md", About: "Guarantees, dead letters, the store, memory, clusters, notifications, metrics."},
+	{Name: "reliability", Title: "Reliability", Section: "Operate", Source: "agent/RELIABILITY.md", About: "The contract, and what was tried."},
+	{Name: "benchmarks", Title: "Benchmarks", Section: "Operate", Source: "agent/engine/BENCHMARKS.md", About: "What was measured, how."},
+	{Name: "security", Title: "Security", Section: "Operate", Source: "SECURITY.md", About: "Threat model, secrets, reporting."},
+	{Name: "pipelines", Title: "Writing pipeline files", Section: "Pipelines", Source: "spec/README.md", About: "Every field, references, what a change does."},
+	{Name: "files", Title: "Files and what runs", Section: "Pipelines", Source: "reconcile/README.md", About: "What happens when a file is saved, broken or deleted."},
+	{Name: "processors", Title: "Processors", Section: "Pipelines", Source: "plugins/processor/README.md", About: "All processors with examples, tests of pipelines, processors of your own."},
+	{Name: "plugins", Title: "Connectors and plugins", Section: "Connectors", Source: "plugins/README.md", About: "Names, executables, confining them, troubleshooting."},
+	{Name: "built-in", Title: "What is built in", Section: "Connectors", Source: "plugins/builtin/README.md", About: "What each connector promises, with generator, file, log and spool."},
+	{Name: "sdk", Title: "Writing connectors", Section: "Connectors", Source: "plugins/sdk/README.md", About: "A source, a destination, the rules, settings."},
+	{Name: "example", Title: "An example in Go", Section: "Connectors", Source: "plugins/sdk/example/README.md", About: "A connector from nothing."},
+	{Name: "example-python", Title: "An example in Python", Section: "Connectors", Source: "plugins/sdk/example/python/README.md", About: "A connector in another language."},
+	{Name: "testing-connectors", Title: "Testing connectors", Section: "Connectors", Source: "plugins/plugintest/README.md", About: "The rules every connector must keep, as tests."},
+	{Name: "api", Title: "REST API", Section: "Reference", Source: "api/README.md", About: "Resources, plan and apply, the inspector, tokens, limits."},
+	{Name: "schemas", Title: "JSON Schemas", Section: "Reference", Source: "schemas/README.md", About: "For editors."},
+	{Name: "changelog", Title: "Changes", Section: "Reference", Source: "CHANGELOG.md", About: "By version."},
+}
+
+// moving is the part of the first page that is a page of its own, too.
+const moving = "## Conduit, and this\n"
+
+// pages returns all pages but the first.
+func pages(root *ffcli.Command) ([]page, error) {
+	var all []page
+	for _, p := range written {
+		text, err := conduit.Pages.ReadFile(p.Source)
+		if err != nil {
+			return nil, err
+		}
+		p.Text = string(text)
+		all = append(all, p)
+	}
+	_, text, found := strings.Cut(all[0].Text, moving)
+	if !found {
+		return nil, fmt.Errorf("README.md has no section %q", strings.TrimSpace(moving))
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	all = append(all, page{Name: "moving", Title: "Moving over from Conduit", Section: "Start", Source: "README.md", About: "What is compatible, how, and what differs on purpose.", Text: "# Moving over from Conduit\n" + text})
+	own, err := connectorPages()
+	if err != nil {
+		return nil, err
+	}
+	return append(append(append(all, own...), processorPages()...), pipelineFilePage(), settingsPage(), commandsPage(root)), nil
+}
+
+// sections are in the order of the site.
+var sections = []string{"Start", "Operate", "Pipelines", "Connectors", "Connector", "Processor", "Reference"}
+
+//go:embed assets
+var assets embed.FS
+
+//go:embed assets/page.html
+var layout string
+
+// in puts a page into the layout.
+func (p *page) in(menus []menu, version, content string) []byte {
+	var nav strings.Builder
+	for _, m := range menus {
+		open := ""
+		if m.Title == p.Section {
+			open = " open"
+		}
+		fmt.Fprintf(&nav, "<details%s><summary>%s</summary>\n<ul>", open, m.Title)
+		for _, one := range m.Pages {
+			current := ""
+			if one.Name == p.Name {
+				current = ` aria-current="page"`
+			}
+			fmt.Fprintf(&nav, "<li><a href=\"%s.html\"%s>%s</a></li>\n", one.Name, current, html.EscapeString(one.Title))
+		}
+		nav.WriteString("</ul></details>\n")
+	}
+	return []byte(strings.NewReplacer("@TITLE@", html.EscapeString(p.Title), "@VERSION@", html.EscapeString(version), "@NAV@", nav.String(), "@CONTENT@", content).Replace(layout))
+}
+
+// menu is the pages of a section.
+type menu struct {
+	Title string
+	Pages []page
+}
+
+// build makes the site.
+func build(root *ffcli.Command, version string) (Site, error) {
+	all, err := pages(root)
+	if err != nil {
+		return nil, err
+	}
+	var menus []menu
+	for _, title := range sections {
+		m := menu{Title: title}
+		for _, p := range all {
+			if p.Section == title {
+				m.Pages = append(m.Pages, p)
+			}
+		}
+		menus = append(menus, m)
+	}
+	site := Site{}
+	all = append(all, front(menus, version))
+	convert := newConverter(all)
+	for i := range all {
+		p := &all[i]
+		site[p.Name+".html"], site[p.Name+".md"] = p.in(menus, version, convert.html(p)), []byte(p.Text)
+	}
+	site["llms.txt"], site["index.js"] = forMachines(menus, version), searchIndex(all)
+	return site, addAssets(site)
+}
+
+func addAssets(site Site) error {
+	for _, name := range []string{"docs.js", "docs.css"} {
+		content, err := fs.ReadFile(assets, path.Join("assets", name))
+		if err != nil {
+			return err
+		}
+		site[name] = content
+	}
+	site["style.css"] = web.Style()
+	return nil
+}
+
+// front is the first page: a list of the others.
+func front(menus []menu, version string) page {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# conduit %s\n\nKeeps the pipelines declared in a directory of YAML files running. This is the documentation of this version; it is part of the program.\n", version)
+	for _, m := range menus {
+		fmt.Fprintf(&b, "\n## %s\n\n", plural(m.Title))
+		for _, p := range m.Pages {
+			fmt.Fprintf(&b, "- [%s](%s.html): %s\n", p.Title, p.Name, p.About)
+		}
+	}
+	return page{Name: "index", Title: "Documentation", Text: b.String()}
+}
+
+// plural is the heading of sections with a page for each thing.
+func plural(section string) string {
+	return map[string]string{"Connector": "Each connector", "Processor": "Each processor"}[section] + map[bool]string{true: section}[section != "Connector" && section != "Processor"]
+}
+
+// forMachines is llms.txt: see https://llmstxt.org.
+func forMachines(menus []menu, version string) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# conduit\n\n> A data-pipeline agent: one binary keeps the pipelines declared in a directory of YAML files running. Documentation of version %s.\n", version)
+	for _, m := range menus {
+		fmt.Fprintf(&b, "\n## %s\n\n", plural(m.Title))
+		for _, p := range m.Pages {
+			fmt.Fprintf(&b, "- [%s](%s.md): %s\n", p.Title, p.Name, p.About)
+		}
+	}
+	return []byte(b.String())
+}
+
+var (
+	heading = regexp.MustCompile(`(?m)^#{2,4} (.+)$`)
+	marks   = regexp.MustCompile("[`*|\\[\\]()#>]+")
+)
+
+// searchIndex is a script with what the search finds: titles, headings, and words.
+func searchIndex(all []page) []byte {
+	type entry struct {
+		Name, Title, About, Text string
+		Headings                 []string
+	}
+	var entries []entry
+	for _, p := range all {
+		e := entry{Name: p.Name, Title: p.Title, About: p.About, Text: strings.Join(strings.Fields(marks.ReplaceAllString(p.Text, " ")), " ")}
+		for _, m := range heading.FindAllStringSubmatch(p.Text, -1) {
+			e.Headings = append(e.Headings, strings.TrimSpace(marks.ReplaceAllString(m[1], "")))
+		}
+		entries = append(entries, e)
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		panic(err) // it is texts
+	}
+	return append(append([]byte("window.conduitPages = "), text...), ";\n"...)
+}
