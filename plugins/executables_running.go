@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/plugins/standalone"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Change says what became, on disk, of the executable that a running connector was
@@ -61,7 +61,7 @@ func (e *Executables) Processes() []Process {
 	for r := range e.running {
 		all = append(all, Process{ConnectorID: r.connectorID, PID: r.pid})
 	}
-	slices.SortFunc(all, func(a, b Process) int {
+	sorting.By(all, func(a, b Process) int {
 		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), cmp.Compare(a.PID, b.PID))
 	})
 	return all
@@ -79,7 +79,7 @@ func (e *Executables) Changes() []Change {
 			all = append(all, Change{r.connectorID, r.plugin, reason, message, r.at})
 		}
 	}
-	slices.SortFunc(all, func(a, b Change) int {
+	sorting.By(all, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.ConnectorID, b.ConnectorID), a.Started.Compare(b.Started))
 	})
 	return all

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -12,6 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/syncgroup"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Host knows all plugins there are and makes instances of them. The zero Host knows
@@ -82,7 +82,7 @@ func (h *Host) Installed() []Installed {
 	for _, r := range h.registries() {
 		all = append(all, r.Installed()...)
 	}
-	slices.SortFunc(all, func(a, b Installed) int { return a.FullName().Compare(b.FullName()) })
+	sorting.By(all, func(a, b Installed) int { return a.FullName().Compare(b.FullName()) })
 	return all
 }
 

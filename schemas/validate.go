@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Violation is one demand of a schema that a value does not meet.
@@ -45,7 +46,7 @@ func Validate(doc Document, v any) []Violation {
 		return []Violation{{Keyword: "type", Message: err.Error()}}
 	}
 	found := d.collect(invalid, v, nil)
-	slices.SortStableFunc(found, func(a, b Violation) int {
+	sorting.StableBy(found, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.InstancePointer, b.InstancePointer), cmp.Compare(a.Property, b.Property))
 	})
 	return found

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/spec/pointer"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Change is one difference between two versions of a pipeline. It never contains the
@@ -69,7 +70,7 @@ func Diff(a, b *Pipeline) []Change {
 	default:
 		d.pipeline(a, b)
 	}
-	slices.SortStableFunc(d.changes, func(x, y Change) int { return cmp.Compare(x.Path, y.Path) })
+	sorting.StableBy(d.changes, func(x, y Change) int { return cmp.Compare(x.Path, y.Path) })
 	return d.changes
 }
 

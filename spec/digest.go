@@ -5,7 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"slices"
+
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Digest identifies all of p that affects how it runs, its status included: two
@@ -26,7 +27,7 @@ func digest(p *Pipeline, status Status) string {
 		c.Connectors[i].Processors = normalizeProcessors(c.Connectors[i].Processors)
 	}
 	c.Processors = normalizeProcessors(c.Processors)
-	slices.SortStableFunc(c.Connectors, func(a, b Connector) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.StableBy(c.Connectors, func(a, b Connector) int { return cmp.Compare(a.ID, b.ID) })
 	if len(c.Connectors) == 0 {
 		c.Connectors = nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conduit-agent/conduit/spec/sorting"
 	"github.com/conduit-agent/conduit/spec/yamldoc"
 )
 
@@ -155,14 +156,14 @@ func times(n int) string {
 // orders them.
 func finish(path string, all []Problem) []Problem {
 	if extra := len(all) - maxProblems; extra > 0 {
-		slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
+		sorting.StableBy(all, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
 		all = append(all[:maxProblems:maxProblems], Problem{Line: all[maxProblems-1].Line, Severity: all[0].Severity,
 			Code: CodeParse, Message: fmt.Sprintf("and %d more problems", extra)})
 	}
 	for i := range all {
 		all[i].File = path
 	}
-	slices.SortStableFunc(all, func(a, b Problem) int {
+	sorting.StableBy(all, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
 	})
 	return all

@@ -13,6 +13,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/pointer"
 	"github.com/conduit-agent/conduit/spec/ref"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Found is what a Conduit had.
@@ -37,8 +38,8 @@ func (f *Found) note(format string, args ...any) {
 // same id in files, or become references. Those that are values stay values: what has the form of
 // a reference in them is escaped.
 func (f *Found) finish(files []spec.Pipeline) {
-	slices.SortFunc(f.Pipelines, func(a, b spec.Pipeline) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(f.Checkpoints, func(a, b spec.Checkpoint) int { return cmp.Compare(a.ConnectorID, b.ConnectorID) })
+	sorting.By(f.Pipelines, func(a, b spec.Pipeline) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.By(f.Checkpoints, func(a, b spec.Checkpoint) int { return cmp.Compare(a.ConnectorID, b.ConnectorID) })
 	for i := range f.Pipelines {
 		p := &f.Pipelines[i]
 		j := slices.IndexFunc(files, func(o spec.Pipeline) bool { return o.ID == p.ID })

@@ -6,11 +6,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Wait waits for pipelines to come to rest. All fields must be set.
@@ -83,7 +83,7 @@ func (w *Wait) observe(ctx context.Context, seen map[string]*observation, now ti
 		all = append(all, Rest{ID: id, State: state, Applied: state.RunningGeneration == d.Generation && !state.Stale()})
 		done = w.rests(d, &state, seen[id], now) && done
 	}
-	slices.SortFunc(all, func(a, b Rest) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.By(all, func(a, b Rest) int { return cmp.Compare(a.ID, b.ID) })
 	return all, done, nil
 }
 

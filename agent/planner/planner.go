@@ -20,6 +20,7 @@ import (
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Planner compares pipeline files, with those of a request saved among them, with desired
@@ -103,7 +104,7 @@ func (m *plan) read(ctx context.Context, request *rest.PlanRequest) (err error) 
 		}
 		m.add(watch.File{Path: f.Path, Data: []byte(f.Content)})
 	}
-	slices.SortFunc(m.snap.Files, func(a, b watch.File) int { return cmp.Compare(a.Path, b.Path) })
+	sorting.By(m.snap.Files, func(a, b watch.File) int { return cmp.Compare(a.Path, b.Path) })
 	for _, f := range m.snap.Files {
 		seen := files.Scanned{Path: f.Path, Hash: f.Hash, Err: f.Err}
 		if f.Err == nil {
@@ -148,7 +149,7 @@ func (m *plan) pipelines(changes *spec.Changes) {
 	for _, c := range changes.Withdraw {
 		m.pipeline(c.ID, m.have[c.ID].Owner, nil)
 	}
-	slices.SortFunc(m.plan.Pipelines, func(a, b rest.PlannedPipeline) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.By(m.plan.Pipelines, func(a, b rest.PlannedPipeline) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // pipeline adds what makes of the declared pipeline the one that owner wants.
@@ -219,7 +220,7 @@ func (m *plan) problems(changes *spec.Changes) {
 		for j := range f.Pipelines {
 			found = append(found, m.needs(f.Path, &f.Pipelines[j])...)
 		}
-		slices.SortStableFunc(found, func(a, b spec.Problem) int {
+		sorting.StableBy(found, func(a, b spec.Problem) int {
 			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 		})
 		m.plan.Problems = append(m.plan.Problems, found...)

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/conduit-agent/conduit/spec/secret"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Redactor replaces secret values by the references that stand for them. It may be used
@@ -128,7 +129,7 @@ func (r *Redactor) in(text string) []pair {
 			all = append(all, pair{value, reference})
 		}
 	}
-	slices.SortFunc(all, func(a, b pair) int {
+	sorting.By(all, func(a, b pair) int {
 		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.value, b.value))
 	})
 	return all

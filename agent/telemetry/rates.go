@@ -5,12 +5,12 @@ import (
 	"context"
 	"maps"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/processor"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // sampleInterval is how often the counters of pipelines are read.
@@ -66,7 +66,7 @@ func (r *Rates) All() []rest.PipelineRates {
 			all = append(all, *one)
 		}
 	}
-	slices.SortFunc(all, func(a, b rest.PipelineRates) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.By(all, func(a, b rest.PipelineRates) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 

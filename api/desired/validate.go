@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/pointer"
 	"github.com/conduit-agent/conduit/spec/secret"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // DLQPath is where the dead-letter queue is in a pipeline, as a JSON pointer.
@@ -159,7 +160,7 @@ func hider(settings map[string]string) func(text string) string {
 			values = append(values, value, quoted[1:len(quoted)-1])
 		}
 	}
-	slices.SortFunc(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	sorting.By(values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	var pairs []string
 	for _, value := range slices.Compact(values) {
 		pairs = append(pairs, value, rest.Redacted)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Plugin is a plugin that a file may name.
@@ -37,7 +38,7 @@ func Complete(text string, line, column int, plugins []Plugin) []rest.Completion
 	all = slices.DeleteFunc(all, func(c rest.Completion) bool {
 		return !strings.Contains(strings.ToLower(c.Label), typed) || c.Label == at.typed
 	})
-	slices.SortStableFunc(all, func(a, b rest.Completion) int {
+	sorting.StableBy(all, func(a, b rest.Completion) int {
 		return cmp.Compare(startsWith(b.Label, typed), startsWith(a.Label, typed))
 	})
 	for i := range all {
@@ -88,7 +89,7 @@ func settings(at *location, params map[string]rest.Parameter) []rest.Completion 
 		}
 		all = append(all, rest.Completion{Label: name, Detail: detail, Insert: name + ": "})
 	}
-	slices.SortFunc(all, func(a, b rest.Completion) int {
+	sorting.By(all, func(a, b rest.Completion) int {
 		ra, rb := required(params[a.Label]), required(params[b.Label])
 		switch {
 		case ra != rb && ra:

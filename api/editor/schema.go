@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/conduit-agent/conduit/schemas"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // field is a field that the schema of pipeline files knows.
@@ -84,7 +85,7 @@ func fields(path []string) []field {
 		}
 		all = append(all, f)
 	}
-	slices.SortFunc(all, func(a, b field) int { return order(a.name, b.name) })
+	sorting.By(all, func(a, b field) int { return order(a.name, b.name) })
 	return all
 }
 

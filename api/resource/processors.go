@@ -11,10 +11,11 @@ import (
 	"github.com/conduit-agent/conduit/api/jsonhttp"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 func sortByID[T any](list []T, id func(T) string) {
-	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(id(a), id(b)) })
+	sorting.StableBy(list, func(a, b T) int { return strings.Compare(id(a), id(b)) })
 }
 
 func shownProcessor(view *desired.View, d *spec.Declaration, c desired.Chain, i int) rest.Processor {

@@ -25,6 +25,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/labels"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 func statusCommand(p *cli.Program) *ffcli.Command {
@@ -161,7 +162,7 @@ func (v *statusView) watch(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		slices.SortStableFunc(s.Pipelines, func(a, b pipelineStatus) int { // what needs attention is never below the edge
+		sorting.StableBy(s.Pipelines, func(a, b pipelineStatus) int { // what needs attention is never below the edge
 			return cmp.Compare(attention(&a), attention(&b))
 		})
 		if err != nil && first {

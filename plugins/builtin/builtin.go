@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/log"
 	"github.com/conduit-agent/conduit/plugins/builtin/spool"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // All returns the built-in connectors, in the order of their names. exec is switched off.
@@ -37,6 +38,6 @@ func With(o exec.Options) []sdk.Connector {
 		withSQLite(),
 		withSyslog(),
 	)
-	slices.SortFunc(all, func(a, b sdk.Connector) int { return strings.Compare(a.Name, b.Name) })
+	sorting.By(all, func(a, b sdk.Connector) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Report is what a source knows of its distance to the newest data of its system, in the
@@ -33,7 +35,7 @@ const maxParts = 20
 // SetParts sets the parts, of which it keeps those with most records behind.
 func (r *Report) SetParts(parts []Part) {
 	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Records <= 0 })
-	slices.SortFunc(parts, func(a, b Part) int {
+	sorting.By(parts, func(a, b Part) int {
 		return cmp.Or(cmp.Compare(b.Records, a.Records), strings.Compare(a.Of, b.Of))
 	})
 	r.Parts = parts[:min(len(parts), maxParts)]

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/spec/sorting"
 	"github.com/conduit-agent/conduit/spec/spelling"
 )
 
@@ -70,7 +71,7 @@ func (p Parameters) check(settings map[string]string) []SettingError {
 	for name, param := range instances {
 		errs = param.check(errs, name, settings[name])
 	}
-	slices.SortFunc(errs, func(a, b SettingError) int {
+	sorting.By(errs, func(a, b SettingError) int {
 		return cmp.Or(strings.Compare(a.Setting, b.Setting), strings.Compare(a.Message, b.Message))
 	})
 	return errs

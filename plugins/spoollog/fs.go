@@ -6,9 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // FS are the file operations of a log. Every path begins with the directory of the log, which
@@ -92,7 +93,7 @@ func (d *directory) ReadDir(string) (files []FileInfo, err error) {
 			files = append(files, FileInfo{e.Name(), info.Size(), info.ModTime()})
 		}
 	}
-	slices.SortFunc(files, func(a, b FileInfo) int { return strings.Compare(a.Name, b.Name) })
+	sorting.By(files, func(a, b FileInfo) int { return strings.Compare(a.Name, b.Name) })
 	return files, nil
 }
 

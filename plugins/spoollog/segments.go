@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // segmentBytes is the size at which a segment is closed, when no limit asks for less.
@@ -81,7 +83,7 @@ func (ss *segments) adopt(s *segment, sealed bool) error {
 // begin chooses the identity of the log and the first offset of this run: above all that were
 // ever given to a record, be it that the record did not get to the disk.
 func (ss *segments) begin() (next uint64) {
-	slices.SortFunc(ss.list, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
+	sorting.By(ss.list, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
 	if len(ss.list) == 0 {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // never fails

@@ -2,7 +2,8 @@ package spoollog
 
 import (
 	"cmp"
-	"slices"
+
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Stats is what a log holds and counted.
@@ -43,7 +44,7 @@ func (l *Log) Stats() Stats {
 	for _, p := range l.readers.byName {
 		s.Readers = append(s.Readers, ReaderInfo{p.name, p.low, l.from(p.low)})
 	}
-	slices.SortFunc(s.Readers, func(a, b ReaderInfo) int { return cmp.Compare(a.Name, b.Name) })
+	sorting.By(s.Readers, func(a, b ReaderInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return s
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"github.com/conduit-agent/conduit/plugins/wire"
+	"github.com/conduit-agent/conduit/spec/sorting"
 	"log/slog"
 	"slices"
 	"strings"
@@ -178,7 +179,7 @@ func parseLogObject(line []byte) (slog.Level, string, []slog.Attr, bool) {
 			attrs = append(attrs, slog.Any(key, value))
 		}
 	}
-	slices.SortFunc(attrs, func(a, b slog.Attr) int { return strings.Compare(a.Key, b.Key) })
+	sorting.By(attrs, func(a, b slog.Attr) int { return strings.Compare(a.Key, b.Key) })
 	return level, msg, attrs, true
 }
 

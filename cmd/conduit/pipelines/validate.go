@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 func validateCommand(p *cli.Program) *ffcli.Command {
@@ -121,7 +121,7 @@ func (r *report) check(ctx context.Context, file pipelineFile) {
 			f.Problems = append(f.Problems, one.Locate(problem, path))
 		}
 	}
-	slices.SortStableFunc(f.Problems, func(a, b spec.Problem) int { return a.Line - b.Line })
+	sorting.StableBy(f.Problems, func(a, b spec.Problem) int { return a.Line - b.Line })
 	for _, problem := range f.Problems {
 		if problem.Severity == spec.SeverityError {
 			r.Errors++

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // rotated is a file that had the path before, to judge by its name.
@@ -103,7 +105,7 @@ func (t *tail) between(now *content) ([]rotated, error) {
 	files = slices.DeleteFunc(files, func(r rotated) bool {
 		return own.compare(r) >= 0 || own.name == r.name || current != nil && r.info.ModTime().After(current.ModTime())
 	})
-	slices.SortFunc(files, rotated.compare)
+	sorting.By(files, rotated.compare)
 	if own.name == "" && len(files) > 0 && files[0].packed != "" { // it is the open one, compressed
 		files = files[1:]
 	}

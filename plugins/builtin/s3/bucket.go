@@ -8,12 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // bucket is a bucket at a store.
@@ -186,7 +187,7 @@ func (b *bucket) versionPage(ctx context.Context, prefix string, from marker) (a
 		}
 	}
 	// Some stores have the removals behind the versions of all keys.
-	slices.SortStableFunc(all, func(a, b object) int {
+	sorting.StableBy(all, func(a, b object) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), latestFirst(a.latest, b.latest), b.Modified.Compare(a.Modified))
 	})
 	next = marker{decoded(p.NextKeyMarker, p.EncodingType), p.NextVersionIDMarker}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // object is one version of an object, or its removal.
@@ -163,7 +164,7 @@ func (l *listing) keep(o object) {
 func (l *listing) objects() []object {
 	l.endGroup()
 	found := []object(l.found)
-	slices.SortStableFunc(found, func(a, b object) int { return cmp.Or(a.compare(b.place), cmp.Compare(a.index, b.index)) })
+	sorting.StableBy(found, func(a, b object) int { return cmp.Or(a.compare(b.place), cmp.Compare(a.index, b.index)) })
 	return append(l.uploaded, found...)
 }
 

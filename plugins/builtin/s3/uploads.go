@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // upload is an upload in parts that is under way. At Amazon's store an object that was uploaded
@@ -41,7 +43,7 @@ func (b *bucket) uploads(ctx context.Context, prefix string) (all []upload, olde
 		for _, u := range page.Upload {
 			all = append(all, upload{decoded(u.Key, page.EncodingType), u.Initiated.UTC()})
 		}
-		slices.SortStableFunc(all, func(a, b upload) int { return a.Began.Compare(b.Began) })
+		sorting.StableBy(all, func(a, b upload) int { return a.Began.Compare(b.Began) })
 		if over := len(all) - mostUploads; over > 0 {
 			all, older = all[over:], older+over
 		}

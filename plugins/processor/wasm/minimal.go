@@ -4,11 +4,11 @@ package wasm
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Modules stands for the processors of a directory in a build that cannot run them. Every
@@ -35,7 +35,7 @@ func (m *Modules) Rescan(context.Context) {
 	for path := range files {
 		paths = append(paths, path)
 	}
-	slices.SortFunc(paths, strings.Compare)
+	sorting.By(paths, strings.Compare)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.paths = paths

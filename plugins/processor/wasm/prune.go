@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // What is kept of modules that are not in the directory and do not run: compiling one takes
@@ -62,7 +63,7 @@ func (c *cache) prune(dir string, used map[string]bool, now time.Time) {
 			all = append(all, unused{path, bytesIn(path), info.ModTime()})
 		}
 	}
-	slices.SortFunc(all, func(a, b unused) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.path, b.path)) })
+	sorting.By(all, func(a, b unused) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.path, b.path)) })
 	var kept int64
 	for _, u := range all {
 		if kept += u.bytes; kept <= maxUnused && now.Sub(u.used) < maxUnusedAge {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // running is an instance of a module that runs.
@@ -45,7 +47,7 @@ func (m *Modules) Changes() []Change {
 			all = append(all, Change{r.processorID, reason, fmt.Sprintf("processor %s runs %s as it was started, but %s", r.processorID, name, what), r.at})
 		}
 	}
-	slices.SortFunc(all, func(a, b Change) int {
+	sorting.By(all, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.ProcessorID, b.ProcessorID), a.Started.Compare(b.Started))
 	})
 	return slices.CompactFunc(all, func(a, b Change) bool { return a.ProcessorID == b.ProcessorID }) // workers

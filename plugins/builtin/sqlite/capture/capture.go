@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Capture is what a source has in a database.
@@ -72,7 +73,7 @@ func (s *Shape) Key() []int {
 			key = append(key, i)
 		}
 	}
-	slices.SortFunc(key, func(a, b int) int { return s.Columns[a].Key - s.Columns[b].Key })
+	sorting.By(key, func(a, b int) int { return s.Columns[a].Key - s.Columns[b].Key })
 	return key
 }
 
