@@ -83,14 +83,7 @@ func startReplicated(t testing.TB, dir, setup string) *mariaDB {
 
 // produce commits the numbers one by one and some together, once each however often it is called.
 func (d *mariaDB) produce(ctx context.Context, first, n int) error {
-	sql := "USE shop; BEGIN;"
-	for i := first; i < first+n; i++ {
-		sql += fmt.Sprintf("INSERT IGNORE INTO ledger VALUES (%d, 'record %d');", i, i)
-		if i%3 == 0 {
-			sql += "COMMIT; BEGIN;"
-		}
-	}
-	_, err := d.db.ExecContext(ctx, sql+"COMMIT")
+	_, err := d.db.ExecContext(ctx, "USE shop; "+transactions(first, n, "INSERT IGNORE INTO ledger VALUES (%d, 'record %[1]d');"))
 	return err
 }
 

@@ -89,14 +89,19 @@ func (p *postgresSystem) produce(ctx context.Context, first, n int) error {
 		return err
 	}
 	defer func() { _ = c.Close(context.Background()) }()
-	sql := ""
+	return c.Exec(ctx, transactions(first, n, "INSERT INTO ledger VALUES (%d, 'record %[1]d') ON CONFLICT DO NOTHING;")).Close()
+}
+
+// transactions returns statements that insert the numbers one by one and some together. insert has a place for a number.
+func transactions(first, n int, insert string) string {
+	sql := "BEGIN;"
 	for i := first; i < first+n; i++ {
-		sql += fmt.Sprintf("INSERT INTO ledger VALUES (%d, 'record %d') ON CONFLICT DO NOTHING;", i, i)
+		sql += fmt.Sprintf(insert, i)
 		if i%3 == 0 {
 			sql += "COMMIT; BEGIN;"
 		}
 	}
-	return c.Exec(ctx, "BEGIN;"+sql+"COMMIT").Close()
+	return sql + "COMMIT"
 }
 
 // stored returns the numbers in the order of writing.

@@ -61,6 +61,24 @@ func insideTransaction(w *world) {
 	again.Want(`snapshot other {"id":1} to {"id":1}`, lines[0], lines[1], lines[2])
 }
 
+// largeTransaction has one with many rows: it passes through, and goes on in the middle.
+func largeTransaction(w *world) {
+	w.exec("CREATE TABLE t (id int PRIMARY KEY, x varchar(100))")
+	settings := w.sourceSettings("t")
+	s := streaming(w.open(settings, nil))
+	w.fill(1, 50_000)
+	got := s.Next(50_000)
+	w.inOrder(ids(got), 1)
+	s.Close()
+	for _, at := range []int{0, 511, 512, 33_333, 49_998} {
+		s := w.open(settings, got[at].Position)
+		w.inOrder(ids(s.Next(min(2000, 50_000-at-1))), at+2)
+		s.Close()
+	}
+	w.exec("INSERT INTO t VALUES (0, 'end')")
+	w.open(settings, got[49_999].Position).Want(`create t {"id":0} to {"id":0,"x":"end"}`)
+}
+
 // interleaved has a transaction begin before another one and commit behind it.
 func interleaved(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY)")

@@ -194,7 +194,7 @@ func rights(t *testing.T, s *server.MariaDB) {
 	}
 }
 
-// TestTLS writes with TLS and a client certificate, and is refused without either.
+// TestTLS writes and reads with TLS and a client certificate, and is refused without either.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	dir := server.Dir(t)
@@ -212,9 +212,13 @@ func TestTLS(t *testing.T) {
 		}
 		options = append(options, "--ssl-"+name+"="+path)
 	}
-	w := in(t, server.StartMariaDB(t, options...), "CREATE TABLE t (n int); CREATE USER test@'127.0.0.1' REQUIRE X509; CREATE USER test@localhost REQUIRE X509; GRANT ALL ON *.* TO test@'127.0.0.1'; GRANT ALL ON *.* TO test@localhost")
+	w := in(t, server.StartMariaDB(t, append(options, replicated...)...), "CREATE TABLE t (n int); CREATE USER test@'127.0.0.1' REQUIRE X509; CREATE USER test@localhost REQUIRE X509; GRANT ALL ON *.* TO test@'127.0.0.1'; GRANT ALL ON *.* TO test@localhost")
 	good := []string{"user", "test", "tls.enabled", "true", "tls.ca", cert, "tls.cert", clientCert, "tls.key", clientKey}
 	w.write([]record.Record{plugintest.Row(1, record.OperationCreate, nil, m{"n": 1})}, good...)
+	source := streaming(w.open(w.sourceSettings("t", good...), nil))
+	source.Want(`snapshot t null to {"n":1}`)
+	w.exec("INSERT INTO t VALUES (2)")
+	source.Want(`create t null to {"n":2}`)
 	for name, c := range map[string]struct {
 		change map[string]string
 		want   string
@@ -235,6 +239,9 @@ func TestTLS(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
+		}
+		if err := w.fails(settings, nil); !strings.Contains(err.Error(), c.want) {
+			t.Errorf("source, %s: %v", name, err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestSource(t *testing.T) {
 	t.Parallel()
 	s := server.StartMariaDB(t, replicated...)
 	for name, test := range map[string]func(*world){
-		"SnapshotAndChanges": snapshotAndChanges, "Types": types, "InsideTransaction": insideTransaction, "Interleaved": interleaved,
+		"SnapshotAndChanges": snapshotAndChanges, "Types": types, "InsideTransaction": insideTransaction, "Interleaved": interleaved, "LargeTransaction": largeTransaction,
 		"TableChanges": tableChanges, "Minimal": minimal, "Unnamed": unnamed, "Compressed": compressed, "Keys": keys,
 	} {
 		t.Run(name, func(t *testing.T) { test(in(t, s, "DO 1")) })
