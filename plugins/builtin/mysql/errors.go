@@ -103,7 +103,7 @@ func (s *Source) explain(err error) error {
 		return fmt.Errorf("changes are missed behind %s: the log of the server does not have that place any more, or never had it (purged binary logs, another server, RESET MASTER): %w. %s. "+
 			"Keep the log for longer than the source may be away: expire_logs_days, binlog_expire_logs_seconds", s.at.String(), plain(err), newSnapshot)
 	case e.Number == accessDenied:
-		return fmt.Errorf("cannot read the log: %w: GRANT REPLICATION SLAVE ON *.* TO %s", plain(err), quote(s.settings.User))
+		return fmt.Errorf("cannot read the log: %w: GRANT REPLICATION SLAVE ON *.* TO %s", plain(err), s.server.user)
 	}
 	return fmt.Errorf("cannot read the log: %w", plain(err))
 }

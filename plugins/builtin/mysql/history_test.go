@@ -132,7 +132,7 @@ func sourceRights(w *world) {
 	w.exec("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1); CREATE USER " + user + "@'127.0.0.1' IDENTIFIED BY 'secret word'; GRANT USAGE ON *.* TO " + user + "@'127.0.0.1'; GRANT INSERT ON " + w.name + ".* TO " + user + "@'127.0.0.1'")
 	settings := w.sourceSettings("t", "user", user, "password", "secret word")
 	for _, right := range []struct{ words, grant string }{
-		{"GRANT REPLICATION SLAVE", "REPLICATION SLAVE ON *.*"}, {"GRANT BINLOG MONITOR", "BINLOG MONITOR ON *.*"}, {"GRANT SELECT", "SELECT ON " + w.name + ".*"},
+		{"GRANT REPLICATION SLAVE ON *.* TO `" + user + "`@`127.0.0.1`", "REPLICATION SLAVE ON *.*"}, {"GRANT BINLOG MONITOR", "BINLOG MONITOR ON *.*"}, {"GRANT SELECT", "SELECT ON " + w.name + ".*"},
 	} {
 		err := w.fails(settings, nil)
 		if !strings.Contains(err.Error(), right.words) || strings.Contains(err.Error(), "secret word") {

@@ -17,7 +17,7 @@ type serverInfo struct {
 	gtids     bool   // of MySQL: gtid_mode is ON
 	id        string // of the server's data
 	variables map[string]string
-	user      string
+	user      string // that privileges are granted to, as SQL writes it
 }
 
 const variablesQuery = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('version', 'log_bin', 'binlog_format', 'binlog_row_image', 'binlog_row_value_options', 'gtid_mode', 'server_uuid', 'server_uid', 'server_id', 'hostname', 'port')"
@@ -43,6 +43,9 @@ func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 	}
 	if err := db.QueryRowContext(ctx, "SELECT current_user()").Scan(&info.user); err != nil {
 		return info, fmt.Errorf("cannot ask the server who the user is: %w", err)
+	}
+	if i := strings.LastIndexByte(info.user, '@'); i >= 0 {
+		info.user = quote(info.user[:i]) + "@" + quote(info.user[i+1:])
 	}
 	return info, nil
 }
