@@ -20,11 +20,7 @@ type charsets struct {
 // newCharsets asks the server which character sets there are.
 func newCharsets(ctx context.Context, db *sql.DB, maria bool) (*charsets, error) {
 	c := &charsets{db: db, ofID: map[int]string{}, wide: map[string]bool{}, tables: map[string]*[256]string{}}
-	query := "SELECT id, character_set_name FROM information_schema.collations"
-	if maria {
-		query += " WHERE id IS NOT NULL AND character_set_name IS NOT NULL"
-	}
-	err := eachRow(ctx, db, query, func(rows *sql.Rows) error {
+	err := eachRow(ctx, db, "SELECT coalesce(id, 0), coalesce(character_set_name, '') FROM information_schema.collations", func(rows *sql.Rows) error {
 		id, name := 0, ""
 		defer func() { c.ofID[id] = name }()
 		return rows.Scan(&id, &name)

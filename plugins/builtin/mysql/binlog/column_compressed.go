@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/flate"
 	"compress/zlib"
-	"fmt"
 	"io"
 )
 
@@ -22,13 +21,13 @@ func expandColumn(b []byte) ([]byte, error) {
 	head := r.uint8()
 	n := r.big(int(head & 7))
 	if r.failed || head>>4 != methodZlib || n > maxLength {
-		return nil, fmt.Errorf("cannot expand it: %w", ErrCorrupt)
+		return nil, unexpanded(nil)
 	}
 	var z io.Reader = flate.NewReader(bytes.NewReader(r.data))
 	if head&bare == 0 {
 		var err error
 		if z, err = zlib.NewReader(bytes.NewReader(r.data)); err != nil {
-			return nil, fmt.Errorf("cannot expand it: %w", err)
+			return nil, unexpanded(err)
 		}
 	}
 	return expand(z, n)

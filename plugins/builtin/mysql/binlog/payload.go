@@ -75,7 +75,7 @@ func (p *Payload) Next() (Header, any, error) {
 	// The length is not believed before there is as much: the buffer grows.
 	b := bytes.NewBuffer(append(p.buf[:0], head...))
 	if read, err := io.Copy(b, io.LimitReader(p.from, n-headerLength)); err != nil || read != n-headerLength {
-		return Header{}, nil, fmt.Errorf("cannot expand a transaction: %w", errOr(err))
+		return Header{}, nil, unexpanded(err)
 	}
 	p.buf = b.Bytes()
 	return p.decoder.Decode(p.buf)
@@ -85,7 +85,7 @@ func atEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return err
 	}
-	return fmt.Errorf("cannot expand a transaction: %w", err)
+	return unexpanded(err)
 }
 
 // Close frees what expanding took.

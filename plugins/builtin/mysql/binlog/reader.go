@@ -109,7 +109,7 @@ func inflate(data []byte) ([]byte, error) {
 	}
 	z, err := zlib.NewReader(bytes.NewReader(r.data))
 	if err != nil {
-		return nil, fmt.Errorf("cannot expand it: %w", err)
+		return nil, unexpanded(err)
 	}
 	return expand(z, n)
 }
@@ -118,14 +118,15 @@ func inflate(data []byte) ([]byte, error) {
 func expand(z io.Reader, n uint64) ([]byte, error) {
 	var b bytes.Buffer
 	if read, err := io.Copy(&b, io.LimitReader(z, int64(n)+1)); err != nil || uint64(read) != n {
-		return nil, fmt.Errorf("cannot expand it: %w", errOr(err))
+		return nil, unexpanded(err)
 	}
 	return b.Bytes(), nil
 }
 
-func errOr(err error) error {
-	if err == nil {
-		return ErrCorrupt
+// unexpanded is the error of what does not expand. It is not one of the network, whatever the cause looks like.
+func unexpanded(cause error) error {
+	if cause == nil {
+		return fmt.Errorf("cannot expand it: %w", ErrCorrupt)
 	}
-	return err
+	return fmt.Errorf("cannot expand it: %s: %w", cause.Error(), ErrCorrupt)
 }
