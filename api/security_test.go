@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
@@ -131,33 +131,36 @@ func TestPanicsAreAnswered(t *testing.T) {
 }
 
 func TestWaiting(t *testing.T) {
-	w := newWorld(t)
-	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
-	h := newServer(w).Handler()
-	w.frozen = true
-	if got := do(h, "POST", "/v1/pipelines/a/stop?wait=50ms", ""); got.status != 504 {
-		t.Errorf("stop that takes long: %d %s", got.status, got.body)
-	}
-	if got := do(h, "POST", "/v1/pipelines/a/stop?wait=0", ""); got.status != 200 {
-		t.Errorf("stop without waiting: %d %s", got.status, got.body)
-	}
-	answered := make(chan call, 1)
-	go func() { answered <- do(h, "POST", "/v1/pipelines/a/stop", "") }()
-	select {
-	case got := <-answered:
-		t.Errorf("stop answered %d before the pipeline stopped", got.status)
-	case <-time.After(20 * time.Millisecond):
-	}
-	w.thaw()
-	if got := <-answered; got.status != 200 {
-		t.Errorf("stop: %d %s", got.status, got.body)
-	}
-	broken := pipelineOf("b", spec.StatusStopped)
-	broken.Description = "broken"
-	w.fromFile("b.yaml", broken)
-	if got := do(h, "POST", "/v1/pipelines/b/start", ""); got.reason() != rest.ReasonPipelineStartFailed || !strings.Contains(string(got.body), "cannot open source") {
-		t.Errorf("start that fails: %d %s", got.status, got.body)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
+		h := newServer(w).Handler()
+		w.frozen = true
+		if got := do(h, "POST", "/v1/pipelines/a/stop?wait=50ms", ""); got.status != 504 {
+			t.Errorf("stop that takes long: %d %s", got.status, got.body)
+		}
+		if got := do(h, "POST", "/v1/pipelines/a/stop?wait=0", ""); got.status != 200 {
+			t.Errorf("stop without waiting: %d %s", got.status, got.body)
+		}
+		answered := make(chan call, 1)
+		go func() { answered <- do(h, "POST", "/v1/pipelines/a/stop", "") }()
+		synctest.Wait()
+		select {
+		case got := <-answered:
+			t.Errorf("stop answered %d before the pipeline stopped", got.status)
+		default:
+		}
+		w.thaw()
+		if got := <-answered; got.status != 200 {
+			t.Errorf("stop: %d %s", got.status, got.body)
+		}
+		broken := pipelineOf("b", spec.StatusStopped)
+		broken.Description = "broken"
+		w.fromFile("b.yaml", broken)
+		if got := do(h, "POST", "/v1/pipelines/b/start", ""); got.reason() != rest.ReasonPipelineStartFailed || !strings.Contains(string(got.body), "cannot open source") {
+			t.Errorf("start that fails: %d %s", got.status, got.body)
+		}
+	})
 }
 
 // TestProfilesNeedTheAdminToken asks for profiles with and without what they need.

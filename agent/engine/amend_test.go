@@ -148,32 +148,35 @@ func TestDestinationsAreReplacedWhileTheSourceGoesOn(t *testing.T) {
 
 // What is queued for a slow destination goes to the one that replaces it.
 func TestQueuedRecordsGoToTheNewDestination(t *testing.T) {
-	w := newWorld(t)
-	w.source("src", 1000)
-	old := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
-	l := w.begin(t.Context())
-	l.writes("p:dst")
-	wait.For(t, "a full queue", func() bool { return l.Stats.Source("p:src").Records.Load() > 100 })
-	w.set(1, "v", "2")
-	replacement := w.destination("dst", &fakeDestination{instead: old})
-	applied := l.applying()
-	select {
-	case err := <-applied:
-		t.Fatalf("applied, with %v, while a write was under way", err)
-	case <-time.After(5 * time.Millisecond):
-	}
-	close(old.hold)
-	if err := <-applied; err != nil {
-		t.Fatal(err)
-	}
-	wait.For(t, "the rest", func() bool { return len(old.records())+len(replacement.records()) == 1000 })
-	if err := l.stop(); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(old.records()); n == 0 || n > 500 {
-		t.Errorf("the old destination got %d records", n)
-	}
-	wantValues(t, append(old.records(), replacement.records()...), upTo(1000))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.source("src", 1000)
+		old := w.destination("dst", &fakeDestination{hold: make(chan struct{})})
+		l := w.begin(t.Context())
+		l.writes("p:dst")
+		wait.For(t, "a full queue", func() bool { return l.Stats.Source("p:src").Records.Load() > 100 })
+		w.set(1, "v", "2")
+		replacement := w.destination("dst", &fakeDestination{instead: old})
+		applied := l.applying()
+		synctest.Wait()
+		select {
+		case err := <-applied:
+			t.Fatalf("applied, with %v, while a write was under way", err)
+		default:
+		}
+		close(old.hold)
+		if err := <-applied; err != nil {
+			t.Fatal(err)
+		}
+		wait.For(t, "the rest", func() bool { return len(old.records())+len(replacement.records()) == 1000 })
+		if err := l.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(old.records()); n == 0 || n > 500 {
+			t.Errorf("the old destination got %d records", n)
+		}
+		wantValues(t, append(old.records(), replacement.records()...), upTo(1000))
+	})
 }
 
 // A version that cannot take over ends the run. What the one before has written is not

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // Need returns the path of a program, which is sought in dirs and then in PATH. When it is
@@ -147,7 +149,13 @@ func (p *Process) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		done, err := p.launch()
+		var done <-chan struct{}
+		var err error
+		// A process that another test is just starting holds a file that was just written for a moment.
+		wait.Until(ctx, func() bool {
+			done, err = p.launch()
+			return !errors.Is(err, syscall.ETXTBSY)
+		})
 		if err != nil {
 			return err
 		}
