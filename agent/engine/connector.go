@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 
+	"github.com/conduit-agent/conduit/agent/engine/lifecycle"
 	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -35,9 +36,5 @@ type Store interface {
 	// BeginRun returns the epoch of a new run of the pipeline, greater than any before.
 	// From then on checkpoints of earlier epochs are refused.
 	BeginRun(ctx context.Context, pipelineID string) (epoch int64, err error)
-	// ConnectorState returns the state of a connector, nil if it was never started.
-	ConnectorState(ctx context.Context, connectorID string) (*spec.ConnectorState, error)
-	// SaveConnectorState replaces the state of a connector. What c points to is not changed
-	// any more.
-	SaveConnectorState(ctx context.Context, c *spec.ConnectorState) error
+	lifecycle.Store
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/group"
+	"github.com/conduit-agent/conduit/agent/engine/lifecycle"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -276,6 +277,18 @@ func (r *run) open(ctx context.Context) error {
 		g.Go(func() error { return r.openSource(gctx, o) })
 	}
 	return g.Wait()
+}
+
+// notifyLifecycle sends the connector the event that is due when it starts, if it gets any.
+func notifyLifecycle[C connector.Connector](ctx context.Context, p *Pipeline, o *opened[C]) error {
+	if !o.lifecycle {
+		return nil
+	}
+	start := lifecycle.Start{
+		Connector: o.connector, PipelineID: p.Declared.ID, ID: o.id, Plugin: o.plugin,
+		Declared: &o.declared, Settings: o.settings, Store: p.Store, Recall: p.Recall, Log: p.Log,
+	}
+	return start.Notify(ctx)
 }
 
 func (r *run) openDestination(ctx context.Context, declared *spec.Pipeline, o *opened[connector.Destination], settled func(int, error)) error {
