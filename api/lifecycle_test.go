@@ -108,7 +108,7 @@ func TestRollbackKeepsTheStatus(t *testing.T) {
 	back("2", "stopped")
 }
 
-// Who does not want to wait for the clean-up of a connector need not, and who waits hears
+// Who does not want to wait for the clean-up of a connector need not, and who waits is notified
 // when it fails.
 func TestCleanUpOfConnectors(t *testing.T) {
 	w := newWorld(t)

@@ -17,7 +17,7 @@ const (
 	maxPerSecond = 100     // of one; those beyond are counted
 	maxBytes     = 8 << 20 // of all
 	maxText      = 2 << 10 // of a message or a field
-	lineOverhead = 200     // bytes that a line takes beside its text, about
+	lineOverhead = 200     // bytes that a line takes in addition to its text, about
 )
 
 // Lines are the last lines of the log. The zero value is ready to use.

@@ -82,7 +82,7 @@ func (w *world) kinds() string {
 	return strings.Join(all, ", ")
 }
 
-// follow runs a notifier, and f beside it.
+// follow runs a notifier, and f concurrently.
 func follow(t *testing.T, w *world, f func(), change ...func(*notification.Notifier)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -81,7 +81,7 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, connectorID string) 
 		return err
 	}
 	s := &session{wanted: wanted, lines: !isUpgrade(r), under: connection(r)}
-	f := h.join(connectorID, s) // before the client hears that it sees records
+	f := h.join(connectorID, s) // before the client is notified that it sees records
 	if f == nil {
 		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there are %d inspector sessions already", maxSessions)
 	}

@@ -290,7 +290,7 @@ func checkStopWaiting(c *checker) {
 	r.close("Stop")
 }
 
-// waits returns when Read waits: the goroutine that called it has been blocked at many looks in a row.
+// waits returns when Read waits: the goroutine that called it has been seen blocked many times in a row.
 func (r *reader) waits() {
 	blocked := 0
 	wait.Until(r.ctx, func() bool {

@@ -146,7 +146,7 @@ var failures = []actionCase{
 	{"degraded, restart asked", desired(nil), plan.Observed{State: state(spec.PhaseDegraded, nil), Again: plan.Restart}, nil, "start", 0},
 }
 
-// requests are about what was asked for beside the declaration, and what is steady.
+// requests are about what was asked for in addition to the declaration, and what is steady.
 var requests = []actionCase{
 	{"restart asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Restart}, nil, "restart", 0},
 	{"amendment asked", desired(nil), plan.Observed{State: running, Run: v(2, "new"), Again: plan.Amend}, nil, "amend", 0},

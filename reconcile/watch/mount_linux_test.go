@@ -102,21 +102,21 @@ func TestQueueOverflow(t *testing.T) {
 			defer f.Close()
 			others = append(others, f)
 		}
-		deaf, hear := make(chan struct{}), make(chan struct{})
+		paused, resume := make(chan struct{}), make(chan struct{})
 		o := observeAs(t, w, func(s watch.Snapshot) {
 			if content(s) == "a.yaml=a" {
-				close(deaf)
-				<-hear
+				close(paused)
+				<-resume
 			}
 		}, func(run func()) { run() })
 		must(t, os.Link(outside, o.path("a.yaml")))
-		<-deaf
+		<-paused
 		for i := range most + 10_000 { // some are taken out of the queue and kept elsewhere
 			_, err := others[i%2].WriteAt([]byte("x"), 0)
 			must(t, err)
 		}
 		write(t, outside, "b") // under a name that is not watched
-		close(hear)
+		close(resume)
 		o.until("its change", is("a.yaml=b"))
 		write(t, o.path("b.yaml"), "b")
 		o.until("another file", is("a.yaml=b b.yaml=b"))

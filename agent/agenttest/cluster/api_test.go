@@ -133,7 +133,7 @@ func TestStopOnAnyMember(t *testing.T) {
 	}
 	other.call("POST", "/v1/pipelines/p0/stop")
 	for _, m := range f.members {
-		m.awaitCluster("nobody has p0", func(c *rest.Cluster) bool { return c.Pipelines[0].ID == "p0" && c.Pipelines[0].Member == "" })
+		m.awaitCluster("p0 has no owner", func(c *rest.Cluster) bool { return c.Pipelines[0].ID == "p0" && c.Pipelines[0].Member == "" })
 		if s := status(m); s.Override != spec.StatusStopped || s.State.Phase != spec.PhaseStopped {
 			t.Errorf("%s says of a pipeline that was stopped on %s: %+v", m.name, other.name, s)
 		}

@@ -51,7 +51,7 @@ func TestNotifications(t *testing.T) {
 	server := httptest.NewServer(r)
 	defer server.Close()
 	dir := agenttest.NewDir(t)
-	const secret = "a-secret-that-nobody-may-ever-see"
+	const secret = "a-secret-that-must-not-be-shown"
 	if err := os.WriteFile(dir+"/secret", []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

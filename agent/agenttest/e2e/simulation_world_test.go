@@ -295,7 +295,7 @@ func (b *basin) Open(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.taste.open(); err != nil {
-		b.life(pipelineOf(ctx)).deaf = true // it was to take over from another, and the source ends before it hears of all records
+		b.life(pipelineOf(ctx)).deaf = true // it was to take over from another, and the source ends before it is notified of all records
 		return err
 	}
 	if b.dead {

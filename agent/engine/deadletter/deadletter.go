@@ -24,7 +24,7 @@ type DeadLetter struct {
 	Stopped bool  // it ends the run, and the source delivers it again
 }
 
-// ackerSuffix ends the name of what, in Conduit, hears of each record whether the destination took it.
+// ackerSuffix ends the name of the node that, in Conduit, receives the acknowledgements of a destination.
 const ackerSuffix = "-acker"
 
 // Enveloped returns the record of a dead letter in the format of Conduit, so that readers of its

@@ -40,7 +40,7 @@ func (q *quiet) run(ctx context.Context) {
 		}
 		status, err := q.Status(ctx, q.connector.PipelineID)
 		if err != nil {
-			continue // who inspects is told when the agent is gone
+			continue // the inspector reports when the agent is gone
 		}
 		if why := silence(&status, q.connector.ID, q.filtered); why != said && ctx.Err() == nil {
 			said = why

@@ -157,14 +157,14 @@ func TestSourceFollowsRotation(t *testing.T) {
 func TestKeepsSome(t *testing.T) {
 	path := newPath(t)
 	other := filepath.Join(filepath.Dir(path), "app-20260101.log")
-	write(t, other, "of somebody else\n")
+	write(t, other, "of another program\n")
 	d := rotating(t, path, "rotate.size", "1", "rotate.keep", "2")
 	for i := range 9 {
 		mustWrite(t, d, someRecords(i, 1, 0))
 	}
 	wait.For(t, "the oldest are removed", func() bool { return len(names(t, path)) == 4 })
 	wantContent(t, path, "8\n")
-	wantContent(t, other, "of somebody else\n")
+	wantContent(t, other, "of another program\n")
 	all := names(t, path)
 	wantContent(t, filepath.Join(filepath.Dir(path), all[2]), "7\n")
 }

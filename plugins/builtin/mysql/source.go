@@ -248,7 +248,7 @@ func (s *Source) session(ctx context.Context, first bool, connected func()) erro
 	return s.stream(ctx, connected)
 }
 
-// checkReplica logs in as a replica, which tells whether the user may.
+// checkReplica logs in as a replica, which fails when the user may not.
 func (s *Source) checkReplica(ctx context.Context) error {
 	config, err := s.settings.replica()
 	if err != nil {

@@ -175,7 +175,7 @@ func (st *stream) payload(ctx context.Context, outer *binlog.Header, p *binlog.P
 	}
 }
 
-// rotate notes in which file the events that follow are. The server says it first, too, of the file in which it looks for the place.
+// rotate notes in which file the events that follow are. The server sends it first, too, for the file that it starts to read.
 func (st *stream) rotate(h *binlog.Header, e *binlog.Rotate) {
 	st.file = e.File
 	if !st.tx.open && !h.Artificial() {

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
-// metadata of records besides that of the OpenCDC format.
+// metadata of records in addition to that of the OpenCDC format.
 const (
 	metaDatabase = "mysql.database"
 	metaGTID     = "mysql.gtid"

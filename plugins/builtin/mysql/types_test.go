@@ -76,7 +76,7 @@ func different(a, b string) string {
 	return strings.Join(all, "\n")
 }
 
-// checkTypes looks at the forms of values.
+// checkTypes checks the forms of values.
 func (w *world) checkTypes(rows []string) {
 	w.Helper()
 	for row, fields := range [][]string{

@@ -1,5 +1,5 @@
 // Package pg is what the two sides of the postgres connector share: sessions, the catalogue, and
-// how values look as text.
+// the text format of values.
 package pg
 
 import (
