@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -16,7 +17,7 @@ func planCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("plan")
 	at := cli.NewAgentFlags(flags, "pipelines.path", "db.sqlite.path", "pipelines.deletion-grace", "pipelines.cleanup-delay")
 	asJSON := flags.Bool("json", false, "print JSON")
-	exitCode := flags.Bool("exit-code", false, "exit with 2 when something would change")
+	exitCode := flags.Bool("exit-code", false, "exit with 0 when nothing would change, 2 when something would, 1 on any error")
 	return &ffcli.Command{
 		Name:       "plan",
 		ShortUsage: "conduit pipelines plan [PATH...] [flags]",
@@ -34,7 +35,8 @@ looked up by the agent only.
   -/+  it restarts from its saved position, or loses it
   -    it is no longer declared
 
-The exit code is 2 when a file has errors.
+The exit code is 2 when a file has errors. With --exit-code it is 2 when something would change, 1 when a
+file has errors or there is no plan, and 0 when nothing would change.
 
 Examples:
   conduit pipelines plan
@@ -45,26 +47,46 @@ Examples:
 			if err != nil {
 				return err
 			}
-			c, err := at.Load(p)
-			if err != nil {
-				return err
+			plan, err := makePlan(ctx, p, at, *asJSON, paths)
+			if *exitCode {
+				return detailed(plan, err)
 			}
-			m := &planMaker{Program: p, config: c, at: at, json: *asJSON, names: map[string]string{}}
-			plan, err := m.make(ctx, paths)
-			if err != nil {
-				return err
-			}
-			if *asJSON {
-				err = p.WriteJSON(plan)
-			} else {
-				err = writePlan(p, plan)
-			}
-			if err == nil && (cli.HasErrors(plan.Problems) || *exitCode && len(plan.Pipelines) > 0) {
+			if err == nil && cli.HasErrors(plan.Problems) {
 				return cli.ErrReported
 			}
 			return err
 		},
 	}
+}
+
+// makePlan makes a plan and prints it.
+func makePlan(ctx context.Context, p *cli.Program, at *cli.AgentFlags, asJSON bool, paths []string) (*rest.Plan, error) {
+	c, err := at.Load(p)
+	if err != nil {
+		return nil, err
+	}
+	m := &planMaker{Program: p, config: c, at: at, json: asJSON, names: map[string]string{}}
+	plan, err := m.make(ctx, paths)
+	switch {
+	case err != nil:
+		return nil, err
+	case asJSON:
+		return plan, p.WriteJSON(plan)
+	}
+	return plan, writePlan(p, plan)
+}
+
+// detailed is the outcome whose exit code is 1 for every error, and 2 for changes only.
+func detailed(plan *rest.Plan, err error) error {
+	switch {
+	case err != nil:
+		return errors.New(err.Error()) // without what would give it another exit code
+	case cli.HasErrors(plan.Problems):
+		return errors.New("")
+	case len(plan.Pipelines) > 0:
+		return cli.ErrReported
+	}
+	return nil
 }
 
 func writePlan(p *cli.Program, plan *rest.Plan) error {
