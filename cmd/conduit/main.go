@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	standin "github.com/conduit-agent/conduit/agent/prove"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/journal"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
 
@@ -38,6 +39,9 @@ func main() {
 			return plugincatalog.Offline(c, log)
 		},
 		Agent: agent.Run,
+	}
+	if info, err := os.Stdout.Stat(); err == nil && p.Journal && info.Mode()&os.ModeSocket != 0 {
+		p.JournalSocket = journal.Socket
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		p.Ask = ask

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/config"
 	machine "github.com/conduit-agent/conduit/agent/host"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+	"github.com/conduit-agent/conduit/cmd/conduit/journal"
 	"github.com/conduit-agent/conduit/cmd/conduit/logging"
 )
 
@@ -84,7 +86,9 @@ func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings, o *once) err
 	if p.Terminal && c.Log.Format == "cli" {
 		fmt.Fprintf(p.Stdout, "conduit %s   pipelines: %s   state: %s   Ctrl-C to stop\n", version, c.Pipelines.Path, c.DB.SQLite.Path)
 	}
-	log := slog.New(logging.NewHandler(p.Stdout, logFormat(p, c.Log.Format), c.Log.Level, p.Color()))
+	handler, endLog := logHandler(p, c.Log)
+	defer endLog()
+	log := slog.New(handler)
 	if err := machine.Isolate(); err != nil {
 		log.Warn("the agent is not fully apart from the connectors that it starts", "component", "agent", "err", err)
 	}
@@ -115,6 +119,18 @@ func nothingThere(c config.Config) bool {
 		}
 	}
 	return true
+}
+
+// logHandler returns the handler of the agent's log, and what ends it. People's lines go to the journal with fields of
+// their own, if it can be reached, or else as lines of stdout.
+func logHandler(p *cli.Program, c config.Log) (h slog.Handler, end func()) {
+	format := logFormat(p, c.Format)
+	if format == "journal" && p.JournalSocket != "" {
+		if w, err := journal.Open(p.JournalSocket); err == nil {
+			return w.Handler(func(to io.Writer) slog.Handler { return logging.NewHandler(to, "line", c.Level, false) }), w.Close
+		}
+	}
+	return logging.NewHandler(p.Stdout, format, c.Level, p.Color()), func() {}
 }
 
 // logFormat returns the format that is meant by the setting log.format: to the journal,

@@ -44,6 +44,7 @@ func TestUnit(t *testing.T) {
 	if got := m.read("lines.txt"); got != numbered(1, 1500) {
 		t.Errorf("after the restart there are %d lines, not each of the 1,500 once", strings.Count(got, "\n"))
 	}
+	m.checkJournal()
 
 	// What connectors start with in the unit's own sandbox stays enough when they are confined further.
 	m.must("mkdir", "/etc/systemd/system/conduit.service.d")
@@ -60,6 +61,15 @@ func TestUnit(t *testing.T) {
 	if out, err := m.run("ls", "/run/conduit"); err == nil {
 		t.Errorf("/run/conduit is still there: %s", out)
 	}
+}
+
+// checkJournal checks that lines about a pipeline are found by its id, with their priority.
+func (m *container) checkJournal() {
+	m.t.Helper()
+	wait.For(m.t, "the lines of one pipeline in the journal", func() bool {
+		out, err := m.run("journalctl", "--no-pager", "--unit=conduit", "--output=verbose", "PIPELINE_ID=lines", "COMPONENT=reconcile", "PRIORITY=6")
+		return err == nil && strings.Contains(out, "MESSAGE=INF pipeline runs")
+	})
 }
 
 // checkAccess checks that the port asks for the token that the unit made, and that root's

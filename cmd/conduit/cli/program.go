@@ -28,6 +28,7 @@ type Program struct {
 	Version        string                     // of this executable
 	Terminal       bool                       // Stdout is one
 	Journal        bool                       // Stdout leads to systemd's journal
+	JournalSocket  string                     // where that takes entries with fields; "": nowhere
 	Ask            func(question string) bool // of the person at the terminal; nil: there is none
 	Catalog        func(config.Config, *slog.Logger) Catalog
 	Agent          func(context.Context, agent.Options) error

@@ -23,11 +23,11 @@ var logLevels = map[string]slog.Level{
 }
 
 // NewHandler returns the handler for log.level and for log.format, or for the format
-// "journal". It makes one Write per line.
+// "journal", or "line" for neither time nor priority. It makes one Write per line.
 func NewHandler(w io.Writer, format, level string, color bool) slog.Handler {
 	var enc encoder = jsonEncoder{}
 	if format != "json" {
-		enc = &textEncoder{color: color, journal: format == "journal"}
+		enc = &textEncoder{color: color, journal: format == "journal", bare: format == "line"}
 	}
 	return &logHandler{out: &logOutput{w: w}, enc: enc, level: logLevels[level]}
 }

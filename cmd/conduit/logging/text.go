@@ -16,6 +16,7 @@ import (
 type textEncoder struct {
 	color   bool
 	journal bool
+	bare    bool // no time
 	clock   clock
 }
 
@@ -37,7 +38,7 @@ func (e *textEncoder) begin(b []byte, r *slog.Record) []byte {
 	level := &levelNames[rank(r.Level)]
 	if e.journal {
 		b = append(b, level.journal...)
-	} else if !r.Time.IsZero() {
+	} else if !e.bare && !r.Time.IsZero() {
 		b = e.paint(b, terminal.Dim)
 		b = e.clock.append(b, r.Time)
 		b = e.paint(b, terminal.Reset)
