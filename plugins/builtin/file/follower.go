@@ -102,6 +102,7 @@ func (f *follower) follow(path string) *single {
 
 // scan follows the files that came, and leaves those that went.
 func (f *follower) scan() error {
+	before := f.scanned
 	f.scanned = time.Now()
 	paths, err := f.matches()
 	if err != nil {
@@ -121,11 +122,30 @@ func (f *follower) scan() error {
 		if f.files[path] != nil || isRotated(path, known) || f.isOpen(path) {
 			continue
 		}
+		if !before.IsZero() {
+			f.warnOfRotated(path, before)
+		}
 		if _, err := f.follow(path).tail.open(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// warnOfRotated warns when a file that came since a time was rotated in this time: what was rotated is not read.
+func (f *follower) warnOfRotated(path string, since time.Time) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return // without the directory there is no file either
+	}
+	since = since.Add(-10 * time.Millisecond) // times of files are those of the last clock tick
+	own := map[string]*single{path: nil}
+	for _, e := range entries {
+		rotated := filepath.Join(filepath.Dir(path), e.Name())
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.ModTime().After(since) && isRotated(rotated, own) && !f.isOpen(rotated) {
+			f.log.Warn("file was rotated before it was first read: the lines of the rotated one are missing", "path", path, "rotated", e.Name())
+		}
+	}
 }
 
 // matches returns the paths of the files to read.

@@ -213,6 +213,38 @@ func TestOverwrittenWhileRead(t *testing.T) {
 	s.want("a2", "b1", "c1")
 }
 
+// TestSaysThatFirstLinesAreMissing has a file come together with its rotated one, between two scans.
+func TestSaysThatFirstLinesAreMissing(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	dir, stage := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{"one/a.log": "a2\n", "one/a.log.1": "a1\n", "two/b.log": "b2\n", "two/b.log.1": "b1\n"} {
+		if err := os.MkdirAll(filepath.Join(stage, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(stage, name), text)
+	}
+	rename(t, filepath.Join(stage, "one"), filepath.Join(dir, "one"))
+	s := source{file.Connector().NewSource(), t}
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{Logger: logger})
+	if err := errors.Join(s.Configure(ctx, map[string]string{"path": filepath.Join(dir, "*", "*.log")}), s.Open(ctx, nil)); err != nil {
+		t.Fatal(err)
+	}
+	s.want("a2") // rotated before the source began
+	touch := time.Now()
+	if err := os.Chtimes(filepath.Join(stage, "two/b.log.1"), touch, touch); err != nil {
+		t.Fatal(err)
+	}
+	rename(t, filepath.Join(stage, "two"), filepath.Join(dir, "two"))
+	s.want("b2")
+	if err := s.Teardown(ctx); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); strings.Count(text, "the lines of the rotated one are missing") != 1 || !strings.Contains(text, "rotated=b.log.1") {
+		t.Errorf("the log is %q", text)
+	}
+}
+
 func TestSaysThatLinesAreMissing(t *testing.T) {
 	for name, tt := range lossyRotations {
 		t.Run(name, func(t *testing.T) {
