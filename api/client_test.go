@@ -261,7 +261,7 @@ func TestInspect(t *testing.T) {
 			t.Errorf("%s passed the filter", m.Result)
 		}
 	}
-	if took := stop(); took > time.Second {
+	if took := stop(); took > wait.Within(time.Second) {
 		t.Errorf("ending took %v", took)
 	}
 	for range 2 {
@@ -363,7 +363,7 @@ func TestEventStream(t *testing.T) {
 	if second := <-got; second != "New" {
 		t.Errorf("second event is %s", second)
 	}
-	if took := stop(); took > time.Second {
+	if took := stop(); took > wait.Within(time.Second) {
 		t.Errorf("ending took %v", took)
 	}
 	if err := <-ended; err != io.EOF {

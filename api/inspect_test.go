@@ -481,7 +481,7 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	if _, _, err := idle.frame(); err != nil {
 		t.Fatal(err)
 	}
-	if took := stop(); took > 1500*time.Millisecond {
+	if took := stop(); took > wait.Within(1500*time.Millisecond) {
 		t.Errorf("ending took %v", took)
 	}
 	if first, payload, err := idle.frame(); first != 0x88 || !strings.HasPrefix(payload, "\x03\xe9") || err != nil { // 1001

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
@@ -38,7 +39,7 @@ func TestTemplatesEndWithTheBatch(t *testing.T) {
 				records[i].Position = record.Position{byte(i)}
 			}
 			out, err := chain.Process(ctx, nil, records)
-			if d := time.Since(start); !errors.Is(err, context.Canceled) || d > 1500*time.Millisecond { // one execution may take 2s
+			if d := time.Since(start); !errors.Is(err, context.Canceled) || d > wait.Within(1500*time.Millisecond) { // one execution may take 2s
 				t.Errorf("after %s: %+v, %v", d, out, err)
 			}
 		})

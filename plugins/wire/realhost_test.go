@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
@@ -86,7 +87,7 @@ func realHost(t *testing.T) *grpc.ClientConn {
 	t.Cleanup(func() {
 		began := time.Now()
 		client.Kill()
-		if took := time.Since(began); took > 1900*time.Millisecond {
+		if took := time.Since(began); took > wait.Within(1900*time.Millisecond) {
 			t.Errorf("the process did not exit when asked, but after %v", took)
 		}
 	})

@@ -22,6 +22,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -68,7 +69,7 @@ func TestInspectorOutlivesThePipeline(t *testing.T) {
 	more("of a new version")
 	began := time.Now()
 	w.Stop()
-	if err := <-ended; err != io.EOF || time.Since(began) > 2*time.Second {
+	if err := <-ended; err != io.EOF || time.Since(began) > wait.Within(2*time.Second) {
 		t.Errorf("after %v: the session ended with %v", time.Since(began), err)
 	}
 }
@@ -99,7 +100,7 @@ func TestInspectorsEndWithTheAgent(t *testing.T) {
 	began := time.Now()
 	w.Stop()
 	ended.Wait()
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > wait.Within(time.Second) {
 		t.Errorf("it took %v to end", took)
 	}
 }
