@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -61,7 +62,7 @@ func follow(t *testing.T, url, token string) follower {
 // until reads on to a line that contains want.
 func (f follower) until(t *testing.T, want string) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(wait.Limit)
 	for {
 		select {
 		case line, ok := <-f:

@@ -117,7 +117,7 @@ func (d *directory) names() string {
 
 func (d *directory) rescan() {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(d.Context(), wait.Limit)
 	defer cancel()
 	d.Rescan(ctx)
 	if ctx.Err() != nil {
@@ -301,7 +301,7 @@ func TestTheDirectoryIsWatched(t *testing.T) {
 // start starts the source, reads a record, and returns its payload.
 func start(t *testing.T, h *plugins.Host, ref string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	s, err := h.Source(ctx, ref, "p:src")
 	if err != nil {

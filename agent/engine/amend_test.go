@@ -86,7 +86,7 @@ func (l *live) wait() error {
 	select {
 	case err := <-l.ended:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit):
 		l.w.t.Fatal("the pipeline did not end")
 		return nil
 	}
@@ -596,7 +596,7 @@ func TestFlushWaitsForDeadLetters(t *testing.T) {
 			synctest.Wait() // the queue could be taken away too early
 			select {
 			case first.hold <- struct{}{}:
-			case <-time.After(20 * time.Second):
+			case <-time.After(wait.Limit):
 				t.Fatal("the dead letters are not written")
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/reconcile"
@@ -122,7 +123,7 @@ func (w *world) run(until func() bool) error {
 	drain := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(w.t.Context(), drain, func() {}) }()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(wait.Limit)
 	tick := time.NewTicker(100 * time.Microsecond)
 	defer tick.Stop()
 	for closed := false; ; {

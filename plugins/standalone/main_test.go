@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -66,7 +66,7 @@ func client(t *testing.T, role string) (*standalone.Client, *logbuf.Buffer) {
 
 // testContext ends before the test would be killed.
 func testContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	t.Cleanup(cancel)
 	return ctx
 }

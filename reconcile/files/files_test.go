@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/reconcile/files"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec"
@@ -278,7 +279,7 @@ func TestFilesRun(t *testing.T) {
 	}
 	until := func(want string) {
 		t.Helper()
-		for deadline := time.After(5 * time.Second); store.show() != want; {
+		for deadline := time.After(wait.Limit); store.show() != want; {
 			select {
 			case <-changed:
 			case <-deadline:
@@ -386,7 +387,7 @@ func TestFilesAreParsedAtTheSameTime(t *testing.T) {
 		}
 		select {
 		case <-both:
-		case <-time.After(10 * time.Second):
+		case <-time.After(wait.Limit):
 			t.Error("one file is parsed after the other")
 		}
 		return parse(path, data)

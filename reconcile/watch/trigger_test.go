@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/reconcile/watch"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
@@ -61,7 +62,7 @@ func (w *triggered) scan(what string) {
 	w.Helper()
 	select {
 	case <-w.scans:
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit):
 		w.Fatalf("no scan after %s", what)
 	}
 }

@@ -82,7 +82,7 @@ func (o *observer) reports() []watch.Snapshot {
 // until waits for a last report that fits and returns the number of reports so far.
 func (o *observer) until(what string, fits func(watch.Snapshot) bool) int {
 	o.t.Helper()
-	timeout := time.After(5 * time.Second)
+	timeout := time.After(wait.Limit)
 	for {
 		if all := o.reports(); len(all) > 0 && fits(all[len(all)-1]) {
 			return len(all)

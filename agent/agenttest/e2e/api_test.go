@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conduit-agent/conduit/agent/agenttest"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/api/client"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // web is an agent under test and what a client sees of it.
@@ -106,7 +106,7 @@ var errSeen = errors.New("seen")
 // records inspects a connector over WebSocket until n records passed.
 func (w *web) records(connector string, n int) (all []json.RawMessage) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), wait.Limit)
 	defer cancel()
 	err := w.api.Inspect(ctx, connector, nil, func(m client.Message) error {
 		if m.Result != nil {

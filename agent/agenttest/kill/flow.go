@@ -65,7 +65,7 @@ func (f *flow) feed() (stop func()) {
 func (f *flow) produceSome(n int) {
 	first := f.ledger.count() + 1
 	for tries := 0; ; tries++ {
-		ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 		err := f.produce(ctx, first, n)
 		cancel()
 		if err == nil {
@@ -133,7 +133,7 @@ func (f *flow) until(enough func(got []int) bool) error {
 	var got []int
 	var err error
 	if wait.Until(limited, func() bool {
-		ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 		defer cancel()
 		got, err = f.arrived(ctx)
 		return err == nil && enough(got)

@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
@@ -134,7 +134,7 @@ func TestSettings(t *testing.T) {
 // read opens a source and reads n records, or up to an error.
 func read(t *testing.T, settings map[string]string, pos record.Position, n int) (records []record.Record, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	s := sdk.Standard(connector).NewSource()
 	if err := s.Configure(ctx, settings); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/file"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -59,7 +60,7 @@ func open(t testing.TB, path string, pos record.Position, settings ...string) *s
 // read returns the next n records.
 func (s *source) read(n int) []record.Record {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), wait.Limit)
 	defer cancel()
 	var all []record.Record
 	for len(all) < n {

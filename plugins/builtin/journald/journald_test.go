@@ -42,7 +42,7 @@ func messageOf(r *record.Record) string {
 // want reads as many entries as there are messages, and compares.
 func want(t testing.TB, s sdk.Source, messages ...string) (all []record.Record) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	for len(all) < len(messages) {
 		records, err := s.Read(ctx)
@@ -61,7 +61,7 @@ func want(t testing.TB, s sdk.Source, messages ...string) (all []record.Record) 
 
 func fails(t *testing.T, s sdk.Source) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	_, err := s.Read(ctx)
 	return err

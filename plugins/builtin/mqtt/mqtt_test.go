@@ -150,7 +150,7 @@ func TestSessionLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 		defer cancel()
 		s := source(t, set, records[0].Position)
 		_, err := s.Read(ctx)
@@ -196,7 +196,7 @@ func TestRefused(t *testing.T) {
 	for _, password := range []string{"", "wrong-topsecret"} {
 		set := settings(m.Addr)
 		set["auth.username"], set["auth.password"] = "conduit", password
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 		defer cancel()
 		if _, err := source(t, set, nil).Read(ctx); err == nil || !strings.Contains(err.Error(), "the server refuses the connection") || strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("got %v", err)

@@ -81,7 +81,7 @@ func source(t testing.TB, set map[string]string, pos record.Position) *nats.Sour
 
 func read(t testing.TB, s sdk.Source, n int) (all []record.Record) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	for len(all) < n {
 		records, err := s.Read(ctx)
@@ -223,7 +223,7 @@ func TestGap(t *testing.T) {
 	s.publish(t, "orders.a", "3", "4", "5", "6", "7")
 	fails := func(pos record.Position, wanted string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 		defer cancel()
 		src := source(t, settings(s), pos)
 		if _, err := src.Read(ctx); err == nil || !strings.Contains(err.Error(), "messages were missed") || !strings.Contains(err.Error(), wanted) {
@@ -256,7 +256,7 @@ func TestFallsBehind(t *testing.T) {
 		s.publish(t, "orders.a", fmt.Sprint(i))
 	}
 	ack(t, src, 2)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	for {
 		got, err := src.Read(ctx)
@@ -317,7 +317,7 @@ func TestIdentities(t *testing.T) {
 		if setting == "auth.password" {
 			set["auth.username"] = "conduit"
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 		defer cancel()
 		if _, err := source(t, set, nil).Read(ctx); err == nil || !strings.Contains(err.Error(), "the server refuses the connection") {
 			t.Errorf("%s: got %v", setting, err)

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	redigo "github.com/gomodule/redigo/redis"
 
@@ -77,7 +76,7 @@ func (c *client) source(pos record.Position, more ...string) *redis.Source {
 
 func read(t testing.TB, s sdk.Source, n int) (all []record.Record, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	for len(all) < n && err == nil {
 		var records []record.Record

@@ -36,7 +36,7 @@ func source(t testing.TB, more ...string) (*syslog.Source, string) {
 
 func read(t testing.TB, s sdk.Source, n int) (all []record.Record) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	for len(all) < n {
 		records, err := s.Read(ctx)

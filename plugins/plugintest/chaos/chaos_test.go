@@ -47,8 +47,16 @@ func client(t *testing.T, start string, env ...string) (*standalone.Client, *log
 		CallTimeout: 500 * time.Millisecond, StopTimeout: 300 * time.Millisecond}, out
 }
 
+// teardownLimit is how long Teardown may take: not long where it is to hang.
+func teardownLimit(hangs bool) time.Duration {
+	if hangs {
+		return time.Second
+	}
+	return wait.Limit
+}
+
 func testContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -366,7 +374,7 @@ func TestTeardownAlwaysEnds(t *testing.T) {
 	for mode, want := range map[string]string{chaos.TeardownCrash: "chaos in teardown", chaos.TeardownHang: "deadline exceeded"} {
 		c, _ := client(t, "")
 		s := open(t, c, mode, nil)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), teardownLimit(mode == chaos.TeardownHang))
 		defer cancel()
 		says(t, mode, s.Teardown(ctx), want)
 		if !gone(s.PID()) {
@@ -395,7 +403,7 @@ func TestDestinationTeardownAlwaysEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		says(t, "Flush", d.Flush(testContext(t)), "")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), teardownLimit(want == "deadline exceeded"))
 		defer cancel()
 		says(t, mode, d.Teardown(ctx), want)
 		if n := written.Load(); n != 4 || !gone(d.PID()) {

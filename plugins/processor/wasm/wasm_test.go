@@ -384,7 +384,7 @@ func TestEndlessStartSection(t *testing.T) {
 	go func() { m.Rescan(t.Context()); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit):
 		t.Fatal("it is not ended")
 	}
 	if p := m.Problems(); len(p) != 1 || !strings.Contains(p[0].Reason, "cannot start the processor") || !strings.Contains(p[0].Reason, "deadline exceeded") {
