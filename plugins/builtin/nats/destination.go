@@ -28,6 +28,13 @@ type destinationSettings struct {
 	RetryFor time.Duration `json:"retry.timeout" default:"1m" validate:"gt=-1" desc:"How long connecting and publishing are tried again. Then the pipeline starts again, with pauses, for ever."`
 }
 
+func (s *destinationSettings) check() error {
+	if s.Stream != "" && s.Type == "core" {
+		return sdk.SettingError{Setting: "stream", Message: "needs type jetstream"}
+	}
+	return s.serverSettings.check()
+}
+
 // Destination publishes records.
 type Destination struct {
 	sdk.DestinationBase
@@ -45,17 +52,11 @@ func (d *Destination) Parameters() sdk.Parameters { return sdk.ParametersOf(dest
 
 // Configure checks and keeps the settings.
 func (d *Destination) Configure(_ context.Context, values map[string]string) error {
-	return settings.Parse(values, &d.settings, d.check)
-}
-
-func (d *Destination) check() (err error) {
-	if d.subject, err = settings.Template("subject", d.settings.Subject, checkSubject); err != nil {
-		return err
+	err := settings.Parse(values, &d.settings, d.settings.check)
+	if err == nil {
+		d.subject, err = settings.Template("subject", d.settings.Subject, checkSubject)
 	}
-	if d.settings.Stream != "" && d.settings.Type == "core" {
-		return sdk.SettingError{Setting: "stream", Message: "needs type jetstream"}
-	}
-	return d.settings.check()
+	return err
 }
 
 func checkSubject(subject string) error {
