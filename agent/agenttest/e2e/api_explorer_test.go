@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/browser"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -98,7 +99,7 @@ func (x *explorer) filled(field, want string) {
 
 func (x *explorer) until(otherwise, condition string) {
 	x.t.Helper()
-	if _, err := chromedp.Run(x.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
+	if _, err := chromedp.Run(x.ctx, chromedp.Poll[bool](whenThere(condition), chromedp.WithPollingTimeout(wait.Limit))); err != nil {
 		picture(x.t, x.ctx, "failure")
 		x.t.Fatalf("%s: %v", otherwise, err)
 	}

@@ -73,11 +73,16 @@ func (p *page) do(actions ...chromedp.Action[chromedp.Void]) {
 // until waits until an expression of JavaScript is true.
 func (p *page) until(what, expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(wait.Limit))); err != nil {
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](whenThere(expression), chromedp.WithPollingTimeout(wait.Limit))); err != nil {
 		picture(p.t, p.ctx, "failure-"+p.t.Name())
 		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
 		p.t.Fatalf("%s: %v; the page shows:\n%s", what, err, text)
 	}
+}
+
+// whenThere is false while the expression asks null for something: an element is not there yet.
+func whenThere(expression string) string {
+	return "(() => { try { return !!(" + expression + ") } catch (e) { if (e instanceof TypeError) return false; throw e } })()"
 }
 
 // shows waits until the page has a text.
