@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -159,4 +160,42 @@ func oldLog(w *world) {
 	w.exec("INSERT INTO t VALUES (2)")
 	s.Settle(s.Next(1)...)
 	wait.For(s, "no warning", func() bool { return s.Progress().Warning == "" })
+}
+
+// TestFailover goes on at a replica, also within a transaction, and not at a server with another history.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	w := in(t, server.StartMariaDB(t, replicated...), "CREATE TABLE t (id int PRIMARY KEY)")
+	standby := server.StartMariaDB(t, append(replicated[:len(replicated)-1:len(replicated)-1], "--server-id=2", "--log-slave-updates")...)
+	host, port, _ := strings.Cut(w.addr, ":")
+	r := &world{TB: t, addr: standby.Addr, name: w.name}
+	r.db = r.connect("")
+	r.exec("CHANGE MASTER TO master_host = '" + host + "', master_port = " + port + ", master_user = 'root', master_use_gtid = slave_pos, master_connect_retry = 1; START SLAVE")
+	settings := w.sourceSettings("t")
+	s := streaming(w.open(settings, nil))
+	w.exec("BEGIN; INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); COMMIT; INSERT INTO t VALUES (3)")
+	got := s.Next(3)
+	s.Close()
+	wait.For(t, "the replica has all", func() bool {
+		return strings.HasSuffix(r.query("SELECT @@gtid_slave_pos"), got[2].Metadata.Get("mysql.gtid"))
+	})
+	r.exec("STOP SLAVE; USE " + w.name + "; INSERT INTO t VALUES (4)")
+	settings["address"] = standby.Addr
+	for i, want := range [][]string{{`{"id":2}`, `{"id":3}`, `{"id":4}`}, {`{"id":3}`, `{"id":4}`}, {`{"id":4}`}} {
+		s := w.open(settings, got[i].Position)
+		for j, line := range plugintest.Show(s.Next(len(want))) {
+			if line != "create t "+want[j]+" to "+want[j] {
+				t.Errorf("behind record %d comes %s, want %s", i, line, want[j])
+			}
+		}
+		s.Close()
+	}
+	w.exec("INSERT INTO t VALUES (5); INSERT INTO t VALUES (6)") // which the replica never had
+	settings["address"] = w.addr
+	s = streaming(w.open(settings, got[2].Position))
+	s.Next(1)
+	last := s.Next(1)[0].Position
+	s.Close()
+	settings["address"] = standby.Addr
+	w.refuses(settings, last, "changes are missed behind GTID", "new snapshot is needed")
 }
