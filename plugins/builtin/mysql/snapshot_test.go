@@ -83,11 +83,13 @@ func killedSnapshot(w *world) {
 			w.Errorf("the changes are\n%s", got)
 		}
 		s.Close()
+		w.exec("INSERT INTO t VALUES (5000, 'behind')")
 		s = w.open(settings, rows[n-1].Position) // the last row says that all are read
 		if op := s.Next(1)[0].Operation; op != record.OperationUpdate {
 			w.Errorf("behind the last row comes a %v", op)
 		}
 		s.Close()
+		w.exec("DELETE FROM t WHERE id = 5000")
 	}
 }
 
