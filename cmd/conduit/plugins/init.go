@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
 
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
@@ -60,8 +62,8 @@ func initPlugin(p *cli.Program, kind starter.Kind, name, dir, replace string) (e
 		c.Version = "v0.0.0"
 	}
 	if replace != "" {
-		if c.Replace, err = filepath.Abs(replace); err != nil {
-			return fmt.Errorf("cannot find %s: %w", replace, err)
+		if c.Replace, err = checkout(replace); err != nil {
+			return err
 		}
 	}
 	if err := c.Write(dir); errors.Is(err, fs.ErrExist) {
@@ -74,4 +76,23 @@ func initPlugin(p *cli.Program, kind starter.Kind, name, dir, replace string) (e
 		fmt.Fprintln(p.Stdout, "This conduit is no release: name a checkout of it in go.mod, or write the folder with --replace.")
 	}
 	return nil
+}
+
+// module is the path of the agent's module.
+const module = "github.com/conduit-agent/conduit"
+
+// checkout returns the absolute path of a checkout of the agent.
+func checkout(dir string) (string, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("cannot find %s: %w", dir, err)
+	}
+	text, err := os.ReadFile(filepath.Join(path, "go.mod"))
+	if err != nil {
+		return "", cli.Invalidf("--replace %s is no checkout of the agent: %v", dir, err)
+	}
+	if is := modfile.ModulePath(text); is != module {
+		return "", cli.Invalidf("--replace %s is no checkout of the agent: its go.mod is that of %q, not of %s", dir, is, module)
+	}
+	return path, nil
 }
