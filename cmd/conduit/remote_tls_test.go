@@ -114,7 +114,8 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 	admin := []string{cli.TokenVariable + "=admin"}
 	ran := []string{}
 	for _, command := range []string{
-		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in", "connectors inspect orders:in -n 1",
+		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in", "connectors position orders:in", "connectors inspect orders:in -n 1", "logs orders -n 1", "notify test", // which has nowhere to go
+
 		"pipelines ls", "pipelines describe orders", "pipelines history orders", "pipelines diff orders", "pipelines export orders",
 		"pipelines plan", "pipelines stop orders", "pipelines start orders", "pipelines restart orders",
 		"pipelines adopt orders --owner api", "pipelines rollback orders 1", "pipelines dry-run " + g.Path("pipelines/orders.yaml") + " --take 1",
@@ -125,7 +126,7 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 	} {
 		words := strings.Fields(command)
 		code, stdout, stderr := g.run(admin, slices.Concat(words, []string{"--json"}, g.flags())...)
-		refused := code == cli.ExitInvalid && regexp.MustCompile(`"orders" is not deleted|no dead letter|no member of a cluster`).MatchString(stderr)
+		refused := code == cli.ExitInvalid && regexp.MustCompile(`"orders" is not deleted|no dead letter|no member of a cluster|notifications go nowhere`).MatchString(stderr)
 		if !refused && (code != cli.ExitOK || !json.Valid([]byte(stdout))) {
 			t.Errorf("%s ended with %d: %s%s", command, code, stdout, stderr)
 		}
