@@ -279,7 +279,7 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus) error {
 		fmt.Fprintf(to, "%s: sources that wait for memory: %d; records in flight take %d of %d MiB\n", r.Paint("short of memory", terminal.Yellow), m.Waiting, m.Used>>20, m.Bytes>>20)
 	}
 	var t terminal.Table
-	t.Add("PIPELINE", "PHASE", "DECLARED", "RUNNING", "RECORDS/S", "BEHIND", "ERROR")
+	t.Add("PIPELINE", "PHASE", "VERSION DECLARED", "VERSION RUNNING", "RECORDS/S", "BEHIND", "ERROR")
 	for i := range s.Pipelines {
 		one := &s.Pipelines[i]
 		t.Add(one.ID, phaseWords(one), generationWords(one),
@@ -333,7 +333,11 @@ func generationWords(s *pipelineStatus) string {
 	case s.Withdrawn != nil:
 		return fmt.Sprintf("%d, withdrawn", s.Generation)
 	case s.Override != "":
-		return fmt.Sprintf("%d, %s", s.Generation, s.Override)
+		done := "stopped"
+		if s.Override == spec.StatusRunning {
+			done = "started"
+		}
+		return fmt.Sprintf("%d, %s by hand, declared %s", s.Generation, done, s.Declared)
 	}
 	return fmt.Sprint(s.Generation)
 }

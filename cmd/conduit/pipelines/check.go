@@ -19,6 +19,7 @@ type checkReport interface {
 // pipelines.path, and has the flag --json. When the report has failed, so has the command.
 func checkCommand(p *cli.Program, c ffcli.Command, check func(ctx context.Context, c config.Config, paths []string) (checkReport, error)) *ffcli.Command {
 	flags := cli.NewFlags(c.Name)
+	at := cli.SettingFlags(flags, "pipelines.path", "connectors.path")
 	asJSON := flags.Bool("json", false, "print JSON")
 	c.FlagSet = flags
 	c.ShortUsage = "conduit pipelines " + c.Name + " [PATH...] [flags]"
@@ -27,7 +28,7 @@ func checkCommand(p *cli.Program, c ffcli.Command, check func(ctx context.Contex
 		if err != nil {
 			return err
 		}
-		settings, err := (&cli.Settings{}).Load(p)
+		settings, err := at.Load(p)
 		if err != nil {
 			return err
 		}

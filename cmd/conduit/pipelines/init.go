@@ -25,10 +25,12 @@ type initArgs struct {
 	source, destination string
 	name, dir           string
 	force               bool
+	at                  *cli.Settings
 }
 
 func initCommand(p *cli.Program) *ffcli.Command {
 	flags, a := cli.NewFlags("init"), &initArgs{}
+	a.at = cli.SettingFlags(flags, "connectors.path")
 	flags.StringVar(&a.source, "source", "", "`PLUGIN` to read from (default generator)")
 	flags.StringVar(&a.destination, "destination", "", "`PLUGIN` to write to (default log)")
 	flags.StringVar(&a.name, "name", "", "`NAME` of the pipeline and, with .yaml, of the file (default demo-pipeline)")
@@ -96,7 +98,7 @@ func draft(ctx context.Context, p *cli.Program, a *initArgs) (*scaffold.File, er
 	if a.source == "" && a.destination == "" {
 		return scaffold.Demo(cmp.Or(a.name, "demo-pipeline")), nil
 	}
-	c, err := (&cli.Settings{}).Load(p)
+	c, err := a.at.Load(p)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ Example:
 
 func listCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("ls")
+	at := cli.SettingFlags(flags, "connectors.path")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return &ffcli.Command{
 		Name:       "ls",
@@ -48,7 +49,7 @@ Example:
 			if _, err := cli.Positional(flags, args, 0); err != nil {
 				return err
 			}
-			plugins, err := pluginCatalog(p)
+			plugins, err := pluginCatalog(p, at)
 			if err != nil {
 				return err
 			}
@@ -63,6 +64,7 @@ Example:
 
 func describeCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("describe")
+	at := cli.SettingFlags(flags, "connectors.path")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return &ffcli.Command{
 		Name:       "describe",
@@ -78,7 +80,7 @@ Example:
 			if err != nil {
 				return err
 			}
-			plugins, err := pluginCatalog(p)
+			plugins, err := pluginCatalog(p, at)
 			if err != nil {
 				return err
 			}
@@ -94,8 +96,8 @@ Example:
 	}
 }
 
-func pluginCatalog(p *cli.Program) (cli.Catalog, error) {
-	c, err := (&cli.Settings{}).Load(p)
+func pluginCatalog(p *cli.Program, at *cli.Settings) (cli.Catalog, error) {
+	c, err := at.Load(p)
 	if err != nil {
 		return nil, err
 	}
