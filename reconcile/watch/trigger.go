@@ -67,7 +67,7 @@ type triggerRun struct {
 	hints
 	timing  timing
 	names   map[string]bool           // files, links and missing names whose events count
-	whole   map[string]bool           // directories of which all events count
+	whole   map[string]bool           // directories of which all events count; false: all but writes to their files
 	unheard bool                      // a path is where events do not come
 	hanging map[string]<-chan located // paths on file systems that did not answer in time
 }
@@ -76,7 +76,8 @@ type triggerRun struct {
 type located struct {
 	names  []string // links on the way, and the path itself, as they would be named by events
 	dirs   []string // to watch
-	whole  string   // the directory that path is; "" for anything else
+	whole  string   // the directory that path is, or what there is of a missing path; "" for anything else
+	exists bool     // whole is path
 	remote bool
 }
 
@@ -95,7 +96,7 @@ func (r *triggerRun) follow(ctx context.Context, paths []string) (added bool) {
 			r.names[name] = true
 		}
 		if l.whole != "" {
-			r.whole[l.whole] = true
+			r.whole[l.whole] = r.whole[l.whole] || l.exists
 		}
 		for _, dir := range l.dirs {
 			added = r.watch(dir) || added
@@ -136,7 +137,7 @@ func locate(path string) located {
 		l.dirs = append(l.dirs, filepath.Dir(link))
 	}
 	if fi, serr := os.Stat(real); err != nil || serr == nil && fi.IsDir() { // the path, or what there is of it
-		l.whole, l.dirs = real, append(l.dirs, real)
+		l.whole, l.exists, l.dirs = real, err == nil, append(l.dirs, real)
 	}
 	return l
 }
@@ -148,7 +149,11 @@ func (r *triggerRun) quiet(ev fsnotify.Event) time.Duration {
 		return r.timing.debounce
 	}
 	dir, name := filepath.Split(ev.Name)
-	if r.names[ev.Name] || r.whole[filepath.Clean(dir)] || strings.HasPrefix(name, "..") {
+	writes, whole := r.whole[filepath.Clean(dir)]
+	if whole && !writes && ev.Op == fsnotify.Write { // which makes nothing appear
+		whole = false
+	}
+	if r.names[ev.Name] || whole || strings.HasPrefix(name, "..") {
 		return r.timing.debounce
 	}
 	return 0

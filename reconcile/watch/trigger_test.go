@@ -130,6 +130,25 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 	}
 }
 
+// A path that is missing is not waited for by scanning with each write to a file next to it.
+func TestTriggerIgnoresWritesNextToWhatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	busy := filepath.Join(dir, "busy")
+	write(t, busy, "1")
+	w := trigger(t, &watch.Trigger{Rescan: time.Hour, Poll: time.Hour}, nil, filepath.Join(dir, "missing"))
+	w.rests(300 * time.Millisecond)
+	write(t, busy, "2")
+	select {
+	case <-w.scans:
+		t.Error("a write to a file next to the missing path causes a scan")
+	case <-time.After(200 * time.Millisecond):
+	}
+	if err := os.Mkdir(filepath.Join(dir, "missing"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.scan("the path came")
+}
+
 // TestTriggerScansAnyway has no events, and then a wake-up: the intervals hold.
 func TestTriggerScansAnyway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
