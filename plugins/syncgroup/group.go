@@ -37,7 +37,12 @@ type waiting struct {
 	pipeline string
 	left     int // guarded by Group.mu
 	err      error
-	done     func(pipelines []string, err error)
+	round    *round
+}
+
+// round is a call of Sync.
+type round struct {
+	done func(pipelines []string, err error)
 }
 
 // Defer has m synced before anything is acknowledged that the connector counts as written
@@ -59,6 +64,7 @@ func (g *Group) Defer(connectorID string, m Member) {
 // the others.
 func (g *Group) Sync(pipelines []string, done func(pipelines []string, err error)) {
 	var idle []string
+	r := &round{done}
 	g.mu.Lock()
 	members := g.take(pipelines)
 	for _, pipeline := range pipelines {
@@ -66,7 +72,7 @@ func (g *Group) Sync(pipelines []string, done func(pipelines []string, err error
 			idle = append(idle, pipeline)
 			continue
 		}
-		w := &waiting{pipeline: pipeline, left: len(members[pipeline]), done: done}
+		w := &waiting{pipeline: pipeline, left: len(members[pipeline]), round: r}
 		for _, m := range members[pipeline] {
 			g.add(job{m, w})
 		}
@@ -137,20 +143,30 @@ func syncAll(jobs []job) map[Member]error {
 	return results
 }
 
-// finish reports the pipelines of which all members were synced.
+// finish reports the pipelines of which all members were synced: those of a round together,
+// unless something failed.
 func (g *Group) finish(jobs []job, results map[Member]error) {
-	var finished []*waiting
+	finished, failed := map[*round][]string{}, []*waiting(nil)
 	g.mu.Lock()
 	for _, j := range jobs {
+		w := j.wait
 		if err := results[j.member]; err != nil {
-			j.wait.err = err
+			w.err = err
 		}
-		if j.wait.left--; j.wait.left == 0 {
-			finished = append(finished, j.wait)
+		w.left--
+		switch {
+		case w.left > 0:
+		case w.err != nil:
+			failed = append(failed, w)
+		default:
+			finished[w.round] = append(finished[w.round], w.pipeline)
 		}
 	}
 	g.mu.Unlock()
-	for _, w := range finished {
-		w.done([]string{w.pipeline}, w.err)
+	for r, pipelines := range finished {
+		r.done(pipelines, nil)
+	}
+	for _, w := range failed {
+		w.round.done([]string{w.pipeline}, w.err)
 	}
 }

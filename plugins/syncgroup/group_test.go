@@ -52,7 +52,7 @@ func TestSyncsForWhoeverWrote(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		slices.Sort(got)
-		want := []string{"0s [a] <nil>", "0s [idle] <nil>", "1ms [a:b] <nil>", "1ms [d] bad", "1s [a] <nil>", "1s [c] <nil>"}
+		want := []string{"0s [a] <nil>", "0s [idle] <nil>", "1ms [a:b] <nil>", "1ms [d] bad", "1s [a c] <nil>"}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
