@@ -208,11 +208,11 @@ func (d *Destination) follow() error {
 
 // isMoved reports whether the path leads to another file than the open one, or to none.
 func (d *Destination) isMoved() (bool, error) {
-	info, err := os.Stat(d.settings.Path)
+	same, err := leadsTo(d.settings.Path, d.info)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("cannot examine the file to write to: %w", err)
 	}
-	return err != nil || !os.SameFile(info, d.info), nil
+	return !same, nil
 }
 
 func (d *Destination) reopen() error {

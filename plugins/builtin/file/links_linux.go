@@ -3,6 +3,7 @@ package file
 import (
 	"fmt"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,4 +16,18 @@ func links(f *os.File) (uint64, error) {
 		return 0, fmt.Errorf("statx: %w", err)
 	}
 	return uint64(stat.Nlink), nil
+}
+
+// leadsTo reports whether path leads to the file that info is of. It does not ask for times
+// either.
+func leadsTo(path string, info os.FileInfo) (bool, error) {
+	known, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return false, fmt.Errorf("statx %s: nothing to compare with", path)
+	}
+	var stat unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO, &stat); err != nil {
+		return false, fmt.Errorf("statx %s: %w", path, err)
+	}
+	return stat.Ino == known.Ino && unix.Mkdev(stat.Dev_major, stat.Dev_minor) == known.Dev, nil
 }

@@ -19,3 +19,9 @@ func links(f *os.File) (uint64, error) {
 	}
 	return uint64(stat.Nlink), nil
 }
+
+// leadsTo reports whether path leads to the file that info is of.
+func leadsTo(path string, info os.FileInfo) (bool, error) {
+	now, err := os.Stat(path)
+	return err == nil && os.SameFile(now, info), err
+}
