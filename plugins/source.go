@@ -114,6 +114,12 @@ func (s *source) Progress() (report progress.Report) {
 	return report
 }
 
+// IgnoresAcks implements sdk.AckIgnorer.
+func (s *source) IgnoresAcks() bool {
+	i, ok := s.connector.(sdk.AckIgnorer)
+	return ok && i.IgnoresAcks()
+}
+
 // Ack implements connector.Source.
 func (s *source) Ack(ctx context.Context, positions []record.Position) error {
 	if len(positions) == 0 {

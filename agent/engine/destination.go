@@ -10,6 +10,7 @@ import (
 
 	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/group"
+	"github.com/conduit-agent/conduit/agent/engine/handover"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/tap"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -40,12 +41,13 @@ type destinationRun struct {
 	tap    *tap.Tap                                      // what is written
 	stats  *measure.Connector
 	queue  chan inFlight
-	pauses chan (<-chan struct{}) // write pauses until the channel it receives is closed
-	ended  chan struct{}          // closed when everything is written and settled
+	ended  chan struct{} // closed when everything is written and settled
 
-	writes measure.Sampler // owned by write
-	parts  []part          // owned by write: to be written
-	joined []*record.Batch // owned by write: to be joined
+	gate   *handover.Gate  // held while something is written, by write or by who read it
+	writes measure.Sampler // guarded by gate
+	parts  []part          // guarded by gate: to be written
+	joined []*record.Batch // guarded by gate: to be joined
+	only   [1]inFlight     // guarded by gate: what is written by who read it
 
 	mu       sync.Mutex
 	results  uint64        // guarded by mu: records settled
@@ -65,10 +67,12 @@ type part struct {
 
 func newDestinationRun(r *run, index int, o *opened[connector.Destination]) *destinationRun {
 	d := &destinationRun{run: r, id: o.id, index: index, stage: newStage(o.id), before: r.Taps.Acquire(tap.In(o.id)), tap: r.Taps.Acquire(o.id), stats: r.Stats.Destination(o.id),
-		queue: make(chan inFlight, queueLength), pauses: make(chan (<-chan struct{})), ended: make(chan struct{}), empty: notify.NewSignal()}
+		queue: make(chan inFlight, queueLength), gate: handover.NewGate(), ended: make(chan struct{}), empty: notify.NewSignal()}
 	d.out.Store(o)
 	return d
 }
+
+func (d *destinationRun) doing() string { return "writing to destination " + d.id }
 
 // write hands what is queued to the destination until the queue is closed, and then
 // waits until all of it is settled.
@@ -79,29 +83,40 @@ func (d *destinationRun) write(ctx context.Context) error {
 		if batches, open = d.next(ctx, batches[:0]); !open {
 			break
 		}
-		if err := d.prepare(ctx, batches); err != nil {
-			return err
-		}
-		if len(d.parts) == 0 {
-			continue
-		}
-		b, err := d.expect()
+		d.gate.Lock()
+		err := d.put(ctx, batches)
+		d.gate.Unlock()
 		if err != nil {
 			return err
-		}
-		d.tap.Publish(b)
-		d.stats.Passed(b.Len(), b.Content())
-		if err := d.writes.Time(&d.stats.Writes, &d.stats.Busy, func() (int, error) { return b.Len(), d.out.Load().connector.Write(ctx, b) }); err != nil {
-			return d.broken("write to", err)
 		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := d.flush(ctx); err != nil {
+	d.gate.Lock() // a source may still write what it read
+	err := d.flush(ctx)
+	d.gate.Unlock()
+	if err != nil {
 		return err
 	}
 	close(d.ended)
+	return nil
+}
+
+// put writes batches, with gate held.
+func (d *destinationRun) put(ctx context.Context, batches []inFlight) error {
+	if err := d.prepare(ctx, batches); err != nil || len(d.parts) == 0 {
+		return err
+	}
+	b, err := d.expect()
+	if err != nil {
+		return err
+	}
+	d.tap.Publish(b)
+	d.stats.Passed(b.Len(), b.Content())
+	if err := d.writes.Time(&d.stats.Writes, &d.stats.Busy, func() (int, error) { return b.Len(), d.out.Load().connector.Write(ctx, b) }); err != nil {
+		return d.broken("write to", err)
+	}
 	return nil
 }
 
@@ -117,14 +132,11 @@ func (d *destinationRun) flush(ctx context.Context) error {
 // pause stops write before its next write, and flushes the destination. It returns when
 // everything written is settled; write goes on when released is closed.
 func (d *destinationRun) pause(ctx context.Context, released <-chan struct{}) error {
-	select {
-	case d.pauses <- released:
-		return group.Abandonable(ctx, func() error { return d.flush(ctx) }, func() string { return "flushing destination " + d.id })
-	case <-d.ended:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	begun, err := d.gate.Pause(ctx, d.ended, released)
+	if !begun {
+		return err
 	}
+	return group.Abandonable(ctx, func() error { return d.flush(ctx) }, func() string { return "flushing destination " + d.id })
 }
 
 // broken wraps an error of the destination.
@@ -145,8 +157,8 @@ func (d *destinationRun) next(ctx context.Context, batches []inFlight) (_ []inFl
 			batches = append(batches, f)
 		case <-d.stage.Wake:
 			return nil, true
-		case released := <-d.pauses:
-			if <-released; ctx.Err() != nil {
+		case p := <-d.gate.Requests():
+			if d.gate.Hold(p); ctx.Err() != nil {
 				return nil, false
 			}
 		case <-ctx.Done():

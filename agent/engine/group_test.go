@@ -54,6 +54,10 @@ func TestRunAbandonsCallsThatDoNotReturn(t *testing.T) {
 		"Write": {0, func(w *world, _ *fakeSource, d *fakeDestination, until chan struct{}) {
 			w.plugins.destinations["p:dst"] = stuckDestination{d, until}
 		}, []string{"stop it", "cannot end writing to destination p:dst: it has not returned 10s after"}},
+		"Write of what a slow source read": {0, func(w *world, s *fakeSource, d *fakeDestination, until chan struct{}) {
+			w.plugins.sources["p:src"] = slowSource{s}
+			w.plugins.destinations["p:dst"] = stuckDestination{d, until}
+		}, []string{"stop it", "cannot end writing to destination p:dst: it has not returned 10s after"}},
 		"Write, found by the watchdog": {time.Second, func(w *world, _ *fakeSource, d *fakeDestination, until chan struct{}) {
 			w.plugins.destinations["p:dst"] = stuckDestination{d, until}
 		}, []string{"destination p:dst has not answered for 1s although records were written", "cannot end writing to destination p:dst"}},

@@ -98,12 +98,12 @@ func (d *destinationRun) process(ctx context.Context, f inFlight) error {
 	if err != nil {
 		return err
 	}
-	if m.origins == nil {
-		d.parts = append(d.parts, part{f, record.NewBatch(m.records), len(m.records)})
+	if m.Origins == nil {
+		d.parts = append(d.parts, part{f, record.NewBatch(m.Records), len(m.Records)})
 	} else {
-		d.branch(f, m.records, m.origins)
+		d.branch(f, m.Records, m.Origins)
 	}
-	d.emit(f.src(), m.emitted)
+	d.emit(f.src(), m.Emitted)
 	return nil
 }
 

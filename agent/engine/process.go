@@ -35,12 +35,12 @@ func (st stage) pass(ctx context.Context, f *inFlight) ([]sdk.Emission, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot decode records for processors: %w", err)
 	}
-	var m made
+	var m lineage.Made
 	if *f, m, err = st.process(ctx, *f, records, f.Origins); err != nil {
 		return nil, err
 	}
-	f.Records, f.Origins = record.NewBatch(m.records), m.origins
-	return m.emitted, nil
+	f.Records, f.Origins = record.NewBatch(m.Records), m.Origins
+	return m.Emitted, nil
 }
 
 // hold takes into account which records a chain holds.

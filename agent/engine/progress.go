@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/conduit-agent/conduit/agent/engine/watchdog"
 )
@@ -12,32 +11,18 @@ import (
 // that do not answer: destinations that hold records and settle none, and sources that do
 // not return from Ack.
 func (r *run) waitForDrain(ctx context.Context) error {
-	var tick <-chan time.Time
-	if r.AckTimeout > 0 {
-		ticker := time.NewTicker(max(r.AckTimeout/4, time.Millisecond))
-		defer ticker.Stop()
-		tick = ticker.C
+	var all []watchdog.Connector
+	for _, d := range r.dests {
+		all = append(all, watchdog.Connector{Progress: d.progress, Stalled: func() error {
+			return fmt.Errorf("destination %s has not answered for %v although records were written to it", d.id, r.AckTimeout)
+		}})
 	}
-	dests, sources := make([]watchdog.LastAnswer, len(r.dests)), make([]watchdog.LastAnswer, len(r.sources))
-	for {
-		select {
-		case <-r.drain:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case now := <-tick:
-			for i, d := range r.dests {
-				if dests[i].Stalled(d.progress, now, r.AckTimeout) {
-					return fmt.Errorf("destination %s has not answered for %v although records were written to it", d.id, r.AckTimeout)
-				}
-			}
-			for i, s := range r.sources {
-				if sources[i].Stalled(s.progress, now, r.AckTimeout) {
-					return fmt.Errorf("source %s has not answered for %v although records were acknowledged to it", s.id, r.AckTimeout)
-				}
-			}
-		}
+	for _, s := range r.sources {
+		all = append(all, watchdog.Connector{Progress: s.progress, Stalled: func() error {
+			return fmt.Errorf("source %s has not answered for %v although records were acknowledged to it", s.id, r.AckTimeout)
+		}})
 	}
+	return watchdog.Watch(ctx, r.drain, r.AckTimeout, all)
 }
 
 // progress returns how many records the destination has settled, and whether it may take

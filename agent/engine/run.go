@@ -94,15 +94,14 @@ func (r *run) move() error {
 	}
 	for _, s := range r.sources {
 		reading.Add(1)
-		start("reading from source "+s.id, func(ctx context.Context) error {
-			defer reading.Done()
-			defer s.finish()
-			return s.read(ctx)
-		})
-		start("acknowledging to source "+s.id, s.acknowledge)
+		s.ended = reading.Done
+		s.startReading()
+		if !s.ignoresAcks {
+			start("acknowledging to source "+s.id, s.acknowledge)
+		}
 	}
 	for _, d := range r.dests {
-		start("writing to destination "+d.id, d.write)
+		start(d.doing(), d.write)
 	}
 	start("stopping sources", func(ctx context.Context) error { return r.stop(ctx, &reading) })
 	abandoned := r.goroutines.Wait(r.ctx)
@@ -150,6 +149,13 @@ func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
 	}
 	for _, s := range r.sources {
 		s.drain()
+	}
+	for _, s := range r.sources {
+		if s.ignoresAcks { // nobody else waits for its last commit
+			if err := s.acknowledge(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/engine/failure"
 	"github.com/conduit-agent/conduit/agent/engine/fair"
+	"github.com/conduit-agent/conduit/agent/engine/handover"
 	"github.com/conduit-agent/conduit/agent/engine/lineage"
 	"github.com/conduit-agent/conduit/agent/engine/measure"
 	"github.com/conduit-agent/conduit/agent/engine/settle"
@@ -27,14 +28,8 @@ import (
 // covers would take more memory than the positions.
 const maxAcks = 1024
 
-// What a source may read under one lease.
-const (
-	leaseRecords = 512
-	leaseBytes   = 256 << 10
-)
-
 // sourceRun drives one source of a running pipeline: one goroutine reads and dispatches,
-// another acknowledges what was committed.
+// another acknowledges what was committed, if that means anything to the source.
 type sourceRun struct {
 	run       *run
 	id        string // qualified
@@ -45,15 +40,17 @@ type sourceRun struct {
 	stats     *measure.Connector
 	openSince time.Time
 
-	lease        *fair.Lease     // owned by read: under which it reads; nil when the next batch needs one
-	leaseRecords int             // owned by read: what it may still read under the lease
-	leaseBytes   int             // owned by read
-	reads        measure.Sampler // owned by read
-	memory       *backpressure.Account
+	ignoresAcks bool
+	ended       func() // is called when nothing more will be read
+
+	leases   *fair.Leases
+	reads    measure.Sampler // owned by read
+	settled  bool            // owned by read: all was, before the batch that was read last
+	handover handover.Handover
+	memory   *backpressure.Account
 
 	mu       sync.Mutex
 	tracker  settle.Tracker // guarded by mu
-	leases   []pendingLease // guarded by mu: oldest first
 	dirty    bool           // guarded by mu: the committer has it on its list
 	saving   bool           // guarded by mu: the committer is saving it
 	taken    uint64         // guarded by mu: the mark being saved
@@ -87,57 +84,80 @@ func (f inFlight) whenSettled(do func()) {
 	}
 }
 
-// pendingLease is a lease under which nothing more is read, and of whose records some are
-// not settled.
-type pendingLease struct {
-	*fair.Lease
-	last uint64 // number of the last record read under it
-}
-
 func newSourceRun(r *run, o *opened[connector.Source]) *sourceRun {
-	return &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: pluginname.Bare(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
-		commits: notify.NewSignal(), freed: notify.NewSignal(), openSince: time.Now(), memory: r.Window.Shared.Join(connector.LargestRead(o.connector))}
+	s := &sourceRun{stage: newStage(o.id), run: r, id: o.id, plugin: pluginname.Bare(o.plugin), src: o.connector, tap: r.Taps.Acquire(o.id), stats: r.Stats.Source(o.id),
+		commits: notify.NewSignal(), freed: notify.NewSignal(), openSince: time.Now(), ignoresAcks: connector.IgnoresAcks(o.connector), memory: r.Window.Shared.Join(connector.LargestRead(o.connector))}
+	s.handover.TakeOver = s.takeOver
+	s.leases = fair.NewLeases(r.Window.Scheduler, func() (read, low uint64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.tracker.Read, s.tracker.Low
+	})
+	return s
 }
 
-// read moves batches from the source to the destinations until the source has ended.
-func (s *sourceRun) read(ctx context.Context) error {
+// startReading has a goroutine read until the source has ended, or another one reads on.
+func (s *sourceRun) startReading() {
+	s.run.start(s.reading(), func(ctx context.Context) error {
+		over, err := s.read(ctx)
+		if !over {
+			s.finish()
+			s.ended()
+		}
+		return err
+	})
+}
+
+func (s *sourceRun) reading() string { return "reading from source " + s.id }
+
+// read moves batches from the source to the destinations until the source has ended, or
+// another goroutine has taken over.
+func (s *sourceRun) read(ctx context.Context) (over bool, err error) {
 	reading := s.memory.Context(ctx)
 	for {
-		if err := s.waitForWindow(ctx); err != nil {
-			return err
+		b, err := s.next(ctx, reading)
+		if b == nil || err != nil {
+			return false, err
 		}
-		if err := s.acquireLease(ctx); err != nil {
-			return err
-		}
-		if err := s.memory.Begin(ctx); err != nil {
-			return err
-		}
-		var b *record.Batch
-		err := s.reads.Time(&s.stats.Reads, &s.stats.Busy, func() (n int, err error) {
-			if b, err = s.src.Read(reading); err == nil {
-				n = b.Len()
-			}
-			return n, err
-		})
-		switch {
-		case errors.Is(err, io.EOF) && s.run.draining():
-			return nil
-		case errors.Is(err, io.EOF):
-			return fmt.Errorf("cannot read from source %s: it ended by itself", s.id)
-		case err != nil:
-			return fmt.Errorf("cannot read from source %s: %w", s.id, err)
-		}
-		if ctx.Err() != nil { // the run may have abandoned this goroutine
-			return context.Cause(ctx)
-		}
-		s.memory.End(b.Memory())
-		s.stats.Records.Add(uint64(b.Len()))
-		s.stats.Passed(b.Len(), b.Content())
-		s.leaseRecords, s.leaseBytes = s.leaseRecords-b.Len(), s.leaseBytes-b.Memory()
-		if err := s.dispatch(ctx, b); err != nil {
-			return err
+		if over, err := s.dispatch(ctx, b); over || err != nil {
+			return over, err
 		}
 	}
+}
+
+// next returns the next batch, none when the source has ended.
+func (s *sourceRun) next(ctx, reading context.Context) (b *record.Batch, err error) {
+	if err := s.waitForWindow(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.leases.Acquire(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.memory.Begin(ctx); err != nil {
+		return nil, err
+	}
+	err = s.reads.Time(&s.stats.Reads, &s.stats.Busy, func() (n int, err error) {
+		if b, err = s.src.Read(reading); err == nil {
+			n = b.Len()
+		}
+		return n, err
+	})
+	switch {
+	case errors.Is(err, io.EOF) && s.run.draining():
+		return nil, nil
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("cannot read from source %s: it ended by itself", s.id)
+	case err != nil:
+		return nil, fmt.Errorf("cannot read from source %s: %w", s.id, err)
+	}
+	if ctx.Err() != nil { // the run may have abandoned this goroutine
+		return nil, context.Cause(ctx)
+	}
+	s.memory.End(b.Memory())
+	s.stats.Records.Add(uint64(b.Len()))
+	s.stats.Passed(b.Len(), b.Content())
+	s.leases.Read(b.Len(), b.Memory())
+	return b, nil
 }
 
 // waitForWindow waits until the window allows another batch. A batch may overshoot the
@@ -163,57 +183,62 @@ func (s *sourceRun) waitForWindow(ctx context.Context) error {
 	}
 }
 
-// acquireLease waits for a read lease, unless something may still be read under the one it
-// has, or that one is renewed.
-func (s *sourceRun) acquireLease(ctx context.Context) (err error) {
-	scheduler := s.run.Window.Scheduler
-	if scheduler == nil || s.leaseRecords > 0 && s.leaseBytes > 0 {
-		return nil
-	}
-	s.leaseRecords, s.leaseBytes = leaseRecords, leaseBytes
-	if s.lease != nil {
-		if scheduler.Renew(s.lease) {
-			return nil
-		}
-		s.mu.Lock()
-		s.leases = append(s.leases, pendingLease{s.lease, s.tracker.Read})
-		s.mu.Unlock()
-		s.releaseLeases()
-	}
-	s.lease, err = scheduler.Acquire(ctx)
-	return err
-}
-
-// releaseLeases releases the leases of which everything is settled.
-func (s *sourceRun) releaseLeases() {
-	s.mu.Lock()
-	n := 0
-	for n < len(s.leases) && s.leases[n].last <= s.tracker.Low {
-		n++
-	}
-	over := s.leases[:n]
-	s.leases = s.leases[n:]
-	s.mu.Unlock()
-	for _, l := range over {
-		s.run.Window.Scheduler.Release(l.Lease)
-	}
-}
-
-// dispatch runs b through the processors and queues what is left for every destination.
-func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) error {
+// dispatch runs b through the processors and hands what is left to every destination. over
+// says that another goroutine reads on.
+func (s *sourceRun) dispatch(ctx context.Context, b *record.Batch) (over bool, err error) {
 	for i := range b.Len() {
 		if l := len(b.Position(i)); l == 0 || l > record.MaxPosition {
-			return failure.Permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition))
+			return false, failure.Permanent(fmt.Errorf("cannot take records from source %s: position of %d bytes; it must have 1 to %d", s.id, l, record.MaxPosition))
 		}
 	}
 	f := s.inFlight(b)
 	if s.stage.Active() || s.run.stage.Active() {
 		s.tap.PublishCopy(b)
-		return s.process(ctx, f)
+		return false, s.process(ctx, f)
 	}
 	s.tap.Publish(b)
 	s.add(f)
-	return s.run.queue(ctx, f)
+	if s.mayWrite() {
+		return s.write(ctx, f)
+	}
+	return false, s.run.queue(ctx, f)
+}
+
+// mayWrite reports whether the goroutine that reads is to write, too, and holds the gate
+// of the destination then: waking another one would cost more than all the rest. It may where
+// nothing is ahead, the source is slow and the destination is not.
+func (s *sourceRun) mayWrite() bool {
+	if !s.reads.Slow() || !s.settled || len(s.run.dests) != 1 {
+		return false
+	}
+	d := s.run.dests[0]
+	if !d.gate.TryLock() {
+		return false
+	}
+	if d.writes.Slow() {
+		d.gate.Unlock()
+		return false
+	}
+	return true
+}
+
+// write writes f. When that takes long, over is true, and another goroutine reads on.
+func (s *sourceRun) write(ctx context.Context, f inFlight) (over bool, err error) {
+	d := s.run.dests[0]
+	defer d.gate.Unlock()
+	d.only[0] = f
+	over, err = s.handover.Do(func() error { return d.put(ctx, d.only[:]) })
+	d.only[0] = inFlight{}
+	if over {
+		s.run.goroutines.Rename(d.doing(), s.reading())
+	}
+	return over, err
+}
+
+// takeOver has another goroutine read on while the one that reads writes.
+func (s *sourceRun) takeOver() {
+	s.run.goroutines.Rename(s.reading(), s.run.dests[0].doing())
+	s.startReading()
 }
 
 // inFlight returns an in-flight batch of b, which was read now.
@@ -221,6 +246,7 @@ func (s *sourceRun) inFlight(b *record.Batch) inFlight {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settled = s.tracker.Read == s.tracker.Low
 	f := s.tracker.Batch(b, len(s.run.dests))
 	f.ReadAt, f.SettledAt = now, now
 	if f.Owner == nil {
@@ -282,11 +308,9 @@ func (s *sourceRun) advanced(n, nacked int) {
 	clean := !s.dirty
 	s.dirty = true
 	urgent := s.finished
-	release := len(s.leases) > 0 && s.leases[0].last <= s.tracker.Low
+	low := s.tracker.Low
 	s.mu.Unlock()
-	if release {
-		s.releaseLeases()
-	}
+	s.leases.Settled(low)
 	if clean {
 		s.run.Committer.MarkDirty(s, urgent)
 	}
@@ -321,6 +345,8 @@ func (s *sourceRun) Saved(err error) {
 	if err == nil {
 		if err = s.tracker.SetCommitted(s.taken); err != nil {
 			err = failure.Permanent(err)
+		} else if s.ignoresAcks {
+			err = s.acked(int(s.tracker.Committed - s.tracker.Acked))
 		}
 	}
 	s.mu.Unlock()
@@ -357,20 +383,21 @@ func (s *sourceRun) acknowledge(ctx context.Context) error {
 			return fmt.Errorf("cannot acknowledge to source %s: %w", s.id, err)
 		}
 		s.acking.Store(false)
-		if err := s.acked(len(positions)); err != nil {
+		s.mu.Lock()
+		err := s.acked(len(positions))
+		s.mu.Unlock()
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// acked records that the source took n more acknowledgements.
+// acked records that the source took n more acknowledgements, with mu held.
 func (s *sourceRun) acked(n int) error {
 	now := time.Now()
-	s.mu.Lock()
 	err := s.tracker.SetAcked(n, func(over *settle.Range) {
 		s.run.Stats.AckLags.Observe(measure.DurationBounds, now.Sub(over.SettledAt).Seconds(), over.N)
 	})
-	s.mu.Unlock()
 	if err != nil {
 		return failure.Permanent(err)
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 
 	"github.com/conduit-agent/conduit/agent/engine/lineage"
 	"github.com/conduit-agent/conduit/agent/engine/slot"
@@ -32,26 +31,26 @@ func (t *token) input(i int32) int {
 // process runs the chain over what a destination, or all of them, are to get of f: records
 // with their origins. What the chain refuses goes to the dead-letter queue. It returns f,
 // which knows of the chain then, with what is to be got instead.
-func (st stage) process(ctx context.Context, f inFlight, records []record.Record, origins []int32) (inFlight, made, error) {
+func (st stage) process(ctx context.Context, f inFlight, records []record.Record, origins []int32) (inFlight, lineage.Made, error) {
 	g := &lineage.Given{Records: records, Origins: origins}
 	f.Passage = f.Passage.With(g)
 	t := &token{f, origins}
 	out, err := st.Process(ctx, t, records)
 	if err != nil {
-		return f, made{}, err
+		return f, lineage.Made{}, err
 	}
 	if st.Observes() {
 		f.whenSettled(func() { st.NoteSettled(t) })
 	}
 	g.Keeper = out.Keeper
 	f.hold(g, t, out.Held)
-	m := made{records: out.Records, origins: lineage.Compose(origins, out.Origins), emitted: out.Emitted}
+	m := lineage.Made{Records: out.Records, Origins: lineage.Compose(origins, out.Origins), Emitted: out.Emitted}
 	if len(out.Refused) > 0 {
 		refused, err := f.src().run.refuseAll(ctx, t, out.Refused)
 		if err != nil {
-			return f, made{}, err
+			return f, lineage.Made{}, err
 		}
-		m.drop(refused)
+		m.Drop(refused)
 	}
 	return f, m, nil
 }
@@ -65,28 +64,4 @@ func (st stage) attend(ctx context.Context, r *run) ([]sdk.Emission, error) {
 	}
 	_, err = r.refuseAll(ctx, nil, out.Refused)
 	return out.Emitted, err
-}
-
-// made is what a chain made of a batch.
-type made struct {
-	records []record.Record
-	origins []int32 // index of the input of each record, ascending; nil: one to one
-	emitted []sdk.Emission
-}
-
-// drop drops the pieces of these inputs. The origins are those that the chain returned,
-// and the records are no others' either, since it refused some.
-func (m *made) drop(inputs []int32) {
-	if len(inputs) == 0 || m.origins == nil {
-		return
-	}
-	n := 0
-	for i, origin := range m.origins {
-		if !slices.Contains(inputs, origin) {
-			m.records[n], m.origins[n] = m.records[i], origin
-			n++
-		}
-	}
-	clear(m.records[n:])
-	m.records, m.origins = m.records[:n], m.origins[:n]
 }

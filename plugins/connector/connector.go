@@ -54,6 +54,12 @@ func ProgressOf(s Source) progress.Report {
 	return progress.Report{}
 }
 
+// IgnoresAcks reports whether Ack of a source does nothing, so that it need not be called.
+func IgnoresAcks(s Source) bool {
+	i, ok := s.(sdk.AckIgnorer)
+	return ok && i.IgnoresAcks()
+}
+
 // Destination is a running destination.
 type Destination interface {
 	Connector

@@ -117,6 +117,13 @@ type Lifecycle interface {
 	LifecycleOnDeleted(ctx context.Context, settings map[string]string) error
 }
 
+// AckIgnorer is a Source to which acknowledgements mean nothing. Only the sources of this
+// process are asked.
+type AckIgnorer interface {
+	// IgnoresAcks reports whether Ack does nothing, so that it need not be called.
+	IgnoresAcks() bool
+}
+
 // SourceBase has the methods of Source that many sources have no use for.
 type SourceBase struct{ LifecycleBase }
 

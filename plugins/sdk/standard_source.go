@@ -108,6 +108,12 @@ func (s *standardSource) Progress() progress.Report {
 	return progress.Report{}
 }
 
+// IgnoresAcks implements AckIgnorer.
+func (s *standardSource) IgnoresAcks() bool {
+	i, ok := s.Source.(AckIgnorer)
+	return ok && i.IgnoresAcks()
+}
+
 func (s *standardSource) Teardown(ctx context.Context) error {
 	if s.collect != nil {
 		s.collect.end(ctx)

@@ -18,8 +18,8 @@ const AbandonAfter = 10 * time.Second
 // Group is the goroutines of a run, each with a name for what it does.
 type Group struct {
 	mu      sync.Mutex
-	running map[string]struct{} // guarded by mu; waiting is among them until it is called
-	over    chan struct{}       // closed when none is running any more
+	running map[string]int // guarded by mu: how many have the name; waiting is among them until it is called
+	over    chan struct{}  // closed when none is running any more
 }
 
 // waiting is the name of what keeps a group from being over before Wait is called.
@@ -27,17 +27,17 @@ const waiting = ""
 
 // New returns a group, which is over after Wait.
 func New() *Group {
-	return &Group{running: map[string]struct{}{waiting: {}}, over: make(chan struct{})}
+	return &Group{running: map[string]int{waiting: 1}, over: make(chan struct{})}
 }
 
-// Start runs f in a goroutine, unless all others have ended. The name is unique in the group.
+// Start runs f in a goroutine, unless all others have ended.
 func (g *Group) Start(name string, f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.running) == 0 {
 		return
 	}
-	g.running[name] = struct{}{}
+	g.running[name]++
 	go func() {
 		defer g.end(name)
 		f()
@@ -47,8 +47,24 @@ func (g *Group) Start(name string, f func()) {
 func (g *Group) end(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if delete(g.running, name); len(g.running) == 0 {
+	if g.remove(name); len(g.running) == 0 {
 		close(g.over)
+	}
+}
+
+// Rename says that a goroutine does something else meanwhile. It must have its former name
+// again when it ends.
+func (g *Group) Rename(from, to string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running[to]++
+	g.remove(from)
+}
+
+// remove takes one off those with this name, with mu held.
+func (g *Group) remove(name string) {
+	if g.running[name]--; g.running[name] == 0 {
+		delete(g.running, name)
 	}
 }
 

@@ -106,3 +106,27 @@ func (p *Passage) Filtered(n int, origins []int32, refused func(input int) bool)
 	}
 	return filtered
 }
+
+// Made is what a chain made of a batch.
+type Made struct {
+	Records []record.Record
+	Origins []int32 // index of the input of each record, ascending; nil: one to one
+	Emitted []sdk.Emission
+}
+
+// Drop drops the pieces of these inputs. The origins are those that the chain returned,
+// and the records are no others' either, since it refused some.
+func (m *Made) Drop(inputs []int32) {
+	if len(inputs) == 0 || m.Origins == nil {
+		return
+	}
+	n := 0
+	for i, origin := range m.Origins {
+		if !slices.Contains(inputs, origin) {
+			m.Records[n], m.Origins[n] = m.Records[i], origin
+			n++
+		}
+	}
+	clear(m.Records[n:])
+	m.Records, m.Origins = m.Records[:n], m.Origins[:n]
+}

@@ -79,3 +79,7 @@ func (s *Sampler) Time(h *Histogram, m *Meter, call func() (records int, err err
 	}
 	return err
 }
+
+// Slow reports whether the call before took so long that what follows it costs little in
+// comparison, such as a Read that waited for a record.
+func (s *Sampler) Slow() bool { return s.took >= slowCall }

@@ -100,6 +100,9 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	return one.open(pos)
 }
 
+// IgnoresAcks implements sdk.AckIgnorer: the file stays as it is.
+func (s *Source) IgnoresAcks() bool { return true }
+
 // Read returns the lines that are there, waiting for the first one.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	for {

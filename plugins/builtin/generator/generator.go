@@ -116,6 +116,9 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	return records, nil
 }
 
+// IgnoresAcks implements sdk.AckIgnorer: nothing is kept of what was made.
+func (s *Source) IgnoresAcks() bool { return true }
+
 // make returns n records, or fewer when they are large. No further one is added behind most bytes.
 func (s *Source) make(n, most int) []record.Record {
 	b := &s.batch

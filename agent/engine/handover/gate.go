@@ -1,0 +1,65 @@
+package handover
+
+import "context"
+
+// Gate is held by the goroutine that writes to a destination, and during a pause. The one
+// that writes by itself asks Requests before, and passes what it gets to Hold.
+type Gate struct {
+	held     chan struct{} // capacity 1: holds a token while the gate is held
+	requests chan Request
+}
+
+// Request asks for a pause.
+type Request struct {
+	begun    chan struct{}
+	released <-chan struct{}
+}
+
+// NewGate returns a gate.
+func NewGate() *Gate { return &Gate{held: make(chan struct{}, 1), requests: make(chan Request)} }
+
+// Lock waits for the gate.
+func (g *Gate) Lock() { g.held <- struct{}{} }
+
+// TryLock reports whether it got the gate without waiting.
+func (g *Gate) TryLock() bool {
+	select {
+	case g.held <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// Unlock releases the gate.
+func (g *Gate) Unlock() { <-g.held }
+
+// Requests returns the channel of the pauses that are asked for.
+func (g *Gate) Requests() <-chan Request { return g.requests }
+
+// Hold holds the gate for a pause.
+func (g *Gate) Hold(r Request) {
+	g.Lock()
+	defer g.Unlock()
+	close(r.begun)
+	<-r.released
+}
+
+// Pause waits until nobody writes. Nobody does until released is closed. begun is false
+// when ended was closed first, or ctx has ended.
+func (g *Gate) Pause(ctx context.Context, ended, released <-chan struct{}) (begun bool, err error) {
+	r := Request{make(chan struct{}), released}
+	select {
+	case g.requests <- r:
+	case <-ended:
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	select {
+	case <-r.begun:
+		return true, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,42 @@
+// Package handover lets the goroutine that reads from a source write, too, and has another
+// one read on when that takes long.
+package handover
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Limit is how long a goroutine that is to read may take for a write. It is above the
+// intervals of other timers, which wake a CPU anyway.
+const Limit = 100 * time.Millisecond
+
+// Handover watches the writes of one goroutine at a time.
+type Handover struct {
+	// TakeOver is called once, in a goroutine of its own, when a write takes longer than Limit.
+	TakeOver func()
+
+	writing atomic.Bool // a write goes on, and nobody took over
+	timer   *time.Timer // owned by the goroutine that writes
+}
+
+// Do calls write. When TakeOver was called meanwhile, over is true: the caller is to leave
+// reading to the other goroutine. That calls Do again only after this call returned.
+func (h *Handover) Do(write func() error) (over bool, err error) {
+	h.writing.Store(true)
+	if h.timer == nil {
+		h.timer = time.AfterFunc(Limit, func() {
+			if h.writing.CompareAndSwap(true, false) {
+				h.TakeOver()
+			}
+		})
+	} else {
+		h.timer.Reset(Limit)
+	}
+	err = write()
+	if !h.writing.CompareAndSwap(true, false) {
+		return true, err
+	}
+	h.timer.Stop()
+	return false, err
+}

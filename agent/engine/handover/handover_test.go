@@ -1,0 +1,34 @@
+package handover_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/engine/handover"
+)
+
+// A write is left alone until the limit, and taken over once after it.
+func TestLongWritesAreTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		taken := 0
+		h := handover.Handover{TakeOver: func() { taken++ }}
+		broken := errors.New("broken")
+		for _, test := range []struct {
+			takes time.Duration
+			over  bool
+			err   error
+		}{
+			{0, false, nil}, {handover.Limit - 1, false, broken}, {handover.Limit - 1, false, nil},
+			{handover.Limit + 1, true, broken}, {time.Hour, true, nil}, {0, false, nil},
+		} {
+			before := taken
+			over, err := h.Do(func() error { time.Sleep(test.takes); synctest.Wait(); return test.err })
+			if over != test.over || err != test.err || (taken > before) != test.over || taken > before+1 {
+				t.Errorf("after a write of %v: over %v, error %v, taken over %d times", test.takes, over, err, taken-before)
+			}
+			time.Sleep(time.Hour)
+		}
+	})
+}
