@@ -51,7 +51,7 @@ type bench struct {
 }
 
 func suites() []suite {
-	return []suite{throughput, sizes, scale, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors}
+	return []suite{throughput, sizes, scale, small, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors}
 }
 
 func main() {

@@ -41,6 +41,7 @@ var scale = suite{
 		inAll("1 pipeline", 1), inAll("10 pipelines", 10), inAll("100 pipelines", 100), inAll("1,000 pipelines", 1000),
 		evenly("1 pipeline at 100,000 records/s", 1), evenly("10 pipelines at 10,000 records/s", 10),
 		evenly("100 pipelines at 1,000 records/s", 100), evenly("1,000 pipelines at 100 records/s", 1000),
+		together("1,000 pipelines at 1 record/s", many(1000, "rate: 1, "+twoFields)),
 	},
 }
 
