@@ -115,7 +115,6 @@ func TestEveryCommandReachesAGuardedAgent(t *testing.T) {
 	ran := []string{}
 	for _, command := range []string{
 		"status --interval 1ms", "reload --wait", "connectors ls", "connectors describe orders:in", "connectors position orders:in", "connectors inspect orders:in -n 1", "logs orders -n 1", "notify test", // which has nowhere to go
-
 		"pipelines ls", "pipelines describe orders", "pipelines history orders", "pipelines diff orders", "pipelines export orders",
 		"pipelines plan", "pipelines stop orders", "pipelines start orders", "pipelines restart orders",
 		"pipelines adopt orders --owner api", "pipelines rollback orders 1", "pipelines dry-run " + g.Path("pipelines/orders.yaml") + " --take 1",
