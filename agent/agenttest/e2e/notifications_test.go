@@ -93,6 +93,19 @@ func TestNotifications(t *testing.T) {
 			t.Errorf("metrics lack %s", want)
 		}
 	}
+	shown, _ := json.Marshal(r.all)
+	for _, text := range []string{a.Log(), string(shown), settingsShown(t, a)} {
+		for _, hidden := range []string{secret, "PATHT0KEN", "hunter2hunter2"} {
+			if strings.Contains(text, hidden) {
+				t.Errorf("%s shows in %.2000s", hidden, text)
+			}
+		}
+	}
+}
+
+// settingsShown is what the API shows of the agent and its settings.
+func settingsShown(t *testing.T, a *agenttest.Agent) string {
+	t.Helper()
 	answer, err := http.Get("http://" + a.Address() + "/v1/agent")
 	if err != nil {
 		t.Fatal(err)
@@ -102,12 +115,5 @@ func TestNotifications(t *testing.T) {
 	if err != nil || !strings.Contains(string(settings), "notify.webhook.url") {
 		t.Errorf("settings are not shown: %v %s", err, settings)
 	}
-	shown, _ := json.Marshal(r.all)
-	for _, text := range []string{a.Log(), string(shown), string(settings)} {
-		for _, hidden := range []string{secret, "PATHT0KEN", "hunter2hunter2"} {
-			if strings.Contains(text, hidden) {
-				t.Errorf("%s shows in %.2000s", hidden, text)
-			}
-		}
-	}
+	return string(settings)
 }
