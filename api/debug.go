@@ -2,8 +2,6 @@ package api
 
 import (
 	"net/http"
-	"net/http/pprof"
-	"strings"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -24,19 +22,7 @@ func (s *Server) profile(base resource.Base, router *httprouter.Router) {
 		}
 		ctx, cancel := base.Long(w, r) // a profile of the CPU takes as long as it is asked to
 		defer cancel()
-		r = r.WithContext(ctx)
-		switch strings.TrimPrefix(r.URL.Path, profiles) {
-		case "cmdline":
-			pprof.Cmdline(w, r)
-		case "profile":
-			pprof.Profile(w, r)
-		case "symbol":
-			pprof.Symbol(w, r)
-		case "trace":
-			pprof.Trace(w, r)
-		default:
-			pprof.Index(w, r) // which serves profiles by their names, too
-		}
+		serveProfile(w, r.WithContext(ctx))
 	}
 	router.GET(profiles+"*name", serve)
 	router.POST(profiles+"*name", serve)
