@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/connector"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/standalone"
@@ -144,18 +145,7 @@ func TestOddSources(t *testing.T) {
 			if err := s.LifecycleOnCreated(ctx, nil); err != nil {
 				t.Errorf("lifecycle events are optional: %v", err)
 			}
-			var got []record.Record
-			for len(got) < 2 {
-				b, err := s.Read(ctx)
-				if err != nil || b.Len() == 0 {
-					t.Fatalf("got %v, %v", b, err)
-				}
-				records, err := b.Records()
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, records...)
-			}
+			got := readTwo(ctx, t, s)
 			if string(got[0].Position) != "1" || string(got[1].Position) != "2" || !got[0].Before.IsNone() {
 				t.Errorf("got %v", got)
 			}
@@ -189,6 +179,23 @@ func TestOddSources(t *testing.T) {
 			}
 		})
 	}
+}
+
+// readTwo reads until there are two records.
+func readTwo(ctx context.Context, t *testing.T, s connector.Source) (got []record.Record) {
+	t.Helper()
+	for len(got) < 2 {
+		b, err := s.Read(ctx)
+		if err != nil || b.Len() == 0 {
+			t.Fatalf("got %v, %v", b, err)
+		}
+		records, err := b.Records()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, records...)
+	}
+	return got
 }
 
 func TestSourceThatFails(t *testing.T) {

@@ -179,7 +179,7 @@ func fields(position []byte) map[string]float64 {
 }
 
 func movePosition(ctx context.Context, r *cli.Remote, now *rest.Position, to []byte, etag string) (err error) {
-	moved := *now
+	var moved rest.Position
 	if to == nil {
 		moved, _, err = r.ResetPosition(ctx, now.ConnectorID, client.IfMatch(etag))
 	} else {

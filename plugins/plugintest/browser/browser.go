@@ -34,7 +34,7 @@ var common struct {
 func Tab(t testing.TB, watched time.Duration) context.Context {
 	t.Helper()
 	common.Do(func() { common.ctx, common.end, common.err = start() })
-	return tab(t, watched, common.ctx, common.err)
+	return tab(common.ctx, t, watched, common.err)
 }
 
 // Alone is Tab in a browser that no other test uses, for what is measured.
@@ -42,10 +42,10 @@ func Alone(t testing.TB, watched time.Duration) context.Context {
 	t.Helper()
 	ctx, end, err := start()
 	t.Cleanup(end)
-	return tab(t, watched, ctx, err)
+	return tab(ctx, t, watched, err)
 }
 
-func tab(t testing.TB, watched time.Duration, running context.Context, err error) context.Context {
+func tab(running context.Context, t testing.TB, watched time.Duration, err error) context.Context {
 	t.Helper()
 	if errors.Is(err, errMissing) {
 		server.Missing(t, "%v", err)
