@@ -90,7 +90,7 @@ var homes = map[string][]string{
 	"github.com/hashicorp/go-plugin":           {"plugins/wire", "plugins/standalone"},
 	"google.golang.org/grpc":                   {"plugins/wire", "plugins/wire/wirepb/*", "plugins/standalone", "plugins/plugintest/chaos"},
 	"github.com/mattn/go-sqlite3":              {"agent/store", "agent/deadletters", "agent/sqlitefile", "plugins/builtin/sqlite/file"},
-	"database/sql":                             {"agent/store", "agent/store/*", "agent/deadletters", "agent/sqlitefile", "plugins/builtin/mysql", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb", "plugins/plugintest/sqltest"},
+	"database/sql":                             {"agent/store", "agent/store/*", "agent/deadletters", "agent/sqlitefile", "plugins/builtin/mysql", "plugins/builtin/mysql/catalog", "plugins/builtin/sqlite", "plugins/builtin/sqlite/*", "plugins/builtin/sqlsink/sqldb", "plugins/plugintest/sqltest"},
 	"github.com/fsnotify/fsnotify":             {"reconcile/watch"},
 	"github.com/julienschmidt/httprouter":      {"api"},
 	"nhooyr.io/websocket":                      {"api/inspect", "api/client"},

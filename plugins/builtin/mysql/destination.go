@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -62,29 +63,23 @@ type dialect struct{ settings *destinationSettings }
 func (d *dialect) Open(ctx context.Context) (*sql.DB, error) { return d.settings.open(ctx) }
 
 // Quote implements sqldb.Dialect.
-func (d *dialect) Quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+func (d *dialect) Quote(name string) string { return catalog.Quote(name) }
 
 // Describe implements sqldb.Dialect.
 func (d *dialect) Describe(ctx context.Context, conn *sql.Conn, schema, name string) (found sqldb.Description, err error) {
 	if schema == "" {
 		schema = d.settings.Database
 	}
-	rows, err := conn.QueryContext(ctx, "SELECT c.column_name, c.data_type, coalesce(t.engine, '') FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name) "+
-		"WHERE c.table_schema = ? AND c.table_name = ? AND c.extra NOT LIKE '%GENERATED'", schema, name)
-	if err != nil {
-		return found, err
-	}
-	defer func() { _ = rows.Close() }()
 	found.Columns = map[string]sqldb.Column{}
 	engine := ""
-	for rows.Next() {
+	err = sqldb.EachRow(ctx, conn, "SELECT c.column_name, c.data_type, coalesce(t.engine, '') FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name) "+
+		"WHERE c.table_schema = ? AND c.table_name = ? AND c.extra NOT LIKE '%GENERATED'", func(rows *sql.Rows) error {
 		var column, declared string
-		if err := rows.Scan(&column, &declared, &engine); err != nil {
-			return found, err
-		}
+		err := rows.Scan(&column, &declared, &engine)
 		found.Columns[column] = sqldb.Column{Type: strings.ToLower(declared)}
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	}, schema, name)
+	if err != nil {
 		return found, err
 	}
 	if d.settings.PositionTable != "" && len(found.Columns) > 0 && engine != "InnoDB" && engine != "" {

@@ -160,7 +160,7 @@ func (s *seen) hasPlace(file string, pos uint64) bool {
 // of reports whether rows of a table were read.
 func (s *seen) of(patterns []pattern, schema, name string) bool {
 	read := parseItems(s.Items)
-	return slices.ContainsFunc(patterns, func(p pattern) bool { return read.has(p.item) && p.matches(schema, name) })
+	return slices.ContainsFunc(patterns, func(p pattern) bool { return read.has(p.item) && p.Matches(schema, name) })
 }
 
 // items are entries of the settings tables and snapshot.again, by a hash of each, so that positions stay short.

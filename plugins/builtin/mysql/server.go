@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/gtid"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
 )
 
 // serverInfo is what a server says of itself.
@@ -24,7 +26,7 @@ const variablesQuery = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('version',
 
 func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 	info.variables = map[string]string{}
-	err = eachRow(ctx, db, variablesQuery, func(rows *sql.Rows) error {
+	err = sqldb.EachRow(ctx, db, variablesQuery, func(rows *sql.Rows) error {
 		var name, value string
 		err := rows.Scan(&name, &value)
 		info.variables[strings.ToLower(name)] = value
@@ -45,7 +47,7 @@ func identify(ctx context.Context, db *sql.DB) (info serverInfo, err error) {
 		return info, fmt.Errorf("cannot ask the server who the user is: %w", err)
 	}
 	if i := strings.LastIndexByte(info.user, '@'); i >= 0 {
-		info.user = quote(info.user[:i]) + "@" + quote(info.user[i+1:])
+		info.user = catalog.Quote(info.user[:i]) + "@" + catalog.Quote(info.user[i+1:])
 	}
 	return info, nil
 }
@@ -172,6 +174,54 @@ func (s *serverInfo) setAt(ctx context.Context, q querier, file string, pos uint
 		return gtid.Set{}, fmt.Errorf("the log has no place %s:%s", file, strconv.FormatUint(pos, 10))
 	}
 	return gtid.Parse(text.String)
+}
+
+// beginMaria begins a transaction in MariaDB, which says at which place in the log its snapshot is.
+func (s *serverInfo) beginMaria(ctx context.Context, conn *sql.Conn) (at place, err error) {
+	if _, err := conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
+		return at, err
+	}
+	err = sqldb.EachRow(ctx, conn, "SHOW STATUS LIKE 'binlog_snapshot_%'", func(rows *sql.Rows) error {
+		var name, value string
+		err := rows.Scan(&name, &value)
+		switch strings.ToLower(name) {
+		case "binlog_snapshot_file":
+			at.file = value
+		case "binlog_snapshot_position":
+			at.pos, _ = strconv.ParseUint(value, 10, 64)
+		}
+		return err
+	})
+	if err != nil {
+		return at, err
+	}
+	if at.file == "" || at.pos == 0 {
+		return at, errors.New("the server does not say at which place of the log")
+	}
+	at.server = s.id
+	at.set, err = s.setAt(ctx, conn, at.file, at.pos)
+	return at, err
+}
+
+// beginMySQL begins a transaction in MySQL, while nothing commits. A user who may not lock takes the transactions that have ended before: changes
+// between the two come once more.
+func (s *serverInfo) beginMySQL(ctx context.Context, conn *sql.Conn) (at place, err error) {
+	_, err = conn.ExecContext(ctx, "FLUSH TABLES WITH READ LOCK")
+	locked := err == nil
+	if !locked && !(isNumber(err, accessDenied) || isNumber(err, accessDeniedUser)) {
+		return at, err
+	}
+	if !locked && !s.gtids {
+		return at, fmt.Errorf("%w: without GTIDs a short lock is needed: GRANT RELOAD ON *.* TO %s", err, s.user)
+	}
+	if at, err = s.end(ctx, conn); err == nil {
+		_, err = conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+	}
+	if locked {
+		_, unlock := conn.ExecContext(ctx, "UNLOCK TABLES")
+		err = errors.Join(err, unlock)
+	}
+	return at, err
 }
 
 // checkHistory compares the position with what the server has: one of another history is never gone on from.

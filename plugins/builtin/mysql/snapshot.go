@@ -3,15 +3,13 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 )
@@ -34,19 +32,19 @@ func (s *Source) pending() bool {
 }
 
 // toRead returns the tables whose rows are still to be read, in the order of their ids.
-func (s *Source) toRead(ctx context.Context) ([]*tableInfo, error) {
+func (s *Source) toRead(ctx context.Context) ([]*catalog.Table, error) {
 	patterns := slices.DeleteFunc(slices.Clone(s.settings.patterns), func(p pattern) bool { return !s.begun.has(p.item) })
 	all, err := resolve(ctx, s.db, patterns)
 	if err != nil {
 		return nil, err
 	}
-	covered := func(t *tableInfo) bool { // by another entry, whose rows were read
+	covered := func(t *catalog.Table) bool { // by another entry, whose rows were read
 		return (s.done.has(itemOf(t.ID())) || s.done.has(itemOf(t.Schema+".*"))) &&
-			!slices.ContainsFunc(patterns, func(p pattern) bool { return p.name == t.Name && p.schema == t.Schema })
+			!slices.ContainsFunc(patterns, func(p pattern) bool { return p.Name == t.Name && p.Schema == t.Schema })
 	}
-	all = slices.DeleteFunc(all, func(t *tableInfo) bool { return s.reading != nil && t.ID() < s.reading.Name || covered(t) })
+	all = slices.DeleteFunc(all, func(t *catalog.Table) bool { return s.reading != nil && t.ID() < s.reading.Name || covered(t) })
 	for _, t := range all {
-		if err := t.describe(ctx, s.db); err != nil {
+		if err := t.Describe(ctx, s.db); err != nil {
 			return nil, err
 		}
 	}
@@ -100,9 +98,9 @@ func (s *Source) beginSnapshot(ctx context.Context, conn *sql.Conn) error {
 			return fmt.Errorf("cannot begin to read tables: %w", err)
 		}
 	}
-	begin := s.beginMySQL
+	begin := s.server.beginMySQL
 	if s.server.maria {
-		begin = s.beginMaria
+		begin = s.server.beginMaria
 	}
 	at, err := begin(ctx, conn)
 	if err != nil {
@@ -123,66 +121,12 @@ func (s *Source) beginSnapshot(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// beginMaria begins a transaction in MariaDB, which says at which place in the log its snapshot is.
-func (s *Source) beginMaria(ctx context.Context, conn *sql.Conn) (at place, err error) {
-	if _, err := conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
-		return at, err
-	}
-	rows, err := conn.QueryContext(ctx, "SHOW STATUS LIKE 'binlog_snapshot_%'")
-	if err != nil {
-		return at, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return at, err
-		}
-		switch strings.ToLower(name) {
-		case "binlog_snapshot_file":
-			at.file = value
-		case "binlog_snapshot_position":
-			at.pos, _ = strconv.ParseUint(value, 10, 64)
-		}
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return at, err
-	}
-	if at.file == "" || at.pos == 0 {
-		return at, errors.New("the server does not say at which place of the log")
-	}
-	at.server = s.server.id
-	at.set, err = s.server.setAt(ctx, conn, at.file, at.pos)
-	return at, err
-}
-
-// beginMySQL begins a transaction in MySQL, while nothing commits. A user who may not lock takes the transactions that have ended before: changes
-// between the two come once more.
-func (s *Source) beginMySQL(ctx context.Context, conn *sql.Conn) (at place, err error) {
-	_, err = conn.ExecContext(ctx, "FLUSH TABLES WITH READ LOCK")
-	locked := err == nil
-	if !locked && !(isNumber(err, accessDenied) || isNumber(err, accessDeniedUser)) {
-		return at, err
-	}
-	if !locked && !s.server.gtids {
-		return at, fmt.Errorf("%w: without GTIDs a short lock is needed: GRANT RELOAD ON *.* TO %s", err, s.server.user)
-	}
-	if at, err = s.server.end(ctx, conn); err == nil {
-		_, err = conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-	}
-	if locked {
-		_, unlock := conn.ExecContext(ctx, "UNLOCK TABLES")
-		err = errors.Join(err, unlock)
-	}
-	return at, err
-}
-
 // rowReader makes records of rows and hands them on. The last one stays, until it is known whether more follow.
 type rowReader struct {
 	source *Source
 	conn   *sql.Conn
 
-	table    *tableInfo
+	table    *catalog.Table
 	keys     []int // columns to go on behind
 	progress progress.Snapshot
 	metadata record.Metadata
@@ -194,7 +138,7 @@ type rowReader struct {
 }
 
 // read reads the rows of a table behind the key in the position, in the order of the key.
-func (r *rowReader) read(ctx context.Context, t *tableInfo) error {
+func (r *rowReader) read(ctx context.Context, t *catalog.Table) error {
 	s := r.source
 	r.prepare(t)
 	for {
@@ -211,9 +155,9 @@ func (r *rowReader) read(ctx context.Context, t *tableInfo) error {
 	}
 }
 
-func (r *rowReader) prepare(t *tableInfo) {
+func (r *rowReader) prepare(t *catalog.Table) {
 	s := r.source
-	r.table, r.keys = t, t.ordered()
+	r.table, r.keys = t, t.Ordered()
 	r.metadata = record.NewMetadata(map[string]string{record.KeyCollection: t.Name, metaDatabase: t.Schema})
 	r.last, r.progress = nil, progress.Snapshot{Of: t.ID(), Total: t.Estimate, StartedAt: time.Now()}
 	if from := s.reading; from != nil && from.Name == t.ID() && len(from.Key) == len(r.keys) && len(r.keys) > 0 {
@@ -235,74 +179,9 @@ func (r *rowReader) report() {
 	r.source.monitor.reads(&p)
 }
 
-// ordered returns the columns of the primary key, if rows can be read in their order and from one on.
-func (t *tableInfo) ordered() []int {
-	var keys []int
-	for _, k := range t.Key {
-		i := slices.IndexFunc(t.Columns, func(c columnInfo) bool { return c.Name == k })
-		if i < 0 {
-			return nil
-		}
-		switch t.Columns[i].Type {
-		case "enum", "set", "bit", "float", "double", "json":
-			return nil
-		}
-		keys = append(keys, i)
-	}
-	return keys
-}
-
-// query returns the statement that reads the next rows.
-func (r *rowReader) query() string {
-	t := r.table
-	var names, by []string
-	for _, c := range t.Columns {
-		if !c.Generated || slices.Contains(t.Key, c.Name) {
-			names = append(names, c.selected())
-		}
-	}
-	query := "SELECT " + strings.Join(names, ", ") + " FROM " + t.SQL()
-	for _, k := range r.keys {
-		by = append(by, quote(t.Columns[k].Name))
-	}
-	if len(r.last) > 0 {
-		query += " WHERE " + r.behind(by)
-	}
-	if len(by) > 0 {
-		query += " ORDER BY " + strings.Join(by, ", ") + " LIMIT " + strconv.Itoa(chunkRows)
-	}
-	return query
-}
-
-// behind returns the condition for a greater key, in a form for which the server uses the index.
-func (r *rowReader) behind(by []string) string {
-	condition := ""
-	for i := len(by) - 1; i >= 0; i-- {
-		v := r.literal(i)
-		if condition == "" {
-			condition = by[i] + " > " + v
-		} else {
-			condition = by[i] + " >= " + v + " AND (" + by[i] + " > " + v + " OR " + condition + ")"
-		}
-	}
-	return condition
-}
-
-// literal returns the last value of a column of the key as SQL writes it.
-func (r *rowReader) literal(i int) string {
-	v, c := r.last[i], &r.table.Columns[r.keys[i]]
-	switch {
-	case c.binary():
-		return "x'" + v + "'"
-	case c.Charset != "":
-		return "CONVERT(x'" + hex.EncodeToString([]byte(v)) + "' USING utf8mb4)"
-	}
-	return "'" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(v) + "'"
-}
-
 // chunk reads the next rows, and returns how many there were.
 func (r *rowReader) chunk(ctx context.Context) (n int, err error) {
-	rows, err := r.conn.QueryContext(ctx, r.query())
+	rows, err := r.conn.QueryContext(ctx, r.table.Page(r.keys, r.last, chunkRows))
 	if err != nil {
 		return 0, err
 	}
@@ -310,8 +189,8 @@ func (r *rowReader) chunk(ctx context.Context) (n int, err error) {
 	columns := r.table.Columns
 	raw := make([]sql.RawBytes, len(columns))
 	var into []any
-	for i, c := range columns {
-		if !c.Generated || slices.Contains(r.table.Key, c.Name) {
+	for i := range columns {
+		if r.table.Reads(&columns[i]) {
 			into = append(into, &raw[i])
 		}
 	}
@@ -336,11 +215,11 @@ func (r *rowReader) add(raw []sql.RawBytes) {
 	for i, b := range raw {
 		c := &t.Columns[i]
 		switch {
-		case c.Generated && !slices.Contains(t.Key, c.Name):
+		case !t.Reads(c):
 		case b == nil:
 			values[c.Name] = nil
 		default:
-			values[c.Name] = c.fromText(b)
+			values[c.Name] = c.Value(b)
 			r.bytes += len(b) + 16
 		}
 	}
@@ -353,12 +232,7 @@ func (r *rowReader) add(raw []sql.RawBytes) {
 		rec.Key = record.Structured(key)
 	}
 	if len(r.keys) > 0 {
-		r.last = make([]string, len(r.keys))
-		for i, k := range r.keys {
-			if r.last[i] = string(raw[k]); t.Columns[k].binary() {
-				r.last[i] = hex.EncodeToString(raw[k])
-			}
-		}
+		r.last = t.Last(r.keys, raw)
 	}
 	r.progress.Rows++
 	key, _ := json.Marshal(r.last) // cannot fail

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin/backoff"
 	"github.com/conduit-agent/conduit/plugins/builtin/handover"
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -33,12 +34,12 @@ type Source struct {
 	// Owned by Open until it returns, then by run.
 	db       *sql.DB
 	server   serverInfo
-	charsets *charsets
-	tables   map[string]*tableInfo // as the catalogue describes them, by id, before the changes that are still to come
-	at       place                 // of the last record handed on, or skipped; without a file: there is none yet
-	done     items                 // of the settings: rows are read
-	begun    items                 // rows are being read
-	reading  *table                // the one that is being read
+	charsets *catalog.Charsets
+	tables   map[string]*catalog.Table // as the catalogue describes them, by id, before the changes that are still to come
+	at       place                     // of the last record handed on, or skipped; without a file: there is none yet
+	done     items                     // of the settings: rows are read
+	begun    items                     // rows are being read
+	reading  *table                    // the one that is being read
 	seen     *seen
 
 	monitor monitor
@@ -86,7 +87,7 @@ func (s *Source) resume(pos *position) {
 	present := s.settings.items()
 	s.done = parseItems(pos.Done)
 	for _, p := range s.settings.patterns[:len(s.settings.Tables)] {
-		if s.done.has(itemOf(p.schema+".*")) && !s.done.has(p.item) {
+		if s.done.has(itemOf(p.Schema+".*")) && !s.done.has(p.item) {
 			s.done = append(s.done, p.item)
 		}
 	}
@@ -131,7 +132,7 @@ func (s *Source) connect(ctx context.Context) error {
 	if err := s.checkHistory(ctx); err != nil {
 		return err
 	}
-	if s.charsets, err = newCharsets(ctx, db, s.server.maria); err != nil {
+	if s.charsets, err = catalog.NewCharsets(ctx, db, s.server.maria); err != nil {
 		return err
 	}
 	return s.describeTables(ctx)
@@ -142,9 +143,9 @@ func (s *Source) describeTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tables = map[string]*tableInfo{}
+	s.tables = map[string]*catalog.Table{}
 	for _, t := range all {
-		if err := t.describe(ctx, s.db); err != nil {
+		if err := t.Describe(ctx, s.db); err != nil {
 			return err
 		}
 		s.tables[t.ID()] = t
@@ -248,15 +249,24 @@ func (s *Source) session(ctx context.Context, first bool, connected func()) erro
 	return s.stream(ctx, connected)
 }
 
-// checkReplica logs in as a replica, which fails when the user may not.
-func (s *Source) checkReplica(ctx context.Context) error {
+// dial logs in as a replica.
+func (s *Source) dial(ctx context.Context) (*replica.Conn, error) {
 	config, err := s.settings.replica()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	conn, err := replica.Connect(ctx, config)
 	if err != nil {
-		return fmt.Errorf("cannot connect to MySQL: %w", plain(err))
+		return nil, fmt.Errorf("cannot connect to MySQL: %w", plain(err))
+	}
+	return conn, nil
+}
+
+// checkReplica logs in as a replica, which fails when the user may not.
+func (s *Source) checkReplica(ctx context.Context) error {
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return err
 	}
 	defer conn.Close()
 	if err := conn.Register(uint32(time.Now().UnixNano())|1, "conduit"); err != nil {

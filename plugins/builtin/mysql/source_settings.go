@@ -2,11 +2,13 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/mysql/catalog"
 	"github.com/conduit-agent/conduit/plugins/builtin/mysql/replica"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -24,18 +26,25 @@ type sourceSettings struct {
 }
 
 // pattern is an entry of the setting tables.
-type pattern struct{ schema, name, item string }
+type pattern struct {
+	catalog.Pattern
+	item string
+}
 
-func (p *pattern) matches(schema, name string) bool {
-	return p.schema == schema && (p.name == "*" || p.name == name)
+// resolve returns the tables that the patterns stand for, in the order of their ids, without their columns.
+func resolve(ctx context.Context, db *sql.DB, patterns []pattern) ([]*catalog.Table, error) {
+	all := make([]catalog.Pattern, len(patterns))
+	for i, p := range patterns {
+		all[i] = p.Pattern
+	}
+	return catalog.Resolve(ctx, db, all)
 }
 
 func (s *sourceSettings) patternOf(entry string) pattern {
-	p := pattern{schema: s.Database, name: entry}
 	if schema, name, ok := strings.Cut(entry, "."); ok {
-		p.schema, p.name = schema, name
+		return pattern{Pattern: catalog.Pattern{Schema: schema, Name: name}}
 	}
-	return p
+	return pattern{Pattern: catalog.Pattern{Schema: s.Database, Name: entry}}
 }
 
 func (s *sourceSettings) parse(_ context.Context, given map[string]string) error {
@@ -51,7 +60,7 @@ func (s *sourceSettings) parse(_ context.Context, given map[string]string) error
 	s.patterns = nil
 	for _, t := range s.Tables {
 		p := s.patternOf(t)
-		p.item = itemOf(p.schema + "." + p.name)
+		p.item = itemOf(p.Schema + "." + p.Name)
 		s.patterns = append(s.patterns, p)
 	}
 	for _, a := range s.Again {
@@ -60,10 +69,10 @@ func (s *sourceSettings) parse(_ context.Context, given map[string]string) error
 			return sdk.SettingError{Setting: "snapshot.again", Message: fmt.Sprintf("%q: want table/word, for example orders/1", a)}
 		}
 		p := s.patternOf(table)
-		if p.name == "*" || !s.wants(p.schema, p.name) {
+		if p.Name == "*" || !s.wants(p.Schema, p.Name) {
 			return sdk.SettingError{Setting: "snapshot.again", Message: fmt.Sprintf("%q: the table is none of those in tables", table)}
 		}
-		p.item = itemOf("again " + p.schema + "." + p.name + "/" + word)
+		p.item = itemOf("again " + p.Schema + "." + p.Name + "/" + word)
 		s.patterns = append(s.patterns, p)
 	}
 	return nil
@@ -80,7 +89,7 @@ func againOf(entry string) (table, word string) {
 
 // wants reports whether a table is to be read.
 func (s *sourceSettings) wants(schema, name string) bool {
-	return slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.matches(schema, name) })
+	return slices.ContainsFunc(s.patterns, func(p pattern) bool { return p.Matches(schema, name) })
 }
 
 // items returns those of all entries.

@@ -55,13 +55,9 @@ type transaction struct {
 
 // stream reads changes from behind s.at, and hands them on.
 func (s *Source) stream(ctx context.Context, connected func()) error {
-	config, err := s.settings.replica()
+	conn, err := s.dial(ctx)
 	if err != nil {
 		return err
-	}
-	conn, err := replica.Connect(ctx, config)
-	if err != nil {
-		return fmt.Errorf("cannot connect to MySQL: %w", plain(err))
 	}
 	defer conn.Close()
 	st := &stream{Source: s, conn: conn, seen: s.seen, resumed: s.at.index == 0}
@@ -332,7 +328,7 @@ func (st *stream) statement(q *binlog.Query) error {
 	}
 	text := strings.ToLower(q.SQL)
 	for _, p := range st.settings.patterns {
-		if p.name == "*" && (q.Schema == p.schema || strings.Contains(text, strings.ToLower(p.schema))) || p.name != "*" && strings.Contains(text, strings.ToLower(p.name)) {
+		if p.Name == "*" && (q.Schema == p.Schema || strings.Contains(text, strings.ToLower(p.Schema))) || p.Name != "*" && strings.Contains(text, strings.ToLower(p.Name)) {
 			return st.lost("the log has a statement instead of rows: binlog_format was not ROW in the session that ran it")
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
@@ -227,7 +228,7 @@ func (c *Capture) own(ctx context.Context, conn *sql.Conn) error {
 // Load reads what is captured and what is to be read.
 func (c *Capture) Load(ctx context.Context, conn *sql.Conn) error {
 	c.Tables, c.Runs = map[int64]*Shape{}, nil
-	err := each(ctx, conn, "SELECT shape, name, columns, active, missed FROM "+c.name("_tables"), func(rows *sql.Rows) error {
+	err := sqldb.EachRow(ctx, conn, "SELECT shape, name, columns, active, missed FROM "+c.name("_tables"), func(rows *sql.Rows) error {
 		s := &Shape{}
 		var columns string
 		if err := rows.Scan(&s.Number, &s.Name, &columns, &s.Active, &s.Missed); err != nil {
@@ -239,7 +240,7 @@ func (c *Capture) Load(ctx context.Context, conn *sql.Conn) error {
 	if err != nil {
 		return err
 	}
-	return each(ctx, conn, "SELECT run, name FROM "+c.name("_runs")+" ORDER BY run", func(rows *sql.Rows) error {
+	return sqldb.EachRow(ctx, conn, "SELECT run, name FROM "+c.name("_runs")+" ORDER BY run", func(rows *sql.Rows) error {
 		var r Run
 		err := rows.Scan(&r.Number, &r.Table)
 		if c.Of(r.Table) != nil {
@@ -249,25 +250,10 @@ func (c *Capture) Load(ctx context.Context, conn *sql.Conn) error {
 	})
 }
 
-// each calls do for each row of a query.
-func each(ctx context.Context, conn *sql.Conn, query string, do func(*sql.Rows) error, args ...any) error {
-	rows, err := conn.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		if err := do(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
 // resolve returns the tables that the items of the setting tables stand for.
 func (c *Capture) resolve(ctx context.Context, conn *sql.Conn, items []string) ([]*Shape, error) {
 	var names []string
-	err := each(ctx, conn, "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' ORDER BY name", func(rows *sql.Rows) error {
+	err := sqldb.EachRow(ctx, conn, "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' ORDER BY name", func(rows *sql.Rows) error {
 		var name string
 		err := rows.Scan(&name)
 		if !strings.HasPrefix(name, "sqlite_") && !strings.HasPrefix(name, c.Table) {
@@ -292,7 +278,7 @@ func (c *Capture) resolve(ctx context.Context, conn *sql.Conn, items []string) (
 	var all []*Shape
 	for _, name := range names {
 		s := &Shape{Name: name}
-		err := each(ctx, conn, `SELECT name, type, pk, "notnull" FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`, func(rows *sql.Rows) error {
+		err := sqldb.EachRow(ctx, conn, `SELECT name, type, pk, "notnull" FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`, func(rows *sql.Rows) error {
 			var col Column
 			var strict bool
 			err := rows.Scan(&col.Name, &col.Type, &col.Key, &strict)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
 )
 
 // add notes the shape of a table and makes its triggers.
@@ -89,7 +90,7 @@ func (c *Capture) triggerName(s *Shape, event string) string {
 // triggers returns the statements that made the triggers of a shape that are there, on its table.
 func (c *Capture) triggers(ctx context.Context, conn *sql.Conn, s *Shape) (there []string, err error) {
 	prefix := fmt.Sprintf("%s_%d_", c.Table, s.Number)
-	err = each(ctx, conn, "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? AND substr(name, 1, ?) = ? ORDER BY name", func(rows *sql.Rows) error {
+	err = sqldb.EachRow(ctx, conn, "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? AND substr(name, 1, ?) = ? ORDER BY name", func(rows *sql.Rows) error {
 		var text string
 		err := rows.Scan(&text)
 		there = append(there, text)

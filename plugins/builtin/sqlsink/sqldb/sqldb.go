@@ -1,4 +1,4 @@
-// Package sqldb writes to databases that have a driver of package database/sql.
+// Package sqldb writes to databases that have a driver of package database/sql, and reads the rows of queries.
 package sqldb
 
 import (
@@ -334,21 +334,34 @@ func (d *DB) execute(ctx context.Context, text string, args ...any) error {
 // Indexes returns the columns of each index, by a query for the names of an index and of a column of it, in
 // the order of both.
 func Indexes(ctx context.Context, conn *sql.Conn, query string, args ...any) (all [][]string, err error) {
-	rows, err := conn.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
 	last := ""
-	for rows.Next() {
+	err = EachRow(ctx, conn, query, func(rows *sql.Rows) error {
 		var index, column string
 		if err := rows.Scan(&index, &column); err != nil {
-			return nil, err
+			return err
 		}
 		if index != last || all == nil {
 			all, last = append(all, nil), index
 		}
 		all[len(all)-1] = append(all[len(all)-1], column)
+		return nil
+	}, args...)
+	return all, err
+}
+
+// EachRow calls do for each row of a query to a *sql.DB or a *sql.Conn, until do fails. It returns the error of do, or that of the query.
+func EachRow(ctx context.Context, db interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}, query string, do func(*sql.Rows) error, args ...any) error {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
 	}
-	return all, rows.Err()
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := do(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }

@@ -1,4 +1,4 @@
-package mysql
+package catalog
 
 import (
 	"context"
@@ -6,34 +6,36 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/sqlsink/sqldb"
 )
 
-// charsets converts strings of the log, which are in the character sets of their columns, to UTF-8. The server knows how: for sets of one
+// Charsets converts strings of the log, which are in the character sets of their columns, to UTF-8. The server knows how: for sets of one
 // byte a character it is asked once for all characters, for others, which are rare, for each value.
-type charsets struct {
+type Charsets struct {
 	db     *sql.DB
 	ofID   map[int]string // names of sets by the numbers of their collations
 	wide   map[string]bool
 	tables map[string]*[256]string
 }
 
-// newCharsets asks the server which character sets there are.
-func newCharsets(ctx context.Context, db *sql.DB, maria bool) (*charsets, error) {
-	c := &charsets{db: db, ofID: map[int]string{}, wide: map[string]bool{}, tables: map[string]*[256]string{}}
-	err := eachRow(ctx, db, "SELECT coalesce(id, 0), coalesce(character_set_name, '') FROM information_schema.collations", func(rows *sql.Rows) error {
+// NewCharsets asks the server which character sets there are.
+func NewCharsets(ctx context.Context, db *sql.DB, maria bool) (*Charsets, error) {
+	c := &Charsets{db: db, ofID: map[int]string{}, wide: map[string]bool{}, tables: map[string]*[256]string{}}
+	err := sqldb.EachRow(ctx, db, "SELECT coalesce(id, 0), coalesce(character_set_name, '') FROM information_schema.collations", func(rows *sql.Rows) error {
 		id, name := 0, ""
 		defer func() { c.ofID[id] = name }()
 		return rows.Scan(&id, &name)
 	})
 	if err == nil && maria { // collations of several sets have other numbers for each; older servers have none
-		_ = eachRow(ctx, db, "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability", func(rows *sql.Rows) error {
+		_ = sqldb.EachRow(ctx, db, "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability", func(rows *sql.Rows) error {
 			id, name := 0, ""
 			defer func() { c.ofID[id] = name }()
 			return rows.Scan(&id, &name)
 		})
 	}
 	if err == nil {
-		err = eachRow(ctx, db, "SELECT character_set_name, maxlen > 1 FROM information_schema.character_sets", func(rows *sql.Rows) error {
+		err = sqldb.EachRow(ctx, db, "SELECT character_set_name, maxlen > 1 FROM information_schema.character_sets", func(rows *sql.Rows) error {
 			wide, name := false, ""
 			defer func() { c.wide[name] = wide }()
 			return rows.Scan(&name, &wide)
@@ -45,23 +47,8 @@ func newCharsets(ctx context.Context, db *sql.DB, maria bool) (*charsets, error)
 	return c, nil
 }
 
-// eachRow calls do for each row of a query.
-func eachRow(ctx context.Context, db *sql.DB, query string, do func(*sql.Rows) error, args ...any) error {
-	rows, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		if err := do(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
 // converter returns the function that makes UTF-8 of a character set; nil: nothing is to be done.
-func (c *charsets) converter(ctx context.Context, name string) (func([]byte) (any, error), error) {
+func (c *Charsets) converter(ctx context.Context, name string) (func([]byte) (any, error), error) {
 	switch name {
 	case "", "utf8", "utf8mb3", "utf8mb4", "ascii", "binary":
 		return nil, nil
@@ -91,7 +78,7 @@ func (c *charsets) converter(ctx context.Context, name string) (func([]byte) (an
 }
 
 // characters asks for all characters of a set of one byte a character.
-func (c *charsets) characters(ctx context.Context, name string) (*[256]string, error) {
+func (c *Charsets) characters(ctx context.Context, name string) (*[256]string, error) {
 	var table [256]string
 	var columns []string
 	into := make([]any, len(table))
@@ -109,7 +96,7 @@ func (c *charsets) characters(ctx context.Context, name string) (*[256]string, e
 	return &table, nil
 }
 
-func (c *charsets) ask(ctx context.Context, name string, b []byte) (any, error) {
+func (c *Charsets) ask(ctx context.Context, name string, b []byte) (any, error) {
 	if len(b) == 0 {
 		return "", nil
 	}

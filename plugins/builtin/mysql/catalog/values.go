@@ -1,4 +1,4 @@
-package mysql
+package catalog
 
 import (
 	"encoding/hex"
@@ -10,15 +10,15 @@ import (
 )
 
 // selected returns the expression that reads a column, so that its text has all of the value.
-func (c *columnInfo) selected() string {
+func (c *Column) selected() string {
 	if c.Type == "float" { // its own text has six digits
-		return quote(c.Name) + " * 1e0"
+		return Quote(c.Name) + " * 1e0"
 	}
-	return quote(c.Name)
+	return Quote(c.Name)
 }
 
-// fromText returns the value of text as the server writes it: the same that the log's decoder makes of a change.
-func (c *columnInfo) fromText(b []byte) any {
+// Value returns the value of text as the server writes it: the same that the log's decoder makes of a change.
+func (c *Column) Value(b []byte) any {
 	text := string(b)
 	switch c.Type {
 	case "tinyint", "smallint", "mediumint", "year":
@@ -60,7 +60,7 @@ func (c *columnInfo) fromText(b []byte) any {
 }
 
 // binary reports whether values are bytes.
-func (c *columnInfo) binary() bool {
+func (c *Column) binary() bool {
 	switch c.Type {
 	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector",
 		"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection":
@@ -90,7 +90,7 @@ func moment(text string) any {
 }
 
 // ofBytes returns how values of types that the log has as bytes become text, nil for all others.
-func (c *columnInfo) ofBytes() func([]byte) (any, error) {
+func (c *Column) ofBytes() func([]byte) (any, error) {
 	switch c.Type {
 	case "uuid":
 		return padded(16, uuidText)
