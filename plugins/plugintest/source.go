@@ -38,6 +38,7 @@ type reader struct {
 	source  connector.Source
 	ahead   []record.Record
 	reading atomic.Value // string: the goroutine that called Read
+	reads   atomic.Int64 // how often Read was called
 }
 
 // open configures and opens a new source.
@@ -67,6 +68,7 @@ func (r *reader) next() (records []record.Record, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		r.reads.Add(1)
 		r.reading.Store(goroutine())
 		var b *record.Batch
 		if b, err = r.source.Read(r.ctx); err == nil {
@@ -291,15 +293,16 @@ func checkStopWaiting(c *checker) {
 }
 
 // waits returns when Read waits: the goroutine that called it has been seen blocked many times in a row.
+// It also returns when the source goes on delivering, as one does that has no end.
 func (r *reader) waits() {
-	blocked := 0
+	blocked, before := 0, r.reads.Load()
 	wait.Until(r.ctx, func() bool {
 		if id, _ := r.reading.Load().(string); id != "" && isBlocked(id) {
 			blocked++
 		} else {
 			blocked = 0
 		}
-		return blocked == 20
+		return blocked == 20 || r.reads.Load()-before > 100
 	})
 }
 
