@@ -232,19 +232,39 @@ func Create(ctx context.Context, path string) error {
 	return errors.Join(migrate(ctx, db), db.Close())
 }
 
+// Identify returns an error unless the file at path is a dead-letter store that this agent can read, as its
+// header says. SQLite does not get to touch it.
+func Identify(path string) error {
+	id, err := sqlitefile.ApplicationID(path)
+	if err != nil {
+		return err
+	}
+	state, err := sqlitefile.StateOf(path)
+	if err != nil {
+		return err
+	}
+	return identify(int(id), int(state.Generation))
+}
+
+// identify returns an error unless a file with this header is a dead-letter store that this agent can read.
+func identify(id, have int) error {
+	switch {
+	case id == applicationID && have == version:
+		return nil
+	case id == applicationID && have > version:
+		return fmt.Errorf("it was written by a later version of the agent (version %d of its tables, this agent knows %d); run that one, or move the file away", have, version)
+	}
+	return errors.New("it is no dead-letter store; move the file away")
+}
+
 // migrate makes the tables, and refuses files that are something else.
 func migrate(ctx context.Context, db *sql.DB) error {
 	var id, have int
 	if err := db.QueryRowContext(ctx, `SELECT application_id, user_version FROM pragma_application_id, pragma_user_version`).Scan(&id, &have); err != nil {
 		return err
 	}
-	switch {
-	case id == applicationID && have == version:
-		return nil
-	case id == applicationID && have > version:
-		return fmt.Errorf("it was written by a later version of the agent (version %d of its tables, this agent knows %d); run that one, or move the file away", have, version)
-	case id != 0 || have != 0:
-		return errors.New("it is no dead-letter store; move the file away")
+	if id != 0 || have != 0 {
+		return identify(id, have)
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,30 +18,37 @@ func TestAFaultLastsAsLongAsTheProbeFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logbuf.Buffer
 		full := errors.New("full")
-		fault, probe, retried := full, full, 0
+		var saves, probes atomic.Bool // whether they pass
+		var retried atomic.Int32
+		unless := func(passes *atomic.Bool) error {
+			if passes.Load() {
+				return nil
+			}
+			return full
+		}
 		g := &StoreGuard{
 			InPlace: func() error { return nil },
-			Fault:   func() error { return fault },
-			Probe:   func(context.Context) error { return probe },
-			Retry:   func() { retried++ },
+			Fault:   func() error { return unless(&saves) },
+			Probe:   func(context.Context) error { return unless(&probes) },
+			Retry:   func() { retried.Add(1) },
 			Changed: func() {},
 			Log:     slog.New(slog.NewTextHandler(&log, nil)),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { _ = g.Run(ctx); close(ended) }()
-		expect := func(after, want string, retries int) {
+		expect := func(after, want string, retries int32) {
 			t.Helper()
 			time.Sleep(10 * placeInterval)
 			synctest.Wait()
-			if got := log.String(); strings.Count(got, "msg=") != retries+1 || !strings.Contains(got, want) || retried != retries {
-				t.Errorf("%s: retried %d times, log:\n%s", after, retried, got)
+			if got := log.String(); strings.Count(got, "msg=") != int(retries)+1 || !strings.Contains(got, want) || retried.Load() != retries {
+				t.Errorf("%s: retried %d times, log:\n%s", after, retried.Load(), got)
 			}
 		}
 		expect("nothing is saved", "cannot be saved", 0)
-		fault = nil
+		saves.Store(true)
 		expect("a small save passed", "cannot be saved", 0)
-		probe = nil
+		probes.Store(true)
 		expect("the probe passes", "saved again", 1)
 		cancel()
 		<-ended

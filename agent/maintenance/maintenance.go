@@ -20,9 +20,10 @@ import (
 // part is one file of the state.
 type part struct {
 	sqlitefile.File
-	name   string
-	create func(ctx context.Context, path string) error
-	mend   []string
+	name     string
+	identify func(path string) error // whether it is such a file
+	create   func(ctx context.Context, path string) error
+	mend     []string
 	// readable returns nil when all rows can be read, and remove removes those that cannot; nil: rows
 	// have nothing that could not be read.
 	readable func(ctx context.Context, path string) error
@@ -34,8 +35,8 @@ type part struct {
 // the dead letters has those of all positions.
 func parts(path string) []part {
 	return []part{
-		{store.File(path), "store", store.Create, store.Mend, store.Readable, store.RemoveUnreadable},
-		{File: sqlitefile.File{Path: deadletters.PathOf(path)}, name: "dead letters", create: deadletters.Create, mend: deadletters.Mend},
+		{store.File(path), "store", store.Identify, store.Create, store.Mend, store.Readable, store.RemoveUnreadable},
+		{File: sqlitefile.File{Path: deadletters.PathOf(path)}, name: "dead letters", identify: deadletters.Identify, create: deadletters.Create, mend: deadletters.Mend},
 	}
 }
 
@@ -314,7 +315,7 @@ func (o *Outcome) repair(ctx context.Context, p *part, ending string) (draft str
 	}
 	if wrong == nil && len(found) == 0 {
 		o.Whole = append(o.Whole, p.Path)
-		return "", nil
+		return "", p.identify(p.Path)
 	}
 	if wrong != nil && state.Log > 0 { // it is the log of another file
 		if err := p.MoveLog(p.Path + ending); err != nil {

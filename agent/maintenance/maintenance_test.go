@@ -1,6 +1,7 @@
 package maintenance_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -330,6 +331,27 @@ func TestDamageNeverPassesForAStore(t *testing.T) {
 	}
 }
 
+// TestRepairOfAnother refuses to repair files of which the header says that they are another application's.
+func TestRepairOfAnother(t *testing.T) {
+	const applicationID = 68 // its place in the header
+	for _, damage := range []func(path string) string{func(path string) string { return path }, deadletters.PathOf} {
+		path := filepath.Join(t.TempDir(), "conduit.db")
+		populated(t, path)
+		file := damage(path)
+		content, err := os.ReadFile(file)
+		must(t, err)
+		content[applicationID] ^= 2
+		must(t, os.WriteFile(file, content, 0o600))
+		o, err := maintenance.Repair(t.Context(), path, ".damaged")
+		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "it is no ") {
+			t.Errorf("%s: repaired %+v, %v", filepath.Base(file), o, err)
+		}
+		if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, content) {
+			t.Errorf("%s is changed: %v", filepath.Base(file), err)
+		}
+	}
+}
+
 // damaged opens, and repairs, a state of which a file may be damaged; values says that values in it may be.
 func damaged(t *testing.T, what, path string, inStore, values bool) {
 	ctx := t.Context()
@@ -356,7 +378,7 @@ func damaged(t *testing.T, what, path string, inStore, values bool) {
 		t.Errorf("%s: refused with %v and %v, and a check finds nothing", what, err, deadErr)
 	}
 	if _, repairErr := maintenance.Repair(ctx, path, ".damaged"); repairErr != nil {
-		if !strings.Contains(repairErr.Error(), "conduit store restore FILE") && !errors.Is(repairErr, store.ErrOther) {
+		if !strings.Contains(repairErr.Error(), "conduit store restore FILE") && !errors.Is(repairErr, store.ErrOther) && !strings.Contains(repairErr.Error(), "move the file away") {
 			t.Errorf("%s: repair: %v", what, repairErr)
 		}
 		return

@@ -61,8 +61,9 @@ func writeDraft(ctx context.Context, draft string, now func() time.Time) error {
 	return nil
 }
 
-// checkHeader refuses what is not a store, before SQLite gets to touch it.
-func checkHeader(path string) error {
+// Identify returns an error unless the file at path is a store, as its header says. SQLite does not
+// get to touch it.
+func Identify(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err

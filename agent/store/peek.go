@@ -37,7 +37,7 @@ func Peek(ctx context.Context, path string) (declared []spec.Declaration, files 
 var peekedColumns = strings.Replace(declarationColumns, "owner_places", "'' AS owner_places", 1)
 
 func peek(ctx context.Context, path string) ([]spec.Declaration, []spec.FileState, error) {
-	if err := checkHeader(path); err != nil {
+	if err := Identify(path); err != nil {
 		return nil, nil, err
 	}
 	reader := openReader(path, nil)
@@ -70,7 +70,7 @@ func Checkpoints(ctx context.Context, path string) (all []spec.Checkpoint, err e
 
 // Verify returns nil when the file at path is a store that this version can open.
 func Verify(ctx context.Context, path string) error {
-	if err := checkHeader(path); err != nil {
+	if err := Identify(path); err != nil {
 		return err
 	}
 	reader := openReader(path, nil)

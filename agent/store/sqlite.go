@@ -76,7 +76,7 @@ func (q *sqlite) open(ctx context.Context) (err error) {
 	if err := createFile(ctx, q.path, q.now); err != nil {
 		return err
 	}
-	if err := checkHeader(q.path); err != nil {
+	if err := Identify(q.path); err != nil {
 		return err
 	}
 	state, err := sqlitefile.StateOf(q.path)
