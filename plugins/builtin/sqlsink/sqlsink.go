@@ -89,17 +89,14 @@ func (w *Writer[C]) Write(ctx context.Context, records []record.Record) (int, er
 		if err == nil {
 			n, err = w.writeHalves(ctx, records)
 		}
-		if err == nil || n > 0 || w.refused(err) {
-			if err != nil && !w.refused(err) {
-				err = sdk.Unavailable(err)
-			}
+		if err == nil || w.refused(err) {
 			return n, err
 		}
-		if try == maxTries || !w.Database.Transient(err) {
-			return 0, sdk.Unavailable(err)
+		w.Database.Disconnect() // whether this call tries again, or the next one
+		if n > 0 || try == maxTries || !w.Database.Transient(err) {
+			return n, sdk.Unavailable(err)
 		}
 		w.log.Warn("cannot write: trying again", "err", err)
-		w.Database.Disconnect()
 		if err := wait.Wait(ctx); err != nil {
 			return 0, err
 		}
