@@ -174,7 +174,7 @@ func tablesAdded(w *world) {
 	s.Want(`snapshot u {"id":2} to {"id":2}`)
 	change := s.Want(`create t {"id":2} to {"id":2,"x":"b"}`)
 	s.Close()
-	s = w.open(w.sourceSettings("*"), change[0].Position) // all of them were read
+	s = streaming(w.open(w.sourceSettings("*"), change[0].Position)) // all of them were read
 	w.exec("CREATE TABLE late (id int PRIMARY KEY); INSERT INTO late VALUES (1); INSERT INTO u VALUES (3)")
 	s.Want(`create late {"id":1} to {"id":1}`, `create u {"id":3} to {"id":3}`)
 }

@@ -71,7 +71,7 @@ var hostile = map[string]string{
 
 // maxHostile is how much memory a process may need in which a hostile script runs: what it
 // may have, some operations that cannot be interrupted, and what is garbage by then.
-const maxHostile = 3 << 29
+const maxHostile = (3 << 29) * detectorFactor
 
 // maxHostileTime is how long such a process may run: its script is interrupted after half a second, but the machine may be busy.
 const maxHostileTime = 2 * time.Minute
