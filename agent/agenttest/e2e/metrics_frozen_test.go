@@ -112,7 +112,7 @@ func usedMetricsExist(t *testing.T, described string) {
 // describeUnreported describes, as they are declared, the metrics of sources that report on their
 // systems, and of members of a cluster, which those of this test are not.
 func describeUnreported(t *testing.T) string {
-	source, err := os.ReadFile("../../telemetry/metric/metric.go")
+	source, err := os.ReadFile("../../telemetry/descriptors.go")
 	if err != nil {
 		t.Fatal(err)
 	}
