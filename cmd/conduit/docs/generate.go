@@ -13,7 +13,6 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
@@ -43,7 +42,7 @@ func connectorPages() (all []page, err error) {
 		s := c.Specification()
 		p := page{Name: "connector-" + s.Name, Title: s.Name, Section: "Connector", About: s.Summary}
 		source := "plugins/builtin/" + s.Name + "/README.md"
-		text, err := conduit.Pages.ReadFile(source)
+		text, err := readPage(source)
 		switch {
 		case err == nil:
 			p.Source, p.Text = source, string(text)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
-	"github.com/conduit-agent/conduit"
 	"github.com/conduit-agent/conduit/api/web"
 )
 
@@ -58,7 +57,7 @@ const moving = "## Conduit, and this\n"
 func pages(root *ffcli.Command) ([]page, error) {
 	var all []page
 	for _, p := range written {
-		text, err := conduit.Pages.ReadFile(p.Source)
+		text, err := readPage(p.Source)
 		if err != nil {
 			return nil, err
 		}
