@@ -82,7 +82,7 @@ type Agent struct {
 }
 
 // Run runs the agent until ctx ends, and then shuts it down gracefully: sources stop,
-// what is in flight is written and acknowledged, positions are saved. It returns an
+// what is outstanding is written and acknowledged, positions are saved. It returns an
 // error when the agent cannot start or cannot go on.
 func Run(ctx context.Context, o Options) error {
 	lines := &logtail.Lines{}

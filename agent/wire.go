@@ -251,7 +251,7 @@ func hasProcessor(p *spec.Pipeline, id string) bool {
 	})
 }
 
-// window bounds what is in flight, by memory where there is a limit, 0 for none.
+// window bounds what is outstanding, by memory where there is a limit, 0 for none.
 func window(limit int64) backpressure.Window {
 	w := backpressure.Default
 	w.Shared, w.Scheduler = backpressure.NewShared(), fair.NewScheduler()

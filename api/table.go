@@ -58,7 +58,7 @@ func (*Server) pipelineRoutes(base resource.Base) []route {
 			Description: "Answers when the pipeline runs, or with the reason why it does not. The pipeline of a file runs until the file changes.",
 			Query:       waits, Headers: actHeaders, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, runs.Start, guard.Admin, nil},
 		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/stop", ID: "stopPipeline", Tag: "pipelines", Summary: "Stop all connectors of a pipeline",
-			Description: "Answers when all records in flight are settled and the connectors are closed. With force, records in flight are not waited for, and delivered again.",
+			Description: "Answers when all outstanding records are settled and the connectors are closed. With force, outstanding records are not waited for, and delivered again.",
 			Query:       waits, Headers: actHeaders, Request: exampleStop, Optional: true, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, runs.Stop, guard.Admin, nil},
 		{openapi.Operation{Method: post, Path: "/v1/pipelines/{id}/restart", ID: "restartPipeline", Tag: "pipelines", Summary: "Stop a pipeline and start it again",
 			Query: waits, Headers: actHeaders, Answer: generation, Response: empty, Errors: []int{400, 404, 412, 504}}, runs.Restart, guard.Admin, nil},

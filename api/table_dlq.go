@@ -61,7 +61,7 @@ func (s *Server) deadLetterRoutes(base resource.Base) []route {
 			Headers: postHeaders, Request: rest.ReplayRequest{IDs: []int64{17}}, Response: exampleReplay, Errors: []int{404, 409}}, l.Replay, guard.Admin, nil},
 		{openapi.Operation{Method: get, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "getReplay", Tag: "dead letters", Summary: "Get how far the replay is that runs, or ran last",
 			Response: exampleReplay, Errors: []int{404}}, l.ReplayStatus, guard.Read, nil},
-		{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "cancelReplay", Tag: "dead letters", Summary: "End a replay once what is in flight is settled",
+		{openapi.Operation{Method: remove, Path: "/v1/pipelines/{id}/dead-letter-replay", ID: "cancelReplay", Tag: "dead letters", Summary: "End a replay once what is outstanding is settled",
 			Response: exampleReplay, Errors: []int{404}}, l.CancelReplay, guard.Admin, nil},
 	}
 }

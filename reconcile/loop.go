@@ -115,7 +115,7 @@ func (l *Loop) ask(ctx context.Context, id string, again plan.Kind) error {
 }
 
 // Replan has pipeline id planned again. With cut, what runs of it ends at once, without
-// waiting for the records in flight. It returns when that is noted.
+// waiting for the outstanding records. It returns when that is noted.
 func (l *Loop) Replan(ctx context.Context, id string, cut bool) error {
 	l.init()
 	request := func() {

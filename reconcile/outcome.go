@@ -204,7 +204,7 @@ func (p *pipelineState) disturbed(err error) {
 	if err == nil {
 		return
 	}
-	p.log().Warn("pipeline did not end cleanly, records in flight will be delivered again", "err", err)
+	p.log().Warn("pipeline did not end cleanly, outstanding records will be delivered again", "err", err)
 	p.event(warning, "StopFailed", err.Error())
 }
 

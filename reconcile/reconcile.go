@@ -51,7 +51,7 @@ type Runner interface {
 // Run is one run of one version of a pipeline.
 type Run interface {
 	// Run opens the connectors, calls started, and moves records until it has ended:
-	// nil after drain was closed and every record in flight was settled, an error
+	// nil after drain was closed and every record outstanding was settled, an error
 	// otherwise. Cancelling ctx ends it at once, without draining. When Run returns,
 	// everything it started has ended and all plugins are torn down.
 	Run(ctx context.Context, drain <-chan struct{}, started func()) error

@@ -28,7 +28,7 @@ const (
 	ConditionValid      ConditionType = "Valid"         // the files that declare it have no errors
 	ConditionApplied    ConditionType = "Applied"       // it runs, or is stopped, as it is declared or was asked for
 	ConditionReady      ConditionType = "Ready"         // the declared generation runs, with what it refers to, and has proved itself
-	ConditionDraining   ConditionType = "Draining"      // it is stopping, records in flight are settled
+	ConditionDraining   ConditionType = "Draining"      // it is stopping, outstanding records are settled
 	ConditionConflict   ConditionType = "Conflict"      // another file or the API declares the same id
 	ConditionRolledBack ConditionType = "RolledBack"    // another generation runs because the declared one failed
 	ConditionPlugin     ConditionType = "PluginChanged" // a connector or processor runs a plugin whose file is another one by now, or none
@@ -155,7 +155,7 @@ var phaseReasons = map[Phase]string{PhaseStopped: "Stopped", PhaseStarting: "Sta
 func (o observation) draining() Condition {
 	c := Condition{Type: ConditionDraining, Status: ConditionFalse, Reason: "NotStopping", ObservedGeneration: o.seen()}
 	if o.s.Phase == PhaseStopping {
-		c.Status, c.Reason, c.Message, c.LastTransitionTime = ConditionTrue, "Stopping", "records in flight are settled", o.s.Since
+		c.Status, c.Reason, c.Message, c.LastTransitionTime = ConditionTrue, "Stopping", "outstanding records are settled", o.s.Since
 	}
 	return c
 }

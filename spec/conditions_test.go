@@ -65,7 +65,7 @@ var conditionsOfVersions = []conditionCase{
 	{"an earlier update failed", "running", "", spec.State{Phase: spec.PhaseRunning, RunningGeneration: 0, LastAttempt: attempt(1, "old"), LastGood: lastGood(0)}, nil,
 		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Outdated (generation 0 runs, and 2 is to) gen 1"},
 	{"drains to be updated", "running", "", spec.State{Phase: spec.PhaseStopping, RunningGeneration: 1, LastAttempt: attempt(1, ""), LastGood: lastGood(1), Since: since}, nil,
-		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Stopping (it is stopping) gen 1; Draining=True Stopping (records in flight are settled) gen 1 at 100"},
+		"Applied=False InProgress (generation 2 is to run) gen 1; Ready=False Stopping (it is stopping) gen 1; Draining=True Stopping (outstanding records are settled) gen 1 at 100"},
 	{"starts for the first time", "running", "", spec.State{Phase: spec.PhaseStarting}, nil,
 		"Applied=False InProgress (generation 2 is to run); Ready=False Starting (it is starting)"},
 	{"recovers", "running", "", spec.State{Phase: spec.PhaseRecovering, LastAttempt: attempt(2, ""), LastGood: lastGood(2), Error: "why"}, nil,

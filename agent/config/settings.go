@@ -28,7 +28,7 @@ func ofPipelines() []Setting {
 		{"pipelines.path", "./pipelines", "Directory of pipeline files to keep running.", nil},
 		{"pipelines.on-failed-update", "rollback", "What to do when the new version of a running pipeline cannot start: rollback runs the last good version again, hold runs none but the new one, which it retries.", []string{"rollback", "hold"}},
 		{"pipelines.confirm", 5 * time.Second, "How long a new version of a pipeline has to run to count as good. One that fails sooner is handled like one that cannot start.", nil},
-		{"pipelines.drain-timeout", 30 * time.Second, "How long a pipeline that is to stop may take to settle the records in flight, before it is cut off and they are delivered again; 0s for ever.", nil},
+		{"pipelines.drain-timeout", 30 * time.Second, "How long a pipeline that is to stop may take to settle the outstanding records, before it is cut off and they are delivered again; 0s for ever.", nil},
 		{"pipelines.deletion-grace", 10 * time.Second, "How long a pipeline goes on after its file is gone. The file coming back in time changes nothing.", nil},
 		{"pipelines.cleanup-delay", 10 * time.Minute, "How long a withdrawn pipeline's positions are kept before its connectors clean up.", nil},
 		{"pipelines.ack-timeout", 5 * time.Minute, "How long a destination may hold records without writing any, or a source may take for an acknowledgement, before the pipeline is started again; 0s for ever. A destination with sdk.batch.* or sdk.rate.* may take any time.", nil},
@@ -118,7 +118,7 @@ func ofServices() []Setting {
 		{"notify.command.timeout", 30 * time.Second, "How long the command may take before it is killed and tried again.", nil},
 		{"notify.kinds", "", "Which notifications are sent, separated by commas: degraded, failing, update-failed, silent, recovered, file-problem, file-accepted, files-missing, files-available, cluster. Empty: all.", nil},
 		{"notify.interval", 15 * time.Minute, "Time in which at most one notification of a kind is sent of each pipeline or file. What is still true at its end is sent then.", nil},
-		{"shutdown.timeout", 30 * time.Second, "How long to wait for records in flight when the agent ends.", nil},
+		{"shutdown.timeout", 30 * time.Second, "How long to wait for outstanding records when the agent ends.", nil},
 	}
 }
 

@@ -161,7 +161,7 @@ func (r *run) awake(ctx context.Context, st stage, s *sourceRun) (over bool, err
 }
 
 // checkHeld returns an error when s and all other sources have no space in their windows
-// and nothing is in flight but what processors hold and will not let go by themselves. The
+// and nothing is outstanding but what processors hold and will not let go by themselves. The
 // stages are locked meanwhile: what is between a processor and the tracker is seen by neither.
 // Where one is busy, recheck follows.
 func (r *run) checkHeld(s *sourceRun) error {
@@ -195,7 +195,7 @@ func (r *run) checkHeld(s *sourceRun) error {
 			return nil
 		}
 	}
-	return failure.Permanent(fmt.Errorf("cannot read on: processors hold more records than may be in flight, and wait for others before they let them go"))
+	return failure.Permanent(fmt.Errorf("cannot read on: processors hold more records than may be outstanding, and wait for others before they let them go"))
 }
 
 // recheck makes sources without space check again what they wait for.

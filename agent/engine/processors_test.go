@@ -510,7 +510,7 @@ func TestProcessorsThatBreak(t *testing.T) {
 	}
 }
 
-// A processor that holds more than may be in flight, for ever, is an error and no standstill.
+// A processor that holds more than may be outstanding, for ever, is an error and no standstill.
 func TestProcessorsThatHoldTooMuch(t *testing.T) {
 	for _, at := range []string{"src", "", "dst"} {
 		t.Run(at, func(t *testing.T) {
@@ -520,7 +520,7 @@ func TestProcessorsThatHoldTooMuch(t *testing.T) {
 			w.destination("dst", &fakeDestination{})
 			w.scripted(at, "gather", func() sdk.Processor { return &gather{n: 100} })
 			err := w.run(func() bool { return false })
-			if err == nil || !strings.Contains(err.Error(), "processors hold more records than may be in flight") {
+			if err == nil || !strings.Contains(err.Error(), "processors hold more records than may be outstanding") {
 				t.Errorf("run ended with %v", err)
 			}
 			wantPermanent(t, err)

@@ -27,7 +27,7 @@ type run struct {
 	goroutines *group.Group
 	unsaved    atomic.Bool // a checkpoint could not be saved: no later one is, which may count on what that one did
 
-	checking sync.Mutex // held while it is checked whether anything but held records is in flight
+	checking sync.Mutex // held while it is checked whether anything but held records is outstanding
 
 	amending  sync.Mutex // held while an amendment is applied
 	amendable bool       // guarded by amending: the run moves records

@@ -297,7 +297,7 @@ func (s *sourceRun) track(f inFlight, now time.Time, event func() settle.Change)
 		s.run.recheck()
 	}
 	if f.Passage != nil {
-		s.freed.Notify() // what is in flight may wait only for what processors hold
+		s.freed.Notify() // what is outstanding may wait only for what processors hold
 	}
 }
 
@@ -439,7 +439,7 @@ func (s *sourceRun) waitSaved() {
 	}
 }
 
-// releaseMemory takes what is still in flight out of the shared bound when the run has
+// releaseMemory takes what is still outstanding out of the shared bound when the run has
 // ended.
 func (s *sourceRun) releaseMemory() {
 	s.mu.Lock()

@@ -71,7 +71,7 @@ type Report struct {
 	AgentLog string    `json:"agentLog,omitempty"`
 }
 
-// mostRepeated is how many records a crash may repeat: those that may be in flight.
+// mostRepeated is how many records a crash may repeat: those that may be outstanding.
 const mostRepeated = 1 << 17
 
 // Run tries the promises until all kills are done or the time is over.

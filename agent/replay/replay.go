@@ -77,7 +77,7 @@ func (s *Replays) Status(pipeline string) (status rest.Replay, ok bool) {
 	return status, false
 }
 
-// Cancel ends a replay once what is in flight is settled.
+// Cancel ends a replay once what is outstanding is settled.
 func (s *Replays) Cancel(pipeline string) (status rest.Replay, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Replays) Cancel(pipeline string) (status rest.Replay, ok bool) {
 	return status, false
 }
 
-// drainTimeout is how long what is in flight may take to settle when the agent ends.
+// drainTimeout is how long what is outstanding may take to settle when the agent ends.
 const drainTimeout = 10 * time.Second
 
 // Run keeps replays possible until ctx ends. Then it ends them and returns when they have.
@@ -130,7 +130,7 @@ func (r *run) status() rest.Replay {
 	return r.progress
 }
 
-// exhausted ends the run once what is in flight is settled.
+// exhausted ends the run once what is outstanding is settled.
 func (r *run) exhausted() { r.drainOnce.Do(func() { close(r.drain) }) }
 
 // do performs the run.

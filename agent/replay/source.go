@@ -10,8 +10,8 @@ import (
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
-// routes are the routes of the dead letters in flight. They have the positions that their
-// sources gave them, and no two in flight the same one.
+// routes are the routes of the outstanding dead letters. They have the positions that their
+// sources gave them, and no two outstanding ones the same.
 type routes struct {
 	mu       sync.Mutex
 	inFlight map[string]*inFlightReplay // by position; guarded by mu
@@ -45,7 +45,7 @@ type source struct {
 	next    []inFlightReplay // owned by Read: loaded, and not read
 	stopped chan struct{}
 	once    sync.Once
-	order   []*inFlightReplay // guarded by routes.mu: in flight, in order
+	order   []*inFlightReplay // guarded by routes.mu: outstanding, in order
 }
 
 func newSource(r *run) *source {
@@ -91,7 +91,7 @@ func (s *source) Read(ctx context.Context) (*record.Batch, error) {
 	}
 }
 
-// take puts dead letters in flight: none while one with the position of the next is.
+// take hands out dead letters: none while one with the position of the next is.
 func (s *source) take() (records []record.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

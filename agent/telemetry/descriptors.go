@@ -49,7 +49,7 @@ var (
 
 	startsDesc        = desc(metric.PluginStarts, "Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")
 	restartsDesc      = desc(metric.PluginRestarts, "Times a connector was started again for a run: after a failure, a change or a stop.", "plugin")
-	memoryDesc        = desc(metric.MemoryRecords, "Bytes that the records in flight of all sources share.")
+	memoryDesc        = desc(metric.MemoryRecords, "Bytes that the outstanding records of all sources share.")
 	memoryUsedDesc    = desc(metric.MemoryRecordsUsed, "Bytes of them that are used.")
 	memoryWaitingDesc = desc(metric.MemoryWaiting, "Sources that wait for memory.")
 

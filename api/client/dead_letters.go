@@ -97,7 +97,7 @@ func (c *Client) Replay(ctx context.Context, pipeline string) (rest.Replay, erro
 	return get[rest.Replay](ctx, c, at(pipelines, pipeline, replayPath))
 }
 
-// CancelReplay ends a replay once what is in flight is settled.
+// CancelReplay ends a replay once what is outstanding is settled.
 func (c *Client) CancelReplay(ctx context.Context, pipeline string) (rest.Replay, error) {
 	status, _, err := with[rest.Replay](ctx, c, http.MethodDelete, at(pipelines, pipeline, replayPath), nil, nil)
 	return status, err

@@ -48,7 +48,7 @@ func (c *Client) StopPipeline(ctx context.Context, id string, options ...Option)
 	return c.act(ctx, id, "/stop", options)
 }
 
-// Force has StopPipeline not wait for the records in flight, which are delivered again.
+// Force has StopPipeline not wait for the outstanding records, which are delivered again.
 func Force() Option {
 	return func(r *http.Request) {
 		text := []byte(`{"force":true}`)

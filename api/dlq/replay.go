@@ -16,7 +16,7 @@ type Replays interface {
 	Start(ctx context.Context, pipeline string, request rest.ReplayRequest) (rest.Replay, error)
 	// Status returns the replay that runs, or ran last; ok is false when there was none.
 	Status(pipeline string) (status rest.Replay, ok bool)
-	// Cancel ends a replay once what is in flight is settled.
+	// Cancel ends a replay once what is outstanding is settled.
 	Cancel(pipeline string) (status rest.Replay, ok bool)
 }
 

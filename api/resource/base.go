@@ -36,7 +36,7 @@ type Observed interface {
 	// Restart has a pipeline restarted, or started at once if it waits after a failure. It
 	// returns when that is noted.
 	Restart(ctx context.Context, id string) error
-	// CutOff ends a pipeline that is to stop without waiting for the records in flight. It
+	// CutOff ends a pipeline that is to stop without waiting for the outstanding records. It
 	// returns when that is noted.
 	CutOff(ctx context.Context, id string) error
 	// CleanUp is called after the connector was removed from its pipeline: if it was ever

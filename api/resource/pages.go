@@ -23,7 +23,7 @@ import (
 type Insight struct {
 	// Agent describes the process, its store and its settings.
 	Agent func(ctx context.Context) (rest.Agent, error)
-	// Memory returns what there is for records in flight.
+	// Memory returns what there is for outstanding records.
 	Memory func() rest.RecordMemory
 	// Check returns what is wrong with the plugins and settings of a pipeline that is being
 	// written. Paths are JSON pointers within it.

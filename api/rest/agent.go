@@ -28,10 +28,10 @@ type Memory struct {
 	Records  RecordMemory `json:"records"`
 }
 
-// RecordMemory is what there is for the records in flight of all pipelines.
+// RecordMemory is what there is for the outstanding records of all pipelines.
 type RecordMemory struct {
 	Bytes   int64 `json:"bytes" doc:"That the records of all sources share. Each source has a part beyond them."`
-	Used    int64 `json:"used" doc:"By records in flight, and reserved for those that are being read."`
+	Used    int64 `json:"used" doc:"By outstanding records, and reserved for those that are being read."`
 	Waiting int64 `json:"waiting" doc:"Sources that wait for memory, where there is a limit."`
 }
 

@@ -314,7 +314,7 @@ type Import struct {
 
 // Stop says how to stop.
 type Stop struct {
-	Force bool `json:"force" doc:"Do not wait for the records in flight: they are delivered again. A stop that takes longer than pipelines.drain-timeout is forced in any case."`
+	Force bool `json:"force" doc:"Do not wait for the outstanding records: they are delivered again. A stop that takes longer than pipelines.drain-timeout is forced in any case."`
 }
 
 // Rollback says which revision to go back to.

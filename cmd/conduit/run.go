@@ -35,7 +35,7 @@ func runCommand(p *cli.Program) *ffcli.Command {
 		LongHelp: `Settings come from conduit.yaml, from variables such as CONDUIT_LOG_LEVEL, and from these
 flags; the later ones win.
 
-SIGINT or SIGTERM ends it gracefully: sources stop, and records in flight are written and
+SIGINT or SIGTERM ends it gracefully: sources stop, and outstanding records are written and
 acknowledged first. A second signal ends it at once. SIGHUP has the pipeline files read again,
 except on a terminal, where it means that the terminal is gone.
 

@@ -276,7 +276,7 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus) error {
 		fmt.Fprintf(to, "pipelines directory %s since %s: %s\n", r.Paint(string(d.State), terminal.Yellow), terminal.Moment(d.Since), d.Message)
 	}
 	if m := s.Agent.Memory; m != nil {
-		fmt.Fprintf(to, "%s: sources that wait for memory: %d; records in flight take %d of %d MiB\n", r.Paint("short of memory", terminal.Yellow), m.Waiting, m.Used>>20, m.Bytes>>20)
+		fmt.Fprintf(to, "%s: sources that wait for memory: %d; outstanding records take %d of %d MiB\n", r.Paint("short of memory", terminal.Yellow), m.Waiting, m.Used>>20, m.Bytes>>20)
 	}
 	var t terminal.Table
 	t.Add("PIPELINE", "PHASE", "VERSION DECLARED", "VERSION RUNNING", "RECORDS/S", "BEHIND", "ERROR")

@@ -13,7 +13,7 @@ import (
 type Chain interface {
 	// Process runs the processors over the records and says what becomes of each. The
 	// records belong to the chain, which changes them in place, until they are settled.
-	// The token stands for this batch: it is comparable and of no other batch in flight. Process
+	// The token stands for this batch: it is comparable and of no other outstanding batch. Process
 	// without records, and with a nil token, lets the processors emit whose time has come.
 	//
 	// An error means that a processor is broken: the pipeline fails, and all that is not

@@ -77,7 +77,7 @@ type Destination interface {
 	Flush(ctx context.Context) error
 }
 
-// StopAndWaiter is a Destination that, with several writes in flight, refuses the records
+// StopAndWaiter is a Destination that, with several outstanding writes, refuses the records
 // behind a refused one, too. With stop-and-wait it refuses only the one that failed.
 type StopAndWaiter interface {
 	// StopAndWait makes every write wait for the answer to the one before. It is called

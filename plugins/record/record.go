@@ -24,7 +24,7 @@ func (p Position) Identity() []byte {
 }
 
 // MaxPosition is the greatest length of a position in bytes. Positions are kept for every
-// record in flight and written to the store.
+// record outstanding and written to the store.
 const MaxPosition = 64 << 10
 
 // Operation says what happened to the entity that a record describes.

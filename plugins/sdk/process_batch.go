@@ -83,7 +83,7 @@ func (b *ProcessBatch) Reset(token any, records []record.Record, selects []int32
 // OnHold makes Hold return what name returns for the index of a record. It is for hosts.
 func (b *ProcessBatch) OnHold(name func(i int32) Held) { b.held = name }
 
-// Token identifies the batch among all that are in flight. A SettleObserver gets it when
+// Token identifies the batch among all that are outstanding. A SettleObserver gets it when
 // the batch is settled.
 func (b *ProcessBatch) Token() any { return b.token }
 

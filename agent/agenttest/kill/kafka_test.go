@@ -152,7 +152,7 @@ func TestKafkaSource(t *testing.T) {
 	})
 }
 
-// TestKafkaDestination runs the suite with the destination, which repeats what was in flight.
+// TestKafkaDestination runs the suite with the destination, which repeats what was outstanding.
 func TestKafkaDestination(t *testing.T) {
 	t.Parallel()
 	kill.RunDestination(t, kill.Destination{

@@ -130,7 +130,7 @@ func (f *flow) hasProxy() bool  { return f.proxy != nil }
 func (f *flow) canRotate() bool { return f.system.Rotate != nil }
 
 // repeats reports whether the fault may repeat records with any connector that is not
-// effect-once: those that were in flight when the agent ended.
+// effect-once: those that were outstanding when the agent ended.
 func (fault Fault) repeats() bool { return fault == AgentKilled || fault == Everything }
 
 // brief reports whether the run is a short one, which makes each of the brief faults once: outside

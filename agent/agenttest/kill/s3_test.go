@@ -113,7 +113,7 @@ func TestS3Source(t *testing.T) {
 }
 
 // TestS3Destination writes objects: with positions, each record once; without them, again what
-// was in flight.
+// was outstanding.
 func TestS3Destination(t *testing.T) {
 	for _, once := range []bool{true, false} {
 		t.Run(fmt.Sprintf("once %v", once), func(t *testing.T) {

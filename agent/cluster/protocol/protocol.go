@@ -77,7 +77,7 @@ type Start struct {
 }
 
 // Stop is a command to end the run of a pipeline, answered by Stopped. Unless it is Lost, what is
-// in flight may be settled and saved before.
+// outstanding may be settled and saved before.
 type Stop struct {
 	Pipeline string
 	Epoch    uint64 // of Start

@@ -18,7 +18,7 @@ type Account struct {
 	shared *Shared
 
 	batch    int64        // owned by the goroutine that reads: most bytes of the Read that comes next
-	held     atomic.Int64 // by records in flight
+	held     atomic.Int64 // by outstanding records
 	small    atomic.Bool  // the batches before were: it need not reserve while there is room
 	reserved atomic.Int64 // for the Read that runs, or the batch that it returned; written with shared.mu held
 

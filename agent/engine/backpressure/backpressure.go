@@ -3,7 +3,7 @@ package backpressure
 
 import "github.com/conduit-agent/conduit/agent/engine/fair"
 
-// Window bounds what may be in flight from one source: the backpressure that slow
+// Window bounds what may be outstanding from one source: the backpressure that slow
 // destinations put on it. A batch may overshoot it.
 type Window struct {
 	// Unacked records are read and not yet acknowledged: as many may be repeated after a

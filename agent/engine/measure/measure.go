@@ -22,7 +22,7 @@ type Connector struct {
 	Reads    Histogram     // seconds that a source takes for a record, waiting for it included; see Sampler
 	Writes   Histogram     // seconds that a destination takes for a record; see Sampler
 	Busy     Meter         // the calls of Read or Write
-	Blocked  Meter         // a source waits until there is space for more records in flight
+	Blocked  Meter         // a source waits until there is space for more outstanding records
 }
 
 // Passed counts a batch that was read or is to be written.

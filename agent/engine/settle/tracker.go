@@ -22,7 +22,7 @@ type Tracker struct {
 	inFlight []*Batch // not wholly settled, oldest first
 	settled  []Range  // settled and not wholly acked, oldest first
 	idle     []*Batch // to be used again
-	bytes    int      // memory of what is in flight
+	bytes    int      // memory of what is outstanding
 	emitted  int      // emissions whose records, or those they were made of, are not settled
 }
 
@@ -176,7 +176,7 @@ func (t *Tracker) retire(b *Batch, atOnce bool) {
 	}
 }
 
-// WaitsForHeld reports whether nothing is in flight but what waits for records that
+// WaitsForHeld reports whether nothing is outstanding but what waits for records that
 // processors hold.
 func (t *Tracker) WaitsForHeld() bool {
 	for _, b := range t.inFlight {
@@ -189,7 +189,7 @@ func (t *Tracker) WaitsForHeld() bool {
 	return len(t.inFlight) > 0 && t.emitted == 0
 }
 
-// Bytes returns the memory of what is in flight.
+// Bytes returns the memory of what is outstanding.
 func (t *Tracker) Bytes() int { return t.bytes }
 
 // Position returns the position of record seq, which must lie in (Acked, Low].

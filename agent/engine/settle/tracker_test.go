@@ -193,7 +193,7 @@ func TestTrackerForgetsWhatIsAcked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if held, bytes := tr.Held(), tr.Bytes(); held != 0 || bytes != 0 {
-			t.Fatalf("keeps %d batches and %d bytes with nothing in flight", held, bytes)
+			t.Fatalf("keeps %d batches and %d bytes with nothing outstanding", held, bytes)
 		}
 	}
 }

@@ -61,7 +61,7 @@ function heading({ s }) {
       h('p', { class: 'quiet' }, phase(s), ' since ', h('time', { datetime: began, title: clock(began) }, duration((Date.now() - Date.parse(began)) / 1000)), ' · ', version(s), ' · declared in ', s.owner.kind === 'file' ? h('a', { class: 'mono', href: '#/files/' + encodeURIComponent(s.owner.path) }, place(s.owner)) : 'API')),
     h('span', { class: 'grow' }),
     active ? action('Stop', 'stop', act('stop', 'stopped')) : action('Start', 'start', act('start', 'started'), { kind: 'primary' }),
-    s.state.phase === 'stopping' ? action('Stop now', 'force', () => agent.attempt('stopped; what was in flight is delivered again', () => agent.post(path + '/stop', { force: true })), { kind: 'danger' }) : null,
+    s.state.phase === 'stopping' ? action('Stop now', 'force', () => agent.attempt('stopped; what was outstanding is delivered again', () => agent.post(path + '/stop', { force: true })), { kind: 'danger' }) : null,
     action('Restart', 'restart', act('restart', 'restarted'), { disabled: !active }),
     s.owner.kind === 'api' ? action('Delete', 'delete', () => drop(s), { kind: 'danger' }) : null);
 }

@@ -23,7 +23,7 @@ func replayCommand(p *cli.Program) *ffcli.Command {
 the destination, that refused it. One is gone when its record is settled; one that is
 refused again comes back with both errors. Which ones is said by their ids, by the
 flags of 'conduit dlq ls', or by --all. The pipeline need not run. Ctrl-C ends it once
-what is in flight is settled.
+what is outstanding is settled.
 
 Examples:
   conduit dlq replay orders 17

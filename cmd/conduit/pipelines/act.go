@@ -19,9 +19,9 @@ that declares it stopped runs until the file changes.`, (*client.Client).StartPi
 
 func stopCommand(p *cli.Program) *ffcli.Command {
 	return act(p, "stop", "stopped", "Stop a pipeline.",
-		`Returns when records in flight are settled and all connectors are closed. A pipeline of a
+		`Returns when outstanding records are settled and all connectors are closed. A pipeline of a
 file that declares it running is stopped until the file changes. With --force it does not wait for
-the records in flight: they are delivered again when the pipeline starts.`, (*client.Client).StopPipeline)
+the outstanding records: they are delivered again when the pipeline starts.`, (*client.Client).StopPipeline)
 }
 
 func restartCommand(p *cli.Program) *ffcli.Command {

@@ -171,7 +171,7 @@ func print(p *cli.Program, r *prove.Report) error {
 		fmt.Fprintf(p.Stdout, "BROKEN: %s\n", b)
 	}
 	if r.Held {
-		fmt.Fprintln(p.Stdout, "All promises were kept: nothing is lost or out of order, and only what was in flight at a fault is repeated.")
+		fmt.Fprintln(p.Stdout, "All promises were kept: nothing is lost or out of order, and only what was outstanding at a fault is repeated.")
 	}
 	return nil
 }

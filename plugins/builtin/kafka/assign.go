@@ -115,7 +115,7 @@ func (s *Source) place(p *partition, committed kgo.Offset, start int64) (kgo.Off
 		err = s.settings.gap(s.log, missing(p, at, start))
 		at, offset = start, kgo.NewOffset().At(start)
 	}
-	if !ours { // otherwise records may be in flight
+	if !ours { // otherwise records may be outstanding
 		p.delivered, p.acked = at, at
 	}
 	p.seen = at

@@ -24,7 +24,7 @@ type partition struct {
 	epoch     int32 // of the leader, at seen; -1: not known
 	end       int64 // of what can be read, when that was known last
 	newest    time.Time
-	assigned  bool // to this member; otherwise it is kept for records that are in flight
+	assigned  bool // to this member; otherwise it is kept for records that are outstanding
 	revoked   bool // nothing more is read
 }
 

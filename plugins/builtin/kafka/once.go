@@ -20,7 +20,7 @@ type onceSettings struct {
 }
 
 // once writes records in transactions that have their positions, too. After a restart an agent
-// sends again what was in flight, and nothing else: what the positions topic has is skipped.
+// sends again what was outstanding, and nothing else: what the positions topic has is skipped.
 type once struct {
 	id, topic string
 	client    *kgo.Client
@@ -81,7 +81,7 @@ func (o *once) write(ctx context.Context, d *Destination, records []record.Recor
 		o.last = pieces[i]
 	}
 	if o.since += n; o.since > window {
-		o.known = nil // what was in flight came long ago
+		o.known = nil // what was outstanding came long ago
 	}
 	return n, err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
-// window is more records than an agent ever has in flight of one source.
+// window is more records than an agent ever has outstanding from one source.
 const window = 1 << 18
 
 // hash stands for one record of one source.

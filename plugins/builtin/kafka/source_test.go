@@ -25,7 +25,7 @@ var sourceTests = map[string]func(*world){
 	"another group":                   checkAnotherGroup,
 	"group of its own":                checkOwnGroup,
 	"offsets of the group":            checkCommit,
-	"what is in flight":               checkInFlight,
+	"what is outstanding":             checkInFlight,
 	"aborted transactions":            checkAborted,
 	"beginning at the end":            checkEnd,
 	"partitions added":                checkAdded,

@@ -9,7 +9,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-// TestTeardownWithoutBroker leaves a group whose broker is gone, with records in flight and without.
+// TestTeardownWithoutBroker leaves a group whose broker is gone, with outstanding records and without.
 func TestTeardownWithoutBroker(t *testing.T) {
 	for _, settled := range []bool{true, false} {
 		k := server.StartKafka(t, server.KafkaOptions{})

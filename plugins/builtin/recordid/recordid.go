@@ -16,7 +16,7 @@ type ID [16]byte
 // String returns hexadecimal digits.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// Window is more records than an agent ever has in flight of one source.
+// Window is more records than an agent ever has outstanding from one source.
 const Window = 1 << 18
 
 // Sequence gives records their ids. Several that processors made of one have its position, and

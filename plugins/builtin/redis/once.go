@@ -79,6 +79,6 @@ func (o *once) noted(n int) {
 		o.kept, o.sum = append(o.kept, n), o.sum+n
 	}
 	if o.since += n; o.since > recordid.Window {
-		o.known = nil // what was in flight came long ago
+		o.known = nil // what was outstanding came long ago
 	}
 }

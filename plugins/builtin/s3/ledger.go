@@ -297,7 +297,7 @@ func (l *ledger) entryOf(ctx context.Context, epoch string) ([]byte, error) {
 func (l *ledger) written(ctx context.Context, e entry, ids []recordid.ID) {
 	l.remember(ids)
 	if l.since += len(ids); l.since > recordid.Window {
-		l.known = nil // what was in flight came long ago
+		l.known = nil // what was outstanding came long ago
 	}
 	if e.checkpoint {
 		l.remove(ctx)

@@ -158,7 +158,7 @@ func TestBacklogDoesNotDelayNewRecords(t *testing.T) {
 		time.Sleep(time.Minute)
 		s := source(t, "a:spool", nil, map[string]string{"path": path, "order": "newest-first"})
 		ctx, cancel := context.WithCancel(t.Context())
-		queue := make(chan record.Record, 8192) // what a pipeline has in flight
+		queue := make(chan record.Record, 8192) // what a pipeline has outstanding
 		var all sync.WaitGroup
 		all.Go(func() {
 			defer close(queue)

@@ -7,7 +7,7 @@ import (
 )
 
 // Ledger keeps the positions of the records written last, in the transaction that writes them.
-// After a restart an agent sends again what was in flight, and nothing else: those that the
+// After a restart an agent sends again what was outstanding, and nothing else: those that the
 // ledger has are skipped. A row has the hashes of one transaction.
 type Ledger struct {
 	Connector string // id
@@ -26,7 +26,7 @@ type batch struct {
 	n      int
 }
 
-// window is more than an agent ever has in flight of one source.
+// window is more than an agent ever has outstanding from one source.
 const window = 1 << 18
 
 func hashOf(r *record.Record) (h hash) {
@@ -84,6 +84,6 @@ func (l *Ledger) noted(n int) {
 	l.next++
 	l.kept += n
 	if l.since += n; l.since > window {
-		l.known = nil // what was in flight came long ago
+		l.known = nil // what was outstanding came long ago
 	}
 }
