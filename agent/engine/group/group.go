@@ -37,7 +37,7 @@ func (g *Group) Start(name string, f func()) {
 	if len(g.running) == 0 {
 		return
 	}
-	g.running[name]++
+	g.add(name, 1)
 	go func() {
 		defer g.end(name)
 		f()
@@ -47,7 +47,7 @@ func (g *Group) Start(name string, f func()) {
 func (g *Group) end(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.remove(name); len(g.running) == 0 {
+	if g.add(name, -1); len(g.running) == 0 {
 		close(g.over)
 	}
 }
@@ -57,13 +57,14 @@ func (g *Group) end(name string) {
 func (g *Group) Rename(from, to string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.running[to]++
-	g.remove(from)
+	g.add(to, 1)
+	g.add(from, -1)
 }
 
-// remove takes one off those with this name, with mu held.
-func (g *Group) remove(name string) {
-	if g.running[name]--; g.running[name] == 0 {
+// add adds n to those with this name, with mu held. There may be less than none for a moment: two renames
+// that undo each other come in any order.
+func (g *Group) add(name string, n int) {
+	if g.running[name] += n; g.running[name] == 0 {
 		delete(g.running, name)
 	}
 }
