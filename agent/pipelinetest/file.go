@@ -176,25 +176,8 @@ func data(v any) (record.Data, error) {
 	case string:
 		return record.Raw([]byte(v)), nil
 	case map[string]any:
-		m, _ := record.CloneValue(wide(v)).(map[string]any)
+		m, _ := record.FromYAML(v).(map[string]any)
 		return record.Structured(m), nil
 	}
 	return record.Data{}, fmt.Errorf("key, before and after are text or an object, not %v", v)
-}
-
-// wide returns v with the integers of YAML as those of records.
-func wide(v any) any {
-	switch v := v.(type) {
-	case int:
-		return int64(v)
-	case []any:
-		for i := range v {
-			v[i] = wide(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = wide(v[k])
-		}
-	}
-	return v
 }

@@ -68,27 +68,11 @@ func exampleData(t *testing.T, v any) record.Data {
 	case string:
 		return record.Raw([]byte(v))
 	case map[string]any:
-		return record.Structured(wide(v).(map[string]any))
+		m, _ := record.FromYAML(v).(map[string]any)
+		return record.Structured(m)
 	}
 	t.Fatalf("an example has a %T for data", v)
 	return record.Data{}
-}
-
-// wide makes the integers of YAML those of records.
-func wide(v any) any {
-	switch v := v.(type) {
-	case int:
-		return int64(v)
-	case []any:
-		for i := range v {
-			v[i] = wide(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = wide(v[k])
-		}
-	}
-	return v
 }
 
 func examplesOf(t *testing.T, name string) []example {

@@ -41,6 +41,30 @@ func (r *Report) SetParts(parts []Part) {
 	r.Parts = parts[:min(len(parts), maxParts)]
 }
 
+// SetAge sets how old the newest data is that was read, of which newest is the time in the system,
+// zero while nothing was read. When all is read (current) it is 0.
+func (r *Report) SetAge(newest time.Time, current bool) {
+	age := 0.0
+	switch {
+	case current:
+	case newest.IsZero():
+		return
+	default:
+		age = max(0, time.Since(newest).Seconds())
+	}
+	r.Seconds = &age
+}
+
+// Warn adds warnings. Those that are empty are none.
+func (r *Report) Warn(warnings ...string) {
+	for _, w := range warnings {
+		if w != "" && r.Warning != "" {
+			r.Warning += "; "
+		}
+		r.Warning += w
+	}
+}
+
 // Snapshot is how far the reading of what existed before has got, of one table or topic.
 type Snapshot struct {
 	Of        string    `json:"of" doc:"Table, or what else is read whole."`

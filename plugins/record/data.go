@@ -96,3 +96,23 @@ func CloneValue(v any) any {
 	}
 	return v
 }
+
+// FromYAML returns a value that a YAML decoder made as one of structured data: a copy of it whose
+// integers are int64.
+func FromYAML(v any) any { return widen(CloneValue(v)) }
+
+func widen(v any) any {
+	switch v := v.(type) {
+	case int:
+		return int64(v)
+	case []any:
+		for i := range v {
+			v[i] = widen(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = widen(v[k])
+		}
+	}
+	return v
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"syscall"
 )
@@ -27,6 +28,19 @@ var ErrReported error = &invalidError{}
 // Invalidf returns a mistake of the caller.
 func Invalidf(format string, args ...any) error {
 	return &invalidError{fmt.Sprintf(format, args...)}
+}
+
+// IsDirectory tells whether the file that the caller names is a directory. That there is none is
+// the caller's mistake.
+func IsDirectory(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, Invalidf("no such file or directory: %s", path)
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot read files: %w", err)
+	}
+	return info.IsDir(), nil
 }
 
 // environmental are the errors that the caller can only mend outside of conduit.

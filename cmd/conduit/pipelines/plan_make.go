@@ -53,14 +53,11 @@ func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error
 // read reads the files that the user names.
 func (m *planMaker) read(ctx context.Context, paths []string) (request rest.PlanRequest, err error) {
 	for _, path := range paths {
-		info, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return request, cli.Invalidf("no such file or directory: %s", path)
-		}
+		directory, err := cli.IsDirectory(path)
 		if err != nil {
-			return request, fmt.Errorf("cannot read pipeline files: %w", err)
+			return request, err
 		}
-		request.Replace = info.IsDir()
+		request.Replace = directory
 		if request.Replace && len(paths) > 1 {
 			return request, cli.Invalidf("cannot plan for %s and more: name files, or one directory", path)
 		}

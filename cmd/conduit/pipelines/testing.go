@@ -81,14 +81,11 @@ func processors(ctx context.Context, p *cli.Program, c config.Config) *processor
 func testFiles(paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
-		info, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, cli.Invalidf("no such file or directory: %s", path)
-		}
+		directory, err := cli.IsDirectory(path)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read tests: %w", err)
+			return nil, err
 		}
-		found, err := testFilesAt(path, info.IsDir())
+		found, err := testFilesAt(path, directory)
 		if err != nil {
 			return nil, err
 		}

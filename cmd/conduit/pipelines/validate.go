@@ -2,9 +2,7 @@ package pipelines
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -60,14 +58,11 @@ type pipelineFile struct {
 func pipelineFiles(ctx context.Context, paths []string) ([]pipelineFile, error) {
 	var files []pipelineFile
 	for _, path := range paths {
-		info, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, cli.Invalidf("no such file or directory: %s", path)
-		}
+		directory, err := cli.IsDirectory(path)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read pipeline files: %w", err)
+			return nil, err
 		}
-		if !info.IsDir() {
+		if !directory {
 			content, err := os.ReadFile(path)
 			files = append(files, pipelineFile{path, content, err})
 			continue

@@ -67,13 +67,7 @@ func (s *Source) Progress() progress.Report {
 		r.Records = &records
 		r.SetParts(behind)
 	}
-	switch {
-	case len(parts) > 0 && records == 0:
-		r.Seconds = new(float64)
-	case !newest.IsZero():
-		age := time.Since(newest).Seconds()
-		r.Seconds = &age
-	}
+	r.SetAge(newest, len(parts) > 0 && records == 0)
 	if err := s.network.failed(); err != nil {
 		r.Warning = "cannot connect to a broker: " + err.Error()
 	}

@@ -62,21 +62,11 @@ func (m *monitor) report() progress.Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := progress.Report{At: m.at, Bytes: m.behind, Warning: m.lost}
-	if age := 0.0; !m.newest.IsZero() || m.current {
-		if !m.current {
-			age = max(0, time.Since(m.newest).Seconds())
-		}
-		r.Seconds = &age
-	}
+	r.SetAge(m.newest, m.current)
 	if m.snapshot != nil {
 		r.Snapshots = []progress.Snapshot{*m.snapshot}
 	}
-	if m.old != "" {
-		if r.Warning != "" {
-			r.Warning += "; "
-		}
-		r.Warning += m.old
-	}
+	r.Warn(m.old)
 	return r
 }
 

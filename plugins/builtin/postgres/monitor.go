@@ -82,23 +82,13 @@ func (m *monitor) report() progress.Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := progress.Report{At: m.at, Bytes: m.behind}
-	if age := 0.0; !m.newest.IsZero() || m.current {
-		if !m.current {
-			age = max(0, time.Since(m.newest).Seconds())
-		}
-		r.Seconds = &age
-	}
+	r.SetAge(m.newest, m.current)
 	for _, p := range m.snapshots {
 		if !p.done.Load() {
 			r.Snapshots = append(r.Snapshots, progress.Snapshot{Of: p.of, Rows: p.rows.Load(), Total: p.total, Resumed: p.resumed, StartedAt: p.started})
 		}
 	}
-	for _, w := range []string{m.lost, m.slot, m.tables} {
-		if w != "" && r.Warning != "" {
-			r.Warning += "; "
-		}
-		r.Warning += w
-	}
+	r.Warn(m.lost, m.slot, m.tables)
 	return r
 }
 

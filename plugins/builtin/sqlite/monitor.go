@@ -59,11 +59,6 @@ func (m *monitor) report() progress.Report {
 	defer m.mu.Unlock()
 	behind := max(0, m.last-m.acked.ID)
 	r := progress.Report{Records: &behind, At: m.at, Snapshots: append([]progress.Snapshot(nil), m.snapshots...), Warning: m.lost}
-	if age := 0.0; !m.newest.IsZero() || m.current {
-		if !m.current {
-			age = max(0, time.Since(m.newest).Seconds())
-		}
-		r.Seconds = &age
-	}
+	r.SetAge(m.newest, m.current)
 	return r
 }
