@@ -113,8 +113,7 @@ func (n *launch) drained(r *run) {
 func (p *pipelineState) ran(r *run, reason string) {
 	r.started, p.OpensBy = true, time.Time{}
 	v := r.version
-	message := map[string]string{"Started": "pipeline runs", "Amended": "pipeline changed while it runs"}[reason]
-	p.log().Info(message, "generation", v.Generation)
+	p.logRuns(v, reason)
 	good, tried := p.State.LastGood, p.State.LastAttempt
 	changed := good != nil && good.Generation != v.Generation
 	again := tried != nil && tried.Generation == v.Generation && tried.Error == "" // it ran before and is still on probation
@@ -137,12 +136,23 @@ func (p *pipelineState) ran(r *run, reason string) {
 	if changed && !again {
 		p.warnOfLostPositions(&good.Pipeline, v.Pipeline)
 	}
-	message = fmt.Sprintf("generation %d runs", v.Generation)
+	message := fmt.Sprintf("generation %d runs", v.Generation)
 	if v.Instead != 0 {
 		reason, message = "RolledBack", fmt.Sprintf("generation %d runs because %d failed", v.Generation, v.Instead)
 	}
 	p.event(normal, reason, message)
 	p.touch()
+}
+
+func (p *pipelineState) logRuns(v plan.Version, reason string) {
+	switch {
+	case v.Instead != 0:
+		p.log().Info("pipeline runs again, rolled back to the last known good version", "generation", v.Generation, "failed_generation", v.Instead)
+	case reason == "Amended":
+		p.log().Info("pipeline changed while it runs", "generation", v.Generation)
+	default:
+		p.log().Info("pipeline runs", "generation", v.Generation)
+	}
 }
 
 // beginProbation lets r show for a while that it works before it takes the place of the last
@@ -234,8 +244,11 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 		p.log().Error("pipeline cannot be applied again, what runs goes on", "generation", v.Generation, "err", err)
 		return
 	}
-	stays := "the last known good version stays"
-	if p.loop.Policy.Hold {
+	stays := "the last known good version is started again"
+	switch {
+	case p.run != nil && !p.loop.Policy.Hold:
+		stays = "the last known good version stays"
+	case p.run != nil:
 		stays = fmt.Sprintf("generation %d stays for as long as it runs", p.run.version.Generation)
 	}
 	p.event(warning, "UpdateFailed", fmt.Sprintf("generation %d fails, %s: %v", v.Generation, stays, err))

@@ -58,7 +58,7 @@ func TestPromises(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"eventually": eventually, "exits": exits,
-			"start": onHost((*host).start), "terminate": onHost((*host).terminate), "crash": onHost((*host).crash), "signal": onHost((*host).signal),
+			"start": onHost((*host).start), "unread": onHost((*host).unread), "terminate": onHost((*host).terminate), "crash": onHost((*host).crash), "signal": onHost((*host).signal),
 			"logged": onHost((*host).logged), "lines": onHost((*host).lines), "read": onHost((*host).read), "untouched": onHost((*host).untouched),
 			"processes": processes, "storm": storm, "scribble": scribble, "service": onHost((*host).service), "notified": notified, "silent": silent,
 		},
@@ -141,6 +141,30 @@ func (h *host) run(ts *testscript.TestScript, command, env []string) {
 	defer log.Close()
 	h.from, err = log.Seek(0, io.SeekEnd)
 	ts.Check(err)
+	h.launch(ts, command, env, log)
+	h.logged(ts, false, []string{"API ready"})
+	ts.Setenv("CONDUIT_API_HTTP_ADDRESS", regexp.MustCompile(`API ready .*address=(\S+)`).FindStringSubmatch(h.log(ts))[1])
+}
+
+// unread [FLAG...] starts an agent whose log, and whose stderr, is a full pipe that nothing is read from. Its
+// API is at a socket.
+func (h *host) unread(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(os.WriteFile(ts.MkAbs("agent.log"), nil, 0o644))
+	var ends [2]int
+	ts.Check(syscall.Pipe2(ends[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK))
+	ts.Defer(func() { _ = syscall.Close(ends[0]) })
+	for err := error(nil); err == nil; _, err = syscall.Write(ends[1], make([]byte, 4096)) {
+		continue
+	}
+	ts.Check(syscall.SetNonblock(ends[1], false))
+	pipe := os.NewFile(uintptr(ends[1]), "pipe")
+	defer pipe.Close()
+	socket := filepath.Join(ts.Getenv("TMPDIR"), "api.sock")
+	ts.Setenv("CONDUIT_API_HTTP_SOCKET", socket)
+	h.launch(ts, append([]string{"conduit", "run"}, args...), []string{"CONDUIT_API_HTTP_SOCKET=" + socket}, pipe)
+}
+
+func (h *host) launch(ts *testscript.TestScript, command, env []string, log *os.File) {
 	agent, ended := exec.Command(filepath.Join(ts.Getenv("BIN"), command[0]), command[1:]...), make(chan error, 1)
 	agent.Dir, agent.Stdout, agent.Stderr = ts.MkAbs("."), log, log
 	agent.Env = slices.Concat(h.env, []string{"CONDUIT_API_HTTP_ADDRESS=127.0.0.1:0"}, env)
@@ -148,8 +172,6 @@ func (h *host) run(ts *testscript.TestScript, command, env []string) {
 	go func() { ended <- agent.Wait() }()
 	ts.Defer(func() { _ = agent.Process.Kill() })
 	h.agent, h.ended = agent, ended
-	h.logged(ts, false, []string{"API ready"})
-	ts.Setenv("CONDUIT_API_HTTP_ADDRESS", regexp.MustCompile(`API ready .*address=(\S+)`).FindStringSubmatch(h.log(ts))[1])
 }
 
 // terminate [DURATION] ends the agent with SIGTERM, which must go well, and not take longer.

@@ -122,7 +122,7 @@ func nothingThere(c config.Config) bool {
 }
 
 // logHandler returns the handler of the agent's log, and what ends it. People's lines go to the journal with fields of
-// their own, if it can be reached, or else as lines of stdout.
+// their own, if it can be reached, or else as lines of stdout. Neither keeps who logs waiting.
 func logHandler(p *cli.Program, c config.Log) (h slog.Handler, end func()) {
 	format := logFormat(p, c.Format)
 	if format == "journal" && p.JournalSocket != "" {
@@ -130,7 +130,8 @@ func logHandler(p *cli.Program, c config.Log) (h slog.Handler, end func()) {
 			return w.Handler(func(to io.Writer) slog.Handler { return logging.NewHandler(to, "line", c.Level, false) }), w.Close
 		}
 	}
-	return logging.NewHandler(p.Stdout, format, c.Level, p.Color()), func() {}
+	q := logging.NewQueue(p.Stdout)
+	return logging.NewHandler(q, format, c.Level, p.Color()), q.Close
 }
 
 // logFormat returns the format that is meant by the setting log.format: to the journal,

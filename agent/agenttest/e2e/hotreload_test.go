@@ -146,7 +146,11 @@ func (d *desk) scanned() {
 
 // starts returns how often a pipeline was started.
 func (d *desk) starts(id string) int {
-	return strings.Count(d.Log(), fmt.Sprintf(`"msg":"pipeline runs","component":"reconcile","pipeline_id":%q`, id))
+	times := 0
+	for _, message := range []string{"pipeline runs", "pipeline runs again, rolled back to the last known good version"} {
+		times += strings.Count(d.Log(), fmt.Sprintf(`"msg":%q,"component":"reconcile","pipeline_id":%q`, message, id))
+	}
+	return times
 }
 
 // started checks how often a pipeline was started, after all that was saved was taken in.

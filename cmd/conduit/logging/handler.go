@@ -23,13 +23,19 @@ var logLevels = map[string]slog.Level{
 }
 
 // NewHandler returns the handler for log.level and for log.format, or for the format
-// "journal", or "line" for neither time nor priority. It makes one Write per line.
+// "journal", or "line" for neither time nor priority. It makes one Write per line, or takes the
+// lines that have a record through w, if that is a Queue.
 func NewHandler(w io.Writer, format, level string, color bool) slog.Handler {
 	var enc encoder = jsonEncoder{}
 	if format != "json" {
 		enc = &textEncoder{color: color, journal: format == "journal", bare: format == "line"}
 	}
-	return &logHandler{out: &logOutput{w: w}, enc: enc, level: logLevels[level]}
+	h := &logHandler{out: &direct{w: w}, enc: enc, level: logLevels[level]}
+	if q, ok := w.(*Queue); ok {
+		h.out = q
+		q.render(enc)
+	}
+	return h
 }
 
 // encoder renders the parts of a line. All methods append to b.
@@ -37,21 +43,38 @@ type encoder interface {
 	begin(b []byte, r *slog.Record) []byte
 	attr(b []byte, group, key string, v slog.Value) []byte
 	end(b []byte) []byte
+	recordFirst() bool // the record of a line comes before its other attributes
 }
+
+// recordKey is the attribute that holds a record of a pipeline.
+const recordKey = "record"
 
 // logHandler renders a record and writes it as one line. Groups become dotted key
 // prefixes. Attributes of With are rendered once.
 type logHandler struct {
-	out   *logOutput
+	out   output
 	enc   encoder
 	level slog.Level
 	with  []byte // rendered attributes
 	group string // "a.b." inside of groups a and b
 }
 
-type logOutput struct {
+// output takes lines, those with a record of a pipeline as a destination does: it waits until they are written.
+type output interface {
+	writeLine(line []byte, hasRecord bool) error
+}
+
+// direct writes lines at once.
+type direct struct {
 	mu sync.Mutex
 	w  io.Writer
+}
+
+func (d *direct) writeLine(line []byte, _ bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, err := d.w.Write(line)
+	return err
 }
 
 // maxPooledLine keeps one huge record from being kept in memory for good.
@@ -65,22 +88,36 @@ func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >=
 // Handle implements slog.Handler.
 func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	p := linePool.Get().(*[]byte)
-	b := h.enc.begin((*p)[:0], &r)
-	b = append(b, h.with...)
-	r.Attrs(func(a slog.Attr) bool {
-		b = h.appendAttr(b, h.group, a)
-		return true
-	})
-	b = h.enc.end(b)
-
-	h.out.mu.Lock()
-	_, err := h.out.w.Write(b)
-	h.out.mu.Unlock()
+	b, hasRecord := h.line((*p)[:0], &r)
+	err := h.out.writeLine(b, hasRecord)
 	if cap(b) <= maxPooledLine {
 		*p = b
 		linePool.Put(p)
 	}
 	return err
+}
+
+// line appends the line of r to b, and reports whether it has a record of a pipeline.
+func (h *logHandler) line(b []byte, r *slog.Record) (line []byte, hasRecord bool) {
+	b = h.enc.begin(b, r)
+	first := h.enc.recordFirst() && h.group == ""
+	r.Attrs(func(a slog.Attr) bool {
+		if h.group == "" && a.Key == recordKey {
+			hasRecord = true
+			if first {
+				b = h.appendAttr(b, "", a)
+			}
+		}
+		return true
+	})
+	b = append(b, h.with...)
+	r.Attrs(func(a slog.Attr) bool {
+		if !first || a.Key != recordKey {
+			b = h.appendAttr(b, h.group, a)
+		}
+		return true
+	})
+	return h.enc.end(b), hasRecord
 }
 
 func (h *logHandler) appendAttr(b []byte, group string, a slog.Attr) []byte {

@@ -81,8 +81,26 @@ func TestLogMessageCannotForgeLines(t *testing.T) {
 
 func TestLogColor(t *testing.T) {
 	got := logLine(t, "cli", true, "m", slog.Int("n", 1))
-	if want := "\x1b[2m2026-11-20T10:34:54+00:00\x1b[0m \x1b[32mINF\x1b[0m m \x1b[36mn=\x1b[0m1\n"; got != want {
+	if want := "\x1b[2m2026-11-20T10:34:54+00:00\x1b[0m \x1b[32mINF\x1b[0m m \x1b[2mn=1\x1b[0m\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	got = logLine(t, "cli", true, "", slog.Any("err", errors.New("gone")), slog.String("record", "r"))
+	if want := " \x1b[2mrecord=\x1b[0mr \x1b[2merr=\x1b[0m\x1b[31mgone\x1b[0m\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want the end %q", got, want)
+	}
+}
+
+func TestRecordComesBeforeOtherFieldsForPeople(t *testing.T) {
+	for format, want := range map[string]string{
+		"cli":     ` INF m record={"a":1} component=plugin n=1` + "\n",
+		"journal": `<6>INF m record={"a":1} component=plugin n=1` + "\n",
+		"json":    `"message":"m","component":"plugin","n":1,"record":{"a":1}}` + "\n",
+	} {
+		var b bytes.Buffer
+		slog.New(NewHandler(&b, format, "info", false)).With("component", "plugin").Info("m", "n", 1, "record", json.RawMessage(`{"a":1}`))
+		if got := b.String(); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: got %q, want the end %q", format, got, want)
+		}
 	}
 }
 

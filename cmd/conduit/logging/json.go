@@ -39,6 +39,8 @@ func (jsonEncoder) attr(b []byte, group, key string, v slog.Value) []byte {
 
 func (jsonEncoder) end(b []byte) []byte { return append(b, '}', '\n') }
 
+func (jsonEncoder) recordFirst() bool { return false }
+
 func appendJSONValue(b []byte, v slog.Value) []byte {
 	switch v.Kind() {
 	case slog.KindString:

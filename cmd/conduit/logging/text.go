@@ -11,8 +11,9 @@ import (
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 )
 
-// textEncoder renders lines for people: time, level, message, key=value pairs. The
-// journal has the time already, and takes the level as in sd-daemon(3).
+// textEncoder renders lines for people: time, level, message, the record if there is one, and
+// then other key=value pairs, which colour makes dim. The journal has the time already, and takes
+// the level as in sd-daemon(3).
 type textEncoder struct {
 	color   bool
 	journal bool
@@ -59,19 +60,25 @@ func (e *textEncoder) begin(b []byte, r *slog.Record) []byte {
 
 func (e *textEncoder) attr(b []byte, group, key string, v slog.Value) []byte {
 	b = append(b, ' ')
-	color := terminal.Cyan
-	if key == "err" {
-		color = terminal.Red
-	}
-	b = e.paint(b, color)
+	b = e.paint(b, terminal.Dim)
 	if group != "" {
 		key = group + key
 	}
 	b = appendText(b, key)
 	b = append(b, '=')
-	b = e.paint(b, terminal.Reset)
-	return appendTextValue(b, v)
+	switch key {
+	case recordKey:
+		b = e.paint(b, terminal.Reset)
+		return appendTextValue(b, v)
+	case "err":
+		b = e.paint(b, terminal.Reset)
+		b = e.paint(b, terminal.Red)
+	}
+	b = appendTextValue(b, v)
+	return e.paint(b, terminal.Reset)
 }
+
+func (e *textEncoder) recordFirst() bool { return true }
 
 func (e *textEncoder) end(b []byte) []byte { return append(b, '\n') }
 

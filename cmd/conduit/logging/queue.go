@@ -1,0 +1,130 @@
+package logging
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// What waits for the reader of the log.
+const (
+	maxQueued  = 1 << 20         // bytes of lines
+	endTimeout = 2 * time.Second // for the reader to take them at the end
+)
+
+// Queue writes lines in the background: whoever logs never waits for a reader of the log that takes nothing, such as
+// a full pipe. A line that finds no room is dropped and counted, and the log has the number when there is room again. Only a
+// line with a record of a pipeline waits until it is written, as the log is where that pipeline delivers to.
+type Queue struct {
+	w    io.Writer
+	wake chan struct{} // holds one value when something is queued
+	done chan struct{} // closed when the last line is written
+
+	writing sync.Mutex // held while w is written to
+
+	mu      sync.Mutex
+	enc     encoder // of the line that says how many are missing; guarded by mu
+	queued  []byte  // lines, in order; guarded by mu
+	dropped int     // lines; guarded by mu
+	closed  bool    // guarded by mu
+}
+
+// NewQueue returns a queue to w, which only it may write to until Close returns.
+func NewQueue(w io.Writer) *Queue {
+	q := &Queue{w: w, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go q.run()
+	return q
+}
+
+// Write queues p, which is one or more lines. It never waits, and returns no error.
+func (q *Queue) Write(p []byte) (int, error) { return len(p), q.writeLine(p, false) }
+
+// Close returns when all that is queued is written, or after two seconds.
+func (q *Queue) Close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.notify()
+	select {
+	case <-q.done:
+	case <-time.After(endTimeout):
+	}
+}
+
+func (q *Queue) writeLine(line []byte, hasRecord bool) error {
+	if !hasRecord {
+		q.push(line)
+		return nil
+	}
+	q.writing.Lock()
+	defer q.writing.Unlock()
+	if err := q.flush(); err != nil {
+		return err
+	}
+	_, err := q.w.Write(line)
+	return err
+}
+
+// push queues a line if there is room.
+func (q *Queue) push(line []byte) {
+	q.mu.Lock()
+	fits := len(q.queued)+len(line) <= maxQueued
+	if fits {
+		q.queued = append(q.queued, line...)
+	} else {
+		q.dropped++
+	}
+	q.mu.Unlock()
+	if fits {
+		q.notify()
+	}
+}
+
+func (q *Queue) notify() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes what is queued until the queue is closed.
+func (q *Queue) run() {
+	defer close(q.done)
+	for range q.wake {
+		q.writing.Lock()
+		_ = q.flush() // there is no other place to report it
+		q.writing.Unlock()
+		q.mu.Lock()
+		ended := q.closed && len(q.queued) == 0
+		q.mu.Unlock()
+		if ended {
+			return
+		}
+	}
+}
+
+// flush writes what is queued, and how many lines were dropped after it. It needs writing.
+func (q *Queue) flush() error {
+	q.mu.Lock()
+	lines, dropped, enc := q.queued, q.dropped, q.enc
+	q.queued, q.dropped = nil, 0
+	q.mu.Unlock()
+	if dropped > 0 && enc != nil {
+		r := slog.NewRecord(time.Now(), slog.LevelWarn, fmt.Sprintf("%d lines of the log are missing: they were not read in time", dropped), 0)
+		lines = enc.end(enc.begin(lines, &r))
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err := q.w.Write(lines)
+	return err
+}
+
+// render has enc render what the queue itself says.
+func (q *Queue) render(enc encoder) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.enc = enc
+}
