@@ -25,6 +25,11 @@ func (c *Client) Info(ctx context.Context) (rest.Info, error) {
 	return get[rest.Info](ctx, c, "/info")
 }
 
+// Agent returns what the agent says of its process, its store and its settings.
+func (c *Client) Agent(ctx context.Context) (rest.Agent, error) {
+	return get[rest.Agent](ctx, c, "/v1/agent")
+}
+
 // Healthy returns nil if the agent answers.
 func (c *Client) Healthy(ctx context.Context) error {
 	_, err := get[rest.Health](ctx, c, "/healthz")

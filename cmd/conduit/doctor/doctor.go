@@ -26,9 +26,10 @@ func Command(p *cli.Program) *ffcli.Command {
 		ShortUsage: "conduit doctor [flags]",
 		ShortHelp:  "Examine the agent, its files and the machine, and say what to do.",
 		LongHelp: `Examines settings, pipeline files and their references, plugins, the store, the disk, the clock,
-limits of the kernel and the control group, the unit of systemd, and the agent if one runs. It
-changes nothing but for a file of some KiB that it writes next to the store, to measure the disk,
-and removes.
+limits of the kernel and the control group, the unit of systemd, and the agent if one runs: all that
+is in the table "What it needs" of 'conduit docs'. Limits are those of the agent that runs, or else
+those of this command. It changes nothing but for a file of some KiB that it writes next to the
+store, to measure the disk, and removes.
 
 The exit code is 1 when something is an error: the agent could not run, or would lose something.
 References are looked up as whoever runs this sees them: the service may see other variables.
@@ -73,6 +74,7 @@ type examination struct {
 	at       *cli.AgentFlags
 	config   config.Config
 	catalog  cli.Catalog
+	pid      int // of the agent that runs on this machine; 0: none, or it is not known
 	findings []Finding
 }
 
@@ -97,10 +99,12 @@ func (e *examination) all(ctx context.Context) {
 	e.pipelines(ctx)
 	e.plugins(ctx)
 	e.state(ctx)
+	e.permissions()
 	e.notifications()
+	e.cluster(ctx)
+	e.agent(ctx)
 	e.machine()
 	e.clock()
-	e.agent(ctx)
 	e.unit(ctx)
 }
 

@@ -1,16 +1,19 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/reference"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
 	"github.com/conduit-agent/conduit/reconcile/watch"
@@ -29,10 +32,12 @@ func (e *examination) pipelines(ctx context.Context) {
 		e.add("pipeline files", Error, "let the agent's user read it", "%v", err)
 		return
 	}
-	if kind := remoteFileSystem(dir); kind != "" {
+	if kind, network := sqlitefile.FileSystem(dir); network {
 		e.add("pipelines directory", Warning, "changes made on other machines are found by polling; a local directory is followed at once", "%s is on %s", dir, kind)
+	} else {
+		e.add("pipelines directory", OK, "", "changes in %s are followed at once (%s)", dir, cmp.Or(kind, "a file system without a name here"))
 	}
-	broken, pipelines := 0, 0
+	before, broken, pipelines := len(e.findings), 0, 0
 	for _, f := range files {
 		parsed, ok := e.file(dir, f)
 		if !ok {
@@ -42,6 +47,9 @@ func (e *examination) pipelines(ctx context.Context) {
 		for i := range parsed {
 			e.references(ctx, &parsed[i])
 		}
+	}
+	if !slices.ContainsFunc(e.findings[before:], func(f Finding) bool { return f.Check == "references" }) {
+		e.add("references", OK, "", "all lead to a value")
 	}
 	if broken == 0 {
 		e.add("pipeline files", OK, "", "%s with %s in %s", terminal.Count(len(files), "file"), terminal.Count(pipelines, "pipeline"), dir)

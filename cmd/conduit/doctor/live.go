@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -36,6 +38,9 @@ func (e *examination) agent(ctx context.Context) {
 	} else {
 		e.add("agent", Warning, "restart the agent to have it run the version that is installed", "version %s runs, and this is %s", info.Version, e.Version)
 	}
+	if a, err := r.Client.Agent(ctx); err == nil && onThisMachine(&a) {
+		e.pid = a.PID
+	}
 	statuses, err := r.Statuses(ctx)
 	if err != nil {
 		e.add("pipelines", Unknown, "", "%v", r.Explain(err))
@@ -53,8 +58,19 @@ func (e *examination) agent(ctx context.Context) {
 	}
 }
 
+// onThisMachine reports whether the process of the agent is one of this machine.
+func onThisMachine(a *rest.Agent) bool {
+	name, err := os.Hostname()
+	if err != nil || name != a.Host {
+		return false
+	}
+	_, err = os.Stat("/proc/" + strconv.Itoa(a.PID))
+	return err == nil
+}
+
 // port checks that an agent could serve its API.
 func (e *examination) port() {
+	e.add("pipelines", Unknown, "", "no agent runs")
 	address := e.config.API.HTTP.Address
 	l, err := net.Listen("tcp", address)
 	if err == nil {
@@ -74,6 +90,7 @@ const mostExposed = 1.5
 func (e *examination) unit(ctx context.Context) {
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
 		e.add("unit", OK, "", "systemd does not run here")
+		e.add("sandbox", OK, "", "systemd does not run here")
 		return
 	}
 	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState,ActiveState,NRestarts,StatusText", "conduit.service").Output()
@@ -86,10 +103,13 @@ func (e *examination) unit(ctx context.Context) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		shown[name] = value
 	}
-	switch {
+	switch version := systemdVersion(ctx); {
 	case shown["LoadState"] != "loaded":
 		e.add("unit", OK, "", "conduit is not installed as a service")
+		e.add("sandbox", OK, "", "conduit is not installed as a service")
 		return
+	case version > 0 && version < leastSystemd:
+		e.add("unit", Warning, "'systemd-analyze verify conduit.service' names the lines that it ignores", "the unit is for systemd %d, and this is %d", leastSystemd, version)
 	case shown["ActiveState"] != "active":
 		e.add("unit", Error, "'journalctl -u conduit' says why", "the service is %s", shown["ActiveState"])
 	case shown["NRestarts"] != "0":
@@ -98,6 +118,18 @@ func (e *examination) unit(ctx context.Context) {
 		e.add("unit", OK, "", "active: %s", shown["StatusText"])
 	}
 	e.exposure(ctx)
+}
+
+// leastSystemd is the version of systemd that the unit is written for.
+const leastSystemd = 252
+
+// systemdVersion returns the version of systemd, 0 if it is not known.
+func systemdVersion(ctx context.Context) (version int) {
+	out, err := exec.CommandContext(ctx, "systemctl", "--version").Output()
+	if err == nil {
+		_, _ = fmt.Sscanf(string(out), "systemd %d", &version) // 0 is for what is not understood
+	}
+	return version
 }
 
 // exposure checks that the sandbox of the service is as it was shipped.

@@ -3,18 +3,22 @@ package doctor
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/conduit-agent/conduit/agent/host"
+	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
 
 // leastWatches is how many inotify watches, and instances, an agent with hundreds of files needs.
 var leastWatches = map[string]int{"max_user_watches": 4096, "max_user_instances": 32}
 
-// machine checks limits of the kernel and of the control group.
+// machine checks limits of the kernel and of the control group, as they are for the agent that runs or else for
+// this process.
 func (e *examination) machine() {
 	for _, name := range []string{"max_user_watches", "max_user_instances"} {
 		text, err := os.ReadFile("/proc/sys/fs/inotify/" + name)
@@ -28,24 +32,73 @@ func (e *examination) machine() {
 			e.add("inotify", OK, "", "%s is %d", name, n)
 		}
 	}
+	e.openFiles()
+	e.memory()
+	e.cpu()
+	e.kernel()
+}
+
+const leastOpenFiles = 4096
+
+func (e *examination) openFiles() {
 	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
-		level := OK
-		if files.Max < 4096 {
-			level = Warning
-		}
-		e.add("open files", level, "raise it, for a service by LimitNOFILE=", "at most %d", files.Max)
+	if err := unix.Prlimit(e.pid, unix.RLIMIT_NOFILE, nil, &files); err != nil {
+		e.add("open files", Unknown, "", "cannot read the limit of process %d: %v", e.pid, err)
+		return
 	}
-	limit := host.MemoryLimit()
+	level := OK
+	if files.Max < leastOpenFiles {
+		level = Warning
+	}
+	e.add("open files", level, "raise it, for a service by LimitNOFILE=", "at most %d", files.Max)
+}
+
+func (e *examination) memory() {
+	limit := host.MemoryLimit(e.pid)
 	switch {
 	case limit == 0:
 		e.add("memory", OK, "", "the control group has no limit")
 	case limit < 32<<20:
-		e.add("memory", Warning, "ten pipelines need about 32 MiB", "the control group allows %d MiB", limit>>20)
+		e.add("memory", Warning, "ten pipelines need about 32 MiB, and the executable some to be read into", "the control group allows %d MiB", limit>>20)
 	default:
 		e.add("memory", OK, "", "the control group allows %d MiB", limit>>20)
 	}
 }
+
+// leastCPU is the part of a CPU with which ten pipelines at a record a second were tried.
+const leastCPU = 0.01
+
+func (e *examination) cpu() {
+	limit := host.CPULimit(e.pid)
+	switch {
+	case limit == 0:
+		e.add("cpu", OK, "", "the control group has no limit; %s", terminal.Count(runtime.NumCPU(), "CPU"))
+	case limit < leastCPU:
+		e.add("cpu", Warning, "raise it, for a service by CPUQuota=: what hangs and what is slow cannot be distinguished", "the control group allows %.2g %% of a CPU", 100*limit)
+	default:
+		e.add("cpu", OK, "", "the control group allows %.3g %% of a CPU", 100*limit)
+	}
+}
+
+// kernel checks that the kernel can confine connectors if they are to be.
+func (e *examination) kernel() {
+	var name unix.Utsname
+	_ = unix.Uname(&name) // fails for a bad address only
+	release := unix.ByteSliceToString(name.Release[:])
+	switch version := sandbox.Version(); {
+	case e.config.Connectors.Sandbox == "off":
+		e.add("kernel", OK, "", "Linux %s", release)
+	case version == 0:
+		e.add("kernel", Error, "start it with lsm=landlock among others, or set connectors.sandbox: off", "Linux %s has no Landlock, with which connectors are to be confined", release)
+	case version < landlockPorts && e.config.Connectors.Sandbox == "strict":
+		e.add("kernel", Warning, "Linux 6.7 has rules for ports", "Linux %s confines connectors, but those confined strictly cannot reach the schema service", release)
+	default:
+		e.add("kernel", OK, "", "Linux %s, which can confine connectors", release)
+	}
+}
+
+// landlockPorts is the version of Landlock that has rules for ports.
+const landlockPorts = 4
 
 // clockSynchronized reports whether something keeps the clock right.
 func clockSynchronized() (synchronized, known bool) {
@@ -56,31 +109,16 @@ func clockSynchronized() (synchronized, known bool) {
 	return t.Status&unix.STA_UNSYNC == 0, true
 }
 
-// fileSystems are names of kinds of file systems by their magic numbers.
-var fileSystems = map[uint32]string{
-	0xef53: "ext", 0x58465342: "xfs", 0x9123683e: "btrfs", 0xf2f52010: "f2fs", 0x2fc12fc1: "zfs", 0x794c7630: "overlay", 0x01021994: "tmpfs", 0x858458f6: "ramfs",
-	0x6969: "nfs", 0x517b: "smb", 0xff534d42: "cifs", 0xfe534d42: "cifs", 0x01021997: "9p", 0x65735546: "fuse", 0x00c36400: "ceph", 0x5346414f: "afs", 0x4d44: "vfat",
-}
-
-// freeSpace returns the bytes that are free at dir, and the kind of the file system.
-func freeSpace(dir string) (free uint64, kind string, err error) {
+// freeSpace returns how many bytes and how many inodes are free at dir, and -1 for inodes where there is
+// no such limit.
+func freeSpace(dir string) (bytes, inodes int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, "", fmt.Errorf("cannot inspect the disk of %s: %w", dir, err)
+		return 0, 0, fmt.Errorf("cannot inspect the disk of %s: %w", dir, err)
 	}
-	kind = fileSystems[uint32(st.Type)]
-	if kind == "" {
-		kind = fmt.Sprintf("file system %#x", uint32(st.Type))
+	inodes = int64(st.Ffree)
+	if st.Files == 0 { // btrfs, and others that make them as they are needed
+		inodes = -1
 	}
-	return st.Bavail * uint64(st.Bsize), kind, nil
-}
-
-// remoteFileSystem returns the kind of the file system of dir if it has no events of what other
-// machines change.
-func remoteFileSystem(dir string) string {
-	switch _, kind, _ := freeSpace(dir); kind {
-	case "nfs", "smb", "cifs", "9p", "fuse", "ceph", "afs":
-		return kind
-	}
-	return ""
+	return int64(st.Bavail) * int64(st.Bsize), inodes, nil
 }

@@ -9,8 +9,6 @@ func (e *examination) machine() {}
 
 func clockSynchronized() (synchronized, known bool) { return false, false }
 
-func freeSpace(string) (free uint64, kind string, err error) {
-	return 0, "", errors.New("the disk is examined on Linux only")
+func freeSpace(string) (bytes, inodes int64, err error) {
+	return 0, 0, errors.New("the disk is examined on Linux only")
 }
-
-func remoteFileSystem(string) string { return "" }

@@ -15,6 +15,7 @@ import (
 func (e *examination) notifications() {
 	c := e.config.Notify
 	if c.Webhook.URL == "" && c.Command.Run == "" {
+		e.add("notifications", OK, "", "none are to be sent")
 		return
 	}
 	before := len(e.findings)

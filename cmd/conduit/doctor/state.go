@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,10 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/maintenance"
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
 )
 
-// state checks the store, what may read it, and the disk under it.
+// state checks the store and the disk under it.
 func (e *examination) state(ctx context.Context) {
 	path := e.config.DB.SQLite.Path
 	switch info, err := os.Stat(path); {
@@ -28,12 +30,28 @@ func (e *examination) state(ctx context.Context) {
 	default:
 		e.whole(ctx, path)
 	}
+	e.fileSystem(path)
 	e.disk(filepath.Dir(path))
 	e.syncing(filepath.Dir(path))
-	for _, file := range []string{e.config.API.Auth.AdminTokenFile, e.config.API.Auth.ReadTokenFile, e.config.API.TLS.KeyFile} {
-		if info, err := os.Stat(file); file != "" && err == nil && info.Mode().Perm()&0o077 != 0 {
+}
+
+// permissions checks that no other user reads what lets in, or keeps what is sent secret.
+func (e *examination) permissions() {
+	before := len(e.findings)
+	api := e.config.API
+	for _, file := range []string{api.Auth.AdminTokenFile, api.Auth.ReadTokenFile, api.TLS.KeyFile} {
+		switch info, err := os.Stat(file); {
+		case file == "":
+		case errors.Is(err, fs.ErrPermission): // of another user, who may be the agent's
+			e.add("permissions", Unknown, "", "%v", err)
+		case err != nil:
+			e.add("permissions", Error, "correct the setting, or make the file", "%v", err)
+		case info.Mode().Perm()&0o077 != 0:
 			e.add("permissions", Warning, "chmod 600 "+file, "others can read %s (mode %o)", file, info.Mode().Perm())
 		}
+	}
+	if len(e.findings) == before {
+		e.add("permissions", OK, "", "tokens and keys are for the agent alone")
 	}
 }
 
@@ -55,30 +73,50 @@ func (e *examination) whole(ctx context.Context, path string) {
 
 // The room that a disk should have: below the first it is an error, below the second a warning.
 const (
-	noRoom     = 16 << 20
-	littleRoom = 256 << 20
+	noRoom       = 16 << 20
+	littleRoom   = 256 << 20
+	noInodes     = 16
+	littleInodes = 1024
 )
 
 func (e *examination) disk(dir string) {
-	free, kind, err := freeSpace(dir)
+	free, inodes, err := freeSpace(dir)
 	if err != nil {
 		e.add("disk", Unknown, "", "%v", err)
 		return
 	}
 	const advice = "make room: when the disk is full pipelines wait, and nothing is lost"
-	level := OK
-	switch {
-	case free < noRoom:
-		level = Error
-	case free < littleRoom:
-		level = Warning
+	e.add("disk", roomLevel(free, noRoom, littleRoom), advice, "%d MiB free at %s", free>>20, dir)
+	if inodes < 0 {
+		e.add("inodes", OK, "", "the file system at %s has no limit of files", dir)
+		return
 	}
-	e.add("disk", level, advice, "%d MiB free at %s (%s)", free>>20, dir, kind)
-	switch kind {
-	case "tmpfs", "ramfs":
-		e.add("disk", Warning, "set db.sqlite.path to a disk", "%s is in memory: positions do not survive a restart of the machine", dir)
-	case "nfs", "smb", "cifs", "9p":
-		e.add("disk", Warning, "set db.sqlite.path to a local disk", "%s is on a network: locks and fsync are only as good as its server", dir)
+	e.add("inodes", roomLevel(inodes, noInodes, littleInodes), "remove files: without inodes no file can be made, as if the disk were full", "%d free at %s", inodes, dir)
+}
+
+func roomLevel(free, none, little int64) Level {
+	switch {
+	case free < none:
+		return Error
+	case free < little:
+		return Warning
+	}
+	return OK
+}
+
+// fileSystem checks that the store is where locks and fsync can be relied on.
+func (e *examination) fileSystem(path string) {
+	dir := filepath.Dir(path)
+	kind, _ := sqlitefile.FileSystem(dir)
+	switch err := sqlitefile.RefuseNetwork(path); {
+	case err != nil && !e.config.DB.SQLite.NetworkFileSystem:
+		e.add("file system", Error, "set db.sqlite.path to a local disk", "%v", err)
+	case err != nil:
+		e.add("file system", Warning, "set db.sqlite.path to a local disk", "%s is on %s: locks and fsync are only as good as its server", dir, kind)
+	case kind == "tmpfs" || kind == "ramfs":
+		e.add("file system", Warning, "set db.sqlite.path to a disk", "%s is in memory (%s): positions do not survive a restart of the machine", dir, kind)
+	default:
+		e.add("file system", OK, "", "%s is local (%s)", dir, cmp.Or(kind, "it has no name here"))
 	}
 }
 

@@ -55,17 +55,60 @@ func TestGroupLimit(t *testing.T) {
 	tests := groupLimitCases
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			root := fstest.MapFS{}
-			for path, text := range tt.files {
-				root[path] = &fstest.MapFile{Data: []byte(text)}
-			}
-			got, ok := groupLimit(root)
-			if !ok {
-				got = 0
-			}
-			if got != tt.want {
+			if got := memoryLimit(machine(tt.files), 0); got != tt.want {
 				t.Errorf("the limit is %d, want %d", got, tt.want)
 			}
 		})
 	}
+}
+
+func TestCPULimit(t *testing.T) {
+	tests := map[string]struct {
+		files map[string]string
+		want  float64 // 0: none
+	}{
+		"version 2": {map[string]string{
+			"proc/7/cgroup": "0::/system.slice/conduit.service\n",
+			"sys/fs/cgroup/system.slice/conduit.service/cpu.max": "5000 100000\n",
+		}, 0.05},
+		"version 2, a group around it allows less": {map[string]string{
+			"proc/7/cgroup":                                      "0::/system.slice/conduit.service\n",
+			"sys/fs/cgroup/system.slice/cpu.max":                 "50000 100000\n",
+			"sys/fs/cgroup/system.slice/conduit.service/cpu.max": "150000 100000\n",
+		}, 0.5},
+		"version 2, no limit": {map[string]string{
+			"proc/7/cgroup":           "0::/a\n",
+			"sys/fs/cgroup/a/cpu.max": "max 100000\n",
+		}, 0},
+		"version 1": {map[string]string{
+			"proc/7/cgroup":                         "5:cpu,cpuacct:/a\n4:memory:/b\n",
+			"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us":  "200000\n",
+			"sys/fs/cgroup/cpu/a/cpu.cfs_period_us": "100000\n",
+		}, 2},
+		"version 1, no limit": {map[string]string{
+			"proc/7/cgroup":                         "5:cpu:/a\n",
+			"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us":  "-1\n",
+			"sys/fs/cgroup/cpu/a/cpu.cfs_period_us": "100000\n",
+		}, 0},
+		"another process": {map[string]string{
+			"proc/8/cgroup":           "0::/a\n",
+			"sys/fs/cgroup/a/cpu.max": "5000 100000\n",
+		}, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := cpuLimit(machine(tt.files), 7); got != tt.want {
+				t.Errorf("the limit is %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// machine is a file system with these files.
+func machine(files map[string]string) fstest.MapFS {
+	root := fstest.MapFS{}
+	for path, text := range files {
+		root[path] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return root
 }
