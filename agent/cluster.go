@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,11 +14,12 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/agent/cluster/terms"
 	"github.com/conduit-agent/conduit/agent/config"
-	"github.com/conduit-agent/conduit/plugins/pluginname"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
+	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // leaveTimeout bounds how long an agent that ends waits for its claims to be given up. After
@@ -40,7 +40,7 @@ type clustered struct {
 	notices  noticeLog
 
 	mu    sync.Mutex
-	local map[string]bool // guarded by mu: pipelines that are this agent's alone
+	terms map[string]terms.Terms // guarded by mu: of what is declared, by pipeline
 }
 
 // wireCluster makes the agent a member of the cluster that the settings name, if they do.
@@ -80,7 +80,7 @@ func (a *Agent) wireCluster() error {
 	a.metrics.Cluster = a.cluster.clusterStats
 	a.Runner.Store, a.Committer.Replicas = shared, shared
 	a.Loop.Store = loopStore{a.Store, shared}
-	a.Loop.Elsewhere = func(id string) bool { return a.cluster.clustered(id) && !m.Here(id) }
+	a.Loop.Elsewhere = a.cluster.elsewhere
 	return nil
 }
 
@@ -145,6 +145,9 @@ func (c *clustered) run(ctx context.Context, a *Agent) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, time.Second) // the loop may end
 		defer cancel()
+		if !c.clustered(id) {
+			return true // it is this agent's alone by now, and its run goes on without the claim
+		}
 		idle, err := a.Loop.Idle(ctx, id)
 		return idle && err == nil
 	}
@@ -205,44 +208,47 @@ func (c *clustered) declare(ctx context.Context, a *Agent) {
 // share has the cluster run what is declared, as far as that is the cluster's, and this agent
 // what is not.
 func (c *clustered) share(ctx context.Context, a *Agent, all []spec.Declaration) {
-	wanted, local := map[string]protocol.Wanted{}, map[string]bool{}
+	wanted, of := map[string]protocol.Wanted{}, map[string]terms.Terms{}
 	for i := range all {
 		d := &all[i]
-		if isLocal(d) {
-			local[d.Pipeline.ID] = true
+		t := terms.Of(d)
+		of[d.Pipeline.ID] = t
+		if t.Local() {
 			continue
 		}
 		c.obey(ctx, a, d)
-		if d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning {
-			wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest}
+		if t.Runs = d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning; t.Runs { // obey may have changed it
+			wanted[d.Pipeline.ID] = protocol.Wanted{Digest: d.Digest, Labels: t.Rules.Labels, Relaxed: t.Mode == placement.Relaxed}
 		}
 	}
 	c.mu.Lock()
-	before := c.local
-	c.local = local
+	before := c.terms
+	c.terms = of
 	c.mu.Unlock()
 	c.member.Declare(ctx, wanted)
-	for i := range all {
-		if id := all[i].Pipeline.ID; local[id] != before[id] {
+	for id, t := range of {
+		if !t.Same(before[id], c.member.Self.Labels) {
 			_ = a.Loop.Replan(ctx, id, false) // fails when the agent ends, which ends all
 		}
 	}
 }
 
-// isLocal reports whether a pipeline stays with this agent: no other one has what the API
-// declared here, nor the spools on the disk of this host.
-func isLocal(d *spec.Declaration) bool {
-	return d.Owner.Kind == spec.OwnerAPI || slices.ContainsFunc(d.Pipeline.Connectors, func(c spec.Connector) bool {
-		name, err := pluginname.Parse(c.Plugin)
-		return err == nil && name.Name == "spool"
-	})
+// termsOf returns the terms of a pipeline. One that is not declared yet is taken for one of the cluster's.
+func (c *clustered) termsOf(id string) terms.Terms {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.terms[id]
 }
 
 // clustered reports whether a pipeline is one of the cluster's.
-func (c *clustered) clustered(id string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.local[id]
+func (c *clustered) clustered(id string) bool { return !c.termsOf(id).Local() }
+
+// elsewhere reports whether this agent is not to run a pipeline.
+func (c *clustered) elsewhere(id string) bool {
+	if t := c.termsOf(id); t.Local() {
+		return !t.Rules.Allow(c.member.Self.Labels)
+	}
+	return !c.member.Here(id)
 }
 
 // obey has a pipeline run or stop as a person asked of another member.

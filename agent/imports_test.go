@@ -10,7 +10,7 @@ import (
 const module = "github.com/conduit-agent/conduit"
 
 // leaves are the packages that every other one may import. They import none of ours but leaves.
-const leaves = "plugins/pluginname plugins/progress plugins/record spec/fingerprint spec/labels spec/needcgo spec/notify spec/pointer spec/private spec/ref spec/secret spec/sorting spec/spelling"
+const leaves = "plugins/pluginname plugins/progress plugins/record spec/fingerprint spec/labels spec/needcgo spec/notify spec/placement spec/pointer spec/private spec/ref spec/secret spec/sorting spec/spelling"
 
 // allowed says which of our packages each package may import in addition to the leaves. "/*" stands
 // for all packages below. Imports run one way: a child never imports its parent but where a
@@ -71,7 +71,7 @@ agent/dryrun:            api/rest plugins/connector plugins/processor plugins/sc
 agent/pipelinetest:      agent/dryrun plugins/processor plugins/template reconcile/watch spec
 agent/host:              agent/sqlitefile api/rest reconcile reconcile/files spec
 agent/cluster/protocol:
-agent/cluster/*:         agent/cluster agent/cluster/protocol
+agent/cluster/*:         agent/cluster agent/cluster/protocol spec
 agent/cluster:           agent/cluster/protocol spec
 agent/notification:      spec
 agent/migrate:           agent/store agent/store/conduitstate api/client api/rest spec

@@ -3,6 +3,8 @@ package agent
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +23,11 @@ const viewTimeout = 2 * time.Second
 
 // Placement returns where a pipeline runs, if it is to run, that another member of a cluster is to run.
 func (o *observed) Placement(id string) *rest.Placement {
-	if o.cluster == nil || !o.cluster.clustered(id) || o.cluster.member.Here(id) {
+	if o.cluster == nil || !o.cluster.elsewhere(id) {
 		return nil
+	}
+	if !o.cluster.clustered(id) {
+		return &rest.Placement{} // this agent lacks a label
 	}
 	p := placementOf(o.cluster.member.Owner(id))
 	return &p
@@ -60,10 +65,12 @@ func (c membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 	runs := map[string]int{}
 	for _, one := range v.Claims {
 		runs[one.Owner]++
-		p := rest.ClusterPipeline{ID: one.Pipeline, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest, LagSeconds: one.Pending.Seconds()}
+		p := rest.ClusterPipeline{ID: one.Pipeline, Placement: placementOf(one.Claim), Epoch: one.Epoch, Digest: one.Digest, LagSeconds: one.Pending.Seconds(), Terms: c.declaredTerms(one.Pipeline)}
 		p.Reason = string(one.Last.Reason)
 		body.Pipelines = append(body.Pipelines, p)
 	}
+	body.Pipelines = append(body.Pipelines, c.local()...)
+	slices.SortStableFunc(body.Pipelines, func(a, b rest.ClusterPipeline) int { return cmp.Compare(a.ID, b.ID) })
 	for _, one := range v.Members {
 		m := rest.ClusterMember{Name: one.Agent, Version: one.Version, Labels: one.Labels, Capacity: one.Capacity, State: "live",
 			StartedAt: one.Started, SilentSeconds: one.Silent.Seconds(), Pipelines: runs[one.Agent]}
@@ -76,6 +83,36 @@ func (c membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 		body.Members = append(body.Members, m)
 	}
 	return body, nil
+}
+
+// Terms returns how a pipeline takes part in the cluster; nil for an agent that is alone.
+func (o *observed) Terms(id string) *rest.ClusterTerms {
+	if o.cluster == nil {
+		return nil
+	}
+	return membership{o.cluster}.declaredTerms(id)
+}
+
+// local returns the pipelines that this agent runs without a claim.
+func (c membership) local() (all []rest.ClusterPipeline) {
+	c.mu.Lock()
+	ids := slices.Collect(maps.Keys(c.terms))
+	c.mu.Unlock()
+	for _, id := range ids {
+		if t := c.termsOf(id); t.Local() && t.Runs && !c.elsewhere(id) {
+			all = append(all, rest.ClusterPipeline{ID: id, Placement: rest.Placement{Member: c.options.Name, Reason: "Local"}, Terms: c.declaredTerms(id)})
+		}
+	}
+	return all
+}
+
+// declaredTerms returns what this agent's declaration of a pipeline says; nil without one.
+func (c membership) declaredTerms(id string) *rest.ClusterTerms {
+	t := c.termsOf(id)
+	if t.Mode == "" {
+		return nil
+	}
+	return &rest.ClusterTerms{Mode: t.Mode, Reason: t.Reason, Labels: t.Rules.Labels, Eligible: t.Rules.Allow(c.member.Self.Labels), OnHost: t.Kept}
 }
 
 // stateOf says what this agent has to do with the cluster, and why it runs nothing of it.
@@ -123,13 +160,15 @@ var noticeTexts = map[protocol.Reason]string{
 	protocol.Differs:      "the member %s ran another version of the declaration, and this member leaves the pipeline alone for a while",
 	protocol.NewerFormat:  "a newer version of conduit on the member %s wrote the claim, and this one leaves it alone",
 	protocol.SelfStopped:  "the cluster's store was out of reach for too long, so this member stopped its pipelines",
-	protocol.Disconnected: "the cluster's store is out of reach, and relaxed pipelines read on without acknowledging",
+	protocol.Disconnected: "the cluster's store is out of reach, and the pipeline, which is relaxed, goes on without acknowledging",
+	protocol.Reconnected:  "the cluster's store answers again, and the pipeline still is this member's",
+	protocol.Unplaced:     "no member of the cluster that takes pipelines has the labels that the pipeline asks for",
 }
 
 // warned are the reasons of notices that people should see.
 var warnedNotices = map[protocol.Reason]bool{
 	protocol.SessionLost: true, protocol.NameTaken: true, protocol.TookOver: true, protocol.Fenced: true, protocol.RolledBack: true,
-	protocol.NewerFormat: true, protocol.SelfStopped: true, protocol.Disconnected: true,
+	protocol.NewerFormat: true, protocol.SelfStopped: true, protocol.Disconnected: true, protocol.Unplaced: true,
 }
 
 // noticeLog saves notices as events, those of a while together.

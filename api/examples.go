@@ -10,6 +10,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // Examples of bodies, for the document.
@@ -159,7 +160,7 @@ var (
 	exampleCluster = rest.Cluster{Name: "edge", Member: "m1", State: rest.ClusterJoined,
 		Members: []rest.ClusterMember{{Name: "m1", Version: "v1.0.0", Labels: map[string]string{"zone": "a"}, Capacity: 1, State: "live", StartedAt: exampleTime, Pipelines: 1}},
 		Pipelines: []rest.ClusterPipeline{{ID: "orders", Placement: rest.Placement{Member: "m1", Since: &exampleTime, From: "m2", Reason: "TookOver"},
-			Epoch: 17, Digest: "9f86d081", LagSeconds: 0.01}}}
+			Epoch: 17, Digest: "9f86d081", LagSeconds: 0.01, Terms: &rest.ClusterTerms{Mode: placement.Relaxed, Labels: map[string]string{"zone": "a"}, Eligible: true}}}}
 	exampleFileContent   = rest.FileContent{Path: "orders.yaml", Content: exampleFile}
 	exampleEditorRequest = rest.EditorRequest{Path: "orders.yaml", Content: "version: \"2.2\"\npipelines:\n  - id: orders\n    sta", Line: 4, Column: 8}
 	exampleEditorAnswer  = rest.EditorAnswer{Problems: []spec.Problem{}, Completions: []rest.Completion{{Label: "status", Detail: "Whether the pipeline should run.", Insert: "status: ", Replace: 3}}, Documents: []rest.PipelineDocument{}}

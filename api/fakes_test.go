@@ -23,6 +23,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/placement"
 )
 
 // world is a store and a reconciler in memory. What is declared to run runs at once,
@@ -481,6 +482,13 @@ func (w *world) CheckProcessors(_ context.Context, at string, declared []spec.Pr
 		}
 	}
 	return all
+}
+
+func (w *world) Terms(id string) *rest.ClusterTerms {
+	if w.Placement(id) == nil {
+		return nil
+	}
+	return &rest.ClusterTerms{Mode: placement.Relaxed, Labels: map[string]string{"site": "berlin"}}
 }
 
 func (w *world) Placement(id string) *rest.Placement {

@@ -89,6 +89,9 @@ func (d *differ) pipeline(a, b *Pipeline) {
 	if !maps.Equal(a.Labels, b.Labels) {
 		d.add("/labels", ActionChange, EffectNone)
 	}
+	for _, path := range a.Terms.Changes(b.Terms) {
+		d.add(path, ActionChange, EffectNone)
+	}
 	each(a.Connectors, b.Connectors, func(c *Connector) string { return c.ID }, func(id string, a, b *Connector) {
 		d.connector("/connectors/"+pointer.Escape(id), a, b)
 	})

@@ -6,12 +6,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	"github.com/conduit-agent/conduit/spec/placement"
 	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Digest identifies all of p that affects how it runs, its status included: two
 // normalized pipelines with the same digest are the same to the agent. Names,
-// descriptions, labels and max-silence do not count, nor does the order of settings and connectors.
+// descriptions, labels, max-silence and the terms of a cluster do not count, nor does the order of settings and connectors.
 // The digest of a pipeline is the same in every version of the agent.
 func Digest(p *Pipeline) string { return digest(p, p.Status) }
 
@@ -20,7 +21,7 @@ func RunDigest(p *Pipeline) string { return digest(p, "") }
 
 func digest(p *Pipeline, status Status) string {
 	c := p.Clone()
-	c.Name, c.Description, c.MaxSilence, c.Labels, c.Status = "", "", "", nil, status
+	c.Name, c.Description, c.MaxSilence, c.Labels, c.Status, c.Terms = "", "", "", nil, status, placement.Terms{}
 	for i := range c.Connectors {
 		c.Connectors[i].Name = ""
 		c.Connectors[i].Settings = nilIfEmpty(c.Connectors[i].Settings)

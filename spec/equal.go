@@ -8,7 +8,7 @@ import (
 // Equal reports whether a and b are written down alike, in all that Digest leaves out, too.
 // A missing list or map is the same as an empty one.
 func Equal(a, b *Pipeline) bool {
-	return a.ID == b.ID && a.Status == b.Status && a.Name == b.Name && a.Description == b.Description && a.MaxSilence == b.MaxSilence && maps.Equal(a.Labels, b.Labels) &&
+	return a.ID == b.ID && a.Status == b.Status && a.Name == b.Name && a.Description == b.Description && a.MaxSilence == b.MaxSilence && maps.Equal(a.Labels, b.Labels) && a.Terms.Equal(b.Terms) &&
 		slices.EqualFunc(a.Connectors, b.Connectors, equalConnectors) &&
 		slices.EqualFunc(a.Processors, b.Processors, equalProcessors) &&
 		a.DLQ.SameQueue(&b.DLQ) && a.DLQ.WindowSize == b.DLQ.WindowSize && a.DLQ.WindowNackThreshold == b.DLQ.WindowNackThreshold

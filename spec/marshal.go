@@ -46,6 +46,12 @@ func pipelineNode(p *Pipeline) *yaml.Node {
 	f.text("description", ref.Escape(p.Description), "")
 	f.text("max-silence", p.MaxSilence, "")
 	f.texts("labels", p.Labels)
+	f.text("cluster", string(p.Cluster), "")
+	if !p.Placement.IsZero() {
+		var rules fields
+		rules.texts("labels", p.Placement.Labels)
+		f.node("placement", rules.mapping())
+	}
 	connectors := &yaml.Node{Kind: yaml.SequenceNode}
 	for i := range p.Connectors {
 		connectors.Content = append(connectors.Content, connectorNode(&p.Connectors[i]))

@@ -132,7 +132,7 @@ func (p *Pipeline) Clone() *Pipeline {
 	}
 	c.Processors = cloneProcessors(p.Processors)
 	c.DLQ.Settings = maps.Clone(p.DLQ.Settings)
-	c.Labels = maps.Clone(p.Labels)
+	c.Labels, c.Terms = maps.Clone(p.Labels), p.Terms.Clone()
 	return &c
 }
 

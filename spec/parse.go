@@ -60,7 +60,7 @@ func parseFile(path string, data []byte, export bool, env func(string) (string, 
 	var f File
 	f.read(data, export, env)
 	f.Problems = finish(path, f.Problems)
-	excerpt(data, f.Problems)
+	addExcerpts(data, f.Problems)
 	return f
 }
 

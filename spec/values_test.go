@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/placement"
 	"github.com/conduit-agent/conduit/spec/ref"
 	"github.com/google/go-cmp/cmp"
 )
@@ -153,6 +154,10 @@ var digestAndDiffCases = []struct {
 		{Path: "/connectors/s/name", Action: "change", Effect: "none"}, {Path: "/name", Action: "change", Effect: "none"}}},
 	{"description", func(p *spec.Pipeline) { p.Description = "n" }, false, false, []spec.Change{
 		{Path: "/description", Action: "change", Effect: "none"}}},
+	{"terms of a cluster", func(p *spec.Pipeline) {
+		p.Cluster, p.Placement.Labels = placement.Local, map[string]string{"site": "berlin"}
+	}, false, false, []spec.Change{
+		{Path: "/cluster", Action: "change", Effect: "none"}, {Path: "/placement/labels/site", Action: "change", Effect: "none"}}},
 	{"order of connectors", func(p *spec.Pipeline) {
 		p.Connectors[0], p.Connectors[1] = p.Connectors[1], p.Connectors[0]
 	}, false, false, nil},

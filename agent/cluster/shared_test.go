@@ -14,6 +14,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -75,6 +76,14 @@ type host struct {
 
 func newHost(t *testing.T, name string, m *memory) *host {
 	t.Helper()
+	h := prepareHost(t, name, m)
+	h.run(t)
+	h.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "d"}})
+	return h
+}
+
+func prepareHost(t *testing.T, name string, m *memory) *host {
+	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "conduit.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -88,12 +97,15 @@ func newHost(t *testing.T, name string, m *memory) *host {
 	}
 	h.shared = &cluster.Shared{Local: db, Member: h.member, Clustered: func(string) bool { return true }}
 	h.member.Adopt = h.shared.Adopt
+	return h
+}
+
+// run has the member take part until end.
+func (h *host) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = h.member.Run(ctx) }()
-	h.end = func() { cancel(); <-ended; _ = db.Close() }
-	h.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "d"}})
-	return h
+	h.end = func() { cancel(); <-ended; _ = h.db.Close() }
 }
 
 // save saves a position in a run of its own.
@@ -158,4 +170,42 @@ func TestStateGoesFromOwnerToOwner(t *testing.T) {
 		t.Errorf("connectors at the next owner, %v (-want +got):\n%s", err, diff)
 	}
 	b.end()
+}
+
+// TestLabels checks that a pipeline runs on a member with the labels it asks for, that it moves when
+// it asks for others, and that no member runs it when none has them.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	shared := &memory{keys: map[string]protocol.Entry{}}
+	hosts := map[string]*host{}
+	unplaced := make(chan protocol.Notice, 100)
+	for _, site := range []string{"berlin", "paris"} {
+		hosts[site] = prepareHost(t, site, shared)
+		hosts[site].member.Self.Labels = map[string]string{"site": site}
+		hosts[site].member.Happened = func(n protocol.Notice) {
+			if n.Reason == protocol.Unplaced {
+				unplaced <- n
+			}
+		}
+		hosts[site].run(t)
+	}
+	ask := func(site string) {
+		for _, h := range hosts {
+			h.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "d", Labels: map[string]string{"site": site}}})
+		}
+	}
+	for _, site := range []string{"paris", "berlin", "paris"} {
+		ask(site)
+		wait.For(t, "a member to run the pipeline in "+site, func() bool { return hosts[site].member.Here("p") })
+	}
+	ask("rome")
+	if n := <-unplaced; n.Pipeline != "p" {
+		t.Errorf("the notice is %+v", n)
+	}
+	for site, h := range hosts {
+		if h.member.Here("p") {
+			t.Errorf("a member in %s runs a pipeline for rome", site)
+		}
+		h.end()
+	}
 }

@@ -28,6 +28,8 @@ type Observed interface {
 	// Placement returns where a pipeline that is to run does, nil for one that this agent is to
 	// run, not another member of a cluster.
 	Placement(id string) *rest.Placement
+	// Terms returns how a pipeline takes part in the cluster, nil for an agent that is alone.
+	Terms(id string) *rest.ClusterTerms
 	// Changed returns a channel that is closed soon after the next change of any state or
 	// of desired state. Waiting requests also poll from time to time.
 	Changed() <-chan struct{}

@@ -1,6 +1,10 @@
 package rest
 
-import "time"
+import (
+	"time"
+
+	"github.com/conduit-agent/conduit/spec/placement"
+)
 
 // Cluster is what an agent knows of the cluster that it is a member of.
 type Cluster struct {
@@ -46,9 +50,19 @@ type ClusterMember struct {
 type ClusterPipeline struct {
 	ID string `json:"id"`
 	Placement
-	Epoch      uint64  `json:"epoch,omitempty" doc:"Grows with each owner."`
-	Digest     string  `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
-	LagSeconds float64 `json:"lagSeconds,omitempty" doc:"How long a position of the agent that answers has waited to be in the claim."`
+	Epoch      uint64        `json:"epoch,omitempty" doc:"Grows with each owner."`
+	Digest     string        `json:"digest,omitempty" doc:"Of the declaration that the owner runs."`
+	LagSeconds float64       `json:"lagSeconds,omitempty" doc:"How long a position of the agent that answers has waited to be in the claim."`
+	Terms      *ClusterTerms `json:"terms,omitempty" doc:"As the agent that answers has the pipeline declared; none when it has not."`
+}
+
+// ClusterTerms say how a pipeline takes part in a cluster.
+type ClusterTerms struct {
+	Mode     placement.Mode    `json:"mode" doc:"strict, relaxed or local."`
+	Reason   string            `json:"reason,omitempty" doc:"Why it is local."`
+	Labels   map[string]string `json:"labels,omitempty" doc:"That a member must have."`
+	Eligible bool              `json:"eligible" doc:"Whether the agent that answers has them."`
+	OnHost   []string          `json:"onHost,omitempty" doc:"What is on the disk of the host that runs it, and does not move with it."`
 }
 
 // Placement is where a pipeline of a cluster runs.
@@ -56,5 +70,5 @@ type Placement struct {
 	Member string     `json:"member,omitempty" doc:"That owns it; none while it has no owner."`
 	Since  *time.Time `json:"since,omitempty" doc:"By the clock of that member."`
 	From   string     `json:"from,omitempty" doc:"Member that is gone and had it before."`
-	Reason string     `json:"reason,omitempty" doc:"What the agent that answers noticed of it last: Claimed, TookOver, Released, Fenced, Differs, NewerFormat or RolledBack."`
+	Reason string     `json:"reason,omitempty" doc:"What the agent that answers noticed of it last: Claimed, TookOver, Released, Fenced, Differs, NewerFormat, RolledBack, Unplaced, Disconnected or Reconnected; Local for one that runs on the agent that answers without a claim."`
 }

@@ -265,6 +265,7 @@ type PipelineStatus struct {
 	Withdrawn  *time.Time        `json:"withdrawn,omitempty" doc:"Since when it is declared no more. It is about to stop."`
 	State      spec.State        `json:"state"`
 	Placement  *Placement        `json:"placement,omitempty" doc:"Where it runs, when another member of the cluster is to run it."`
+	Terms      *ClusterTerms     `json:"terms,omitempty" doc:"How it takes part in the cluster of the agent; none for an agent that is alone."`
 	Labels     map[string]string `json:"labels,omitempty" doc:"For selecting pipelines."`
 	Problems   []spec.Problem    `json:"problems" doc:"Of the files that declare it."`
 	Rates      *PipelineRates    `json:"rates,omitempty" doc:"What it moves, while it runs. Lists leave out the series."`

@@ -25,7 +25,8 @@ type fleet struct {
 	dir     string
 	servers []*server.NATS
 	members []*member
-	written []int // lines, by pipeline
+	written []int          // lines, by pipeline
+	terms   map[int]string // further fields, by pipeline
 }
 
 func newFleet(t *testing.T, servers, members, pipelines int) *fleet {
@@ -75,13 +76,14 @@ func (f *fleet) declare(i int) {
 pipelines:
   - id: p%d
     status: running
+    %s
     connectors:
       - {id: in, type: source, plugin: "builtin:file", settings: {path: %q}}
       - id: out
         type: destination
         plugin: builtin:file
         settings: {path: %q, sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}'}
-`, i, f.in(i), f.out(i))
+`, i, f.terms[i], f.in(i), f.out(i))
 	for path, text := range map[string]string{f.in(i): "", filepath.Join(f.dir, "pipelines", fmt.Sprintf("p%d.yaml", i)): yaml} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			f.t.Fatal(err)
@@ -137,9 +139,19 @@ func (f *fleet) arrived(i int) (greatest, repeats int) {
 // await waits until every line has arrived, and returns how long that took.
 func (f *fleet) await() time.Duration {
 	f.t.Helper()
+	all := make([]int, len(f.written))
+	for i := range all {
+		all[i] = i
+	}
+	return f.awaitOf(all...)
+}
+
+// awaitOf waits until every line of some pipelines has arrived.
+func (f *fleet) awaitOf(pipelines ...int) time.Duration {
+	f.t.Helper()
 	begin, missing := time.Now(), ""
 	wait.For(f.t, "all lines", func() bool {
-		for i := range f.written {
+		for _, i := range pipelines {
 			if n, _ := f.arrived(i); n != f.written[i] {
 				missing = fmt.Sprintf("pipeline p%d wrote %d of %d lines", i, n, f.written[i])
 				return false

@@ -81,6 +81,7 @@ func (c *claim) won(n *Node) {
 	case owning, stopping:
 		c.saved = c.token
 		n.out.add(Saved{c.pipeline, c.value.Epoch, c.token, true})
+		c.reconnected(n)
 		c.saveNext(n)
 		if c.pending == nil && c.ended {
 			c.release(n)
@@ -132,9 +133,20 @@ func (c *claim) saveNext(n *Node) {
 
 // renew writes the claim under the session that there is now.
 func (c *claim) renew(n *Node) {
-	if c.phase == owning && c.pending == nil && c.value.Session != n.session.value.Stamp.Session {
+	switch {
+	case c.phase != owning || c.pending != nil:
+	case c.value.Session != n.session.value.Stamp.Session:
 		c.value.Session = n.session.value.Stamp.Session
 		c.write(n)
+	default:
+		c.reconnected(n)
+	}
+}
+
+// reconnected says that a relaxed pipeline is acknowledged again.
+func (c *claim) reconnected(n *Node) {
+	if n.session.held && n.noticed[c.pipeline].Reason == Disconnected {
+		n.notice(c.pipeline, Reconnected, "")
 	}
 }
 
@@ -143,7 +155,7 @@ func (c *claim) renew(n *Node) {
 func (c *claim) keep(n *Node) {
 	_, wanted := n.wanted[c.pipeline]
 	switch {
-	case !wanted || n.session.leaving:
+	case !wanted || n.session.leaving || !has(n.session.value.Labels, c.wanted.Labels):
 		c.stop(n)
 	case n.session.held:
 		c.renew(n)

@@ -68,7 +68,11 @@ func (n *Node) mayClaim(id string, live []Session) bool {
 		n.notice(id, Differs, s.Owner)
 		return false
 	}
-	for rank, session := range ranked(id, w.Labels, live) {
+	all := ranked(id, w.Labels, live)
+	if len(all) == 0 {
+		n.notice(id, Unplaced, "")
+	}
+	for rank, session := range all {
 		if session.Agent == n.Agent.Agent {
 			return n.now-free >= n.Timing.Rank*time.Duration(rank)
 		}

@@ -115,7 +115,9 @@ const (
 	Differs      Reason = "Differs"      // the claim is of another declaration than this agent has
 	NewerFormat  Reason = "NewerFormat"  // the claim was written by a newer version
 	SelfStopped  Reason = "SelfStopped"  // the store was out of reach for too long
-	Disconnected Reason = "Disconnected" // relaxed pipelines go on without acknowledging
+	Disconnected Reason = "Disconnected" // a relaxed pipeline goes on without acknowledging
+	Reconnected  Reason = "Reconnected"  // after Disconnected: it is acknowledged again
+	Unplaced     Reason = "Unplaced"     // no live member has the labels of the pipeline
 )
 
 // Command is a Write, Read, Start, Stop, Saved or Notice.

@@ -85,8 +85,11 @@ func (s *session) end(n *Node, reason Reason) {
 	s.held = false
 	n.notice("", reason, "")
 	for _, id := range sorted(n.claims) {
-		if c := n.claims[id]; !c.wanted.Relaxed {
+		switch c := n.claims[id]; {
+		case !c.wanted.Relaxed:
 			c.lose(n)
+		case c.phase == owning:
+			n.notice(id, Disconnected, "")
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/terminal"
+	"github.com/conduit-agent/conduit/spec/labels"
 )
 
 // Command returns 'conduit cluster' and the commands below it.
@@ -41,6 +42,8 @@ func statusCommand(p *cli.Program) *ffcli.Command {
 		Short: "Show who runs which pipeline since when, and why.",
 		Long: `REASON is what the agent that answers noticed of the pipeline last. LAG is how long a
 position has waited to be in the claim; only the agent that runs the pipeline knows it.
+MODE is strict, relaxed or local, and NEEDS are the labels that a member must have, as the
+agent that answers has the pipeline declared.
 
 Example:
   conduit cluster status`,
@@ -137,7 +140,7 @@ func showPipelines(r *cli.Remote, c *rest.Cluster) error {
 		}
 	}
 	var t terminal.Table
-	t.Add("PIPELINE", "MEMBER", "SINCE", "FROM", "REASON", "LAG")
+	t.Add("PIPELINE", "MEMBER", "MODE", "NEEDS", "SINCE", "FROM", "REASON", "LAG")
 	for i := range c.Pipelines {
 		p := &c.Pipelines[i]
 		since, lag := "", ""
@@ -147,7 +150,11 @@ func showPipelines(r *cli.Remote, c *rest.Cluster) error {
 		if p.LagSeconds > 0 {
 			lag = time.Duration(p.LagSeconds * float64(time.Second)).Round(time.Millisecond).String()
 		}
-		t.Add(p.ID, terminal.Dash(p.Member), terminal.Dash(since), terminal.Dash(p.From), terminal.Dash(p.Reason), terminal.Dash(lag))
+		mode, needs := "", ""
+		if p.Terms != nil {
+			mode, needs = string(p.Terms.Mode), labels.Text(p.Terms.Labels)
+		}
+		t.Add(p.ID, terminal.Dash(p.Member), terminal.Dash(mode), terminal.Dash(needs), terminal.Dash(since), terminal.Dash(p.From), terminal.Dash(p.Reason), terminal.Dash(lag))
 	}
 	return r.Show(c, &t)
 }

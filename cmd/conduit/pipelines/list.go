@@ -99,6 +99,18 @@ func describe(ctx context.Context, r *cli.Remote, id string) (d description, err
 	return d, err
 }
 
+// termsWords says how a pipeline takes part in a cluster.
+func termsWords(t *rest.ClusterTerms) string {
+	text := string(t.Mode)
+	if t.Reason != "" {
+		text += ", because " + t.Reason
+	}
+	if len(t.Labels) > 0 {
+		text += "; on members with " + labels.Text(t.Labels)
+	}
+	return text
+}
+
 func writeDescription(r *cli.Remote, d description) error {
 	s := &d.Status
 	var facts terminal.Table
@@ -107,6 +119,12 @@ func writeDescription(r *cli.Remote, d description) error {
 	facts.Add("description", terminal.Dash(d.Pipeline.Config.Description))
 	if len(s.Labels) > 0 {
 		facts.Add("labels", labels.Text(s.Labels))
+	}
+	if s.Terms != nil {
+		facts.Add("cluster", termsWords(s.Terms))
+		for _, what := range s.Terms.OnHost {
+			facts.Add("on the host", what)
+		}
 	}
 	facts.Add("declared", fmt.Sprintf("%s by %s, generation %d", s.Declared, ownerWords(s.Owner), s.Generation))
 	if s.Override != "" {

@@ -1,0 +1,72 @@
+package cluster_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+	"github.com/conduit-agent/conduit/spec/placement"
+)
+
+// TestTerms cuts a member off from NATS: a strict pipeline stops, a relaxed one and a local one go
+// on, and one for other members runs nowhere.
+func TestTerms(t *testing.T) {
+	t.Parallel()
+	proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
+	f := joined(t, []string{"nats://" + proxy.Addr()}, 0, 5*time.Second)
+	const strict, relaxed, local, inRome = 0, 1, 2, 3
+	f.written = make([]int, 4)
+	f.terms = map[int]string{
+		relaxed: "cluster: relaxed",
+		local:   "cluster: local",
+		inRome:  "cluster: local\n    placement: {labels: {site: rome}}",
+	}
+	for i := range f.written {
+		f.declare(i)
+	}
+	m := f.members[0]
+	f.feed(10)
+	f.awaitOf(strict, relaxed, local)
+	proxy.Hold(true)
+	m.awaitLog("reason=SelfStopped")
+	wait.For(t, "the strict pipeline to stop", func() bool {
+		return decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p0/status").State.Phase == "stopped"
+	})
+	before, _ := f.arrived(strict)
+	f.feed(10)
+	f.awaitOf(relaxed, local)
+	if n, _ := f.arrived(strict); n != before {
+		t.Errorf("the strict pipeline wrote %d lines without a session", n-before)
+	}
+	if events := m.call("GET", "/v1/events?limit=1000"); !strings.Contains(events, `"reason":"Disconnected"`) {
+		t.Error("no event says that the relaxed pipeline goes on")
+	}
+	proxy.Heal()
+	m.awaitLog("reason=Reconnected")
+	f.awaitOf(strict, relaxed, local)
+	m.awaitCluster("which terms the pipelines have", func(c *rest.Cluster) bool {
+		of := func(id string) *rest.ClusterPipeline {
+			at := slices.IndexFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID == id })
+			if at < 0 {
+				return nil
+			}
+			return &c.Pipelines[at]
+		}
+		p0, p1, p2 := of("p0"), of("p1"), of("p2")
+		return p0 != nil && p0.Terms.Mode == placement.Strict && p1 != nil && p1.Terms.Mode == placement.Relaxed &&
+			p2 != nil && p2.Reason == "Local" && p2.Member == m.name && of("p3") == nil
+	})
+	s := decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p3/status")
+	if n, _ := f.arrived(inRome); n != 0 || s.Placement == nil || s.Placement.Member != "" || s.Terms.Eligible || len(s.Terms.OnHost) != 2 {
+		t.Errorf("the pipeline for rome wrote %d lines, its status is %+v", n, s)
+	}
+	f.terms[inRome] = "cluster: local"
+	f.declare(inRome)
+	f.written[inRome] = 0 // declaring it empties what it reads
+	f.feed(10)
+	f.await()
+}

@@ -1,0 +1,98 @@
+// Package terms says how each declared pipeline takes part in a cluster: whether a member may run
+// it only with a claim, which members may, and what of it is on the disk of a host.
+package terms
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/conduit-agent/conduit/plugins/pluginname"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/placement"
+)
+
+// Terms are those of one pipeline.
+type Terms struct {
+	Mode   placement.Mode
+	Reason string          // why it is local; "" when it is not
+	Rules  placement.Rules // on which members it may run
+	Runs   bool            // it is declared, and is to run
+	Kept   []string        // what stays on the disk of the host that runs it, for people
+}
+
+// Of returns the terms of a declaration. No other member has what the API declared on this one,
+// nor the records of a spool on the disk of this host, so both are local whatever they declare.
+func Of(d *spec.Declaration) Terms {
+	t := Terms{Mode: cmp.Or(d.Pipeline.Cluster, placement.Strict), Rules: d.Pipeline.Placement, Kept: kept(&d.Pipeline),
+		Runs: d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning}
+	switch spool := spoolOf(&d.Pipeline); {
+	case d.Owner.Kind == spec.OwnerAPI:
+		t.Mode, t.Reason = placement.Local, "the API of this agent declared it"
+	case spool != "":
+		t.Mode, t.Reason = placement.Local, fmt.Sprintf("connector %q keeps records on the disk of this host", spool)
+	case t.Mode == placement.Local:
+		t.Reason = "its file says so"
+	}
+	return t
+}
+
+// Local reports whether the pipeline has no claim.
+func (t Terms) Local() bool { return t.Mode == placement.Local }
+
+// Same reports whether an agent with these labels runs the pipeline under t as it does under o.
+func (t Terms) Same(o Terms, labels map[string]string) bool {
+	return t.Local() == o.Local() && t.Rules.Allow(labels) == o.Rules.Allow(labels)
+}
+
+// spoolOf returns the id of a spool, "" when there is none.
+func spoolOf(p *spec.Pipeline) string {
+	for i := range p.Connectors {
+		if nameOf(p.Connectors[i].Plugin) == "spool" {
+			return p.Connectors[i].ID
+		}
+	}
+	return ""
+}
+
+// onHost says of connectors that are compiled in what they have on the host.
+var onHost = map[string]string{
+	"file":     "files",
+	"sqlite":   "a database file",
+	"journald": "the journal",
+	"spool":    "records",
+}
+
+// kept returns what a member that takes the pipeline over finds on its own host only.
+func kept(p *spec.Pipeline) (all []string) {
+	for i := range p.Connectors {
+		c := &p.Connectors[i]
+		if what := onHost[nameOf(c.Plugin)]; what != "" {
+			all = append(all, fmt.Sprintf("connector %q: %s", c.ID, what))
+		}
+		all = append(all, remembered(c.Processors)...)
+	}
+	all = append(all, remembered(p.Processors)...)
+	if what := onHost[nameOf(p.DLQ.Plugin)]; what != "" {
+		all = append(all, "dead-letter queue: "+what)
+	}
+	return all
+}
+
+// remembered returns what processors remember on the host.
+func remembered(processors []spec.Processor) (all []string) {
+	for i := range processors {
+		if nameOf(processors[i].Plugin) == "dedupe" {
+			all = append(all, fmt.Sprintf("processor %q: the keys it has seen", processors[i].ID))
+		}
+	}
+	return all
+}
+
+// nameOf returns the bare name of a plugin, "" when it cannot be read or is an executable's.
+func nameOf(plugin string) string {
+	name, err := pluginname.Parse(plugin)
+	if err != nil || name.Kind == pluginname.Standalone {
+		return ""
+	}
+	return name.Name
+}

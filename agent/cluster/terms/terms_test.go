@@ -1,0 +1,59 @@
+package terms_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/cluster/terms"
+	"github.com/conduit-agent/conduit/spec"
+	"github.com/conduit-agent/conduit/spec/placement"
+)
+
+// Pipelines with local resources stay on their agent, and others are what their file says.
+func TestOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		owner    spec.OwnerKind
+		plugin   string
+		declared placement.Mode
+		want     placement.Mode
+	}{
+		"a file":               {spec.OwnerFile, "builtin:log", "", placement.Strict},
+		"a relaxed one":        {spec.OwnerFile, "builtin:log", placement.Relaxed, placement.Relaxed},
+		"a local one":          {spec.OwnerFile, "builtin:log", placement.Local, placement.Local},
+		"the API":              {spec.OwnerAPI, "builtin:log", placement.Strict, placement.Local},
+		"a spool":              {spec.OwnerFile, "builtin:spool", "", placement.Local},
+		"any spool":            {spec.OwnerFile, "spool", placement.Relaxed, placement.Local},
+		"a spool of a version": {spec.OwnerFile, "builtin:spool@v1.0.0", "", placement.Local},
+		"another executable":   {spec.OwnerFile, "standalone:spooler", "", placement.Strict},
+	} {
+		d := &spec.Declaration{Owner: spec.Owner{Kind: c.owner}, Pipeline: spec.Pipeline{
+			Connectors: []spec.Connector{{Plugin: "builtin:generator"}, {ID: "out", Plugin: c.plugin}}, Terms: placement.Terms{Cluster: c.declared}}}
+		got := terms.Of(d)
+		if got.Mode != c.want || got.Local() != (got.Reason != "") {
+			t.Errorf("%s: %+v, want %s and a reason if it is local", name, got, c.want)
+		}
+	}
+}
+
+// What a pipeline has on the disk of its host is listed.
+func TestKept(t *testing.T) {
+	dedupe := []spec.Processor{{ID: "once", Plugin: "dedupe"}}
+	p := spec.Pipeline{
+		Connectors: []spec.Connector{{ID: "in", Plugin: "builtin:file@v1", Processors: dedupe}, {ID: "out", Plugin: "builtin:log"}},
+		Processors: []spec.Processor{{ID: "all", Plugin: "builtin:dedupe"}, {ID: "upper", Plugin: "field.set"}},
+		DLQ:        spec.DLQ{Plugin: "builtin:file"},
+	}
+	want := []string{`connector "in": files`, `processor "once": the keys it has seen`, `processor "all": the keys it has seen`, "dead-letter queue: files"}
+	if got := terms.Of(&spec.Declaration{Pipeline: p}).Kept; !slices.Equal(got, want) {
+		t.Errorf("kept are %q, want %q", got, want)
+	}
+}
+
+func TestSame(t *testing.T) {
+	berlin := terms.Terms{Mode: placement.Strict, Rules: placement.Rules{Labels: map[string]string{"site": "berlin"}}}
+	local := terms.Terms{Mode: placement.Local}
+	there := map[string]string{"site": "berlin"}
+	if !berlin.Same(terms.Terms{Mode: placement.Relaxed}, there) || berlin.Same(terms.Terms{}, nil) || berlin.Same(local, there) {
+		t.Error("what differs for an agent is not told apart")
+	}
+}

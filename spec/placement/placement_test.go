@@ -1,0 +1,43 @@
+package placement_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/conduit-agent/conduit/spec/placement"
+)
+
+func TestRules(t *testing.T) {
+	rules := placement.Rules{Labels: map[string]string{"site": "berlin", "gpu": ""}}
+	for name, c := range map[string]struct {
+		labels map[string]string
+		want   bool
+	}{
+		"all and more":  {map[string]string{"site": "berlin", "gpu": "", "disk": "ssd"}, true},
+		"another value": {map[string]string{"site": "paris", "gpu": ""}, false},
+		"one missing":   {map[string]string{"site": "berlin"}, false},
+		"none":          {nil, false},
+	} {
+		if got := rules.Allow(c.labels); got != c.want {
+			t.Errorf("%s: allowed %v", name, got)
+		}
+	}
+	if !(placement.Rules{}).Allow(nil) {
+		t.Error("without rules, a member without labels is not allowed")
+	}
+}
+
+func TestChanges(t *testing.T) {
+	labels := func(all map[string]string) placement.Rules { return placement.Rules{Labels: all} }
+	a := placement.Terms{Cluster: placement.Relaxed, Placement: labels(map[string]string{"site": "berlin", "gpu": ""})}
+	b := placement.Terms{Placement: labels(map[string]string{"site": "paris"})}
+	if got, want := a.Changes(b), []string{"/cluster", "/placement/labels/gpu", "/placement/labels/site"}; !slices.Equal(got, want) {
+		t.Errorf("changes %v, want %v", got, want)
+	}
+	if !a.Equal(a.Clone()) || a.Equal(b) {
+		t.Error("equality is wrong")
+	}
+	if a.Clone().Placement.Labels["site"] = "rome"; a.Placement.Labels["site"] != "berlin" {
+		t.Error("a clone shares its labels")
+	}
+}
