@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,6 +118,25 @@ func TestDrain(t *testing.T) {
 	f.await()
 }
 
+// owner returns which member has a pipeline, once all members have read its file and know that. A
+// member can have a pipeline before the others have read its file.
+func (f *fleet) owner(pipeline string) (owner string) {
+	f.t.Helper()
+	for _, m := range f.members {
+		wait.For(f.t, m.name+" has read the file of "+pipeline, func() bool {
+			return slices.ContainsFunc(decoded[[]rest.PipelineStatus](m, "GET", "/v1/status"), func(s rest.PipelineStatus) bool { return s.ID == pipeline })
+		})
+		m.awaitCluster(pipeline+" has an owner", func(c *rest.Cluster) bool {
+			i := slices.IndexFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID == pipeline && p.Member != "" })
+			if i >= 0 {
+				owner = c.Pipelines[i].Member
+			}
+			return i >= 0
+		})
+	}
+	return owner
+}
+
 // TestStopOnAnyMember stops and starts a pipeline by a member that does not run it. What the API
 // of a member declares is that member's alone.
 func TestStopOnAnyMember(t *testing.T) {
@@ -125,11 +145,11 @@ func TestStopOnAnyMember(t *testing.T) {
 	f.feed(10)
 	f.await()
 	other := f.members[0]
+	if f.owner("p0") == other.name {
+		other = f.members[1]
+	}
 	status := func(m *member) rest.PipelineStatus {
 		return decoded[rest.PipelineStatus](m, "GET", "/v1/pipelines/p0/status")
-	}
-	if status(other).Placement == nil {
-		other = f.members[1]
 	}
 	other.call("POST", "/v1/pipelines/p0/stop")
 	for _, m := range f.members {
