@@ -82,14 +82,20 @@ func accepts(ctx context.Context, addr string) error {
 	return conn.Close()
 }
 
-var building sync.Mutex
+var (
+	building sync.Mutex
+	servers  = map[string]string{} // guarded by building: paths of the servers that are up to date, by name
+)
 
-// goServer returns the path of a server of the module plugins/plugintest/servers. Without its
-// modules the test is skipped, or fails where CI is set.
+// goServer returns the path of a server of the module plugins/plugintest/servers, which the go command
+// builds the first time that a process asks for it. Without its modules the test is skipped, or fails where CI is set.
 func goServer(t testing.TB, name string) string {
 	t.Helper()
 	building.Lock()
 	defer building.Unlock()
+	if path, ok := servers[name]; ok {
+		return path
+	}
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("conduit-servers-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -109,6 +115,7 @@ func goServer(t testing.TB, name string) string {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		Missing(t, "%s cannot be built: %v\n%s", name, err, out)
 	}
+	servers[name] = path
 	return path
 }
 
