@@ -42,7 +42,7 @@ func newTerminal(t *testing.T, bin string, reader stand) *terminal {
 		o.dir = checkout
 	}
 	o.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "CHECKOUT="+checkout, "SCRATCH="+o.scratch, "TMPDIR="+short,
-		"GOFLAGS=-trimpath", "GOSUMDB=off", "CONDUIT_API_HTTP_ADDRESS=127.0.0.1:0")
+		"GOFLAGS=-trimpath -ldflags=-w", "GOSUMDB=off", "CONDUIT_API_HTTP_ADDRESS=127.0.0.1:0")
 	for _, name := range []string{"GOPATH", "GOMODCACHE", "GOCACHE"} { // which are below HOME by default
 		value, err := exec.Command("go", "env", name).Output()
 		if err != nil {

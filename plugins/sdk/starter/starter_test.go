@@ -109,7 +109,7 @@ func build(t *testing.T, kind starter.Kind, environment ...string) string {
 	if err := os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, environment, "build", "-mod=mod", "-o", "mine", ".")
+	run(t, dir, environment, "build", "-mod=mod", "-ldflags=-w", "-o", "mine", ".")
 	if kind == starter.Processor {
 		run(t, dir, nil, "test", "-mod=mod", ".")
 	}
