@@ -17,7 +17,13 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster/natskv"
 	"github.com/conduit-agent/conduit/agent/cluster/storetest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
+
+func TestMain(m *testing.M) {
+	wait.Overlap(4)
+	m.Run()
+}
 
 func urls(servers []*server.NATS) string {
 	all := make([]string, len(servers))

@@ -11,14 +11,14 @@ import (
 )
 
 // TestSimulation runs clusters with faults: pauses, kills, lost and late answers, partitions
-// and outages. One seed is one history. CONDUIT_SEEDS says how many, 100 by default and 2,000 where
+// and outages. One seed is one history. CONDUIT_SEEDS says how many, 25 by default and 2,000 where
 // CI is set but not under the race detector; CONDUIT_SEED runs one and logs it.
 func TestSimulation(t *testing.T) {
 	if v, err := strconv.ParseUint(os.Getenv("CONDUIT_SEED"), 10, 64); err == nil {
 		simulate(t, v, t.Logf)
 		return
 	}
-	seeds := uint64(100)
+	seeds := uint64(25)
 	if os.Getenv("CI") != "" && !raceDetector {
 		seeds = 2000
 	}

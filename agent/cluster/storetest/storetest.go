@@ -120,11 +120,12 @@ func oneWins(t *testing.T, open func() cluster.Store) {
 }
 
 func expire(t *testing.T, open func() cluster.Store) {
+	t.Parallel() // it waits
 	s := open()
 	k := key(protocol.SessionPrefix)
 	begin := time.Now()
 	first := must(t, write(t, s, k, "{}", "", 0, 2*time.Second))
-	for read(t, s, k).Value != nil {
+	for pause := time.NewTicker(20 * time.Millisecond); read(t, s, k).Value != nil; <-pause.C {
 		if time.Since(begin) > 10*time.Second {
 			t.Fatal("the key does not expire")
 		}
@@ -141,11 +142,12 @@ func expire(t *testing.T, open func() cluster.Store) {
 }
 
 func renew(t *testing.T, open func() cluster.Store) {
+	t.Parallel() // it waits
 	s := open()
 	k := key(protocol.SessionPrefix)
 	begin := time.Now()
 	revision := must(t, write(t, s, k, "{}", "", 0, 2*time.Second))
-	for time.Since(begin) < 3*time.Second {
+	for pause := time.NewTicker(20 * time.Millisecond); time.Since(begin) < 3*time.Second; <-pause.C {
 		revision = must(t, write(t, s, k, "{}", "", revision, 2*time.Second))
 	}
 	if e := read(t, s, k); e.Revision != revision {
