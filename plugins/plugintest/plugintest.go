@@ -22,6 +22,7 @@ type Target struct {
 	Path      string        // of an executable, which runs as a process for each check
 	Env       []string      // of its processes, as NAME=value; nil: that of the test
 	Timeout   time.Duration // longest wait for an answer; 0: 5 s
+	Parallel  bool          // whether the checks of a source, and those of a destination, run at the same time, and call the functions below then
 
 	// Source returns settings with which a source has at least n records to read, the
 	// same in the same order each time it is opened. It is called once for every check.
@@ -43,7 +44,7 @@ const checkTimeout = 30 * time.Second
 func Run(t *testing.T, target Target) {
 	t.Helper()
 	h := newHost(t, target)
-	run(t, h, "specification", checkSpecification)
+	t.Run("specification", func(t *testing.T) { perform(t, h, checkSpecification) })
 	if target.Source != nil {
 		runAll(t, h, "source", sourceChecks)
 	}
@@ -60,17 +61,21 @@ type check struct {
 func runAll(t *testing.T, h *host, name string, checks []check) {
 	t.Run(name, func(t *testing.T) {
 		for _, c := range checks {
-			run(t, h, c.name, c.run)
+			t.Run(c.name, func(t *testing.T) {
+				if h.Parallel {
+					t.Parallel()
+				}
+				perform(t, h, c.run)
+			})
 		}
 	})
 }
 
-func run(t *testing.T, h *host, name string, fn func(*checker)) {
-	t.Run(name, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
-		defer cancel()
-		fn(&checker{T: t, ctx: ctx, host: h})
-	})
+func perform(t *testing.T, h *host, fn func(*checker)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
+	defer cancel()
+	fn(&checker{T: t, ctx: ctx, host: h})
 }
 
 // checker is what one check works with.

@@ -6,15 +6,22 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/s3"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
+
+func TestMain(m *testing.M) {
+	wait.Overlap(4)
+	m.Run()
+}
 
 const secret = "topsecret"
 
@@ -212,14 +219,13 @@ func TestSettings(t *testing.T) {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	s := store(t)
-	n := 0
+	var buckets atomic.Int64
 	bucket := func(t testing.TB) map[string]string {
-		n++
-		name := fmt.Sprintf("bucket-%d", n)
+		name := fmt.Sprintf("bucket-%d", buckets.Add(1))
 		s.Must(t, "PUT", "/"+name, "", "")
 		return quick(s.Addr, "aws.bucket", name)
 	}
-	target := plugintest.Target{Connector: s3.Connector(), Timeout: 10 * time.Second}
+	target := plugintest.Target{Connector: s3.Connector(), Timeout: 10 * time.Second, Parallel: true}
 	target.Source = func(t testing.TB, n int) map[string]string {
 		set := bucket(t)
 		for i := range n {
