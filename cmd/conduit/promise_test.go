@@ -32,6 +32,7 @@ const timeLimit = 14 * time.Second
 // TestPromises shows, on the binary as it is built, that the agent keeps what it
 // promises: one script each.
 func TestPromises(t *testing.T) {
+	t.Parallel()
 	bin := buildBinaries(t)
 	shipped, err := filepath.Abs("systemd")
 	if err != nil {

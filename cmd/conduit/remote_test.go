@@ -97,13 +97,13 @@ func TestCommandsFindTheSocket(t *testing.T) {
 	go local.Serve(l)
 	defer local.Close()
 	for socket, want := range map[string]string{"s/api": "through-the-socket", "s/none": "orders"} {
-		for _, args := range [][]string{{"status"}, {"status", "--api.address", url}} {
+		for _, args := range [][]string{{"status", "--interval", "1ms"}, {"status", "--interval", "1ms", "--api.address", url}} {
 			var stdout, stderr bytes.Buffer
 			p := &cli.Program{Stdout: &stdout, Stderr: &stderr, Environ: []string{cli.TokenVariable + "=secret",
 				"CONDUIT_API_HTTP_SOCKET=" + socket, "CONDUIT_API_HTTP_ADDRESS=" + strings.TrimPrefix(url, "http://")}}
 			code := run(t.Context(), p, args)
 			expect := want
-			if len(args) > 1 {
+			if len(args) > 3 {
 				expect = "orders"
 			}
 			if code != cli.ExitOK || !strings.Contains(stdout.String(), expect) {

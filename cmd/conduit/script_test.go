@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"conduit": func() {
+	testscript.Main(overlapping{m}, map[string]func(){"conduit": func() {
 		p := &cli.Program{
 			Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Version: thisBuild().Version,
 			Catalog: func(config.Config, *slog.Logger) cli.Catalog { return fakeCatalog{} },
@@ -38,7 +38,16 @@ func TestMain(m *testing.M) {
 	}})
 }
 
+// overlapping runs the tests of a package that mostly wait.
+type overlapping struct{ *testing.M }
+
+func (o overlapping) Run() int {
+	wait.Overlap(4)
+	return o.M.Run()
+}
+
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

@@ -23,6 +23,7 @@ import (
 // that are shipped: in a container that has the programs of this machine and nothing else
 // of it.
 func TestUnit(t *testing.T) {
+	t.Parallel()
 	m := bootInstalled(t)
 	m.write("in/lines", numbered(1, 1000))
 	m.must("systemctl", "start", "conduit.service") // comes back when the agent says that it is ready

@@ -70,6 +70,7 @@ func (w *triggered) scan(what string) {
 // TestTriggerSeesWhatMayChangeAPath has every kind of change that leads to other content at a
 // path, with intervals so long that only events can be the cause of a scan.
 func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -132,6 +133,7 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 
 // A path that is missing is not waited for by scanning with each write to a file next to it.
 func TestTriggerIgnoresWritesNextToWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	busy := filepath.Join(dir, "busy")
 	write(t, busy, "1")

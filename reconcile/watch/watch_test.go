@@ -366,6 +366,7 @@ func TestEmptyAndDangling(t *testing.T) {
 }
 
 func TestEmptyFileGetsAnotherChance(t *testing.T) {
+	t.Parallel()
 	o := observeWith(t, &watch.Watcher{Dir: t.TempDir(), Debounce: 300 * time.Millisecond})
 	write(t, o.path("a.yaml"), "a")
 	o.until("the file", is("a.yaml=a"))
@@ -393,6 +394,7 @@ func TestEmptyFileInPlaceOfAnother(t *testing.T) {
 }
 
 func TestStormDoesNotStarve(t *testing.T) {
+	t.Parallel()
 	o := observe(t, t.TempDir())
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

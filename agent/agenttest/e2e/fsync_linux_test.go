@@ -93,6 +93,7 @@ func descriptorOf(path string) (int, error) {
 // When an fsync of what was written fails, the run fails and the position is not saved: the
 // records come again, none is lost.
 func TestRecordsComeAgainAfterAFailedFsync(t *testing.T) {
+	t.Parallel()
 	dir := agenttest.NewDir(t)
 	out := filepath.Join(dir, "p.jsonl")
 	if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), []byte(made(dir, "p", 2000, "")), 0o600); err != nil {

@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(child(dir))
 	}
-	agenttest.Overlap(2)
+	wait.Overlap(2)
 	os.Exit(browser.Run(m))
 }
 

@@ -216,6 +216,7 @@ func TestCountsOfDeletedPipelinesAreForgotten(t *testing.T) {
 
 // A source that has delivered nothing differs in the status from one that moves nothing at the moment.
 func TestStatusShowsSourcesWithoutRecords(t *testing.T) {
+	t.Parallel()
 	w := startWeb(t, "")
 	begin := time.Now()
 	in := w.Path("in.txt")

@@ -24,6 +24,7 @@ import (
 // A power cut at any moment, while starting or while running, loses nothing and reorders
 // nothing, in files and in a spool. CONDUIT_CUTS sets how many are tried.
 func TestPowerCutsLoseNothing(t *testing.T) {
+	t.Parallel()
 	const rate = 5000 // records per second in each pipeline
 	d := newDisk(t)
 	input := filepath.Join(t.TempDir(), "input.log") // on a disk that keeps its power

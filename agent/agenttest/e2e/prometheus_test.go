@@ -91,6 +91,7 @@ func startPrometheus(t *testing.T, agent string) promClient {
 // A Prometheus loads the alert rules and runs every query of the dashboard. The alert of a pipeline
 // that is degraded fires.
 func TestPrometheus(t *testing.T) {
+	t.Parallel()
 	a := agenttest.Start(t, "")
 	a.Save("p.yaml", `{version: "2.2", pipelines: [{id: broken, connectors: [
 	  {id: src, type: source, plugin: builtin:generator, settings: {format.type: raw, rate: "1"}},

@@ -90,6 +90,7 @@ func (p *recordedPipeline) file(id, dir string) string {
 // the file source, that of a generator of several collections, dead letters of structured
 // records, and formats that a real Conduit replaces by JSON.
 func TestRecordedRecords(t *testing.T) {
+	t.Parallel()
 	recorded := recordedLines(t)
 	a := agenttest.Start(t, "")
 	writeInput(t, a)

@@ -47,6 +47,7 @@ pipelines:
 // While the disk of the state is full nothing is acknowledged, and the agent says why; when there is space again
 // it goes on without a restart, and no line and no dead letter is lost.
 func TestTheDiskOfTheStateIsFull(t *testing.T) {
+	t.Parallel()
 	state := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", state).CombinedOutput(); err != nil {
 		server.Missing(t, "cannot mount a small file system: %v %s", err, out)
@@ -150,8 +151,10 @@ func fetch(t *testing.T, url string) string {
 
 // While the disk of the state fails, or is read-only, the agent says so, and goes on when that is over.
 func TestTheDiskOfTheStateFails(t *testing.T) {
+	t.Parallel()
 	for errno, says := range map[syscall.Errno]string{syscall.EIO: "store cannot be read or written", syscall.EROFS: "store is read-only"} {
 		t.Run(errno.Error(), func(t *testing.T) {
+			t.Parallel()
 			dir := agenttest.NewDir(t)
 			out := filepath.Join(dir, "p.jsonl")
 			if err := os.WriteFile(filepath.Join(dir, "pipelines", "p.yaml"), []byte(made(dir, "p", 500, "")), 0o600); err != nil {

@@ -26,7 +26,7 @@ const agentDir = "CONDUIT_KILL_AGENT_DIR"
 // Main runs the tests, or the agent that they started. It is all that TestMain does.
 func Main(m *testing.M) {
 	agenttest.Child(agentDir, runAgent)
-	agenttest.Overlap(4)
+	wait.Overlap(4)
 	os.Exit(m.Run())
 }
 

@@ -174,7 +174,7 @@ func TestSinger(t *testing.T) {
 	tap := `echo '{"type":"SCHEMA","stream":"users"}'
 		echo "{\"type\":\"RECORD\",\"stream\":\"users\",\"record\":{\"state\":\"$(cat "$2" 2>/dev/null | tr -d '"')\",\"flags\":$#}}"
 		echo '{"type":"STATE","value":{"at":7}}'
-		echo '{"type":"RECORD","stream":"users","record":{"id":2}}'; sleep 60`
+		echo '{"type":"RECORD","stream":"users","record":{"id":2}}'; exec sleep 60`
 	settings := map[string]string{"command": list(t, "/bin/sh", "-c", tap, "sh", "--state", "{state}"), "format": "singer"}
 	first, err := read(t, settings, nil, 2)
 	if err != nil {

@@ -29,7 +29,7 @@ var destinationTests = map[string]func(*world){
 	"once, many positions":       checkManyPositions,
 }
 
-func TestDestination(t *testing.T) { runAll(t, destinationTests) }
+func TestDestination(t *testing.T) { t.Parallel(); runAll(t, destinationTests) }
 
 func checkMessages(w *world) {
 	d := w.openDestination(plainValue(w.destinationSettings("headers", "true", "timestamp", "record", "partition", `{{ index .Metadata "kafka.partition" }}`)))

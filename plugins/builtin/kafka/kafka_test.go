@@ -19,9 +19,15 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/kafka"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
+
+func TestMain(m *testing.M) {
+	wait.Overlap(4)
+	m.Run()
+}
 
 // world is a broker with a topic of its own for each test.
 type world struct {

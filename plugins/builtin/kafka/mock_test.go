@@ -86,11 +86,24 @@ func TestMockCluster(t *testing.T) {
 	}
 	s.ack(got[:60]...)
 	s.close()
-	if rest := w.open(w.settings("groupID", "first"), nil).read(40); len(rest) != 40 {
-		t.Errorf("behind the offsets of the group %d records came, want 40", len(rest))
-	}
-	pos := strings.Replace(string(got[59].Position), `"GroupID":"first"`, `"GroupID":"second"`, 1)
-	if rest := w.open(w.settings("groupID", "second", "readFromBeginning", "false"), record.Position(pos)).read(40); len(rest) != 40 {
-		t.Errorf("behind the position %d records came, want 40", len(rest))
-	}
+	t.Run("group", func(t *testing.T) {
+		t.Parallel()
+		if rest := w.of(t).open(w.settings("groupID", "first"), nil).read(40); len(rest) != 40 {
+			t.Errorf("behind the offsets of the group %d records came, want 40", len(rest))
+		}
+	})
+	t.Run("position", func(t *testing.T) {
+		t.Parallel()
+		position := strings.Replace(string(got[59].Position), `"GroupID":"first"`, `"GroupID":"second"`, 1)
+		if rest := w.of(t).open(w.settings("groupID", "second", "readFromBeginning", "false"), record.Position(position)).read(40); len(rest) != 40 {
+			t.Errorf("behind the position %d records came, want 40", len(rest))
+		}
+	})
+}
+
+// of is the world for a part of its test.
+func (w *world) of(t *testing.T) *world {
+	part := *w
+	part.T = t
+	return &part
 }

@@ -37,7 +37,7 @@ var sourceTests = map[string]func(*world){
 	"a group removed with its source": checkCleanup,
 }
 
-func TestSource(t *testing.T) { runAll(t, sourceTests) }
+func TestSource(t *testing.T) { t.Parallel(); runAll(t, sourceTests) }
 
 func checkRecords(w *world) {
 	m := &kgo.Record{Topic: w.topic, Partition: 1, Key: []byte("key"), Value: []byte("value"), Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "a", Value: []byte("2")}}}

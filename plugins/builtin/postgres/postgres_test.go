@@ -17,6 +17,11 @@ import (
 	"github.com/conduit-agent/conduit/plugins/record"
 )
 
+func TestMain(m *testing.M) {
+	wait.Overlap(4)
+	m.Run()
+}
+
 // world is a server with a database of its own for each test.
 type world struct {
 	*testing.T
