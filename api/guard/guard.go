@@ -102,7 +102,7 @@ func (g *Guard) finish(w *recorder, r *http.Request, began time.Time) {
 	}
 	level, message := slog.LevelDebug, "request"
 	if mayWrite(r) { // so that there is a trail of who changed what
-		level, message = slog.LevelInfo, "request to change something"
+		level, message = slog.LevelInfo, "request that may change something"
 	}
 	g.Log.With(who...).Log(r.Context(), level, message, "method", r.Method, "path", r.URL.EscapedPath(), "status", w.status,
 		"duration", time.Since(began), "request_id", w.Header().Get("X-Request-Id"))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -39,7 +38,7 @@ func (e *examination) pipelines(ctx context.Context) {
 	}
 	before, broken, pipelines := len(e.findings), 0, 0
 	for _, f := range files {
-		parsed, ok := e.file(dir, f)
+		parsed, ok := e.file(f)
 		if !ok {
 			broken++
 		}
@@ -57,13 +56,12 @@ func (e *examination) pipelines(ctx context.Context) {
 }
 
 // file returns the pipelines of a file, and whether the file has no error.
-func (e *examination) file(dir string, f watch.File) ([]spec.Parsed, bool) {
-	path := filepath.Join(dir, f.Path)
+func (e *examination) file(f watch.File) ([]spec.Parsed, bool) {
 	if f.Err != nil {
 		e.add("pipeline files", Error, "", "%v", f.Err)
 		return nil, false
 	}
-	parsed := spec.Parser{Env: os.LookupEnv}.File(path, f.Data)
+	parsed := spec.Parser{Env: os.LookupEnv}.File(f.Path, f.Data)
 	if cli.HasErrors(parsed.Problems) {
 		var lines []string
 		for _, p := range parsed.Problems {

@@ -28,7 +28,7 @@ Each change stands with its line and its effect; values of settings are never sh
 
 When no agent answers, or --db.sqlite.path or --pipelines.path is given, the store is read
 instead, and the plan is what an agent would do that starts now. References such as ${VAR} are
-looked up by the agent only.
+looked up by the agent only. Files have their names within the directory, as everywhere.
 
   +    the pipeline is new
   ~    it changes while its sources stay open, or while it is stopped
@@ -65,7 +65,7 @@ func makePlan(ctx context.Context, p *cli.Program, at *cli.AgentFlags, asJSON bo
 	if err != nil {
 		return nil, err
 	}
-	m := &planMaker{Program: p, config: c, at: at, json: asJSON, names: map[string]string{}}
+	m := &planMaker{Program: p, config: c, at: at, json: asJSON}
 	plan, err := m.make(ctx, paths)
 	switch {
 	case err != nil:

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
-	"os"
-	"path/filepath"
 
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/planner"
@@ -24,7 +22,6 @@ type planMaker struct {
 	config config.Config
 	at     *cli.AgentFlags
 	json   bool
-	names  map[string]string // path as the agent knows it → as the user does
 }
 
 func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error) {
@@ -33,21 +30,10 @@ func (m *planMaker) make(ctx context.Context, paths []string) (*rest.Plan, error
 		return nil, err
 	}
 	plan, err := m.ask(ctx, request, len(paths) == 0)
-	if err != nil {
-		return nil, err
+	if err != nil || plan != nil {
+		return plan, err
 	}
-	if plan == nil {
-		if plan, err = m.fromStore(ctx, request); err != nil {
-			return nil, err
-		}
-	}
-	for i := range plan.Pipelines {
-		plan.Pipelines[i].File = m.name(plan.Pipelines[i].File, request.Replace)
-	}
-	for i := range plan.Problems {
-		plan.Problems[i].File = m.name(plan.Problems[i].File, request.Replace)
-	}
-	return plan, nil
+	return m.fromStore(ctx, request)
 }
 
 // read reads the files that the user names.
@@ -65,28 +51,9 @@ func (m *planMaker) read(ctx context.Context, paths []string) (request rest.Plan
 		if err != nil {
 			return request, err
 		}
-		for _, f := range files {
-			if m.names[f.Path] = path; request.Replace {
-				m.names[f.Path] = filepath.Join(path, f.Path)
-			}
-		}
 		request.Files = append(request.Files, files...)
 	}
 	return request, nil
-}
-
-// name returns the path of a file as the user knows it; of one that is gone, as the
-// agent does. The files of pipelines.path are gone when those of another directory
-// replace them.
-func (m *planMaker) name(path string, replaced bool) string {
-	if name, ok := m.names[path]; ok {
-		return name
-	}
-	here := filepath.Join(m.config.Pipelines.Path, path)
-	if _, err := os.Stat(here); err != nil || m.at.Address != "" || replaced {
-		return path
-	}
-	return here
 }
 
 // ask has the agent make the plan; present means from the files as they are. It returns

@@ -23,7 +23,8 @@ func validateCommand(p *cli.Program) *ffcli.Command {
 		Name:      "validate",
 		ShortHelp: "Check pipeline files without running them.",
 		LongHelp: `Checks files, and all *.yaml and *.yml files of directories; without PATH those of the
-setting pipelines.path. Every problem is one line, file:line:column: severity: message.
+setting pipelines.path. Every problem is one line, file:line:column: severity: message, with the
+name of the file within the directory. With more than one PATH, files are named by their paths.
 The exit code is 2 when there are errors.
 
 Example:
@@ -72,7 +73,11 @@ func pipelineFiles(ctx context.Context, paths []string) ([]pipelineFile, error) 
 			return nil, err
 		}
 		for _, f := range all {
-			files = append(files, pipelineFile{filepath.Join(path, f.Path), f.Data, f.Err})
+			name := f.Path
+			if len(paths) > 1 {
+				name = filepath.Join(path, name)
+			}
+			files = append(files, pipelineFile{name, f.Data, f.Err})
 		}
 	}
 	return files, nil
