@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/builtin/ticks"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -143,7 +144,7 @@ func (s *Source) Progress() progress.Report { return s.latest.Report() }
 // often while nothing happens.
 func (s *Source) wait(ctx context.Context) {
 	s.pause = min(max(2*s.pause, shortestPause), longestPause)
-	timer := time.NewTimer(s.pause)
+	timer := time.NewTimer(ticks.Before(s.pause))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

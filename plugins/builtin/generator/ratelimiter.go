@@ -3,6 +3,8 @@ package generator
 import (
 	"context"
 	"time"
+
+	"github.com/conduit-agent/conduit/plugins/builtin/ticks"
 )
 
 const (
@@ -16,11 +18,6 @@ const (
 	// A wait is broken up, because the next record may be due further away than a
 	// duration can say.
 	longestPause = time.Hour
-	// Who makes a record now and then makes it at a tick of the clock, like all others of
-	// the kind: a thousand of them then wake the processor a hundred times a second, not a
-	// thousand times.
-	tick       = 10 * time.Millisecond
-	nowAndThen = 10 * tick
 )
 
 // rateLimiter says when records are due: one every Interval, and while Sleep is not zero
@@ -84,11 +81,7 @@ func (l *rateLimiter) untilDue(now float64) time.Duration {
 	if l.Interval < float64(shortestPause) {
 		pause = max(pause, shortestPause)
 	}
-	if l.Interval >= float64(nowAndThen) {
-		at := time.Now().Add(pause)
-		pause += at.Truncate(tick).Add(tick).Sub(at)
-	}
-	return pause
+	return ticks.After(pause, time.Duration(min(l.Interval, float64(longestPause))))
 }
 
 func (l *rateLimiter) sleep(ctx context.Context, d time.Duration) error {

@@ -62,7 +62,7 @@ func TestSlowRecordsComeOneByOne(t *testing.T) {
 		s := open(t, "", with(nil, "rate", "1"))
 		i := 0
 		countFor(t, s, 10*time.Second, func(at time.Duration, n int) {
-			if late := at - time.Duration(i)*time.Second; n != 1 || late < 0 || late > 10*time.Millisecond {
+			if late := at - time.Duration(i)*time.Second; n != 1 || late < 0 || late > 100*time.Millisecond {
 				t.Errorf("got %d records at %v", n, at)
 			}
 			i++
@@ -81,7 +81,7 @@ func TestSlowSourcesWakeUpTogether(t *testing.T) {
 			if _, err := s.Read(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if time.Now().Nanosecond()%int(10*time.Millisecond) != 0 {
+			if time.Now().Nanosecond()%int(100*time.Millisecond) != 0 {
 				t.Errorf("source %d woke up at %v", i, time.Now())
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/builtin/handover"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/capture"
 	"github.com/conduit-agent/conduit/plugins/builtin/sqlite/file"
+	"github.com/conduit-agent/conduit/plugins/builtin/ticks"
 	"github.com/conduit-agent/conduit/plugins/progress"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -255,7 +256,7 @@ func (s *Source) session(ctx context.Context, works func()) error {
 func (s *Source) pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(s.settings.Poll):
+	case <-time.After(ticks.Before(s.settings.Poll)):
 	}
 }
 
