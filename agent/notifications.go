@@ -17,7 +17,7 @@ import (
 // settings say.
 func wireNotifications(ctx context.Context, a *Agent) error {
 	a.silence = &notification.Silence{
-		Declarations: a.Store.Declarations,
+		Declarations: a.Store.DeclarationsSince,
 		State:        a.Loop.State,
 		Records:      func(id string) uint64 { return recordsRead(a, id) },
 		Save:         a.Store.Apply,

@@ -291,9 +291,16 @@ func TestSilence(t *testing.T) {
 		var mu sync.Mutex
 		records, state := uint64(0), spec.State{Phase: spec.PhaseRunning, Since: time.Now()}
 		var reasons []string
+		limited := spec.Declaration{Pipeline: spec.Pipeline{ID: "p", MaxSilence: "1m"}}
+		changes := spec.Delta[spec.Declaration]{Revision: 1, All: true, Rows: []spec.Declaration{limited, {Pipeline: spec.Pipeline{ID: "q"}}}}
 		s := &notification.Silence{
-			Declarations: func(context.Context) ([]spec.Declaration, error) {
-				return []spec.Declaration{{Pipeline: spec.Pipeline{ID: "p", MaxSilence: "1m"}}, {Pipeline: spec.Pipeline{ID: "q"}}}, nil
+			Declarations: func(_ context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if revision == changes.Revision {
+					return spec.Delta[spec.Declaration]{Revision: revision}, nil
+				}
+				return changes, nil
 			},
 			State:   func(string) (spec.State, bool) { mu.Lock(); defer mu.Unlock(); return state, true },
 			Records: func(string) uint64 { mu.Lock(); defer mu.Unlock(); return records },
@@ -337,6 +344,40 @@ func TestSilence(t *testing.T) {
 		expect(time.Hour, "p Silent", "p RecordsAgain")
 		if all := s.All(); len(all) != 0 {
 			t.Errorf("of pipelines that do not run: %v", all)
+		}
+	})
+}
+
+// Of the declared pipelines only what changed is read, and what has no limit any more counts no more.
+func TestSilenceFollowsDeclarations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limited, free := spec.Declaration{Pipeline: spec.Pipeline{ID: "p", MaxSilence: "1m"}}, spec.Declaration{Pipeline: spec.Pipeline{ID: "p"}}
+		changes := []spec.Delta[spec.Declaration]{
+			{All: true, Rows: []spec.Declaration{limited, {Pipeline: spec.Pipeline{ID: "q"}}}}, {Rows: []spec.Declaration{free}},
+			{Rows: []spec.Declaration{limited}}, {Gone: []string{"p"}}, {All: true, Rows: []spec.Declaration{limited}}, {All: true},
+		}
+		for i, want := range []int{1, 0, 1, 0, 1, 0} {
+			s := &notification.Silence{
+				Declarations: func(_ context.Context, revision int64) (spec.Delta[spec.Declaration], error) {
+					d := spec.Delta[spec.Declaration]{Revision: min(revision+1, int64(i+1))}
+					if revision <= int64(i) {
+						d.All, d.Rows, d.Gone = changes[revision].All, changes[revision].Rows, changes[revision].Gone
+					}
+					return d, nil
+				},
+				State:   func(string) (spec.State, bool) { return spec.State{Phase: spec.PhaseRunning, Since: time.Now()}, true },
+				Records: func(string) uint64 { return 0 },
+				Log:     slog.New(slog.DiscardHandler),
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _ = s.Run(ctx) }()
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if got := len(s.All()); got != want {
+				t.Errorf("after %d changes %d pipelines count, want %d", i+1, got, want)
+			}
+			cancel()
+			synctest.Wait()
 		}
 	})
 }

@@ -23,11 +23,14 @@ const (
 // Silence notices pipelines that run and read no record for longer than their max-silence, and
 // records events of that. All exported fields are set before Run.
 type Silence struct {
-	Declarations func(context.Context) ([]spec.Declaration, error)
+	Declarations func(ctx context.Context, revision int64) (spec.Delta[spec.Declaration], error) // those that changed since
 	State        func(pipeline string) (spec.State, bool)
 	Records      func(pipeline string) uint64 // that its sources have read
 	Save         func(context.Context, *spec.Changes) error
 	Log          *slog.Logger
+
+	revision int64                    // of limits; owned by Run
+	limits   map[string]time.Duration // max-silence of the pipelines that have one; owned by Run
 
 	mu        sync.Mutex
 	pipelines map[string]*heard // guarded by mu; those that run and have a max-silence
@@ -77,8 +80,7 @@ func (s *Silence) All() map[string]bool {
 
 // count returns the events of what changed since it was called last.
 func (s *Silence) count(ctx context.Context, now time.Time) (events []spec.Event) {
-	declared, err := s.Declarations(ctx)
-	if err != nil {
+	if err := s.update(ctx); err != nil {
 		return nil // the store cannot be read, which is reported elsewhere
 	}
 	s.mu.Lock()
@@ -86,15 +88,36 @@ func (s *Silence) count(ctx context.Context, now time.Time) (events []spec.Event
 	if s.pipelines == nil {
 		s.pipelines = map[string]*heard{}
 	}
-	for i := range declared {
-		p := &declared[i].Pipeline
-		most, err := time.ParseDuration(p.MaxSilence)
-		if state, known := s.State(p.ID); err == nil && most > 0 && known && state.Phase == spec.PhaseRunning {
-			events = append(events, s.observe(now, p.ID, most, &state)...)
+	for id, most := range s.limits {
+		if state, known := s.State(id); known && state.Phase == spec.PhaseRunning {
+			events = append(events, s.observe(now, id, most, &state)...)
 		}
 	}
 	maps.DeleteFunc(s.pipelines, func(_ string, h *heard) bool { return h.seen != now })
 	return events
+}
+
+// update reads what changed of the declared pipelines.
+func (s *Silence) update(ctx context.Context) error {
+	changed, err := s.Declarations(ctx, s.revision)
+	if err != nil {
+		return err
+	}
+	if changed.All || s.limits == nil {
+		s.limits = map[string]time.Duration{}
+	}
+	s.revision = changed.Revision
+	for _, id := range changed.Gone {
+		delete(s.limits, id)
+	}
+	for i := range changed.Rows {
+		p := &changed.Rows[i].Pipeline
+		delete(s.limits, p.ID)
+		if most, err := time.ParseDuration(p.MaxSilence); err == nil && most > 0 {
+			s.limits[p.ID] = most
+		}
+	}
+	return nil
 }
 
 // observe returns the event that a pipeline fell silent, or that it reads again.

@@ -3,6 +3,7 @@
 package syncgroup
 
 import (
+	"slices"
 	"strings"
 	"sync"
 )
@@ -19,8 +20,14 @@ type Member interface {
 // Group collects members that were written to. The zero Group is ready to use.
 type Group struct {
 	mu      sync.Mutex
-	written map[string]map[Member]bool // guarded by mu; by the qualified id of the connector
-	disks   map[uint64]*disk           // guarded by mu; those that are being synced
+	written map[string]members // guarded by mu; by pipeline
+	disks   map[uint64]*disk   // guarded by mu; those that are being synced
+}
+
+// members are those of one pipeline, nearly always a single one.
+type members struct {
+	first Member
+	more  []Member
 }
 
 // disk has the jobs for one disk. A goroutine does them as long as there are any.
@@ -30,6 +37,7 @@ type disk struct{ jobs []job }
 type job struct {
 	member Member
 	wait   *waiting
+	err    error // of its Sync
 }
 
 // waiting is a pipeline of which members are being synced.
@@ -51,12 +59,17 @@ func (g *Group) Defer(connectorID string, m Member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.written == nil {
-		g.written, g.disks = map[string]map[Member]bool{}, map[uint64]*disk{}
+		g.written, g.disks = map[string]members{}, map[uint64]*disk{}
 	}
-	if g.written[connectorID] == nil {
-		g.written[connectorID] = map[Member]bool{}
+	pipeline := connectorID[:max(0, strings.LastIndexByte(connectorID, ':'))]
+	all := g.written[pipeline]
+	switch {
+	case all.first == nil:
+		all.first = m
+	case all.first != m && !slices.Contains(all.more, m):
+		all.more = append(all.more, m)
 	}
-	g.written[connectorID][m] = true
+	g.written[pipeline] = all
 }
 
 // Sync makes durable what the connectors of the pipelines wrote until now. It calls done for every
@@ -65,45 +78,26 @@ func (g *Group) Defer(connectorID string, m Member) {
 func (g *Group) Sync(pipelines []string, done func(pipelines []string, err error)) {
 	var idle []string
 	r := &round{done}
+	all := make([]waiting, 0, len(pipelines)) // never grows: jobs point into it
 	g.mu.Lock()
-	members := g.take(pipelines)
 	for _, pipeline := range pipelines {
-		if len(members[pipeline]) == 0 {
+		wrote, ok := g.written[pipeline]
+		if !ok {
 			idle = append(idle, pipeline)
 			continue
 		}
-		w := &waiting{pipeline: pipeline, left: len(members[pipeline]), round: r}
-		for _, m := range members[pipeline] {
-			g.add(job{m, w})
+		delete(g.written, pipeline)
+		all = append(all, waiting{pipeline: pipeline, left: 1 + len(wrote.more), round: r})
+		w := &all[len(all)-1]
+		g.add(job{member: wrote.first, wait: w})
+		for _, m := range wrote.more {
+			g.add(job{member: m, wait: w})
 		}
 	}
 	g.mu.Unlock()
 	if len(idle) > 0 {
 		done(idle, nil)
 	}
-}
-
-// take removes and returns the members of the pipelines.
-func (g *Group) take(pipelines []string) map[string][]Member {
-	if len(g.written) == 0 {
-		return nil
-	}
-	wanted := make(map[string]bool, len(pipelines))
-	for _, p := range pipelines {
-		wanted[p] = true
-	}
-	taken := map[string][]Member{}
-	for id, members := range g.written {
-		pipeline := id[:max(0, strings.LastIndexByte(id, ':'))]
-		if !wanted[pipeline] {
-			continue
-		}
-		for m := range members {
-			taken[pipeline] = append(taken[pipeline], m)
-		}
-		delete(g.written, id)
-	}
-	return taken
 }
 
 func (g *Group) add(j job) {
@@ -128,45 +122,58 @@ func (g *Group) run(device uint64, d *disk) {
 			return
 		}
 		g.mu.Unlock()
-		g.finish(jobs, syncAll(jobs))
+		syncAll(jobs)
+		g.finish(jobs)
 	}
 }
 
-// syncAll syncs every member once.
-func syncAll(jobs []job) map[Member]error {
+// syncAll syncs every member once, for all jobs that it has.
+func syncAll(jobs []job) {
 	results := make(map[Member]error, len(jobs))
-	for _, j := range jobs {
-		if _, ok := results[j.member]; !ok {
-			results[j.member] = j.member.Sync()
+	for i := range jobs {
+		j := &jobs[i]
+		err, synced := results[j.member]
+		if !synced {
+			err = j.member.Sync()
+			results[j.member] = err
 		}
+		j.err = err
 	}
-	return results
 }
 
 // finish reports the pipelines of which all members were synced: those of a round together,
-// unless something failed.
-func (g *Group) finish(jobs []job, results map[Member]error) {
-	finished, failed := map[*round][]string{}, []*waiting(nil)
-	g.mu.Lock()
-	for _, j := range jobs {
-		w := j.wait
-		if err := results[j.member]; err != nil {
-			w.err = err
+// unless something failed. Jobs of a round follow each other.
+func (g *Group) finish(jobs []job) {
+	var failed []*waiting
+	finished := make([]string, 0, len(jobs))
+	for len(jobs) > 0 {
+		r, n := jobs[0].wait.round, 0
+		g.mu.Lock()
+		for n < len(jobs) && jobs[n].wait.round == r {
+			switch w := jobs[n].wait; {
+			case w.finished(jobs[n].err) && w.err == nil:
+				finished = append(finished, w.pipeline)
+			case w.left == 0:
+				failed = append(failed, w)
+			}
+			n++
 		}
-		w.left--
-		switch {
-		case w.left > 0:
-		case w.err != nil:
-			failed = append(failed, w)
-		default:
-			finished[w.round] = append(finished[w.round], w.pipeline)
+		g.mu.Unlock()
+		if jobs = jobs[n:]; len(finished) > 0 {
+			r.done(finished, nil)
+			finished = finished[len(finished):]
 		}
-	}
-	g.mu.Unlock()
-	for r, pipelines := range finished {
-		r.done(pipelines, nil)
 	}
 	for _, w := range failed {
 		w.round.done([]string{w.pipeline}, w.err)
 	}
+}
+
+// finished takes the outcome of a job, and reports whether it was the last one of its pipeline.
+func (w *waiting) finished(err error) bool {
+	if err != nil {
+		w.err = err
+	}
+	w.left--
+	return w.left == 0
 }

@@ -3,6 +3,8 @@ package commit
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,11 +29,15 @@ type Committer struct {
 	mu      sync.Mutex
 	dirty   []Source        // guarded by mu
 	urgent  bool            // guarded by mu
-	synced  []taken         // guarded by mu: what may be saved, and what failed
-	copied  []taken         // guarded by mu: what was replicated, and what failed
+	synced  []*taken        // guarded by mu: what may be saved, and what failed
+	copied  []*taken        // guarded by mu: what was replicated, and what failed
 	syncing map[Source]bool // guarded by mu: the value says whether it is dirty again
 	wake    notify.Signal
 	once    sync.Once
+
+	// Owned by Run: the arrays that dirty and synced had before, to be used again.
+	spareDirty  []Source
+	spareSynced []*taken
 }
 
 // taken is a source with the checkpoint to save for it, unless err says why it must not be.
@@ -157,31 +163,46 @@ func (c *Committer) commit(ctx context.Context) bool {
 		return false
 	}
 	if c.Barrier == nil {
-		c.saveAll(ctx, all)
+		c.saveAll(ctx, pointers(all))
 		return true
 	}
-	round := make(map[string][]taken, len(all))
+	slices.SortFunc(all, byPipeline)
 	pipelines := make([]string, 0, len(all))
-	for _, t := range all {
-		if id := t.checkpoint.PipelineID; round[id] == nil {
+	for i := range all {
+		if id := all[i].checkpoint.PipelineID; i == 0 || id != pipelines[len(pipelines)-1] {
 			pipelines = append(pipelines, id)
 		}
-		round[t.checkpoint.PipelineID] = append(round[t.checkpoint.PipelineID], t)
 	}
-	c.Barrier.Sync(pipelines, func(pipelines []string, err error) { c.settled(round, pipelines, err) })
+	c.Barrier.Sync(pipelines, func(pipelines []string, err error) { c.settled(all, pipelines, err) })
 	c.save(ctx)
 	return true
+}
+
+func pointers(all []taken) []*taken {
+	to := make([]*taken, len(all))
+	for i := range all {
+		to[i] = &all[i]
+	}
+	return to
+}
+
+func byPipeline(a, b taken) int {
+	return strings.Compare(a.checkpoint.PipelineID, b.checkpoint.PipelineID)
 }
 
 // take returns the checkpoints of all dirty sources, except of those that are being synced.
 func (c *Committer) take() (all []taken) {
 	c.mu.Lock()
-	dirty := c.dirty
-	c.dirty, c.urgent = nil, false
+	marked := c.dirty
+	c.dirty, c.urgent = c.spareDirty[:0], false
+	dirty := marked
 	if c.Barrier != nil || c.Replicas != nil {
 		dirty = c.startSyncing(dirty)
 	}
 	c.mu.Unlock()
+	if len(dirty) > 0 {
+		all = make([]taken, 0, len(dirty))
+	}
 	for _, s := range dirty {
 		if p, ok := s.Checkpoint(); ok {
 			all = append(all, taken{source: s, checkpoint: p})
@@ -189,6 +210,8 @@ func (c *Committer) take() (all []taken) {
 		}
 		c.saved(s, nil)
 	}
+	clear(marked)
+	c.spareDirty = marked
 	return all
 }
 
@@ -209,13 +232,15 @@ func (c *Committer) startSyncing(dirty []Source) []Source {
 	return free
 }
 
-// settled takes the outcome of syncing what the checkpoints of the pipelines count on.
-func (c *Committer) settled(round map[string][]taken, pipelines []string, err error) {
+// settled takes the outcome of syncing what the checkpoints of the pipelines count on. round
+// is sorted by pipeline.
+func (c *Committer) settled(round []taken, pipelines []string, err error) {
 	c.mu.Lock()
 	for _, id := range pipelines {
-		for _, t := range round[id] {
-			t.err = err
-			c.synced = append(c.synced, t)
+		i, _ := slices.BinarySearchFunc(round, id, func(t taken, id string) int { return strings.Compare(t.checkpoint.PipelineID, id) })
+		for ; i < len(round) && round[i].checkpoint.PipelineID == id; i++ {
+			round[i].err = err
+			c.synced = append(c.synced, &round[i])
 		}
 	}
 	c.mu.Unlock()
@@ -227,7 +252,7 @@ func (c *Committer) save(ctx context.Context) {
 	c.report()
 	c.mu.Lock()
 	synced := c.synced
-	c.synced = nil
+	c.synced = c.spareSynced[:0]
 	c.mu.Unlock()
 	good := synced[:0]
 	for _, t := range synced {
@@ -238,11 +263,13 @@ func (c *Committer) save(ctx context.Context) {
 		c.saved(t.source, t.err)
 	}
 	c.saveAll(ctx, good)
+	clear(synced)
+	c.spareSynced = synced
 }
 
 // saveAll saves the checkpoints in one transaction, or each alone when that fails: one
 // source's failure must not be the others'.
-func (c *Committer) saveAll(ctx context.Context, all []taken) {
+func (c *Committer) saveAll(ctx context.Context, all []*taken) {
 	if len(all) == 0 {
 		return
 	}
@@ -265,14 +292,14 @@ func (c *Committer) saveAll(ctx context.Context, all []taken) {
 }
 
 // replicate has what was saved copied, where it has to be.
-func (c *Committer) replicate(all []taken) {
+func (c *Committer) replicate(all []*taken) {
 	if c.Replicas == nil {
 		for _, t := range all {
 			c.saved(t.source, nil)
 		}
 		return
 	}
-	round, checkpoints := make(map[string][]taken, len(all)), make([]spec.Checkpoint, len(all))
+	round, checkpoints := make(map[string][]*taken, len(all)), make([]spec.Checkpoint, len(all))
 	for i, t := range all {
 		checkpoints[i] = t.checkpoint
 		round[t.checkpoint.PipelineID] = append(round[t.checkpoint.PipelineID], t)
