@@ -363,6 +363,7 @@ func TestCountsOfDeletedConnectors(t *testing.T) {
 
 // Clients that do not answer are left, others are not.
 func TestInspectorsShowSignsOfLife(t *testing.T) {
+	t.Parallel()
 	t.Cleanup(api.ShortSessionTimeouts(300*time.Millisecond, 100*time.Millisecond))
 	_, s, c := inspectable(t)
 	open(t, c.URL, "")
@@ -417,6 +418,7 @@ func sees(t *testing.T, w *world, socket *session, lines *bufio.Reader, r record
 
 // Clients that take nothing delay no other, and are disconnected.
 func TestInspectorsThatHang(t *testing.T) {
+	t.Parallel()
 	t.Cleanup(api.ShortSessionTimeouts(time.Second, time.Hour))
 	w, s, c := inspectable(t)
 	for range 2 {
@@ -472,6 +474,7 @@ func TestInspectorsNeedNoGoroutines(t *testing.T) {
 
 // The server ends at once whatever its clients do.
 func TestHangingInspectorsEndWithTheServer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	s := newServer(w)

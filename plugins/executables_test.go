@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 		wire.Serve(sdk.Connector{Name: "counter", Version: version, Summary: "counts", NewSource: func() sdk.Source { return &counter{} }})
 		return
 	}
+	wait.Overlap(4)
 	goleak.VerifyTestMain(m)
 }
 

@@ -28,7 +28,10 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	wait.Overlap(4)
+	goleak.VerifyTestMain(m)
+}
 
 // world is a pipeline of fakes.
 type world struct {
@@ -415,6 +418,7 @@ func TestRefusedRecordsGoToTheDeadLetterQueue(t *testing.T) {
 }
 
 func TestDestinationsThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		settings, defaults map[string]string
 		fails              bool

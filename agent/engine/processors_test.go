@@ -480,6 +480,7 @@ func TestProcessorsLearnWhatIsSettled(t *testing.T) {
 
 // A processor that breaks, or does not return, ends its pipeline with an error that names it.
 func TestProcessorsThatBreak(t *testing.T) {
+	t.Parallel()
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
 	tests := map[string]struct {
@@ -563,6 +564,7 @@ func (p *pacer) Process(_ context.Context, b *sdk.ProcessBatch) error {
 
 // A processor that lets records go slower than they are read holds the sources back.
 func TestProcessorsThatHoldSourcesBack(t *testing.T) {
+	t.Parallel()
 	for _, at := range []string{"src", "", "dst"} {
 		for _, sources := range []int{1, 2} {
 			for _, some := range []int{7, 1000} { // a part of what the window has space for, and all of it
@@ -628,6 +630,7 @@ func (unwilling) Teardown(context.Context) error                   { return nil 
 // arrives in all its pieces, is in the dead-letter queue, or was filtered, and what arrives
 // of a source keeps its order.
 func TestProcessorsLoseNothing(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))

@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/prove"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/processor"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 	"github.com/conduit-agent/conduit/spec"
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	default:
+		wait.Overlap(2)
 		os.Exit(m.Run())
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/conduit-agent/conduit/plugins/builtin"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/wire"
@@ -29,6 +30,7 @@ const (
 func TestMain(m *testing.M) {
 	name := os.Getenv(serveVariable)
 	if name == "" {
+		wait.Overlap(4)
 		os.Exit(m.Run())
 	}
 	for _, c := range builtin.All() {
@@ -110,6 +112,7 @@ func TestInProcessWire(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -209,6 +209,7 @@ func TestCrashIsReported(t *testing.T) {
 }
 
 func TestUnavailableIsNoRefusal(t *testing.T) {
+	t.Parallel()
 	for name, settings := range map[string]map[string]string{
 		"at once": {}, "gathered": {"sdk.batch.size": "3"}, "late": {"sdk.batch.delay": "1ms"}, "flushed": {"sdk.batch.size": "10"},
 	} {

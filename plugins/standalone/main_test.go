@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	sandbox.Launch()
 	role := os.Getenv(roleVariable)
 	if role == "" {
+		wait.Overlap(4)
 		goleak.VerifyTestMain(m) // exits
 	}
 	roles[role]()

@@ -64,6 +64,7 @@ func sayCertificate() {
 
 // A certificate is not requested, and one that comes does no harm.
 func TestPluginWithACertificate(t *testing.T) {
+	t.Parallel()
 	c, _ := client(t, "certificate")
 	if _, err := c.Specify(testContext(t)); err == nil || !strings.Contains(err.Error(), "/nowhere") {
 		t.Errorf("got %v, want that it cannot be dialled", err)

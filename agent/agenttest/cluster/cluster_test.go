@@ -17,7 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
-const ttl = 10 * time.Second
+const ttl = 6 * time.Second
 
 // fleet is a cluster with pipelines that copy files line by line.
 type fleet struct {

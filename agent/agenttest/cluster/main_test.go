@@ -27,6 +27,7 @@ const memberConfig = "CONDUIT_CLUSTER_MEMBER"
 
 func TestMain(m *testing.M) {
 	agenttest.Child(memberConfig, runMember)
+	wait.Overlap(4)
 	os.Exit(m.Run())
 }
 

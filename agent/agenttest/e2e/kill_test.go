@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(child(dir))
 	}
-	wait.Overlap(2)
+	wait.Overlap(3)
 	os.Exit(browser.Run(m))
 }
 

@@ -116,6 +116,7 @@ func said(t *testing.T, a *agenttest.Agent) string {
 // A module that is put into processors.path while the agent runs is used at once, several
 // instances of it at a time, and checked like every processor.
 func TestModuleIsFoundWhileTheAgentRuns(t *testing.T) {
+	go func() { _, _ = greeter() }() // it is ready when tests that are parallel begin
 	t.Parallel()
 	dir := agenttest.NewDir(t)
 	module, _ := buildModule(t, dir)

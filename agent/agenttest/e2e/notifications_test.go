@@ -45,8 +45,12 @@ func (r *receiver) of(kind notification.Kind) (found []notification.Notification
 	return found
 }
 
+// Set by the test, the variable would keep it from running at the same time as others.
+func init() { _ = os.Setenv("DOWNSTREAM_PASSWORD", "hunter2hunter2") }
+
 // TestNotifications has an agent notify a webhook and a command of what happens to its pipelines.
 func TestNotifications(t *testing.T) {
+	t.Parallel()
 	r := &receiver{}
 	server := httptest.NewServer(r)
 	defer server.Close()
@@ -55,7 +59,6 @@ func TestNotifications(t *testing.T) {
 	if err := os.WriteFile(dir+"/secret", []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("DOWNSTREAM_PASSWORD", "hunter2hunter2")
 	a := agenttest.Start(t, dir, func(c *config.Config) {
 		c.Notify.Webhook.URL, c.Notify.Webhook.SecretFile = server.URL+"/in/PATHT0KEN", dir+"/secret"
 		line, _ := json.Marshal([]string{"/bin/sh", "-c", "cat >>" + dir + "/commanded; echo >>" + dir + "/commanded"})

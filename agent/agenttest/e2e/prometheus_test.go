@@ -102,12 +102,12 @@ func TestPrometheus(t *testing.T) {
 	a.WaitPhase("broken", spec.PhaseDegraded, 0)
 	a.WaitPhase("works", spec.PhaseRunning, 0)
 	p := startPrometheus(t, a.Address())
-	a.Wait("the alert", func() bool { return slices.Contains(p.firing(t.Context()), "ConduitPipelineDegraded broken") })
-	for _, alert := range p.firing(t.Context()) {
-		if strings.HasSuffix(alert, " works") || alert == "ConduitAbsent" {
-			t.Errorf("%s fires", alert)
-		}
-	}
+	a.Wait("the alert, and none of another pipeline or of an absent agent", func() bool { // which it seems to be when a scrape takes long
+		firing := p.firing(t.Context())
+		return slices.Contains(firing, "ConduitPipelineDegraded broken") && !slices.ContainsFunc(firing, func(alert string) bool {
+			return strings.HasSuffix(alert, " works") || alert == "ConduitAbsent"
+		})
+	})
 	with := strings.NewReplacer("$instance", ".*", "$pipeline", ".*", "$__rate_interval", "1m")
 	found := 0
 	for _, panel := range monitoring.Panels() {

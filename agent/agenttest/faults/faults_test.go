@@ -21,6 +21,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine/deadletter"
 	"github.com/conduit-agent/conduit/agent/store"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/spec"
 )
@@ -31,6 +32,7 @@ const childVariable = "CONDUIT_TEST_SAVE"
 func TestMain(m *testing.M) {
 	dir := os.Getenv(childVariable)
 	if dir == "" {
+		wait.Overlap(2)
 		os.Exit(m.Run())
 	}
 	if err := saveAll(filepath.Join(dir, "conduit.db")); err != nil {
@@ -232,6 +234,7 @@ func run(t *testing.T, f fault, at int) (calls int) {
 // TestLogIsWrittenAgainAfterAFailedFsync traces the calls after an fsync of the log failed: the kernel takes its pages
 // for written, so all of it has to be written and synced again before anything else.
 func TestLogIsWrittenAgainAfterAFailedFsync(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"conduit.db-wal", "conduit.db.dead-letters-wal"} {
 		dir := prepared(t)
 		cmd := child(t, dir)

@@ -159,6 +159,7 @@ var rotatedBehindTheBackCases = map[string]struct {
 // TestRotatedBehindTheBack reads a line, lets something happen to the file while nothing
 // reads, and goes on: with the same source, and with one that resumes.
 func TestRotatedBehindTheBack(t *testing.T) {
+	t.Parallel()
 	tests := rotatedBehindTheBackCases
 	for name, tt := range tests {
 		for _, stopped := range []bool{false, true} {
@@ -215,6 +216,7 @@ func TestOverwrittenWhileRead(t *testing.T) {
 
 // TestSaysThatFirstLinesAreMissing has a file come together with its rotated one, between two scans.
 func TestSaysThatFirstLinesAreMissing(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	dir, stage := t.TempDir(), t.TempDir()

@@ -177,6 +177,7 @@ func TestGroupsRefuseNoExpression(t *testing.T) {
 }
 
 func TestCompressed(t *testing.T) {
+	t.Parallel()
 	for _, ext := range []string{".gz", ".zst"} {
 		t.Run(ext, func(t *testing.T) {
 			path := newPath(t) + ext

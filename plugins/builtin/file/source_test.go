@@ -245,6 +245,7 @@ func TestWaitsForFile(t *testing.T) {
 }
 
 func TestLongLines(t *testing.T) {
+	t.Parallel()
 	path := newPath(t)
 	lines := []string{strings.Repeat("a", 300<<10), "b", strings.Repeat("c", 16<<20), "d"}
 	write(t, path, strings.Join(lines, "\n")+"\n")

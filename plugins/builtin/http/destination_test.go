@@ -125,6 +125,7 @@ func TestBodies(t *testing.T) {
 
 // TestRetries sends a request again after failures that pass, with the same key, and not before the server wants it.
 func TestRetries(t *testing.T) {
+	t.Parallel()
 	var times []time.Time
 	r := newRecorder(t, func(w nethttp.ResponseWriter, n int, _ string) {
 		times = append(times, time.Now())
@@ -159,6 +160,7 @@ func TestRetries(t *testing.T) {
 
 // TestGivesUp reports a server that does not come back as no record's fault, and stops with its context.
 func TestGivesUp(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{500, 502, 429, 401, 403, 404, 301} {
 		r := newRecorder(t, func(w nethttp.ResponseWriter, _ int, _ string) {
 			w.Header().Set("Location", "http://127.0.0.1:1/")
@@ -262,6 +264,7 @@ func TestSigned(t *testing.T) {
 
 // TestContract checks the contract of connectors: polling with a cursor, and sending in batches.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	stores := map[string]*recorder{}
 	plugintest.Run(t, plugintest.Target{
 		Connector: http.Connector(),

@@ -141,6 +141,7 @@ func quiet(t *testing.T, a *api, s sdk.Source) {
 // TestPollCursor reads what is behind the cursor, in pages, once: by ids, and by times that several
 // records share, whether the server takes the cursor as from or as behind.
 func TestPollCursor(t *testing.T) {
+	t.Parallel()
 	for _, pages := range []map[string]string{{"pagination": "token", "pagination.path": "next"}, {"pagination": "link"},
 		{"pagination": "token", "pagination.path": "token", "pagination.param": "offset"}} {
 		for _, field := range []string{"id", "at"} {
@@ -213,6 +214,7 @@ func TestPollChangedRun(t *testing.T) {
 
 // TestPollFailures goes on after failures that pass, and reports those that do not.
 func TestPollFailures(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t)
 	a.add(2)
 	a.fail = []int{500, 429, 503}
@@ -354,6 +356,7 @@ func TestPollPages(t *testing.T) {
 
 // TestPollElsewhere sends nothing to another server, be it by a redirect or by a page.
 func TestPollElsewhere(t *testing.T) {
+	t.Parallel()
 	other := newRecorder(t, nil)
 	for want, answer := range map[string]nethttp.HandlerFunc{
 		"redirects to another": func(w nethttp.ResponseWriter, r *nethttp.Request) {

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(serveVariable) != "" {
 		chaos.Main()
 	}
+	wait.Overlap(4)
 	os.Exit(m.Run())
 }
 
