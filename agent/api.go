@@ -123,9 +123,7 @@ func (d declarations) SetOverride(ctx context.Context, id string, status spec.St
 		if err != nil {
 			return err
 		}
-		try, cancel := context.WithTimeout(ctx, overrideTimeout)
-		defer cancel()
-		if err := d.cluster.member.SetOverride(try, id, status, declared.Digest); err != nil {
+		if err := d.cluster.override(ctx, id, status, declared.Digest); err != nil {
 			return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).
 				Suggest("try again when NATS can be reached; it may have taken effect nevertheless")
 		}

@@ -1,3 +1,5 @@
+//go:build !minimal
+
 package agent
 
 import (
@@ -267,6 +269,13 @@ func (c *clustered) obey(ctx context.Context, a *Agent, d *spec.Declaration) {
 	} else {
 		d.Override = o.Status
 	}
+}
+
+// override tells all members what a person asks of a pipeline, in place of what this version of its declaration says.
+func (c *clustered) override(ctx context.Context, id string, status spec.Status, digest string) error {
+	ctx, cancel := context.WithTimeout(ctx, overrideTimeout)
+	defer cancel()
+	return c.member.SetOverride(ctx, id, status, digest)
 }
 
 // leave gives the pipelines, none of which runs any more, to other members.

@@ -10,7 +10,7 @@ import (
 const module = "github.com/conduit-agent/conduit"
 
 // leaves are the packages that every other one may import. They import none of ours but leaves.
-const leaves = "plugins/pluginname plugins/progress plugins/record spec/fingerprint spec/labels spec/needcgo spec/notify spec/placement spec/pointer spec/private spec/ref spec/secret spec/sorting spec/spelling"
+const leaves = "plugins/pluginname plugins/progress plugins/record plugins/zstd spec/fingerprint spec/labels spec/needcgo spec/notify spec/placement spec/pointer spec/private spec/ref spec/secret spec/sorting spec/spelling"
 
 // allowed says which of our packages each package may import in addition to the leaves. "/*" stands
 // for all packages below. Imports run one way: a child never imports its parent but where a
@@ -101,7 +101,7 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang":      {"agent/telemetry"},
 	"github.com/Masterminds/sprig/v3":          {"plugins/template"},
 	"github.com/coreos/go-systemd":             {"agent/host", "cmd/conduit"},
-	"github.com/klauspost/compress":            {"plugins/processor/ai", "plugins/builtin/file", "plugins/builtin/mysql/binlog"},
+	"github.com/klauspost/compress":            {"plugins/zstd", "plugins/builtin/mysql/binlog"},
 	"github.com/expr-lang/expr":                {"plugins/processor/expr"},
 	"github.com/tetratelabs/wazero":            {"plugins/processor/wasm"},
 	"github.com/dop251/goja":                   {"plugins/processor/javascript"},

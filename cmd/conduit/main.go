@@ -16,16 +16,15 @@ import (
 	"github.com/conduit-agent/conduit/agent"
 	plugincatalog "github.com/conduit-agent/conduit/agent/catalog"
 	"github.com/conduit-agent/conduit/agent/config"
-	standin "github.com/conduit-agent/conduit/agent/prove"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/journal"
+	"github.com/conduit-agent/conduit/cmd/conduit/prove"
 	"github.com/conduit-agent/conduit/plugins/sandbox"
 )
 
 func main() {
 	sandbox.Launch()
-	if standin.IsStandIn() {
-		standin.Serve()
+	if prove.StandIn() {
 		return
 	}
 	p := &cli.Program{

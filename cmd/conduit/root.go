@@ -24,6 +24,12 @@ import (
 func root(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("conduit")
 	version := flags.Bool("version", false, "print the version")
+	subcommands := []*ffcli.Command{
+		initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p), cluster.Command(p), spool.Command(p), store.Command(p),
+		statusCommand(p), eventsCommand(p), logsCommand(p), reloadCommand(p), notify.Command(p), doctor.Command(p),
+	}
+	subcommands = append(subcommands, prove.Commands(p)...)
+	subcommands = append(subcommands, migrateCommand(p), schemaCommand(p), versionCommand(p))
 	all := p.Group(&ffcli.Command{
 		Name:       "conduit",
 		ShortUsage: "conduit COMMAND [flags]",
@@ -35,11 +41,8 @@ Examples:
   conduit pipelines init   write a demo pipeline
   conduit run              run everything under pipelines
   conduit status           see what runs`,
-		FlagSet: flags,
-		Subcommands: []*ffcli.Command{
-			initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p), cluster.Command(p), spool.Command(p), store.Command(p),
-			statusCommand(p), eventsCommand(p), logsCommand(p), reloadCommand(p), notify.Command(p), doctor.Command(p), prove.Command(p), migrateCommand(p), schemaCommand(p), versionCommand(p),
-		},
+		FlagSet:     flags,
+		Subcommands: subcommands,
 	})
 	all.Subcommands = append(all.Subcommands, helpCommand(p, all), completionCommand(p, all), manCommand(p, all))
 	all.Subcommands = append(all.Subcommands, monitoring.Commands(p)...)

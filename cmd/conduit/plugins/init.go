@@ -1,3 +1,5 @@
+//go:build !minimal
+
 package plugins
 
 import (
@@ -18,12 +20,13 @@ import (
 	"github.com/conduit-agent/conduit/plugins/sdk/starter"
 )
 
-func initCommand(p *cli.Program) *ffcli.Command {
+// initCommands returns 'conduit plugins init'.
+func initCommands(p *cli.Program) []*ffcli.Command {
 	flags := cli.NewFlags("init")
 	dir := flags.String("path", "", "`DIR` to write to (default the name)")
 	processor := flags.Bool("processor", false, "write a processor, a WebAssembly module, instead of a connector")
 	replace := flags.String("replace", "", "build against the checkout of the agent in `DIR`")
-	return &ffcli.Command{
+	return []*ffcli.Command{{
 		Name:       "init",
 		ShortUsage: "conduit plugins init NAME [flags]",
 		ShortHelp:  "Write a connector or a processor to start from.",
@@ -46,7 +49,7 @@ Example:
 			}
 			return initPlugin(p, kind, name, cmp.Or(*dir, name), *replace)
 		},
-	}
+	}}
 }
 
 // pluginName is what may name a plugin, a Go module and a pipeline.

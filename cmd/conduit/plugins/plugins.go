@@ -27,7 +27,7 @@ names. No agent needs to run: every executable is asked what it is.
 
 Example:
   conduit plugins describe file`,
-		Subcommands: []*ffcli.Command{listCommand(p), describeCommand(p), initCommand(p)},
+		Subcommands: append([]*ffcli.Command{listCommand(p), describeCommand(p)}, initCommands(p)...),
 	})
 }
 

@@ -1,3 +1,5 @@
+//go:build !minimal
+
 // Package prove has the command 'conduit prove'.
 package prove
 
@@ -30,15 +32,25 @@ type options struct {
 	json  bool
 }
 
-// Command returns 'conduit prove'.
-func Command(p *cli.Program) *ffcli.Command {
+// StandIn serves the connector that takes the place of outside systems, and returns true, if this
+// process was started as one.
+func StandIn() bool {
+	if !prove.IsStandIn() {
+		return false
+	}
+	prove.Serve()
+	return true
+}
+
+// Commands returns 'conduit prove'.
+func Commands(p *cli.Program) []*ffcli.Command {
 	flags := cli.NewFlags("prove")
 	var o options
 	flags.IntVar(&o.kills, "kills", 100, "how often the agent is killed")
 	flags.DurationVar(&o.time, "time", 5*time.Minute, "the most that it may take")
 	flags.Uint64Var(&o.seed, "seed", 0, "of the faults; 0: a random one, which the report names")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
-	return &ffcli.Command{
+	return []*ffcli.Command{{
 		Name:       "prove",
 		ShortUsage: "conduit prove [PATH...] [flags]",
 		ShortHelp:  "Show on this host that pipelines lose nothing, whatever happens to the agent.",
@@ -55,7 +67,7 @@ Example:
   conduit prove pipelines/orders.yaml --kills 20`,
 		FlagSet: flags,
 		Exec:    func(ctx context.Context, args []string) error { return run(ctx, p, flags, &o, args) },
-	}
+	}}
 }
 
 func run(ctx context.Context, p *cli.Program, flags *flag.FlagSet, o *options, args []string) error {

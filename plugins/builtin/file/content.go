@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // content is a file to read lines from, as it is or decompressed.
@@ -38,6 +39,17 @@ func kindOf(compression, name string) string {
 		return "zstd"
 	}
 	return "none"
+}
+
+// available returns what is wrong with a setting that demands a compression which this build may not have.
+func available(setting, compression string) error {
+	if compression != "zstd" {
+		return nil
+	}
+	if err := zstd.Available(); err != nil {
+		return sdk.SettingError{Setting: setting, Message: err.Error()}
+	}
+	return nil
 }
 
 // canUnpack reports whether a file with the extension of a compression can be read.
@@ -151,12 +163,11 @@ func (u *unpacker) begin() (err error) {
 		return err
 	}
 	const memory = 128 << 20 // of a frame, as much as zstd makes without --ultra
-	d, err := zstd.NewReader(raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(memory))
-	if err != nil {
-		return err
+	r, err := zstd.NewReader(raw, memory)
+	if err == nil {
+		u.r = r
 	}
-	u.r = d.IOReadCloser()
-	return nil
+	return err
 }
 
 func (u *unpacker) close() {

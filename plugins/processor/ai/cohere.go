@@ -8,12 +8,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/conduit-agent/conduit/plugins/processor/httpcall"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/schema"
 	"github.com/conduit-agent/conduit/plugins/sdk"
+	"github.com/conduit-agent/conduit/plugins/zstd"
 )
 
 // cohereConfig are the settings of all cohere.* processors.
@@ -139,8 +138,8 @@ type embedConfig struct {
 // embed is the processor cohere.embed.
 type embed struct {
 	cohere
-	config  embedConfig
-	encoder *zstd.Encoder
+	config   embedConfig
+	compress func([]byte) []byte
 }
 
 // Parameters implements sdk.Processor.
@@ -155,7 +154,7 @@ func (p *embed) Configure(_ context.Context, settings map[string]string) (err er
 	if c.InputType == "" && !strings.Contains(c.Model, "v2") {
 		return sdk.SettingError{Setting: "inputType", Message: fmt.Sprintf("model %s needs it: one of search_document, search_query, classification, clustering, image", c.Model)}
 	}
-	if p.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)); err != nil {
+	if p.compress, err = zstd.NewFramer(); err != nil {
 		return fmt.Errorf("cannot compress: %w", err)
 	}
 	return p.configure(c.cohereConfig, "inputField", c.From, "outputField", c.To)
@@ -247,7 +246,7 @@ func (p *embed) keep(r *record.Record, embedding json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if err := p.to.ref.Set(r, p.encoder.EncodeAll([]byte(text), nil)); err != nil {
+	if err := p.to.ref.Set(r, p.compress([]byte(text))); err != nil {
 		return fmt.Errorf("cannot keep the embedding: %w", err)
 	}
 	r.Metadata.Set("cohere.embed.model", p.config.Model)

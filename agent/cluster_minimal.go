@@ -1,0 +1,38 @@
+//go:build minimal
+
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conduit-agent/conduit/api/cluster"
+	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// clustered stands for what members of a cluster have. No agent of this build is one.
+type clustered struct{}
+
+// wireCluster refuses the settings of a cluster.
+func (a *Agent) wireCluster() error {
+	if a.options.Config.Cluster.Name == "" {
+		return nil
+	}
+	return errors.New("this build has no clusters: it was built with -tags minimal; remove cluster.name from the settings or use another build")
+}
+
+func (*clustered) changed()                                                    {}
+func (*clustered) run(context.Context, *Agent) error                           { return nil }
+func (*clustered) leave(context.Context, *Agent)                               {}
+func (*clustered) clustered(string) bool                                       { return false }
+func (*clustered) override(context.Context, string, spec.Status, string) error { return nil }
+
+// membership returns nil: the agent is alone.
+func (a *Agent) membership() cluster.Member { return nil }
+
+// Placement returns nil: all pipelines run here.
+func (o *observed) Placement(string) *rest.Placement { return nil }
+
+// Terms returns nil, too.
+func (o *observed) Terms(string) *rest.ClusterTerms { return nil }

@@ -1,0 +1,37 @@
+//go:build !minimal
+
+// Package zstd compresses and decompresses with Zstandard (RFC 8878).
+package zstd
+
+import (
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Available returns nil: this build has Zstandard.
+func Available() error { return nil }
+
+// NewReader returns a reader of what r has compressed. A frame that takes more than memory bytes is
+// an error.
+func NewReader(r io.Reader, memory uint64) (io.ReadCloser, error) {
+	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(memory))
+	if err != nil {
+		return nil, err
+	}
+	return d.IOReadCloser(), nil
+}
+
+// NewWriter returns a writer that compresses to w, and is to be closed.
+func NewWriter(w io.Writer) (io.WriteCloser, error) {
+	return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+}
+
+// NewFramer returns a function that makes a frame of content. Calls may be concurrent.
+func NewFramer() (func(content []byte) []byte, error) {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	return func(content []byte) []byte { return e.EncodeAll(content, nil) }, nil
+}
