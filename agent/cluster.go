@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -240,6 +241,26 @@ func (c *clustered) termsOf(id string) terms.Terms {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.terms[id]
+}
+
+// pipelineOf returns the pipeline of a connector; ok is false when that is not one of the cluster's.
+func (c *clustered) pipelineOf(connectorID string) (pipeline string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, t := range c.terms {
+		if !t.Local() && slices.Contains(t.Connectors, connectorID) {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+// joined returns why an agent in a cluster can run nothing of it; nil for one that is alone.
+func (c *clustered) joined() error {
+	if c == nil || c.member.Joined() {
+		return nil
+	}
+	return fmt.Errorf("this agent has no session in the cluster %q, so that it runs none of its pipelines", c.options.Cluster)
 }
 
 // clustered reports whether a pipeline is one of the cluster's.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/cluster/protocol"
@@ -61,9 +62,10 @@ type Member struct {
 
 	Timing protocol.Timing
 
-	once  sync.Once
-	posts chan func()
-	begun time.Time
+	once   sync.Once
+	joined atomic.Bool
+	posts  chan func()
+	begun  time.Time
 
 	mu        sync.Mutex
 	overrides map[string]Override        // guarded by mu: by pipeline
@@ -131,6 +133,7 @@ func (m *Member) Run(ctx context.Context) error {
 			f()
 		case <-ticker.C:
 			m.node.Tick(m.now())
+			m.joined.Store(m.node.Live() > 0 || m.node.Drained())
 			m.finishStops(ctx)
 		case <-ctx.Done():
 			cancel()
@@ -311,6 +314,9 @@ func (m *Member) Declare(ctx context.Context, wanted map[string]protocol.Wanted)
 	case <-ctx.Done():
 	}
 }
+
+// Joined reports whether this agent has a session, or gave it up because it was asked to.
+func (m *Member) Joined() bool { return m.joined.Load() }
 
 // Here reports whether a pipeline is this agent's to run.
 func (m *Member) Here(pipeline string) bool {

@@ -61,7 +61,13 @@ func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.S
 	if err != nil {
 		return fmt.Errorf("cannot encode what was asked of pipeline %q: %w", pipeline, err)
 	}
-	if err := m.replace(ctx, protocol.OverrideKey(pipeline), value, o.ID); err != nil {
+	err = m.swap(ctx, protocol.OverrideKey(pipeline), func(e *protocol.Entry) (done bool, err error) {
+		var present Override
+		done = json.Unmarshal(e.Value, &present) == nil && present.ID == o.ID // by a try before
+		e.Value = value
+		return done, nil
+	}, func(e protocol.Entry) { m.noteOverride(e) })
+	if err != nil {
 		return fmt.Errorf("cannot publish to the other members of the cluster what was asked of pipeline %q: %w", pipeline, err)
 	}
 	return nil
@@ -70,34 +76,40 @@ func (m *Member) SetOverride(ctx context.Context, pipeline string, status spec.S
 // errUnreachable reports that the store gave no answer in time.
 var errUnreachable = errors.New("its store is out of reach")
 
-// replace writes an override over the present one. After a try whose outcome is not known it goes
-// on from what is there by then.
-func (m *Member) replace(ctx context.Context, key string, value []byte, id string) error {
+// swap changes a key by compare-and-swap and calls swapped with what it is then. After a try whose
+// outcome is not known it goes on from what is there by then: change reports whether that is its own
+// work. It gives up when change fails.
+func (m *Member) swap(ctx context.Context, key string, change func(*protocol.Entry) (done bool, err error), swapped func(protocol.Entry)) error {
 	for ctx.Err() == nil {
-		try, cancel := context.WithTimeout(ctx, writeTimeout)
-		e, err := m.Store.Read(try, key)
-		if err == nil {
-			var present Override
-			if json.Unmarshal(e.Value, &present) == nil && present.ID == id {
-				cancel()
-				m.noteOverride(e)
-				return nil // by a try before
-			}
-			e.Value = value
-			e.Key, e.State = key, nil
-			o := m.Store.Write(try, protocol.Write{Entry: e})
-			if o.Result == protocol.Applied {
-				cancel()
-				e.Revision = o.Revision
-				m.noteOverride(e)
-				return nil
-			}
+		done, err := m.trySwap(ctx, key, change, swapped)
+		if done || err != nil {
+			return err
 		}
-		cancel()
 		select {
 		case <-ctx.Done():
 		case <-time.After(retryPause):
 		}
 	}
 	return errUnreachable
+}
+
+func (m *Member) trySwap(ctx context.Context, key string, change func(*protocol.Entry) (bool, error), swapped func(protocol.Entry)) (done bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	e, err := m.Store.Read(ctx, key)
+	if err != nil {
+		return false, nil // it is tried again
+	}
+	e.Key = key
+	if done, err = change(&e); err != nil {
+		return false, err
+	}
+	if !done {
+		o := m.Store.Write(ctx, protocol.Write{Entry: e})
+		done, e.Revision = o.Result == protocol.Applied, o.Revision
+	}
+	if done && swapped != nil {
+		swapped(e)
+	}
+	return done, nil
 }

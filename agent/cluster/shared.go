@@ -106,11 +106,8 @@ func (s *Shared) collect(ctx context.Context, next *state, known []spec.Connecto
 }
 
 func (s *Shared) restore(ctx context.Context, pipeline string, saved []byte, next *state, known []spec.ConnectorState) error {
-	if err := json.Unmarshal(saved, next); err != nil {
-		return fmt.Errorf("cannot read the state of pipeline %q in the cluster: %w", pipeline, err)
-	}
-	if next.Format > stateFormat {
-		return fmt.Errorf("cannot read the state of pipeline %q in the cluster: a newer version of conduit wrote it", pipeline)
+	if err := next.decode(pipeline, saved); err != nil {
+		return err
 	}
 	for _, c := range known {
 		if err := s.Local.DeleteConnector(ctx, c.ID); err != nil {
@@ -131,6 +128,17 @@ func (s *Shared) restore(ctx context.Context, pipeline string, saved []byte, nex
 		all = append(all, spec.Checkpoint{ConnectorID: id, PipelineID: pipeline, Plugin: c.Plugin, Position: c.Position, Epoch: epoch})
 	}
 	return s.Local.SaveCheckpoints(ctx, all)
+}
+
+// decode reads what a claim has.
+func (p *state) decode(pipeline string, saved []byte) error {
+	if err := json.Unmarshal(saved, p); err != nil {
+		return fmt.Errorf("cannot read the state of pipeline %q in the cluster: %w", pipeline, err)
+	}
+	if p.Format > stateFormat {
+		return fmt.Errorf("cannot read the state of pipeline %q in the cluster: a newer version of conduit wrote it", pipeline)
+	}
+	return nil
 }
 
 // BeginRun begins a run of a pipeline that this agent owns.

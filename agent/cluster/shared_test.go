@@ -209,3 +209,102 @@ func TestLabels(t *testing.T) {
 		h.end()
 	}
 }
+
+// TestMovePosition moves the position of a source in the claim of a pipeline that no member runs, for the
+// next owner to begin there.
+func TestMovePosition(t *testing.T) {
+	t.Parallel()
+	shared := &memory{keys: map[string]protocol.Entry{}}
+	a, b := newHost(t, "a", shared), prepareHost(t, "b", shared)
+	<-a.placed
+	if err := a.save(t, "1"); err != nil {
+		t.Fatal(err)
+	}
+	to := func(position string) spec.Checkpoint {
+		return spec.Checkpoint{ConnectorID: "p:in", PipelineID: "p", Plugin: "file", Position: record.Position(position)}
+	}
+	owned := new(cluster.OwnedError)
+	if err := b.shared.MovePosition(t.Context(), to("5"), record.Position("1")); !errors.As(err, &owned) || owned.Member != "a" {
+		t.Errorf("while a runs the pipeline: %v", err)
+	}
+	if err := a.member.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.shared.MovePosition(t.Context(), to("5"), record.Position("0")); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("from a position that it does not have: %v", err)
+	}
+	if err := b.shared.MovePosition(t.Context(), to("5"), record.Position("1")); err != nil {
+		t.Error(err)
+	}
+	if c, err := a.shared.Position(t.Context(), "p", "p:in"); err != nil || c == nil || string(c.Position) != "5" || c.Plugin != "file" {
+		t.Errorf("the position is %+v, %v", c, err)
+	}
+	if err := a.member.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "a to run the pipeline", func() bool { return a.member.Here("p") })
+	if c, err := a.db.Checkpoint(t.Context(), "p:in"); err != nil || c == nil || string(c.Position) != "5" {
+		t.Errorf("the next owner begins at %+v, %v", c, err)
+	}
+	if err := errors.Join(a.member.Drain(t.Context()), b.shared.MovePosition(t.Context(), spec.Checkpoint{ConnectorID: "p:in", PipelineID: "p"}, record.Position("5"))); err != nil {
+		t.Error(err)
+	}
+	if c, err := b.shared.Position(t.Context(), "p", "p:in"); err != nil || c != nil {
+		t.Errorf("after it was reset the position is %+v, %v", c, err)
+	}
+	a.end()
+	_ = b.db.Close()
+}
+
+// TestStoreGoesBack restores an older state of the store under an owner, and then makes it empty: the owner
+// stops and writes nothing over it.
+func TestStoreGoesBack(t *testing.T) {
+	t.Parallel()
+	for name, keep := range map[string]bool{"backup": true, "another stream": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shared := &memory{keys: map[string]protocol.Entry{}}
+			a := prepareHost(t, "a", shared)
+			lost, rolledBack := make(chan string, 10), make(chan string, 10)
+			a.member.Lost = func(id string) { lost <- id }
+			a.member.Happened = func(n protocol.Notice) {
+				if n.Reason == protocol.RolledBack && n.Pipeline != "" {
+					rolledBack <- n.Pipeline
+				}
+			}
+			a.run(t)
+			a.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "d"}})
+			wait.For(t, "a to run the pipeline", func() bool { return a.member.Here("p") })
+			if err := a.save(t, "1"); err != nil {
+				t.Fatal(err)
+			}
+			backup := shared.claimOf("p")
+			if err := a.save(t, "2"); err != nil {
+				t.Fatal(err)
+			}
+			shared.restore("p", backup, keep)
+			if err := a.save(t, "3"); !errors.Is(err, cluster.ErrNotOwner) {
+				t.Errorf("a position is saved over what the store went back to: %v", err)
+			}
+			wait.For(t, "the pipeline to be stopped for this reason", func() bool { return len(lost) == 1 && len(rolledBack) == 1 })
+			if got := shared.claimOf("p"); keep != (got.Revision == backup.Revision) || !keep && got.Value != nil {
+				t.Errorf("the claim is written over: %+v", got)
+			}
+			a.end()
+		})
+	}
+}
+
+func (m *memory) claimOf(pipeline string) protocol.Entry {
+	e, _ := m.Read(context.Background(), protocol.ClaimKey(pipeline))
+	return e
+}
+
+// restore replaces the claim of a pipeline by an earlier one, or deletes it.
+func (m *memory) restore(pipeline string, e protocol.Entry, keep bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if delete(m.keys, protocol.ClaimKey(pipeline)); keep {
+		m.keys[protocol.ClaimKey(pipeline)] = e
+	}
+}

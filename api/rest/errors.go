@@ -60,7 +60,6 @@ const (
 	ReasonConnectorRefused     = "connector.configuration_refused"
 	ReasonConnectorCleanUp     = "connector.cleanup_failed"
 	ReasonPluginNotFound       = "connector.plugin_not_found"
-	ReasonPositionShared       = "connector.position_shared"
 	ReasonProcessorNotFound    = "processor.instance_not_found"
 	ReasonProcessorExists      = "processor.already_exists"
 	ReasonProcessorParent      = "orchestrator.invalid_processor_parent_type"

@@ -112,7 +112,7 @@ func (s *Store) Ready(ctx context.Context, o Options) error {
 	if wrong := differences(want, stream.CachedInfo().Config); len(wrong) > 0 {
 		return &UnfitError{wrong}
 	}
-	s.stream = stream
+	s.stream.Store(&stream)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,8 +29,8 @@ const idle = time.Minute
 type Store struct {
 	conn   *nats.Conn
 	js     jetstream.JetStream
-	stream jetstream.Stream
-	prefix string // of subjects
+	stream atomic.Pointer[jetstream.Stream] // nil until Ready
+	prefix string                           // of subjects
 }
 
 // streamName returns the name of the stream of a cluster.
@@ -91,9 +92,15 @@ func outcome(err error) protocol.Outcome {
 	return protocol.Outcome{Result: protocol.Unknown}
 }
 
+var errNotReady = errors.New("cannot read from NATS, which has not answered yet")
+
 // Read returns the entry of a key, from the leader of the stream.
 func (s *Store) Read(ctx context.Context, key string) (protocol.Entry, error) {
-	m, err := s.stream.GetLastMsgForSubject(ctx, s.prefix+key)
+	stream := s.stream.Load()
+	if stream == nil {
+		return protocol.Entry{}, errNotReady
+	}
+	m, err := (*stream).GetLastMsgForSubject(ctx, s.prefix+key)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return protocol.Entry{Key: key}, nil
@@ -107,7 +114,11 @@ func (s *Store) Read(ctx context.Context, key string) (protocol.Entry, error) {
 // observe for the latest entry of each key that changes. It returns an error when it cannot go
 // on; to be called again it shows everything again.
 func (s *Store) Watch(ctx context.Context, observe func(protocol.Entry), synced func()) error {
-	consumer, err := s.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+	stream := s.stream.Load()
+	if stream == nil {
+		return errNotReady
+	}
+	consumer, err := (*stream).OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{s.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
 	})
 	if err != nil {

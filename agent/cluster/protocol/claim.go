@@ -32,7 +32,7 @@ type claim struct {
 
 // fetch begins to claim a pipeline: its state is read, for the write that claims it to keep.
 func (n *Node) fetch(pipeline string, w Wanted, from string) {
-	c := &claim{register: register{key: ClaimKey(pipeline)}, pipeline: pipeline, wanted: w, from: from}
+	c := &claim{register: register{key: ClaimKey(pipeline), lasting: true}, pipeline: pipeline, wanted: w, from: from}
 	n.claims[pipeline] = c
 	n.claimAt = n.now
 	n.out.add(Read{c.key})

@@ -7,6 +7,7 @@ import "time"
 // a newer one past it, until it is known.
 type register struct {
 	key      string
+	lasting  bool          // the key is never deleted: when it is not there the store was
 	revision uint64        // that the next write builds on
 	pending  *Write        // nil when none is under way
 	stamp    Stamp         // of pending
@@ -66,7 +67,8 @@ func (r *register) conflict(n *Node, current uint64) decision {
 	if current != 0 && current < r.pending.Revision {
 		return r.over(rolledBack)
 	}
-	if !r.unsure {
+	vanished := r.lasting && current == 0 && r.pending.Revision != 0
+	if !r.unsure && !vanished {
 		return r.over(lost)
 	}
 	r.reading = max(current, r.pending.Revision+1)
@@ -88,6 +90,8 @@ func (r *register) read(n *Node, e Entry, stamp Stamp, ok bool) decision {
 		r.reading = 0
 		r.again(n)
 		return undecided
+	case e.Value == nil && r.lasting && r.pending.Revision != 0:
+		return r.over(rolledBack)
 	case e.Value != nil && stamp == r.stamp:
 		return r.applied(e.Revision)
 	}

@@ -48,6 +48,12 @@ type Claim struct {
 	From     string    `json:"from,omitempty"`    // agent that it was taken over from, "" for none
 }
 
+// Unowned returns the claim of a pipeline that no member ever ran.
+func Unowned(pipeline string) Claim { return Claim{Format: format, Pipeline: pipeline} }
+
+// Newer reports whether a newer version wrote the claim, which is to be left alone.
+func (c *Claim) Newer() bool { return c.Format > format }
+
 // Wanted is a pipeline that this agent would run.
 type Wanted struct {
 	Digest  string            // of the declaration

@@ -13,11 +13,12 @@ import (
 
 // Terms are those of one pipeline.
 type Terms struct {
-	Mode   placement.Mode
-	Reason string          // why it is local; "" when it is not
-	Rules  placement.Rules // on which members it may run
-	Runs   bool            // it is declared, and is to run
-	Kept   []string        // what stays on the disk of the host that runs it, for people
+	Mode       placement.Mode
+	Reason     string          // why it is local; "" when it is not
+	Rules      placement.Rules // on which members it may run
+	Runs       bool            // it is declared, and is to run
+	Connectors []string        // qualified ids
+	Kept       []string        // what stays on the disk of the host that runs it, for people
 }
 
 // Of returns the terms of a declaration. No other member has what the API declared on this one,
@@ -25,6 +26,9 @@ type Terms struct {
 func Of(d *spec.Declaration) Terms {
 	t := Terms{Mode: cmp.Or(d.Pipeline.Cluster, placement.Strict), Rules: d.Pipeline.Placement, Kept: kept(&d.Pipeline),
 		Runs: d.Withdrawn.IsZero() && d.Want() == spec.StatusRunning}
+	for i := range d.Pipeline.Connectors {
+		t.Connectors = append(t.Connectors, d.Pipeline.QualifiedID(d.Pipeline.Connectors[i].ID))
+	}
 	switch spool := spoolOf(&d.Pipeline); {
 	case d.Owner.Kind == spec.OwnerAPI:
 		t.Mode, t.Reason = placement.Local, "the API of this agent declared it"
