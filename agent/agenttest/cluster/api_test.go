@@ -28,6 +28,15 @@ func (m *member) call(method, path string) string {
 // send asks the API of a member, with a body.
 func (m *member) send(method, path, body string) string {
 	m.t.Helper()
+	status, answer := m.request(method, path, body)
+	if status != http.StatusOK {
+		m.t.Fatalf("%s %s: %d %s", method, path, status, answer)
+	}
+	return answer
+}
+
+func (m *member) request(method, path, body string) (status int, answer string) {
+	m.t.Helper()
 	m.awaitLog("API ready")
 	all := ready.FindAllStringSubmatch(m.log.String()[m.before:], -1)
 	request, err := http.NewRequestWithContext(m.t.Context(), method, "http://"+all[len(all)-1][1]+path, strings.NewReader(body))
@@ -40,11 +49,11 @@ func (m *member) send(method, path, body string) string {
 		m.t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		m.t.Fatalf("%s %s: %d %s %v", method, path, response.StatusCode, answer, err)
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		m.t.Fatalf("%s %s: %v", method, path, err)
 	}
-	return string(answer)
+	return response.StatusCode, string(text)
 }
 
 // decoded is the answer of a member, as a T.
@@ -171,6 +180,35 @@ func TestStopOnAnyMember(t *testing.T) {
 		t.Errorf("a pipeline of the API is on %+v", s.Placement)
 	}
 	other.call("DELETE", "/v1/pipelines/own")
+}
+
+// TestResetOnAnyMember has a source begin again by a member that does not run its pipeline.
+func TestResetOnAnyMember(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, 2, 1)
+	f.feed(10)
+	f.await()
+	other := f.members[0]
+	if decoded[rest.PipelineStatus](other, "GET", "/v1/pipelines/p0/status").Placement == nil {
+		other = f.members[1]
+	}
+	const position = "/v1/connectors/p0:in/position"
+	if status, answer := other.request("DELETE", position, ""); status != http.StatusBadRequest || !strings.Contains(answer, rest.ReasonPipelineRunning) {
+		t.Errorf("the position of a pipeline that runs is reset: %d %s", status, answer)
+	}
+	other.call("POST", "/v1/pipelines/p0/stop")
+	other.awaitCluster("p0 has no owner", func(c *rest.Cluster) bool { return c.Pipelines[0].Member == "" })
+	if p := decoded[rest.Position](other, "GET", position); len(p.Position) == 0 {
+		t.Errorf("a member that never ran the pipeline does not know where it got: %+v", p)
+	}
+	if p := decoded[rest.Position](other, "DELETE", position); len(p.Position) != 0 {
+		t.Errorf("after the position was reset it is %+v", p)
+	}
+	other.call("POST", "/v1/pipelines/p0/start")
+	wait.For(t, "all lines to arrive again", func() bool { _, repeats := f.arrived(0); return repeats == 10 })
+	if events := other.call("GET", "/v1/events?limit=1000"); !strings.Contains(events, `"reason":"PositionReset"`) {
+		t.Error("no event says that the position was reset")
+	}
 }
 
 // TestEndsWithoutNATS ends an agent that never reached NATS.

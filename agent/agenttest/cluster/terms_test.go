@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -42,12 +43,16 @@ func TestTerms(t *testing.T) {
 	if n, _ := f.arrived(strict); n != before {
 		t.Errorf("the strict pipeline wrote %d lines without a session", n-before)
 	}
+	if status, answer := m.request("GET", "/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(answer, "no session in the cluster") {
+		t.Errorf("a member without a session says of its readiness: %d %s", status, answer)
+	}
 	if events := m.call("GET", "/v1/events?limit=1000"); !strings.Contains(events, `"reason":"Disconnected"`) {
 		t.Error("no event says that the relaxed pipeline goes on")
 	}
 	proxy.Heal()
 	m.awaitLog("reason=Reconnected")
 	f.awaitOf(strict, relaxed, local)
+	m.call("GET", "/readyz")
 	m.awaitCluster("which terms the pipelines have", func(c *rest.Cluster) bool {
 		of := func(id string) *rest.ClusterPipeline {
 			at := slices.IndexFunc(c.Pipelines, func(p rest.ClusterPipeline) bool { return p.ID == id })
