@@ -59,6 +59,9 @@ func TestPosition(t *testing.T) {
 		reason, text            string
 	}{
 		{"GET", "still:in", "", "", 200, "", `"position":"NDE=","savedBy":"generator","epoch":1,"records":7`},
+		{"GET", "still:in?to=Mg%3D%3D", "", "", 200, "", `"consequence":"From 2 it delivers again what is between (2 instead of 41)."`},
+		{"GET", "still:in?to=", "", "", 200, "", `"consequence":"Without a position it begins`},
+		{"GET", "still:in?to=%21", "", "", 400, spec.CodeInvalid, "base64"},
 		{"GET", "still:none", "", "", 404, rest.ReasonConnectorNotFound, ""},
 		{"PUT", "busy:in", body(2), "", 400, rest.ReasonPipelineRunning, "stop the pipeline first"},
 		{"DELETE", "busy:in", "", "", 400, rest.ReasonPipelineRunning, ""},
@@ -70,7 +73,8 @@ func TestPosition(t *testing.T) {
 		{"DELETE", "still:in", "", "", 200, "", `{"connectorId":"still:in","pipelineId":"still","plugin":`},
 		{"GET", "busy:in", "", "", 200, "", `"position":"NDE="`},
 	} {
-		got := do(h, c.method, "/v1/connectors/"+c.id+"/position", c.body, "If-Match", cmp.Or(c.match, "*"))
+		id, query, _ := strings.Cut(c.id, "?")
+		got := do(h, c.method, "/v1/connectors/"+id+"/position?"+query, c.body, "If-Match", cmp.Or(c.match, "*"))
 		if got.status != c.want || c.reason != "" && got.reason() != c.reason || !strings.Contains(string(got.body), c.text) {
 			t.Errorf("%s %s %.30s: %d %s, want %d %s %s", c.method, c.id, c.body, got.status, got.body, c.want, c.reason, c.text)
 		}

@@ -19,6 +19,7 @@ func (s *Server) positionRoutes(base resource.Base) []route {
 	const path = "/v1/connectors/{id}/position"
 	return []route{
 		{openapi.Operation{Method: get, Path: path, ID: "getPosition", Tag: "connectors", Summary: "Get where a source resumes",
+			Query:    []openapi.Param{{Name: "to", Description: "A position in base64, or nothing for none: has the answer say what moving it there would do.", Example: "NDA="}},
 			Response: examplePosition, Errors: []int{400, 404}}, p.Get, guard.Read, nil},
 		{openapi.Operation{Method: put, Path: path, ID: "setPosition", Tag: "connectors", Summary: "Have a source resume from another position",
 			Description: "Only while its pipeline is stopped. What is between the positions is delivered again or skipped; nothing checks the position but the plugin, when the pipeline starts.",

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 
 	"github.com/conduit-agent/conduit/api/rest"
@@ -91,6 +92,12 @@ func (c *Client) DeleteProcessor(ctx context.Context, id string, options ...Opti
 // Position returns where a source resumes, and its ETag.
 func (c *Client) Position(ctx context.Context, connectorID string) (rest.Position, string, error) {
 	return with[rest.Position](ctx, c, http.MethodGet, at(connectors, connectorID, "/position"), nil, nil)
+}
+
+// PositionMove returns where a source resumes, with what moving it to another position, nil for none,
+// does, and its ETag.
+func (c *Client) PositionMove(ctx context.Context, connectorID string, to []byte) (rest.Position, string, error) {
+	return with[rest.Position](ctx, c, http.MethodGet, at(connectors, connectorID, "/position"), nil, []Option{Query("to", base64.StdEncoding.EncodeToString(to))})
 }
 
 // SetPosition has a source of a stopped pipeline resume from another position.

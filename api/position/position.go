@@ -3,6 +3,7 @@ package position
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -31,13 +32,22 @@ type Positions struct {
 	Store Store // nil: it cannot be asked for
 }
 
-// Get answers with the position of a source and its ETag.
+// Get answers with the position of a source and its ETag, and with what moving it would do if a
+// position to move it to is in the query.
 func (s *Positions) Get(w http.ResponseWriter, r *http.Request) (any, error) {
 	d, at, c, err := s.source(r)
 	if err != nil {
 		return nil, err
 	}
-	return present(w, d, at, c), nil
+	body := present(w, d, at, c)
+	if query := r.URL.Query(); query.Has("to") {
+		to, err := base64.StdEncoding.DecodeString(query.Get("to"))
+		if err != nil {
+			return nil, jsonhttp.FieldError(spec.CodeInvalid, "to", "to must be a position in base64, or empty")
+		}
+		body.Consequence = consequence(body.Position, to)
+	}
+	return body, nil
 }
 
 // Set has a source of a stopped pipeline resume from another position.

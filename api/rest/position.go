@@ -9,6 +9,7 @@ type Position struct {
 	SavedBy     string `json:"savedBy,omitempty" doc:"Plugin that saved the position. Another one cannot read it, and begins anew."`
 	Epoch       int64  `json:"epoch,omitempty" doc:"Number of the run that saved it."`
 	Records     int64  `json:"records,omitempty" doc:"Records settled in that run."`
+	Consequence string `json:"consequence,omitempty" doc:"What moving it to the position in the query does: which records are delivered again or skipped."`
 }
 
 // SetPosition has a source resume from another position.

@@ -72,14 +72,19 @@ function headers(more) {
   return all;
 }
 
-/** Performs a request. A body that is no text is sent as JSON. Returns the answer, parsed with revive. */
-export async function call(method, path, body, { type, signal: abort, revive } = {}) {
+/**
+ * Performs a request, if the resource still has the ETag match. A body that is no text is sent as JSON. Returns
+ * the answer, parsed with revive, and calls etag with the ETag that it has.
+ */
+export async function call(method, path, body, { type, signal: abort, revive, match, etag } = {}) {
   const options = { method, headers: headers({ Accept: 'application/json' }), signal: abort };
   if (body !== undefined) {
     options.headers['Content-Type'] = type || 'application/json';
     options.body = type ? body : JSON.stringify(body);
   }
+  if (match) options.headers['If-Match'] = match;
   const answer = await fetch(path, options);
+  etag?.(answer.headers.get('ETag'));
   const text = await answer.text();
   const json = (answer.headers.get('Content-Type') || '').includes('json');
   const parsed = json && text ? JSON.parse(text, revive) : text;

@@ -10,6 +10,7 @@ import { declaration } from './editor.js';
 import { dryRun } from './dryrun.js';
 import { why } from './fleet.js';
 import { deadLetters } from './dead_letters.js';
+import { position } from './position.js';
 
 const detail = signal(null); // {id, key, connectors, processors, dlq, yaml}
 const history = signal(null);
@@ -117,8 +118,9 @@ function stageCard(d, id, r, s) {
       r?.waiting ? fact('Delivery', h('span', { class: 'problem warn' }, r.waiting)) : null,
       r?.behind ? fact('Behind', behind(r.behind)) : null,
       r?.behind?.warning ? fact('Warning', h('span', { class: 'problem warn' }, r.behind.warning)) : null,
-      r ? fact('Now', `${count(r.records)} records/s${processor ? '' : `, ${bytes(r.bytes)}/s`}, busy ${Math.round(r.busy * 100)} % of the time${r.slow ? `: ${r.slow}` : ''}`) : null, c.sourceState?.position ? fact('Position', h('code', { class: 'clip' }, text(c.sourceState.position))) : null,
-      Object.entries(c.config.settings).sort().map(([k, v]) => fact(k, h('code', { class: 'wrap' }, v)))));
+      r ? fact('Now', `${count(r.records)} records/s${processor ? '' : `, ${bytes(r.bytes)}/s`}, busy ${Math.round(r.busy * 100)} % of the time${r.slow ? `: ${r.slow}` : ''}`) : null,
+      Object.entries(c.config.settings).sort().map(([k, v]) => fact(k, h('code', { class: 'wrap' }, v)))),
+    !processor && c.type === 'TYPE_SOURCE' ? h(position, { s, id }) : null);
 }
 
 /** How far a source is behind its system, in the units that it reports. */
@@ -134,7 +136,6 @@ function behind(b) {
   return parts.join(', ') || '–';
 }
 
-const text = (base64) => { try { return atob(base64); } catch { return base64; } };
 const fact = (name, value) => [h('dt', null, name), h('dd', null, value)];
 
 function conditions(s) {

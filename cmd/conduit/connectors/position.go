@@ -1,16 +1,10 @@
 package connectors
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -49,24 +43,28 @@ Examples:
 			if err != nil {
 				return err
 			}
-			now, etag, err := r.Position(ctx, args[0])
-			if err != nil || len(args) == 1 {
-				return errorOr(err, func() error { return showPosition(r, &now) })
+			if len(args) == 1 {
+				now, _, err := r.Position(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return showPosition(r, &now)
 			}
-			fmt.Fprintln(r.Stderr, terminal.Clean(consequence(&now, to)))
+			now, etag, err := r.PositionMove(ctx, args[0], to)
+			if err != nil {
+				return err
+			}
+			from := "the beginning"
+			if now.Position != nil {
+				from = positionText(now.Position)
+			}
+			fmt.Fprintf(r.Stderr, "%s resumes from %s.\n%s\n", now.ConnectorID, terminal.Clean(from), terminal.Clean(now.Consequence))
 			if err := r.Confirm(yes, "Do it?"); err != nil {
 				return err
 			}
 			return movePosition(ctx, r, &now, to, etag)
 		},
 	})
-}
-
-func errorOr(err error, do func() error) error {
-	if err != nil {
-		return err
-	}
-	return do()
 }
 
 // target returns the position that the words ask for, nil for none.
@@ -115,67 +113,6 @@ func positionText(p []byte) string {
 		return string(p)
 	}
 	return "base64 " + base64.StdEncoding.EncodeToString(p)
-}
-
-// consequence says what moving the position does to the records of the source.
-func consequence(now *rest.Position, to []byte) string {
-	from := "the beginning"
-	if now.Position != nil {
-		from = positionText(now.Position)
-	}
-	head := fmt.Sprintf("%s resumes from %s.\n", now.ConnectorID, from)
-	switch {
-	case now.Position == nil && to == nil:
-		return head + "It has no position, so there is nothing to forget."
-	case to == nil:
-		return head + "Without a position it begins as its settings say: it delivers again what it delivered before and is still there, and\n" +
-			"skips what came since, if its settings have it begin with what is new."
-	case bytes.Equal(now.Position, to):
-		return head + "That is what it is to resume from."
-	}
-	return head + fmt.Sprintf("From %s %s", positionText(to), direction(now.Position, to))
-}
-
-// direction says which way a position moves, as far as the fields of the two can be compared.
-func direction(from, to []byte) string {
-	before, after := fields(from), fields(to)
-	var earlier, later []string
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		old, known := before[name]
-		switch words := strings.TrimSpace(fmt.Sprintf("%s %v instead of %v", name, after[name], old)); {
-		case known && after[name] < old:
-			earlier = append(earlier, words)
-		case known && after[name] > old:
-			later = append(later, words)
-		}
-	}
-	switch {
-	case len(earlier) > 0 && len(later) == 0:
-		return fmt.Sprintf("it delivers again what is between (%s).", strings.Join(earlier, ", "))
-	case len(later) > 0 && len(earlier) == 0:
-		return fmt.Sprintf("it skips what is between (%s).", strings.Join(later, ", "))
-	}
-	return "it delivers again what is between if that is earlier, and skips it if it is later: only the plugin can compare them."
-}
-
-// fields are the numbers of a position: itself, what it begins with, or the fields of an object.
-func fields(position []byte) map[string]float64 {
-	first, _, _ := strings.Cut(string(position), ";")
-	if n, err := strconv.ParseUint(first, 10, 53); err == nil {
-		return map[string]float64{"": float64(n)}
-	}
-	var v any
-	if d := json.NewDecoder(bytes.NewReader(position)); d.Decode(&v) != nil || d.Decode(new(any)) != io.EOF {
-		return nil
-	}
-	object, _ := v.(map[string]any)
-	numbers := map[string]float64{}
-	for name, value := range object {
-		if n, ok := value.(float64); ok {
-			numbers[name] = n
-		}
-	}
-	return numbers
 }
 
 func movePosition(ctx context.Context, r *cli.Remote, now *rest.Position, to []byte, etag string) (err error) {
