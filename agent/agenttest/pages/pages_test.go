@@ -32,9 +32,9 @@ var readers = map[string]stand{
 	"cmd/conduit/docs/OPERATING.md":  {},
 	"plugins/builtin/exec/README.md": {checkout: true},
 	"plugins/processor/README.md": {before: []string{
-		"conduit plugins init name --processor --replace $CHECKOUT && cd name && go mod tidy",
+		"conduit plugins init name --processor && cd name",
 	}},
-	"plugins/sdk/example/README.md":        {before: []string{"conduit plugins init example --replace $CHECKOUT && cd example"}},
+	"plugins/sdk/example/README.md":        {before: []string{"conduit plugins init example && cd example"}},
 	"plugins/sdk/example/python/README.md": {checkout: true},
 }
 

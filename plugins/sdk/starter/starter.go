@@ -4,17 +4,18 @@ package starter
 import (
 	"bytes"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"maps"
 	"strings"
 	"text/template"
 )
 
 //go:embed template
 var templates embed.FS
+
+// Module is the path of the agent's module, of which the SDK is a part.
+const Module = "github.com/conduit-agent/conduit"
 
 // Kind says what a plugin is.
 type Kind string
@@ -30,7 +31,8 @@ type Plugin struct {
 	Kind    Kind
 	Name    string // of the plugin and its module: letters, digits, '-', '_' and '.'
 	Version string // of the module with package sdk that it requires
-	Replace string // directory to use instead of that module; empty: none
+	Replace string // directory to use instead of that module; empty: a copy in the directory sdk
+	Modules string // archive to fill the directory vendor from; empty: none, Go downloads modules
 }
 
 // Files returns the content of the files to write, by name.
@@ -41,7 +43,43 @@ func (p Plugin) Files() (map[string][]byte, error) {
 			return nil, err
 		}
 	}
+	if err := p.addModules(files); err != nil {
+		return nil, err
+	}
 	return files, nil
+}
+
+// addModules adds what the plugin is built with.
+func (p Plugin) addModules(files map[string][]byte) error {
+	sdk, err := sdkFiles()
+	if err != nil {
+		return fmt.Errorf("cannot read the SDK: %w", err)
+	}
+	files["go.sum"] = sdk["go.sum"]
+	if p.Replace == "" {
+		for name, content := range sdk {
+			files["sdk/"+name] = content
+		}
+	}
+	if p.Modules == "" {
+		return nil
+	}
+	required, err := requirements()
+	if err != nil {
+		return err
+	}
+	vendor, err := vendored(p.Modules, append(required, module{Module, p.Version}))
+	maps.Copy(files, vendor)
+	return err
+}
+
+// Requirements returns the modules that the SDK requires, as lines of a go.mod file. Templates call it.
+func (p Plugin) Requirements() (lines []string, err error) {
+	required, err := requirements()
+	for _, m := range required {
+		lines = append(lines, m.path+" "+m.version)
+	}
+	return lines, err
 }
 
 // addFiles adds the files that the templates in dir make.
@@ -74,18 +112,5 @@ func (p Plugin) Write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("cannot make the files of %s %s: %w", p.Kind, p.Name, err)
 	}
-	for name := range files {
-		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("cannot write %s: %w", filepath.Join(dir, name), errors.Join(err, fs.ErrExist))
-		}
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("cannot make directory: %w", err)
-	}
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			return fmt.Errorf("cannot write file: %w", err)
-		}
-	}
-	return nil
+	return write(dir, files)
 }
