@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -88,8 +89,11 @@ func declare(ts *testscript.TestScript, _ bool, args []string) {
 // eventually PATTERN COMMAND ARG... runs the command until it prints what matches.
 func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	pattern, out := regexp.MustCompile("(?m)"+args[0]), ""
+	pause := time.After(0)
 	var err error
 	if !within(wait.Limit, func() bool {
+		<-pause // a process takes CPU time to start
+		pause = time.After(50 * time.Millisecond)
 		err = ts.Exec(args[1], args[2:]...)
 		out = ts.ReadFile("stdout")
 		return pattern.MatchString(out)

@@ -25,13 +25,7 @@ func TestThrottleHoldsItsSourceBack(t *testing.T) {
 	writePipelines(t, dir, "version: \"2.2\"\npipelines:\n"+decodedToFile(dir, "throttled", throttle))
 	began := time.Now()
 	out := filepath.Join(dir, "throttled.jsonl")
-	arrived := func() int {
-		all := outputsIn(t, out)
-		if len(all) == 0 {
-			return 0
-		}
-		return number(all[len(all)-1], "n")
-	}
+	arrived := func() int { return number(lastOutput(t, out), "n") }
 	for i, end := range []func(p *process){
 		func(p *process) { p.kill() },
 		func(p *process) { p.terminate(t) },
