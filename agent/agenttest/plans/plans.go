@@ -1,4 +1,5 @@
-package agenttest
+// Package plans has what tests of plans share, without the agent.
+package plans
 
 import (
 	"fmt"
@@ -8,9 +9,9 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 )
 
-// PlanLines shows a plan: a line for each pipeline that changes, with its changes and their places,
+// Lines shows a plan: a line for each pipeline that changes, with its changes and their places,
 // and one for each problem.
-func PlanLines(plan *rest.Plan) []string {
+func Lines(plan *rest.Plan) []string {
 	var lines []string
 	for _, p := range plan.Pipelines {
 		var changes []string
@@ -25,8 +26,8 @@ func PlanLines(plan *rest.Plan) []string {
 	return lines
 }
 
-// Planned is a pipeline file with one pipeline.
-func Planned(id, status, rate string) string {
+// File is a pipeline file with one pipeline.
+func File(id, status, rate string) string {
 	return fmt.Sprintf(`version: "2.2"
 pipelines:
   - id: %s
