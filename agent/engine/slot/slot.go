@@ -25,6 +25,7 @@ type Slot struct {
 	sync.Mutex
 	chain  connector.Chain // guarded by Mutex; nil for none
 	timer  *time.Timer     // guarded by Mutex: wakes at the deadline
+	due    time.Time       // guarded by Mutex: the deadline by the monotonic clock, as the time of day may be set
 	failed bool            // guarded by Mutex: the chain is broken
 	closed bool            // guarded by Mutex: nothing may be queued any more
 	tended bool            // guarded by Mutex: a goroutine tends it
@@ -131,7 +132,7 @@ func (s *Slot) Attend(ctx context.Context) (connector.Outcome, error) {
 	if err := s.learn(ctx); err != nil {
 		return connector.Outcome{}, s.broken(err)
 	}
-	if at := s.deadline.Load(); at == 0 || time.Now().UnixNano() < at {
+	if !s.Waits() || time.Now().Before(s.due) {
 		return connector.Outcome{}, nil
 	}
 	s.deadline.Store(0) // to be armed again
@@ -183,11 +184,17 @@ func (s *Slot) arm() {
 		if s.timer != nil {
 			s.timer.Stop()
 		}
-	case s.deadline.Swap(due.UnixNano()) == due.UnixNano():
-	case s.timer == nil:
-		s.timer = time.AfterFunc(time.Until(due), s.Wake.Notify)
-	default:
-		s.timer.Reset(time.Until(due))
+	case s.deadline.Swap(due.UnixNano()) != due.UnixNano():
+		s.wakeAfter(time.Until(due))
+	}
+}
+
+func (s *Slot) wakeAfter(d time.Duration) {
+	s.due = time.Now().Add(d)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(d, s.Wake.Notify)
+	} else {
+		s.timer.Reset(d)
 	}
 }
 

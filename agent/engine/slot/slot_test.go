@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/conduit-agent/conduit/agent/engine/slot"
 	"github.com/conduit-agent/conduit/plugins/connector"
@@ -193,6 +194,28 @@ func TestDeadlineThatStays(t *testing.T) {
 }
 
 // The chain learns which batches are settled, each once, at the latest when it is torn down.
+// A deadline comes after as long as there was left, also when the clock was set back meanwhile.
+// Time in a synctest bubble has no monotonic reading.
+func TestDeadlineOfAClockThatIsSetBack(t *testing.T) {
+	chain := &fakeChain{next: []time.Time{fiftyYearsAhead(time.Now().Add(time.Millisecond))}}
+	s := slot.New("p")
+	s.Install(chain)
+	if _, err := locked(s, func() (connector.Outcome, error) { return s.Process(t.Context(), 1, nil) }); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Wake
+	if _, err := locked(s, func() (connector.Outcome, error) { return s.Attend(t.Context()) }); err != nil || len(chain.calls) != 2 {
+		t.Errorf("at the deadline: error %v, calls %v", err, chain.calls)
+	}
+}
+
+// fiftyYearsAhead returns t as a clock read it that was fifty years ahead of the one there is:
+// only the monotonic reading is the same. The seconds are bits 30 to 62 of the first word.
+func fiftyYearsAhead(t time.Time) time.Time {
+	*(*uint64)(unsafe.Pointer(&t)) += 50 * 365 * 24 * 3600 << 30
+	return t
+}
+
 func TestSettled(t *testing.T) {
 	s, c := slot.New("p"), &fakeChain{observes: true}
 	s.Install(c)
