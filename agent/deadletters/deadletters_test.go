@@ -266,8 +266,17 @@ func TestLimits(t *testing.T) {
 	}
 
 	old := openStore(t, deadletters.Limits{Age: time.Nanosecond})
+	host := &clocks{set: time.Now()}
+	old.Clock.Read = host.read
+	must(t, old.Flush(t.Context()))
+	keep(t, old, declared("p"), deadLetter(0, "p:dst", "no"))
+	if got := ids(t, old, "p", rest.DeadLetterFilter{}, 10); len(got) != 1 {
+		t.Errorf("within an hour of the start %v are left", got)
+	}
+	host.running = 2 * time.Hour
 	keep(t, old, declared("p"), deadLetter(1, "p:dst", "no"))
-	if page, err := old.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 10); err != nil || page.Totals.Count != 0 || page.Totals.Dropped != 1 {
+	host.running += time.Second
+	if page, err := old.List(t.Context(), "p", rest.DeadLetterFilter{}, 0, 10); err != nil || page.Totals.Count != 0 || page.Totals.Dropped != 2 {
 		t.Errorf("too old and there: %+v, %v", page.Totals, err)
 	}
 }

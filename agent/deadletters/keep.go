@@ -42,7 +42,7 @@ type deadLetter struct {
 // Keep takes over a record that the pipeline of d refused. It is on disk when Flush, or
 // Before with its pipeline, returns nil.
 func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error {
-	one := newDeadLetter(d, l)
+	one := newDeadLetter(d, l, s.Clock.Now())
 	s.init()
 	full := s.queue.add(one) > maxQueued
 	if full {
@@ -52,13 +52,13 @@ func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.Dea
 	return nil
 }
 
-func newDeadLetter(d *spec.Declaration, l *deadletter.DeadLetter) *deadLetter {
+func newDeadLetter(d *spec.Declaration, l *deadletter.DeadLetter, at time.Time) *deadLetter {
 	body := encode(l.Record)
 	p := &d.Pipeline
 	one := &deadLetter{
 		pipeline: p.ID, source: l.SourceID, refusedBy: l.RefusedBy, stage: stageOf(p, l.RefusedBy), entry: entryOf(p, l.Entry),
 		body: body, digest: d.Digest, key: keyText(l.Record.Key), stopped: l.Stopped,
-		refusal: rest.Refusal{Time: time.Now(), By: l.RefusedBy, Generation: d.Generation, Error: cut(l.Err.Error(), maxFullText)},
+		refusal: rest.Refusal{Time: at, By: l.RefusedBy, Generation: d.Generation, Error: cut(l.Err.Error(), maxFullText)},
 	}
 	one.hash = one.identity(l.Record)
 	return one
@@ -134,13 +134,13 @@ func (s *Store) Flush(ctx context.Context) error {
 	written := 0
 	err := s.use(ctx, func(db *sql.DB) (err error) {
 		all := s.queue.all()
-		if err := transact(ctx, db, func(tx *sql.Tx) error {
+		if err := s.bounded(ctx, db, func(tx *sql.Tx) error {
 			for _, l := range all {
 				if err := s.insert(tx, l); err != nil {
 					return err
 				}
 			}
-			return s.limiter.enforce(tx, s.Limits, time.Now(), s.Log)
+			return nil
 		}); err != nil {
 			return err
 		}

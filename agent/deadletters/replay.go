@@ -122,7 +122,7 @@ func (c *Cursor) next(ctx context.Context) (ids []int64, end bool, err error) {
 // refuses it, too, makes a dead letter of its own. It is durable on return.
 func (s *Store) Again(ctx context.Context, d *spec.Declaration, id int64, l *deadletter.DeadLetter, first bool) error {
 	l.Stopped = false
-	one := newDeadLetter(d, l)
+	one := newDeadLetter(d, l, s.Clock.Now())
 	one.refusal.Replay = true
 	return s.change(ctx, func(tx *sql.Tx) error {
 		var other int64

@@ -24,6 +24,7 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
+	"github.com/conduit-agent/conduit/agent/wallclock"
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
@@ -43,19 +44,21 @@ type Limits struct {
 type Store struct {
 	Path    string
 	Limits  Limits
-	Changed func() // called when what there is changed; must not block; may be nil
+	Clock   wallclock.Watch // zero for the clocks of the host
+	Changed func()          // called when what there is changed; must not block; may be nil
 	Log     *slog.Logger
 
 	Kept     atomic.Uint64 // dead letters written since the start
 	Replayed atomic.Uint64 // dead letters settled by a replay since the start
 
-	mu      sync.Mutex // one transaction at a time
-	db      *sql.DB    // guarded by mu; nil while it is not open
-	failed  bool       // guarded by mu: what db believes about the file may be wrong
-	checked bool       // guarded by mu: all of the file was read, and nothing was damaged
-	last    int64      // guarded by mu: the time of the newest dead letter
-	closed  bool       // guarded by mu
-	limiter limiter    // guarded by mu
+	mu      sync.Mutex    // one transaction at a time
+	db      *sql.DB       // guarded by mu; nil while it is not open
+	failed  bool          // guarded by mu: what db believes about the file may be wrong
+	checked bool          // guarded by mu: all of the file was read, and nothing was damaged
+	last    int64         // guarded by mu: the time of the newest dead letter
+	jump    time.Duration // guarded by mu: by which the clock was set, and the times of dead letters were not moved
+	closed  bool          // guarded by mu
+	limiter limiter       // guarded by mu
 	fault   atomic.Pointer[error]
 
 	queue queue
