@@ -176,7 +176,7 @@ var document = sync.OnceValue(func() []byte {
 	}
 	return openapi.Document("conduit API", "v1",
 		"Pipelines, connectors and processors of a conduit agent, their state, and the records that pass. "+
-			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, pathIDs, failures)
+			"Lists are in the order of ids. Errors have the form of google.rpc.Status. ?pretty indents every answer.", all, pathIDs, failures, rest.Values)
 })
 
 // pathIDs describes what stands in paths.

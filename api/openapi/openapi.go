@@ -45,9 +45,9 @@ var pathParam = regexp.MustCompile(`\{(\w+)\}`)
 
 // Document returns the OpenAPI 3.1 document of the operations. ids describe the parameters
 // of paths, by the path as far as the parameter. failures are examples of the bodies of all
-// errors, by status.
-func Document(title, version, description string, operations []Operation, ids map[string]Param, failures map[int]any) []byte {
-	s := schemas{}
+// errors, by status. enums are values of types that do not list them.
+func Document(title, version, description string, operations []Operation, ids map[string]Param, failures map[int]any, enums Enums) []byte {
+	s := schemas{map[string]any{}, enums}
 	responses := map[string]any{}
 	for status, example := range failures {
 		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status) + ".", "content": s.content("application/json", example)}
@@ -69,7 +69,7 @@ func Document(title, version, description string, operations []Operation, ids ma
 		"tags":    tags,
 		"paths":   paths,
 		"components": map[string]any{
-			"schemas":         s,
+			"schemas":         s.named,
 			"responses":       responses,
 			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}},
 		},

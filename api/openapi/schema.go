@@ -8,8 +8,14 @@ import (
 	"time"
 )
 
-// schemas are the JSON Schemas of named types.
-type schemas map[string]any
+// Enums are the values of types of strings that do not list them by a method Enum.
+type Enums map[reflect.Type][]string
+
+// schemas are the JSON Schemas of types.
+type schemas struct {
+	named map[string]any
+	enums Enums
+}
 
 // of returns the schema of example's type.
 func (s schemas) of(example any) map[string]any {
@@ -28,6 +34,9 @@ var (
 func (s schemas) schema(t reflect.Type) map[string]any {
 	if enum, ok := reflect.Zero(t).Interface().(interface{ Enum() []string }); ok {
 		return map[string]any{"type": "string", "enum": enum.Enum()}
+	}
+	if values := s.enums[t]; values != nil {
+		return map[string]any{"type": "string", "enum": values}
 	}
 	switch {
 	case t == rawType:
@@ -70,9 +79,9 @@ func (s schemas) reference(t reflect.Type) map[string]any {
 	if path.Base(t.PkgPath()) == "spec" {
 		name = "Spec" + name
 	}
-	if s[name] == nil {
-		s[name] = true // so that a type may contain itself
-		s[name] = s.object(t)
+	if s.named[name] == nil {
+		s.named[name] = true // so that a type may contain itself
+		s.named[name] = s.object(t)
 	}
 	return map[string]any{"$ref": "#/components/schemas/" + name}
 }

@@ -1,0 +1,21 @@
+package rest
+
+import (
+	"reflect"
+
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// Values are the values of those types of package spec that answers have and that do not list them
+// themselves.
+var Values = map[reflect.Type][]string{
+	reflect.TypeFor[spec.Status]():        {"running", "stopped"},
+	reflect.TypeFor[spec.ConnectorType](): {"source", "destination"},
+	reflect.TypeFor[spec.OwnerKind]():     {"file", "api"},
+	reflect.TypeFor[spec.Phase]():         {"stopped", "starting", "running", "stopping", "recovering", "degraded"},
+	reflect.TypeFor[spec.Severity]():      {"error", "warning"},
+	reflect.TypeFor[spec.Action]():        {"add", "remove", "change"},
+	reflect.TypeFor[spec.Effect]():        {"none", "in-place", "restart-destination", "restart", "position-lost"},
+	reflect.TypeFor[spec.ConditionType](): {"Valid", "Applied", "Ready", "Draining", "Conflict", "RolledBack", "PluginChanged"},
+	reflect.TypeFor[DeadLetterStage]():    {"source-processor", "pipeline-processor", "destination-processor", "destination"},
+}
