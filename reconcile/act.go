@@ -33,13 +33,13 @@ func (l *Loop) act(a plan.Action) {
 		p.keepAsGood(p.run)
 		p.touch()
 	case plan.MarkStopped, plan.MarkAway:
-		p.failures, p.Again = nil, ""
+		p.failures, p.Again = failures{}, ""
 		p.update(func(s *spec.State) {
 			s.Phase, s.StoppedByUser = spec.PhaseStopped, a.Kind == plan.MarkStopped
 			s.Error, s.RetryAt, s.Failures = "", nil, 0
 		})
 	case plan.MarkSteady:
-		p.failures = nil
+		p.failures = failures{}
 		p.update(func(s *spec.State) { s.Failures = 0 })
 	case plan.MarkOrphaned:
 		p.orphan(*a.Connector)

@@ -98,7 +98,7 @@ func (l *Loop) declare(d *spec.Declaration, now time.Time) {
 		declared.RunDigest = latest.RunDigest
 	} else {
 		declared.RunDigest = l.RunDigest(&d.Pipeline)
-		p.failures = nil
+		p.failures = failures{}
 	}
 	if before == nil || before.RunDigest == declared.RunDigest {
 		p.desired, p.newer = declared, nil

@@ -57,7 +57,7 @@ func (p *pipelineState) launch(kind plan.Kind) {
 		p.Refused = 0
 	}
 	if p.Again != "" {
-		p.Again, p.failures = "", nil
+		p.Again, p.failures = "", failures{}
 	}
 	n.version.Pipeline = &n.declaration.Pipeline
 	n.ctx, n.cancel = context.WithCancel(l.base)

@@ -270,15 +270,23 @@ func (p *pipelineState) recover(err error) {
 	p.log().Warn("pipeline failed, trying again", "retry_at", s.RetryAt, "err", err)
 }
 
+// failures are those of a pipeline since it ran steadily.
+type failures struct {
+	inARow int
+	until  []time.Time // when each no longer counts as a retry
+}
+
 // backOff counts a failure and sets the time of the next attempt. It returns how many
-// failures count.
+// failures count as retries: fewer than there are in a row once pauses are as long as the window
+// in which they count.
 func (p *pipelineState) backOff() int {
-	now := time.Now()
-	p.failures = slices.DeleteFunc(p.failures, func(until time.Time) bool { return !now.Before(until) })
-	n := len(p.failures) + 1
-	at := now.Add(p.loop.Policy.Delay(p.State.PipelineID, n))
+	now, f := time.Now(), &p.failures
+	f.inARow++
+	f.until = slices.DeleteFunc(f.until, func(until time.Time) bool { return !now.Before(until) })
+	n := len(f.until) + 1
+	at := now.Add(p.loop.Policy.Delay(p.State.PipelineID, f.inARow))
 	p.Steady = at.Add(p.loop.Policy.MaxRetriesWindow)
-	p.failures = append(p.failures, p.Steady)
+	f.until = append(f.until, p.Steady)
 	p.update(func(s *spec.State) { s.Failures, s.RetryAt = n, &at })
 	return n
 }

@@ -19,9 +19,9 @@ type pipelineState struct {
 	connectors []spec.ConnectorState
 	run        *run
 	next       *launch
-	failures   []time.Time // when each no longer counts
-	undeleted  int         // attempts to delete the pipeline that failed
-	untouched  bool        // Refused could not be prepared, so that trying it again disturbs nothing
+	failures   failures
+	undeleted  int  // attempts to delete the pipeline that failed
+	untouched  bool // Refused could not be prepared, so that trying it again disturbs nothing
 }
 
 // newPipeline returns the state of a pipeline of which nothing runs.

@@ -1,6 +1,9 @@
 package reconcile_test
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,5 +106,36 @@ func TestRetryOfACleanUp(t *testing.T) {
 		w.retry()
 		w.did("delete p:in")
 		w.state("none")
+	})
+}
+
+// Without a network for days attempts are as far apart as max-delay says, and what is written and
+// logged for them is bounded; when it is back, the pipeline runs after one of these pauses.
+func TestDaysWithoutANetwork(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const days = 10
+		var log bytes.Buffer
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		policy := plan.DefaultPolicy()
+		w.policy(policy)
+		w.plant.with(func() { w.plant.badStart["1"] = errBroken })
+		w.declare(pipeline("p", "1"))
+		w.pass(days * 24 * time.Hour)
+		attempts, most := strings.Count(w.plant.take(), "run p"), days*24*int(time.Hour/policy.MaxDelay)*10/9+10 // pauses vary by a tenth
+		if attempts < most*7/10 || attempts > most {
+			t.Errorf("%d attempts in %d days, want at most %d", attempts, days, most)
+		}
+		if lines := strings.Count(log.String(), "\n"); lines < attempts || lines > 2*attempts+10 {
+			t.Errorf("%d lines in the log of %d attempts", lines, attempts)
+		}
+		w.store.mu.Lock()
+		saves := w.store.saves
+		w.store.mu.Unlock()
+		if saves > 3*attempts+10 {
+			t.Errorf("states were saved %d times for %d attempts", saves, attempts)
+		}
+		w.plant.with(func() { delete(w.plant.badStart, "1") })
+		w.pass(policy.MaxDelay)
+		w.state("running gen=1 tried=1")
 	})
 }
