@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/conduit-agent/conduit/plugins"
-	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/builtin/generator"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -87,7 +87,7 @@ func benchmarkReadWrite(b *testing.B, size int, unstamped bool) {
 // BenchmarkConfigure measures what it takes to make a built-in connector and hand it its
 // settings, which is a good part of starting a pipeline.
 func BenchmarkConfigure(b *testing.B) {
-	h := &plugins.Host{Builtin: builtin.All()}
+	h := &plugins.Host{Builtin: []sdk.Connector{generator.Connector()}}
 	settings := map[string]string{"rate": "1", "format.type": "structured", "format.options.id": "int", "format.options.name": "string"}
 	b.ReportAllocs()
 	for b.Loop() {

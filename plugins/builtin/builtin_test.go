@@ -28,6 +28,28 @@ func TestAll(t *testing.T) {
 	}
 }
 
+// The contract of connectors is checked of each: in its package, or in that of the checks. Two have tests of
+// their own: syslog cannot read again what it read, and what spool reads is what it wrote.
+func TestContractIsChecked(t *testing.T) {
+	for _, c := range builtin.All() {
+		checked := slices.Contains([]string{"file", "generator", "log", "spool", "syslog"}, c.Name)
+		files, err := filepath.Glob(filepath.Join(c.Name, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checked = checked || strings.Contains(string(text), "plugintest.Run(t, ")
+		}
+		if !checked {
+			t.Errorf("no test runs the checks of the contract on built-in connector %s", c.Name)
+		}
+	}
+}
+
 // TestStandard moves lines from the generator through a file into another file, all with
 // the settings that every connector has.
 func TestStandard(t *testing.T) {

@@ -8,12 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/conduit-agent/conduit/plugins/builtin"
+	"github.com/conduit-agent/conduit/plugins/builtin/file"
+	"github.com/conduit-agent/conduit/plugins/builtin/generator"
+	"github.com/conduit-agent/conduit/plugins/builtin/log"
 	"github.com/conduit-agent/conduit/plugins/plugintest"
 	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 	"github.com/conduit-agent/conduit/plugins/record"
@@ -33,36 +34,18 @@ func TestMain(m *testing.M) {
 		wait.Overlap(4)
 		os.Exit(m.Run())
 	}
-	for _, c := range builtin.All() {
-		if c.Name == name {
-			wire.Serve(c)
-		}
-	}
+	wire.Serve(targets()[name].Connector)
 }
 
-// targets are the built-in connectors.
-func targets(t *testing.T) map[string]plugintest.Target {
-	all := map[string]plugintest.Target{
-		"generator": {Source: func(_ testing.TB, n int) map[string]string {
+// targets are the built-in connectors without a server or files of their own, which are checked in their packages.
+func targets() map[string]plugintest.Target {
+	return map[string]plugintest.Target{
+		"generator": {Connector: generator.Connector(), Source: func(_ testing.TB, n int) map[string]string {
 			return map[string]string{"format.type": "structured", "format.options.id": "int", "recordCount": strconv.Itoa(n)}
 		}},
-		"file": {Source: fileOfLines, Destination: newFile, Written: payloadsIn},
-		"log":  {Destination: func(testing.TB) map[string]string { return map[string]string{"level": "debug"} }},
+		"file": {Connector: file.Connector(), Source: fileOfLines, Destination: newFile, Written: payloadsIn},
+		"log":  {Connector: log.Connector(), Destination: func(testing.TB) map[string]string { return map[string]string{"level": "debug"} }},
 	}
-	// Those with a server or files of their own are checked in their packages.
-	elsewhere := []string{"exec", "http", "journald", "kafka", "mqtt", "mysql", "nats", "postgres", "redis", "s3", "spool", "sqlite", "syslog"}
-	for _, c := range builtin.All() {
-		target, ok := all[c.Name]
-		if slices.Contains(elsewhere, c.Name) {
-			continue
-		}
-		if !ok {
-			t.Fatalf("built-in connector %s is not checked", c.Name)
-		}
-		target.Connector = c
-		all[c.Name] = target
-	}
-	return all
 }
 
 func fileOfLines(t testing.TB, n int) map[string]string {
@@ -99,13 +82,13 @@ func payloadsIn(t testing.TB, settings map[string]string) (payloads []string) {
 }
 
 func TestInProcess(t *testing.T) {
-	for name, target := range targets(t) {
+	for name, target := range targets() {
 		t.Run(name, func(t *testing.T) { plugintest.Run(t, target) })
 	}
 }
 
 func TestInProcessWire(t *testing.T) {
-	for name, target := range targets(t) {
+	for name, target := range targets() {
 		target.Wire = true
 		t.Run(name, func(t *testing.T) { plugintest.Run(t, target) })
 	}
@@ -117,7 +100,7 @@ func TestProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, target := range targets(t) {
+	for name, target := range targets() {
 		target.Connector, target.Path = sdk.Connector{}, exe
 		target.Env = append(os.Environ(), serveVariable+"="+name, "GORACE=atexit_sleep_ms=0")
 		t.Run(name, func(t *testing.T) { plugintest.Run(t, target) })
