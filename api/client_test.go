@@ -22,6 +22,9 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
+// shutdown is how long the server takes to end when it waits for its clients.
+const shutdown = 5 * time.Second
+
 // serve starts a server and returns its client, and a function that ends it.
 func serve(t testing.TB, s *api.Server) (*client.Client, func() time.Duration) {
 	t.Helper()
@@ -261,7 +264,7 @@ func TestInspect(t *testing.T) {
 			t.Errorf("%s passed the filter", m.Result)
 		}
 	}
-	if took := stop(); took > wait.Within(time.Second) {
+	if took := stop(); took > wait.Within(time.Second, shutdown) {
 		t.Errorf("ending took %v", took)
 	}
 	for range 2 {
@@ -363,7 +366,7 @@ func TestEventStream(t *testing.T) {
 	if second := <-got; second != "New" {
 		t.Errorf("second event is %s", second)
 	}
-	if took := stop(); took > wait.Within(time.Second) {
+	if took := stop(); took > wait.Within(time.Second, shutdown) {
 		t.Errorf("ending took %v", took)
 	}
 	if err := <-ended; err != io.EOF {

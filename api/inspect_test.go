@@ -363,7 +363,6 @@ func TestCountsOfDeletedConnectors(t *testing.T) {
 
 // Clients that do not answer are left, others are not.
 func TestInspectorsShowSignsOfLife(t *testing.T) {
-	t.Parallel()
 	t.Cleanup(api.ShortSessionTimeouts(300*time.Millisecond, 100*time.Millisecond))
 	_, s, c := inspectable(t)
 	open(t, c.URL, "")
@@ -418,7 +417,6 @@ func sees(t *testing.T, w *world, socket *session, lines *bufio.Reader, r record
 
 // Clients that take nothing delay no other, and are disconnected.
 func TestInspectorsThatHang(t *testing.T) {
-	t.Parallel()
 	t.Cleanup(api.ShortSessionTimeouts(time.Second, time.Hour))
 	w, s, c := inspectable(t)
 	for range 2 {
@@ -474,7 +472,6 @@ func TestInspectorsNeedNoGoroutines(t *testing.T) {
 
 // The server ends at once whatever its clients do.
 func TestHangingInspectorsEndWithTheServer(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fromFile("a.yaml", pipelineOf("a", spec.StatusRunning))
 	s := newServer(w)
@@ -484,7 +481,7 @@ func TestHangingInspectorsEndWithTheServer(t *testing.T) {
 	if _, _, err := idle.frame(); err != nil {
 		t.Fatal(err)
 	}
-	if took := stop(); took > wait.Within(1500*time.Millisecond) {
+	if took := stop(); took > wait.Within(1500*time.Millisecond, shutdown) {
 		t.Errorf("ending took %v", took)
 	}
 	if first, payload, err := idle.frame(); first != 0x88 || !strings.HasPrefix(payload, "\x03\xe9") || err != nil { // 1001

@@ -185,7 +185,7 @@ func (h *host) terminate(ts *testscript.TestScript, _ bool, args []string) {
 	if err := h.end(ts); err != nil {
 		ts.Fatalf("the agent ended with %v:\n%s", err, h.log(ts))
 	}
-	if took := time.Since(begun); took > wait.Within(limit) {
+	if took := time.Since(begun); took > wait.Within(limit, wait.Limit) {
 		ts.Fatalf("the agent took %v to end:\n%s", took, h.log(ts))
 	}
 }
@@ -366,7 +366,7 @@ func linesOf(ts *testscript.TestScript, file string) []string {
 
 // inTime waits until the condition holds, and reports whether it did in time.
 func inTime(holds func() bool) bool {
-	return within(timeLimit, holds) || within(wait.Within(0), holds)
+	return within(timeLimit, holds) || within(wait.Within(0, wait.Limit), holds)
 }
 
 func within(limit time.Duration, holds func() bool) bool {

@@ -57,11 +57,11 @@ func Until(ctx context.Context, done func() bool) bool {
 	return true
 }
 
-// Within returns how long something may take that is to take no longer than limit: limit, or Limit when
-// more wants to run than the machine has CPUs for.
-func Within(limit time.Duration) time.Duration {
+// Within returns how long something may take that is to take no longer than limit: limit, or wrong when
+// more wants to run than the machine has CPUs for. Wrong is how long it takes at least when it is not as it is to be.
+func Within(limit, wrong time.Duration) time.Duration {
 	if busy() {
-		return max(limit, Limit)
+		return max(limit, wrong)
 	}
 	return limit
 }
