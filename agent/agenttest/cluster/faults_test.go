@@ -95,3 +95,16 @@ func (f *fleet) busiest() (at, most int) {
 	}, func() string { return fmt.Sprint(views) })
 	return slices.Index(views[0], most), most
 }
+
+// owners returns who has which pipeline, once each has one.
+func (f *fleet) owners() map[string]string {
+	f.t.Helper()
+	all := map[string]string{}
+	f.members[0].awaitCluster("every pipeline has an owner", func(c *rest.Cluster) bool {
+		for _, p := range c.Pipelines {
+			all[p.ID] = p.Member
+		}
+		return len(c.Pipelines) == len(f.written) && owned(c, "") == 0
+	})
+	return all
+}

@@ -1,0 +1,83 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/cluster/protocol"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
+)
+
+// TestOtherFiles checks that a member with another version of a declaration leaves the pipeline to those that
+// have the one that ran, and that one that lacks the file changes nothing.
+func TestOtherFiles(t *testing.T) {
+	t.Parallel()
+	shared := &memory{keys: map[string]protocol.Entry{}}
+	a := newHost(t, "a", shared)
+	<-a.placed
+	if err := a.save(t, "1"); err != nil {
+		t.Fatal(err)
+	}
+	differs := make(chan protocol.Notice, 10)
+	b := prepareHost(t, "b", shared)
+	b.member.Happened = func(n protocol.Notice) {
+		if n.Reason == protocol.Differs {
+			differs <- n
+		}
+	}
+	b.run(t)
+	b.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "another"}})
+	without := prepareHost(t, "without", shared)
+	without.run(t)
+	without.member.Declare(t.Context(), nil)
+	if err := a.member.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-differs; n.Pipeline != "p" {
+		t.Errorf("the notice is %+v", n)
+	}
+	released := shared.claimOf("p")
+	if err := a.member.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "a to run the pipeline", func() bool { return a.member.Here("p") })
+	if b.member.Here("p") || without.member.Here("p") {
+		t.Error("a member without this version of the declaration runs the pipeline")
+	}
+	var before, after protocol.Claim
+	if err := json.Unmarshal(released.Value, &before); err != nil || before.Digest != "d" || len(released.State) == 0 {
+		t.Errorf("the claim that was released is %s, state %s, %v", released.Value, released.State, err)
+	}
+	if err := json.Unmarshal(shared.claimOf("p").Value, &after); err != nil || after.Owner != "a" || after.Digest != "d" {
+		t.Errorf("the claim is %+v, %v", after, err)
+	}
+	for _, h := range []*host{a, b, without} {
+		h.end()
+	}
+}
+
+// TestNewerVersion checks that a claim that a newer version wrote is left alone.
+func TestNewerVersion(t *testing.T) {
+	t.Parallel()
+	shared := &memory{keys: map[string]protocol.Entry{}}
+	key := protocol.ClaimKey("p")
+	newer := protocol.Entry{Key: key, Value: []byte(`{"format":99,"pipeline":"p","stamp":{"session":"x","write":1}}`)}
+	shared.Write(t.Context(), protocol.Write{Entry: newer})
+	left := make(chan protocol.Notice, 10)
+	h := prepareHost(t, "a", shared)
+	h.member.Happened = func(n protocol.Notice) {
+		if n.Reason == protocol.NewerFormat {
+			left <- n
+		}
+	}
+	h.run(t)
+	h.member.Declare(t.Context(), map[string]protocol.Wanted{"p": {Digest: "d"}, "other": {Digest: "d"}})
+	if n := <-left; n.Pipeline != "p" {
+		t.Errorf("the notice is %+v", n)
+	}
+	wait.For(t, "the other pipeline to run", func() bool { return h.member.Here("other") })
+	if got := shared.claimOf("p"); h.member.Here("p") || string(got.Value) != string(newer.Value) {
+		t.Errorf("the claim is %s", got.Value)
+	}
+	h.end()
+}
