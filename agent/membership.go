@@ -161,7 +161,7 @@ var noticeTexts = map[protocol.Reason]string{
 	protocol.RolledBack:   "the store of the cluster has older data than it acknowledged, so nothing is written over it; see the page on clusters",
 	protocol.Differs:      "the member %s ran another version of the declaration, and this member leaves the pipeline alone for a while",
 	protocol.NewerFormat:  "a newer version of conduit on the member %s wrote the claim, and this one leaves it alone",
-	protocol.SelfStopped:  "the cluster's store was out of reach for too long, so this member stopped its pipelines",
+	protocol.SelfStopped:  "the cluster's store was out of reach for too long, so this member stopped its strict pipelines",
 	protocol.Disconnected: "the cluster's store is out of reach, and the pipeline, which is relaxed, goes on without acknowledging",
 	protocol.Reconnected:  "the cluster's store answers again, and the pipeline still is this member's",
 	protocol.Unplaced:     "no member of the cluster that takes pipelines has the labels that the pipeline asks for",

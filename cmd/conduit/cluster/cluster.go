@@ -89,7 +89,7 @@ func drainCommand(p *cli.Program) *ffcli.Command {
 or until it starts again. An agent that ends in order does the same by itself.
 
 Example:
-  conduit cluster drain --api.url http://m1:8080`,
+  conduit cluster drain --api.address m1:8080`,
 		Flags: func(fs *flag.FlagSet) {
 			fs.DurationVar(&timeout, "timeout", timeout, "how long to wait at most")
 		},

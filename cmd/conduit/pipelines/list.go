@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -119,6 +120,9 @@ func writeDescription(r *cli.Remote, d description) error {
 	facts.Add("description", terminal.Dash(d.Pipeline.Config.Description))
 	if len(s.Labels) > 0 {
 		facts.Add("labels", labels.Text(s.Labels))
+	}
+	if s.Placement != nil {
+		facts.Add("member", cmp.Or(s.Placement.Member, "none takes it: conduit cluster status says why"))
 	}
 	if s.Terms != nil {
 		facts.Add("cluster", termsWords(s.Terms))
