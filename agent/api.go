@@ -16,6 +16,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/dryrun"
+	"github.com/conduit-agent/conduit/agent/engine/backpressure"
 	"github.com/conduit-agent/conduit/agent/planner"
 	"github.com/conduit-agent/conduit/agent/redact"
 	"github.com/conduit-agent/conduit/agent/reference"
@@ -55,6 +56,7 @@ func (a *Agent) serveAPI() (func(ctx context.Context) error, error) {
 		Observed:    &observed{a},
 		Plugins:     pluginList{a.Catalog, a.Runner, a.references},
 		Taps:        &a.taps,
+		Memory:      a.Runner.Window.Shared.Part(backpressure.Inspectors),
 		Answers:     a.Store,
 		Show:        a.show,
 		Metrics:     a.Metrics(),

@@ -58,7 +58,7 @@ agent/prove:             agent/dryrun plugins/processor plugins/sdk plugins/wire
 agent/maintenance:       agent/deadletters agent/sqlitefile agent/store agent/store/* spec
 agent/deadletters:       agent/engine/deadletter agent/sqlitefile agent/wallclock api/rest spec
 agent/poison:            agent/engine/batching plugins/connector
-agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector spec
+agent/replay:            agent/deadletters agent/engine agent/engine/* api/rest plugins/connector plugins/sdk spec
 agent/config:            schemas spec
 agent/reference:         agent/redact reconcile/watch spec
 agent/confine:           agent/config

@@ -69,6 +69,12 @@ func pipelineFile(at string) func(path string) ([]byte, error) {
 func memory(shared *backpressure.Shared) func() rest.RecordMemory {
 	return func() rest.RecordMemory {
 		use := shared.Use()
-		return rest.RecordMemory{Bytes: use.Bytes, Used: use.Used, Waiting: use.Waiting}
+		by := rest.MemoryUses{Sources: use.Sources, Inspectors: use.Parts[backpressure.Inspectors], Spools: use.Parts[backpressure.Spools],
+			Clients: use.Parts[backpressure.Clients], DeadLetters: use.Parts[backpressure.DeadLetters]}
+		m := rest.RecordMemory{Bytes: use.Bytes, Used: by.Sources, Waiting: use.Waiting, By: by}
+		if shared.Strict {
+			m.Used += by.Inspectors + by.Spools + by.Clients + by.DeadLetters
+		}
+		return m
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/store"
 	"github.com/conduit-agent/conduit/agent/telemetry"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/plugins/syncgroup"
 	"github.com/conduit-agent/conduit/reconcile"
 	"github.com/conduit-agent/conduit/reconcile/files"
@@ -40,7 +41,9 @@ func (a *Agent) wire() {
 	c, log := a.options.Config, a.options.Log
 	h := c.DB.History
 	a.Store.Retention = store.Retention{Age: h.MaxAge, Pipelines: h.MaxPipelines, Bytes: int64(h.MaxBytes)}
+	w := window(host.MemoryLimitOf(c.Memory.Limit))
 	a.deadLetters = &deadletters.Store{
+		Memory: func() deadletters.Memory { return w.Shared.Part(backpressure.DeadLetters).Holder() },
 		Path:   deadletters.PathOf(c.DB.SQLite.Path),
 		Limits: deadletters.Limits{Count: int64(c.DeadLetters.MaxCount), Bytes: int64(c.DeadLetters.MaxBytes), Age: c.DeadLetters.MaxAge},
 		Log:    log,
@@ -50,6 +53,7 @@ func (a *Agent) wire() {
 	a.Catalog = catalog.New(c, a.schemas.Registry, log)
 	a.Catalog.Executables.Bounds.PipelineOf = a.startedPipelineOf
 	a.Catalog.Host.Syncs = syncs
+	a.Catalog.Host.Buffer = buffers(w.Shared)
 	a.Catalog.Executables.Watch = (&watch.Trigger{Log: log}).Run
 	a.Catalog.Modules.Watch = (&watch.Trigger{Log: log}).Run
 	a.references = &reference.Resolver{Apply: func(ctx context.Context, id string) error { return a.Loop.Reapply(ctx, id) }, Log: log, Watch: watch.Trigger{Log: log}}
@@ -62,7 +66,7 @@ func (a *Agent) wire() {
 		Committer:  a.Committer,
 		Taps:       &a.taps,
 		Keep:       a.deadLetters.Keep,
-		Window:     window(host.MemoryLimitOf(c.Memory.Limit)),
+		Window:     w,
 		AckTimeout: c.Pipelines.AckTimeout,
 
 		ProcessorTimeout: c.Processors.Timeout,
@@ -259,6 +263,16 @@ func window(limit int64) backpressure.Window {
 		w.Shared = backpressure.Within(limit)
 	}
 	return w
+}
+
+// buffers returns a function that returns what counts the buffers of an instance of a connector.
+func buffers(shared *backpressure.Shared) func(plugin string) sdk.Buffer {
+	return func(plugin string) sdk.Buffer {
+		if plugin == "spool" {
+			return shared.Part(backpressure.Spools).Holder()
+		}
+		return shared.Part(backpressure.Clients).Holder()
+	}
 }
 
 func policy(p config.Pipelines) plan.Policy {

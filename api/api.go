@@ -35,6 +35,7 @@ type Server struct {
 	Observed resource.Observed
 	Plugins  desired.Plugins
 	Taps     inspect.Taps
+	Memory   inspect.Memory // bounds what inspecting takes; nil: it has bounds of its own only
 	Answers  idempotency.Answers
 	// Show makes of a record what the inspector shows of it: structured data may pass
 	// connectors encoded. It may be called concurrently. nil: records are shown as they pass.
@@ -94,7 +95,7 @@ func (s *Server) init() {
 		s.closing = make(chan struct{})
 		s.state = &desired.State{Store: s.Desired, States: s.Observed, Plugins: s.Plugins}
 		s.guard = &guard.Guard{Hosts: s.Hosts, Origins: s.Origins, ReadToken: s.ReadToken, AdminToken: s.AdminToken, Log: s.log}
-		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed, Gone: s.state.Forgotten, Limits: sessionLimits}
+		s.inspector = &inspect.Hub{Taps: s.Taps, Show: s.Show, Closing: s.closing, Changed: s.Observed.Changed, Gone: s.state.Forgotten, Limits: sessionLimits, Memory: s.Memory}
 		s.requests = &idempotency.Requests{Answers: s.Answers, Log: s.log}
 		base := resource.Base{Desired: s.state, Observed: s.Observed, Guard: s.guard, Rates: s.Rates, Closing: s.closing}
 		s.handler = s.guard.Protect(s.router(base))

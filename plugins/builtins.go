@@ -22,6 +22,7 @@ type builtins struct {
 	timeouts   Timeouts
 	allowPath  func(path string) error
 	syncs      *syncgroup.Group
+	buffer     func(plugin string) sdk.Buffer
 
 	once      sync.Once
 	standard  []sdk.Connector // those that could be described, with the sdk.* settings

@@ -28,6 +28,9 @@ type Host struct {
 	// Syncs syncs what built-in destinations wrote; nil has them do it themselves, before
 	// each Write returns.
 	Syncs *syncgroup.Group
+	// Buffer returns what counts the buffers of an instance of a built-in plugin with that
+	// name; nil when they are not bounded.
+	Buffer func(plugin string) sdk.Buffer
 
 	once    sync.Once
 	builtin *builtins
@@ -169,7 +172,7 @@ func newest(all []Installed, name pluginname.Name) (found Installed, ok bool) {
 func (h *Host) registries() []Registry {
 	h.once.Do(func() {
 		h.builtin = &builtins{
-			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts, allowPath: h.AllowPath, syncs: h.Syncs,
+			connectors: h.Builtin, schemas: h.Schemas, log: h.Log, timeouts: h.Timeouts, allowPath: h.AllowPath, syncs: h.Syncs, buffer: h.Buffer,
 		}
 		if h.builtin.log == nil {
 			h.builtin.log = slog.New(slog.DiscardHandler)

@@ -61,6 +61,9 @@ func (in *instance) init(b *builtins, plugin pluginname.Name, connectorID string
 	if b.syncs != nil {
 		in.env.Defer = func(m sdk.Syncer) { b.syncs.Defer(connectorID, m) }
 	}
+	if b.buffer != nil {
+		in.env.Buffer = func() sdk.Buffer { return b.buffer(plugin.Name) }
+	}
 	in.timeouts = b.timeouts
 	in.main, in.acks = newSerializer(), newSerializer()
 }

@@ -44,8 +44,7 @@ type deadLetter struct {
 func (s *Store) Keep(ctx context.Context, d *spec.Declaration, l *deadletter.DeadLetter) error {
 	one := newDeadLetter(d, l, s.Clock.Now())
 	s.init()
-	full := s.queue.add(one) > maxQueued
-	if full {
+	if !s.queue.add(one) {
 		return s.Flush(ctx)
 	}
 	s.wake.Notify()
@@ -67,7 +66,9 @@ func newDeadLetter(d *spec.Declaration, l *deadletter.DeadLetter, at time.Time) 
 // encode returns the JSON form of a record. What has none, such as infinite numbers, is kept
 // as text.
 func encode(r record.Record) []byte {
-	if body, err := record.AppendJSON(nil, &r); err == nil {
+	size := r.Size()
+	buffer := make([]byte, 0, size+size/2) // growing it would take several times as much
+	if body, err := record.AppendJSON(buffer, &r); err == nil {
 		return body
 	}
 	text := func(d record.Data) record.Data {
@@ -87,8 +88,9 @@ func encode(r record.Record) []byte {
 func (l *deadLetter) identity(r record.Record) []byte {
 	r.Metadata = nil
 	h := sha256.New()
-	for _, part := range []string{l.pipeline, l.source, l.refusedBy, string(encode(r))} {
-		fmt.Fprintf(h, "%d:%s", len(part), part)
+	for _, part := range [][]byte{[]byte(l.pipeline), []byte(l.source), []byte(l.refusedBy), encode(r)} {
+		fmt.Fprintf(h, "%d:", len(part))
+		_, _ = h.Write(part) // a hash takes all
 	}
 	return h.Sum(nil)[:16]
 }

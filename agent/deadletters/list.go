@@ -1,6 +1,7 @@
 package deadletters
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -19,6 +20,11 @@ const (
 	scanStep = 2000
 )
 
+const (
+	entryBytes   = 4 << 10 // that an entry of a page takes at most, with its JSON
+	answerCopies = 4       // of a record that is shown, in the answer and on the way there
+)
+
 // MaxPage is the most that a page lists.
 const MaxPage = 500
 
@@ -33,6 +39,9 @@ func (s *Store) List(ctx context.Context, pipeline string, f rest.DeadLetterFilt
 	}
 	if !exists(s.Path) {
 		return page, nil
+	}
+	if err := s.take(ctx, min(limit, MaxPage)*entryBytes); err != nil {
+		return page, err
 	}
 	err := s.use(ctx, func(db *sql.DB) error {
 		if err := totalsOf(ctx, db, &page.Totals); err != nil {
@@ -202,7 +211,17 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l rest.Dead
 	if !exists(s.Path) {
 		return l, spec.ErrNotFound
 	}
+	var short error // not an error of the store
 	err = s.use(ctx, func(db *sql.DB) (err error) {
+		var size int
+		if err := db.QueryRowContext(ctx, `SELECT bytes FROM letters WHERE pipeline_id = ? AND id = ?`, pipeline, id).Scan(&size); errors.Is(err, sql.ErrNoRows) {
+			return spec.ErrNotFound
+		} else if err != nil {
+			return err
+		}
+		if short = s.take(ctx, answerCopies*size); short != nil {
+			return nil
+		}
 		var body []byte
 		var refusals string
 		row := db.QueryRowContext(ctx, `SELECT `+columns+`, record, refusals FROM letters JOIN bodies USING (id) WHERE pipeline_id = ? AND id = ?`, pipeline, id)
@@ -214,7 +233,7 @@ func (s *Store) Get(ctx context.Context, pipeline string, id int64) (l rest.Dead
 		}
 		return err
 	})
-	return l, err
+	return l, cmp.Or(err, short)
 }
 
 // complete adds what is in the body.

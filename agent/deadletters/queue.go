@@ -13,10 +13,11 @@ type queue struct {
 	pending []*deadLetter
 	bytes   int
 	waiting map[string]int // how many of them by pipeline
+	memory  Memory         // set before first use; nil: not counted
 }
 
-// add appends a dead letter, and returns how many bytes wait.
-func (q *queue) add(l *deadLetter) (bytes int) {
+// add appends a dead letter, and reports whether there is memory for more.
+func (q *queue) add(l *deadLetter) (more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = append(q.pending, l)
@@ -25,7 +26,11 @@ func (q *queue) add(l *deadLetter) (bytes int) {
 		q.waiting = map[string]int{}
 	}
 	q.waiting[l.pipeline]++
-	return q.bytes
+	if q.memory == nil || q.memory.Take(len(l.body)) {
+		return q.bytes <= maxQueued
+	}
+	q.memory.Add(len(l.body))
+	return false
 }
 
 func (q *queue) all() []*deadLetter {
@@ -47,6 +52,9 @@ func (q *queue) forget(n int) {
 	defer q.mu.Unlock()
 	for _, l := range q.pending[:n] {
 		q.bytes -= len(l.body)
+		if q.memory != nil {
+			q.memory.Add(-len(l.body))
+		}
 		if q.waiting[l.pipeline]--; q.waiting[l.pipeline] == 0 {
 			delete(q.waiting, l.pipeline)
 		}

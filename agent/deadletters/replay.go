@@ -16,6 +16,9 @@ import (
 // Cursor goes through the dead letters of a pipeline that were selected, oldest first. It is
 // used by one goroutine.
 type Cursor struct {
+	// Reserve waits until there is memory for so many bytes; nil does not wait.
+	Reserve func(ctx context.Context, n int) error
+
 	store    *Store
 	pipeline string
 	filter   rest.DeadLetterFilter
@@ -23,10 +26,14 @@ type Cursor struct {
 	named    bool
 	low      int64 // where to go on; 0 at the end
 	high     int64
+	found    []int64 // ascending; to be loaded next
 }
 
-// loadAtOnce is how many dead letters a cursor loads at once, unless they are large.
-const loadAtOnce = 256
+// A cursor loads so many dead letters at once, and no further one behind so many bytes.
+const (
+	loadAtOnce = 256
+	loadBytes  = 1 << 20
+)
 
 // Select returns a cursor for what there is now and the request selects.
 func (s *Store) Select(ctx context.Context, pipeline string, request rest.ReplayRequest) (*Cursor, error) {
@@ -48,18 +55,56 @@ func (s *Store) Select(ctx context.Context, pipeline string, request rest.Replay
 // pipeline. It returns neither at the end.
 func (c *Cursor) Next(ctx context.Context) (all []Replay, skipped int, err error) {
 	for len(all) == 0 && skipped == 0 {
-		ids, end, err := c.next(ctx)
-		if err != nil || end {
+		if len(c.found) == 0 {
+			ids, end, err := c.next(ctx)
+			if err != nil || end {
+				return nil, 0, err
+			}
+			c.found = ids
+		}
+		n, size, err := c.measure(ctx)
+		if err != nil {
 			return nil, 0, err
 		}
-		if all, err = c.load(ctx, ids); err != nil {
+		if c.Reserve != nil {
+			if err := c.Reserve(ctx, 2*size); err != nil { // the JSON of a record and the record
+				return nil, 0, err
+			}
+		}
+		if all, err = c.load(ctx, c.found[:n]); err != nil {
 			return nil, 0, err
 		}
-		n := len(all)
+		c.found = c.found[n:]
+		n = len(all)
 		all = slices.DeleteFunc(all, func(r Replay) bool { return r.Stopped })
 		skipped = n - len(all)
 	}
 	return all, skipped, nil
+}
+
+// measure returns how many of those that were found are to be loaded at once, and the bytes of their records.
+func (c *Cursor) measure(ctx context.Context) (n, size int, err error) {
+	err = c.store.use(ctx, func(db *sql.DB) error {
+		rows, err := db.QueryContext(ctx, `SELECT id, bytes FROM letters WHERE pipeline_id = ? AND id IN (`+list(c.found)+`) ORDER BY id`, c.pipeline)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for size < loadBytes && rows.Next() {
+			var id int64
+			var bytes int
+			if err := rows.Scan(&id, &bytes); err != nil {
+				return err
+			}
+			size += bytes
+			n = 1 + slices.Index(c.found, id)
+		}
+		if size < loadBytes { // those behind are no more
+			n = len(c.found)
+		}
+		return rows.Err()
+	})
+	return n, size, err
 }
 
 // load returns the dead letters with these ids that there still are, in their

@@ -47,6 +47,8 @@ type Store struct {
 	Clock   wallclock.Watch // zero for the clocks of the host
 	Changed func()          // called when what there is changed; must not block; may be nil
 	Log     *slog.Logger
+	// Memory returns what counts the memory of one user of the store; nil: it is not counted.
+	Memory func() Memory
 
 	Kept     atomic.Uint64 // dead letters written since the start
 	Replayed atomic.Uint64 // dead letters settled by a replay since the start
@@ -66,6 +68,16 @@ type Store struct {
 	once  sync.Once
 }
 
+// Memory counts what dead letters take.
+type Memory interface {
+	// Take counts n bytes, and reports false, having counted none, when that is too much.
+	Take(n int) bool
+	// Add counts n bytes more whatever there is, or -n less.
+	Add(n int)
+	// Close counts nothing any more.
+	Close()
+}
+
 //go:embed schema.sql
 var schema string
 
@@ -77,7 +89,28 @@ const (
 // dsn has every commit synced, and what is deleted overwritten.
 const dsn = "_synchronous=FULL&_foreign_keys=on&_busy_timeout=5000&_txlock=immediate&_journal_mode=WAL&_secure_delete=on&_auto_vacuum=incremental&_stmt_cache_size=32"
 
-func (s *Store) init() { s.once.Do(func() { s.wake = notify.NewSignal() }) }
+func (s *Store) init() {
+	s.once.Do(func() {
+		s.wake = notify.NewSignal()
+		if s.Memory != nil {
+			s.queue.memory = s.Memory()
+		}
+	})
+}
+
+// take takes n bytes for a request, until ctx ends.
+func (s *Store) take(ctx context.Context, n int) error {
+	if s.Memory == nil {
+		return nil
+	}
+	m := s.Memory()
+	if !m.Take(n) {
+		m.Close()
+		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there is no memory to show dead letters of %d bytes: try again, or raise memory.limit", n)
+	}
+	context.AfterFunc(ctx, m.Close)
+	return nil
+}
 
 // exists reports whether there ever was a dead letter in the store at path.
 func exists(path string) bool {

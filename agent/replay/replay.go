@@ -18,6 +18,7 @@ import (
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/engine"
 	"github.com/conduit-agent/conduit/api/rest"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec"
 )
 
@@ -57,6 +58,7 @@ func (s *Replays) Start(ctx context.Context, pipeline string, request rest.Repla
 	case s.last[pipeline] != nil && s.last[pipeline].status().Running:
 		return rest.Replay{}, fmt.Errorf("its dead letters are being replayed: %w", spec.ErrConflict)
 	}
+	cursor.Reserve = sdk.Reserve
 	r := newRun(s, &d, cursor)
 	if s.last == nil {
 		s.last = map[string]*run{}

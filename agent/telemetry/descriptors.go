@@ -49,8 +49,9 @@ var (
 
 	startsDesc        = desc(metric.PluginStarts, "Times a connector was started: for a run, a check of settings or a clean-up.", "plugin")
 	restartsDesc      = desc(metric.PluginRestarts, "Times a connector was started again for a run: after a failure, a change or a stop.", "plugin")
-	memoryDesc        = desc(metric.MemoryRecords, "Bytes that the outstanding records of all sources share.")
+	memoryDesc        = desc(metric.MemoryRecords, "Bytes that the outstanding records of all sources share, where there is a limit with all other uses.")
 	memoryUsedDesc    = desc(metric.MemoryRecordsUsed, "Bytes of them that are used.")
+	memoryByUseDesc   = desc(metric.MemoryUsed, "Bytes of records in memory by use.", "use")
 	memoryWaitingDesc = desc(metric.MemoryWaiting, "Sources that wait for memory.")
 
 	clusterMembersDesc   = desc(metric.ClusterMembers, "Members of the cluster with a session; 0 while this agent has none.")

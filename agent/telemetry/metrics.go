@@ -89,6 +89,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	memory := c.Memory()
 	gauge(memoryDesc, float64(memory.Bytes))
 	gauge(memoryUsedDesc, float64(memory.Used))
+	memory.By.Each(func(use string, bytes int64) { gauge(memoryByUseDesc, float64(bytes), use) })
 	gauge(memoryWaitingDesc, float64(memory.Waiting))
 	c.connectors(gauge, counter)
 	succeeded, failed := c.Phases.Attempts()

@@ -189,8 +189,11 @@ func found[T any](r *http.Request, v T, err error) (any, error) {
 	return answer(v, err)
 }
 
-// answer says that the store is to blame for an error.
+// answer says that the store is to blame for an error that does not say itself how it is answered.
 func answer[T any](v T, err error) (any, error) {
+	if known := (*rest.Error)(nil); errors.As(err, &known) {
+		return nil, known
+	}
 	if err != nil {
 		return nil, rest.Errorf(rest.Unavailable, rest.ReasonUnavailable, "%v", err)
 	}

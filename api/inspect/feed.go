@@ -30,6 +30,7 @@ type feed struct {
 
 	// Owned by run.
 	sessions []*session
+	showing  []*group // those that have frames
 	finished chan finished
 	buffer   []byte // for what clients send
 }
@@ -41,10 +42,10 @@ type group struct {
 	matched atomic.Uint64 // records that met the filter
 	bucket  recordBucket
 
-	next   uint64  // number of the frame to come, guarded by feed.mu and changed by run
-	first  uint64  // number of the oldest frame kept, owned by run
-	frames []frame // owned by run
-	size   int     // of the frames, owned by run
+	next   uint64   // number of the frame to come, guarded by feed.mu and changed by run
+	first  uint64   // number of the oldest frame kept, owned by run
+	frames []*frame // owned by run
+	size   int      // of the frames, owned by run
 }
 
 // finished says how it went to send the rest to a session that was behind.
@@ -56,15 +57,10 @@ type finished struct {
 // sample is the first of the records that a group wants to see of a batch that passed;
 // they are numbered from first on.
 type sample struct {
-	group *group
-	first uint64
-	batch *record.Batch
-}
-
-// frame is an encoded record.
-type frame struct {
-	message        // {"result":…}
-	number  uint64 // of the record among those for the group
+	group  *group
+	first  uint64
+	batch  *record.Batch
+	memory int // that was taken for it
 }
 
 func newFeed(h *Hub, id string) *feed {
@@ -187,9 +183,31 @@ func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.B
 	if err != nil {
 		return // the pipeline finds the same and says so
 	}
+	memory := encodingCopies * b.Size()
+	if !f.hub.take(memory) {
+		return
+	}
 	select {
-	case f.in <- sample{g, first, b.Clone()}:
+	case f.in <- sample{g, first, b.Clone(), memory}:
 	default:
+		f.hub.hold(-memory)
+	}
+	select {
+	case <-f.done: // run may have ended before
+		f.drain()
+	default:
+	}
+}
+
+// drain forgets the samples that are not shown any more.
+func (f *feed) drain() {
+	for {
+		select {
+		case s := <-f.in:
+			f.hub.hold(-s.memory)
+		default:
+			return
+		}
 	}
 }
 
@@ -197,6 +215,7 @@ func (f *feed) offer(g *group, matched, n, size int, take func(n int) (*record.B
 func (f *feed) run() {
 	poll, end, changed := time.NewTicker(pollInterval), f.hub.Closing, f.hub.Changed()
 	defer poll.Stop()
+	defer f.forget()
 	var ending *closeError
 	for {
 		select {
@@ -243,6 +262,7 @@ func (f *feed) admit() {
 
 // publish encodes a sample and shows it.
 func (f *feed) publish(s sample) {
+	defer f.hub.hold(-s.memory)
 	records, err := s.batch.Records()
 	if err != nil {
 		return // the pipeline finds the same and says so
@@ -255,7 +275,7 @@ func (f *feed) publish(s sample) {
 		if err != nil {
 			continue // a value that JSON has no word for
 		}
-		f.push(s.group, frame{newMessage(append(text, '}')), s.first + uint64(i)})
+		f.push(s.group, &frame{message: newMessage(append(text, '}')), number: s.first + uint64(i)})
 	}
 	now := time.Now()
 	for _, other := range f.sessions {
@@ -263,6 +283,7 @@ func (f *feed) publish(s sample) {
 			f.show(other, now)
 		}
 	}
+	f.trim(s.group)
 }
 
 // show sends a session what there is until it is behind.
@@ -272,11 +293,14 @@ func (f *feed) show(s *session, now time.Time) {
 		if s.at = max(s.at, g.first); s.at == g.next {
 			return
 		}
-		next := &g.frames[s.at-g.first]
+		next := g.frames[s.at-g.first]
 		if next.number > s.expected {
 			f.miss(s, next.number, now)
 		}
-		f.send(s, s.next(next, now))
+		if f.send(s, s.next(next, now)); s.behind {
+			s.frame = next
+			next.users++
+		}
 	}
 }
 
@@ -307,8 +331,11 @@ func (f *feed) send(s *session, b []byte) {
 func (f *feed) resume(done finished) {
 	s := done.session
 	s.behind, s.left = false, done.err
+	f.release(s.frame)
+	s.frame = nil
 	_ = s.under.SetWriteDeadline(time.Time{})
 	f.show(s, time.Now())
+	f.trim(s.group)
 }
 
 // poll reads what clients sent, and asks for signs of life.
@@ -324,8 +351,21 @@ func (f *feed) poll(now time.Time) {
 		}
 		ping, err := s.ping(now, &f.hub.Limits)
 		f.send(s, ping)
-		s.left = cmp.Or(s.left, err)
+		if s.left = cmp.Or(s.left, err); s.left == nil && !s.behind {
+			f.reportMissed(s, now)
+		}
 	}
+	f.clean()
+}
+
+// reportMissed has a session know of dropped records that no frame followed since the last poll.
+func (f *feed) reportMissed(s *session, now time.Time) {
+	seen := f.seen(s.group)
+	if seen == s.polled && seen > s.expected && s.at == s.group.next && len(f.in) == 0 {
+		f.miss(s, seen, now)
+	}
+	s.polled = seen
+	f.send(s, s.report(now))
 }
 
 // shortenDeadlines leaves sessions that are behind little time.
@@ -365,22 +405,4 @@ func (f *feed) drop() {
 	}
 	clear(f.sessions[len(kept):])
 	f.sessions = kept
-}
-
-// push adds a frame and forgets the oldest beyond the limits, which groups share. The
-// newest stays, however large it is.
-func (f *feed) push(g *group, fr frame) {
-	groups := max(1, len(*f.groups.Load()))
-	frames, bytes := max(1, ringFrames/groups), ringBytes/groups
-	for len(g.frames) > 0 && (len(g.frames) >= frames || g.size+len(fr.buffer) > bytes) {
-		g.size -= len(g.frames[0].buffer)
-		g.frames[0] = frame{}
-		g.frames = g.frames[1:]
-		g.first++
-	}
-	g.frames = append(g.frames, fr)
-	g.size += len(fr.buffer)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g.next++
 }

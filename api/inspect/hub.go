@@ -25,6 +25,14 @@ type Taps interface {
 	Observe(connectorID string, f func(*record.Batch)) (stop func())
 }
 
+// Memory counts what sessions take.
+type Memory interface {
+	// Take counts n bytes, and reports false, having counted none, when that is too much.
+	Take(n int) bool
+	// Add counts n bytes more whatever there is, or -n less.
+	Add(n int)
+}
+
 // What inspecting may cost. Everything is shared by all sessions of the server, so a
 // thousand of them take from a pipeline no more than a few do: each sees less.
 const (
@@ -37,6 +45,10 @@ const (
 	ringBytes     = 8 << 20  // size of them
 	handOver      = 1000     // batches on their way to be encoded; the token buckets bound their size
 	maxSessions   = 4 * 1024 // of the server
+	sessionBytes  = 16 << 10 // that a session takes, with what its connection keeps
+	// A record that is being encoded takes its own size, that of its JSON, and of the buffer that
+	// was too small for it.
+	encodingCopies = 4
 )
 
 // pollInterval is the time between two reads of what clients sent.
@@ -53,7 +65,7 @@ type Limits struct {
 var DefaultLimits = Limits{Answer: 10 * time.Second, Ping: 30 * time.Second, Filter: 20 * time.Millisecond}
 
 // Hub has a feed for every connector that is inspected. The exported fields must be set,
-// before first use, except for Show.
+// before first use, except for Show and Memory.
 type Hub struct {
 	Taps Taps
 	// Show makes of a record what is shown of it. It may be called concurrently. nil: records
@@ -63,6 +75,7 @@ type Hub struct {
 	Changed func() <-chan struct{} // returns what is closed when a connector may be gone
 	Gone    func(id string) bool   // reports whether a connector is
 	Limits  Limits                 // usually DefaultLimits
+	Memory  Memory                 // bounds what sessions take; records are dropped for want of it
 
 	mu      sync.Mutex
 	feeds   map[string]*feed  // guarded by mu
@@ -116,6 +129,7 @@ func (h *Hub) join(id string, s *session) *feed {
 	}
 	f.count++
 	h.total.Add(1)
+	h.hold(sessionBytes)
 	h.open.Add(1)
 	f.begin(s)
 	return f
@@ -127,6 +141,7 @@ func (h *Hub) leave(f *feed, s *session) {
 	defer h.mu.Unlock()
 	defer h.open.Done()
 	h.total.Add(-1)
+	h.hold(-sessionBytes)
 	f.end(s)
 	if f.count--; f.count == 0 {
 		f.stop()
@@ -143,6 +158,16 @@ func (h *Hub) leave(f *feed, s *session) {
 // forget drops the counts of connectors that are gone. The caller holds mu.
 func (h *Hub) forget() {
 	maps.DeleteFunc(h.dropped, func(id string, _ uint64) bool { return h.feeds[id] == nil && h.Gone(id) })
+}
+
+// take counts n bytes if there is memory for them.
+func (h *Hub) take(n int) bool { return h.Memory == nil || h.Memory.Take(n) }
+
+// hold counts n bytes more, or less.
+func (h *Hub) hold(n int) {
+	if h.Memory != nil {
+		h.Memory.Add(n)
+	}
 }
 
 // perSession returns how many messages a session is sent per second.

@@ -25,13 +25,15 @@ type session struct {
 	conn   net.Conn // under, or TLS over it
 	in     []byte   // the beginning of a frame of the client
 
-	behind   bool  // the client has yet to take a message
-	left     error // why the session ended
+	behind   bool   // the client has yet to take a message
+	frame    *frame // that it has yet to take, nil for none
+	left     error  // why the session ended
 	pinged   time.Time
 	awaiting bool // the answer to the ping
 
 	at       uint64    // number of the frame to read next
 	expected uint64    // number of the record that follows the last one read
+	polled   uint64    // records that had passed at the last poll
 	missed   uint64    // dropped records that the client has not heard of
 	reported time.Time // when the client last heard of dropped records
 	shown    time.Time // when it saw the last record
@@ -39,10 +41,8 @@ type session struct {
 
 // next returns what to show of f, if anything, or else what is to be said before it.
 func (s *session) next(f *frame, now time.Time) []byte {
-	if s.missed > 0 && now.Sub(s.reported) >= dropInterval {
-		m := newMessage(append(strconv.AppendUint(newText(`{"dropped":`), s.missed, 10), '}'))
-		s.missed, s.reported = 0, now
-		return s.bytes(&m)
+	if dropped := s.report(now); dropped != nil {
+		return dropped
 	}
 	s.at++
 	s.expected = max(s.expected, f.number+1)
@@ -51,6 +51,16 @@ func (s *session) next(f *frame, now time.Time) []byte {
 	}
 	s.shown = now
 	return s.bytes(&f.message)
+}
+
+// report returns what says how many records were dropped, nil for none.
+func (s *session) report(now time.Time) []byte {
+	if s.missed == 0 || now.Sub(s.reported) < dropInterval {
+		return nil
+	}
+	m := newMessage(append(strconv.AppendUint(newText(`{"dropped":`), s.missed, 10), '}'))
+	s.missed, s.reported = 0, now
+	return s.bytes(&m)
 }
 
 func (s *session) bytes(m *message) []byte {

@@ -258,6 +258,20 @@ func statuses(ctx context.Context, r *cli.Remote) ([]pipelineStatus, error) {
 	return all, err
 }
 
+// useWords says what memory is used for, in MiB.
+func useWords(by rest.MemoryUses) string {
+	var words []string
+	by.Each(func(use string, bytes int64) {
+		if bytes >= 1<<20 {
+			words = append(words, fmt.Sprintf("%s %d", use, bytes>>20))
+		}
+	})
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
+}
+
 // unmeasured reports whether a pipeline runs whose rates are not known yet.
 func (s *agentStatus) unmeasured() bool {
 	return slices.ContainsFunc(s.Pipelines, func(p pipelineStatus) bool {
@@ -276,7 +290,7 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus) error {
 		fmt.Fprintf(to, "pipelines directory %s since %s: %s\n", r.Paint(string(d.State), terminal.Yellow), terminal.Moment(d.Since), d.Message)
 	}
 	if m := s.Agent.Memory; m != nil {
-		fmt.Fprintf(to, "%s: sources that wait for memory: %d; outstanding records take %d of %d MiB\n", r.Paint("short of memory", terminal.Yellow), m.Waiting, m.Used>>20, m.Bytes>>20)
+		fmt.Fprintf(to, "%s: sources that wait for memory: %d; records take %d of %d MiB%s\n", r.Paint("short of memory", terminal.Yellow), m.Waiting, m.Used>>20, m.Bytes>>20, useWords(m.By))
 	}
 	var t terminal.Table
 	t.Add("PIPELINE", "PHASE", "VERSION DECLARED", "VERSION RUNNING", "RECORDS/S", "BEHIND", "ERROR")

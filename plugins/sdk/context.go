@@ -27,6 +27,8 @@ type Env struct {
 	// Write returns for from then on: Write need not do it. It is called again after each
 	// Sync. nil when the host does not offer it.
 	Defer func(Syncer)
+	// Buffer returns what NewBuffer does; nil when the host does not bound memory.
+	Buffer func() Buffer
 
 	format Format // chosen by the settings; set by a standard destination
 }

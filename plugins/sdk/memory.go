@@ -1,6 +1,9 @@
 package sdk
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // Memory is what the host has for the records of a source.
 type Memory interface {
@@ -37,3 +40,33 @@ func Reserve(ctx context.Context, n int) error {
 	}
 	return nil
 }
+
+// Buffer counts what a connector holds in memory beside the records of calls: what it received and
+// is yet to be read, what it writes later. Its methods may be called concurrently.
+type Buffer interface {
+	// Take counts n bytes, and reports false, having counted none, when the host is short of
+	// memory: the connector then waits, refuses or drops as its kind does.
+	Take(n int) bool
+	// Add counts n bytes more where they cannot be refused, or -n bytes less.
+	Add(n int)
+	// Room returns how many bytes are free: for buffers whose size is chosen once.
+	Room() int
+	// Close counts nothing any more.
+	Close()
+}
+
+// NewBuffer returns a buffer for a connector, which closes it in Teardown. It is without bounds
+// where the host has none.
+func NewBuffer(ctx context.Context) Buffer {
+	if of := EnvFrom(ctx).Buffer; of != nil {
+		return of()
+	}
+	return unbounded{}
+}
+
+type unbounded struct{}
+
+func (unbounded) Take(int) bool { return true }
+func (unbounded) Add(int)       {}
+func (unbounded) Room() int     { return math.MaxInt }
+func (unbounded) Close()        {}

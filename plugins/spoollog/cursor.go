@@ -1,6 +1,7 @@
 package spoollog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,19 @@ type Cursor struct {
 	cur  cursor // frames of seg
 	end  uint64 // behind the last record of seg, when it was last looked up
 	time time.Time
+
+	most    int               // bytes that Read returns, about
+	reserve func(n int) error // see Bound
 }
 
 // Cursor returns a cursor that reads from offset on.
-func (l *Log) Cursor(offset uint64) *Cursor { return &Cursor{log: l, next: offset} }
+func (l *Log) Cursor(offset uint64) *Cursor { return &Cursor{log: l, next: offset, most: batchBytes} }
+
+// Bound has the next Read return most bytes, about, and call reserve before it takes memory for as many as
+// a large record has.
+func (c *Cursor) Bound(most int, reserve func(n int) error) {
+	c.most, c.reserve, c.cur.reserve = min(most, batchBytes), reserve, reserve
+}
 
 // Close releases the file that is being read.
 func (c *Cursor) Close() {
@@ -67,7 +77,7 @@ func (c *Cursor) Wait(ctx context.Context) error {
 // none yet.
 func (c *Cursor) Read(end uint64) (records []record.Record, offsets []uint64, err error) {
 	b := batch{end: end}
-	for b.size < batchBytes && len(b.records) < batchRecords && c.next < end {
+	for b.size < c.most && len(b.records) < batchRecords && c.next < end {
 		f, ok, err := c.frame()
 		if err != nil {
 			c.Close() // what was read of the file is not known to be what is there
@@ -84,7 +94,7 @@ func (c *Cursor) Read(end uint64) (records []record.Record, offsets []uint64, er
 		}
 		c.next = min(f.end(), end)
 		if f.end() > end && c.cur.file != nil { // the rest of the frame is for later
-			c.cur = cursor{identity: c.cur.identity, file: c.cur.file, limit: c.cur.limit, pos: c.cur.pos - int64(len(f.data))}
+			c.cur = cursor{identity: c.cur.identity, file: c.cur.file, limit: c.cur.limit, pos: c.cur.pos - int64(len(f.data)), reserve: c.reserve}
 		}
 	}
 	return b.records, b.offsets, nil
@@ -98,8 +108,7 @@ func (c *Cursor) frame() (f frame, ok bool, err error) {
 			return f, false, err
 		}
 		if !more {
-			f, ok = c.memory()
-			return f, ok, nil
+			return c.memory()
 		}
 		switch f, err = c.cur.next(); {
 		case errors.Is(err, io.EOF):
@@ -116,14 +125,22 @@ func (c *Cursor) frame() (f frame, ok bool, err error) {
 }
 
 // memory returns the next frame that is not on the disk.
-func (c *Cursor) memory() (frame, bool) {
+func (c *Cursor) memory() (f frame, ok bool, err error) {
 	l := c.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.segments.at(c.next) != nil { // it was written meanwhile
-		return frame{}, false
+	f, ok = l.queue.inMemory(c.next)
+	if ok && len(f.data) > readBytes && c.reserve != nil {
+		l.mu.Unlock()
+		err = c.reserve(len(f.data))
+		l.mu.Lock()
+		f, ok = l.queue.inMemory(c.next)
 	}
-	return l.queue.inMemory(c.next)
+	if !ok || err != nil || l.segments.at(c.next) != nil { // it was written meanwhile
+		return frame{}, false, err
+	}
+	f.data = bytes.Clone(f.data) // who gets the records may change them
+	return f, true, nil
 }
 
 // damage counts the records from one offset up to another, which cannot be read.
@@ -191,7 +208,7 @@ func (c *Cursor) seek() (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		c.seg, c.cur = s, cursor{identity: s.identity, file: file}
+		c.seg, c.cur = s, cursor{identity: s.identity, file: file, reserve: c.reserve}
 		c.next = max(c.next, s.base)
 	}
 	c.cur.limit, c.end = max(c.cur.limit, s.size), s.end

@@ -115,9 +115,10 @@ type cursor struct {
 	file    File
 	pos     int64 // of what comes next
 	limit   int64
-	buf     []byte // what was read from pos on
-	reuse   bool   // the data of a frame is only valid until the next one
-	scratch []byte // of buf, when reuse is set
+	buf     []byte            // what was read from pos on
+	reuse   bool              // the data of a frame is only valid until the next one
+	scratch []byte            // of buf, when reuse is set
+	reserve func(n int) error // called before a frame of more than readBytes is read; nil: nothing is
 }
 
 // next returns the next good frame, io.EOF behind the last. Unless reuse is set, its data is
@@ -150,6 +151,9 @@ func (c *cursor) advance(n int) {
 
 // fill reads at least n bytes from pos on, which there are.
 func (c *cursor) fill(n int) error {
+	if err := reserve(c.reserve, n); err != nil {
+		return err
+	}
 	b := c.buffer(int(min(int64(max(n, readBytes)), c.limit-c.pos)))
 	kept := copy(b, c.buf)
 	m, err := c.file.ReadAt(b[kept:], c.pos+int64(kept))
@@ -162,6 +166,14 @@ func (c *cursor) fill(n int) error {
 		return nil
 	}
 	return err
+}
+
+// reserve calls f before n bytes are taken, if they are many.
+func reserve(f func(n int) error, n int) error {
+	if f == nil || n <= readBytes {
+		return nil
+	}
+	return f(n)
 }
 
 func (c *cursor) buffer(n int) []byte {

@@ -35,6 +35,41 @@ func (l *Log) SetHybrid(delay time.Duration) error {
 	return err
 }
 
+// Memory counts what a log holds in memory.
+type Memory interface {
+	// Take counts n bytes, and reports false, having counted none, when that is too much.
+	Take(n int) bool
+	// Add counts n bytes more whatever there is, or -n less.
+	Add(n int)
+	// Room returns how many bytes are free.
+	Room() int
+	// Close counts nothing any more.
+	Close()
+}
+
+// memoryInterval is the time between two checks of the memory.
+const memoryInterval = 100 * time.Millisecond
+
+// SetMemory has the log count what it holds in memory, until it is closed. Without room, records go to the
+// disk at once, whether readers keep up or not. A log that counts already closes m.
+func (l *Log) SetMemory(m Memory) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queue.memory != nil || l.closed {
+		m.Close()
+		return
+	}
+	l.queue.memory = m
+	m.Add(int(l.queue.bytes + l.queue.writing))
+}
+
+// Short reports whether there was no memory for what was appended last.
+func (l *Log) Short() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queue.short
+}
+
 // exclusive waits until no commit is under way.
 func (l *Log) exclusive(ctx context.Context) error {
 	for l.queue.committing != nil {
@@ -50,19 +85,21 @@ func (l *Log) exclusive(ctx context.Context) error {
 
 // readerDelay returns how long a commit waits for the readers before it is written.
 func (l *Log) readerDelay(c *Commit) time.Duration {
-	if l.readers.attached == 0 {
+	if l.readers.attached == 0 || l.queue.memory != nil && l.queue.memory.Room() == 0 {
 		return 0
 	}
 	return l.queue.readerDelay(c)
 }
 
-// waitForReaders waits until the commit is done, or for d; then the readers do not keep up.
+// waitForReaders waits until the commit is done, or for d; then the readers do not keep up. It may return
+// before, to have the memory checked again.
 func (l *Log) waitForReaders(ctx context.Context, c *Commit, d time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, d, errLate)
+	once := min(d, memoryInterval)
+	ctx, cancel := context.WithTimeoutCause(ctx, once, errLate)
 	defer cancel()
 	err := l.wait(ctx, c.done)
 	if errors.Is(err, errLate) {
-		l.queue.behind = true
+		l.queue.behind = l.queue.behind || once == d
 		return nil
 	}
 	return err

@@ -148,6 +148,9 @@ func (l *Log) Close() error {
 		c.err = ErrClosed
 		close(c.done)
 	}
+	if l.queue.memory != nil {
+		l.queue.memory.Close()
+	}
 	l.notify()
 	l.readers.saveAll()
 	l.mu.Unlock()

@@ -1,9 +1,6 @@
 package spoollog
 
-import (
-	"bytes"
-	"time"
-)
+import "time"
 
 // queue is what was appended and is not on the disk, and the commits that it belongs to. The
 // mutex of the log guards it.
@@ -13,10 +10,13 @@ type queue struct {
 	frames     []frame       // appended and not being committed
 	bytes      int64         // of frames
 	commits    []*Commit     // of frames, in order
+	writing    int64         // bytes of the frames that are being written
 	committing *Commit       // the last of those that are being written, nil when none is
 	failures   int           // commits that failed
 	delay      time.Duration // see SetHybrid
 	behind     bool          // the readers do not keep up
+	memory     Memory        // that frames and those being written take; nil: not counted
+	short      bool          // there was none for what was appended last
 }
 
 // append adds the frames, and returns the commit that they are part of. In memory, each
@@ -28,6 +28,7 @@ func (q *queue) append(frames []Frame, now time.Time) *Commit {
 		q.frames = append(q.frames, f.frame)
 		q.bytes += int64(len(f.frame.data))
 	}
+	q.count(frames)
 	if q.delay > 0 || len(q.commits) == 0 {
 		q.commits = append(q.commits, &Commit{log: q.log, since: now, done: make(chan struct{})})
 	}
@@ -36,10 +37,33 @@ func (q *queue) append(frames []Frame, now time.Time) *Commit {
 	return c
 }
 
+// count counts the memory of frames. Without enough, what is in memory goes to the disk.
+func (q *queue) count(frames []Frame) {
+	if q.memory == nil {
+		return
+	}
+	n := 0
+	for _, f := range frames {
+		n += len(f.frame.data)
+	}
+	if q.short = !q.memory.Take(n); q.short {
+		q.memory.Add(n)
+		q.behind = true
+	}
+}
+
+// free gives the memory of n bytes of frames back.
+func (q *queue) free(n int64) {
+	if q.memory != nil {
+		q.memory.Add(-int(n))
+	}
+}
+
 // take takes everything out, to be written by the caller alone, until done.
 func (q *queue) take() ([]*Commit, []frame) {
 	frames := q.frames
-	commits := q.clear()
+	q.writing = q.bytes
+	commits := q.drop()
 	q.committing = commits[len(commits)-1]
 	return commits, frames
 }
@@ -52,6 +76,12 @@ func (q *queue) reserve() *Commit {
 
 // clear takes everything out and returns its commits.
 func (q *queue) clear() []*Commit {
+	q.free(q.bytes)
+	return q.drop()
+}
+
+// drop is clear for frames that stay in memory.
+func (q *queue) drop() []*Commit {
 	commits := q.commits
 	q.frames, q.commits, q.bytes = nil, nil, 0
 	return commits
@@ -65,6 +95,8 @@ func (q *queue) done(commits []*Commit, err error) {
 		commits = append(commits, q.clear()...)
 	}
 	q.committing = nil
+	q.free(q.writing)
+	q.writing = 0
 	for _, c := range commits {
 		c.err = err
 		close(c.done)
@@ -76,11 +108,13 @@ func (q *queue) forget(low uint64) {
 	if q.delay == 0 {
 		return
 	}
-	n := 0
+	n, freed := 0, int64(0)
 	for n < len(q.frames) && q.frames[n].end() <= low {
-		q.bytes -= int64(len(q.frames[n].data))
+		freed += int64(len(q.frames[n].data))
 		n++
 	}
+	q.bytes -= freed
+	q.free(freed)
 	q.frames = q.frames[n:]
 	for n = 0; n < len(q.commits) && q.commits[n].end <= low; n++ {
 		close(q.commits[n].done)
@@ -99,7 +133,6 @@ func (q *queue) inMemory(offset uint64) (frame, bool) {
 	}
 	for _, f := range q.frames {
 		if f.end() > offset {
-			f.data = bytes.Clone(f.data) // who gets the records may change them
 			return f, true
 		}
 	}

@@ -77,8 +77,8 @@ func TestLargeRecordsWait(t *testing.T) {
 		}
 		c.Leave(0)
 		d.Leave(0)
-		if use := m.Use(); use.Used < 16*mib || use.Used > 17*mib {
-			t.Errorf("with one source left %d bytes are used", use.Used)
+		if use := m.Use(); use.Sources < 16*mib || use.Sources > 17*mib {
+			t.Errorf("with one source left %d bytes are used", use.Sources)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestIdleSourcesGiveWay(t *testing.T) {
 		for _, one := range []*backpressure.Account{a, c} {
 			one.Leave(16 * mib)
 		}
-		if b.Leave(0); m.Use().Used != 16*mib {
+		if b.Leave(0); m.Use().Sources != 16*mib {
 			t.Errorf("with one source left %+v", m.Use())
 		}
 	})

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Shared bounds the memory that the records of several sources take together. A source
-// that holds less than its own part may read in any case, so that it waits for no other.
+// Shared bounds the memory that the records of several sources take together, and where it is
+// strict, what else grows with them (Part). A source that holds less than its own part may read in
+// any case, so that it waits for no other.
 type Shared struct {
 	Bytes int64
 	// Each is the part of a source. Where the bound is strict, it is less when there are
@@ -19,6 +20,9 @@ type Shared struct {
 
 	used    atomic.Int64
 	sources atomic.Int64 // accounts
+
+	once  sync.Once
+	parts [kinds]Part
 
 	mu       sync.Mutex // guards what follows, and the accounts where the bound is strict
 	waiters  []*waiter  // longest waiting first
@@ -57,13 +61,23 @@ func Within(memory int64) *Shared {
 
 // Use is how much of a bound is used.
 type Use struct {
-	Bytes, Used int64
-	Waiting     int64 // sources that wait for memory
+	Bytes   int64
+	Sources int64        // by outstanding records
+	Parts   [kinds]int64 // by Kind
+	Waiting int64        // sources that wait for memory
 }
 
 // Use returns how much of the bound is used.
 func (m *Shared) Use() Use {
-	return Use{Bytes: m.Bytes, Used: m.used.Load(), Waiting: m.waiting.Load()}
+	u := Use{Bytes: m.Bytes, Sources: m.used.Load(), Waiting: m.waiting.Load()}
+	for i := range u.Parts {
+		u.Parts[i] = m.parts[i].used.Load()
+		if m.Strict {
+			u.Sources -= u.Parts[i]
+		}
+	}
+	u.Sources = max(0, u.Sources)
+	return u
 }
 
 // allows reports whether a source that holds this many bytes may read.

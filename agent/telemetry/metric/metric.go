@@ -33,6 +33,7 @@ const (
 	PluginRestarts      = "conduit_plugin_restarts_total"
 	MemoryRecords       = "conduit_memory_records_bytes"
 	MemoryRecordsUsed   = "conduit_memory_records_used_bytes"
+	MemoryUsed          = "conduit_memory_used_bytes"
 	MemoryWaiting       = "conduit_memory_waiting_sources"
 	ClusterMembers      = "conduit_cluster_members"
 	ClusterPipelines    = "conduit_cluster_pipelines"

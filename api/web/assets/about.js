@@ -20,6 +20,13 @@ function load() {
 
 const row = (name, value) => (value === undefined || value === '' || value === null ? null : [h('dt', null, name), h('dd', null, value)]);
 
+/** What memory is used for, of how much. */
+function recordMemory(m) {
+  const uses = [['sources', m.by.sources], ['inspectors', m.by.inspectors], ['spools', m.by.spools], ['clients', m.by.clients], ['dead letters', m.by.deadLetters]];
+  const by = uses.filter(([, n]) => n > 0).map(([use, n]) => `${use} ${bytes(n)}`).join(', ');
+  return `${bytes(m.used)} of ${bytes(m.bytes)}${by ? ` (${by})` : ''}${m.waiting ? `, ${m.waiting} sources wait` : ''}`;
+}
+
 /** The members of the cluster, nothing for an agent that is alone. */
 function members() {
   const c = cluster();
@@ -41,7 +48,7 @@ export function about() {
   const found = (a.settings || []).filter((s) => s.name.includes(search()));
   return h('div', { class: 'stack' }, h('h1', null, 'Agent'),
     h('div', { class: 'columns' },
-      h('section', { class: 'card' }, h('h2', null, 'Process'), h('dl', { class: 'facts' }, row('Version', a.version), row('Platform', `${a.os}/${a.arch}`), row('Started', `${clock(a.startedAt)} (${duration((Date.now() - Date.parse(a.startedAt)) / 1000)})`), row('Process', a.pid), row('Host', a.host), row('Unit', a.unit), row('Address', a.address), row('Memory in use', bytes(a.memory.resident)), row('Memory limit', a.memory.limit ? bytes(a.memory.limit) : 'none'), row('Outstanding records', `${bytes(a.memory.records.used)} of ${bytes(a.memory.records.bytes)}${a.memory.records.waiting ? `, ${a.memory.records.waiting} sources wait` : ''}`), row('Goroutines', a.goroutines))),
+      h('section', { class: 'card' }, h('h2', null, 'Process'), h('dl', { class: 'facts' }, row('Version', a.version), row('Platform', `${a.os}/${a.arch}`), row('Started', `${clock(a.startedAt)} (${duration((Date.now() - Date.parse(a.startedAt)) / 1000)})`), row('Process', a.pid), row('Host', a.host), row('Unit', a.unit), row('Address', a.address), row('Memory in use', bytes(a.memory.resident)), row('Memory limit', a.memory.limit ? bytes(a.memory.limit) : 'none'), row('Records in memory', recordMemory(a.memory.records)), row('Goroutines', a.goroutines))),
       h('section', { class: 'card' }, h('h2', null, 'Store'), h('dl', { class: 'facts' }, row('File', h('code', { class: 'wrap' }, a.store.path)), row('Size', bytes(a.store.bytes)), row('Write-ahead log', bytes(a.store.walBytes)), row('Disk free', a.store.diskFree !== undefined ? `${bytes(a.store.diskFree)} of ${bytes(a.store.diskTotal)}` : undefined), row('File system', a.store.fileSystem), row('Problem', a.store.problem && h('span', { class: 'bad', role: 'alert' }, a.store.problem)))),
       a.deadLetters && (a.deadLetters.bytes || a.deadLetters.problem) ? h('section', { class: 'card' }, h('h2', null, 'Refused records'), h('dl', { class: 'facts' }, row('File', h('code', { class: 'wrap' }, a.deadLetters.path)), row('Size', bytes(a.deadLetters.bytes)), row('Write-ahead log', bytes(a.deadLetters.walBytes)), row('Problem', a.deadLetters.problem && h('span', { class: 'bad', role: 'alert' }, a.deadLetters.problem)))) : null),
     members(),

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // pending are the requests that wait for their records to be acknowledged, in the order in
@@ -14,6 +15,7 @@ import (
 type pending struct {
 	maxRequests int
 	maxBytes    int64
+	buffer      sdk.Buffer // of the host
 
 	mu       sync.Mutex
 	requests int           // guarded by mu: admitted and not answered
@@ -35,8 +37,8 @@ type waiting struct {
 
 var errClosed = errors.New("the source has ended")
 
-func newPending(maxRequests int, maxBytes int64) *pending {
-	p := &pending{maxRequests: maxRequests, maxBytes: maxBytes, arrived: make(chan struct{}, 1), closed: make(chan struct{})}
+func newPending(maxRequests int, maxBytes int64, buffer sdk.Buffer) *pending {
+	p := &pending{maxRequests: maxRequests, maxBytes: maxBytes, buffer: buffer, arrived: make(chan struct{}, 1), closed: make(chan struct{})}
 	p.close = sync.OnceFunc(func() { close(p.closed) })
 	return p
 }
@@ -45,7 +47,7 @@ func newPending(maxRequests int, maxBytes int64) *pending {
 func (p *pending) admit(bytes int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.requests >= p.maxRequests || p.requests > 0 && p.bytes+bytes > p.maxBytes {
+	if p.requests >= p.maxRequests || p.requests > 0 && p.bytes+bytes > p.maxBytes || !p.buffer.Take(int(bytes)) {
 		return false
 	}
 	p.requests++
@@ -59,6 +61,7 @@ func (p *pending) release(bytes int64) {
 	defer p.mu.Unlock()
 	p.requests--
 	p.bytes -= bytes
+	p.buffer.Add(-int(bytes))
 }
 
 // shrink gives back what a body turned out not to need.
@@ -66,6 +69,7 @@ func (p *pending) shrink(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bytes -= bytes
+	p.buffer.Add(-int(bytes))
 }
 
 // add queues the records of a request; number is called to number them in the order of the queue.

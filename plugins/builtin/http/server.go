@@ -58,7 +58,7 @@ func (s *server) open(ctx context.Context, pos record.Position) error {
 		return sdk.Unavailable(fmt.Errorf("cannot listen: %w", err))
 	}
 	s.log, s.sequence = sdk.Logger(ctx), newSequence()
-	s.pending = newPending(s.settings.MaxRequests, s.settings.MaxBytes)
+	s.pending = newPending(s.settings.MaxRequests, s.settings.MaxBytes, sdk.NewBuffer(ctx))
 	for _, h := range s.settings.Headers {
 		if h != "" {
 			s.headers = append(s.headers, http.CanonicalHeaderKey(h))
@@ -117,6 +117,7 @@ func (s *server) close(ctx context.Context) error {
 		err = s.http.Close()
 	}
 	<-s.ended
+	s.pending.buffer.Close()
 	return err
 }
 

@@ -62,6 +62,7 @@ type Source struct {
 	root   context.Context // of the client
 	end    context.CancelFunc
 	kick   notify.Signal // the committer has something to commit
+	buffer sdk.Buffer    // of the host: what the client has for fetches; nil before Open
 
 	pending error // to be returned by the next Read
 
@@ -87,7 +88,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) error {
 	s.broken, s.fail = context.WithCancelCause(context.Background())
 	s.root, s.end = context.WithCancel(context.Background())
 	s.kick = notify.NewSignal()
-	client, err := kgo.NewClient(append(s.options, s.consumer()...)...)
+	client, err := kgo.NewClient(append(s.options, s.consumer(s.fetchBytes(ctx))...)...)
 	if err != nil {
 		return fmt.Errorf("cannot open topics %v: %w", s.settings.Topics, err)
 	}
@@ -134,12 +135,23 @@ func (s *Source) resume(pos record.Position) error {
 const (
 	fetchBytes     = 8 << 20
 	partitionBytes = 1 << 20
-	concurrent     = 2    // fetches, of different brokers
-	pollRecords    = 2000 // in a batch at most
+	leastBytes     = 64 << 10 // of a fetch
+	share          = 4        // one part in so many of the memory that is free
+	concurrent     = 2        // fetches, of different brokers
+	pollRecords    = 2000     // in a batch at most
 	fetchWait      = time.Second
 )
 
-func (s *Source) consumer() []kgo.Opt {
+// fetchBytes returns how many bytes a fetch may have, and takes the memory that the client has for
+// fetches: less where the host is short of it.
+func (s *Source) fetchBytes(ctx context.Context) int32 {
+	s.buffer = sdk.NewBuffer(ctx)
+	n := min(max(s.buffer.Room()/share/concurrent, leastBytes), fetchBytes)
+	s.buffer.Add(concurrent * n)
+	return int32(n)
+}
+
+func (s *Source) consumer(fetch int32) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.WithHooks(s.network),
 		kgo.WithContext(s.root),
@@ -155,8 +167,8 @@ func (s *Source) consumer() []kgo.Opt {
 		kgo.KeepControlRecords(), // they say how far a partition was read
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.FetchMaxBytes(fetchBytes),
-		kgo.FetchMaxPartitionBytes(partitionBytes),
+		kgo.FetchMaxBytes(fetch),
+		kgo.FetchMaxPartitionBytes(min(fetch, partitionBytes)),
 		kgo.FetchMaxWait(fetchWait),
 		kgo.MaxConcurrentFetches(concurrent),
 	}
@@ -315,6 +327,9 @@ func (s *Source) Ack(_ context.Context, positions []record.Position) error {
 
 // Teardown commits what was acknowledged, and leaves the group.
 func (s *Source) Teardown(ctx context.Context) error {
+	if s.buffer != nil {
+		defer s.buffer.Close()
+	}
 	if s.client == nil {
 		return nil
 	}

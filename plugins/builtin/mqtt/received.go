@@ -6,6 +6,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/inbox"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 // received has the messages that were received: those to be read, and those that were read, until
@@ -14,7 +15,8 @@ import (
 // recognized by them and not read again.
 type received struct {
 	*inbox.Inbox[*message]
-	most int // messages that wait
+	most   int        // messages that wait
+	buffer sdk.Buffer // of the host: payloads of Queue
 
 	client  *paho.Client        // guarded by Inbox: of the present connection
 	acked   []*message          // guarded by Inbox: the last ones that were acknowledged
@@ -29,8 +31,8 @@ type message struct {
 	acked   bool
 }
 
-func newReceived(most int) *received {
-	return &received{Inbox: inbox.New[*message](), most: most, byID: map[uint16]*message{}}
+func newReceived(most int, buffer sdk.Buffer) *received {
+	return &received{Inbox: inbox.New[*message](), most: most, buffer: buffer, byID: map[uint16]*message{}}
 }
 
 // put takes a message. It returns false when it is dropped: the server bounds how many wait,
@@ -43,7 +45,7 @@ func (b *received) put(c *paho.Client, p *paho.Publish) bool {
 		b.connected(c)
 	}
 	if p.QoS == 0 {
-		if len(b.Queue) >= b.most {
+		if len(b.Queue) >= b.most || !b.buffer.Take(len(p.Payload)) {
 			b.dropped++
 			return false
 		}
@@ -58,6 +60,7 @@ func (b *received) put(c *paho.Client, p *paho.Publish) bool {
 		return true
 	}
 	b.byID[p.PacketID] = m
+	b.buffer.Add(len(p.Payload)) // the server bounds how many there are
 	b.Push(m)
 	return true
 }
@@ -69,7 +72,10 @@ func (b *received) connected(c *paho.Client) {
 	for _, m := range b.Queue {
 		if m.publish.QoS == 0 {
 			kept = append(kept, m)
-		} else if b.byID[m.publish.PacketID] == m {
+			continue
+		}
+		b.buffer.Add(-len(m.publish.Payload))
+		if b.byID[m.publish.PacketID] == m {
 			delete(b.byID, m.publish.PacketID)
 		}
 	}

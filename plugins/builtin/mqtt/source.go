@@ -59,7 +59,7 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 		return err
 	}
 	s.log, s.id, s.known = sdk.Logger(ctx), s.settings.id(ctx), len(pos) > 0
-	s.inbox = newReceived(s.settings.Maximum)
+	s.inbox = newReceived(s.settings.Maximum, sdk.NewBuffer(ctx))
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.ended = make(chan struct{})
 	go func() { defer close(s.ended); s.run(ctx) }()
@@ -201,6 +201,7 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	}
 	records := make([]record.Record, len(messages))
 	for i, m := range messages {
+		s.inbox.buffer.Add(-len(m.publish.Payload))
 		records[i] = recordOf(m.publish)
 		records[i].Position = s.numbers.next(time.Now())
 	}
@@ -239,6 +240,7 @@ func (s *Source) Teardown(context.Context) error {
 	if s.cancel != nil {
 		s.cancel()
 		<-s.ended
+		s.inbox.buffer.Close()
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type Source struct {
 	log      *slog.Logger
 	identify func(ctx context.Context, db *sql.DB) (serverInfo, error)
 
-	handover.Queue
+	*handover.Queue
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
@@ -72,7 +72,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 		return err
 	}
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.Queue = make(handover.Queue, maxBatches)
+	s.Queue = handover.New(ctx, maxBatches)
 	s.running.Go(func() { s.run(ctx) })
 	s.running.Go(func() { s.watch(ctx) })
 	return nil
@@ -204,6 +204,7 @@ func (s *Source) Teardown(context.Context) error {
 		s.running.Wait()
 	}
 	s.disconnect()
+	s.Queue.Close()
 	return nil
 }
 

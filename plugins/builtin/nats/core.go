@@ -29,6 +29,7 @@ type subscriber struct {
 	mu      sync.Mutex
 	queue   []*client.Msg // guarded by mu
 	bytes   int64         // guarded by mu: of queue
+	buffer  sdk.Buffer    // of the host, that they are counted in
 	err     error         // guarded by mu: why nothing comes any more
 	arrived notify.Signal // there is something to read
 
@@ -40,6 +41,7 @@ func (s *subscriber) open(ctx context.Context, pos record.Position) (err error) 
 	if s.numbers, err = numbers.New(pos); err != nil {
 		return err
 	}
+	s.buffer = sdk.NewBuffer(ctx)
 	s.log, s.arrived, s.done = sdk.Logger(ctx), notify.NewSignal(), make(chan struct{})
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go s.run(ctx)
@@ -97,7 +99,7 @@ func (s *subscriber) session(ctx context.Context, connected func()) error {
 func (s *subscriber) put(m *client.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bytes+int64(len(m.Data)) > s.settings.BufferSize && len(s.queue) > 0 {
+	if s.bytes+int64(len(m.Data)) > s.settings.BufferSize && len(s.queue) > 0 || !s.buffer.Take(m.Size()) {
 		s.latest.Note("messages were dropped: they come faster than they are written")
 		return
 	}
@@ -117,6 +119,7 @@ func (s *subscriber) read(ctx context.Context) ([]record.Record, error) {
 	for {
 		s.mu.Lock()
 		messages, err := s.queue, s.err
+		s.buffer.Add(-int(s.bytes))
 		s.queue, s.bytes = nil, 0
 		s.mu.Unlock()
 		if len(messages) > 0 {
@@ -146,6 +149,11 @@ func (s *subscriber) records(messages []*client.Msg) []record.Record {
 
 func (s *subscriber) ack(int) {}
 
-func (s *subscriber) close() { ended(s.cancel, s.done) }
+func (s *subscriber) close() {
+	ended(s.cancel, s.done)
+	if s.buffer != nil {
+		s.buffer.Close()
+	}
+}
 
 func (s *subscriber) progress() progress.Report { return s.latest.Report() }

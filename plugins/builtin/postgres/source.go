@@ -28,7 +28,7 @@ type Source struct {
 	log      *slog.Logger
 	schemas  *schemas
 
-	handover.Queue
+	*handover.Queue
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	rescan chan struct{} // of capacity one: tables came
@@ -99,7 +99,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) error {
 // start starts the goroutines that Teardown ends.
 func (s *Source) start(ctx context.Context) {
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.Queue, s.rescan = make(handover.Queue, maxBatches), make(chan struct{}, 1)
+	s.Queue, s.rescan = handover.New(ctx, maxBatches), make(chan struct{}, 1)
 	s.confirmer.snapshot(len(s.todo) > 0)
 	s.done.Go(func() { s.run(ctx) })
 	s.done.Go(func() { s.watch(ctx) })
@@ -229,6 +229,7 @@ func (s *Source) Teardown(context.Context) error {
 		s.cancel()
 		s.done.Wait()
 	}
+	s.Queue.Close()
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 )
 
 const (
@@ -20,10 +21,13 @@ const (
 // fetch reads the next objects of the queue. Those that are gone or were replaced since they were
 // listed are left out: what happened to them, and those that are still there, are in the next listing.
 func (s *Source) fetch(ctx context.Context) ([]record.Record, error) {
-	n, total := 0, int64(0)
-	for n < min(len(s.queue), parallel) && (n == 0 || total+s.queue[n].size <= batchBytes) {
+	n, total, most := 0, int64(0), int64(sdk.BatchBytes(ctx, batchBytes))
+	for n < min(len(s.queue), parallel) && (n == 0 || total+s.queue[n].size <= most) {
 		total += s.queue[n].size
 		n++
+	}
+	if err := sdk.Reserve(ctx, int(total)); err != nil {
+		return nil, err
 	}
 	results := make([]fetched, n)
 	concurrently(n, func(i int) { results[i] = s.read(ctx, &s.queue[i]) })

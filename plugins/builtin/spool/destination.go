@@ -56,6 +56,7 @@ func (d *Destination) Open(ctx context.Context) (err error) {
 	if d.log, d.release, err = share(ctx, d.settings.Path); err != nil {
 		return sdk.Unavailable(err)
 	}
+	d.log.SetMemory(sdk.NewBuffer(ctx))
 	d.writer = d.log.Writer()
 	s := d.settings
 	d.log.SetLimits(spoollog.Limits{Bytes: s.Bytes, Age: s.Age, Full: fullOf[s.Full]})
@@ -90,7 +91,7 @@ func (d *Destination) append(ctx context.Context, frames []spoollog.Frame) error
 	if err := d.written.add(commit, d.defers); err != nil {
 		return err
 	}
-	if d.log.Pending() >= mostPending {
+	if d.log.Pending() >= mostPending || d.log.Short() {
 		return d.log.Flush(ctx)
 	}
 	return nil

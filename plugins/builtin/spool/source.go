@@ -115,9 +115,9 @@ func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
 // Read returns the next records, waiting for them.
 func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 	for {
-		records, err := s.readNewest()
+		records, err := s.readNewest(ctx)
 		if err == nil && len(records) == 0 {
-			records, err = s.readBacklog()
+			records, err = s.readBacklog(ctx)
 		}
 		if len(records) > 0 {
 			return records, nil // an error comes again
@@ -133,12 +133,13 @@ func (s *Source) Read(ctx context.Context) ([]record.Record, error) {
 
 // readNewest returns the records behind all that were read. In the order newest-first, those
 // that have waited become a gap.
-func (s *Source) readNewest() ([]record.Record, error) {
+func (s *Source) readNewest(ctx context.Context) ([]record.Record, error) {
 	if s.settings.Order == "oldest-first" && len(s.place.gaps) > 0 {
 		return nil, nil // they come first
 	}
 	for {
 		from := s.newest.Next()
+		bound(ctx, s.newest)
 		records, offsets, err := s.newest.Read(math.MaxUint64)
 		if len(records) == 0 {
 			return nil, err
@@ -160,7 +161,7 @@ func (s *Source) readNewest() ([]record.Record, error) {
 
 // readBacklog returns records of the gap that is next. In the order newest-first, they are as
 // many as may be on their way at once.
-func (s *Source) readBacklog() ([]record.Record, error) {
+func (s *Source) readBacklog(ctx context.Context) ([]record.Record, error) {
 	for len(s.place.gaps) > 0 {
 		i, most := 0, uint64(math.MaxInt64)
 		if s.settings.Order == "newest-first" {
@@ -174,6 +175,7 @@ func (s *Source) readBacklog() ([]record.Record, error) {
 			s.backlog = s.log.Cursor(g.from)
 		}
 		end := min(g.to, s.backlog.Next()+most)
+		bound(ctx, s.backlog)
 		records, offsets, err := s.backlog.Read(end)
 		if len(records) > 0 {
 			s.position(records, offsets, &g.from)
@@ -189,6 +191,11 @@ func (s *Source) readBacklog() ([]record.Record, error) {
 		}
 	}
 	return nil, nil
+}
+
+// bound has a cursor return no more at once than the host has memory for.
+func bound(ctx context.Context, c *spoollog.Cursor) {
+	c.Bound(sdk.BatchBytes(ctx, math.MaxInt), func(n int) error { return sdk.Reserve(ctx, 2*n) }) // a frame, and what was read behind it
 }
 
 func (s *Source) leaveBacklog() {

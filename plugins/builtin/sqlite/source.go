@@ -70,7 +70,7 @@ type Source struct {
 	settings sourceSettings
 	log      *slog.Logger
 
-	handover.Queue
+	*handover.Queue
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
@@ -105,7 +105,7 @@ func (s *Source) Open(ctx context.Context, p record.Position) (err error) {
 	}
 	s.monitor.acked = s.at
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.Queue = make(handover.Queue)
+	s.Queue = handover.New(ctx, 0)
 	s.done.Go(func() { s.run(ctx) })
 	return nil
 }
@@ -189,6 +189,7 @@ func (s *Source) Teardown(context.Context) error {
 		s.done.Wait()
 	}
 	s.disconnect()
+	s.Queue.Close()
 	return nil
 }
 

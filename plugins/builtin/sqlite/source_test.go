@@ -106,7 +106,7 @@ func TestTablesCome(t *testing.T) {
 	w := newWorld(t, "CREATE TABLE a (id INTEGER PRIMARY KEY); INSERT INTO a VALUES (1)")
 	s := w.open(w.settings("*"), nil)
 	s.Want(`snapshot a {"id":1} to {"id":1}`)
-	w.exec("CREATE TABLE late (id INTEGER PRIMARY KEY); INSERT INTO late VALUES (1)")
+	w.exec("BEGIN; CREATE TABLE late (id INTEGER PRIMARY KEY); INSERT INTO late VALUES (1); COMMIT")
 	s.Want(`snapshot late {"id":1} to {"id":1}`)
 	w.exec("INSERT INTO late VALUES (2); INSERT INTO a VALUES (2)")
 	s.Want(`create late {"id":2} to {"id":2}`, `create a {"id":2} to {"id":2}`)

@@ -1,0 +1,79 @@
+package inspect
+
+import "slices"
+
+// frame is an encoded record, owned by run.
+type frame struct {
+	message        // {"result":…}
+	number  uint64 // of the record among those for the group
+	users   int    // the group, while it keeps the frame, and the sessions that have yet to send all of it
+}
+
+// push adds a frame and forgets the oldest beyond the limits, which groups share. The
+// newest stays, however large it is, unless there is no memory for it.
+func (f *feed) push(g *group, fr *frame) {
+	if !f.hub.take(cap(fr.buffer)) {
+		return
+	}
+	groups := max(1, len(*f.groups.Load()))
+	frames, bytes := max(1, ringFrames/groups), ringBytes/groups
+	for len(g.frames) > 0 && (len(g.frames) >= frames || g.size+len(fr.buffer) > bytes) {
+		f.pop(g)
+	}
+	if fr.users = 1; len(g.frames) == 0 && !slices.Contains(f.showing, g) {
+		f.showing = append(f.showing, g)
+	}
+	g.frames = append(g.frames, fr)
+	g.size += len(fr.buffer)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g.next++
+}
+
+// pop forgets the oldest frame.
+func (f *feed) pop(g *group) {
+	g.size -= len(g.frames[0].buffer)
+	f.release(g.frames[0])
+	g.frames[0] = nil
+	g.frames = g.frames[1:]
+	g.first++
+}
+
+// release ends a use of a frame, of which there may be none.
+func (f *feed) release(fr *frame) {
+	if fr == nil {
+		return
+	}
+	if fr.users--; fr.users == 0 {
+		f.hub.hold(-cap(fr.buffer))
+	}
+}
+
+// trim forgets the frames that all sessions of the group are past, and returns how many are left.
+func (f *feed) trim(g *group) int {
+	low, served := g.next, 0
+	for _, s := range f.sessions {
+		if s.group == g {
+			low = min(low, s.at)
+			served++
+		}
+	}
+	f.hub.mu.Lock()
+	all := g.count
+	f.hub.mu.Unlock()
+	for served == all && len(g.frames) > 0 && g.first < low { // one that is being admitted begins before next
+		f.pop(g)
+	}
+	return len(g.frames)
+}
+
+// forget gives back the memory of what no session is shown any more.
+func (f *feed) forget() {
+	f.drain()
+	f.clean()
+}
+
+// clean forgets the frames that no session is to see any more.
+func (f *feed) clean() {
+	f.showing = slices.DeleteFunc(f.showing, func(g *group) bool { return f.trim(g) == 0 })
+}
