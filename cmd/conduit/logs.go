@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -75,8 +76,12 @@ func showLogs(ctx context.Context, r *cli.Remote, id string, most int, follow bo
 
 var levelColors = map[string]string{"warn": terminal.Yellow, "error": terminal.Red}
 
-// known are the fields that say nothing beyond the pipeline that was asked for.
-var known = []string{"pipeline_id", "component"}
+// known are the fields that say nothing beyond the pipeline that was asked for, and the record, which comes before
+// all others.
+var known = []string{"pipeline_id", "component", "record"}
+
+// fieldColors are those of fields that are not dim.
+var fieldColors = map[string]string{"err": terminal.Red}
 
 func showLine(r *cli.Remote, line *rest.LogLine) error {
 	if r.JSON {
@@ -87,9 +92,12 @@ func showLine(r *cli.Remote, line *rest.LogLine) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s  %s", terminal.Moment(line.At), r.Paint(fmt.Sprintf("%-5s", line.Level), levelColors[line.Level]), terminal.OneLine(line.Message))
+	if record, ok := line.Fields["record"]; ok {
+		fmt.Fprintf(&b, "  %s%s", r.Paint("record=", terminal.Dim), terminal.OneLine(record))
+	}
 	for _, key := range slices.Sorted(maps.Keys(line.Fields)) {
 		if !slices.Contains(known, key) {
-			fmt.Fprintf(&b, "  %s=%s", r.Paint(terminal.OneLine(key), terminal.Cyan), terminal.OneLine(line.Fields[key]))
+			b.WriteString("  " + r.Paint(terminal.OneLine(key+"="+line.Fields[key]), cmp.Or(fieldColors[key], terminal.Dim)))
 		}
 	}
 	_, err := fmt.Fprintln(r.Stdout, b.String())

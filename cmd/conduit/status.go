@@ -108,7 +108,7 @@ func (v *statusView) once(ctx context.Context, check bool) error {
 		}
 	}
 	if err == nil {
-		err = writeStatus(v.Remote, v.Stdout, s)
+		err = writeStatus(v.Remote, v.Stdout, s, layout{below: v.Terminal})
 	}
 	if err == nil && check && !s.well() {
 		err = errUnwell
@@ -171,7 +171,7 @@ func (v *statusView) watch(ctx context.Context) error {
 		var page bytes.Buffer
 		if err != nil {
 			fmt.Fprintln(&page, r.Explain(err))
-		} else if err := writeStatus(r, &page, s); err != nil {
+		} else if err := writeStatus(r, &page, s, v.layout()); err != nil {
 			return err
 		}
 		if err := refresh(r, page.Bytes(), first); err != nil {
@@ -181,6 +181,27 @@ func (v *statusView) watch(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// layout says how the table of the pipelines is arranged.
+type layout struct {
+	below bool // errors have lines of their own, below those of their pipelines, rather than a column
+	id    int  // the most characters of an id; 0: any number
+}
+
+// The columns but that of the ids need so many characters, as long as nothing is unusual; of an id
+// as many are shown in any case.
+const (
+	otherColumns = 64
+	leastID      = 16
+)
+
+// layout returns the one that fits the terminal, if there is one.
+func (v *statusView) layout() layout {
+	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && v.Terminal {
+		return layout{below: true, id: max(leastID, width-otherColumns)}
+	}
+	return layout{}
 }
 
 // refresh shows a page, on a terminal in place of the one before.
@@ -279,7 +300,7 @@ func (s *agentStatus) unmeasured() bool {
 	})
 }
 
-func writeStatus(r *cli.Remote, to io.Writer, s agentStatus) error {
+func writeStatus(r *cli.Remote, to io.Writer, s agentStatus, l layout) error {
 	if r.JSON {
 		return cli.WriteJSON(to, s)
 	}
@@ -292,18 +313,11 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus) error {
 	if m := s.Agent.Memory; m != nil {
 		fmt.Fprintf(to, "%s: sources that wait for memory: %d; records take %d of %d MiB%s\n", r.Paint("short of memory", terminal.Yellow), m.Waiting, m.Used>>20, m.Bytes>>20, useWords(m.By))
 	}
-	var t terminal.Table
-	t.Add("PIPELINE", "PHASE", "VERSION DECLARED", "VERSION RUNNING", "RECORDS/S", "BEHIND", "ERROR")
-	for i := range s.Pipelines {
-		one := &s.Pipelines[i]
-		t.Add(one.ID, phaseWords(one), generationWords(one),
-			terminal.Dash(number(one.State.RunningGeneration)), rateWords(one.RecordsPerSecond), terminal.Dash(behindWords(one.Rates)), terminal.Colored(errorWords(one), terminal.Red))
-	}
 	if len(s.Pipelines) == 0 && s.failed {
 		fmt.Fprintln(to, "no pipeline fails")
 	} else if len(s.Pipelines) == 0 {
 		fmt.Fprintln(to, "no pipelines")
-	} else if err := t.Write(to, r.Paint); err != nil {
+	} else if err := pipelineTable(s.Pipelines, l).Write(to, r.Paint); err != nil {
 		return err
 	}
 	writeWarnings(r, to, s.Pipelines)
@@ -314,6 +328,33 @@ func writeStatus(r *cli.Remote, to io.Writer, s agentStatus) error {
 		r.ProblemsTo(to, f.Problems)
 	}
 	return nil
+}
+
+func pipelineTable(all []pipelineStatus, l layout) *terminal.Table {
+	t := &terminal.Table{}
+	columns := []any{"PIPELINE", "PHASE", "VERSION DECLARED", "VERSION RUNNING", "RECORDS/S", "BEHIND"}
+	if !l.below {
+		columns = append(columns, "ERROR")
+	}
+	t.Add(columns...)
+	for i := range all {
+		one, id := &all[i], all[i].ID
+		if l.id > 0 {
+			id = terminal.Shorten(id, l.id)
+		}
+		cells := []any{id, phaseWords(one), generationWords(one),
+			terminal.Dash(number(one.State.RunningGeneration)), rateWords(one.RecordsPerSecond), terminal.Dash(behindWords(one.Rates))}
+		switch text := errorWords(one); {
+		case !l.below:
+			t.Add(append(cells, terminal.Colored(text, terminal.Red))...)
+		case text != "":
+			t.Add(cells...)
+			t.Note(text, terminal.Red)
+		default:
+			t.Add(cells...)
+		}
+	}
+	return t
 }
 
 // phaseWords is the phase of a pipeline, or where it runs instead.

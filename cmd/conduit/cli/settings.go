@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,6 +93,20 @@ func (s *Settings) Load(p *Program) (config.Config, error) {
 		return c, Invalidf("%v", err)
 	}
 	return c, err
+}
+
+// FileAt returns the path of a pipeline file, or of a directory of them: path, or if there is nothing, what has
+// this name within pipelines.path, as in every output.
+func FileAt(c config.Config, path string) string {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path
+	}
+	if within := filepath.Join(c.Pipelines.Path, path); filepath.IsLocal(path) {
+		if _, err := os.Stat(within); err == nil {
+			return within
+		}
+	}
+	return path
 }
 
 // settingFlag keeps the text of a flag; package config reads it.

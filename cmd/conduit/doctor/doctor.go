@@ -19,7 +19,7 @@ import (
 // Command returns 'conduit doctor'.
 func Command(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("doctor")
-	at := cli.NewAgentFlags(flags, "pipelines.path", "connectors.path", "db.sqlite.path", "api.http.address")
+	at := cli.NewAgentFlags(flags, "pipelines.path", "connectors.path", "processors.path", "db.sqlite.path", "api.http.address")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return &ffcli.Command{
 		Name:       "doctor",

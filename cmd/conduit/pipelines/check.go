@@ -19,7 +19,7 @@ type checkReport interface {
 // pipelines.path, and has the flag --json. When the report has failed, so has the command.
 func checkCommand(p *cli.Program, c ffcli.Command, check func(ctx context.Context, c config.Config, paths []string) (checkReport, error)) *ffcli.Command {
 	flags := cli.NewFlags(c.Name)
-	at := cli.SettingFlags(flags, "pipelines.path", "connectors.path")
+	at := cli.SettingFlags(flags, "pipelines.path", "connectors.path", "processors.path")
 	asJSON := flags.Bool("json", false, "print JSON")
 	c.FlagSet = flags
 	c.ShortUsage = "conduit pipelines " + c.Name + " [PATH...] [flags]"
@@ -34,6 +34,9 @@ func checkCommand(p *cli.Program, c ffcli.Command, check func(ctx context.Contex
 		}
 		if len(paths) == 0 {
 			paths = []string{settings.Pipelines.Path}
+		}
+		for i, path := range paths {
+			paths[i] = cli.FileAt(settings, path)
 		}
 		r, err := check(ctx, settings, paths)
 		if err != nil {

@@ -25,7 +25,7 @@ import (
 
 func dryRunCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("dry-run")
-	at := cli.NewAgentFlags(flags)
+	at := cli.NewAgentFlags(flags, "pipelines.path", "processors.path")
 	var a dryRun
 	flags.IntVar(&a.take, "take", 0, "take this `NUMBER` of records from what the source reads in the running agent")
 	flags.StringVar(&a.input, "input", "-", "file with one record a line, as JSON; - is standard input")
@@ -69,7 +69,11 @@ type dryRun struct {
 }
 
 func runDry(ctx context.Context, p *cli.Program, path string, at *cli.AgentFlags, a *dryRun) (err error) {
-	content, err := os.ReadFile(path)
+	c, err := at.Load(p)
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(cli.FileAt(c, path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return cli.Invalidf("no such file: %s", path)
 	}
@@ -85,14 +89,10 @@ func runDry(ctx context.Context, p *cli.Program, path string, at *cli.AgentFlags
 		a.Start = &start
 	}
 	if a.take > 0 {
-		err = takeRecords(ctx, p, at, a)
+		err = takeRecords(ctx, p, c, at.Address, a)
 	} else {
 		a.Records, err = readRecords(a.input)
 	}
-	if err != nil {
-		return err
-	}
-	c, err := (&cli.Settings{}).Load(p)
 	if err != nil {
 		return err
 	}

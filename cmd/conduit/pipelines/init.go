@@ -14,6 +14,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/cmd/conduit/cli"
 	"github.com/conduit-agent/conduit/cmd/conduit/scaffold"
 	"github.com/conduit-agent/conduit/schemas"
@@ -30,11 +31,11 @@ type initArgs struct {
 
 func initCommand(p *cli.Program) *ffcli.Command {
 	flags, a := cli.NewFlags("init"), &initArgs{}
-	a.at = cli.SettingFlags(flags, "connectors.path")
+	a.at = cli.SettingFlags(flags, "pipelines.path", "connectors.path")
 	flags.StringVar(&a.source, "source", "", "`PLUGIN` to read from (default generator)")
 	flags.StringVar(&a.destination, "destination", "", "`PLUGIN` to write to (default log)")
 	flags.StringVar(&a.name, "name", "", "`NAME` of the pipeline and, with .yaml, of the file (default demo-pipeline)")
-	flags.StringVar(&a.dir, "path", "./pipelines", "`DIR` to write the file to")
+	flags.StringVar(&a.dir, "path", "", "`DIR` to write the file to (default pipelines.path)")
 	flags.BoolVar(&a.force, "force", false, "overwrite the file when it exists")
 	return &ffcli.Command{
 		Name:       "init",
@@ -64,7 +65,12 @@ Examples:
 var pipelineName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
 
 func initPipeline(ctx context.Context, p *cli.Program, a *initArgs) error {
-	s, err := draft(ctx, p, a)
+	c, err := a.at.Load(p)
+	if err != nil {
+		return err
+	}
+	a.dir = cmp.Or(a.dir, c.Pipelines.Path)
+	s, err := draft(ctx, p, c, a)
 	if err != nil {
 		return err
 	}
@@ -94,13 +100,9 @@ func initPipeline(ctx context.Context, p *cli.Program, a *initArgs) error {
 	return nil
 }
 
-func draft(ctx context.Context, p *cli.Program, a *initArgs) (*scaffold.File, error) {
+func draft(ctx context.Context, p *cli.Program, c config.Config, a *initArgs) (*scaffold.File, error) {
 	if a.source == "" && a.destination == "" {
 		return scaffold.Demo(cmp.Or(a.name, "demo-pipeline")), nil
-	}
-	c, err := a.at.Load(p)
-	if err != nil {
-		return nil, err
 	}
 	return draftOf(ctx, p, p.Catalog(c, slog.New(slog.DiscardHandler)), a)
 }

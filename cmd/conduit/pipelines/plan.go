@@ -15,7 +15,7 @@ import (
 
 func planCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("plan")
-	at := cli.NewAgentFlags(flags, "pipelines.path", "db.sqlite.path", "pipelines.deletion-grace", "pipelines.cleanup-delay")
+	at := cli.NewAgentFlags(flags, "pipelines.path", "connectors.path", "processors.path", "db.sqlite.path", "pipelines.deletion-grace", "pipelines.cleanup-delay")
 	asJSON := flags.Bool("json", false, "print JSON")
 	exitCode := flags.Bool("exit-code", false, "exit with 0 when nothing would change, 2 when something would, 1 on any error")
 	return &ffcli.Command{
@@ -26,7 +26,7 @@ func planCommand(p *cli.Program) *ffcli.Command {
 from running. PATH is a directory to be used as pipelines.path, or files to be saved in there.
 Each change stands with its line and its effect; values of settings are never shown.
 
-When no agent answers, or --db.sqlite.path or --pipelines.path is given, the store is read
+When no agent answers, or --db.sqlite.path or a directory is given by a flag, the store is read
 instead, and the plan is what an agent would do that starts now. References such as ${VAR} are
 looked up by the agent only. Files have their names within the directory, as everywhere.
 

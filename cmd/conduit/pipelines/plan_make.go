@@ -59,9 +59,12 @@ func (m *planMaker) read(ctx context.Context, paths []string) (request rest.Plan
 // ask has the agent make the plan; present means from the files as they are. It returns
 // nothing when the store is to be read instead.
 func (m *planMaker) ask(ctx context.Context, request rest.PlanRequest, present bool) (*rest.Plan, error) {
-	_, store := m.at.Given["db.sqlite.path"]
-	_, dir := m.at.Given["pipelines.path"]
-	if m.at.Address == "" && (store || dir || !m.config.API.Enabled) {
+	elsewhere := !m.config.API.Enabled
+	for _, key := range []string{"db.sqlite.path", "pipelines.path", "connectors.path", "processors.path"} {
+		_, given := m.at.Given[key]
+		elsewhere = elsewhere || given
+	}
+	if m.at.Address == "" && elsewhere {
 		return nil, nil
 	}
 	r, err := m.Dial(m.config, m.at.Address)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/conduit-agent/conduit/agent/config"
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/api/client"
 	"github.com/conduit-agent/conduit/api/rest"
@@ -18,16 +19,12 @@ import (
 var errTaken = errors.New("taken enough")
 
 // takeRecords takes the next records that the source reads in the running agent.
-func takeRecords(ctx context.Context, p *cli.Program, at *cli.AgentFlags, a *dryRun) error {
+func takeRecords(ctx context.Context, p *cli.Program, c config.Config, address string, a *dryRun) error {
 	pipeline, source, err := dryrun.Choose(a.DryRunRequest)
 	if err != nil {
 		return err
 	}
-	c, err := at.Load(p)
-	if err != nil {
-		return err
-	}
-	r, err := p.Dial(c, at.Address)
+	r, err := p.Dial(c, address)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ Example:
 
 func listCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("ls")
-	at := cli.SettingFlags(flags, "connectors.path")
+	at := cli.SettingFlags(flags, "connectors.path", "processors.path")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return &ffcli.Command{
 		Name:       "ls",
@@ -64,7 +64,7 @@ Example:
 
 func describeCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("describe")
-	at := cli.SettingFlags(flags, "connectors.path")
+	at := cli.SettingFlags(flags, "connectors.path", "processors.path")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return &ffcli.Command{
 		Name:       "describe",

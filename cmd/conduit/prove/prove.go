@@ -45,6 +45,7 @@ func StandIn() bool {
 // Commands returns 'conduit prove'.
 func Commands(p *cli.Program) []*ffcli.Command {
 	flags := cli.NewFlags("prove")
+	at := cli.SettingFlags(flags, "pipelines.path", "processors.path")
 	var o options
 	flags.IntVar(&o.kills, "kills", 100, "how often the agent is killed")
 	flags.DurationVar(&o.time, "time", 5*time.Minute, "the most that it may take")
@@ -66,11 +67,11 @@ says which are not. The exit code is 0 only when all promises were kept; if not,
 Example:
   conduit prove pipelines/orders.yaml --kills 20`,
 		FlagSet: flags,
-		Exec:    func(ctx context.Context, args []string) error { return run(ctx, p, flags, &o, args) },
+		Exec:    func(ctx context.Context, args []string) error { return run(ctx, p, flags, at, &o, args) },
 	}}
 }
 
-func run(ctx context.Context, p *cli.Program, flags *flag.FlagSet, o *options, args []string) error {
+func run(ctx context.Context, p *cli.Program, flags *flag.FlagSet, at *cli.Settings, o *options, args []string) error {
 	paths, err := cli.Positional(flags, args, len(args))
 	if err != nil {
 		return err
@@ -81,12 +82,15 @@ func run(ctx context.Context, p *cli.Program, flags *flag.FlagSet, o *options, a
 	for o.seed == 0 {
 		o.seed = rand.Uint64()
 	}
-	c, err := (&cli.Settings{}).Load(p)
+	c, err := at.Load(p)
 	if err != nil {
 		return err
 	}
 	if len(paths) == 0 {
 		paths = []string{c.Pipelines.Path}
+	}
+	for i, path := range paths {
+		paths[i] = cli.FileAt(c, path)
 	}
 	pipelines, err := read(ctx, p, paths)
 	if err != nil {

@@ -24,6 +24,14 @@ func Fit(page []byte, width, height int) []byte {
 	return fitted
 }
 
+// Shorten returns text, cut if it has more than width characters.
+func Shorten(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:width-1]) + "…"
+}
+
 func fitLine(line []byte, width int) []byte {
 	shown, colored := 0, false
 	for i := 0; i < len(line); {

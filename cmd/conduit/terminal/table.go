@@ -8,7 +8,10 @@ import (
 )
 
 // Table is text in aligned columns. The first row has their names.
-type Table struct{ rows [][]Cell }
+type Table struct {
+	rows  [][]Cell
+	notes map[int]Cell // by the number of rows before them
+}
 
 // Cell is one text of a table; color is for terminals.
 type Cell struct{ Text, Color string }
@@ -30,6 +33,14 @@ func (t *Table) Add(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
+// Note adds an indented line below the last row, which has no part in the columns.
+func (t *Table) Note(text, color string) {
+	if t.notes == nil {
+		t.notes = map[int]Cell{}
+	}
+	t.notes[len(t.rows)] = Cell{OneLine(text), color}
+}
+
 // Write writes t with two spaces between columns, none at the end of a line.
 func (t *Table) Write(w io.Writer, paint func(text, color string) string) error {
 	var widths []int
@@ -42,7 +53,7 @@ func (t *Table) Write(w io.Writer, paint func(text, color string) string) error 
 		}
 	}
 	var b strings.Builder
-	for _, row := range t.rows {
+	for n, row := range t.rows {
 		pad := 0
 		for i, c := range row {
 			if c.Text != "" {
@@ -52,6 +63,9 @@ func (t *Table) Write(w io.Writer, paint func(text, color string) string) error 
 			pad += widths[i] - utf8.RuneCountInString(c.Text) + 2
 		}
 		b.WriteByte('\n')
+		if note, ok := t.notes[n+1]; ok {
+			b.WriteString("    " + paint(note.Text, note.Color) + "\n")
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
