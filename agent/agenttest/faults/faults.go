@@ -27,28 +27,12 @@ import (
 // socketVariable names the socket on which a process that is to be watched hands itself over.
 const socketVariable = "CONDUIT_TEST_FAULTS"
 
-// watched are the calls that are asked about.
-var watched = map[int]string{
-	unix.SYS_FSYNC: "fsync", unix.SYS_FDATASYNC: "fsync", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "write",
-	unix.SYS_FTRUNCATE: "truncate", unix.SYS_OPENAT: "open",
-}
-
-// Call is one that a process is about to make.
-type Call struct {
-	Name string // fsync, write, truncate, or open for an open for writing
-	Path string // of the file
-	Size int64  // of a write
-
-	Thread int // that made it
-}
-
 // Watcher decides about the calls of one process.
 type Watcher struct {
 	mu     sync.Mutex
 	decide func(Call) syscall.Errno
 	dir    string
 	disk   map[string]*image
-	calls  int
 	ended  chan struct{}
 }
 
@@ -241,42 +225,18 @@ func (w *Watcher) one(fd int) {
 }
 
 func (w *Watcher) answer(n *notification) syscall.Errno {
-	c := Call{Name: watched[int(n.Number)], Thread: int(n.PID)}
-	if c.Name == "open" {
-		const writes = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
-		if n.Args[2]&writes == 0 {
-			return 0
-		}
-		c.Path = textOf(n.PID, n.Args[1])
-	} else {
-		c.Size = int64(n.Args[2])
-		c.Path, _ = os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[0])))
-	}
-	if !strings.HasPrefix(c.Path, w.dir+"/") {
+	c, changes := callOf(n)
+	if !changes || !strings.HasPrefix(c.Path, w.dir+"/") {
 		return 0
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.calls++
 	errno := syscall.Errno(0)
 	if w.decide != nil {
 		errno = w.decide(c)
 	}
 	w.note(n, c, errno)
 	return errno
-}
-
-// textOf reads the text at an address of another process.
-func textOf(pid uint32, at uint64) string {
-	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
-	if err != nil {
-		return ""
-	}
-	defer memory.Close()
-	text := make([]byte, 4096)
-	n, _ := memory.ReadAt(text, int64(at))
-	path, _, _ := strings.Cut(string(text[:n]), "\x00")
-	return path
 }
 
 // note keeps what is on the disk once the call was made. The kernel takes pages that it could not write for written.
@@ -292,8 +252,12 @@ func (w *Watcher) note(n *notification, c Call, errno syscall.Errno) {
 			return
 		}
 		at := int64(n.Args[3])
-		if n.Number == unix.SYS_WRITE {
+		switch n.Number {
+		case unix.SYS_WRITE:
 			at = offset(n.PID, n.Args[0])
+		case unix.SYS_PWRITE64:
+		default:
+			return // SQLite makes no others
 		}
 		f.dirty = append(f.dirty, [2]int64{at, at + int64(n.Args[2])})
 	case "truncate":
@@ -357,11 +321,4 @@ func (w *Watcher) Disk(prefix, to string) error {
 		}
 	}
 	return nil
-}
-
-// Calls returns how many calls there were about.
-func (w *Watcher) Calls() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.calls
 }
