@@ -19,6 +19,9 @@ type storage struct {
 // fault returns why something could not be saved when that was tried last, nil if it was.
 func (s storage) fault() error { return cmp.Or(s.store.Fault(), s.deadLetters.Fault()) }
 
+// past returns why something could not be saved since it was called last, nil if everything was.
+func (s storage) past() error { return cmp.Or(s.store.Past(), s.deadLetters.Past()) }
+
 // probe saves what changes nothing, where saving failed, and only if there is space for more.
 func (s storage) probe(ctx context.Context) error {
 	if err := sqlitefile.Room(s.path); err != nil {

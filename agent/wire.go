@@ -216,7 +216,7 @@ func (a *Agent) statusFiles() *host.StatusFiles {
 
 func (a *Agent) storeGuard() *host.StoreGuard {
 	files := storage{a.Store, a.deadLetters, a.options.Config.DB.SQLite.Path}
-	return &host.StoreGuard{InPlace: a.Store.InPlace, Fault: files.fault, Probe: files.probe, Retry: a.Loop.Retry, Changed: a.changes.Notify, Log: a.options.Log}
+	return &host.StoreGuard{InPlace: a.Store.InPlace, Fault: files.fault, Past: files.past, Probe: files.probe, Retry: a.Loop.Retry, Changed: a.changes.Notify, Log: a.options.Log}
 }
 
 func (a *Agent) recorder() *catalog.Recorder {

@@ -53,6 +53,8 @@ type Store struct {
 	Kept     atomic.Uint64 // dead letters written since the start
 	Replayed atomic.Uint64 // dead letters settled by a replay since the start
 
+	sqlitefile.Health
+
 	mu      sync.Mutex    // one transaction at a time
 	db      *sql.DB       // guarded by mu; nil while it is not open
 	failed  bool          // guarded by mu: what db believes about the file may be wrong
@@ -61,7 +63,6 @@ type Store struct {
 	jump    time.Duration // guarded by mu: by which the clock was set, and the times of dead letters were not moved
 	closed  bool          // guarded by mu
 	limiter limiter       // guarded by mu
-	fault   atomic.Pointer[error]
 
 	queue queue
 	wake  notify.Signal
@@ -129,12 +130,12 @@ func (s *Store) use(ctx context.Context, f func(db *sql.DB) error) error {
 	err := sqlitefile.Explain(s.Path, s.reopen(ctx))
 	if err != nil {
 		err = fmt.Errorf("cannot open the dead-letter store %s: %w", s.Path, err)
-		s.fault.Store(&err)
+		s.Failed(err)
 		return err
 	}
 	err = f(s.db)
 	if err == nil || errors.Is(err, spec.ErrNotFound) || ctx.Err() != nil {
-		s.fault.Store(nil)
+		s.Passed()
 		return err
 	}
 	if s.failed = sqlitefile.Untrustworthy(err); !s.failed {
@@ -143,16 +144,8 @@ func (s *Store) use(ctx context.Context, f func(db *sql.DB) error) error {
 	}
 	err = fmt.Errorf("cannot use the dead-letter store %s: %w", s.Path, sqlitefile.Explain(s.Path, err))
 	s.checked = s.checked && !errors.Is(err, sqlitefile.ErrDamaged)
-	s.fault.Store(&err)
+	s.Failed(err)
 	return err
-}
-
-// Fault returns why the store could not be used when that was tried last, nil if it could.
-func (s *Store) Fault() error {
-	if err := s.fault.Load(); err != nil {
-		return *err
-	}
-	return nil
 }
 
 // Probe returns nil when something was written to the store, if there is one.
@@ -356,6 +349,7 @@ func (s *Store) Close() error {
 	}
 	err = errors.Join(err, s.db.Close())
 	s.db = nil
+	sqlitefile.WarnOfLog(s.Log.With("component", "dead-letters"), s.Path)
 	return err
 }
 

@@ -15,6 +15,7 @@ const placeInterval = 2 * time.Second
 type StoreGuard struct {
 	InPlace func() error                    // of the store
 	Fault   func() error                    // why something could not be saved when that was tried last
+	Past    func() error                    // why something could not be saved since it was called last
 	Probe   func(ctx context.Context) error // tries to save something
 	Retry   func()                          // called when it can be saved again
 	Changed func()                          // called when either turned out differently than before
@@ -29,10 +30,13 @@ func (g *StoreGuard) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			g.reportPast(failing)
 			return nil
 		case <-tick.C:
 		}
+		before := failing
 		failing = g.observeFault(ctx, failing)
+		g.reportPast(before || failing)
 		err := g.InPlace()
 		if (err != nil) == moved {
 			continue
@@ -44,6 +48,15 @@ func (g *StoreGuard) Run(ctx context.Context) error {
 			g.Log.Info("the store is in its place again", "component", "agent")
 		}
 		g.Changed()
+	}
+}
+
+// reportPast reports a fault that was over before it was observed: it is how a disk begins to fail. One that
+// was reported is not reported again. What failed because of it is tried again.
+func (g *StoreGuard) reportPast(reported bool) {
+	if err := g.Past(); err != nil && !reported {
+		g.Log.Warn("the state of the agent could not be saved, and was when that was tried again", "component", "agent", "err", err)
+		g.Retry()
 	}
 }
 

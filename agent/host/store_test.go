@@ -29,6 +29,7 @@ func TestAFaultLastsAsLongAsTheProbeFails(t *testing.T) {
 		g := &StoreGuard{
 			InPlace: func() error { return nil },
 			Fault:   func() error { return unless(&saves) },
+			Past:    func() error { return unless(&saves) },
 			Probe:   func(context.Context) error { return unless(&probes) },
 			Retry:   func() { retried.Add(1) },
 			Changed: func() {},
@@ -52,5 +53,42 @@ func TestAFaultLastsAsLongAsTheProbeFails(t *testing.T) {
 		expect("the probe passes", "saved again", 1)
 		cancel()
 		<-ended
+	})
+}
+
+// A fault that is over before it is observed is reported once, also when the agent ends.
+func TestAFaultOfAMomentIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logbuf.Buffer
+		past := make(chan error, 1)
+		var retried atomic.Int32
+		none := func() error { return nil }
+		g := &StoreGuard{
+			InPlace: none, Fault: none, Probe: func(context.Context) error { return nil }, Retry: func() { retried.Add(1) }, Changed: func() {},
+			Past: func() error {
+				select {
+				case err := <-past:
+					return err
+				default:
+					return nil
+				}
+			},
+			Log: slog.New(slog.NewTextHandler(&log, nil)),
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { _ = g.Run(ctx); close(ended) }()
+		past <- errors.New("first")
+		time.Sleep(10 * placeInterval)
+		synctest.Wait()
+		if got := log.String(); strings.Count(got, "msg=") != 1 || !strings.Contains(got, "err=first") || retried.Load() != 1 {
+			t.Errorf("retried %d times, the log is\n%s", retried.Load(), got)
+		}
+		past <- errors.New("second")
+		cancel()
+		<-ended
+		if got := log.String(); strings.Count(got, "msg=") != 2 || !strings.Contains(got, "err=second") {
+			t.Errorf("the log is\n%s", got)
+		}
 	})
 }

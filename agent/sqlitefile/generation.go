@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -163,6 +164,15 @@ func EmptyLog(ctx context.Context, writer *sql.DB, path string) (busy bool, err 
 		return false, err
 	}
 	return busy, Begin(ctx, writer, path)
+}
+
+// WarnOfLog logs that the log of the file at path, which was closed, is still there: SQLite does not say that it
+// could not write it back.
+func WarnOfLog(log *slog.Logger, path string) {
+	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
+		log.Warn("the write-ahead log was not written back when its file was closed, because the disk failed or another process reads the file: "+
+			"that is done when the file is opened next", "file", path)
+	}
 }
 
 func userVersion(ctx context.Context, db *sql.DB) (version int32, err error) {

@@ -163,14 +163,19 @@ func (f File) mark(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// Place makes the file at draft durable and gives it its name.
+// Place makes the file at draft, which was closed, durable and gives it its name. It refuses one whose log SQLite
+// could not write back, which SQLite does not say.
 func Place(draft, path string) error {
+	if _, err := os.Lstat(draft + "-wal"); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: the log of the new file was not written back; check the disk, and its free space", ErrIO)
+	}
 	if err := syncFile(draft); err != nil {
 		return err
 	}
 	if err := os.Rename(draft, path); err != nil {
 		return err
 	}
+	_ = os.Remove(draft + "-shm") // which SQLite could not remove when it closed the draft
 	return SyncDir(filepath.Dir(path))
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
@@ -37,10 +36,7 @@ func createFile(ctx context.Context, path string, now func() time.Time) error {
 	if err := writeDraft(ctx, draft, now); err != nil {
 		return sqlitefile.Explain(path, err)
 	}
-	if err := os.Rename(draft, path); err != nil {
-		return err
-	}
-	return sqlitefile.SyncDir(filepath.Dir(path))
+	return sqlitefile.Place(draft, path)
 }
 
 func writeDraft(ctx context.Context, draft string, now func() time.Time) error {
@@ -52,13 +48,7 @@ func writeDraft(ctx context.Context, draft string, now func() time.Time) error {
 		return err
 	}
 	writer := openWriter(draft)
-	if err := errors.Join(migrate(ctx, writer, now), writer.Close()); err != nil {
-		return err
-	}
-	if _, err := os.Lstat(draft + "-wal"); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: log of the new file was not written back", ErrIO)
-	}
-	return nil
+	return errors.Join(migrate(ctx, writer, now), writer.Close())
 }
 
 // Identify returns an error unless the file at path is a store, as its header says. SQLite does not

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/conduit-agent/conduit/agent/sqlitefile"
@@ -23,6 +22,8 @@ type sqlite struct {
 	// Synced is called with how long it took to write a transaction to the disk, with fsync.
 	// Set it before the first write.
 	Synced func(took time.Duration)
+	// What was refused for what is in it does not count.
+	sqlitefile.Health
 
 	path    string
 	network bool // the file may be on a network file system
@@ -33,7 +34,6 @@ type sqlite struct {
 
 	checked bool     // all of the file was read, and nothing was damaged
 	adopted *Adopted // set when the file was put in the place of another one
-	fault   atomic.Pointer[error]
 
 	mu     sync.RWMutex // held for reading while pools are in use, for writing to replace them
 	pools  *pools       // nil after the disk failed, until the next call
@@ -109,6 +109,7 @@ func (q *sqlite) Close() error {
 	if q.pools != nil {
 		err = sqlitefile.Explain(q.path, q.pools.close(context.Background()))
 		q.pools = nil
+		sqlitefile.WarnOfLog(q.log.With("component", "store"), q.path)
 	}
 	return errors.Join(err, q.lock.Release())
 }
@@ -122,20 +123,11 @@ func (q *sqlite) useWriter(f func(p *pools) error) error {
 	err := q.with(true, f)
 	switch kind := sqlitefile.Kind(err); {
 	case err == nil:
-		q.fault.Store(nil)
+		q.Passed()
 	case kind != nil:
-		q.fault.Store(&err)
+		q.Failed(err)
 	}
 	return err
-}
-
-// Fault returns why the last write could not be saved, nil if it was, or was refused for
-// what is in it.
-func (q *sqlite) Fault() error {
-	if err := q.fault.Load(); err != nil {
-		return *err
-	}
-	return nil
 }
 
 func (q *sqlite) with(writer bool, f func(p *pools) error) error {
@@ -254,9 +246,11 @@ func (q *sqlite) prepare(ctx context.Context, p *pools) error {
 		}
 		a.Sources, a.done = sources, true
 	}
-	// Without space the file goes unmarked, and is read as before.
-	if err := sqlitefile.Begin(ctx, p.writer, q.path); err != nil && !errors.Is(sqlitefile.Explain(q.path, err), ErrFull) {
-		return err
+	if err := sqlitefile.Explain(q.path, sqlitefile.Begin(ctx, p.writer, q.path)); err != nil {
+		if !errors.Is(err, ErrFull) {
+			return err
+		}
+		q.Failed(err) // the file goes unmarked, and is read as before
 	}
 	return q.load(ctx, p)
 }

@@ -1,0 +1,33 @@
+package sqlitefile_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/sqlitefile"
+)
+
+// A new file that lacks what is in its log is not put in place.
+func TestPlaceRefusesAFileWithALog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	draft := path + ".new"
+	for _, name := range []string{draft, draft + "-wal", draft + "-shm"} {
+		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sqlitefile.Place(draft, path); !errors.Is(err, sqlitefile.ErrIO) {
+		t.Errorf("with a log: %v", err)
+	}
+	if err := os.Remove(draft + "-wal"); err != nil {
+		t.Fatal(err)
+	}
+	if err := sqlitefile.Place(draft, path); err != nil {
+		t.Errorf("without: %v", err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 || entries[0].Name() != "store" {
+		t.Errorf("there are %v, %v", entries, err)
+	}
+}
