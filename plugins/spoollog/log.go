@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -94,6 +95,8 @@ func (l *Log) load() error {
 			}
 		case isReader(f.Name):
 			l.readers.load(f.Name)
+		case isDraft(f.Name):
+			_ = l.fs.Remove(filepath.Join(l.dir, f.Name)) // of a run that was killed
 		}
 	}
 	l.queue.next = l.segments.begin()

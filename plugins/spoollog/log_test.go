@@ -151,6 +151,19 @@ func TestOpensWhatWasNotClosed(t *testing.T) {
 	}
 }
 
+// What a kill left of saving where a reader is is removed when the log is opened.
+func TestRemovesDraftsOfReaders(t *testing.T) {
+	dir := t.TempDir()
+	draft := filepath.Join(dir, "reader-0123456789abcdef.tmp")
+	if err := os.WriteFile(draft, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
+	if _, err := os.Stat(draft); !os.IsNotExist(err) {
+		t.Errorf("it is there: %v", err)
+	}
+}
+
 func TestCutsTornEnd(t *testing.T) {
 	for _, garbage := range []string{"x", "\xf5SPL", strings.Repeat("\x00", 4096), strings.Repeat("\xf5SPL", 100)} {
 		dir := t.TempDir()

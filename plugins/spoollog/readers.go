@@ -14,6 +14,7 @@ import (
 
 const (
 	readerPrefix = "reader-"
+	draftSuffix  = ".tmp"
 	saveEvery    = 10 * time.Second
 	maxReader    = 16 << 10 // bytes of a reader's file that are read
 )
@@ -118,8 +119,8 @@ func (rs *readers) write(p *position) error {
 	path := rs.path(p.name)
 	text := fmt.Sprintf("%016x %016x %s", rs.id, p.low, p.name)
 	text = fmt.Sprintf("%08x %s\n", crc32.Checksum([]byte(text), castagnoli), text)
-	temporary := path + ".tmp"
-	_ = rs.fs.Remove(temporary) // of a run that was killed
+	temporary := path + draftSuffix
+	_ = rs.fs.Remove(temporary) // of a save that failed
 	f, err := rs.fs.Create(temporary)
 	if err != nil {
 		return err
@@ -148,7 +149,12 @@ func (rs *readers) path(name string) string {
 }
 
 func isReader(name string) bool {
-	return strings.HasPrefix(name, readerPrefix) && !strings.HasSuffix(name, ".tmp")
+	return strings.HasPrefix(name, readerPrefix) && !isDraft(name)
+}
+
+// isDraft reports whether a file is where a reader is, and not complete.
+func isDraft(name string) bool {
+	return strings.HasPrefix(name, readerPrefix) && strings.HasSuffix(name, draftSuffix)
 }
 
 func parseReader(fs FS, path string) (*position, error) {
