@@ -78,7 +78,8 @@ func (l *Loop) Wake() {
 }
 
 // Retry has everything that failed tried again soon, whatever pause it is in: a cause of
-// failure may be gone. What runs is not touched. It never blocks.
+// failure may be gone. What runs is not touched, unless the version that is to run failed because of the
+// machine. It never blocks.
 func (l *Loop) Retry() {
 	l.retry.Store(true)
 	l.Wake()

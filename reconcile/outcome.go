@@ -40,7 +40,7 @@ func (n *launch) notPrepared(err error) {
 		return
 	}
 	p.notStarted(n.version, err)
-	p.untouched = true
+	p.retriable = true
 	if n.again {
 		p.retrySoon()
 	}
@@ -59,7 +59,7 @@ func (p *pipelineState) retrySoon() {
 		p.Again = plan.Restart
 	case p.run != nil && p.State.Stale():
 		p.Again = plan.Amend
-	case p.untouched:
+	case p.retriable:
 		p.Refused = 0
 		p.update(func(s *spec.State) { s.RetryAt = nil })
 	}
@@ -69,7 +69,7 @@ func (p *pipelineState) retrySoon() {
 func (n *launch) begun(r *run, cancel func()) {
 	p := n.pipeline
 	p.next, p.run, r.cancel = nil, r, cancel
-	p.untouched = p.untouched && n.version.Instead != 0
+	p.retriable = p.retriable && n.version.Instead != 0
 	p.update(func(s *spec.State) { s.Phase = spec.PhaseStarting })
 	if n.ctx.Err() != nil {
 		p.stop(p.loop.Policy.DrainTimeout)
@@ -98,7 +98,7 @@ func (n *launch) unchanged(r *run) {
 // and fails as such.
 func (n *launch) drained(r *run) {
 	p := n.pipeline
-	r.version, r.amending, r.started, p.untouched = n.version, false, false, false
+	r.version, r.amending, r.started, p.retriable = n.version, false, false, false
 	p.Probation, p.OpensBy = time.Time{}, time.Now().Add(amendTimeout)
 	p.update(func(s *spec.State) {
 		s.RunningGeneration = 0
@@ -233,7 +233,7 @@ func (p *pipelineState) notStarted(v plan.Version, err error) {
 		p.backOff()
 	case again: // what runs is as good as it gets
 	case update && (!p.loop.Policy.Hold || p.run != nil):
-		p.Refused = v.Generation
+		p.Refused, p.retriable = v.Generation, environmental(err)
 	default:
 		p.Refused = 0 // if this was the rollback, the declared version is next
 		p.recover(err)
@@ -289,6 +289,11 @@ func (p *pipelineState) backOff() int {
 	f.until = append(f.until, p.Steady)
 	p.update(func(s *spec.State) { s.Failures, s.RetryAt = n, &at })
 	return n
+}
+
+func environmental(err error) bool {
+	var e Environmental
+	return errors.As(err, &e) && e.Environment()
 }
 
 func permanent(err error) bool {

@@ -21,7 +21,7 @@ type pipelineState struct {
 	next       *launch
 	failures   failures
 	undeleted  int  // attempts to delete the pipeline that failed
-	untouched  bool // Refused could not be prepared, so that trying it again disturbs nothing
+	retriable  bool // Retry tries Refused again: it could not be prepared, so that this disturbs nothing, or did not fail by itself
 }
 
 // newPipeline returns the state of a pipeline of which nothing runs.

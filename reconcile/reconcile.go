@@ -77,6 +77,13 @@ type Amendment interface {
 	Discard(ctx context.Context)
 }
 
+// Environmental is implemented by errors of a run whose cause is the machine, such as its disk, and not the
+// version that ran. A version that was refused for one is tried again by Retry.
+type Environmental interface {
+	error
+	Environment() bool
+}
+
 // Permanent is implemented by errors of a run that trying again will not mend: the
 // pipeline becomes degraded instead of recovering.
 type Permanent interface {

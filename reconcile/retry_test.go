@@ -36,13 +36,20 @@ func TestRetryTriesWhatFailed(t *testing.T) {
 	}
 }
 
+// environment is an error whose cause is the machine.
+type environment struct{ error }
+
+func (environment) Environment() bool { return true }
+
 func TestRetryOfAnUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare bool // it cannot be prepared; otherwise it fails after the old version ended
+		err     error
 		want    string
 	}{
-		"not prepared": {true, "prepare p 2, end p 1, run p 2"},
-		"tried":        {false, ""},
+		"not prepared":     {true, errBroken, "prepare p 2, end p 1, run p 2"},
+		"tried":            {false, errBroken, ""},
+		"the disk's fault": {false, environment{errBroken}, "prepare p 2, end p 1, run p 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -53,7 +60,7 @@ func TestRetryOfAnUpdate(t *testing.T) {
 					if c.prepare {
 						bad = w.plant.badPrepare
 					}
-					bad["2"] = errBroken
+					bad["2"] = c.err
 				})
 				w.declare(pipeline("p", "0")) // says nothing about the next
 				w.declare(pipeline("p", "2"))
