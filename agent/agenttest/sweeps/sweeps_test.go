@@ -1,0 +1,95 @@
+//go:build linux && (amd64 || arm64)
+
+package sweeps_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+)
+
+// fault is what happens at a call.
+type fault struct {
+	name  string
+	errno syscall.Errno
+	kill  bool
+	says  []string // what the log says of it: one of these
+}
+
+// unwritten is what the log says when what SQLite did on closing a file failed, which SQLite does not explain.
+const unwritten = "the write-ahead log was not written back"
+
+var kinds = []fault{
+	{name: "kill", errno: syscall.EIO, kill: true},
+	{name: "EIO", errno: syscall.EIO, says: []string{"input/output error", "disk I/O error", "is read-only", "cannot be read or written", unwritten}},
+	{name: "ENOSPC", errno: syscall.ENOSPC, says: []string{"no space left", "disk is full", "is read-only", "cannot be read or written", unwritten}},
+}
+
+// place is a call: the number of the call, from 1, among those that do the same to files of the same name.
+type place struct {
+	call   string
+	number int
+}
+
+func (p place) String() string { return fmt.Sprintf("%s %d", p.call, p.number) }
+
+// TestSweeps kills the agent, or has a call of it fail, at a place in each run of a scenario. CONDUIT_SWEEPS sets
+// how many places of each scenario are tried; 0 is all of them, with every fault.
+func TestSweeps(t *testing.T) {
+	try := 1
+	if agenttest.Thorough() {
+		try = 10
+	}
+	if text := os.Getenv("CONDUIT_SWEEPS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		try = n
+	}
+	for _, s := range scenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			sweep(t, s, try)
+		})
+	}
+}
+
+// sweep runs a scenario once without a fault, and then with one at each of some places.
+func sweep(t *testing.T, s scenario, try int) {
+	clean := &world{t: t, names: map[string]bool{}}
+	clean.run(s)
+	if len(clean.calls) < 20 {
+		t.Fatalf("there are only %d calls: %v", len(clean.calls), clean.calls)
+	}
+	places, faults := clean.calls, len(kinds)
+	if try > 0 {
+		rand.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
+		places, faults = places[:min(try, len(places))], 1
+	}
+	var runs, reached atomic.Int64
+	t.Cleanup(func() {
+		t.Logf("%d places of %d, %d runs, %d reached their place", len(places), len(clean.calls), runs.Load(), reached.Load())
+	})
+	for i, at := range places {
+		for k := range faults {
+			f := kinds[(i+k)%len(kinds)]
+			t.Run(f.name+" "+strings.ReplaceAll(at.String(), "/", ":"), func(t *testing.T) {
+				t.Parallel()
+				w := &world{t: t, fault: f, at: at, names: clean.names}
+				w.run(s)
+				runs.Add(1)
+				if w.hit.Load() {
+					reached.Add(1)
+				}
+			})
+		}
+	}
+}
