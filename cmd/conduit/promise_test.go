@@ -61,6 +61,7 @@ func TestPromises(t *testing.T) {
 			"eventually": eventually, "exits": exits,
 			"start": onHost((*host).start), "unread": onHost((*host).unread), "terminate": onHost((*host).terminate), "crash": onHost((*host).crash), "signal": onHost((*host).signal),
 			"logged": onHost((*host).logged), "lines": onHost((*host).lines), "read": onHost((*host).read), "untouched": onHost((*host).untouched),
+			"waiting": onHost((*host).waiting), "peak": onHost((*host).peak),
 			"processes": processes, "storm": storm, "scribble": scribble, "service": onHost((*host).service), "notified": notified, "silent": silent,
 		},
 	})
@@ -272,6 +273,36 @@ func (h *host) read(ts *testscript.TestScript, _ bool, args []string) {
 		return n >= want
 	}) {
 		ts.Fatalf("%s has read %v records, want %v:\n%s", args[1], n, want, h.log(ts))
+	}
+}
+
+// waiting N waits until so many sources wait for memory.
+func (h *host) waiting(ts *testscript.TestScript, _ bool, args []string) {
+	want, n := atoi(ts, args[0]), 0
+	series := regexp.MustCompile(`(?m)^conduit_memory_waiting_sources (\d+)$`)
+	c := client.Client{URL: "http://" + ts.Getenv("CONDUIT_API_HTTP_ADDRESS")}
+	if !inTime(func() bool {
+		text, err := c.Metrics(context.Background())
+		ts.Check(err)
+		if found := series.FindSubmatch(text); found != nil {
+			n = atoi(ts, string(found[1]))
+		}
+		return n >= want
+	}) {
+		ts.Fatalf("%d sources wait for memory, want %d:\n%s", n, want, h.log(ts))
+	}
+}
+
+// peak MIB checks that the agent never took more memory.
+func (h *host) peak(ts *testscript.TestScript, _ bool, args []string) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.agent.Process.Pid))
+	ts.Check(err)
+	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	if found == nil {
+		ts.Fatalf("the kernel does not say how much memory the agent took")
+	}
+	if kib := atoi(ts, string(found[1])); kib > atoi(ts, args[0])<<10 {
+		ts.Fatalf("the agent took %d KiB of memory", kib)
 	}
 }
 
