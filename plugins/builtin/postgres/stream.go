@@ -411,6 +411,7 @@ type relation struct {
 	columns      []pg.Column
 	keys         []int // columns of the key
 	attached     map[string]record.Metadata
+	unregistered bool            // the last schema could not be registered
 	ctx          context.Context // of the session
 	common       record.Metadata // of the records of the transaction commonOf that have all columns
 	commonOf     pgoutput.LSN
@@ -464,9 +465,12 @@ func (r *relation) recordMetadata(st *stream, before, after pgoutput.Tuple) reco
 	attached, ok := r.attached[absent]
 	if !ok {
 		if err := st.schemas.attach(r.ctx, &attached, r.name, r.columns, r.keys, absent); err != nil {
-			st.log.Warn("cannot register a schema", "table", r.id(), "err", err) // the record goes on without
+			if !r.unregistered { // once, not for each record that goes on without
+				st.log.Warn("cannot register a schema", "table", r.id(), "err", err)
+			}
+			r.unregistered = true
 		} else {
-			r.attached[absent] = attached
+			r.attached[absent], r.unregistered = attached, false
 		}
 	}
 	m := append(make(record.Metadata, 0, len(st.metadata)+len(attached)+4), st.metadata...) // spare capacity for what a host adds, too
