@@ -32,7 +32,7 @@ func (b *bench) start(ctx context.Context, pipelines ...string) (*agent, error) 
 			return nil, err
 		}
 	}
-	a := &agent{Cmd: exec.CommandContext(ctx, b.binary, "run", "--api.http.address", "127.0.0.1:0", "--connectors.path", b.connectors), log: b.path("log")}
+	a := &agent{Cmd: b.command(ctx, "run", "--api.http.address", "127.0.0.1:0", "--connectors.path", b.connectors), log: b.path("log")}
 	out, err := os.Create(a.log)
 	if err != nil {
 		return nil, err

@@ -48,10 +48,11 @@ type bench struct {
 	kill       string // the benchmarks of package kill
 	dir        string // of the run; empty at its start
 	seconds    time.Duration
+	group      string // directory of the control group for agents, empty for none
 }
 
 func suites() []suite {
-	return []suite{throughput, sizes, scale, small, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors}
+	return []suite{throughput, sizes, scale, small, memory, observers, deadLetters, host, latency, fairness, sharing, ackLag, loop, processors, stages, modules, connectors}
 }
 
 func main() {

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// memory is what little memory does to an agent that the host has not read before, whose pages
+// are charged to its control group. It needs root, and -dir on a disk; how much the disk reads
+// ahead decides.
+var memory = suite{
+	name:    "little memory",
+	title:   "Ten pipelines at 10 records/s in a control group",
+	columns: []column{{name: "records", format: "%.0f", total: true}, {name: "s to the first records of all", format: "%.1f"}, {name: "records/s", format: "%.0f"}, {name: "major faults", format: "%.0f"}, {name: "MiB of its own", format: "%.0f"}},
+	cases:   []testCase{inMemory(256), inMemory(48), inMemory(32), inMemory(24)},
+}
+
+// inMemory is a case of an agent with so many MiB.
+func inMemory(mib int) testCase {
+	return testCase{name: fmt.Sprintf("%d MiB", mib), long: true, measure: func(ctx context.Context, b *bench) (_ []float64, err error) {
+		group, err := newGroup(mib << 20)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, removeGroup(ctx, group)) }()
+		alone := *b
+		b = &alone
+		b.group, b.connectors = group, b.path("none") // executables would be asked within the group what they are
+		if out, err := exec.CommandContext(ctx, "dd", "if="+b.binary, "iflag=nocache", "count=0").CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("cannot take %s out of the page cache: %w: %s", b.binary, err, out)
+		}
+		began := time.Now()
+		var first, faults, own float64
+		f, err := b.pass(ctx, many(10, "rate: 10, "+twoFields), func(_ context.Context, _ *bench, a *agent) (func() error, error) {
+			first = time.Since(began).Seconds()
+			return func() (err error) {
+				faults, own, err = a.memory()
+				return err
+			}, nil
+		})
+		return []float64{f.records, first, f.perSecond(), faults, own}, err
+	}}
+}
+
+// newGroup makes a control group with a limit and returns its directory.
+func newGroup(limit int) (string, error) {
+	root, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); !errors.Is(err, fs.ErrNotExist) {
+		root, file = "/sys/fs/cgroup", "memory.max"
+	}
+	group := filepath.Join(root, fmt.Sprintf("conduit-bench-%d", os.Getpid()))
+	err := os.Mkdir(group, 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(group, file), []byte(strconv.Itoa(limit)), 0o644)
+	}
+	return group, err
+}
+
+// removeGroup removes a control group, which may take a moment after its last process ended.
+func removeGroup(ctx context.Context, group string) error {
+	return await(ctx, "the end of the control group "+group, func() bool { return os.Remove(group) == nil })
+}
+
+// command returns the command that runs the binary, in the control group if there is one.
+func (b *bench) command(ctx context.Context, args ...string) *exec.Cmd {
+	if b.group == "" {
+		return exec.CommandContext(ctx, b.binary, args...)
+	}
+	return exec.CommandContext(ctx, "sh", append([]string{"-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, b.group, b.binary}, args...)...)
+}
+
+// memory returns how many pages the agent had to read from the disk, and how many MiB it has
+// that are no file's.
+func (a *agent) memory() (faults, own float64, err error) {
+	proc := fmt.Sprintf("/proc/%d/", a.Process.Pid)
+	stat, err := os.ReadFile(proc + "stat")
+	if err != nil {
+		return 0, 0, err
+	}
+	status, err := os.ReadFile(proc + "status")
+	if err != nil {
+		return 0, 0, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if faults, err = strconv.ParseFloat(fields[9], 64); err != nil {
+		return 0, 0, err
+	}
+	_, after, _ := strings.Cut(string(status), "RssAnon:")
+	kib, _, _ := strings.Cut(strings.TrimSpace(after), " ")
+	own, err = strconv.ParseFloat(kib, 64)
+	return faults, own / 1024, err
+}
