@@ -10,7 +10,7 @@ import (
 const module = "github.com/conduit-agent/conduit"
 
 // leaves are the packages that every other one may import. They import none of ours but leaves.
-const leaves = "plugins/pluginname plugins/progress plugins/record plugins/zstd spec/fingerprint spec/labels spec/needcgo spec/notify spec/placement spec/pointer spec/private spec/ref spec/secret spec/sorting spec/spelling"
+const leaves = "plugins/pluginname plugins/progress plugins/record plugins/schema/avro plugins/zstd spec/fingerprint spec/labels spec/needcgo spec/notify spec/placement spec/pointer spec/private spec/ref spec/secret spec/sorting spec/spelling"
 
 // allowed says which of our packages each package may import in addition to the leaves. "/*" stands
 // for all packages below. Imports run one way: a child never imports its parent but where a
@@ -34,7 +34,7 @@ plugins/builtin/postgres: plugins/builtin/backoff plugins/builtin/handover plugi
 plugins/builtin/sqlite: plugins/builtin/backoff plugins/builtin/handover plugins/builtin/sqlite/* plugins/builtin/sqlsink plugins/builtin/sqlsink/* plugins/builtin/ticks plugins/sdk
 plugins/builtin/s3:      plugins/builtin/backoff plugins/builtin/recordid plugins/builtin/settings plugins/builtin/s3/* plugins/builtin/tlssettings plugins/sdk
 plugins/builtin:         plugins/builtin/* plugins/sdk
-plugins/processor/*:     plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
+plugins/processor/*:     plugins/processor/absent plugins/processor/fieldref plugins/processor/httpcall plugins/processor/jsonvalue plugins/schema plugins/sdk plugins/template
 plugins/processor/wasm:  plugins/processor/wasm/* plugins/schema plugins/sdk plugins/wire/*
 plugins/processor:       plugins/connector plugins/processor/* plugins/schema plugins/sdk plugins/template spec
 plugins:                 plugins/builtin plugins/connector plugins/sandbox plugins/schema plugins/sdk plugins/standalone plugins/standalone/* plugins/syncgroup
@@ -97,7 +97,7 @@ var homes = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},
 	"github.com/knadh/koanf":                   {"agent/config"},
 	"github.com/peterbourgon/ff/v3":            {"cmd/conduit", "cmd/conduit/*"},
-	"github.com/twmb/avro":                     {"plugins/schema"},
+	"github.com/twmb/avro":                     {"plugins/schema/avro"},
 	"github.com/prometheus/client_golang":      {"agent/telemetry"},
 	"github.com/Masterminds/sprig/v3":          {"plugins/template"},
 	"github.com/coreos/go-systemd":             {"agent/host", "cmd/conduit"},

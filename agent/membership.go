@@ -17,6 +17,7 @@ import (
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec"
 	"github.com/conduit-agent/conduit/spec/notify"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // viewTimeout bounds how long it may take to learn what the member knows. One that NATS has not
@@ -72,7 +73,7 @@ func (c membership) Cluster(ctx context.Context) (rest.Cluster, error) {
 		body.Pipelines = append(body.Pipelines, p)
 	}
 	body.Pipelines = append(body.Pipelines, c.local()...)
-	slices.SortStableFunc(body.Pipelines, func(a, b rest.ClusterPipeline) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.StableBy(body.Pipelines, func(a, b rest.ClusterPipeline) int { return cmp.Compare(a.ID, b.ID) })
 	for _, one := range v.Members {
 		m := rest.ClusterMember{Name: one.Agent, Version: one.Version, Labels: one.Labels, Capacity: one.Capacity, State: "live",
 			StartedAt: one.Started, SilentSeconds: one.Silent.Seconds(), Pipelines: runs[one.Agent]}

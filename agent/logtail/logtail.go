@@ -9,6 +9,7 @@ import (
 
 	"github.com/conduit-agent/conduit/api/rest"
 	"github.com/conduit-agent/conduit/spec/notify"
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // Bounds of what is kept.
@@ -119,7 +120,7 @@ func (l *Lines) Read(ids []string, after int64, limit int) []rest.LogLine {
 			all = append(all, r.lines[first:]...)
 		}
 	}
-	slices.SortFunc(all, func(a, b rest.LogLine) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.By(all, func(a, b rest.LogLine) int { return cmp.Compare(a.ID, b.ID) })
 	return all[max(0, len(all)-limit):]
 }
 

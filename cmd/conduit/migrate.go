@@ -1,3 +1,5 @@
+//go:build !minimal
+
 package main
 
 import (
@@ -31,7 +33,8 @@ type migration struct {
 	json     bool
 }
 
-func migrateCommand(p *cli.Program) *ffcli.Command {
+// migrateCommands returns 'conduit migrate'.
+func migrateCommands(p *cli.Program) []*ffcli.Command {
 	flags := cli.NewFlags("migrate")
 	m := &migration{Program: p, settings: cli.SettingFlags(flags, "db.sqlite.path", "connectors.path", "processors.path")}
 	flags.StringVar(&m.from, "from", "", "`SOURCE`: the SQLite file of a Conduit, or the URL of one that runs")
@@ -39,7 +42,7 @@ func migrateCommand(p *cli.Program) *ffcli.Command {
 	flags.StringVar(&m.toFiles, "to-files", "", "write the pipelines as files into `DIR`, instead of having the API own them")
 	flags.BoolVar(&m.write, "write", false, "write it; without this it is only shown")
 	flags.BoolVar(&m.json, "json", false, "print JSON")
-	return &ffcli.Command{
+	return []*ffcli.Command{{
 		Name:       "migrate",
 		ShortUsage: "conduit migrate --from SOURCE [flags]",
 		ShortHelp:  "Take over pipelines and positions from a Conduit.",
@@ -64,7 +67,7 @@ Examples:
 			}
 			return m.run(ctx)
 		},
-	}
+	}}
 }
 
 func (m *migration) run(ctx context.Context) error {

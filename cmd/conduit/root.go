@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -24,12 +25,12 @@ import (
 func root(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("conduit")
 	version := flags.Bool("version", false, "print the version")
-	subcommands := []*ffcli.Command{
-		initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p), cluster.Command(p), spool.Command(p), store.Command(p),
-		statusCommand(p), eventsCommand(p), logsCommand(p), reloadCommand(p), notify.Command(p), doctor.Command(p),
-	}
-	subcommands = append(subcommands, prove.Commands(p)...)
-	subcommands = append(subcommands, migrateCommand(p), schemaCommand(p), versionCommand(p))
+	subcommands := slices.Concat(
+		[]*ffcli.Command{initCommand(p), runCommand(p), pipelines.Command(p), connectors.Command(p), plugins.Command(p), dlq.Command(p)},
+		cluster.Commands(p),
+		[]*ffcli.Command{spool.Command(p), store.Command(p), statusCommand(p), eventsCommand(p), logsCommand(p), reloadCommand(p), notify.Command(p), doctor.Command(p)},
+		prove.Commands(p), migrateCommands(p), []*ffcli.Command{schemaCommand(p), versionCommand(p)},
+	)
 	all := p.Group(&ffcli.Command{
 		Name:       "conduit",
 		ShortUsage: "conduit COMMAND [flags]",

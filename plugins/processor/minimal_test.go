@@ -16,12 +16,12 @@ func TestMinimalBuild(t *testing.T) {
 	if !strings.Contains(string(out), "plugins/processor/javascript") {
 		t.Fatal("the agent does not have the package at all")
 	}
-	for _, library := range []string{"github.com/dop251/goja", "github.com/tetratelabs/wazero", "github.com/dlclark/regexp2", "github.com/expr-lang/expr", "github.com/Masterminds/sprig", "github.com/nats-io/nats.go", "github.com/klauspost/compress", "golang.org/x/mod/modfile", "/agent/cluster"} {
+	for _, library := range []string{"github.com/dop251/goja", "github.com/tetratelabs/wazero", "github.com/dlclark/regexp2", "github.com/expr-lang/expr", "github.com/Masterminds/sprig", "github.com/nats-io/nats.go", "github.com/klauspost/compress", "golang.org/x/mod/modfile", "/agent/cluster", "github.com/twmb/avro"} {
 		if strings.Contains(string(out), library) {
 			t.Errorf("a minimal build has %s", library)
 		}
 	}
-	for _, pkg := range []string{"./javascript", "./wasm", "./expr", "../template", "../builtin/file"} {
+	for _, pkg := range []string{"./javascript", "./wasm", "./expr", "./ai", "../template", "../schema/avro", "../builtin/file"} {
 		if out, err := exec.Command("go", "test", "-tags", "minimal", "-run", "^TestMinimal", pkg).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", pkg, err, out)
 		}

@@ -1,8 +1,8 @@
 package record
 
 import (
+	"maps"
 	"slices"
-	"strings"
 )
 
 // Metadata is a small set of key-value pairs, kept sorted by key with no key twice.
@@ -21,10 +21,9 @@ func NewMetadata(m map[string]string) Metadata {
 		return nil
 	}
 	md := make(Metadata, 0, len(m))
-	for k, v := range m {
-		md = append(md, Field{k, v})
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		md = append(md, Field{k, m[k]})
 	}
-	slices.SortFunc(md, func(a, b Field) int { return strings.Compare(a.Key, b.Key) })
 	return md
 }
 

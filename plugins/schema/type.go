@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/twmb/avro"
+	"github.com/conduit-agent/conduit/plugins/schema/avro"
 )
 
 // avroKind is one of Avro's types.
@@ -79,17 +79,17 @@ type avroField struct {
 
 // parseType parses an Avro schema in JSON.
 func parseType(text string) (*avroType, error) {
-	s, err := avro.Parse(text)
+	root, err := avro.Parse(text)
 	if err != nil {
 		if cleaned, changed := ignoreInvalidDecimals(text); changed {
-			s, err = avro.Parse(cleaned)
+			root, err = avro.Parse(cleaned)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	c := compiler{named: map[string]*avroType{}}
-	return c.compile(s.Root(), "")
+	return c.compile(root, "")
 }
 
 // compiler makes types of the nodes of one schema.
@@ -97,7 +97,7 @@ type compiler struct {
 	named map[string]*avroType // by full name
 }
 
-func (c *compiler) compile(n *avro.SchemaNode, namespace string) (*avroType, error) {
+func (c *compiler) compile(n *avro.Node, namespace string) (*avroType, error) {
 	k, known := avroKinds[n.Type]
 	if !known {
 		return c.reference(n.Type, namespace)
@@ -123,7 +123,7 @@ func (c *compiler) compile(n *avro.SchemaNode, namespace string) (*avroType, err
 	return t, err
 }
 
-func (c *compiler) union(t *avroType, branches []avro.SchemaNode, namespace string) error {
+func (c *compiler) union(t *avroType, branches []avro.Node, namespace string) error {
 	for i := range branches {
 		branch, err := c.compile(&branches[i], namespace)
 		if err != nil {
@@ -135,7 +135,7 @@ func (c *compiler) union(t *avroType, branches []avro.SchemaNode, namespace stri
 	return nil
 }
 
-func (c *compiler) record(t *avroType, fields []avro.SchemaField, namespace string) error {
+func (c *compiler) record(t *avroType, fields []avro.Field, namespace string) error {
 	for i := range fields {
 		f := &fields[i]
 		typ, err := c.compile(&f.Type, namespace)

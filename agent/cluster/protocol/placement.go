@@ -3,7 +3,8 @@ package protocol
 import (
 	"hash/fnv"
 	"math"
-	"slices"
+
+	"github.com/conduit-agent/conduit/spec/sorting"
 )
 
 // ranked returns the sessions that may run a pipeline, best first, by weighted rendezvous
@@ -19,7 +20,7 @@ func ranked(pipeline string, labels map[string]string, live []Session) []Session
 			all = append(all, scored{s, score(pipeline, s)})
 		}
 	}
-	slices.SortFunc(all, func(a, b scored) int {
+	sorting.By(all, func(a, b scored) int {
 		switch {
 		case a.score > b.score:
 			return -1

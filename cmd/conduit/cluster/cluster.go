@@ -1,3 +1,5 @@
+//go:build !minimal
+
 // Package cluster has the commands 'conduit cluster ...'.
 package cluster
 
@@ -18,9 +20,9 @@ import (
 	"github.com/conduit-agent/conduit/spec/labels"
 )
 
-// Command returns 'conduit cluster' and the commands below it.
-func Command(p *cli.Program) *ffcli.Command {
-	return p.Group(&ffcli.Command{
+// Commands returns 'conduit cluster' and the commands below it.
+func Commands(p *cli.Program) []*ffcli.Command {
+	return []*ffcli.Command{p.Group(&ffcli.Command{
 		Name:       "cluster",
 		ShortUsage: "conduit cluster COMMAND [flags]",
 		ShortHelp:  "See which agent of a cluster runs what, and give pipelines to others.",
@@ -33,7 +35,7 @@ Examples:
   conduit cluster drain     give the pipelines of this agent to others, before maintenance
   conduit cluster resume    take pipelines again`,
 		Subcommands: []*ffcli.Command{statusCommand(p), membersCommand(p), drainCommand(p), resumeCommand(p)},
-	})
+	})}
 }
 
 func statusCommand(p *cli.Program) *ffcli.Command {

@@ -1,5 +1,5 @@
-// Package egress sends the HTTP requests of processors, to what they have declared and the agent
-// permits, and nothing else.
+//go:build !minimal
+
 package egress
 
 import (
@@ -18,16 +18,6 @@ import (
 	"strings"
 	"time"
 )
-
-// Policy says what processors may reach over HTTP at most. The zero value lets none
-// reach anything.
-type Policy struct {
-	Enabled          bool
-	Allow            []string      // destinations processors may ask for; none: any
-	SecretRefs       []string      // names of secrets processors may ask for; none: any
-	Timeout          time.Duration // the longest time limit a processor may have; 0: no bound
-	MaxResponseBytes int64         // the greatest answer a processor may have; 0: no bound
-}
 
 // Client sends the HTTP requests of one processor, to what it has declared and nothing else.
 type Client struct {
