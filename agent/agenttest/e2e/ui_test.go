@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -143,10 +140,6 @@ var views = []struct{ name, at, shows string }{
 	{"agent", "agent", "Settings in effect"},
 }
 
-// axe is the variable that names the script of axe-core, which finds what keeps people
-// with disabilities from using a page.
-const axe = "CONDUIT_AXE"
-
 // Every view renders without complaint, fits a wide and a narrow window, in light and
 // dark, and is accessible.
 func TestUIViews(t *testing.T) {
@@ -156,13 +149,12 @@ func TestUIViews(t *testing.T) {
 	w.Save("bad.yaml", strings.Replace(made(w.Dir, "q", 50, ""), "type: source", "type: sauce", 1))
 	w.WaitPhase("p", spec.PhaseRunning, 1)
 	p := openPage(t, w.api.URL, "")
-	p.loadChecker()
 	for i, size := range sizes {
 		for j, scheme := range schemes {
 			if i != j && !agenttest.Thorough() {
 				continue
 			}
-			p.do(chromedp.EmulateViewport(size[0], size[1]), colours(scheme))
+			p.do(chromedp.EmulateViewport(size[0], size[1]), browser.Colours(scheme))
 			for _, view := range views {
 				p.eval("location.hash = " + quoted("#/"+view.at))
 				p.shows(view.shows)
@@ -178,32 +170,13 @@ var (
 	schemes = []string{"light", "dark"}
 )
 
-// loadChecker loads axe-core into the page, by the debugger, which the policy of the page
-// does not bind.
-func (p *page) loadChecker() {
-	p.t.Helper()
-	path := os.Getenv(axe)
-	if path == "" {
-		if os.Getenv("CI") != "" {
-			p.t.Errorf("the variable %s does not name the script of axe-core", axe)
-		}
-		return
-	}
-	checker, err := os.ReadFile(path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.eval(string(checker))
-}
-
 // fits checks that what is shown fits a wide and a narrow window, in light and dark, and
 // is accessible. It leaves the page wide and light.
 func (p *page) fits(view string) {
 	p.t.Helper()
-	p.loadChecker()
 	for _, size := range slices.Backward(sizes) {
 		for _, scheme := range slices.Backward(schemes) {
-			p.do(chromedp.EmulateViewport(size[0], size[1]), colours(scheme))
+			p.do(chromedp.EmulateViewport(size[0], size[1]), browser.Colours(scheme))
 			p.isFit(fmt.Sprintf("%s %dx%d %s", view, size[0], size[1], scheme))
 		}
 	}
@@ -213,34 +186,7 @@ func (p *page) fits(view string) {
 func (p *page) isFit(view string) {
 	p.t.Helper()
 	picture(p.t, p.ctx, strings.ReplaceAll(view, " ", "-"))
-	if wide, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("document.documentElement.scrollWidth > innerWidth")); err != nil || wide {
-		p.t.Errorf("%s: the page is wider than the window: %v, error %v", view, wide, err)
-	}
-	if os.Getenv(axe) != "" {
-		p.accessible(view)
-	}
-}
-
-// colours has pages see a preference for light or dark.
-func colours(scheme string) chromedp.Action[chromedp.Void] {
-	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-		return chromedp.Void{}, err
-	}
-}
-
-// accessible reports what axe-core finds.
-func (p *page) accessible(view string) {
-	p.t.Helper()
-	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]string](
-		`axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + (n.any[0]?.message || "")).join(" | ")))`,
-		func(e *runtime.EvaluateParams) { wait := true; e.AwaitPromise = &wait }))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for _, f := range found {
-		p.t.Errorf("%s: %s", view, f)
-	}
+	browser.Fits(p.t, p.ctx, view)
 }
 
 // marked are processors that mark records.

@@ -96,7 +96,7 @@ func (b *blocks) heading() {
 }
 
 func (b *blocks) table() {
-	b.out.WriteString("<table>\n")
+	b.out.WriteString(`<table tabindex="0">` + "\n") // which keys can scroll
 	cell := "th"
 	for i := 0; len(b.lines) > 0 && strings.HasPrefix(b.lines[0], "|"); i++ {
 		line := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.lines[0]), "|"), "|")

@@ -1,6 +1,9 @@
 // The search of the documentation: pages whose words begin with all that was typed, those with a
 // match in their title or headings first.
 const box = document.getElementById('search'), found = document.getElementById('found'), article = document.querySelector('article');
+const title = document.createElement('h1'), list = document.createElement('ul');
+title.textContent = 'Found';
+found.append(title, list);
 
 function score(page, words) {
   let sum = 0;
@@ -23,7 +26,7 @@ function search() {
   const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
   found.hidden = words.length === 0;
   article.hidden = words.length > 0;
-  found.replaceChildren();
+  list.replaceChildren();
   if (!words.length) return;
   const hits = window.conduitPages.map((page) => ({ page, points: score(page, words) })).filter((hit) => hit.points).sort((a, b) => b.points - a.points);
   for (const { page } of hits.slice(0, 30)) {
@@ -33,9 +36,9 @@ function search() {
     text.className = 'quiet';
     text.textContent = excerpt(page, words[0]);
     item.append(link, text);
-    found.append(item);
+    list.append(item);
   }
-  if (!hits.length) found.textContent = 'Nothing was found.';
+  if (!hits.length) list.append(Object.assign(document.createElement('li'), { textContent: 'Nothing was found.' }));
 }
 
 box.addEventListener('input', search);
