@@ -62,7 +62,7 @@ func TestPromises(t *testing.T) {
 			"start": onHost((*host).start), "unread": onHost((*host).unread), "terminate": onHost((*host).terminate), "crash": onHost((*host).crash), "signal": onHost((*host).signal),
 			"logged": onHost((*host).logged), "lines": onHost((*host).lines), "read": onHost((*host).read), "untouched": onHost((*host).untouched),
 			"waiting": onHost((*host).waiting), "peak": onHost((*host).peak),
-			"processes": processes, "storm": storm, "scribble": scribble, "service": onHost((*host).service), "notified": notified, "silent": silent,
+			"processes": processes, "soon": soon, "storm": storm, "scribble": scribble, "service": onHost((*host).service), "notified": notified, "silent": silent,
 		},
 	})
 }
@@ -393,6 +393,16 @@ func linesOf(ts *testscript.TestScript, file string) []string {
 	}
 	all := strings.Split(string(b), "\n")
 	return all[:len(all)-1]
+}
+
+// soon DURATION WRONG COMMAND ARG... is exec for a command that takes no longer than the duration, or than WRONG on
+// a busy machine, which is less than the command takes when it waits for what it must not wait for.
+func soon(ts *testscript.TestScript, _ bool, args []string) {
+	limit, wrong, begun := duration(ts, args[0]), duration(ts, args[1]), time.Now()
+	ts.Check(ts.Exec(args[2], args[3:]...))
+	if took := time.Since(begun); took > wait.Within(limit, wrong) {
+		ts.Fatalf("it took %v", took)
+	}
 }
 
 // inTime waits until the condition holds, and reports whether it did in time.

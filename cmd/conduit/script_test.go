@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 type overlapping struct{ *testing.M }
 
 func (o overlapping) Run() int {
-	wait.Overlap(4)
+	wait.Overlap(2)
 	return o.M.Run()
 }
 

@@ -27,7 +27,7 @@ var sourceChecks = []check{
 	{"acknowledgements withheld", checkWithheld},
 	{"acknowledgements late", checkLateAcks},
 	{"stop", checkStop},
-	{"stop while waiting", checkStopWaiting},
+	{alone, checkStopWaiting},
 	{"teardown without stop", checkTeardown},
 	{"crash and resume", checkSourceCrash},
 }
