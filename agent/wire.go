@@ -80,6 +80,14 @@ func (a *Agent) wire() {
 		Assemble:    a.Runner.Assemble,
 		Log:         log,
 	}
+	a.wireReconcilers()
+	a.wireTelemetry()
+	a.wireEvents()
+}
+
+// wireReconcilers connects what makes the files the desired state, and that the running one.
+func (a *Agent) wireReconcilers() {
+	c, log := a.options.Config, a.options.Log
 	a.Loop = &reconcile.Loop{
 		Store:           a.Store,
 		Runner:          a.Runner,
@@ -95,8 +103,6 @@ func (a *Agent) wire() {
 		Parse: spec.Parser{Env: os.LookupEnv}.File,
 		Log:   log,
 	}
-	a.wireTelemetry()
-	a.wireEvents()
 }
 
 // startedPipelineOf returns the pipeline of a connector that was started.

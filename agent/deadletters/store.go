@@ -99,12 +99,12 @@ func (s *Store) init() {
 	})
 }
 
-// take takes n bytes for a request, until ctx ends.
-func (s *Store) take(ctx context.Context, n int) error {
-	if s.Memory == nil {
+// reserve takes n bytes of memory for a request, until ctx ends. A nil memory has no limit.
+func reserve(ctx context.Context, memory func() Memory, n int) error {
+	if memory == nil {
 		return nil
 	}
-	m := s.Memory()
+	m := memory()
 	if !m.Take(n) {
 		m.Close()
 		return rest.Errorf(rest.ResourceExhausted, rest.ReasonTooMany, "there is no memory to show dead letters of %d bytes: try again, or raise memory.limit", n)

@@ -315,11 +315,7 @@ func TestSilence(t *testing.T) {
 			Log: slog.New(slog.DiscardHandler),
 		}
 		go func() { _ = s.Run(t.Context()) }()
-		set := func(n uint64, phase spec.Phase) {
-			mu.Lock()
-			defer mu.Unlock()
-			records, state.Phase = n, phase
-		}
+		set := func(n uint64, phase spec.Phase) { mu.Lock(); defer mu.Unlock(); records, state.Phase = n, phase }
 		expect := func(after time.Duration, want ...string) {
 			t.Helper()
 			time.Sleep(after)

@@ -67,6 +67,16 @@ func (w *triggered) scan(what string) {
 	}
 }
 
+// mustOf returns a function that ends the test with an error.
+func mustOf(t *testing.T) func(error) {
+	return func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestTriggerSeesWhatMayChangeAPath has every kind of change that leads to other content at a
 // path, with intervals so long that only events can be the cause of a scan.
 func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
@@ -76,12 +86,7 @@ func TestTriggerSeesWhatMayChangeAPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := func(elem ...string) string { return filepath.Join(append([]string{dir}, elem...)...) }
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must := mustOf(t)
 	for _, d := range []string{"files", "a", "b", "whole", "links"} {
 		must(os.Mkdir(path(d), 0o755))
 	}
