@@ -128,7 +128,7 @@ func (d *Decoder) Decode(raw []byte) (h Header, event any, err error) {
 	h = Header{Time: r.uint32(), Type: r.uint8(), ServerID: r.uint32()}
 	h.Size = r.uint32()
 	h.End, h.Flags = r.uint32(), r.uint16()
-	if r.failed || uint64(h.Size) != uint64(len(raw)) && len(raw) < math.MaxUint32 {
+	if r.failed || uint64(h.Size) != uint64(len(raw)) && uint64(len(raw)) < math.MaxUint32 {
 		return h, nil, fmt.Errorf("cannot read an event of %d bytes: %w", len(raw), ErrCorrupt)
 	}
 	body := raw[headerLength:]
