@@ -33,7 +33,15 @@ func (s *Source) read(ctx context.Context) (records []record.Record, all bool, e
 		if err != nil {
 			s.at = before
 		}
+		s.whole = s.whole && err != nil
 	}()
+	if s.whole {
+		last, _, err := s.captured.Bounds(ctx, s.conn)
+		if err != nil {
+			return nil, false, fmt.Errorf("cannot read the captured changes: %w", err)
+		}
+		s.at.ID = last
+	}
 	records, all, err = s.readChanges(ctx)
 	if err != nil || !all {
 		return records, false, err

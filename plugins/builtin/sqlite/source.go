@@ -77,6 +77,7 @@ type Source struct {
 	// Owned by Open until it returns, then by run.
 	captured *capture.Capture
 	at       position
+	whole    bool // nothing was read: the rows that are there contain every change so far
 	db       *sql.DB
 	conn     *sql.Conn
 	info     os.FileInfo       // of the file that is open
@@ -136,7 +137,7 @@ func (s *Source) connect(ctx context.Context) (err error) {
 func (s *Source) locate(last, removed int64) error {
 	switch {
 	case s.at.DB == "":
-		s.at = position{DB: s.captured.DB, ID: last}
+		s.at, s.whole = position{DB: s.captured.DB, ID: last}, s.captured.Snapshot
 		if !s.captured.Snapshot {
 			s.at.ID = removed
 		}

@@ -1,0 +1,56 @@
+package sqlite
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"github.com/conduit-agent/conduit/plugins/plugintest/sqltest"
+	"github.com/conduit-agent/conduit/plugins/record"
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// TestChangesBeforeTheFirstRow has a row written after the triggers are there and before the first row
+// is read. It comes as a row, in its place, and not as a change before.
+func TestChangesBeforeTheFirstRow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file.db")
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	sqltest.Exec(t, db, "PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+	ctx := sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "p:in"})
+	s := &Source{}
+	if err := s.Configure(ctx, map[string]string{"path": path, "tables": "t"}); err != nil {
+		t.Fatal(err)
+	}
+	s.log, s.captured = sdk.Logger(ctx), s.settings.capture(ctx)
+	if err := s.connect(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer s.disconnect()
+	sqltest.Exec(t, db, "INSERT INTO t VALUES (3)")
+	first, _, err := s.read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sqltest.Exec(t, db, "INSERT INTO t VALUES (4)")
+	second, _, err := s.read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range append(first, second...) {
+		want := record.OperationSnapshot
+		if i == 3 {
+			want = record.OperationCreate
+		}
+		key, _ := r.Key.Structured()
+		if key["n"] != int64(i+1) || r.Operation != want {
+			t.Errorf("record %d is %v of %v", i+1, r.Operation, key)
+		}
+	}
+	if len(first) != 3 || len(second) != 1 {
+		t.Errorf("%d records, then %d", len(first), len(second))
+	}
+}
