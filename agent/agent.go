@@ -151,7 +151,7 @@ func (a *Agent) run(ctx context.Context) error {
 	g.Go(func() error { return serve(gctx) })
 	g.Go(func() error { return supervised.Run(gctx) })
 	if a.cluster != nil {
-		services.Go(func() error { return a.cluster.run(serving, a) })
+		services.Go(func() error { return a.cluster.run(serving, ctx, a) })
 	}
 	if a.options.Started != nil {
 		a.options.Started(a)

@@ -134,8 +134,8 @@ func (c *clustered) changed() {
 	}
 }
 
-// run takes part in the cluster until ctx ends.
-func (c *clustered) run(ctx context.Context, a *Agent) error {
+// run takes part in the cluster until ctx ends. When ending is done the pipelines of the agent end.
+func (c *clustered) run(ctx, ending context.Context, a *Agent) error {
 	replan := func(id string, cut bool) {
 		go func() { _ = a.Loop.Replan(ctx, id, cut) }() // fails when the agent ends, which ends all
 	}
@@ -155,6 +155,7 @@ func (c *clustered) run(ctx context.Context, a *Agent) error {
 		return idle && err == nil
 	}
 	c.member.Happened = c.notices.add
+	defer context.AfterFunc(ending, c.member.End)()
 	c.member.Asked = c.changed
 	c.member.Moved = func(string) { a.changes.Notify() }
 	var background sync.WaitGroup

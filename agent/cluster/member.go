@@ -373,6 +373,9 @@ func (m *Member) Drain(ctx context.Context) error {
 	}
 }
 
+// End takes that the agent ends, before its pipelines have. It does not block for long.
+func (m *Member) End() { m.post(func() { m.node.End(m.now()) }) }
+
 // Resume takes pipelines again after Drain.
 func (m *Member) Resume(ctx context.Context) error {
 	return m.ask(ctx, func() { m.node.Resume(m.now()) })

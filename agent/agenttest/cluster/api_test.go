@@ -220,9 +220,15 @@ func TestEndsWithoutNATS(t *testing.T) {
 	if c := decoded[rest.Cluster](m, "GET", "/v1/cluster"); c.State != rest.ClusterJoining || c.Message == "" {
 		t.Errorf("a member that never reached NATS: %+v", c)
 	}
+	m.mustEnd()
+}
+
+// mustEnd ends the process in order, within 30 seconds.
+func (m *member) mustEnd() {
+	m.t.Helper()
 	stuck := time.AfterFunc(30*time.Second, func() { m.signal(syscall.SIGKILL) })
 	m.stop()
 	if !stuck.Stop() {
-		t.Error("the agent does not end")
+		m.t.Error("the agent does not end")
 	}
 }

@@ -75,3 +75,19 @@ func TestTerms(t *testing.T) {
 	f.feed(10)
 	f.await()
 }
+
+// TestEndsRelaxed ends an agent that cannot reach NATS any more while a relaxed pipeline goes on.
+func TestEndsRelaxed(t *testing.T) {
+	t.Parallel()
+	proxy := server.NewProxy(t, server.StartNATS(t, 1)[0].Addr)
+	f := joined(t, []string{"nats://" + proxy.Addr()}, 0, 5*time.Second)
+	f.written, f.terms = make([]int, 1), map[int]string{0: "cluster: relaxed"}
+	f.declare(0)
+	f.feed(10)
+	f.await()
+	proxy.Hold(true)
+	f.members[0].awaitLog("reason=Disconnected")
+	f.feed(10)
+	f.await()
+	f.members[0].mustEnd()
+}

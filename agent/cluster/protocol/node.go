@@ -24,6 +24,7 @@ type Node struct {
 	syncedAt    time.Duration
 	unanswered  time.Duration // when a write got no answer last
 	predecessor Stamp
+	ending      bool // no pipeline goes on without a session
 	watched
 	claims    map[string]*claim
 	wanted    map[string]Wanted
@@ -224,6 +225,16 @@ func (n *Node) Drain(now time.Duration) {
 	n.advance(now)
 	n.session.leaving = true
 	n.tick()
+}
+
+// End takes that the agent ends: a relaxed pipeline whose checkpoints cannot be saved is lost, for it
+// would never end in order.
+func (n *Node) End(now time.Duration) {
+	n.advance(now)
+	n.ending = true
+	if !n.session.held {
+		n.session.loseClaims(n)
+	}
 }
 
 // Resume takes pipelines again after Drain.

@@ -84,9 +84,14 @@ func (s *session) end(n *Node, reason Reason) {
 	}
 	s.held = false
 	n.notice("", reason, "")
+	s.loseClaims(n)
+}
+
+// loseClaims ends the runs that need a session.
+func (s *session) loseClaims(n *Node) {
 	for _, id := range sorted(n.claims) {
 		switch c := n.claims[id]; {
-		case !c.wanted.Relaxed:
+		case !c.wanted.Relaxed || n.ending:
 			c.lose(n)
 		case c.phase == owning:
 			n.notice(id, Disconnected, "")
