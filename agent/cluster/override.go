@@ -81,7 +81,7 @@ var errUnreachable = errors.New("its store is out of reach")
 // work. It gives up when change fails.
 func (m *Member) swap(ctx context.Context, key string, change func(*protocol.Entry) (done bool, err error), swapped func(protocol.Entry)) error {
 	for ctx.Err() == nil {
-		done, err := m.trySwap(ctx, key, change, swapped)
+		done, err := trySwap(ctx, m.Store, key, change, swapped)
 		if done || err != nil {
 			return err
 		}
@@ -93,10 +93,10 @@ func (m *Member) swap(ctx context.Context, key string, change func(*protocol.Ent
 	return errUnreachable
 }
 
-func (m *Member) trySwap(ctx context.Context, key string, change func(*protocol.Entry) (bool, error), swapped func(protocol.Entry)) (done bool, err error) {
+func trySwap(ctx context.Context, store Store, key string, change func(*protocol.Entry) (bool, error), swapped func(protocol.Entry)) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	e, err := m.Store.Read(ctx, key)
+	e, err := store.Read(ctx, key)
 	if err != nil {
 		return false, nil // it is tried again
 	}
@@ -105,7 +105,7 @@ func (m *Member) trySwap(ctx context.Context, key string, change func(*protocol.
 		return false, err
 	}
 	if !done {
-		o := m.Store.Write(ctx, protocol.Write{Entry: e})
+		o := store.Write(ctx, protocol.Write{Entry: e})
 		done, e.Revision = o.Result == protocol.Applied, o.Revision
 	}
 	if done && swapped != nil {
