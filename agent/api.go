@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/conduit-agent/conduit/agent/catalog"
-	"github.com/conduit-agent/conduit/agent/cluster"
 	"github.com/conduit-agent/conduit/agent/deadletters"
 	"github.com/conduit-agent/conduit/agent/dryrun"
 	"github.com/conduit-agent/conduit/agent/engine/backpressure"
@@ -132,58 +131,6 @@ func (d declarations) SetOverride(ctx context.Context, id string, status spec.St
 		}
 	}
 	return d.DB.SetOverride(ctx, id, status)
-}
-
-// Checkpoint implements position.Store. Positions of the cluster's pipelines are in their claims.
-func (d declarations) Checkpoint(ctx context.Context, connectorID string) (*spec.Checkpoint, error) {
-	pipeline, ok := d.shared(connectorID)
-	if !ok {
-		return d.DB.Checkpoint(ctx, connectorID)
-	}
-	try, cancel := context.WithTimeout(ctx, viewTimeout)
-	defer cancel()
-	c, err := d.cluster.shared.Position(try, pipeline, connectorID)
-	if err != nil {
-		return nil, rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).Suggest("try again when NATS can be reached")
-	}
-	return c, nil
-}
-
-// shared returns the pipeline of a connector, if it is one of the cluster's.
-func (d declarations) shared(connectorID string) (pipeline string, ok bool) {
-	if d.cluster == nil {
-		return "", false
-	}
-	return d.cluster.pipelineOf(connectorID)
-}
-
-// MoveCheckpoint implements position.Store. That of a pipeline of the cluster is moved in its claim, which no member
-// has while it is stopped, and in the store of this agent for its history to say so.
-func (d declarations) MoveCheckpoint(ctx context.Context, declared *spec.Declaration, c spec.Checkpoint, before record.Position, event spec.Event) error {
-	if _, ok := d.shared(c.ConnectorID); !ok {
-		return d.DB.MoveCheckpoint(ctx, declared, c, before, event)
-	}
-	try, cancel := context.WithTimeout(ctx, overrideTimeout)
-	defer cancel()
-	owned := new(cluster.OwnedError)
-	switch err := d.cluster.shared.MovePosition(try, c, before); {
-	case errors.Is(err, spec.ErrConflict):
-		return err
-	case errors.As(err, &owned):
-		return rest.Errorf(rest.FailedPrecondition, rest.ReasonPipelineRunning, "%v: the position of a source can be moved only while nothing reads", owned).
-			Suggest("stop the pipeline, and try again when conduit cluster status shows no member for it")
-	case err != nil:
-		return rest.Errorf(rest.Unavailable, rest.ReasonCluster, "%v", err).Suggest("try again when NATS can be reached; it may have taken effect nevertheless")
-	}
-	own, err := d.DB.Checkpoint(ctx, c.ConnectorID)
-	if err != nil {
-		return err
-	}
-	var was record.Position
-	if own != nil {
-		was = own.Position
-	}
-	return d.DB.MoveCheckpoint(ctx, declared, c, was, event)
 }
 
 // Purge implements desired.Store.

@@ -23,8 +23,9 @@ func (a *Agent) wireCluster() error {
 }
 
 func (*clustered) changed()                                                    {}
-func (*clustered) run(context.Context, *Agent) error                           { return nil }
+func (*clustered) run(context.Context, context.Context, *Agent) error          { return nil }
 func (*clustered) leave(context.Context, *Agent)                               {}
+func (*clustered) joined() error                                               { return nil }
 func (*clustered) clustered(string) bool                                       { return false }
 func (*clustered) override(context.Context, string, spec.Status, string) error { return nil }
 

@@ -112,7 +112,7 @@ func (f *follower) remember(n named, k knownShape) []knownShape {
 	if len(known) >= maxShapes {
 		known = known[:maxShapes-1]
 	}
-	f.known[n] = slices.Insert(known, 0, k)
+	f.known[n] = append([]knownShape{k}, known...)
 	return f.known[n]
 }
 

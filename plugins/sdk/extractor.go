@@ -176,6 +176,6 @@ func (e *extractor) learn(ctx context.Context, s *subject, m, other map[string]a
 	if i >= 0 {
 		s.known = slices.Delete(s.known, i, i+1)
 	}
-	s.known = slices.Insert(s.known, 0, knownShape{shape, strconv.Itoa(registered.Version)})
+	s.known = append([]knownShape{{shape, strconv.Itoa(registered.Version)}}, s.known...)
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/conduit-agent/conduit/plugins/processor/fieldref"
 	"github.com/conduit-agent/conduit/plugins/processor/jsonvalue"
@@ -253,6 +252,6 @@ func (e *avroEncode) encoding(ctx context.Context, m map[string]any) (encoding, 
 	if err != nil {
 		return encoding{}, err
 	}
-	e.known = slices.Insert(e.known[:min(len(e.known), maxShapes-1)], 0, encoding{shape, s.ID, codec})
+	e.known = append([]encoding{{shape, s.ID, codec}}, e.known[:min(len(e.known), maxShapes-1)]...)
 	return e.known[0], nil
 }
