@@ -26,6 +26,7 @@ type Account struct {
 	expected int64     // bytes of the next batch, from those before
 	asks     bool      // the source asks before it takes memory for large records
 	since    time.Time // when the Read began that a reservation is for
+	waiter   *waiter   // while it waits for memory
 }
 
 // Join returns an account for a source of which the first Read may return so many bytes,
@@ -83,7 +84,7 @@ func (a *Account) Add(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n < 0 {
-		a.within()
+		a.fewer()
 		m.grant()
 		return
 	}
@@ -176,6 +177,7 @@ func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
 		return nil
 	}
 	w := &waiter{account: a, n: n, unasked: unasked, granted: make(chan struct{})}
+	a.waiter = w
 	m.waiters = append(m.waiters, w)
 	m.waiting.Add(1)
 	m.grant() // memory that was released before the waiter was in the list
@@ -189,8 +191,7 @@ func (a *Account) wait(ctx context.Context, n int64, unasked bool) error {
 	m.mu.Lock() // what was granted meanwhile is released by Leave
 	defer m.mu.Unlock()
 	if i := slices.Index(m.waiters, w); i >= 0 {
-		m.waiters = slices.Delete(m.waiters, i, i+1)
-		m.waiting.Add(-1)
+		m.remove(i)
 		m.grant()
 	}
 	return context.Cause(ctx)
@@ -210,12 +211,22 @@ func (a *Account) reserve(n int64, unasked bool) {
 func (a *Account) release(n int64) {
 	a.reserved.Add(-n)
 	a.shared.used.Add(-n)
-	a.within()
+	a.fewer()
 }
 
 // within lets another source go beyond the bound once this one holds little.
 func (a *Account) within() {
 	if m := a.shared; m.beyond == a && a.held.Load()+a.reserved.Load() <= int64(m.each()) {
 		m.beyond = nil
+	}
+}
+
+// fewer takes note that the source takes less than before: it goes on with what its own part has, whoever
+// waits before it.
+func (a *Account) fewer() {
+	a.within()
+	m := a.shared
+	if w := a.waiter; w != nil && a.held.Load()+a.reserved.Load()+w.n <= int64(m.each()) {
+		m.pass(slices.Index(m.waiters, w))
 	}
 }

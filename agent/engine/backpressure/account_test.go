@@ -157,3 +157,34 @@ func TestIdleSourcesGiveWay(t *testing.T) {
 		}
 	})
 }
+
+// A source that waits because its own part is full goes on once that has space, though another one waits
+// before it for more than there is.
+func TestOwnPartIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &backpressure.Shared{Bytes: 32 * mib, Each: 512 * kib, Strict: true}
+		dead, beyond, large, small := m.Join(0), m.Join(0), m.Join(0), m.Join(0)
+		read(t, small, 256*kib)
+		read(t, small, 256*kib) // all of its part
+		read(t, dead, 31*mib)
+		read(t, beyond, 16*mib)
+		go func() { _ = errors.Join(large.Begin(t.Context()), large.Reserve(t.Context(), 16*mib)) }()
+		synctest.Wait()
+		begun := begin(t, small)
+		if begun() || m.Use().Waiting != 2 {
+			t.Fatalf("it does not wait: %+v", m.Use())
+		}
+		small.Add(-512 * kib)
+		if !begun() || m.Use().Waiting != 1 {
+			t.Errorf("it waits for others, with nothing in its own part: %+v", m.Use())
+		}
+		small.Leave(0)
+		dead.Leave(31 * mib)
+		beyond.Leave(16 * mib)
+		synctest.Wait()
+		large.Leave(0)
+		if u := m.Use(); u != (backpressure.Use{Bytes: 32 * mib}) {
+			t.Errorf("left: %+v", u)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package backpressure
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,11 +122,23 @@ func (m *Shared) grant() {
 			m.arm()
 			return
 		}
-		w.account.reserve(w.n, w.unasked)
-		close(w.granted)
-		m.waiters = m.waiters[1:]
-		m.waiting.Add(-1)
+		m.pass(0)
 	}
+}
+
+// pass lets the waiter at this place go on, with mu held.
+func (m *Shared) pass(i int) {
+	w := m.waiters[i]
+	m.remove(i)
+	w.account.reserve(w.n, w.unasked)
+	close(w.granted)
+}
+
+// remove takes the waiter at this place out of the list, with mu held.
+func (m *Shared) remove(i int) {
+	m.waiters[i].account.waiter = nil
+	m.waiters = slices.Delete(m.waiters, i, i+1)
+	m.waiting.Add(-1)
 }
 
 // arm has the reservations of idle sources released soon, with mu held.
