@@ -5,7 +5,7 @@ import * as agent from './agent.js';
 import { asText, fromBase64 } from './format.js';
 import { action, ask } from './parts.js';
 
-const shown = signal(null); // the position, with its ETag
+const shown = signal(null); // the position, with its ETag, and when it was that
 const draft = signal('');
 let loading = '';
 
@@ -22,7 +22,7 @@ function load(id, when) {
   loading = key;
   if (shown.peek()?.connectorId !== id) { shown.set(null); draft.set(''); }
   let etag = '';
-  agent.get(path(id), { etag: (tag) => { etag = tag; } }).then((p) => { if (loading === key) shown.set({ ...p, etag }); },
+  agent.get(path(id), { etag: (tag) => { etag = tag; } }).then((p) => { if (loading === key) shown.set({ ...p, etag, when }); },
     (e) => { if (e.status !== 404) agent.toast(e.message, 'bad'); }); // pipelines of a cluster have their positions elsewhere
 }
 
@@ -32,6 +32,7 @@ async function move(p, to, when) {
   const options = { match: p.etag };
   await agent.attempt(to ? 'the position was moved' : 'the position was forgotten', () => (to ? agent.call('PUT', path(p.connectorId), { position: to }, options) : agent.call('DELETE', path(p.connectorId), undefined, options)));
   loading = ''; draft.set('');
+  shown.set({ ...shown.peek(), when: '' });
   load(p.connectorId, when);
 }
 
@@ -49,7 +50,7 @@ export function position({ s, id }) {
     h('h3', null, stopped ? 'It resumes from' : 'When the page was opened, or the pipeline started, all was settled up to'),
     h('p', null, p.position ? h('code', { class: 'wrap' }, words(p.position)) : 'its beginning: there is no position'),
     p.savedBy && bare(p.savedBy) !== bare(p.plugin) ? h('p', { class: 'quiet' }, `Saved by the plugin ${p.savedBy}; another one begins anew.`) : null,
-    !agent.mayWrite() ? null : !stopped ? h('p', { class: 'quiet' }, 'To move it, stop the pipeline.') : [
+    !agent.mayWrite() || p.when !== when ? null : !stopped ? h('p', { class: 'quiet' }, 'To move it, stop the pipeline.') : [
       h('label', { for: 'position' }, 'Another position, as it is shown above; its plugin reads it when the pipeline starts'),
       h('input', { id: 'position', class: 'wide', autocomplete: 'off', spellcheck: 'false', value: typed, oninput: (e) => draft.set(e.target.value) }),
       h('div', { class: 'actions' }, h('button', { class: 'primary', disabled: !typed }, 'Resume from it…'),
