@@ -189,7 +189,7 @@ func (p *page) fits(view string) {
 func (p *page) isFit(view string) {
 	p.t.Helper()
 	picture(p.t, p.ctx, strings.ReplaceAll(view, " ", "-"))
-	browser.Fits(p.t, p.ctx, view)
+	browser.Fits(p.ctx, p.t, view)
 }
 
 // marked are processors that mark records.

@@ -34,7 +34,7 @@ func TestSite(t *testing.T) {
 		until(t, tab, name+" has no text", `document.querySelector("article h1").innerText.length > 0`)
 		for _, view := range views {
 			do(t, tab, chromedp.EmulateViewport(view.width, 800), browser.Colours(view.scheme))
-			browser.Fits(t, tab, fmt.Sprintf("%q %d %s", name, view.width, view.scheme))
+			browser.Fits(tab, t, fmt.Sprintf("%q %d %s", name, view.width, view.scheme))
 		}
 	}
 	until(t, tab, "the search finds nothing", `(() => {
@@ -42,7 +42,7 @@ func TestSite(t *testing.T) {
 		box.value = "mqtt"; box.dispatchEvent(new Event("input", {bubbles: true}));
 		return document.querySelector('#found a[href^="connector-mqtt.html"]') !== null;
 	})()`)
-	browser.Fits(t, tab, "search")
+	browser.Fits(tab, t, "search")
 	do(t, tab, chromedp.Click(`#found a[href^="connector-mqtt.html"]`))
 	wait.For(t, "the page that was found", func() bool { // the context of the page before ends at any moment
 		shown, err := chromedp.Run(tab, chromedp.Evaluate[string](`location.pathname + " " + document.querySelector("article h1")?.innerText`))

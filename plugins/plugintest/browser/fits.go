@@ -17,7 +17,7 @@ const axe = "CONDUIT_AXE"
 
 // Fits checks that the page in a tab is no wider than the window, and accessible. Without axe-core it
 // checks the width alone, outside of CI.
-func Fits(t testing.TB, ctx context.Context, view string) {
+func Fits(ctx context.Context, t testing.TB, view string) {
 	t.Helper()
 	wide, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("document.documentElement.scrollWidth > innerWidth"))
 	if err != nil || wide {
