@@ -41,7 +41,7 @@ func Reserve(ctx context.Context, n int) error {
 	return nil
 }
 
-// Buffer counts what a connector holds in memory beside the records of calls: what it received and
+// Buffer counts what a connector holds in memory in addition to the records of calls: what it received and
 // is yet to be read, what it writes later. Its methods may be called concurrently.
 type Buffer interface {
 	// Take counts n bytes, and reports false, having counted none, when the host is short of

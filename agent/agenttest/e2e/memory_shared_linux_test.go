@@ -24,7 +24,7 @@ const (
 	greats        = 8  // pipelines with records of 16 MiB, and clients that inspect each and take nothing
 	onlookersEach = 4  // of them
 	hybrids       = 40 // hybrid spools, each with a reader whose destination takes nothing
-	hybridRecords = 64 // in each, beside a small first one
+	hybridRecords = 64 // in each, after a small first one
 	hybridRecord  = 16 << 10
 	shown         = 24 // requests for a dead letter of 16 MiB at the same time
 )
