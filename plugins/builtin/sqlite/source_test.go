@@ -33,8 +33,9 @@ func TestSnapshotAndChanges(t *testing.T) {
 
 // TestMissed opens a source at a position whose changes have been removed, and one of an older copy.
 func TestMissed(t *testing.T) {
-	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+	w := newWorld(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (0)")
 	s := w.open(w.settings("t"), nil)
+	s.Settle(s.Next(1)...) // all rows are read, so that those that follow are changes
 	w.exec("INSERT INTO t VALUES (1), (2), (3)")
 	got := s.Next(3)
 	s.Settle(got...)
