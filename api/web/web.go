@@ -7,8 +7,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
-	"embed"
+	_ "embed"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
@@ -16,8 +17,12 @@ import (
 	"sync"
 )
 
-//go:embed assets
-var files embed.FS
+//go:generate go run gather.go
+
+// packed are the files in assets, compressed: as they are they would take three times the room in the binary.
+//
+//go:embed page.json.gz
+var packed []byte
 
 // ContentSecurityPolicy lets the page load scripts, styles and images from the agent only,
 // connect to the agent only, and make no markup from text.
@@ -36,26 +41,33 @@ type file struct {
 	plain, gzip []byte
 }
 
-// all are the files by name. They are compressed once, when the page is first asked for.
+// all are the files by name. They are compressed one by one when the page is first asked for.
 var all = sync.OnceValue(func() map[string]*file {
-	entries, err := files.ReadDir("assets")
+	texts, err := unpack()
 	if err != nil {
 		panic(err) // they are part of the binary
 	}
 	out := map[string]*file{}
-	for _, e := range entries {
-		content, err := files.ReadFile("assets/" + e.Name())
-		if err != nil {
-			panic(err)
-		}
+	for name, text := range texts {
+		content := []byte(text)
 		sum := sha256.Sum256(content)
-		out[e.Name()] = &file{
-			media: mediaTypes[path.Ext(e.Name())], tag: `"` + hex.EncodeToString(sum[:8]) + `"`,
+		out[name] = &file{
+			media: mediaTypes[path.Ext(name)], tag: `"` + hex.EncodeToString(sum[:8]) + `"`,
 			plain: content, gzip: compress(content),
 		}
 	}
 	return out
 })
+
+// unpack returns the files as they are in assets.
+func unpack() (texts map[string]string, err error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	err = json.NewDecoder(r).Decode(&texts)
+	return texts, err
+}
 
 func compress(content []byte) []byte {
 	var b bytes.Buffer

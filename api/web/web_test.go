@@ -32,6 +32,23 @@ func fetch(t *testing.T, name string, header ...string) *httptest.ResponseRecord
 	return w
 }
 
+// What is served is what assets has.
+func TestPackedFilesAreCurrent(t *testing.T) {
+	entries, err := os.ReadDir("assets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		want, err := os.ReadFile("assets/" + e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fetch(t, e.Name()).Body.String(); got != string(want) {
+			t.Errorf("%s has changed: run just generate", e.Name())
+		}
+	}
+}
+
 var staticImport = regexp.MustCompile(`(?m)^(?:import|export) [^;]*from '\./([^']+)';`)
 
 // firstLoad returns the files that the page needs before it shows anything.
