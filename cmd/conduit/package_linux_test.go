@@ -29,8 +29,8 @@ func TestPackage(t *testing.T) {
 	}
 	needNspawn(t)
 	debs := t.TempDir()
-	release(t, debs, "v0.1.0")
-	release(t, debs, "v0.2.0")
+	release(t, debs, "v0.1.0", "amd64")
+	release(t, debs, "v0.2.0", "amd64")
 	root := debian(t)
 	m := &container{t: t, etc: filepath.Join(root, "etc/conduit")}
 	m.boot("--directory="+root, "--bind-ro="+debs+":/debs")
@@ -107,13 +107,13 @@ func (m *container) follow(page string, known *strings.Replacer) {
 	}
 }
 
-// release builds the package of a version for this machine.
-func release(t *testing.T, dir, version string) {
+// release builds what a release of a version has for a target.
+func release(t *testing.T, dir, version, target string) {
 	t.Helper()
 	cmd := exec.Command("../../.ci/release")
-	cmd.Env = append(os.Environ(), "OUT="+dir, "TARGETS=amd64", "VERSION="+version, "COMMIT=test", "SOURCE_DATE_EPOCH=1")
+	cmd.Env = append(os.Environ(), "OUT="+dir, "TARGETS="+target, "VERSION="+version, "COMMIT=test", "SOURCE_DATE_EPOCH=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("cannot build the package: %v\n%s", err, out)
+		t.Fatalf("cannot build the release: %v\n%s", err, out)
 	}
 }
 
