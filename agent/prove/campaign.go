@@ -129,7 +129,7 @@ func (c *campaign) run(ctx context.Context) error {
 
 // round runs the agent for a while, makes faults, and kills it or takes the power away.
 func (c *campaign) round(ctx context.Context) error {
-	early := c.random.IntN(4) == 0
+	early := c.random.IntN(3) == 0
 	a, err := c.start()
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (c *campaign) disturb(ctx context.Context, a *agentProcess) error {
 	editor.Go(func() { edited = c.edit(editing, random) })
 	err := c.fault(ctx, a)
 	if err == nil {
-		err = pause(ctx, c.upTo(400*time.Millisecond))
+		err = pause(ctx, c.moment())
 	}
 	stop()
 	editor.Wait()
@@ -262,6 +262,20 @@ func (c *campaign) until(ctx context.Context, a *agentProcess, done func() (bool
 
 func (c *campaign) upTo(d time.Duration) time.Duration {
 	return time.Duration(c.random.Int64N(int64(d)))
+}
+
+// soon returns a time up to d: half of the times an eighth of it or less.
+func (c *campaign) soon(d time.Duration) time.Duration {
+	share := c.random.Float64()
+	return time.Duration(share * share * share * float64(d))
+}
+
+// moment returns how long an agent goes on: most times some tens of milliseconds, a few times seconds.
+func (c *campaign) moment() time.Duration {
+	if c.random.IntN(50) == 0 {
+		return c.upTo(3 * time.Second)
+	}
+	return c.soon(400 * time.Millisecond)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

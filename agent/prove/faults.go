@@ -18,7 +18,7 @@ func (c *campaign) fault(ctx context.Context, a *agentProcess) error {
 	switch c.random.IntN(6) {
 	case 0:
 		f.Pauses++
-		return c.hang(ctx, a.pid(), c.upTo(time.Second))
+		return c.hang(ctx, a.pid(), c.soon(time.Second))
 	case 1:
 		if plugin := c.plugin(a); plugin > 0 && syscall.Kill(plugin, syscall.SIGKILL) == nil {
 			f.PluginCrashes++
@@ -26,7 +26,7 @@ func (c *campaign) fault(ctx context.Context, a *agentProcess) error {
 	case 2:
 		if plugin := c.plugin(a); plugin > 0 {
 			f.PluginHangs++
-			return c.hang(ctx, plugin, c.upTo(time.Second))
+			return c.hang(ctx, plugin, c.soon(time.Second))
 		}
 	case 3:
 		if !c.state.separate() {
@@ -36,7 +36,7 @@ func (c *campaign) fault(ctx context.Context, a *agentProcess) error {
 		if err := c.state.fill(); err != nil {
 			return err
 		}
-		return errors.Join(pause(ctx, c.upTo(600*time.Millisecond)), c.state.free())
+		return errors.Join(pause(ctx, c.soon(600*time.Millisecond)), c.state.free())
 	}
 	return nil
 }

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -78,7 +80,7 @@ func pipelines(t *testing.T) (all []spec.Pipeline) {
 	return all
 }
 
-func run(t *testing.T, sabotage string, kills int) *prove.Report {
+func run(t *testing.T, sabotage string, kills, seed int) *prove.Report {
 	t.Helper()
 	own, err := os.Executable()
 	if err != nil {
@@ -87,7 +89,7 @@ func run(t *testing.T, sabotage string, kills int) *prove.Report {
 	var progress bytes.Buffer
 	r, err := prove.Run(t.Context(), prove.Options{
 		Pipelines: pipelines(t), Registry: &processor.Registry{Builtin: processor.Builtins()}, Command: []string{own, "run"}, Env: os.Environ(),
-		Dir: t.TempDir(), Kills: kills, Time: 5*time.Minute + time.Duration(kills)*10*time.Second, Seed: uint64(setting(t, "CONDUIT_SEED", 1)), Progress: &progress, Sabotage: sabotage,
+		Dir: t.TempDir(), Kills: kills, Time: 5*time.Minute + time.Duration(kills)*10*time.Second, Seed: uint64(seed), Progress: &progress, Sabotage: sabotage,
 	})
 	if err != nil {
 		if r != nil {
@@ -112,12 +114,51 @@ func setting(t *testing.T, name string, standard int) int {
 	return standard
 }
 
+// killsOfOne is how many kills one proof has. More are those of several, some of which run at once.
+const killsOfOne = 100
+
 // The agent keeps its promises for pipelines of which all systems are out of reach.
 // CONDUIT_PROVE_KILLS sets how often it is killed.
 func TestPromisesHold(t *testing.T) {
 	t.Parallel()
-	kills := setting(t, "CONDUIT_PROVE_KILLS", 6)
-	r := run(t, "", kills)
+	kills, seed := setting(t, "CONDUIT_PROVE_KILLS", 6), setting(t, "CONDUIT_SEED", 1)
+	var all sum
+	t.Run("proofs", func(t *testing.T) {
+		for first := 0; first < kills; first += killsOfOne {
+			t.Run(strconv.Itoa(first+1), func(t *testing.T) {
+				t.Parallel()
+				all.add(promisesHold(t, min(killsOfOne, kills-first), seed+first/killsOfOne))
+			})
+		}
+	})
+	t.Logf("%d proofs from seed %d on: %+v, %d records, at most %d repeated in a row", all.proofs, seed, all.faults, all.records, all.longest)
+}
+
+// sum is what several proofs did.
+type sum struct {
+	mu               sync.Mutex
+	proofs           int
+	faults           prove.Faults
+	records, longest int64
+}
+
+func (s *sum) add(r *prove.Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, one := reflect.ValueOf(&s.faults).Elem(), reflect.ValueOf(r.Faults)
+	for i := range all.NumField() {
+		all.Field(i).SetInt(all.Field(i).Int() + one.Field(i).Int())
+	}
+	for _, f := range r.Flows {
+		s.records, s.longest = s.records+f.Arrived, max(s.longest, f.Longest)
+	}
+	s.proofs++
+}
+
+// promisesHold kills the agent so often.
+func promisesHold(t *testing.T, kills, seed int) *prove.Report {
+	t.Helper()
+	r := run(t, "", kills, seed)
 	t.Logf("%+v", *r)
 	if !r.Held || len(r.Broken) > 0 || r.Faults.Kills != kills || len(r.Flows) != 4 {
 		t.Errorf("held: %v, broken: %q, %d kills, %d flows", r.Held, r.Broken, r.Faults.Kills, len(r.Flows))
@@ -139,6 +180,7 @@ func TestPromisesHold(t *testing.T) {
 	if strings.Contains(notes.String(), "stamp") {
 		t.Errorf("a processor that could be kept is left out:\n%s", notes.String())
 	}
+	return r
 }
 
 // A destination that loses, repeats or reorders what it acknowledged makes the proof fail.
@@ -151,7 +193,7 @@ func TestBrokenPromisesAreFound(t *testing.T) {
 	} {
 		t.Run(sabotage, func(t *testing.T) {
 			t.Parallel()
-			r := run(t, sabotage, 1)
+			r := run(t, sabotage, 1, 1)
 			if r.Held || !strings.Contains(strings.Join(r.Broken, "\n"), want) {
 				t.Errorf("held: %v, broken: %q, want %q; %+v", r.Held, r.Broken, want, r.Flows)
 			}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -39,6 +38,9 @@ const addressFile = "CONDUIT_TEST_ADDRESS_FILE"
 
 // memoryLimit, when set, is the setting memory.limit of that agent.
 const memoryLimit = "CONDUIT_TEST_MEMORY_LIMIT"
+
+// maxDelay, when set, is the most that agent waits before it starts a pipeline again that failed.
+const maxDelay = "CONDUIT_TEST_MAX_DELAY"
 
 // noEvents, when set, has the agent in a process of its own take away from itself what
 // it needs to be notified of changes.
@@ -85,6 +87,9 @@ func child(dir string) int {
 	if limit, err := strconv.Atoi(os.Getenv(memoryLimit)); err == nil {
 		cfg.Memory.Limit = limit
 		host.LimitMemory(host.MemoryLimitOf(limit))
+	}
+	if most, err := time.ParseDuration(os.Getenv(maxDelay)); err == nil {
+		cfg.Pipelines.ErrorRecovery.MaxDelay = most
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	started := func(a *agent.Agent) {
@@ -192,44 +197,65 @@ const (
 	busyBound   = 10 * time.Second
 )
 
+// killsOfOne is how many kills one agent takes: what it wrote is kept until its end. More are those of
+// several agents, some of which run at once.
+const killsOfOne = 250
+
 // A kill -9 at any moment loses nothing and reorders nothing, and what is repeated is
 // what was read since the last commit.
 func TestKillLosesNothing(t *testing.T) {
+	n := kills(t)
+	if n <= killsOfOne {
+		t.Log(killOften(t, n))
+		return
+	}
+	var all killed
+	t.Run("agents", func(t *testing.T) {
+		for first := 0; first < n; first += killsOfOne {
+			t.Run(strconv.Itoa(first+1), func(t *testing.T) {
+				t.Parallel()
+				one := killOften(t, min(killsOfOne, n-first))
+				t.Log(one)
+				all.add(one)
+			})
+		}
+	})
+	t.Log("all: ", &all)
+}
+
+// killOften kills an agent n times and checks what it wrote. The file that it follows is rotated about once a second.
+func killOften(t *testing.T, n int) *killed {
 	const rate = 5000 // records per second in each pipeline
 	dir := t.TempDir()
 	writePipelines(t, dir, fmt.Sprintf(killPipelines, dir, rate))
 	feed, fed := context.WithCancel(t.Context())
 	lines := make(chan int)
-	go func() { lines <- feedLines(feed, filepath.Join(dir, "input.log"), rate) }()
+	go func() { lines <- feedRotated(feed, filepath.Join(dir, "input.log"), rate) }()
 
 	made, tailed := filepath.Join(dir, "made.jsonl"), filepath.Join(dir, "tailed.jsonl")
-	n := kills(t)
-	killed, bound := make([]time.Time, n), repeatBound
-	for i := range n {
-		p := startProcess(t, dir)
-		p.grows(t, made, tailed)
-		p.awaitBytes(t, made, rand.Int64N(150_000)) // any moment
-		p.kill()
-		killed[i], bound = time.Now(), max(bound, wait.Within(repeatBound, busyBound))
+	k, bound := &killed{starts: 100 * time.Millisecond}, repeatBound
+	for range n {
+		k.kill(t, startProcess(t, dir), made, tailed)
+		bound = max(bound, wait.Within(repeatBound, busyBound))
 	}
 	fed()
 	want := <-lines
 	catchUp(t, dir, tailed, want)
 
 	for _, path := range []string{made, tailed} {
-		o := inspect(t, path, killed)
-		t.Logf("%s: %d records, %d kills, %d repeated, read at most %v before the kill, %d torn lines",
-			filepath.Base(path), o.last, n, o.repeated, o.oldest, o.torn)
+		o := inspect(t, path, k.at)
+		k.records, k.repeated, k.oldest = k.records+o.last, k.repeated+o.repeated, max(k.oldest, o.oldest)
 		if o.oldest > bound {
 			t.Errorf("%s: a record was repeated that was read %v before the kill, want at most %v", path, o.oldest, bound)
 		}
 		if o.torn > n {
 			t.Errorf("%s: %d torn lines with %d kills", path, o.torn, n)
 		}
+		if path == tailed && o.last != want {
+			t.Errorf("%d of %d lines arrived", o.last, want)
+		}
 	}
-	if o := inspect(t, tailed, killed); o.last != want {
-		t.Errorf("%d of %d lines arrived", o.last, want)
-	}
+	return k
 }
 
 // feedLines appends numbered lines until ctx ends and returns how many.
@@ -415,11 +441,16 @@ func catchUp(t *testing.T, dir, copied string, want int) {
 }
 
 func lastSeen(path string) int {
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return 0
 	}
-	lines := bytes.Split(bytes.TrimSpace(b), []byte{'\n'})
+	defer f.Close()
+	tail := make([]byte, min(fileSize(path), 64<<10))
+	if _, err := f.ReadAt(tail, fileSize(path)-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
+		return 0
+	}
+	lines := bytes.Split(bytes.TrimSpace(tail), []byte{'\n'})
 	e, _ := parse(lines[len(lines)-1])
 	return e.number
 }

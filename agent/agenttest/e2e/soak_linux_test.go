@@ -1,0 +1,177 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+)
+
+const soakPipelines = `version: "2.2"
+pipelines:
+  - id: fast
+    connectors:
+      - {id: src, type: source, plugin: "builtin:generator", settings: {format.type: structured, format.options.n: int}}
+      - {id: dst, type: destination, plugin: "builtin:file", settings: {path: /dev/null}}
+  - id: failing
+    connectors:
+      - {id: src, type: source, plugin: "builtin:generator", settings: {rate: 100, format.type: raw, format.options.n: int}}
+      - {id: dst, type: destination, plugin: "builtin:file", settings: {path: /dev/full}}
+  - id: crashing
+    connectors:
+      - {id: src, type: source, plugin: "standalone:xgenerator", settings: {rate: 100, format.type: raw, format.options.n: int}}
+      - {id: dst, type: destination, plugin: "standalone:xfile", settings: {path: /dev/null}}
+  - id: edited
+    connectors:
+      - {id: src, type: source, plugin: "builtin:generator", settings: {rate: %d, format.type: raw, format.options.n: int}}
+      - {id: dst, type: destination, plugin: "builtin:file", settings: {path: /dev/null}}
+`
+
+// used is what a process has.
+type used struct {
+	fds, goroutines int
+	resident        int64
+}
+
+// add keeps what is greater of both.
+func (u *used) add(other used) {
+	*u = used{max(u.fds, other.fds), max(u.goroutines, other.goroutines), max(u.resident, other.resident)}
+}
+
+// usedBy returns what the agent whose address is in a file has.
+func usedBy(t *testing.T, p *process, address string) (u used) {
+	t.Helper()
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := os.ReadFile(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get("http://" + strings.TrimSpace(string(at)) + "/v1/agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var status struct {
+		Goroutines int
+		Memory     struct{ Resident int64 }
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
+		t.Fatal(err)
+	}
+	return used{len(fds), status.Goroutines, status.Memory.Resident}
+}
+
+// disturbed is what was done to the agent of TestSoakStaysFlat.
+type disturbed struct{ edits, invalid, crashes, hangs int }
+
+// disturb edits a pipeline, and at times leaves a file that is not valid, kills a connector or has one hang for a second.
+func (s *disturbed) disturb(t *testing.T, p *process, dir string) {
+	t.Helper()
+	s.edits++
+	text := fmt.Sprintf(soakPipelines, 100+s.edits%2)
+	plugins := children(p.cmd.Process.Pid)
+	switch {
+	case s.edits%8 == 2:
+		s.invalid++
+		text += "  - : [\n"
+	case s.edits%16 == 4 && len(plugins) > 0:
+		if syscall.Kill(plugins[rand.IntN(len(plugins))], syscall.SIGKILL) == nil {
+			s.crashes++
+		}
+	case s.edits%16 == 12 && len(plugins) > 0:
+		if plugin := plugins[rand.IntN(len(plugins))]; syscall.Kill(plugin, syscall.SIGSTOP) == nil {
+			s.hangs++
+			time.AfterFunc(time.Second, func() { _ = syscall.Kill(plugin, syscall.SIGCONT) })
+		}
+	}
+	writePipelines(t, dir, text)
+}
+
+// At full speed, with a destination that fails and connectors that crash and hang, which are started
+// again each time, and with a pipeline that is changed all the time, memory, file descriptors and
+// goroutines stay where they were after the first part of the time.
+// CONDUIT_SOAK_SECONDS sets how long it runs, 8 by default in CI and 3 elsewhere.
+func TestSoakStaysFlat(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	address := filepath.Join(dir, "address")
+	install(t, dir, "xgenerator", "xfile")
+	writePipelines(t, dir, fmt.Sprintf(soakPipelines, 100))
+	p := startProcess(t, dir, addressFile+"="+address, maxDelay+"=1s")
+	t.Cleanup(p.kill)
+	p.waitFor(t, "its address", func() bool { return fileSize(address) > 0 })
+	seconds := 3
+	if agenttest.Thorough() {
+		seconds = 8
+	}
+	length := time.Duration(setting(t, "CONDUIT_SOAK_SECONDS", seconds)) * time.Second
+	var base, most used
+	var faults disturbed
+	saves := time.NewTicker(200 * time.Millisecond)
+	defer saves.Stop()
+	for began := time.Now(); time.Since(began) < length; <-saves.C { // about as often as a person saves
+		faults.disturb(t, p, dir)
+		if u := usedBy(t, p, address); time.Since(began) < length/3 {
+			base.add(u)
+		} else {
+			most.add(u)
+		}
+	}
+	records := sum(t, metric(address, `conduit_connector_records_total{component_id="fast:dst"`))
+	failures := sum(t, metric(address, `conduit_pipeline_phases_total{phase="recovering"`))
+	t.Logf("%v, %+v, %v failures of pipelines, %v records: at most %+v, %+v in the first third", length, faults, failures, records, most, base)
+	if records < 1000 || failures < 1 {
+		t.Errorf("%v records, %v failures", records, failures)
+	}
+	if most.fds > base.fds+10 || most.goroutines > base.goroutines+20 || most.resident > base.resident*5/4+16<<20 {
+		t.Errorf("at most %+v after %+v", most, base)
+	}
+	p.terminate(t)
+}
+
+// sum adds the values of metrics.
+func sum(t *testing.T, metrics string) (all float64) {
+	t.Helper()
+	for line := range strings.SplitSeq(metrics, ", ") {
+		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += value
+	}
+	return all
+}
+
+// metric returns the lines of the metrics of the agent that begin with prefix.
+func metric(address, prefix string) string {
+	at, err := os.ReadFile(address)
+	if err != nil {
+		return ""
+	}
+	resp, err := http.Get("http://" + strings.TrimSpace(string(at)) + "/metrics")
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	var found []string
+	body, _ := io.ReadAll(resp.Body)
+	for line := range strings.Lines(string(body)) {
+		if strings.HasPrefix(line, prefix) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(found, ", ")
+}
