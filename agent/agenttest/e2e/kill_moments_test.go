@@ -66,11 +66,19 @@ func (k *killed) String() string {
 		len(k.lives), after(0.1), after(0.5), after(0.99), after(1), k.records, k.repeated, k.oldest.Round(time.Millisecond))
 }
 
-// feedRotated appends numbered lines until ctx ends and returns how many. Once a second it renames the
-// file and begins another one.
-func feedRotated(ctx context.Context, path string, rate int) (n int) {
+// feedRotated appends numbered lines until ctx ends and returns how many. When rotate is closed it begins to
+// rename the file once a second, and goes on in another one.
+func feedRotated(ctx context.Context, path string, rate int, rotate <-chan struct{}) (n int) {
 	for files := 1; ; files++ {
-		one, done := context.WithTimeout(ctx, time.Second)
+		one, done := context.WithCancel(ctx)
+		go func() {
+			<-rotate
+			select {
+			case <-time.After(time.Second):
+			case <-one.Done():
+			}
+			done()
+		}()
 		n += feed(one, path, rate/100, func(i int) string { return strconv.Itoa(n + i) })
 		done()
 		if ctx.Err() != nil {

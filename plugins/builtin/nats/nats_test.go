@@ -2,7 +2,9 @@ package nats_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -158,6 +160,36 @@ func TestStream(t *testing.T) {
 			}
 			if info, err := stream.Info(t.Context()); err != nil || info.State.Consumers != 0 {
 				t.Errorf("%d consumers are left: %v", info.State.Consumers, err)
+			}
+		})
+	}
+}
+
+// What is received and not read takes no more memory than the host has, and no more than buffer.maxBytes; the rest stays
+// with the server.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	const size, messages = 1000, 50
+	for name, bound := range map[string]struct {
+		memory int64
+		most   string
+	}{"of the host": {3 * size, "100000"}, "of the setting": {1 << 30, "3000"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			s.stream(t, orders())
+			s.publish(t, "orders.a", slices.Repeat([]string{strings.Repeat("a", size)}, messages)...)
+			memory, src := &plugintest.Memory{Bytes: bound.memory}, &nats.Source{}
+			ctx, set := memory.Context(t.Context()), settings(s, "buffer.maxBytes", bound.most)
+			if err := errors.Join(src.Configure(ctx, set), src.Open(ctx, nil)); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = src.Teardown(context.WithoutCancel(ctx)) })
+			wait.For(t, "the memory is used up", func() bool { return memory.Used() == 3*size })
+			read(t, src, messages)
+			ack(t, src, messages)
+			if memory.Used() != 0 || memory.Most() > 3*size {
+				t.Errorf("%d bytes are taken, %d at most, want 0 and %d", memory.Used(), memory.Most(), 3*size)
 			}
 		})
 	}

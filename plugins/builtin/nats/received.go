@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/inbox"
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -18,10 +19,14 @@ import (
 type received struct {
 	*inbox.Inbox[*message]
 
+	most   int64      // bytes of Queue, of one message at least
+	buffer sdk.Buffer // of the host, that they are counted in
+
+	bytes   int64         // guarded by Inbox: of Queue
 	last    uint64        // guarded by Inbox: of Queue, or read before
 	acked   uint64        // guarded by Inbox
 	streams int           // guarded by Inbox: that were recreated
-	freed   notify.Signal // something was acknowledged
+	freed   notify.Signal // something was read or acknowledged
 }
 
 type message struct {
@@ -32,8 +37,8 @@ type message struct {
 	again   jetstream.Msg // guarded by Inbox: as it was received last, to be acknowledged
 }
 
-func newReceived(at uint64) *received {
-	return &received{Inbox: inbox.New[*message](), last: at, acked: at, freed: notify.NewSignal()}
+func newReceived(at uint64, most int64, buffer sdk.Buffer) *received {
+	return &received{Inbox: inbox.New[*message](), most: most, buffer: buffer, last: at, acked: at, freed: notify.NewSignal()}
 }
 
 // put takes a message.
@@ -45,6 +50,7 @@ func (b *received) put(m *message) {
 	switch {
 	case sequence > b.last:
 		b.last = sequence
+		b.count(size(m))
 		b.Push(m)
 	case sequence <= b.acked:
 		_ = m.Ack() // it is repeated when it does not arrive
@@ -57,10 +63,18 @@ func (b *received) put(m *message) {
 	}
 }
 
-// wait waits until fewer than most messages are not acknowledged. A server does not count those that its
-// stream has removed.
-func (b *received) wait(ctx context.Context, most int) error {
-	for b.unacked() >= most {
+func size(m *message) int64 { return int64(len(m.Data())) }
+
+// count counts bytes that wait to be read. The caller has the inbox locked.
+func (b *received) count(n int64) {
+	b.bytes += n
+	b.buffer.Add(int(n))
+}
+
+// wait waits until fewer than most messages are not acknowledged, and there is room and memory for this one. A server does not
+// count those that its stream has removed.
+func (b *received) wait(ctx context.Context, most int, next *message) error {
+	for !b.fits(most, size(next)) {
 		select {
 		case <-b.freed:
 		case <-ctx.Done():
@@ -68,6 +82,27 @@ func (b *received) wait(ctx context.Context, most int) error {
 		}
 	}
 	return nil
+}
+
+func (b *received) fits(most int, bytes int64) bool {
+	b.Lock()
+	defer b.Unlock()
+	if len(b.Queue)+len(b.Read) >= most {
+		return false
+	}
+	return len(b.Queue) == 0 || b.bytes+bytes <= b.most && bytes <= int64(b.buffer.Room())
+}
+
+// read waits for messages and returns all that wait.
+func (b *received) read(ctx context.Context) ([]*message, error) {
+	messages, err := b.Take(ctx)
+	b.Lock()
+	defer b.Unlock()
+	for _, m := range messages {
+		b.count(-size(m))
+	}
+	b.freed.Notify()
+	return messages, err
 }
 
 // ack acknowledges the next n messages that were read. An acknowledgement that is lost is repeated when the

@@ -40,7 +40,7 @@ func (s *stream) open(ctx context.Context, pos record.Position) (err error) {
 	if s.begun, err = parsePosition(pos, s.settings.Stream); err != nil {
 		return err
 	}
-	s.known, s.inbox, s.done = len(pos) > 0, newReceived(s.begun.Sequence), make(chan struct{})
+	s.known, s.inbox, s.done = len(pos) > 0, newReceived(s.begun.Sequence, s.settings.BufferSize, sdk.NewBuffer(ctx)), make(chan struct{})
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go s.run(ctx)
 	return nil
@@ -184,9 +184,6 @@ func (s *stream) receive(ctx context.Context, at jetstream.Stream, consumer jets
 	}
 	defer messages.Stop()
 	for next := uint64(1); ; next++ {
-		if err := s.inbox.wait(ctx, s.settings.Maximum); err != nil {
-			return err
-		}
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			return s.settings.failed("read", err)
@@ -203,7 +200,11 @@ func (s *stream) receive(ctx context.Context, at jetstream.Stream, consumer jets
 				return err
 			}
 		}
-		s.inbox.put(&message{Msg: m, meta: meta, created: s.begun.Created})
+		one := &message{Msg: m, meta: meta, created: s.begun.Created}
+		if err := s.inbox.wait(ctx, s.settings.Maximum, one); err != nil {
+			return err
+		}
+		s.inbox.put(one)
 		if acked, _ := s.inbox.at(); s.noted && acked > s.first { // there is a position
 			s.noted = false
 			_ = at.DeleteConsumer(ctx, s.settings.base(ctx)+created) // else the next session removes it
@@ -229,7 +230,7 @@ func (s *stream) jump(ctx context.Context, at jetstream.Stream, last uint64) err
 }
 
 func (s *stream) read(ctx context.Context) ([]record.Record, error) {
-	messages, err := s.inbox.Take(ctx)
+	messages, err := s.inbox.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +253,12 @@ func nanoseconds(at time.Time) string { return strconv.FormatInt(at.UnixNano(), 
 
 func (s *stream) ack(n int) { s.inbox.ack(n) }
 
-func (s *stream) close() { ended(s.cancel, s.done) }
+func (s *stream) close() {
+	ended(s.cancel, s.done)
+	if s.inbox != nil {
+		s.inbox.buffer.Close()
+	}
+}
 
 func (s *stream) progress() progress.Report {
 	r, behind := s.latest.Report(), s.pending.Load()+int64(s.inbox.unacked())

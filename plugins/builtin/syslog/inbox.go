@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/conduit-agent/conduit/plugins/sdk"
 	"github.com/conduit-agent/conduit/spec/notify"
 )
 
@@ -22,12 +23,14 @@ type received struct {
 	message          []byte
 }
 
-// inbox has the messages that were received. It bounds how many are not acknowledged.
+// inbox has the messages that were received. It bounds how many are not acknowledged, and how much
+// memory those take that are not read.
 type inbox struct {
-	most int
+	most   int
+	buffer sdk.Buffer // of the host: messages of queue
 
 	mu      sync.Mutex
-	room    sync.Cond  // of mu: there is room, or the inbox is closed
+	room    sync.Cond  // of mu: messages were read or acknowledged, or the inbox is closed
 	queue   []received // guarded by mu: not read
 	held    int        // guarded by mu: received and not acknowledged
 	dropped int64      // guarded by mu
@@ -35,8 +38,8 @@ type inbox struct {
 	arrived notify.Signal
 }
 
-func newInbox(most int) *inbox {
-	b := &inbox{most: most, arrived: notify.NewSignal()}
+func newInbox(most int, buffer sdk.Buffer) *inbox {
+	b := &inbox{most: most, buffer: buffer, arrived: notify.NewSignal()}
 	b.room.L = &b.mu
 	return b
 }
@@ -45,7 +48,7 @@ func newInbox(most int) *inbox {
 func (b *inbox) put(m received) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.held >= b.most && !b.closed {
+	for !b.closed && !b.fits(m) {
 		b.room.Wait()
 	}
 	if !b.closed {
@@ -54,11 +57,16 @@ func (b *inbox) put(m received) bool {
 	return !b.closed
 }
 
+// fits reports whether there is room and memory for the message. One that is alone always has it.
+func (b *inbox) fits(m received) bool {
+	return b.held < b.most && (len(b.queue) == 0 || len(m.message) <= b.buffer.Room())
+}
+
 // offer takes the message, or drops it when there is no room.
 func (b *inbox) offer(m received) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held >= b.most {
+	if !b.fits(m) {
 		b.dropped++
 		return
 	}
@@ -67,6 +75,7 @@ func (b *inbox) offer(m received) {
 
 func (b *inbox) push(m received) {
 	b.queue = append(b.queue, m)
+	b.buffer.Add(len(m.message))
 	b.held++
 	b.arrived.Notify()
 }
@@ -82,6 +91,10 @@ func (b *inbox) take(ctx context.Context, most int) ([]received, error) {
 		} else {
 			b.queue = nil
 		}
+		for _, m := range all {
+			b.buffer.Add(-len(m.message))
+		}
+		b.room.Broadcast()
 		b.mu.Unlock()
 		if n > 0 {
 			return all, nil
@@ -111,6 +124,7 @@ func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
+	b.buffer.Close()
 	b.room.Broadcast()
 }
 

@@ -83,7 +83,7 @@ func (s *Source) Configure(_ context.Context, values map[string]string) error {
 
 // Open listens.
 func (s *Source) Open(ctx context.Context, pos record.Position) (err error) {
-	s.log, s.inbox, s.conns = sdk.Logger(ctx), newInbox(s.settings.Waiting), map[net.Conn]struct{}{}
+	s.log, s.inbox, s.conns = sdk.Logger(ctx), newInbox(s.settings.Waiting, sdk.NewBuffer(ctx)), map[net.Conn]struct{}{}
 	if s.numbers, err = numbers.New(pos); err != nil {
 		return err
 	}

@@ -173,6 +173,28 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// What is not read takes no more memory than the host has: connections wait, and packets are dropped.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	const size, messages = 1000, 50
+	memory := &plugintest.Memory{Bytes: 3 * size}
+	ctx, s, addr := memory.Context(t.Context()), &syslog.Source{}, fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
+	if err := errors.Join(s.Configure(ctx, map[string]string{"address": addr, "raw": "true"}), s.Open(ctx, nil)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Teardown(context.WithoutCancel(ctx)) })
+	send(t, "tcp", addr, strings.Repeat(strings.Repeat("a", size)+"\n", messages))
+	wait.For(t, "the memory is used up", func() bool { return memory.Used() == 3*size })
+	send(t, "udp", addr, "dropped")
+	wait.For(t, "a packet is dropped", func() bool { return strings.HasPrefix(s.Progress().Warning, "1 messages over UDP were dropped") })
+	if records := read(t, s, messages); strings.Contains(texts(records), "dropped") {
+		t.Error("a packet was read that was dropped")
+	}
+	if memory.Used() != 0 || memory.Most() > 3*size {
+		t.Errorf("%d bytes are taken, %d at most, want 0 and %d", memory.Used(), memory.Most(), 3*size)
+	}
+}
+
 // TestRsyslogSends has a real syslog daemon send what logger writes.
 func TestRsyslogSends(t *testing.T) {
 	t.Parallel()

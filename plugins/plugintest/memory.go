@@ -1,0 +1,56 @@
+package plugintest
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/conduit-agent/conduit/plugins/sdk"
+)
+
+// Memory is what a host has for the buffers of connectors, and counts what they take of it.
+type Memory struct {
+	Bytes int64
+
+	used, most atomic.Int64
+}
+
+// Context returns ctx with an environment whose buffers are of m.
+func (m *Memory) Context(ctx context.Context) context.Context {
+	return sdk.WithEnv(ctx, &sdk.Env{ConnectorID: "p:c", Logger: slog.New(slog.DiscardHandler), Buffer: func() sdk.Buffer { return &buffer{of: m} }})
+}
+
+// Used returns how many bytes are taken.
+func (m *Memory) Used() int64 { return m.used.Load() }
+
+// Most returns how many bytes were taken at once, at most.
+func (m *Memory) Most() int64 { return m.most.Load() }
+
+// buffer is one user of a Memory.
+type buffer struct {
+	of   *Memory
+	held atomic.Int64
+}
+
+// Take implements sdk.Buffer.
+func (b *buffer) Take(n int) bool {
+	if n > b.Room() {
+		return false
+	}
+	b.Add(n)
+	return true
+}
+
+// Add implements sdk.Buffer.
+func (b *buffer) Add(n int) {
+	b.held.Add(int64(n))
+	used := b.of.used.Add(int64(n))
+	for most := b.of.most.Load(); used > most && !b.of.most.CompareAndSwap(most, used); most = b.of.most.Load() {
+	}
+}
+
+// Room implements sdk.Buffer.
+func (b *buffer) Room() int { return int(max(0, b.of.Bytes-b.of.used.Load())) }
+
+// Close implements sdk.Buffer.
+func (b *buffer) Close() { b.of.used.Add(-b.held.Swap(0)) }
