@@ -34,8 +34,9 @@ type Destination struct {
 	id        string
 	topic     *template.Template
 	timeLimit template.TimeLimit
-	client    *paho.Client // nil: there is no connection
-	largest   int          // bytes of a packet that the server takes; 0: any
+	client    *paho.Client    // nil: there is no connection
+	lost      context.Context // of the client: ends when the connection is lost
+	largest   int             // bytes of a packet that the server takes; 0: any
 }
 
 // Parameters describes the settings.
@@ -136,7 +137,7 @@ func (d *Destination) try(ctx context.Context, p *paho.Publish) error {
 		return recordError{fmt.Errorf("the record has %d bytes: the server takes messages of up to %d", len(p.Payload), d.largest)}
 	}
 	again := *p // the client notes its packet id in it
-	r, err := d.client.Publish(ctx, &again)
+	r, err := d.send(ctx, &again)
 	if r != nil && r.ReasonCode >= 0x80 {
 		err = fmt.Errorf("the server refuses the message for %q with code 0x%x", p.Topic, r.ReasonCode)
 		switch r.ReasonCode {
@@ -151,6 +152,19 @@ func (d *Destination) try(ctx context.Context, p *paho.Publish) error {
 		d.leave()
 	}
 	return err
+}
+
+// send publishes and waits for the answer, until the connection is lost: the client alone would wait
+// for the answer of a closed connection for as long as one may take.
+func (d *Destination) send(ctx context.Context, p *paho.Publish) (*paho.PublishResponse, error) {
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.lost, cancel)()
+	r, err := d.client.Publish(limited, p)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		err = errLost
+	}
+	return r, err
 }
 
 // overhead is what a packet has in addition to topic and payload, at most.
@@ -170,7 +184,9 @@ func (d *Destination) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.client, d.largest = c, 0
+	lost, cancel := context.WithCancel(context.Background())
+	go func() { <-c.Done(); cancel() }()
+	d.client, d.lost, d.largest = c, lost, 0
 	if ack.Properties != nil && ack.Properties.MaximumPacketSize != nil {
 		d.largest = int(*ack.Properties.MaximumPacketSize)
 	}

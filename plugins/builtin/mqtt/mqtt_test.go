@@ -2,6 +2,7 @@ package mqtt_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/mqtt"
@@ -350,6 +352,61 @@ func TestPublish(t *testing.T) {
 	n, err := gone.Write(t.Context(), []record.Record{rec("a", "5")})
 	if lost, ok := err.(interface{ Lost() bool }); n != 0 || !ok || !lost.Lost() {
 		t.Errorf("wrote %d: %v, want no record's fault", n, err)
+	}
+}
+
+// A message that was sent when the connection was lost is published again at once, however long the server
+// may take to answer.
+func TestPublishesAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan []string, 1)
+	go func() {
+		first := serveOne(l, func(net.Conn, *packets.Publish) bool { return false })
+		second := serveOne(l, func(c net.Conn, p *packets.Publish) bool {
+			_, err := (&packets.Puback{PacketID: p.PacketID, Properties: &packets.Properties{}}).WriteTo(c)
+			return err == nil
+		})
+		served <- []string{first, second}
+	}()
+	d := open(t, map[string]string{"url": "mqtt://" + l.Addr().String(), "topic": "a", "timeout": "1h", "retry.timeout": "1h"})
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	if n, err := d.Write(ctx, []record.Record{{Position: record.Position("1"), Operation: record.OperationCreate, After: record.Raw([]byte("x"))}}); n != 1 || err != nil {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	if err := errors.Join(l.Close(), d.Teardown(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-served; got[0] == "" || got[0] != got[1] {
+		t.Errorf("published %q", got)
+	}
+}
+
+// serveOne serves one client until it leaves, or until publish says to close the connection. It returns the last
+// payload that was published.
+func serveOne(l net.Listener, publish func(net.Conn, *packets.Publish) bool) (payload string) {
+	c, err := l.Accept()
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	for {
+		p, err := packets.ReadPacket(c)
+		if err != nil {
+			return payload
+		}
+		switch content := p.Content.(type) {
+		case *packets.Connect:
+			_, _ = (&packets.Connack{Properties: &packets.Properties{}}).WriteTo(c)
+		case *packets.Publish:
+			if payload = string(content.Payload); !publish(c, content) {
+				return payload
+			}
+		}
 	}
 }
 
