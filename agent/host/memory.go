@@ -4,10 +4,11 @@ import "runtime/debug"
 
 // LimitMemory has the Go runtime keep this process within limit bytes, 0 for none: the
 // garbage collector works harder before they are used. The runtime counts neither the pages
-// of the executable nor what SQLite allocates, for which a fifth is left, 128 MiB at most.
+// of the executable nor what SQLite allocates, for which a quarter is left, 192 MiB at most.
 func LimitMemory(limit int64) {
 	if limit > 0 {
-		debug.SetMemoryLimit(limit - min(limit/5, 128<<20))
+		returnLargeBlocks()
+		debug.SetMemoryLimit(limit - min(limit/4, 192<<20))
 	}
 }
 
