@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -139,28 +140,41 @@ func (l *Line) Decode(into any) error {
 	return json.Unmarshal(after, into)
 }
 
-// readLines returns the numbers of the records in a file. Lines that a kill tore are left out.
-func readLines(path string, number func(*Line) (int, error)) ([]int, error) {
-	content, err := os.ReadFile(path)
+// lines reads the numbers of the records in a file that grows.
+type lines struct {
+	path   string
+	number func(*Line) (int, error)
+	at     int64 // up to where all were read
+	all    []int
+}
+
+// read returns the numbers of all records. Lines that a kill tore are left out.
+func (f *lines) read(context.Context) ([]int, error) {
+	file, err := os.Open(f.path)
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var all []int
-	for line := range bytes.Lines(content) {
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.NewSectionReader(file, f.at, 1<<40))
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(content[:bytes.LastIndexByte(content, '\n')+1]) {
+		f.at += int64(len(line))
 		var l Line
 		if err := json.Unmarshal(line, &l); err != nil {
 			continue
 		}
-		n, err := number(&l)
+		n, err := f.number(&l)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, n)
+		f.all = append(f.all, n)
 	}
-	return all, nil
+	return f.all, nil
 }
 
 // appendLines appends a line for each number in one write.

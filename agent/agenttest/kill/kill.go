@@ -68,6 +68,7 @@ type Source struct {
 	Group      func(number int) int                   // order is promised among the numbers of a group; nil: all are one
 	NoOrder    bool                                   // no order is promised
 	Reread     bool                                   // faults of network and server may repeat records, as a kill of the agent may
+	Snapshot   bool                                   // changes come in between the records of a snapshot: no fault is made before one of a single record has been read
 	Skip       map[Fault]string                       // faults that do not apply, with the reason
 	Interval   time.Duration                          // between two calls of Produce; 0: 10 ms
 }
@@ -166,8 +167,8 @@ func RunSource(t *testing.T, c Source) {
 	if number == nil {
 		number = NumberOf
 	}
-	f.produce, f.interval = f.system.Produce, c.Interval
-	f.arrived = func(context.Context) ([]int, error) { return readLines(output, number) }
+	f.produce, f.interval, f.snapshot = f.system.Produce, c.Interval, c.Snapshot
+	f.arrived = (&lines{path: output, number: number}).read
 	f.promise = promise{group: c.Group, unordered: c.NoOrder, reread: c.Reread}
 	f.run(c.Skip)
 }
@@ -193,6 +194,11 @@ const maxBetween = 200
 
 func (f *flow) run(skip map[Fault]string) {
 	f.start()
+	if f.snapshot {
+		if err := f.passSnapshot(); err != nil {
+			f.t.Fatal(err)
+		}
+	}
 	for _, one := range append(slices.Clone(faults), maker{Everything, always, (*flow).everything, true}) {
 		if brief() && !one.brief || !one.needs(f) {
 			continue

@@ -78,7 +78,7 @@ func numbersOf(ctx context.Context, db *sql.DB, query string) (all []int, err er
 func TestSQLiteSource(t *testing.T) {
 	t.Parallel()
 	kill.RunSource(t, kill.Source{
-		Plugin: "builtin:sqlite",
+		Plugin: "builtin:sqlite", Snapshot: true,
 		System: func(t *testing.T, dir string) *kill.System {
 			f := newSQLite(t, dir, "CREATE TABLE ledger (n INTEGER PRIMARY KEY, text TEXT)")
 			return &kill.System{Produce: f.produce, Settings: func(string) map[string]string {
