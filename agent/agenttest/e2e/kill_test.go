@@ -181,11 +181,15 @@ func writePipelines(t *testing.T, dir, text string) {
 func kills(t *testing.T) int { return rounds(t, "CONDUIT_KILLS", 100) }
 
 // rounds is how often a test makes something go wrong: as a variable says, else so often in CI,
-// and a quarter of it elsewhere and under the race detector.
+// a quarter of it there under the race detector, and elsewhere a tenth, but not less than three times.
 func rounds(t *testing.T, variable string, inCI int) int {
 	t.Helper()
-	if !agenttest.Thorough() {
+	switch {
+	case agenttest.Thorough():
+	case os.Getenv("CI") != "":
 		inCI = max(2, inCI/4)
+	default:
+		inCI = max(3, inCI/10)
 	}
 	return setting(t, variable, inCI)
 }

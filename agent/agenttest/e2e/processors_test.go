@@ -283,7 +283,7 @@ func TestKillLosesNothingWithProcessors(t *testing.T) {
 	for _, id := range processedPipelines {
 		outputs = append(outputs, filepath.Join(dir, id+".jsonl"))
 	}
-	killed, exchanged := make([]time.Time, kills(t)/4), 0
+	killed, exchanged := make([]time.Time, max(3, kills(t)/4)), 0
 	for i := range killed {
 		p := startProcess(t, dir)
 		p.grows(t, outputs...)

@@ -31,7 +31,7 @@ type terminal struct {
 
 // newTerminal opens a terminal where the reader stands.
 func newTerminal(t *testing.T, bin string, reader stand) *terminal {
-	checkout, home := copyOfCheckout(t), t.TempDir()
+	home := t.TempDir()
 	short, err := os.MkdirTemp("", "") // sockets are made below it, whose paths must be short
 	if err != nil {
 		t.Fatal(err)
@@ -39,9 +39,9 @@ func newTerminal(t *testing.T, bin string, reader stand) *terminal {
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
 	o := &terminal{T: t, stand: reader, dir: t.TempDir(), scratch: t.TempDir()}
 	if reader.checkout {
-		o.dir = checkout
+		o.dir = copyOfCheckout(t)
 	}
-	o.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "CHECKOUT="+checkout, "SCRATCH="+o.scratch, "TMPDIR="+short,
+	o.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "SCRATCH="+o.scratch, "TMPDIR="+short,
 		"GOFLAGS=-trimpath -ldflags=-w", "GOSUMDB=off", "CONDUIT_API_HTTP_ADDRESS=127.0.0.1:0")
 	for _, name := range []string{"GOPATH", "GOMODCACHE", "GOCACHE"} { // which are below HOME by default
 		value, err := exec.Command("go", "env", name).Output()

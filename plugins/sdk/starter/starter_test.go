@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conduit-agent/conduit/plugins/plugintest/built"
 	"github.com/conduit-agent/conduit/plugins/processor/wasm"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
@@ -77,7 +78,11 @@ func TestBuildProcessor(t *testing.T) {
 	if err := os.Rename(path, filepath.Join(dir, "mine.wasm")); err != nil {
 		t.Fatal(err)
 	}
-	modules := wasm.New(wasm.Options{Dir: dir})
+	compiled, err := built.Modules("starter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := wasm.New(wasm.Options{Dir: dir, CacheDir: compiled})
 	defer func() { _ = modules.Close(context.Background()) }()
 	modules.Rescan(t.Context())
 	plugins := modules.Plugins()
@@ -102,9 +107,9 @@ func build(t *testing.T, kind starter.Kind, environment ...string) string {
 	if err := (starter.Plugin{Kind: kind, Name: "mine", Version: "v0.0.0"}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, environment, "build", "-mod=readonly", "-ldflags=-w", "-o", "mine", ".")
+	run(t, dir, environment, "build", "-trimpath", "-mod=readonly", "-ldflags=-w", "-o", "mine", ".") // which a cache serves in any directory
 	if kind == starter.Processor {
-		run(t, dir, nil, "test", "-mod=readonly", ".")
+		run(t, dir, nil, "test", "-trimpath", "-mod=readonly", ".")
 	}
 	return filepath.Join(dir, "mine")
 }
