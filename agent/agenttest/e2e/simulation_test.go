@@ -37,7 +37,12 @@ const (
 // CONDUIT_SEED the first of them.
 func TestSimulatedAgent(t *testing.T) {
 	t.Parallel()
-	sequences, first := setting(t, "CONDUIT_SIMULATIONS", 80), setting(t, "CONDUIT_SEED", 1)
+	sequences := 40
+	if os.Getenv("CI") != "" {
+		sequences = 80
+	}
+	first := setting(t, "CONDUIT_SEED", 1)
+	sequences = setting(t, "CONDUIT_SIMULATIONS", sequences)
 	cfg, _, err := config.Load(config.Sources{Path: os.DevNull})
 	if err != nil {
 		t.Fatal(err)
