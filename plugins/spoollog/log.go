@@ -156,6 +156,7 @@ func (l *Log) Close() error {
 	}
 	l.notify()
 	l.readers.saveAll()
+	l.retention.logDrops()
 	l.mu.Unlock()
 	defer l.mu.Lock()
 	return errors.Join(l.segments.closeActive(), l.closeFiles())

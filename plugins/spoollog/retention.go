@@ -37,7 +37,12 @@ type retention struct {
 	readers  *readers
 	queue    *queue
 	dropped  uint64 // records, as in Counts
+	reported uint64 // of dropped, in the log
+	logged   time.Time
 }
+
+// dropInterval is the time between two lines of the log about drops: a full log drops with each write.
+const dropInterval = 10 * time.Second
 
 // set sets the limits, and has segments be so small that they can be kept.
 func (r *retention) set(limits Limits) {
@@ -61,7 +66,7 @@ func (r *retention) makeSpace(frames []Frame) (dropped, wait bool) {
 		case Block:
 			return false, true
 		case DropNewest:
-			r.drop(count, "newest")
+			r.drop(count)
 			return true, false
 		case DropOldest:
 			if !r.dropOldest() {
@@ -91,17 +96,25 @@ func (r *retention) dropOldest() bool {
 		return false
 	}
 	if low < s.end {
-		r.drop(s.end-max(s.base, low), "oldest")
+		r.drop(s.end - max(s.base, low))
 	}
 	return true
 }
 
-func (r *retention) drop(records uint64, which string) {
-	if records == 0 {
-		return
-	}
+func (r *retention) drop(records uint64) {
 	r.dropped += records
-	r.log.Warn("the spool is full: records were dropped", "which", which, "records", records, "dropped", r.dropped)
+	if now := r.now(); now.Sub(r.logged) >= dropInterval {
+		r.logged = now
+		r.logDrops()
+	}
+}
+
+// logDrops logs what was dropped since the last line about it.
+func (r *retention) logDrops() {
+	if records := r.dropped - r.reported; records > 0 {
+		r.log.Warn("the spool is full: records were dropped", "which", map[Full]string{DropOldest: "oldest", DropNewest: "newest"}[r.Full], "records", records, "dropped", r.dropped)
+	}
+	r.reported = r.dropped
 }
 
 // retain removes the segments that all readers acknowledged, and reports whether there were any.

@@ -72,12 +72,16 @@ func feedRotated(ctx context.Context, path string, rate int, rotate <-chan struc
 	for files := 1; ; files++ {
 		one, done := context.WithCancel(ctx)
 		go func() {
-			<-rotate
+			defer done()
+			select {
+			case <-rotate:
+			case <-one.Done():
+				return
+			}
 			select {
 			case <-time.After(time.Second):
 			case <-one.Done():
 			}
-			done()
 		}()
 		n += feed(one, path, rate/100, func(i int) string { return strconv.Itoa(n + i) })
 		done()

@@ -146,7 +146,9 @@ Example:
 				before = time.Now().Add(-*older)
 			}
 			records, bytes, err := spoollog.Truncate(args[0], before)
-			fmt.Fprintf(p.Stdout, "removed %d records, %d bytes\n", records, bytes)
+			if err == nil || records > 0 {
+				fmt.Fprintf(p.Stdout, "removed %d records, %d bytes\n", records, bytes)
+			}
 			return err
 		},
 	}

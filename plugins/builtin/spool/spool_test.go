@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conduit-agent/conduit/plugins/builtin/spool"
+	"github.com/conduit-agent/conduit/plugins/plugintest/logbuf"
 	"github.com/conduit-agent/conduit/plugins/record"
 	"github.com/conduit-agent/conduit/plugins/sdk"
 )
@@ -293,6 +294,40 @@ func TestProgress(t *testing.T) {
 	if *report.Records != 9 || report.Warning != "11 records were dropped because the spool was full" {
 		t.Errorf("%d records behind, and the warning %q", *report.Records, report.Warning)
 	}
+}
+
+// A full spool drops with each write, and logs that every ten seconds and when it is closed, so that no record is left out.
+func TestDropsAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logbuf.Buffer
+		d, ctx := &spool.Destination{}, sdk.WithEnv(t.Context(), &sdk.Env{ConnectorID: "in:spool", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		settings := map[string]string{"path": filepath.Join(t.TempDir(), "spool"), "limit.bytes": "1000000", "full": "drop-newest"}
+		if err := errors.Join(d.Configure(ctx, settings), d.Open(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		write := func(n int) {
+			for range n {
+				if _, err := d.Write(ctx, []record.Record{{After: record.Raw(make([]byte, 100_000))}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		write(20) // 9 of them fit
+		time.Sleep(10 * time.Second)
+		write(5)
+		if err := d.Teardown(ctx); err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for line := range strings.Lines(log.String()) {
+			if _, counts, ok := strings.Cut(line, "which="); ok {
+				lines = append(lines, strings.TrimSpace(counts))
+			}
+		}
+		if got := strings.Join(lines, "; "); got != "newest records=1 dropped=1; newest records=11 dropped=12; newest records=4 dropped=16" {
+			t.Errorf("logged %s", got)
+		}
+	})
 }
 
 // A link that is put in the place of the directory after the settings were checked leads nowhere:
