@@ -120,6 +120,7 @@ func (s State) Adopt(path string) (generation int32, err error) {
 	if err := os.WriteFile(notePath(path), fmt.Appendln(nil, -generation), 0o600); err != nil {
 		return 0, err
 	}
+	inherit(notePath(path), path)
 	return generation, syncFile(notePath(path))
 }
 
@@ -141,6 +142,7 @@ func Begin(ctx context.Context, writer *sql.DB, path string) error {
 	if err := os.WriteFile(draft, fmt.Appendln(nil, version), 0o600); err != nil {
 		return err
 	}
+	inherit(draft, path)
 	return os.Rename(draft, notePath(path)) // not synced: an older note is as good, but later
 }
 

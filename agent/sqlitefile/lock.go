@@ -20,9 +20,13 @@ func LockFile(path string) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, Explain(path, err)
 	}
+	_, missing := os.Lstat(path + ".lock")
 	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, Explain(path, err)
+	}
+	if missing != nil {
+		inherit(f.Name(), path)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()

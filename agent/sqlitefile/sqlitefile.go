@@ -179,9 +179,10 @@ func Place(draft, path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// Replace puts the file at draft in the place of f, which is kept, with its log, under its name with the
-// ending. At no moment there is no file.
+// Replace puts the file at draft in the place of f, whose owner it gets, and which is kept, with its log, under
+// its name with the ending. At no moment there is no file.
 func (f File) Replace(draft, ending string) error {
+	inherit(draft, f.Path)
 	kept := f.Path + ending
 	if err := os.Link(f.Path, kept); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("cannot keep %q: %w", f.Path, err)
