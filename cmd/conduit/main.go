@@ -28,12 +28,13 @@ func main() {
 		return
 	}
 	p := &cli.Program{
-		Stdout:   os.Stdout,
-		Stderr:   os.Stderr,
-		Version:  thisBuild().Version,
-		Environ:  os.Environ(),
-		Terminal: term.IsTerminal(int(os.Stdout.Fd())),
-		Journal:  isJournal(os.Stdout, os.Getenv("JOURNAL_STREAM")),
+		Stdout:      os.Stdout,
+		Stderr:      os.Stderr,
+		Version:     thisBuild().Version,
+		Environ:     os.Environ(),
+		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
+		Journal:     isJournal(os.Stdout, os.Getenv("JOURNAL_STREAM")),
+		ServiceFile: "/etc/conduit/conduit.yaml",
 		Catalog: func(c config.Config, log *slog.Logger) cli.Catalog {
 			return plugincatalog.Offline(c, log)
 		},

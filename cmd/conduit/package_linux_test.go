@@ -1,14 +1,19 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/plugins/plugintest/wait"
 )
 
 // packagePipeline writes the number of each record on a line.
@@ -21,8 +26,8 @@ pipelines:
 `
 
 // TestPackage takes the package through its life on a Debian that has nothing else, with systemd
-// as process 1: installed as the page says, upgraded while a pipeline runs, not downgraded,
-// removed, installed again, purged.
+// as process 1: installed, and given a pipeline that is broken and mended, as the page says; upgraded while
+// pipelines run, not downgraded, removed, installed again; backed up and restored as the page says; purged.
 func TestPackage(t *testing.T) {
 	if os.Getenv("CI") == "" && os.Getenv("CONDUIT_PACKAGES") == "" {
 		server.Missing(t, "building packages takes minutes; CONDUIT_PACKAGES=1 has it done")
@@ -32,11 +37,16 @@ func TestPackage(t *testing.T) {
 	release(t, debs, "v0.1.0", "amd64")
 	release(t, debs, "v0.2.0", "amd64")
 	root := debian(t)
-	m := &container{t: t, etc: filepath.Join(root, "etc/conduit")}
-	m.boot("--directory="+root, "--bind-ro="+debs+":/debs")
 	const older, newer = "/debs/conduit_0.1.0_amd64.deb", "/debs/conduit_0.2.0_amd64.deb"
-
-	m.follow("systemd/README.md", strings.NewReplacer("./conduit_*_amd64.deb", "--no-install-recommends "+older))
+	m := &container{t: t, etc: filepath.Join(root, "etc/conduit"), known: strings.NewReplacer("./conduit_*_amd64.deb", "--no-install-recommends "+older)}
+	m.boot("--directory="+root, "--bind-ro="+debs+":/debs")
+	began := time.Now()
+	m.follow(installBlock)
+	m.follow(ownBlock)
+	if took := time.Since(began); took > 5*time.Minute {
+		t.Errorf("a pipeline of one's own took %v", took)
+	}
+	m.follow(breakBlock)
 	m.shows(map[string]string{"ActiveState": "active", "UnitFileState": "enabled", "NRestarts": "0"})
 	for _, path := range []string{"/usr/share/man/man1/conduit-status.1.gz", "/usr/share/bash-completion/completions/conduit", "/var/lib/conduit/admin-token"} {
 		m.must("test", "-s", path)
@@ -67,6 +77,7 @@ func TestPackage(t *testing.T) {
 	m.grows("numbers.txt")
 	m.counted()
 
+	m.follow(backupBlock)
 	m.must("dpkg", "--purge", "conduit")
 	for _, path := range []string{"/usr/bin/conduit", "/var/lib/conduit", "/var/lib/private/conduit", "/etc/conduit/conduit.yaml", "/run/conduit"} {
 		if out, err := m.run("ls", "-d", path); err == nil {
@@ -86,25 +97,73 @@ func (m *container) counted() {
 	}
 }
 
-// follow executes the first commands of a page, each of which prints what its comment says
-// behind an arrow.
-func (m *container) follow(page string, known *strings.Replacer) {
+// Blocks of commands of the page, in their order.
+const (
+	installBlock = iota
+	ownBlock
+	breakBlock
+	backupBlock
+)
+
+// follow executes the commands of a block of the page. Those that print something, which their comment says behind an
+// arrow, are repeated until they do: people are slower than the agent.
+func (m *container) follow(block int) {
 	m.t.Helper()
-	text, err := os.ReadFile(page)
+	text, err := os.ReadFile("systemd/README.md")
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	_, block, found := strings.Cut(string(text), "```sh\n")
-	block, _, ends := strings.Cut(block, "```")
-	if !found || !ends {
-		m.t.Fatalf("%s has no commands", page)
+	blocks := strings.Split(string(text), "```sh\n")[1:]
+	if len(blocks) <= block {
+		m.t.Fatalf("the page has %d blocks of commands", len(blocks))
 	}
-	for line := range strings.Lines(known.Replace(block)) {
-		_, want, _ := strings.Cut(strings.TrimSpace(line), "# → ")
-		if out := m.must("sh", "-c", line); !strings.Contains(out, want) {
-			m.t.Errorf("%sprints %s", line, out)
+	commands, _, _ := strings.Cut(blocks[block], "```")
+	for _, command := range splitCommands(m.known.Replace(commands)) {
+		printed := expectation.FindStringSubmatch(command)
+		if printed == nil {
+			m.must("sh", "-c", command)
+			continue
 		}
+		want := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(printed[1]), "…", ".*"))
+		var out, code string
+		wait.For(m.t, command, func() bool {
+			out, code = m.result(command)
+			return want.MatchString(out) && code == cmp.Or(printed[2], "0")
+		}, func() string { return "exit code " + code + "\n" + out })
 	}
+}
+
+// expectation is what a comment says that a command prints, and how that ends when it is not with 0.
+var expectation = regexp.MustCompile(`\s+# → (.*?)(?:, exit code (\d))?\n`)
+
+// result returns what a command prints, and its exit code.
+func (m *container) result(command string) (out, code string) {
+	m.t.Helper()
+	out, err := m.run("sh", "-c", command)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return out, strconv.Itoa(exit.ExitCode())
+	} else if err != nil {
+		m.t.Fatal(err)
+	}
+	return out, "0"
+}
+
+// splitCommands splits a block into lines, of which those of a here-document stay together.
+func splitCommands(block string) (all []string) {
+	end := ""
+	for line := range strings.Lines(block) {
+		if end != "" {
+			all[len(all)-1] += line
+			if strings.TrimSpace(line) == end {
+				end = ""
+			}
+			continue
+		}
+		all = append(all, line)
+		_, word, _ := strings.Cut(line, "<<'")
+		end, _, _ = strings.Cut(word, "'")
+	}
+	return all
 }
 
 // release builds what a release of a version has for a target.

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -25,6 +23,7 @@ import (
 func runCommand(p *cli.Program) *ffcli.Command {
 	flags := cli.NewFlags("run")
 	s := cli.SettingFlags(flags)
+	s.Own = true
 	var o onceFlags
 	flags.BoolVar(&o.once, "once", false, "end when every source is at its end, or idle")
 	flags.DurationVar(&o.idle, "idle", 5*time.Second, "with --once: how long a source is idle that does not know its end")
@@ -76,7 +75,7 @@ func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings, o *once) err
 			return err
 		}
 	}
-	if nothingThere(c) {
+	if cli.NothingAt(config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path) { // most likely the wrong directory
 		fmt.Fprintf(p.Stderr, "conduit: nothing is set up here: there is no %s, no directory %s and no state in %s.\n"+
 			"'conduit init' and 'conduit pipelines init' in this directory write a first pipeline, which starts at once.\n", config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path)
 	}
@@ -108,17 +107,6 @@ func runAgent(ctx context.Context, p *cli.Program, s *cli.Settings, o *once) err
 		})
 	}
 	return p.Agent(ctx, agent.Options{Config: c, Log: log, Version: version, Started: started, Reload: reload, Docs: p.Docs})
-}
-
-// nothingThere reports whether the agent would run with neither settings nor pipelines: most
-// likely in the wrong directory.
-func nothingThere(c config.Config) bool {
-	for _, path := range []string{config.DefaultPath, c.Pipelines.Path, c.DB.SQLite.Path} {
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			return false
-		}
-	}
-	return true
 }
 
 // logHandler returns the handler of the agent's log, and what ends it. People's lines go to the journal with fields of

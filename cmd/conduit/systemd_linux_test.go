@@ -145,8 +145,9 @@ pipelines:
 // container is a machine with systemd as its process 1.
 type container struct {
 	t      *testing.T
-	etc    string // its /etc/conduit
-	leader int    // its process 1, as this machine counts
+	etc    string            // its /etc/conduit
+	leader int               // its process 1, as this machine counts
+	known  *strings.Replacer // what stands for words of the page
 }
 
 // bootInstalled boots a machine with the agent installed as the page of the unit says.

@@ -29,6 +29,7 @@ type Program struct {
 	Terminal       bool                       // Stdout is one
 	Journal        bool                       // Stdout leads to systemd's journal
 	JournalSocket  string                     // where that takes entries with fields; "": nowhere
+	ServiceFile    string                     // settings of an agent that is installed as a service; "": none
 	Ask            func(question string) bool // of the person at the terminal; nil: there is none
 	Catalog        func(config.Config, *slog.Logger) Catalog
 	Agent          func(context.Context, agent.Options) error

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 // Settings are the agent's settings as flags of a command.
 type Settings struct {
 	path  string            // of conduit.yaml, when it was given
+	Own   bool              // of an agent of its own: those of an installed service are for another
 	Given map[string]string // key → text
 }
 
@@ -78,11 +80,12 @@ func flagText(s config.Setting) string {
 	return text
 }
 
-// Load returns the settings in effect and warns about those that have none.
+// Load returns the settings in effect and warns about those that have none. In a directory where no agent
+// is set up they are those of the installed service, unless s is for an agent of its own.
 func (s *Settings) Load(p *Program) (config.Config, error) {
-	path := s.path
-	if path == "" {
-		path = p.Getenv("CONDUIT_CONFIG_PATH")
+	path := cmp.Or(s.path, p.Getenv("CONDUIT_CONFIG_PATH"))
+	if path == "" && !s.Own && nothingHere() && !NothingAt(p.ServiceFile) {
+		path = p.ServiceFile
 	}
 	environ := slices.DeleteFunc(slices.Clone(p.Environ), func(v string) bool { return strings.HasPrefix(v, TokenVariable+"=") })
 	c, warnings, err := config.Load(config.Sources{Path: path, Env: environ, Flags: s.Given})
@@ -93,6 +96,21 @@ func (s *Settings) Load(p *Program) (config.Config, error) {
 		return c, Invalidf("%v", err)
 	}
 	return c, err
+}
+
+// nothingHere reports whether no agent is set up in this directory.
+func nothingHere() bool {
+	return NothingAt(config.DefaultPath, config.Default("pipelines.path").(string), config.Default("db.sqlite.path").(string))
+}
+
+// NothingAt reports whether there is nothing at any of the paths.
+func NothingAt(paths ...string) bool {
+	for _, path := range paths {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
 }
 
 // FileAt returns the path of a pipeline file, or of a directory of them: path, or if there is nothing, what has

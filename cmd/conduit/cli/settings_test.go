@@ -1,0 +1,52 @@
+package cli_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/conduit-agent/conduit/cmd/conduit/cli"
+)
+
+// Where no agent is set up, commands are about the one that is installed as a service.
+func TestSettingsOfTheService(t *testing.T) {
+	dir := t.TempDir()
+	service := filepath.Join(dir, "service.yaml")
+	if err := os.WriteFile(service, []byte("db: {sqlite: {path: /var/lib/conduit/conduit.db}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, file, here string
+		own              bool
+		args             []string
+		want             string
+	}{
+		{name: "nothing here", file: service, want: "/var/lib/conduit/conduit.db"},
+		{name: "given", file: service, args: []string{"--db.sqlite.path", "mine.db"}, want: "mine.db"},
+		{name: "settings here", file: service, here: "conduit.yaml", want: "conduit.db"},
+		{name: "pipelines here", file: service, here: "pipelines", want: "conduit.db"},
+		{name: "state here", file: service, here: "conduit.db", want: "conduit.db"},
+		{name: "an agent of its own", file: service, own: true, want: "conduit.db"},
+		{name: "no service", file: filepath.Join(dir, "missing.yaml"), want: "conduit.db"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			if test.here != "" {
+				if err := os.WriteFile(test.here, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			flags := flag.NewFlagSet("", flag.ContinueOnError)
+			s := cli.SettingFlags(flags, "db.sqlite.path")
+			s.Own = test.own
+			if err := flags.Parse(test.args); err != nil {
+				t.Fatal(err)
+			}
+			c, err := s.Load(&cli.Program{Stderr: t.Output(), ServiceFile: test.file})
+			if err != nil || c.DB.SQLite.Path != test.want {
+				t.Errorf("the state is %q, %v; want %q", c.DB.SQLite.Path, err, test.want)
+			}
+		})
+	}
+}
