@@ -22,7 +22,7 @@ func TestMinimalBuild(t *testing.T) {
 		}
 	}
 	for _, pkg := range []string{"./javascript", "./wasm", "./expr", "./ai", "../template", "../schema/avro", "../builtin/file"} {
-		if out, err := exec.Command("go", "test", "-tags", "minimal", "-run", "^TestMinimal", pkg).CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "test", "-trimpath", "-ldflags=-w", "-tags", "minimal", "-run", "^TestMinimal", pkg).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", pkg, err, out)
 		}
 	}
