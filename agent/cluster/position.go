@@ -15,6 +15,7 @@ import (
 // OwnedError reports that a member has the claim of a pipeline.
 type OwnedError struct{ Pipeline, Member string }
 
+// Error names the pipeline and the member that has its claim.
 func (e *OwnedError) Error() string {
 	return fmt.Sprintf("the member %q of the cluster still has the claim of pipeline %q", e.Member, e.Pipeline)
 }

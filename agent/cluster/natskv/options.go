@@ -26,6 +26,7 @@ type Options struct {
 // UnfitError reports that a stream or a server does not do what claims rest on.
 type UnfitError struct{ Wrong []string }
 
+// Error lists what is wrong.
 func (u *UnfitError) Error() string {
 	return "NATS cannot keep the claims of the cluster: " + strings.Join(u.Wrong, "; ")
 }
