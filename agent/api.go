@@ -177,7 +177,7 @@ func (a *Agent) plan(ctx context.Context, request rest.PlanRequest) (*rest.Plan,
 	rescan := sync.OnceFunc(func() { a.Catalog.Rescan(ctx) })
 	p.Check = func(pipeline *spec.Pipeline) []spec.Problem {
 		_, lost := spec.Resolve(pipeline, a.references.Lookup(ctx))
-		return append(a.Catalog.CheckFresh(ctx, pipeline, rescan), lost...)
+		return append(a.Catalog.CheckAfterRescan(ctx, pipeline, rescan), lost...)
 	}
 	return p.Plan(ctx, request, declared, known)
 }

@@ -215,7 +215,7 @@ func TestLoopReapplies(t *testing.T) {
 	})
 }
 
-func TestLoopTellsWhatCannotBeAppliedAgain(t *testing.T) {
+func TestLoopReportsWhatCannotBeAppliedAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.declare(flexible("p", "1"))
 		w.failToReapply()
@@ -1316,7 +1316,7 @@ func TestLoopStartsBehindHangingConnectors(t *testing.T) {
 
 // Check answers after what was declared before is on its way, and only then: not while the
 // desired state cannot be read, but still while pipelines drain at the end.
-func TestCheckMeansThatEverythingWasLookedAt(t *testing.T) {
+func TestCheckMeansThatEverythingWasScanned(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.store.declare(pipeline("p", "1")) // without waking the loop
 		if err := w.loop.Check(w.Context()); err != nil {

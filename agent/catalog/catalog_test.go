@@ -94,12 +94,12 @@ func TestCheckPaths(t *testing.T) {
 }
 
 // A plugin that is not known is searched for once more before it counts as missing.
-func TestCheckFresh(t *testing.T) {
+func TestCheckAfterRescan(t *testing.T) {
 	c := offline(t)
 	for plugin, want := range map[string]int{"builtin:log": 0, "nowhere": 1} {
 		scans := 0
 		p := &spec.Pipeline{Connectors: []spec.Connector{{ID: "a", Type: spec.TypeDestination, Plugin: plugin}}, DLQ: spec.DLQ{Plugin: "builtin:log"}}
-		problems := c.CheckFresh(t.Context(), p, func() { scans++ })
+		problems := c.CheckAfterRescan(t.Context(), p, func() { scans++ })
 		if scans != want || len(problems) != want {
 			t.Errorf("%s: %d scans, problems %v; want %d of each", plugin, scans, problems, want)
 		}

@@ -21,9 +21,9 @@ func (c *Catalog) Check(ctx context.Context, p *spec.Pipeline) []spec.Problem {
 	return c.check(ctx, c.known(ctx), p)
 }
 
-// CheckFresh is Check, but when a plugin is not known it calls rescan, and checks again before
+// CheckAfterRescan is Check, but when a plugin is not known it calls rescan, and checks again before
 // it says that the plugin does not exist.
-func (c *Catalog) CheckFresh(ctx context.Context, p *spec.Pipeline, rescan func()) []spec.Problem {
+func (c *Catalog) CheckAfterRescan(ctx context.Context, p *spec.Pipeline, rescan func()) []spec.Problem {
 	problems := c.Check(ctx, p)
 	if slices.ContainsFunc(problems, func(p spec.Problem) bool { return p.Code == codePluginNotFound || p.Code == codeProcessorNotFound }) {
 		rescan()

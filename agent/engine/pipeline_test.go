@@ -451,7 +451,7 @@ func TestDestinationsThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-func TestDestinationsAreCarefulWhereRefusalsAreTolerated(t *testing.T) {
+func TestDestinationsStopAndWaitWhereRefusalsAreTolerated(t *testing.T) {
 	for _, test := range []struct {
 		size, threshold int
 		settings        map[string]string

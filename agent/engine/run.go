@@ -151,7 +151,7 @@ func (r *run) stop(ctx context.Context, reading *sync.WaitGroup) error {
 		s.drain()
 	}
 	for _, s := range r.sources {
-		if s.ignoresAcks { // nobody else waits for its last commit
+		if s.ignoresAcks { // nothing else waits for its last commit
 			if err := s.acknowledge(ctx); err != nil {
 				return err
 			}

@@ -59,7 +59,7 @@ func reload(ctx context.Context, r *cli.Remote, wait, prune bool, timeout time.D
 	if err != nil || !wait {
 		return result, err
 	}
-	const lookAgain = 20 * time.Millisecond
+	const pollInterval = 20 * time.Millisecond
 	for deadline := time.Now().Add(timeout); ; {
 		all, err := statuses(ctx, r)
 		if err != nil {
@@ -71,7 +71,7 @@ func reload(ctx context.Context, r *cli.Remote, wait, prune bool, timeout time.D
 			result.Warnings = warningsOf(files, events)
 			return result, err
 		}
-		if err := sleep(ctx, lookAgain); err != nil {
+		if err := sleep(ctx, pollInterval); err != nil {
 			return nil, err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/conduit-agent/conduit/spec"
 )
 
-func TestStatusTellsWhichSourcesWait(t *testing.T) {
+func TestStatusShowsWhichSourcesWait(t *testing.T) {
 	const waiting = "no record yet, open since 2026-01-02T03:04:05Z"
 	got := behindWords(&rest.PipelineRates{Stages: map[string]rest.StageRates{"p:b": {Waiting: waiting}, "p:a": {Records: 1}}})
 	if got != "p:b: "+waiting {

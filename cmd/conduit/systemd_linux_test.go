@@ -206,7 +206,7 @@ func (m *container) boot(from ...string) {
 	args := append(from, "--quiet", "--register=no", "--private-network", "--machine=conduit-"+strconv.Itoa(os.Getpid()), "--console=pipe", "--boot",
 		"--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self", // systemd 252 denies them in containers
 		"systemd.unit=basic.target", "systemd.firstboot=off")
-	if _, err := os.Stat("/run/systemd/system"); err != nil { // nobody here to make a scope
+	if _, err := os.Stat("/run/systemd/system"); err != nil { // no systemd to make a scope
 		args = slices.Insert(args, 0, "--keep-unit")
 	}
 	for _, unit := range []string{"networkd-wait-online.service", "networkd.service", "networkd.socket", "resolved.service", "timesyncd.service", "firstboot.service"} {

@@ -11,8 +11,8 @@ import (
 // Frame is a run of encoded records, ready to be appended.
 type Frame struct{ frame frame }
 
-// recordGuess is the capacity that a record is given at first.
-const recordGuess = 256
+// typicalRecord is the capacity that a record is given at first.
+const typicalRecord = 256
 
 var encoders = sync.Pool{New: func() any { return new(codec.Encoder) }}
 
@@ -34,7 +34,7 @@ func Encode(records []record.Record) (frames []Frame, n int, err error) {
 
 // encodeFrame encodes as many records as make a frame.
 func encodeFrame(e *codec.Encoder, records []record.Record) (f frame, err error) {
-	e.Reset(make([]byte, headerSize, min(headerSize+len(records)*recordGuess, frameBytes+recordGuess)))
+	e.Reset(make([]byte, headerSize, min(headerSize+len(records)*typicalRecord, frameBytes+typicalRecord)))
 	size := headerSize
 	for f.count < min(len(records), frameRecords) && size < frameBytes {
 		if err = e.Append(&records[f.count]); err == nil && e.Len() > headerSize+maxBody {

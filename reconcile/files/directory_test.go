@@ -16,7 +16,7 @@ import (
 )
 
 // The state of the directory is reported when it changes, in either direction, and only then.
-func TestTheStateOfTheDirectoryIsTold(t *testing.T) {
+func TestTheStateOfTheDirectoryIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		store, notified := newMemory(), 0

@@ -421,7 +421,7 @@ func TestDebounceIsBounded(t *testing.T) {
 	o.until("the file", is("a.yaml=a"))
 }
 
-func TestRescanFindsWhatNoEventTold(t *testing.T) {
+func TestRescanFindsWhatNoEventReported(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "same file")
 	o := observeWith(t, &watch.Watcher{Dir: t.TempDir(), Rescan: 20 * time.Millisecond})
 	write(t, outside, "a")
@@ -482,7 +482,7 @@ func TestPollsRemoteDirectories(t *testing.T) {
 
 // A file that bears the time of just now is read again even if nothing else shows that
 // it changed.
-func TestTimesTooCoarseToTell(t *testing.T) {
+func TestTimesTooCoarseToDiffer(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "same file")
 	w := &watch.Watcher{Dir: t.TempDir(), Rescan: 10 * time.Millisecond}
 	w.Stamp(time.Now())

@@ -145,7 +145,7 @@ func BenchmarkInspectors(b *testing.B) {
 			out := filepath.Join(a.Dir, "p.jsonl")
 			a.Save("p.yaml", made(a.Dir, "p", 0, ""))
 			a.Wait("the first records", func() bool { return fileSize(out) > 1<<20 })
-			lookOn(b, a.Address(), c.sessions, c.filter)
+			inspectAll(b, a.Address(), c.sessions, c.filter)
 			var heap uint64
 			from, used := fileSize(out), processorTime(b)
 			b.ResetTimer()
@@ -195,7 +195,7 @@ func lines(b *testing.B, path string, from, to int64) (n int) {
 // until its input ends.
 const onlookers = "CONDUIT_TEST_ONLOOKERS"
 
-func lookOn(b *testing.B, address string, sessions int, filter string) {
+func inspectAll(b *testing.B, address string, sessions int, filter string) {
 	b.Helper()
 	if sessions == 0 {
 		return

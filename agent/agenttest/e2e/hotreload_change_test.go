@@ -165,7 +165,7 @@ func TestRecoveringPipelinesObey(t *testing.T) {
 }
 
 // A change that makes sources start over is warned of, and no other.
-func TestLostPositionsAreToldOf(t *testing.T) {
+func TestLostPositionsAreReported(t *testing.T) {
 	changes := map[string]struct {
 		save func(d *desk)
 		want map[string]int // warnings by reason

@@ -173,7 +173,7 @@ func TestReadmeListsAllMetrics(t *testing.T) {
 }
 
 // The status of a pipeline shows its rates while it runs.
-func TestStatusTellsRates(t *testing.T) {
+func TestRatesAreInTheStatusOfAnAgent(t *testing.T) {
 	t.Parallel()
 	w := startWeb(t, "")
 	w.Save("p.yaml", made(w.Dir, "p", 1000, ""))

@@ -45,7 +45,7 @@ func (g *Gate) Hold(r Request) {
 	<-r.released
 }
 
-// Pause waits until nobody writes. Nobody does until released is closed. begun is false
+// Pause waits until no write goes on. None begins until released is closed. begun is false
 // when ended was closed first, or ctx has ended.
 func (g *Gate) Pause(ctx context.Context, ended, released <-chan struct{}) (begun bool, err error) {
 	r := Request{make(chan struct{}), released}

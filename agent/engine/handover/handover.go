@@ -16,7 +16,7 @@ type Handover struct {
 	// TakeOver is called once, in a goroutine of its own, when a write takes longer than Limit.
 	TakeOver func()
 
-	writing atomic.Bool // a write goes on, and nobody took over
+	writing atomic.Bool // a write goes on that was not taken over
 	timer   *time.Timer // owned by the goroutine that writes
 }
 

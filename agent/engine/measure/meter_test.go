@@ -70,7 +70,7 @@ func TestSamplerPassesErrorsOn(t *testing.T) {
 }
 
 // A call that goes on can be seen, also when one of an abandoned run ends meanwhile.
-func TestMeterTellsTheCallThatGoesOn(t *testing.T) {
+func TestMeterCountsTheCallThatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m measure.Meter
 		abandoned, end := make(chan struct{}), make(chan struct{})

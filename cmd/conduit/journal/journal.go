@@ -31,7 +31,7 @@ const (
 // fields are the attributes that entries have fields of their own for, with their names.
 var fields = map[string]string{"pipeline_id": "PIPELINE_ID", "connector_id": "CONNECTOR_ID", "plugin_name": "PLUGIN_NAME", "component": "COMPONENT"}
 
-// Writer sends entries to the journal in the background: a journal that takes none keeps nobody waiting. What
+// Writer sends entries to the journal in the background: a journal that takes none holds nothing up. What
 // finds no place in the queue is counted, and the journal gets the number when it takes entries again.
 type Writer struct {
 	path    string
