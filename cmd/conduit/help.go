@@ -21,6 +21,7 @@ func helpCommand(p *cli.Program, root *ffcli.Command) *ffcli.Command {
 		LongHelp:   "It is what COMMAND --help shows.\n\nExample:\n  conduit help pipelines plan",
 		Exec: func(ctx context.Context, args []string) error {
 			c := root
+			args = cli.WithoutAliases(root, args)
 			for i, name := range args {
 				below := cli.Below(c, name)
 				if below == nil && len(c.Subcommands) > 0 {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,7 +21,7 @@ func (p *Program) Run(ctx context.Context, root *ffcli.Command, args []string) i
 	var help *ffcli.Command // the command whose flags were wrong or whose help was asked for
 	prepare(root, func(c *ffcli.Command) { help = c })
 
-	err := root.Parse(withoutAliases(root, args))
+	err := root.Parse(WithoutAliases(root, args))
 	if err != nil {
 		err = &flagError{errors.Unwrap(err)}
 	} else {
@@ -59,6 +60,11 @@ func hint(c *ffcli.Command, word string) string {
 	for _, s := range c.Subcommands {
 		names = append(names, s.Name)
 	}
+	for _, alias := range slices.Sorted(maps.Keys(aliases)) {
+		if slices.ContainsFunc(aliases[alias], func(name string) bool { return Below(c, name) != nil }) {
+			names = append(names, alias)
+		}
+	}
 	if near := spelling.Hint(word, names); near != "" {
 		return near
 	}
@@ -75,8 +81,8 @@ func hint(c *ffcli.Command, word string) string {
 // aliases are words that people try for commands, and the names that there may be.
 var aliases = map[string][]string{"list": {"ls"}, "rm": {"delete", "drop"}, "get": {"describe"}, "show": {"describe"}}
 
-// withoutAliases returns args with the name of the command in place of an alias of it.
-func withoutAliases(root *ffcli.Command, args []string) []string {
+// WithoutAliases returns args with the name of the command in place of an alias of it.
+func WithoutAliases(root *ffcli.Command, args []string) []string {
 	if len(args) < 2 {
 		return args
 	}

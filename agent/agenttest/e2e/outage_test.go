@@ -1,0 +1,97 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conduit-agent/conduit/agent/agenttest"
+	"github.com/conduit-agent/conduit/agent/config"
+	"github.com/conduit-agent/conduit/plugins/plugintest/server"
+	"github.com/conduit-agent/conduit/spec"
+)
+
+// unreachable are destinations whose system is at %s.
+var unreachable = map[string]string{
+	"http":     `url: "http://%s/", body.format: lines, retry.timeout: 100ms`,
+	"kafka":    `servers: "%s", topic: t`,
+	"mqtt":     `url: "mqtt://%s", topic: t, retry.timeout: 100ms`,
+	"mysql":    `address: "%s", database: d, user: u, table: t`,
+	"nats":     `url: "nats://%s", subject: s, retry.timeout: 100ms`,
+	"postgres": `url: "postgres://u:p@%s/d", table: t`,
+	"redis":    `url: "redis://%s/0", key: k, retry.timeout: 100ms`,
+	"s3":       `aws.bucket: b, aws.region: r, format: json, aws.endpoint: "http://%s", aws.accessKeyId: a, aws.secretAccessKey: s, retry.timeout: 100ms`,
+}
+
+// A network that is away makes no pipeline degraded, whatever it connects to: each is tried again, and what is
+// logged is a few lines for an attempt. When the network is back all lines arrive, without a restart.
+func TestNoNetwork(t *testing.T) {
+	t.Parallel()
+	sink, arrived := newLineSink(t)
+	network := server.NewProxy(t, strings.TrimPrefix(sink.URL, "http://"))
+	network.Refuse(true)
+	a := agenttest.Start(t, "", func(c *config.Config) { c.Pipelines.ErrorRecovery.MaxDelay = 100 * time.Millisecond })
+	var input strings.Builder
+	for n := range 100 {
+		fmt.Fprintf(&input, "line %d\n", n)
+	}
+	if err := os.WriteFile(a.Path("in.txt"), []byte(input.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for plugin, settings := range unreachable {
+		a.Save(plugin+".yaml", fmt.Sprintf(`version: "2.2"
+pipelines:
+  - id: to-%[1]s
+    connectors:
+      - {id: in, type: source, plugin: file, settings: {path: "%[2]s"}}
+      - {id: out, type: destination, plugin: %[1]s, settings: {sdk.record.format: template, sdk.record.format.options: '{{ printf "%%s" .Payload.After }}', %[3]s}}
+`, plugin, a.Path("in.txt"), fmt.Sprintf(settings, network.Addr())))
+	}
+	for plugin := range unreachable {
+		id := "to-" + plugin
+		a.Wait(id+" to fail again and again", func() bool { return a.State(id).Failures >= 5 })
+		s, lines := a.State(id), strings.Count(a.Log(), `"`+id)
+		if s.Phase == spec.PhaseDegraded || s.Error == "" {
+			t.Errorf("%s is %s: %s", id, s.Phase, s.Error)
+		}
+		if most := 12 * (s.Failures + 1); lines > most {
+			t.Errorf("%d lines of the log are about %s and its %d failures, want at most %d", lines, id, s.Failures, most)
+		}
+	}
+	if n := len(arrived()); n > 0 {
+		t.Fatalf("%d lines arrived without a network", n)
+	}
+	network.Heal()
+	a.Wait("all lines", func() bool { return len(arrived()) == 100 })
+	a.WaitPhase("to-http", spec.PhaseRunning, 0)
+}
+
+// newLineSink returns a server that takes lines, and what returns how often each arrived.
+func newLineSink(t *testing.T) (*httptest.Server, func() map[string]int) {
+	t.Helper()
+	var mu sync.Mutex
+	all := map[string]int{}
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		for line := range strings.Lines(string(body)) {
+			if strings.HasPrefix(line, "line ") {
+				all[strings.TrimSpace(line)]++
+			}
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s, func() map[string]int {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(all)
+	}
+}
