@@ -241,7 +241,7 @@ func killOften(t *testing.T, n int) *killed {
 	k, bound := &killed{starts: 100 * time.Millisecond}, repeatBound
 	for i := range n {
 		if i == n/10 { // before there is a position, the source reads only the file that is there
-			catchUp(t, dir, tailed, 1)
+			catchUp(t, dir, tailed, lastSeen(tailed)+1)
 			close(rotate)
 		}
 		k.kill(t, startProcess(t, dir), made, tailed)
