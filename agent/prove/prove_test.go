@@ -91,11 +91,11 @@ func run(t *testing.T, sabotage string, kills, seed int) *prove.Report {
 		Pipelines: pipelines(t), Registry: &processor.Registry{Builtin: processor.Builtins()}, Command: []string{own, "run"}, Env: os.Environ(),
 		Dir: t.TempDir(), Kills: kills, Time: 5*time.Minute + time.Duration(kills)*10*time.Second, Seed: uint64(seed), Progress: &progress, Sabotage: sabotage,
 	})
+	if r != nil && r.AgentLog != "" && sabotage == "" {
+		log, _ := os.ReadFile(r.AgentLog)
+		t.Logf("%s", log[max(0, len(log)-16<<10):])
+	}
 	if err != nil {
-		if r != nil {
-			log, _ := os.ReadFile(r.AgentLog)
-			t.Logf("%s", log[max(0, len(log)-4<<10):])
-		}
 		t.Fatal(err)
 	}
 	return r

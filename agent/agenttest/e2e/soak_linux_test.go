@@ -112,7 +112,9 @@ func TestSoakStaysFlat(t *testing.T) {
 	writePipelines(t, dir, fmt.Sprintf(soakPipelines, 100))
 	p := startProcess(t, dir, addressFile+"="+address, maxDelay+"=1s")
 	t.Cleanup(p.kill)
-	p.waitFor(t, "its address", func() bool { return fileSize(address) > 0 })
+	p.waitFor(t, "the connectors to run", func() bool { // before, the agent asks them what they are
+		return fileSize(address) > 0 && metric(address, `conduit_pipeline_phases_total{phase="running",pipeline_id="crashing"`) != ""
+	})
 	seconds := 3
 	if agenttest.Thorough() {
 		seconds = 8
