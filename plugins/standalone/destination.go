@@ -183,7 +183,7 @@ func (d *Destination) settle(acks []wire.Ack) error {
 	written := 0
 	flush := func() {
 		if written > 0 {
-			d.settled(written, nil)
+			d.pass(written, nil)
 			written = 0
 		}
 	}
@@ -198,7 +198,7 @@ func (d *Destination) settle(acks []wire.Ack) error {
 			written++
 		} else {
 			flush()
-			d.settled(1, errors.New(a.Error))
+			d.pass(1, errors.New(a.Error))
 		}
 		if partDone {
 			flush()
@@ -216,8 +216,14 @@ func (d *Destination) settleRefused() {
 			d.noteEmpty()
 			return
 		}
-		d.settled(1, refused)
+		d.pass(1, refused)
 	}
+}
+
+// pass passes on the result of the next n records.
+func (d *Destination) pass(n int, err error) {
+	d.settled(n, err)
+	d.passedOn(n)
 }
 
 // Flush returns when every record written was settled. Plugins differ in what makes

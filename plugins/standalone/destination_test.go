@@ -80,6 +80,37 @@ func encodedBatch(t *testing.T, b *record.Batch) *record.Batch {
 	return b
 }
 
+// A record is waited for by Flush until its result has been passed on.
+func TestFlushWaitsForResults(t *testing.T) {
+	ctx := testContext(t)
+	c, _ := client(t, "connector")
+	d, err := c.Destination(ctx, "pipe:dst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Teardown(context.WithoutCancel(ctx)) })
+	err = d.Configure(ctx, map[string]string{"path": filepath.Join(t.TempDir(), "out")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &results{}
+	err = d.Open(ctx, func(n int, err error) {
+		if left := standalone.Outstanding(d); left < n {
+			t.Errorf("Flush waits for %d records while the results of %d are passed on", left, n)
+		}
+		r.settled(n, err)
+	})
+	if err == nil {
+		err = d.Write(ctx, encodedBatch(t, batch("a", "bad", "c", strings.Repeat("x", 5<<20), "e")))
+	}
+	if err == nil {
+		err = d.Flush(ctx)
+	}
+	if n, failed, _ := r.get(); err != nil || n != 5 || len(failed) != 2 {
+		t.Errorf("%d records are settled, %q were refused: %v", n, failed, err)
+	}
+}
+
 func TestDestination(t *testing.T) {
 	huge := strings.Repeat("x", 5<<20)
 	tests := []struct {

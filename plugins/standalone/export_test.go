@@ -26,6 +26,9 @@ func SourceIsAhead(s *Source) bool { return s.stream.isAhead() }
 // DestinationIsAhead reports whether as many messages of d wait as are taken ahead.
 func DestinationIsAhead(d *Destination) bool { return d.stream.isAhead() }
 
+// Outstanding returns how many records Flush of d waits for.
+func Outstanding(d *Destination) int { return d.outstanding() }
+
 func (s *stream) isAhead() bool { return len(s.received) == cap(s.received) }
 
 // SourceHasEnded reports whether it is known why the stream of s has ended.

@@ -14,7 +14,7 @@ import (
 type unanswered struct {
 	mu      sync.Mutex
 	parts   []part        // guarded by mu
-	count   int           // guarded by mu: records in parts
+	count   int           // guarded by mu: records whose result was not passed on
 	changed notify.Signal // a refusal was added
 	empty   notify.Signal // everything is answered
 }
@@ -38,8 +38,8 @@ func (u *unanswered) expect(positions record.Positions, refused error) {
 
 var errSurplus = errors.New("the plugin answered more records than it was given")
 
-// take notes the answer for the record at pos, which must be the next onu. It reports
-// whether that was the last of a messagu.
+// take notes the answer for the record at pos, which must be the next one. It reports
+// whether that was the last of a message.
 func (u *unanswered) take(pos record.Position) (partDone bool, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -51,7 +51,6 @@ func (u *unanswered) take(pos record.Position) (partDone bool, err error) {
 		return false, fmt.Errorf("the plugin answered record %.100q when %.100q was next", pos, want)
 	}
 	p.next++
-	u.count--
 	if partDone = p.next == p.positions.Len(); partDone {
 		u.pop()
 	}
@@ -66,7 +65,6 @@ func (u *unanswered) takeRefused() error {
 		return nil
 	}
 	refused := u.parts[0].refused
-	u.count--
 	u.pop()
 	return refused
 }
@@ -74,6 +72,13 @@ func (u *unanswered) takeRefused() error {
 func (u *unanswered) pop() {
 	u.parts[0] = part{}
 	u.parts = u.parts[1:]
+}
+
+// passedOn notes that the results of n records were passed on: until then who flushes waits for them.
+func (u *unanswered) passedOn(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.count -= n
 }
 
 func (u *unanswered) outstanding() int {
