@@ -16,27 +16,39 @@ type Handover struct {
 	// TakeOver is called once, in a goroutine of its own, when a write takes longer than Limit.
 	TakeOver func()
 
+	watch *watch // owned by the goroutine that writes; nil: none that is not for an earlier write
+}
+
+// watch is a timer, and what it is for.
+type watch struct {
+	timer   *time.Timer
 	writing atomic.Bool // a write goes on that was not taken over
-	timer   *time.Timer // owned by the goroutine that writes
 }
 
 // Do calls write. When TakeOver was called meanwhile, over is true: the caller is to leave
 // reading to the other goroutine. That calls Do again only after this call returned.
 func (h *Handover) Do(write func() error) (over bool, err error) {
-	h.writing.Store(true)
-	if h.timer == nil {
-		h.timer = time.AfterFunc(Limit, func() {
-			if h.writing.CompareAndSwap(true, false) {
+	w := h.watch
+	if w == nil {
+		w = &watch{}
+		h.watch = w
+	}
+	w.writing.Store(true)
+	if w.timer == nil {
+		w.timer = time.AfterFunc(Limit, func() {
+			if w.writing.CompareAndSwap(true, false) {
 				h.TakeOver()
 			}
 		})
 	} else {
-		h.timer.Reset(Limit)
+		w.timer.Reset(Limit)
 	}
 	err = write()
-	if !h.writing.CompareAndSwap(true, false) {
+	if !w.writing.CompareAndSwap(true, false) {
 		return true, err
 	}
-	h.timer.Stop()
+	if !w.timer.Stop() { // its function is about to run, and would take the next write for this one
+		h.watch = nil
+	}
 	return false, err
 }

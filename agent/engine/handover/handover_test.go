@@ -32,3 +32,16 @@ func TestLongWritesAreTakenOver(t *testing.T) {
 		}
 	})
 }
+
+// A write is not taken over because the one before it ended at the limit, when its timer had fired.
+func TestTimerOfAnEarlierWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := handover.Handover{TakeOver: func() {}}
+		for range 1000 {
+			_, _ = h.Do(func() error { time.Sleep(handover.Limit); return nil })
+			if over, _ := h.Do(func() error { time.Sleep(handover.Limit - 1); return nil }); over {
+				t.Fatal("a write was taken over before the limit")
+			}
+		}
+	})
+}
