@@ -379,6 +379,48 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
+// TestServerGoneWhileSending sends a record again whose bytes were only partly taken when the connection was
+// reset.
+func TestServerGoneWhileSending(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	lines := make(chan string, 1)
+	go func() {
+		defer close(lines)
+		first, err := l.Accept()
+		if err != nil {
+			return
+		}
+		tcp := first.(*net.TCPConn)
+		_ = tcp.SetReadBuffer(4 << 10)     // which leaves most of the record with the sender
+		_, _ = io.ReadFull(tcp, []byte{0}) // it is sending
+		_ = errors.Join(tcp.SetLinger(0), tcp.Close())
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		b, _ := io.ReadAll(c)
+		lines <- string(b)
+	}()
+	d := destination(t, l.Addr().String(), "retry.timeout", "1m", "framing", "newline")
+	text := strings.Repeat("x", 16<<20)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
+	defer cancel()
+	if n, err := d.Write(ctx, some(text)); n != 1 || err != nil {
+		t.Errorf("wrote %d: %v", n, err)
+	}
+	if err := errors.Join(d.Teardown(t.Context()), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-lines; !strings.HasSuffix(got, " "+text+"\n") || strings.Count(got, "\n") != 1 {
+		t.Errorf("the second connection had %d bytes, %.80q…", len(got), got)
+	}
+}
+
 func TestSettings(t *testing.T) {
 	cert, key, _ := server.Certificate(t)
 	for text, settings := range map[string]map[string]string{
