@@ -70,10 +70,12 @@ type Executables struct {
 type file struct {
 	path, entry string
 	print       fingerprint.Print
-	err         error // why it is no plugin
-	writable    error // how others can change it
-	pending     bool  // what it is now is not known yet
-	running     bool  // it is being specified
+	err         error     // why it is no plugin
+	writable    error     // how others can change it
+	pending     bool      // what it is now is not known yet
+	running     bool      // it is being specified
+	tries       int       // how often it was cut short
+	again       time.Time // when it is asked again what it is, after that; zero: not
 	sum         string
 	spec        *sdk.Specification // of the content with this sum; nil: none
 }
@@ -114,9 +116,7 @@ func (e *Executables) Run(ctx context.Context) error {
 	return watch(ctx, e.wake, func() (paths []string, again time.Duration) {
 		e.scan()
 		e.serveSchemas(ctx, &work)
-		if e.specifyPending(ctx, &work) {
-			again = writeDebounce
-		}
+		again = e.specifyPending(ctx, &work)
 		return e.watched(), again
 	})
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/conduit-agent/conduit/plugins/standalone"
 )
 
-// specifyPending has work find out what the pending files are. It reports whether some
-// have to wait because they may not be written to their end.
-func (e *Executables) specifyPending(ctx context.Context, work *sync.WaitGroup) (waiting bool) {
+// specifyPending has work find out what the pending files are. It returns after how long others are to be asked,
+// because they may not be written to their end or were cut short, 0 for none.
+func (e *Executables) specifyPending(ctx context.Context, work *sync.WaitGroup) (again time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
 	for path, f := range e.files {
-		switch {
-		case !f.pending || f.running:
-		case !f.print.Quiet(now, writeDebounce):
-			waiting = true
+		switch due := f.due(now); {
+		case due < 0:
+		case due > 0:
+			again = min(due, cmp.Or(again, due))
 		default:
 			running := *f
 			running.running = true
@@ -34,7 +34,7 @@ func (e *Executables) specifyPending(ctx context.Context, work *sync.WaitGroup) 
 			work.Go(func() { e.specify(ctx, running) })
 		}
 	}
-	return waiting
+	return again
 }
 
 // specify finds out what f is.
@@ -52,6 +52,9 @@ func (e *Executables) specify(ctx context.Context, f file) {
 			e.files[f.path] = &known
 		}
 	})
+	if !known.again.IsZero() {
+		e.wake.Notify()
+	}
 }
 
 func (e *Executables) specified(ctx context.Context, f file) file {
@@ -69,6 +72,7 @@ func (e *Executables) specified(ctx context.Context, f file) file {
 	if ctx.Err() != nil || errors.Is(err, syscall.ETXTBSY) {
 		return f // still pending
 	}
+	f.answered(err, time.Now())
 	f.pending, f.sum, f.spec, f.err = false, digest, &spec, explainStart(err)
 	if f.err == nil {
 		f.err = checkName(&spec)

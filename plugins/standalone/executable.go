@@ -275,6 +275,9 @@ func (l *handshakeLine) hand(line string) {
 // close says that no line comes any more.
 func (l *handshakeLine) close() { _ = l.writer.Close() }
 
+// ErrNoConnector is that a program printed something else than the line of the handshake.
+var ErrNoConnector = errors.New("it is not a connector")
+
 // explain returns why there is no connection, which err says if the line was what
 // go-plugin expects.
 func (l *handshakeLine) explain(err error) error {
@@ -284,7 +287,7 @@ func (l *handshakeLine) explain(err error) error {
 	case l.valid:
 		return err
 	case l.first != "":
-		return fmt.Errorf("it is not a connector: it said %.100q", l.first)
+		return fmt.Errorf("%w: it said %.100q", ErrNoConnector, l.first)
 	}
 	return errors.New("it ended before it was ready")
 }
