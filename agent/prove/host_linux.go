@@ -3,6 +3,7 @@ package prove
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,10 +115,21 @@ func (d *disk) restore() error {
 				err = d.probe()
 			}
 		}
-		if err == nil || time.Since(began) > time.Minute {
+		switch {
+		case err == nil:
+			return d.empty()
+		case time.Since(began) > time.Minute:
 			return err
 		}
 	}
+}
+
+// empty removes what filled the disk, where the power was cut before the disk had that it was removed.
+func (d *disk) empty() error {
+	if err := d.free(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // probe fails when the kernel hands out the file system that went down again.
