@@ -248,7 +248,7 @@ func (c *campaign) until(ctx context.Context, a *agentProcess, done func() (bool
 			return err
 		}
 		if a.ended() {
-			return errors.New("the agent ended by itself")
+			return fmt.Errorf("the agent ended by itself: %v", a.err)
 		}
 		if time.Since(began) > progressTimeout {
 			c.report.Broken = append(c.report.Broken, fmt.Sprintf("%v for %v although there is no fault", errNoProgress, progressTimeout))

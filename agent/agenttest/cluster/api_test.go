@@ -189,7 +189,7 @@ func TestResetOnAnyMember(t *testing.T) {
 	f.feed(10)
 	f.await()
 	other := f.members[0]
-	if decoded[rest.PipelineStatus](other, "GET", "/v1/pipelines/p0/status").Placement == nil {
+	if f.owner("p0") == other.name {
 		other = f.members[1]
 	}
 	const position = "/v1/connectors/p0:in/position"
