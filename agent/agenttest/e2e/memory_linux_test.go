@@ -97,16 +97,9 @@ func TestMemoryLimitIsKept(t *testing.T) {
 	})
 	t.Logf("sink dead: peak %d MiB, %s", peak(t, p)>>20, metric(address, "conduit_memory"))
 	close(s.alive)
-	await("all records", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for i := range n {
-			if s.arrived[fmt.Sprintf("/p%d", i)] < 2*greatRecord {
-				return false
-			}
-		}
-		return true
-	})
+	for i := range n {
+		await(fmt.Sprintf("all records of p%d", i), func() bool { return s.of(fmt.Sprintf("/p%d", i)) >= 2*greatRecord })
+	}
 	t.Logf("%d pipelines, %d records of 16 MiB: peak %d MiB", n, 2*n, peak(t, p)>>20)
 	if got := peak(t, p); got > limit {
 		t.Errorf("the agent took %d MiB, the limit is %d MiB", got>>20, limit>>20)
