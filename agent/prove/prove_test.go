@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -186,16 +187,17 @@ func promisesHold(t *testing.T, kills, seed int) *prove.Report {
 // A destination that loses, repeats or reorders what it acknowledged makes the proof fail.
 func TestBrokenPromisesAreFound(t *testing.T) {
 	t.Parallel()
-	for sabotage, want := range map[string]string{
-		"lose":    "records are lost",
-		"double":  "the stream went back",
-		"reorder": "records are out of order",
+	for sabotage, wants := range map[string][]string{
+		"lose":    {"records are lost"},
+		"double":  {"the stream went back", "records are repeated after a stop with SIGTERM"}, // as it comes before or behind a kill
+		"reorder": {"records are out of order"},
 	} {
 		t.Run(sabotage, func(t *testing.T) {
 			t.Parallel()
 			r := run(t, sabotage, 1, 1)
-			if r.Held || !strings.Contains(strings.Join(r.Broken, "\n"), want) {
-				t.Errorf("held: %v, broken: %q, want %q; %+v", r.Held, r.Broken, want, r.Flows)
+			broken := strings.Join(r.Broken, "\n")
+			if r.Held || !slices.ContainsFunc(wants, func(want string) bool { return strings.Contains(broken, want) }) {
+				t.Errorf("held: %v, broken: %q, want one of %q; %+v", r.Held, r.Broken, wants, r.Flows)
 			}
 		})
 	}
