@@ -235,7 +235,7 @@ func (d *destination) Write(_ context.Context, records []record.Record) (int, er
 }
 
 // sabotaged is how many records are noted right before one is not, when a test asks for it.
-const sabotaged = 50
+const sabotaged = 10
 
 func (d *destination) note(r *record.Record) {
 	from := r.Metadata.Get(keySource)
