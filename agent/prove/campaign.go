@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -248,7 +249,7 @@ func (c *campaign) until(ctx context.Context, a *agentProcess, done func() (bool
 			return err
 		}
 		if a.ended() {
-			return fmt.Errorf("the agent ended by itself: %v", a.err)
+			return fmt.Errorf("the agent ended by itself: %w", cmp.Or(a.err, errors.New("exit status 0")))
 		}
 		if time.Since(began) > progressTimeout {
 			c.report.Broken = append(c.report.Broken, fmt.Sprintf("%v for %v although there is no fault", errNoProgress, progressTimeout))
