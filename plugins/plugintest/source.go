@@ -289,6 +289,7 @@ func checkStopWaiting(c *checker) {
 	r.checker = &checker{T: c.T, ctx: short, host: c.host}
 	r.reading.Store("")
 	r.drainOnce(r.waits)
+	r.checker = c // how long the source took until it waited is not charged to Stop
 	r.close("Stop")
 }
 

@@ -108,20 +108,23 @@ func TestPrometheus(t *testing.T) {
 			return strings.HasSuffix(alert, " works") || alert == "ConduitAbsent"
 		})
 	})
+	a.Wait("results of the dashboard's queries", func() bool { return results(t, p) >= 8 }) // rates need two scrapes
+}
+
+// results counts the queries of the dashboard that have a result.
+func results(t *testing.T, p *promClient) (found int) {
+	t.Helper()
 	with := strings.NewReplacer("$instance", ".*", "$pipeline", ".*", "$__rate_interval", "1m")
-	found := 0
 	for _, panel := range monitoring.Panels() {
 		for _, q := range panel.Queries {
 			var data struct{ Result []any }
 			if err := p.get(t.Context(), "/api/v1/query?query="+url.QueryEscape(with.Replace(q.Expr)), &data); err != nil {
-				t.Errorf("%s: %s: %v", panel.Title, q.Expr, err)
+				t.Fatalf("%s: %s: %v", panel.Title, q.Expr, err)
 			}
 			if len(data.Result) > 0 {
 				found++
 			}
 		}
 	}
-	if found < 8 {
-		t.Errorf("only %d queries of the dashboard have a result", found)
-	}
+	return found
 }

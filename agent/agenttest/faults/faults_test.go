@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -239,8 +240,11 @@ func TestLogIsWrittenAgainAfterAFailedFsync(t *testing.T) {
 		dir := prepared(t)
 		cmd := child(t, dir)
 		w := faults.Watch(t, cmd, dir)
+		var mu sync.Mutex
 		syncs, since := 0, []faults.Call{}
 		w.Decide(func(c faults.Call) syscall.Errno {
+			mu.Lock()
+			defer mu.Unlock()
 			if filepath.Base(c.Path) != name {
 				return 0
 			}
@@ -256,7 +260,10 @@ func TestLogIsWrittenAgainAfterAFailedFsync(t *testing.T) {
 			}
 			return 0
 		})
-		if saved := output(t, cmd); saved["position"] != rounds || len(since) < 4 {
+		saved := output(t, cmd)
+		mu.Lock()
+		defer mu.Unlock()
+		if saved["position"] != rounds || len(since) < 4 {
 			t.Fatalf("%s: the process ended after %v and %d calls", name, saved, len(since))
 		}
 		again := since[1:4]

@@ -170,9 +170,10 @@ func (d *database) copyIn(ctx context.Context, group []*change) error {
 		}
 		rows = append(rows, '\n')
 	}
-	d.rows = rows
+	d.rows = nil // of a copy that fails the client goes on reading for a moment
 	if _, err := d.conn.CopyFrom(ctx, bytes.NewReader(rows), "COPY "+first.Table.SQL+" ("+pg.List(names)+") FROM STDIN"); err != nil {
 		return explain(first, err)
 	}
+	d.rows = rows
 	return nil
 }
