@@ -289,15 +289,17 @@ func checkStopWaiting(c *checker) {
 	r.checker = &checker{T: c.T, ctx: short, host: c.host}
 	r.reading.Store("")
 	r.drainOnce(r.waits)
-	r.checker = c // how long the source took until it waited is not charged to Stop
 	r.close("Stop")
 }
 
 // waits returns when Read waits: the goroutine that called it has been seen blocked many times in a row.
-// It also returns when the source goes on delivering, as one does that has no end.
+// It also returns when the source goes on delivering, as one does that has no end, and after half of the time
+// that there is: stacks of many goroutines take long.
 func (r *reader) waits() {
 	blocked, before := 0, r.reads.Load()
-	wait.Until(r.ctx, func() bool {
+	ctx, cancel := context.WithTimeout(r.ctx, r.host.Timeout/2)
+	defer cancel()
+	wait.Until(ctx, func() bool {
 		if id, _ := r.reading.Load().(string); id != "" && isBlocked(id) {
 			blocked++
 		} else {

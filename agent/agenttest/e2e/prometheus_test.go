@@ -112,7 +112,7 @@ func TestPrometheus(t *testing.T) {
 }
 
 // results counts the queries of the dashboard that have a result.
-func results(t *testing.T, p *promClient) (found int) {
+func results(t *testing.T, p promClient) (found int) {
 	t.Helper()
 	with := strings.NewReplacer("$instance", ".*", "$pipeline", ".*", "$__rate_interval", "1m")
 	for _, panel := range monitoring.Panels() {
