@@ -69,7 +69,7 @@ func (s checkpoints) SaveCheckpoints(ctx context.Context, checkpoints []spec.Che
 	}, nil)
 }
 
-// saveCheckpoint replaces the checkpoint before, or inserts the first one. The INSERT alone would do for both, but
+// saveCheckpoint replaces the checkpoint before, or inserts the first one. One upsert would do both, but
 // SQLite keeps a statement journal for it, of 64 KiB.
 func saveCheckpoint(tx *sql.Tx, c *spec.Checkpoint) error {
 	n, err := exec(tx, `UPDATE positions SET position = ?3, epoch = ?4, sequence = ?5, plugin = ?6
@@ -80,9 +80,7 @@ func saveCheckpoint(tx *sql.Tx, c *spec.Checkpoint) error {
 	}
 	n, err = exec(tx, `INSERT INTO positions (connector_id, pipeline_id, position, epoch, sequence, plugin)
 		SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE ?4 = (SELECT epoch FROM runs WHERE pipeline_id = ?2)
-		ON CONFLICT (connector_id) DO UPDATE
-		SET position = excluded.position, epoch = excluded.epoch, sequence = excluded.sequence, plugin = excluded.plugin
-		WHERE excluded.epoch > epoch OR excluded.sequence > sequence`,
+		ON CONFLICT (connector_id) DO NOTHING`,
 		c.ConnectorID, c.PipelineID, []byte(c.Position), c.Epoch, c.Sequence, c.Plugin)
 	if err != nil || n > 0 {
 		return err
