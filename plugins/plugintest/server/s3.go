@@ -6,8 +6,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -138,13 +140,19 @@ func (s *S3) Files(t testing.TB, bucket string) map[string]string {
 	t.Helper()
 	all, root := map[string]string{}, filepath.Join(s.file("data"), bucket)
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		var content []byte
+		if err == nil && !d.IsDir() {
+			content, err = os.ReadFile(path)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // the server removed or replaced it meanwhile
+			return nil
+		case err != nil || d.IsDir():
 			return err
 		}
-		content, err := os.ReadFile(path)
 		key, _ := filepath.Rel(root, path)
 		all[key] = string(content)
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
